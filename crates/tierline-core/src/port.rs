@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The border between the core and a world: what a world tells, and what it is asked to do.
+//!
+//! A world is a machine model or a running Linux. It looks (`observe`), measures (`measure`) and acts
+//! (`migrate`); it never decides. The core decides; it never looks, measures or acts by itself.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::policy::Reason;
+use crate::tier::TierId;
+use crate::unit::{BASE_PAGE, BASE_PER_HUGE, Bytes, BytesPerSec, Nanos};
+
+/// One address space: on Linux a process (its pid), in the model a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct SpaceId(pub u32);
+
+/// A virtual page number: a virtual address divided by the base page size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Vpn(pub u64);
+
+impl Vpn {
+    /// The page that holds `address`.
+    pub const fn of(address: u64) -> Self {
+        Self(address / BASE_PAGE.0)
+    }
+
+    /// The page's first byte.
+    pub const fn address(self) -> u64 {
+        self.0 * BASE_PAGE.0
+    }
+
+    /// The first base page of the huge page that this one lies in.
+    pub const fn huge_head(self) -> Self {
+        Self(self.0 / BASE_PER_HUGE * BASE_PER_HUGE)
+    }
+}
+
+impl fmt::Display for SpaceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s{}", self.0)
+    }
+}
+
+/// The unit that moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PageSize {
+    /// 4 KiB.
+    #[default]
+    Base,
+    /// 2 MiB; moves whole.
+    Huge,
+}
+
+impl PageSize {
+    /// Base pages in one page of this size.
+    pub const fn base_pages(self) -> u64 {
+        match self {
+            Self::Base => 1,
+            Self::Huge => BASE_PER_HUGE,
+        }
+    }
+
+    /// Bytes of one page of this size.
+    pub const fn bytes(self) -> Bytes {
+        Bytes::from_base_pages(self.base_pages())
+    }
+}
+
+/// What backs a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PageKind {
+    /// Private memory: heap, stack.
+    #[default]
+    Anonymous,
+    /// The page cache, mapped.
+    File,
+    /// Shared memory.
+    Shared,
+}
+
+/// A run of virtual pages of one kind and size. `base_pages` counts base pages for either size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Region {
+    /// Where it is.
+    pub space: SpaceId,
+    /// Its first page; on a huge-page boundary where `size` is huge.
+    pub start: Vpn,
+    /// Its length in base pages; a multiple of 512 where `size` is huge.
+    pub base_pages: u64,
+    /// The size of its pages.
+    pub size: PageSize,
+    /// What backs it.
+    pub kind: PageKind,
+}
+
+/// A change in what there is to manage, in the order it happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpaceEvent {
+    /// A region appeared, or took another page size; what it overlaps is replaced.
+    Mapped(Region),
+    /// A run of base pages is gone.
+    Unmapped(SpaceId, Vpn, u64),
+    /// The whole address space is gone (exit or exec).
+    Gone(SpaceId),
+}
+
+/// Where a page lives, as seen by the world. Kept apart from samples, as it is no sign of heat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Residence {
+    /// Whose page.
+    pub space: SpaceId,
+    /// The first page of the run.
+    pub vpn: Vpn,
+    /// How many base pages in a row live there.
+    pub base_pages: u32,
+    /// The tier they live in.
+    pub tier: TierId,
+}
+
+/// One observed sign of access.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Whose page.
+    pub space: SpaceId,
+    /// The page, or the first of a run that shares the evidence.
+    pub vpn: Vpn,
+    /// Base pages in the run; 1 for a page-exact tracker.
+    pub base_pages: u32,
+    /// Accesses seen.
+    pub hits: f32,
+    /// For how long this page was being watched when it was hit, where the tracker knows that of the
+    /// single page (a hint fault: its time to fault). `None`: since the page's last hit, on the
+    /// tracker's watch clock ([`Observations::watched`]).
+    pub exposure: Option<Nanos>,
+    /// The tier the page was in, where the tracker saw that too.
+    pub tier: Option<TierId>,
+    /// Whether it was a store, where known.
+    pub write: Option<bool>,
+}
+
+/// What a world saw since it was last asked. Reused between ticks; the world appends.
+#[derive(Clone, Debug, Default)]
+pub struct Observations {
+    /// Mappings that came and went; applied before anything else here.
+    pub spaces: Vec<SpaceEvent>,
+    /// Where pages live.
+    pub residence: Vec<Residence>,
+    /// Signs of access.
+    pub samples: Vec<Sample>,
+    /// For how long all pages were being watched: the sum of the windows in which a hit would have
+    /// been seen. A sampler watches all the time, a scanner only between arming and reading.
+    pub watched: Nanos,
+    /// Samples that the tracker knows it lost (a full ring buffer).
+    pub lost: u64,
+}
+
+impl Observations {
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.spaces.clear();
+        self.residence.clear();
+        self.samples.clear();
+        self.watched = Nanos::ZERO;
+        self.lost = 0;
+    }
+}
+
+/// What is measured of one tier. What cannot be known is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct TierTelemetry {
+    /// Bytes free in the tier's nodes, the kernel's own reserves taken off.
+    pub free: Bytes,
+    /// Bytes of the tier that the managed programs use.
+    pub managed: Bytes,
+    /// Loaded latency of a demand read.
+    pub latency: Option<Nanos>,
+    /// Demand reads in flight, averaged over the quantum (Little's law: latency = occupancy / rate).
+    pub occupancy: Option<f64>,
+    /// Demand reads per second.
+    pub reads_per_sec: Option<f64>,
+    /// Bandwidth in use.
+    pub bandwidth: Option<BytesPerSec>,
+}
+
+/// What is measured of the machine in one quantum.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Telemetry {
+    /// One entry a tier, fastest first.
+    pub tiers: Vec<TierTelemetry>,
+}
+
+/// How closely the trackers should look: a hint, never a promise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Attention {
+    /// Placement is settled: look rarely, to notice a change.
+    Calm,
+    /// Placement is off or was just changed: look closely.
+    #[default]
+    Alert,
+}
+
+/// One page to be moved, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Move {
+    /// Whose page.
+    pub space: SpaceId,
+    /// The page.
+    pub vpn: Vpn,
+    /// Its size.
+    pub size: PageSize,
+    /// Where it is believed to be.
+    pub from: TierId,
+    /// Where it is wanted.
+    pub to: TierId,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What became of one move, as read back from the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It is where it was wanted.
+    Moved,
+    /// It was there already, or went somewhere else: it is in this tier.
+    Elsewhere(TierId),
+    /// Busy or pinned for now; worth another try later.
+    Busy,
+    /// The target tier has no room.
+    NoRoom,
+    /// Nothing is mapped there any more.
+    PageGone,
+    /// The whole address space is gone.
+    SpaceGone,
+    /// It will not move: shared, or not ours to move.
+    Refused,
+}
+
+/// A machine whose pages can be watched and moved.
+pub trait World {
+    /// Appends what was seen since the last call.
+    fn observe(&mut self, now: Nanos, out: &mut Observations);
+
+    /// Measures the tiers.
+    fn measure(&mut self, now: Nanos) -> Telemetry;
+
+    /// Moves pages, in the given order, and appends one outcome a move, in the same order.
+    /// Returns the time the moving took.
+    fn migrate(&mut self, now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos;
+
+    /// Hears how closely to look from now on.
+    fn attend(&mut self, attention: Attention);
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tiers and nodes: which classes of memory a machine has, fastest first.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::unit::{Bytes, BytesPerSec, Nanos};
+
+/// A class of memory. `t0` is the fastest.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct TierId(pub u8);
+
+/// A NUMA node, by the number the kernel gives it.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct NodeId(pub u16);
+
+impl TierId {
+    /// The fastest tier.
+    pub const FAST: Self = Self(0);
+    /// Tiers a machine can have; the page table packs a tier into three bits, one value of which
+    /// says "not known".
+    pub const MAX: usize = 7;
+
+    /// This tier's place in a table of tiers.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for TierId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "t{}", self.0)
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "n{}", self.0)
+    }
+}
+
+/// One tier as the machine describes it. What the machine does not say is `None`, never zero.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tier {
+    /// The name users know it by: `fast`, `slow`, or a name of theirs.
+    pub name: String,
+    /// Its nodes, nearest to the CPUs first.
+    pub nodes: Vec<NodeId>,
+    /// Bytes of memory in all its nodes.
+    pub capacity: Bytes,
+    /// Unloaded read latency.
+    pub latency: Option<Nanos>,
+    /// Peak read bandwidth.
+    pub bandwidth: Option<BytesPerSec>,
+}
+
+/// The tiers of a machine, fastest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tiers(pub Vec<Tier>);
+
+impl Tiers {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True where nothing is known of the machine's memory.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The tier that `node` belongs to.
+    pub fn of_node(&self, node: NodeId) -> Option<TierId> {
+        let at = self.0.iter().position(|tier| tier.nodes.contains(&node))?;
+        u8::try_from(at).ok().map(TierId)
+    }
+
+    /// Every tier with its id, fastest first.
+    pub fn iter(&self) -> impl Iterator<Item = (TierId, &Tier)> {
+        (0u8..).map(TierId).zip(self.0.iter())
+    }
+
+    /// The slowest tier.
+    #[expect(clippy::cast_possible_truncation, reason = "at most TierId::MAX tiers")]
+    pub fn slowest(&self) -> TierId {
+        TierId(self.0.len().saturating_sub(1) as u8)
+    }
+
+    /// What one access saves when its page is in `fast` instead of `slow`.
+    /// Where the machine gives no latencies: 100 ns a tier, about one NUMA hop (a constant of ours).
+    pub fn latency_gain(&self, slow: TierId, fast: TierId) -> Nanos {
+        let latency = |t: TierId| self.0.get(t.index()).and_then(|tier| tier.latency);
+        match (latency(slow), latency(fast)) {
+            (Some(s), Some(f)) if s > f => s - f,
+            _ => Nanos(100) * u64::from(slow.0.saturating_sub(fast.0)),
+        }
+    }
+}
+
+impl std::ops::Index<TierId> for Tiers {
+    type Output = Tier;
+    fn index(&self, id: TierId) -> &Tier {
+        &self.0[id.index()]
+    }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Trackers: what this kernel offers to see accesses with.
+
+use tierline_core::port::{Attention, Observations, SpaceId};
+use tierline_core::unit::Nanos;
+
+use crate::error::Result;
+
+/// A source of signs of access on a running Linux.
+///
+/// A tracker is a state machine without a thread: the manager calls it when it is due. It never sees
+/// a policy. It restores what it changed on the machine when it is dropped.
+pub trait Tracker {
+    /// The name users know it by.
+    fn name(&self) -> &'static str;
+
+    /// Sets which processes to watch; called whenever the set changes.
+    fn watch(&mut self, spaces: &[SpaceId]) -> Result<()>;
+
+    /// Does what is due (arms, reads) and appends what was seen. A process that has gone is no error.
+    fn poll(&mut self, now: Nanos, out: &mut Observations) -> Result<()>;
+
+    /// When it wants to be polled next.
+    fn next_due(&self) -> Nanos;
+
+    /// Hears how closely to look.
+    fn attend(&mut self, attention: Attention);
+
+    /// CPU time that kernel threads spent for this tracker so far (kdamond), where there are any.
+    fn kernel_cpu(&self) -> Nanos {
+        Nanos::ZERO
+    }
+}
