@@ -155,8 +155,12 @@ pub struct Observations {
     /// Signs of access.
     pub samples: Vec<Sample>,
     /// For how long all pages were being watched: the sum of the windows in which a hit would have
-    /// been seen. A sampler watches all the time, a scanner only between arming and reading.
+    /// been seen. A scanner watches between arming and reading. A sampler that takes one access in P
+    /// sees as much as one that watches all accesses for a P-th of the time, and reports that.
     pub watched: Nanos,
+    /// How much watching is worth remembering: the tracker knows what its evidence is worth. `None`:
+    /// as before.
+    pub memory: Option<Nanos>,
     /// Samples that the tracker knows it lost (a full ring buffer).
     pub lost: u64,
 }
@@ -168,6 +172,7 @@ impl Observations {
         self.residence.clear();
         self.samples.clear();
         self.watched = Nanos::ZERO;
+        self.memory = None;
         self.lost = 0;
     }
 }

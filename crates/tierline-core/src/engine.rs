@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The whole journey: look, believe, decide, act. One `tick` is one trip round.
+
+use crate::event::{Event, Fingerprint};
+use crate::migrator::Migrator;
+use crate::page::{PageIdx, PageTable};
+use crate::policy::{Policy, View};
+use crate::port::{Attention, Move, Observations, Telemetry, World};
+use crate::qos::Limits;
+use crate::telemetry::calm::Calm;
+use crate::telemetry::hotness::Hotness;
+use crate::tier::{TierId, Tiers};
+use crate::unit::{BytesPerSec, Nanos};
+
+/// Moves a tick above which the machine counts as being rearranged.
+const TRICKLE: usize = 32;
+
+/// The pipeline with all it knows.
+pub struct Engine {
+    tiers: Tiers,
+    limits: Limits,
+    policy: Box<dyn Policy>,
+    migrator: Migrator,
+    pages: PageTable,
+    hotness: Hotness,
+    calm: Calm,
+    attention: Attention,
+    fingerprint: Fingerprint,
+    last_tick: Nanos,
+    samples: u64,
+    lost: u64,
+    telemetry: Telemetry,
+    seen: Observations,
+    touched: Vec<PageIdx>,
+    plan: Vec<Move>,
+    events: Vec<Event>,
+}
+
+impl Engine {
+    /// An engine for a machine, that moves at most `rate`.
+    pub fn new(tiers: Tiers, limits: Limits, policy: Box<dyn Policy>, rate: BytesPerSec) -> Self {
+        Self {
+            tiers,
+            limits,
+            policy,
+            migrator: Migrator::new(rate),
+            pages: PageTable::default(),
+            hotness: Hotness::default(),
+            calm: Calm::default(),
+            attention: Attention::default(),
+            fingerprint: Fingerprint::default(),
+            last_tick: Nanos::ZERO,
+            samples: 0,
+            lost: 0,
+            telemetry: Telemetry::default(),
+            seen: Observations::default(),
+            touched: Vec::new(),
+            plan: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// One trip round. Returns what happened.
+    pub fn tick(&mut self, now: Nanos, world: &mut dyn World) -> &[Event] {
+        self.seen.clear();
+        self.touched.clear();
+        self.plan.clear();
+        self.events.clear();
+
+        world.observe(now, &mut self.seen);
+        let slow_hits = self.believe(now);
+        self.telemetry = world.measure(now);
+        self.decide(now);
+        self.migrator.carry_out(
+            now,
+            &self.plan,
+            &mut self.pages,
+            &self.telemetry,
+            world,
+            &mut self.events,
+        );
+        self.attend(now, slow_hits, world);
+
+        for event in &self.events {
+            self.fingerprint.add(event);
+        }
+        self.last_tick = now;
+        &self.events
+    }
+
+    /// Books what was seen. Returns the slow tiers' hits per second of watching, where any was done.
+    fn believe(&mut self, now: Nanos) -> Option<f64> {
+        for &event in &self.seen.spaces {
+            self.pages.apply(event);
+        }
+        let Self { pages, hotness, touched, seen, .. } = self;
+        if let Some(memory) = seen.memory {
+            hotness.remember(memory);
+        }
+        let slowest = self.tiers.slowest();
+        for at in &seen.residence {
+            let before = touched.len();
+            pages.for_each(at.space, at.vpn, at.base_pages, |page| touched.push(page));
+            for &page in &touched[before..] {
+                place(pages, hotness, page, at.tier);
+            }
+            if at.tier == slowest {
+                touched.truncate(before); // being in slow memory is no news for a policy
+            }
+        }
+        hotness.advance(seen.watched);
+        let mut slow_hits = 0u32;
+        for sample in &seen.samples {
+            let before = touched.len();
+            pages.for_each(sample.space, sample.vpn, sample.base_pages, |page| touched.push(page));
+            for &page in &touched[before..] {
+                if let Some(tier) = sample.tier {
+                    place(pages, hotness, page, tier);
+                }
+                let heat = hotness.hit(pages.heat(page), sample.hits, sample.exposure);
+                pages.set_heat(page, heat);
+                slow_hits += u32::from(pages.state(page).tier().is_some_and(|t| t > TierId::FAST));
+                self.samples += 1;
+            }
+        }
+        self.lost += seen.lost;
+        // A tracker without a watch clock watches all the time, in its own way.
+        let watched = if seen.watched > Nanos::ZERO {
+            seen.watched
+        } else {
+            now.saturating_sub(self.last_tick)
+        };
+        let watching = watched > Nanos::ZERO && !seen.samples.is_empty();
+        watching.then(|| f64::from(slow_hits) / watched.as_secs_f64())
+    }
+
+    fn decide(&mut self, now: Nanos) {
+        let budget = self.migrator.budget(now);
+        let mut view = View {
+            now,
+            pages: &mut self.pages,
+            hotness: &self.hotness,
+            tiers: &self.tiers,
+            telemetry: &self.telemetry,
+            limits: &self.limits,
+            budget,
+            move_costs: self.migrator.cost(),
+            touched: &self.touched,
+        };
+        self.policy.plan(&mut view, &mut self.plan);
+    }
+
+    fn attend(&mut self, now: Nanos, slow_hits: Option<f64>, world: &mut dyn World) {
+        let attention = self.calm.update(now, slow_hits, self.plan.len() > TRICKLE);
+        if attention != self.attention {
+            self.attention = attention;
+            self.events.push(Event::Attend { at: now, attention });
+            world.attend(attention);
+        }
+    }
+
+    /// The managed pages.
+    pub fn pages(&self) -> &PageTable {
+        &self.pages
+    }
+
+    /// How to read their heat.
+    pub fn hotness(&self) -> &Hotness {
+        &self.hotness
+    }
+
+    /// What became of moves.
+    pub fn migrator(&self) -> &Migrator {
+        &self.migrator
+    }
+
+    /// The machine.
+    pub fn tiers(&self) -> &Tiers {
+        &self.tiers
+    }
+
+    /// The policy's name.
+    pub fn policy_name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    /// What was measured in the last tick.
+    pub fn telemetry(&self) -> &Telemetry {
+        &self.telemetry
+    }
+
+    /// How closely trackers look now.
+    pub fn attention(&self) -> Attention {
+        self.attention
+    }
+
+    /// The hash of all events so far.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    /// Samples taken in, a page each, and samples that trackers lost.
+    pub fn samples(&self) -> (u64, u64) {
+        (self.samples, self.lost)
+    }
+}
+
+/// Notes where a page lives; one that was never placed before starts being watched now.
+fn place(pages: &mut PageTable, hotness: &Hotness, page: PageIdx, tier: TierId) {
+    let state = pages.state(page);
+    if state.tier() == Some(tier) {
+        return;
+    }
+    if state.tier().is_none() {
+        pages.set_heat(page, hotness.newborn());
+    }
+    if let Some(at) = pages.locate(page) {
+        pages.set_tier(page, at.size, tier);
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Typed events and the fingerprint over them. Same seed, same code: same events, same fingerprint.
+
+use serde::Serialize;
+
+use crate::port::{Attention, Move, Outcome};
+use crate::unit::Nanos;
+
+/// What happened in the pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum Event {
+    /// A move was carried out, or not.
+    Move {
+        /// When.
+        at: Nanos,
+        /// The move, with its reason.
+        #[serde(flatten)]
+        moved: Move,
+        /// What became of it.
+        outcome: Outcome,
+    },
+    /// A page came back soon after it had been moved away.
+    PingPong {
+        /// When.
+        at: Nanos,
+        /// The second of the two moves.
+        #[serde(flatten)]
+        moved: Move,
+    },
+    /// Trackers are told to look closely, or may look away.
+    Attend {
+        /// When.
+        at: Nanos,
+        /// How closely.
+        attention: Attention,
+    },
+}
+
+/// A running hash of all events, in order: FNV-1a over their fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Fingerprint(pub u64);
+
+impl Default for Fingerprint {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fingerprint {
+    /// Adds an event.
+    pub fn add(&mut self, event: &Event) {
+        match *event {
+            Event::Move { at, moved, outcome } => {
+                self.words(&[1, at.0]);
+                self.moved(&moved);
+                self.words(&[match outcome {
+                    Outcome::Moved => 0,
+                    Outcome::Busy => 1,
+                    Outcome::NoRoom => 2,
+                    Outcome::PageGone => 3,
+                    Outcome::SpaceGone => 4,
+                    Outcome::Refused => 5,
+                    Outcome::Elsewhere(tier) => 16 + u64::from(tier.0),
+                }]);
+            }
+            Event::PingPong { at, moved } => {
+                self.words(&[2, at.0]);
+                self.moved(&moved);
+            }
+            Event::Attend { at, attention } => {
+                self.words(&[3, at.0, u64::from(attention == Attention::Alert)]);
+            }
+        }
+    }
+
+    fn moved(&mut self, m: &Move) {
+        self.words(&[
+            u64::from(m.space.0),
+            m.vpn.0,
+            m.size.base_pages(),
+            u64::from(m.from.0),
+            u64::from(m.to.0),
+            m.reason.code(),
+            u64::from(m.reason.rate_per_sec().to_bits()),
+        ]);
+    }
+
+    fn words(&mut self, words: &[u64]) {
+        for byte in words.iter().flat_map(|word| word.to_le_bytes()) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// FNV-1a of eight zero bytes after the tag and the time, by the published algorithm.
+    #[test]
+    fn the_hash_is_fnv_1a() {
+        let mut f = Fingerprint::default();
+        f.words(&[u64::from_le_bytes(*b"foobar\0\0")]);
+        let expected = b"foobar\0\0".iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, &b| {
+            (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        assert_eq!(f.0, expected);
+    }
+
+    #[test]
+    fn order_matters() {
+        let a = Event::Attend { at: Nanos(1), attention: Attention::Calm };
+        let b = Event::Attend { at: Nanos(2), attention: Attention::Alert };
+        let of = |events: [Event; 2]| {
+            let mut f = Fingerprint::default();
+            events.iter().for_each(|e| f.add(e));
+            f
+        };
+        assert_ne!(of([a, b]), of([b, a]));
+    }
+}

@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The page table: what is known of every managed page, in eight bytes a page.
+//!
+//! A [`Region`] maps a run of virtual pages to a run of dense 32-bit indices. The state of a page is a
+//! struct of arrays over that index, in chunks that come to be when one of their pages is first
+//! touched: a terabyte that is mapped and never sampled costs nothing. Nothing here walks pages that
+//! nobody named.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
+use crate::tier::TierId;
+use crate::unit::Bytes;
+
+/// The dense index of a managed page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageIdx(u32);
+
+impl fmt::Display for PageIdx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p{}", self.0)
+    }
+}
+
+const CHUNK_BITS: u32 = 12;
+const CHUNK_PAGES: usize = 1 << CHUNK_BITS;
+const UNKNOWN_TIER: u8 = 0b111;
+
+/// Bytes of metadata of one page, base or huge.
+pub const METADATA_BYTES_PER_PAGE: usize = size_of::<Chunk>() / CHUNK_PAGES;
+
+/// The state of a run of pages, a column a field.
+struct Chunk {
+    /// Hits in sixteenths.
+    hits: [u8; CHUNK_PAGES],
+    /// Flags and tier, see [`PageState`].
+    state: [u8; CHUNK_PAGES],
+    /// Watched seconds that the hits were seen in, the upper half of an `f32`.
+    exposure: [u16; CHUNK_PAGES],
+    /// The watch clock at the last hit.
+    stamp: [u32; CHUNK_PAGES],
+}
+
+impl Chunk {
+    fn new() -> Box<Self> {
+        Box::new(Self {
+            hits: [0; CHUNK_PAGES],
+            state: [UNKNOWN_TIER; CHUNK_PAGES],
+            exposure: [0; CHUNK_PAGES],
+            stamp: [0; CHUNK_PAGES],
+        })
+    }
+}
+
+/// What is remembered of a page's heat; [`crate::telemetry::hotness`] gives it its meaning.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Heat {
+    /// Hits remembered, 0 to just below 16 in steps of 1/16.
+    pub hits: f32,
+    /// Watched seconds they were seen in.
+    pub exposure_seconds: f32,
+    /// The watch clock at the last hit.
+    pub stamp: u32,
+}
+
+/// The flags of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageState(u8);
+
+impl PageState {
+    const QUEUED: u8 = 1 << 3;
+    const LISTED: u8 = 1 << 4;
+    const RETURNS_SHIFT: u8 = 5;
+    const REFUSED: u8 = 1 << 7;
+
+    /// The tier it lives in, where known.
+    pub fn tier(self) -> Option<TierId> {
+        let tier = self.0 & UNKNOWN_TIER;
+        (tier != UNKNOWN_TIER).then_some(TierId(tier))
+    }
+
+    /// A policy holds it in its queue of candidates.
+    pub fn is_queued(self) -> bool {
+        self.0 & Self::QUEUED != 0
+    }
+
+    /// A policy holds it in its list of a tier's residents.
+    pub fn is_listed(self) -> bool {
+        self.0 & Self::LISTED != 0
+    }
+
+    /// The kernel refused to move it; not tried again while it is mapped.
+    pub fn is_refused(self) -> bool {
+        self.0 & Self::REFUSED != 0
+    }
+
+    /// How often it came back soon after a move, up to 3.
+    pub fn returns(self) -> u8 {
+        (self.0 >> Self::RETURNS_SHIFT) & 0b11
+    }
+
+    fn with(self, flag: u8, on: bool) -> Self {
+        Self(if on { self.0 | flag } else { self.0 & !flag })
+    }
+}
+
+/// Where a page is found again outside: the inverse of [`PageTable::find`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Whose page.
+    pub space: SpaceId,
+    /// The page (of a huge page: its head).
+    pub vpn: Vpn,
+    /// Its size.
+    pub size: PageSize,
+    /// What backs it.
+    pub kind: PageKind,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    base_pages: u64,
+    size: PageSize,
+    kind: PageKind,
+    first: u32,
+}
+
+impl Run {
+    fn pages(&self) -> u32 {
+        pages_u32(self.base_pages / self.size.base_pages())
+    }
+}
+
+/// All managed pages.
+#[derive(Default)]
+pub struct PageTable {
+    chunks: Vec<Option<Box<Chunk>>>,
+    spaces: BTreeMap<SpaceId, BTreeMap<Vpn, Run>>,
+    by_index: BTreeMap<u32, (SpaceId, Vpn)>,
+    free: BTreeMap<u32, u32>,
+    next: u32,
+    in_tier: [u64; TierId::MAX],
+    base_pages: u64,
+}
+
+impl fmt::Debug for PageTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageTable")
+            .field("base_pages", &self.base_pages)
+            .field("regions", &self.by_index.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl PageTable {
+    /// Applies one change of what there is to manage.
+    pub fn apply(&mut self, event: SpaceEvent) {
+        match event {
+            SpaceEvent::Mapped(region) => self.map(region),
+            SpaceEvent::Unmapped(space, vpn, base_pages) => self.unmap(space, vpn, base_pages),
+            SpaceEvent::Gone(space) => self.remove_space(space),
+        }
+    }
+
+    /// Base pages mapped.
+    pub fn base_pages(&self) -> u64 {
+        self.base_pages
+    }
+
+    /// Bytes of managed memory known to be in `tier`.
+    pub fn bytes_in(&self, tier: TierId) -> Bytes {
+        Bytes::from_base_pages(self.in_tier[tier.index()])
+    }
+
+    /// Bytes of metadata held now.
+    pub fn metadata_bytes(&self) -> usize {
+        self.chunks.iter().flatten().count() * size_of::<Chunk>()
+    }
+
+    /// The spaces there are, in order.
+    pub fn spaces(&self) -> impl Iterator<Item = SpaceId> + '_ {
+        self.spaces.keys().copied()
+    }
+
+    fn map(&mut self, region: Region) {
+        if region.base_pages == 0 {
+            return;
+        }
+        self.unmap(region.space, region.start, region.base_pages);
+        let mut run =
+            Run { base_pages: region.base_pages, size: region.size, kind: region.kind, first: 0 };
+        let Some(first) = self.take_indices(run.pages()) else {
+            return; // 2^32 pages are managed already: 16 TiB in base pages
+        };
+        run.first = first;
+        self.base_pages += run.base_pages;
+        self.by_index.insert(first, (region.space, region.start));
+        self.spaces.entry(region.space).or_default().insert(region.start, run);
+    }
+
+    fn unmap(&mut self, space: SpaceId, start: Vpn, base_pages: u64) {
+        let end = start.0.saturating_add(base_pages);
+        let Some(runs) = self.spaces.get(&space) else { return };
+        let from = runs.range(..=start).next_back().map_or(start, |(&vpn, _)| vpn);
+        let overlapped: Vec<(Vpn, Run)> = runs
+            .range(from..Vpn(end.max(from.0)))
+            .filter(|(vpn, run)| vpn.0 + run.base_pages > start.0)
+            .map(|(&vpn, &run)| (vpn, run))
+            .collect();
+        for (vpn, run) in overlapped {
+            self.cut(space, vpn, run, start.0, end);
+        }
+    }
+
+    /// Removes `start..end` from one run; of a huge page that is hit, all.
+    fn cut(&mut self, space: SpaceId, vpn: Vpn, run: Run, start: u64, end: u64) {
+        let unit = run.size.base_pages();
+        let lo = (start.max(vpn.0) - vpn.0) / unit * unit;
+        let hi = (end.min(vpn.0 + run.base_pages) - vpn.0).div_ceil(unit) * unit;
+        self.detach(space, vpn, run.first);
+        self.release_indices(run.first + pages_u32(lo / unit), pages_u32((hi - lo) / unit), unit);
+        self.base_pages -= hi - lo;
+        if lo > 0 {
+            self.attach(space, vpn, Run { base_pages: lo, ..run });
+        }
+        if hi < run.base_pages {
+            let rest = Run {
+                base_pages: run.base_pages - hi,
+                first: run.first + pages_u32(hi / unit),
+                ..run
+            };
+            self.attach(space, Vpn(vpn.0 + hi), rest);
+        }
+    }
+
+    fn attach(&mut self, space: SpaceId, vpn: Vpn, run: Run) {
+        self.by_index.insert(run.first, (space, vpn));
+        self.spaces.entry(space).or_default().insert(vpn, run);
+    }
+
+    fn detach(&mut self, space: SpaceId, vpn: Vpn, first: u32) {
+        self.by_index.remove(&first);
+        if let Some(runs) = self.spaces.get_mut(&space) {
+            runs.remove(&vpn);
+        }
+    }
+
+    fn remove_space(&mut self, space: SpaceId) {
+        for (_, run) in self.spaces.remove(&space).unwrap_or_default() {
+            self.by_index.remove(&run.first);
+            self.release_indices(run.first, run.pages(), run.size.base_pages());
+            self.base_pages -= run.base_pages;
+        }
+    }
+
+    fn take_indices(&mut self, pages: u32) -> Option<u32> {
+        let fit = self.free.iter().find(|&(_, &len)| len >= pages).map(|(&at, &len)| (at, len));
+        if let Some((at, len)) = fit {
+            self.free.remove(&at);
+            if len > pages {
+                self.free.insert(at + pages, len - pages);
+            }
+            return Some(at);
+        }
+        let first = self.next;
+        self.next = first.checked_add(pages)?;
+        self.chunks.resize_with((self.next as usize).div_ceil(CHUNK_PAGES), || None);
+        Some(first)
+    }
+
+    fn release_indices(&mut self, first: u32, pages: u32, base_pages_each: u64) {
+        if pages == 0 {
+            return;
+        }
+        self.reset_state(first, pages, base_pages_each);
+        let (mut at, mut len) = (first, pages);
+        if let Some((&before, &n)) = self.free.range(..first).next_back()
+            && before + n == first
+        {
+            self.free.remove(&before);
+            (at, len) = (before, n + pages);
+        }
+        if let Some(n) = self.free.remove(&(first + pages)) {
+            len += n;
+        }
+        self.free.insert(at, len);
+    }
+
+    /// Forgets the state of a run; whole chunks are dropped, not written.
+    fn reset_state(&mut self, first: u32, pages: u32, base_pages_each: u64) {
+        let (mut at, end) = (first as usize, first as usize + pages as usize);
+        while at < end {
+            let (c, offset) = (at / CHUNK_PAGES, at % CHUNK_PAGES);
+            let n = (CHUNK_PAGES - offset).min(end - at);
+            if let Some(chunk) = &mut self.chunks[c] {
+                for state in &mut chunk.state[offset..offset + n] {
+                    if let Some(tier) = PageState(*state).tier() {
+                        self.in_tier[tier.index()] -= base_pages_each;
+                    }
+                    *state = UNKNOWN_TIER;
+                }
+                chunk.hits[offset..offset + n].fill(0);
+                chunk.exposure[offset..offset + n].fill(0);
+                chunk.stamp[offset..offset + n].fill(0);
+            }
+            if n == CHUNK_PAGES {
+                self.chunks[c] = None;
+            }
+            at += n;
+        }
+    }
+
+    /// The page that holds `vpn`.
+    pub fn find(&self, space: SpaceId, vpn: Vpn) -> Option<PageIdx> {
+        let mut found = None;
+        self.for_each(space, vpn, 1, |page| found = Some(page));
+        found
+    }
+
+    /// Calls `f` for every managed page in a run of base pages, a huge page once.
+    pub fn for_each(&self, space: SpaceId, vpn: Vpn, base_pages: u32, mut f: impl FnMut(PageIdx)) {
+        let Some(runs) = self.spaces.get(&space) else { return };
+        let end = vpn.0.saturating_add(u64::from(base_pages));
+        let from = runs.range(..=vpn).next_back().map_or(vpn, |(&start, _)| start);
+        for (&start, run) in runs.range(from..Vpn(end.max(from.0))) {
+            let unit = run.size.base_pages();
+            let lo = vpn.0.max(start.0) - start.0;
+            let hi = (end.min(start.0 + run.base_pages)).saturating_sub(start.0);
+            if lo >= hi {
+                continue;
+            }
+            for page in pages_u32(lo / unit)..pages_u32(hi.div_ceil(unit)) {
+                f(PageIdx(run.first + page));
+            }
+        }
+    }
+
+    /// Where `page` is, or `None` if it was unmapped since.
+    pub fn locate(&self, page: PageIdx) -> Option<Location> {
+        let (&first, &(space, start)) = self.by_index.range(..=page.0).next_back()?;
+        let run = self.spaces.get(&space)?.get(&start)?;
+        let offset = page.0 - first;
+        (offset < run.pages()).then(|| Location {
+            space,
+            vpn: Vpn(start.0 + u64::from(offset) * run.size.base_pages()),
+            size: run.size,
+            kind: run.kind,
+        })
+    }
+
+    fn chunk_mut(&mut self, page: PageIdx) -> (&mut Chunk, usize) {
+        let at = page.0 as usize;
+        (self.chunks[at / CHUNK_PAGES].get_or_insert_with(Chunk::new), at % CHUNK_PAGES)
+    }
+
+    /// What is remembered of the page's heat.
+    pub fn heat(&self, page: PageIdx) -> Heat {
+        let at = page.0 as usize;
+        let Some(chunk) = &self.chunks[at / CHUNK_PAGES] else { return Heat::default() };
+        let i = at % CHUNK_PAGES;
+        Heat {
+            hits: f32::from(chunk.hits[i]) / 16.0,
+            exposure_seconds: f32::from_bits(u32::from(chunk.exposure[i]) << 16),
+            stamp: chunk.stamp[i],
+        }
+    }
+
+    /// Remembers the page's heat; hits are cut to what a byte holds.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "rounded to the nearest representable value on purpose"
+    )]
+    pub fn set_heat(&mut self, page: PageIdx, heat: Heat) {
+        let (chunk, i) = self.chunk_mut(page);
+        chunk.hits[i] = (heat.hits * 16.0 + 0.5).min(255.0) as u8;
+        chunk.exposure[i] = (heat.exposure_seconds.to_bits().saturating_add(1 << 15) >> 16) as u16;
+        chunk.stamp[i] = heat.stamp;
+    }
+
+    /// The page's flags.
+    pub fn state(&self, page: PageIdx) -> PageState {
+        let at = page.0 as usize;
+        let chunk = self.chunks[at / CHUNK_PAGES].as_ref();
+        PageState(chunk.map_or(UNKNOWN_TIER, |chunk| chunk.state[at % CHUNK_PAGES]))
+    }
+
+    fn set_state(&mut self, page: PageIdx, state: PageState) {
+        let (chunk, i) = self.chunk_mut(page);
+        chunk.state[i] = state.0;
+    }
+
+    /// Notes that a policy holds the page in its queue of candidates, or no longer does.
+    pub fn set_queued(&mut self, page: PageIdx, on: bool) {
+        self.set_state(page, self.state(page).with(PageState::QUEUED, on));
+    }
+
+    /// Notes that a policy holds the page in its list of residents, or no longer does.
+    pub fn set_listed(&mut self, page: PageIdx, on: bool) {
+        self.set_state(page, self.state(page).with(PageState::LISTED, on));
+    }
+
+    /// Notes that the kernel refused to move the page.
+    pub fn set_refused(&mut self, page: PageIdx) {
+        self.set_state(page, self.state(page).with(PageState::REFUSED, true));
+    }
+
+    /// Notes how often the page came back soon after a move; more than 3 count as 3.
+    pub fn set_returns(&mut self, page: PageIdx, returns: u8) {
+        let cleared = self.state(page).with(0b11 << PageState::RETURNS_SHIFT, false);
+        self.set_state(page, cleared.with(returns.min(3) << PageState::RETURNS_SHIFT, true));
+    }
+
+    /// Notes the tier a page lives in, for the page of known `size`.
+    pub fn set_tier(&mut self, page: PageIdx, size: PageSize, tier: TierId) {
+        let old = self.state(page);
+        if old.tier() == Some(tier) {
+            return;
+        }
+        if let Some(before) = old.tier() {
+            self.in_tier[before.index()] -= size.base_pages();
+        }
+        self.in_tier[tier.index()] += size.base_pages();
+        self.set_state(page, PageState(old.0 & !UNKNOWN_TIER | tier.0));
+    }
+
+    /// Re-derives the books from the pages themselves. Walks everything: for tests only.
+    ///
+    /// # Panics
+    /// Where the counts kept along the way differ from what is there.
+    pub fn check(&self) {
+        let mut in_tier = [0; TierId::MAX];
+        let (mut base_pages, mut indices) = (0, 0);
+        for (&space, runs) in &self.spaces {
+            let mut last_end = 0;
+            for (&vpn, run) in runs {
+                assert!(vpn.0 >= last_end, "regions overlap at {vpn:?}");
+                last_end = vpn.0 + run.base_pages;
+                base_pages += run.base_pages;
+                indices += u64::from(run.pages());
+                assert_eq!(self.by_index.get(&run.first), Some(&(space, vpn)));
+                for i in 0..run.pages() {
+                    if let Some(tier) = self.state(PageIdx(run.first + i)).tier() {
+                        in_tier[tier.index()] += run.size.base_pages();
+                    }
+                }
+            }
+        }
+        let free: u64 = self.free.values().map(|&n| u64::from(n)).sum();
+        assert_eq!(indices + free, u64::from(self.next), "an index is lost or used twice");
+        assert_eq!(base_pages, self.base_pages);
+        assert_eq!(in_tier, self.in_tier);
+    }
+}
+
+/// Page counts of a run fit in 32 bits: longer runs cannot be given indices and are refused by `map`.
+fn pages_u32(pages: u64) -> u32 {
+    u32::try_from(pages).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn region(space: u32, start: u64, base_pages: u64, size: PageSize) -> Region {
+        Region {
+            space: SpaceId(space),
+            start: Vpn(start),
+            base_pages,
+            size,
+            kind: PageKind::Anonymous,
+        }
+    }
+
+    #[test]
+    fn a_page_costs_eight_bytes() {
+        assert_eq!(METADATA_BYTES_PER_PAGE, 8);
+    }
+
+    #[test]
+    fn a_terabyte_that_nobody_touched_costs_no_metadata() {
+        let mut table = PageTable::default();
+        table.apply(SpaceEvent::Mapped(region(1, 0, 1 << 28, PageSize::Base)));
+        assert_eq!(table.metadata_bytes(), 0);
+        let page = table.find(SpaceId(1), Vpn(77_777_777)).unwrap();
+        table.set_tier(page, PageSize::Base, TierId(1));
+        assert_eq!(table.metadata_bytes(), 8 * CHUNK_PAGES);
+    }
+
+    #[test]
+    fn a_huge_page_is_one_page_by_any_of_its_addresses() {
+        let mut table = PageTable::default();
+        table.apply(SpaceEvent::Mapped(region(1, 512, 1024, PageSize::Huge)));
+        let head = table.find(SpaceId(1), Vpn(512)).unwrap();
+        assert_eq!(table.find(SpaceId(1), Vpn(1023)), Some(head));
+        assert_ne!(table.find(SpaceId(1), Vpn(1024)), Some(head));
+        table.set_tier(head, PageSize::Huge, TierId(1));
+        assert_eq!(table.bytes_in(TierId(1)), Bytes::from_mib(2));
+    }
+
+    #[test]
+    fn heat_survives_packing_within_a_percent() {
+        let mut table = PageTable::default();
+        table.apply(SpaceEvent::Mapped(region(1, 0, 1, PageSize::Base)));
+        let page = table.find(SpaceId(1), Vpn(0)).unwrap();
+        let heat = Heat { hits: 3.5, exposure_seconds: 0.123, stamp: 9 };
+        table.set_heat(page, heat);
+        let back = table.heat(page);
+        assert_eq!((back.hits, back.stamp), (3.5, 9));
+        assert!((back.exposure_seconds / 0.123 - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn flags_do_not_disturb_each_other() {
+        let mut table = PageTable::default();
+        table.apply(SpaceEvent::Mapped(region(1, 0, 1, PageSize::Base)));
+        let page = table.find(SpaceId(1), Vpn(0)).unwrap();
+        table.set_tier(page, PageSize::Base, TierId(2));
+        table.set_returns(page, 7);
+        table.set_queued(page, true);
+        table.set_listed(page, true);
+        table.set_queued(page, false);
+        let state = table.state(page);
+        assert_eq!((state.tier(), state.returns()), (Some(TierId(2)), 3));
+        assert!(state.is_listed() && !state.is_queued() && !state.is_refused());
+        table.set_returns(page, 1);
+        assert_eq!(table.state(page).returns(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn books_balance_under_any_sequence_of_mappings(
+            steps in prop::collection::vec((0u32..3, 0u64..40, 1u64..20, 0u8..5), 1..60),
+        ) {
+            let mut table = PageTable::default();
+            for (space, start, len, what) in steps {
+                let (start, len) = (start * 512, len * 512);
+                match what {
+                    0 => table.apply(SpaceEvent::Mapped(region(space, start, len, PageSize::Base))),
+                    1 => table.apply(SpaceEvent::Mapped(region(space, start, len, PageSize::Huge))),
+                    2 => table.apply(SpaceEvent::Unmapped(SpaceId(space), Vpn(start + 7), len)),
+                    3 => table.apply(SpaceEvent::Gone(SpaceId(space))),
+                    _ => {
+                        let mut hit = Vec::new();
+                        table.for_each(SpaceId(space), Vpn(start + 3), 600, |page| hit.push(page));
+                        for page in hit {
+                            let at = table.locate(page).unwrap();
+                            prop_assert_eq!(table.find(at.space, at.vpn), Some(page));
+                            table.set_tier(page, at.size, TierId(u8::from(start % 1024 == 0)));
+                        }
+                    }
+                }
+                table.check();
+            }
+        }
+    }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//! hold: never moves anything.
+//!
+//! What it does: nothing; pages stay where first touch or somebody else put them.
+//! When it helps: as the baseline to compare with, and to watch a program without touching it.
+//! When it hurts: always when the hot pages are in slow memory.
+//! Knobs: none.
+//! Where it comes from: the do-nothing baseline of every paper in the field ("first touch").
+
+use super::{Policy, View};
+use crate::port::Move;
+
+/// The policy that moves nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Hold;
+
+impl Policy for Hold {
+    fn name(&self) -> &'static str {
+        "hold"
+    }
+
+    fn plan(&mut self, _view: &mut View<'_>, _plan: &mut Vec<Move>) {}
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Hotness: how many accesses a second a page is believed to get.
+//!
+//! One estimator serves every tracker, because all of them say the same thing in the end: *so many hits
+//! in so much time of watching*. A sampler that takes one access in P watches a P-th of the time; an accessed-bit scanner only in the
+//! window between clearing and reading the bits; a hint fault ends a watch that began when the page was
+//! armed. The rate is hits over exposure, the maximum-likelihood estimate for random (Poisson) accesses.
+//! Time in which nobody watched says nothing and costs nothing, so "was not seen" is never confused with
+//! "was not accessed".
+//!
+//! Old evidence fades: no more than a certain exposure is remembered ([`Hotness::remember`]), and hits fade
+//! exponentially with what is beyond it. Pages that are not hit are not visited: their exposure is the advance of
+//! the watch clock since their stamp, added when somebody asks.
+//!
+//! The estimator is ours. Its bounds are normal approximations of a Poisson count that one page in ten is
+//! beyond on either side: there are many pages, and each has a chance to look hot by luck.
+
+use crate::page::Heat;
+use crate::unit::Nanos;
+
+/// The watch clock and what it takes to read a page's heat by it.
+#[derive(Clone, Debug)]
+pub struct Hotness {
+    watched: Nanos,
+    memory_seconds: f32,
+}
+
+/// A page's estimated access rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// Accesses per second, the most likely value.
+    pub rate_per_sec: f32,
+    /// Accesses per second that the page gets at least, as far as can be told.
+    pub at_least_per_sec: f32,
+    /// Accesses per second that it gets at most, likewise; not zero for a page never seen.
+    pub at_most_per_sec: f32,
+    /// Hits the estimate rests on, faded.
+    pub hits: f32,
+}
+
+/// The clock's tick is 2^13 ns, so that 32 bits last for ten hours of watching.
+const TICK_SHIFT: u32 = 13;
+const TICK_SECONDS: f32 = (1u64 << TICK_SHIFT) as f32 * 1e-9;
+/// Hits a page can hold; above, hits and exposure are scaled down together.
+const MAX_HITS: f32 = 15.0;
+/// Standard deviations between an estimate and its bounds: the 90 % quantile.
+const BOUND: f32 = 1.28;
+/// No exposure is shorter than this: a hit that comes at once does not prove an infinite rate.
+const MIN_EXPOSURE_SECONDS: f32 = 1e-6;
+
+impl Default for Hotness {
+    fn default() -> Self {
+        Self { watched: Nanos::ZERO, memory_seconds: 10.0 }
+    }
+}
+
+impl Hotness {
+    /// Lets the watch clock run on by `watched`.
+    pub fn advance(&mut self, watched: Nanos) {
+        self.watched += watched;
+    }
+
+    /// Sets how much exposure is remembered; each tracker knows what its evidence is worth.
+    #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
+    pub fn remember(&mut self, memory: Nanos) {
+        self.memory_seconds = (memory.as_secs_f64() as f32).max(MIN_EXPOSURE_SECONDS);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the stamp wraps by design")]
+    fn now_ticks(&self) -> u32 {
+        (self.watched.0 >> TICK_SHIFT) as u32
+    }
+
+    /// What the page's heat becomes when it is hit. `exposure` is how long the page itself was being
+    /// watched for this hit, where the tracker knows; else all watching since its last hit counts.
+    #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
+    pub fn hit(&self, heat: Heat, hits: f32, exposure: Option<Nanos>) -> Heat {
+        let watched = match exposure {
+            Some(known) => known.as_secs_f64() as f32,
+            None => self.since(heat),
+        };
+        let (old_hits, seconds) = self.fade(heat.hits, heat.exposure_seconds + watched);
+        let hits = old_hits + hits;
+        let scale = if hits > MAX_HITS { MAX_HITS / hits } else { 1.0 };
+        Heat {
+            hits: hits * scale,
+            exposure_seconds: seconds.max(MIN_EXPOSURE_SECONDS) * scale,
+            stamp: self.now_ticks(),
+        }
+    }
+
+    /// The heat of a page that starts being watched now.
+    pub fn newborn(&self) -> Heat {
+        Heat { hits: 0.0, exposure_seconds: 0.0, stamp: self.now_ticks() }
+    }
+
+    /// What is believed of a page now.
+    pub fn estimate(&self, heat: Heat) -> Estimate {
+        let (hits, seconds) = self.fade(heat.hits, heat.exposure_seconds + self.since(heat));
+        let seconds = seconds.max(MIN_EXPOSURE_SECONDS);
+        Estimate {
+            rate_per_sec: hits / seconds,
+            at_least_per_sec: (hits - BOUND * hits.sqrt()).max(0.0) / seconds,
+            at_most_per_sec: (hits + BOUND * hits.sqrt() + 1.0) / seconds,
+            hits,
+        }
+    }
+
+    /// Seconds of watching since the page's stamp.
+    #[expect(clippy::cast_precision_loss, reason = "faded long before 24 bits are exceeded")]
+    fn since(&self, heat: Heat) -> f32 {
+        self.now_ticks().wrapping_sub(heat.stamp) as f32 * TICK_SECONDS
+    }
+
+    /// Keeps at most the remembered exposure; hits fade exponentially with what is beyond it.
+    fn fade(&self, hits: f32, seconds: f32) -> (f32, f32) {
+        if seconds <= self.memory_seconds {
+            return (hits, seconds);
+        }
+        let beyond = (seconds - self.memory_seconds) / self.memory_seconds;
+        (hits * exp_of_minus(beyond), self.memory_seconds)
+    }
+}
+
+/// exp(-x) for x >= 0 within a few hundredths, by basic arithmetic alone, so that it is the same on
+/// every machine.
+fn exp_of_minus(x: f32) -> f32 {
+    let root = 1.0 / (1.0 + x / 8.0);
+    let squared = root * root;
+    let fourth = squared * squared;
+    fourth * fourth
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_rate_is_hits_over_exposure() {
+        let hotness = Hotness::default();
+        let mut heat = hotness.newborn();
+        for _ in 0..4 {
+            heat = hotness.hit(heat, 1.0, Some(Nanos::from_millis(10)));
+        }
+        let got = hotness.estimate(heat);
+        assert!((got.rate_per_sec - 100.0).abs() < 1.0, "{got:?}");
+        assert!((got.at_least_per_sec - 36.0).abs() < 1.0, "4 hits less 1.28 deviations of 2");
+    }
+
+    #[test]
+    fn time_without_watching_does_not_cool_a_page() {
+        let mut hotness = Hotness::default();
+        let heat = hotness.hit(hotness.newborn(), 2.0, Some(Nanos::from_millis(20)));
+        let before = hotness.estimate(heat);
+        assert_eq!(hotness.estimate(heat), before);
+        hotness.advance(Nanos::from_millis(20));
+        assert!(hotness.estimate(heat).rate_per_sec < 0.6 * before.rate_per_sec);
+    }
+
+    #[test]
+    fn a_page_that_turned_cold_is_forgotten_within_its_memory() {
+        let mut hotness = Hotness::default();
+        hotness.remember(Nanos::from_secs(1));
+        let heat = hotness.hit(hotness.newborn(), 15.0, Some(Nanos::from_millis(100)));
+        hotness.advance(Nanos::from_secs(20));
+        assert!(hotness.estimate(heat).rate_per_sec < 1.0);
+    }
+
+    /// Page A is accessed 100 times a second, page B 3 times: windows of 20 ms tell them apart.
+    #[test]
+    fn windows_tell_hot_from_warm_whatever_the_pauses_between_them() {
+        let mut rng = Rng::new(7);
+        let mut hotness = Hotness::default();
+        hotness.remember(Nanos::from_millis(320));
+        let mut heats = [hotness.newborn(); 2];
+        for _ in 0..64 {
+            hotness.advance(Nanos::from_millis(20));
+            for (heat, rate) in heats.iter_mut().zip([100.0, 3.0]) {
+                if rng.exponential(rate) < 0.020 {
+                    *heat = hotness.hit(*heat, 1.0, None);
+                }
+            }
+        }
+        let [hot, warm] = heats.map(|heat| hotness.estimate(heat));
+        assert!(hot.at_least_per_sec > 20.0 && warm.at_least_per_sec < 5.0, "{hot:?} {warm:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn estimates_stay_finite_and_ordered(
+            steps in prop::collection::vec((0u64..2_000_000_000, 0.1f32..20_000.0), 1..40),
+        ) {
+            let mut hotness = Hotness::default();
+            let mut heat = hotness.newborn();
+            for (watched, hits) in steps {
+                hotness.advance(Nanos(watched));
+                heat = hotness.hit(heat, hits, None);
+                let e = hotness.estimate(heat);
+                prop_assert!(e.rate_per_sec.is_finite() && e.at_least_per_sec >= 0.0);
+                prop_assert!(e.rate_per_sec < e.at_most_per_sec);
+                prop_assert!(e.at_least_per_sec <= e.rate_per_sec && e.hits <= MAX_HITS * 1.001);
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What holds for every policy by virtue of its being in the list.
+
+use tierline_core::engine::Engine;
+use tierline_core::event::Event;
+use tierline_core::policy::{Entry, POLICIES};
+use tierline_core::port::{Outcome, World};
+use tierline_core::qos::Limits;
+use tierline_core::rng::Rng;
+use tierline_core::tier::TierId;
+use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
+
+use crate::toy::{Toy, machine};
+
+pub const TICK: Nanos = Nanos::from_millis(100);
+pub const RATE: BytesPerSec = BytesPerSec(64 << 20);
+
+/// Pages of which every eighth is hot, in a shuffled order.
+pub fn skewed(pages: usize, hot: f64, warm: f64, seed: u64) -> Vec<f64> {
+    let mut rng = Rng::new(seed);
+    (0..pages).map(|_| if rng.below(8) == 0 { hot } else { warm }).collect()
+}
+
+fn engine(entry: &Entry, toy: &Toy) -> Engine {
+    Engine::new(toy.tiers.clone(), Limits::default(), (entry.make)(), RATE)
+}
+
+fn run(engine: &mut Engine, toy: &mut dyn World, from: u64, ticks: u64) -> Vec<Event> {
+    let mut events = Vec::new();
+    for i in from..from + ticks {
+        events.extend_from_slice(engine.tick(TICK * i, toy));
+        if i % 16 == 0 {
+            engine.pages().check();
+        }
+    }
+    events
+}
+
+#[test]
+fn capacity_and_budget_hold_for_every_policy() {
+    for entry in POLICIES {
+        for capacities in [&[600, 8_000][..], &[200, 500, 8_000][..]] {
+            let mut toy = Toy::new(machine(capacities), skewed(4_000, 100.0, 3.0, 1), 2);
+            let mut engine = engine(entry, &toy);
+            let mut moved = Bytes::ZERO;
+            for i in 0..100 {
+                let events = engine.tick(TICK * i, &mut toy).to_vec();
+                for event in events {
+                    if let Event::Move { moved: m, outcome, .. } = event {
+                        assert_ne!(
+                            outcome,
+                            Outcome::NoRoom,
+                            "{}: planned without room",
+                            entry.name
+                        );
+                        moved += m.size.bytes();
+                    }
+                }
+                let allowed = RATE.0 / 10 * i + RATE.0 / 4;
+                assert!(moved.0 <= allowed, "{}: {moved} by tick {i}", entry.name);
+                for (tier, t) in toy.tiers.iter() {
+                    assert!(toy.used(tier) <= t.capacity.base_pages(), "{}", entry.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_policy_is_quiet_when_nothing_is_accessed() {
+    for entry in POLICIES {
+        let mut toy = Toy::new(machine(&[600, 8_000]), vec![0.0; 4_000], 3);
+        let mut engine = engine(entry, &toy);
+        run(&mut engine, &mut toy, 0, 50);
+        assert!(toy.asked.is_empty(), "{} moved {}", entry.name, toy.asked.len());
+    }
+}
+
+#[test]
+fn every_policy_settles_when_nothing_changes() {
+    for entry in POLICIES {
+        let mut toy = Toy::new(machine(&[1_000, 8_000]), skewed(4_000, 100.0, 1.0, 4), 5);
+        let mut engine = engine(entry, &toy);
+        run(&mut engine, &mut toy, 0, 300);
+        let before = toy.asked.len();
+        run(&mut engine, &mut toy, 300, 100);
+        let late = toy.asked.len() - before;
+        assert!(late * 50 <= before.max(50), "{}: {late} of {before} moves came late", entry.name);
+    }
+}
+
+#[test]
+fn same_seed_same_fingerprint_for_every_policy() {
+    for entry in POLICIES {
+        let fingerprint = |seed| {
+            let mut toy = Toy::new(machine(&[300, 900, 8_000]), skewed(4_000, 80.0, 2.0, 6), seed);
+            let mut engine = engine(entry, &toy);
+            run(&mut engine, &mut toy, 0, 60);
+            engine.fingerprint()
+        };
+        assert_eq!(fingerprint(7), fingerprint(7), "{}", entry.name);
+    }
+}
+
+#[test]
+fn every_policy_follows_a_limit() {
+    for entry in POLICIES {
+        let mut toy = Toy::new(machine(&[2_000, 8_000]), skewed(4_000, 100.0, 1.0, 8), 9);
+        let limits = Limits { per_tier: vec![Some(Bytes::from_base_pages(100))] };
+        let mut engine = Engine::new(toy.tiers.clone(), limits, (entry.make)(), RATE);
+        run(&mut engine, &mut toy, 0, 60);
+        assert!(toy.used(TierId::FAST) <= 100, "{}", entry.name);
+    }
+}
+
+#[test]
+fn every_policy_explains_itself_under_the_five_headings() {
+    for entry in POLICIES {
+        let text = entry.explain();
+        let made = (entry.make)();
+        assert_eq!(made.name(), entry.name);
+        assert!(text.starts_with(entry.name), "{text}");
+        for heading in
+            ["What it does:", "When it helps:", "When it hurts:", "Knobs:", "Where it comes from:"]
+        {
+            assert!(text.contains(heading), "{} lacks {heading:?}", entry.name);
+        }
+    }
+}

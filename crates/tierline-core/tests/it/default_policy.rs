@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the default policy promises.
+
+use tierline_core::engine::Engine;
+use tierline_core::policy::tierline::Tierline;
+use tierline_core::port::Attention;
+use tierline_core::qos::Limits;
+use tierline_core::tier::TierId;
+use tierline_core::unit::Nanos;
+
+use crate::contract::{RATE, TICK, skewed};
+use crate::toy::{Toy, machine};
+
+fn engine(toy: &Toy) -> Engine {
+    Engine::new(toy.tiers.clone(), Limits::default(), Box::<Tierline>::default(), RATE)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "small counts")]
+fn hot_share(toy: &Toy, hot: f64) -> f64 {
+    let hot: Vec<_> = toy.rates.iter().zip(&toy.place).filter(|(r, _)| **r >= hot).collect();
+    let fast = hot.iter().filter(|(_, p)| **p == Some(TierId::FAST)).count();
+    fast as f64 / hot.len() as f64
+}
+
+#[test]
+fn the_hot_set_is_fast_in_a_second_and_little_else_is_moved() {
+    let mut toy = Toy::new(machine(&[4_000, 20_000]), skewed(16_000, 100.0, 3.0, 1), 2);
+    // A warm page would repay such a move in 50 s, a hot one in less than 2.
+    toy.move_cost = Nanos(20_000);
+    let needed = toy.rates.iter().filter(|&&r| r > 50.0).count();
+    let mut engine = engine(&toy);
+    for i in 0..10 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    assert!(hot_share(&toy, 50.0) > 0.9, "{}", hot_share(&toy, 50.0));
+    for i in 10..600 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    assert!(hot_share(&toy, 50.0) > 0.99);
+    let moved = toy.asked.len();
+    assert!(moved * 10 <= needed * 12, "{moved} moves for {needed} hot pages");
+}
+
+#[test]
+fn a_jump_of_the_hot_set_is_followed_though_fast_memory_is_full() {
+    let mut toy = Toy::new(machine(&[2_300, 20_000]), skewed(16_000, 100.0, 1.0, 3), 4);
+    let mut engine = engine(&toy);
+    for i in 0..100 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    assert!(hot_share(&toy, 50.0) > 0.97);
+    toy.rates = skewed(16_000, 100.0, 1.0, 5);
+    for i in 100..170 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
+}
+
+#[test]
+fn one_touch_is_not_enough() {
+    let mut toy = Toy::new(machine(&[4_000, 20_000]), vec![1e6; 1_000], 6);
+    let mut engine = engine(&toy);
+    engine.tick(Nanos::ZERO, &mut toy);
+    assert_eq!(toy.used(TierId::FAST), 0);
+    for i in 1..4 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    assert!(toy.used(TierId::FAST) > 0);
+}
+
+#[test]
+fn headroom_is_kept_free_for_new_allocations() {
+    let mut toy = Toy::new(machine(&[1_000, 20_000]), vec![100.0; 8_000], 7);
+    let mut engine = engine(&toy);
+    for i in 0..50 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    assert_eq!(toy.free(TierId::FAST), 20, "2 % of 1000 pages");
+    toy.others[0] += 15; // somebody allocates
+    for i in 50..60 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    assert_eq!(toy.free(TierId::FAST), 20, "and it is free again");
+}
+
+#[test]
+fn it_looks_away_when_settled_and_looks_again_after_a_jump() {
+    let mut toy = Toy::new(machine(&[4_000, 20_000]), skewed(16_000, 100.0, 3.0, 8), 9);
+    let mut engine = engine(&toy);
+    for i in 0..100 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    assert_eq!(toy.attention, Attention::Calm);
+    toy.rates = skewed(16_000, 100.0, 3.0, 10);
+    for i in 100..121 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    assert_eq!(toy.attention, Attention::Alert);
+}
+
+#[test]
+fn three_tiers_fill_from_the_top_by_heat() {
+    let rates: Vec<f64> = (0..3_000).map(|i| [40.0, 4.0, 0.01][i % 3]).collect();
+    let mut toy = Toy::new(machine(&[1_100, 1_200, 8_000]), rates, 11);
+    let mut engine = engine(&toy);
+    for i in 0..1500 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    let share = |rate: f64, tier: u8| {
+        let of: Vec<_> = toy.rates.iter().zip(&toy.place).filter(|(r, _)| **r == rate).collect();
+        of.iter().filter(|(_, p)| **p == Some(TierId(tier))).count() as f64 / of.len() as f64
+    };
+    assert!(share(40.0, 0) > 0.9, "{}", share(40.0, 0));
+    assert!(share(4.0, 1) > 0.8, "{}", share(4.0, 1));
+    assert!(share(0.01, 2) > 0.95, "{}", share(0.01, 2));
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bad days: a decorator around the toy world that makes moves fail and samples vanish.
+
+use tierline_core::engine::Engine;
+use tierline_core::policy::POLICIES;
+use tierline_core::port::{
+    Attention, Move, Observations, Outcome, SpaceEvent, Telemetry, Vpn, World,
+};
+use tierline_core::qos::Limits;
+use tierline_core::rng::Rng;
+use tierline_core::tier::TierId;
+use tierline_core::unit::Nanos;
+
+use crate::contract::{RATE, TICK, skewed};
+use crate::toy::{SPACE, Toy, machine};
+
+/// What goes wrong, and how often (in percent).
+struct Faulty {
+    toy: Toy,
+    rng: Rng,
+    busy: u64,
+    refused: u64,
+    lost_samples: u64,
+    /// Moves after which the process is gone.
+    exits_after: Option<usize>,
+    /// Somebody else takes all free fast memory in the middle of a batch.
+    fills_up: bool,
+}
+
+impl Faulty {
+    fn new(seed: u64) -> Self {
+        let toy = Toy::new(machine(&[600, 8_000]), skewed(4_000, 100.0, 1.0, seed), seed);
+        let rng = Rng::new(seed ^ 0xfau64);
+        Self { toy, rng, busy: 0, refused: 0, lost_samples: 0, exits_after: None, fills_up: false }
+    }
+}
+
+impl World for Faulty {
+    fn observe(&mut self, now: Nanos, out: &mut Observations) {
+        if self.exits_after == Some(0) {
+            self.toy.place.fill(None);
+            out.spaces.push(SpaceEvent::Gone(SPACE));
+            return;
+        }
+        self.toy.observe(now, out);
+        let before = out.samples.len();
+        out.samples.retain(|_| self.rng.below(100) >= self.lost_samples);
+        out.lost = (before - out.samples.len()) as u64;
+    }
+
+    fn measure(&mut self, now: Nanos) -> Telemetry {
+        self.toy.measure(now)
+    }
+
+    fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
+        for (i, m) in moves.iter().enumerate() {
+            if let Some(left) = &mut self.exits_after {
+                *left = left.saturating_sub(1);
+            }
+            if self.fills_up && i == moves.len() / 2 {
+                self.toy.others[0] += self.toy.free(TierId::FAST);
+            }
+            let outcome = match self.rng.below(100) {
+                _ if self.exits_after == Some(0) => Outcome::SpaceGone,
+                n if n < self.busy => Outcome::Busy,
+                n if n < self.busy + self.refused => Outcome::Refused,
+                _ => self.toy.try_move(m),
+            };
+            self.toy.asked.push((*m, outcome));
+            out.push(outcome);
+        }
+        Nanos(2_000) * moves.len() as u64
+    }
+
+    fn attend(&mut self, attention: Attention) {
+        self.toy.attend(attention);
+    }
+}
+
+fn engine(world: &Faulty, policy: usize) -> Engine {
+    let policy = (POLICIES[policy].make)();
+    Engine::new(world.toy.tiers.clone(), Limits::default(), policy, RATE)
+}
+
+fn run(world: &mut Faulty, policy: usize, ticks: u64) -> Engine {
+    let mut engine = engine(world, policy);
+    go_on(&mut engine, world, 0..ticks);
+    engine
+}
+
+fn go_on(engine: &mut Engine, world: &mut Faulty, ticks: std::ops::Range<u64>) {
+    for i in ticks {
+        engine.tick(TICK * i, world);
+        if i % 8 != 0 {
+            continue;
+        }
+        engine.pages().check();
+        for (vpn, &really) in (0..).zip(&world.toy.place) {
+            let page = engine.pages().find(SPACE, Vpn(vpn));
+            let known = page.and_then(|page| engine.pages().state(page).tier());
+            if let (Some(known), Some(really)) = (known, really) {
+                assert_eq!(known, really, "page {vpn} is believed to be where it is not");
+            }
+        }
+    }
+}
+
+#[test]
+fn busy_pages_are_tried_again_and_arrive() {
+    let mut world = Faulty::new(1);
+    world.busy = 50;
+    let engine = run(&mut world, 0, 100);
+    assert!(world.toy.fast_share() > 0.85, "{}", world.toy.fast_share());
+    assert!(engine.migrator().counts.failed["busy"] > 0);
+}
+
+#[test]
+fn a_refused_page_is_not_asked_for_twice() {
+    let mut world = Faulty::new(2);
+    world.refused = 30;
+    run(&mut world, 0, 60);
+    let mut refused = std::collections::BTreeSet::new();
+    for (m, outcome) in &world.toy.asked {
+        assert!(!refused.contains(&m.vpn), "{:?} was refused before", m.vpn);
+        if *outcome == Outcome::Refused {
+            refused.insert(m.vpn);
+        }
+    }
+    assert!(!refused.is_empty());
+}
+
+#[test]
+fn a_process_that_exits_in_mid_move_is_forgotten() {
+    for policy in 0..POLICIES.len() {
+        let mut world = Faulty::new(3);
+        world.exits_after = Some(100);
+        let engine = run(&mut world, policy, 30);
+        if !world.toy.asked.is_empty() {
+            assert_eq!(engine.pages().base_pages(), 0);
+            assert_eq!(engine.pages().spaces().count(), 0);
+        }
+    }
+}
+
+#[test]
+fn fast_memory_filled_by_somebody_else_makes_room_again() {
+    let mut world = Faulty::new(4);
+    world.fills_up = true;
+    let mut engine = run(&mut world, 0, 3);
+    assert!(engine.migrator().counts.failed.contains_key("no_room"));
+    world.fills_up = false;
+    go_on(&mut engine, &mut world, 3..60);
+    assert!(engine.migrator().counts.demoted_pages > 0, "headroom is won back by demotion");
+    assert!(world.toy.free(TierId::FAST) >= 12);
+}
+
+#[test]
+fn lost_samples_slow_it_down_but_do_not_mislead_it() {
+    let mut world = Faulty::new(5);
+    world.lost_samples = 60;
+    run(&mut world, 0, 150);
+    assert!(world.toy.fast_share() > 0.85, "{}", world.toy.fast_share());
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The deterministic ring: every policy against a small machine, with faults injected.
+
+mod contract;
+mod default_policy;
+mod faults;
+mod toy;

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A toy world: pages with access rates, windows in which touched pages are seen, frames that run out.
+//! It keeps books of its own and trusts nobody: each move that would break capacity panics here.
+
+use tierline_core::port::{
+    Attention, Move, Observations, Outcome, PageKind, PageSize, Region, Residence, Sample,
+    SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, World,
+};
+use tierline_core::rng::Rng;
+use tierline_core::tier::{NodeId, Tier, TierId, Tiers};
+use tierline_core::unit::{Bytes, Nanos};
+
+/// The only space there is.
+pub const SPACE: SpaceId = SpaceId(1);
+const WINDOW: Nanos = Nanos::from_millis(20);
+
+/// A machine of `capacities` base pages, 70 ns at the top and 130 ns more every tier down.
+pub fn machine(capacities: &[u64]) -> Tiers {
+    let tier = |(i, &pages): (usize, &u64)| Tier {
+        name: format!("t{i}"),
+        nodes: vec![NodeId(u16::try_from(i).unwrap())],
+        capacity: Bytes::from_base_pages(pages),
+        latency: Some(Nanos(70 + 130 * i as u64)),
+        bandwidth: None,
+    };
+    Tiers(capacities.iter().enumerate().map(tier).collect())
+}
+
+/// A toy world of base pages.
+pub struct Toy {
+    pub tiers: Tiers,
+    /// Accesses per second, a page.
+    pub rates: Vec<f64>,
+    /// Where each page is; `None` is unmapped.
+    pub place: Vec<Option<TierId>>,
+    /// Frames that others use, a tier.
+    pub others: Vec<u64>,
+    pub attention: Attention,
+    /// What one move takes.
+    pub move_cost: Nanos,
+    /// All moves that were asked for, with what became of them.
+    pub asked: Vec<(Move, Outcome)>,
+    rng: Rng,
+    announced: bool,
+    observed: u64,
+}
+
+impl Toy {
+    /// `rates.len()` pages, all in the slowest tier.
+    pub fn new(tiers: Tiers, rates: Vec<f64>, seed: u64) -> Self {
+        let place = vec![Some(tiers.slowest()); rates.len()];
+        let others = vec![0; tiers.len()];
+        Self {
+            tiers,
+            rates,
+            place,
+            others,
+            attention: Attention::Alert,
+            move_cost: Nanos(2_000),
+            asked: Vec::new(),
+            rng: Rng::new(seed),
+            announced: false,
+            observed: 0,
+        }
+    }
+
+    pub fn used(&self, tier: TierId) -> u64 {
+        self.place.iter().filter(|&&p| p == Some(tier)).count() as u64 + self.others[tier.index()]
+    }
+
+    pub fn free(&self, tier: TierId) -> u64 {
+        self.tiers[tier].capacity.base_pages().saturating_sub(self.used(tier))
+    }
+
+    /// The share of accesses that the fastest tier serves.
+    pub fn fast_share(&self) -> f64 {
+        let pages = self.rates.iter().zip(&self.place);
+        let fast: f64 = pages.filter(|(_, p)| **p == Some(TierId::FAST)).map(|(r, _)| r).sum();
+        fast / self.rates.iter().sum::<f64>()
+    }
+
+    fn announce(&mut self, out: &mut Observations) {
+        self.announced = true;
+        let base_pages = self.rates.len() as u64;
+        out.spaces.push(SpaceEvent::Mapped(Region {
+            space: SPACE,
+            start: Vpn(0),
+            base_pages,
+            size: PageSize::Base,
+            kind: PageKind::Anonymous,
+        }));
+        for (vpn, place) in (0..).zip(&self.place) {
+            if let &Some(tier) = place {
+                out.residence.push(Residence { space: SPACE, vpn: Vpn(vpn), base_pages: 1, tier });
+            }
+        }
+    }
+
+    /// Moves one page, whatever anybody planned.
+    pub fn try_move(&mut self, m: &Move) -> Outcome {
+        let page = usize::try_from(m.vpn.0).unwrap();
+        assert_eq!(m.space, SPACE);
+        match self.place[page] {
+            None => Outcome::PageGone,
+            Some(tier) if tier != m.from => Outcome::Elsewhere(tier),
+            Some(_) if self.free(m.to) == 0 => Outcome::NoRoom,
+            Some(_) => {
+                self.place[page] = Some(m.to);
+                Outcome::Moved
+            }
+        }
+    }
+}
+
+impl World for Toy {
+    fn observe(&mut self, _now: Nanos, out: &mut Observations) {
+        if !self.announced {
+            self.announce(out);
+        }
+        self.observed += 1;
+        if self.attention == Attention::Calm && self.observed % 20 != 0 {
+            return;
+        }
+        for (vpn, (&rate, &place)) in (0..).zip(self.rates.iter().zip(&self.place)) {
+            let touched = rate > 0.0 && self.rng.exponential(rate) < WINDOW.as_secs_f64();
+            if touched && let Some(tier) = place {
+                out.samples.push(Sample {
+                    space: SPACE,
+                    vpn: Vpn(vpn),
+                    base_pages: 1,
+                    hits: 1.0,
+                    exposure: None,
+                    tier: Some(tier),
+                    write: None,
+                });
+            }
+        }
+        out.watched = WINDOW;
+        out.memory = Some(WINDOW * 16);
+    }
+
+    fn measure(&mut self, _now: Nanos) -> Telemetry {
+        let free = |(tier, _): (TierId, &Tier)| TierTelemetry {
+            free: Bytes::from_base_pages(self.free(tier)),
+            ..TierTelemetry::default()
+        };
+        Telemetry { tiers: self.tiers.iter().map(free).collect() }
+    }
+
+    fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
+        for m in moves {
+            let outcome = self.try_move(m);
+            self.asked.push((*m, outcome));
+            out.push(outcome);
+        }
+        self.move_cost * moves.len() as u64
+    }
+
+    fn attend(&mut self, attention: Attention) {
+        self.attention = attention;
+    }
+}
