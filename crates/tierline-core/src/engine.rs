@@ -124,6 +124,9 @@ impl Engine {
             }
         }
         self.lost += seen.lost;
+        if seen.slow_hits_per_sec.is_some() {
+            return seen.slow_hits_per_sec;
+        }
         // A tracker without a watch clock watches all the time, in its own way.
         let watched = if seen.watched > Nanos::ZERO {
             seen.watched

@@ -62,6 +62,7 @@ impl Fingerprint {
                     Outcome::PageGone => 3,
                     Outcome::SpaceGone => 4,
                     Outcome::Refused => 5,
+                    Outcome::Skipped => 6,
                     Outcome::Elsewhere(tier) => 16 + u64::from(tier.0),
                 }]);
             }

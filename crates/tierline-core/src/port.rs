@@ -158,6 +158,9 @@ pub struct Observations {
     /// been seen. A scanner watches between arming and reading. A sampler that takes one access in P
     /// sees as much as one that watches all accesses for a P-th of the time, and reports that.
     pub watched: Nanos,
+    /// Hits per second of watching on all pages below the fastest tier, where the tracker looked at a
+    /// sample of them only and projects; the engine counts by itself otherwise.
+    pub slow_hits_per_sec: Option<f64>,
     /// How much watching is worth remembering: the tracker knows what its evidence is worth. `None`:
     /// as before.
     pub memory: Option<Nanos>,
@@ -172,6 +175,7 @@ impl Observations {
         self.residence.clear();
         self.samples.clear();
         self.watched = Nanos::ZERO;
+        self.slow_hits_per_sec = None;
         self.memory = None;
         self.lost = 0;
     }
@@ -247,6 +251,8 @@ pub enum Outcome {
     SpaceGone,
     /// It will not move: shared, or not ours to move.
     Refused,
+    /// It was not tried: a dry run.
+    Skipped,
 }
 
 /// A machine whose pages can be watched and moved.

@@ -182,7 +182,8 @@ impl Migrator {
                 self.retries.insert((due, self.next_retry), (m, tries + 1));
             }
             Outcome::Busy => self.counts.given_up += 1,
-            Outcome::Refused => {
+            // A page is named once in a dry run.
+            Outcome::Refused | Outcome::Skipped => {
                 if let Some(page) = page {
                     pages.set_refused(page);
                 }
@@ -248,5 +249,6 @@ pub fn outcome_name(outcome: Outcome) -> &'static str {
         Outcome::PageGone => "page_gone",
         Outcome::SpaceGone => "space_gone",
         Outcome::Refused => "refused",
+        Outcome::Skipped => "skipped",
     }
 }

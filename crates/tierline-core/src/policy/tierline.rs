@@ -92,19 +92,28 @@ impl Tierline {
         Self { knobs, ..Self::default() }
     }
 
-    /// The access rate above which moving a page from one tier to a faster one repays itself, doubled
-    /// for every time the page came back soon after a move.
-    fn floor(&self, view: &View<'_>, page: PageIdx, at: Location, from: TierId, to: TierId) -> f64 {
+    /// The access rate above which moving a page from one tier to a faster one repays itself.
+    fn floor(&self, view: &View<'_>, size: PageSize, from: TierId, to: TierId) -> f32 {
         let gain = view.tiers.latency_gain(from, to).as_secs_f64();
-        let cost = view.move_cost(at.size).as_secs_f64();
-        let returns = view.pages.state(page).returns();
-        cost / (gain * self.knobs.payback.as_secs_f64()) * f64::from(1u32 << returns)
+        let cost = view.move_cost(size).as_secs_f64();
+        #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
+        let floor = (cost / (gain * self.knobs.payback.as_secs_f64())) as f32;
+        floor
+    }
+
+    /// The floors of all tiers towards the fastest, the lower of the two page sizes: most pages that
+    /// were hit fail this without being looked up.
+    fn lowest_floors(&self, view: &View<'_>) -> Vec<f32> {
+        let floor = |from, size| self.floor(view, size, from, TierId::FAST);
+        let both = |from| floor(from, PageSize::Base).min(floor(from, PageSize::Huge));
+        view.tiers.iter().map(|(from, _)| both(from)).collect()
     }
 
     /// Sorts the pages that were hit into residents and candidates.
     fn sort_in(&mut self, view: &mut View<'_>) {
         let slowest = view.tiers.slowest();
         self.residents.resize_with(slowest.index(), VecDeque::new);
+        let floors = self.lowest_floors(view);
         for &page in view.touched {
             let state = view.pages.state(page);
             let Some(tier) = state.tier() else { continue };
@@ -115,7 +124,9 @@ impl Tierline {
             if tier == TierId::FAST || state.is_queued() || state.is_refused() {
                 continue;
             }
-            if self.candidates.len() < MAX_CANDIDATES
+            let believed = view.hotness.estimate(view.pages.heat(page));
+            if believed.at_least_per_sec >= floors[tier.index()]
+                && self.candidates.len() < MAX_CANDIDATES
                 && let Some((rate_per_sec, _)) = self.worth(view, page, TierId::FAST)
             {
                 view.pages.set_queued(page, true);
@@ -127,22 +138,18 @@ impl Tierline {
         }
     }
 
-    /// Sorts the candidates by what is believed now, hottest last; drops what is no candidate any more.
+    /// Sorts the candidates by what is believed now, hottest last. Whether they are still worth it is
+    /// asked again when their turn comes.
     fn rank(&mut self, view: &mut View<'_>) {
-        let mut candidates = std::mem::take(&mut self.candidates);
-        candidates.retain_mut(|candidate| {
-            if !view.pages.state(candidate.page).is_queued() {
-                return false; // unmapped since, its index perhaps in other use
-            }
-            let worth = self.worth(view, candidate.page, TierId::FAST);
-            view.pages.set_queued(candidate.page, worth.is_some());
-            worth.inspect(|&(rate, _)| candidate.rate_per_sec = rate).is_some()
+        self.candidates.retain_mut(|candidate| {
+            let believed = view.hotness.estimate(view.pages.heat(candidate.page));
+            candidate.rate_per_sec = believed.at_least_per_sec;
+            view.pages.state(candidate.page).is_queued() // or unmapped, its index perhaps in other use
         });
-        candidates.sort_by(|a, b| {
+        self.candidates.sort_unstable_by(|a, b| {
             a.rate_per_sec.total_cmp(&b.rate_per_sec).then_with(|| a.page.cmp(&b.page))
         });
-        candidates.dedup_by_key(|candidate| candidate.page);
-        self.candidates = candidates;
+        self.candidates.dedup_by_key(|candidate| candidate.page);
     }
 
     /// The rate that a page surely has, if that is worth a place in `to`.
@@ -154,8 +161,10 @@ impl Tierline {
         }
         let at = view.pages.locate(page)?;
         let believed = view.hotness.estimate(view.pages.heat(page));
+        // The bar doubles for every time the page came back soon after a move.
+        let back = f32::from(1u8 << state.returns());
         let enough = believed.hits >= self.knobs.min_hits * FADED
-            && f64::from(believed.at_least_per_sec) >= self.floor(view, page, at, from, to);
+            && believed.at_least_per_sec >= self.floor(view, at.size, from, to) * back;
         enough.then_some((believed.at_least_per_sec, at))
     }
 

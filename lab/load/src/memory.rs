@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Anonymous memory whose pages can be told apart.
+//!
+//! The first word of each page is a tag, a hash of the page's number and a seed.
+//! Loads never write it, so a page that was lost, swapped with another or copied
+//! in part shows at the end.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use clap::ValueEnum;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use serde::Serialize;
+
+use crate::rng::hash;
+use crate::unit::PAGE;
+
+/// 64-bit words of a page.
+pub const WORDS: usize = PAGE / 8;
+
+/// What the kernel is told about huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Thp {
+    /// MADV_NOHUGEPAGE
+    Never,
+    /// Nothing: the system's setting decides
+    Allow,
+    /// MADV_HUGEPAGE
+    Always,
+}
+
+/// An anonymous private mapping, unmapped when dropped.
+pub struct Memory {
+    base: NonNull<u8>,
+    pages: usize,
+    seed: u64,
+}
+
+// SAFETY: the memory is reached through atomics alone, and the mapping lives as
+// long as the value that owns it.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Maps pages without touching them.
+    pub fn map(pages: usize, thp: Thp, seed: u64) -> io::Result<Memory> {
+        assert!(pages > 0, "an empty mapping");
+        let bytes = pages * PAGE;
+        // SAFETY: no address is asked for, so no existing mapping is replaced.
+        let base = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        }?;
+        let memory =
+            Memory { base: NonNull::new(base.cast()).expect("page 0 is never given"), pages, seed };
+        let advice = match thp {
+            Thp::Never => Some(Advice::LinuxNoHugepage),
+            Thp::Allow => None,
+            Thp::Always => Some(Advice::LinuxHugepage),
+        };
+        if let Some(advice) = advice {
+            // SAFETY: the range is ours, and the advice changes no content.
+            match unsafe { madvise(base, bytes, advice) } {
+                // A kernel without huge pages makes none.
+                Err(rustix::io::Errno::INVAL) => {}
+                other => other?,
+            }
+        }
+        Ok(memory)
+    }
+
+    /// How many pages.
+    pub fn pages(&self) -> usize {
+        self.pages
+    }
+
+    /// The address of a page.
+    pub fn address(&self, page: usize) -> usize {
+        assert!(page < self.pages);
+        self.base.as_ptr() as usize + page * PAGE
+    }
+
+    /// All words.
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is page-aligned, readable and writable, this long,
+        // and reached through this slice alone, for as long as self is borrowed.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast(), self.pages * WORDS) }
+    }
+
+    /// One word of a page.
+    pub fn word(&self, page: usize, word: usize) -> &AtomicU64 {
+        assert!(word < WORDS);
+        &self.words()[page * WORDS + word]
+    }
+
+    /// Writes the tags, which populates every page.
+    pub fn tag(&self) {
+        for page in 0..self.pages {
+            self.word(page, 0).store(hash(self.seed, page as u64), Relaxed);
+        }
+    }
+
+    /// Whether a page's tag is as written.
+    pub fn tag_holds(&self, page: usize) -> bool {
+        self.word(page, 0).load(Relaxed) == hash(self.seed, page as u64)
+    }
+
+    /// Pages whose tag is not as written.
+    pub fn mismatches(&self) -> impl Iterator<Item = usize> {
+        (0..self.pages).filter(|&page| !self.tag_holds(page))
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the range is ours, and no borrow of it outlives self.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.pages * PAGE) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_tag_is_found_and_other_words_are_free() {
+        let memory = Memory::map(16, Thp::Never, 5).unwrap();
+        memory.tag();
+        memory.word(3, 1).store(9, Relaxed);
+        assert_eq!(memory.mismatches().count(), 0);
+        memory.word(7, 0).store(0, Relaxed);
+        assert_eq!(memory.mismatches().collect::<Vec<_>>(), [7]);
+    }
+}

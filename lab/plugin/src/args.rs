@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The arguments given after the plugin's path, `key=value` each.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::cache::Geometry;
+
+/// What one event costs on the modelled clock, in picoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Costs {
+    /// An instruction, its cache hits included.
+    pub insn_ps: u64,
+    /// A miss that the fast node serves.
+    pub fast_ps: u64,
+    /// A miss that the slow node serves.
+    pub slow_ps: u64,
+}
+
+/// The plugin's configuration.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Args {
+    /// Where the JSON summary goes.
+    pub out: PathBuf,
+    /// Where the misses per page go, if anywhere.
+    pub pages: Option<PathBuf>,
+    /// Guest-physical addresses of the slow node; all others are fast.
+    pub slow: Vec<Range<u64>>,
+    /// Whether the guest's kernel is instrumented as well.
+    pub kernel: bool,
+    /// The last-level cache.
+    pub llc: Geometry,
+    /// The modelled clock's constants.
+    pub costs: Costs,
+}
+
+impl Args {
+    /// Reads the arguments; the error names the one at fault and what it should be.
+    pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Args, String> {
+        let mut out = None;
+        let mut pages = None;
+        let mut slow = Vec::new();
+        let mut kernel = false;
+        let mut llc = Geometry { bytes: 1 << 20, ways: 8 };
+        let mut costs = Costs { insn_ps: 300, fast_ps: 80_000, slow_ps: 200_000 };
+
+        for word in words {
+            let wanted = |what: &str| format!("`{word}`: expected {what}");
+            let (key, value) = word.split_once('=').ok_or_else(|| wanted("KEY=VALUE"))?;
+            let number = || value.parse::<u64>().map_err(|_| wanted("a decimal number"));
+            match key {
+                "out" => out = Some(PathBuf::from(value)),
+                "pages" => pages = Some(PathBuf::from(value)),
+                "slow" => {
+                    slow = ranges(value).ok_or_else(|| wanted("slow=LO-HI[+LO-HI] in hex"))?
+                }
+                // QEMU itself turns a bare `kernel` into `kernel=on`.
+                "kernel" => match value {
+                    "1" | "on" => kernel = true,
+                    "0" | "off" => kernel = false,
+                    _ => return Err(wanted("kernel=0 or kernel=1")),
+                },
+                "llc" => llc.bytes = number()?,
+                "ways" => llc.ways = number()?,
+                "insn_ps" => costs.insn_ps = number()?,
+                "fast_ps" => costs.fast_ps = number()?,
+                "slow_ps" => costs.slow_ps = number()?,
+                _ => {
+                    return Err(wanted(
+                        "out, pages, slow, kernel, llc, ways, insn_ps, fast_ps or slow_ps",
+                    ));
+                }
+            }
+        }
+        let out = out.ok_or("`out=PATH` is missing: where should the summary go?")?;
+        llc.check()?;
+        Ok(Args { out, pages, slow, kernel, llc, costs })
+    }
+}
+
+fn ranges(list: &str) -> Option<Vec<Range<u64>>> {
+    let hex = |s: &str| u64::from_str_radix(s.strip_prefix("0x").unwrap_or(s), 16).ok();
+    let range = |s: &str| {
+        let (lo, hi) = s.split_once('-')?;
+        let range = hex(lo)?..hex(hi)?;
+        (!range.is_empty()).then_some(range)
+    };
+    // A lab without a slow node passes the key with nothing behind it.
+    list.split('+').filter(|s| !s.is_empty()).map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults() {
+        let args = Args::parse(["out=/tmp/o"]).unwrap();
+        assert_eq!(args.out, PathBuf::from("/tmp/o"));
+        assert_eq!(args.llc, Geometry { bytes: 1 << 20, ways: 8 });
+        assert_eq!(args.costs, Costs { insn_ps: 300, fast_ps: 80_000, slow_ps: 200_000 });
+        assert!(args.slow.is_empty() && !args.kernel && args.pages.is_none());
+    }
+
+    #[test]
+    fn every_key() {
+        let args = Args::parse([
+            "out=o",
+            "pages=p=q",
+            "slow=40000000-80000000+0x100000000-0x140000000",
+            "kernel=on",
+            "llc=65536",
+            "ways=4",
+            "insn_ps=1",
+            "fast_ps=2",
+            "slow_ps=3",
+        ])
+        .unwrap();
+        assert_eq!(args.pages, Some(PathBuf::from("p=q")));
+        assert_eq!(args.slow, [0x4000_0000..0x8000_0000, 0x1_0000_0000..0x1_4000_0000]);
+        assert!(args.kernel);
+        assert_eq!(args.llc, Geometry { bytes: 65536, ways: 4 });
+        assert_eq!(args.costs, Costs { insn_ps: 1, fast_ps: 2, slow_ps: 3 });
+        assert!(Args::parse(["out=o", "slow="]).unwrap().slow.is_empty());
+    }
+
+    #[test]
+    fn an_error_names_the_word() {
+        for bad in ["slow=8-4", "slow=4", "slow=x-y", "llc=1M", "kernel=2", "colour=red", "out"] {
+            let error = Args::parse(["out=o", bad]).unwrap_err();
+            assert!(error.contains(&format!("`{bad}`")), "{error}");
+        }
+        assert!(Args::parse(["llc=65536"]).unwrap_err().contains("out=PATH"));
+        assert!(Args::parse(["out=o", "ways=3"]).unwrap_err().contains("ways=3"));
+    }
+}

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the words on the command line mean."""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from . import cache, guest, image, kernel, qemu
+from .cache import LabError, say
+from .machine import Machine, size
+
+# Debian packages that the lab needs on this machine, beyond python3 and dpkg.
+HOST_PACKAGES = ["debian-archive-keyring", "squashfs-tools", "zstd"]
+
+
+def main():
+    options = _parser().parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C does: leave through every `finally` and `with`
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    try:
+        return options.do(options)
+    except LabError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        if error.hint:
+            print(f"Hint: {error.hint}", file=sys.stderr)
+        return guest.FAILED
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(options):
+    if not options.command:
+        raise LabError("no command to run in the guest", "lab/lab run [options] -- CMD ARGS…, or lab/lab shell")
+    return guest.run(_job(options))
+
+
+def _shell(options):
+    options.command = []
+    return guest.shell(_job(options))
+
+
+def _job(options):
+    deterministic = options.mode == "deterministic"
+    machine = Machine(fast=size(options.fast), slow=size(options.slow), shape=options.shape, mode=options.mode, seed=options.seed,
+                      cpus=options.cpus or (1 if deterministic else 2), slow_latency_ns=options.slow_latency,
+                      slow_bandwidth=options.slow_bandwidth)
+    return guest.Job(
+        machine=machine, kernel=kernel.obtain(options.kernel), qemu=qemu.obtain(options.qemu),
+        image=image.obtain(options.image) if options.image else None, command=options.command,
+        files=[(here, os.path.join("/job", there)) for here, there in (_pair(text, lambda here: Path(here).resolve().name) for text in options.file)],
+        get=[_pair(text, lambda there: Path(there).name) for text in options.get],
+        thp=options.thp or "", damon_stat=options.damon_stat, append=options.append, truth=options.truth,
+        truth_options=options.truth_options, timeout_s=options.timeout, console=options.console)
+
+
+def _pair(text, default):
+    first, _, second = text.partition(":")
+    return first, second or default(first)
+
+
+def _fetch(options):
+    kernels = list(kernel.KERNELS) if options.all else [options.kernel]
+    for name in kernels:
+        say(f"kernel {name}: {kernel.obtain(name, options.refresh)['release']}")
+    for name in qemu.QEMUS if options.all else [None]:
+        say(f"QEMU {qemu.obtain(name, options.refresh)['version']}")
+    for name in image.IMAGES if options.all else []:
+        say(f"image {name}: {image.obtain(name, options.refresh)['version']}")
+    return 0
+
+
+def _image(options):
+    print(image.path(image.obtain(options.name, options.refresh)))
+    return 0
+
+
+def _list(_):
+    for kind, things in cache.manifest().items():
+        for name, entry in things.items():
+            print(f"{kind:6} {name:6} {entry['version']:32} {entry['suite']:18} {entry['fetched']}  {cache.folder(entry)}")
+    return 0
+
+
+def _deps(_):
+    print("\n".join(HOST_PACKAGES))
+    return 0
+
+
+def _build(options):
+    """Static programs for the guest, and the plugin for QEMU: 10 has another interface than 11, and gets its own build."""
+    os.chdir(guest.LAB.parent)
+    old = ["--features", "api4", "--target-dir", guest.TARGET / "plugin-api4"] if options.qemu == "10" else []
+    plugin = subprocess.run(["cargo", "build", "--release", "-p", "lab-plugin", *old])
+    static = {**os.environ, "RUSTFLAGS": "-C target-feature=+crt-static"}
+    programs = subprocess.run(["cargo", "build", "--release", "--target", "x86_64-unknown-linux-gnu", "--target-dir", guest.TARGET / "lab",
+                               "-p", "tierline", "-p", "lab-load"], env=static)
+    return plugin.returncode or programs.returncode
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="lab/lab", description="Boots machines with a fast and a slow memory node in QEMU, "
+                                     "and runs commands in them.", epilog="See lab/README.md.")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def command(name, do, text):
+        new = commands.add_parser(name, help=text, description=text)
+        new.set_defaults(do=do)
+        return new
+
+    run = command("run", _run, "boot a guest, run a command in it, exit with its status (124: timed out, 125: the lab failed)")
+    _guest_options(run)
+    run.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="of this machine's time, for all of it (300)")
+    run.add_argument("--get", action="append", default=[], metavar="GUESTPATH[:HOSTPATH]", help="bring a file or folder back at the end")
+    run.add_argument("--truth", type=Path, metavar="FILE.json", help="count every memory access with the QEMU plugin (lab/lab build)")
+    run.add_argument("--truth-options", default="", metavar="K=V,…", help="more for the plugin: kernel=0|1, llc=BYTES, ways=N")
+    run.add_argument("--console", type=Path, metavar="FILE", help="keep what the kernel says")
+    run.add_argument("command", nargs="*", metavar="CMD", help="after `--`; runs as root in /job")
+    shell = command("shell", _shell, "boot to a shell on this terminal; Ctrl-A X kills the guest")
+    _guest_options(shell)
+    shell.set_defaults(timeout=0, get=[], truth=None, truth_options="", console=None)
+
+    fetch = command("fetch", _fetch, "fetch a kernel and QEMU into the cache (run does so by itself where they are missing)")
+    fetch.add_argument("--kernel", choices=kernel.KERNELS, default="7.2")
+    fetch.add_argument("--all", action="store_true", help="both kernels, QEMU 11 and 10, and all images")
+    fetch.add_argument("--refresh", action="store_true", help="look for newer versions of what is cached")
+    build = command("image", _image, "build a root file system for --image, and print its path")
+    build.add_argument("name", choices=image.IMAGES)
+    build.add_argument("--refresh", action="store_true", help="look for newer packages")
+    programs = command("build", _build, "build what the guest runs (tierline, lab-load) and the plugin")
+    programs.add_argument("--qemu", choices=qemu.QEMUS, default="11", help="the one the plugin is for (11)")
+    command("list", _list, "what is cached")
+    command("deps", _deps, "the Debian packages that the lab needs on this machine")
+    return parser
+
+
+def _guest_options(parser):
+    machine = Machine()
+    parser.add_argument("--kernel", choices=kernel.KERNELS, default="7.2", help="7.2: Debian sid's newest; 6.12: bookworm-backports' (7.2)")
+    parser.add_argument("--qemu", choices=qemu.QEMUS, help="its major version (11, or 10 where 11 cannot be had)")
+    parser.add_argument("--fast", default="1G", metavar="SIZE", help="memory of node 0, which has the processors (1G)")
+    parser.add_argument("--slow", default="2G", metavar="SIZE", help="memory of node 1, which has none (2G)")
+    parser.add_argument("--slow-latency", type=int, default=machine.slow_latency_ns, metavar="NS",
+                        help=f"what HMAT says of node 1 ({machine.slow_latency_ns}; node 0: {machine.fast_latency_ns})")
+    parser.add_argument("--slow-bandwidth", default=machine.slow_bandwidth, metavar="PER_S",
+                        help=f"what HMAT says of node 1 ({machine.slow_bandwidth}; node 0: {machine.fast_bandwidth})")
+    parser.add_argument("--shape", choices=["numa", "cxl"], default="numa", help="node 1 as plain memory, or as a CXL expander (numa)")
+    parser.add_argument("--mode", choices=["concurrent", "deterministic"], default="concurrent",
+                        help="processors at once, or one whose clock counts instructions (concurrent)")
+    parser.add_argument("--seed", type=int, default=1, help="of the deterministic mode (1)")
+    parser.add_argument("--cpus", type=int, help="processors (2; deterministic: 1)")
+    parser.add_argument("--thp", choices=["always", "madvise", "never"], help="transparent huge pages (the kernel's default)")
+    parser.add_argument("--damon-stat", action="store_true", help="leave damon_stat running, as 7.2 does by default")
+    parser.add_argument("--append", default="", metavar="WORDS", help="more for the kernel's command line")
+    parser.add_argument("--image", choices=image.IMAGES, help="run the command in this root file system")
+    parser.add_argument("--file", action="append", default=[], metavar="HOST[:GUEST]", help="put a file or folder into the guest (/job)")

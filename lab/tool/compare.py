@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The comparison: one guest a run, the same workload, one contender after the other.
+
+Each contender has up to two runs of each workload. In the *concurrent* one (two processors) times are read: when the hot
+set is in fast memory, how long it stays there, what the manager costs. In the *deterministic* one (one processor whose
+clock counts instructions) the program's own progress is read, against that under `hold`: what is lost is the cost of being
+managed, as everything runs on the one processor. Emulated wall-clock speed is never read: it says nothing.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+LAB = Path(__file__).resolve().parent.parent
+BASE_PAGE = 4096
+
+# name: words for `lab-load gups`
+STANDARD = {
+    "hot128": "--size 700M --hot 128M --hot-share 0.9 --write-share 0.5 --jump 50s --duration 90s --node 1",
+    "scatter128": "--size 700M --hot 128M --scatter --hot-share 0.9 --write-share 0.5 --jump 50s --duration 90s --node 1",
+}
+CONTENDERS = ["hold", "tierline", "tierline:hint_faults", "tierline:damon", "tierline:soft_dirty", "kernel", "damo"]
+
+# column, heading, how it prints
+COLUMNS = [
+    ("contender", "contender", str), ("tracker", "tracker", str), ("workload", "workload", str),
+    ("t90_seconds", "90 % fast [s]", "{:.1f}".format), ("t90_after_jump_seconds", "after jump [s]", "{:.1f}".format),
+    ("hot_share_steady", "steady", "{:.3f}".format), ("hot_share_end", "end", "{:.3f}".format),
+    ("fast_share", "fast accesses", "{:.3f}".format), ("moved_pages", "moved", "{:,}".format),
+    ("needed_pages", "needed", "{:,}".format), ("accesses_vs_hold", "accesses/hold", "{:.3f}".format),
+    ("cpu_share_converging", "CPU conv.", "{:.1%}".format), ("cpu_share_steady", "CPU steady", "{:.2%}".format),
+    ("rss_bytes", "RSS", lambda n: f"{n / 2**20:.1f} MiB"),
+]
+
+
+def main():
+    options = _parser().parse_args()
+    workloads = {"custom": _custom(options)} if options.size else {name: STANDARD[name] for name in options.workload}
+    rows = []
+    for name, words in workloads.items():
+        done = None
+        for contender in _with_hold(options):
+            row, accesses = _contest(options, contender, name, words)
+            done = done or (accesses if contender == "hold" else None)
+            row["accesses_vs_hold"] = accesses / done if accesses and done else None
+            rows.append(row)
+            print(_line(row), file=sys.stderr, flush=True)
+    print(json.dumps(rows, indent=1) if options.json else _table(rows))
+    return 0
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="lab/compare", description=__doc__.splitlines()[0])
+    parser.add_argument("--contender", action="append", help=f"repeated; of {', '.join(CONTENDERS)}, or a command with "
+                        "{pid} in it for another manager (see --file); default: all of these")
+    parser.add_argument("--workload", action="append", choices=STANDARD, help="default: both")
+    parser.add_argument("--mode", choices=["both", "concurrent", "deterministic"], default="both")
+    parser.add_argument("--file", action="append", default=[], metavar="HOST[:GUEST]", help="put into the guest")
+    parser.add_argument("--kernel", default="7.2")
+    parser.add_argument("--fast", default="400M")
+    parser.add_argument("--slow", default="2G")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds of this machine's time for one run")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the raw reports of all runs")
+    parser.add_argument("--json", action="store_true")
+    own = parser.add_argument_group("a workload of your own instead of the standard ones")
+    own.add_argument("--size", help="of the program, as in 700M")
+    own.add_argument("--hot", default="128M", help="of its hot set")
+    own.add_argument("--scatter", action="store_true", help="hot pages all over instead of one range")
+    own.add_argument("--hot-share", default="0.9", help="of accesses that go to the hot set")
+    own.add_argument("--write-share", default="0.5", help="of accesses that also store")
+    own.add_argument("--skew", default="0", help="Zipf exponent inside the hot set")
+    own.add_argument("--jump", help="when the hot set moves elsewhere, as in 50s")
+    own.add_argument("--duration", default="90s")
+    parser.set_defaults(workload=None, contender=None)
+    return _Defaults(parser)
+
+
+class _Defaults:
+    """argparse appends to a list default, so lists get theirs afterwards."""
+
+    def __init__(self, parser):
+        self.parser = parser
+
+    def parse_args(self):
+        options = self.parser.parse_args()
+        options.workload = options.workload or list(STANDARD)
+        options.contender = options.contender or CONTENDERS
+        return options
+
+
+def _with_hold(options):
+    """`hold` is the measure of the others' progress, so it comes first where that is measured."""
+    if options.mode == "concurrent":
+        return options.contender
+    return ["hold"] + [c for c in options.contender if c != "hold"]
+
+
+def _custom(options):
+    words = ["--size", options.size, "--hot", options.hot, "--hot-share", options.hot_share, "--write-share", options.write_share,
+             "--skew", options.skew, "--duration", options.duration, "--node", "1"]
+    words += ["--scatter"] * options.scatter + (["--jump", options.jump] if options.jump else [])
+    return " ".join(words)
+
+
+def _contest(options, contender, workload, words):
+    """Runs one contender on one workload; returns its row and its accesses in the deterministic mode."""
+    timed = {} if options.mode == "deterministic" else _run(options, contender, workload, words, "concurrent")
+    counted = {} if options.mode == "concurrent" else _run(options, contender, workload, words, "deterministic")
+    report = (timed or counted).get("report") or {}
+    summary = (timed or counted).get("summary") or {}
+    converging, steady = _cpu_shares((timed or counted).get("cpu", []), report)
+    jumps = 2 if report.get("t_jump_seconds") or "--jump" in words else 1
+    hot_pages = report.get("hot_pages")
+    return {
+        "contender": contender.partition(":")[0] if contender in CONTENDERS else contender,
+        "tracker": summary.get("tracker"),
+        "workload": workload,
+        "t90_seconds": report.get("t90_seconds"),
+        "t90_after_jump_seconds": report.get("t90_after_jump_seconds"),
+        "hot_share_steady": report.get("hot_share_steady"),
+        "hot_share_end": report.get("hot_share_end"),
+        "fast_share": (counted.get("truth") or {}).get("fast_share"),
+        "moved_pages": (report.get("vmstat") or {}).get("pgmigrate_success"),
+        "needed_pages": hot_pages * jumps if hot_pages else None,
+        "accesses_vs_hold": None,
+        "cpu_share_converging": converging,
+        "cpu_share_steady": steady,
+        "rss_bytes": summary.get("rss_bytes"),
+    }, (counted.get("report") or {}).get("accesses")
+
+
+def _run(options, contender, workload, words, mode):
+    """Boots one guest for one run and returns what it brought back; nothing where it failed."""
+    with tempfile.TemporaryDirectory(prefix="compare.") as folder:
+        here = options.keep / f"{workload}-{contender.replace(':', '-').split()[0].replace('/', '_')}-{mode}" if options.keep else Path(folder)
+        here.mkdir(parents=True, exist_ok=True)
+        command = [LAB / "lab", "run", "--kernel", options.kernel, "--fast", options.fast, "--slow", options.slow,
+                   "--mode", mode, "--timeout", str(options.timeout), "--get", f"/out:{here}/out",
+                   "--file", f"{LAB}/guest/contest:/job/contest"]
+        command += [word for file in options.file for word in ("--file", file)]
+        command += ["--image", "damo"] if contender == "damo" else []
+        command += ["--truth", here / "truth.json"] if mode == "deterministic" else []
+        command += ["--", "/job/contest", contender, *words.split()]
+        with open(here / "log", "wb") as log:
+            status = subprocess.run([str(word) for word in command], stdout=log, stderr=log).returncode
+        if status:
+            print(f"{contender} on {workload} ({mode}) ended with {status}:", file=sys.stderr)
+            sys.stderr.write("".join((here / "log").read_text(errors="replace").splitlines(keepends=True)[-8:]))
+            return {}
+        return {"report": _json(here / "out/report.json"), "summary": _json(here / "out/summary.json"),
+                "cpu": _ndjson(here / "out/cpu.ndjson"), "truth": _truth(here / "truth.json")}
+
+
+def _json(path):
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def _ndjson(path):
+    return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")] if path.exists() else []
+
+
+def _truth(path):
+    """The share of misses that fast memory served between the workload's first marker and its last."""
+    whole = _json(path)
+    marks = {mark["id"]: mark for mark in (whole or {}).get("markers", [])}
+    if 1 not in marks or 3 not in marks:
+        return None
+    fast, slow = (marks[3][kind] - marks[1][kind] for kind in ("fast_misses", "slow_misses"))
+    return {"fast_share": fast / (fast + slow) if fast + slow else None}
+
+
+def _cpu_shares(readings, report):
+    """CPU per second of the manager and its kernel threads, while the hot set is on its way and while it is not."""
+    points = [(r["t_seconds"], sum(p["run_seconds"] or 0 for p in r["processes"]) + sum(c["run_seconds"] for c in r["comms"]))
+              for r in readings]
+    start = report.get("t_start_seconds")
+    if len(points) < 4 or start is None or not any(cpu for _, cpu in points):
+        return None, None
+    moving = [(start, start + (report.get("t90_seconds") or report["duration_seconds"]))]
+    if report.get("jump_seconds"):
+        moving.append((start + report["jump_seconds"], start + report["jump_seconds"] + (report.get("t90_after_jump_seconds") or 1e9)))
+    spent = {True: [0, 0], False: [0, 0]}
+    points.insert(0, (start, 0.0))
+    for (t0, c0), (t1, c1) in zip(points, points[1:]):
+        kind = spent[any(a < t1 and t0 < b for a, b in moving)]
+        kind[0] += c1 - c0
+        kind[1] += t1 - t0
+    return tuple(cpu / time if time else None for cpu, time in (spent[True], spent[False]))
+
+
+def _cell(row, column):
+    key, _, form = column
+    return "–" if row.get(key) is None else form(row[key])
+
+
+def _table(rows):
+    cells = [[heading for _, heading, _ in COLUMNS]] + [[_cell(row, column) for column in COLUMNS] for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
+    return "\n".join("  ".join(cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))) for row in cells)
+
+
+def _line(row):
+    return ", ".join(f"{heading} {_cell(row, column)}" for column in COLUMNS for heading in [column[1]])

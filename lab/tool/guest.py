@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One boot, one command, one exit status.
+
+In: an archive appended to the kernel's first file system holds the command, its files and guest/init. Out: four named
+virtio-serial ports. `lab.out` and `lab.err` become our stdout and stderr as they grow; `lab.end` carries a tar archive with
+the exit status and the files asked for; `lab.cpu` answers a line with host CPU nanoseconds (all processors of the guest,
+all of QEMU, wall clock) to every byte written to it: what the guest's work cost, whatever else this host was doing.
+"""
+
+import ctypes
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import cache, image, qemu
+from .cache import LabError
+from .cpio import Archive
+from .machine import Machine
+
+LAB = Path(__file__).resolve().parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or LAB.parent / "target")
+PROGRAMS = [TARGET / "lab/x86_64-unknown-linux-gnu/release" / name for name in ("tierline", "lab-load")]
+PLUGINS = {11: TARGET / "release/liblab_plugin.so", 10: TARGET / "plugin-api4/release/liblab_plugin.so"}  # by QEMU, see lab/plugin
+
+TIMED_OUT, FAILED = 124, 125
+
+
+@dataclass
+class Job:
+    """What to boot and what to do there."""
+
+    machine: Machine
+    kernel: dict
+    qemu: dict
+    image: dict | None = None
+    command: list = field(default_factory=list)  # none: an interactive shell
+    files: list = field(default_factory=list)    # (here, in the guest)
+    get: list = field(default_factory=list)      # (in the guest, here)
+    thp: str = ""
+    damon_stat: bool = False
+    append: str = ""
+    truth: Path | None = None
+    truth_options: str = ""
+    timeout_s: float = 300
+    console: Path | None = None
+
+
+def run(job):
+    """Boots, runs the command, relays its output, brings files back; returns its exit status."""
+    with _workplace() as work:
+        work = Path(work)
+        (work / "initrd").write_bytes(_first_files(job))
+        ours, theirs = socket.socketpair()
+        console = job.console or work / "console"
+        started = time.monotonic()
+        words = [*_qemu_words(job, work), "-serial", f"file:{console}",
+                 *_port("out", f"file,path={work}/out"), *_port("err", f"file,path={work}/err"),
+                 *_port("end", f"file,path={work}/end"), *_port("cpu", f"socket,fd={theirs.fileno()}")]
+        with open(work / "qemu", "wb") as complaints, _started(words, job.qemu, pass_fds=[theirs.fileno()], start_new_session=True,
+                                                               stdin=subprocess.DEVNULL, stderr=complaints) as process:
+            theirs.close()
+            threading.Thread(target=_answer_cpu, args=(ours, process.pid), daemon=True).start()
+            in_time = _relay(process, work, started + job.timeout_s)
+        if not in_time:
+            cache.say(f"no end after {job.timeout_s:g} s: guest killed")
+            return TIMED_OUT
+        return _finish(job, work, console)
+
+
+def shell(job):
+    """Boots to a shell on this terminal; leaving it ends the guest. Ctrl-A X kills it."""
+    with _workplace() as work:
+        work = Path(work)
+        (work / "initrd").write_bytes(_first_files(job))
+        words = [*_qemu_words(job, work), "-chardev", "stdio,id=tty,mux=on,signal=off", "-serial", "chardev:tty"]
+        with _started(words, job.qemu) as process:
+            return process.wait()
+
+
+def _first_files(job):
+    """The kernel's base files, then ours: init, the command, what it needs."""
+    archive = Archive()
+    for name in ("init", "cxl-up"):
+        archive.file(f"lab/{name}", (LAB / "guest" / name).read_bytes(), 0o755)
+    archive.link("init", "lab/init")
+    for program in PROGRAMS:
+        if program.exists():
+            archive.tree(program, f"lab/bin/{program.name}")
+    command = shlex.join(job.command) if job.command else "sh -l"
+    archive.file("lab/cmd", f"#!/lab/bin/sh\ncd /job\nexec {command}\n", 0o755)
+    archive.file("lab/end", f"#!/lab/bin/sh\nexec tar -cf \"$1\" {shlex.join(['lab/status', *(there.strip('/') for there, _ in job.get)])}\n", 0o755)
+    archive.file("lab/env", _environment(job))
+    archive.folder("job")
+    for there, _ in job.get:
+        if not there.startswith("/") or there.startswith(("/proc/", "/sys/", "/dev/")):
+            raise LabError(f"cannot bring {there} back", "copy it to a file first, and name that by its full path")
+    for here, there in job.files:
+        if not Path(here).exists():
+            raise LabError(f"no file {here} to put into the guest")
+        outside = job.image and not there.startswith(("/job/", "/lab/"))
+        archive.tree(here, f"lab/files{there}" if outside else there.strip("/"))
+    return (cache.folder(job.kernel) / "base.cpio").read_bytes() + archive.bytes()
+
+
+def _environment(job):
+    """Shell assignments for init; those exported are the command's to use as well."""
+    slow = "+".join(f"{lo:x}-{hi:x}" for lo, hi in job.machine.slow_ranges())
+    return (f"export LAB_SHAPE={job.machine.shape} LAB_MODE={job.machine.mode} LAB_SLOW={slow}\n"
+            f"LAB_IMAGE={'1' if job.image else ''} LAB_SHELL={'' if job.command else '1'} LAB_THP={job.thp}\n")
+
+
+def _qemu_words(job, work):
+    job.machine.check(qemu.major(job.qemu))
+    kernel_words = ["console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check random.trust_cpu=on mitigations=off",
+                    f"cryptomgr.notests=1 damon_stat.enabled={'Y' if job.damon_stat else 'N'}", *job.machine.kernel_words(), job.append]
+    words = ["-name", "lab,debug-threads=on", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+             *job.machine.arguments(), "-kernel", cache.folder(job.kernel) / "vmlinux", "-initrd", work / "initrd",
+             "-append", " ".join(kernel_words).strip(), "-device", "virtio-serial-pci,bus=pcie.0"]
+    if job.image:
+        words += ["-drive", f"file={image.path(job.image)},format=raw,if=none,id=root,readonly=on",
+                  "-device", "virtio-blk-pci,drive=root,bus=pcie.0"]
+    if job.truth:
+        plugin = PLUGINS[min(11, qemu.major(job.qemu))]
+        if not plugin.exists():
+            raise LabError(f"no plugin {plugin}", f"lab/lab build --qemu {min(11, qemu.major(job.qemu))}")
+        slow = "+".join(f"{lo:x}-{hi:x}" for lo, hi in job.machine.slow_ranges())
+        options = f",{job.truth_options}" if job.truth_options else ""
+        words += ["-plugin", f"{plugin},out={Path(job.truth).absolute()},slow={slow}{options}"]
+    return words
+
+
+def _port(name, backend):
+    return ["-chardev", f"{backend.partition(',')[0]},id={name},{backend.partition(',')[2]}",
+            "-device", f"virtserialport,chardev={name},name=lab.{name}"]
+
+
+def _workplace():
+    return tempfile.TemporaryDirectory(prefix="tierline-lab-")
+
+
+class _started:
+    """QEMU for the length of a `with`: it dies at its end, whatever ended it, and with this process, even on SIGKILL."""
+
+    def __init__(self, words, entry, **options):
+        command, environment = qemu.command(entry)
+        libc = ctypes.CDLL(None)
+        self.process = subprocess.Popen([*command, *map(str, words)], env={**os.environ, **environment},
+                                        preexec_fn=lambda: libc.prctl(1, signal.SIGKILL), **options)  # PR_SET_PDEATHSIG
+
+    def __enter__(self):
+        return self.process
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def _relay(process, work, deadline):
+    """Copies the guest's output as it grows, until QEMU ends (True) or time is up (False)."""
+    streams = [(work / "out", sys.stdout.buffer), (work / "err", sys.stderr.buffer)]
+    readers = []
+    while True:
+        ended = process.poll() is not None  # asked before the last read, so that the read misses nothing
+        readers = readers or ([(open(file, "rb"), to) for file, to in streams] if all(file.exists() for file, _ in streams) else [])
+        for reader, to in readers:
+            while data := reader.read(1 << 16):
+                to.write(data)
+                to.flush()
+        if ended or time.monotonic() > deadline:
+            for reader, _ in readers:
+                reader.close()
+            return ended
+        time.sleep(0.03)
+
+
+def _finish(job, work, console):
+    """The status that the guest left, and its files; a guest that left none has died, and its last words are told."""
+    try:
+        with tarfile.open(work / "end") as end:
+            status = int(end.extractfile("lab/status").read())
+            for there, here in job.get:
+                _extract(end, there.strip("/"), Path(here))
+    except (OSError, tarfile.TarError, KeyError, ValueError):
+        words = (work / "qemu").read_text(errors="replace") + (console.read_text(errors="replace") if console.exists() else "")
+        raise LabError("the guest died before its command ended; its last words:\n  " + "\n  ".join(words.splitlines()[-20:]),
+                       "--console FILE keeps all of them") from None
+    return status
+
+
+def _extract(archive, name, here):
+    """One member, or a folder with all below it, written as `here`."""
+    members = [member for member in archive.getmembers() if member.name == name or member.name.startswith(name + "/")]
+    if not members:
+        raise LabError(f"no /{name} in the guest to bring back")
+    for member in members:
+        target = here / member.name.removeprefix(name).strip("/") if member.name != name else here
+        if member.isdir():
+            target.mkdir(parents=True, exist_ok=True)
+        elif member.isfile():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with archive.extractfile(member) as source, open(target, "wb") as out:
+                shutil.copyfileobj(source, out)
+
+
+def _answer_cpu(ours, pid):
+    """Serves port lab.cpu; the names of QEMU's threads tell the guest's processors from the rest."""
+    with ours:
+        try:
+            while ours.recv(1):
+                processors = total = 0
+                for task in Path(f"/proc/{pid}/task").iterdir():
+                    used_ns = int((task / "schedstat").read_text().split()[0])
+                    total += used_ns
+                    if (task / "comm").read_text().startswith(("CPU ", "ALL CPUs")):
+                        processors += used_ns
+                ours.sendall(b"%d %d %d\n" % (processors, total, time.monotonic_ns()))
+        except OSError:
+            return  # QEMU has ended

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Root file systems for programs that need more than static binaries: Debian packages and all they depend on, unpacked
+into a squashfs. No maintainer script runs, so nothing needs a chroot or root; root is the only user inside.
+"""
+
+import shutil
+import subprocess
+
+from . import apt, cache
+from .cache import LabError
+
+# name: (suites, best first; packages, the one whose version names the image first)
+IMAGES = {
+    "redis": ([apt.TRIXIE, apt.SID], ["redis-server", "redis-tools", "sqlite3", "libsqlite3-0"]),
+    "damo": ([apt.SID, apt.FORKY], ["damo", "python3"]),
+}
+# Merged-/usr links come from base-files; the shell and the small tools scripts expect are not in anyone's dependencies.
+ALWAYS = ["base-files", "dash", "coreutils", "grep", "sed", "procps"]
+
+
+def obtain(name, refresh=False):
+    suites, packages = IMAGES[name]
+    return cache.obtain("image", name, suites, lambda suite: suite.closure(*packages, *ALWAYS), _build, refresh)
+
+
+def path(entry):
+    return cache.folder(entry) / "root.squashfs"
+
+
+def _build(packages, folder):
+    root = folder / "root"
+    packages.unpack(folder / "debs", root)
+    for rest in ("doc", "man", "locale", "info", "lintian", "bash-completion", "zoneinfo"):
+        shutil.rmtree(root / "usr/share" / rest, ignore_errors=True)
+    etc = root / "etc"
+    etc.mkdir(exist_ok=True)
+    (etc / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n")
+    (etc / "group").write_text("root:x:0:\nnogroup:x:65534:\n")
+    (etc / "hosts").write_text("127.0.0.1 localhost\n")
+    command = ["mksquashfs", root, folder / "root.squashfs", "-comp", "lz4", "-all-root", "-no-xattrs", "-no-progress", "-quiet"]
+    try:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    except FileNotFoundError:
+        raise LabError("no mksquashfs to pack the image with", "apt-get install squashfs-tools") from None
+    shutil.rmtree(root)
+    return {}

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The computer to emulate: a fast node with the processors, a slow node without, and where the slow one lies.
+
+Two shapes. `numa`: both nodes are plain memory, told apart by the firmware's tables (SRAT, SLIT, HMAT). `cxl`: the slow
+node is a CXL memory expander that the guest brings up itself (guest/cxl-up). Neither models speed: the tables only claim it.
+
+Two modes. `concurrent`: processors run at once, and time is the host's. `deterministic`: one processor, whose clock counts
+instructions; idle time is skipped, and counters repeat from run to run to within a percent, whatever the host does.
+"""
+
+from dataclasses import dataclass
+
+from .cache import LabError
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+
+@dataclass
+class Machine:
+    fast: int = GIB
+    slow: int = 2 * GIB
+    shape: str = "numa"
+    mode: str = "concurrent"
+    cpus: int = 2
+    seed: int = 1
+    fast_latency_ns: int = 70
+    slow_latency_ns: int = 200
+    fast_bandwidth: str = "200G"
+    slow_bandwidth: str = "50G"
+
+    def check(self, qemu_major):
+        if self.shape == "cxl" and self.slow % (256 * MIB):
+            raise LabError(f"a CXL expander of {self.slow >> 20}M", "--slow must be a multiple of 256M in the shape cxl")
+        if self.shape == "cxl" and qemu_major < 11:
+            raise LabError(f"the shape cxl with QEMU {qemu_major}: its CXL memory is a hundred times too slow", "lab/lab fetch --refresh")
+        if self.mode == "deterministic" and self.cpus != 1:
+            raise LabError(f"{self.cpus} processors in deterministic mode", "--cpus 1, or --mode concurrent")
+
+    def arguments(self):
+        """What QEMU is told about processors, memory and time."""
+        return [*self._time(), *(self._numa() if self.shape == "numa" else self._cxl())]
+
+    def kernel_words(self):
+        return ["nokaslr"] if self.mode == "deterministic" else []
+
+    def slow_ranges(self):
+        """Guest-physical ranges [lo, hi) of node 1.
+
+        q35 leaves a hole below 4 GiB: RAM of 2816 MiB and more is split at 2 GiB and goes on at 4 GiB; less fits below the
+        hole. Node 1's memory follows node 0's. A CXL window starts at the first 256 MiB boundary after the host bridge's
+        registers (1 MiB), which follow the RAM above 4 GiB.
+        """
+        ram = self.fast + (self.slow if self.shape == "numa" else 0)
+        below = ram if ram < 2816 * MIB else 2 * GIB
+        if self.shape == "cxl":
+            registers = 4 * GIB + ram - below
+            window = -(-(registers + MIB) // (256 * MIB)) * (256 * MIB)
+            return [(window, window + self.slow)]
+        ranges = [(self.fast, below), (4 * GIB + max(0, self.fast - below), 4 * GIB + ram - below)]
+        return [(lo, hi) for lo, hi in ranges if lo < hi]
+
+    def _time(self):
+        # Without ERMS the kernel copies pages by words: TCG runs `rep movsb` a byte at a time, up to five times slower.
+        cpu = "max,-erms,-fsrm,-fsrs"
+        if self.shape == "cxl":
+            cpu += ",-hypervisor"  # else the kernel refuses to flush its caches, and so to commit a region
+        words = ["-cpu", cpu, "-smp", self.cpus]
+        if self.mode == "concurrent":
+            return [*words, "-accel", "tcg,thread=multi"]
+        return [*words, "-accel", "tcg,thread=single", "-icount", "shift=2,sleep=off", "-seed", self.seed,
+                "-rtc", "base=2026-01-01T00:00:00,clock=vm"]
+
+    def _numa(self):
+        def table(kind, unit, *values):
+            return [word for target, value in enumerate(values) for word in
+                    ("-numa", f"hmat-lb,initiator=0,target={target},hierarchy=memory,data-type=access-{kind},{unit}={value}")]
+
+        return ["-machine", "q35,hmat=on,sata=off,smbus=off,usb=off", "-m", f"{(self.fast + self.slow) >> 20}M",
+                "-object", f"memory-backend-ram,size={self.fast},id=fast", "-object", f"memory-backend-ram,size={self.slow},id=slow",
+                "-numa", f"node,nodeid=0,memdev=fast,cpus=0-{self.cpus - 1}", "-numa", "node,nodeid=1,memdev=slow,initiator=0",
+                "-numa", "dist,src=0,dst=1,val=20",
+                *table("latency", "latency", self.fast_latency_ns, self.slow_latency_ns),
+                *table("bandwidth", "bandwidth", self.fast_bandwidth, self.slow_bandwidth)]
+
+    def _cxl(self):
+        return ["-machine", f"q35,cxl=on,sata=off,smbus=off,usb=off,cxl-fmw.0.targets.0=cxl.1,cxl-fmw.0.size={self.slow}",
+                "-m", f"{self.fast >> 20}M",
+                "-object", f"memory-backend-ram,size={self.fast},id=fast", "-object", f"memory-backend-ram,size={self.slow},id=slow",
+                "-numa", f"node,nodeid=0,memdev=fast,cpus=0-{self.cpus - 1}",
+                "-device", "pxb-cxl,bus_nr=12,bus=pcie.0,id=cxl.1", "-device", "cxl-rp,port=0,bus=cxl.1,id=port0,chassis=0,slot=2",
+                "-device", "cxl-type3,bus=port0,volatile-memdev=slow,id=expander,sn=0x1"]
+
+
+def size(text):
+    """Bytes of a size such as 400M or 2G."""
+    units = {"K": 10, "M": 20, "G": 30}
+    if text[-1:].upper() not in units or not text[:-1].isdigit() or int(text[:-1]) == 0:
+        raise LabError(f"a memory size of '{text}'", "say it like 400M or 2G")
+    return int(text[:-1]) << units[text[-1].upper()]
