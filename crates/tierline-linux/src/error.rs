@@ -45,6 +45,36 @@ pub enum Error {
         /// What to do next.
         hint: String,
     },
+    /// A setting holds neither our value nor the original: somebody else changed it meanwhile.
+    #[error(
+        "left {path} alone: it holds {found:?}, but we had set {ours:?} (before us {original:?})"
+    )]
+    Changed {
+        /// The setting.
+        path: PathBuf,
+        /// What it holds now.
+        found: String,
+        /// What we had written.
+        ours: String,
+        /// What it held before us.
+        original: String,
+    },
+    /// All memory is of one class.
+    #[error("there is nothing to tier: {found}")]
+    OneTier {
+        /// The nodes with memory, and what tells them apart.
+        found: String,
+    },
+    /// Something a person typed cannot be used.
+    #[error("{what} {found:?}: {why}")]
+    Input {
+        /// What was typed: `tiers`, `cgroup`, `pid`.
+        what: &'static str,
+        /// The text.
+        found: String,
+        /// What is wrong with it, and what is expected.
+        why: String,
+    },
 }
 
 impl Error {
@@ -52,6 +82,15 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Missing { hint, .. } => Some(hint.clone()),
+            Self::Changed { path, original, .. } => Some(format!(
+                "if nobody needs the new value: echo '{original}' > {}",
+                path.display()
+            )),
+            Self::OneTier { .. } => Some(
+                "see with `tierline doctor` whether a slow node is missing (CXL region not online, \
+                 dax device not given to kmem), or name the tiers: --tiers fast=0,slow=1"
+                    .into(),
+            ),
             Self::File { source, .. } | Self::Call { source, .. }
                 if source.kind() == io::ErrorKind::PermissionDenied =>
             {

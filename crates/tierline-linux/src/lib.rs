@@ -2,6 +2,25 @@
 //! World B: a running Linux. The only crate of the product with `unsafe`; every path hangs from a
 //! root that a test can replace with a folder.
 
+pub mod btf;
+pub mod cha;
+pub mod citizen;
+pub mod doctor;
 pub mod error;
+pub mod journal;
+pub mod kcore;
+pub mod latency_probe;
+pub mod loaded_latency;
+pub mod manager;
+pub mod mover;
+pub mod nodes;
+pub mod pagemap;
+pub mod pagetable;
+pub mod perf;
+pub mod probe;
+pub mod process;
 pub mod root;
+pub mod telemetry;
+pub mod topology;
 pub mod tracker;
+pub mod world;

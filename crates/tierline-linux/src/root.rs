@@ -35,11 +35,8 @@ impl Root {
     /// The text of a file, without the newline at its end.
     pub fn read(&self, path: impl AsRef<Path>) -> Result<String> {
         let path = self.path(path);
-        let bytes = std::fs::read(&path).map_err(|source| Error::File {
-            action: "read",
-            path,
-            source,
-        })?;
+        let bytes =
+            std::fs::read(&path).map_err(|source| Error::File { action: "read", path, source })?;
         Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_string())
     }
 
@@ -57,9 +54,8 @@ impl Root {
     pub fn write(&self, path: impl AsRef<Path>, text: &str) -> Result<()> {
         let path = self.path(path);
         let file = std::fs::OpenOptions::new().write(true).open(&path);
-        file.and_then(|mut f| std::io::Write::write_all(&mut f, text.as_bytes())).map_err(|source| {
-            Error::File { action: "write", path, source }
-        })
+        file.and_then(|mut f| std::io::Write::write_all(&mut f, text.as_bytes()))
+            .map_err(|source| Error::File { action: "write", path, source })
     }
 
     /// The names in a folder, sorted; empty where there is no such folder.

@@ -1,6 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Trackers: what this kernel offers to see accesses with.
 
+pub mod accessed;
+pub mod damon;
+pub mod flush;
+pub mod hint_faults;
+pub mod ibs;
+pub mod ladder;
+pub mod page_idle;
+pub mod pebs;
+pub mod pmu;
+pub mod runs;
+pub mod soft_dirty;
+pub mod window;
+pub mod windowed;
+
 use tierline_core::port::{Attention, Observations, SpaceId};
 use tierline_core::unit::Nanos;
 

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Shows what the library sees of this machine: nodes, tiers, free memory, trackers, findings.
+
+use tierline_linux::cha::Cha;
+use tierline_linux::doctor::examine;
+use tierline_linux::journal::{Journal, STATE_DIR};
+use tierline_linux::latency_probe::LatencyProbe;
+use tierline_linux::probe::probe;
+use tierline_linux::root::Root;
+use tierline_linux::telemetry;
+use tierline_linux::topology::{TierSpec, Topology};
+
+fn main() {
+    match Journal::recover(STATE_DIR, &Root::default()) {
+        Ok(lines) => lines.iter().for_each(|line| println!("recovered {line}")),
+        Err(error) => eprintln!("Error: {error}"),
+    }
+    if let Err(error) = show() {
+        eprintln!("Error: {error}");
+        error.hint().iter().for_each(|hint| eprintln!("Hint: {hint}"));
+    }
+    for finding in examine(&Root::default()) {
+        println!("{:?} {}: {finding}", finding.severity, finding.id);
+    }
+    for rung in probe(&Root::default()) {
+        println!("tracker {} {}: {}", rung.tracker, rung.available, rung.why);
+    }
+}
+
+fn show() -> tierline_linux::error::Result<()> {
+    let root = Root::default();
+    let topology = Topology::read(&root)?;
+    for node in &topology.nodes {
+        println!(
+            "node {} {} free {} cpus {:?} tier {:?} {:?} demotes to {:?}",
+            node.id.0,
+            node.capacity,
+            node.free,
+            node.cpus,
+            node.memory_tier,
+            node.access,
+            node.demotes_to
+        );
+    }
+    let spec = std::env::args().nth(1).map(|text| text.parse::<TierSpec>()).transpose()?;
+    for node in topology.with_memory() {
+        match LatencyProbe::new(node.id) {
+            Ok(mut probe) => {
+                let median = (0..9).map(|_| probe.round()).next_back().unwrap_or_default();
+                println!("node {} latency {median} a load", node.id.0);
+            }
+            Err(error) => println!("node {}: {error}", node.id.0),
+        }
+    }
+    let tiers = topology.tiers(spec.as_ref())?;
+    let memory = telemetry::nodes(&root, &tiers)?;
+    for ((id, tier), told) in tiers.iter().zip(telemetry::tiers(&tiers, &memory)) {
+        println!(
+            "{id} {} nodes {:?} {} usable {}",
+            tier.name, tier.nodes, tier.capacity, told.free
+        );
+    }
+    if let Err(error) = Cha::open(&root, &tiers, &topology) {
+        println!("{error}");
+    }
+    Ok(())
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where the members of the kernel's structures lie, from its own type information (BTF).
+//!
+//! `/sys/kernel/btf/vmlinux` describes every structure of the running kernel. It is scanned in place,
+//! once a question: no object is built per type, and the blob (5 MB) is freed with the reader.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::root::Root;
+
+const PATH: &str = "/sys/kernel/btf/vmlinux";
+const MAGIC: u32 = 0xeb9f;
+const KIND_STRUCT: u32 = 4;
+const KIND_UNION: u32 = 5;
+/// Anonymous structures nest two or three deep; a corrupt blob could point in circles.
+const MAX_DEPTH: u32 = 8;
+
+/// The kernel's type information.
+pub struct Btf {
+    path: PathBuf,
+    blob: Vec<u8>,
+    types: std::ops::Range<usize>,
+    strings: std::ops::Range<usize>,
+}
+
+/// One type's fixed part and where its list of parts starts.
+#[derive(Clone, Copy)]
+struct Type {
+    name: u32,
+    kind: u32,
+    parts: u32,
+    /// Member offsets carry a bit-field width in their upper byte.
+    wide: bool,
+    at: usize,
+}
+
+impl Btf {
+    /// Reads the running kernel's.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] on a kernel built without `CONFIG_DEBUG_INFO_BTF`.
+    pub fn open(root: &Root) -> Result<Self> {
+        let path = root.path(PATH);
+        let blob = std::fs::read(&path).map_err(|source| Error::Missing {
+            what: "the kernel's type information".into(),
+            why: format!("{}: {source}", path.display()),
+            hint: "it needs a kernel with CONFIG_DEBUG_INFO_BTF=y".into(),
+        })?;
+        Self::parse(&path, blob)
+    }
+
+    /// Takes a blob apart; `path` is only for messages.
+    ///
+    /// # Errors
+    /// [`Error::Format`] where the header does not fit the blob.
+    pub fn parse(path: &Path, blob: Vec<u8>) -> Result<Self> {
+        let header = |at: usize| word(&blob, at).map(|w| w as usize);
+        let sections = (|| {
+            if word(&blob, 0)? & 0xffff != MAGIC {
+                return None;
+            }
+            let start = header(4)?;
+            let section = |off: usize| {
+                let from = start.checked_add(header(off)?)?;
+                let to = from.checked_add(header(off + 4)?)?;
+                (to <= blob.len()).then_some(from..to)
+            };
+            Some((section(8)?, section(16)?))
+        })();
+        match sections {
+            Some((types, strings)) => Ok(Self { path: path.into(), blob, types, strings }),
+            None => Err(Error::Format {
+                path: path.into(),
+                found: format!("{:02x?}", &blob[..blob.len().min(8)]),
+                expected: "a BTF header",
+            }),
+        }
+    }
+
+    /// The byte offset of `member` in `structure`, also where it sits in an anonymous part of it.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where this kernel's structure has no such member, or it is a bit-field.
+    pub fn offset(&self, structure: &str, member: &str) -> Result<u64> {
+        let found = self
+            .iter()
+            .filter(|(_, t)| t.kind == KIND_STRUCT && self.name_is(t.name, structure))
+            .find_map(|(_, t)| self.member(t, member, MAX_DEPTH));
+        found.filter(|bits| bits % 8 == 0).map(|bits| bits / 8).ok_or_else(|| Error::Missing {
+            what: format!("{structure}.{member}"),
+            why: format!("{} does not describe it", self.path.display()),
+            hint: "this kernel is laid out in a way Tierline does not know; use another tracker"
+                .into(),
+        })
+    }
+
+    /// The bit offset of a member of `t`, searched through its anonymous parts.
+    fn member(&self, t: Type, name: &str, depth: u32) -> Option<u64> {
+        for i in 0..t.parts {
+            let at = t.at + i as usize * 12;
+            let (label, kind, raw) = (self.word(at)?, self.word(at + 4)?, self.word(at + 8)?);
+            let bits = u64::from(if t.wide { raw & 0xff_ffff } else { raw });
+            if label != 0 {
+                if self.name_is(label, name) {
+                    return Some(bits);
+                }
+            } else if depth > 0
+                && let Some(part) = self.anonymous(kind)
+                && let Some(inner) = self.member(part, name, depth - 1)
+            {
+                return Some(bits + inner);
+            }
+        }
+        None
+    }
+
+    /// The unnamed structure or union that type `id` is.
+    fn anonymous(&self, id: u32) -> Option<Type> {
+        let (_, t) = self.iter().find(|(i, _)| *i == id)?;
+        matches!(t.kind, KIND_STRUCT | KIND_UNION).then_some(t)
+    }
+
+    /// All types in order, with their ids; ends early at a kind it does not know.
+    fn iter(&self) -> impl Iterator<Item = (u32, Type)> {
+        let mut at = self.types.start;
+        (1..).map_while(move |id| {
+            let t = self.type_at(at)?;
+            at = t.at + size_of_parts(t.kind, t.parts)?;
+            Some((id, t))
+        })
+    }
+
+    fn type_at(&self, at: usize) -> Option<Type> {
+        if at + 12 > self.types.end {
+            return None;
+        }
+        let (name, info) = (self.word(at)?, self.word(at + 4)?);
+        let (kind, parts) = (info >> 24 & 0x1f, info & 0xffff);
+        Some(Type { name, kind, parts, wide: info >> 31 == 1, at: at + 12 })
+    }
+
+    fn name_is(&self, offset: u32, name: &str) -> bool {
+        let from = self.strings.start + offset as usize;
+        let text = self.blob.get(from..self.strings.end).unwrap_or_default();
+        text.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
+    }
+
+    fn word(&self, at: usize) -> Option<u32> {
+        word(&self.blob, at)
+    }
+}
+
+fn word(blob: &[u8], at: usize) -> Option<u32> {
+    let bytes = blob.get(at..at.checked_add(4)?)?;
+    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+/// Bytes that follow a type's fixed part; `None` for a kind that came after this was written.
+fn size_of_parts(kind: u32, parts: u32) -> Option<usize> {
+    let parts = parts as usize;
+    Some(match kind {
+        1 | 14 | 17 => 4,
+        3 => 12,
+        4 | 5 | 15 | 19 => parts * 12,
+        6 | 13 => parts * 8,
+        2 | 7..=12 | 16 | 18 => 0,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `struct task { int a; struct { long b; union { long c; int d; }; }; }` with offsets of ours.
+    fn blob() -> Vec<u8> {
+        let strings = b"\0task\0a\0b\0c\0d\0int\0";
+        let int = 14;
+        let mut types: Vec<u32> = vec![int, 1 << 24, 4, 32];
+        let structure = |name: u32, kind: u32, members: &[[u32; 3]]| {
+            let parts = u32::try_from(members.len()).unwrap_or(0);
+            let mut words = vec![name, kind << 24 | parts, 64];
+            words.extend(members.iter().flatten());
+            words
+        };
+        types.extend(structure(0, KIND_UNION, &[[10, 1, 0], [12, 1, 32]]));
+        types.extend(structure(0, KIND_STRUCT, &[[8, 1, 0], [0, 2, 64]]));
+        types.extend(structure(1, KIND_STRUCT, &[[6, 1, 0], [0, 3, 128]]));
+        let type_bytes = types.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<_>>();
+        let lengths = [type_bytes.len(), strings.len()].map(|n| u32::try_from(n).unwrap_or(0));
+        let header = [MAGIC | 1 << 16, 24, 0, lengths[0], lengths[0], lengths[1]];
+        let mut blob = header.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<_>>();
+        blob.extend(type_bytes);
+        blob.extend(strings);
+        blob
+    }
+
+    #[test]
+    fn members_are_found_through_anonymous_parts() {
+        let btf = Btf::parse(Path::new("b"), blob()).expect("a good blob");
+        let offset = |member| btf.offset("task", member).ok();
+        assert_eq!(offset("a"), Some(0));
+        assert_eq!(offset("b"), Some(16));
+        assert_eq!(offset("c"), Some(24));
+        assert_eq!(offset("d"), Some(28));
+        assert_eq!(offset("int"), None);
+        assert!(btf.offset("tas", "a").is_err());
+    }
+
+    #[test]
+    fn the_running_kernel_can_be_asked() {
+        let start = std::time::Instant::now();
+        let Ok(btf) = Btf::open(&Root::default()) else { return };
+        let read = start.elapsed();
+        let offset = |member| btf.offset("task_struct", member).expect("every kernel has it");
+        assert_eq!(offset("tgid"), offset("pid") + 4);
+        assert!(btf.offset("mm_struct", "pgd").is_ok(), "in an anonymous part");
+        println!("read in {read:?}, three members in {:?}", start.elapsed() - read);
+    }
+
+    #[test]
+    fn damage_is_an_error_or_an_absence_never_a_panic() {
+        let good = blob();
+        for cut in 0..good.len() {
+            if let Ok(btf) = Btf::parse(Path::new("b"), good[..cut].to_vec()) {
+                let _ = btf.offset("task", "d");
+            }
+            let mut bad = good.clone();
+            bad[cut] ^= 0xff;
+            if let Ok(btf) = Btf::parse(Path::new("b"), bad) {
+                let _ = btf.offset("task", "d");
+            }
+        }
+    }
+}

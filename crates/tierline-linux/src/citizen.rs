@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Good citizenship: who else moves pages on this machine, and what we do about it - said first,
+//! done through the journal, undone at the end.
+
+use std::fmt;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::process::stat::{Stat, pids};
+use crate::root::Root;
+use crate::topology::Topology;
+use crate::topology::nodelist::parse_ids;
+use tierline_core::unit::Bytes;
+
+/// Reading a process' numa_maps walks its page tables, 0.03 to 0.7 s for a million pages; processes
+/// above this size are not looked at.
+const POLICY_LOOK_LIMIT: Bytes = Bytes(4 << 30);
+/// Programs that move pages or processes themselves.
+const RIVALS: [&str; 2] = ["memtierd", "numad"];
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Good to know.
+    Note,
+    /// Something will work less well.
+    Warning,
+    /// Something will not work.
+    Problem,
+}
+
+/// What we do about a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Nothing.
+    Leave,
+    /// Write `value` to the setting `path` while we run.
+    SwitchOff {
+        /// The setting, from `/`.
+        path: String,
+        /// What it will hold.
+        value: String,
+    },
+    /// Not start.
+    Refuse,
+}
+
+/// One thing found, told to a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// A stable name for scripts.
+    pub id: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// What was found.
+    pub what: String,
+    /// What follows from it.
+    pub why_it_matters: String,
+    /// What a person can do.
+    pub next_step: String,
+    /// What we do.
+    pub action: Action,
+}
+
+impl Finding {
+    /// A finding about which nothing is done.
+    pub(crate) fn new(
+        id: &'static str,
+        severity: Severity,
+        what: impl Into<String>,
+        why: impl Into<String>,
+        next: impl Into<String>,
+    ) -> Self {
+        let (what, why_it_matters, next_step) = (what.into(), why.into(), next.into());
+        Self { id, severity, what, why_it_matters, next_step, action: Action::Leave }
+    }
+
+    fn refuse(self) -> Self {
+        Self { action: Action::Refuse, ..self }
+    }
+
+    fn switch_off(self, path: &str, value: &str) -> Self {
+        Self { action: Action::SwitchOff { path: path.into(), value: value.into() }, ..self }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}. Next: {}", self.what, self.why_it_matters, self.next_step)
+    }
+}
+
+/// What we are going to use ourselves, as that decides who is in our way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The hint-fault tracker runs: it sets `numa_balancing` itself.
+    pub hint_faults: bool,
+    /// The DAMON tracker runs.
+    pub damon: bool,
+}
+
+/// Looks for everybody else who moves pages, and for what binds the `targets` to nodes. `state_dir`
+/// is where managers keep their journals.
+pub fn look(root: &Root, state_dir: &Path, targets: &[u32], plan: Plan) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(numa_balancing(root, plan));
+    findings.extend(demotion(root));
+    findings.extend(zone_reclaim(root));
+    findings.extend(damon_modules(root, plan));
+    findings.extend(kdamonds(root, plan));
+    findings.extend(managers(root, state_dir));
+    findings.extend(rivals(root));
+    findings.extend(targets.iter().flat_map(|&pid| bound(root, pid)));
+    findings
+}
+
+/// Does what the findings announced.
+///
+/// # Errors
+/// `Error::Missing` for the first finding that we refuse to run beside - nothing is changed then;
+/// `Error::File` where a setting cannot be written - those before it are in the journal.
+pub fn apply(journal: &Journal, root: &Root, findings: &[Finding]) -> Result<()> {
+    if let Some(finding) = findings.iter().find(|finding| finding.action == Action::Refuse) {
+        return Err(Error::Missing {
+            what: "this machine".into(),
+            why: format!("{}: {}", finding.what, finding.why_it_matters),
+            hint: finding.next_step.clone(),
+        });
+    }
+    for finding in findings {
+        if let Action::SwitchOff { path, value } = &finding.action {
+            journal.set(root, path, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// `kernel.numa_balancing`.
+pub(crate) fn numa_balancing(root: &Root, plan: Plan) -> Option<Finding> {
+    const PATH: &str = "/proc/sys/kernel/numa_balancing";
+    let mode = root.read_number(PATH).ok().filter(|mode| *mode != 0)?;
+    let kind = if mode & 2 != 0 { "tiering" } else { "balancing between sockets" };
+    let finding = Finding::new(
+        "numa-balancing",
+        Severity::Warning,
+        format!("the kernel moves pages itself: kernel.numa_balancing = {mode} ({kind})"),
+        "two movers undo each other's work, and its page scans add 8 to 31 ms tails",
+        "sysctl kernel.numa_balancing=0, or let Tierline do so while it runs",
+    );
+    Some(if plan.hint_faults { finding } else { finding.switch_off(PATH, "0") })
+}
+
+pub(crate) fn demotion(root: &Root) -> Option<Finding> {
+    let text = root.read("/sys/kernel/mm/numa/demotion_enabled").ok()?;
+    matches!(text.trim(), "true" | "1").then(|| {
+        Finding::new(
+            "demotion-on",
+            Severity::Note,
+            "the kernel demotes under pressure (demotion_enabled = true)",
+            "a move into a full node then never fails but pushes other programs' pages out, and demoted \
+             pages stay charged to their group; Tierline therefore never fills a node to its watermark",
+            "nothing; echo 0 > /sys/kernel/mm/numa/demotion_enabled where reclaim is to swap instead",
+        )
+    })
+}
+
+fn zone_reclaim(root: &Root) -> Option<Finding> {
+    let mode = root.read_number("/proc/sys/vm/zone_reclaim_mode").ok().filter(|mode| *mode != 0)?;
+    Some(Finding::new(
+        "zone-reclaim",
+        Severity::Warning,
+        format!("vm.zone_reclaim_mode = {mode}"),
+        "a full fast node reclaims its own page cache before a new page may go to slow memory",
+        "sysctl vm.zone_reclaim_mode=0",
+    ))
+}
+
+/// Modules of the kernel that run DAMON on their own.
+pub(crate) fn damon_modules(root: &Root, plan: Plan) -> Vec<Finding> {
+    let module = |name: &str| {
+        let path = format!("/sys/module/{name}/parameters/enabled");
+        let on = root.read(&path).is_ok_and(|text| matches!(text.trim(), "Y" | "1"));
+        on.then(|| {
+            let severity = if plan.damon { Severity::Problem } else { Severity::Note };
+            let finding = Finding::new(
+                "damon-module",
+                severity,
+                format!("{name} keeps DAMON busy"),
+                "no other DAMON user can start (EBUSY), and its thread takes CPU time",
+                format!("echo N > {path}"),
+            );
+            if plan.damon { finding.switch_off(&path, "N") } else { finding }
+        })
+    };
+    ["damon_stat", "damon_reclaim", "damon_lru_sort"]
+        .iter()
+        .filter_map(|name| module(name))
+        .collect()
+}
+
+fn kdamonds(root: &Root, plan: Plan) -> Vec<Finding> {
+    const FOLDER: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+    let running = |name: String| {
+        let path = format!("{FOLDER}/{name}/state");
+        let on = root.read(&path).is_ok_and(|text| text.trim() == "on");
+        on.then(|| {
+            let finding = Finding::new(
+                "kdamond-running",
+                if plan.damon { Severity::Problem } else { Severity::Warning },
+                format!("somebody's kdamond {name} is on"),
+                "it may migrate pages too, and the DAMON folder cannot be shared",
+                format!("damo stop, or echo off > {path}"),
+            );
+            if plan.damon { finding.refuse() } else { finding }
+        })
+    };
+    root.list(FOLDER).into_iter().filter_map(running).collect()
+}
+
+fn managers(root: &Root, state_dir: &Path) -> Vec<Finding> {
+    let finding = |pid: u32| {
+        Finding::new(
+            "second-manager",
+            Severity::Problem,
+            format!("another tierline manages this machine (process {pid})"),
+            "two managers would fill the same memory and fight over the same settings",
+            format!("use `tierline status`, or end it: kill {pid}"),
+        )
+        .refuse()
+    };
+    Journal::others(state_dir, root).into_iter().map(|owner| finding(owner.pid)).collect()
+}
+
+fn rivals(root: &Root) -> Vec<Finding> {
+    let all = pids(root).into_iter().filter_map(|pid| Stat::read(root, pid).ok());
+    let rivals = all.filter(|stat| RIVALS.contains(&stat.comm.as_str()));
+    let finding = |stat: Stat| {
+        let finding = Finding::new(
+            "rival-mover",
+            if stat.comm == "memtierd" { Severity::Problem } else { Severity::Warning },
+            format!("{} runs (process {})", stat.comm, stat.pid),
+            "it moves memory too, and undoes what Tierline does",
+            format!("stop it: kill {}", stat.pid),
+        );
+        if stat.comm == "memtierd" { finding.refuse() } else { finding }
+    };
+    rivals.map(finding).collect()
+}
+
+/// What binds a process' memory to nodes: its cpuset, and memory policies of its mappings.
+fn bound(root: &Root, pid: u32) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(cpuset(root, pid));
+    findings.extend(policies(root, pid));
+    findings
+}
+
+fn cpuset(root: &Root, pid: u32) -> Option<Finding> {
+    let status = root.read(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"))?;
+    let allowed = parse_ids(line)?;
+    let topology = Topology::read(root).ok()?;
+    let barred: Vec<String> = topology
+        .with_memory()
+        .filter(|node| !allowed.contains(&node.id.0.into()))
+        .map(|node| node.id.0.to_string())
+        .collect();
+    (!barred.is_empty()).then(|| {
+        Finding::new(
+            "cpuset",
+            Severity::Warning,
+            format!("process {pid} may not use node {} (cpuset.mems)", barred.join(",")),
+            "its pages cannot be moved there: every such move is refused",
+            "widen cpuset.mems of its group, or leave the process out",
+        )
+    })
+}
+
+fn policies(root: &Root, pid: u32) -> Option<Finding> {
+    if Stat::read(root, pid).ok()?.rss > POLICY_LOOK_LIMIT {
+        return None;
+    }
+    let file = std::fs::File::open(root.path(format!("/proc/{pid}/numa_maps"))).ok()?;
+    let (mut areas, mut pages, mut example) = (0_u64, 0_u64, String::new());
+    for line in BufReader::new(file).lines().map_while(std::result::Result::ok) {
+        let Some((policy, held)) = policy_of(&line) else { continue };
+        (areas, pages) = (areas + 1, pages + held);
+        if example.is_empty() {
+            example = policy.to_string();
+        }
+    }
+    (areas > 0).then(|| {
+        Finding::new(
+            "mempolicy",
+            Severity::Warning,
+            format!("process {pid} placed {areas} mappings ({pages} pages) itself, as with {example}"),
+            "moving them overrides what its author chose, and new pages follow that choice all the same",
+            "start it without numactl --membind/--interleave, or leave the process out",
+        )
+    })
+}
+
+/// The policy of a numa_maps line and the pages under it; `None` for the default policy, which is
+/// also `local` by name.
+fn policy_of(line: &str) -> Option<(&str, u64)> {
+    let mut words = line.split_ascii_whitespace();
+    let policy = words.nth(1)?;
+    if matches!(policy, "default" | "local") {
+        return None;
+    }
+    let node = |word: &str| -> Option<u64> {
+        let (node, pages) = word.strip_prefix('N')?.split_once('=')?;
+        node.parse::<u16>().ok()?;
+        pages.parse().ok()
+    };
+    Some((policy, words.filter_map(node).sum()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::stat::tests::text;
+    use crate::topology::tests::{TWO_NODES, fake};
+
+    fn ids(findings: &[Finding]) -> Vec<&'static str> {
+        findings.iter().map(|finding| finding.id).collect()
+    }
+
+    #[test]
+    fn a_quiet_machine_has_no_findings() {
+        let (dir, root) = fake(TWO_NODES);
+        assert!(look(&root, &dir.path().join("run"), &[5], Plan::default()).is_empty());
+    }
+
+    #[test]
+    fn every_mover_is_found_and_switched_off_as_announced() {
+        let stat = text(9, "numad", 1, 1, 1, 1);
+        let mut files = TWO_NODES.to_vec();
+        files.extend([
+            ("/proc/sys/kernel/numa_balancing", "1\n"),
+            ("/proc/sys/vm/zone_reclaim_mode", "1\n"),
+            ("/sys/module/damon_stat/parameters/enabled", "Y\n"),
+            ("/proc/9/stat", stat.as_str()),
+            ("/proc/9/status", "Mems_allowed_list:\t0\n"),
+            ("/proc/9/numa_maps", "1000 bind:1 anon=3 N0=1 N1=2\n2000 default N0=5\n"),
+        ]);
+        let (dir, root) = fake(&files);
+        let run = dir.path().join("run");
+        let plan = Plan { hint_faults: false, damon: true };
+        let findings = look(&root, &run, &[9], plan);
+        assert_eq!(
+            ids(&findings),
+            [
+                "numa-balancing",
+                "zone-reclaim",
+                "damon-module",
+                "rival-mover",
+                "cpuset",
+                "mempolicy"
+            ]
+        );
+        assert!(findings[5].what.contains("1 mappings (3 pages)"), "{}", findings[5].what);
+        let journal = Journal::open(&run).expect("a journal");
+        apply(&journal, &root, &findings).expect("applied");
+        assert_eq!(root.read("/proc/sys/kernel/numa_balancing").expect("read"), "0");
+        assert_eq!(root.read("/sys/module/damon_stat/parameters/enabled").expect("read"), "N");
+        assert!(journal.restore().is_empty());
+        assert_eq!(root.read("/proc/sys/kernel/numa_balancing").expect("read"), "1");
+    }
+
+    #[test]
+    fn beside_a_second_mover_we_refuse_and_change_nothing() {
+        let stat = text(9, "memtierd", 1, 1, 1, 1);
+        let (dir, root) = fake(&[
+            ("/proc/sys/kernel/numa_balancing", "1\n"),
+            ("/proc/9/stat", stat.as_str()),
+            ("/sys/kernel/mm/damon/admin/kdamonds/0/state", "on\n"),
+        ]);
+        let run = dir.path().join("run");
+        let findings = look(&root, &run, &[], Plan { hint_faults: true, damon: false });
+        assert_eq!(ids(&findings), ["numa-balancing", "kdamond-running", "rival-mover"]);
+        assert_eq!(findings[0].action, Action::Leave, "the tracker needs it");
+        let journal = Journal::open(&run).expect("a journal");
+        assert!(apply(&journal, &root, &findings).expect_err("refused").hint().is_some());
+        assert!(journal.changes().is_empty());
+    }
+
+    #[test]
+    fn policies_are_read_from_any_line() {
+        assert_eq!(
+            policy_of("7f00 prefer:1 anon=2 N1=2 kernelpagesize_kB=4"),
+            Some(("prefer:1", 2))
+        );
+        assert_eq!(policy_of("7f00 default file=/x"), None);
+        assert_eq!(policy_of(""), None);
+    }
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where the page tables of a process start: the kernel's list of processes, walked from outside.
+//!
+//! Nothing here is locked. A process may exit while the list is read, and what is read of it may have
+//! been reused: so every pointer must be one of the kernel's, the walk is bounded, and what is found
+//! must say the right process id. A found process is kept by its task, its start time and its memory
+//! descriptor, and checked by one small read before each use: exec changes the descriptor, a reused
+//! task has another start time.
+
+use crate::btf::Btf;
+use crate::error::{Error, Result};
+use crate::kcore::notes::Notes;
+use crate::kcore::{Kcore, is_kernel_address, word};
+use crate::root::Root;
+
+/// As many processes as Linux can have.
+const MAX_TASKS: u32 = 1 << 22;
+/// A list that changed under the reader is read again this often.
+const TRIES: u32 = 3;
+
+/// Where members lie, in bytes from the start of their structure.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    tasks: u64,
+    pid: u64,
+    mm: u64,
+    start: u64,
+    pgd: u64,
+    leader: u64,
+}
+
+/// What the kernel's structures look like and where its list of processes starts.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    /// A task that stays on the list as long as we run: our own.
+    own_task: u64,
+    layout: Layout,
+    /// Levels of page tables: 4, or 5 where the processor and the kernel use LA57.
+    pub levels: u32,
+    /// Bits of a page table entry's address that say "encrypted" (AMD); zero elsewhere.
+    pub encrypted: u64,
+}
+
+/// A process as the kernel knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its id, in the first pid namespace.
+    pub pid: u32,
+    task: u64,
+    start: u64,
+    mm: u64,
+    /// The physical address of its top page table.
+    pub table: u64,
+}
+
+/// What one read of a task says.
+struct Task {
+    next: u64,
+    pid: u32,
+    mm: u64,
+    start: u64,
+}
+
+impl Kernel {
+    /// Reads the layout (BTF) and what the kernel says of itself ([`Notes`]), and frees both.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where this kernel has no BTF, tells nothing of itself, or is laid out in an
+    /// unknown way.
+    pub fn open(root: &Root, kcore: &Kcore) -> Result<Self> {
+        let (notes, layout) = (Notes::read(kcore), Layout::read(&Btf::open(root)?)?);
+        // Only the first thread of a process is on the list.
+        let own_task = word(&notes.task, usize::try_from(layout.leader).unwrap_or(usize::MAX - 8));
+        if !is_kernel_address(own_task) {
+            return Err(Error::Missing {
+                what: "the kernel's list of processes".into(),
+                why: "/proc/kcore has no note with a task of ours".into(),
+                hint: "use another tracker; `tierline trackers` lists them".into(),
+            });
+        }
+        Ok(Self {
+            own_task,
+            layout,
+            levels: if notes.number("pgtable_l5_enabled") == Some(1) { 5 } else { 4 },
+            encrypted: notes.number("sme_mask").unwrap_or(0),
+        })
+    }
+
+    /// The process `pid`; `None` where there is none, or it has no memory (a kernel thread, a zombie).
+    pub fn find(&self, kcore: &Kcore, pid: u32) -> Option<Process> {
+        (0..TRIES).find_map(|_| self.search(kcore, pid)).flatten()
+    }
+
+    /// True while `process` lives, in the memory it had.
+    pub fn holds(&self, kcore: &Kcore, process: &Process) -> bool {
+        self.layout.task(kcore, process.task).is_some_and(|task| {
+            task.pid == process.pid && task.mm == process.mm && task.start == process.start
+        })
+    }
+
+    /// `None` where the list broke off; `Some(None)` where it was read to its end in vain.
+    fn search(&self, kcore: &Kcore, pid: u32) -> Option<Option<Process>> {
+        let mut address = self.own_task;
+        for _ in 0..MAX_TASKS {
+            let task = self.layout.task(kcore, address)?;
+            if task.pid == pid {
+                return Some(self.process(kcore, address, &task));
+            }
+            address = task.next.wrapping_sub(self.layout.tasks);
+            if address == self.own_task {
+                return Some(None);
+            }
+        }
+        None
+    }
+
+    fn process(&self, kcore: &Kcore, address: u64, task: &Task) -> Option<Process> {
+        if !is_kernel_address(task.mm) {
+            return None;
+        }
+        let pgd = kcore.virt_word(task.mm + self.layout.pgd)?;
+        let table = kcore.phys_of(pgd).filter(|table| table % 4096 == 0)?;
+        let (pid, start, mm) = (task.pid, task.start, task.mm);
+        let process = Process { pid, task: address, start, mm, table };
+        self.holds(kcore, &process).then_some(process)
+    }
+}
+
+impl Layout {
+    fn read(btf: &Btf) -> Result<Self> {
+        Ok(Self {
+            tasks: btf.offset("task_struct", "tasks")?,
+            pid: btf.offset("task_struct", "pid")?,
+            mm: btf.offset("task_struct", "mm")?,
+            start: btf.offset("task_struct", "start_boottime")?,
+            pgd: btf.offset("mm_struct", "pgd")?,
+            leader: btf.offset("task_struct", "group_leader")?,
+        })
+    }
+
+    /// One read that covers all members: they lie within a kilobyte or two.
+    fn task(&self, kcore: &Kcore, address: u64) -> Option<Task> {
+        if !is_kernel_address(address) {
+            return None;
+        }
+        let all = [self.tasks, self.pid, self.mm, self.start];
+        let first = all.into_iter().min()?;
+        let last = all.into_iter().max()? + 8;
+        let mut buf = [0; 8192];
+        let buf = buf.get_mut(..usize::try_from(last - first).ok()?)?;
+        if !kcore.read_virt(address + first, buf) {
+            return None;
+        }
+        let get =
+            |member: u64| word(buf, usize::try_from(member - first).unwrap_or(usize::MAX - 8));
+        let next = get(self.tasks);
+        let pid = u32::try_from(get(self.pid) & 0xffff_ffff).ok()?;
+        is_kernel_address(next).then(|| Task {
+            next,
+            pid,
+            mm: get(self.mm),
+            start: get(self.start),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kcore::tests::{DIRECT, fake};
+
+    const LAYOUT: Layout = Layout { tasks: 16, pid: 32, mm: 40, start: 48, pgd: 8, leader: 0 };
+
+    /// Three tasks of 256 bytes; the memory descriptor of the last is at 0x800, its table at 0x1000.
+    fn ram() -> Vec<u8> {
+        let mut ram = vec![0; 8192];
+        let mut put = |at: u64, value: u64| {
+            let at = usize::try_from(at).unwrap_or(0);
+            ram[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+        };
+        for (i, pid) in [0, 7, 9].into_iter().enumerate() {
+            let task = 0x100 * i as u64;
+            put(task + 16, DIRECT + (task + 0x100) % 0x300 + 16);
+            put(task + 32, pid);
+            put(task + 48, 1000 + pid);
+        }
+        put(0x200 + 40, DIRECT + 0x800);
+        put(0x800 + 8, DIRECT + 0x1000);
+        ram
+    }
+
+    fn kernel() -> Kernel {
+        Kernel { own_task: DIRECT, layout: LAYOUT, levels: 4, encrypted: 0 }
+    }
+
+    #[test]
+    fn a_process_is_found_by_its_id() {
+        let (_folder, root) = fake(&ram());
+        let kcore = Kcore::open(&root).expect("a good core");
+        let found = kernel().find(&kcore, 9).expect("it is there");
+        assert_eq!((found.pid, found.table, found.start), (9, 0x1000, 1009));
+        assert!(kernel().holds(&kcore, &found));
+        assert!(!kernel().holds(&kcore, &Process { start: 1, ..found }));
+        assert_eq!(kernel().find(&kcore, 7), None, "a kernel thread has no memory");
+        assert_eq!(kernel().find(&kcore, 8), None);
+    }
+
+    #[test]
+    fn a_broken_or_endless_list_ends() {
+        let mut broken = ram();
+        broken[0x110..0x118].copy_from_slice(&0x41_u64.to_ne_bytes());
+        let (_folder, root) = fake(&broken);
+        let kcore = Kcore::open(&root).expect("a good core");
+        assert_eq!(kernel().find(&kcore, 9), None);
+    }
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The manager: the core's engine over the Linux world, with targets, settings and status.
+
+use std::path::PathBuf;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+use tierline_core::engine::Engine;
+use tierline_core::event::Event;
+use tierline_core::policy::{Entry, POLICIES};
+use tierline_core::port::Attention;
+use tierline_core::qos::Limits;
+use tierline_core::tier::{Tier, TierId, Tiers};
+use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
+
+use crate::error::{Error, Result};
+use crate::journal::{Change, Journal};
+use crate::loaded_latency::LoadedLatency;
+use crate::process::{Selection, Targets};
+use crate::root::Root;
+use crate::topology::{TierSpec, Topology};
+use crate::tracker::ladder;
+use crate::world::LinuxWorld;
+
+/// Time between ticks while nothing moves, unless the world has something to observe.
+const IDLE_INTERVAL: Nanos = Nanos::from_secs(1);
+/// No two ticks are closer, whatever is due.
+const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(1);
+
+/// How to manage. The defaults need no change.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A name from the list of policies.
+    pub policy: String,
+    /// A name from the list of trackers; `None`: the best that this kernel offers.
+    pub tracker: Option<String>,
+    /// Which node is in which tier; `None`: as the machine describes itself.
+    pub tiers: Option<TierSpec>,
+    /// Bytes moved per second, at most.
+    pub max_rate: BytesPerSec,
+    /// Bytes of fast memory that the managed programs may hold together.
+    pub fast_limit: Option<Bytes>,
+    /// Look, believe and decide, but move nothing.
+    pub dry_run: bool,
+    /// Time between ticks while something happens.
+    pub interval: Nanos,
+    /// Measure the tiers' loaded latency by a probe where the CPU has no counters for it.
+    pub latency_probe: bool,
+    /// Where the journal of changed settings is kept.
+    pub state_dir: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            policy: "tierline".into(),
+            tracker: None,
+            tiers: None,
+            // NeoMem's quota.
+            max_rate: BytesPerSec(256 << 20),
+            fast_limit: None,
+            dry_run: false,
+            interval: Nanos::from_millis(50),
+            latency_probe: false,
+            state_dir: "/run/tierline".into(),
+        }
+    }
+}
+
+/// A manager at one moment. Sizes in bytes, times in seconds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Status {
+    /// Version of this layout.
+    pub schema_version: u32,
+    /// The manager's process.
+    pub pid: u32,
+    /// For how long it has been running.
+    pub uptime_seconds: f64,
+    /// The policy in use.
+    pub policy: String,
+    /// The tracker in use.
+    pub tracker: String,
+    /// `alert` or `calm`.
+    pub attention: String,
+    /// True where nothing is moved.
+    pub dry_run: bool,
+    /// The managed processes.
+    pub targets: Vec<TargetStatus>,
+    /// The machine's tiers, fastest first.
+    pub tiers: Vec<TierStatus>,
+    /// Base pages promoted.
+    pub promoted_pages: u64,
+    /// Base pages demoted.
+    pub demoted_pages: u64,
+    /// Base pages that came back soon after a move.
+    pub ping_pong_pages: u64,
+    /// Moves that did not end as wanted, by outcome.
+    pub failed_moves: std::collections::BTreeMap<String, u64>,
+    /// Time spent inside `move_pages`.
+    pub moving_seconds: f64,
+    /// Samples taken in.
+    pub samples: u64,
+    /// Samples that the tracker lost.
+    pub lost_samples: u64,
+    /// CPU time of the manager itself.
+    pub cpu_seconds: f64,
+    /// CPU time of kernel threads that work for the tracker.
+    pub kernel_cpu_seconds: f64,
+    /// Resident memory of the manager.
+    pub rss_bytes: u64,
+    /// Of that, what is known of pages.
+    pub metadata_bytes: u64,
+    /// Memory managed.
+    pub managed_bytes: u64,
+    /// Settings of the machine that are changed while it runs: path, before, now.
+    pub changes: Vec<(String, String, String)>,
+    /// Hash of all events so far.
+    pub fingerprint: String,
+}
+
+/// A managed process.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TargetStatus {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub comm: String,
+}
+
+/// A tier.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TierStatus {
+    /// Its name.
+    pub name: String,
+    /// Its nodes.
+    pub nodes: Vec<u16>,
+    /// All of it.
+    pub capacity_bytes: u64,
+    /// Free, the kernel's reserves taken off.
+    pub free_bytes: u64,
+    /// Known to be held by the managed processes.
+    pub managed_bytes: u64,
+    /// Latency of a read, loaded where that is measured.
+    pub latency_ns: Option<u64>,
+}
+
+/// Manages processes on this machine.
+pub struct Manager {
+    root: Root,
+    engine: Engine,
+    world: LinuxWorld,
+    journal: Journal,
+    options: Options,
+    notes: Vec<String>,
+    started: Option<Nanos>,
+    due: Nanos,
+}
+
+impl Manager {
+    /// Finds the tiers, chooses the tracker, and gets ready to watch.
+    ///
+    /// # Errors
+    /// `Error::Missing` where there is nothing to tier, no such policy or no tracker; those of the
+    /// targets that do not exist or are not ours.
+    pub fn new(root: &Root, selection: Selection, options: Options) -> Result<Self> {
+        let entry = Entry::find(&options.policy).ok_or_else(|| no_policy(&options.policy))?;
+        let tiers = Topology::read(root)?.tiers(options.tiers.as_ref())?;
+        let targets = Targets::new(selection, root)?;
+        let mut notes = Journal::recover(&options.state_dir, root)?;
+        let journal = Journal::open(&options.state_dir)?;
+        let choice = ladder::choose(root, &journal, &tiers, options.tracker.as_deref())?;
+        notes.push(about_tiers(&tiers));
+        notes.push(about_tracker(&choice));
+        let limits = Limits { per_tier: vec![options.fast_limit] };
+        let latency = if options.latency_probe {
+            LoadedLatency::probes(&tiers)
+        } else {
+            LoadedLatency::none()
+        };
+        let engine = Engine::new(tiers.clone(), limits, (entry.make)(), options.max_rate);
+        let world =
+            LinuxWorld::new(root, tiers, targets, choice.tracker, latency, options.dry_run)?;
+        let root = root.clone();
+        Ok(Self { root, engine, world, journal, options, notes, started: None, due: Nanos::ZERO })
+    }
+
+    /// What it has to say before it starts: which tracker, which settings it changes, and why.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Manages one more process.
+    pub fn add(&mut self, pid: u32) {
+        self.world.add(pid);
+        self.due = Nanos::ZERO;
+    }
+
+    /// Does what is due at `now` (nanoseconds of CLOCK_MONOTONIC). Returns what happened.
+    pub fn step(&mut self, now: Nanos) -> &[Event] {
+        self.started.get_or_insert(now);
+        if now < self.due {
+            return &[];
+        }
+        let events = self.engine.tick(now, &mut self.world);
+        let moving = events.iter().any(|event| matches!(event, Event::Move { .. }));
+        let next = if moving { self.options.interval } else { IDLE_INTERVAL };
+        self.due = (now + next).min(self.world.next_due()).max(now + SHORTEST_INTERVAL);
+        events
+    }
+
+    /// When to call `step` next.
+    pub fn next_due(&self) -> Nanos {
+        self.due
+    }
+
+    /// True where no managed process is left.
+    pub fn is_alone(&self) -> bool {
+        self.world.pids().next().is_none()
+    }
+
+    /// Takes what went wrong since the last call without stopping the manager.
+    pub fn take_problems(&mut self) -> Vec<Error> {
+        self.world.take_problems()
+    }
+
+    /// How things stand.
+    pub fn status(&self, now: Nanos) -> Status {
+        let (engine, counts) = (&self.engine, &self.engine.migrator().counts);
+        let (samples, lost_samples) = engine.samples();
+        Status {
+            schema_version: 1,
+            pid: std::process::id(),
+            uptime_seconds: now.saturating_sub(self.started.unwrap_or(now)).as_secs_f64(),
+            policy: engine.policy_name().into(),
+            tracker: self.world.tracker().name().into(),
+            attention: match engine.attention() {
+                Attention::Alert => "alert".into(),
+                Attention::Calm => "calm".into(),
+            },
+            dry_run: self.options.dry_run,
+            targets: self.world.pids().map(|pid| self.target(pid)).collect(),
+            tiers: engine.tiers().iter().map(|(id, tier)| self.tier(id, tier)).collect(),
+            promoted_pages: counts.promoted_pages,
+            demoted_pages: counts.demoted_pages,
+            ping_pong_pages: counts.ping_pong_pages,
+            failed_moves: counts.failed.iter().map(|(name, n)| ((*name).into(), *n)).collect(),
+            moving_seconds: counts.busy.as_secs_f64(),
+            samples,
+            lost_samples,
+            cpu_seconds: own_cpu().as_secs_f64(),
+            kernel_cpu_seconds: self.world.tracker().kernel_cpu().as_secs_f64(),
+            rss_bytes: own_rss(&self.root),
+            metadata_bytes: engine.pages().metadata_bytes() as u64,
+            managed_bytes: Bytes::from_base_pages(engine.pages().base_pages()).0,
+            changes: self.journal.changes().into_iter().map(change).collect(),
+            fingerprint: format!("{:016x}", engine.fingerprint().0),
+        }
+    }
+
+    fn target(&self, pid: u32) -> TargetStatus {
+        let comm = self.root.read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        TargetStatus { pid, comm }
+    }
+
+    fn tier(&self, id: TierId, tier: &Tier) -> TierStatus {
+        let measured = self.engine.telemetry().tiers.get(id.index()).copied().unwrap_or_default();
+        TierStatus {
+            name: tier.name.clone(),
+            nodes: tier.nodes.iter().map(|node| node.0).collect(),
+            capacity_bytes: tier.capacity.0,
+            free_bytes: measured.free.0,
+            managed_bytes: self.engine.pages().bytes_in(id).0,
+            latency_ns: measured.latency.or(tier.latency).map(|latency| latency.0),
+        }
+    }
+
+    /// Stops and puts every changed setting back; pages stay where they are.
+    pub fn shutdown(self) -> Vec<Error> {
+        let Self { world, journal, .. } = self;
+        drop(world); // the tracker first: it undoes what the journal does not know
+        journal.restore()
+    }
+}
+
+fn change(change: Change) -> (String, String, String) {
+    (change.path, change.original, change.current)
+}
+
+fn no_policy(name: &str) -> Error {
+    let known: Vec<&str> = POLICIES.iter().map(|entry| entry.name).collect();
+    Error::Missing {
+        what: format!("policy {name:?}"),
+        why: "there is no policy of that name".into(),
+        hint: format!("choose one of {}", known.join(", ")),
+    }
+}
+
+fn about_tiers(tiers: &Tiers) -> String {
+    let one = |(_, tier): (TierId, &Tier)| {
+        let nodes: Vec<String> = tier.nodes.iter().map(|node| node.0.to_string()).collect();
+        format!("{} = node {} ({})", tier.name, nodes.join(","), tier.capacity)
+    };
+    format!("tiers: {}", tiers.iter().map(one).collect::<Vec<_>>().join(", "))
+}
+
+fn about_tracker(choice: &ladder::Choice) -> String {
+    let name = choice.tracker.name();
+    if choice.passed_over.is_empty() {
+        return format!("tracker: {name}");
+    }
+    let why = |(name, error): &(&str, Error)| format!("{name}: {error}");
+    let passed: Vec<String> = choice.passed_over.iter().map(why).collect();
+    format!("tracker: {name} (not {})", passed.join("; "))
+}
+
+fn own_cpu() -> Nanos {
+    let t = clock_gettime(ClockId::ProcessCPUTime);
+    let (seconds, nanos) = (u64::try_from(t.tv_sec), u64::try_from(t.tv_nsec));
+    Nanos::from_secs(seconds.unwrap_or(0)) + Nanos(nanos.unwrap_or(0))
+}
+
+/// Resident bytes by the second field of `statm`, in pages.
+fn own_rss(root: &Root) -> u64 {
+    let statm = root.read("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split(' ').nth(1).and_then(|field| field.parse().ok());
+    Bytes::from_base_pages(pages.unwrap_or(0)).0
+}

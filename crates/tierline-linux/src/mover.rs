@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Moves pages with `move_pages(2)`, and reads back what the kernel did.
+//!
+//! The call's own answers cannot be taken at their word: its status array is left as it was for
+//! pages it did not reach, and a full target with demotion on never fails but evicts somebody
+//! else's pages. So the array is filled with a mark beforehand, pages that kept it are asked about
+//! again, and nothing is sent to a node that has no room of its own.
+
+pub mod syscall;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Instant;
+
+use rustc_hash::FxHashMap;
+use tierline_core::port::{Move, Outcome, PageSize, Vpn};
+use tierline_core::tier::{NodeId, TierId, Tiers};
+use tierline_core::unit::{Bytes, Nanos};
+
+use crate::error::{Error, Result};
+pub use syscall::{Kernel, MoveSyscall};
+
+/// A status that the kernel never writes.
+const UNTOUCHED: i32 = i32::MIN;
+/// Calls for one batch: a call gives up at the first chunk with a page that will not move, and
+/// leaves those behind it untried.
+const ATTEMPTS: usize = 3;
+
+/// How to move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Pages named in one call; 256 to 1024 cost the same a page, fewer cost more.
+    pub batch: usize,
+    /// Move pages that several processes map, too. Needs CAP_SYS_NICE.
+    pub shared: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { batch: 512, shared: false }
+    }
+}
+
+/// What was done so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// `move_pages` calls that moved.
+    pub calls: u64,
+    /// `move_pages` calls that only asked.
+    pub queries: u64,
+    /// Base pages moved.
+    pub base_pages: u64,
+    /// Bytes moved.
+    pub bytes: Bytes,
+    /// Time spent in `migrate`.
+    pub spent: Nanos,
+    /// Requests by what became of them.
+    pub outcomes: BTreeMap<Outcome, u64>,
+    /// Errors by number, of whole calls and of single pages.
+    pub errnos: BTreeMap<i32, u64>,
+}
+
+/// Moves pages.
+#[derive(Debug)]
+pub struct Mover<S = Kernel> {
+    syscall: S,
+    settings: Settings,
+    counters: Counters,
+    errors: Vec<Error>,
+}
+
+impl Mover<Kernel> {
+    /// A mover that moves.
+    pub fn new(settings: Settings) -> Self {
+        Self::with(Kernel, settings)
+    }
+}
+
+/// Pages of one process on their way to one node.
+struct Batch {
+    pid: u32,
+    node: NodeId,
+    /// Addresses, each once.
+    pages: Vec<u64>,
+    /// For each page, the requests that named it.
+    asked: Vec<Vec<usize>>,
+}
+
+impl<S: MoveSyscall> Mover<S> {
+    /// A mover above another `move_pages`.
+    pub fn with(syscall: S, settings: Settings) -> Self {
+        let settings = Settings { batch: settings.batch.max(1), ..settings };
+        Self { syscall, settings, counters: Counters::default(), errors: Vec::new() }
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Takes the failures that say more than an outcome can: a node that does not exist, a refused
+    /// call. At most one an errno is kept.
+    pub fn take_errors(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.errors)
+    }
+
+    /// Moves pages and appends one outcome a move, in the same order; `room` tells a node's free
+    /// bytes less the kernel's reserve and is asked once a batch. Returns the time it took.
+    ///
+    /// Within a run of moves to one tier pages are grouped by process; such runs are done in the
+    /// given order, so that demotions make room for the promotions behind them.
+    pub fn migrate(
+        &mut self,
+        moves: &[Move],
+        tiers: &Tiers,
+        room: &mut dyn FnMut(NodeId) -> Bytes,
+        out: &mut Vec<Outcome>,
+    ) -> Nanos {
+        let began = Instant::now();
+        let mut outcomes = vec![Outcome::Refused; moves.len()];
+        let mut first = 0;
+        for run in moves.chunk_by(|a, b| a.to == b.to) {
+            self.run(run, first, tiers, room, &mut outcomes);
+            first += run.len();
+        }
+        for outcome in &outcomes {
+            *self.counters.outcomes.entry(*outcome).or_default() += 1;
+        }
+        out.append(&mut outcomes);
+        let took = Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        self.counters.spent += took;
+        took
+    }
+
+    /// Where pages of a process are; `None` for a page that is not there (or not yet).
+    ///
+    /// # Errors
+    /// `Error::Call` where the process is gone (ESRCH) or not ours (EPERM).
+    pub fn where_are(&mut self, pid: u32, pages: &[Vpn]) -> Result<Vec<Option<NodeId>>> {
+        let mut nodes = Vec::with_capacity(pages.len());
+        for chunk in pages.chunks(self.settings.batch) {
+            let addresses: Vec<u64> = chunk.iter().map(|vpn| vpn.address()).collect();
+            let status =
+                self.ask(pid, &addresses).map_err(|errno| call_error(pid, "ask for", errno))?;
+            nodes.extend(status.into_iter().map(|code| node_of(code).ok()));
+        }
+        Ok(nodes)
+    }
+
+    /// A run of moves to one tier; `first` is the place of its first move among all.
+    fn run(
+        &mut self,
+        run: &[Move],
+        first: usize,
+        tiers: &Tiers,
+        room: &mut dyn FnMut(NodeId) -> Bytes,
+        outcomes: &mut [Outcome],
+    ) {
+        let Some(to) = run.first().map(|one| one.to) else { return };
+        if to.index() >= tiers.len() {
+            return;
+        }
+        let mut by_space: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (at, one) in run.iter().enumerate() {
+            by_space.entry(one.space.0).or_default().push(at);
+        }
+        for (pid, places) in by_space {
+            for part in places.chunks(self.settings.batch) {
+                let part: Vec<(usize, &Move)> =
+                    part.iter().map(|&at| (first + at, &run[at])).collect();
+                self.part(pid, to, &part, tiers, room, outcomes);
+            }
+        }
+    }
+
+    /// At most a batch of one process: looks where the pages are, picks nodes, moves.
+    fn part(
+        &mut self,
+        pid: u32,
+        to: TierId,
+        part: &[(usize, &Move)],
+        tiers: &Tiers,
+        room: &mut dyn FnMut(NodeId) -> Bytes,
+        outcomes: &mut [Outcome],
+    ) {
+        let addresses: Vec<u64> = part.iter().map(|(_, one)| head(one)).collect();
+        let before = match self.ask(pid, &addresses) {
+            Ok(status) => status,
+            Err(errno) => {
+                let outcome = self.whole_call(pid, errno);
+                part.iter().for_each(|(at, _)| outcomes[*at] = outcome);
+                return;
+            }
+        };
+        let mut free: Vec<(NodeId, Bytes)> =
+            tiers[to].nodes.iter().map(|node| (*node, room(*node))).collect();
+        let mut batches: Vec<Batch> = Vec::new();
+        let mut seen: FxHashMap<u64, Option<(usize, usize)>> = FxHashMap::default();
+        for ((&(at, one), &address), &code) in part.iter().zip(&addresses).zip(&before) {
+            // A page named twice shares the fate of its first mention.
+            if let Some(place) = seen.get(&address) {
+                match place {
+                    Some((batch, page)) => batches[*batch].asked[*page].push(at),
+                    None => outcomes[at] = settled(code, to, tiers).unwrap_or(Outcome::NoRoom),
+                }
+                continue;
+            }
+            let place = match settled(code, to, tiers) {
+                Some(outcome) => {
+                    outcomes[at] = outcome;
+                    None
+                }
+                None => match take(&mut free, one.size.bytes()) {
+                    Some(node) => Some(enlist(&mut batches, pid, node, address, at)),
+                    None => {
+                        outcomes[at] = Outcome::NoRoom;
+                        None
+                    }
+                },
+            };
+            seen.insert(address, place);
+        }
+        for batch in &batches {
+            self.send(batch, to, tiers, outcomes);
+        }
+        self.count(part, outcomes);
+    }
+
+    /// Moves one batch to its node.
+    fn send(&mut self, batch: &Batch, to: TierId, tiers: &Tiers, outcomes: &mut [Outcome]) {
+        let mut left: Vec<usize> = (0..batch.pages.len()).collect();
+        for attempt in 0..ATTEMPTS {
+            if left.is_empty() {
+                return;
+            }
+            let all = attempt > 0 && self.settings.shared;
+            let flags = if all { MPOL_MF_MOVE_ALL } else { MPOL_MF_MOVE };
+            let pages: Vec<u64> = left.iter().map(|&page| batch.pages[page]).collect();
+            let (status, failed) = match self.call(batch, &pages, flags) {
+                Ok(answer) => answer,
+                Err(errno) => {
+                    let outcome = self.whole_call(batch.pid, errno);
+                    return tell(batch, &left, outcome, outcomes);
+                }
+            };
+            let mut next = Vec::new();
+            for (&page, &code) in left.iter().zip(&status) {
+                let outcome = judge(code, to, tiers, failed);
+                tell(batch, &[page], outcome, outcomes);
+                let shared = self.settings.shared && !all && code == -libc::EACCES;
+                if failed.is_none() && (outcome == Outcome::Busy || shared) {
+                    next.push(page);
+                } else if code < 0 {
+                    *self.counters.errnos.entry(-code).or_default() += 1;
+                }
+            }
+            left = next;
+        }
+    }
+
+    /// One moving call. The status of every page is either what the call wrote or, where it wrote
+    /// nothing, what a second call reads; the errno of a call that failed part of the way comes too.
+    fn call(
+        &mut self,
+        batch: &Batch,
+        pages: &[u64],
+        flags: i32,
+    ) -> std::result::Result<(Vec<i32>, Option<i32>), i32> {
+        let nodes = vec![i32::from(batch.node.0); pages.len()];
+        let mut status = vec![UNTOUCHED; pages.len()];
+        self.counters.calls += 1;
+        let answer = self.syscall.move_pages(batch.pid, pages, Some(&nodes), &mut status, flags);
+        let failed = match answer {
+            Ok(0) if !status.contains(&UNTOUCHED) => return Ok((status, None)),
+            Ok(_) => None,
+            Err(errno @ (libc::ESRCH | libc::EPERM | libc::EINVAL | libc::EFAULT)) => {
+                return Err(errno);
+            }
+            Err(errno) => {
+                self.whole_call(batch.pid, errno);
+                Some(errno)
+            }
+        };
+        let read = self.ask(batch.pid, pages)?;
+        for (code, now) in status.iter_mut().zip(read) {
+            // A page's own error is the better witness; where the page is comes from the second look.
+            if *code == UNTOUCHED || *code >= 0 {
+                *code = now;
+            }
+        }
+        Ok((status, failed))
+    }
+
+    fn ask(&mut self, pid: u32, pages: &[u64]) -> std::result::Result<Vec<i32>, i32> {
+        let mut status = vec![UNTOUCHED; pages.len()];
+        self.counters.queries += 1;
+        self.syscall.move_pages(pid, pages, None, &mut status, 0)?;
+        Ok(status)
+    }
+
+    /// What an errno of a whole call means for every page in it.
+    fn whole_call(&mut self, pid: u32, errno: i32) -> Outcome {
+        let seen = self.counters.errnos.entry(errno).or_default();
+        *seen += 1;
+        match errno {
+            libc::ESRCH => Outcome::SpaceGone,
+            libc::ENOMEM => Outcome::NoRoom,
+            _ => {
+                if *seen == 1 {
+                    self.errors.push(call_error(pid, "move", errno));
+                }
+                Outcome::Refused
+            }
+        }
+    }
+
+    fn count(&mut self, part: &[(usize, &Move)], outcomes: &[Outcome]) {
+        let moved = part.iter().filter(|(at, _)| outcomes[*at] == Outcome::Moved);
+        let mut pages: Vec<(u64, u64)> =
+            moved.map(|(_, one)| (head(one), one.size.base_pages())).collect();
+        pages.sort_unstable();
+        pages.dedup_by_key(|page| page.0);
+        let base_pages: u64 = pages.iter().map(|(_, base)| base).sum();
+        self.counters.base_pages += base_pages;
+        self.counters.bytes += Bytes::from_base_pages(base_pages);
+    }
+}
+
+/// `MPOL_MF_MOVE` of the kernel's `mempolicy.h`: pages that this process alone maps.
+const MPOL_MF_MOVE: i32 = 2;
+/// `MPOL_MF_MOVE_ALL`: pages that several processes map, too.
+const MPOL_MF_MOVE_ALL: i32 = 4;
+
+/// The address to name: a huge page's first, as naming any other moves it whole all the same.
+fn head(one: &Move) -> u64 {
+    match one.size {
+        PageSize::Base => one.vpn.address(),
+        PageSize::Huge => one.vpn.huge_head().address(),
+    }
+}
+
+/// A node, or the errno in its place.
+fn node_of(code: i32) -> std::result::Result<NodeId, i32> {
+    u16::try_from(code).map(NodeId).map_err(|_| -code.max(-i32::MAX))
+}
+
+/// What is known before moving: the page is in the wanted tier, or is not there. `None`: move it.
+fn settled(code: i32, to: TierId, tiers: &Tiers) -> Option<Outcome> {
+    match node_of(code) {
+        Ok(node) if tiers.of_node(node) == Some(to) => Some(Outcome::Elsewhere(to)),
+        Ok(_) => None,
+        Err(libc::ENOENT | libc::EFAULT) => Some(Outcome::PageGone),
+        // A shared or busy page may still move; the moving call will say.
+        Err(_) => None,
+    }
+}
+
+/// What became of a page that was to go to tier `to`. `failed` is the errno of the whole call, for
+/// pages that are still where they were.
+fn judge(code: i32, to: TierId, tiers: &Tiers, failed: Option<i32>) -> Outcome {
+    match node_of(code) {
+        Ok(node) if tiers.of_node(node) == Some(to) => Outcome::Moved,
+        Ok(_) => match failed {
+            None => Outcome::Busy,
+            Some(libc::ENOMEM) => Outcome::NoRoom,
+            Some(_) => Outcome::Refused,
+        },
+        Err(libc::ENOENT | libc::EFAULT) => Outcome::PageGone,
+        Err(libc::ENOMEM) => Outcome::NoRoom,
+        Err(libc::EBUSY | libc::EAGAIN) => Outcome::Busy,
+        Err(_) => Outcome::Refused,
+    }
+}
+
+/// The first node with room for `size`, which is taken off.
+fn take(free: &mut [(NodeId, Bytes)], size: Bytes) -> Option<NodeId> {
+    let (node, room) = free.iter_mut().find(|(_, room)| *room >= size)?;
+    *room -= size;
+    Some(*node)
+}
+
+fn enlist(
+    batches: &mut Vec<Batch>,
+    pid: u32,
+    node: NodeId,
+    address: u64,
+    at: usize,
+) -> (usize, usize) {
+    let place = batches.iter().position(|batch| batch.node == node).unwrap_or_else(|| {
+        batches.push(Batch { pid, node, pages: Vec::new(), asked: Vec::new() });
+        batches.len() - 1
+    });
+    batches[place].pages.push(address);
+    batches[place].asked.push(vec![at]);
+    (place, batches[place].pages.len() - 1)
+}
+
+fn tell(batch: &Batch, pages: &[usize], outcome: Outcome, outcomes: &mut [Outcome]) {
+    for &page in pages {
+        batch.asked[page].iter().for_each(|&at| outcomes[at] = outcome);
+    }
+}
+
+fn call_error(pid: u32, what: &str, errno: i32) -> Error {
+    Error::Call {
+        call: format!("move_pages to {what} pages of process {pid}"),
+        source: io::Error::from_raw_os_error(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests;

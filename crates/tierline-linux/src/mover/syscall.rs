@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `move_pages(2)` itself, behind a seam through which a test can let it fail.
+
+/// The system call, or something that answers as it does.
+pub trait MoveSyscall {
+    /// Moves `pages` (addresses) of process `pid` to `nodes`, or asks where they are where `nodes`
+    /// is `None`. `status` receives a node or a negative errno a page - or nothing, for pages that
+    /// the kernel did not come to.
+    ///
+    /// # Errors
+    /// The errno of the whole call. `Ok` holds the number of pages that were not moved.
+    fn move_pages(
+        &self,
+        pid: u32,
+        pages: &[u64],
+        nodes: Option<&[i32]>,
+        status: &mut [i32],
+        flags: i32,
+    ) -> Result<u64, i32>;
+}
+
+/// The running kernel.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kernel;
+
+impl MoveSyscall for Kernel {
+    fn move_pages(
+        &self,
+        pid: u32,
+        pages: &[u64],
+        nodes: Option<&[i32]>,
+        status: &mut [i32],
+        flags: i32,
+    ) -> Result<u64, i32> {
+        assert!(
+            status.len() == pages.len() && nodes.is_none_or(|nodes| nodes.len() == pages.len())
+        );
+        let nodes = nodes.map_or(std::ptr::null(), <[i32]>::as_ptr);
+        // SAFETY: the kernel reads `pages.len()` pointers and as many nodes, and writes as many
+        // status words; all three arrays are that long (asserted) and live until the call returns.
+        // The pages themselves are only named: moving one is invisible to the program that owns it.
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_move_pages,
+                libc::c_long::from(pid),
+                pages.len(),
+                pages.as_ptr(),
+                nodes,
+                status.as_mut_ptr(),
+                flags,
+            )
+        };
+        u64::try_from(answer)
+            .map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL))
+    }
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every way the call can fail, forced; that it moves is tested on a real kernel.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use tierline_core::policy::Reason;
+use tierline_core::port::SpaceId;
+use tierline_core::tier::Tier;
+
+use super::*;
+
+/// Pages by address: the node, or the negative errno that naming it gives.
+#[derive(Default)]
+struct Fake {
+    pages: RefCell<BTreeMap<u64, i32>>,
+    /// Pages that will not move: the call gives up at them.
+    pinned: Vec<u64>,
+    /// Pages that move with `MPOL_MF_MOVE_ALL` alone.
+    shared: Vec<u64>,
+    /// The errno of every moving call, after this many pages.
+    fail: Option<(i32, usize)>,
+    /// The errno of every call.
+    refuse: Option<i32>,
+}
+
+impl MoveSyscall for Fake {
+    fn move_pages(
+        &self,
+        _pid: u32,
+        pages: &[u64],
+        nodes: Option<&[i32]>,
+        status: &mut [i32],
+        flags: i32,
+    ) -> std::result::Result<u64, i32> {
+        if let Some(errno) = self.refuse {
+            return Err(errno);
+        }
+        let mut known = self.pages.borrow_mut();
+        let Some(nodes) = nodes else {
+            for (page, code) in pages.iter().zip(status) {
+                *code = known.get(page).copied().unwrap_or(-libc::ENOENT);
+            }
+            return Ok(0);
+        };
+        for (at, (page, node)) in pages.iter().zip(nodes).enumerate() {
+            if self.fail.is_some_and(|(_, after)| at >= after) {
+                return Err(self.fail.map_or(0, |(errno, _)| errno));
+            }
+            if self.pinned.contains(page) {
+                return Ok((pages.len() - at) as u64);
+            }
+            if self.shared.contains(page) && flags != MPOL_MF_MOVE_ALL {
+                status[at] = -libc::EACCES;
+                continue;
+            }
+            if let Some(code) = known.get_mut(page).filter(|code| **code >= 0) {
+                *code = *node;
+            }
+            status[at] = known.get(page).copied().unwrap_or(-libc::ENOENT);
+        }
+        Ok(0)
+    }
+}
+
+fn tiers() -> Tiers {
+    let tier = |name: &str, nodes: &[u16]| Tier {
+        name: name.into(),
+        nodes: nodes.iter().map(|id| NodeId(*id)).collect(),
+        capacity: Bytes(1 << 30),
+        latency: None,
+        bandwidth: None,
+    };
+    Tiers(vec![tier("fast", &[0, 2]), tier("slow", &[1])])
+}
+
+fn promote(vpn: u64) -> Move {
+    Move {
+        space: SpaceId(7),
+        vpn: Vpn(vpn),
+        size: PageSize::Base,
+        from: TierId(1),
+        to: TierId(0),
+        reason: Reason::Hot { rate_per_sec: 1.0 },
+    }
+}
+
+/// `count` pages from page 1 on, all on node 1.
+fn fake(count: u64) -> Fake {
+    let pages = (1..=count).map(|vpn| (Vpn(vpn).address(), 1)).collect();
+    Fake { pages: RefCell::new(pages), ..Fake::default() }
+}
+
+fn migrate(fake: Fake, moves: &[Move], room: u64) -> (Vec<Outcome>, Mover<Fake>) {
+    let mut mover = Mover::with(fake, Settings { batch: 4, shared: true });
+    let mut out = Vec::new();
+    mover.migrate(moves, &tiers(), &mut |_| Bytes::from_base_pages(room), &mut out);
+    (out, mover)
+}
+
+fn promotions(count: u64) -> Vec<Move> {
+    (1..=count).map(promote).collect()
+}
+
+#[test]
+fn pages_move_in_batches_and_are_counted() {
+    let (out, mover) = migrate(fake(10), &promotions(10), 100);
+    assert_eq!(out, [Outcome::Moved; 10]);
+    let counters = mover.counters();
+    assert_eq!((counters.calls, counters.base_pages), (3, 10));
+    assert_eq!(counters.bytes, Bytes(40960));
+    assert_eq!(counters.outcomes[&Outcome::Moved], 10);
+}
+
+#[test]
+fn a_full_node_spills_to_the_next_and_a_full_tier_is_not_even_asked() {
+    let (out, mover) = migrate(fake(4), &promotions(4), 1);
+    assert_eq!(out, [Outcome::Moved, Outcome::Moved, Outcome::NoRoom, Outcome::NoRoom]);
+    let pages = mover.syscall.pages.borrow();
+    assert_eq!(pages.values().copied().collect::<Vec<_>>(), [0, 2, 1, 1]);
+    drop(pages);
+    let (out, mover) = migrate(fake(4), &promotions(4), 0);
+    assert_eq!(out, [Outcome::NoRoom; 4]);
+    assert_eq!(mover.counters().calls, 0);
+}
+
+#[test]
+fn a_pinned_page_is_busy_and_those_around_it_move() {
+    let fake = Fake { pinned: vec![Vpn(2).address()], ..fake(3) };
+    let (out, _) = migrate(fake, &promotions(3), 100);
+    assert_eq!(out[0], Outcome::Moved);
+    assert_eq!(out[1], Outcome::Busy);
+    assert_eq!(out[2], Outcome::Busy, "behind the pinned page the call never comes");
+}
+
+#[test]
+fn pages_that_are_gone_there_already_or_named_twice() {
+    let fake = fake(3);
+    fake.pages.borrow_mut().insert(Vpn(2).address(), 2);
+    fake.pages.borrow_mut().insert(Vpn(3).address(), -libc::EFAULT);
+    let moves = [promote(1), promote(1), promote(2), promote(3), promote(9)];
+    let (out, mover) = migrate(fake, &moves, 100);
+    assert_eq!(
+        out,
+        [
+            Outcome::Moved,
+            Outcome::Moved,
+            Outcome::Elsewhere(TierId(0)),
+            Outcome::PageGone,
+            Outcome::PageGone
+        ]
+    );
+    assert_eq!(mover.counters().base_pages, 1, "moved once");
+}
+
+#[test]
+fn a_shared_page_moves_only_where_that_is_wanted() {
+    let make = || Fake { shared: vec![Vpn(2).address()], ..fake(3) };
+    let (out, mut mover) = migrate(make(), &promotions(3), 100);
+    assert_eq!(out, [Outcome::Moved; 3]);
+    assert!(mover.take_errors().is_empty());
+    let mut mover = Mover::with(make(), Settings { batch: 4, shared: false });
+    let mut out = Vec::new();
+    mover.migrate(&promotions(3), &tiers(), &mut |_| Bytes(1 << 30), &mut out);
+    assert_eq!(out, [Outcome::Moved, Outcome::Refused, Outcome::Moved]);
+    assert_eq!(mover.counters().errnos[&libc::EACCES], 1);
+}
+
+#[test]
+fn a_call_that_fails_half_way_is_read_back() {
+    let fake = Fake { fail: Some((libc::ENOMEM, 2)), ..fake(4) };
+    let (out, _) = migrate(fake, &promotions(4), 100);
+    assert_eq!(out, [Outcome::Moved, Outcome::Moved, Outcome::NoRoom, Outcome::NoRoom]);
+    let broken = Fake { fail: Some((libc::ENODEV, 1)), ..self::fake(2) };
+    let (out, mut mover) = migrate(broken, &promotions(2), 100);
+    assert_eq!(out, [Outcome::Moved, Outcome::Refused]);
+    assert!(mover.take_errors()[0].to_string().contains("os error 19"));
+}
+
+#[test]
+fn a_refused_process_and_a_gone_one() {
+    for (errno, expected) in [(libc::ESRCH, Outcome::SpaceGone), (libc::EPERM, Outcome::Refused)] {
+        let fake = Fake { refuse: Some(errno), ..fake(2) };
+        let (out, mut mover) = migrate(fake, &promotions(2), 100);
+        assert_eq!(out, [expected; 2]);
+        assert_eq!(mover.take_errors().len(), usize::from(errno == libc::EPERM));
+        assert!(mover.where_are(7, &[Vpn(1)]).is_err());
+    }
+}
+
+#[test]
+fn an_unknown_tier_is_refused_and_nothing_is_no_work() {
+    let wild = Move { to: TierId(6), ..promote(1) };
+    let (out, _) = migrate(fake(1), &[wild], 100);
+    assert_eq!(out, [Outcome::Refused]);
+    let (out, _) = migrate(fake(1), &[], 100);
+    assert!(out.is_empty());
+}
+
+#[test]
+fn a_huge_page_is_named_by_its_head() {
+    let fake = Fake::default();
+    fake.pages.borrow_mut().insert(Vpn(512).address(), 1);
+    let huge = Move { size: PageSize::Huge, ..promote(600) };
+    let (out, mover) = migrate(fake, &[huge, huge], 1000);
+    assert_eq!(out, [Outcome::Moved; 2]);
+    assert_eq!(mover.counters().base_pages, 512);
+}
+
+#[test]
+fn this_process_is_found_on_its_node() {
+    let here = Box::new([1u8; 8192]);
+    let page = Vpn::of(here.as_ptr() as u64);
+    let mut mover = Mover::new(Settings::default());
+    let nodes = mover.where_are(std::process::id(), &[page, Vpn(1)]);
+    // A sandbox may forbid the call.
+    if let Ok(nodes) = nodes {
+        assert!(nodes[0].is_some() && nodes[1].is_none());
+    }
+    drop(here);
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A process' page tables (x86-64), walked from outside: one entry a page, with the accessed bit.
+//!
+//! The walk follows present entries from the top table instead of `/proc/PID/maps`: tables exist only
+//! where pages are, so nothing is read in vain, and a process with thousands of mappings costs no more
+//! than one with three.
+//!
+//! Nothing is locked. A table may be freed and reused while it is read; then garbage is seen for the
+//! 2 MiB that it described, once. Garbage is harmless: an address that is no RAM is not followed, the
+//! number of tables is bounded by the RAM there is, and the caller looks up every frame it is told.
+//!
+//! Never reported: pages that no manager moves (the zero page, device memory), 1 GiB pages (they do not
+//! migrate), swapped pages. The *huge* zero page is marked as one by recent kernels only: 6.12 shows it
+//! like any other, and a move of it is refused. Pages of hugetlbfs look like transparent huge pages here, and `clear_refs`
+//! does not clear their accessed bit: whoever knows the mappings drops them.
+
+use std::ops::Range;
+
+use tierline_core::port::{PageSize, Vpn};
+
+use crate::kcore::Kcore;
+
+const PRESENT: u64 = 1;
+const WRITABLE: u64 = 1 << 1;
+const ACCESSED: u64 = 1 << 5;
+const DIRTY: u64 = 1 << 6;
+const LARGE: u64 = 1 << 7;
+/// In an entry without `PRESENT`: armed for a NUMA hint fault, or `mprotect`ed to nothing.
+const PROT_NONE: u64 = 1 << 8;
+/// A page without a page structure of its own, or the zero page.
+const SPECIAL: u64 = 1 << 9;
+const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+const ENTRIES: usize = 512;
+/// User space is the lower half of the top table.
+const USER_ENTRIES: usize = ENTRIES / 2;
+const MAX_LEVELS: usize = 5;
+
+/// Physical memory to read tables from.
+pub trait Memory {
+    /// Fills `buf` from a physical address; `false` where that is no RAM.
+    fn read_phys(&self, address: u64, buf: &mut [u8]) -> bool;
+    /// Base pages of RAM there are.
+    fn ram_base_pages(&self) -> u64;
+}
+
+impl Memory for Kcore {
+    fn read_phys(&self, address: u64, buf: &mut [u8]) -> bool {
+        self.read_phys(address, buf)
+    }
+    fn ram_base_pages(&self) -> u64 {
+        self.ram_base_pages()
+    }
+}
+
+/// A page that is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Its first base page.
+    pub vpn: Vpn,
+    /// The frame of its first base page.
+    pub pfn: u64,
+    /// Base, or huge where one entry maps 2 MiB.
+    pub size: PageSize,
+    /// Touched since the bit was last cleared.
+    pub accessed: bool,
+    /// The process may write to it now.
+    pub writable: bool,
+    /// Written since it was last cleaned (not since the accessed bit was cleared).
+    pub dirty: bool,
+}
+
+/// Who is told of pages. Any `FnMut(Leaf)` is one that hears of them all.
+pub trait Visit {
+    /// A page.
+    fn page(&mut self, leaf: Leaf);
+
+    /// Whether base pages that were not touched are to be counted only. Asked once a table: most pages
+    /// of most programs are cold, and a call for each would be most of the cost of a walk.
+    fn counts_untouched(&self) -> bool {
+        false
+    }
+
+    /// `count` base pages that were not touched, somewhere in the 2 MiB that start at `chunk`.
+    fn untouched(&mut self, _chunk: Vpn, _count: u64) {}
+}
+
+impl<F: FnMut(Leaf)> Visit for F {
+    fn page(&mut self, leaf: Leaf) {
+        self(leaf);
+    }
+}
+
+/// How the processor's page tables look on this machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    /// Levels: 4 or 5.
+    pub levels: u32,
+    /// Address bits that are no address (memory encryption).
+    pub encrypted: u64,
+}
+
+/// Walks page tables; keeps its buffers (20 KiB) between walks.
+pub struct Walker {
+    format: Format,
+    tables: Vec<[u64; ENTRIES]>,
+    /// Tables that may still be read in this walk.
+    budget: u64,
+    /// Tables read in the last walk.
+    pub tables_read: u64,
+}
+
+impl Walker {
+    /// A walker for this machine's tables.
+    pub fn new(format: Format) -> Self {
+        let tables = vec![[0; ENTRIES]; MAX_LEVELS];
+        Self { format, tables, budget: 0, tables_read: 0 }
+    }
+
+    /// Tells `visit` of every page in memory, by ascending address. `top` is the physical address of
+    /// the top table. `false` where that cannot be read.
+    pub fn walk(&mut self, memory: &impl Memory, top: u64, visit: &mut impl Visit) -> bool {
+        let levels = (self.format.levels as usize).clamp(2, MAX_LEVELS);
+        // Each table maps a page or another table. Sixteen pages a table is sparser than real programs.
+        self.budget = 1024 + memory.ram_base_pages() / 16;
+        let full = self.budget;
+        let ok = self.table(memory, top, levels, 0, visit);
+        self.tables_read = full - self.budget;
+        ok
+    }
+
+    /// Visits the table at `address`, whose first entry maps page `base`. Level 1 holds pages.
+    fn table(
+        &mut self,
+        memory: &impl Memory,
+        address: u64,
+        level: usize,
+        base: u64,
+        visit: &mut impl Visit,
+    ) -> bool {
+        if !self.read(memory, address, level) {
+            return false;
+        }
+        if level == 1 {
+            self.base_pages(base, visit);
+            return true;
+        }
+        let reach = 9 * (level - 1);
+        let top = level == (self.format.levels as usize).clamp(2, MAX_LEVELS);
+        for i in used(&self.tables[level - 1], if top { USER_ENTRIES } else { ENTRIES }) {
+            let entry = self.tables[level - 1][i];
+            let vpn = base + ((i as u64) << reach);
+            if entry & LARGE != 0 && level <= 3 {
+                if level == 2 {
+                    self.huge_page(entry, vpn, visit);
+                }
+            } else if entry & PRESENT != 0 {
+                let below = entry & ADDRESS & !self.format.encrypted;
+                self.table(memory, below, level - 1, vpn, visit);
+            }
+        }
+        true
+    }
+
+    fn read(&mut self, memory: &impl Memory, address: u64, level: usize) -> bool {
+        if self.budget == 0 {
+            return false;
+        }
+        self.budget -= 1;
+        memory.read_phys(address, as_bytes(&mut self.tables[level - 1]))
+    }
+
+    fn base_pages(&self, base: u64, visit: &mut impl Visit) {
+        let table = &self.tables[0];
+        let mut passed = 0;
+        if visit.counts_untouched() {
+            let cold = table.iter().filter(|e| is_page(**e) && **e & ACCESSED == 0).count();
+            if cold > 0 {
+                visit.untouched(Vpn(base), cold as u64);
+            }
+            passed = ACCESSED;
+        }
+        for (vpn, &entry) in (base..).zip(table) {
+            if entry & passed == passed && is_page(entry) {
+                visit.page(self.leaf(entry, vpn, PageSize::Base));
+            }
+        }
+    }
+
+    fn huge_page(&self, entry: u64, vpn: u64, visit: &mut impl Visit) {
+        if is_page(entry) {
+            visit.page(self.leaf(entry, vpn, PageSize::Huge));
+        }
+    }
+
+    #[inline]
+    fn leaf(&self, entry: u64, vpn: u64, size: PageSize) -> Leaf {
+        // The address of an entry that is not present is stored inverted (the mitigation of L1TF).
+        let raw = if entry & PRESENT == 0 { !entry } else { entry };
+        let pfn = (raw & ADDRESS & !self.format.encrypted) / 4096;
+        Leaf {
+            vpn: Vpn(vpn),
+            // Bit 12 of a huge entry is an attribute, no address.
+            pfn: pfn & !(size.base_pages() - 1),
+            size,
+            accessed: entry & ACCESSED != 0,
+            writable: entry & WRITABLE != 0,
+            dirty: entry & DIRTY != 0,
+        }
+    }
+}
+
+/// True where an entry of the last level maps a page that may be told of.
+fn is_page(entry: u64) -> bool {
+    entry & (PRESENT | PROT_NONE) != 0 && entry & SPECIAL == 0
+}
+
+/// The entries in use, found before the table's buffer is lent to the walk below.
+fn used(table: &[u64; ENTRIES], end: usize) -> Range<usize> {
+    let first = table[..end].iter().position(|e| *e != 0).unwrap_or(end);
+    let last = table[..end].iter().rposition(|e| *e != 0).map_or(end, |i| i + 1);
+    first..last
+}
+
+/// A table as the bytes to read into.
+fn as_bytes(table: &mut [u64; ENTRIES]) -> &mut [u8] {
+    // SAFETY: a `u64` has no padding and any bytes are one; the length is that of the array; the
+    // borrow of the array lasts as long as the slice.
+    unsafe { std::slice::from_raw_parts_mut(table.as_mut_ptr().cast(), size_of_val(table)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Ram(Vec<u8>);
+
+    impl Memory for Ram {
+        fn read_phys(&self, address: u64, buf: &mut [u8]) -> bool {
+            let at = usize::try_from(address).unwrap_or(usize::MAX);
+            let end = at.saturating_add(buf.len());
+            self.0.get(at..end).map(|bytes| buf.copy_from_slice(bytes)).is_some()
+        }
+        fn ram_base_pages(&self) -> u64 {
+            self.0.len() as u64 / 4096
+        }
+    }
+
+    impl Ram {
+        fn put(&mut self, table: usize, index: usize, entry: u64) {
+            let at = table * 4096 + index * 8;
+            self.0[at..at + 8].copy_from_slice(&entry.to_ne_bytes());
+        }
+    }
+
+    /// Tables at frames 0 (top) to 3 for the second gigabyte; `entries` go into the last two levels.
+    fn ram(pmd: &[(usize, u64)], pte: &[(usize, u64)]) -> Ram {
+        let mut ram = Ram(vec![0; 4 * 4096]);
+        ram.put(0, 0, 0x1000 | PRESENT);
+        ram.put(1, 1, 0x2000 | PRESENT);
+        ram.put(2, 3, 0x3000 | PRESENT);
+        pmd.iter().for_each(|(i, e)| ram.put(2, *i, *e));
+        pte.iter().for_each(|(i, e)| ram.put(3, *i, *e));
+        ram
+    }
+
+    fn walk(ram: &Ram) -> Vec<Leaf> {
+        let mut leaves = Vec::new();
+        let mut walker = Walker::new(Format { levels: 4, encrypted: 1 << 47 });
+        walker.walk(ram, 0, &mut |leaf| leaves.push(leaf));
+        leaves
+    }
+
+    const CHUNK: u64 = (1 << 18) + 3 * 512;
+
+    #[test]
+    fn base_pages_come_with_their_bits() {
+        let leaves = walk(&ram(
+            &[],
+            &[(5, 0xabc << 12 | 1 << 47 | PRESENT | ACCESSED | DIRTY), (6, 0xabd << 12 | 3)],
+        ));
+        let leaf = Leaf {
+            vpn: Vpn(CHUNK + 5),
+            pfn: 0xabc,
+            size: PageSize::Base,
+            accessed: true,
+            writable: false,
+            dirty: true,
+        };
+        let (vpn, pfn, accessed, writable, dirty) = (Vpn(CHUNK + 6), 0xabd, false, true, false);
+        let next = Leaf { vpn, pfn, accessed, writable, dirty, ..leaf };
+        assert_eq!(leaves, [leaf, next]);
+    }
+
+    #[test]
+    fn a_huge_page_is_one_leaf_and_its_attribute_bit_is_no_address() {
+        let leaves = walk(&ram(&[(4, 0x20_0000 | 1 << 12 | LARGE | PRESENT | ACCESSED)], &[]));
+        assert_eq!(leaves.len(), 1);
+        assert_eq!((leaves[0].vpn, leaves[0].pfn), (Vpn(CHUNK + 512), 512));
+        assert_eq!((leaves[0].size, leaves[0].accessed), (PageSize::Huge, true));
+    }
+
+    #[test]
+    fn an_entry_armed_for_a_hint_fault_keeps_its_frame() {
+        let armed = (!(0xabc_u64 << 12) & ADDRESS) | PROT_NONE;
+        let leaves = walk(&ram(&[], &[(0, armed)]));
+        assert_eq!((leaves[0].pfn, leaves[0].accessed), (0xabc, false));
+    }
+
+    #[test]
+    fn zero_pages_swap_and_gigantic_pages_are_passed_over() {
+        let mut ram = ram(&[], &[(0, 0x5000 | PRESENT | SPECIAL), (1, 0xffff_0000)]);
+        ram.put(1, 2, 0x4000_0000 | PRESENT | LARGE);
+        assert_eq!(walk(&ram), []);
+    }
+
+    #[test]
+    fn untouched_pages_can_be_counted_instead() {
+        #[derive(Default)]
+        struct Counter(Vec<u64>, Vec<(Vpn, u64)>);
+        impl Visit for Counter {
+            fn page(&mut self, leaf: Leaf) {
+                self.0.push(leaf.vpn.0);
+            }
+            fn counts_untouched(&self) -> bool {
+                true
+            }
+            fn untouched(&mut self, chunk: Vpn, count: u64) {
+                self.1.push((chunk, count));
+            }
+        }
+        let ram = ram(&[], &[(1, PRESENT), (2, PRESENT | ACCESSED), (3, PRESENT), (4, ACCESSED)]);
+        let mut counter = Counter::default();
+        Walker::new(Format { levels: 4, encrypted: 0 }).walk(&ram, 0, &mut counter);
+        assert_eq!((counter.0, counter.1), (vec![CHUNK + 2], vec![(Vpn(CHUNK), 2)]));
+    }
+
+    #[test]
+    fn garbage_ends() {
+        // Each table points to itself everywhere: 512^4 pages, were it followed.
+        let mut ram = Ram(vec![0; 4096]);
+        (0..512).for_each(|i| ram.put(0, i, PRESENT));
+        let mut seen = 0_u64;
+        let mut walker = Walker::new(Format { levels: 4, encrypted: 0 });
+        assert!(walker.walk(&ram, 0, &mut |_| seen += 1));
+        assert!(walker.tables_read <= 1025, "{}", walker.tables_read);
+        assert!(!walker.walk(&ram, 1 << 40, &mut |_| seen += 1), "no RAM there");
+        let ram = Ram(vec![0xff; 4096]);
+        walker.walk(&ram, 0, &mut |_| seen += 1);
+    }
+}

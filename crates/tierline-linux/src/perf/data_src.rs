@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where the data of an access came from: `union perf_mem_data_src`, which the kernel fills alike for
+//! PEBS and IBS. Newer kernels say it in `mem_lvl_num` and `mem_remote`, older ones in `mem_lvl`.
+
+/// What answered an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A cache, of this core or another.
+    Cache,
+    /// DRAM of the CPU's own node.
+    LocalDram,
+    /// DRAM of another node.
+    RemoteDram,
+    /// Memory on CXL.
+    Cxl,
+    /// Persistent memory.
+    Pmem,
+    /// It does not say.
+    Unknown,
+}
+
+/// One access, as far as the hardware tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Whether it was a store, where known.
+    pub store: Option<bool>,
+    /// What answered it.
+    pub source: Source,
+}
+
+/// `mem_op`, the low five bits.
+const LOAD: u64 = 0x02;
+const STORE: u64 = 0x04;
+
+/// `mem_lvl`, from bit 5 on.
+const LVL_MISS: u64 = 0x04;
+const LVL_CACHES: u64 = 0x08 | 0x10 | 0x20 | 0x40 | 0x400 | 0x800;
+const LVL_LOCAL_RAM: u64 = 0x80;
+const LVL_REMOTE_RAM: u64 = 0x100 | 0x200;
+
+impl Access {
+    /// Decodes a `data_src` word.
+    pub const fn decode(word: u64) -> Self {
+        let op = word & 0x1f;
+        let store = match (op & LOAD != 0, op & STORE != 0) {
+            (true, false) => Some(false),
+            (false, true) => Some(true),
+            _ => None,
+        };
+        Self { store, source: source(word) }
+    }
+}
+
+const fn source(word: u64) -> Source {
+    let remote = word >> 37 & 1 != 0;
+    match word >> 33 & 0xf {
+        // L1 to L4, the miss handling buffer of L2, any cache, line fill buffer.
+        1..=5 | 0xb | 0xc => Source::Cache,
+        9 => Source::Cxl,
+        0xd if remote => Source::RemoteDram,
+        0xd => Source::LocalDram,
+        0xe => Source::Pmem,
+        _ => legacy_source(word >> 5 & 0x3fff),
+    }
+}
+
+const fn legacy_source(level: u64) -> Source {
+    if level & LVL_REMOTE_RAM != 0 {
+        return Source::RemoteDram;
+    }
+    if level & LVL_LOCAL_RAM != 0 {
+        return Source::LocalDram;
+    }
+    // "Missed L3" says what it was not, not what it was.
+    if level & LVL_CACHES != 0 && level & LVL_MISS == 0 {
+        return Source::Cache;
+    }
+    Source::Unknown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn numbered(op: u64, level: u64, remote: u64) -> u64 {
+        op | level << 33 | remote << 37
+    }
+
+    #[test]
+    fn numbered_levels_tell_the_kinds_of_memory() {
+        let source = |level, remote| Access::decode(numbered(LOAD, level, remote)).source;
+        assert_eq!(source(0xd, 0), Source::LocalDram);
+        assert_eq!(source(0xd, 1), Source::RemoteDram);
+        assert_eq!(source(9, 0), Source::Cxl);
+        assert_eq!(source(0xe, 1), Source::Pmem);
+        assert_eq!(source(3, 1), Source::Cache);
+        assert_eq!(source(0xf, 0), Source::Unknown);
+    }
+
+    #[test]
+    fn old_levels_are_understood() {
+        let source = |level: u64| Access::decode(LOAD | level << 5).source;
+        assert_eq!(source(0x02 | 0x80), Source::LocalDram);
+        assert_eq!(source(0x02 | 0x100), Source::RemoteDram);
+        assert_eq!(source(0x02 | 0x40), Source::Cache);
+        assert_eq!(source(0x02 | 0x400), Source::Cache, "of the other socket");
+        assert_eq!(source(0x04 | 0x40), Source::Unknown, "missed L3");
+        assert_eq!(source(0), Source::Unknown);
+    }
+
+    #[test]
+    fn loads_and_stores_are_told_apart_where_the_word_does() {
+        assert_eq!(Access::decode(LOAD).store, Some(false));
+        assert_eq!(Access::decode(STORE).store, Some(true));
+        assert_eq!(Access::decode(LOAD | STORE).store, None);
+        assert_eq!(Access::decode(1).store, None);
+    }
+}

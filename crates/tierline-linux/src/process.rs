@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which processes are managed, and what they have mapped.
+
+mod huge;
+pub mod maps;
+pub mod stat;
+pub mod targets;
+
+pub use maps::Maps;
+pub use stat::Stat;
+pub use targets::{Changes, Selection, Targets};

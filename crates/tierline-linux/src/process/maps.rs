@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `/proc/PID/maps` as regions, and what changed since the last look.
+
+use tierline_core::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
+use tierline_core::unit::{BASE_PER_HUGE, Bytes};
+
+use super::huge;
+use crate::error::{Error, Result};
+use crate::root::Root;
+
+/// A run of pages of one kind: first page, first page after it, kind.
+pub(super) type Run = (u64, u64, PageKind);
+
+/// The mappings of one process.
+#[derive(Debug)]
+pub struct Maps {
+    space: SpaceId,
+    /// The text last seen: one comparison tells that nothing changed.
+    text: Vec<u8>,
+    runs: Vec<Run>,
+    /// Runs inside `runs` that are mapped by huge pages.
+    huge: Vec<(u64, u64)>,
+    hugetlb: Bytes,
+}
+
+impl Maps {
+    /// Nothing is known of `space` yet.
+    pub fn new(space: SpaceId) -> Self {
+        Self { space, text: Vec::new(), runs: Vec::new(), huge: Vec::new(), hugetlb: Bytes::ZERO }
+    }
+
+    /// Reads the mappings and appends what changed: unmapped runs first, then mapped ones, all as
+    /// base pages. Nothing is parsed where the text is the same as last time. A process that has
+    /// ended is `Gone`, not an error.
+    ///
+    /// # Errors
+    /// `Error::File` where we may not read them.
+    pub fn refresh(&mut self, root: &Root, out: &mut Vec<SpaceEvent>) -> Result<()> {
+        let path = root.path(format!("/proc/{}/maps", self.space.0));
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if is_gone(&error) => Vec::new(),
+            Err(source) => return Err(Error::File { action: "read", path, source }),
+        };
+        if text == self.text {
+            return Ok(());
+        }
+        if text.is_empty() {
+            *self = Self::new(self.space);
+            out.push(SpaceEvent::Gone(self.space));
+            return Ok(());
+        }
+        let (runs, hugetlb) = parse(&String::from_utf8_lossy(&text));
+        self.replace(runs, out);
+        (self.text, self.hugetlb) = (text, hugetlb);
+        Ok(())
+    }
+
+    /// Asks which pages are huge (`PAGEMAP_SCAN`, Linux 6.7) and appends the runs whose page size
+    /// changed since the last time. Walks page tables - about 0.1 s for a million base pages - so
+    /// call it rarely.
+    ///
+    /// # Errors
+    /// `Error::Missing` where the kernel has no `PAGEMAP_SCAN`, `Error::File` where the page map
+    /// may not be opened. An ended process is no error.
+    pub fn refresh_huge(&mut self, root: &Root, out: &mut Vec<SpaceEvent>) -> Result<()> {
+        let wide = self.runs.iter().filter(|(start, end, _)| end - start >= BASE_PER_HUGE);
+        let wide: Vec<(u64, u64)> = wide.map(|(start, end, _)| (*start, *end)).collect();
+        let now = huge::scan(root, self.space.0, &wide)?;
+        for (start, end) in subtract(&self.huge, &now) {
+            self.mapped(start, end, PageSize::Base, out);
+        }
+        for (start, end) in subtract(&now, &self.huge) {
+            self.mapped(start, end, PageSize::Huge, out);
+        }
+        self.huge = now;
+        Ok(())
+    }
+
+    /// The regions as last read, huge runs apart from base ones, by address.
+    pub fn regions(&self) -> Vec<Region> {
+        let mut regions = Vec::new();
+        for &(start, end, kind) in &self.runs {
+            let inside = intersect(&[(start, end)], &self.huge);
+            for (start, end) in subtract(&[(start, end)], &inside) {
+                regions.push(self.region(start, end, PageSize::Base, kind));
+            }
+            let huge = inside.into_iter();
+            regions.extend(huge.map(|(start, end)| self.region(start, end, PageSize::Huge, kind)));
+        }
+        regions.sort_by_key(|region| region.start);
+        regions
+    }
+
+    /// Bytes mapped from hugetlb: reserved by their program, and not managed.
+    pub fn hugetlb(&self) -> Bytes {
+        self.hugetlb
+    }
+
+    fn replace(&mut self, runs: Vec<Run>, out: &mut Vec<SpaceEvent>) {
+        for kind in [PageKind::Anonymous, PageKind::File, PageKind::Shared] {
+            for (start, end) in subtract(&of_kind(&self.runs, kind), &of_kind(&runs, kind)) {
+                out.push(SpaceEvent::Unmapped(self.space, Vpn(start), end - start));
+                self.huge = subtract(&self.huge, &[(start, end)]);
+            }
+        }
+        for kind in [PageKind::Anonymous, PageKind::File, PageKind::Shared] {
+            for (start, end) in subtract(&of_kind(&runs, kind), &of_kind(&self.runs, kind)) {
+                out.push(SpaceEvent::Mapped(self.region(start, end, PageSize::Base, kind)));
+            }
+        }
+        self.runs = runs;
+    }
+
+    fn mapped(&self, start: u64, end: u64, size: PageSize, out: &mut Vec<SpaceEvent>) {
+        for kind in [PageKind::Anonymous, PageKind::File, PageKind::Shared] {
+            for (start, end) in intersect(&[(start, end)], &of_kind(&self.runs, kind)) {
+                out.push(SpaceEvent::Mapped(self.region(start, end, size, kind)));
+            }
+        }
+    }
+
+    fn region(&self, start: u64, end: u64, size: PageSize, kind: PageKind) -> Region {
+        Region { space: self.space, start: Vpn(start), base_pages: end - start, size, kind }
+    }
+}
+
+fn is_gone(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+/// The manageable runs of a maps text, neighbours of one kind joined, and the hugetlb bytes left
+/// out. The kernel writes the file a buffer at a time: a mapping that moved meanwhile can show
+/// twice, so that addresses must be made to rise.
+fn parse(text: &str) -> (Vec<Run>, Bytes) {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut hugetlb = Bytes::ZERO;
+    for (start, end, what) in text.lines().filter_map(parse_line) {
+        let kind = match what {
+            What::Pages(kind) => kind,
+            What::HugeTlb => {
+                hugetlb += Bytes::from_base_pages(end - start);
+                continue;
+            }
+        };
+        let start = start.max(runs.last().map_or(0, |run| run.1));
+        match runs.last_mut() {
+            _ if start >= end => {}
+            Some(last) if last.1 == start && last.2 == kind => last.1 = end,
+            _ => runs.push((start, end, kind)),
+        }
+    }
+    (runs, hugetlb)
+}
+
+enum What {
+    Pages(PageKind),
+    HugeTlb,
+}
+
+/// `start-end perms offset dev inode path`; `None` where nothing there is ours to move.
+fn parse_line(line: &str) -> Option<(u64, u64, What)> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let end = u64::from_str_radix(end, 16).ok()?;
+    let perms = words.next()?;
+    let (_offset, _device, inode) = (words.next()?, words.next()?, words.next()?);
+    let name = words.next().unwrap_or_default();
+    // Guard regions hold no pages.
+    if start >= end || perms.starts_with("---") {
+        return None;
+    }
+    Some((Vpn::of(start).0, Vpn::of(end).0, what(perms, inode, name)?))
+}
+
+fn what(perms: &str, inode: &str, name: &str) -> Option<What> {
+    let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    if starts(&["[vdso", "[vvar", "[vsyscall", "[uprobes"]) {
+        return None;
+    }
+    if starts(&["/anon_hugepage", "/dev/hugepages", "/memfd:hugetlb"]) {
+        return Some(What::HugeTlb);
+    }
+    if starts(&["/dev/zero", "/dev/shm/", "/memfd:", "/SYSV", "[anon_shmem:"]) {
+        return Some(What::Pages(PageKind::Shared));
+    }
+    // Device memory is not ours to move.
+    if starts(&["/dev/", "anon_inode:"]) {
+        return None;
+    }
+    let writable = perms.contains('w');
+    Some(What::Pages(match perms.ends_with('s') {
+        true => PageKind::File,
+        false if inode == "0" => PageKind::Anonymous,
+        // A program's data segment: what is written there becomes private memory.
+        false if writable => PageKind::Anonymous,
+        false => PageKind::File,
+    }))
+}
+
+fn of_kind(runs: &[Run], kind: PageKind) -> Vec<(u64, u64)> {
+    runs.iter().filter(|run| run.2 == kind).map(|(start, end, _)| (*start, *end)).collect()
+}
+
+/// What of `runs` is in none of `holes`; both by address, without overlaps.
+fn subtract(runs: &[(u64, u64)], holes: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut left = Vec::new();
+    let mut first = 0;
+    for &(mut start, end) in runs {
+        first += holes[first..].partition_point(|hole| hole.1 <= start);
+        for hole in holes[first..].iter().take_while(|hole| hole.0 < end) {
+            if hole.0 > start {
+                left.push((start, hole.0));
+            }
+            start = start.max(hole.1);
+        }
+        if start < end {
+            left.push((start, end));
+        }
+    }
+    left
+}
+
+/// What of `runs` is in one of `others`; both by address, without overlaps.
+fn intersect(runs: &[(u64, u64)], others: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    subtract(runs, &subtract(runs, others))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::tests::fake;
+
+    const TEXT: &str = "\
+00400000-00402000 r-xp 00000000 08:01 42                                 /usr/bin/app
+00402000-00403000 rw-p 00002000 08:01 42                                 /usr/bin/app
+00403000-00405000 rw-p 00000000 00:00 0                                  [heap]
+7f0000000000-7f0000200000 rw-p 00000000 00:00 0
+7f0000200000-7f0000201000 ---p 00000000 00:00 0
+7f0000201000-7f0000203000 rw-s 00000000 00:01 7                          /dev/shm/x y
+7f0000400000-7f0000600000 rw-p 00000000 00:0f 9                          /anon_hugepage (deleted)
+7f0000600000-7f0000601000 rw-s 00000000 00:06 3                          /dev/dri/card0
+7ffe00000000-7ffe00021000 rw-p 00000000 00:00 0                          [stack]
+7ffe00030000-7ffe00034000 r--p 00000000 00:00 0                          [vvar]
+7ffe00034000-7ffe00036000 r-xp 00000000 00:00 0                          [vdso]
+ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
+";
+
+    #[test]
+    fn lines_become_runs_of_one_kind() {
+        let (runs, hugetlb) = parse(TEXT);
+        assert_eq!(
+            runs,
+            [
+                (0x400, 0x402, PageKind::File),
+                (0x402, 0x405, PageKind::Anonymous),
+                (0x7_f000_0000, 0x7_f000_0200, PageKind::Anonymous),
+                (0x7_f000_0201, 0x7_f000_0203, PageKind::Shared),
+                (0x7_ffe0_0000, 0x7_ffe0_0021, PageKind::Anonymous),
+            ]
+        );
+        assert_eq!(hugetlb, Bytes(2 << 20));
+    }
+
+    #[test]
+    fn torn_and_odd_texts_do_no_harm() {
+        let (runs, _) = parse(
+            "1000-3000 rw-p 0 0:0 0\n2000-4000 rw-p 0 0:0 0\nx\n5000-4000 rw-p 0 0:0 0\n6000-7000\n",
+        );
+        assert_eq!(runs, [(1, 4, PageKind::Anonymous)]);
+    }
+
+    #[test]
+    fn only_differences_are_told_unmapped_first() {
+        let (_dir, root) = fake(&[("/proc/5/maps", "1000-5000 rw-p 0 0:0 0\n")]);
+        let mut maps = Maps::new(SpaceId(5));
+        let mut out = Vec::new();
+        maps.refresh(&root, &mut out).expect("maps");
+        let region = |start, base_pages| Region {
+            space: SpaceId(5),
+            start: Vpn(start),
+            base_pages,
+            size: PageSize::Base,
+            kind: PageKind::Anonymous,
+        };
+        assert_eq!(out, [SpaceEvent::Mapped(region(1, 4))]);
+        out.clear();
+        maps.refresh(&root, &mut out).expect("maps");
+        assert!(out.is_empty());
+        std::fs::write(
+            root.path("/proc/5/maps"),
+            "1000-2000 rw-p 0 0:0 0\n3000-9000 rw-p 0 0:0 0\n",
+        )
+        .expect("a change");
+        maps.refresh(&root, &mut out).expect("maps");
+        assert_eq!(
+            out,
+            [SpaceEvent::Unmapped(SpaceId(5), Vpn(2), 1), SpaceEvent::Mapped(region(5, 4))]
+        );
+        out.clear();
+        std::fs::remove_dir_all(root.path("/proc/5")).expect("an end");
+        maps.refresh(&root, &mut out).expect("maps");
+        assert_eq!(out, [SpaceEvent::Gone(SpaceId(5))]);
+        assert!(maps.regions().is_empty());
+    }
+
+    #[test]
+    fn a_change_of_kind_is_an_unmap_and_a_map() {
+        let mut maps = Maps::new(SpaceId(1));
+        let mut out = Vec::new();
+        maps.replace(vec![(1, 4, PageKind::Anonymous)], &mut out);
+        out.clear();
+        maps.replace(vec![(1, 2, PageKind::Anonymous), (2, 4, PageKind::File)], &mut out);
+        assert!(matches!(out[0], SpaceEvent::Unmapped(_, Vpn(2), 2)));
+        assert!(matches!(out[1], SpaceEvent::Mapped(Region { kind: PageKind::File, .. })));
+    }
+
+    #[test]
+    fn run_arithmetic() {
+        assert_eq!(subtract(&[(0, 10), (20, 30)], &[(2, 4), (8, 22)]), [(0, 2), (4, 8), (22, 30)]);
+        assert_eq!(
+            intersect(&[(0, 10), (20, 30)], &[(2, 4), (8, 22)]),
+            [(2, 4), (8, 10), (20, 22)]
+        );
+        assert_eq!(subtract(&[], &[(1, 2)]), []);
+        assert_eq!(subtract(&[(1, 2), (2, 3)], &[(1, 3)]), []);
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `/proc/PID/stat`: who a process is.
+
+use tierline_core::unit::Bytes;
+
+use crate::error::{Error, Result};
+use crate::root::Root;
+
+/// `PF_KTHREAD` of the kernel's `sched.h`.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// What tells one process from another, in one read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, at most 15 bytes.
+    pub comm: String,
+    /// The process that made it.
+    pub parent: u32,
+    /// When it began, in clock ticks since boot: tells a recycled pid.
+    pub start: u64,
+    /// Resident pages, as bytes.
+    pub rss: Bytes,
+    /// Where its code, stack and heap begin: random, so another one after each exec. All zero
+    /// where we may not look.
+    pub image: [u64; 3],
+    /// True for a thread of the kernel.
+    pub kernel: bool,
+    /// True where it has exited and only its number remains.
+    pub zombie: bool,
+}
+
+impl Stat {
+    /// Reads the state of `pid`.
+    ///
+    /// # Errors
+    /// `Error::File` where there is no such process, `Error::Format` where the text is odd.
+    pub fn read(root: &Root, pid: u32) -> Result<Self> {
+        let path = format!("/proc/{pid}/stat");
+        let text = root.read(&path)?;
+        Self::parse(&text).ok_or_else(|| Error::Format {
+            path: root.path(path),
+            found: text,
+            expected: "the fields of proc(5)",
+        })
+    }
+
+    /// Understands the text of a stat file. The name may hold blanks and parentheses itself.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (head, tail) = text.rsplit_once(')')?;
+        let (pid, comm) = head.split_once('(')?;
+        // Fields count from 1 in proc(5); the first after the name is the third.
+        let fields: Vec<&str> = tail.split_whitespace().collect();
+        let number = |field: usize| -> Option<u64> { fields.get(field - 3)?.parse().ok() };
+        Some(Self {
+            pid: pid.trim().parse().ok()?,
+            comm: comm.into(),
+            parent: u32::try_from(number(4)?).ok()?,
+            start: number(22)?,
+            rss: Bytes::from_base_pages(number(24)?),
+            image: [26, 28, 47].map(|field| number(field).unwrap_or(0)),
+            kernel: number(9)? & KERNEL_THREAD != 0,
+            zombie: matches!(fields.first(), Some(&"Z" | &"X" | &"x")),
+        })
+    }
+
+    /// True where `other` is the same run of the same program.
+    pub fn same_run(&self, other: &Self) -> bool {
+        self.pid == other.pid && self.start == other.start && self.image == other.image
+    }
+}
+
+/// Every process number in `/proc`, ascending.
+pub fn pids(root: &Root) -> Vec<u32> {
+    let mut pids: Vec<u32> =
+        root.list("/proc").into_iter().filter_map(|name| name.parse().ok()).collect();
+    pids.sort_unstable();
+    pids
+}
+
+/// The children of `pid`: `None` where this kernel does not list them (CONFIG_PROC_CHILDREN off).
+pub fn children(root: &Root, pid: u32) -> Option<Vec<u32>> {
+    let mut children = Vec::new();
+    for thread in root.list(format!("/proc/{pid}/task")) {
+        let path = format!("/proc/{pid}/task/{thread}/children");
+        match root.read(&path) {
+            Ok(text) => {
+                children.extend(text.split_whitespace().filter_map(|w| w.parse::<u32>().ok()))
+            }
+            // A thread that ended meanwhile is no sign that the kernel lacks the file.
+            Err(_) if root.exists(format!("/proc/{pid}/task/{thread}")) => return None,
+            Err(_) => {}
+        }
+    }
+    Some(children)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The text of a stat file; `image` is where the code begins.
+    pub(crate) fn text(
+        pid: u32,
+        comm: &str,
+        parent: u32,
+        start: u64,
+        rss: u64,
+        image: u64,
+    ) -> String {
+        let mut fields = vec!["0".to_string(); 50];
+        fields[0] = "S".into();
+        fields[1] = parent.to_string();
+        fields[19] = start.to_string();
+        fields[21] = rss.to_string();
+        fields[23] = image.to_string();
+        format!("{pid} ({comm}) {}\n", fields.join(" "))
+    }
+
+    #[test]
+    fn a_name_with_parentheses_is_no_trap() {
+        let stat = Stat::parse(&text(7, "a) (b c", 1, 99, 3, 4)).expect("a stat");
+        assert_eq!((stat.comm.as_str(), stat.parent, stat.start), ("a) (b c", 1, 99));
+        assert_eq!(stat.rss, Bytes(3 * 4096));
+        assert!(!stat.kernel && !stat.zombie);
+        assert_eq!(Stat::parse("7 (a) S"), None);
+        assert_eq!(Stat::parse(""), None);
+    }
+
+    #[test]
+    fn an_exec_and_a_recycled_pid_are_other_runs() {
+        let stat = |start, image| Stat::parse(&text(7, "a", 1, start, 3, image)).expect("a stat");
+        assert!(stat(5, 6).same_run(&stat(5, 6)));
+        assert!(!stat(5, 6).same_run(&stat(5, 7)) && !stat(5, 6).same_run(&stat(8, 6)));
+    }
+
+    #[test]
+    fn this_process_reads_itself() {
+        let own = Stat::read(&Root::default(), std::process::id()).expect("itself");
+        assert!(own.rss > Bytes::ZERO && !own.kernel);
+        assert!(pids(&Root::default()).contains(&own.pid));
+    }
+}

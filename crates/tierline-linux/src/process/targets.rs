@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The set of managed processes, followed through forks, execs and exits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regex_lite::Regex;
+use tierline_core::unit::Bytes;
+
+use super::stat::{Stat, children, pids};
+use crate::error::{Error, Result};
+use crate::root::Root;
+
+const CGROUPS: &str = "/sys/fs/cgroup";
+/// Unknown processes looked at in one refresh; the rest has its turn in the next ones.
+const SCAN_LIMIT: usize = 2048;
+
+/// What a user wants managed; a process that fits any of it is.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Processes by number, a launched command's included.
+    pub pids: Vec<u32>,
+    /// Control groups, relative to `/sys/fs/cgroup` or absolute, with those below them.
+    pub cgroups: Vec<String>,
+    /// Processes whose name (at most 15 bytes) it matches.
+    pub comm: Option<Regex>,
+    /// Whether what they start is managed too.
+    pub children: bool,
+    /// A process is taken up once it has this much resident; it is kept when it shrinks.
+    pub min_rss: Bytes,
+}
+
+impl Default for Selection {
+    /// Nothing, with children.
+    fn default() -> Self {
+        Self {
+            pids: Vec::new(),
+            cgroups: Vec::new(),
+            comm: None,
+            children: true,
+            min_rss: Bytes::ZERO,
+        }
+    }
+}
+
+/// What a refresh found. An exec shows as gone and appeared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Managed from now on.
+    pub appeared: Vec<u32>,
+    /// No longer there, or no longer selected.
+    pub gone: Vec<u32>,
+}
+
+/// A candidate: known, managed or still too small.
+#[derive(Clone, Debug)]
+struct Known {
+    stat: Stat,
+    managed: bool,
+}
+
+/// The managed processes.
+#[derive(Debug)]
+pub struct Targets {
+    selection: Selection,
+    known: BTreeMap<u32, Known>,
+    /// Those known through a control group alone leave with it.
+    by_cgroup: BTreeSet<u32>,
+    /// Where the bounded scan of `/proc` goes on.
+    cursor: u32,
+}
+
+impl Targets {
+    /// Checks that what was selected exists and may be managed. Call [`Targets::refresh`] next.
+    ///
+    /// # Errors
+    /// `Error::Input` names the pid or control group and what is wrong with it; `Error::Missing`
+    /// where `/proc` cannot be read.
+    pub fn new(selection: Selection, root: &Root) -> Result<Self> {
+        if pids(root).is_empty() {
+            return Err(Error::Missing {
+                what: "/proc".into(),
+                why: "it lists no process".into(),
+                hint: "mount it: mount -t proc proc /proc".into(),
+            });
+        }
+        selection.pids.iter().try_for_each(|&pid| check_pid(root, pid))?;
+        for group in &selection.cgroups {
+            let folder = cgroup_path(group)?;
+            if !root.exists(format!("{folder}/cgroup.procs")) {
+                return Err(wrong(
+                    "cgroup",
+                    group,
+                    format!("there is no cgroup v2 folder {folder}"),
+                ));
+            }
+        }
+        Ok(Self { selection, known: BTreeMap::new(), by_cgroup: BTreeSet::new(), cursor: 0 })
+    }
+
+    /// Adds a process by number, as one just launched.
+    pub fn add(&mut self, pid: u32) {
+        self.selection.pids.push(pid);
+    }
+
+    /// The managed processes, ascending.
+    pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.known.iter().filter(|(_, known)| known.managed).map(|(pid, _)| *pid)
+    }
+
+    /// Looks again. Reads one file a known process and at most 2048 more where all of `/proc` must
+    /// be searched (a name is selected, or the kernel does not list children), so that the cost
+    /// stays bounded on a machine with many processes.
+    pub fn refresh(&mut self, root: &Root) -> Changes {
+        let mut changes = Changes::default();
+        self.drop_the_gone(root, &mut changes);
+        self.follow_cgroups(root, &mut changes);
+        for pid in self.selection.pids.clone() {
+            self.consider(root, pid);
+        }
+        let listed = self.follow_children(root);
+        if self.selection.comm.is_some() || !listed {
+            self.scan(root, listed);
+        }
+        self.take_up(&mut changes);
+        changes
+    }
+
+    fn drop_the_gone(&mut self, root: &Root, changes: &mut Changes) {
+        for pid in self.known.keys().copied().collect::<Vec<_>>() {
+            let now = Stat::read(root, pid).ok().filter(|stat| !stat.zombie);
+            let Some(known) = self.known.get_mut(&pid) else { continue };
+            match now {
+                Some(stat) if stat.same_run(&known.stat) => known.stat = stat,
+                // The pages of the old program are gone, the process is still selected.
+                Some(stat) if stat.start == known.stat.start => {
+                    if known.managed {
+                        changes.gone.push(pid);
+                    }
+                    *known = Known { stat, managed: false };
+                }
+                _ => self.forget(pid, changes),
+            }
+        }
+    }
+
+    fn forget(&mut self, pid: u32, changes: &mut Changes) {
+        self.by_cgroup.remove(&pid);
+        if self.known.remove(&pid).is_some_and(|known| known.managed) {
+            changes.gone.push(pid);
+        }
+    }
+
+    fn follow_cgroups(&mut self, root: &Root, changes: &mut Changes) {
+        if self.selection.cgroups.is_empty() {
+            return;
+        }
+        let mut inside = BTreeSet::new();
+        for group in &self.selection.cgroups {
+            if let Ok(folder) = cgroup_path(group) {
+                cgroup_pids(root, &folder, &mut inside);
+            }
+        }
+        for pid in self.by_cgroup.difference(&inside).copied().collect::<Vec<_>>() {
+            self.forget(pid, changes);
+        }
+        for pid in inside {
+            if !self.known.contains_key(&pid) && self.consider(root, pid) {
+                self.by_cgroup.insert(pid);
+            }
+        }
+    }
+
+    /// Takes note of a process; false where it is none of ours to manage.
+    fn consider(&mut self, root: &Root, pid: u32) -> bool {
+        if self.known.contains_key(&pid) {
+            return true;
+        }
+        let stat = Stat::read(root, pid).ok();
+        stat.is_some_and(|stat| self.consider_stat(stat))
+    }
+
+    fn consider_stat(&mut self, stat: Stat) -> bool {
+        let ours = !stat.kernel && !stat.zombie && stat.pid != std::process::id();
+        if ours {
+            self.known.insert(stat.pid, Known { stat, managed: false });
+        }
+        ours
+    }
+
+    /// Adds the descendants of what is known. False where the kernel does not list children.
+    fn follow_children(&mut self, root: &Root) -> bool {
+        let mut waiting: Vec<u32> = match self.selection.children {
+            true => {
+                self.known.keys().copied().filter(|pid| !self.by_cgroup.contains(pid)).collect()
+            }
+            false => Vec::new(),
+        };
+        while let Some(pid) = waiting.pop() {
+            let Some(children) = children(root, pid) else { return false };
+            for child in children {
+                if !self.known.contains_key(&child) && self.consider(root, child) {
+                    waiting.push(child);
+                }
+            }
+        }
+        true
+    }
+
+    /// Searches a part of `/proc` for selected names and, where `listed` is false, for children.
+    fn scan(&mut self, root: &Root, listed: bool) {
+        let all = pids(root);
+        let from = all.partition_point(|pid| *pid < self.cursor);
+        let part: Vec<u32> = all[from..].iter().take(SCAN_LIMIT).copied().collect();
+        self.cursor =
+            if from + part.len() == all.len() { 0 } else { part.last().map_or(0, |p| p + 1) };
+        for pid in part {
+            if self.known.contains_key(&pid) {
+                continue;
+            }
+            let Ok(stat) = Stat::read(root, pid) else { continue };
+            let named = self.selection.comm.as_ref().is_some_and(|comm| comm.is_match(&stat.comm));
+            let child = !listed && self.selection.children && self.known.contains_key(&stat.parent);
+            if named || child {
+                self.consider_stat(stat);
+            }
+        }
+    }
+
+    fn take_up(&mut self, changes: &mut Changes) {
+        for (pid, known) in &mut self.known {
+            if !known.managed && known.stat.rss >= self.selection.min_rss {
+                known.managed = true;
+                changes.appeared.push(*pid);
+            }
+        }
+    }
+}
+
+fn wrong(what: &'static str, found: impl ToString, why: impl Into<String>) -> Error {
+    Error::Input { what, found: found.to_string(), why: why.into() }
+}
+
+fn check_pid(root: &Root, pid: u32) -> Result<()> {
+    let Ok(stat) = Stat::read(root, pid) else {
+        return Err(wrong("pid", pid, "there is no such process"));
+    };
+    if stat.kernel {
+        return Err(wrong("pid", pid, format!("{} is a thread of the kernel", stat.comm)));
+    }
+    if pid == std::process::id() {
+        return Err(wrong("pid", pid, "that is Tierline itself"));
+    }
+    let maps = std::fs::File::open(root.path(format!("/proc/{pid}/maps")));
+    match maps {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(wrong("pid", pid, "it is not ours: run as its user or as root (CAP_SYS_PTRACE)"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn cgroup_path(group: &str) -> Result<String> {
+    if group.split('/').any(|part| part == "..") {
+        return Err(wrong("cgroup", group, "a path with .. is not taken"));
+    }
+    let below = group.strip_prefix(CGROUPS).unwrap_or(group).trim_matches('/');
+    Ok(format!("{CGROUPS}/{below}").trim_end_matches('/').to_string())
+}
+
+fn cgroup_pids(root: &Root, folder: &str, out: &mut BTreeSet<u32>) {
+    // A threaded group refuses to list processes; its threaded root lists them.
+    let text = root.read(format!("{folder}/cgroup.procs")).unwrap_or_default();
+    out.extend(text.lines().filter_map(|line| line.trim().parse::<u32>().ok()));
+    for name in root.list(folder) {
+        let below = format!("{folder}/{name}");
+        if root.path(&below).is_dir() {
+            cgroup_pids(root, &below, out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stat::tests::text;
+    use super::*;
+    use std::fs;
+
+    struct Fake {
+        _dir: tempfile::TempDir,
+        root: Root,
+    }
+
+    impl Fake {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().expect("a temporary folder");
+            let root = Root::at(dir.path());
+            Self { _dir: dir, root }
+        }
+
+        fn put(&self, path: &str, text: &str) {
+            let real = self.root.path(path);
+            fs::create_dir_all(real.parent().expect("a parent")).expect("a folder");
+            fs::write(real, text).expect("a file");
+        }
+
+        fn process(&self, pid: u32, comm: &str, parent: u32, rss: u64, image: u64) {
+            self.put(
+                &format!("/proc/{pid}/stat"),
+                &text(pid, comm, parent, u64::from(pid), rss, image),
+            );
+            self.put(&format!("/proc/{pid}/maps"), "");
+        }
+
+        fn end(&self, pid: u32) {
+            fs::remove_dir_all(self.root.path(format!("/proc/{pid}"))).expect("an end");
+        }
+    }
+
+    fn refresh(targets: &mut Targets, fake: &Fake) -> (Vec<u32>, Vec<u32>) {
+        let changes = targets.refresh(&fake.root);
+        (changes.appeared, changes.gone)
+    }
+
+    #[test]
+    fn children_execs_and_exits_are_followed() {
+        let fake = Fake::new();
+        fake.process(10, "app", 1, 5, 1);
+        fake.put("/proc/10/task/10/children", "11 ");
+        fake.process(11, "worker", 10, 5, 1);
+        fake.put("/proc/11/task/11/children", "");
+        let selection = Selection { pids: vec![10], ..Selection::default() };
+        let mut targets = Targets::new(selection, &fake.root).expect("targets");
+        assert_eq!(refresh(&mut targets, &fake), (vec![10, 11], vec![]));
+        assert_eq!(refresh(&mut targets, &fake), (vec![], vec![]));
+        fake.process(11, "other", 10, 5, 2);
+        assert_eq!(refresh(&mut targets, &fake), (vec![11], vec![11]), "an exec");
+        fake.end(10);
+        fake.process(11, "other", 1, 5, 2);
+        assert_eq!(refresh(&mut targets, &fake), (vec![], vec![10]), "the orphan stays");
+        assert_eq!(targets.pids().collect::<Vec<_>>(), [11]);
+    }
+
+    #[test]
+    fn without_a_children_file_parents_are_asked() {
+        let fake = Fake::new();
+        fake.process(10, "app", 1, 5, 1);
+        fs::create_dir_all(fake.root.path("/proc/10/task/10")).expect("a thread");
+        fake.process(12, "worker", 10, 5, 1);
+        fake.process(13, "stranger", 1, 5, 1);
+        let selection = Selection { pids: vec![10], ..Selection::default() };
+        let mut targets = Targets::new(selection, &fake.root).expect("targets");
+        assert_eq!(refresh(&mut targets, &fake), (vec![10, 12], vec![]));
+    }
+
+    #[test]
+    fn names_control_groups_and_sizes_select() {
+        let fake = Fake::new();
+        fake.process(20, "redis-server", 1, 100, 1);
+        fake.process(21, "redis-cli", 1, 1, 1);
+        fake.process(22, "sh", 1, 100, 1);
+        fake.put("/sys/fs/cgroup/a/cgroup.procs", "");
+        fake.put("/sys/fs/cgroup/a/b/cgroup.procs", "22\n");
+        let selection = Selection {
+            cgroups: vec!["a".into()],
+            comm: Some(Regex::new("^redis").expect("a regex")),
+            min_rss: Bytes::from_base_pages(50),
+            ..Selection::default()
+        };
+        let mut targets = Targets::new(selection, &fake.root).expect("targets");
+        assert_eq!(refresh(&mut targets, &fake), (vec![20, 22], vec![]));
+        fake.put("/sys/fs/cgroup/a/b/cgroup.procs", "");
+        fake.process(21, "redis-cli", 1, 60, 1);
+        assert_eq!(refresh(&mut targets, &fake), (vec![21], vec![22]));
+    }
+
+    #[test]
+    fn a_bad_choice_is_explained() {
+        let fake = Fake::new();
+        let try_pid = |pid| {
+            let selection = Selection { pids: vec![pid], ..Selection::default() };
+            Targets::new(selection, &fake.root).map(|_| ()).expect_err("bad").to_string()
+        };
+        assert!(try_pid(9).contains("/proc"));
+        fake.process(std::process::id(), "tierline", 1, 5, 1);
+        assert!(try_pid(999_999).contains("no such process"));
+        assert!(try_pid(std::process::id()).contains("itself"));
+        let kthread =
+            text(2, "kthreadd", 0, 1, 0, 0).replacen("S 0 0 0 0 0 0 ", "S 0 0 0 0 0 2129984 ", 1);
+        fake.put("/proc/2/stat", &kthread);
+        assert!(try_pid(2).contains("kernel"), "{}", try_pid(2));
+        let selection = Selection { cgroups: vec!["none".into()], ..Selection::default() };
+        let error = Targets::new(selection, &fake.root).map(|_| ()).expect_err("bad").to_string();
+        assert!(error.contains("/sys/fs/cgroup/none"), "{error}");
+        assert!(cgroup_path("../x").is_err());
+        assert_eq!(cgroup_path("/sys/fs/cgroup/x/").ok().as_deref(), Some("/sys/fs/cgroup/x"));
+        assert_eq!(cgroup_path("/").ok().as_deref(), Some("/sys/fs/cgroup"));
+    }
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the kernel counts: memory per node, page moves, pressure, memory of control groups.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tierline_core::port::TierTelemetry;
+use tierline_core::tier::{NodeId, Tiers};
+use tierline_core::unit::Bytes;
+
+use crate::error::{Error, Result};
+use crate::root::Root;
+use crate::topology::{meminfo_field, zones};
+
+/// `kernel.numa_balancing` bit: the kernel promotes by itself, and keeps more free for it.
+const KERNEL_TIERS: u64 = 2;
+
+/// Memory of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeMemory {
+    /// The node.
+    pub node: NodeId,
+    /// All of it.
+    pub total: Bytes,
+    /// Free, the kernel's reserves included.
+    pub free: Bytes,
+    /// Free for moved pages: without the zones' high (or promotion) watermarks and the protection
+    /// of lower zones. Taking more than this wakes kswapd.
+    pub usable: Bytes,
+}
+
+/// Reads the memory of every node of every tier.
+///
+/// # Errors
+/// `Error::File` or `Error::Format` where a node's meminfo or `/proc/zoneinfo` cannot be read.
+pub fn nodes(root: &Root, tiers: &Tiers) -> Result<Vec<NodeMemory>> {
+    let zones = zones::read(root)?;
+    let kernel_tiers = kernel_tiers(root);
+    let ids = tiers.0.iter().flat_map(|tier| tier.nodes.iter().copied());
+    let read = |node: NodeId| {
+        let (total, free) = node_memory(root, node)?;
+        // The two files are read one after the other: never promise more than is free.
+        let usable = zones::usable(&zones, node, kernel_tiers).min(free);
+        Ok(NodeMemory { node, total, free, usable })
+    };
+    ids.map(read).collect()
+}
+
+/// Free bytes per tier with the kernel's reserves taken off; the rest of the telemetry is left
+/// unknown, as the kernel does not count it.
+pub fn tiers(tiers: &Tiers, nodes: &[NodeMemory]) -> Vec<TierTelemetry> {
+    let free = |ids: &[NodeId]| {
+        nodes.iter().filter(|memory| ids.contains(&memory.node)).map(|memory| memory.usable).sum()
+    };
+    let tier = |ids: &[NodeId]| TierTelemetry { free: free(ids), ..TierTelemetry::default() };
+    tiers.0.iter().map(|one| tier(&one.nodes)).collect()
+}
+
+/// True where `kernel.numa_balancing` has the tiering bit set.
+pub fn kernel_tiers(root: &Root) -> bool {
+    let mode = root.read_number("/proc/sys/kernel/numa_balancing").unwrap_or(0);
+    mode & KERNEL_TIERS != 0
+}
+
+fn node_memory(root: &Root, node: NodeId) -> Result<(Bytes, Bytes)> {
+    let path = format!("/sys/devices/system/node/node{}/meminfo", node.0);
+    let text = root.read(&path)?;
+    let both = meminfo_field(&text, "MemTotal").zip(meminfo_field(&text, "MemFree"));
+    both.ok_or_else(|| Error::Format {
+        path: root.path(path),
+        found: text.lines().next().unwrap_or_default().into(),
+        expected: "lines with MemTotal and MemFree",
+    })
+}
+
+/// Counters as `name value` lines: `/proc/vmstat`, a node's vmstat, a group's memory.stat.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters(pub BTreeMap<String, u64>);
+
+impl Counters {
+    /// The machine's `/proc/vmstat`.
+    ///
+    /// # Errors
+    /// `Error::File` where it cannot be read.
+    pub fn vmstat(root: &Root) -> Result<Self> {
+        root.read("/proc/vmstat").map(|text| Self::parse(&text))
+    }
+
+    /// One node's vmstat.
+    ///
+    /// # Errors
+    /// `Error::File` where there is no such node.
+    pub fn of_node(root: &Root, node: NodeId) -> Result<Self> {
+        let path = format!("/sys/devices/system/node/node{}/vmstat", node.0);
+        root.read(path).map(|text| Self::parse(&text))
+    }
+
+    /// Lines that are no counter are passed over.
+    pub fn parse(text: &str) -> Self {
+        let counter = |line: &str| {
+            let (name, value) = line.trim().split_once(' ')?;
+            Some((name.to_string(), value.trim().parse().ok()?))
+        };
+        Self(text.lines().filter_map(counter).collect())
+    }
+
+    /// A counter; `None` where this kernel has none of that name.
+    pub fn get(&self, name: &str) -> Option<u64> {
+        self.0.get(name).copied()
+    }
+
+    /// The counters that tell of page moves: `pgpromote_*`, `pgdemote_*`, `pgmigrate_*`, `numa_*`
+    /// and `thp_migration_*`.
+    pub fn of_moves(&self) -> BTreeMap<&str, u64> {
+        const PREFIXES: [&str; 5] =
+            ["pgpromote_", "pgdemote_", "pgmigrate_", "numa_", "thp_migration_"];
+        let wanted = |name: &str| PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        let named = self.0.iter().map(|(name, value)| (name.as_str(), *value));
+        named.filter(|(name, _)| wanted(name)).collect()
+    }
+
+    /// What was counted since `before`, counters that stood still left out.
+    pub fn since(&self, before: &Self) -> BTreeMap<&str, u64> {
+        let grown =
+            |(name, value): (&'_ String, &u64)| value - before.get(name).unwrap_or(0).min(*value);
+        let deltas = self.0.iter().map(|pair| (pair.0.as_str(), grown(pair)));
+        deltas.filter(|(_, delta)| *delta > 0).collect()
+    }
+}
+
+/// Bytes by kind of memory (`anon`, `file`, …) and node, from a group's `memory.numa_stat`.
+pub type NumaStat = BTreeMap<String, BTreeMap<NodeId, Bytes>>;
+
+/// Reads `memory.numa_stat` of `cgroup`, a path from `/`.
+///
+/// # Errors
+/// `Error::File` where the group is gone or has no memory controller.
+pub fn numa_stat(root: &Root, cgroup: &str) -> Result<NumaStat> {
+    root.read(format!("{cgroup}/memory.numa_stat")).map(|text| parse_numa_stat(&text))
+}
+
+fn parse_numa_stat(text: &str) -> NumaStat {
+    let node = |word: &str| {
+        let (node, bytes) = word.strip_prefix('N')?.split_once('=')?;
+        Some((NodeId(node.parse().ok()?), Bytes(bytes.parse().ok()?)))
+    };
+    let line = |line: &str| {
+        let (name, rest) = line.split_once(' ')?;
+        Some((name.to_string(), rest.split_whitespace().filter_map(node).collect()))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// One line of a pressure file: shares of time in percent, and a total.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Stall {
+    /// Percent of the last 10 s.
+    pub avg10: f64,
+    /// Percent of the last 60 s.
+    pub avg60: f64,
+    /// Percent of the last 300 s.
+    pub avg300: f64,
+    /// Microseconds since boot.
+    pub total_us: u64,
+}
+
+/// Pressure (PSI): how long tasks waited for memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Pressure {
+    /// At least one task waited.
+    pub some: Stall,
+    /// All tasks waited.
+    pub full: Stall,
+}
+
+impl Pressure {
+    /// Reads a pressure file: `/proc/pressure/memory` or a group's `memory.pressure`.
+    ///
+    /// # Errors
+    /// `Error::File` where the kernel has no PSI (`psi=1` at boot).
+    pub fn read(root: &Root, path: &str) -> Result<Self> {
+        root.read(path).map(|text| Self::parse(&text))
+    }
+
+    fn parse(text: &str) -> Self {
+        let line = |kind: &str| {
+            let found = text.lines().find(|line| line.split_whitespace().next() == Some(kind));
+            found.map(stall).unwrap_or_default()
+        };
+        Self { some: line("some"), full: line("full") }
+    }
+}
+
+fn stall(line: &str) -> Stall {
+    let field = |name: &str| {
+        let pairs = line.split_whitespace().filter_map(|word| word.split_once('='));
+        pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next().unwrap_or_default()
+    };
+    let share = |name| field(name).parse().unwrap_or_default();
+    Stall {
+        avg10: share("avg10"),
+        avg60: share("avg60"),
+        avg300: share("avg300"),
+        total_us: field("total").parse().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::Topology;
+    use crate::topology::tests::{TWO_NODES, fake};
+
+    #[test]
+    fn usable_memory_leaves_the_kernel_its_own() {
+        let zone = |node: u16| {
+            format!(
+                "Node {node}, zone Normal\n  pages free 60000\n high 100\n promo 200\n managed 70000\n"
+            )
+        };
+        let zones = zone(0) + &zone(1);
+        let mut files = TWO_NODES.to_vec();
+        files.push(("/proc/zoneinfo", zones.as_str()));
+        files.push(("/proc/sys/kernel/numa_balancing", "2\n"));
+        let (_dir, root) = fake(&files);
+        let machine = Topology::read(&root).expect("topology").tiers(None).expect("tiers");
+        let nodes = nodes(&root, &machine).expect("nodes");
+        assert_eq!(nodes[0].usable, Bytes::from_base_pages(59800));
+        let told = tiers(&machine, &nodes);
+        assert_eq!((told.len(), told[1].free), (2, Bytes::from_base_pages(59800)));
+        assert_eq!(told[0].latency, None);
+    }
+
+    #[test]
+    fn counters_are_compared() {
+        let before = Counters::parse("pgpromote_success 5\nnr_free_pages 9\nodd\nnuma_hit x\n");
+        let after = Counters::parse("pgpromote_success 7\nnr_free_pages 3\npgdemote_new 1\n");
+        assert_eq!(
+            after.since(&before),
+            BTreeMap::from([("pgpromote_success", 2), ("pgdemote_new", 1)])
+        );
+        assert_eq!(before.of_moves(), BTreeMap::from([("pgpromote_success", 5)]));
+        assert_eq!(before.get("none"), None);
+    }
+
+    #[test]
+    fn groups_and_pressure_are_read() {
+        let stat = parse_numa_stat("anon N0=4096 N1=8192\nfile N0=0 Nx=1\n\n");
+        assert_eq!(stat["anon"][&NodeId(1)], Bytes(8192));
+        assert_eq!(stat["file"].len(), 1);
+        let pressure = Pressure::parse(
+            "some avg10=1.50 avg60=0.20 avg300=0.00 total=12345\nfull avg10=0.10 avg60=0 avg300=0 total=6\n",
+        );
+        assert_eq!((pressure.some.avg10, pressure.some.total_us), (1.5, 12345));
+        assert_eq!(pressure.full.total_us, 6);
+        assert_eq!(Pressure::parse("").some, Stall::default());
+    }
+}

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Accessed bits, page by page, on a stock kernel.
+//!
+//! What it does. Writes `1` to `/proc/PID/clear_refs`, which clears the accessed bit of every page of a
+//! process; waits for a window; reads the process' page tables through `/proc/kcore`. An entry whose
+//! bit is set again was touched within the window. The same entry holds the frame, so its tier, and
+//! says whether it maps a huge page. Nothing is write-protected and no page faults: the program notices
+//! a few TLB misses.
+//!
+//! When it helps. Nearly always: base and huge pages, reads and writes, all tiers, without a PMU and
+//! without idle page tracking. A page in the fast tier is seen as well as one in the slow tier.
+//!
+//! When it hurts. Its cost grows with the memory that is mapped, not with the memory that is used; the
+//! pace (see [`crate::tracker::window`]) turns that into longer pauses. One bit a window: it tells
+//! touched from untouched, not often from seldom, but for how many windows show it. Clearing holds
+//! `mmap_lock` for writing: page faults and `mmap` of the program wait meanwhile, plain accesses do
+//! not; `Stats::hold` says for how long, `Stats::pause` how rarely it looks in consequence. It takes
+//! the bits from the kernel's own reclaim, which then sees less. And it needs a TLB that forgets: see
+//! [`crate::tracker::flush`]. Pages of hugetlbfs are never cleared and look touched always: the ones
+//! who know the mappings leave them out. A process in another pid namespace is known by its outer id.
+//!
+//! Knobs. Those of [`Settings`]; `AccessedBits::set_flush`.
+//!
+//! Where it comes from. The accessed bit as in idle page tracking (Davidov, Linux 4.3) and in
+//! Nimble's and kstaled's page table scans; reading page tables through kcore is drgn's way.
+//!
+//! Measured: MEASURED
+
+use tierline_core::port::{Observations, PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
+use tierline_core::tier::{TierId, Tiers};
+use tierline_core::unit::{BASE_PER_HUGE, Bytes};
+
+use crate::error::Result;
+use crate::kcore::Kcore;
+use crate::kcore::tasks::{Kernel, Process};
+use crate::mover;
+use crate::nodes::{FrameTiers, Nodes};
+use crate::pagetable::{Format, Leaf, Visit, Walker};
+use crate::root::Root;
+use crate::tracker::flush::{Flush, Need, Spare};
+use crate::tracker::runs::{Run, Runs};
+use crate::tracker::window::Settings;
+use crate::tracker::windowed::{Probe, Seen, Windowed, unless_gone};
+
+/// Every so many scans, where all pages live is told again, not only the touched ones.
+const RESIDENCE_EVERY: u64 = 16;
+
+/// The tracker.
+pub type Accessed = Windowed<AccessedBits>;
+
+/// Clears the accessed bits of a process and reads them back from its page tables.
+pub struct AccessedBits {
+    root: Root,
+    kcore: Kcore,
+    kernel: Kernel,
+    walker: Walker,
+    tiers: Tiers,
+    frames: FrameTiers,
+    flush: Flush,
+}
+
+/// What is known of one process.
+#[derive(Default)]
+pub struct Known {
+    process: Option<Process>,
+    /// Its huge pages, by number and sorted.
+    huge: Vec<u64>,
+    scans: u64,
+    need: Need,
+    spare: Spare,
+    flushed: bool,
+}
+
+impl Accessed {
+    /// A tracker for a machine with these tiers.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Missing`] where the kernel lacks a piece: `/proc/kcore`, BTF.
+    pub fn new(root: &Root, tiers: &Tiers, settings: Settings) -> Result<Self> {
+        let fast = tiers.0.first().map_or(Bytes::ZERO, |tier| tier.capacity);
+        Ok(Self::with(AccessedBits::new(root, tiers)?, fast, settings))
+    }
+}
+
+impl AccessedBits {
+    fn new(root: &Root, tiers: &Tiers) -> Result<Self> {
+        let kcore = Kcore::open(root)?;
+        let kernel = Kernel::open(root, &kcore)?;
+        let format = Format { levels: kernel.levels, encrypted: kernel.encrypted };
+        Ok(Self {
+            root: root.clone(),
+            frames: Nodes::read(root)?.in_tiers(tiers),
+            tiers: tiers.clone(),
+            kcore,
+            kernel,
+            walker: Walker::new(format),
+            flush: Flush::default(),
+        })
+    }
+
+    /// Sets when to flush the TLB after a clearing.
+    pub fn set_flush(&mut self, flush: Flush) {
+        self.flush = flush;
+    }
+}
+
+impl Probe for AccessedBits {
+    const NAME: &'static str = "accessed";
+    type Space = Known;
+
+    fn arm(&mut self, space: SpaceId, known: &mut Known) -> Result<bool> {
+        known.locate(&self.kernel, &self.kcore, space);
+        if known.process.is_none() {
+            return Ok(false);
+        }
+        let there = unless_gone(self.root.write(format!("/proc/{}/clear_refs", space.0), "1"))?;
+        known.flushed = there
+            && known.need.is_there(self.flush)
+            && known.spare.flush(&mover::Kernel, space, &self.tiers);
+        Ok(there)
+    }
+
+    fn read(
+        &mut self,
+        space: SpaceId,
+        known: &mut Known,
+        out: &mut Observations,
+    ) -> Result<Option<Seen>> {
+        let Some(process) = known.process.filter(|p| self.kernel.holds(&self.kcore, p)) else {
+            return Ok(None);
+        };
+        let full = known.scans % RESIDENCE_EVERY == 0;
+        let mut look = Look {
+            scan: Scan::new(space, full, &known.huge, out),
+            frames: &self.frames,
+            slowest: self.tiers.slowest(),
+            spare: &mut known.spare,
+        };
+        self.walker.walk(&self.kcore, process.table, &mut look);
+        let (seen, huge) = look.scan.finish();
+        known.need.saw(seen.accessed, known.flushed);
+        known.huge = huge;
+        known.scans += 1;
+        Ok(Some(seen))
+    }
+
+    fn refresh(&mut self) -> Result<()> {
+        self.kcore.refresh()?;
+        self.frames = Nodes::read(&self.root)?.in_tiers(&self.tiers);
+        Ok(())
+    }
+}
+
+impl Known {
+    /// Finds the process, or sees that it is still the one that was found.
+    fn locate(&mut self, kernel: &Kernel, kcore: &Kcore, space: SpaceId) {
+        if !self.process.is_some_and(|process| kernel.holds(kcore, &process)) {
+            *self = Self { process: kernel.find(kcore, space.0), ..Self::default() };
+        }
+    }
+}
+
+/// What a walk shows its pages to.
+struct Look<'a> {
+    scan: Scan<'a>,
+    frames: &'a FrameTiers,
+    slowest: TierId,
+    spare: &'a mut Spare,
+}
+
+impl Visit for Look<'_> {
+    #[inline]
+    fn page(&mut self, leaf: Leaf) {
+        let tier = self.frames.of(leaf.pfn);
+        self.scan.page(leaf, tier);
+        if let Some(tier) = tier
+            && self.spare.is_wanted(self.slowest)
+        {
+            self.spare.consider(leaf, tier);
+        }
+    }
+
+    fn counts_untouched(&self) -> bool {
+        !self.scan.full && !self.spare.is_wanted(self.slowest)
+    }
+
+    fn untouched(&mut self, chunk: Vpn, count: u64) {
+        self.scan.note_base(chunk.0 / BASE_PER_HUGE);
+        self.scan.seen.present += count;
+    }
+}
+
+/// Turns the pages of one walk into observations.
+struct Scan<'a> {
+    space: SpaceId,
+    full: bool,
+    out: &'a mut Observations,
+    runs: Runs,
+    seen: Seen,
+    /// The huge pages of the scan before, sorted.
+    known: &'a [u64],
+    /// Those of this one, sorted.
+    huge: Vec<u64>,
+    /// Those of `known` that are base pages now, sorted.
+    split: Vec<u64>,
+    /// The last 2 MiB that base pages were seen in.
+    chunk: u64,
+}
+
+impl<'a> Scan<'a> {
+    fn new(space: SpaceId, full: bool, known: &'a [u64], out: &'a mut Observations) -> Self {
+        let (runs, seen) = (Runs::new(space, None), Seen::default());
+        let (huge, split, chunk) = (Vec::with_capacity(known.len()), Vec::new(), u64::MAX);
+        Self { space, full, out, runs, seen, known, huge, split, chunk }
+    }
+
+    #[inline]
+    fn page(&mut self, leaf: Leaf, tier: Option<TierId>) {
+        if tier.is_none() {
+            self.seen.strange += 1;
+            return;
+        }
+        let chunk = leaf.vpn.0 / BASE_PER_HUGE;
+        let pages: u32 = match leaf.size {
+            PageSize::Base => {
+                self.note_base(chunk);
+                1
+            }
+            PageSize::Huge => {
+                self.note_huge(chunk);
+                512
+            }
+        };
+        let page = Run { start: leaf.vpn.0, pages, size: leaf.size, tier };
+        self.seen.present += u64::from(pages);
+        if leaf.accessed {
+            self.seen.accessed += u64::from(pages);
+            self.runs.touched(page, self.out);
+        }
+        if self.full {
+            self.runs.living(page, self.out);
+        }
+    }
+
+    /// Tells of a huge page that is new.
+    fn note_huge(&mut self, chunk: u64) {
+        self.huge.push(chunk);
+        if self.known.binary_search(&chunk).is_err() {
+            self.resized(chunk, PageSize::Huge);
+        }
+    }
+
+    /// Tells of a huge page that was split.
+    #[inline]
+    fn note_base(&mut self, chunk: u64) {
+        if chunk == self.chunk {
+            return;
+        }
+        self.chunk = chunk;
+        if self.known.binary_search(&chunk).is_ok() {
+            self.split.push(chunk);
+            self.resized(chunk, PageSize::Base);
+        }
+    }
+
+    /// Says that the page size changed; neighbours that changed alike are one region.
+    fn resized(&mut self, chunk: u64, size: PageSize) {
+        let (start, base_pages) = (Vpn(chunk * BASE_PER_HUGE), BASE_PER_HUGE);
+        if let Some(SpaceEvent::Mapped(last)) = self.out.spaces.last_mut()
+            && (last.space, last.size) == (self.space, size)
+            && last.start.0 + last.base_pages == start.0
+        {
+            last.base_pages += base_pages;
+            return;
+        }
+        // Page tables do not say what backs a page; transparent huge pages are mostly anonymous.
+        let kind = PageKind::Anonymous;
+        let region = Region { space: self.space, start, base_pages, size, kind };
+        self.out.spaces.push(SpaceEvent::Mapped(region));
+    }
+
+    fn finish(mut self) -> (Seen, Vec<u64>) {
+        self.runs.finish(self.out);
+        // A huge page that is unmapped now may come back as base pages: that is to be told then.
+        let seen = |list: &[u64], chunk: &u64| list.binary_search(chunk).is_ok();
+        let gone = |c: &&u64| !seen(&self.huge, c) && !seen(&self.split, c);
+        let gone: Vec<u64> = self.known.iter().filter(gone).copied().collect();
+        if !gone.is_empty() {
+            self.huge.extend(gone);
+            self.huge.sort_unstable();
+        }
+        (self.seen, self.huge)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(vpn: u64, size: PageSize, accessed: bool) -> Leaf {
+        Leaf { vpn: Vpn(vpn), pfn: 0, size, accessed, writable: true, dirty: true }
+    }
+
+    /// One scan over `leaves`, all in tier 1.
+    fn scan(known: &[u64], leaves: &[Leaf], out: &mut Observations) -> (Seen, Vec<u64>) {
+        let mut scan = Scan::new(SpaceId(9), true, known, out);
+        for leaf in leaves {
+            scan.page(*leaf, Some(TierId(1)));
+        }
+        scan.finish()
+    }
+
+    fn sizes(out: &Observations) -> Vec<(u64, u64, PageSize)> {
+        let region = |event: &SpaceEvent| match event {
+            SpaceEvent::Mapped(r) => (r.start.0, r.base_pages, r.size),
+            other => panic!("{other:?}"),
+        };
+        out.spaces.iter().map(region).collect()
+    }
+
+    #[test]
+    fn touched_pages_become_samples_and_all_pages_residence() {
+        let mut out = Observations::default();
+        let base = |vpn, accessed| leaf(vpn, PageSize::Base, accessed);
+        let leaves = [base(1, true), base(2, true), base(3, false), base(4, true)];
+        let (seen, huge) = scan(&[], &leaves, &mut out);
+        assert_eq!((seen, huge), (Seen { present: 4, accessed: 3, strange: 0 }, vec![]));
+        let samples: Vec<_> = out.samples.iter().map(|s| (s.vpn.0, s.base_pages)).collect();
+        assert_eq!(samples, [(1, 2), (4, 1)]);
+        assert_eq!(out.samples[0].tier, Some(TierId(1)));
+        assert_eq!((out.residence.len(), out.residence[0].base_pages), (1, 4));
+        assert_eq!(sizes(&out), []);
+    }
+
+    #[test]
+    fn a_huge_page_is_told_once_and_again_when_split() {
+        let (huge, base) = (PageSize::Huge, PageSize::Base);
+        let both = [leaf(512, huge, true), leaf(1024, huge, false)];
+        let mut out = Observations::default();
+        let (_, known) = scan(&[], &both, &mut out);
+        assert_eq!(known, [1, 2]);
+        assert_eq!(sizes(&out), [(512, 1024, huge)], "neighbours are one region");
+        out.clear();
+        let (_, known) = scan(&known, &both, &mut out);
+        assert_eq!(sizes(&out), [], "known already");
+        let (_, known) = scan(&known, &[leaf(1024, huge, false)], &mut out);
+        assert_eq!((known.as_slice(), sizes(&out).len()), (&[1, 2][..], 0), "one is unmapped");
+        let (_, known) = scan(&known, &[leaf(600, base, true), leaf(601, base, true)], &mut out);
+        assert_eq!((known, sizes(&out)), (vec![2], vec![(512, 512, base)]));
+    }
+
+    #[test]
+    fn pages_in_no_known_memory_are_only_counted() {
+        let mut out = Observations::default();
+        let mut scan = Scan::new(SpaceId(9), true, &[], &mut out);
+        scan.page(leaf(512, PageSize::Huge, true), None);
+        let (seen, huge) = scan.finish();
+        assert_eq!((seen.strange, seen.present, huge.len()), (1, 0, 0));
+        assert!(out.samples.is_empty() && out.spaces.is_empty());
+    }
+}

@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: Apache-2.0
+//! NUMA hint faults, seen from user space: which page, by whom, when, and how long after it was armed.
+//!
+//! **What it does.** In tiering mode the kernel's NUMA balancing takes the access rights from pages of
+//! the slow tier, a slice of each address space at a time, and gives them back page by page as they
+//! are touched. The tracker sets it to do only that (`hot_threshold_ms` 0: no page is hot enough to be
+//! promoted) and reads faults and armings through perf. A fault tells one access; the time since the page was armed
+//! tells the page's rate: with 100 accesses a second it is 10 ms on average, with three 330 ms. Both
+//! fault in every scan, so counting faults could not tell them apart.
+//!
+//! Faults come from a probe on `numa_migrate_check` (Linux 6.12 and later), precise; without it from
+//! the page fault event, which carries the first touch of new memory too: a fault counts where the page
+//! was armed before, or, where armings are not seen, where it faulted before. Armings come from a probe on
+//! `change_prot_numa`; without it samples have no exposure. [`HintFaults::sources`] says what is used.
+//!
+//! **When it helps.** No PMU is needed: it works in virtual machines and on any vendor's CPU. It sees
+//! reads and writes, at page grain (huge pages as one).
+//!
+//! **When it hurts.** A page of a fast tier is never armed: silence there is no sign of cold. The
+//! kernel scans a program only while it runs, at most 3 % of its time, and a program that ran under
+//! slower settings keeps the scan period of its start. Where a fast node has more free memory than
+//! the larger of 1 GiB and a sixteenth of it, the kernel promotes every page that faults, whatever the
+//! threshold. A page that came to the slow tier unarmed, hot all along, has its first wait counted from
+//! earlier scans: up to four. Of a large folio smaller than a huge page, one page faults for all.
+//!
+//! **Knobs.** [`Settings`]: the megabytes armed at a time when alert and when calm (the kernel divides
+//! by it: never 0), the faults a second that it may cost, the scan period, the poll interval, the ring
+//! size.
+//!
+//! **Where it comes from.** Linux `mm/mempolicy.c`, `kernel/sched/fair.c`; TPP (ASPLOS'23); Colloid
+//! (SOSP'24) uses the same time for its TPP port.
+//!
+//! **Measured** in QEMU without KVM, one CPU of 250 million instructions a second; 300 MB in the slow
+//! tier, every fifth page hot at random, with 36 times the accesses of a warm one (180 to 330 and 5 to 9 a
+//! second), the default settings:
+//!
+//! | | 7.2 | 6.12 |
+//! |---|---|---|
+//! | hot pages that waited less than 32 ms | 93 % | 96 % |
+//! | warm pages that waited less than 32 ms | 8 % | 9 % |
+//! | median wait, hot | about 8 ms | 4..8 ms |
+//! | median wait, warm | 128..256 ms | 128..256 ms |
+//!
+//! In a run of its own on 7.2, 700 MB without a budget, 225,078 of vmstat's 225,078 hint faults were seen.
+//! A fault cost the program 14 to 20 us there (3,600 to 5,200 instructions: the kernel's own fault, the
+//! probe, the record), the reader 3 us of it: 7 % of the throughput at 5,000 faults a second. Without a
+//! budget a quarter of the throughput was left. Setting up a probe took 0.4 to 0.9 s of CPU (the kernel
+//! looks through its type information), once. With 3 GB in the fast node, mostly free, the kernel promoted
+//! 12,379 pages in the first 73,258 faults and 51,242 in the next 51,825, threshold 0 or not.
+
+mod arming;
+mod pace;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn};
+use tierline_core::tier::TierId;
+use tierline_core::unit::{BASE_PER_HUGE, Nanos};
+
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::perf::sample::Fields;
+use crate::perf::tracefs::{Field, Probe};
+use crate::perf::{Attr, CpuRings, Event, monotonic_now, online_cpus};
+use crate::root::Root;
+use crate::tracker::Tracker;
+use arming::{Arm, Arming};
+use pace::Pace;
+
+const MODE: &str = "/proc/sys/kernel/numa_balancing";
+const KNOBS: &str = "/sys/kernel/debug/sched/numa_balancing";
+/// Arm pages of slow tiers only, and note when.
+const TIERING: &str = "2";
+/// Time under watch that is remembered of a page. Ours: dozens of hot pages' waits, a few warm ones'.
+const MEMORY: Nanos = Nanos::from_millis(500);
+/// Arm nothing.
+const OFF: &str = "0";
+/// In `vmf->flags`: the access was a store.
+const FAULT_WRITE: u64 = 1;
+
+/// How to scan and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Megabytes of memory that the kernel arms at a time, at most, when alert; at least 1.
+    pub alert_scan_mb: u32,
+    /// The same when calm; at least 1.
+    pub calm_scan_mb: u32,
+    /// Hint faults a second that each CPU may see on average, when alert; a quarter of it when calm.
+    /// One costs a microsecond or two on silicon, twenty in an emulator.
+    pub faults_per_sec_per_cpu: u32,
+    /// Milliseconds of running time in which the kernel may pass over a whole program, at least: a
+    /// task takes its period from this when it first runs, and keeps it.
+    pub scan_period_min_ms: u32,
+    /// The same, at most.
+    pub scan_period_max_ms: u32,
+    /// Time between polls when alert; twice that when calm.
+    pub poll: Nanos,
+    /// Base pages of a CPU's ring for faults; one of 4 KiB holds about 50.
+    pub ring_pages: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            alert_scan_mb: 64,
+            calm_scan_mb: 8,
+            faults_per_sec_per_cpu: 4000,
+            scan_period_min_ms: 1000,
+            scan_period_max_ms: 4000,
+            poll: Nanos::from_millis(25),
+            ring_pages: 128,
+        }
+    }
+}
+
+/// What the faults are read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultSource {
+    /// A probe that sees hint faults only, and whether they store.
+    Probe,
+    /// The page fault event: the first touch of new memory comes along where armings are unknown.
+    PageFaults,
+}
+
+/// What is in use on this kernel, and why not better.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sources {
+    /// Where faults come from.
+    pub faults: FaultSource,
+    /// True where armings are seen, so that samples have an exposure.
+    pub arming: bool,
+    /// Why something better is not in use; empty where all is.
+    pub why: Vec<String>,
+}
+
+/// What was seen so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Samples given out.
+    pub faults: u64,
+    /// Ranges armed in the processes watched.
+    pub arms: u64,
+    /// Records of other processes.
+    pub foreign: u64,
+    /// Page faults that were no hint faults (page fault event only).
+    pub other_faults: u64,
+    /// Records that found a ring full.
+    pub lost: u64,
+}
+
+/// What is known of one address space.
+#[derive(Default)]
+struct Watched {
+    arming: Arming,
+    /// Pages that have faulted; kept only where nothing better tells a hint fault from a first touch.
+    touched: FxHashSet<Vpn>,
+}
+
+impl Watched {
+    fn footprint(&self) -> usize {
+        self.arming.footprint() + self.touched.capacity() * size_of::<Vpn>()
+    }
+}
+
+/// One fault as recorded.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    time: Nanos,
+    space: SpaceId,
+    page: Vpn,
+    huge: bool,
+    write: Option<bool>,
+}
+
+/// Where the fields of the two probes lie.
+#[derive(Clone, Copy)]
+struct FaultFields {
+    address: Field,
+    pte: Field,
+    flags: Field,
+}
+
+#[derive(Clone, Copy)]
+struct ArmFields {
+    start: Field,
+    end: Field,
+}
+
+struct Faults {
+    // Before the probe: an event in use cannot be removed.
+    rings: CpuRings,
+    probe: Option<(Probe, FaultFields)>,
+}
+
+struct Arms {
+    rings: CpuRings,
+    fields: ArmFields,
+    _probe: Probe,
+}
+
+/// The tracker.
+pub struct HintFaults {
+    root: Root,
+    journal: Journal,
+    settings: Settings,
+    slow: Option<TierId>,
+    faults: Faults,
+    arms: Option<Arms>,
+    why: Vec<String>,
+    spaces: FxHashMap<SpaceId, Watched>,
+    /// Read but not yet given out: what was recorded after the drain began waits for its armings.
+    pending_faults: Vec<Fault>,
+    pending_arms: Vec<(SpaceId, Arm)>,
+    counts: Counts,
+    scanning: bool,
+    attention: Attention,
+    pace: Pace,
+    cpus: u64,
+    due: Nanos,
+}
+
+impl HintFaults {
+    /// Opens the probes; the kernel's settings are changed when there is something to watch.
+    /// `slow` is the tier that samples are said to come from: the slow one of two, `None` where the
+    /// machine has more.
+    ///
+    /// # Errors
+    /// `Error::Missing` where the kernel has no tiering mode or its knobs are out of reach,
+    /// `Error::Call` where perf events cannot be opened.
+    pub fn new(
+        root: &Root,
+        journal: &Journal,
+        slow: Option<TierId>,
+        settings: Settings,
+    ) -> Result<Self> {
+        require_knobs(root)?;
+        let mut why = Vec::new();
+        let faults = match open_fault_probe(root, settings.ring_pages) {
+            Ok(faults) => faults,
+            Err(error) => {
+                why.push(error.to_string());
+                open_page_faults(root, settings.ring_pages)?
+            }
+        };
+        let cpus = online_cpus(root)?.len() as u64;
+        let arms = open_arms(root).map_err(|error| why.push(error.to_string())).ok();
+        Ok(Self {
+            root: root.clone(),
+            journal: journal.clone(),
+            settings,
+            slow,
+            faults,
+            arms,
+            why,
+            spaces: FxHashMap::default(),
+            pending_faults: Vec::new(),
+            pending_arms: Vec::new(),
+            counts: Counts::default(),
+            scanning: false,
+            attention: Attention::default(),
+            pace: Pace::new(Nanos::ZERO),
+            cpus,
+            due: Nanos::ZERO,
+        })
+    }
+
+    /// What is in use on this kernel.
+    pub fn sources(&self) -> Sources {
+        let faults =
+            if self.faults.probe.is_some() { FaultSource::Probe } else { FaultSource::PageFaults };
+        Sources { faults, arming: self.arms.is_some(), why: self.why.clone() }
+    }
+
+    /// What was seen so far.
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Megabytes that the kernel arms at a time at present; 0 while arming is paused.
+    pub const fn slice_mb(&self) -> u32 {
+        self.pace.mb
+    }
+
+    /// Bytes of memory that the armings take, about.
+    pub fn footprint(&self) -> usize {
+        self.spaces.values().map(Watched::footprint).sum()
+    }
+
+    fn knob(&self, name: &str, value: u32) -> Result<()> {
+        self.journal.set(&self.root, &format!("{KNOBS}/{name}"), &value.to_string())
+    }
+
+    /// Everything else before the mode: nothing may be promoted between two writes.
+    fn start_scanning(&mut self) -> Result<()> {
+        self.knob("hot_threshold_ms", 0)?;
+        self.knob("scan_delay_ms", 0)?;
+        self.knob("scan_period_min_ms", self.settings.scan_period_min_ms)?;
+        self.knob("scan_period_max_ms", self.settings.scan_period_max_ms)?;
+        self.faults.rings.enable(true)?;
+        if let Some(arms) = &self.arms {
+            arms.rings.enable(true)?;
+        }
+        self.pace = Pace::new(monotonic_now());
+        self.scanning = true;
+        self.set_pace()
+    }
+
+    /// The slice that is armed at a time: the one knob that running tasks follow.
+    fn set_pace(&self) -> Result<()> {
+        // The kernel divides by it: never 0. What is armed stays so when the mode is off.
+        if self.pace.mb > 0 {
+            self.knob("scan_size_mb", self.pace.mb)?;
+        }
+        let mode = if self.pace.mb > 0 { TIERING } else { OFF };
+        self.journal.set(&self.root, MODE, mode)
+    }
+
+    fn adjust_pace(&mut self, now: Nanos, faults: u64) -> Result<()> {
+        let full = u64::from(self.settings.faults_per_sec_per_cpu) * self.cpus;
+        let (budget, limit) = match self.attention {
+            Attention::Alert => (full, self.settings.alert_scan_mb),
+            Attention::Calm => (full / 4, self.settings.calm_scan_mb),
+        };
+        if self.pace.hear(now, faults, budget, limit) { self.set_pace() } else { Ok(()) }
+    }
+
+    fn stop_scanning(&mut self) -> Result<()> {
+        self.journal.set(&self.root, MODE, OFF)?;
+        self.faults.rings.enable(false)?;
+        if let Some(arms) = &self.arms {
+            arms.rings.enable(false)?;
+        }
+        self.scanning = false;
+        Ok(())
+    }
+
+    fn drain(&mut self) {
+        let Self { faults, arms, spaces, pending_faults, pending_arms, counts, .. } = self;
+        if let Some(Arms { rings, fields, .. }) = arms {
+            rings.drain(|s| match space_of(s.pid, spaces) {
+                Some(space) => pending_arms.extend(read_arm(&s, *fields).map(|arm| (space, arm))),
+                None => counts.foreign += 1,
+            });
+        }
+        let fields = faults.probe.as_ref().map(|(_, fields)| *fields);
+        faults.rings.drain(|s| match space_of(s.pid, spaces) {
+            Some(space) => pending_faults.extend(read_fault(&s, space, fields)),
+            None => counts.foreign += 1,
+        });
+    }
+
+    /// Gives out what was recorded until `horizon`, in the order of time.
+    fn deliver(&mut self, horizon: Nanos, out: &mut Observations) {
+        self.pending_arms.sort_by_key(|(_, arm)| arm.time);
+        self.pending_faults.sort_by_key(|fault| fault.time);
+        let arms_ready = self.pending_arms.partition_point(|(_, arm)| arm.time <= horizon);
+        let faults_ready = self.pending_faults.partition_point(|fault| fault.time <= horizon);
+        let mut arms = std::mem::take(&mut self.pending_arms);
+        let mut faults = std::mem::take(&mut self.pending_faults);
+        let mut armed = arms.drain(..arms_ready).peekable();
+        for fault in faults.drain(..faults_ready) {
+            while let Some((space, arm)) = armed.next_if(|(_, arm)| arm.time <= fault.time) {
+                self.take_arm(space, arm);
+            }
+            self.take_fault(fault, out);
+        }
+        armed.by_ref().for_each(|(space, arm)| self.take_arm(space, arm));
+        drop(armed);
+        (self.pending_arms, self.pending_faults) = (arms, faults);
+    }
+
+    fn take_arm(&mut self, space: SpaceId, arm: Arm) {
+        if let Some(watched) = self.spaces.get_mut(&space) {
+            watched.arming.arm(arm);
+            self.counts.arms += 1;
+        }
+    }
+
+    fn take_fault(&mut self, fault: Fault, out: &mut Observations) {
+        let Some(watched) = self.spaces.get_mut(&fault.space) else { return };
+        let seen_armed = self.arms.is_some();
+        let exposure = match seen_armed {
+            true => watched.arming.fault(fault.page, fault.huge, fault.time),
+            false => None,
+        };
+        let is_hint = match (self.faults.probe.is_some(), seen_armed) {
+            (true, _) => true,
+            (false, true) => exposure.is_some(),
+            (false, false) => !watched.touched.insert(fault.page),
+        };
+        if !is_hint {
+            self.counts.other_faults += 1;
+            return;
+        }
+        self.counts.faults += 1;
+        out.samples.push(to_sample(&fault, exposure, self.slow));
+    }
+
+    fn count_losses(&mut self, out: &mut Observations) {
+        let arms = self.arms.as_ref().map(|arms| arms.rings.losses().lost);
+        let lost = self.faults.rings.losses().lost + arms.unwrap_or_default();
+        out.lost += lost.saturating_sub(self.counts.lost);
+        self.counts.lost = lost;
+    }
+}
+
+impl Tracker for HintFaults {
+    fn name(&self) -> &'static str {
+        "hint_faults"
+    }
+
+    fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {
+        self.spaces.retain(|space, _| spaces.contains(space));
+        for space in spaces {
+            self.spaces.entry(*space).or_default();
+        }
+        match (self.scanning, self.spaces.is_empty()) {
+            (false, false) => self.start_scanning(),
+            (true, true) => self.stop_scanning(),
+            _ => Ok(()),
+        }
+    }
+
+    fn poll(&mut self, now: Nanos, out: &mut Observations) -> Result<()> {
+        let interval = match self.attention {
+            Attention::Alert => self.settings.poll,
+            Attention::Calm => self.settings.poll * 2,
+        };
+        self.due = now + interval;
+        if !self.scanning {
+            return Ok(());
+        }
+        // A fault on a CPU that is read late may follow an arming on one that was read early.
+        let horizon = monotonic_now();
+        let before = self.counts.faults + self.counts.other_faults;
+        self.drain();
+        out.memory = Some(MEMORY);
+        self.deliver(horizon, out);
+        self.count_losses(out);
+        // A fault costs the same whether or not it says anything.
+        self.adjust_pace(now, self.counts.faults + self.counts.other_faults - before)
+    }
+
+    fn next_due(&self) -> Nanos {
+        self.due
+    }
+
+    fn attend(&mut self, attention: Attention) {
+        self.attention = attention;
+    }
+}
+
+fn space_of(pid: u32, spaces: &FxHashMap<SpaceId, Watched>) -> Option<SpaceId> {
+    let space = SpaceId(pid);
+    spaces.contains_key(&space).then_some(space)
+}
+
+fn read_arm(sample: &crate::perf::sample::Sample<'_>, fields: ArmFields) -> Option<Arm> {
+    let (start, end) = (fields.start.read(sample.raw)?, fields.end.read(sample.raw)?);
+    let arm = Arm { time: Nanos(sample.time), start: Vpn::of(start), end: Vpn::of(end) };
+    (arm.start < arm.end).then_some(arm)
+}
+
+fn read_fault(
+    sample: &crate::perf::sample::Sample<'_>,
+    space: SpaceId,
+    fields: Option<FaultFields>,
+) -> Option<Fault> {
+    let time = Nanos(sample.time);
+    let Some(fields) = fields else {
+        return Some(Fault { time, space, page: Vpn::of(sample.addr), huge: false, write: None });
+    };
+    let page = Vpn::of(fields.address.read(sample.raw)?);
+    let write = fields.flags.read(sample.raw)? & FAULT_WRITE != 0;
+    // A fault on a huge page is dealt with before a page table entry is looked up.
+    let huge = fields.pte.read(sample.raw)? == 0;
+    Some(Fault { time, space, page, huge, write: Some(write) })
+}
+
+fn to_sample(fault: &Fault, exposure: Option<Nanos>, tier: Option<TierId>) -> Sample {
+    let (vpn, base_pages) = match fault.huge {
+        true => (fault.page.huge_head(), BASE_PER_HUGE),
+        false => (fault.page, 1),
+    };
+    Sample {
+        space: fault.space,
+        vpn,
+        base_pages: u32::try_from(base_pages).unwrap_or(1),
+        hits: 1.0,
+        exposure,
+        tier,
+        write: fault.write,
+    }
+}
+
+fn require_knobs(root: &Root) -> Result<()> {
+    let missing = |why: String, hint: &str| {
+        Err(Error::Missing { what: "NUMA hint faults".into(), why, hint: hint.into() })
+    };
+    if !root.exists(MODE) {
+        return missing(
+            format!("no {MODE}"),
+            "a kernel with CONFIG_NUMA_BALANCING; try --tracker damon",
+        );
+    }
+    for name in ["hot_threshold_ms", "scan_size_mb"] {
+        if !root.exists(format!("{KNOBS}/{name}")) {
+            return missing(
+                format!("no {KNOBS}/{name}"),
+                "mount -t debugfs none /sys/kernel/debug (and no kernel lockdown), Linux 6.1 or later",
+            );
+        }
+    }
+    Ok(())
+}
+
+fn open_fault_probe(root: &Root, pages: usize) -> Result<Faults> {
+    let definition = "numa_migrate_check addr=vmf->address pte=vmf->pte flags=vmf->flags:x32";
+    let probe = Probe::create(root, "fault", &[("f", definition)])?;
+    let fields = FaultFields {
+        address: probe.event.field("addr")?,
+        pte: probe.event.field("pte")?,
+        flags: probe.event.field("flags")?,
+    };
+    let rings = open_tracepoint(root, &probe, pages)?;
+    Ok(Faults { rings, probe: Some((probe, fields)) })
+}
+
+fn open_page_faults(root: &Root, pages: usize) -> Result<Faults> {
+    let fields = Fields::TID | Fields::TIME | Fields::ADDR;
+    let attr = Attr { user_only: true, ..Attr::every(Event::PAGE_FAULTS, fields) };
+    Ok(Faults { rings: CpuRings::open(root, &attr, pages)?, probe: None })
+}
+
+/// A range is armed a few dozen times a second: a small ring does.
+const ARM_RING_PAGES: usize = 16;
+
+fn open_arms(root: &Root) -> Result<Arms> {
+    // The second and third argument are the range's ends. The time is taken on entry, before the
+    // first page is armed.
+    let range = "change_prot_numa start=$arg2 end=$arg3";
+    let probe = Probe::create(root, "arm", &[("f", range), ("p", range)])?;
+    let fields = ArmFields { start: probe.event.field("start")?, end: probe.event.field("end")? };
+    Ok(Arms { rings: open_tracepoint(root, &probe, ARM_RING_PAGES)?, fields, _probe: probe })
+}
+
+fn open_tracepoint(root: &Root, probe: &Probe, pages: usize) -> Result<CpuRings> {
+    let fields = Fields::TID | Fields::TIME | Fields::RAW;
+    CpuRings::open(root, &Attr::every(Event::Tracepoint(probe.event.id), fields), pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_debugfs_the_error_says_what_to_mount() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let root = Root::at(dir.path());
+        let journal = Journal::open(dir.path().join("run")).expect("a journal");
+        let open = || HintFaults::new(&root, &journal, None, Settings::default()).err();
+        let error = open().expect("no knobs");
+        assert!(error.to_string().contains("numa_balancing"), "{error}");
+        std::fs::create_dir_all(root.path("/proc/sys/kernel")).expect("a folder");
+        std::fs::write(root.path(MODE), "1").expect("a file");
+        let error = open().expect("no debugfs");
+        assert!(error.hint().is_some_and(|hint| hint.contains("mount -t debugfs")), "{error}");
+    }
+
+    #[test]
+    fn a_huge_page_is_one_sample_from_its_head() {
+        let fault = Fault {
+            time: Nanos(5),
+            space: SpaceId(7),
+            page: Vpn(1030),
+            huge: true,
+            write: Some(true),
+        };
+        let sample = to_sample(&fault, Some(Nanos(3)), Some(TierId(1)));
+        assert_eq!((sample.vpn, sample.base_pages), (Vpn(1024), 512));
+        let base = to_sample(&Fault { huge: false, ..fault }, None, None);
+        assert_eq!((base.vpn, base.base_pages, base.write), (Vpn(1030), 1, Some(true)));
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The ladder: the best tracker that this kernel offers, and why not a better one.
+
+use tierline_core::tier::{TierId, Tiers};
+use tierline_core::tracker::TRACKERS;
+
+use super::{Tracker, accessed, damon, hint_faults, ibs, page_idle, pebs, soft_dirty, window};
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::root::Root;
+
+/// What the ladder came to.
+pub struct Choice {
+    /// The tracker, ready to watch.
+    pub tracker: Box<dyn Tracker>,
+    /// The better ones that this machine does not offer, each with the reason.
+    pub passed_over: Vec<(&'static str, Error)>,
+}
+
+/// Takes the named tracker, or the first of the list that can be opened.
+///
+/// # Errors
+/// That of the named tracker; where none is named and none can be had, `Error::Missing` with the
+/// reasons of all.
+pub fn choose(
+    root: &Root,
+    journal: &Journal,
+    tiers: &Tiers,
+    named: Option<&str>,
+) -> Result<Choice> {
+    if let Some(name) = named {
+        return Ok(Choice { tracker: open(root, journal, tiers, name)?, passed_over: Vec::new() });
+    }
+    let mut passed_over = Vec::new();
+    for entry in TRACKERS {
+        match open(root, journal, tiers, entry.name) {
+            Ok(tracker) => return Ok(Choice { tracker, passed_over }),
+            Err(error) => passed_over.push((entry.name, error)),
+        }
+    }
+    let reasons: Vec<String> =
+        passed_over.iter().map(|(name, error)| format!("{name}: {error}")).collect();
+    Err(Error::Missing {
+        what: "a tracker".into(),
+        why: reasons.join("; "),
+        hint: "`tierline doctor` says what each of them needs".into(),
+    })
+}
+
+fn open(root: &Root, journal: &Journal, tiers: &Tiers, name: &str) -> Result<Box<dyn Tracker>> {
+    let pace = window::Settings::default();
+    // With two tiers a hint fault tells where the page was; with more it does not.
+    let slow = (tiers.len() == 2).then_some(TierId(1));
+    Ok(match name {
+        "pebs" => Box::new(pebs::Pebs::new(root, &pebs::Settings::default())?),
+        "ibs" => Box::new(ibs::Ibs::new(root, &ibs::Settings::default())?),
+        "accessed" => Box::new(accessed::Accessed::new(root, tiers, pace)?),
+        "page_idle" => Box::new(page_idle::PageIdle::new(root, tiers, pace)?),
+        "hint_faults" => {
+            let settings = hint_faults::Settings::default();
+            Box::new(hint_faults::HintFaults::new(root, journal, slow, settings)?)
+        }
+        "damon" => Box::new(damon::Damon::new(root, journal, damon::Settings::default())?),
+        "soft_dirty" => Box::new(soft_dirty::SoftDirty::new(root, tiers, pace)?),
+        _ => {
+            let known: Vec<&str> = TRACKERS.iter().map(|entry| entry.name).collect();
+            return Err(Error::Missing {
+                what: format!("tracker {name:?}"),
+                why: "there is no tracker of that name".into(),
+                hint: format!("choose one of {}", known.join(", ")),
+            });
+        }
+    })
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the hardware samplers share: events on every CPU whose records carry an address and its source.
+
+use rustc_hash::FxHashSet;
+use tierline_core::port::{Observations, Sample, SpaceId, Vpn};
+use tierline_core::tier::TierId;
+use tierline_core::unit::Nanos;
+
+use crate::error::{Error, Result};
+use crate::perf::data_src::{Access, Source};
+use crate::perf::sample::{Fields, Sample as Recorded};
+use crate::perf::{Attr, CpuRings, Event};
+use crate::root::Root;
+
+/// Which tier a kind of memory is; `None` where it cannot be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceTiers {
+    /// DRAM of the CPU's own node.
+    pub local: Option<TierId>,
+    /// DRAM of another node. On a machine with several sockets that is no tier of its own.
+    pub remote: Option<TierId>,
+    /// Memory on CXL.
+    pub cxl: Option<TierId>,
+    /// Persistent memory.
+    pub pmem: Option<TierId>,
+}
+
+impl SourceTiers {
+    /// The tier of `source`.
+    pub const fn of(&self, source: Source) -> Option<TierId> {
+        match source {
+            Source::LocalDram => self.local,
+            Source::RemoteDram => self.remote,
+            Source::Cxl => self.cxl,
+            Source::Pmem => self.pmem,
+            Source::Cache | Source::Unknown => None,
+        }
+    }
+}
+
+/// One event to sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PmuEvent {
+    /// The event.
+    pub event: Event,
+    /// One record each so many.
+    pub period: u64,
+    /// How exact the instruction must be.
+    pub precise: u8,
+    /// Leave out the kernel's accesses; where the unit cannot, they are left out by address.
+    pub user_only: bool,
+    /// What the event itself says about where the data came from.
+    pub source: Option<Source>,
+    /// True where every record is a store.
+    pub stores: bool,
+    /// Keep a record whose source is not known: true where the event counts memory accesses only.
+    pub keep_unknown: bool,
+}
+
+/// Base pages of a CPU's ring: about 3000 records.
+const RING_PAGES: usize = 32;
+/// Samples of this time are remembered: the long horizon of ARMS (section 4.1).
+const MEMORY: Nanos = Nanos::from_secs(10);
+/// Addresses from here on are the kernel's, on all 64-bit machines.
+const KERNEL: u64 = 1 << 63;
+
+/// Events on every CPU.
+pub struct Sampler {
+    events: Vec<(PmuEvent, CpuRings)>,
+    tiers: SourceTiers,
+    spaces: FxHashSet<SpaceId>,
+    watching_since: Option<Nanos>,
+    lost: u64,
+}
+
+impl Sampler {
+    /// Opens the events that this CPU has; at least one of them must be.
+    ///
+    /// # Errors
+    /// `Error::Missing` where none can be opened.
+    pub fn open(root: &Root, what: &str, events: &[PmuEvent], tiers: SourceTiers) -> Result<Self> {
+        let mut opened = Vec::new();
+        let mut refusal = None;
+        for event in events {
+            match CpuRings::open(root, &attr(event), RING_PAGES) {
+                Ok(rings) => opened.push((*event, rings)),
+                Err(error) => refusal = Some(error),
+            }
+        }
+        if opened.is_empty() {
+            return Err(Error::Missing {
+                what: what.into(),
+                why: refusal.map_or("no event is known".into(), |error| error.to_string()),
+                hint:
+                    "virtual machines seldom have a PMU with addresses; try --tracker hint_faults"
+                        .into(),
+            });
+        }
+        let spaces = FxHashSet::default();
+        Ok(Self { events: opened, tiers, spaces, watching_since: None, lost: 0 })
+    }
+
+    /// Watches `spaces`; the events count only while there are any.
+    ///
+    /// # Errors
+    /// `Error::Call` where an event cannot be switched.
+    pub fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {
+        self.spaces = spaces.iter().copied().collect();
+        let on = !self.spaces.is_empty();
+        if on == self.watching_since.is_some() {
+            return Ok(());
+        }
+        self.events.iter().try_for_each(|(_, rings)| rings.enable(on))?;
+        self.watching_since = on.then(crate::perf::monotonic_now);
+        Ok(())
+    }
+
+    /// Appends what was recorded since the last call.
+    pub fn poll(&mut self, now: Nanos, out: &mut Observations) {
+        let Self { events, tiers, spaces, .. } = self;
+        let period = events.first().map_or(1, |(event, _)| event.period.max(1));
+        for (event, rings) in events.iter_mut() {
+            rings.drain(|record| {
+                if spaces.contains(&SpaceId(record.pid)) {
+                    let sample = to_sample(&record, event, tiers);
+                    let hits = ratio(event.period, period);
+                    out.samples.extend(sample.map(|sample| Sample { hits, ..sample }));
+                }
+            });
+        }
+        if let Some(since) = self.watching_since {
+            // One access in so many is seen: as much as all of them in so small a part of the time.
+            out.watched += Nanos(now.saturating_sub(since).0 / period);
+            out.memory = Some(Nanos(MEMORY.0 / period));
+            self.watching_since = Some(now.max(since));
+        }
+        let lost: u64 = self.events.iter().map(|(_, rings)| rings.losses().lost).sum();
+        out.lost += lost - self.lost;
+        self.lost = lost;
+    }
+}
+
+fn attr(event: &PmuEvent) -> Attr {
+    let fields = Fields::TID | Fields::ADDR | Fields::WEIGHT | Fields::DATA_SRC;
+    Attr {
+        event: event.event,
+        period: event.period,
+        fields,
+        precise: event.precise,
+        user_only: event.user_only,
+        registers: 0,
+    }
+}
+
+/// A record of an access to memory, as a sample; what a cache answered is no access to memory.
+fn to_sample(record: &Recorded<'_>, event: &PmuEvent, tiers: &SourceTiers) -> Option<Sample> {
+    let access = Access::decode(record.data_src);
+    let source = event.source.unwrap_or(access.source);
+    // Address 0: the unit did not catch it.
+    let useless = record.addr == 0 || record.addr >= KERNEL || source == Source::Cache;
+    if useless || source == Source::Unknown && !event.keep_unknown {
+        return None;
+    }
+    Some(Sample {
+        space: SpaceId(record.pid),
+        vpn: Vpn::of(record.addr),
+        base_pages: 1,
+        hits: 1.0,
+        exposure: None,
+        tier: tiers.of(source),
+        write: if event.stores { Some(true) } else { access.store },
+    })
+}
+
+/// What a record of one event stands for, in records of another.
+#[expect(clippy::cast_precision_loss, reason = "a period is far below 2^24")]
+fn ratio(period: u64, of: u64) -> f32 {
+    period as f32 / of as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIERS: SourceTiers =
+        SourceTiers { local: Some(TierId(0)), remote: None, cxl: Some(TierId(1)), pmem: None };
+    const LOADS: PmuEvent = PmuEvent {
+        event: Event::raw(0x20d1),
+        period: 10_007,
+        precise: 2,
+        user_only: true,
+        source: None,
+        stores: false,
+        keep_unknown: false,
+    };
+
+    fn sample(addr: u64, data_src: u64, event: &PmuEvent) -> Option<Sample> {
+        to_sample(&Recorded { pid: 7, addr, data_src, ..Recorded::default() }, event, &TIERS)
+    }
+
+    const CXL_LOAD: u64 = 2 | 9 << 33;
+    const L2_LOAD: u64 = 2 | 2 << 33;
+
+    #[test]
+    fn a_load_from_memory_is_kept_with_its_tier() {
+        let seen = sample(0x7000_1234, CXL_LOAD, &LOADS).expect("a sample");
+        assert_eq!((seen.space, seen.vpn, seen.tier), (SpaceId(7), Vpn(0x70001), Some(TierId(1))));
+        assert_eq!(seen.write, Some(false));
+    }
+
+    #[test]
+    fn caches_the_kernel_and_missing_addresses_are_left_out() {
+        assert_eq!(sample(0x7000_1234, L2_LOAD, &LOADS), None);
+        assert_eq!(sample(0, CXL_LOAD, &LOADS), None);
+        assert_eq!(sample(0xffff_8880_0000_0000, CXL_LOAD, &LOADS), None);
+        assert_eq!(sample(0x7000_1234, 0, &LOADS), None, "a source that is not known");
+    }
+
+    #[test]
+    fn what_the_event_says_stands_above_what_the_record_says() {
+        let local = PmuEvent { source: Some(Source::LocalDram), ..LOADS };
+        assert_eq!(sample(0x1000, 0, &local).and_then(|s| s.tier), Some(TierId(0)));
+        let stores = PmuEvent { stores: true, keep_unknown: true, ..LOADS };
+        let seen = sample(0x1000, 0, &stores).expect("a sample");
+        assert_eq!((seen.tier, seen.write), (None, Some(true)));
+    }
+
+    #[test]
+    fn without_the_event_the_error_says_why_and_what_else_there_is() {
+        let none = PmuEvent { event: Event::Pmu { unit: 0x7fff_fff0, config: [0; 3] }, ..LOADS };
+        let error =
+            Sampler::open(&Root::default(), "PEBS", &[none], TIERS).err().expect("no such unit");
+        assert!(error.to_string().starts_with("PEBS is not available: perf_event_open"), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("hint_faults")));
+    }
+}

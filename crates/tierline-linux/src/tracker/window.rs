@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//! When to look and for how long: what all trackers share that arm, wait and read.
+//!
+//! A window in which every page was touched tells nothing, and neither does one in which none was. So
+//! the window follows the share of pages that it finds touched: where more are touched than the fast
+//! tier could hold, it halves; where fewer than a quarter of that, it doubles.
+//!
+//! Looking costs CPU in proportion to the memory watched. The pause after a window is what keeps that
+//! cost within a budget, whatever the size of the process. While placement is off, windows may follow
+//! each other on credit: a few of them close together find a hot set sooner than the same number spread
+//! out, and the time after pays for them.
+
+use std::time::Instant;
+
+use rustix::time::{ClockId, clock_gettime};
+use tierline_core::port::Attention;
+use tierline_core::unit::{Bytes, Nanos};
+
+/// How closely and how expensively to look.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// The first window.
+    pub window: Nanos,
+    /// The shortest window.
+    pub shortest: Nanos,
+    /// The longest window.
+    pub longest: Nanos,
+    /// Share of one CPU that looking may cost while placement is off.
+    pub budget_alert: f64,
+    /// Share of one CPU that looking may cost while placement is settled.
+    pub budget_calm: f64,
+    /// CPU time that windows may take in advance while placement is off.
+    pub credit: Nanos,
+    /// The least time between windows while placement is off.
+    pub pause_alert: Nanos,
+    /// The least time between windows while placement is settled.
+    pub pause_calm: Nanos,
+    /// The longest that page faults of the watched process should wait for an arming; where arming
+    /// takes longer, it is done more rarely in proportion.
+    pub max_hold: Nanos,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            window: Nanos::from_millis(20),
+            shortest: Nanos::from_millis(1),
+            longest: Nanos::from_secs(1),
+            budget_alert: 0.05,
+            budget_calm: 0.01,
+            credit: Nanos::from_millis(500),
+            pause_alert: Nanos::from_millis(50),
+            pause_calm: Nanos::from_secs(1),
+            max_hold: Nanos::from_millis(50),
+        }
+    }
+}
+
+/// What one step cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// CPU time of this thread, in user and kernel mode.
+    pub cpu: Nanos,
+    /// Time on the wall.
+    pub wall: Nanos,
+}
+
+impl std::ops::AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        self.cpu += other.cpu;
+        self.wall += other.wall;
+    }
+}
+
+/// The last window, as numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Windows read so far.
+    pub windows: u64,
+    /// Base pages found in memory.
+    pub present: u64,
+    /// Base pages of those found touched.
+    pub accessed: u64,
+    /// For how long a touch would have been seen, on average over the pages.
+    pub watched: Nanos,
+    /// What arming cost, over all processes.
+    pub arm: Cost,
+    /// What reading cost, over all processes.
+    pub read: Cost,
+    /// The longest that one process was held up by one arming: its page faults waited, plain accesses
+    /// did not.
+    pub hold: Nanos,
+    /// The window that comes next.
+    pub window: Nanos,
+    /// The time until that starts.
+    pub pause: Nanos,
+}
+
+/// Decides windows and pauses.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    /// The settings it follows.
+    pub settings: Settings,
+    window: Nanos,
+    attention: Attention,
+    /// Seconds of CPU time left to spend in advance; below zero they are owed.
+    credit: f64,
+    refilled: Option<Nanos>,
+}
+
+impl Pace {
+    /// A pace that starts with the settings' first window.
+    pub fn new(settings: Settings) -> Self {
+        let window = settings.window.clamp(settings.shortest, settings.longest);
+        let credit = settings.credit.as_secs_f64();
+        Self { settings, window, attention: Attention::default(), credit, refilled: None }
+    }
+
+    /// The window to use now.
+    pub fn window(&self) -> Nanos {
+        self.window
+    }
+
+    /// Hears how closely to look.
+    pub fn attend(&mut self, attention: Attention) {
+        self.attention = attention;
+    }
+
+    /// Follows what the last window saw. `fast` is the fast tier's capacity.
+    pub fn adapt(&mut self, present: u64, accessed: u64, fast: Bytes) {
+        if present == 0 {
+            return;
+        }
+        let (hit, wanted) = (ratio(accessed, present), ratio(fast.base_pages(), present).min(0.5));
+        let window = match hit {
+            h if h > wanted => self.window.0 / 2,
+            h if h < wanted / 4.0 => self.window.0 * 2,
+            _ => self.window.0,
+        };
+        self.window = Nanos(window).clamp(self.settings.shortest, self.settings.longest);
+    }
+
+    /// How long to leave everybody alone after a window that ended at `now`, cost `cost` and held a
+    /// process for `hold`.
+    pub fn pause(&mut self, now: Nanos, cost: Cost, hold: Nanos) -> Nanos {
+        let (settings, cpu) = (self.settings, cost.cpu.as_secs_f64());
+        let passed = now.saturating_sub(self.refilled.unwrap_or(now)).as_secs_f64();
+        self.refilled = Some(now);
+        let full = settings.credit.as_secs_f64();
+        self.credit = (self.credit + passed * settings.budget_alert).min(full) - cpu;
+        let (owed, budget, least) = match self.attention {
+            Attention::Alert => (-self.credit, settings.budget_alert, settings.pause_alert),
+            Attention::Calm => (cpu, settings.budget_calm, settings.pause_calm),
+        };
+        let stretch = ratio(hold.0, settings.max_hold.0.max(1)).max(1.0);
+        let earned = Nanos::from_secs_f64(owed.max(0.0) / budget.max(1e-6));
+        Nanos::from_secs_f64(earned.max(least).as_secs_f64() * stretch)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole as f64
+}
+
+/// Measures what a step costs this thread.
+pub struct Meter {
+    cpu: Nanos,
+    wall: Instant,
+}
+
+impl Meter {
+    /// Starts to measure.
+    pub fn start() -> Self {
+        Self { cpu: thread_cpu(), wall: Instant::now() }
+    }
+
+    /// What it cost since then.
+    pub fn cost(&self) -> Cost {
+        let cpu = thread_cpu().saturating_sub(self.cpu);
+        Cost { cpu, wall: Nanos(u64::try_from(self.wall.elapsed().as_nanos()).unwrap_or(u64::MAX)) }
+    }
+}
+
+/// CPU time of the calling thread.
+pub fn thread_cpu() -> Nanos {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    Nanos(u64::try_from(t.tv_sec * 1_000_000_000 + t.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_follows_the_share_touched_and_keeps_its_bounds() {
+        let mut pace = Pace::new(Settings::default());
+        let fast = Bytes::from_base_pages(200);
+        pace.adapt(1000, 300, fast);
+        assert_eq!(pace.window(), Nanos::from_millis(10), "more than fits: shorter");
+        pace.adapt(1000, 100, fast);
+        assert_eq!(pace.window(), Nanos::from_millis(10), "between a quarter and all: as it is");
+        pace.adapt(1000, 20, fast);
+        assert_eq!(pace.window(), Nanos::from_millis(20));
+        (0..20).for_each(|_| pace.adapt(1000, 0, fast));
+        assert_eq!(pace.window(), Nanos::from_secs(1));
+        (0..20).for_each(|_| pace.adapt(1000, 900, fast));
+        assert_eq!(pace.window(), Nanos::from_millis(1));
+        pace.adapt(0, 0, fast);
+        assert_eq!(pace.window(), Nanos::from_millis(1), "nothing to learn from nothing");
+    }
+
+    #[test]
+    fn the_pause_pays_for_the_look() {
+        let mut pace = Pace::new(Settings::default());
+        let cost = |ms| Cost { cpu: Nanos::from_millis(ms), wall: Nanos::ZERO };
+        let (now, hold) = (Nanos::from_secs(1), Nanos::from_millis(10));
+        let ms = |pause: Nanos| (pause.as_secs_f64() * 1e3).round();
+        assert_eq!(ms(pace.pause(now, cost(300), hold)), 50.0, "on credit");
+        assert_eq!(ms(pace.pause(now, cost(300), hold)), 2_000.0, "100 ms are owed");
+        assert_eq!(ms(pace.pause(now, cost(0), Nanos::from_millis(100))), 4_000.0);
+        let later = Nanos::from_secs(100);
+        assert_eq!(ms(pace.pause(later, cost(1), hold)), 50.0, "time has paid");
+        pace.attend(Attention::Calm);
+        assert_eq!(ms(pace.pause(later, cost(100), hold)), 10_000.0);
+        assert_eq!(ms(pace.pause(later, cost(1), hold)), 1_000.0);
+    }
+
+    #[test]
+    fn work_is_measured() {
+        let meter = Meter::start();
+        let sum: u64 = (0..100_000_u64).map(std::hint::black_box).sum();
+        std::hint::black_box(sum);
+        assert!(meter.cost().cpu > Nanos::ZERO && meter.cost().wall > Nanos::ZERO);
+    }
+}

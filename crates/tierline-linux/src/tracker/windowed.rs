@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The life of every tracker that arms, waits and reads: what differs between them is a [`Probe`].
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tierline_core::port::{Attention, Observations, SpaceId};
+use tierline_core::unit::{Bytes, Nanos};
+
+use crate::error::{Error, Result};
+use crate::tracker::Tracker;
+use crate::tracker::window::{Cost, Meter, Pace, Settings, Stats};
+
+/// So many windows say what a page does now; older ones say what it did. Ours: with fewer a page is
+/// hot by luck too often, with more a change takes too long to show.
+const WINDOWS_REMEMBERED: u64 = 16;
+
+/// A way to make the kernel remember which pages are touched, and to read that back.
+pub trait Probe {
+    /// The name users know the tracker by.
+    const NAME: &'static str;
+    /// What it keeps of each process.
+    type Space: Default;
+
+    /// Forgets all touches of a process so far. `false` where it has gone.
+    fn arm(&mut self, space: SpaceId, kept: &mut Self::Space) -> Result<bool>;
+
+    /// Appends the touches since. `None` where the process has gone.
+    fn read(
+        &mut self,
+        space: SpaceId,
+        kept: &mut Self::Space,
+        out: &mut Observations,
+    ) -> Result<Option<Seen>>;
+
+    /// Hears that frames were seen that are in no memory it knows of: some may have been added.
+    fn refresh(&mut self) -> Result<()>;
+}
+
+/// What one read of one process saw, in base pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// In memory.
+    pub present: u64,
+    /// Touched.
+    pub accessed: u64,
+    /// In no known memory.
+    pub strange: u64,
+}
+
+impl std::ops::AddAssign for Seen {
+    fn add_assign(&mut self, other: Self) {
+        self.present += other.present;
+        self.accessed += other.accessed;
+        self.strange += other.strange;
+    }
+}
+
+/// A tracker around a [`Probe`].
+pub struct Windowed<P: Probe> {
+    probe: P,
+    pace: Pace,
+    /// The fast tier's size: a window should not find more than fits there.
+    fast: Bytes,
+    spaces: BTreeMap<SpaceId, Watched<P::Space>>,
+    step: Step,
+    due: Nanos,
+    /// When the last window began.
+    armed_at: Nanos,
+    stats: Stats,
+}
+
+struct Watched<S> {
+    kept: S,
+    /// The middle of the last arming, until it is read.
+    armed: Option<Instant>,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Arm,
+    Read,
+}
+
+impl<P: Probe> Windowed<P> {
+    /// A tracker that looks through `probe`; `fast` is the fast tier's capacity.
+    pub fn with(probe: P, fast: Bytes, settings: Settings) -> Self {
+        Self {
+            probe,
+            pace: Pace::new(settings),
+            fast,
+            spaces: BTreeMap::new(),
+            step: Step::Arm,
+            due: Nanos::ZERO,
+            armed_at: Nanos::ZERO,
+            stats: Stats::default(),
+        }
+    }
+
+    /// What the last window found and cost.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// How it works, for settings of its own.
+    pub fn probe(&mut self) -> &mut P {
+        &mut self.probe
+    }
+
+    fn arm(&mut self) -> Result<()> {
+        self.stats.arm = Cost::default();
+        self.stats.hold = Nanos::ZERO;
+        for (space, watched) in &mut self.spaces {
+            let (meter, start) = (Meter::start(), Instant::now());
+            let there = self.probe.arm(*space, &mut watched.kept)?;
+            watched.armed = there.then(|| start + start.elapsed() / 2);
+            let cost = meter.cost();
+            self.stats.arm += cost;
+            self.stats.hold = self.stats.hold.max(cost.wall);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, now: Nanos, out: &mut Observations) -> Result<()> {
+        let meter = Meter::start();
+        let mut seen = Seen::default();
+        let mut windows = Vec::new();
+        for (space, watched) in &mut self.spaces {
+            let Some(armed) = watched.armed.take() else { continue };
+            let start = Instant::now();
+            if let Some(part) = self.probe.read(*space, &mut watched.kept, out)? {
+                windows.push((start + start.elapsed() / 2).duration_since(armed));
+                seen += part;
+            }
+        }
+        self.stats.read = meter.cost();
+        self.close(now, seen, mean(&windows));
+        out.watched += self.stats.watched;
+        out.memory = Some(self.stats.watched * WINDOWS_REMEMBERED);
+        if seen.strange > 0 { self.probe.refresh() } else { Ok(()) }
+    }
+
+    /// Keeps the books of a window that was read.
+    fn close(&mut self, now: Nanos, seen: Seen, watched: Nanos) {
+        self.pace.adapt(seen.present, seen.accessed, self.fast);
+        let mut cost = self.stats.arm;
+        cost += self.stats.read;
+        self.stats = Stats {
+            windows: self.stats.windows + 1,
+            present: seen.present,
+            accessed: seen.accessed,
+            watched,
+            window: self.pace.window(),
+            pause: self.pace.pause(now, cost, self.stats.hold),
+            ..self.stats
+        };
+    }
+}
+
+impl<P: Probe> Tracker for Windowed<P> {
+    fn name(&self) -> &'static str {
+        P::NAME
+    }
+
+    fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {
+        self.spaces.retain(|space, _| spaces.contains(space));
+        for space in spaces {
+            let new = || Watched { kept: P::Space::default(), armed: None };
+            self.spaces.entry(*space).or_insert_with(new);
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, now: Nanos, out: &mut Observations) -> Result<()> {
+        if now < self.due || self.spaces.is_empty() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let (next, wait) = match self.step {
+            Step::Arm => {
+                self.armed_at = now;
+                self.arm()?;
+                (Step::Read, self.pace.window())
+            }
+            Step::Read => {
+                self.read(now, out)?;
+                (Step::Arm, self.stats.pause)
+            }
+        };
+        self.step = next;
+        self.due = now + nanos(start.elapsed()) + wait;
+        Ok(())
+    }
+
+    fn next_due(&self) -> Nanos {
+        self.due
+    }
+
+    /// A pause that was meant for settled placement ends when placement is off.
+    fn attend(&mut self, attention: Attention) {
+        self.pace.attend(attention);
+        if attention == Attention::Alert && self.step == Step::Arm {
+            self.due = self.due.min(self.armed_at + self.pace.settings.pause_alert);
+        }
+    }
+}
+
+fn mean(windows: &[Duration]) -> Nanos {
+    let count = u32::try_from(windows.len()).unwrap_or(u32::MAX).max(1);
+    nanos(windows.iter().sum::<Duration>() / count)
+}
+
+fn nanos(time: Duration) -> Nanos {
+    Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// `Ok(false)` where the kernel said that the process is no more; other errors stay errors.
+pub(super) fn unless_gone(result: Result<()>) -> Result<bool> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if is_gone(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// True for what the kernel says of a process that is no more.
+pub(crate) fn is_gone(error: &Error) -> bool {
+    let (Error::File { source, .. } | Error::Call { source, .. }) = error else { return false };
+    source.kind() == std::io::ErrorKind::NotFound || source.raw_os_error() == Some(libc::ESRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sees ten pages, three touched; process 2 is gone.
+    #[derive(Default)]
+    struct Fake {
+        armed: Vec<u32>,
+    }
+
+    impl Probe for Fake {
+        const NAME: &'static str = "fake";
+        type Space = ();
+        fn arm(&mut self, space: SpaceId, (): &mut ()) -> Result<bool> {
+            self.armed.push(space.0);
+            Ok(space.0 != 2)
+        }
+        fn read(&mut self, _: SpaceId, (): &mut (), _: &mut Observations) -> Result<Option<Seen>> {
+            Ok(Some(Seen { present: 10, accessed: 3, strange: 0 }))
+        }
+        fn refresh(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn it_arms_waits_reads_and_pauses() {
+        let fast = Bytes::from_base_pages(8);
+        let mut tracker = Windowed::with(Fake::default(), fast, Settings::default());
+        let mut out = Observations::default();
+        tracker.poll(Nanos(5), &mut out).expect("nothing to do");
+        assert!(tracker.probe().armed.is_empty(), "nobody is watched");
+        tracker.watch(&[SpaceId(1), SpaceId(2)]).expect("fine");
+        tracker.poll(Nanos(5), &mut out).expect("arms");
+        assert_eq!(tracker.probe().armed, [1, 2]);
+        let due = tracker.next_due();
+        assert!(due >= Nanos::from_millis(20));
+        tracker.poll(due.saturating_sub(Nanos(1)), &mut out).expect("not due");
+        assert_eq!(tracker.stats().windows, 0);
+        tracker.poll(due, &mut out).expect("reads");
+        let stats = tracker.stats();
+        assert_eq!((stats.windows, stats.present, stats.accessed), (1, 10, 3));
+        assert_eq!(out.watched, stats.watched);
+        assert!(tracker.next_due() >= due + Nanos::from_millis(50));
+        tracker.poll(tracker.next_due(), &mut out).expect("arms again");
+        assert_eq!(tracker.probe().armed, [1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn a_process_that_went_is_no_error() {
+        let gone = |code| Error::Call {
+            call: "x".into(),
+            source: std::io::Error::from_raw_os_error(code),
+        };
+        assert!(matches!(unless_gone(Err(gone(libc::ESRCH))), Ok(false)));
+        assert!(unless_gone(Err(gone(libc::EPERM))).is_err());
+    }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The Linux world: processes are watched by a tracker and pages moved by `move_pages`.
+
+use std::collections::BTreeMap;
+
+use tierline_core::port::{
+    Attention, Move, Observations, Outcome, SpaceEvent, SpaceId, Telemetry, World,
+};
+use tierline_core::tier::{NodeId, Tiers};
+use tierline_core::unit::{Bytes, Nanos};
+
+use crate::error::{Error, Result};
+use crate::loaded_latency::LoadedLatency;
+use crate::mover::{self, Mover};
+use crate::process::{Maps, Targets};
+use crate::root::Root;
+use crate::telemetry::{self, NodeMemory};
+use crate::tracker::Tracker;
+
+/// Time between looks at which processes there are and what they map.
+const LOOK_AROUND: Nanos = Nanos::from_millis(500);
+
+/// A running Linux as the core sees it.
+pub struct LinuxWorld {
+    root: Root,
+    tiers: Tiers,
+    targets: Targets,
+    maps: BTreeMap<u32, Maps>,
+    tracker: Box<dyn Tracker>,
+    mover: Mover,
+    latency: LoadedLatency,
+    dry_run: bool,
+    memory: Vec<NodeMemory>,
+    looked_around: Option<Nanos>,
+    problems: Vec<Error>,
+}
+
+impl LinuxWorld {
+    /// A world of these processes; nothing is touched before the first `observe`.
+    pub fn new(
+        root: &Root,
+        tiers: Tiers,
+        targets: Targets,
+        tracker: Box<dyn Tracker>,
+        latency: LoadedLatency,
+        dry_run: bool,
+    ) -> Result<Self> {
+        let memory = telemetry::nodes(root, &tiers)?;
+        Ok(Self {
+            root: root.clone(),
+            tiers,
+            targets,
+            maps: BTreeMap::new(),
+            tracker,
+            mover: Mover::new(mover::Settings::default()),
+            latency,
+            dry_run,
+            memory,
+            looked_around: None,
+            problems: Vec::new(),
+        })
+    }
+
+    /// Manages one more process, from the next `observe` on.
+    pub fn add(&mut self, pid: u32) {
+        self.targets.add(pid);
+        self.looked_around = None;
+    }
+
+    /// The managed processes.
+    pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.targets.pids()
+    }
+
+    /// The tracker in use.
+    pub fn tracker(&self) -> &dyn Tracker {
+        self.tracker.as_ref()
+    }
+
+    /// When there is something to observe next.
+    pub fn next_due(&self) -> Nanos {
+        let look = self.looked_around.map_or(Nanos::ZERO, |at| at + LOOK_AROUND);
+        self.tracker.next_due().min(look)
+    }
+
+    /// Takes what went wrong since the last call without stopping anything.
+    pub fn take_problems(&mut self) -> Vec<Error> {
+        self.problems.extend(self.mover.take_errors());
+        std::mem::take(&mut self.problems)
+    }
+
+    fn look_around(&mut self, now: Nanos, out: &mut Observations) {
+        if self.looked_around.is_some_and(|at| now < at + LOOK_AROUND) {
+            return;
+        }
+        self.looked_around = Some(now);
+        let changes = self.targets.refresh(&self.root);
+        for pid in &changes.gone {
+            self.maps.remove(pid);
+            out.spaces.push(SpaceEvent::Gone(SpaceId(*pid)));
+        }
+        for pid in &changes.appeared {
+            self.maps.insert(*pid, Maps::new(SpaceId(*pid)));
+        }
+        for maps in self.maps.values_mut() {
+            if let Err(problem) = maps.refresh(&self.root, &mut out.spaces) {
+                self.problems.push(problem);
+            }
+        }
+        if !changes.gone.is_empty() || !changes.appeared.is_empty() {
+            let spaces: Vec<SpaceId> = self.targets.pids().map(SpaceId).collect();
+            if let Err(problem) = self.tracker.watch(&spaces) {
+                self.problems.push(problem);
+            }
+        }
+    }
+}
+
+impl World for LinuxWorld {
+    fn observe(&mut self, now: Nanos, out: &mut Observations) {
+        self.look_around(now, out);
+        if now >= self.tracker.next_due()
+            && let Err(problem) = self.tracker.poll(now, out)
+        {
+            self.problems.push(problem);
+        }
+    }
+
+    fn measure(&mut self, now: Nanos) -> Telemetry {
+        match telemetry::nodes(&self.root, &self.tiers) {
+            Ok(memory) => self.memory = memory,
+            Err(problem) => {
+                // Unknown room is no room: nothing is moved until it can be read again.
+                self.memory.iter_mut().for_each(|node| node.usable = Bytes::ZERO);
+                self.problems.push(problem);
+            }
+        }
+        let mut tiers = telemetry::tiers(&self.tiers, &self.memory);
+        self.latency.fill(now, &mut tiers);
+        Telemetry { tiers }
+    }
+
+    fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
+        if self.dry_run {
+            out.extend(moves.iter().map(|_| Outcome::Skipped));
+            return Nanos::ZERO;
+        }
+        let memory = &self.memory;
+        let mut room =
+            |node: NodeId| memory.iter().find(|m| m.node == node).map_or(Bytes::ZERO, |m| m.usable);
+        self.mover.migrate(moves, &self.tiers, &mut room, out)
+    }
+
+    fn attend(&mut self, attention: Attention) {
+        self.tracker.attend(attention);
+    }
+}
