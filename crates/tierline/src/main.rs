@@ -1,3 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! .
-fn main() {}
+//! The binary. It decides nothing: it reads what a person wants, drives the manager, and prints.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod clock;
+mod config;
+mod drive;
+mod letter;
+mod nearest;
+mod print;
+mod serve;
+mod signals;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What `run` and `attach` share: their options, and a manager brought to life.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::panic::catch_unwind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use serde::Serialize;
+use tierline_core::unit::{Bytes, Nanos};
+use tierline_linux::manager::{Manager, Options, Status};
+use tierline_linux::process::Selection;
+use tierline_linux::root::Root;
+
+use super::Globals;
+use crate::config::Layer;
+use crate::config::file::Sources;
+use crate::config::value::Text;
+use crate::drive::{self, Driver, Reports};
+use crate::letter;
+use crate::print::{SCHEMA_VERSION, Voice, to_stderr};
+use crate::serve::StatusSocket;
+
+/// Options of the verbs that manage.
+#[derive(Debug, Args)]
+pub struct ManageArgs {
+    #[command(flatten)]
+    layer: Layer,
+    #[command(flatten)]
+    sources: Sources,
+    /// Look, believe and decide, but move nothing
+    #[arg(long, help_heading = "How to manage")]
+    dry_run: bool,
+    /// Leave alone what the managed processes start
+    #[arg(long, help_heading = "How to manage")]
+    no_children: bool,
+    /// Write every event to this file, a line of JSON each
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    events: Option<PathBuf>,
+    /// Print a line of status on stderr every so often, as in 1s
+    #[arg(long, value_name = "TIME", help_heading = "Reports")]
+    status_interval: Option<Text<Nanos>>,
+    /// Write the last status as JSON to this file; - is stdout
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    summary: Option<PathBuf>,
+    /// Say nothing; errors that end tierline itself are still printed
+    #[arg(long, short, help_heading = "Reports")]
+    pub quiet: bool,
+}
+
+/// What was asked for, checked, with its files open.
+pub struct Plan {
+    /// Where `/proc` and `/sys` are.
+    pub root: Root,
+    /// How to manage.
+    pub options: Options,
+    /// The smallest process to manage.
+    pub min_rss: Bytes,
+    /// Whether what the managed processes start is managed too.
+    pub children: bool,
+    /// Speaks to the user.
+    pub voice: Voice,
+    reports: Reports,
+    summary: Option<Summary>,
+}
+
+/// Where the last status goes.
+pub struct Summary(Box<dyn Write>);
+
+impl ManageArgs {
+    /// Checks everything that can be checked before anything is started.
+    pub fn plan(&self, globals: &Globals) -> Result<Plan> {
+        let root = globals.root();
+        let layer = self.sources.stack(&root, self.layer.clone())?.flatten();
+        let (options, min_rss) = layer.options(self.dry_run)?;
+        let voice = Voice { quiet: self.quiet };
+        let reports = Reports {
+            voice,
+            events: self.events.as_deref().map(create).transpose()?.map(BufWriter::new),
+            status_interval: self
+                .status_interval
+                .as_ref()
+                .map(|time| time.0)
+                .filter(|_| !self.quiet),
+            json: globals.json,
+        };
+        let summary = self.summary.as_deref().map(Summary::open).transpose()?;
+        Ok(Plan { root, options, min_rss, children: !self.no_children, voice, reports, summary })
+    }
+}
+
+impl Plan {
+    /// A manager of `selection`, watching from now on, its settings in force.
+    pub fn start(&self, selection: Selection) -> Result<Manager> {
+        let (root, options) = (self.root.clone(), self.options.clone());
+        let started = catch_unwind(move || Manager::new(&root, selection, options));
+        let manager = match started {
+            Ok(manager) => manager?,
+            Err(panic) => {
+                return Err(anyhow!("the manager failed: {}", drive::message(panic.as_ref())));
+            }
+        };
+        manager.notes().iter().for_each(|note| self.voice.say(note));
+        Ok(manager)
+    }
+
+    /// What drives `manager`, and where its summary goes in the end.
+    pub fn driver(self, manager: Option<Manager>) -> (Driver<Manager>, Option<Summary>) {
+        let socket = manager.is_some().then(|| StatusSocket::open(&self.options.state_dir));
+        let socket = socket.and_then(|opened| {
+            let told = |error: &_| {
+                self.voice.say(&format!("`tierline status` will not see this manager: {error}"))
+            };
+            opened.inspect_err(told).ok()
+        });
+        (Driver::new(manager, socket, self.reports), self.summary)
+    }
+}
+
+impl Summary {
+    fn open(file: &Path) -> Result<Self> {
+        match file.to_str() {
+            Some("-") => Ok(Self(Box::new(std::io::stdout()))),
+            _ => Ok(Self(Box::new(create(file)?))),
+        }
+    }
+
+    /// Writes the last status, or why there is none. A summary that cannot be written does not
+    /// change how the program ended.
+    pub fn write(mut self, status: Option<&Status>, why_not: Option<&str>, voice: Voice) {
+        #[derive(Serialize)]
+        struct Unmanaged<'a> {
+            schema_version: u32,
+            managed: bool,
+            why: &'a str,
+        }
+        let why = why_not.unwrap_or("the manager failed");
+        let unmanaged = Unmanaged { schema_version: SCHEMA_VERSION, managed: false, why };
+        let text = match status {
+            Some(status) => serde_json::to_string_pretty(status),
+            None => serde_json::to_string_pretty(&unmanaged),
+        };
+        let written =
+            text.map_err(std::io::Error::from).and_then(|text| writeln!(self.0, "{text}"));
+        if let Err(error) = written.and_then(|()| self.0.flush()) {
+            voice.say(&format!("cannot write the summary: {error}"));
+        }
+    }
+}
+
+/// Says that there is no managing, and why.
+pub fn say_unmanaged(voice: Voice, error: &anyhow::Error) {
+    voice.say(&format!("running unmanaged: {}", letter::text(error)));
+    if let Some(hint) = letter::hint(error) {
+        voice.say(&format!("hint: {hint}"));
+    }
+}
+
+/// The last line of a managed run.
+pub fn say_summary(voice: Voice, json: bool, status: Option<&Status>) {
+    match status {
+        Some(status) if json && !voice.quiet => to_stderr(&drive::as_json(status)),
+        Some(status) => voice.say(&drive::one_line(status)),
+        None => {}
+    }
+}
+
+fn create(file: &Path) -> Result<File> {
+    File::create(file).with_context(|| format!("cannot create {}", file.display()))
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The verbs, one file each.
+
+mod attach;
+mod completion;
+mod config;
+mod doctor;
+mod explain;
+mod man;
+mod manage;
+mod policies;
+mod recover;
+mod run;
+mod status;
+mod topology;
+mod trackers;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+use tierline_linux::root::Root;
+
+use crate::letter;
+
+/// A promise did not hold, or something was found.
+const FOUND: u8 = 1;
+/// Wrong usage, or an environment that does not allow it.
+const UNUSABLE: u8 = 2;
+
+/// Keeps the pages that matter in fast memory, for programs that know nothing of it.
+///
+/// Exit status: 0 all is well; 1 something was found or went wrong midway; 2 wrong usage, or not
+/// possible here. `tierline run` exits as its command does.
+#[derive(Debug, Parser)]
+#[command(name = "tierline", version, max_term_width = 100, color = clap::ColorChoice::Never)]
+pub struct Cli {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// What every verb takes.
+#[derive(Debug, Args)]
+pub struct Globals {
+    /// Print JSON: numbers as numbers, in base units, with the unit in the key
+    #[arg(long, global = true)]
+    json: bool,
+    /// A folder that stands for / (for tests)
+    #[arg(long, global = true, hide = true, default_value = "/", value_name = "DIR")]
+    root: PathBuf,
+}
+
+impl Globals {
+    fn root(&self) -> Root {
+        Root::at(&self.root)
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Run(run::RunArgs),
+    Attach(attach::AttachArgs),
+    Status(status::StatusArgs),
+    Topology(topology::TopologyArgs),
+    Doctor(doctor::DoctorArgs),
+    Policies(policies::PoliciesArgs),
+    Trackers(trackers::TrackersArgs),
+    Explain(explain::ExplainArgs),
+    Config(config::ConfigArgs),
+    Recover(recover::RecoverArgs),
+    Completion(completion::CompletionArgs),
+    Man(man::ManArgs),
+}
+
+/// Runs the verb that was typed.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match dispatch(&cli.verb, &cli.globals) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) if letter::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            letter::print(&error);
+            ExitCode::from(UNUSABLE)
+        }
+    }
+}
+
+fn dispatch(verb: &Verb, globals: &Globals) -> Result<u8> {
+    match verb {
+        Verb::Run(args) => args.run(globals),
+        Verb::Attach(args) => args.run(globals),
+        Verb::Status(args) => args.run(globals),
+        Verb::Topology(args) => args.run(globals),
+        Verb::Doctor(args) => args.run(globals),
+        Verb::Policies(args) => args.run(globals),
+        Verb::Trackers(args) => args.run(globals),
+        Verb::Explain(args) => args.run(globals),
+        Verb::Config(args) => args.run(globals),
+        Verb::Recover(args) => args.run(globals),
+        Verb::Completion(args) => args.run(),
+        Verb::Man(args) => args.run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

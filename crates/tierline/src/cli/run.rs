@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `tierline run`: a command, its memory managed; the command comes first.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
+use tierline_core::unit::Nanos;
+use tierline_linux::error::Error;
+use tierline_linux::manager::Manager;
+use tierline_linux::process::Selection;
+
+use super::manage::{ManageArgs, Plan, say_summary, say_unmanaged};
+use super::{Globals, UNUSABLE};
+use crate::drive::{Scene, Standing};
+use crate::letter;
+use crate::signals::{Heard, Signals};
+
+/// What shells and `env` use for a command that is not there, and for one that cannot be run.
+const NOT_FOUND: u8 = 127;
+const NOT_RUNNABLE: u8 = 126;
+/// What shells add to the number of a signal.
+const BY_SIGNAL: i32 = 128;
+
+/// Run a command and manage its memory
+///
+/// The command keeps its stdin, stdout and stderr, gets the signals that tierline gets, and decides
+/// the exit status (128 + N where signal N killed it; 127 where there is no such command, 126 where
+/// it cannot be run). Where its memory cannot be managed, it runs all the same.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: tierline run --status-interval 1s -- redis-server --port 7000")]
+pub struct RunArgs {
+    /// Fail instead of running the command unmanaged
+    #[arg(long)]
+    strict: bool,
+    /// The command with its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+    #[command(flatten)]
+    manage: ManageArgs,
+}
+
+impl RunArgs {
+    /// Runs the verb.
+    pub fn run(&self, globals: &Globals) -> Result<u8> {
+        let plan = self.manage.plan(globals)?;
+        let mut signals = Signals::listen().context("cannot listen for signals")?;
+        // Before the command exists: some settings (NUMA scan periods) are read at its exec.
+        let (manager, why_not) = self.manager(&plan)?;
+        let voice = plan.voice;
+        let (mut driver, summary) = plan.driver(manager);
+        if let Some(signal) = signals.take().find_map(ending) {
+            driver.finish();
+            return Ok(code(BY_SIGNAL + signal.as_raw()));
+        }
+        let child = match self.spawn() {
+            Ok(child) => child,
+            Err((error, status)) => {
+                driver.finish();
+                letter::print(&error);
+                return Ok(status);
+            }
+        };
+        driver.add(child.id());
+        let mut scene = Running { child, ended: None };
+        driver.run(&mut signals, &mut scene);
+        let status = driver.finish();
+        say_summary(voice, globals.json, status.as_ref());
+        if let Some(summary) = summary {
+            let why_not = why_not.as_deref().or(driver.failure());
+            summary.write(status.as_ref(), why_not, voice);
+        }
+        Ok(scene.ended.map_or(UNUSABLE, exit_code))
+    }
+
+    /// The manager, or why there is none. What a person typed wrong is an error all the same.
+    fn manager(&self, plan: &Plan) -> Result<(Option<Manager>, Option<String>)> {
+        let selection =
+            Selection { children: plan.children, min_rss: plan.min_rss, ..Selection::default() };
+        match plan.start(selection) {
+            Ok(manager) => Ok((Some(manager), None)),
+            Err(error) if self.strict || is_typed(&error) => Err(error),
+            Err(error) => {
+                say_unmanaged(plan.voice, &error);
+                Ok((None, Some(letter::text(&error))))
+            }
+        }
+    }
+
+    fn spawn(&self) -> Result<Child, (anyhow::Error, u8)> {
+        let name = &self.command[0];
+        Command::new(name).args(&self.command[1..]).spawn().map_err(|error| {
+            let status = match error.kind() {
+                ErrorKind::NotFound => NOT_FOUND,
+                _ => NOT_RUNNABLE,
+            };
+            (anyhow::anyhow!("cannot run {}: {error}", Path::new(name).display()), status)
+        })
+    }
+}
+
+fn is_typed(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Error::Input { .. }))
+}
+
+fn ending(heard: Heard) -> Option<Signal> {
+    match heard {
+        Heard::End { signal, .. } => Some(signal),
+        Heard::Child => None,
+    }
+}
+
+/// A command that runs. It is over when the command is, and nothing else ends it.
+struct Running {
+    child: Child,
+    ended: Option<ExitStatus>,
+}
+
+impl Scene for Running {
+    fn hear(&mut self, signal: Heard) -> bool {
+        match signal {
+            Heard::Child => self.ended = self.child.try_wait().ok().flatten(),
+            Heard::End { to_group: true, .. } => {}
+            Heard::End { signal, .. } => {
+                // Not yet waited for, so that the number is still its own.
+                let _ = kill_process(Pid::from_child(&self.child), signal);
+            }
+        }
+        self.ended.is_some()
+    }
+
+    fn is_over(&mut self, _standing: Standing, _now: Nanos) -> bool {
+        false
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        None
+    }
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    let signal = status.signal().map(|signal| BY_SIGNAL + signal);
+    signal.or(status.code()).map_or(UNUSABLE, code)
+}
+
+fn code(status: i32) -> u8 {
+    u8::try_from(status & 0xff).unwrap_or(UNUSABLE)
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `tierline trackers`: the ladder, and what this kernel offers of it.
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+use tierline_core::tracker::TRACKERS;
+use tierline_linux::probe::{Capability, probe};
+use tierline_linux::root::Root;
+
+use super::Globals;
+use crate::print::{self, row};
+
+/// List the trackers, and what this kernel offers
+///
+/// The best comes first; the first that is there is taken.
+#[derive(Debug, Args)]
+pub struct TrackersArgs {}
+
+#[derive(Serialize)]
+struct Report {
+    trackers: Vec<TrackerReport>,
+}
+
+/// A tracker, and whether this machine has it.
+#[derive(Serialize)]
+pub struct TrackerReport {
+    /// The name users type.
+    pub name: &'static str,
+    /// True where nothing that it needs is missing; unknown where it is not probed.
+    pub available: Option<bool>,
+    /// What was found, or what is missing.
+    pub why: String,
+    /// What it sees.
+    pub sees: &'static str,
+    /// What it costs.
+    pub costs: &'static str,
+}
+
+impl TrackersArgs {
+    /// Runs the verb.
+    pub fn run(&self, globals: &Globals) -> Result<u8> {
+        let trackers = reports(&globals.root());
+        if globals.json {
+            print::json(&Report { trackers })?;
+            return Ok(0);
+        }
+        let mut rows = vec![row(["tracker", "here", "sees", "why"])];
+        rows.extend(trackers.iter().map(|t| row([t.name, here(t), t.sees, &t.why])));
+        print::out(&print::table(&rows))?;
+        Ok(0)
+    }
+}
+
+/// Every tracker of the list with what the machine says of it.
+pub fn reports(root: &Root) -> Vec<TrackerReport> {
+    let ladder = probe(root);
+    let rung = |name: &str| ladder.iter().find(|rung| rung.tracker == name);
+    let report = |entry: &tierline_core::tracker::Entry| TrackerReport {
+        name: entry.name,
+        available: rung(entry.name).map(|rung: &Capability| rung.available),
+        why: rung(entry.name).map_or("not probed".into(), |rung| rung.why.clone()),
+        sees: entry.sees,
+        costs: entry.costs,
+    };
+    TRACKERS.iter().map(report).collect()
+}
+
+/// `yes`, `no`, or `?`.
+pub fn here(tracker: &TrackerReport) -> &'static str {
+    match tracker.available {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "?",
+    }
+}

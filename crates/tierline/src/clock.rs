@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one place where the time is read.
+
+use rustix::time::{ClockId, clock_gettime};
+use tierline_core::unit::Nanos;
+
+/// CLOCK_MONOTONIC.
+pub fn now() -> Nanos {
+    let time = clock_gettime(ClockId::Monotonic);
+    let [secs, nanos] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+    Nanos(secs * 1_000_000_000 + nanos)
+}

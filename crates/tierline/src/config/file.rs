@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reading the configuration: one file, drop-ins beside it, `--set`. An unknown key is an error.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use tierline_linux::root::Root;
+
+use super::{Layer, Stack};
+use crate::letter::Hinted;
+use crate::nearest::suggest;
+
+/// The file that may be there.
+pub const FILE: &str = "/etc/tierline/tierline.toml";
+/// The folder whose files come on top of it, in the order of their names.
+pub const DROP_INS: &str = "/etc/tierline/tierline.d";
+
+/// Where settings come from besides the flags.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Configuration")]
+pub struct Sources {
+    /// Read this file instead of /etc/tierline/tierline.toml and tierline.d/*.toml
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Set one key of the configuration, as in max_rate=1GB/s; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+impl Sources {
+    /// The layers, with `flags` on top.
+    pub fn stack(&self, root: &Root, flags: Layer) -> Result<Stack> {
+        let mut layers = vec![("default".to_string(), Layer::defaults())];
+        for file in self.files(root) {
+            layers.push((file.display().to_string(), read(&file)?));
+        }
+        for text in &self.set {
+            layers.push((format!("--set {text}"), set(text)?));
+        }
+        layers.push(("flags".to_string(), flags));
+        Ok(Stack(layers))
+    }
+
+    /// The files that are read, lowest first. A file that was asked for is read even if it is
+    /// missing, which then is an error.
+    pub fn files(&self, root: &Root) -> Vec<PathBuf> {
+        if let Some(file) = &self.config {
+            return vec![file.clone()];
+        }
+        let drop_ins = root.list(DROP_INS).into_iter().filter(|name| name.ends_with(".toml"));
+        let drop_ins = drop_ins.map(|name| root.path(format!("{DROP_INS}/{name}")));
+        let file = Some(root.path(FILE)).filter(|file| file.exists());
+        file.into_iter().chain(drop_ins).collect()
+    }
+}
+
+/// Reads one file.
+pub fn read(file: &Path) -> Result<Layer> {
+    let text = fs::read_to_string(file).map_err(|error| {
+        let message = format!("cannot read {}: {error}", file.display());
+        match error.kind() {
+            ErrorKind::NotFound => {
+                Hinted::error(message, "leave --config away to run with the defaults")
+            }
+            _ => anyhow::Error::msg(message),
+        }
+    })?;
+    toml::from_str(&text).map_err(|error| wrong(&file.display().to_string(), &text, &error))
+}
+
+/// Reads one `key=value`.
+fn set(text: &str) -> Result<Layer> {
+    let (key, value) = text
+        .split_once('=')
+        .with_context(|| format!("--set {text}: expected key=value, as in max_rate=1GB/s"))?;
+    let value = match value.trim().parse::<bool>() {
+        Ok(switch) => toml::Value::from(switch),
+        Err(_) => toml::Value::from(value.trim()),
+    };
+    let line = format!("{} = {value}", key.trim());
+    toml::from_str(&line).map_err(|error| wrong(&format!("--set {text}"), &line, &error))
+}
+
+fn wrong(source: &str, text: &str, error: &toml::de::Error) -> anyhow::Error {
+    let message = format!("{source}: {}", error.to_string().trim_end());
+    match unknown_key(text) {
+        Some(hint) => Hinted::error(message, hint),
+        None => anyhow::Error::msg(message),
+    }
+}
+
+/// What to say of the first key that nobody knows.
+fn unknown_key(text: &str) -> Option<String> {
+    let known = Layer::defaults().table();
+    let table: toml::Table = text.parse().ok()?;
+    let key = table.keys().find(|key| !known.contains_key(*key))?;
+    Some(format!("{key} is no key; {}", suggest(key, known.keys().map(String::as_str))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::letter;
+
+    fn put(root: &Root, path: &str, text: &str) {
+        let path = root.path(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        fs::write(path, text).expect("a file");
+    }
+
+    #[test]
+    fn drop_ins_lie_on_the_file_and_set_on_both() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let root = Root::at(dir.path());
+        put(&root, FILE, "policy = \"hold\"\ninterval = \"1s\"\nmin_rss = \"1M\"");
+        put(&root, "/etc/tierline/tierline.d/20-b.toml", "interval = \"3s\"");
+        put(&root, "/etc/tierline/tierline.d/10-a.toml", "interval = \"2s\"\nmin_rss = \"2M\"");
+        put(&root, "/etc/tierline/tierline.d/README", "not a layer");
+        let sources = Sources { config: None, set: vec!["min_rss=3M".into()] };
+        let table = sources.stack(&root, Layer::default()).expect("layers").flatten().table();
+        let of = |key: &str| table[key].as_str().expect(key).to_string();
+        assert_eq!([of("policy"), of("interval"), of("min_rss")], ["hold", "3s", "3MiB"]);
+    }
+
+    #[test]
+    fn a_missing_default_file_is_fine_and_a_missing_chosen_one_is_not() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let root = Root::at(dir.path());
+        assert!(Sources::default().stack(&root, Layer::default()).is_ok());
+        let chosen = Sources { config: Some(dir.path().join("none.toml")), set: Vec::new() };
+        let error = chosen.stack(&root, Layer::default()).map(|_| ()).expect_err("missing");
+        assert!(error.to_string().contains("none.toml"), "{error}");
+    }
+
+    #[test]
+    fn a_typo_is_named_with_what_was_meant() {
+        let error = set("max_rat=1GB/s").expect_err("a typo");
+        assert!(error.to_string().contains("max_rat"), "{error}");
+        assert!(letter::hint(&error).is_some_and(|hint| hint.contains("did you mean max_rate")));
+        let error = set("interval=50").expect_err("no unit");
+        assert!(error.to_string().contains("100ms"), "{error}");
+        let error = set("policy=teirline").expect_err("no policy").to_string();
+        assert!(error.contains("did you mean tierline"), "{error}");
+        assert!(set("tiers=0,1").is_err() && set("tiers").is_err() && set("tiers=auto").is_ok());
+    }
+}

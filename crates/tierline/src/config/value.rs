@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Values as people write them: numbers with their units, and a word for "leave it to Tierline".
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
+use tierline_linux::topology::TierSpec;
+
+/// A value with a written form that reads back as the same value.
+pub trait Written: FromStr {
+    /// What stands for no value.
+    const NONE: &'static str;
+    /// The written form.
+    fn written(&self) -> String;
+}
+
+/// A value that is a string in the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text<T>(pub T);
+
+/// A value, or none: `none` and `auto` both say so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Maybe<T>(pub Option<T>);
+
+impl<T: FromStr> FromStr for Text<T> {
+    type Err = T::Err;
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        text.parse().map(Self)
+    }
+}
+
+impl<T: FromStr> FromStr for Maybe<T> {
+    type Err = T::Err;
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        match text.trim() {
+            "none" | "auto" => Ok(Self(None)),
+            text => text.parse().map(|value| Self(Some(value))),
+        }
+    }
+}
+
+impl<T: Written> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0.written())
+    }
+}
+
+impl<T: Written> Serialize for Maybe<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = self.0.as_ref().map_or_else(|| T::NONE.into(), T::written);
+        serializer.serialize_str(&text)
+    }
+}
+
+fn from_string<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<T, D::Error>
+where
+    T: FromStr<Err: Display>,
+{
+    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+}
+
+impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        from_string(deserializer)
+    }
+}
+
+impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Maybe<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        from_string(deserializer)
+    }
+}
+
+/// The largest unit that divides `value`, so that nothing is rounded away.
+fn exact(value: u64, units: &[(u64, &str)]) -> String {
+    let fits = |(size, _): &&(u64, &str)| value != 0 && value % size == 0;
+    let (size, name) = units.iter().find(fits).or(units.last()).copied().unwrap_or((1, ""));
+    format!("{}{name}", value / size)
+}
+
+const SIZES: [(u64, &str); 5] =
+    [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")];
+const TIMES: [(u64, &str); 6] = [
+    (3_600_000_000_000, "h"),
+    (60_000_000_000, "m"),
+    (1_000_000_000, "s"),
+    (1_000_000, "ms"),
+    (1_000, "us"),
+    (1, "ns"),
+];
+
+impl Written for Bytes {
+    const NONE: &'static str = "none";
+    fn written(&self) -> String {
+        exact(self.0, &SIZES)
+    }
+}
+
+impl Written for BytesPerSec {
+    const NONE: &'static str = "none";
+    fn written(&self) -> String {
+        exact(self.0, &SIZES) + "/s"
+    }
+}
+
+impl Written for Nanos {
+    const NONE: &'static str = "none";
+    fn written(&self) -> String {
+        exact(self.0, &TIMES)
+    }
+}
+
+impl Written for TierSpec {
+    const NONE: &'static str = "auto";
+    fn written(&self) -> String {
+        self.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back_the_same() {
+        for bytes in [0, 1, 4096, 100_001, 3 << 29, 5 << 40] {
+            assert_eq!(Bytes(bytes).written().parse(), Ok(Bytes(bytes)));
+            assert_eq!(BytesPerSec(bytes).written().parse(), Ok(BytesPerSec(bytes)));
+        }
+        for nanos in [0, 1, 50_000_000, 90_000_000_000, 7_200_000_000_000] {
+            assert_eq!(Nanos(nanos).written().parse(), Ok(Nanos(nanos)));
+        }
+        assert_eq!(Bytes(3 << 29).written(), "1536MiB");
+        assert_eq!("none".parse(), Ok::<_, <Bytes as FromStr>::Err>(Maybe::<Bytes>(None)));
+    }
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The loop around the manager: step when it is due, sleep until then, wake up for signals and for
+//! whoever asks how things stand. A wake-up with nothing to do allocates nothing.
+//!
+//! A manager that fails must not take the user's program with it: every call to it is caught, and
+//! after a panic its settings are restored and the loop goes on without it.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tierline_core::event::Event;
+use tierline_core::unit::Nanos;
+use tierline_linux::error::Error;
+use tierline_linux::manager::{Manager, Status};
+
+use crate::clock;
+use crate::print::{Voice, to_stderr};
+use crate::serve::StatusSocket;
+use crate::signals::{Heard, Signals};
+
+/// No two wake-ups for the manager are closer, whatever it says.
+const SHORTEST_SLEEP: Nanos = Nanos::from_millis(1);
+/// Different problems told; a manager in trouble must not flood the terminal of the program.
+const PROBLEMS_TOLD: usize = 20;
+
+/// What the loop needs of a manager.
+pub trait Managed {
+    /// Does what is due.
+    fn step(&mut self, now: Nanos) -> &[Event];
+    /// When to step next.
+    fn next_due(&self) -> Nanos;
+    /// Manages one more process.
+    fn add(&mut self, pid: u32);
+    /// True where no managed process is left.
+    fn is_alone(&self) -> bool;
+    /// What went wrong since the last call without stopping it.
+    fn take_problems(&mut self) -> Vec<Error>;
+    /// How things stand.
+    fn status(&self, now: Nanos) -> Status;
+    /// Puts every setting back.
+    fn shutdown(self) -> Vec<Error>;
+}
+
+impl Managed for Manager {
+    fn step(&mut self, now: Nanos) -> &[Event] {
+        Manager::step(self, now)
+    }
+    fn next_due(&self) -> Nanos {
+        Manager::next_due(self)
+    }
+    fn add(&mut self, pid: u32) {
+        Manager::add(self, pid);
+    }
+    fn is_alone(&self) -> bool {
+        Manager::is_alone(self)
+    }
+    fn take_problems(&mut self) -> Vec<Error> {
+        Manager::take_problems(self)
+    }
+    fn status(&self, now: Nanos) -> Status {
+        Manager::status(self, now)
+    }
+    fn shutdown(self) -> Vec<Error> {
+        Manager::shutdown(self)
+    }
+}
+
+/// Who decides when the loop ends.
+pub trait Scene {
+    /// Hears a signal; true ends the loop.
+    fn hear(&mut self, signal: Heard) -> bool;
+    /// Asked after every wake-up. True ends the loop.
+    fn is_over(&mut self, standing: Standing, now: Nanos) -> bool;
+    /// When the loop ends at the latest.
+    fn deadline(&self) -> Option<Nanos>;
+}
+
+/// How the manager stands after a wake-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It was not its turn.
+    Asleep,
+    /// It has processes to manage.
+    Managing,
+    /// It has none.
+    Alone,
+    /// There is no manager, or none any more.
+    Absent,
+}
+
+/// Where reports go.
+pub struct Reports {
+    /// Speaks to the user.
+    pub voice: Voice,
+    /// Every event, a line of JSON each.
+    pub events: Option<BufWriter<File>>,
+    /// A line of status on stderr every so often.
+    pub status_interval: Option<Nanos>,
+    /// That line as JSON.
+    pub json: bool,
+}
+
+/// A manager, or what is left of one, and its reports.
+pub struct Driver<M: Managed> {
+    manager: Option<M>,
+    socket: Option<StatusSocket>,
+    reports: Reports,
+    /// When the manager wants its step, and when the next line of status is due.
+    due: Nanos,
+    status_due: Nanos,
+    told: BTreeSet<String>,
+    /// Why it failed midway.
+    failure: Option<String>,
+}
+
+impl<M: Managed> Driver<M> {
+    /// Drives `manager`; without one, only waits.
+    pub fn new(manager: Option<M>, socket: Option<StatusSocket>, reports: Reports) -> Self {
+        let (due, status_due) = (Nanos::ZERO, Nanos::ZERO);
+        Self { manager, socket, reports, due, status_due, told: BTreeSet::new(), failure: None }
+    }
+
+    /// Manages one more process.
+    pub fn add(&mut self, pid: u32) {
+        self.guarded(|manager, _| manager.add(pid));
+        self.due = Nanos::ZERO;
+    }
+
+    /// Why the manager failed midway, if it did.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Goes round until the scene is over.
+    pub fn run(&mut self, signals: &mut Signals, scene: &mut impl Scene) {
+        loop {
+            let now = clock::now();
+            let standing = self.step_when_due(now);
+            self.report_when_due(now);
+            if scene.is_over(standing, now) {
+                return;
+            }
+            let woken = self.sleep(signals, scene.deadline(), now);
+            if woken && signals.take().any(|signal| scene.hear(signal)) {
+                return;
+            }
+        }
+    }
+
+    /// Stops the manager and puts every setting back. Returns its last status.
+    pub fn finish(&mut self) -> Option<Status> {
+        let status = self.guarded(|manager, _| manager.status(clock::now()));
+        self.shut_down();
+        self.reports.flush();
+        status
+    }
+
+    fn step_when_due(&mut self, now: Nanos) -> Standing {
+        if self.manager.is_some() && now < self.due {
+            return Standing::Asleep;
+        }
+        let stepped = self.guarded(|manager, reports| {
+            reports.log(manager.step(now));
+            (manager.next_due(), manager.is_alone(), manager.take_problems())
+        });
+        let Some((due, alone, problems)) = stepped else { return Standing::Absent };
+        self.due = due.max(now + SHORTEST_SLEEP);
+        problems.iter().for_each(|problem| self.tell(problem));
+        if alone { Standing::Alone } else { Standing::Managing }
+    }
+
+    /// A problem that comes again is not told again.
+    fn tell(&mut self, problem: &Error) {
+        let text = problem.to_string();
+        if self.told.len() < PROBLEMS_TOLD && !self.told.contains(&text) {
+            self.reports.voice.say(&text);
+            self.told.insert(text);
+        }
+    }
+
+    fn report_when_due(&mut self, now: Nanos) {
+        let Some(interval) = self.reports.status_interval else { return };
+        if now < self.status_due {
+            return;
+        }
+        self.status_due = now + interval;
+        let json = self.reports.json;
+        let status = self.guarded(|manager, _| manager.status(now));
+        match status {
+            Some(status) if json => to_stderr(&as_json(&status)),
+            Some(status) => to_stderr(&format!("tierline: {}", one_line(&status))),
+            None => {}
+        }
+        self.reports.flush();
+    }
+
+    /// Sleeps until something is due. True where a signal has arrived.
+    fn sleep(&mut self, signals: &Signals, deadline: Option<Nanos>, now: Nanos) -> bool {
+        let own = self.manager.is_some().then_some(self.due);
+        let report =
+            self.reports.status_interval.filter(|_| own.is_some()).map(|_| self.status_due);
+        let until = [own, report, deadline].into_iter().flatten().min();
+        let timeout = until.map(|until| timespec(until.saturating_sub(now)));
+        let signalled = PollFd::new(signals.fd(), PollFlags::IN);
+        let asked = self.socket.as_ref().map(|socket| PollFd::new(socket.fd(), PollFlags::IN));
+        let mut fds = [signalled.clone(), asked.unwrap_or(signalled)];
+        let watched = 1 + usize::from(self.socket.is_some());
+        // A signal that interrupts the wait is found in the pipe the next time round.
+        let count = poll(&mut fds[..watched], timeout.as_ref()).unwrap_or(0);
+        let [signalled, asked] = [0, 1].map(|at| count > 0 && !fds[at].revents().is_empty());
+        if asked && watched > 1 {
+            self.answer();
+        }
+        signalled
+    }
+
+    fn answer(&mut self) {
+        let status = self.guarded(|manager, _| manager.status(clock::now()));
+        if let (Some(socket), Some(status)) = (&self.socket, status) {
+            socket.answer((as_json(&status) + "\n").as_bytes());
+        }
+    }
+
+    /// Calls the manager, if there still is one. After a panic there is none.
+    fn guarded<T>(&mut self, work: impl FnOnce(&mut M, &mut Reports) -> T) -> Option<T> {
+        let (manager, reports) = (self.manager.as_mut()?, &mut self.reports);
+        match catch_unwind(AssertUnwindSafe(|| work(manager, reports))) {
+            Ok(value) => Some(value),
+            Err(panic) => {
+                let why = message(panic.as_ref());
+                self.reports
+                    .voice
+                    .say(&format!("the manager failed ({why}); restoring its settings"));
+                self.failure = Some(why);
+                self.shut_down();
+                None
+            }
+        }
+    }
+
+    fn shut_down(&mut self) {
+        self.socket = None;
+        let Some(manager) = self.manager.take() else { return };
+        // Where even this panics, the journal restores as it is dropped on the way out.
+        let errors = catch_unwind(AssertUnwindSafe(|| manager.shutdown())).unwrap_or_default();
+        errors.iter().for_each(|error| self.reports.voice.say(&error.to_string()));
+    }
+}
+
+impl Reports {
+    /// Writes events down. Where that fails (a full disk), it is said once and given up.
+    fn log(&mut self, events: &[Event]) {
+        let Some(file) = &mut self.events else { return };
+        let written = events.iter().try_for_each(|event| {
+            serde_json::to_writer(&mut *file, event)?;
+            file.write_all(b"\n")
+        });
+        if let Err(error) = written {
+            self.events = None;
+            self.voice.say(&format!("events are no longer written: {error}"));
+        }
+    }
+
+    fn flush(&mut self) {
+        let flushed = self.events.as_mut().map_or(Ok(()), Write::flush);
+        if let Err(error) = flushed {
+            self.events = None;
+            self.voice.say(&format!("events are no longer written: {error}"));
+        }
+    }
+}
+
+/// What a panic said.
+pub fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".into())
+}
+
+/// A status as one line of JSON.
+pub fn as_json(status: &Status) -> String {
+    serde_json::to_string(status).unwrap_or_default()
+}
+
+/// A status as one line for a person.
+pub fn one_line(status: &Status) -> String {
+    use tierline_core::unit::Bytes;
+    let tiers: Vec<String> = status
+        .tiers
+        .iter()
+        .map(|tier| format!("{} {}", tier.name, Bytes(tier.managed_bytes)))
+        .collect();
+    let moved = |pages| Bytes::from_base_pages(pages);
+    format!(
+        "{}, {} processes: {}; promoted {}, demoted {}, {} failed; own CPU {:.1} s",
+        status.attention,
+        status.targets.len(),
+        tiers.join(", "),
+        moved(status.promoted_pages),
+        moved(status.demoted_pages),
+        status.failed_moves.values().sum::<u64>(),
+        status.cpu_seconds,
+    )
+}
+
+fn timespec(time: Nanos) -> Timespec {
+    let part = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    Timespec { tv_sec: part(time.0 / 1_000_000_000), tv_nsec: part(time.0 % 1_000_000_000) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    /// Counts its steps, and panics where it is told to.
+    struct Fake {
+        log: Rc<RefCell<Vec<&'static str>>>,
+        panic_in_step: bool,
+        panic_in_shutdown: bool,
+        due: Nanos,
+    }
+
+    impl Fake {
+        fn new(log: &Rc<RefCell<Vec<&'static str>>>) -> Self {
+            let log = log.clone();
+            Self { log, panic_in_step: false, panic_in_shutdown: false, due: Nanos::ZERO }
+        }
+    }
+
+    impl Managed for Fake {
+        fn step(&mut self, now: Nanos) -> &[Event] {
+            self.log.borrow_mut().push("step");
+            assert!(!self.panic_in_step, "as told");
+            self.due = now + Nanos::from_millis(5);
+            &[]
+        }
+        fn next_due(&self) -> Nanos {
+            self.due
+        }
+        fn add(&mut self, _pid: u32) {}
+        fn is_alone(&self) -> bool {
+            true
+        }
+        fn take_problems(&mut self) -> Vec<Error> {
+            Vec::new()
+        }
+        fn status(&self, _now: Nanos) -> Status {
+            Status::default()
+        }
+        fn shutdown(self) -> Vec<Error> {
+            self.log.borrow_mut().push("shutdown");
+            assert!(!self.panic_in_shutdown, "as told");
+            Vec::new()
+        }
+    }
+
+    /// Ends at a time.
+    struct Until(Nanos, u32);
+
+    impl Scene for Until {
+        fn hear(&mut self, _signal: Heard) -> bool {
+            true
+        }
+        fn is_over(&mut self, _standing: Standing, now: Nanos) -> bool {
+            self.1 += 1;
+            now >= self.0
+        }
+        fn deadline(&self) -> Option<Nanos> {
+            Some(self.0)
+        }
+    }
+
+    fn reports() -> Reports {
+        let voice = Voice { quiet: true };
+        Reports { voice, events: None, status_interval: None, json: false }
+    }
+
+    fn drive(fake: Fake) -> (Driver<Fake>, u32) {
+        let mut driver = Driver::new(Some(fake), None, reports());
+        let mut scene = Until(clock::now() + Nanos::from_millis(40), 0);
+        driver.run(&mut Signals::listen().expect("signals"), &mut scene);
+        (driver, scene.1)
+    }
+
+    #[test]
+    fn the_loop_sleeps_between_steps() {
+        let log = Rc::default();
+        let (mut driver, rounds) = drive(Fake::new(&log));
+        driver.finish();
+        let steps = log.borrow().iter().filter(|what| **what == "step").count();
+        assert!((1..=9).contains(&steps), "{steps} steps in 40 ms at 5 ms each");
+        assert!(rounds <= 12, "{rounds} rounds: it spins");
+        assert_eq!(log.borrow().last(), Some(&"shutdown"));
+    }
+
+    #[test]
+    fn after_a_panic_settings_are_restored_and_the_loop_goes_on() {
+        for panic_in_shutdown in [false, true] {
+            let log = Rc::default();
+            let fake = Fake { panic_in_step: true, panic_in_shutdown, ..Fake::new(&log) };
+            let (driver, _) = drive(fake);
+            assert_eq!(*log.borrow(), ["step", "shutdown"]);
+            assert_eq!(driver.failure(), Some("as told"));
+            assert!(driver.manager.is_none());
+        }
+    }
+
+    #[test]
+    fn the_whole_line_of_status_is_there() {
+        let line = one_line(&Status {
+            attention: "calm".into(),
+            promoted_pages: 256,
+            ..Status::default()
+        });
+        assert!(
+            line.starts_with("calm, 0 processes") && line.contains("promoted 1.0 MiB"),
+            "{line}"
+        );
+    }
+}

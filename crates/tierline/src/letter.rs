@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How an error reaches a person: `Error:` what went wrong, `Hint:` what to do next.
+
+use std::io;
+
+use tierline_linux::error::Error;
+
+use crate::print::to_stderr;
+
+/// An error of the command line, with its next step.
+#[derive(Debug)]
+pub struct Hinted {
+    message: String,
+    hint: String,
+}
+
+impl Hinted {
+    /// An error with its next step.
+    pub fn error(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+        Self { message: message.into(), hint: hint.into() }.into()
+    }
+}
+
+impl std::fmt::Display for Hinted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Hinted {}
+
+/// Writes the letter to stderr.
+pub fn print(error: &anyhow::Error) {
+    to_stderr(&format!("Error: {}", text(error)));
+    if let Some(hint) = hint(error) {
+        to_stderr(&format!("Hint: {hint}"));
+    }
+}
+
+/// The causes, outermost first. Our own errors quote their cause already; it is not said twice.
+pub fn text(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+/// The next step, where some cause knows one.
+pub fn hint(error: &anyhow::Error) -> Option<String> {
+    error.chain().find_map(|cause| {
+        let own = cause.downcast_ref::<Hinted>().map(|hinted| hinted.hint.clone());
+        own.or_else(|| cause.downcast_ref::<Error>().and_then(Error::hint))
+    })
+}
+
+/// True where whoever read our output has had enough.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let kind = |cause: &(dyn std::error::Error + 'static)| {
+        let of_json =
+            cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);
+        of_json.or_else(|| cause.downcast_ref::<io::Error>().map(io::Error::kind))
+    };
+    error.chain().any(|cause| kind(cause) == Some(io::ErrorKind::BrokenPipe))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once_and_its_hint_is_found() {
+        let source = io::Error::from(io::ErrorKind::PermissionDenied);
+        let error = Error::File { action: "read", path: "/proc/kcore".into(), source };
+        let error = anyhow::Error::from(error).context("cannot start");
+        assert_eq!(text(&error), "cannot start: cannot read /proc/kcore: permission denied");
+        assert!(hint(&error).is_some_and(|hint| hint.contains("root")));
+    }
+
+    #[test]
+    fn a_broken_pipe_is_known_through_its_context() {
+        let error =
+            anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("output");
+        assert!(is_broken_pipe(&error));
+    }
+}

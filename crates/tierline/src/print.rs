@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Output: plain text, no colour, and never a panic because nobody listens.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use serde::Serialize;
+
+/// Version of the layout of everything printed with `--json`.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Writes `text` to stdout.
+pub fn out(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    Ok(stdout.flush()?)
+}
+
+/// Writes `value` to stdout as JSON, with the version of the layout.
+pub fn json(value: &impl Serialize) -> Result<()> {
+    #[derive(Serialize)]
+    struct Versioned<'a, T> {
+        schema_version: u32,
+        #[serde(flatten)]
+        value: &'a T,
+    }
+    let versioned = Versioned { schema_version: SCHEMA_VERSION, value };
+    out(&(serde_json::to_string_pretty(&versioned)? + "\n"))
+}
+
+/// Writes a line to stderr. That nobody reads it is no reason to stop.
+pub fn to_stderr(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Speaks to the user while a program of theirs runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Voice {
+    /// Says nothing.
+    pub quiet: bool,
+}
+
+impl Voice {
+    /// A line of our own among those of the program.
+    pub fn say(self, text: &str) {
+        if !self.quiet {
+            to_stderr(&format!("tierline: {text}"));
+        }
+    }
+}
+
+/// Lays out rows in columns two spaces apart; the first row is the head. Columns of numbers are
+/// right-aligned: those whose cells below the head all start with a digit or are `-`.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let cells = |column: usize| rows.iter().filter_map(move |row| row.get(column));
+    let widths: Vec<usize> = (0..columns)
+        .map(|at| cells(at).map(|cell| cell.chars().count()).max().unwrap_or(0))
+        .collect();
+    let number = |cell: &String| cell == "-" || cell.starts_with(|c: char| c.is_ascii_digit());
+    let right: Vec<bool> = (0..columns).map(|at| cells(at).skip(1).all(number)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let line: Vec<String> = row
+            .iter()
+            .zip(widths.iter().zip(&right))
+            .map(|(cell, (&width, &right))| match right {
+                true => format!("{cell:>width$}"),
+                false => format!("{cell:<width$}"),
+            })
+            .collect();
+        text += line.join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// A row of a table.
+pub fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(String::from).to_vec()
+}
+
+/// A value, or `-` where it is not known.
+pub fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".into(), |value| value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stand_to_the_right_and_names_to_the_left() {
+        let text = table(&[row(["name", "size"]), row(["a", "5"]), row(["long", "-"])]);
+        assert_eq!(text, "name  size\na        5\nlong     -\n");
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Signals, as something to wait for among other things.
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+
+use rustix::process::Signal;
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::{Cause, Origin};
+
+/// What ends a program politely: passed on to a program that we run, an end for us otherwise.
+const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+
+/// The signals that arrived and were not looked at yet.
+pub struct Signals(SignalDelivery<UnixStream, WithOrigin>);
+
+/// A signal that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Some child exited, stopped or went on.
+    Child,
+    /// A request to end.
+    End {
+        /// The signal.
+        signal: Signal,
+        /// True where the kernel sent it, as for Ctrl-C: then it went to the whole group of the
+        /// terminal, and our child has it already. Twice would be once too often: the second
+        /// Ctrl-C makes Redis exit without saving.
+        to_group: bool,
+    },
+}
+
+impl Signals {
+    /// Listens from now on. What was ignored when we were started stays ignored (`nohup`, `&` in
+    /// a script), so that a program we start ignores it too.
+    pub fn listen() -> io::Result<Self> {
+        let (read, write) = UnixStream::pair()?;
+        let ignored = ignored_mask();
+        let wanted =
+            ENDING.into_iter().map(Signal::as_raw).filter(|n| ignored & (1 << (n - 1)) == 0);
+        let wanted = wanted.chain([Signal::CHILD.as_raw()]);
+        SignalDelivery::with_pipe(read, write, WithOrigin::default(), wanted).map(Self)
+    }
+
+    /// Readable where a signal has arrived.
+    pub fn fd(&self) -> &UnixStream {
+        self.0.get_read()
+    }
+
+    /// What arrived since the last call.
+    pub fn take(&mut self) -> impl Iterator<Item = Heard> + use<> {
+        self.0.pending().filter_map(|origin| heard(&origin))
+    }
+}
+
+fn heard(origin: &Origin) -> Option<Heard> {
+    let signal = Signal::from_named_raw(origin.signal)?;
+    match signal {
+        Signal::CHILD => Some(Heard::Child),
+        _ => Some(Heard::End { signal, to_group: origin.cause == Cause::Kernel }),
+    }
+}
+
+/// The signals that this process ignores, bit n-1 for signal n.
+fn ignored_mask() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `tierline attach`: manages what runs already.
+
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::Signal;
+
+use crate::machine::Machine;
+use crate::{Guard, ended, output, signal, text, tierline, until};
+
+fn sleeper() -> Guard {
+    Guard(Command::new("sleep").arg("300").spawn().expect("sleep"))
+}
+
+fn attach(machine: &Machine, more: &[&str]) -> Command {
+    let args = ["attach".to_string()].into_iter().chain(machine.options());
+    let mut command = tierline(args.chain(more.iter().map(ToString::to_string)));
+    command.stderr(Stdio::piped());
+    command
+}
+
+/// Waits until the manager says that it manages `pid`.
+fn managed(machine: &Machine, manager: &mut Child, pid: u32) {
+    until("it is managed", || {
+        assert!(manager.try_wait().expect("a child").is_none(), "it ended");
+        let status = machine.status();
+        let targets = status["managers"][0]["targets"].as_array()?.clone();
+        targets.iter().any(|target| target["pid"] == pid).then_some(())
+    });
+}
+
+#[test]
+fn a_process_that_is_not_there_is_named_with_a_next_step() {
+    let output = output("attach -p 4194999");
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.starts_with("Error: pid \"4194999\": there is no such process\nHint: "), "{told}");
+}
+
+#[test]
+fn something_must_be_chosen_and_chosen_well() {
+    for line in [
+        "attach",
+        "attach --comm (",
+        "attach --cgroup ../x",
+        "attach -p x",
+        "attach -p 1 --duration 5",
+    ] {
+        let output = output(line);
+        assert_eq!(output.status.code(), Some(2), "{line}: {}", text(&output.stderr));
+        assert!(!output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn it_ends_with_the_process() {
+    let (machine, mut sleeper) = (Machine::new(), sleeper());
+    let pid = sleeper.0.id();
+    machine.has(pid);
+    let mut manager =
+        Guard(attach(&machine, &["-p", &pid.to_string()]).spawn().expect("tierline runs"));
+    managed(&machine, &mut manager.0, pid);
+    sleeper.0.kill().expect("it is there");
+    // Not waited for: a zombie is gone too.
+    assert_eq!(ended(&mut manager.0).code(), Some(0));
+}
+
+#[test]
+fn it_ends_at_a_signal_and_the_process_lives_on() {
+    for sent in [Signal::INT, Signal::TERM] {
+        let (machine, mut sleeper) = (Machine::new(), sleeper());
+        let pid = sleeper.0.id();
+        machine.has(pid);
+        let mut manager =
+            Guard(attach(&machine, &["--comm", "^sleep$"]).spawn().expect("tierline runs"));
+        managed(&machine, &mut manager.0, pid);
+        signal(&manager.0, sent);
+        assert_eq!(ended(&mut manager.0).code(), Some(0));
+        assert!(sleeper.0.try_wait().expect("a child").is_none());
+    }
+}
+
+#[test]
+fn it_ends_after_its_time_and_says_that_nothing_fitted() {
+    let machine = Machine::new();
+    let mut command = attach(&machine, &["--comm", "^no such name$", "--duration", "200ms"]);
+    let output: Output = command.output().expect("tierline runs");
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert_eq!(told.matches("nothing fits yet").count(), 1, "{told}");
+}

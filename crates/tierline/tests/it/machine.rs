@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A machine of two nodes, as a folder. Its processes are links to real ones; its settings are not.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+const FILES: &[(&str, &str)] = &[
+    ("sys/devices/system/node/online", "0-1\n"),
+    ("sys/devices/system/node/has_memory", "0-1\n"),
+    ("sys/devices/system/memory/block_size_bytes", "8000000\n"),
+    (
+        "sys/devices/system/node/node0/meminfo",
+        "Node 0 MemTotal: 1048576 kB\nNode 0 MemFree: 524288 kB\n",
+    ),
+    ("sys/devices/system/node/node0/cpulist", "0-1\n"),
+    ("sys/devices/system/node/node0/distance", "10 20\n"),
+    (
+        "sys/devices/system/node/node1/meminfo",
+        "Node 1 MemTotal: 2097152 kB\nNode 1 MemFree: 1048576 kB\n",
+    ),
+    ("sys/devices/system/node/node1/cpulist", "\n"),
+    ("sys/devices/system/node/node1/distance", "20 10\n"),
+    (
+        "proc/zoneinfo",
+        "Node 0, zone   Normal\n  pages free     131072\n        min 0\n        low 0\n        high 0\n        managed  262144\n",
+    ),
+];
+
+/// The folder, and a state folder beside it.
+pub struct Machine {
+    dir: tempfile::TempDir,
+}
+
+impl Machine {
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let machine = Self { dir };
+        for (path, text) in FILES {
+            let path = machine.root().join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        }
+        symlink("/proc/self", machine.root().join("proc/self")).expect("a link");
+        machine.has(std::process::id());
+        machine
+    }
+
+    pub fn root(&self) -> PathBuf {
+        self.dir.path().join("root")
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The real process `pid` runs on this machine.
+    pub fn has(&self, pid: u32) {
+        let link = self.root().join(format!("proc/{pid}"));
+        symlink(Path::new("/proc").join(pid.to_string()), link).expect("a link");
+    }
+
+    /// The options that make the binary use this machine. The tracker needs the least of a kernel,
+    /// and nothing is moved.
+    pub fn options(&self) -> Vec<String> {
+        let path = |path: PathBuf| path.display().to_string();
+        let options =
+            ["--policy", "hold", "--tracker", "soft_dirty", "--dry-run", "--interval", "5ms"];
+        let mut options: Vec<String> = options.map(String::from).to_vec();
+        options.extend([
+            "--root".into(),
+            path(self.root()),
+            "--state-dir".into(),
+            path(self.file("state")),
+        ]);
+        options
+    }
+
+    /// What the managers say of themselves.
+    pub fn status(&self) -> serde_json::Value {
+        crate::json(&format!("status --json --state-dir {}", self.file("state").display()))
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is printed: errors with their next step, and JSON.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use tierline_core::policy::POLICIES;
+use tierline_core::tracker::TRACKERS;
+
+use crate::machine::Machine;
+use crate::{json, output, text, tierline};
+
+#[test]
+fn every_policy_and_tracker_is_explained() {
+    let names = POLICIES.iter().map(|entry| entry.name);
+    for name in names.chain(TRACKERS.iter().map(|entry| entry.name)) {
+        let report = json(&format!("explain --json {name}"));
+        let text = report["text"].as_str().expect("a text");
+        assert!(text.starts_with(name) && text.lines().count() > 3, "{text}");
+    }
+    let unknown = output("explain teirline");
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(
+        text(&unknown.stderr).contains("Hint: did you mean tierline?"),
+        "{}",
+        text(&unknown.stderr)
+    );
+}
+
+#[test]
+fn the_lists_are_those_of_the_core() {
+    let policies = json("policies --json");
+    let name = |at: usize| policies["policies"][at]["name"].as_str();
+    assert!(POLICIES.iter().enumerate().all(|(at, entry)| name(at) == Some(entry.name)));
+    assert_eq!(policies["policies"][0]["default"], true);
+    let trackers = json("trackers --json");
+    for (at, entry) in TRACKERS.iter().enumerate() {
+        let tracker = &trackers["trackers"][at];
+        assert_eq!(tracker["name"], entry.name);
+        assert!(tracker["available"].is_boolean(), "the probe does not know {}", entry.name);
+    }
+}
+
+#[test]
+fn doctor_says_what_to_do_next() {
+    let output = output("doctor --json");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let findings = report["findings"].as_array().expect("findings");
+    assert!(findings.iter().all(|f| f["next_step"].as_str().is_some_and(|next| !next.is_empty())));
+    let serious = findings.iter().any(|finding| finding["severity"] != "note");
+    assert_eq!(output.status.code(), Some(i32::from(serious)));
+    assert_eq!(report["schema_version"], 1);
+}
+
+#[test]
+fn a_two_tier_machine_is_described_in_base_units() {
+    let machine = Machine::new();
+    let report = json(&format!("topology --json --root {}", machine.root().display()));
+    assert_eq!(report["tiers"][1]["name"], "slow");
+    assert_eq!(report["tiers"][1]["capacity_bytes"], 2_u64 << 30);
+    assert_eq!(report["nodes"][0]["free_bytes"], 512 << 20);
+    let text = text(&output(&format!("topology --root {}", machine.root().display())).stdout);
+    assert!(text.contains("fast") && text.contains("2.0 GiB"), "{text}");
+}
+
+#[test]
+fn a_typo_in_the_configuration_is_shown_with_its_line_and_the_key_that_was_meant() {
+    let machine = Machine::new();
+    let file = machine.file("typo.toml");
+    fs::write(&file, "policy = \"hold\"\nmax_rat = \"1GB/s\"\n").expect("a file");
+    for line in ["config check FILE", "run --config FILE -- true", "config print --config FILE"] {
+        let output = output(&line.replace("FILE", &file.display().to_string()));
+        let text = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(
+            text.starts_with("Error: ") && text.contains("line 2") && text.contains("^^^"),
+            "{text}"
+        );
+        assert!(text.contains("Hint: max_rat is no key; did you mean max_rate?"), "{text}");
+    }
+    let missing = output("config check /nowhere/tierline.toml");
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(text(&missing.stderr).contains("/nowhere/tierline.toml"));
+}
+
+#[test]
+fn the_configuration_says_where_each_value_is_from() {
+    let machine = Machine::new();
+    let root = machine.root();
+    fs::create_dir_all(root.join("etc/tierline/tierline.d")).expect("a folder");
+    fs::write(root.join("etc/tierline/tierline.toml"), "policy = \"hold\"\ninterval = \"1s\"")
+        .expect("a file");
+    fs::write(root.join("etc/tierline/tierline.d/a.toml"), "interval = \"2s\"").expect("a file");
+    let line = format!(
+        "config print --json --root {} --set fast_limit=1G --max-rate 8M/s",
+        root.display()
+    );
+    let report = json(&line);
+    let keys = report["keys"].as_array().expect("keys");
+    let of = |key: &str| keys.iter().find(|k| k["key"] == key).expect("a key").clone();
+    assert!(of("policy")["source"].as_str().is_some_and(|s| s.ends_with("tierline.toml")));
+    assert_eq!(of("interval")["value"], "2s");
+    assert_eq!(of("fast_limit")["source"], "--set fast_limit=1G");
+    assert_eq!(of("max_rate")["value"], "8MiB/s");
+    assert_eq!(of("tracker")["source"], "default");
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    for line in ["completion bash", "policies --json", "man", "doctor --json"] {
+        let (gone, stdout) = UnixStream::pair().expect("a pair");
+        drop(gone);
+        let mut command = tierline(line.split(' '));
+        let output = command.stdout(OwnedFd::from(stdout)).output().expect("tierline runs");
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr), "", "{line}");
+    }
+}
+
+#[test]
+fn completions_and_manuals_know_the_verbs() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(text(&output(&format!("completion {shell}")).stdout).contains("attach"), "{shell}");
+    }
+    let machine = Machine::new();
+    let dir = machine.file("man");
+    assert_eq!(output(&format!("man {}", dir.display())).status.code(), Some(0));
+    assert!(fs::read_to_string(dir.join("tierline-run.1")).expect("a page").contains("dry"));
+    assert!(text(&output("--version").stdout).starts_with("tierline "));
+}
+
+#[test]
+fn nothing_to_recover_and_nobody_to_ask_is_fine() {
+    let machine = Machine::new();
+    let dir = machine.file("state");
+    let report = json(&format!("recover --json --state-dir {}", dir.display()));
+    assert_eq!(report["restored"], serde_json::json!([]));
+    assert_eq!(machine.status()["managers"], serde_json::json!([]));
+}
