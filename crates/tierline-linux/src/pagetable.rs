@@ -11,8 +11,8 @@
 //!
 //! Never reported: pages that no manager moves (the zero page, device memory), 1 GiB pages (they do not
 //! migrate), swapped pages. The *huge* zero page is marked as one by recent kernels only: 6.12 shows it
-//! like any other, and a move of it is refused. Pages of hugetlbfs look like transparent huge pages here, and `clear_refs`
-//! does not clear their accessed bit: whoever knows the mappings drops them.
+//! like any other, and a move of it is refused. Pages of hugetlbfs look like transparent huge pages
+//! here, and `clear_refs` does not clear their accessed bit: whoever knows the mappings drops them.
 
 use std::ops::Range;
 
@@ -126,6 +126,32 @@ impl Walker {
         let ok = self.table(memory, top, levels, 0, visit);
         self.tables_read = full - self.budget;
         ok
+    }
+
+    /// The page at `vpn`, by one small read a level; `None` where none is in memory.
+    pub fn find(&self, memory: &impl Memory, top: u64, vpn: Vpn) -> Option<Leaf> {
+        let levels = (self.format.levels as usize).clamp(2, MAX_LEVELS);
+        let mut table = top;
+        for level in (1..=levels).rev() {
+            let index = (vpn.0 >> (9 * (level - 1))) % ENTRIES as u64;
+            let mut entry = [0; 8];
+            if !memory.read_phys(table + index * 8, &mut entry) {
+                return None;
+            }
+            let entry = u64::from_ne_bytes(entry);
+            if level == 1 {
+                return is_page(entry).then(|| self.leaf(entry, vpn.0, PageSize::Base));
+            }
+            if entry & LARGE != 0 {
+                let huge = (level == 2 && is_page(entry)).then_some(vpn.huge_head());
+                return huge.map(|head| self.leaf(entry, head.0, PageSize::Huge));
+            }
+            if entry & PRESENT == 0 {
+                return None;
+            }
+            table = entry & ADDRESS & !self.format.encrypted;
+        }
+        None
     }
 
     /// Visits the table at `address`, whose first entry maps page `base`. Level 1 holds pages.

@@ -11,37 +11,57 @@ use crate::unit::Nanos;
 
 /// Quiet time after the last sign of change before trackers may look away.
 const SETTLE: Nanos = Nanos::from_secs(2);
+/// Reports of hits before that, so that a tracker with long pauses has looked often enough to decide.
+const LOOKS: u32 = 8;
 /// A rise of the slow tiers' hit rate by this factor is a change, not noise.
 const RISE: f64 = 1.5;
 /// Weight of the newest report in the average.
 const WEIGHT: f64 = 0.25;
 
+/// A report of hits on slow tiers per second of watching.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowHits {
+    /// Hits per second of watching on all pages there.
+    pub per_sec: f64,
+    /// Projected from a sample of pages; compared with reports of its own kind only.
+    pub projected: bool,
+}
+
 /// Watches the slow tiers' hit rate.
 #[derive(Clone, Debug, Default)]
 pub struct Calm {
-    average: Option<f64>,
+    averages: [Option<f64>; 2],
     alert_until: Option<Nanos>,
+    looks_left: u32,
 }
 
 impl Calm {
-    /// Takes in one tick: the hits on slow tiers per second of watching (`None` where nothing was
-    /// watched), and whether the plan moved more than a trickle.
-    pub fn update(&mut self, now: Nanos, slow_hits_per_sec: Option<f64>, busy: bool) -> Attention {
-        let rose = match (slow_hits_per_sec, self.average) {
-            (Some(rate), Some(average)) => rate > RISE * average,
-            _ => false,
-        };
-        if let Some(rate) = slow_hits_per_sec {
-            // What it rose to is the new normal: one alarm a rise.
-            let weight = if rose { 1.0 } else { WEIGHT };
-            let average = self.average.unwrap_or(rate);
-            self.average = Some(average + weight * (rate - average));
+    /// Takes in one tick: the report of the slow tiers' hits, where anything was watched, and whether
+    /// the plan moved more than a trickle.
+    pub fn update(&mut self, now: Nanos, slow: Option<SlowHits>, busy: bool) -> Attention {
+        let rose = slow.is_some_and(|report| self.rose(report));
+        let first = self.alert_until.is_none();
+        if first || rose || busy {
+            self.alert_until = Some(now + SETTLE);
         }
-        let alert_until = self.alert_until.get_or_insert(now + SETTLE);
-        if rose || busy {
-            *alert_until = now + SETTLE;
+        if first || rose {
+            self.looks_left = LOOKS;
+        } else if slow.is_some() {
+            self.looks_left = self.looks_left.saturating_sub(1);
         }
-        if now < *alert_until { Attention::Alert } else { Attention::Calm }
+        let settled = self.looks_left == 0 && self.alert_until.is_some_and(|until| now >= until);
+        if settled { Attention::Calm } else { Attention::Alert }
+    }
+
+    /// Compares with the average and averages in. What a rate rose to is the new normal: one alarm a
+    /// rise.
+    fn rose(&mut self, report: SlowHits) -> bool {
+        let average = &mut self.averages[usize::from(report.projected)];
+        let before = average.unwrap_or(report.per_sec);
+        let rose = report.per_sec > RISE * before;
+        let weight = if rose { 1.0 } else { WEIGHT };
+        *average = Some(before + weight * (report.per_sec - before));
+        rose
     }
 }
 
@@ -53,23 +73,42 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
-    #[test]
-    fn it_starts_alert_and_settles() {
+    fn hits(per_sec: f64) -> Option<SlowHits> {
+        Some(SlowHits { per_sec, projected: false })
+    }
+
+    /// Settled at a rate of 100 hits a second, at 3.8 s.
+    fn settled() -> Calm {
         let mut calm = Calm::default();
-        assert_eq!(calm.update(at(0), Some(100.0), false), Attention::Alert);
-        assert_eq!(calm.update(at(1_900), Some(100.0), true), Attention::Alert);
-        assert_eq!(calm.update(at(3_800), Some(100.0), false), Attention::Alert);
-        assert_eq!(calm.update(at(4_000), Some(100.0), false), Attention::Calm);
+        for ms in 0..=19 {
+            assert_eq!(calm.update(at(100 * ms), hits(100.0), true), Attention::Alert);
+        }
+        assert_eq!(calm.update(at(3_800), hits(100.0), false), Attention::Alert);
+        assert_eq!(calm.update(at(3_900), hits(100.0), false), Attention::Calm);
+        calm
+    }
+
+    #[test]
+    fn it_settles_after_a_while_and_enough_looks() {
+        settled();
+        let mut calm = Calm::default();
+        assert_eq!(calm.update(at(0), hits(100.0), false), Attention::Alert);
+        assert_eq!(calm.update(at(60_000), hits(100.0), false), Attention::Alert, "one look");
     }
 
     #[test]
     fn a_jump_of_the_slow_hit_rate_wakes_it_and_noise_does_not() {
-        let mut calm = Calm::default();
-        calm.update(at(0), Some(100.0), false);
-        assert_eq!(calm.update(at(5_000), Some(120.0), false), Attention::Calm);
+        let mut calm = settled();
+        assert_eq!(calm.update(at(5_000), hits(120.0), false), Attention::Calm);
         assert_eq!(calm.update(at(6_000), None, false), Attention::Calm);
-        assert_eq!(calm.update(at(7_000), Some(400.0), false), Attention::Alert);
-        assert_eq!(calm.update(at(8_900), Some(400.0), false), Attention::Alert);
-        assert_eq!(calm.update(at(9_100), Some(400.0), false), Attention::Calm);
+        assert_eq!(calm.update(at(7_000), hits(400.0), false), Attention::Alert);
+    }
+
+    #[test]
+    fn a_projection_is_compared_with_projections_only() {
+        let mut calm = settled();
+        let projected = |per_sec| Some(SlowHits { per_sec, projected: true });
+        assert_eq!(calm.update(at(5_000), projected(500.0), false), Attention::Calm);
+        assert_eq!(calm.update(at(6_000), projected(900.0), false), Attention::Alert);
     }
 }

@@ -4,6 +4,7 @@
 pub mod accessed;
 pub mod damon;
 pub mod flush;
+pub mod glance;
 pub mod hint_faults;
 pub mod ibs;
 pub mod ladder;

@@ -15,6 +15,9 @@ use crate::tracker::window::{Cost, Meter, Pace, Settings, Stats};
 /// hot by luck too often, with more a change takes too long to show.
 const WINDOWS_REMEMBERED: u64 = 16;
 
+/// Time between glances while placement is settled.
+const GLANCE_EVERY: Nanos = Nanos::from_secs(1);
+
 /// A way to make the kernel remember which pages are touched, and to read that back.
 pub trait Probe {
     /// The name users know the tracker by.
@@ -32,6 +35,17 @@ pub trait Probe {
         kept: &mut Self::Space,
         out: &mut Observations,
     ) -> Result<Option<Seen>>;
+
+    /// Forgets the touches of a small sample of the slow tiers' pages, whatever the size of the process.
+    /// `false` where it cannot.
+    fn arm_glance(&mut self, _space: SpaceId, _kept: &mut Self::Space) -> bool {
+        false
+    }
+
+    /// How many of all slow base pages would have been found touched since, by that sample.
+    fn read_glance(&mut self, _kept: &mut Self::Space) -> Option<f64> {
+        None
+    }
 
     /// Hears that frames were seen that are in no memory it knows of: some may have been added.
     fn refresh(&mut self) -> Result<()>;
@@ -65,8 +79,10 @@ pub struct Windowed<P: Probe> {
     spaces: BTreeMap<SpaceId, Watched<P::Space>>,
     step: Step,
     due: Nanos,
-    /// When the last window began.
+    /// When the last window or glance began.
     armed_at: Nanos,
+    /// When the next window may begin; glances fill the time until then.
+    next_window: Nanos,
     stats: Stats,
 }
 
@@ -81,6 +97,8 @@ struct Watched<S> {
 enum Step {
     Arm,
     Read,
+    Glance,
+    ReadGlance,
 }
 
 impl<P: Probe> Windowed<P> {
@@ -94,6 +112,7 @@ impl<P: Probe> Windowed<P> {
             step: Step::Arm,
             due: Nanos::ZERO,
             armed_at: Nanos::ZERO,
+            next_window: Nanos::ZERO,
             stats: Stats::default(),
         }
     }
@@ -106,6 +125,20 @@ impl<P: Probe> Windowed<P> {
     /// How it works, for settings of its own.
     pub fn probe(&mut self) -> &mut P {
         &mut self.probe
+    }
+
+    fn go_on(&mut self, step: Step, due: Nanos) {
+        (self.step, self.due) = (step, due);
+    }
+
+    /// Until the next window; on the way there a glance now and then.
+    fn rest(&mut self, now: Nanos) {
+        let glance = now + GLANCE_EVERY;
+        if self.pace.attention() == Attention::Calm && glance < self.next_window {
+            self.go_on(Step::Glance, glance);
+        } else {
+            self.go_on(Step::Arm, self.next_window);
+        }
     }
 
     fn arm(&mut self) -> Result<()> {
@@ -177,19 +210,37 @@ impl<P: Probe> Tracker for Windowed<P> {
             return Ok(());
         }
         let start = Instant::now();
-        let (next, wait) = match self.step {
+        match self.step {
             Step::Arm => {
                 self.armed_at = now;
                 self.arm()?;
-                (Step::Read, self.pace.window())
+                self.go_on(Step::Read, now + nanos(start.elapsed()) + self.pace.window());
             }
             Step::Read => {
                 self.read(now, out)?;
-                (Step::Arm, self.stats.pause)
+                self.next_window = now + nanos(start.elapsed()) + self.stats.pause;
+                self.rest(now);
             }
-        };
-        self.step = next;
-        self.due = now + nanos(start.elapsed()) + wait;
+            Step::Glance => {
+                self.armed_at = now;
+                let spaces = &mut self.spaces;
+                let armed = |(space, watched): (&SpaceId, &mut Watched<P::Space>)| {
+                    self.probe.arm_glance(*space, &mut watched.kept)
+                };
+                if spaces.iter_mut().map(armed).fold(false, |any, one| any | one) {
+                    self.go_on(Step::ReadGlance, now + nanos(start.elapsed()) + self.pace.window());
+                } else {
+                    self.go_on(Step::Arm, self.next_window);
+                }
+            }
+            Step::ReadGlance => {
+                let watched = now.saturating_sub(self.armed_at).as_secs_f64();
+                let glances = self.spaces.values_mut().map(|w| self.probe.read_glance(&mut w.kept));
+                let touched: f64 = glances.flatten().sum();
+                out.slow_hits_per_sec = Some(touched / watched.max(1e-6));
+                self.rest(now);
+            }
+        }
         Ok(())
     }
 
@@ -200,8 +251,9 @@ impl<P: Probe> Tracker for Windowed<P> {
     /// A pause that was meant for settled placement ends when placement is off.
     fn attend(&mut self, attention: Attention) {
         self.pace.attend(attention);
-        if attention == Attention::Alert && self.step == Step::Arm {
-            self.due = self.due.min(self.armed_at + self.pace.settings.pause_alert);
+        if attention == Attention::Alert && matches!(self.step, Step::Arm | Step::Glance) {
+            let soon = self.armed_at + self.pace.settings.pause_alert;
+            self.go_on(Step::Arm, self.next_window.min(soon));
         }
     }
 }

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A glance: has the slow tier become busy? Asked of a few hundred of its pages, between two windows.
+//!
+//! A full window costs in proportion to the memory watched, so while placement is settled it comes
+//! rarely, too rarely to notice in time that the hot set has moved. A glance costs the same whatever the
+//! size: it clears the accessed bits of a random sample of slow pages (`process_madvise` with
+//! `MADV_COLD`, which flushes their TLB entries as well), waits, reads their entries again, and projects
+//! what it found to the whole tier. The sampled pages lose their place in the kernel's LRU lists; they
+//! are slow pages, and few.
+
+use std::os::fd::AsRawFd;
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tierline_core::port::{SpaceId, Vpn};
+use tierline_core::rng::Rng;
+use tierline_core::tier::TierId;
+use tierline_core::unit::{BASE_PAGE, BASE_PER_HUGE};
+
+use crate::kcore::Kcore;
+use crate::nodes::FrameTiers;
+use crate::pagetable::Walker;
+
+/// Places looked at; each is a run of [`RUN`] pages.
+const PLACES: usize = 64;
+/// Pages a place: neighbours cost little more than one.
+const RUN: u64 = 4;
+/// The kernel's `mman.h`.
+const MADV_COLD: libc::c_int = 20;
+
+/// A random choice of places of one process that hold pages, and those that were cleared.
+#[derive(Debug)]
+pub struct Glance {
+    rng: Rng,
+    chunks: Vec<u64>,
+    offered: u64,
+    slow_pages: u64,
+    cleared: Vec<Vpn>,
+}
+
+impl Default for Glance {
+    fn default() -> Self {
+        let (chunks, cleared) = (Vec::with_capacity(PLACES), Vec::new());
+        Self { rng: Rng::new(0x61a_0ce), chunks, offered: 0, slow_pages: 0, cleared }
+    }
+}
+
+impl Glance {
+    /// Begins a new choice: a full walk is about to offer the places there are.
+    pub fn restart(&mut self) {
+        self.offered = 0;
+        self.chunks.clear();
+    }
+
+    /// Offers 2 MiB that hold base pages; each offer has the same chance to be chosen.
+    #[inline]
+    pub fn offer(&mut self, start: Vpn) {
+        self.offered += 1;
+        if self.chunks.len() < PLACES {
+            self.chunks.push(start.0);
+        } else if let Ok(at) = usize::try_from(self.rng.below(self.offered))
+            && let Some(chunk) = self.chunks.get_mut(at)
+        {
+            *chunk = start.0;
+        }
+    }
+
+    /// Hears how many base pages are below the fastest tier.
+    pub fn set_slow_pages(&mut self, slow_pages: u64) {
+        self.slow_pages = slow_pages;
+    }
+
+    /// Clears the bits of the sample. `false` where there is nothing slow to look at, or the kernel
+    /// does not let us.
+    pub fn arm(
+        &mut self,
+        space: SpaceId,
+        (kcore, walker, top): (&Kcore, &Walker, u64),
+        frames: &FrameTiers,
+    ) -> bool {
+        self.cleared.clear();
+        for i in 0..self.chunks.len() {
+            let at = Vpn(self.chunks[i] + self.rng.below(BASE_PER_HUGE / RUN) * RUN);
+            let first = walker.find(kcore, top, at);
+            if first.is_some_and(|leaf| frames.of(leaf.pfn).is_some_and(|t| t > TierId::FAST)) {
+                self.cleared.push(at);
+            }
+        }
+        !self.cleared.is_empty() && cool(space, &self.cleared)
+    }
+
+    /// The share of the sample that was touched, projected to all slow pages.
+    #[expect(clippy::cast_precision_loss, reason = "counts of pages")]
+    pub fn read(&mut self, (kcore, walker, top): (&Kcore, &Walker, u64)) -> Option<f64> {
+        let (mut present, mut touched) = (0u64, 0u64);
+        for at in self.cleared.drain(..) {
+            for page in at.0..at.0 + RUN {
+                let Some(leaf) = walker.find(kcore, top, Vpn(page)) else { continue };
+                present += 1;
+                touched += u64::from(leaf.accessed);
+            }
+        }
+        (present > 0).then(|| touched as f64 / present as f64 * self.slow_pages as f64)
+    }
+}
+
+/// Clears the accessed bits of the runs that start at `places`.
+fn cool(space: SpaceId, places: &[Vpn]) -> bool {
+    let pid = i32::try_from(space.0).ok().and_then(Pid::from_raw);
+    let Some(Ok(process)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
+        return false;
+    };
+    let bytes = usize::try_from(RUN * BASE_PAGE.0).unwrap_or(0);
+    let runs: Vec<libc::iovec> = places
+        .iter()
+        .filter_map(|at| usize::try_from(at.address()).ok())
+        .map(|address| libc::iovec {
+            iov_base: std::ptr::without_provenance_mut(address),
+            iov_len: bytes,
+        })
+        .collect();
+    // SAFETY: the kernel reads `runs.len()` entries of a live array; the addresses in them are the
+    // other process' and are only named. MADV_COLD changes no contents.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_process_madvise,
+            process.as_raw_fd(),
+            runs.as_ptr(),
+            runs.len(),
+            MADV_COLD,
+            0,
+        )
+    };
+    answer > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_offer_has_the_same_chance() {
+        let mut counts = [0u32; 4];
+        for _ in 0..64 {
+            let mut glance = Glance::default();
+            glance.rng = Rng::new(u64::from(counts.iter().sum::<u32>()) + 1);
+            (0..256).for_each(|i| glance.offer(Vpn(i * 512)));
+            assert_eq!(glance.chunks.len(), PLACES);
+            for chunk in &glance.chunks {
+                counts[usize::try_from(chunk / 512 / 64).unwrap_or(0)] += 1;
+            }
+        }
+        assert!(counts.iter().all(|&n| (820..1230).contains(&n)), "{counts:?} of 1024 each");
+    }
+}
