@@ -19,6 +19,8 @@ use crate::unit::{Bytes, BytesPerSec, Nanos};
 const FIRST_RETRY: Nanos = Nanos::from_millis(100);
 /// After so many tries a busy page is given up until a policy names it again.
 const MAX_TRIES: u32 = 5;
+/// Moving in one tick takes no longer than this, as measured: the trackers' windows go on in between.
+const MAX_BUSY: Nanos = Nanos::from_millis(50);
 /// What moving one base page is taken to cost until it was measured: several times what current
 /// machines take, so that only clearly hot pages move before that.
 const ASSUMED_COST: Nanos = Nanos(10_000);
@@ -69,9 +71,11 @@ impl Migrator {
         }
     }
 
-    /// Bytes that can be moved now.
+    /// Bytes that can be moved in one tick now.
     pub fn budget(&mut self, now: Nanos) -> Bytes {
-        self.budget.refill(now)
+        let cost = self.cost[size_index(PageSize::Base)].0.max(1);
+        let in_time = Bytes::from_base_pages(MAX_BUSY.0 / cost);
+        self.budget.refill(now).min(in_time.max(PageSize::Huge.bytes()))
     }
 
     /// What moving one base page costs, as measured, in pages of either size.
@@ -91,7 +95,7 @@ impl Migrator {
     ) {
         let mut wanted = self.take_due(now, pages);
         wanted.extend(plan.iter().map(|&m| (m, 0)));
-        let mut left = self.budget.refill(now);
+        let mut left = self.budget(now);
         wanted.retain(|(m, _)| {
             let fits = m.size.bytes() <= left;
             left = left.saturating_sub(if fits { m.size.bytes() } else { left });

@@ -11,8 +11,10 @@ use crate::unit::Nanos;
 
 /// Quiet time after the last sign of change before trackers may look away.
 const SETTLE: Nanos = Nanos::from_secs(2);
-/// Reports of hits before that, so that a tracker with long pauses has looked often enough to decide.
-const LOOKS: u32 = 8;
+/// Reports of hits before that: as many as trackers remember, so that the evidence is complete.
+const LOOKS: u32 = 16;
+/// Reports that are enough once pages were moved: the evidence was good enough to act on.
+const LOOKS_AFTER_MOVES: u32 = 8;
 /// A rise of the slow tiers' hit rate by this factor is a change, not noise.
 const RISE: f64 = 1.5;
 /// Weight of the newest report in the average.
@@ -32,7 +34,8 @@ pub struct SlowHits {
 pub struct Calm {
     averages: [Option<f64>; 2],
     alert_until: Option<Nanos>,
-    looks_left: u32,
+    looks: u32,
+    moved: bool,
 }
 
 impl Calm {
@@ -45,11 +48,12 @@ impl Calm {
             self.alert_until = Some(now + SETTLE);
         }
         if first || rose {
-            self.looks_left = LOOKS;
-        } else if slow.is_some() {
-            self.looks_left = self.looks_left.saturating_sub(1);
+            (self.looks, self.moved) = (0, false);
         }
-        let settled = self.looks_left == 0 && self.alert_until.is_some_and(|until| now >= until);
+        self.looks += u32::from(slow.is_some());
+        self.moved |= busy;
+        let enough = self.looks >= if self.moved { LOOKS_AFTER_MOVES } else { LOOKS };
+        let settled = enough && self.alert_until.is_some_and(|until| now >= until);
         if settled { Attention::Calm } else { Attention::Alert }
     }
 

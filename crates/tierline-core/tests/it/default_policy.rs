@@ -114,3 +114,14 @@ fn three_tiers_fill_from_the_top_by_heat() {
     assert!(share(4.0, 1) > 0.8, "{}", share(4.0, 1));
     assert!(share(0.01, 2) > 0.95, "{}", share(0.01, 2));
 }
+
+#[test]
+fn a_hot_set_larger_than_the_budget_of_a_tick_arrives_over_many_ticks() {
+    let mut toy = Toy::new(machine(&[20_000, 40_000]), vec![100.0; 12_000], 12);
+    toy.move_cost = Nanos(60_000);
+    let mut engine = engine(&toy);
+    for i in 0..40 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
+}

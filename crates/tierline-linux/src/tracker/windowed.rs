@@ -77,6 +77,7 @@ pub struct Windowed<P: Probe> {
     /// The fast tier's size: a window should not find more than fits there.
     fast: Bytes,
     spaces: BTreeMap<SpaceId, Watched<P::Space>>,
+    one_cpu: bool,
     step: Step,
     due: Nanos,
     /// When the last window or glance began.
@@ -88,7 +89,7 @@ pub struct Windowed<P: Probe> {
 
 struct Watched<S> {
     kept: S,
-    /// The middle of the last arming, until it is read.
+    /// From when on the last arming counts, until it is read.
     armed: Option<Instant>,
 }
 
@@ -109,6 +110,7 @@ impl<P: Probe> Windowed<P> {
             pace: Pace::new(settings),
             fast,
             spaces: BTreeMap::new(),
+            one_cpu: std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1),
             step: Step::Arm,
             due: Nanos::ZERO,
             armed_at: Nanos::ZERO,
@@ -147,8 +149,11 @@ impl<P: Probe> Windowed<P> {
         for (space, watched) in &mut self.spaces {
             let (meter, start) = (Meter::start(), Instant::now());
             let there = self.probe.arm(*space, &mut watched.kept)?;
-            watched.armed = there.then(|| start + start.elapsed() / 2);
             let cost = meter.cost();
+            // A page is armed, and read, half way through on average. On one CPU the program stands
+            // still while we work, so our own time does not count.
+            watched.armed =
+                there.then(|| start + start.elapsed() / 2 + standstill(self.one_cpu, cost) / 2);
             self.stats.arm += cost;
             self.stats.hold = self.stats.hold.max(cost.wall);
         }
@@ -161,9 +166,11 @@ impl<P: Probe> Windowed<P> {
         let mut windows = Vec::new();
         for (space, watched) in &mut self.spaces {
             let Some(armed) = watched.armed.take() else { continue };
-            let start = Instant::now();
+            let (start, part_meter) = (Instant::now(), Meter::start());
             if let Some(part) = self.probe.read(*space, &mut watched.kept, out)? {
-                windows.push((start + start.elapsed() / 2).duration_since(armed));
+                let end = start + start.elapsed() / 2;
+                let still = standstill(self.one_cpu, part_meter.cost()) / 2;
+                windows.push(end.duration_since(armed).saturating_sub(still));
                 seen += part;
             }
         }
@@ -234,9 +241,9 @@ impl<P: Probe> Tracker for Windowed<P> {
                 }
             }
             Step::ReadGlance => {
-                let watched = now.saturating_sub(self.armed_at).as_secs_f64();
                 let glances = self.spaces.values_mut().map(|w| self.probe.read_glance(&mut w.kept));
                 let touched: f64 = glances.flatten().sum();
+                let watched = now.saturating_sub(self.armed_at).as_secs_f64();
                 out.slow_hits_per_sec = Some(touched / watched.max(1e-6));
                 self.rest(now);
             }
@@ -256,6 +263,11 @@ impl<P: Probe> Tracker for Windowed<P> {
             self.go_on(Step::Arm, self.next_window.min(soon));
         }
     }
+}
+
+/// For how long our work kept programs from theirs.
+fn standstill(one_cpu: bool, cost: Cost) -> Duration {
+    if one_cpu { Duration::from_nanos(cost.cpu.0) } else { Duration::ZERO }
 }
 
 fn mean(windows: &[Duration]) -> Nanos {
