@@ -112,7 +112,7 @@ def _contest(options, contender, workload, words):
     report = (timed or counted).get("report") or {}
     summary = (timed or counted).get("summary") or {}
     converging, steady = _cpu_shares((timed or counted).get("cpu", []), report)
-    jumps = 2 if report.get("t_jump_seconds") or "--jump" in words else 1
+    jumps = 2 if report.get("jumped_seconds") else 1
     hot_pages = report.get("hot_pages")
     return {
         "contender": contender.partition(":")[0] if contender in CONTENDERS else contender,
@@ -174,21 +174,20 @@ def _truth(path):
 
 def _cpu_shares(readings, report):
     """CPU per second of the manager and its kernel threads, while the hot set is on its way and while it is not."""
-    points = [(r["t_seconds"], sum(p["run_seconds"] or 0 for p in r["processes"]) + sum(c["run_seconds"] for c in r["comms"]))
-              for r in readings]
     start = report.get("t_start_seconds")
-    if len(points) < 4 or start is None or not any(cpu for _, cpu in points):
+    points = [(r["t_seconds"] - start, sum(p["run_seconds"] or 0 for p in r["processes"])) for r in readings] if start else []
+    if len(points) < 4 or not any(cpu for _, cpu in points):
         return None, None
-    moving = [(start, start + (report.get("t90_seconds") or report["duration_seconds"]))]
-    if report.get("jump_seconds"):
-        moving.append((start + report["jump_seconds"], start + report["jump_seconds"] + (report.get("t90_after_jump_seconds") or 1e9)))
-    spent = {True: [0, 0], False: [0, 0]}
-    points.insert(0, (start, 0.0))
-    for (t0, c0), (t1, c1) in zip(points, points[1:]):
+    end, jump = report["elapsed_seconds"], report.get("jumped_seconds")
+    moving = [(0, report.get("t90_seconds") or jump or end)]
+    if jump:
+        moving.append((jump, jump + (report.get("t90_after_jump_seconds") or end)))
+    spent = {True: [0.0, 0.0], False: [0.0, 0.0]}
+    for (t0, c0), (t1, c1) in zip([(0.0, 0.0), *points], points):
         kind = spent[any(a < t1 and t0 < b for a, b in moving)]
         kind[0] += c1 - c0
         kind[1] += t1 - t0
-    return tuple(cpu / time if time else None for cpu, time in (spent[True], spent[False]))
+    return tuple(cpu / time if time > 0 else None for cpu, time in (spent[True], spent[False]))
 
 
 def _cell(row, column):

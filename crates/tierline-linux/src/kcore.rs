@@ -177,7 +177,7 @@ fn offset_in(segments: &[Segment], address: u64, len: u64) -> Option<u64> {
 
 /// True for what may be a pointer into the kernel's half.
 fn is_kernel_address(address: u64) -> bool {
-    address >= KERNEL_HALF && address % 8 == 0
+    address >= KERNEL_HALF && address.is_multiple_of(8)
 }
 
 /// The eight bytes at `at`, or zero past the end.

@@ -5,29 +5,62 @@ use tierline_core::port::TierTelemetry;
 use tierline_core::tier::Tiers;
 use tierline_core::unit::Nanos;
 
+use crate::cha::Cha;
 use crate::latency_probe::LatencyProbe;
+use crate::root::Root;
+use crate::topology::Topology;
 
 /// Time between rounds of the probe: 512 loads each, far below a thousandth of a CPU.
 const PROBE_EVERY: Nanos = Nanos::from_millis(500);
 
 /// Where loaded latencies come from.
-#[derive(Debug, Default)]
-pub struct LoadedLatency {
-    /// One probe a tier, on its first node.
+#[derive(Default)]
+pub enum LoadedLatency {
+    /// Nowhere: the telemetry's stay unknown.
+    #[default]
+    Unknown,
+    /// The CPU's counters of requests in flight and requests begun.
+    Counters(Cha),
+    /// A probe a tier, on its first node; 4 MiB of memory each.
+    Probes(Probes),
+}
+
+/// Probes of all tiers with what they measured last. Tiers that cannot be probed stay unknown.
+#[derive(Debug)]
+pub struct Probes {
     probes: Vec<Option<LatencyProbe>>,
     last: Vec<Option<Nanos>>,
     due: Nanos,
 }
 
 impl LoadedLatency {
-    /// No latencies: the telemetry's stay unknown.
-    pub fn none() -> Self {
-        Self::default()
+    /// Counters where this CPU has them, else probes where `probe` asks for them.
+    pub fn open(root: &Root, tiers: &Tiers, topology: &Topology, probe: bool) -> Self {
+        match Cha::open(root, tiers, topology) {
+            Ok(counters) => Self::Counters(counters),
+            Err(_) if probe => Self::Probes(Probes::new(tiers)),
+            Err(_) => Self::Unknown,
+        }
     }
 
-    /// Probes on the first node of each tier; 4 MiB of memory each. Tiers that cannot be probed stay
-    /// unknown.
-    pub fn probes(tiers: &Tiers) -> Self {
+    /// Writes the latest latencies into the telemetry, measuring anew when that is due.
+    pub fn fill(&mut self, now: Nanos, tiers: &mut [TierTelemetry]) {
+        match self {
+            Self::Unknown => {}
+            Self::Counters(counters) => {
+                for (tier, loaded) in tiers.iter_mut().zip(counters.read().unwrap_or_default()) {
+                    tier.latency = loaded.latency;
+                    tier.occupancy = Some(loaded.occupancy);
+                    tier.reads_per_sec = Some(loaded.reads_per_sec);
+                }
+            }
+            Self::Probes(probes) => probes.fill(now, tiers),
+        }
+    }
+}
+
+impl Probes {
+    fn new(tiers: &Tiers) -> Self {
         let probe = |node| LatencyProbe::new(node).ok();
         let probes: Vec<_> =
             tiers.0.iter().map(|tier| tier.nodes.first().copied().and_then(probe)).collect();
@@ -35,8 +68,7 @@ impl LoadedLatency {
         Self { probes, last, due: Nanos::ZERO }
     }
 
-    /// Writes the latest latencies into the telemetry, measuring anew when that is due.
-    pub fn fill(&mut self, now: Nanos, tiers: &mut [TierTelemetry]) {
+    fn fill(&mut self, now: Nanos, tiers: &mut [TierTelemetry]) {
         if now >= self.due {
             self.due = now + PROBE_EVERY;
             for (probe, last) in self.probes.iter_mut().zip(&mut self.last) {

@@ -13,6 +13,7 @@ use tierline_core::qos::Limits;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 
+use crate::citizen;
 use crate::error::{Error, Result};
 use crate::journal::{Change, Journal};
 use crate::loaded_latency::LoadedLatency;
@@ -164,19 +165,18 @@ impl Manager {
     /// targets that do not exist or are not ours.
     pub fn new(root: &Root, selection: Selection, options: Options) -> Result<Self> {
         let entry = Entry::find(&options.policy).ok_or_else(|| no_policy(&options.policy))?;
-        let tiers = Topology::read(root)?.tiers(options.tiers.as_ref())?;
+        let topology = Topology::read(root)?;
+        let tiers = topology.tiers(options.tiers.as_ref())?;
+        let pids = selection.pids.clone();
         let targets = Targets::new(selection, root)?;
         let mut notes = Journal::recover(&options.state_dir, root)?;
         let journal = Journal::open(&options.state_dir)?;
         let choice = ladder::choose(root, &journal, &tiers, options.tracker.as_deref())?;
         notes.push(about_tiers(&tiers));
         notes.push(about_tracker(&choice));
+        notes.extend(behave(root, &journal, &options, &pids, choice.tracker.name())?);
         let limits = Limits { per_tier: vec![options.fast_limit] };
-        let latency = if options.latency_probe {
-            LoadedLatency::probes(&tiers)
-        } else {
-            LoadedLatency::none()
-        };
+        let latency = LoadedLatency::open(root, &tiers, &topology, options.latency_probe);
         let engine = Engine::new(tiers.clone(), limits, (entry.make)(), options.max_rate);
         let world =
             LinuxWorld::new(root, tiers, targets, choice.tracker, latency, options.dry_run)?;
@@ -280,6 +280,26 @@ impl Manager {
         drop(world); // the tracker first: it undoes what the journal does not know
         journal.restore()
     }
+}
+
+/// Looks who else manages memory here, says what will be done about each, and does it.
+fn behave(
+    root: &Root,
+    journal: &Journal,
+    options: &Options,
+    pids: &[u32],
+    tracker: &str,
+) -> Result<Vec<String>> {
+    let plan = citizen::Plan { hint_faults: tracker == "hint_faults", damon: tracker == "damon" };
+    let findings = citizen::look(root, &options.state_dir, pids, plan);
+    citizen::apply(journal, root, &findings)?;
+    let told = |finding: &citizen::Finding| match &finding.action {
+        citizen::Action::SwitchOff { path, value } => {
+            format!("{}: {path} is {value} while this runs", finding.what)
+        }
+        _ => format!("{}: {}", finding.what, finding.next_step),
+    };
+    Ok(findings.iter().map(told).collect())
 }
 
 fn change(change: Change) -> (String, String, String) {

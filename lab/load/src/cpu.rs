@@ -7,14 +7,16 @@
 //! thread that wakes for microseconds. Take a reading before and after, subtract.
 
 use std::fs;
+use std::io::Write;
 
 use anyhow::{Result, ensure};
 use rustix::param::clock_ticks_per_second;
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use crate::Verdict;
 use crate::report;
+use crate::sys;
+use crate::unit::Span;
 
 /// The flag of a kernel thread in /proc/PID/stat.
 const PF_KTHREAD: u64 = 0x0020_0000;
@@ -30,6 +32,9 @@ pub struct Args {
     /// Where the JSON report goes; - is stdout
     #[arg(long, default_value = "-")]
     report: String,
+    /// Look again and again, one line of JSON a look, until killed
+    #[arg(long)]
+    every: Option<Span>,
 }
 
 /// What the kernel says of a process.
@@ -125,7 +130,24 @@ fn sum(prefix: &str, processes: &[Process]) -> Prefix {
 
 pub fn run(args: &Args) -> Result<Verdict> {
     ensure!(!(args.pid.is_empty() && args.comm.is_empty()), "say --pid, --comm or both");
-    let now = clock_gettime(ClockId::Boottime);
+    let Some(every) = args.every else {
+        report::write(&args.report, &look(args)?)?;
+        return Ok(Verdict::Good);
+    };
+    let mut out: Box<dyn Write> = match args.report.as_str() {
+        "-" => Box::new(std::io::stdout()),
+        path => Box::new(fs::File::create(path)?),
+    };
+    loop {
+        let mut line = serde_json::to_vec(&look(args)?)?;
+        line.push(b'\n');
+        out.write_all(&line)?;
+        std::thread::sleep(every.0);
+    }
+}
+
+fn look(args: &Args) -> Result<Report> {
+    let t_seconds = sys::boot_seconds();
     let mut missing = Vec::new();
     let mut processes = Vec::new();
     for &pid in &args.pid {
@@ -145,9 +167,7 @@ pub fn run(args: &Args) -> Result<Verdict> {
         let named = |p: &Process| args.comm.iter().any(|prefix| p.comm.starts_with(prefix));
         processes.extend(all.into_iter().filter(|p| named(p) && !args.pid.contains(&p.pid)));
     }
-    let t_seconds = now.tv_sec as f64 + now.tv_nsec as f64 / 1e9;
-    report::write(&args.report, &Report { t_seconds, processes, missing, comms })?;
-    Ok(Verdict::Good)
+    Ok(Report { t_seconds, processes, missing, comms })
 }
 
 #[cfg(test)]

@@ -316,6 +316,8 @@ struct Report<'a> {
     parameters: &'a Args,
     pages: usize,
     hot_pages: u32,
+    /// Since boot.
+    t_start_seconds: f64,
     elapsed_seconds: f64,
     jumped_seconds: Option<f64>,
     accesses: u64,
@@ -383,6 +385,7 @@ pub fn run(args: &Args) -> Result<Verdict> {
         duration: args.duration.0,
         start: Instant::now(),
     };
+    let t_start_seconds = sys::boot_seconds();
     mark::<{ marker::START }>();
     let (done, mut observer) = std::thread::scope(|scope| {
         let (plan, shared) = (&plan, &shared);
@@ -419,6 +422,7 @@ pub fn run(args: &Args) -> Result<Verdict> {
             parameters: args,
             pages,
             hot_pages,
+            t_start_seconds,
             elapsed_seconds: elapsed.as_secs_f64(),
             jumped_seconds: done[0].jump.map(|(seconds, _)| seconds),
             accesses,

@@ -10,6 +10,8 @@ pub const START: u32 = 1;
 pub const JUMP: u32 = 2;
 /// The measured phase is over.
 pub const END: u32 = 3;
+/// One more interval of the measured phase has gone by.
+pub const INTERVAL: u32 = 4;
 
 /// Executes marker `ID`.
 #[inline(never)]

@@ -360,6 +360,7 @@ pub fn run(args: &Args) -> Result<Verdict> {
             break;
         }
         if sent >= due {
+            mark::<{ marker::INTERVAL }>();
             report
                 .samples
                 .push(Sample { t_seconds: sent.as_secs_f64(), requests: report.requests });

@@ -67,6 +67,12 @@ pub fn nodes_of(addresses: &[usize], nodes: &mut Vec<i32>) -> io::Result<()> {
     if rc >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Seconds since boot, which readings of different programs have in common.
+pub fn boot_seconds() -> f64 {
+    let t = clock_gettime(ClockId::Boottime);
+    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
+}
+
 /// CPU time of the calling thread.
 pub fn thread_cpu() -> Duration {
     let t = clock_gettime(ClockId::ThreadCPUTime);

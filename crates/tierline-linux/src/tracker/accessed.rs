@@ -137,7 +137,7 @@ impl Probe for AccessedBits {
             return Ok(None);
         };
         known.glance.restart();
-        let full = known.scans % RESIDENCE_EVERY == 0;
+        let full = known.scans.is_multiple_of(RESIDENCE_EVERY);
         let mut look = Look {
             scan: Scan::new(space, full, &known.huge, out),
             frames: &self.frames,

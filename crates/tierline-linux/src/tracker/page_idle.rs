@@ -110,7 +110,7 @@ impl Probe for IdleBits {
             self.check("read", result)?;
             *bits = u64::from_ne_bytes(bytes);
         }
-        let full = known.scans % RESIDENCE_EVERY == 0;
+        let full = known.scans.is_multiple_of(RESIDENCE_EVERY);
         known.scans += 1;
         let mut runs = Runs::new(space, None);
         let mut seen = Seen::default();

@@ -85,7 +85,7 @@ impl Probe for SoftDirtyBits {
         known: &mut Known,
         out: &mut Observations,
     ) -> Result<Option<Seen>> {
-        let full = known.scans % RESIDENCE_EVERY == 0;
+        let full = known.scans.is_multiple_of(RESIDENCE_EVERY);
         let result = if self.can_scan && !full {
             self.scan(space, known, out)
         } else {
