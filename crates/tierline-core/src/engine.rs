@@ -97,6 +97,9 @@ impl Engine {
         if let Some(memory) = seen.memory {
             hotness.remember(memory);
         }
+        if let Some(window) = seen.window {
+            hotness.look_for(window);
+        }
         let slowest = self.tiers.slowest();
         for at in &seen.residence {
             let before = touched.len();

@@ -161,6 +161,9 @@ pub struct Observations {
     /// Hits per second of watching on all pages below the fastest tier, where the tracker looked at a
     /// sample of them only and projects; the engine counts by itself otherwise.
     pub slow_hits_per_sec: Option<f64>,
+    /// The length of one look, where a look sees a page once however often it was accessed: rates
+    /// above one in this time cannot be told apart. `None`: every access counts.
+    pub window: Option<Nanos>,
     /// How much watching is worth remembering: the tracker knows what its evidence is worth. `None`:
     /// as before.
     pub memory: Option<Nanos>,
@@ -176,6 +179,7 @@ impl Observations {
         self.samples.clear();
         self.watched = Nanos::ZERO;
         self.slow_hits_per_sec = None;
+        self.window = None;
         self.memory = None;
         self.lost = 0;
     }

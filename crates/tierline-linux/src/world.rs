@@ -12,6 +12,8 @@ use tierline_core::unit::{Bytes, Nanos};
 use crate::error::{Error, Result};
 use crate::loaded_latency::LoadedLatency;
 use crate::mover::{self, Mover};
+use crate::nodes::{FrameTiers, Nodes};
+use crate::pagemap::residence;
 use crate::process::{Maps, Targets};
 use crate::root::Root;
 use crate::telemetry::{self, NodeMemory};
@@ -31,6 +33,8 @@ pub struct LinuxWorld {
     latency: LoadedLatency,
     dry_run: bool,
     memory: Vec<NodeMemory>,
+    /// Which tier a frame is in; `None` where the machine does not tell.
+    frames: Option<FrameTiers>,
     looked_around: Option<Nanos>,
     problems: Vec<Error>,
 }
@@ -46,7 +50,9 @@ impl LinuxWorld {
         dry_run: bool,
     ) -> Result<Self> {
         let memory = telemetry::nodes(root, &tiers)?;
+        let frames = Nodes::read(root).ok().map(|nodes| nodes.in_tiers(&tiers));
         Ok(Self {
+            frames,
             root: root.clone(),
             tiers,
             targets,
@@ -89,6 +95,16 @@ impl LinuxWorld {
         std::mem::take(&mut self.problems)
     }
 
+    /// Looks up where pages live that the tracker saw without seeing that.
+    fn locate(&self, out: &mut Observations) {
+        let Some(frames) = &self.frames else { return };
+        for sample in out.samples.iter().filter(|sample| sample.tier.is_none()) {
+            let pages = sample.vpn.0..sample.vpn.0 + u64::from(sample.base_pages);
+            // A process that has gone, or hides its frames, leaves its pages where they were.
+            let _ = residence(&self.root, sample.space.0, pages, frames, &mut out.residence);
+        }
+    }
+
     fn look_around(&mut self, now: Nanos, out: &mut Observations) {
         if self.looked_around.is_some_and(|at| now < at + LOOK_AROUND) {
             return;
@@ -124,6 +140,7 @@ impl World for LinuxWorld {
         {
             self.problems.push(problem);
         }
+        self.locate(out);
     }
 
     fn measure(&mut self, now: Nanos) -> Telemetry {

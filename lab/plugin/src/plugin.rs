@@ -198,10 +198,10 @@ fn finish() {
     let pages = Pages::sum(&lab.vcpus);
     let log = lab.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     lab.summarise(&log, Some(&pages));
-    if let Some(path) = &lab.args.pages {
-        if let Err(error) = report::write_pages(path, &pages) {
-            eprintln!("lab-plugin: cannot write {}: {error}", path.display());
-        }
+    if let Some(path) = &lab.args.pages
+        && let Err(error) = report::write_pages(path, &pages)
+    {
+        eprintln!("lab-plugin: cannot write {}: {error}", path.display());
     }
 }
 

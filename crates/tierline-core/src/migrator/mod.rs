@@ -195,7 +195,7 @@ impl Migrator {
             Outcome::SpaceGone => pages.apply(SpaceEvent::Gone(m.space)),
             Outcome::NoRoom | Outcome::PageGone => {}
         }
-        if outcome != Outcome::Moved {
+        if !matches!(outcome, Outcome::Moved | Outcome::Skipped) {
             *self.counts.failed.entry(outcome_name(outcome)).or_default() += 1;
         }
     }

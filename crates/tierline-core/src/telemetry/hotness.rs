@@ -23,6 +23,7 @@ use crate::unit::Nanos;
 pub struct Hotness {
     watched: Nanos,
     memory_seconds: f32,
+    ceiling_per_sec: f32,
 }
 
 /// A page's estimated access rate.
@@ -50,7 +51,7 @@ const MIN_EXPOSURE_SECONDS: f32 = 1e-6;
 
 impl Default for Hotness {
     fn default() -> Self {
-        Self { watched: Nanos::ZERO, memory_seconds: 10.0 }
+        Self { watched: Nanos::ZERO, memory_seconds: 10.0, ceiling_per_sec: f32::INFINITY }
     }
 }
 
@@ -64,6 +65,17 @@ impl Hotness {
     #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
     pub fn remember(&mut self, memory: Nanos) {
         self.memory_seconds = (memory.as_secs_f64() as f32).max(MIN_EXPOSURE_SECONDS);
+    }
+
+    /// Sets the length of one look, which sees a page once at most.
+    #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
+    pub fn look_for(&mut self, window: Nanos) {
+        self.ceiling_per_sec = 1.0 / (window.as_secs_f64() as f32).max(MIN_EXPOSURE_SECONDS);
+    }
+
+    /// The highest rate that can be seen: a page found touched in every look may get any more.
+    pub fn ceiling_per_sec(&self) -> f32 {
+        self.ceiling_per_sec
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the stamp wraps by design")]

@@ -118,7 +118,7 @@ impl World for Toy {
             self.announce(out);
         }
         self.observed += 1;
-        if self.attention == Attention::Calm && self.observed % 20 != 0 {
+        if self.attention == Attention::Calm && !self.observed.is_multiple_of(20) {
             return;
         }
         for (vpn, (&rate, &place)) in (0..).zip(self.rates.iter().zip(&self.place)) {
@@ -136,6 +136,7 @@ impl World for Toy {
             }
         }
         out.watched = WINDOW;
+        out.window = Some(WINDOW);
         out.memory = Some(WINDOW * 16);
     }
 

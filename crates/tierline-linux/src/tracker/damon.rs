@@ -270,6 +270,7 @@ impl Tracker for Damon {
         if let Some(since) = self.watching_since {
             out.watched += now.saturating_sub(since);
             self.watching_since = Some(now.max(since));
+            out.window = Some(self.told.sample);
             out.memory = Some(self.told.aggregation * AGGREGATIONS_REMEMBERED);
         }
         self.follow_attention()?;

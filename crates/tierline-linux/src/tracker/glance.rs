@@ -141,8 +141,8 @@ mod tests {
     fn every_offer_has_the_same_chance() {
         let mut counts = [0u32; 4];
         for _ in 0..64 {
-            let mut glance = Glance::default();
-            glance.rng = Rng::new(u64::from(counts.iter().sum::<u32>()) + 1);
+            let seed = u64::from(counts.iter().sum::<u32>()) + 1;
+            let mut glance = Glance { rng: Rng::new(seed), ..Glance::default() };
             (0..256).for_each(|i| glance.offer(Vpn(i * 512)));
             assert_eq!(glance.chunks.len(), PLACES);
             for chunk in &glance.chunks {

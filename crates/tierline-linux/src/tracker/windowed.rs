@@ -177,6 +177,7 @@ impl<P: Probe> Windowed<P> {
         self.stats.read = meter.cost();
         self.close(now, seen, mean(&windows));
         out.watched += self.stats.watched;
+        out.window = Some(self.stats.watched);
         out.memory = Some(self.stats.watched * WINDOWS_REMEMBERED);
         if seen.strange > 0 { self.probe.refresh() } else { Ok(()) }
     }

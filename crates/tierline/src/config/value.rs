@@ -75,7 +75,7 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Maybe<T> {
 
 /// The largest unit that divides `value`, so that nothing is rounded away.
 fn exact(value: u64, units: &[(u64, &str)]) -> String {
-    let fits = |(size, _): &&(u64, &str)| value != 0 && value % size == 0;
+    let fits = |(size, _): &&(u64, &str)| value != 0 && value.is_multiple_of(*size);
     let (size, name) = units.iter().find(fits).or(units.last()).copied().unwrap_or((1, ""));
     format!("{}{name}", value / size)
 }

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# The short way: one program, the default tracker. suite-attach.sh [WORDS OF gups]
+. /job/suite-lib.sh
+echo 0 >/proc/sys/kernel/numa_balancing
+try topology tierline topology --json
+try trackers tierline trackers --json
+try seven tierline run -- sh -c 'exit 7'
+settings >/out/attach.before
+load attach --size 120M --hot 24M --duration 6s "$@"
+attach attach
+before=$(migrated)
+go attach
+ended attach.load $load
+ended attach.status $manager
+fact attach.migrated $(($(migrated) - before))
+same attach

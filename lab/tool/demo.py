@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Redis on a machine with a fast and a slow memory node, three times from the same start; one table. ./demo prepares it.
+
+Each run is a guest of its own in the deterministic mode (one processor, whose clock counts instructions): a Redis is
+filled, its first keys landing in fast memory until that is full; then a client asks for skewed keys, hot ones scattered
+over the key space, and the contender takes over. The plugin under the guest sees every load and store.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+LAB = Path(__file__).resolve().parent.parent
+PAGE = 4096
+
+CONTENDERS = [("hold", "left where they landed"), ("kernel", "the kernel's own tiering"), ("tierline", "Tierline")]
+FAST, SLOW = "160M", "1G"
+# A value of 4000 bytes fills one page (Redis allocates 4096 for it), so a hot key is a hot page.
+KEYS, VALUE = 50_000, 4000
+HOT_KEYS, HOT_SHARE, GET_SHARE = 0.02, 0.9, 0.98
+INTERVAL = "250ms"
+
+# key, heading (two lines), how it prints
+COLUMNS = [
+    ("title", "", "pages are", str), ("fast_share", "accesses served", "by fast memory", "{:.1%}".format),
+    ("modelled_seconds_per_request", "time a request", "(modelled)", lambda s: f"{s * 1e6:.1f} µs"),
+    ("t90_seconds", "90 % of the hot", "set fast after", "{:.1f} s".format),
+    ("moved_pages", "pages", "moved", "{:,}".format), ("needless_pages", "of them", "needless", "{:,}".format),
+    ("cpu_seconds", "manager's", "CPU", "{:.2f} s".format), ("rss_bytes", "manager's", "memory", lambda n: f"{n / 2**20:.1f} MiB"),
+]
+
+
+def main():
+    options = _parser().parse_args()
+    rows, begun = [], time.monotonic()
+    hold = None
+    for number, (contender, title) in enumerate(CONTENDERS, 1):
+        _say(f"[{number}/{len(CONTENDERS)}] {title}")
+        run = _run(options, contender)
+        if run is None:
+            return 1
+        hold = hold or run
+        rows.append({"contender": contender, "title": title, **_row(run, hold)})
+        _say(f"      {rows[-1]['requests']:,} requests; {_cell(rows[-1], COLUMNS[1])} of accesses fast ({time.monotonic() - begun:.0f} s so far)")
+    if options.json:
+        print(json.dumps(rows, indent=1))
+    else:
+        print(f"\n{_table(rows)}\n\n{_legend(options, rows)}\n\n{NEXT}")
+    return 0
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="./demo", description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="the table as an array, in base units; null is unknown")
+    parser.add_argument("--duration", default="10s", help="of the load, in the guest's time (10s)")
+    parser.add_argument("--kernel", choices=["7.2", "6.12"], default="7.2", help="the guest's (7.2)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the raw reports of all runs")
+    parser.add_argument("--timeout", type=float, default=900, help="seconds of this machine's time for one run (900)")
+    return parser
+
+
+def _run(options, contender):
+    """Boots one guest for one run; what it brought back, or None where it failed, which is told."""
+    with tempfile.TemporaryDirectory(prefix="tierline-demo.") as folder:
+        here = (options.keep or Path(folder)) / contender
+        here.mkdir(parents=True, exist_ok=True)
+        command = [LAB / "lab", "run", "--kernel", options.kernel, "--image", "redis", "--mode", "deterministic", "--thp", "never",
+                   "--fast", FAST, "--slow", SLOW, "--timeout", options.timeout, "--file", f"{LAB}/guest/demo-job:/job/demo-job",
+                   "--get", f"/out:{here}/out", "--truth", here / "truth.json", "--", "demo-job", contender, KEYS, VALUE,
+                   options.duration, "--hot-keys-share", HOT_KEYS, "--hot-share", HOT_SHARE, "--get-share", GET_SHARE, "--interval", INTERVAL]
+        guest = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        words = []
+        try:
+            for line in guest.stdout:
+                if line.startswith("progress: "):
+                    _say(f"      {line.removeprefix('progress: ').rstrip()}")
+                else:
+                    words.append(line)
+            guest.wait()
+        finally:
+            guest.terminate()  # however we end, no guest stays behind
+        if guest.returncode:
+            _say(f"Error: the run of {contender} ended with {guest.returncode}:\n  " + "  ".join(words[-12:])
+                 + "Hint: lab/selftest tells whether the lab works here")
+            return None
+        return _read(here)
+
+
+def _read(here):
+    out = here / "out"
+    whole = {name: json.loads((out / f"{name}.json").read_text()) for name in ("load", "before", "after")}
+    whole["summary"] = json.loads((out / "summary.json").read_text()) if (out / "summary.json").exists() else None
+    whole["markers"] = json.loads((here / "truth.json").read_text())["markers"]
+    whole["used_bytes"] = int(_words(out / "memory", ":")["used_memory"])
+    whole["moved"] = int(_words(out / "vmstat.after")["pgmigrate_success"]) - int(_words(out / "vmstat.before")["pgmigrate_success"])
+    whole["free_pages"] = int(_words(out / "node0", skip=2)["MemFree:"]) * 1024 // PAGE
+    return whole
+
+
+def _words(file, separator=None, skip=0):
+    """`name value` lines as a dict."""
+    lines = (line.split(separator)[skip:] for line in file.read_text().splitlines())
+    return {line[0]: line[1].strip() for line in lines if len(line) > 1}
+
+
+def _row(run, hold):
+    first, *_, last = marks = _marks(run)
+    requests = run["load"]["requests"]
+    summary = run["summary"] or {}
+    needed = round(_needed_pages(run) * _arrived(run, hold))
+    return {
+        "fast_share": _fast_share(first, last),
+        "modelled_seconds_per_request": (last["modelled_ps"] - first["modelled_ps"]) / 1e12 / requests,
+        "t90_seconds": _t90(run, marks, _reached(hold)),
+        "moved_pages": run["moved"],
+        "needless_pages": max(0, run["moved"] - needed),
+        "needed_pages": needed,
+        "cpu_seconds": summary["cpu_seconds"] + summary["kernel_cpu_seconds"] if summary else 0.0 if run is hold else None,
+        "rss_bytes": summary["rss_bytes"] if summary else 0 if run is hold else None,
+        "requests": requests,
+        "fast_share_wanted": _reached(hold),
+    }
+
+
+def _marks(run):
+    """The plugin's counts when the load began (1), at each interval (4) and when it ended (3)."""
+    return [mark for mark in run["markers"] if mark["id"] in (1, 3, 4)]
+
+
+def _fast_share(before, after):
+    fast, slow = (after[kind] - before[kind] for kind in ("fast_misses", "slow_misses"))
+    return fast / (fast + slow) if fast + slow else 0.0
+
+
+def _hot_traffic():
+    """Share of the requests that are for hot keys: the hot ones, and those of the others that happen to be."""
+    return HOT_SHARE + (1 - HOT_SHARE) * HOT_KEYS
+
+
+def _reached(hold):
+    """The fast share of accesses that says: 90 % of the hot set is in fast memory."""
+    return _fast_share_with(hold, 0.9)
+
+
+def _fast_share_with(hold, hot_part):
+    """The fast share of accesses while this part of the hot values, and no other value, is in fast memory.
+
+    Not all accesses are for values: the client, and Redis beside its values, count too. Under `hold` the values lie as
+    the fill left them, so what the fast share there exceeds the share of Redis's pages in fast memory by is theirs.
+    """
+    first, *_, last = _marks(hold)
+    landed, share = 1 - _slow_part(hold["before"]), _fast_share(first, last)
+    beside = max(0.0, (share - landed) / (1 - landed)) if landed < 1 else 1.0
+    return beside + (1 - beside) * hot_part * _hot_traffic()
+
+
+def _arrived(run, hold):
+    """What part of the way from `hold` to a wholly fast hot set the fast share of accesses went, by the last interval."""
+    (first, *_, last), (*_, before, end) = _marks(hold), _marks(run)
+    start = _fast_share(first, last)
+    gained = _fast_share(before, end) - start if run is not hold else 0.0
+    return min(1.0, max(0.0, gained / (_fast_share_with(hold, 1.0) - start)))
+
+
+def _t90(run, marks, wanted):
+    """When the first interval ended whose fast share is as wanted."""
+    for sample, before, after in zip(run["load"]["samples"], marks, marks[1:]):
+        if _fast_share(before, after) >= wanted:
+            return sample["t_seconds"]
+    return None
+
+
+def _slow_part(before):
+    nodes = {node: pages["anon_pages"] for node, pages in before["nodes"].items()}
+    return nodes.get("1", 0) / sum(nodes.values())
+
+
+def _needed_pages(run):
+    """Hot pages that lay in slow memory, and as many cold ones out of their way as had no free room in fast memory.
+
+    Hot are the hot keys' values, and all of Redis's memory that is no value: each of its pages serves dozens of keys.
+    """
+    index = max(0, run["used_bytes"] - KEYS * PAGE) // PAGE
+    promoted = round((KEYS * HOT_KEYS + index) * _slow_part(run["before"]))
+    return promoted + max(0, promoted - run["free_pages"])
+
+
+def _cell(row, column):
+    value = row[column[0]]
+    if value is None:
+        return {"t90_seconds": "not reached"}.get(column[0], "unknown")
+    return column[3](value)
+
+
+def _table(rows):
+    cells = [[column[1] for column in COLUMNS], [column[2] for column in COLUMNS], *([_cell(row, column) for column in COLUMNS] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
+    lines = ["  ".join(cell.rjust(w) if i else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in cells]
+    return "\n".join([*lines[:2], "-" * max(map(len, lines)), *lines[2:]])
+
+
+def _legend(options, rows):
+    return f"""\
+Redis with {KEYS:,} values of {VALUE:,} bytes ({KEYS * PAGE >> 20} MiB) in a guest with {FAST} of fast memory, the kernel's own part included, and {SLOW}
+of slow; {HOT_KEYS:.0%} of the keys, scattered, get {HOT_SHARE:.0%} of the requests; {options.duration} of load in the guest's time.
+  accesses  Loads and stores that missed the cache, by user programs (Redis, client, Tierline), counted by the lab's QEMU plugin.
+  modelled  Instructions and misses of these programs with round costs (0.3 ns; 80 ns fast, 200 ns slow): no claim about a CPU.
+  90 %      From the start of the load until, in {INTERVAL} steps, {rows[0]['fast_share_wanted']:.1%} of accesses were fast: what they are with 90 % of
+            the hot values fast, no cold one, and all that is no value as it was in the first run.
+  needless  Moved, less the hot pages that were slow and the cold ones that had to make room for them: as many of these as the
+            fast share of accesses at the end says have arrived. Without a manager, what the kernel moved for its own reasons.
+  CPU       In the guest's time. What the kernel's tiering costs is not told apart from the rest of the kernel's work."""
+
+
+NEXT = """\
+Next:
+  ./test                        checks all of this
+  lab/compare --help            other workloads, trackers and contenders
+  tierline run -- YOUR PROGRAM  on a machine with two tiers (target/lab/x86_64-unknown-linux-gnu/release/tierline);
+  tierline doctor               says whether yours is one"""
+
+
+def _say(line):
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
