@@ -159,6 +159,7 @@ impl Engine {
 
     fn attend(&mut self, now: Nanos, slow_hits: Option<SlowHits>, world: &mut dyn World) {
         let attention = self.calm.update(now, slow_hits, self.plan.len() > TRICKLE);
+        self.hotness.hurry(attention == Attention::Alert);
         if attention != self.attention {
             self.attention = attention;
             self.events.push(Event::Attend { at: now, attention });

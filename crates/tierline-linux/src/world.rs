@@ -20,7 +20,9 @@ use crate::telemetry::{self, NodeMemory};
 use crate::tracker::Tracker;
 
 /// Time between looks at which processes there are and what they map.
-const LOOK_AROUND: Nanos = Nanos::from_millis(500);
+const LOOK_AROUND: Nanos = Nanos::from_secs(1);
+/// Time for which what was measured holds while we move nothing.
+const MEASURE_EVERY: Nanos = Nanos::from_secs(2);
 
 /// A running Linux as the core sees it.
 pub struct LinuxWorld {
@@ -33,6 +35,8 @@ pub struct LinuxWorld {
     latency: LoadedLatency,
     dry_run: bool,
     memory: Vec<NodeMemory>,
+    /// When that was measured; `None`: before the last moves.
+    measured: Option<Nanos>,
     /// Which tier a frame is in; `None` where the machine does not tell.
     frames: Option<FrameTiers>,
     looked_around: Option<Nanos>,
@@ -62,6 +66,7 @@ impl LinuxWorld {
             latency,
             dry_run,
             memory,
+            measured: None,
             looked_around: None,
             problems: Vec::new(),
         })
@@ -105,6 +110,17 @@ impl LinuxWorld {
         }
     }
 
+    fn read_memory(&mut self) {
+        match telemetry::nodes(&self.root, &self.tiers) {
+            Ok(memory) => self.memory = memory,
+            Err(problem) => {
+                // Unknown room is no room: nothing is moved until it can be read again.
+                self.memory.iter_mut().for_each(|node| node.usable = Bytes::ZERO);
+                self.problems.push(problem);
+            }
+        }
+    }
+
     fn look_around(&mut self, now: Nanos, out: &mut Observations) {
         if self.looked_around.is_some_and(|at| now < at + LOOK_AROUND) {
             return;
@@ -144,20 +160,16 @@ impl World for LinuxWorld {
     }
 
     fn measure(&mut self, now: Nanos) -> Telemetry {
-        match telemetry::nodes(&self.root, &self.tiers) {
-            Ok(memory) => self.memory = memory,
-            Err(problem) => {
-                // Unknown room is no room: nothing is moved until it can be read again.
-                self.memory.iter_mut().for_each(|node| node.usable = Bytes::ZERO);
-                self.problems.push(problem);
-            }
+        if self.measured.is_none_or(|at| now >= at + MEASURE_EVERY) {
+            self.measured = Some(now);
+            self.read_memory();
         }
         let mut tiers = telemetry::tiers(&self.tiers, &self.memory);
         self.latency.fill(now, &mut tiers);
         Telemetry { tiers }
     }
-
     fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
+        self.measured = None;
         if self.dry_run {
             out.extend(moves.iter().map(|_| Outcome::Skipped));
             return Nanos::ZERO;

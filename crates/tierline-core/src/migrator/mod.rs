@@ -20,7 +20,7 @@ const FIRST_RETRY: Nanos = Nanos::from_millis(100);
 /// After so many tries a busy page is given up until a policy names it again.
 const MAX_TRIES: u32 = 5;
 /// Moving in one tick takes no longer than this, as measured: the trackers' windows go on in between.
-const MAX_BUSY: Nanos = Nanos::from_millis(50);
+const MAX_BUSY: Nanos = Nanos::from_millis(200);
 /// What moving one base page is taken to cost until it was measured: several times what current
 /// machines take, so that only clearly hot pages move before that.
 const ASSUMED_COST: Nanos = Nanos(10_000);

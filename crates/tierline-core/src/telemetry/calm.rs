@@ -15,10 +15,13 @@ const SETTLE: Nanos = Nanos::from_secs(2);
 const LOOKS: u32 = 16;
 /// Reports that are enough once pages were moved: the evidence was good enough to act on.
 const LOOKS_AFTER_MOVES: u32 = 8;
-/// A rise of the slow tiers' hit rate by this factor is a change, not noise.
-const RISE: f64 = 1.5;
+/// A rise of the slow tiers' hit rate by this factor is a change, not noise: a sample of a few hundred
+/// pages of which one in twenty is touched varies by a third.
+const RISE: f64 = 2.5;
 /// Weight of the newest report in the average.
-const WEIGHT: f64 = 0.25;
+const WEIGHT: f64 = 0.125;
+/// Reports that an average needs before anything is compared with it.
+const FEW: u32 = 4;
 
 /// A report of hits on slow tiers per second of watching.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,7 +35,7 @@ pub struct SlowHits {
 /// Watches the slow tiers' hit rate.
 #[derive(Clone, Debug, Default)]
 pub struct Calm {
-    averages: [Option<f64>; 2],
+    averages: [(f64, u32); 2],
     alert_until: Option<Nanos>,
     looks: u32,
     moved: bool,
@@ -60,11 +63,11 @@ impl Calm {
     /// Compares with the average and averages in. What a rate rose to is the new normal: one alarm a
     /// rise.
     fn rose(&mut self, report: SlowHits) -> bool {
-        let average = &mut self.averages[usize::from(report.projected)];
-        let before = average.unwrap_or(report.per_sec);
-        let rose = report.per_sec > RISE * before;
-        let weight = if rose { 1.0 } else { WEIGHT };
-        *average = Some(before + weight * (report.per_sec - before));
+        let (average, reports) = &mut self.averages[usize::from(report.projected)];
+        let rose = *reports >= FEW && report.per_sec > RISE * *average;
+        let weight = if rose { 1.0 } else { WEIGHT.max(1.0 / f64::from(*reports + 1)) };
+        *average += weight * (report.per_sec - *average);
+        *reports = reports.saturating_add(1);
         rose
     }
 }
@@ -112,7 +115,9 @@ mod tests {
     fn a_projection_is_compared_with_projections_only() {
         let mut calm = settled();
         let projected = |per_sec| Some(SlowHits { per_sec, projected: true });
-        assert_eq!(calm.update(at(5_000), projected(500.0), false), Attention::Calm);
-        assert_eq!(calm.update(at(6_000), projected(900.0), false), Attention::Alert);
+        for s in 5..9 {
+            assert_eq!(calm.update(at(1_000 * s), projected(500.0), false), Attention::Calm);
+        }
+        assert_eq!(calm.update(at(9_000), projected(1_300.0), false), Attention::Alert);
     }
 }

@@ -24,6 +24,7 @@ pub struct Hotness {
     watched: Nanos,
     memory_seconds: f32,
     ceiling_per_sec: f32,
+    hurry: bool,
 }
 
 /// A page's estimated access rate.
@@ -51,7 +52,12 @@ const MIN_EXPOSURE_SECONDS: f32 = 1e-6;
 
 impl Default for Hotness {
     fn default() -> Self {
-        Self { watched: Nanos::ZERO, memory_seconds: 10.0, ceiling_per_sec: f32::INFINITY }
+        Self {
+            watched: Nanos::ZERO,
+            memory_seconds: 10.0,
+            ceiling_per_sec: f32::INFINITY,
+            hurry: false,
+        }
     }
 }
 
@@ -65,6 +71,15 @@ impl Hotness {
     #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
     pub fn remember(&mut self, memory: Nanos) {
         self.memory_seconds = (memory.as_secs_f64() as f32).max(MIN_EXPOSURE_SECONDS);
+    }
+
+    /// While placement is off, what was seen before the change misleads: half the memory is kept.
+    pub fn hurry(&mut self, on: bool) {
+        self.hurry = on;
+    }
+
+    fn memory_seconds(&self) -> f32 {
+        if self.hurry { self.memory_seconds / 2.0 } else { self.memory_seconds }
     }
 
     /// Sets the length of one look, which sees a page once at most.
@@ -126,11 +141,11 @@ impl Hotness {
 
     /// Keeps at most the remembered exposure; hits fade exponentially with what is beyond it.
     fn fade(&self, hits: f32, seconds: f32) -> (f32, f32) {
-        if seconds <= self.memory_seconds {
+        let memory = self.memory_seconds();
+        if seconds <= memory {
             return (hits, seconds);
         }
-        let beyond = (seconds - self.memory_seconds) / self.memory_seconds;
-        (hits * exp_of_minus(beyond), self.memory_seconds)
+        (hits * exp_of_minus((seconds - memory) / memory), memory)
     }
 }
 

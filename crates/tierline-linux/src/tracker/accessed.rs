@@ -157,7 +157,13 @@ impl Probe for AccessedBits {
     fn arm_glance(&mut self, space: SpaceId, known: &mut Known) -> bool {
         let Self { kernel, kcore, walker, frames, .. } = self;
         let process = known.process.filter(|process| kernel.holds(kcore, process));
-        process.is_some_and(|p| known.glance.arm(space, (kcore, walker, p.table), frames))
+        let armed =
+            process.is_some_and(|p| known.glance.arm(space, (kcore, walker, p.table), frames));
+        // Pages whose bit a window cleared long ago may sit in the TLB since.
+        if armed {
+            known.spare.flush(&mover::Kernel, space, &self.tiers);
+        }
+        armed
     }
 
     fn read_glance(&mut self, known: &mut Known) -> Option<f64> {

@@ -131,7 +131,9 @@ impl Spare {
     pub fn flush(&mut self, kernel: &impl MoveSyscall, space: SpaceId, tiers: &Tiers) -> bool {
         if let Some((vpn, home)) = self.lent.take() {
             let node = tiers.0.get(home.index()).and_then(|tier| tier.nodes.first());
-            return node.is_some_and(|node| moved(kernel, space, vpn, *node));
+            let back = node.is_some_and(|node| moved(kernel, space, vpn, *node));
+            self.found = back.then_some((vpn, home)).or(self.found);
+            return back;
         }
         let Some((vpn, home)) = self.found.take() else {
             self.after = 0;

@@ -48,7 +48,7 @@ impl Default for Settings {
             longest: Nanos::from_secs(1),
             budget_alert: 0.05,
             budget_calm: 0.01,
-            credit: Nanos::from_secs(1),
+            credit: Nanos::from_secs(2),
             pause_alert: Nanos::from_millis(50),
             pause_calm: Nanos::from_secs(1),
             max_hold: Nanos::from_millis(50),
@@ -221,7 +221,7 @@ mod tests {
         let cost = |ms| Cost { cpu: Nanos::from_millis(ms), wall: Nanos::ZERO };
         let (now, hold) = (Nanos::from_secs(1), Nanos::from_millis(10));
         let ms = |pause: Nanos| (pause.as_secs_f64() * 1e3).round();
-        assert_eq!(ms(pace.pause(now, cost(600), hold)), 50.0, "on credit");
+        assert_eq!(ms(pace.pause(now, cost(1_600), hold)), 50.0, "on credit");
         assert_eq!(ms(pace.pause(now, cost(500), hold)), 2_000.0, "100 ms are owed");
         assert_eq!(ms(pace.pause(now, cost(0), Nanos::from_millis(100))), 4_000.0);
         let later = Nanos::from_secs(100);
