@@ -91,6 +91,9 @@ impl Error {
                  dax device not given to kmem), or name the tiers: --tiers fast=0,slow=1"
                     .into(),
             ),
+            Self::Input { .. } => {
+                Some("`--help` says what fits; `tierline topology` lists the nodes".into())
+            }
             Self::File { source, .. } | Self::Call { source, .. }
                 if source.kind() == io::ErrorKind::PermissionDenied =>
             {

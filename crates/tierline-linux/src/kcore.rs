@@ -72,7 +72,11 @@ impl Kcore {
                 .into(),
         })?;
         let mut kcore = Self { path, file, by_virt: Vec::new(), by_phys: Vec::new() };
-        kcore.refresh()?;
+        kcore.refresh().map_err(|error| Error::Missing {
+            what: "the kernel's memory".into(),
+            why: error.to_string(),
+            hint: "/proc/kcore is hidden or of another kind here; use another tracker".into(),
+        })?;
         Ok(kcore)
     }
 

@@ -160,7 +160,15 @@ fn functions(definitions: &[(&str, &str)]) -> String {
     names.join(", ")
 }
 
-/// Removes events of ours whose maker is dead. Harmless where they stay: nothing fires unopened.
+/// Removes the events that killed managers left defined. Harmless where they stay: nothing fires
+/// unopened.
+pub fn sweep(root: &Root) {
+    if let Ok(folder) = folder(root) {
+        remove_stale(root, &format!("{folder}/dynamic_events"));
+    }
+}
+
+/// Removes events of ours whose maker is dead.
 fn remove_stale(root: &Root, file: &str) {
     let events = root.read(file).unwrap_or_default();
     for name in events.lines().filter_map(own_name) {

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use tierline_linux::journal::Journal;
+use tierline_linux::perf::tracefs;
 
 use super::Globals;
 use crate::config::Layer;
@@ -39,6 +40,7 @@ impl RecoverArgs {
         let dir = self.sources.stack(&root, flags)?.flatten().options(false)?.0.state_dir;
         let restored = Journal::recover(&dir, &root)?;
         serve::sweep(&dir);
+        tracefs::sweep(&root);
         if globals.json {
             print::json(&Report { restored })?;
         } else if restored.is_empty() {
