@@ -7,13 +7,10 @@ use crate::page::{PageIdx, PageTable};
 use crate::policy::{Policy, View};
 use crate::port::{Attention, Move, Observations, Telemetry, World};
 use crate::qos::Limits;
-use crate::telemetry::calm::{Calm, SlowHits};
+use crate::telemetry::calm::Calm;
 use crate::telemetry::hotness::Hotness;
 use crate::tier::{TierId, Tiers};
 use crate::unit::{BytesPerSec, Nanos};
-
-/// Moves a tick above which the machine counts as being rearranged.
-const TRICKLE: usize = 32;
 
 /// The pipeline with all it knows.
 pub struct Engine {
@@ -25,6 +22,8 @@ pub struct Engine {
     hotness: Hotness,
     calm: Calm,
     attention: Attention,
+    /// The plan used up the budget: there may be more to move.
+    backlog: bool,
     fingerprint: Fingerprint,
     last_tick: Nanos,
     samples: u64,
@@ -48,6 +47,7 @@ impl Engine {
             hotness: Hotness::default(),
             calm: Calm::default(),
             attention: Attention::default(),
+            backlog: false,
             fingerprint: Fingerprint::default(),
             last_tick: Nanos::ZERO,
             samples: 0,
@@ -89,7 +89,7 @@ impl Engine {
     }
 
     /// Books what was seen. Returns the slow tiers' hits per second of watching, where any was done.
-    fn believe(&mut self, now: Nanos) -> Option<SlowHits> {
+    fn believe(&mut self, now: Nanos) -> Option<f64> {
         for &event in &self.seen.spaces {
             self.pages.apply(event);
         }
@@ -127,8 +127,8 @@ impl Engine {
             }
         }
         self.lost += seen.lost;
-        if let Some(per_sec) = seen.slow_hits_per_sec {
-            return Some(SlowHits { per_sec, projected: true });
+        if seen.slow_hits_per_sec.is_some() {
+            return seen.slow_hits_per_sec;
         }
         // A tracker without a watch clock watches all the time, in its own way.
         let watched = if seen.watched > Nanos::ZERO {
@@ -138,7 +138,7 @@ impl Engine {
         };
         let watching = watched > Nanos::ZERO && !seen.samples.is_empty();
         let per_sec = f64::from(slow_hits) / watched.as_secs_f64();
-        watching.then_some(SlowHits { per_sec, projected: false })
+        watching.then_some(per_sec)
     }
 
     fn decide(&mut self, now: Nanos) {
@@ -155,11 +155,16 @@ impl Engine {
             touched: &self.touched,
         };
         self.policy.plan(&mut view, &mut self.plan);
+        let planned: u64 = self.plan.iter().map(|m| m.size.bytes().0).sum();
+        self.backlog = planned > budget.0 / 4 * 3;
     }
 
-    fn attend(&mut self, now: Nanos, slow_hits: Option<SlowHits>, world: &mut dyn World) {
-        let attention = self.calm.update(now, slow_hits, self.plan.len() > TRICKLE);
-        self.hotness.hurry(attention == Attention::Alert);
+    fn attend(&mut self, now: Nanos, slow_hits: Option<f64>, world: &mut dyn World) {
+        let mut attention = self.calm.update(now, slow_hits, self.plan.len() as u64);
+        if attention == Attention::Alert && self.backlog {
+            attention = Attention::Moving;
+        }
+        self.hotness.hurry(attention != Attention::Calm);
         if attention != self.attention {
             self.attention = attention;
             self.events.push(Event::Attend { at: now, attention });

@@ -71,7 +71,7 @@ impl Fingerprint {
                 self.moved(&moved);
             }
             Event::Attend { at, attention } => {
-                self.words(&[3, at.0, u64::from(attention == Attention::Alert)]);
+                self.words(&[3, at.0, attention as u64]);
             }
         }
     }

@@ -218,6 +218,9 @@ pub enum Attention {
     /// Placement is off or was just changed: look closely.
     #[default]
     Alert,
+    /// Placement is off, and more pages are known to be in the wrong place than can be moved at once:
+    /// look now and then, as looking takes time from moving.
+    Moving,
 }
 
 /// One page to be moved, and why.

@@ -61,7 +61,7 @@ impl Default for Options {
             max_rate: BytesPerSec(256 << 20),
             fast_limit: None,
             dry_run: false,
-            interval: Nanos::from_millis(50),
+            interval: Nanos::from_millis(10),
             latency_probe: false,
             state_dir: "/run/tierline".into(),
         }
@@ -81,7 +81,7 @@ pub struct Status {
     pub policy: String,
     /// The tracker in use.
     pub tracker: String,
-    /// `alert` or `calm`.
+    /// `alert`, `moving` or `calm`.
     pub attention: String,
     /// True where nothing is moved.
     pub dry_run: bool,
@@ -235,6 +235,7 @@ impl Manager {
             tracker: self.world.tracker().name().into(),
             attention: match engine.attention() {
                 Attention::Alert => "alert".into(),
+                Attention::Moving => "moving".into(),
                 Attention::Calm => "calm".into(),
             },
             dry_run: self.options.dry_run,

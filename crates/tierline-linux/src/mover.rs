@@ -37,7 +37,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { batch: 512, shared: false }
+        Self { batch: 2048, shared: false }
     }
 }
 

@@ -130,21 +130,39 @@ impl Walker {
 
     /// The page at `vpn`, by one small read a level; `None` where none is in memory.
     pub fn find(&self, memory: &impl Memory, top: u64, vpn: Vpn) -> Option<Leaf> {
+        self.find_run::<1>(memory, top, vpn).and_then(|[leaf]| leaf)
+    }
+
+    /// The `N` base pages from `vpn` on, which must be in one table, by one small read a level; for a
+    /// huge page that page alone. `None` where no table is there.
+    pub fn find_run<const N: usize>(
+        &self,
+        memory: &impl Memory,
+        top: u64,
+        vpn: Vpn,
+    ) -> Option<[Option<Leaf>; N]> {
         let levels = (self.format.levels as usize).clamp(2, MAX_LEVELS);
         let mut table = top;
         for level in (1..=levels).rev() {
             let index = (vpn.0 >> (9 * (level - 1))) % ENTRIES as u64;
-            let mut entry = [0; 8];
-            if !memory.read_phys(table + index * 8, &mut entry) {
+            let mut bytes = [[0; 8]; N];
+            let wanted = if level == 1 { N } else { 1 };
+            if !memory.read_phys(table + index * 8, bytes[..wanted].as_flattened_mut()) {
                 return None;
             }
-            let entry = u64::from_ne_bytes(entry);
+            let entries = bytes.map(u64::from_ne_bytes);
+            let mut pages = [None; N];
             if level == 1 {
-                return is_page(entry).then(|| self.leaf(entry, vpn.0, PageSize::Base));
+                for ((page, entry), vpn) in pages.iter_mut().zip(entries).zip(vpn.0..) {
+                    *page = is_page(entry).then(|| self.leaf(entry, vpn, PageSize::Base));
+                }
+                return Some(pages);
             }
+            let entry = entries[0];
             if entry & LARGE != 0 {
                 let huge = (level == 2 && is_page(entry)).then_some(vpn.huge_head());
-                return huge.map(|head| self.leaf(entry, head.0, PageSize::Huge));
+                pages[0] = huge.map(|head| self.leaf(entry, head.0, PageSize::Huge));
+                return Some(pages);
             }
             if entry & PRESENT == 0 {
                 return None;

@@ -24,6 +24,8 @@ const MAX_BUSY: Nanos = Nanos::from_millis(200);
 /// What moving one base page is taken to cost until it was measured: several times what current
 /// machines take, so that only clearly hot pages move before that.
 const ASSUMED_COST: Nanos = Nanos(10_000);
+/// The first batch is small: it shows what moving costs here.
+const FIRST_BATCH: Bytes = PageSize::Huge.bytes();
 /// Weight of the newest batch in the measured cost.
 const COST_WEIGHT: f64 = 0.25;
 /// Smaller batches say more about the call than about the page.
@@ -53,7 +55,7 @@ pub struct Migrator {
     history: History,
     retries: BTreeMap<(Nanos, u64), (Move, u32)>,
     next_retry: u64,
-    cost: [Nanos; 2],
+    cost: [Option<Nanos>; 2],
     /// What happened so far.
     pub counts: Counts,
 }
@@ -66,21 +68,23 @@ impl Migrator {
             history: History::default(),
             retries: BTreeMap::new(),
             next_retry: 0,
-            cost: [ASSUMED_COST; 2],
+            cost: [None; 2],
             counts: Counts::default(),
         }
     }
 
     /// Bytes that can be moved in one tick now.
     pub fn budget(&mut self, now: Nanos) -> Bytes {
-        let cost = self.cost[size_index(PageSize::Base)].0.max(1);
-        let in_time = Bytes::from_base_pages(MAX_BUSY.0 / cost);
+        let in_time = match self.cost[size_index(PageSize::Base)] {
+            Some(cost) => Bytes::from_base_pages(MAX_BUSY.0 / cost.0.max(1)),
+            None => FIRST_BATCH,
+        };
         self.budget.refill(now).min(in_time.max(PageSize::Huge.bytes()))
     }
 
     /// What moving one base page costs, as measured, in pages of either size.
     pub fn cost(&self) -> [Nanos; 2] {
-        self.cost
+        self.cost.map(|cost| cost.unwrap_or(ASSUMED_COST))
     }
 
     /// Carries out `plan`, after what is due for another try.
@@ -159,8 +163,12 @@ impl Migrator {
             return;
         }
         let cost = &mut self.cost[size_index(size)];
-        let (old, new) = (cost.as_secs_f64(), Nanos(spent.0 / base_pages).as_secs_f64());
-        *cost = Nanos::from_secs_f64(old + COST_WEIGHT * (new - old));
+        let new = Nanos(spent.0 / base_pages);
+        let average = |old: Nanos| {
+            let (old, new) = (old.as_secs_f64(), new.as_secs_f64());
+            Nanos::from_secs_f64(old + COST_WEIGHT * (new - old))
+        };
+        *cost = Some(cost.map_or(new, average));
     }
 
     fn settle(

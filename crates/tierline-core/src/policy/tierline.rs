@@ -33,8 +33,8 @@ const MAX_CANDIDATES: usize = 1 << 20;
 /// Residents looked at for every victim wanted: the coldest of so many is among the coldest of all.
 const OVERSAMPLE: usize = 8;
 /// Share of the highest visible rate that is taken for hot whatever a move costs: the lower bound of a
-/// page that was touched in three looks of three. Ours.
-const SURE: f32 = 0.25;
+/// page that was touched in both of two looks, in three of four, or in half of many. Ours.
+const SURE: f32 = 0.2;
 /// Seen twice, with a tenth off for what faded between the two.
 const FADED: f32 = 0.9;
 

@@ -10,11 +10,15 @@ use crate::port::Attention;
 use crate::unit::Nanos;
 
 /// Quiet time after the last sign of change before trackers may look away.
-const SETTLE: Nanos = Nanos::from_secs(2);
-/// Reports of hits before that: as many as trackers remember, so that the evidence is complete.
+const SETTLE: Nanos = Nanos::from_secs(1);
+/// Reports of hits before that at the start: as many as trackers remember, so that the evidence is complete.
 const LOOKS: u32 = 16;
-/// Reports that are enough once pages were moved: the evidence was good enough to act on.
-const LOOKS_AFTER_MOVES: u32 = 8;
+/// Reports that are enough after an alarm: pages that became hot are known by then.
+const LOOKS_AFTER_ALARM: u32 = 8;
+/// Moves a tick above which pages are being rearranged, and the share of the moves since the alarm
+/// above which they still are: there is always a tail.
+const TRICKLE: u64 = 32;
+const TAIL: u64 = 64;
 /// A rise of the slow tiers' hit rate by this factor is a change, not noise: a sample of a few hundred
 /// pages of which one in twenty is touched varies by a third.
 const RISE: f64 = 2.5;
@@ -23,50 +27,45 @@ const WEIGHT: f64 = 0.125;
 /// Reports that an average needs before anything is compared with it.
 const FEW: u32 = 4;
 
-/// A report of hits on slow tiers per second of watching.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SlowHits {
-    /// Hits per second of watching on all pages there.
-    pub per_sec: f64,
-    /// Projected from a sample of pages; compared with reports of its own kind only.
-    pub projected: bool,
-}
-
 /// Watches the slow tiers' hit rate.
 #[derive(Clone, Debug, Default)]
 pub struct Calm {
-    averages: [(f64, u32); 2],
+    /// Slow hits per second of watching, and the reports it rests on.
+    average: (f64, u32),
     alert_until: Option<Nanos>,
+    /// Reports yet to come before it may settle.
     looks: u32,
-    moved: bool,
+    /// Moves since the alarm.
+    moved: u64,
 }
 
 impl Calm {
-    /// Takes in one tick: the report of the slow tiers' hits, where anything was watched, and whether
-    /// the plan moved more than a trickle.
-    pub fn update(&mut self, now: Nanos, slow: Option<SlowHits>, busy: bool) -> Attention {
-        let rose = slow.is_some_and(|report| self.rose(report));
-        let first = self.alert_until.is_none();
-        if first || rose || busy {
+    /// Takes in one tick: the report of the slow tiers' hits, where anything was watched, and how many
+    /// moves were planned.
+    pub fn update(&mut self, now: Nanos, slow_hits_per_sec: Option<f64>, moves: u64) -> Attention {
+        let rose = slow_hits_per_sec.is_some_and(|report| self.rose(report));
+        self.looks = self.looks.saturating_sub(u32::from(slow_hits_per_sec.is_some()));
+        if rose || self.alert_until.is_none() {
+            let first = self.alert_until.is_none();
+            (self.looks, self.moved) = (if first { LOOKS } else { LOOKS_AFTER_ALARM }, 0);
             self.alert_until = Some(now + SETTLE);
         }
-        if first || rose {
-            (self.looks, self.moved) = (0, false);
+        self.moved += moves;
+        if moves > TRICKLE.max(self.moved / TAIL) {
+            self.looks = self.looks.min(LOOKS_AFTER_ALARM); // evidence that was good enough to act on
+            self.alert_until = Some(now + SETTLE);
         }
-        self.looks += u32::from(slow.is_some());
-        self.moved |= busy;
-        let enough = self.looks >= if self.moved { LOOKS_AFTER_MOVES } else { LOOKS };
-        let settled = enough && self.alert_until.is_some_and(|until| now >= until);
+        let settled = self.looks == 0 && self.alert_until.is_some_and(|until| now >= until);
         if settled { Attention::Calm } else { Attention::Alert }
     }
 
     /// Compares with the average and averages in. What a rate rose to is the new normal: one alarm a
     /// rise.
-    fn rose(&mut self, report: SlowHits) -> bool {
-        let (average, reports) = &mut self.averages[usize::from(report.projected)];
-        let rose = *reports >= FEW && report.per_sec > RISE * *average;
+    fn rose(&mut self, per_sec: f64) -> bool {
+        let (average, reports) = &mut self.average;
+        let rose = *reports >= FEW && per_sec > RISE * *average;
         let weight = if rose { 1.0 } else { WEIGHT.max(1.0 / f64::from(*reports + 1)) };
-        *average += weight * (report.per_sec - *average);
+        *average += weight * (per_sec - *average);
         *reports = reports.saturating_add(1);
         rose
     }
@@ -80,18 +79,14 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
-    fn hits(per_sec: f64) -> Option<SlowHits> {
-        Some(SlowHits { per_sec, projected: false })
-    }
-
-    /// Settled at a rate of 100 hits a second, at 3.8 s.
+    /// Settled at a rate of 100 hits a second, at 2.8 s.
     fn settled() -> Calm {
         let mut calm = Calm::default();
         for ms in 0..=19 {
-            assert_eq!(calm.update(at(100 * ms), hits(100.0), true), Attention::Alert);
+            assert_eq!(calm.update(at(100 * ms), Some(100.0), 100), Attention::Alert);
         }
-        assert_eq!(calm.update(at(3_800), hits(100.0), false), Attention::Alert);
-        assert_eq!(calm.update(at(3_900), hits(100.0), false), Attention::Calm);
+        assert_eq!(calm.update(at(2_800), Some(100.0), 0), Attention::Alert);
+        assert_eq!(calm.update(at(2_900), Some(100.0), 0), Attention::Calm);
         calm
     }
 
@@ -99,25 +94,15 @@ mod tests {
     fn it_settles_after_a_while_and_enough_looks() {
         settled();
         let mut calm = Calm::default();
-        assert_eq!(calm.update(at(0), hits(100.0), false), Attention::Alert);
-        assert_eq!(calm.update(at(60_000), hits(100.0), false), Attention::Alert, "one look");
+        assert_eq!(calm.update(at(0), Some(100.0), 0), Attention::Alert);
+        assert_eq!(calm.update(at(60_000), Some(100.0), 0), Attention::Alert, "one look");
     }
 
     #[test]
     fn a_jump_of_the_slow_hit_rate_wakes_it_and_noise_does_not() {
         let mut calm = settled();
-        assert_eq!(calm.update(at(5_000), hits(120.0), false), Attention::Calm);
-        assert_eq!(calm.update(at(6_000), None, false), Attention::Calm);
-        assert_eq!(calm.update(at(7_000), hits(400.0), false), Attention::Alert);
-    }
-
-    #[test]
-    fn a_projection_is_compared_with_projections_only() {
-        let mut calm = settled();
-        let projected = |per_sec| Some(SlowHits { per_sec, projected: true });
-        for s in 5..9 {
-            assert_eq!(calm.update(at(1_000 * s), projected(500.0), false), Attention::Calm);
-        }
-        assert_eq!(calm.update(at(9_000), projected(1_300.0), false), Attention::Alert);
+        assert_eq!(calm.update(at(5_000), Some(120.0), 0), Attention::Calm);
+        assert_eq!(calm.update(at(6_000), None, 0), Attention::Calm);
+        assert_eq!(calm.update(at(7_000), Some(400.0), 0), Attention::Alert);
     }
 }

@@ -4,16 +4,20 @@
 //! One estimator serves every tracker, because all of them say the same thing in the end: *so many hits
 //! in so much time of watching*. A sampler that takes one access in P watches a P-th of the time; an accessed-bit scanner only in the
 //! window between clearing and reading the bits; a hint fault ends a watch that began when the page was
-//! armed. The rate is hits over exposure, the maximum-likelihood estimate for random (Poisson) accesses.
-//! Time in which nobody watched says nothing and costs nothing, so "was not seen" is never confused with
+//! armed. Time in which nobody watched says nothing and costs nothing, so "was not seen" is never confused with
 //! "was not accessed".
+//!
+//! The rate is the maximum-likelihood estimate for random (Poisson) accesses: hits over exposure, and where
+//! a look of length `w` sees a page once at most, `-ln(1 - k/n) / w` for `k` hits in `n` looks.
 //!
 //! Old evidence fades: no more than a certain exposure is remembered ([`Hotness::remember`]), and hits fade
 //! exponentially with what is beyond it. Pages that are not hit are not visited: their exposure is the advance of
-//! the watch clock since their stamp, added when somebody asks.
+//! the watch clock since their stamp, added when somebody asks. While placement is off ([`Hotness::hurry`]), a page that is hit after several looks in
+//! vain begins anew: what it was before says nothing of what it is now, and the hit that ended the silence
+//! proves nothing by itself.
 //!
-//! The estimator is ours. Its bounds are normal approximations of a Poisson count that one page in ten is
-//! beyond on either side: there are many pages, and each has a chance to look hot by luck.
+//! The estimator is ours. Its bounds are Wilson's score interval (E. B. Wilson, 1927), which holds for few looks as
+//! for many and in the limit for a Poisson count: `(k + z²/2 ± z·√(k(1 - k/n) + z²/4)) / (n + z²)`.
 
 use crate::page::Heat;
 use crate::unit::Nanos;
@@ -45,8 +49,17 @@ const TICK_SHIFT: u32 = 13;
 const TICK_SECONDS: f32 = (1u64 << TICK_SHIFT) as f32 * 1e-9;
 /// Hits a page can hold; above, hits and exposure are scaled down together.
 const MAX_HITS: f32 = 15.0;
-/// Standard deviations between an estimate and its bounds: the 90 % quantile.
-const BOUND: f32 = 1.28;
+/// Standard deviations from the estimate down to its lower bound: one page in forty is below. There are
+/// many pages, and each has a chance to look hot by luck.
+const SURELY: f32 = 2.0;
+/// Standard deviations up to its upper bound: one page in ten is above.
+const AT_MOST: f32 = 1.28;
+/// Looks in vain after which a page begins anew: one worth a place is seen in two of five looks and
+/// more, and goes unseen for so long one time in ten.
+const SILENCE: f32 = 4.5;
+/// Looks in vain that every page begins with: most pages are not hot, and all of a few looks prove no
+/// infinite rate.
+const PRIOR_LOOKS: f32 = 1.0;
 /// No exposure is shorter than this: a hit that comes at once does not prove an infinite rate.
 const MIN_EXPOSURE_SECONDS: f32 = 1e-6;
 
@@ -73,7 +86,8 @@ impl Hotness {
         self.memory_seconds = (memory.as_secs_f64() as f32).max(MIN_EXPOSURE_SECONDS);
     }
 
-    /// While placement is off, what was seen before the change misleads: half the memory is kept.
+    /// While placement is off, what was seen before the change misleads: half the memory is kept, and
+    /// pages that wake up begin anew.
     pub fn hurry(&mut self, on: bool) {
         self.hurry = on;
     }
@@ -102,6 +116,10 @@ impl Hotness {
     /// watched for this hit, where the tracker knows; else all watching since its last hit counts.
     #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
     pub fn hit(&self, heat: Heat, hits: f32, exposure: Option<Nanos>) -> Heat {
+        let silent = self.since(heat) * self.looks_per_sec() > SILENCE;
+        if self.hurry && silent && exposure.is_none() {
+            return self.newborn();
+        }
         let watched = match exposure {
             Some(known) => known.as_secs_f64() as f32,
             None => self.since(heat),
@@ -125,11 +143,28 @@ impl Hotness {
     pub fn estimate(&self, heat: Heat) -> Estimate {
         let (hits, seconds) = self.fade(heat.hits, heat.exposure_seconds + self.since(heat));
         let seconds = seconds.max(MIN_EXPOSURE_SECONDS);
+        let looks = seconds * self.looks_per_sec();
+        let looks = if looks > 0.0 { looks + PRIOR_LOOKS } else { 0.0 };
+        let rate = |hits: f32| self.rate(hits, seconds, looks);
         Estimate {
-            rate_per_sec: hits / seconds,
-            at_least_per_sec: (hits - BOUND * hits.sqrt()).max(0.0) / seconds,
-            at_most_per_sec: (hits + BOUND * hits.sqrt() + 1.0) / seconds,
+            rate_per_sec: rate(hits),
+            at_least_per_sec: rate(score(hits, looks, -SURELY)),
+            at_most_per_sec: rate(score(hits, looks, AT_MOST)),
             hits,
+        }
+    }
+
+    /// Looks in a second of watching; zero where every access counts.
+    fn looks_per_sec(&self) -> f32 {
+        if self.ceiling_per_sec.is_finite() { self.ceiling_per_sec } else { 0.0 }
+    }
+
+    /// The rate that shows as so many hits.
+    fn rate(&self, hits: f32, seconds: f32, looks: f32) -> f32 {
+        if looks > 0.0 {
+            minus_ln_of_rest(hits / looks) * self.ceiling_per_sec
+        } else {
+            hits / seconds
         }
     }
 
@@ -147,6 +182,24 @@ impl Hotness {
         }
         (hits * exp_of_minus((seconds - memory) / memory), memory)
     }
+}
+
+/// Wilson's score bound of a count, `z` standard deviations off, in hits; `looks` zero where hits are
+/// not bounded by them.
+fn score(hits: f32, looks: f32, z: f32) -> f32 {
+    let per_look = if looks > 0.0 { 1.0 / looks } else { 0.0 };
+    let unseen = (1.0 - hits * per_look).max(0.0);
+    let spread = z * (hits * unseen + z * z / 4.0).sqrt();
+    ((hits + z * z / 2.0 + spread) / (1.0 + z * z * per_look)).max(0.0)
+}
+
+/// `-ln(1 - p)` for `0 <= p <= 0.95` within a hundredth, and finite above: the series of the inverse hyperbolic tangent.
+fn minus_ln_of_rest(p: f32) -> f32 {
+    let z = p / (2.0 - p);
+    let squared = z * z;
+    let series =
+        [1.0 / 15.0, 1.0 / 13.0, 1.0 / 11.0, 1.0 / 9.0, 1.0 / 7.0, 1.0 / 5.0, 1.0 / 3.0, 1.0];
+    2.0 * z * series.iter().fold(0.0, |sum, term| sum * squared + term)
 }
 
 /// exp(-x) for x >= 0 within a few hundredths, by basic arithmetic alone, so that it is the same on
@@ -173,7 +226,40 @@ mod tests {
         }
         let got = hotness.estimate(heat);
         assert!((got.rate_per_sec - 100.0).abs() < 1.0, "{got:?}");
-        assert!((got.at_least_per_sec - 36.0).abs() < 1.0, "4 hits less 1.28 deviations of 2");
+        assert!((got.at_least_per_sec - 38.2).abs() < 0.1, "(4 + 2 - 2·√5) / 40 ms");
+    }
+
+    /// Three looks of 20 ms and the one in vain: Wilson's lower bound of 3 in 4 at two deviations is
+    /// (3 + 2 - 2·√(3/4 + 1)) / 8.
+    #[test]
+    fn looks_that_always_see_a_page_say_that_it_is_busy_not_how_busy() {
+        let mut hotness = Hotness::default();
+        hotness.look_for(Nanos::from_millis(20));
+        let (mut always, never) = (hotness.newborn(), hotness.newborn());
+        for _ in 0..3 {
+            hotness.advance(Nanos::from_millis(20));
+            always = hotness.hit(always, 1.0, None);
+        }
+        let (always, never) = (hotness.estimate(always), hotness.estimate(never));
+        let of_share = |p: f32| -(1.0 - p).ln() / 0.02;
+        assert!((always.at_least_per_sec / of_share(0.2943) - 1.0).abs() < 0.02, "{always:?}");
+        assert!(never.at_least_per_sec == 0.0 && never.at_most_per_sec > 5.0, "{never:?}");
+    }
+
+    #[test]
+    fn a_page_that_wakes_up_is_believed_within_a_few_looks() {
+        let mut hotness = Hotness::default();
+        let look = Nanos::from_millis(20);
+        hotness.look_for(look);
+        hotness.remember(look * 16);
+        hotness.hurry(true);
+        let mut heat = hotness.newborn();
+        hotness.advance(look * 16);
+        for _ in 0..4 {
+            hotness.advance(look);
+            heat = hotness.hit(heat, 1.0, None);
+        }
+        assert!(hotness.estimate(heat).at_least_per_sec > 15.0, "{:?}", hotness.estimate(heat));
     }
 
     #[test]

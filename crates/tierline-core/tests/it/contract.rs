@@ -81,9 +81,9 @@ fn every_policy_settles_when_nothing_changes() {
     for entry in POLICIES {
         let mut toy = Toy::new(machine(&[1_000, 8_000]), skewed(4_000, 100.0, 1.0, 4), 5);
         let mut engine = engine(entry, &toy);
-        run(&mut engine, &mut toy, 0, 300);
+        run(&mut engine, &mut toy, 0, 6_000);
         let before = toy.asked.len();
-        run(&mut engine, &mut toy, 300, 100);
+        run(&mut engine, &mut toy, 6_000, 100);
         let late = toy.asked.len() - before;
         assert!(late * 50 <= before.max(50), "{}: {late} of {before} moves came late", entry.name);
     }

@@ -147,7 +147,7 @@ impl Probe for AccessedBits {
         };
         self.walker.walk(&self.kcore, process.table, &mut look);
         let (seen, huge) = look.scan.finish();
-        known.glance.set_slow_pages(seen.present);
+        known.glance.set_base_pages(seen.present);
         known.need.saw(seen.accessed, known.flushed);
         known.huge = huge;
         known.scans += 1;
@@ -200,6 +200,9 @@ impl Visit for Look<'_> {
     #[inline]
     fn page(&mut self, leaf: Leaf) {
         let tier = self.frames.of(leaf.pfn);
+        if leaf.size == PageSize::Base {
+            self.glance.offer(Vpn(leaf.vpn.0 / BASE_PER_HUGE * BASE_PER_HUGE));
+        }
         self.scan.page(leaf, tier);
         if let Some(tier) = tier
             && self.spare.is_wanted(self.slowest)

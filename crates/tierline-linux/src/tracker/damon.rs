@@ -195,7 +195,7 @@ impl Damon {
 
     const fn intervals(&self) -> Intervals {
         match self.attention {
-            Attention::Alert => self.settings.alert,
+            Attention::Alert | Attention::Moving => self.settings.alert,
             Attention::Calm => self.settings.calm,
         }
     }

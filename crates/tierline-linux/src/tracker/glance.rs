@@ -23,7 +23,7 @@ use crate::pagetable::Walker;
 /// Places looked at; each is a run of [`RUN`] pages.
 const PLACES: usize = 64;
 /// Pages a place: neighbours cost little more than one.
-const RUN: u64 = 4;
+const RUN: usize = 4;
 /// The kernel's `mman.h`.
 const MADV_COLD: libc::c_int = 20;
 
@@ -33,14 +33,15 @@ pub struct Glance {
     rng: Rng,
     chunks: Vec<u64>,
     offered: u64,
-    slow_pages: u64,
+    last: Option<Vpn>,
+    base_pages: u64,
     cleared: Vec<Vpn>,
 }
 
 impl Default for Glance {
     fn default() -> Self {
         let (chunks, cleared) = (Vec::with_capacity(PLACES), Vec::new());
-        Self { rng: Rng::new(0x61a_0ce), chunks, offered: 0, slow_pages: 0, cleared }
+        Self { rng: Rng::new(0x61a_0ce), chunks, offered: 0, last: None, base_pages: 0, cleared }
     }
 }
 
@@ -48,12 +49,18 @@ impl Glance {
     /// Begins a new choice: a full walk is about to offer the places there are.
     pub fn restart(&mut self) {
         self.offered = 0;
+        self.last = None;
         self.chunks.clear();
     }
 
-    /// Offers 2 MiB that hold base pages; each offer has the same chance to be chosen.
+    /// Offers 2 MiB that hold base pages; each has the same chance to be chosen, however often it is
+    /// offered in a row.
     #[inline]
     pub fn offer(&mut self, start: Vpn) {
+        if self.last == Some(start) {
+            return;
+        }
+        self.last = Some(start);
         self.offered += 1;
         if self.chunks.len() < PLACES {
             self.chunks.push(start.0);
@@ -64,9 +71,9 @@ impl Glance {
         }
     }
 
-    /// Hears how many base pages are below the fastest tier.
-    pub fn set_slow_pages(&mut self, slow_pages: u64) {
-        self.slow_pages = slow_pages;
+    /// Hears how many base pages there are, in all tiers.
+    pub fn set_base_pages(&mut self, base_pages: u64) {
+        self.base_pages = base_pages;
     }
 
     /// Clears the bits of the sample. `false` where there is nothing slow to look at, or the kernel
@@ -79,7 +86,7 @@ impl Glance {
     ) -> bool {
         self.cleared.clear();
         for i in 0..self.chunks.len() {
-            let at = Vpn(self.chunks[i] + self.rng.below(BASE_PER_HUGE / RUN) * RUN);
+            let at = Vpn(self.chunks[i] + self.rng.below(BASE_PER_HUGE / RUN as u64) * RUN as u64);
             let first = walker.find(kcore, top, at);
             if first.is_some_and(|leaf| frames.of(leaf.pfn).is_some_and(|t| t > TierId::FAST)) {
                 self.cleared.push(at);
@@ -88,18 +95,20 @@ impl Glance {
         !self.cleared.is_empty() && cool(space, &self.cleared)
     }
 
-    /// The share of the sample that was touched, projected to all slow pages.
+    /// The share of the sample that was touched, projected to all slow pages: of the places chosen, so
+    /// many were slow.
     #[expect(clippy::cast_precision_loss, reason = "counts of pages")]
     pub fn read(&mut self, (kcore, walker, top): (&Kcore, &Walker, u64)) -> Option<f64> {
+        let slow = self.cleared.len() as f64 / self.chunks.len().max(1) as f64;
         let (mut present, mut touched) = (0u64, 0u64);
         for at in self.cleared.drain(..) {
-            for page in at.0..at.0 + RUN {
-                let Some(leaf) = walker.find(kcore, top, Vpn(page)) else { continue };
+            let run: Option<[_; RUN]> = walker.find_run(kcore, top, at);
+            for leaf in run.into_iter().flatten().flatten() {
                 present += 1;
                 touched += u64::from(leaf.accessed);
             }
         }
-        (present > 0).then(|| touched as f64 / present as f64 * self.slow_pages as f64)
+        (present > 0).then(|| touched as f64 / present as f64 * slow * self.base_pages as f64)
     }
 }
 
@@ -109,7 +118,7 @@ fn cool(space: SpaceId, places: &[Vpn]) -> bool {
     let Some(Ok(process)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
         return false;
     };
-    let bytes = usize::try_from(RUN * BASE_PAGE.0).unwrap_or(0);
+    let bytes = RUN << BASE_PAGE.0.ilog2();
     let runs: Vec<libc::iovec> = places
         .iter()
         .filter_map(|at| usize::try_from(at.address()).ok())
@@ -143,7 +152,7 @@ mod tests {
         for _ in 0..64 {
             let seed = u64::from(counts.iter().sum::<u32>()) + 1;
             let mut glance = Glance { rng: Rng::new(seed), ..Glance::default() };
-            (0..256).for_each(|i| glance.offer(Vpn(i * 512)));
+            (0..512).for_each(|i| glance.offer(Vpn(i / 2 * 512)));
             assert_eq!(glance.chunks.len(), PLACES);
             for chunk in &glance.chunks {
                 counts[usize::try_from(chunk / 512 / 64).unwrap_or(0)] += 1;

@@ -317,7 +317,7 @@ impl HintFaults {
     fn adjust_pace(&mut self, now: Nanos, faults: u64) -> Result<()> {
         let full = u64::from(self.settings.faults_per_sec_per_cpu) * self.cpus;
         let (budget, limit) = match self.attention {
-            Attention::Alert => (full, self.settings.alert_scan_mb),
+            Attention::Alert | Attention::Moving => (full, self.settings.alert_scan_mb),
             Attention::Calm => (full / 4, self.settings.calm_scan_mb),
         };
         if self.pace.hear(now, faults, budget, limit) { self.set_pace() } else { Ok(()) }
@@ -422,7 +422,7 @@ impl Tracker for HintFaults {
 
     fn poll(&mut self, now: Nanos, out: &mut Observations) -> Result<()> {
         let interval = match self.attention {
-            Attention::Alert => self.settings.poll,
+            Attention::Alert | Attention::Moving => self.settings.poll,
             Attention::Calm => self.settings.poll * 2,
         };
         self.due = now + interval;

@@ -3,7 +3,7 @@
 //!
 //! A window in which every page was touched tells nothing, and neither does one in which none was. So
 //! the window follows the share of pages that it finds touched: where more are touched than the fast
-//! tier could hold, it halves; where fewer than a quarter of that, it doubles.
+//! tier could hold, or more than a quarter, it halves; where fewer than a quarter of that, it doubles.
 //!
 //! Looking costs CPU in proportion to the memory watched. The pause after a window is what keeps that
 //! cost within a budget, whatever the size of the process. While placement is off, windows may follow
@@ -15,6 +15,9 @@ use std::time::Instant;
 use rustix::time::{ClockId, clock_gettime};
 use tierline_core::port::Attention;
 use tierline_core::unit::{Bytes, Nanos};
+
+/// Share of pages touched above which a window is too long: it shows the warm with the hot. Ours.
+const MOST_TOUCHED: f64 = 0.25;
 
 /// How closely and how expensively to look.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +36,8 @@ pub struct Settings {
     pub credit: Nanos,
     /// The least time between windows while placement is off.
     pub pause_alert: Nanos,
+    /// The least time between windows while pages wait to be moved.
+    pub pause_moving: Nanos,
     /// The least time between windows while placement is settled.
     pub pause_calm: Nanos,
     /// The longest that page faults of the watched process should wait for an arming; where arming
@@ -49,7 +54,8 @@ impl Default for Settings {
             budget_alert: 0.05,
             budget_calm: 0.01,
             credit: Nanos::from_secs(2),
-            pause_alert: Nanos::from_millis(50),
+            pause_alert: Nanos::from_millis(20),
+            pause_moving: Nanos::from_millis(500),
             pause_calm: Nanos::from_secs(1),
             max_hold: Nanos::from_millis(50),
         }
@@ -136,7 +142,8 @@ impl Pace {
         if present == 0 {
             return;
         }
-        let (hit, wanted) = (ratio(accessed, present), ratio(fast.base_pages(), present).min(0.5));
+        let (hit, wanted) =
+            (ratio(accessed, present), ratio(fast.base_pages(), present).min(MOST_TOUCHED));
         let window = match hit {
             h if h > wanted => self.window.0 / 2,
             h if h < wanted / 4.0 => self.window.0 * 2,
@@ -145,21 +152,30 @@ impl Pace {
         self.window = Nanos(window).clamp(self.settings.shortest, self.settings.longest);
     }
 
-    /// How long to leave everybody alone after a window that ended at `now`, cost `cost` and held a
-    /// process for `hold`.
+    /// The least time between windows, whatever they cost.
+    pub fn least_pause(&self) -> Nanos {
+        match self.attention {
+            Attention::Alert => self.settings.pause_alert,
+            Attention::Moving => self.settings.pause_moving,
+            Attention::Calm => self.settings.pause_calm,
+        }
+    }
+
+    /// How long until the budget allows for another window, after one that ended at `now`, cost `cost`
+    /// and held a process for `hold`.
     pub fn pause(&mut self, now: Nanos, cost: Cost, hold: Nanos) -> Nanos {
         let (settings, cpu) = (self.settings, cost.cpu.as_secs_f64());
         let passed = now.saturating_sub(self.refilled.unwrap_or(now)).as_secs_f64();
         self.refilled = Some(now);
         let full = settings.credit.as_secs_f64();
         self.credit = (self.credit + passed * settings.budget_alert).min(full) - cpu;
-        let (owed, budget, least) = match self.attention {
-            Attention::Alert => (-self.credit, settings.budget_alert, settings.pause_alert),
-            Attention::Calm => (cpu, settings.budget_calm, settings.pause_calm),
+        let (owed, budget) = match self.attention {
+            Attention::Alert | Attention::Moving => (-self.credit, settings.budget_alert),
+            Attention::Calm => (cpu, settings.budget_calm),
         };
         let stretch = ratio(hold.0, settings.max_hold.0.max(1)).max(1.0);
         let earned = Nanos::from_secs_f64(owed.max(0.0) / budget.max(1e-6));
-        Nanos::from_secs_f64(earned.max(least).as_secs_f64() * stretch)
+        Nanos::from_secs_f64(earned.as_secs_f64() * stretch)
     }
 }
 
@@ -221,11 +237,11 @@ mod tests {
         let cost = |ms| Cost { cpu: Nanos::from_millis(ms), wall: Nanos::ZERO };
         let (now, hold) = (Nanos::from_secs(1), Nanos::from_millis(10));
         let ms = |pause: Nanos| (pause.as_secs_f64() * 1e3).round();
-        assert_eq!(ms(pace.pause(now, cost(1_600), hold)), 50.0, "on credit");
+        assert_eq!(ms(pace.pause(now, cost(1_600), hold)), 20.0, "on credit");
         assert_eq!(ms(pace.pause(now, cost(500), hold)), 2_000.0, "100 ms are owed");
         assert_eq!(ms(pace.pause(now, cost(0), Nanos::from_millis(100))), 4_000.0);
         let later = Nanos::from_secs(100);
-        assert_eq!(ms(pace.pause(later, cost(1), hold)), 50.0, "time has paid");
+        assert_eq!(ms(pace.pause(later, cost(1), hold)), 20.0, "time has paid");
         pace.attend(Attention::Calm);
         assert_eq!(ms(pace.pause(later, cost(100), hold)), 10_000.0);
         assert_eq!(ms(pace.pause(later, cost(1), hold)), 1_000.0);

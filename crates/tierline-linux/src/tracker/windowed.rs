@@ -18,6 +18,10 @@ const WINDOWS_REMEMBERED: u64 = 16;
 /// Time between glances while placement is settled.
 const GLANCE_EVERY: Nanos = Nanos::from_secs(1);
 
+/// Windows up to this are waited for on the spot: whatever else the manager does meanwhile would draw
+/// them out, and with a long window warm pages look hot.
+const IN_PLACE: Nanos = Nanos::from_millis(50);
+
 /// A way to make the kernel remember which pages are touched, and to read that back.
 pub trait Probe {
     /// The name users know the tracker by.
@@ -80,10 +84,10 @@ pub struct Windowed<P: Probe> {
     one_cpu: bool,
     step: Step,
     due: Nanos,
-    /// When the last window or glance began.
-    armed_at: Nanos,
-    /// When the next window may begin; glances fill the time until then.
-    next_window: Nanos,
+    /// When the last window ended.
+    closed_at: Nanos,
+    /// When the budget allows for another; glances fill the time until then.
+    affordable_at: Nanos,
     stats: Stats,
 }
 
@@ -99,7 +103,6 @@ enum Step {
     Arm,
     Read,
     Glance,
-    ReadGlance,
 }
 
 impl<P: Probe> Windowed<P> {
@@ -113,8 +116,8 @@ impl<P: Probe> Windowed<P> {
             one_cpu: std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1),
             step: Step::Arm,
             due: Nanos::ZERO,
-            armed_at: Nanos::ZERO,
-            next_window: Nanos::ZERO,
+            closed_at: Nanos::ZERO,
+            affordable_at: Nanos::ZERO,
             stats: Stats::default(),
         }
     }
@@ -133,14 +136,48 @@ impl<P: Probe> Windowed<P> {
         (self.step, self.due) = (step, due);
     }
 
+    /// Reads what was touched and rests; `start` is when this step began, which was at `now`.
+    fn close_window(&mut self, now: Nanos, start: Instant, out: &mut Observations) -> Result<()> {
+        self.read(now, out)?;
+        let now = now + nanos(start.elapsed());
+        (self.closed_at, self.affordable_at) = (now, now + self.stats.pause);
+        self.rest(now);
+        Ok(())
+    }
+
     /// Until the next window; on the way there a glance now and then.
     fn rest(&mut self, now: Nanos) {
         let glance = now + GLANCE_EVERY;
-        if self.pace.attention() == Attention::Calm && glance < self.next_window {
+        if self.pace.attention() == Attention::Calm && glance < self.next_window() {
             self.go_on(Step::Glance, glance);
         } else {
-            self.go_on(Step::Arm, self.next_window);
+            self.go_on(Step::Arm, self.next_window());
         }
+    }
+
+    fn next_window(&self) -> Nanos {
+        self.affordable_at.max(self.closed_at + self.pace.least_pause())
+    }
+
+    /// Looks at the samples of all processes, within one window that is waited for on the spot. `None`
+    /// where there is nothing to look at.
+    fn glance(&mut self) -> Option<f64> {
+        let start = Instant::now();
+        let spaces = &mut self.spaces;
+        let mut armed = false;
+        for (space, watched) in spaces.iter_mut() {
+            armed |= self.probe.arm_glance(*space, &mut watched.kept);
+        }
+        if !armed {
+            return None;
+        }
+        let armed_at = start + start.elapsed() / 2;
+        std::thread::sleep(Duration::from_nanos(self.pace.window().min(IN_PLACE).0));
+        let read_at = Instant::now();
+        let touched: f64 =
+            spaces.values_mut().filter_map(|w| self.probe.read_glance(&mut w.kept)).sum();
+        let watched = read_at + read_at.elapsed() / 2 - armed_at;
+        Some(touched / watched.as_secs_f64().max(1e-6))
     }
 
     fn arm(&mut self) -> Result<()> {
@@ -220,33 +257,19 @@ impl<P: Probe> Tracker for Windowed<P> {
         let start = Instant::now();
         match self.step {
             Step::Arm => {
-                self.armed_at = now;
                 self.arm()?;
-                self.go_on(Step::Read, now + nanos(start.elapsed()) + self.pace.window());
-            }
-            Step::Read => {
-                self.read(now, out)?;
-                self.next_window = now + nanos(start.elapsed()) + self.stats.pause;
-                self.rest(now);
-            }
-            Step::Glance => {
-                self.armed_at = now;
-                let spaces = &mut self.spaces;
-                let armed = |(space, watched): (&SpaceId, &mut Watched<P::Space>)| {
-                    self.probe.arm_glance(*space, &mut watched.kept)
-                };
-                if spaces.iter_mut().map(armed).fold(false, |any, one| any | one) {
-                    self.go_on(Step::ReadGlance, now + nanos(start.elapsed()) + self.pace.window());
+                let window = self.pace.window();
+                if window > IN_PLACE {
+                    self.go_on(Step::Read, now + nanos(start.elapsed()) + window);
                 } else {
-                    self.go_on(Step::Arm, self.next_window);
+                    std::thread::sleep(Duration::from_nanos(window.0));
+                    self.close_window(now, start, out)?;
                 }
             }
-            Step::ReadGlance => {
-                let glances = self.spaces.values_mut().map(|w| self.probe.read_glance(&mut w.kept));
-                let touched: f64 = glances.flatten().sum();
-                let watched = now.saturating_sub(self.armed_at).as_secs_f64();
-                out.slow_hits_per_sec = Some(touched / watched.max(1e-6));
-                self.rest(now);
+            Step::Read => self.close_window(now, start, out)?,
+            Step::Glance => {
+                out.slow_hits_per_sec = self.glance();
+                self.rest(now + nanos(start.elapsed()));
             }
         }
         Ok(())
@@ -258,10 +281,12 @@ impl<P: Probe> Tracker for Windowed<P> {
 
     /// A pause that was meant for settled placement ends when placement is off.
     fn attend(&mut self, attention: Attention) {
+        if self.pace.attention() == Attention::Calm {
+            self.affordable_at = Nanos::ZERO;
+        }
         self.pace.attend(attention);
-        if attention == Attention::Alert && matches!(self.step, Step::Arm | Step::Glance) {
-            let soon = self.armed_at + self.pace.settings.pause_alert;
-            self.go_on(Step::Arm, self.next_window.min(soon));
+        if matches!(self.step, Step::Arm | Step::Glance) {
+            self.rest(self.closed_at);
         }
     }
 }
