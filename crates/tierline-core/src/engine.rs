@@ -7,7 +7,7 @@ use crate::page::{PageIdx, PageTable};
 use crate::policy::{Policy, View};
 use crate::port::{Attention, Move, Observations, Telemetry, World};
 use crate::qos::Limits;
-use crate::telemetry::calm::Calm;
+use crate::telemetry::calm::{Calm, SlowHits};
 use crate::telemetry::hotness::Hotness;
 use crate::tier::{TierId, Tiers};
 use crate::unit::{BytesPerSec, Nanos};
@@ -89,7 +89,7 @@ impl Engine {
     }
 
     /// Books what was seen. Returns the slow tiers' hits per second of watching, where any was done.
-    fn believe(&mut self, now: Nanos) -> Option<f64> {
+    fn believe(&mut self, now: Nanos) -> Option<SlowHits> {
         for &event in &self.seen.spaces {
             self.pages.apply(event);
         }
@@ -127,8 +127,8 @@ impl Engine {
             }
         }
         self.lost += seen.lost;
-        if seen.slow_hits_per_sec.is_some() {
-            return seen.slow_hits_per_sec;
+        if let Some(per_sec) = seen.slow_hits_per_sec {
+            return Some(SlowHits { per_sec, projected: true });
         }
         // A tracker without a watch clock watches all the time, in its own way.
         let watched = if seen.watched > Nanos::ZERO {
@@ -138,7 +138,7 @@ impl Engine {
         };
         let watching = watched > Nanos::ZERO && !seen.samples.is_empty();
         let per_sec = f64::from(slow_hits) / watched.as_secs_f64();
-        watching.then_some(per_sec)
+        watching.then_some(SlowHits { per_sec, projected: false })
     }
 
     fn decide(&mut self, now: Nanos) {
@@ -159,8 +159,9 @@ impl Engine {
         self.backlog = planned > budget.0 / 4 * 3;
     }
 
-    fn attend(&mut self, now: Nanos, slow_hits: Option<f64>, world: &mut dyn World) {
-        let mut attention = self.calm.update(now, slow_hits, self.plan.len() as u64);
+    fn attend(&mut self, now: Nanos, slow_hits: Option<SlowHits>, world: &mut dyn World) {
+        let (moves, pages) = (self.plan.len() as u64, self.pages.base_pages());
+        let mut attention = self.calm.update(now, slow_hits, moves, pages);
         if attention == Attention::Alert && self.backlog {
             attention = Attention::Moving;
         }

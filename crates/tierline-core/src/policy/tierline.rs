@@ -117,7 +117,6 @@ impl Tierline {
     fn sort_in(&mut self, view: &mut View<'_>) {
         let slowest = view.tiers.slowest();
         self.residents.resize_with(slowest.index(), VecDeque::new);
-        let floors = self.lowest_floors(view);
         for &page in view.touched {
             let state = view.pages.state(page);
             let Some(tier) = state.tier() else { continue };
@@ -129,12 +128,10 @@ impl Tierline {
                 continue;
             }
             let believed = view.hotness.estimate(view.pages.heat(page));
-            if believed.at_least_per_sec >= floors[tier.index()]
-                && self.candidates.len() < MAX_CANDIDATES
-                && let Some((rate_per_sec, _)) = self.worth(view, page, TierId::FAST)
-            {
+            let seen = believed.hits >= self.knobs.min_hits * FADED;
+            if seen && self.candidates.len() < MAX_CANDIDATES {
                 view.pages.set_queued(page, true);
-                self.candidates.push(Candidate { rate_per_sec, page });
+                self.candidates.push(Candidate { rate_per_sec: 0.0, page });
             }
         }
         if !view.touched.is_empty() {
@@ -142,13 +139,21 @@ impl Tierline {
         }
     }
 
-    /// Sorts the candidates by what is believed now, hottest last. Whether they are still worth it is
-    /// asked again when their turn comes.
+    /// Sorts the candidates by the rate that they surely have, hottest last, and lets those go that are
+    /// not worth a move; they come back with their next hit.
     fn rank(&mut self, view: &mut View<'_>) {
+        let floors = self.lowest_floors(view);
         self.candidates.retain_mut(|candidate| {
+            let state = view.pages.state(candidate.page);
+            if !state.is_queued() {
+                return false; // unmapped, its index perhaps in other use
+            }
             let believed = view.hotness.estimate(view.pages.heat(candidate.page));
-            candidate.rate_per_sec = believed.at_least_per_sec;
-            view.pages.state(candidate.page).is_queued() // or unmapped, its index perhaps in other use
+            candidate.rate_per_sec = believed.at_least_per_sec();
+            let floor = state.tier().map_or(f32::INFINITY, |tier| floors[tier.index()]);
+            let worth = candidate.rate_per_sec >= floor;
+            view.pages.set_queued(candidate.page, worth);
+            worth
         });
         self.candidates.sort_unstable_by(|a, b| {
             a.rate_per_sec.total_cmp(&b.rate_per_sec).then_with(|| a.page.cmp(&b.page))
@@ -156,20 +161,18 @@ impl Tierline {
         self.candidates.dedup_by_key(|candidate| candidate.page);
     }
 
-    /// The rate that a page surely has, if that is worth a place in `to`.
-    fn worth(&self, view: &View<'_>, page: PageIdx, to: TierId) -> Option<(f32, Location)> {
+    /// Where a candidate is, if its rate is worth a place in `to`.
+    fn worth(&self, view: &View<'_>, candidate: Candidate, to: TierId) -> Option<Location> {
+        let Candidate { page, rate_per_sec } = candidate;
         let state = view.pages.state(page);
         let from = state.tier()?;
         if from <= to || state.is_refused() {
             return None;
         }
         let at = view.pages.locate(page)?;
-        let believed = view.hotness.estimate(view.pages.heat(page));
         // The bar doubles for every time the page came back soon after a move.
         let back = f32::from(1u8 << state.returns());
-        let enough = believed.hits >= self.knobs.min_hits * FADED
-            && believed.at_least_per_sec >= self.floor(view, at.size, from, to) * back;
-        enough.then_some((believed.at_least_per_sec, at))
+        (rate_per_sec >= self.floor(view, at.size, from, to) * back).then_some(at)
     }
 
     /// Demotes until every tier has its headroom again, slower tiers first so that they make room.
@@ -234,7 +237,7 @@ impl Tierline {
                 continue;
             }
             ring.push_back(page);
-            let rate_per_sec = view.hotness.estimate(view.pages.heat(page)).at_most_per_sec;
+            let rate_per_sec = view.hotness.estimate(view.pages.heat(page)).at_most_per_sec();
             found.push(Victim { rate_per_sec, page });
         }
         found.sort_by(|a, b| {
@@ -274,7 +277,7 @@ impl Tierline {
             if !view.pages.state(candidate.page).is_queued() {
                 continue;
             }
-            if let Placed::NoBudget = self.place(view, ledger, candidate.page, plan) {
+            if let Placed::NoBudget = self.place(view, ledger, candidate, plan) {
                 self.candidates.push(candidate);
                 break;
             }
@@ -288,13 +291,14 @@ impl Tierline {
         &mut self,
         view: &mut View<'_>,
         ledger: &mut Ledger,
-        page: PageIdx,
+        candidate: Candidate,
         plan: &mut Vec<Move>,
     ) -> Placed {
-        let Some((rate, at)) = self.worth(view, page, TierId::FAST) else {
+        let Some(at) = self.worth(view, candidate, TierId::FAST) else {
             return Placed::No;
         };
-        let Some(from) = view.pages.state(page).tier() else { return Placed::No };
+        let rate = candidate.rate_per_sec;
+        let Some(from) = view.pages.state(candidate.page).tier() else { return Placed::No };
         let bytes = at.size.bytes();
         for to in (0..from.0).map(TierId) {
             if ledger.budget < bytes {

@@ -19,6 +19,8 @@ const LOOKS_AFTER_ALARM: u32 = 8;
 /// above which they still are: there is always a tail.
 const TRICKLE: u64 = 32;
 const TAIL: u64 = 64;
+/// As few pages in so many of all there are do not count as rearranging either.
+const FEW_OF: u64 = 1024;
 /// A rise of the slow tiers' hit rate by this factor is a change, not noise: a sample of a few hundred
 /// pages of which one in twenty is touched varies by a third.
 const RISE: f64 = 2.5;
@@ -27,11 +29,20 @@ const WEIGHT: f64 = 0.125;
 /// Reports that an average needs before anything is compared with it.
 const FEW: u32 = 4;
 
+/// A report of hits on slow tiers per second of watching.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowHits {
+    /// Hits per second of watching on all pages there.
+    pub per_sec: f64,
+    /// Projected from a sample of pages.
+    pub projected: bool,
+}
+
 /// Watches the slow tiers' hit rate.
 #[derive(Clone, Debug, Default)]
 pub struct Calm {
-    /// Slow hits per second of watching, and the reports it rests on.
-    average: (f64, u32),
+    /// Slow hits per second of watching, and the reports that rests on: counted, and projected.
+    averages: [(f64, u32); 2],
     alert_until: Option<Nanos>,
     /// Reports yet to come before it may settle.
     looks: u32,
@@ -41,17 +52,23 @@ pub struct Calm {
 
 impl Calm {
     /// Takes in one tick: the report of the slow tiers' hits, where anything was watched, and how many
-    /// moves were planned.
-    pub fn update(&mut self, now: Nanos, slow_hits_per_sec: Option<f64>, moves: u64) -> Attention {
-        let rose = slow_hits_per_sec.is_some_and(|report| self.rose(report));
-        self.looks = self.looks.saturating_sub(u32::from(slow_hits_per_sec.is_some()));
+    /// moves were planned, of how many pages.
+    pub fn update(
+        &mut self,
+        now: Nanos,
+        slow_hits: Option<SlowHits>,
+        moves: u64,
+        pages: u64,
+    ) -> Attention {
+        let rose = slow_hits.is_some_and(|report| self.rose(report));
+        self.looks = self.looks.saturating_sub(u32::from(slow_hits.is_some()));
         if rose || self.alert_until.is_none() {
             let first = self.alert_until.is_none();
             (self.looks, self.moved) = (if first { LOOKS } else { LOOKS_AFTER_ALARM }, 0);
             self.alert_until = Some(now + SETTLE);
         }
         self.moved += moves;
-        if moves > TRICKLE.max(self.moved / TAIL) {
+        if moves > TRICKLE.max(self.moved / TAIL).max(pages / FEW_OF) {
             self.looks = self.looks.min(LOOKS_AFTER_ALARM); // evidence that was good enough to act on
             self.alert_until = Some(now + SETTLE);
         }
@@ -61,9 +78,16 @@ impl Calm {
 
     /// Compares with the average and averages in. What a rate rose to is the new normal: one alarm a
     /// rise.
-    fn rose(&mut self, per_sec: f64) -> bool {
-        let (average, reports) = &mut self.average;
-        let rose = *reports >= FEW && per_sec > RISE * *average;
+    fn rose(&mut self, SlowHits { per_sec, projected }: SlowHits) -> bool {
+        let [counted, _] = self.averages;
+        let (average, reports) = &mut self.averages[usize::from(projected)];
+        // A sample sees less than a count does; it is held against either.
+        let (usual, known) = if projected {
+            (average.max(counted.0), *reports + counted.1)
+        } else {
+            (*average, *reports)
+        };
+        let rose = known >= FEW && per_sec > RISE * usual;
         let weight = if rose { 1.0 } else { WEIGHT.max(1.0 / f64::from(*reports + 1)) };
         *average += weight * (per_sec - *average);
         *reports = reports.saturating_add(1);
@@ -79,14 +103,18 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
+    fn counted(per_sec: f64) -> Option<SlowHits> {
+        Some(SlowHits { per_sec, projected: false })
+    }
+
     /// Settled at a rate of 100 hits a second, at 2.8 s.
     fn settled() -> Calm {
         let mut calm = Calm::default();
         for ms in 0..=19 {
-            assert_eq!(calm.update(at(100 * ms), Some(100.0), 100), Attention::Alert);
+            assert_eq!(calm.update(at(100 * ms), counted(100.0), 100, 1_000), Attention::Alert);
         }
-        assert_eq!(calm.update(at(2_800), Some(100.0), 0), Attention::Alert);
-        assert_eq!(calm.update(at(2_900), Some(100.0), 0), Attention::Calm);
+        assert_eq!(calm.update(at(2_800), counted(100.0), 0, 1_000), Attention::Alert);
+        assert_eq!(calm.update(at(2_900), counted(100.0), 0, 1_000), Attention::Calm);
         calm
     }
 
@@ -94,15 +122,34 @@ mod tests {
     fn it_settles_after_a_while_and_enough_looks() {
         settled();
         let mut calm = Calm::default();
-        assert_eq!(calm.update(at(0), Some(100.0), 0), Attention::Alert);
-        assert_eq!(calm.update(at(60_000), Some(100.0), 0), Attention::Alert, "one look");
+        assert_eq!(calm.update(at(0), counted(100.0), 0, 1_000), Attention::Alert);
+        assert_eq!(calm.update(at(60_000), counted(100.0), 0, 1_000), Attention::Alert, "one look");
     }
 
     #[test]
     fn a_jump_of_the_slow_hit_rate_wakes_it_and_noise_does_not() {
         let mut calm = settled();
-        assert_eq!(calm.update(at(5_000), Some(120.0), 0), Attention::Calm);
-        assert_eq!(calm.update(at(6_000), None, 0), Attention::Calm);
-        assert_eq!(calm.update(at(7_000), Some(400.0), 0), Attention::Alert);
+        assert_eq!(calm.update(at(5_000), counted(120.0), 0, 1_000), Attention::Calm);
+        assert_eq!(calm.update(at(6_000), None, 0, 1_000), Attention::Calm);
+        assert_eq!(calm.update(at(7_000), counted(400.0), 0, 1_000), Attention::Alert);
+    }
+
+    #[test]
+    fn a_projection_wakes_it_as_soon_as_counts_are_known() {
+        let mut calm = settled();
+        let projected = |per_sec| Some(SlowHits { per_sec, projected: true });
+        assert_eq!(calm.update(at(5_000), projected(40.0), 0, 1_000), Attention::Calm);
+        assert_eq!(calm.update(at(6_000), counted(110.0), 0, 1_000), Attention::Calm, "as ever");
+        assert_eq!(calm.update(at(7_000), projected(300.0), 0, 1_000), Attention::Alert);
+    }
+
+    #[test]
+    fn a_tail_of_moves_does_not_keep_it_awake() {
+        let mut calm = settled();
+        assert_eq!(calm.update(at(7_000), counted(400.0), 0, 100_000), Attention::Alert);
+        for ms in 71..=91 {
+            calm.update(at(100 * ms), counted(400.0), 90, 100_000);
+        }
+        assert_eq!(calm.update(at(9_200), counted(400.0), 90, 100_000), Attention::Calm);
     }
 }

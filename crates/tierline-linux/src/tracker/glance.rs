@@ -35,13 +35,23 @@ pub struct Glance {
     offered: u64,
     last: Option<Vpn>,
     base_pages: u64,
+    /// Pages looked at, in all tiers, and those of them that are slow.
+    sampled: u64,
     cleared: Vec<Vpn>,
 }
 
 impl Default for Glance {
     fn default() -> Self {
         let (chunks, cleared) = (Vec::with_capacity(PLACES), Vec::new());
-        Self { rng: Rng::new(0x61a_0ce), chunks, offered: 0, last: None, base_pages: 0, cleared }
+        Self {
+            rng: Rng::new(0x61a_0ce),
+            chunks,
+            offered: 0,
+            last: None,
+            base_pages: 0,
+            sampled: 0,
+            cleared,
+        }
     }
 }
 
@@ -76,8 +86,8 @@ impl Glance {
         self.base_pages = base_pages;
     }
 
-    /// Clears the bits of the sample. `false` where there is nothing slow to look at, or the kernel
-    /// does not let us.
+    /// Clears the bits of the slow pages in the sample. `false` where there are none, or the kernel does
+    /// not let us.
     pub fn arm(
         &mut self,
         space: SpaceId,
@@ -85,46 +95,47 @@ impl Glance {
         frames: &FrameTiers,
     ) -> bool {
         self.cleared.clear();
+        self.sampled = 0;
         for i in 0..self.chunks.len() {
             let at = Vpn(self.chunks[i] + self.rng.below(BASE_PER_HUGE / RUN as u64) * RUN as u64);
-            let first = walker.find(kcore, top, at);
-            if first.is_some_and(|leaf| frames.of(leaf.pfn).is_some_and(|t| t > TierId::FAST)) {
-                self.cleared.push(at);
+            let run: Option<[_; RUN]> = walker.find_run(kcore, top, at);
+            for leaf in run.into_iter().flatten().flatten() {
+                self.sampled += 1;
+                if frames.of(leaf.pfn).is_some_and(|tier| tier > TierId::FAST) {
+                    self.cleared.push(leaf.vpn);
+                }
             }
         }
         !self.cleared.is_empty() && cool(space, &self.cleared)
     }
 
-    /// The share of the sample that was touched, projected to all slow pages: of the places chosen, so
-    /// many were slow.
+    /// The share of the sample that was slow and touched, projected to all pages.
     #[expect(clippy::cast_precision_loss, reason = "counts of pages")]
     pub fn read(&mut self, (kcore, walker, top): (&Kcore, &Walker, u64)) -> Option<f64> {
-        let slow = self.cleared.len() as f64 / self.chunks.len().max(1) as f64;
-        let (mut present, mut touched) = (0u64, 0u64);
-        for at in self.cleared.drain(..) {
-            let run: Option<[_; RUN]> = walker.find_run(kcore, top, at);
-            for leaf in run.into_iter().flatten().flatten() {
-                present += 1;
-                touched += u64::from(leaf.accessed);
-            }
+        let mut touched = 0u64;
+        for run in self.cleared.chunk_by(|a, b| a.0 / RUN as u64 == b.0 / RUN as u64) {
+            let at = Vpn(run[0].0 / RUN as u64 * RUN as u64);
+            let leaves: [_; RUN] = walker.find_run(kcore, top, at).unwrap_or_default();
+            let seen = leaves.iter().flatten().filter(|leaf| leaf.accessed);
+            touched += seen.filter(|leaf| run.contains(&leaf.vpn)).count() as u64;
         }
-        (present > 0).then(|| touched as f64 / present as f64 * slow * self.base_pages as f64)
+        (self.sampled > 0).then(|| touched as f64 / self.sampled as f64 * self.base_pages as f64)
     }
 }
 
-/// Clears the accessed bits of the runs that start at `places`.
-fn cool(space: SpaceId, places: &[Vpn]) -> bool {
+/// Clears the accessed bits of these pages.
+fn cool(space: SpaceId, pages: &[Vpn]) -> bool {
     let pid = i32::try_from(space.0).ok().and_then(Pid::from_raw);
     let Some(Ok(process)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
         return false;
     };
-    let bytes = RUN << BASE_PAGE.0.ilog2();
-    let runs: Vec<libc::iovec> = places
-        .iter()
-        .filter_map(|at| usize::try_from(at.address()).ok())
-        .map(|address| libc::iovec {
+    let bytes = |pages: usize| pages << BASE_PAGE.0.ilog2();
+    let runs: Vec<libc::iovec> = pages
+        .chunk_by(|a, b| a.0 + 1 == b.0)
+        .filter_map(|run| Some((usize::try_from(run[0].address()).ok()?, bytes(run.len()))))
+        .map(|(address, iov_len)| libc::iovec {
             iov_base: std::ptr::without_provenance_mut(address),
-            iov_len: bytes,
+            iov_len,
         })
         .collect();
     // SAFETY: the kernel reads `runs.len()` entries of a live array; the addresses in them are the

@@ -171,6 +171,7 @@ mod tests {
     use super::*;
     use crate::pagemap::tests::{fake, tiers};
     use crate::tracker::Tracker;
+    use crate::tracker::window::tests::apart;
     use tierline_core::unit::Nanos;
 
     #[test]
@@ -180,7 +181,7 @@ mod tests {
         let path = folder.path().join(&BITMAP[1..]);
         std::fs::create_dir_all(path.parent().expect("in a folder")).expect("a folder");
         std::fs::write(&path, [0; 16]).expect("a file");
-        let mut tracker = PageIdle::new(&root, &tiers(), Settings::default()).expect("there");
+        let mut tracker = PageIdle::new(&root, &tiers(), apart()).expect("there");
         tracker.watch(&[SpaceId(7), SpaceId(8)]).expect("fine");
         let mut out = Observations::default();
         tracker.poll(Nanos(1), &mut out).expect("marks");

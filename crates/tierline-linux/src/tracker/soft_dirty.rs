@@ -228,13 +228,14 @@ mod tests {
     use super::*;
     use crate::pagemap::tests::{fake, tiers};
     use crate::tracker::Tracker;
+    use crate::tracker::window::tests::apart;
     use tierline_core::unit::Nanos;
 
     #[test]
     fn written_pages_are_samples_with_their_tier() {
         let (present, dirty) = (1 << 63, 1 << 55);
         let (_folder, root) = fake(&[present | dirty | 1, present | dirty | 2, present | 0x8000]);
-        let mut tracker = SoftDirty::new(&root, &tiers(), Settings::default()).expect("readable");
+        let mut tracker = SoftDirty::new(&root, &tiers(), apart()).expect("readable");
         tracker.watch(&[SpaceId(7), SpaceId(8)]).expect("fine");
         let mut out = Observations::default();
         tracker.poll(Nanos(1), &mut out).expect("arms");

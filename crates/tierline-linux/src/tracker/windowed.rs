@@ -323,6 +323,7 @@ pub(crate) fn is_gone(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tracker::window::tests::apart;
 
     /// Sees ten pages, three touched; process 2 is gone.
     #[derive(Default)]
@@ -348,7 +349,7 @@ mod tests {
     #[test]
     fn it_arms_waits_reads_and_pauses() {
         let fast = Bytes::from_base_pages(8);
-        let mut tracker = Windowed::with(Fake::default(), fast, Settings::default());
+        let mut tracker = Windowed::with(Fake::default(), fast, apart());
         let mut out = Observations::default();
         tracker.poll(Nanos(5), &mut out).expect("nothing to do");
         assert!(tracker.probe().armed.is_empty(), "nobody is watched");
@@ -356,14 +357,14 @@ mod tests {
         tracker.poll(Nanos(5), &mut out).expect("arms");
         assert_eq!(tracker.probe().armed, [1, 2]);
         let due = tracker.next_due();
-        assert!(due >= Nanos::from_millis(20));
+        assert!(due >= Nanos::from_millis(60));
         tracker.poll(due.saturating_sub(Nanos(1)), &mut out).expect("not due");
         assert_eq!(tracker.stats().windows, 0);
         tracker.poll(due, &mut out).expect("reads");
         let stats = tracker.stats();
         assert_eq!((stats.windows, stats.present, stats.accessed), (1, 10, 3));
         assert_eq!(out.watched, stats.watched);
-        assert!(tracker.next_due() >= due + Nanos::from_millis(50));
+        assert!(tracker.next_due() >= due + Nanos::from_millis(20));
         tracker.poll(tracker.next_due(), &mut out).expect("arms again");
         assert_eq!(tracker.probe().armed, [1, 2, 1, 2]);
     }
