@@ -25,8 +25,8 @@ fn hot_share(toy: &Toy, hot: f64) -> f64 {
 #[test]
 fn the_hot_set_is_fast_in_a_second_and_little_else_is_moved() {
     let mut toy = Toy::new(machine(&[4_000, 20_000]), skewed(16_000, 100.0, 3.0, 1), 2);
-    // A warm page would repay such a move in 50 s, a hot one in less than 2.
-    toy.move_cost = Nanos(20_000);
+    // A warm page would repay such a move in 150 s, a hot one in less than 5.
+    toy.move_cost = Nanos(60_000);
     let needed = toy.rates.iter().filter(|&&r| r > 50.0).count();
     let mut engine = engine(&toy);
     for i in 0..10 {
