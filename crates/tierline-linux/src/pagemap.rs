@@ -5,6 +5,8 @@
 //!
 //! Measured elsewhere in this project: 0.033 us a page natively, 0.15 us in an emulated guest.
 
+pub mod scan;
+
 use std::fs::File;
 use std::io;
 use std::ops::Range;

@@ -21,6 +21,8 @@ use crate::tracker::Tracker;
 
 /// Time between looks at which processes there are and what they map.
 const LOOK_AROUND: Nanos = Nanos::from_secs(1);
+/// Time between looks at which pages are huge, where the tracker does not see that.
+const SIZES_EVERY: Nanos = Nanos::from_secs(5);
 /// Time for which what was measured holds while we move nothing.
 const MEASURE_EVERY: Nanos = Nanos::from_secs(2);
 
@@ -40,6 +42,8 @@ pub struct LinuxWorld {
     /// Which tier a frame is in; `None` where the machine does not tell.
     frames: Option<FrameTiers>,
     looked_around: Option<Nanos>,
+    /// When page sizes were last looked at; `None`: a process appeared since.
+    sized: Option<Nanos>,
     problems: Vec<Error>,
 }
 
@@ -68,6 +72,7 @@ impl LinuxWorld {
             memory,
             measured: None,
             looked_around: None,
+            sized: None,
             problems: Vec::new(),
         })
     }
@@ -139,9 +144,26 @@ impl LinuxWorld {
                 self.problems.push(problem);
             }
         }
+        if !changes.appeared.is_empty() {
+            self.sized = None;
+        }
+        self.look_at_sizes(now, out);
         if !changes.gone.is_empty() || !changes.appeared.is_empty() {
             let spaces: Vec<SpaceId> = self.targets.pids().map(SpaceId).collect();
             if let Err(problem) = self.tracker.watch(&spaces) {
+                self.problems.push(problem);
+            }
+        }
+    }
+
+    fn look_at_sizes(&mut self, now: Nanos, out: &mut Observations) {
+        let due = self.sized.is_none_or(|at| now >= at + SIZES_EVERY);
+        if !due || self.tracker.tells_sizes() {
+            return;
+        }
+        self.sized = Some(now);
+        for maps in self.maps.values_mut() {
+            if let Err(problem) = maps.refresh_huge(&self.root, &mut out.spaces) {
                 self.problems.push(problem);
             }
         }

@@ -113,6 +113,7 @@ impl AccessedBits {
 
 impl Probe for AccessedBits {
     const NAME: &'static str = "accessed";
+    const TELLS_SIZES: bool = true;
     type Space = Known;
 
     fn arm(&mut self, space: SpaceId, known: &mut Known) -> Result<bool> {

@@ -41,6 +41,11 @@ pub trait Tracker {
     /// Hears how closely to look.
     fn attend(&mut self, attention: Attention);
 
+    /// True where it tells of huge pages itself.
+    fn tells_sizes(&self) -> bool {
+        false
+    }
+
     /// CPU time that kernel threads spent for this tracker so far (kdamond), where there are any.
     fn kernel_cpu(&self) -> Nanos {
         Nanos::ZERO

@@ -15,7 +15,7 @@
 //!
 //! Where it comes from. CRIU's incremental checkpoints (Documentation/admin-guide/mm/soft-dirty.rst).
 
-use std::os::fd::AsRawFd;
+use std::ops::Range;
 
 use tierline_core::port::{Observations, PageSize, SpaceId};
 use tierline_core::tier::Tiers;
@@ -23,7 +23,7 @@ use tierline_core::unit::Bytes;
 
 use crate::error::{Error, Result};
 use crate::nodes::{FrameTiers, Nodes};
-use crate::pagemap::{Pagemap, mapped, page};
+use crate::pagemap::{Pagemap, mapped, page, scan};
 use crate::root::Root;
 use crate::tracker::runs::{Run, Runs};
 use crate::tracker::window::Settings;
@@ -31,12 +31,8 @@ use crate::tracker::windowed::{Probe, Seen, Windowed, is_gone, unless_gone};
 
 /// Every so many scans, all entries are read: for where pages live, and how many there are.
 const RESIDENCE_EVERY: u64 = 16;
-/// Regions that one `PAGEMAP_SCAN` call returns at most.
-const REGIONS: usize = 512;
-const PAGE_IS_PRESENT: u64 = 1 << 3;
-const PAGE_IS_SOFT_DIRTY: u64 = 1 << 7;
-/// `_IOWR('f', 16, struct pm_scan_arg)`.
-const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
+
+const WRITTEN: u64 = scan::PRESENT | scan::SOFT_DIRTY;
 
 /// The tracker.
 pub type SoftDirty = Windowed<SoftDirtyBits>;
@@ -61,8 +57,10 @@ impl SoftDirty {
     /// A tracker for a machine with these tiers.
     ///
     /// # Errors
-    /// [`Error::File`] or [`Error::Format`] where the machine's memory blocks cannot be read.
+    /// [`Error::File`] or [`Error::Format`] where the machine's memory blocks cannot be read,
+    /// [`Error::Missing`] where the kernel was built without soft-dirty bits.
     pub fn new(root: &Root, tiers: &Tiers, settings: Settings) -> Result<Self> {
+        require_bits(root)?;
         let fast = tiers.0.first().map_or(Bytes::ZERO, |tier| tier.capacity);
         let frames = Nodes::read(root)?.in_tiers(tiers);
         let probe =
@@ -137,19 +135,20 @@ impl SoftDirtyBits {
         let mut runs = Runs::new(space, Some(true));
         let mut seen = Seen { present: known.present, ..Seen::default() };
         for range in mapped(&self.root, space.0)? {
-            let mut at = range.start;
-            while at < range.end {
-                let mut regions = [Region::default(); REGIONS];
-                let Some((found, end)) = written(&pagemap, at..range.end, &mut regions)? else {
+            let written = scan::runs(pagemap.file(), range, WRITTEN, |range| {
+                let run = run(&range);
+                seen.accessed += u64::from(run.pages);
+                runs.touched(run, out);
+            });
+            match written {
+                Ok(()) => {}
+                Err(error) if scan::is_unknown(&error) => {
                     self.can_scan = false;
                     return self.read_all(space, false, out);
-                };
-                for region in &regions[..found] {
-                    let run = region.run();
-                    seen.accessed += u64::from(run.pages);
-                    runs.touched(run, out);
                 }
-                at = end.max(at + 1);
+                Err(source) => {
+                    return Err(Error::Call { call: "ioctl(PAGEMAP_SCAN)".into(), source });
+                }
             }
         }
         runs.finish(out);
@@ -157,70 +156,24 @@ impl SoftDirtyBits {
     }
 }
 
-/// `struct page_region`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Region {
-    start: u64,
-    end: u64,
-    categories: u64,
+/// A kernel without the bits takes the request and does nothing; but with them all new mappings bear the
+/// flag `sd`.
+fn require_bits(root: &Root) -> Result<()> {
+    let Ok(smaps) = root.read("/proc/self/smaps") else { return Ok(()) };
+    let mut flags = smaps.lines().filter_map(|line| line.strip_prefix("VmFlags:"));
+    if flags.any(|flags| flags.split(' ').any(|flag| flag == "sd")) {
+        return Ok(());
+    }
+    Err(Error::Missing {
+        what: "soft-dirty tracking".into(),
+        why: "this kernel was built without CONFIG_MEM_SOFT_DIRTY".into(),
+        hint: "use another tracker; `tierline trackers` lists what this kernel offers".into(),
+    })
 }
 
-impl Region {
-    fn run(self) -> Run {
-        let (start, end) = (self.start / 4096, self.end / 4096);
-        let pages = u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX);
-        Run { start, pages, size: PageSize::Base, tier: None }
-    }
-}
-
-/// `struct pm_scan_arg`.
-#[repr(C)]
-#[derive(Default)]
-struct ScanArg {
-    size: u64,
-    flags: u64,
-    start: u64,
-    end: u64,
-    walk_end: u64,
-    vec: u64,
-    vec_len: u64,
-    max_pages: u64,
-    category_inverted: u64,
-    category_mask: u64,
-    category_anyof_mask: u64,
-    return_mask: u64,
-}
-
-/// The written pages of a range: how many regions, and the page after the last one looked at.
-/// `None` where this kernel cannot tell (before 6.7, or a fake).
-fn written(
-    pagemap: &Pagemap,
-    pages: std::ops::Range<u64>,
-    regions: &mut [Region],
-) -> Result<Option<(usize, u64)>> {
-    let wanted = PAGE_IS_PRESENT | PAGE_IS_SOFT_DIRTY;
-    let mut arg = ScanArg {
-        size: size_of::<ScanArg>() as u64,
-        start: pages.start * 4096,
-        end: pages.end * 4096,
-        vec: regions.as_mut_ptr() as u64,
-        vec_len: regions.len() as u64,
-        category_mask: wanted,
-        return_mask: PAGE_IS_SOFT_DIRTY,
-        ..ScanArg::default()
-    };
-    // SAFETY: `arg` is the structure that the call expects, with its own size in it; `vec` and
-    // `vec_len` describe `regions`, which outlives the call and is written by nobody else.
-    let found = unsafe { libc::ioctl(pagemap.file().as_raw_fd(), PAGEMAP_SCAN, &raw mut arg) };
-    if let Ok(found) = usize::try_from(found) {
-        return Ok(Some((found.min(regions.len()), arg.walk_end / 4096)));
-    }
-    let source = std::io::Error::last_os_error();
-    match source.raw_os_error() {
-        Some(libc::ENOTTY | libc::EINVAL) => Ok(None),
-        _ => Err(Error::Call { call: "ioctl(PAGEMAP_SCAN)".into(), source }),
-    }
+fn run(pages: &Range<u64>) -> Run {
+    let count = u32::try_from(pages.end.saturating_sub(pages.start)).unwrap_or(u32::MAX);
+    Run { start: pages.start, pages: count, size: PageSize::Base, tier: None }
 }
 
 #[cfg(test)]
@@ -230,6 +183,19 @@ mod tests {
     use crate::tracker::Tracker;
     use crate::tracker::window::tests::apart;
     use tierline_core::unit::Nanos;
+
+    #[test]
+    fn a_kernel_without_the_bits_is_refused() {
+        let (folder, root) = fake(&[]);
+        std::fs::create_dir_all(folder.path().join("proc/self")).expect("a folder");
+        let put =
+            |flags| std::fs::write(folder.path().join("proc/self/smaps"), flags).expect("written");
+        put("VmFlags: rd wr mr mw me ac\n");
+        let error = SoftDirty::new(&root, &tiers(), apart()).err().expect("refused");
+        assert!(error.to_string().contains("CONFIG_MEM_SOFT_DIRTY"), "{error}");
+        put("VmFlags: rd wr mr mw me ac sd\n");
+        assert!(SoftDirty::new(&root, &tiers(), apart()).is_ok());
+    }
 
     #[test]
     fn written_pages_are_samples_with_their_tier() {
@@ -248,11 +214,5 @@ mod tests {
         tracker.poll(tracker.next_due(), &mut out).expect("arms");
         tracker.poll(tracker.next_due(), &mut out).expect("reads");
         assert_eq!((tracker.stats().accessed, out.samples.len()), (2, 2));
-    }
-
-    #[test]
-    fn the_call_has_the_kernels_layout() {
-        assert_eq!(size_of::<ScanArg>(), 96);
-        assert_eq!(PAGEMAP_SCAN >> 16 & 0x3fff, 96);
     }
 }

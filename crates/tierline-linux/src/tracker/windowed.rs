@@ -28,6 +28,8 @@ pub trait Probe {
     const NAME: &'static str;
     /// What it keeps of each process.
     type Space: Default;
+    /// True where it tells of huge pages itself.
+    const TELLS_SIZES: bool = false;
 
     /// Forgets all touches of a process so far. `false` where it has gone.
     fn arm(&mut self, space: SpaceId, kept: &mut Self::Space) -> Result<bool>;
@@ -277,6 +279,10 @@ impl<P: Probe> Tracker for Windowed<P> {
 
     fn next_due(&self) -> Nanos {
         self.due
+    }
+
+    fn tells_sizes(&self) -> bool {
+        P::TELLS_SIZES
     }
 
     /// A pause that was meant for settled placement ends when placement is off.
