@@ -12,12 +12,16 @@
 
 use std::time::Instant;
 
+use rustix::process::{getpriority_process, setpriority_process};
 use rustix::time::{ClockId, clock_gettime};
 use tierline_core::port::Attention;
 use tierline_core::unit::{Bytes, Nanos};
 
 /// Share of pages touched above which a window is too long: it shows the warm with the hot. Ours.
 const MOST_TOUCHED: f64 = 0.25;
+
+/// The highest of ordinary priorities.
+const HIGHEST: i32 = -20;
 
 /// How closely and how expensively to look.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,7 +59,7 @@ impl Default for Settings {
             budget_calm: 0.01,
             credit: Nanos::from_secs(3),
             pause_alert: Nanos::from_millis(20),
-            pause_moving: Nanos::from_millis(500),
+            pause_moving: Nanos::from_millis(1_000),
             pause_calm: Nanos::from_secs(1),
             max_hold: Nanos::from_millis(50),
         }
@@ -200,6 +204,31 @@ impl Meter {
     pub fn cost(&self) -> Cost {
         let cpu = thread_cpu().saturating_sub(self.cpu);
         Cost { cpu, wall: Nanos(u64::try_from(self.wall.elapsed().as_nanos()).unwrap_or(u64::MAX)) }
+    }
+}
+
+/// While this lives, the calling thread comes before others: whatever runs between the arming of a page
+/// and its reading lengthens its window, and with a long window warm pages look hot. On a machine
+/// whose CPUs are all busy that is the program itself. Without the right to it nothing changes.
+#[derive(Debug)]
+pub struct Urgent {
+    nice: Option<i32>,
+}
+
+impl Urgent {
+    /// Begins.
+    pub fn begin() -> Self {
+        let nice = getpriority_process(None).ok();
+        Self { nice: nice.filter(|_| setpriority_process(None, HIGHEST).is_ok()) }
+    }
+}
+
+impl Drop for Urgent {
+    fn drop(&mut self) {
+        if let Some(nice) = self.nice {
+            // Lowering one's own priority is never refused.
+            let _ = setpriority_process(None, nice);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use tierline_core::unit::{Bytes, Nanos};
 
 use crate::error::{Error, Result};
 use crate::tracker::Tracker;
-use crate::tracker::window::{Cost, Meter, Pace, Settings, Stats};
+use crate::tracker::window::{Cost, Meter, Pace, Settings, Stats, Urgent};
 
 /// So many windows say what a page does now; older ones say what it did. Ours: with fewer a page is
 /// hot by luck too often, with more a change takes too long to show.
@@ -257,6 +257,7 @@ impl<P: Probe> Tracker for Windowed<P> {
             return Ok(());
         }
         let start = Instant::now();
+        let _urgent = Urgent::begin();
         match self.step {
             Step::Arm => {
                 self.arm()?;
