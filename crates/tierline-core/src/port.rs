@@ -145,6 +145,19 @@ pub struct Sample {
     pub write: Option<bool>,
 }
 
+/// The rate that pages really have, from a world that knows: a model does, Linux does not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Truth {
+    /// Whose pages.
+    pub space: SpaceId,
+    /// The first page of the run.
+    pub vpn: Vpn,
+    /// Base pages in the run.
+    pub base_pages: u64,
+    /// Accesses per second that each of its base pages gets.
+    pub rate_per_sec: f64,
+}
+
 /// What a world saw since it was last asked. Reused between ticks; the world appends.
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
@@ -169,6 +182,9 @@ pub struct Observations {
     pub memory: Option<Nanos>,
     /// Samples that the tracker knows it lost (a full ring buffer).
     pub lost: u64,
+    /// The true rates of all pages, where the world knows them and they are new: at the start and when
+    /// the program's accesses change. Empty: as before.
+    pub truth: Vec<Truth>,
 }
 
 impl Observations {
@@ -182,6 +198,7 @@ impl Observations {
         self.window = None;
         self.memory = None;
         self.lost = 0;
+        self.truth.clear();
     }
 }
 
@@ -273,4 +290,8 @@ pub trait World {
 
     /// Hears how closely to look from now on.
     fn attend(&mut self, attention: Attention);
+
+    /// Reads and clears the accessed bits of single pages, as a reclaimer does with pages it is about to
+    /// take, and appends one answer a page. A world that cannot appends nothing.
+    fn accessed(&mut self, _now: Nanos, _pages: &[(SpaceId, Vpn)], _out: &mut Vec<bool>) {}
 }

@@ -10,12 +10,13 @@ pub mod tierline;
 
 use serde::Serialize;
 
+use crate::knob::Knob;
 use crate::migrator::size_index;
 use crate::page::{PageIdx, PageTable};
-use crate::port::{Move, PageSize, Telemetry};
+use crate::port::{Move, PageSize, Sample, Telemetry, Truth};
 use crate::qos::Limits;
 use crate::telemetry::hotness::Hotness;
-use crate::tier::Tiers;
+use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
 
 /// Why a page is moved. Every move carries one.
@@ -37,6 +38,16 @@ pub enum Reason {
         /// Accesses per second it is believed to get.
         rate_per_sec: f32,
     },
+    /// The tiers' loaded latencies differ, and moving it brings them closer.
+    Balance {
+        /// Accesses per second it is believed to get.
+        rate_per_sec: f32,
+    },
+    /// Where it is to be was fixed beforehand, from what is known of the program.
+    Placed {
+        /// Accesses per second it gets.
+        rate_per_sec: f32,
+    },
 }
 
 impl Reason {
@@ -46,6 +57,8 @@ impl Reason {
             Self::Hot { .. } => 0,
             Self::MakeRoom { .. } => 1,
             Self::Headroom { .. } => 2,
+            Self::Balance { .. } => 3,
+            Self::Placed { .. } => 4,
         }
     }
 
@@ -54,8 +67,78 @@ impl Reason {
         match self {
             Self::Hot { rate_per_sec }
             | Self::MakeRoom { rate_per_sec }
-            | Self::Headroom { rate_per_sec } => rate_per_sec,
+            | Self::Headroom { rate_per_sec }
+            | Self::Balance { rate_per_sec }
+            | Self::Placed { rate_per_sec } => rate_per_sec,
         }
+    }
+}
+
+/// How a policy wants to be served. A world comes as close as it can; `None` leaves it to the world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// How often it decides; ticks in between are for listening.
+    pub quantum: Option<Nanos>,
+    /// How accesses are to be seen.
+    pub watch: Option<Watch>,
+    /// Where new pages go.
+    pub allocation: Option<Allocation>,
+    /// It keeps the heat of pages in a form of its own and reads single hits; the shared estimator is
+    /// left out.
+    pub own_heat: bool,
+}
+
+/// How accesses are to be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// Samples by the processor.
+    Samples {
+        /// One of so many loads that miss the caches.
+        loads: u64,
+        /// One of so many stores; `None`: no stores.
+        stores: Option<u64>,
+        /// Sample more rarely where sampling takes more than this of a core, in thousandths.
+        cpu_permille: Option<u32>,
+    },
+    /// Pages are made to fault at their next access, so many more bytes of address space every round.
+    HintFaults {
+        /// Time between rounds.
+        round: Nanos,
+        /// Bytes armed a round.
+        bytes: Bytes,
+        /// Pages in the fastest tier too.
+        fast_too: bool,
+    },
+}
+
+/// Where new pages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// To the fastest tier with room.
+    FirstTouch,
+    /// Likewise, with the page cache below the fastest tier (TPP section 5.4).
+    ByType,
+}
+
+/// One sign of access, page by page, for a policy that keeps heat of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hit {
+    /// The page.
+    pub page: PageIdx,
+    /// The tier it was in.
+    pub tier: Option<TierId>,
+    /// Accesses seen.
+    pub hits: f32,
+    /// How long it was being watched for this hit, where known: of a hint fault, its time to fault.
+    pub exposure: Option<Nanos>,
+    /// Whether it was a store, where known.
+    pub write: Option<bool>,
+}
+
+impl Hit {
+    /// What `sample` says of one of its pages.
+    pub fn of(page: PageIdx, tier: Option<TierId>, sample: &Sample) -> Self {
+        Self { page, tier, hits: sample.hits, exposure: sample.exposure, write: sample.write }
     }
 }
 
@@ -80,6 +163,14 @@ pub struct View<'a> {
     pub move_costs: [Nanos; 2],
     /// The pages that were hit or seen in a new place since the last tick, in order of observation.
     pub touched: &'a [PageIdx],
+    /// Every sign of access since the last tick, in order; only for policies with heat of their own.
+    pub hits: &'a [Hit],
+    /// The true rates of all pages, in the ticks in which a world that knows them tells them anew.
+    pub truth: &'a [Truth],
+    /// Whether the pages asked after in the last tick were accessed; `None` where the world cannot tell.
+    pub answers: &'a [(PageIdx, Option<bool>)],
+    /// Pages to ask after before the next tick.
+    pub ask: &'a mut Vec<PageIdx>,
 }
 
 impl View<'_> {
@@ -97,6 +188,21 @@ pub trait Policy {
     /// Appends the moves it wants now, most wanted first, demotions ahead of the promotions that need
     /// their room.
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>);
+
+    /// How it wants to be served.
+    fn wants(&self) -> Wants {
+        Wants::default()
+    }
+
+    /// The numbers that may be set.
+    fn knobs(&self) -> Vec<Knob> {
+        Vec::new()
+    }
+
+    /// Sets the knob of that name, before the first plan; false where there is none.
+    fn set(&mut self, _knob: &str, _value: f64) -> bool {
+        false
+    }
 }
 
 /// An entry of the list of policies.
@@ -106,6 +212,8 @@ pub struct Entry {
     pub name: &'static str,
     /// The head of its file: what it does, when it helps, when it hurts, knobs, source.
     pub doc: &'static str,
+    /// The head of its goal's file, where it has another goal than its own.
+    pub goal: Option<&'static str>,
     /// Makes one.
     pub make: fn() -> Box<dyn Policy>,
 }
@@ -115,9 +223,10 @@ pub const POLICIES: &[Entry] = &[
     Entry {
         name: "tierline",
         doc: include_str!("tierline.rs"),
+        goal: None,
         make: || Box::<tierline::Tierline>::default(),
     },
-    Entry { name: "hold", doc: include_str!("hold.rs"), make: || Box::new(hold::Hold) },
+    Entry { name: "hold", doc: include_str!("hold.rs"), goal: None, make: || Box::new(hold::Hold) },
 ];
 
 impl Entry {
@@ -126,13 +235,26 @@ impl Entry {
         POLICIES.iter().find(|entry| entry.name == name)
     }
 
-    /// The head of the policy's file as plain text.
+    /// What the policy's file, and its goal's, say of themselves, as plain text.
     pub fn explain(&self) -> String {
-        let lines = self.doc.lines().skip(1).take_while(|line| line.starts_with("//!"));
-        lines
-            .map(|line| {
-                line.trim_start_matches("//!").strip_prefix(' ').unwrap_or("").to_string() + "\n"
-            })
-            .collect()
+        let policy = head(self.doc);
+        let Some(goal) = self.goal.map(head) else { return policy };
+        let summary = |text: &str| text.lines().next().unwrap_or_default().to_string();
+        format!(
+            "{}: {} Its goal: {}\n\n{policy}\n{goal}",
+            self.name,
+            summary(&policy),
+            summary(&goal)
+        )
     }
+}
+
+/// The head of a source file, without what marks it as one.
+fn head(source: &str) -> String {
+    let lines = source.lines().skip(1).take_while(|line| line.starts_with("//!"));
+    lines
+        .map(|line| {
+            line.trim_start_matches("//!").strip_prefix(' ').unwrap_or("").to_string() + "\n"
+        })
+        .collect()
 }
