@@ -4,7 +4,7 @@
 //! [`knobs!`](crate::knobs) turns a list of declarations into a struct with defaults and a table, so
 //! that help, a command line and a tuner that searches the ranges all read the same list.
 
-use crate::unit::{Bytes, Nanos};
+use crate::unit::{Bytes, BytesPerSec, Nanos};
 
 /// A number of a policy that may be set.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,6 +89,16 @@ impl KnobValue for Bytes {
     #[expect(clippy::cast_precision_loss, reason = "sizes worth setting have few digits")]
     fn value(self) -> f64 {
         self.0 as f64
+    }
+}
+
+impl KnobValue for BytesPerSec {
+    const UNIT: &'static str = "B/s";
+    fn of(value: f64) -> Self {
+        Self(Bytes::of(value).0)
+    }
+    fn value(self) -> f64 {
+        Bytes(self.0).value()
     }
 }
 

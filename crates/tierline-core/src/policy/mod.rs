@@ -5,10 +5,17 @@
 //! with what happened, samples and moves, never with how much memory is managed: it is told which
 //! pages were touched and may keep lists of its own, but it never walks the page table.
 
+pub mod goal;
+pub mod hemem;
 pub mod hold;
+pub mod parts;
 pub mod tierline;
 
 use serde::Serialize;
+
+use self::goal::balance::Balance;
+use self::goal::pack::Pack;
+use self::hemem::Hemem;
 
 use crate::knob::Knob;
 use crate::migrator::size_index;
@@ -218,6 +225,9 @@ pub struct Entry {
     pub make: fn() -> Box<dyn Policy>,
 }
 
+/// The head of Colloid's file, for the policies that have it as their goal.
+const COLLOID: &str = include_str!("goal/balance.rs");
+
 /// Every policy there is; the first is the default. Help, docs and tests range over this list.
 pub const POLICIES: &[Entry] = &[
     Entry {
@@ -225,6 +235,18 @@ pub const POLICIES: &[Entry] = &[
         doc: include_str!("tierline.rs"),
         goal: None,
         make: || Box::<tierline::Tierline>::default(),
+    },
+    Entry {
+        name: "hemem",
+        doc: include_str!("hemem.rs"),
+        goal: None,
+        make: || Box::new(Hemem::new("hemem", Box::new(Pack))),
+    },
+    Entry {
+        name: "hemem+colloid",
+        doc: include_str!("hemem.rs"),
+        goal: Some(COLLOID),
+        make: || Box::new(Hemem::new("hemem+colloid", Box::<Balance>::default())),
     },
     Entry { name: "hold", doc: include_str!("hold.rs"), goal: None, make: || Box::new(hold::Hold) },
 ];
