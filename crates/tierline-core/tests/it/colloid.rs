@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a goal makes of a system: packing fills fast memory with the hot pages whatever its load,
+//! balancing stops where the latencies meet.
+
+use tierline_core::engine::Engine;
+use tierline_core::policy::Entry;
+use tierline_core::qos::Limits;
+use tierline_core::unit::Nanos;
+
+use crate::closed_loop::{ClosedLoop, PAGES, RATE};
+
+const TICK: Nanos = Nanos::from_millis(10);
+
+struct Run {
+    world: ClosedLoop,
+    engine: Engine,
+    ticks: u64,
+}
+
+impl Run {
+    fn new(policy: &str, hot_from: usize, intensity: f64) -> Self {
+        let policy = (Entry::find(policy).expect("a policy of that name").make)();
+        let mut world = ClosedLoop::new(policy.wants().watch, hot_from, 1);
+        world.intensity = intensity;
+        world.solve();
+        let engine = Engine::new(world.tiers.clone(), Limits::default(), policy, RATE);
+        Self { world, engine, ticks: 0 }
+    }
+
+    fn seconds(&mut self, seconds: u64) -> &ClosedLoop {
+        for _ in 0..seconds * 100 {
+            self.engine.tick(TICK * self.ticks, &mut self.world);
+            self.ticks += 1;
+        }
+        self.engine.pages().check();
+        &self.world
+    }
+}
+
+/// How far the latencies are apart, as a share of the fast tier's.
+fn gap(world: &ClosedLoop) -> f64 {
+    let [fast, slow] = world.latency_ns;
+    (fast - slow) / fast
+}
+
+#[test]
+fn hemem_packs_the_hot_pages_whatever_the_load() {
+    for intensity in [0.0, 1.0, 3.0] {
+        let mut run = Run::new("hemem", PAGES / 2, intensity);
+        let world = run.seconds(20);
+        assert!(world.hot_share() > 0.97, "{intensity}x: {}", world.hot_share());
+    }
+}
+
+#[test]
+fn colloid_packs_too_while_fast_memory_stays_the_faster() {
+    let mut run = Run::new("hemem+colloid", PAGES / 2, 0.0);
+    let world = run.seconds(30);
+    assert!(world.hot_share() > 0.95, "{}", world.hot_share());
+}
+
+#[test]
+fn colloid_stops_where_the_latencies_meet_from_both_sides() {
+    for hot_from in [0, PAGES / 2] {
+        let mut run = Run::new("hemem+colloid", hot_from, 1.0);
+        let world = run.seconds(20);
+        assert!(gap(world).abs() < 0.07, "{} from {hot_from}", gap(world));
+        assert!((0.1..0.5).contains(&world.fast_share()), "{}", world.fast_share());
+        let before = world.moved;
+        let moved = run.seconds(10).moved - before;
+        assert!(moved < 100, "{moved} moves in ten settled seconds");
+    }
+}
+
+#[test]
+fn colloid_empties_a_tier_that_is_slower_even_without_the_hot_pages() {
+    let mut run = Run::new("hemem+colloid", 0, 3.0);
+    let world = run.seconds(20);
+    assert!(world.hot_share() < 0.05, "{}", world.hot_share());
+}
+
+#[test]
+fn colloid_follows_when_the_load_comes_and_goes() {
+    let mut run = Run::new("hemem+colloid", 0, 0.0);
+    let packed = run.seconds(20).program_reads;
+    run.world.intensity = 3.0;
+    let world = run.seconds(10);
+    assert!(world.hot_share() < 0.1, "{}", world.hot_share());
+    run.world.intensity = 0.0;
+    let world = run.seconds(20);
+    assert!(world.program_reads > 0.97 * packed, "{} of {packed}", world.program_reads);
+}
