@@ -5,25 +5,35 @@
 //! with what happened, samples and moves, never with how much memory is managed: it is told which
 //! pages were touched and may keep lists of its own, but it never walks the page table.
 
+pub mod first_touch;
+pub mod fixed;
 pub mod goal;
 pub mod hemem;
 pub mod hold;
+pub mod linux;
+pub mod memtis;
+pub mod oracle;
 pub mod parts;
 pub mod tierline;
+pub mod tpp;
 
 use serde::Serialize;
 
 use self::goal::balance::Balance;
 use self::goal::pack::Pack;
 use self::hemem::Hemem;
+use self::linux::linux;
+use self::memtis::Memtis;
+use self::tpp::tpp;
 
 use crate::knob::Knob;
 use crate::migrator::size_index;
 use crate::page::{PageIdx, PageTable};
-use crate::port::{Move, PageSize, Sample, Telemetry, Truth};
+use crate::port::{Move, PageSize, Telemetry, Truth};
 use crate::qos::Limits;
+use crate::telemetry::Hit;
 use crate::telemetry::hotness::Hotness;
-use crate::tier::{TierId, Tiers};
+use crate::tier::Tiers;
 use crate::unit::{Bytes, Nanos};
 
 /// Why a page is moved. Every move carries one.
@@ -107,15 +117,26 @@ pub enum Watch {
         /// Sample more rarely where sampling takes more than this of a core, in thousandths.
         cpu_permille: Option<u32>,
     },
-    /// Pages are made to fault at their next access, so many more bytes of address space every round.
+    /// Pages are made to fault at their next access.
     HintFaults {
-        /// Time between rounds.
-        round: Nanos,
-        /// Bytes armed a round.
+        /// Time in which all memory is armed once.
+        pass: Nanos,
+        /// Bytes armed in one round.
         bytes: Bytes,
+        /// Time between two rounds, at least.
+        floor: Nanos,
         /// Pages in the fastest tier too.
         fast_too: bool,
     },
+}
+
+impl Watch {
+    /// The time between two rounds of arming, for a program with that much memory; `None` for samples.
+    pub fn round(&self, memory: Bytes) -> Option<Nanos> {
+        let Self::HintFaults { pass, bytes, floor, .. } = *self else { return None };
+        let rounds = memory.0.div_ceil(bytes.0.max(1)).max(1);
+        Some(Nanos(pass.0 / rounds).max(floor))
+    }
 }
 
 /// Where new pages go.
@@ -125,28 +146,6 @@ pub enum Allocation {
     FirstTouch,
     /// Likewise, with the page cache below the fastest tier (TPP section 5.4).
     ByType,
-}
-
-/// One sign of access, page by page, for a policy that keeps heat of its own.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Hit {
-    /// The page.
-    pub page: PageIdx,
-    /// The tier it was in.
-    pub tier: Option<TierId>,
-    /// Accesses seen.
-    pub hits: f32,
-    /// How long it was being watched for this hit, where known: of a hint fault, its time to fault.
-    pub exposure: Option<Nanos>,
-    /// Whether it was a store, where known.
-    pub write: Option<bool>,
-}
-
-impl Hit {
-    /// What `sample` says of one of its pages.
-    pub fn of(page: PageIdx, tier: Option<TierId>, sample: &Sample) -> Self {
-        Self { page, tier, hits: sample.hits, exposure: sample.exposure, write: sample.write }
-    }
 }
 
 /// All that a policy may look at in one tick.
@@ -176,8 +175,8 @@ pub struct View<'a> {
     pub truth: &'a [Truth],
     /// Whether the pages asked after in the last tick were accessed; `None` where the world cannot tell.
     pub answers: &'a [(PageIdx, Option<bool>)],
-    /// Pages to ask after before the next tick.
-    pub ask: &'a mut Vec<PageIdx>,
+    /// Pages to ask after before the next tick, and how far back.
+    pub ask: &'a mut Vec<(PageIdx, Nanos)>,
 }
 
 impl View<'_> {
@@ -247,6 +246,60 @@ pub const POLICIES: &[Entry] = &[
         doc: include_str!("hemem.rs"),
         goal: Some(COLLOID),
         make: || Box::new(Hemem::new("hemem+colloid", Box::<Balance>::default())),
+    },
+    Entry {
+        name: "memtis",
+        doc: include_str!("memtis.rs"),
+        goal: None,
+        make: || Box::new(Memtis::new("memtis", Box::new(Pack))),
+    },
+    Entry {
+        name: "memtis+colloid",
+        doc: include_str!("memtis.rs"),
+        goal: Some(COLLOID),
+        make: || Box::new(Memtis::new("memtis+colloid", Box::<Balance>::default())),
+    },
+    Entry {
+        name: "tpp",
+        doc: include_str!("tpp.rs"),
+        goal: None,
+        make: || Box::new(tpp("tpp", Box::new(Pack))),
+    },
+    Entry {
+        name: "tpp+colloid",
+        doc: include_str!("tpp.rs"),
+        goal: Some(COLLOID),
+        make: || Box::new(tpp("tpp+colloid", Box::<Balance>::default())),
+    },
+    Entry {
+        name: "linux",
+        doc: include_str!("linux.rs"),
+        goal: None,
+        make: || Box::new(linux("linux", Box::new(Pack))),
+    },
+    Entry {
+        name: "linux+colloid",
+        doc: include_str!("linux.rs"),
+        goal: Some(COLLOID),
+        make: || Box::new(linux("linux+colloid", Box::<Balance>::default())),
+    },
+    Entry {
+        name: "oracle",
+        doc: include_str!("oracle.rs"),
+        goal: None,
+        make: || Box::<oracle::Oracle>::default(),
+    },
+    Entry {
+        name: "fixed",
+        doc: include_str!("fixed.rs"),
+        goal: None,
+        make: || Box::<fixed::Fixed>::default(),
+    },
+    Entry {
+        name: "first-touch",
+        doc: include_str!("first_touch.rs"),
+        goal: None,
+        make: || Box::new(first_touch::FirstTouch),
     },
     Entry { name: "hold", doc: include_str!("hold.rs"), goal: None, make: || Box::new(hold::Hold) },
 ];

@@ -4,8 +4,8 @@
 
 use tierline_core::policy::Watch;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, PageKind, PageSize, Region, Residence, Sample,
-    SpaceEvent, Telemetry, TierTelemetry, Truth, Vpn, World,
+    Attention, Move, Observations, Outcome, PageKind, PageSize, Question, Region, Residence,
+    Sample, SpaceEvent, Telemetry, TierTelemetry, Truth, Vpn, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{TierId, Tiers};
@@ -45,7 +45,7 @@ pub struct ClosedLoop {
     told: Option<usize>,
     armed: Vec<Option<Nanos>>,
     next_armed: usize,
-    asked: Vec<Nanos>,
+    armed_at: Option<Nanos>,
     announced: bool,
 }
 
@@ -72,7 +72,7 @@ impl ClosedLoop {
             told: None,
             armed: vec![None; PAGES],
             next_armed: 0,
-            asked: vec![Nanos::ZERO; PAGES],
+            armed_at: None,
             announced: false,
         };
         new.solve();
@@ -109,10 +109,10 @@ impl ClosedLoop {
     /// The fixed point: reads fall with latency and latency rises with reads, tier by tier.
     pub fn solve(&mut self) {
         let p = self.fast_share();
-        for _ in 0..30 {
+        for _ in 0..8 {
             for tier in [1, 0] {
                 let (mut low, mut high) = (L0_NS[tier], 1e5);
-                for _ in 0..50 {
+                for _ in 0..40 {
                     let middle = f64::midpoint(low, high);
                     self.latency_ns[tier] = middle;
                     self.program_reads =
@@ -149,8 +149,18 @@ impl ClosedLoop {
     }
 
     /// Arms the next pages, and reports those whose time to fault has come.
-    fn fault(&mut self, now: Nanos, bytes: Bytes, fast_too: bool, out: &mut Observations) {
-        for _ in 0..bytes.base_pages() / BASE_PER_HUGE {
+    fn fault(
+        &mut self,
+        now: Nanos,
+        round: Nanos,
+        bytes: Bytes,
+        fast_too: bool,
+        out: &mut Observations,
+    ) {
+        let begins = self.armed_at.is_none_or(|last| now.saturating_sub(last) >= round);
+        self.armed_at = if begins { Some(now) } else { self.armed_at };
+        let pages = if begins { bytes.base_pages() / BASE_PER_HUGE } else { 0 };
+        for _ in 0..pages {
             let page = self.next_armed;
             self.next_armed = (page + 1) % PAGES;
             if fast_too || self.place[page] > TierId::FAST {
@@ -218,7 +228,11 @@ impl World for ClosedLoop {
         self.last = now;
         match self.watch {
             Watch::Samples { loads, .. } => self.sample(passed, loads, out),
-            Watch::HintFaults { bytes, fast_too, .. } => self.fault(now, bytes, fast_too, out),
+            watch @ Watch::HintFaults { bytes, fast_too, .. } => {
+                let memory = Bytes::from_base_pages(PAGES as u64 * BASE_PER_HUGE);
+                let round = watch.round(memory).unwrap();
+                self.fault(now, round, bytes, fast_too, out);
+            }
         }
     }
 
@@ -250,18 +264,11 @@ impl World for ClosedLoop {
 
     fn attend(&mut self, _attention: Attention) {}
 
-    fn accessed(
-        &mut self,
-        now: Nanos,
-        pages: &[(tierline_core::port::SpaceId, Vpn)],
-        out: &mut Vec<bool>,
-    ) {
-        for (_, vpn) in pages {
-            let page = usize::try_from(vpn.0 / BASE_PER_HUGE).unwrap();
-            let passed = now.saturating_sub(self.asked[page]).as_secs_f64();
-            self.asked[page] = now;
+    fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+        for question in questions {
+            let page = usize::try_from(question.vpn.0 / BASE_PER_HUGE).unwrap();
             let rate = self.share(page) * self.program_reads * 1e9;
-            out.push(self.rng.exponential(rate) < passed);
+            out.push(self.rng.exponential(rate) < question.within.as_secs_f64());
         }
     }
 }

@@ -2,5 +2,8 @@
 //! Parts that several policies are put together from.
 
 pub mod ledger;
+pub mod on_fault;
+pub mod placement;
 pub mod quantum;
-pub mod residents;
+pub mod review;
+pub mod watermarks;
