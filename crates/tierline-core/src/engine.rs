@@ -4,12 +4,14 @@
 use crate::event::{Event, Fingerprint};
 use crate::migrator::Migrator;
 use crate::page::{PageIdx, PageTable};
-use crate::policy::{Policy, View};
+use crate::policy::{Policy, View, Wants};
 use crate::port::{Attention, Move, Observations, Telemetry, World};
 use crate::qos::Limits;
+use crate::telemetry::Hit;
 use crate::telemetry::calm::{Calm, SlowHits};
 use crate::telemetry::hotness::Hotness;
 use crate::tier::{TierId, Tiers};
+use crate::tracker::questions::Questions;
 use crate::unit::{BytesPerSec, Nanos};
 
 /// The pipeline with all it knows.
@@ -17,6 +19,7 @@ pub struct Engine {
     tiers: Tiers,
     limits: Limits,
     policy: Box<dyn Policy>,
+    wants: Wants,
     migrator: Migrator,
     pages: PageTable,
     hotness: Hotness,
@@ -31,6 +34,8 @@ pub struct Engine {
     telemetry: Telemetry,
     seen: Observations,
     touched: Vec<PageIdx>,
+    hits: Vec<Hit>,
+    questions: Questions,
     plan: Vec<Move>,
     events: Vec<Event>,
 }
@@ -41,6 +46,7 @@ impl Engine {
         Self {
             tiers,
             limits,
+            wants: policy.wants(),
             policy,
             migrator: Migrator::new(rate),
             pages: PageTable::default(),
@@ -55,6 +61,8 @@ impl Engine {
             telemetry: Telemetry::default(),
             seen: Observations::default(),
             touched: Vec::new(),
+            hits: Vec::new(),
+            questions: Questions::default(),
             plan: Vec::new(),
             events: Vec::new(),
         }
@@ -64,12 +72,14 @@ impl Engine {
     pub fn tick(&mut self, now: Nanos, world: &mut dyn World) -> &[Event] {
         self.seen.clear();
         self.touched.clear();
+        self.hits.clear();
         self.plan.clear();
         self.events.clear();
 
         world.observe(now, &mut self.seen);
         let slow_hits = self.believe(now);
         self.telemetry = world.measure(now);
+        self.questions.put(now, &self.pages, world);
         self.decide(now);
         self.migrator.carry_out(
             now,
@@ -93,7 +103,8 @@ impl Engine {
         for &event in &self.seen.spaces {
             self.pages.apply(event);
         }
-        let Self { pages, hotness, touched, seen, .. } = self;
+        let Self { pages, hotness, touched, hits, seen, .. } = self;
+        let shared = !self.wants.own_heat;
         if let Some(memory) = seen.memory {
             hotness.remember(memory);
         }
@@ -105,24 +116,36 @@ impl Engine {
             let before = touched.len();
             pages.for_each(at.space, at.vpn, at.base_pages, |page| touched.push(page));
             for &page in &touched[before..] {
-                place(pages, hotness, page, at.tier);
+                place(pages, hotness, shared, page, at.tier);
             }
             if at.tier == slowest {
                 touched.truncate(before); // being in slow memory is no news for a policy
             }
         }
         hotness.advance(seen.watched);
+        for known in seen.rates.iter().filter(|_| shared) {
+            let before = touched.len();
+            pages.for_each(known.space, known.vpn, known.base_pages, |page| touched.push(page));
+            for &page in &touched[before..] {
+                pages.set_heat(page, hotness.known(known.rate_per_sec));
+            }
+        }
         let mut slow_hits = 0u32;
         for sample in &seen.samples {
             let before = touched.len();
             pages.for_each(sample.space, sample.vpn, sample.base_pages, |page| touched.push(page));
             for &page in &touched[before..] {
                 if let Some(tier) = sample.tier {
-                    place(pages, hotness, page, tier);
+                    place(pages, hotness, shared, page, tier);
                 }
-                let heat = hotness.hit(pages.heat(page), sample.hits, sample.exposure);
-                pages.set_heat(page, heat);
-                slow_hits += u32::from(pages.state(page).tier().is_some_and(|t| t > TierId::FAST));
+                let tier = pages.state(page).tier();
+                if shared {
+                    let heat = hotness.hit(pages.heat(page), sample.hits, sample.exposure);
+                    pages.set_heat(page, heat);
+                } else {
+                    hits.push(Hit::of(page, tier, sample));
+                }
+                slow_hits += u32::from(tier.is_some_and(|tier| tier > TierId::FAST));
                 self.samples += 1;
             }
         }
@@ -153,6 +176,10 @@ impl Engine {
             budget,
             move_costs: self.migrator.cost(),
             touched: &self.touched,
+            hits: &self.hits,
+            truth: &self.seen.rates,
+            answers: &self.questions.answers,
+            ask: &mut self.questions.asked,
         };
         self.policy.plan(&mut view, &mut self.plan);
         let planned: u64 = self.plan.iter().map(|m| m.size.bytes().0).sum();
@@ -198,6 +225,11 @@ impl Engine {
         self.policy.name()
     }
 
+    /// How its policy wants to be served.
+    pub fn wants(&self) -> Wants {
+        self.wants
+    }
+
     /// What was measured in the last tick.
     pub fn telemetry(&self) -> &Telemetry {
         &self.telemetry
@@ -220,12 +252,12 @@ impl Engine {
 }
 
 /// Notes where a page lives; one that was never placed before starts being watched now.
-fn place(pages: &mut PageTable, hotness: &Hotness, page: PageIdx, tier: TierId) {
+fn place(pages: &mut PageTable, hotness: &Hotness, shared: bool, page: PageIdx, tier: TierId) {
     let state = pages.state(page);
     if state.tier() == Some(tier) {
         return;
     }
-    if state.tier().is_none() {
+    if state.tier().is_none() && shared {
         pages.set_heat(page, hotness.newborn());
     }
     if let Some(at) = pages.locate(page) {

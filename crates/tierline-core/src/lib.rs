@@ -18,6 +18,8 @@
 
 pub mod engine;
 pub mod event;
+pub mod knob;
+pub mod lists;
 pub mod migrator;
 pub mod page;
 pub mod policy;

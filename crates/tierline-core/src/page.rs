@@ -17,6 +17,19 @@ use crate::unit::Bytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageIdx(u32);
 
+impl PageIdx {
+    /// Its place in a table with an entry a page.
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The page with that place.
+    #[expect(clippy::cast_possible_truncation, reason = "the inverse of `index`")]
+    pub(crate) const fn from_index(index: usize) -> Self {
+        Self(index as u32)
+    }
+}
+
 impl fmt::Display for PageIdx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "p{}", self.0)
@@ -29,6 +42,9 @@ const UNKNOWN_TIER: u8 = 0b111;
 
 /// Bytes of metadata of one page, base or huge.
 pub const METADATA_BYTES_PER_PAGE: usize = size_of::<Chunk>() / CHUNK_PAGES;
+
+/// Bits of a page's heat, whoever gives them their meaning.
+pub const WORD_BITS: u32 = 56;
 
 /// The state of a run of pages, a column a field.
 struct Chunk {
@@ -379,6 +395,30 @@ impl PageTable {
         chunk.stamp[i] = heat.stamp;
     }
 
+    /// The same seven bytes as a word of [`WORD_BITS`], for hotness of another form than [`Heat`]: what
+    /// they mean is up to who writes them. Zero for a page nothing is known of.
+    pub fn word(&self, page: PageIdx) -> u64 {
+        let at = page.0 as usize;
+        let Some(chunk) = &self.chunks[at / CHUNK_PAGES] else { return 0 };
+        let i = at % CHUNK_PAGES;
+        u64::from(chunk.stamp[i])
+            | u64::from(chunk.exposure[i]) << 32
+            | u64::from(chunk.hits[i]) << 48
+    }
+
+    /// Replaces the page's word.
+    ///
+    /// # Panics
+    /// Where it is longer than [`WORD_BITS`].
+    #[expect(clippy::cast_possible_truncation, reason = "cut into its three columns")]
+    pub fn set_word(&mut self, page: PageIdx, word: u64) {
+        assert!(word >> WORD_BITS == 0, "a page's word has {WORD_BITS} bits: {word:#x}");
+        let (chunk, i) = self.chunk_mut(page);
+        chunk.stamp[i] = word as u32;
+        chunk.exposure[i] = (word >> 32) as u16;
+        chunk.hits[i] = (word >> 48) as u8;
+    }
+
     /// The page's flags.
     pub fn state(&self, page: PageIdx) -> PageState {
         let at = page.0 as usize;
@@ -510,6 +550,21 @@ mod tests {
         let back = table.heat(page);
         assert_eq!((back.hits, back.stamp), (3.5, 9));
         assert!((back.exposure_seconds / 0.123 - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_word_comes_back_bit_by_bit_and_goes_with_the_page() {
+        let mut table = PageTable::default();
+        table.apply(SpaceEvent::Mapped(region(1, 0, 2, PageSize::Base)));
+        let page = table.find(SpaceId(1), Vpn(1)).unwrap();
+        assert_eq!(table.word(page), 0);
+        for bit in 0..WORD_BITS {
+            table.set_word(page, 1 << bit);
+            assert_eq!(table.word(page), 1 << bit);
+        }
+        assert_eq!(table.state(page).tier(), None, "flags are no part of it");
+        table.apply(SpaceEvent::Unmapped(SpaceId(1), Vpn(1), 1));
+        assert_eq!(table.word(page), 0);
     }
 
     #[test]

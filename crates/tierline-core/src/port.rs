@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::policy::Reason;
 use crate::tier::TierId;
@@ -46,7 +46,9 @@ impl fmt::Display for SpaceId {
 }
 
 /// The unit that moves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum PageSize {
     /// 4 KiB.
@@ -145,6 +147,30 @@ pub struct Sample {
     pub write: Option<bool>,
 }
 
+/// Was this page accessed in the time `within` before now?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Whose page.
+    pub space: SpaceId,
+    /// The page.
+    pub vpn: Vpn,
+    /// How far back the answer looks.
+    pub within: Nanos,
+}
+
+/// A page's true access rate, which only a model can tell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrueRate {
+    /// Whose page.
+    pub space: SpaceId,
+    /// The page, or the first of a run of equal rates.
+    pub vpn: Vpn,
+    /// Base pages in the run.
+    pub base_pages: u32,
+    /// Accesses per second that each page of the run gets.
+    pub rate_per_sec: f32,
+}
+
 /// What a world saw since it was last asked. Reused between ticks; the world appends.
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
@@ -154,6 +180,8 @@ pub struct Observations {
     pub residence: Vec<Residence>,
     /// Signs of access.
     pub samples: Vec<Sample>,
+    /// Rates that are known, not estimated; they replace what was believed.
+    pub rates: Vec<TrueRate>,
     /// For how long all pages were being watched: the sum of the windows in which a hit would have
     /// been seen. A scanner watches between arming and reading. A sampler that takes one access in P
     /// sees as much as one that watches all accesses for a P-th of the time, and reports that.
@@ -177,6 +205,7 @@ impl Observations {
         self.spaces.clear();
         self.residence.clear();
         self.samples.clear();
+        self.rates.clear();
         self.watched = Nanos::ZERO;
         self.slow_hits_per_sec = None;
         self.window = None;
@@ -276,4 +305,9 @@ pub trait World {
 
     /// Hears how closely to look from now on.
     fn attend(&mut self, attention: Attention);
+
+    /// Says of single pages whether they were accessed lately, as a reclaimer reads it from the accessed
+    /// bits of pages that it is about to take, and appends one answer a question. A world that cannot
+    /// appends nothing.
+    fn accessed(&mut self, _now: Nanos, _questions: &[Question], _out: &mut Vec<bool>) {}
 }

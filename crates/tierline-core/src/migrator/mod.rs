@@ -55,7 +55,10 @@ pub struct Migrator {
     history: History,
     retries: BTreeMap<(Nanos, u64), (Move, u32)>,
     next_retry: u64,
+    /// What moving one base page costs, as measured, in pages of either size.
     cost: [Option<Nanos>; 2],
+    /// The same in batches of late, whatever was in them.
+    pace: Option<Nanos>,
     /// What happened so far.
     pub counts: Counts,
 }
@@ -69,13 +72,14 @@ impl Migrator {
             retries: BTreeMap::new(),
             next_retry: 0,
             cost: [None; 2],
+            pace: None,
             counts: Counts::default(),
         }
     }
 
     /// Bytes that can be moved in one tick now.
     pub fn budget(&mut self, now: Nanos) -> Bytes {
-        let in_time = match self.cost[size_index(PageSize::Base)] {
+        let in_time = match self.pace {
             Some(cost) => Bytes::from_base_pages(MAX_BUSY.0 / cost.0.max(1)),
             None => FIRST_BATCH,
         };
@@ -159,16 +163,14 @@ impl Migrator {
         self.counts.busy += spent;
         let size = moves[0].size;
         let base_pages: u64 = moves.iter().map(|m| m.size.base_pages()).sum();
-        if base_pages < COST_MIN_PAGES || moves.iter().any(|m| m.size != size) {
+        if base_pages < COST_MIN_PAGES {
             return;
         }
-        let cost = &mut self.cost[size_index(size)];
         let new = Nanos(spent.0 / base_pages);
-        let average = |old: Nanos| {
-            let (old, new) = (old.as_secs_f64(), new.as_secs_f64());
-            Nanos::from_secs_f64(old + COST_WEIGHT * (new - old))
-        };
-        *cost = Some(cost.map_or(new, average));
+        average_in(&mut self.pace, new);
+        if moves.iter().all(|m| m.size == size) {
+            average_in(&mut self.cost[size_index(size)], new);
+        }
     }
 
     fn settle(
@@ -241,6 +243,15 @@ fn take(room: &mut [Bytes], tier: TierId, bytes: Bytes) -> bool {
         }
         _ => false,
     }
+}
+
+/// Averages a new reading in; the first is taken as it is.
+fn average_in(average: &mut Option<Nanos>, new: Nanos) {
+    let mixed = |old: Nanos| {
+        let (old, new) = (old.as_secs_f64(), new.as_secs_f64());
+        Nanos::from_secs_f64(old + COST_WEIGHT * (new - old))
+    };
+    *average = Some(average.map_or(new, mixed));
 }
 
 /// The place of a page size in a table of two.

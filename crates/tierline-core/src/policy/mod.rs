@@ -5,15 +5,33 @@
 //! with what happened, samples and moves, never with how much memory is managed: it is told which
 //! pages were touched and may keep lists of its own, but it never walks the page table.
 
+pub mod first_touch;
+pub mod fixed;
+pub mod goal;
+pub mod hemem;
 pub mod hold;
+pub mod linux;
+pub mod memtis;
+pub mod oracle;
+pub mod parts;
 pub mod tierline;
+pub mod tpp;
 
 use serde::Serialize;
 
+use self::goal::balance::Balance;
+use self::goal::pack::Pack;
+use self::hemem::Hemem;
+use self::linux::linux;
+use self::memtis::Memtis;
+use self::tpp::tpp;
+
+use crate::knob::Knob;
 use crate::migrator::size_index;
 use crate::page::{PageIdx, PageTable};
-use crate::port::{Move, PageSize, Telemetry};
+use crate::port::{Move, PageSize, Telemetry, TrueRate};
 use crate::qos::Limits;
+use crate::telemetry::Hit;
 use crate::telemetry::hotness::Hotness;
 use crate::tier::Tiers;
 use crate::unit::{Bytes, Nanos};
@@ -37,6 +55,16 @@ pub enum Reason {
         /// Accesses per second it is believed to get.
         rate_per_sec: f32,
     },
+    /// The tiers' loaded latencies differ, and moving it brings them closer.
+    Balance {
+        /// Accesses per second it is believed to get.
+        rate_per_sec: f32,
+    },
+    /// Where it is to be was fixed beforehand, from what is known of the program.
+    Placed {
+        /// Accesses per second it gets.
+        rate_per_sec: f32,
+    },
 }
 
 impl Reason {
@@ -46,6 +74,8 @@ impl Reason {
             Self::Hot { .. } => 0,
             Self::MakeRoom { .. } => 1,
             Self::Headroom { .. } => 2,
+            Self::Balance { .. } => 3,
+            Self::Placed { .. } => 4,
         }
     }
 
@@ -54,9 +84,70 @@ impl Reason {
         match self {
             Self::Hot { rate_per_sec }
             | Self::MakeRoom { rate_per_sec }
-            | Self::Headroom { rate_per_sec } => rate_per_sec,
+            | Self::Headroom { rate_per_sec }
+            | Self::Balance { rate_per_sec }
+            | Self::Placed { rate_per_sec } => rate_per_sec,
         }
     }
+}
+
+/// How a policy wants to be served. A world comes as close as it can; `None` leaves it to the world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// How often it decides; ticks in between are for listening.
+    pub quantum: Option<Nanos>,
+    /// How accesses are to be seen.
+    pub watch: Option<Watch>,
+    /// Where new pages go.
+    pub allocation: Option<Allocation>,
+    /// It keeps the heat of pages in a form of its own and reads single hits; the shared estimator is
+    /// left out.
+    pub own_heat: bool,
+}
+
+/// How accesses are to be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// Samples by the processor.
+    Samples {
+        /// One of so many loads that miss the caches.
+        loads: u64,
+        /// One of so many stores; `None`: no stores.
+        stores: Option<u64>,
+        /// Sample more rarely where sampling takes more than this of a core, in thousandths.
+        cpu_permille: Option<u32>,
+    },
+    /// Pages are made to fault at their next access.
+    HintFaults {
+        /// Time in which all memory is armed once.
+        pass: Nanos,
+        /// Bytes armed in one round.
+        bytes: Bytes,
+        /// Time between two rounds, at least.
+        floor: Nanos,
+        /// Pages in the fastest tier too.
+        fast_too: bool,
+    },
+    /// The true rates themselves, which only a model can tell.
+    Truth,
+}
+
+impl Watch {
+    /// The time between two rounds of arming, for a program with that much memory; `None` for samples.
+    pub fn round(&self, memory: Bytes) -> Option<Nanos> {
+        let Self::HintFaults { pass, bytes, floor, .. } = *self else { return None };
+        let rounds = memory.0.div_ceil(bytes.0.max(1)).max(1);
+        Some(Nanos(pass.0 / rounds).max(floor))
+    }
+}
+
+/// Where new pages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// To the fastest tier with room.
+    FirstTouch,
+    /// Likewise, with the page cache below the fastest tier (TPP section 5.4).
+    ByType,
 }
 
 /// All that a policy may look at in one tick.
@@ -80,12 +171,29 @@ pub struct View<'a> {
     pub move_costs: [Nanos; 2],
     /// The pages that were hit or seen in a new place since the last tick, in order of observation.
     pub touched: &'a [PageIdx],
+    /// Every sign of access since the last tick, in order; only for policies with heat of their own.
+    pub hits: &'a [Hit],
+    /// The true rates of all pages, in the ticks in which a world that knows them tells them anew.
+    pub truth: &'a [TrueRate],
+    /// Whether the pages asked after in the last tick were accessed; `None` where the world cannot tell.
+    pub answers: &'a [(PageIdx, Option<bool>)],
+    /// Pages to ask after before the next tick, and how far back.
+    pub ask: &'a mut Vec<(PageIdx, Nanos)>,
 }
 
 impl View<'_> {
     /// What moving one page of `size` costs.
     pub fn move_cost(&self, size: PageSize) -> Nanos {
         self.move_costs[size_index(size)] * size.base_pages()
+    }
+
+    /// The rate of a page with that share of all accesses: of what is measured; where nothing is, its
+    /// samples stand for it.
+    #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
+    pub fn believed_rate(&self, share: f64, samples: f64) -> f32 {
+        let measured: Option<f64> =
+            self.telemetry.tiers.iter().map(|tier| tier.reads_per_sec).sum();
+        measured.map_or(samples, |reads| share * reads) as f32
     }
 }
 
@@ -97,6 +205,21 @@ pub trait Policy {
     /// Appends the moves it wants now, most wanted first, demotions ahead of the promotions that need
     /// their room.
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>);
+
+    /// How it wants to be served.
+    fn wants(&self) -> Wants {
+        Wants::default()
+    }
+
+    /// The numbers that may be set.
+    fn knobs(&self) -> Vec<Knob> {
+        Vec::new()
+    }
+
+    /// Sets the knob of that name, before the first plan; false where there is none.
+    fn set(&mut self, _knob: &str, _value: f64) -> bool {
+        false
+    }
 }
 
 /// An entry of the list of policies.
@@ -106,18 +229,90 @@ pub struct Entry {
     pub name: &'static str,
     /// The head of its file: what it does, when it helps, when it hurts, knobs, source.
     pub doc: &'static str,
+    /// The head of its goal's file, where it has another goal than its own.
+    pub goal: Option<&'static str>,
     /// Makes one.
     pub make: fn() -> Box<dyn Policy>,
 }
+
+/// The head of Colloid's file, for the policies that have it as their goal.
+const COLLOID: &str = include_str!("goal/balance.rs");
 
 /// Every policy there is; the first is the default. Help, docs and tests range over this list.
 pub const POLICIES: &[Entry] = &[
     Entry {
         name: "tierline",
         doc: include_str!("tierline.rs"),
+        goal: None,
         make: || Box::<tierline::Tierline>::default(),
     },
-    Entry { name: "hold", doc: include_str!("hold.rs"), make: || Box::new(hold::Hold) },
+    Entry {
+        name: "hemem",
+        doc: include_str!("hemem.rs"),
+        goal: None,
+        make: || Box::new(Hemem::new("hemem", Box::new(Pack))),
+    },
+    Entry {
+        name: "hemem+colloid",
+        doc: include_str!("hemem.rs"),
+        goal: Some(COLLOID),
+        make: || Box::new(Hemem::new("hemem+colloid", Box::<Balance>::default())),
+    },
+    Entry {
+        name: "memtis",
+        doc: include_str!("memtis.rs"),
+        goal: None,
+        make: || Box::new(Memtis::new("memtis", Box::new(Pack))),
+    },
+    Entry {
+        name: "memtis+colloid",
+        doc: include_str!("memtis.rs"),
+        goal: Some(COLLOID),
+        make: || Box::new(Memtis::new("memtis+colloid", Box::<Balance>::default())),
+    },
+    Entry {
+        name: "tpp",
+        doc: include_str!("tpp.rs"),
+        goal: None,
+        make: || Box::new(tpp("tpp", Box::new(Pack))),
+    },
+    Entry {
+        name: "tpp+colloid",
+        doc: include_str!("tpp.rs"),
+        goal: Some(COLLOID),
+        make: || Box::new(tpp("tpp+colloid", Box::<Balance>::default())),
+    },
+    Entry {
+        name: "linux",
+        doc: include_str!("linux.rs"),
+        goal: None,
+        make: || Box::new(linux("linux", Box::new(Pack))),
+    },
+    Entry {
+        name: "linux+colloid",
+        doc: include_str!("linux.rs"),
+        goal: Some(COLLOID),
+        make: || Box::new(linux("linux+colloid", Box::<Balance>::default())),
+    },
+    Entry {
+        name: "oracle",
+        doc: include_str!("oracle.rs"),
+        goal: None,
+        make: || Box::<oracle::Oracle>::default(),
+    },
+    Entry {
+        name: "fixed",
+        doc: include_str!("fixed.rs"),
+        goal: None,
+        make: || Box::<fixed::Fixed>::default(),
+    },
+    Entry {
+        name: "first-touch",
+        doc: include_str!("first_touch.rs"),
+        goal: None,
+        make: || Box::new(first_touch::FirstTouch),
+    },
+    Entry { name: "hold", doc: include_str!("hold.rs"), goal: None, make: || Box::new(hold::Hold) },
 ];
 
 impl Entry {
@@ -126,13 +321,26 @@ impl Entry {
         POLICIES.iter().find(|entry| entry.name == name)
     }
 
-    /// The head of the policy's file as plain text.
+    /// What the policy's file, and its goal's, say of themselves, as plain text.
     pub fn explain(&self) -> String {
-        let lines = self.doc.lines().skip(1).take_while(|line| line.starts_with("//!"));
-        lines
-            .map(|line| {
-                line.trim_start_matches("//!").strip_prefix(' ').unwrap_or("").to_string() + "\n"
-            })
-            .collect()
+        let policy = head(self.doc);
+        let Some(goal) = self.goal.map(head) else { return policy };
+        let summary = |text: &str| text.lines().next().unwrap_or_default().to_string();
+        format!(
+            "{}: {} Its goal: {}\n\n{policy}\n{goal}",
+            self.name,
+            summary(&policy),
+            summary(&goal)
+        )
     }
+}
+
+/// The head of a source file, without what marks it as one.
+fn head(source: &str) -> String {
+    let lines = source.lines().skip(1).take_while(|line| line.starts_with("//!"));
+    lines
+        .map(|line| {
+            line.trim_start_matches("//!").strip_prefix(' ').unwrap_or("").to_string() + "\n"
+        })
+        .collect()
 }

@@ -2,6 +2,8 @@
 //! Trackers: the ways in which a machine lets accesses be seen. The sources themselves live in the
 //! worlds; what they have in common, and what users are told of them, is here.
 
+pub mod questions;
+
 /// What is to be known of a tracker before it is chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {

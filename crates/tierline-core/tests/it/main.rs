@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The deterministic ring: every policy against a small machine, with faults injected.
 
+mod closed_loop;
+mod colloid;
 mod contract;
 mod default_policy;
 mod faults;
+mod published;
 mod toy;
+mod toy_policy;

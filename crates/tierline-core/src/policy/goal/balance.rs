@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+//! colloid: balance the tiers' loaded latencies.
+//!
+//! What it does: measures every tier's loaded latency by Little's law, L = O/R, from its reads in flight
+//! and its reads per second, both averaged exponentially. While the upper tier is the faster it asks its
+//! system to move accesses up, else down: as many as halve the interval in which the latencies meet
+//! (ComputeShift, see shift.rs), and no more bytes than the shifted accesses themselves would carry in the
+//! quantum, Δp·(R_D + R_A)·64·t. With more than two tiers, each is balanced against all those below it.
+//! Where nothing measures the tiers at all, it packs.
+//!
+//! When it helps: when fast memory is loaded enough that its latency exceeds that of slower memory.
+//!
+//! When it hurts: an access that is slow for another reason than load (a far socket, prefetching) is
+//! taken for load; and every quantum is judged by averages that are sixteen quanta old.
+//!
+//! Knobs: epsilon (0.01), delta (0.05), weight (1/16 in 10 ms), closed_form (0), idle_reads_per_sec.
+//!
+//! Where it comes from: Colloid (SOSP 2024), sections 3.1 and 3.2, Algorithms 1 and 2. The average's weight is
+//! from its public code, as the paper gives none. The idle floor, the unloaded latency for a tier without
+//! reads, and packing where nothing is measured are ours.
+
+use super::shift::{Watermarks, closed_form};
+use super::{Aim, Goal, Shift};
+use crate::knob::Knob;
+use crate::knobs;
+use crate::policy::View;
+use crate::port::TierTelemetry;
+use crate::tier::{TierId, Tiers};
+use crate::unit::{Bytes, Nanos};
+
+/// Bytes that one read brings.
+const LINE: f64 = 64.0;
+/// The time that the knob `weight` is given for.
+const WEIGHT_TIME: Nanos = Nanos::from_millis(10);
+/// Below this rate, reads in flight divided by reads say nothing.
+const FEW_READS_PER_SEC: f64 = 1.0;
+
+knobs! {
+    /// The knobs.
+    pub struct Knobs {
+        /// Watermarks this close have met.
+        epsilon: f64 = 0.01, 0.001, 0.1;
+        /// Latencies this close, as a share of the upper tier's, are equal.
+        delta: f64 = 0.05, 0.01, 0.2;
+        /// Weight of the newest 10 ms in the averages.
+        weight: f64 = 0.0625, 0.01, 1.0;
+        /// The step of the public HeMem code instead of the paper's search.
+        closed_form: bool = false, false, true;
+        /// With fewer reads per second than this there is nothing to balance.
+        idle_reads_per_sec: f64 = 1e4, 0.0, 1e7;
+    }
+}
+
+/// Reads in flight and reads per second, averaged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    occupancy: f64,
+    reads_per_sec: f64,
+}
+
+impl Flow {
+    /// What is measured of a tier; a world that measures the latency itself leaves out the occupancy.
+    fn of(tier: &TierTelemetry) -> Option<Self> {
+        let reads_per_sec = tier.reads_per_sec?;
+        let little = || tier.latency.map(|latency| latency.as_secs_f64() * reads_per_sec);
+        let flow = Self { occupancy: tier.occupancy.or_else(little)?, reads_per_sec };
+        let sound = |x: f64| x.is_finite() && x >= 0.0;
+        (sound(flow.occupancy) && sound(flow.reads_per_sec)).then_some(flow)
+    }
+
+    /// Little's law, in nanoseconds; a tier without reads has its unloaded latency.
+    fn latency_ns(self, unloaded: f64) -> f64 {
+        if self.reads_per_sec < FEW_READS_PER_SEC {
+            return unloaded;
+        }
+        self.occupancy / self.reads_per_sec * 1e9
+    }
+}
+
+/// The goal.
+#[derive(Debug, Default)]
+pub struct Balance {
+    knobs: Knobs,
+    flows: Vec<Flow>,
+    /// One search a tier, against all those below it.
+    searches: Vec<Watermarks>,
+    heard: Option<Nanos>,
+    /// Whether the last measurement was whole.
+    current: bool,
+}
+
+impl Balance {
+    /// Weight of a measurement that is `passed` younger than the last: w/(1−w) of one per 10 ms, scaled
+    /// with time. Exact for 10 ms; and basic arithmetic alone, so that it is the same on every machine.
+    fn weight(&self, passed: Nanos) -> f64 {
+        if self.knobs.weight >= 1.0 {
+            return 1.0;
+        }
+        let odds = self.knobs.weight / (1.0 - self.knobs.weight);
+        let scaled = odds * (passed.as_secs_f64() / WEIGHT_TIME.as_secs_f64());
+        scaled / (1.0 + scaled)
+    }
+
+    fn latency_ns(&self, tiers: &Tiers, tier: usize) -> f64 {
+        self.flows[tier].latency_ns(unloaded_ns(tiers, tier))
+    }
+
+    /// One tier against all those below it.
+    fn balance(&mut self, tiers: &Tiers, tier: usize, passed: Nanos) -> Option<Shift> {
+        let all: f64 = self.flows.iter().map(|flow| flow.reads_per_sec).sum();
+        let (upper, below) = (self.flows[tier], &self.flows[tier + 1..]);
+        let lower = below.iter().fold(Flow::default(), |a, b| Flow {
+            occupancy: a.occupancy + b.occupancy,
+            reads_per_sec: a.reads_per_sec + b.reads_per_sec,
+        });
+        let reads_per_sec = upper.reads_per_sec + lower.reads_per_sec;
+        if reads_per_sec < self.knobs.idle_reads_per_sec.max(FEW_READS_PER_SEC) {
+            return None;
+        }
+        let p = upper.reads_per_sec / reads_per_sec;
+        let upper_ns = upper.latency_ns(unloaded_ns(tiers, tier));
+        let lower_ns = lower.latency_ns(unloaded_ns(tiers, tier + 1));
+        let Knobs { epsilon, delta, .. } = self.knobs;
+        let step = match self.knobs.closed_form {
+            true => closed_form(p, upper_ns, lower_ns),
+            false => self.searches[tier].shift(p, upper_ns, lower_ns, epsilon, delta),
+        };
+        let up = upper_ns < lower_ns;
+        let mut below: Vec<usize> = (tier + 1..self.flows.len()).collect();
+        below.sort_by(|&a, &b| {
+            let order = self.latency_ns(tiers, a).total_cmp(&self.latency_ns(tiers, b));
+            if up { order.reverse() } else { order }
+        });
+        let carried = step * reads_per_sec * LINE * passed.as_secs_f64();
+        let shift = Shift {
+            tier: id(tier),
+            up,
+            below: below.into_iter().map(id).collect(),
+            share: step * reads_per_sec / all,
+            bytes: bytes(carried),
+            reads_per_sec: all,
+        };
+        (shift.share > 0.0).then_some(shift)
+    }
+}
+
+impl Goal for Balance {
+    fn listen(&mut self, view: &View<'_>) {
+        let measured: Option<Vec<Flow>> = view.telemetry.tiers.iter().map(Flow::of).collect();
+        self.current = measured.is_some();
+        let Some(measured) = measured else { return };
+        let weight = match self.heard {
+            Some(last) => self.weight(view.now.saturating_sub(last)),
+            None => 1.0,
+        };
+        self.heard = Some(view.now);
+        self.flows.resize(measured.len(), Flow::default());
+        self.searches.resize(measured.len(), Watermarks::default());
+        for (flow, new) in self.flows.iter_mut().zip(measured) {
+            flow.occupancy += weight * (new.occupancy - flow.occupancy);
+            flow.reads_per_sec += weight * (new.reads_per_sec - flow.reads_per_sec);
+        }
+    }
+
+    fn aim(&mut self, view: &View<'_>, passed: Nanos) -> Aim {
+        if self.heard.is_none() {
+            return Aim::Pack;
+        }
+        let lanes = if self.current { self.flows.len().saturating_sub(1) } else { 0 };
+        Aim::Shift((0..lanes).filter_map(|t| self.balance(view.tiers, t, passed)).collect())
+    }
+
+    fn shifts(&self) -> bool {
+        true
+    }
+
+    fn knobs(&self) -> Vec<Knob> {
+        Knobs::table()
+    }
+
+    fn set(&mut self, knob: &str, value: f64) -> bool {
+        self.knobs.set(knob, value)
+    }
+}
+
+/// What a tier's latency is without load: as the machine says, else 100 ns a tier, as in
+/// [`Tiers::latency_gain`].
+fn unloaded_ns(tiers: &Tiers, tier: usize) -> f64 {
+    let known = tiers.0.get(tier).and_then(|tier| tier.latency);
+    let steps = id(tier).0;
+    known.map_or(100.0 * f64::from(steps + 1), |latency| latency.as_secs_f64() * 1e9)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "at most TierId::MAX tiers")]
+fn id(tier: usize) -> TierId {
+    TierId(tier as u8)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float to integer cast saturates"
+)]
+fn bytes(count: f64) -> Bytes {
+    Bytes(count as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tier::Tier;
+    use proptest::prelude::*;
+
+    const QUANTUM: Nanos = WEIGHT_TIME;
+
+    /// Tiers of these reads per second and loaded latencies, 70, 170, 270 ns without load.
+    fn measured(tiers: &[(f64, f64)]) -> (Tiers, Balance) {
+        let tier = |i: u64| Tier {
+            name: format!("t{i}"),
+            nodes: Vec::new(),
+            capacity: Bytes::from_mib(1),
+            latency: Some(Nanos(70 + 100 * i)),
+            bandwidth: None,
+        };
+        let flow = |&(reads_per_sec, ns): &(f64, f64)| Flow {
+            occupancy: reads_per_sec * ns * 1e-9,
+            reads_per_sec,
+        };
+        let balance = Balance {
+            flows: tiers.iter().map(flow).collect(),
+            searches: vec![Watermarks::default(); tiers.len()],
+            ..Balance::default()
+        };
+        (Tiers((0..tiers.len() as u64).map(tier).collect()), balance)
+    }
+
+    #[test]
+    fn a_shift_is_half_of_what_is_left_and_moves_no_more_bytes_than_it_carries() {
+        let (tiers, mut balance) = measured(&[(6e8, 100.0), (4e8, 150.0)]);
+        let shift = balance.balance(&tiers, 0, QUANTUM).unwrap();
+        assert!(shift.up && (shift.share - 0.2).abs() < 1e-9, "p = 0.6 of 1: {shift:?}");
+        // 0.2 of 10^9 reads a second, of 64 bytes, in 10 ms.
+        assert!(shift.bytes.0.abs_diff(128_000_000) <= 1, "{shift:?}");
+        let (tiers, mut balance) = measured(&[(6e8, 200.0), (4e8, 150.0)]);
+        let shift = balance.balance(&tiers, 0, QUANTUM).unwrap();
+        assert!(!shift.up && (shift.share - 0.3).abs() < 1e-9, "p = 0.6 of 0.6: {shift:?}");
+    }
+
+    #[test]
+    fn every_tier_is_balanced_against_all_below_it() {
+        let (tiers, mut balance) = measured(&[(5e8, 100.0), (2e8, 120.0), (3e8, 300.0)]);
+        let top = balance.balance(&tiers, 0, QUANTUM).unwrap();
+        assert!(top.up && (top.share - 0.25).abs() < 1e-9, "{top:?}");
+        assert_eq!(top.below, [TierId(2), TierId(1)], "the slowest gives first");
+        let middle = balance.balance(&tiers, 1, QUANTUM).unwrap();
+        // Of the half of all reads that are below, 0.4 are served there, and half the rest is to be.
+        assert!(middle.up && (middle.share - 0.15).abs() < 1e-9, "{middle:?}");
+        let (tiers, mut balance) = measured(&[(5e8, 400.0), (2e8, 120.0), (3e8, 300.0)]);
+        let down = balance.balance(&tiers, 0, QUANTUM).unwrap();
+        assert_eq!((down.up, down.below), (false, vec![TierId(1), TierId(2)]), "the fastest takes");
+    }
+
+    #[test]
+    fn equal_latencies_and_idle_machines_are_left_alone() {
+        let (tiers, mut balance) = measured(&[(6e8, 150.0), (4e8, 153.0)]);
+        assert_eq!(balance.balance(&tiers, 0, QUANTUM), None);
+        let (tiers, mut balance) = measured(&[(3e3, 100.0), (2e3, 300.0)]);
+        assert_eq!(balance.balance(&tiers, 0, QUANTUM), None);
+    }
+
+    /// L_A is what it would be without load, not 0/0.
+    #[test]
+    fn a_tier_without_reads_has_its_unloaded_latency() {
+        let (tiers, mut balance) = measured(&[(1e9, 300.0), (0.0, f64::NAN)]);
+        balance.flows[1].occupancy = 0.0;
+        let shift = balance.balance(&tiers, 0, QUANTUM).unwrap();
+        assert!(!shift.up && (shift.share - 0.5).abs() < 1e-9, "{shift:?}");
+    }
+
+    #[test]
+    fn the_average_weighs_ten_milliseconds_as_the_public_code_does() {
+        let balance = Balance::default();
+        assert!((balance.weight(QUANTUM) - 1.0 / 16.0).abs() < 1e-12);
+        // 1 - (15/16)^50 = 0.960 by repeated averaging.
+        assert!((0.7..0.97).contains(&balance.weight(QUANTUM * 50)));
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_measured() {
+        let tier = |reads, occupancy| TierTelemetry {
+            reads_per_sec: Some(reads),
+            occupancy: Some(occupancy),
+            ..TierTelemetry::default()
+        };
+        assert!(Flow::of(&tier(f64::NAN, 1.0)).is_none() && Flow::of(&tier(1.0, -1.0)).is_none());
+        assert!(Flow::of(&TierTelemetry::default()).is_none());
+        let by_latency = TierTelemetry {
+            reads_per_sec: Some(1e8),
+            latency: Some(Nanos(120)),
+            ..TierTelemetry::default()
+        };
+        assert!((Flow::of(&by_latency).unwrap().latency_ns(0.0) - 120.0).abs() < 1e-9);
+    }
+
+    proptest! {
+        /// Never more than all accesses, and never more bytes than they carry.
+        #[test]
+        fn limits_hold(
+            flows in prop::collection::vec((0.0f64..2e9, 20.0f64..2_000.0), 2..5),
+            closed_form: bool,
+            ms in 1u64..1_000,
+        ) {
+            let (tiers, mut balance) = measured(&flows);
+            balance.knobs.closed_form = closed_form;
+            let passed = Nanos::from_millis(ms);
+            for tier in 0..flows.len() - 1 {
+                let Some(shift) = balance.balance(&tiers, tier, passed) else { continue };
+                prop_assert!((0.0..=1.0).contains(&shift.share), "{:?}", shift);
+                let carried = shift.share * shift.reads_per_sec * LINE * passed.as_secs_f64();
+                prop_assert!(shift.bytes <= bytes(carried * 1.000_001 + 1.0));
+                prop_assert_eq!(shift.below.len(), flows.len() - 1 - tier);
+            }
+        }
+    }
+}
