@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The model from outside.
+#![forbid(unsafe_code)]
+
+mod load;
