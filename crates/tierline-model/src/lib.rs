@@ -19,4 +19,9 @@
 //! pages.
 #![forbid(unsafe_code)]
 
+pub mod arithmetic;
+pub mod error;
+pub mod fit;
 pub mod load;
+pub mod machine;
+pub mod workload;

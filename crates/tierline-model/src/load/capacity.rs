@@ -130,7 +130,8 @@ mod tests {
             let by_read = (c.utilisation(r + d, w) - here.utilisation) / d;
             let by_write = (c.utilisation(r, w + d) - here.utilisation) / d;
             // At a kink of the full-duplex law the two sides differ.
-            let kink = !half && (r - w).abs() < 1.0 || !half && (r.max(w) * 1.5 - r - w).abs() < 1.0;
+            let near = |x: f64| x.abs() < 1.0;
+            let kink = !half && (near(r - w) || near(r.max(w) * 1.5 - r - w));
             prop_assert!(kink || (by_read - here.by_read).abs() < 1e-6);
             prop_assert!(kink || (by_write - here.by_write).abs() < 1e-6);
             prop_assert!(c.is_sound() && here.by_read >= 0.0 && here.by_write >= 0.0);

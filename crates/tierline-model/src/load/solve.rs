@@ -199,12 +199,11 @@ fn eliminate(
         if slopes[column][column].abs() < 1e-300 {
             return None;
         }
-        for row in column + 1..n {
-            let factor = slopes[row][column] / slopes[column][column];
-            for at in column..n {
-                slopes[row][at] -= factor * slopes[column][at];
-            }
-            rest[row] -= factor * rest[column];
+        let (top, top_rest) = (slopes[column], rest[column]);
+        for (row, rest) in slopes.iter_mut().zip(&mut rest).take(n).skip(column + 1) {
+            let factor = row[column] / top[column];
+            row.iter_mut().zip(&top).for_each(|(cell, above)| *cell -= factor * above);
+            *rest -= factor * top_rest;
         }
     }
     for row in (0..n).rev() {

@@ -2,4 +2,5 @@
 //! The model from outside.
 #![forbid(unsafe_code)]
 
+mod colloid;
 mod load;
