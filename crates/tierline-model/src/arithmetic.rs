@@ -53,6 +53,7 @@ pub fn exponential(rng: &mut Rng) -> f64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use tierline_core::rng::Rng;
 
     proptest! {
         #[test]

@@ -202,6 +202,7 @@ impl Census {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use tierline_core::rng::Rng;
 
     fn hot_and_cold(pages: u32, hot: u32) -> Pattern {
         let bands = [Band { end: hot, share: 0.9 }, Band { end: pages, share: 0.1 }];

@@ -4,3 +4,4 @@
 
 mod colloid;
 mod load;
+mod run;

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The list of workloads: help, docs, scenarios and tests range over it.
+
+use serde::Deserialize;
+use toml::Table;
+
+use super::program::Program;
+use super::{antagonist, gups};
+use crate::error::{Error, Result};
+
+/// A kind of workload.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// The name users type.
+    pub name: &'static str,
+    /// The head of its file.
+    pub doc: &'static str,
+    make: fn(Table) -> Result<Program, String>,
+}
+
+/// Reads the knobs of a workload and makes its program.
+fn make<'de, K: Deserialize<'de>>(
+    knobs: Table,
+    program: impl Fn(K) -> Result<Program, String>,
+) -> Result<Program, String> {
+    let knobs = K::deserialize(knobs).map_err(|error| error.to_string().trim_end().to_string())?;
+    program(knobs)
+}
+
+/// Every workload there is; the first is the default.
+pub const WORKLOADS: &[Entry] = &[
+    Entry {
+        name: "gups",
+        doc: include_str!("gups.rs"),
+        make: |knobs| make(knobs, gups::Gups::program),
+    },
+    Entry {
+        name: "antagonist",
+        doc: include_str!("antagonist.rs"),
+        make: |knobs| make(knobs, antagonist::Antagonist::program),
+    },
+];
+
+impl Entry {
+    /// The workload of that name.
+    ///
+    /// # Errors
+    /// `Error::Unknown` with the names there are.
+    pub fn find(name: &str) -> Result<&'static Self> {
+        WORKLOADS.iter().find(|entry| entry.name == name).ok_or_else(|| {
+            Error::unknown("workload", name, WORKLOADS.iter().map(|entry| entry.name))
+        })
+    }
+
+    /// The program for these knobs; what is left out has its default.
+    ///
+    /// # Errors
+    /// `Error::Figure` naming the workload and the knob.
+    pub fn program(&self, knobs: Table) -> Result<Program> {
+        (self.make)(knobs)
+            .map_err(|why| Error::Figure { place: format!("workload {}", self.name), why })
+    }
+
+    /// The head of its file as plain text.
+    pub fn explain(&self) -> String {
+        let lines = self.doc.lines().skip(1).take_while(|line| line.starts_with("//!"));
+        lines.map(|line| line.trim_start_matches("//!").trim_start().to_string() + "\n").collect()
+    }
+}
