@@ -2,7 +2,7 @@
 //! The list of workloads: help, docs, scenarios and tests range over it.
 
 use serde::Deserialize;
-use toml::Table;
+use toml::{Table, Value};
 
 use super::program::Program;
 use super::{antagonist, gups};
@@ -40,6 +40,28 @@ pub const WORKLOADS: &[Entry] = &[
         make: |knobs| make(knobs, antagonist::Antagonist::program),
     },
 ];
+
+/// Reads `kind:key=value,key=value`, as a workload is written on a command line, into the table of a
+/// scenario.
+///
+/// # Errors
+/// `Error::Figure` for a knob without a value.
+pub fn written(text: &str) -> Result<Table> {
+    let (kind, knobs) = text.split_once(':').unwrap_or((text, ""));
+    let mut table = Table::new();
+    table.insert("kind".into(), kind.into());
+    for knob in knobs.split(',').filter(|knob| !knob.is_empty()) {
+        let (key, value) = knob.split_once('=').ok_or_else(|| Error::Figure {
+            place: format!("workload {text}"),
+            why: format!("{knob}: expected key=value"),
+        })?;
+        let number = value.parse::<i64>().map(Value::from);
+        let number = number.or_else(|_| value.parse::<f64>().map(Value::from));
+        let other = || value.parse::<bool>().map_or_else(|_| Value::from(value), Value::from);
+        table.insert(key.into(), number.unwrap_or_else(|_| other()));
+    }
+    Ok(table)
+}
 
 impl Entry {
     /// The workload of that name.

@@ -14,7 +14,8 @@ const ROUNDS: usize = 4;
 #[derive(Clone, Debug)]
 pub struct Order {
     pages: u32,
-    chunk: u32,
+    /// Pages in a chunk, as a power of two.
+    chunk_bits: u32,
     shuffle: Option<Shuffle>,
     reversed: bool,
     /// Added to every rank, round the end: how far popularity has moved on.
@@ -24,7 +25,7 @@ pub struct Order {
 impl Order {
     /// Ranks in the order of addresses.
     pub fn contiguous(pages: u32) -> Self {
-        Self { pages, chunk: pages.max(1), shuffle: None, reversed: false, offset: 0 }
+        Self { pages, chunk_bits: 0, shuffle: None, reversed: false, offset: 0 }
     }
 
     /// The last page first: what grows or is swept through has its newest page at the end.
@@ -32,11 +33,12 @@ impl Order {
         Self { reversed: true, ..Self::contiguous(pages) }
     }
 
-    /// Chunks of `chunk` pages in a shuffled order; the last pages that fill no chunk stay last.
+    /// Chunks of `chunk` pages, rounded down to a power of two, in a shuffled order; the last pages that
+    /// fill no chunk stay last.
     pub fn scattered(pages: u32, chunk: u32, seed: u64) -> Self {
-        let chunk = chunk.clamp(1, pages.max(1));
-        let shuffle = Some(Shuffle::new(pages / chunk, seed));
-        Self { chunk, shuffle, ..Self::contiguous(pages) }
+        let chunk_bits = chunk.clamp(1, pages.max(1)).ilog2();
+        let shuffle = Some(Shuffle::new(pages >> chunk_bits, seed));
+        Self { chunk_bits, shuffle, ..Self::contiguous(pages) }
     }
 
     /// How many pages there are.
@@ -46,7 +48,7 @@ impl Order {
 
     /// Pages in a row whose ranks are in a row too, but for the end of the ranks.
     pub fn chunk(&self) -> u32 {
-        self.chunk
+        if self.shuffle.is_some() { 1 << self.chunk_bits } else { self.pages.max(1) }
     }
 
     /// Moves popularity on by so many ranks.
@@ -58,8 +60,8 @@ impl Order {
     pub fn rank(&self, page: u32) -> u32 {
         debug_assert!(page < self.pages);
         let placed = match &self.shuffle {
-            Some(shuffle) if page / self.chunk < shuffle.chunks => {
-                shuffle.forth(page / self.chunk) * self.chunk + page % self.chunk
+            Some(shuffle) if page >> self.chunk_bits < shuffle.chunks => {
+                shuffle.forth(page >> self.chunk_bits) << self.chunk_bits | self.within(page)
             }
             _ if self.reversed => self.pages - 1 - page,
             _ => page,
@@ -72,8 +74,8 @@ impl Order {
         debug_assert!(rank < self.pages);
         let placed = self.around(u64::from(rank) + u64::from(self.pages - self.offset));
         match &self.shuffle {
-            Some(shuffle) if placed / self.chunk < shuffle.chunks => {
-                shuffle.back(placed / self.chunk) * self.chunk + placed % self.chunk
+            Some(shuffle) if placed >> self.chunk_bits < shuffle.chunks => {
+                shuffle.back(placed >> self.chunk_bits) << self.chunk_bits | self.within(placed)
             }
             _ if self.reversed => self.pages - 1 - placed,
             _ => placed,
@@ -84,7 +86,10 @@ impl Order {
     pub(super) fn grow(&mut self, pages: u32) {
         debug_assert!(self.shuffle.is_none() && self.offset == 0);
         self.pages += pages;
-        self.chunk = self.pages;
+    }
+
+    fn within(&self, page: u32) -> u32 {
+        page & ((1 << self.chunk_bits) - 1)
     }
 
     fn around(&self, rank: u64) -> u32 {
@@ -148,12 +153,11 @@ impl Shuffle {
         (x & ((1 << self.low_bits) - 1), x >> self.low_bits)
     }
 
-    /// The finaliser of MurmurHash3, keyed.
+    /// Multiply, fold, multiply, keyed: cheap, as a shuffle must hide an order from statistics, not from an enemy.
     fn mix(&self, x: u32, round: usize) -> u32 {
-        let mut h = x.wrapping_mul(0xcc9e_2d51) ^ self.keys[round];
-        h = (h ^ (h >> 16)).wrapping_mul(0x85eb_ca6b);
-        h = (h ^ (h >> 13)).wrapping_mul(0xc2b2_ae35);
-        h ^ (h >> 16)
+        let once = u64::from(x ^ self.keys[round]).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let twice = (once ^ (once >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        u32::try_from(twice >> 40).unwrap_or(0) // of the upper half, 16 bits are needed
     }
 }
 

@@ -2,6 +2,7 @@
 //! The verbs, one file each.
 
 mod attach;
+mod bench;
 mod completion;
 mod config;
 mod doctor;
@@ -11,6 +12,7 @@ mod manage;
 mod policies;
 mod recover;
 mod run;
+mod sim;
 mod status;
 mod topology;
 mod trackers;
@@ -66,6 +68,8 @@ enum Verb {
     Status(status::StatusArgs),
     Topology(topology::TopologyArgs),
     Doctor(doctor::DoctorArgs),
+    Sim(sim::SimArgs),
+    Bench(bench::BenchArgs),
     Policies(policies::PoliciesArgs),
     Trackers(trackers::TrackersArgs),
     Explain(explain::ExplainArgs),
@@ -95,6 +99,8 @@ fn dispatch(verb: &Verb, globals: &Globals) -> Result<u8> {
         Verb::Status(args) => args.run(globals),
         Verb::Topology(args) => args.run(globals),
         Verb::Doctor(args) => args.run(globals),
+        Verb::Sim(args) => args.run(globals),
+        Verb::Bench(args) => args.run(globals),
         Verb::Policies(args) => args.run(globals),
         Verb::Trackers(args) => args.run(globals),
         Verb::Explain(args) => args.run(globals),
