@@ -46,9 +46,19 @@ impl Order {
         self.pages
     }
 
-    /// Pages in a row whose ranks are in a row too, but for the end of the ranks.
-    pub fn chunk(&self) -> u32 {
-        if self.shuffle.is_some() { 1 << self.chunk_bits } else { self.pages.max(1) }
+    /// Whether ranks fall as addresses rise.
+    pub fn is_reversed(&self) -> bool {
+        self.reversed
+    }
+
+    /// The first page after `page` whose rank may not follow on those before it: ranks are in a row within
+    /// a chunk, but for the end of the ranks.
+    pub fn end_of_chunk(&self, page: u32) -> u32 {
+        let end = match self.shuffle {
+            Some(_) => (page | ((1 << self.chunk_bits) - 1)).saturating_add(1),
+            None => self.pages,
+        };
+        end.min(self.pages)
     }
 
     /// Moves popularity on by so many ranks.

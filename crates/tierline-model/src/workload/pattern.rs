@@ -5,6 +5,8 @@
 //! share of accesses that a tier serves is a sum over bands of how many pages of the band are there, and a
 //! page that moves changes one count ([`Census`]). No quantum walks pages.
 
+use std::ops::Range;
+
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 
@@ -17,6 +19,15 @@ pub struct Band {
     pub end: u32,
     /// Share of all accesses that go to its pages together.
     pub share: f64,
+}
+
+/// Pages in a row that are equally popular.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The pages.
+    pub pages: Range<u32>,
+    /// Their band.
+    pub band: usize,
 }
 
 /// A distribution of accesses over pages.
@@ -85,6 +96,22 @@ impl Pattern {
         let start = self.start(band);
         let within = rng.below(u64::from(self.bands[band].end - start));
         self.order.page(start + u32::try_from(within).unwrap_or(0))
+    }
+
+    /// All pages in the order of addresses, in runs of one band.
+    pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+        let mut page = 0;
+        std::iter::from_fn(move || {
+            let start = page;
+            let rank = (start < self.order.pages()).then(|| self.order.rank(start))?;
+            let band = self.band_of_rank(rank);
+            let ahead = match self.order.is_reversed() {
+                true => rank - self.start(band) + 1,
+                false => self.bands[band].end - rank,
+            };
+            page = (start + ahead).min(self.order.end_of_chunk(start));
+            Some(Run { pages: start..page, band })
+        })
     }
 
     /// Moves popularity on by so many ranks and keeps the census in step, at the cost of what changed
@@ -158,16 +185,23 @@ pub struct Census(Vec<[u32; TierId::MAX + 1]>);
 impl Census {
     /// Counts all pages: when a program starts, and when its pattern changes altogether.
     pub fn take(pattern: &Pattern, tiers: &[u8]) -> Self {
-        let mut counts = vec![[0; TierId::MAX + 1]; pattern.bands.len()];
-        for (rank, band) in Self::by_rank(pattern) {
-            counts[band][usize::from(tiers[pattern.order.page(rank) as usize])] += 1;
+        let mut census = Self::nowhere(pattern);
+        census.0.iter_mut().for_each(|counts| counts[usize::from(NOWHERE)] = 0);
+        for run in pattern.runs() {
+            for &tier in &tiers[run.pages.start as usize..run.pages.end as usize] {
+                census.0[run.band][usize::from(tier)] += 1;
+            }
         }
-        Self(counts)
+        census
     }
 
-    fn by_rank(pattern: &Pattern) -> impl Iterator<Item = (u32, usize)> + '_ {
-        (0..pattern.bands.len())
-            .flat_map(|band| (pattern.start(band)..pattern.bands[band].end).map(move |r| (r, band)))
+    /// All pages are nowhere yet.
+    pub fn nowhere(pattern: &Pattern) -> Self {
+        let mut counts = vec![[0; TierId::MAX + 1]; pattern.bands.len()];
+        for (band, counts) in counts.iter_mut().enumerate() {
+            counts[usize::from(NOWHERE)] = pattern.bands[band].end - pattern.start(band);
+        }
+        Self(counts)
     }
 
     /// A page of a band went from one tier to another.
@@ -226,6 +260,26 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn runs_cover_all_pages_in_order(
+            pages in 1u32..700, chunk in 1u32..90, moved in 0u32..700, hot in 1u32..300, back: bool,
+        ) {
+            let mut order =
+                if back { Order::reversed(pages) } else { Order::scattered(pages, chunk, 3) };
+            order.advance(moved % pages);
+            let bands = [Band { end: hot, share: 0.9 }, Band { end: pages, share: 0.1 }];
+            let pattern = Pattern::new(order, bands);
+            let mut next = 0;
+            for run in pattern.runs() {
+                prop_assert_eq!(run.pages.start, next);
+                next = run.pages.end;
+                for page in run.pages {
+                    prop_assert_eq!(pattern.band(page), run.band);
+                }
+            }
+            prop_assert_eq!(next, pages);
+        }
+
         /// Kept along the way or counted anew: the census is the same.
         #[test]
         fn the_census_follows_moves_and_drift(

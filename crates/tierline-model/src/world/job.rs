@@ -56,7 +56,7 @@ impl Job {
         let pattern = first.pattern(live, size, seed);
         let tiers = vec![NOWHERE; pages_of(program.bytes, size) as usize];
         Self {
-            census: Census::take(&pattern, &tiers),
+            census: Census::nowhere(&pattern),
             phase_ends: first.lasts.map(|lasts| now + lasts),
             space,
             size,
