@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    /// UPI of the PROFET machine: 40 GB/s either way, 61 both (machine-model.md, 3a).
+    /// UPI of the PROFET machine: 40 GB/s either way, 61 both (PROFET).
     #[test]
     fn a_link_carries_more_both_ways_than_one_way() {
         let c = Capacity::FullDuplex { direction: 40.0, total: 61.0 };

@@ -3,7 +3,7 @@
 //!
 //! With `a = q` this is `L0 + q·u/(1−u)`, a service time and a queue; links have a harder knee and take
 //! a small `q` with a larger `a`. The form fits 14 published loaded-latency families with a mean error
-//! of 1.0 to 3.4 % a family (design/machine-model.md, 3a).
+//! of 1.0 to 3.4 % a family (Mess, PROFET: DDR4, DDR5, HBM2e, LPDDR5, UPI and CXL).
 //!
 //! Solvers work with the backlog `y = u/(1−u)`, in which the curve is all but a straight line:
 //! `u²/(1−u) = y − u`, so `L = L0 + (a−q)·u + q·y`.

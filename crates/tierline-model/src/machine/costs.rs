@@ -3,7 +3,7 @@
 //!
 //! These are properties of kernels rather than of memory, so all machines share them unless their file
 //! says otherwise. Sources: HeMem's own simulator takes 2 us a fault, 4 us a shootdown, 1 to 2 us a page
-//! move; cori takes 1 us a migration (design/machine-model.md, 3c). None is fitted.
+//! move; cori's takes 1 us a migration. None is fitted.
 
 use serde::{Deserialize, Serialize};
 

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, Nanos};
 
+use super::kv::lines;
 use super::program::{Change, Layout, Phase, Placement, Program, Reach};
 use crate::text;
 
@@ -63,8 +64,8 @@ impl Gups {
             return Err(format!("hot is {} of a set of {}", self.hot, self.set));
         }
         #[expect(clippy::cast_precision_loss, reason = "bytes of one machine")]
-        let (part, lines) =
-            (self.hot.0 as f64 / self.set.0 as f64, (self.object.0.div_ceil(64)).max(1) as f64);
+        let part = self.hot.0 as f64 / self.set.0 as f64;
+        let lines = lines(self.object);
         let of_hot = self.hot_share + (1.0 - self.hot_share) * part;
         let bands = vec![(self.hot, of_hot), (self.set, 1.0 - of_hot)];
         let before = Phase {

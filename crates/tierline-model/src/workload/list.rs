@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::program::Program;
-use super::{antagonist, gups};
+use super::{antagonist, graph, gups, kv, latest, liblinear, scan, xsbench};
 use crate::error::{Error, Result};
 
 /// A kind of workload.
@@ -33,6 +33,32 @@ pub const WORKLOADS: &[Entry] = &[
         name: "gups",
         doc: include_str!("gups.rs"),
         make: |knobs| make(knobs, gups::Gups::program),
+    },
+    Entry { name: "kv", doc: include_str!("kv.rs"), make: |knobs| make(knobs, kv::Kv::program) },
+    Entry {
+        name: "scan",
+        doc: include_str!("scan.rs"),
+        make: |knobs| make(knobs, scan::Scan::program),
+    },
+    Entry {
+        name: "xsbench",
+        doc: include_str!("xsbench.rs"),
+        make: |knobs| make(knobs, xsbench::XsBench::program),
+    },
+    Entry {
+        name: "graph",
+        doc: include_str!("graph.rs"),
+        make: |knobs| make(knobs, graph::Graph::program),
+    },
+    Entry {
+        name: "liblinear",
+        doc: include_str!("liblinear.rs"),
+        make: |knobs| make(knobs, liblinear::Liblinear::program),
+    },
+    Entry {
+        name: "latest",
+        doc: include_str!("latest.rs"),
+        make: |knobs| make(knobs, latest::Latest::program),
     },
     Entry {
         name: "antagonist",

@@ -4,4 +4,6 @@
 
 mod colloid;
 mod load;
+mod machines;
 mod run;
+mod workloads;
