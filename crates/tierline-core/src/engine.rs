@@ -112,6 +112,13 @@ impl Engine {
             }
         }
         hotness.advance(seen.watched);
+        for known in &seen.rates {
+            let before = touched.len();
+            pages.for_each(known.space, known.vpn, known.base_pages, |page| touched.push(page));
+            for &page in &touched[before..] {
+                pages.set_heat(page, hotness.known(known.rate_per_sec));
+            }
+        }
         let mut slow_hits = 0u32;
         for sample in &seen.samples {
             let before = touched.len();

@@ -147,6 +147,19 @@ pub struct Sample {
     pub write: Option<bool>,
 }
 
+/// A page's true access rate, which only a model can tell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrueRate {
+    /// Whose page.
+    pub space: SpaceId,
+    /// The page, or the first of a run of equal rates.
+    pub vpn: Vpn,
+    /// Base pages in the run.
+    pub base_pages: u32,
+    /// Accesses per second that each page of the run gets.
+    pub rate_per_sec: f32,
+}
+
 /// What a world saw since it was last asked. Reused between ticks; the world appends.
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
@@ -156,6 +169,8 @@ pub struct Observations {
     pub residence: Vec<Residence>,
     /// Signs of access.
     pub samples: Vec<Sample>,
+    /// Rates that are known, not estimated; they replace what was believed.
+    pub rates: Vec<TrueRate>,
     /// For how long all pages were being watched: the sum of the windows in which a hit would have
     /// been seen. A scanner watches between arming and reading. A sampler that takes one access in P
     /// sees as much as one that watches all accesses for a P-th of the time, and reports that.
@@ -179,6 +194,7 @@ impl Observations {
         self.spaces.clear();
         self.residence.clear();
         self.samples.clear();
+        self.rates.clear();
         self.watched = Nanos::ZERO;
         self.slow_hits_per_sec = None;
         self.window = None;

@@ -2,9 +2,11 @@
 //! The list of trackers that the model has, by the names of `tierline_core::tracker`.
 
 use serde::Deserialize;
+use tierline_core::unit::{Bytes, Nanos};
 
-use super::{Tracker, pebs};
+use super::{Tracker, accessed, damon, hint_faults, pebs, truth};
 use crate::error::{Error, Result};
+use crate::text;
 
 /// What trackers can be told.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -14,12 +16,37 @@ pub struct Knobs {
     pub sample_period: f64,
     /// Records that fit the ring between two looks (pebs, ibs).
     pub ring: usize,
+    /// The time between clearing and reading accessed bits (accessed, page_idle).
+    #[serde(deserialize_with = "text::quantity")]
+    pub window: Nanos,
+    /// The time between two such windows.
+    #[serde(deserialize_with = "text::quantity")]
+    pub window_period: Nanos,
+    /// The time between two parts of memory that are armed (hint_faults).
+    #[serde(deserialize_with = "text::quantity")]
+    pub scan_period: Nanos,
+    /// Such a part.
+    #[serde(deserialize_with = "text::quantity")]
+    pub scan_part: Bytes,
+    /// Whether pages in the fastest tier are armed too, as Colloid does on TPP (hint_faults).
+    pub scan_fast: bool,
+    /// Regions a program (damon).
+    pub regions: usize,
 }
 
 impl Default for Knobs {
     fn default() -> Self {
-        // As on Linux: a prime near ten thousand.
-        Self { sample_period: 10_007.0, ring: 1 << 20 }
+        // As on Linux, ours or the kernel's.
+        Self {
+            sample_period: 10_007.0,
+            ring: 1 << 20,
+            window: Nanos::from_millis(20),
+            window_period: Nanos::from_secs(1),
+            scan_period: Nanos::from_secs(1),
+            scan_part: Bytes::from_mib(256),
+            scan_fast: false,
+            regions: 1_000,
+        }
     }
 }
 
@@ -41,6 +68,27 @@ pub const TRACKERS: &[Entry] = &[
         name: "ibs",
         make: |knobs| Box::new(pebs::Pebs::new("ibs", knobs.sample_period, knobs.ring)),
     },
+    Entry {
+        name: "accessed",
+        make: |knobs| {
+            Box::new(accessed::Accessed::new("accessed", knobs.window, knobs.window_period))
+        },
+    },
+    Entry {
+        name: "page_idle",
+        make: |knobs| {
+            Box::new(accessed::Accessed::new("page_idle", knobs.window, knobs.window_period))
+        },
+    },
+    Entry {
+        name: "hint_faults",
+        make: |knobs| {
+            let (period, part) = (knobs.scan_period, knobs.scan_part);
+            Box::new(hint_faults::HintFaults::new(period, part, knobs.scan_fast))
+        },
+    },
+    Entry { name: "damon", make: |knobs| Box::new(damon::Damon::new(knobs.regions)) },
+    Entry { name: "truth", make: |_| Box::<truth::Truth>::default() },
 ];
 
 impl Entry {

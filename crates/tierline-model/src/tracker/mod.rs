@@ -2,8 +2,12 @@
 //! Trackers: what a sampler, a scanner or a fault handler would have seen of a quantum, and what its
 //! looking costs the program and the machine. Names are those of `tierline_core::tracker`.
 
+pub mod accessed;
+pub mod damon;
+pub mod hint_faults;
 pub mod list;
 pub mod pebs;
+pub mod truth;
 
 use tierline_core::port::{Attention, Observations};
 use tierline_core::rng::Rng;

@@ -42,6 +42,8 @@ pub struct Job {
     pub stalled_ns: f64,
     /// Patterns so far: those who rely on one learn that it is another.
     pub version: u64,
+    /// How often its pattern has drifted or grown.
+    pub drifted: u64,
     phase: usize,
     phase_ends: Option<Nanos>,
     carry_pages: f64,
@@ -69,6 +71,7 @@ impl Job {
             stall_ns: 0.0,
             stalled_ns: 0.0,
             version: 0,
+            drifted: 0,
             phase: 0,
             carry_pages: 0.0,
             seed,
@@ -251,7 +254,7 @@ impl Job {
             Change::Growth(..) => return self.grow(whole, frames, out),
             _ => self.pattern.advance(whole, &self.tiers, &mut self.census),
         }
-        self.version += u64::from(whole > 0);
+        self.drifted += u64::from(whole > 0);
         0
     }
 
@@ -267,7 +270,7 @@ impl Job {
         if self.program.managed {
             self.tell(live..live + pages, out);
         }
-        self.version += 1;
+        self.drifted += 1;
         pages
     }
 

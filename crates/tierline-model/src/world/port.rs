@@ -19,6 +19,7 @@ impl World for ModelWorld {
         out.spaces.append(&mut seen.spaces);
         out.residence.append(&mut seen.residence);
         out.samples.append(&mut seen.samples);
+        out.rates.append(&mut seen.rates);
         out.watched += std::mem::take(&mut seen.watched);
         out.lost += std::mem::take(&mut seen.lost);
         out.slow_hits_per_sec = seen.slow_hits_per_sec.take();

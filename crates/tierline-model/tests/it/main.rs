@@ -6,4 +6,5 @@ mod colloid;
 mod load;
 mod machines;
 mod run;
+mod trackers;
 mod workloads;
