@@ -25,6 +25,7 @@ use toml::{Table, Value};
 
 use crate::error::{Error, Result};
 use crate::machine::Machine;
+use crate::machine::file::MachineFile;
 use crate::machine::list::Entry as MachineEntry;
 use crate::text;
 use crate::tracker::list::{Entry as TrackerEntry, Knobs};
@@ -38,6 +39,9 @@ use crate::world::{Arrival, ModelWorld, Settings};
 pub struct Scenario {
     /// A machine of the list.
     pub machine: String,
+    /// The text of a machine file to take instead; `machine` is its path.
+    #[serde(skip)]
+    pub machine_text: Option<String>,
     /// A policy of the core's list.
     pub policy: String,
     /// A tracker of the list.
@@ -73,6 +77,7 @@ impl Default for Scenario {
     fn default() -> Self {
         Self {
             machine: "colloid-icx".into(),
+            machine_text: None,
             policy: policy::POLICIES[0].name.into(),
             tracker: "pebs".into(),
             tracker_knobs: Knobs::default(),
@@ -132,7 +137,12 @@ impl Scenario {
     /// # Errors
     /// `Error::Unknown` where there is none of that name.
     pub fn machine(&self) -> Result<Machine> {
-        let mut machine = MachineEntry::find(&self.machine)?.machine()?;
+        let mut machine = match &self.machine_text {
+            Some(text) => {
+                MachineFile::parse(&self.machine, text)?.machine(&self.machine, &self.machine)?
+            }
+            None => MachineEntry::find(&self.machine)?.machine()?,
+        };
         if let Some(capacity) = self.fast_capacity {
             machine.tiers[0].capacity = capacity;
         }

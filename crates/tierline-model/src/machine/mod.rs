@@ -4,7 +4,10 @@
 
 pub mod costs;
 pub mod file;
+pub mod fit;
 pub mod list;
+pub mod table;
+mod write;
 
 use tierline_core::tier::{NodeId, Tier, TierId, Tiers};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};

@@ -7,6 +7,7 @@ mod completion;
 mod config;
 mod doctor;
 mod explain;
+mod machines;
 mod man;
 mod manage;
 mod policies;
@@ -69,6 +70,7 @@ enum Verb {
     Topology(topology::TopologyArgs),
     Doctor(doctor::DoctorArgs),
     Sim(sim::SimArgs),
+    Machines(machines::MachinesArgs),
     Bench(bench::BenchArgs),
     Policies(policies::PoliciesArgs),
     Trackers(trackers::TrackersArgs),
@@ -100,6 +102,7 @@ fn dispatch(verb: &Verb, globals: &Globals) -> Result<u8> {
         Verb::Topology(args) => args.run(globals),
         Verb::Doctor(args) => args.run(globals),
         Verb::Sim(args) => args.run(globals),
+        Verb::Machines(args) => args.run(globals),
         Verb::Bench(args) => args.run(globals),
         Verb::Policies(args) => args.run(globals),
         Verb::Trackers(args) => args.run(globals),

@@ -2,9 +2,9 @@
 //! `tierline sim`: a scenario on a modelled machine.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use tierline_core::unit::Nanos;
@@ -28,8 +28,8 @@ pub struct SimArgs {
     /// A file that says what runs where; flags override it
     #[arg(value_name = "SCENARIO.toml")]
     scenario: Option<PathBuf>,
-    /// A machine of `tierline machines`
-    #[arg(long, value_name = "NAME")]
+    /// A machine of `tierline machines`, or a file of its form
+    #[arg(long, value_name = "NAME|FILE.toml")]
     machine: Option<String>,
     /// A workload, with its knobs where wanted, as in gups:hot=12GiB,jump=50s; may be repeated
     #[arg(long, value_name = "KIND[:KEY=VALUE,…]")]
@@ -79,10 +79,7 @@ impl SimArgs {
     fn scenario(&self) -> Result<Scenario> {
         let mut scenario = match &self.scenario {
             Some(file) => {
-                let text = fs::read_to_string(file).map_err(|error| {
-                    anyhow::Error::msg(format!("cannot read {}: {error}", file.display()))
-                })?;
-                Scenario::parse(&file.display().to_string(), &text).map_err(hinted)?
+                Scenario::parse(&file.display().to_string(), &read(file)?).map_err(hinted)?
             }
             None => Scenario::default(),
         };
@@ -94,12 +91,19 @@ impl SimArgs {
             scenario.workload = vec![written("gups").map_err(hinted)?];
         }
         scenario.machine = self.machine.clone().unwrap_or(scenario.machine);
+        if scenario.machine.ends_with(".toml") {
+            scenario.machine_text = Some(read(Path::new(&scenario.machine))?);
+        }
         scenario.tracker = self.tracker.clone().unwrap_or(scenario.tracker);
         scenario.seconds = self.seconds.unwrap_or(scenario.seconds);
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         scenario.interval = self.interval.unwrap_or(scenario.interval);
         Ok(scenario)
     }
+}
+
+fn read(file: &Path) -> Result<String> {
+    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 /// A model's error with what was probably meant.
