@@ -6,6 +6,7 @@
 
 mod arrivals;
 pub mod books;
+pub mod faulty;
 pub mod frames;
 pub mod job;
 pub mod mover;
@@ -16,7 +17,7 @@ pub use arrivals::Arrival;
 
 use tierline_core::port::{Attention, Observations, SpaceId};
 use tierline_core::rng::Rng;
-use tierline_core::tier::Tiers;
+use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::Nanos;
 
 use crate::load::{Class, Loads, Network};
@@ -58,6 +59,8 @@ pub struct ModelWorld {
     stops: Vec<(SpaceId, Nanos)>,
     next_space: u32,
     frames: Frames,
+    /// Base pages of each tier that others hold.
+    ballast: Vec<u64>,
     mover: Mover,
     tracker: Box<dyn Tracker>,
     rng: Rng,
@@ -82,6 +85,7 @@ impl ModelWorld {
             network: machine.network(),
             tiers: machine.describe(),
             frames: Frames::new(&machine),
+            ballast: vec![0; machine.tiers.len()],
             mover: Mover::new(machine.costs),
             machine,
             settings,
@@ -147,13 +151,20 @@ impl ModelWorld {
         self.attention
     }
 
+    /// Somebody who is not managed takes all that is free in a tier, and keeps it.
+    pub fn fill(&mut self, tier: TierId) {
+        let free = self.frames.free(tier);
+        self.frames.take(tier, free);
+        self.ballast[tier.index()] += free;
+    }
+
     /// Re-derives the books of all programs from their pages. Walks everything: for tests.
     ///
     /// # Panics
     /// Where counts kept along the way differ from what is there.
     pub fn check(&self) {
         use crate::workload::pattern::{Census, NOWHERE};
-        let mut used = vec![0u64; self.machine.tiers.len()];
+        let mut used = self.ballast.clone();
         for job in &self.jobs {
             assert_eq!(job.census, Census::take(&job.pattern, &job.tiers), "{}", job.program.name);
             for &tier in job.tiers.iter().filter(|&&tier| tier != NOWHERE) {

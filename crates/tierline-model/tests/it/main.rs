@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod colloid;
+mod contract;
 mod load;
 mod machines;
 mod run;
