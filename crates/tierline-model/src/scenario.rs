@@ -33,6 +33,11 @@ use crate::workload::list::Entry as WorkloadEntry;
 use crate::workload::program::Placement;
 use crate::world::{Arrival, ModelWorld, Settings};
 
+/// The shortest step of anything.
+const SHORTEST: Nanos = Nanos(10_000);
+/// The longest run: the core's watch clock wraps after ten hours of watching.
+const LONGEST_SECONDS: f64 = 36_000.0;
+
 /// A scenario as it is written. Unknown keys are errors.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -168,17 +173,34 @@ impl Scenario {
         self.workload.iter().map(arrival).collect()
     }
 
+    /// Steps of no length would never end.
+    fn check(&self) -> Result<()> {
+        let wrong = |why: String| Err(Error::Figure { place: "scenario".into(), why });
+        for (what, time) in [
+            ("interval", self.interval),
+            ("quantum", self.quantum),
+            ("report_every", self.report_every),
+        ] {
+            if time < SHORTEST {
+                return wrong(format!("{what} is {time}, the shortest is {SHORTEST}"));
+            }
+        }
+        if !(self.seconds > 0.0 && self.seconds < LONGEST_SECONDS) {
+            let seconds = self.seconds;
+            return wrong(format!("seconds is {seconds}, expected up to {LONGEST_SECONDS}"));
+        }
+        Ok(())
+    }
+
     /// The world of this scenario at its start.
     ///
     /// # Errors
     /// Where something of it cannot be made.
     pub fn world(&self) -> Result<ModelWorld> {
+        self.check()?;
         let tracker = TrackerEntry::find(&self.tracker)?.open(&self.tracker_knobs);
-        let settings = Settings {
-            quantum: self.quantum.max(Nanos(1)),
-            synchronous: self.synchronous,
-            seed: self.seed,
-        };
+        let settings =
+            Settings { quantum: self.quantum, synchronous: self.synchronous, seed: self.seed };
         Ok(ModelWorld::new(self.machine()?, self.arrivals()?, tracker, settings))
     }
 }
