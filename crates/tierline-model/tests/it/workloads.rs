@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every workload of the list, on its own and with others that come and go.
+
+use tierline_core::engine::Engine;
+use tierline_core::policy::Entry as Policy;
+use tierline_core::qos::Limits;
+use tierline_core::unit::{Bytes, Nanos};
+use tierline_model::scenario::Scenario;
+use tierline_model::workload::list::{Entry, WORKLOADS, written};
+
+/// Runs `seconds` with the default policy and checks all books on the way.
+fn run(text: &str, seconds: u64) -> tierline_model::world::ModelWorld {
+    let scenario = Scenario::parse("test", text).unwrap();
+    let mut world = scenario.world().unwrap();
+    let policy = (Policy::find("tierline").unwrap().make)();
+    let tiers = world.tiers().clone();
+    let mut engine = Engine::new(tiers, Limits::default(), policy, scenario.max_rate);
+    for tick in 0..seconds * 10 {
+        engine.tick(Nanos::from_millis(100) * tick, &mut world);
+        if tick % 16 == 0 {
+            world.check();
+            engine.pages().check();
+        }
+    }
+    world
+}
+
+#[test]
+fn every_workload_runs_and_keeps_its_books() {
+    for entry in WORKLOADS {
+        let text = format!(
+            "tracker_knobs = {{ sample_period = 100003 }}\n[[workload]]\nkind = \"{}\"",
+            entry.name
+        );
+        let world = run(&text, 12);
+        let job = &world.jobs()[0];
+        assert!(job.reads > 1e8, "{}: {}", entry.name, job.reads);
+        let sum: f64 = job.census.shares(&job.pattern).iter().sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{}: {sum}", entry.name);
+    }
+}
+
+#[test]
+fn every_workload_says_what_it_does_and_where_it_comes_from() {
+    for entry in WORKLOADS {
+        let text = entry.explain();
+        assert!(text.starts_with(entry.name), "{text}");
+        for heading in ["What it does:", "Where it comes from:"] {
+            assert!(text.contains(heading), "{} lacks {heading:?}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn programs_come_and_go_and_leave_nothing_behind() {
+    let text = r#"
+        [[workload]]
+        kind = "gups"
+        set = "8GiB"
+        hot = "2GiB"
+        start = "1s"
+        stop = "3s"
+        [[workload]]
+        kind = "kv"
+        set = "4GiB"
+        start = "2s"
+    "#;
+    let world = run(text, 2);
+    assert_eq!(world.jobs().len(), 1, "the second comes at 2 s");
+    let world = run(text, 5);
+    assert_eq!(world.jobs().len(), 1, "the first has gone");
+    let used: u64 = world
+        .tiers()
+        .iter()
+        .map(|(id, tier)| tier.capacity.0 - world.frames().free_bytes(id).0)
+        .sum();
+    assert_eq!(Bytes(used), Bytes::from_mib(4 << 10));
+}
+
+#[test]
+fn a_knob_that_nobody_knows_is_named() {
+    let error = Entry::find("gups").unwrap().program(written("gups:hott=1GiB").unwrap());
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("workload gups") && error.contains("hott"), "{error}");
+    let scenario = Scenario::parse("f.toml", "sedonds = 3").unwrap_err().to_string();
+    assert!(scenario.contains("f.toml") && scenario.contains("sedonds"), "{scenario}");
+}
+
+#[test]
+fn what_makes_no_program_is_refused_and_no_threads_are_fine() {
+    for (text, why) in [
+        ("gups:threads=-1", "threads"),
+        ("gups:set=0B,hot=0B", "hot"),
+        ("gups:hot_share=1.5", "share"),
+        ("antagonist:intensity=-1", "intensity"),
+        ("antagonist:buffer=0B", "memory"),
+        ("liblinear:phase=0s", "phase"),
+    ] {
+        let table = written(text).unwrap();
+        let scenario = Scenario { workload: vec![table], ..Scenario::default() };
+        let error = scenario.arrivals().map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+    let text = "seconds = 1\n[[workload]]\nkind = \"antagonist\"\nintensity = 0";
+    let report = tierline_model::run::run(&Scenario::parse("0x", text).unwrap()).unwrap();
+    assert_eq!(report.steady.programs[0].throughput.to_bits(), 0);
+    let still = Scenario { interval: Nanos::ZERO, ..Scenario::default() };
+    assert!(still.world().is_err_and(|error| error.to_string().contains("interval")));
+}
+
+/// The scenarios that come with Tierline can be read, made and started.
+#[test]
+fn every_scenario_starts() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+    let mut folders = vec![std::path::PathBuf::from(folder)];
+    let mut scenarios = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let mut scenario = Scenario::parse(&path.display().to_string(), &text).unwrap();
+            scenario.seconds = 0.2;
+            let report = tierline_model::run::run(&scenario).unwrap();
+            assert!(!report.overall.programs.is_empty(), "{}", path.display());
+            scenarios += 1;
+        }
+    }
+    assert!(scenarios >= 4);
+}
