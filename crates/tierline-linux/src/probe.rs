@@ -157,7 +157,7 @@ fn may_write(root: &Root, path: &str) -> bool {
 
 /// A kernel with soft-dirty bits marks new pages: some writable mapping of ours has `sd` among its
 /// flags. The kernel shows the flag only where it has the bits.
-fn soft_dirty_works(root: &Root) -> bool {
+pub(crate) fn soft_dirty_works(root: &Root) -> bool {
     let smaps = root.read("/proc/self/smaps").unwrap_or_default();
     let mut flags = smaps.lines().filter_map(|line| line.strip_prefix("VmFlags:"));
     flags.any(|line| line.split_whitespace().any(|flag| flag == "sd"))

@@ -24,6 +24,7 @@ use tierline_core::unit::Bytes;
 use crate::error::{Error, Result};
 use crate::nodes::{FrameTiers, Nodes};
 use crate::pagemap::{Pagemap, mapped, page, scan};
+use crate::probe::soft_dirty_works;
 use crate::root::Root;
 use crate::tracker::runs::{Run, Runs};
 use crate::tracker::window::Settings;
@@ -60,7 +61,14 @@ impl SoftDirty {
     /// [`Error::File`] or [`Error::Format`] where the machine's memory blocks cannot be read,
     /// [`Error::Missing`] where the kernel was built without soft-dirty bits.
     pub fn new(root: &Root, tiers: &Tiers, settings: Settings) -> Result<Self> {
-        require_bits(root)?;
+        if !soft_dirty_works(root) {
+            return Err(Error::Missing {
+                what: "soft-dirty tracking".into(),
+                why: "this kernel was built without CONFIG_MEM_SOFT_DIRTY".into(),
+                hint: "use another tracker; `tierline trackers` lists what this kernel offers"
+                    .into(),
+            });
+        }
         let fast = tiers.0.first().map_or(Bytes::ZERO, |tier| tier.capacity);
         let frames = Nodes::read(root)?.in_tiers(tiers);
         let probe =
@@ -156,21 +164,6 @@ impl SoftDirtyBits {
     }
 }
 
-/// A kernel without the bits takes the request and does nothing; but with them all new mappings bear the
-/// flag `sd`.
-fn require_bits(root: &Root) -> Result<()> {
-    let Ok(smaps) = root.read("/proc/self/smaps") else { return Ok(()) };
-    let mut flags = smaps.lines().filter_map(|line| line.strip_prefix("VmFlags:"));
-    if flags.any(|flags| flags.split(' ').any(|flag| flag == "sd")) {
-        return Ok(());
-    }
-    Err(Error::Missing {
-        what: "soft-dirty tracking".into(),
-        why: "this kernel was built without CONFIG_MEM_SOFT_DIRTY".into(),
-        hint: "use another tracker; `tierline trackers` lists what this kernel offers".into(),
-    })
-}
-
 fn run(pages: &Range<u64>) -> Run {
     let count = u32::try_from(pages.end.saturating_sub(pages.start)).unwrap_or(u32::MAX);
     Run { start: pages.start, pages: count, size: PageSize::Base, tier: None }
@@ -184,23 +177,24 @@ mod tests {
     use crate::tracker::window::tests::apart;
     use tierline_core::unit::Nanos;
 
+    fn says(folder: &tempfile::TempDir, flags: &str) {
+        std::fs::create_dir_all(folder.path().join("proc/self")).expect("a folder");
+        std::fs::write(folder.path().join("proc/self/smaps"), flags).expect("written");
+    }
+
     #[test]
     fn a_kernel_without_the_bits_is_refused() {
         let (folder, root) = fake(&[]);
-        std::fs::create_dir_all(folder.path().join("proc/self")).expect("a folder");
-        let put =
-            |flags| std::fs::write(folder.path().join("proc/self/smaps"), flags).expect("written");
-        put("VmFlags: rd wr mr mw me ac\n");
+        says(&folder, "VmFlags: rd wr mr mw me ac\n");
         let error = SoftDirty::new(&root, &tiers(), apart()).err().expect("refused");
         assert!(error.to_string().contains("CONFIG_MEM_SOFT_DIRTY"), "{error}");
-        put("VmFlags: rd wr mr mw me ac sd\n");
-        assert!(SoftDirty::new(&root, &tiers(), apart()).is_ok());
     }
 
     #[test]
     fn written_pages_are_samples_with_their_tier() {
         let (present, dirty) = (1 << 63, 1 << 55);
-        let (_folder, root) = fake(&[present | dirty | 1, present | dirty | 2, present | 0x8000]);
+        let (folder, root) = fake(&[present | dirty | 1, present | dirty | 2, present | 0x8000]);
+        says(&folder, "VmFlags: rd wr mr mw me ac sd\n");
         let mut tracker = SoftDirty::new(&root, &tiers(), apart()).expect("readable");
         tracker.watch(&[SpaceId(7), SpaceId(8)]).expect("fine");
         let mut out = Observations::default();

@@ -49,7 +49,7 @@ pub struct Layer {
     /// A process is managed once it has this much resident [default: 0]
     #[arg(long, value_name = "SIZE")]
     pub min_rss: Option<Text<Bytes>>,
-    /// Time between ticks while something happens [default: 50ms]
+    /// Time between ticks while something happens [default: 10ms]
     #[arg(long, value_name = "TIME")]
     pub interval: Option<Text<Nanos>>,
     /// Measure loaded latency by a probe where the CPU has no counters for it [default: false]
