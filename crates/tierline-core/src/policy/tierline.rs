@@ -30,8 +30,10 @@ use crate::unit::{Bytes, Nanos};
 
 /// Candidates kept; a page that finds the queue full comes back with its next hit.
 const MAX_CANDIDATES: usize = 1 << 20;
-/// Residents looked at for every victim wanted: the coldest of so many is among the coldest of all.
+/// Residents looked at for every victim: the coldest of so many is among the coldest of all.
 const OVERSAMPLE: usize = 8;
+/// Victims found at a time.
+const VICTIMS: usize = 64;
 /// Share of the highest visible rate that is taken for hot whatever a move costs: the lower bound of a
 /// page that was touched in both of two looks, in three of four, or in half of many. Ours.
 const SURE: f32 = 0.2;
@@ -86,7 +88,10 @@ struct Victim {
 struct Ledger {
     budget: Bytes,
     room: Vec<Bytes>,
-    victims: Vec<Option<Vec<Victim>>>,
+    /// Pages of each tier that may go down, coldest last.
+    victims: Vec<Vec<Victim>>,
+    /// Residents of each tier looked at for them.
+    looked: Vec<usize>,
 }
 
 impl Tierline {
@@ -210,26 +215,29 @@ impl Tierline {
             .collect()
     }
 
-    /// The coldest resident of `tier` not yet planned in this tick.
+    /// The coldest found among residents of `tier` not yet planned in this tick.
     fn coldest(
         &mut self,
         view: &mut View<'_>,
         ledger: &mut Ledger,
         tier: TierId,
     ) -> Option<Victim> {
-        if ledger.victims[tier.index()].is_none() {
-            let found = self.find_coldest(view, tier, ledger.budget);
-            ledger.victims[tier.index()] = Some(found);
+        let at = tier.index();
+        if ledger.victims[at].is_empty() {
+            // Once round the ring is enough for one tick.
+            let left = self.residents[at].len().saturating_sub(ledger.looked[at]);
+            let count = left.min(VICTIMS * OVERSAMPLE);
+            ledger.looked[at] += count;
+            ledger.victims[at] = self.find_coldest(view, tier, count);
         }
-        ledger.victims[tier.index()].as_mut()?.pop()
+        ledger.victims[at].pop()
     }
 
-    /// Lets the hand go on and returns the coldest of what it meets, coldest last.
-    fn find_coldest(&mut self, view: &mut View<'_>, tier: TierId, budget: Bytes) -> Vec<Victim> {
+    /// Lets the hand go on over `count` residents and returns the coldest of them, coldest last.
+    fn find_coldest(&mut self, view: &mut View<'_>, tier: TierId, count: usize) -> Vec<Victim> {
         let ring = &mut self.residents[tier.index()];
-        let want = usize::try_from(budget.base_pages()).unwrap_or(usize::MAX).min(ring.len());
-        let mut found = Vec::new();
-        for _ in 0..(want.saturating_mul(OVERSAMPLE)).min(ring.len()) {
+        let mut found = Vec::with_capacity(count);
+        for _ in 0..count {
             let Some(page) = ring.pop_front() else { break };
             let state = view.pages.state(page);
             if state.tier() != Some(tier) || !state.is_listed() || state.is_refused() {
@@ -240,10 +248,10 @@ impl Tierline {
             let rate_per_sec = view.hotness.estimate(view.pages.heat(page)).at_most_per_sec();
             found.push(Victim { rate_per_sec, page });
         }
-        found.sort_by(|a, b| {
+        found.sort_unstable_by(|a, b| {
             b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| b.page.cmp(&a.page))
         });
-        found.split_off(found.len().saturating_sub(want))
+        found.split_off(found.len() - found.len().div_ceil(OVERSAMPLE))
     }
 
     /// Plans one demotion to the nearest slower tier with room; returns the bytes it frees.
@@ -339,9 +347,7 @@ impl Tierline {
                 < density(rate, size);
             let reason = Reason::MakeRoom { rate_per_sec: victim.rate_per_sec };
             if !colder || self.demote(view, ledger, victim, tier, reason, plan).is_none() {
-                if let Some(victims) = &mut ledger.victims[tier.index()] {
-                    victims.push(victim);
-                }
+                ledger.victims[tier.index()].push(victim);
                 break;
             }
         }
@@ -373,8 +379,13 @@ impl Policy for Tierline {
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
         self.sort_in(view);
-        let victims = view.tiers.iter().map(|_| None).collect();
-        let mut ledger = Ledger { budget: view.budget, room: self.room(view), victims };
+        let tiers = view.tiers.len();
+        let mut ledger = Ledger {
+            budget: view.budget,
+            room: self.room(view),
+            victims: vec![Vec::new(); tiers],
+            looked: vec![0; tiers],
+        };
         self.keep_headroom(view, &mut ledger, plan);
         self.promote(view, &mut ledger, plan);
     }
