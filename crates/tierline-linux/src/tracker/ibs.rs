@@ -16,13 +16,11 @@
 //! **Where it comes from.** AMD's processor programming references; Linux `arch/x86/events/amd/ibs.c`.
 //! Not tested on hardware yet: records are synthetic, opening fails cleanly where there is no IBS.
 
-use tierline_core::port::{Attention, Observations, SpaceId};
 use tierline_core::unit::Nanos;
 
 use crate::error::{Error, Result};
 use crate::perf::Event;
 use crate::root::Root;
-use crate::tracker::Tracker;
 use crate::tracker::pmu::{PmuEvent, Sampler, SourceTiers};
 
 const UNIT: &str = "/sys/bus/event_source/devices/ibs_op";
@@ -44,46 +42,13 @@ impl Default for Settings {
     }
 }
 
-/// The tracker.
-pub struct Ibs {
-    sampler: Sampler,
-    poll: Nanos,
-    due: Nanos,
-}
-
-impl Ibs {
-    /// Opens the unit.
-    ///
-    /// # Errors
-    /// `Error::Missing` where the CPU has no IBS to offer.
-    pub fn new(root: &Root, settings: &Settings) -> Result<Self> {
-        let event = event(root, settings.period)?;
-        let sampler = Sampler::open(root, "IBS", &[event], settings.tiers)?;
-        Ok(Self { sampler, poll: settings.poll, due: Nanos::ZERO })
-    }
-}
-
-impl Tracker for Ibs {
-    fn name(&self) -> &'static str {
-        "ibs"
-    }
-
-    fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {
-        self.sampler.watch(spaces)
-    }
-
-    fn poll(&mut self, now: Nanos, out: &mut Observations) -> Result<()> {
-        self.due = now + self.poll;
-        self.sampler.poll(now, out);
-        Ok(())
-    }
-
-    fn next_due(&self) -> Nanos {
-        self.due
-    }
-
-    /// The cost is the same for any placement, and needs no care when it is settled.
-    fn attend(&mut self, _attention: Attention) {}
+/// Opens the unit.
+///
+/// # Errors
+/// `Error::Missing` where the CPU has no IBS to offer.
+pub fn open(root: &Root, settings: &Settings) -> Result<Sampler> {
+    let event = event(root, settings.period)?;
+    Sampler::open(root, "ibs", &[event], settings.tiers, settings.poll)
 }
 
 fn event(root: &Root, period: u64) -> Result<PmuEvent> {
@@ -169,7 +134,7 @@ mod tests {
     #[test]
     fn without_the_unit_the_error_says_so() {
         let (_dir, root) = machine(&[]);
-        let error = Ibs::new(&root, &Settings::default()).err().expect("no IBS");
+        let error = open(&root, &Settings::default()).err().expect("no IBS");
         assert!(error.to_string().contains("no /sys/bus/event_source/devices/ibs_op"), "{error}");
     }
 

@@ -52,8 +52,8 @@ fn open(root: &Root, journal: &Journal, tiers: &Tiers, name: &str) -> Result<Box
     // With two tiers a hint fault tells where the page was; with more it does not.
     let slow = (tiers.len() == 2).then_some(TierId(1));
     Ok(match name {
-        "pebs" => Box::new(pebs::Pebs::new(root, &pebs::Settings::default())?),
-        "ibs" => Box::new(ibs::Ibs::new(root, &ibs::Settings::default())?),
+        "pebs" => Box::new(pebs::open(root, &pebs::Settings::default())?),
+        "ibs" => Box::new(ibs::open(root, &ibs::Settings::default())?),
         "accessed" => Box::new(accessed::Accessed::new(root, tiers, pace)?),
         "page_idle" => Box::new(page_idle::PageIdle::new(root, tiers, pace)?),
         "hint_faults" => {

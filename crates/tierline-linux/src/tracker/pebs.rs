@@ -16,14 +16,12 @@
 //! **Where it comes from.** HeMem (SOSP'21), MEMTIS (SOSP'23); event codes from Intel's perfmon tables.
 //! Not tested on hardware yet: records are synthetic, opening fails cleanly where there is no PMU.
 
-use tierline_core::port::{Attention, Observations, SpaceId};
 use tierline_core::unit::Nanos;
 
 use crate::error::{Error, Result};
 use crate::perf::Event;
 use crate::perf::data_src::Source;
 use crate::root::Root;
-use crate::tracker::Tracker;
 use crate::tracker::pmu::{PmuEvent, Sampler, SourceTiers};
 
 /// How to sample.
@@ -50,13 +48,6 @@ impl Default for Settings {
     }
 }
 
-/// The tracker.
-pub struct Pebs {
-    sampler: Sampler,
-    poll: Nanos,
-    due: Nanos,
-}
-
 /// `MEM_INST_RETIRED.ALL_STORES`.
 const STORES: u64 = 0x82d0;
 /// `MEM_LOAD_RETIRED.L3_MISS`; where the data came from is in each record.
@@ -70,41 +61,15 @@ const BY_SOURCE: &[(u64, Option<Source>)] = &[
     (0x10d3, Some(Source::Pmem)),
 ];
 
-impl Pebs {
-    /// Opens the events that this CPU has.
-    ///
-    /// # Errors
-    /// `Error::Missing` where this is no Intel CPU or it has no such events to offer.
-    pub fn new(root: &Root, settings: &Settings) -> Result<Self> {
-        let cpu = Cpu::read(root)?;
-        cpu.require_pebs(root)?;
-        let events = events(cpu.model, settings);
-        let sampler = Sampler::open(root, "PEBS", &events, settings.tiers)?;
-        Ok(Self { sampler, poll: settings.poll, due: Nanos::ZERO })
-    }
-}
-
-impl Tracker for Pebs {
-    fn name(&self) -> &'static str {
-        "pebs"
-    }
-
-    fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {
-        self.sampler.watch(spaces)
-    }
-
-    fn poll(&mut self, now: Nanos, out: &mut Observations) -> Result<()> {
-        self.due = now + self.poll;
-        self.sampler.poll(now, out);
-        Ok(())
-    }
-
-    fn next_due(&self) -> Nanos {
-        self.due
-    }
-
-    /// The cost follows the misses by itself: settled placement misses less.
-    fn attend(&mut self, _attention: Attention) {}
+/// Opens the events that this CPU has.
+///
+/// # Errors
+/// `Error::Missing` where this is no Intel CPU or it has no such events to offer.
+pub fn open(root: &Root, settings: &Settings) -> Result<Sampler> {
+    let cpu = Cpu::read(root)?;
+    cpu.require_pebs(root)?;
+    let events = events(cpu.model, settings);
+    Sampler::open(root, "pebs", &events, settings.tiers, settings.poll)
 }
 
 fn events(model: u32, settings: &Settings) -> Vec<PmuEvent> {
@@ -204,7 +169,7 @@ mod tests {
         model name\t: Xeon\n";
 
     fn why(root: &Root) -> String {
-        Pebs::new(root, &Settings::default()).err().expect("no PEBS").to_string()
+        open(root, &Settings::default()).err().expect("no PEBS").to_string()
     }
 
     #[test]

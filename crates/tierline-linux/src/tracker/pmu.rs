@@ -2,7 +2,7 @@
 //! What the hardware samplers share: events on every CPU whose records carry an address and its source.
 
 use rustc_hash::FxHashSet;
-use tierline_core::port::{Observations, Sample, SpaceId, Vpn};
+use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn};
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 
@@ -11,6 +11,7 @@ use crate::perf::data_src::{Access, Source};
 use crate::perf::sample::{Fields, Sample as Recorded};
 use crate::perf::{Attr, CpuRings, Event};
 use crate::root::Root;
+use crate::tracker::Tracker;
 
 /// Which tier a kind of memory is; `None` where it cannot be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,8 +65,11 @@ const MEMORY: Nanos = Nanos::from_secs(10);
 /// Addresses from here on are the kernel's, on all 64-bit machines.
 const KERNEL: u64 = 1 << 63;
 
-/// Events on every CPU.
+/// The tracker: events on every CPU. Which events is what `pebs` and `ibs` know.
 pub struct Sampler {
+    name: &'static str,
+    interval: Nanos,
+    due: Nanos,
     events: Vec<(PmuEvent, CpuRings)>,
     tiers: SourceTiers,
     spaces: FxHashSet<SpaceId>,
@@ -74,11 +78,18 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Opens the events that this CPU has; at least one of them must be.
+    /// Opens the events that this CPU has; at least one of them must be. They are read every
+    /// `interval`.
     ///
     /// # Errors
     /// `Error::Missing` where none can be opened.
-    pub fn open(root: &Root, what: &str, events: &[PmuEvent], tiers: SourceTiers) -> Result<Self> {
+    pub fn open(
+        root: &Root,
+        name: &'static str,
+        events: &[PmuEvent],
+        tiers: SourceTiers,
+        interval: Nanos,
+    ) -> Result<Self> {
         let mut opened = Vec::new();
         let mut refusal = None;
         for event in events {
@@ -89,7 +100,7 @@ impl Sampler {
         }
         if opened.is_empty() {
             return Err(Error::Missing {
-                what: what.into(),
+                what: name.to_uppercase(),
                 why: refusal.map_or("no event is known".into(), |error| error.to_string()),
                 hint:
                     "virtual machines seldom have a PMU with addresses; try --tracker hint_faults"
@@ -97,14 +108,18 @@ impl Sampler {
             });
         }
         let spaces = FxHashSet::default();
-        Ok(Self { events: opened, tiers, spaces, watching_since: None, lost: 0 })
+        let (due, watching_since, lost) = (Nanos::ZERO, None, 0);
+        Ok(Self { name, interval, due, events: opened, tiers, spaces, watching_since, lost })
+    }
+}
+
+impl Tracker for Sampler {
+    fn name(&self) -> &'static str {
+        self.name
     }
 
-    /// Watches `spaces`; the events count only while there are any.
-    ///
-    /// # Errors
-    /// `Error::Call` where an event cannot be switched.
-    pub fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {
+    /// The events count only while there is somebody to watch.
+    fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {
         self.spaces = spaces.iter().copied().collect();
         let on = !self.spaces.is_empty();
         if on == self.watching_since.is_some() {
@@ -115,8 +130,8 @@ impl Sampler {
         Ok(())
     }
 
-    /// Appends what was recorded since the last call.
-    pub fn poll(&mut self, now: Nanos, out: &mut Observations) {
+    fn poll(&mut self, now: Nanos, out: &mut Observations) -> Result<()> {
+        self.due = now + self.interval;
         let Self { events, tiers, spaces, .. } = self;
         let period = events.first().map_or(1, |(event, _)| event.period.max(1));
         for (event, rings) in events.iter_mut() {
@@ -137,7 +152,15 @@ impl Sampler {
         let lost: u64 = self.events.iter().map(|(_, rings)| rings.losses().lost).sum();
         out.lost += lost - self.lost;
         self.lost = lost;
+        Ok(())
     }
+
+    fn next_due(&self) -> Nanos {
+        self.due
+    }
+
+    /// The cost follows the misses by itself: settled placement misses less.
+    fn attend(&mut self, _attention: Attention) {}
 }
 
 fn attr(event: &PmuEvent) -> Attr {
@@ -228,8 +251,9 @@ mod tests {
     #[test]
     fn without_the_event_the_error_says_why_and_what_else_there_is() {
         let none = PmuEvent { event: Event::Pmu { unit: 0x7fff_fff0, config: [0; 3] }, ..LOADS };
-        let error =
-            Sampler::open(&Root::default(), "PEBS", &[none], TIERS).err().expect("no such unit");
+        let error = Sampler::open(&Root::default(), "pebs", &[none], TIERS, Nanos::ZERO)
+            .err()
+            .expect("no such unit");
         assert!(error.to_string().starts_with("PEBS is not available: perf_event_open"), "{error}");
         assert!(error.hint().is_some_and(|hint| hint.contains("hint_faults")));
     }
