@@ -18,7 +18,7 @@ const LOOKS_AFTER_ALARM: u32 = 8;
 /// Moves a tick above which pages are being rearranged, and the share of the moves since the alarm
 /// above which they still are: there is always a tail.
 const TRICKLE: u64 = 32;
-const TAIL: u64 = 64;
+const TAIL: u64 = 192;
 /// As few pages in so many of all there are do not count as rearranging either.
 const FEW_OF: u64 = 1024;
 /// A rise of the slow tiers' hit rate by this factor is a change, not noise: a sample of a few hundred
