@@ -37,6 +37,9 @@ pub struct Summary {
     pub hot_share_end: Option<f64>,
 }
 
+/// The observer hears of the jump by so much later at most: until then it looks at the old hot set.
+const TOLD_SECONDS: f64 = 0.1;
+
 fn t90(samples: &[Sample]) -> Option<f64> {
     samples.iter().find(|s| s.hot_share.is_some_and(|share| share >= THERE)).map(|s| s.t_seconds)
 }
@@ -52,11 +55,9 @@ fn mean_from(samples: &[Sample], from_seconds: f64) -> Option<f64> {
 
 /// Sums up samples in order of time; `jump` is when it happened.
 pub fn summary(samples: &[Sample], jump_seconds: Option<f64>) -> Summary {
-    let cut = match jump_seconds {
-        Some(jump) => samples.partition_point(|s| s.t_seconds < jump),
-        None => samples.len(),
-    };
-    let (before, after) = samples.split_at(cut);
+    let until = |seconds| samples.partition_point(|s| s.t_seconds < seconds);
+    let before = &samples[..jump_seconds.map_or(samples.len(), until)];
+    let after = &samples[jump_seconds.map_or(samples.len(), |jump| until(jump + TOLD_SECONDS))..];
     let t90_seconds = t90(before);
     let last = samples.last().map_or(0.0, |s| s.t_seconds);
     let steady_from = t90_seconds.unwrap_or_else(|| jump_seconds.unwrap_or(last) - STEADY_SECONDS);
@@ -91,6 +92,15 @@ mod tests {
         assert_eq!(summary.t90_after_jump_seconds, Some(2.5));
         let end = summary.hot_share_end.unwrap();
         assert!((end - (0.1 + 0.2 + 0.95) / 3.0).abs() < 1e-12, "the jump cuts the end: {end}");
+    }
+
+    #[test]
+    fn a_sample_at_the_jump_itself_is_of_neither_set() {
+        let mut shares = samples(&[0.0, 1.0, 1.0, 0.1, 0.95]);
+        shares[2].t_seconds = 2.01;
+        let summary = summary(&shares, Some(2.0));
+        assert_eq!(summary.t90_after_jump_seconds, Some(2.0));
+        assert_eq!(summary.hot_share_at_jump, Some(1.0));
     }
 
     #[test]
