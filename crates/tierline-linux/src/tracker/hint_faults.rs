@@ -87,8 +87,6 @@ pub struct Settings {
     /// Hint faults a second that each CPU may see on average, when alert; a quarter of it when calm.
     /// One costs a microsecond or two on silicon, twenty in an emulator.
     pub faults_per_sec_per_cpu: u32,
-    /// Hint faults that may be taken in advance of that.
-    pub fault_credit: u32,
     /// Milliseconds of running time in which the kernel may pass over a whole program, at least: a
     /// task takes its period from this when it first runs, and keeps it.
     pub scan_period_min_ms: u32,
@@ -106,7 +104,6 @@ impl Default for Settings {
             alert_scan_mb: 64,
             calm_scan_mb: 8,
             faults_per_sec_per_cpu: 4000,
-            fault_credit: 500_000,
             scan_period_min_ms: 1000,
             scan_period_max_ms: 4000,
             poll: Nanos::from_millis(25),
@@ -260,7 +257,7 @@ impl HintFaults {
             counts: Counts::default(),
             scanning: false,
             attention: Attention::default(),
-            pace: Pace::new(Nanos::ZERO, settings.fault_credit),
+            pace: Pace::new(Nanos::ZERO),
             cpus,
             due: Nanos::ZERO,
         })
@@ -302,7 +299,7 @@ impl HintFaults {
         if let Some(arms) = &self.arms {
             arms.rings.enable(true)?;
         }
-        self.pace = Pace::new(monotonic_now(), self.settings.fault_credit);
+        self.pace = Pace::new(monotonic_now());
         self.scanning = true;
         self.set_pace()
     }

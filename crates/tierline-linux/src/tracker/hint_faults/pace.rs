@@ -4,8 +4,7 @@
 //! The kernel limits the time it takes to arm, not the time that the faults take, and a program that
 //! spends its time in faults touches its hot pages later, which then look warm. So the slice starts
 //! small, doubles while the faults leave room and halves above the budget; what was overdrawn is
-//! paid back by arming nothing for a while. A credit is there to be overdrawn: what a program does is
-//! learnt sooner from two passes in a row than from two that are a minute apart.
+//! paid back by arming nothing for a while.
 
 use tierline_core::unit::Nanos;
 
@@ -19,9 +18,8 @@ pub struct Pace {
     /// Megabytes armed at a time; 0: nothing is armed.
     pub mb: u32,
     heard: Nanos,
-    /// Faults above the budget that are not paid back; below zero what is left of the credit.
-    debt: i64,
-    credit: i64,
+    /// Faults above the budget that are not paid back.
+    debt: u64,
     /// Faults since `window_start`.
     faults: u64,
     window_start: Nanos,
@@ -30,10 +28,9 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A small slice from `now` on, with `credit` faults to begin with.
-    pub const fn new(now: Nanos, credit: u32) -> Self {
-        let credit = credit as i64;
-        Self { mb: 1, heard: now, debt: -credit, credit, faults: 0, window_start: now, quiet: 0 }
+    /// One megabyte from `now` on.
+    pub const fn new(now: Nanos) -> Self {
+        Self { mb: 1, heard: now, debt: 0, faults: 0, window_start: now, quiet: 0 }
     }
 
     /// Hears of `faults` since the last call, of which there may be `budget` a second, and moves the
@@ -42,12 +39,12 @@ impl Pace {
         let before = self.mb;
         let earned = allowance(budget, now.saturating_sub(self.heard));
         self.heard = now;
-        self.debt = (self.debt + signed(faults) - signed(earned)).max(-self.credit);
+        self.debt = (self.debt + faults).saturating_sub(earned);
         self.faults += faults;
-        if self.debt > signed(allowance(budget, WINDOW)) {
+        if self.debt > allowance(budget, WINDOW) {
             // At once: what is armed already will fault for a while.
             self.mb = 0;
-        } else if self.mb == 0 && self.debt <= 0 {
+        } else if self.mb == 0 && self.debt == 0 {
             self.mb = 1;
             self.open_window(now);
         } else if now.saturating_sub(self.window_start) >= WINDOW {
@@ -64,14 +61,10 @@ impl Pace {
         self.window_start = now;
     }
 
-    fn next_slice(&mut self, allowed: u64) -> u32 {
-        // As long as half of the credit is left, faults are what is wanted.
-        if self.debt * 2 < -self.credit {
-            return self.mb * 4;
-        }
-        let room = self.faults * 2 < allowed && self.debt <= 0;
+    const fn next_slice(&mut self, allowed: u64) -> u32 {
+        let room = self.faults * 2 < allowed && self.debt == 0;
         self.quiet = if room { self.quiet + 1 } else { 0 };
-        if self.mb > 1 && self.faults > allowed && self.debt * 4 > -self.credit {
+        if self.mb > 1 && self.faults > allowed {
             return self.mb / 2;
         }
         // Pages fault some time after they were armed: two windows tell what a slice brings.
@@ -81,10 +74,6 @@ impl Pace {
         }
         self.mb
     }
-}
-
-fn signed(faults: u64) -> i64 {
-    i64::try_from(faults).unwrap_or(i64::MAX / 4)
 }
 
 /// Faults that a budget by the second allows in `time`.
@@ -99,7 +88,7 @@ mod tests {
     /// The slice after each window of 250 ms with so many faults, at 4000 a second and 64 MB.
     fn run(faults: &[u64]) -> Vec<u32> {
         let mut now = Nanos::from_secs(10);
-        let mut pace = Pace::new(now, 0);
+        let mut pace = Pace::new(now);
         let step = |faults: &u64| {
             now += WINDOW;
             pace.hear(now, *faults, 4000, 64);
@@ -117,25 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn a_credit_makes_the_slice_grow_at_once_until_half_of_it_is_spent() {
-        let mut pace = Pace::new(Nanos::ZERO, 10_000);
-        let mut at = |ms, faults| {
-            pace.hear(Nanos::from_millis(ms), faults, 4000, 64);
-            pace.mb
-        };
-        // 2000 of each 3000 faults are on credit.
-        assert_eq!([at(250, 1_000), at(500, 3_000), at(750, 3_000)], [4, 16, 64]);
-        assert_eq!([at(1_000, 3_000), at(1_250, 3_000), at(1_500, 3_000)], [64, 32, 16]);
-    }
-
-    #[test]
     fn what_was_overdrawn_is_paid_back() {
         assert_eq!(run(&[4500, 0, 0, 0, 0, 0]), [0, 0, 0, 0, 1, 1]);
     }
 
     #[test]
     fn a_late_poll_is_judged_by_the_time_that_passed() {
-        let mut pace = Pace::new(Nanos::from_secs(1), 0);
+        let mut pace = Pace::new(Nanos::from_secs(1));
         assert!(!pace.hear(Nanos::from_secs(3), 6000, 4000, 64), "3000 a second");
         assert!(!pace.hear(Nanos::from_millis(3100), 600, 4000, 64), "within the window");
         assert_eq!(pace.mb, 1);
@@ -143,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_burst_stops_the_arming_before_the_window_ends() {
-        let mut pace = Pace::new(Nanos::from_secs(1), 0);
+        let mut pace = Pace::new(Nanos::from_secs(1));
         assert!(pace.hear(Nanos::from_millis(1025), 2000, 4000, 64));
         assert_eq!(pace.mb, 0);
         assert!(!pace.hear(Nanos::from_millis(1300), 0, 4000, 64), "800 to pay back");
@@ -153,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_limit_holds_at_once() {
-        let mut pace = Pace { mb: 64, ..Pace::new(Nanos::ZERO, 0) };
+        let mut pace = Pace { mb: 64, ..Pace::new(Nanos::ZERO) };
         assert!(pace.hear(Nanos::from_secs(1), 3000, 4000, 8));
         assert_eq!(pace.mb, 8);
     }
