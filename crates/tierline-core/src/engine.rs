@@ -4,9 +4,10 @@
 use crate::event::{Event, Fingerprint};
 use crate::migrator::Migrator;
 use crate::page::{PageIdx, PageTable};
-use crate::policy::{Hit, Policy, View, Wants};
+use crate::policy::{Policy, View, Wants};
 use crate::port::{Attention, Move, Observations, Telemetry, World};
 use crate::qos::Limits;
+use crate::telemetry::Hit;
 use crate::telemetry::calm::{Calm, SlowHits};
 use crate::telemetry::hotness::Hotness;
 use crate::tier::{TierId, Tiers};

@@ -25,10 +25,11 @@
 use super::goal::{Aim, Goal, Quota, Shift};
 use super::parts::ledger::{Ledger, Short};
 use super::parts::quantum::Quantum;
-use super::parts::residents::Residents;
+use super::parts::review::Review;
 use super::{Allocation, Policy, Reason, View, Wants, Watch};
 use crate::knob::Knob;
 use crate::knobs;
+use crate::lists::residents::Residents;
 use crate::migrator::budget::in_time;
 use crate::page::PageIdx;
 use crate::port::Move;
@@ -68,7 +69,7 @@ pub struct Hemem {
     residents: Residents,
     quantum: Quantum,
     cooled: u32,
-    to_cool: Vec<(TierId, u8, usize)>,
+    review: Review,
 }
 
 impl Hemem {
@@ -83,7 +84,7 @@ impl Hemem {
             residents,
             quantum: Quantum::default(),
             cooled: 0,
-            to_cool: Vec::new(),
+            review: Review::default(),
         }
     }
 
@@ -126,10 +127,7 @@ impl Hemem {
         }
         if self.cooled != self.counts.clock() {
             self.cooled = self.counts.clock();
-            let classes = 1..self.classes();
-            let lists =
-                view.tiers.iter().flat_map(|(tier, _)| classes.clone().map(move |c| (tier, c)));
-            self.to_cool = lists.map(|(tier, c)| (tier, c, self.residents.len(tier, c))).collect();
+            self.review = Review::of(&self.residents, view.tiers, 1..self.classes());
         }
     }
 
@@ -282,23 +280,11 @@ impl Hemem {
     /// Looks at hot pages again after a cooling, some every quantum, and sorts out those that are no
     /// longer.
     fn cool(&mut self, view: &mut View<'_>) {
-        let mut left = self.knobs.cooled_per_quantum;
-        while left > 0
-            && let Some((tier, class, pages)) = self.to_cool.last_mut()
-        {
-            let (tier, class) = (*tier, *class);
-            if *pages == 0 {
-                self.to_cool.pop();
-                continue;
-            }
-            *pages -= 1;
-            left -= 1;
-            let Some(page) = self.residents.first(view.pages, tier, class) else {
-                self.to_cool.pop();
-                continue;
-            };
+        for _ in 0..self.knobs.cooled_per_quantum {
+            let Some(page) = self.review.next(&mut self.residents, view.pages) else { return };
             let word = view.pages.word(page);
-            self.residents.put(view.pages, page, self.class(word, self.counts.is_hot(word)));
+            let class = self.class(word, self.counts.is_hot(word));
+            self.residents.put(view.pages, page, class);
         }
     }
 

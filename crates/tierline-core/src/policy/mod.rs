@@ -8,22 +8,29 @@
 pub mod goal;
 pub mod hemem;
 pub mod hold;
+pub mod linux;
+pub mod memtis;
 pub mod parts;
 pub mod tierline;
+pub mod tpp;
 
 use serde::Serialize;
 
 use self::goal::balance::Balance;
 use self::goal::pack::Pack;
 use self::hemem::Hemem;
+use self::linux::linux;
+use self::memtis::Memtis;
+use self::tpp::tpp;
 
 use crate::knob::Knob;
 use crate::migrator::size_index;
 use crate::page::{PageIdx, PageTable};
-use crate::port::{Move, PageSize, Sample, Telemetry, Truth};
+use crate::port::{Move, PageSize, Telemetry, Truth};
 use crate::qos::Limits;
+use crate::telemetry::Hit;
 use crate::telemetry::hotness::Hotness;
-use crate::tier::{TierId, Tiers};
+use crate::tier::Tiers;
 use crate::unit::{Bytes, Nanos};
 
 /// Why a page is moved. Every move carries one.
@@ -127,28 +134,6 @@ pub enum Allocation {
     ByType,
 }
 
-/// One sign of access, page by page, for a policy that keeps heat of its own.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Hit {
-    /// The page.
-    pub page: PageIdx,
-    /// The tier it was in.
-    pub tier: Option<TierId>,
-    /// Accesses seen.
-    pub hits: f32,
-    /// How long it was being watched for this hit, where known: of a hint fault, its time to fault.
-    pub exposure: Option<Nanos>,
-    /// Whether it was a store, where known.
-    pub write: Option<bool>,
-}
-
-impl Hit {
-    /// What `sample` says of one of its pages.
-    pub fn of(page: PageIdx, tier: Option<TierId>, sample: &Sample) -> Self {
-        Self { page, tier, hits: sample.hits, exposure: sample.exposure, write: sample.write }
-    }
-}
-
 /// All that a policy may look at in one tick.
 #[derive(Debug)]
 pub struct View<'a> {
@@ -247,6 +232,42 @@ pub const POLICIES: &[Entry] = &[
         doc: include_str!("hemem.rs"),
         goal: Some(COLLOID),
         make: || Box::new(Hemem::new("hemem+colloid", Box::<Balance>::default())),
+    },
+    Entry {
+        name: "memtis",
+        doc: include_str!("memtis.rs"),
+        goal: None,
+        make: || Box::new(Memtis::new("memtis", Box::new(Pack))),
+    },
+    Entry {
+        name: "memtis+colloid",
+        doc: include_str!("memtis.rs"),
+        goal: Some(COLLOID),
+        make: || Box::new(Memtis::new("memtis+colloid", Box::<Balance>::default())),
+    },
+    Entry {
+        name: "tpp",
+        doc: include_str!("tpp.rs"),
+        goal: None,
+        make: || Box::new(tpp("tpp", Box::new(Pack))),
+    },
+    Entry {
+        name: "tpp+colloid",
+        doc: include_str!("tpp.rs"),
+        goal: Some(COLLOID),
+        make: || Box::new(tpp("tpp+colloid", Box::<Balance>::default())),
+    },
+    Entry {
+        name: "linux",
+        doc: include_str!("linux.rs"),
+        goal: None,
+        make: || Box::new(linux("linux", Box::new(Pack))),
+    },
+    Entry {
+        name: "linux+colloid",
+        doc: include_str!("linux.rs"),
+        goal: Some(COLLOID),
+        make: || Box::new(linux("linux+colloid", Box::<Balance>::default())),
     },
     Entry { name: "hold", doc: include_str!("hold.rs"), goal: None, make: || Box::new(hold::Hold) },
 ];

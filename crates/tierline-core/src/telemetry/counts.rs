@@ -11,8 +11,8 @@
 //! heat before it applies the cooling that is due, so that the first sample after a cooling is judged by
 //! the old counts; `decay_first` puts that right.
 
+use super::Hit;
 use crate::knobs;
-use crate::policy::Hit;
 use crate::tier::TierId;
 
 knobs! {

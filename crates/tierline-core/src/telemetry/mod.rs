@@ -3,4 +3,34 @@
 
 pub mod calm;
 pub mod counts;
+pub mod fault_latency;
+pub mod histogram;
 pub mod hotness;
+pub mod lru;
+
+use crate::page::PageIdx;
+use crate::port::Sample;
+use crate::tier::TierId;
+use crate::unit::Nanos;
+
+/// One sign of access, page by page, for a policy that keeps heat of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hit {
+    /// The page.
+    pub page: PageIdx,
+    /// The tier it was in.
+    pub tier: Option<TierId>,
+    /// Accesses seen.
+    pub hits: f32,
+    /// How long it was being watched for this hit, where known: of a hint fault, its time to fault.
+    pub exposure: Option<Nanos>,
+    /// Whether it was a store, where known.
+    pub write: Option<bool>,
+}
+
+impl Hit {
+    /// What `sample` says of one of its pages.
+    pub fn of(page: PageIdx, tier: Option<TierId>, sample: &Sample) -> Self {
+        Self { page, tier, hits: sample.hits, exposure: sample.exposure, write: sample.write }
+    }
+}

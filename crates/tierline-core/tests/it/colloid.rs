@@ -90,3 +90,16 @@ fn colloid_follows_when_the_load_comes_and_goes() {
     let world = run.seconds(20);
     assert!(world.program_reads > 0.97 * packed, "{} of {packed}", world.program_reads);
 }
+
+#[test]
+fn memtis_packs_and_with_colloid_it_balances() {
+    let mut run = Run::new("memtis", PAGES / 2, 1.0);
+    let world = run.seconds(20);
+    assert!(world.hot_share() > 0.97, "{}", world.hot_share());
+    assert!(gap(world) > 0.15, "{}", gap(world));
+    for hot_from in [0, PAGES / 2] {
+        let mut run = Run::new("memtis+colloid", hot_from, 1.0);
+        let world = run.seconds(25);
+        assert!(gap(world).abs() < 0.07, "{}", gap(world));
+    }
+}

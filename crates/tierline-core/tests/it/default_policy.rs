@@ -57,6 +57,21 @@ fn a_jump_of_the_hot_set_is_followed_though_fast_memory_is_full() {
 }
 
 #[test]
+fn it_settles_though_other_pages_are_warm() {
+    let mut toy = Toy::new(machine(&[1_000, 8_000]), skewed(4_000, 100.0, 1.0, 4), 5);
+    let mut engine = engine(&toy);
+    for i in 0..300 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    let before = toy.asked.len();
+    for i in 300..400 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    let late = toy.asked.len() - before;
+    assert!(late * 50 <= before, "{late} of {before} moves came late");
+}
+
+#[test]
 fn one_touch_is_not_enough() {
     let mut toy = Toy::new(machine(&[4_000, 20_000]), vec![1e6; 1_000], 6);
     let mut engine = engine(&toy);

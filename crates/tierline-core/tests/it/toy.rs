@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A toy world: pages with access rates, windows in which touched pages are seen, frames that run out.
+//! A toy world: pages with access rates, ways to see them, counters, frames that run out.
 //! It keeps books of its own and trusts nobody: each move that would break capacity panics here.
 
+use tierline_core::policy::Watch;
 use tierline_core::port::{
     Attention, Move, Observations, Outcome, PageKind, PageSize, Region, Residence, Sample,
     SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, World,
@@ -36,6 +37,8 @@ pub struct Toy {
     /// Frames that others use, a tier.
     pub others: Vec<u64>,
     pub attention: Attention,
+    /// How accesses are seen; in windows where nothing is wanted.
+    pub watch: Option<Watch>,
     /// What one move takes.
     pub move_cost: Nanos,
     /// All moves that were asked for, with what became of them.
@@ -43,6 +46,12 @@ pub struct Toy {
     rng: Rng,
     announced: bool,
     observed: u64,
+    /// When each page was armed to fault, and the scanner's place.
+    armed: Vec<Option<Nanos>>,
+    scanned: usize,
+    /// When each page's accessed bit was last cleared.
+    cleared: Vec<Nanos>,
+    last: Nanos,
 }
 
 impl Toy {
@@ -50,17 +59,23 @@ impl Toy {
     pub fn new(tiers: Tiers, rates: Vec<f64>, seed: u64) -> Self {
         let place = vec![Some(tiers.slowest()); rates.len()];
         let others = vec![0; tiers.len()];
+        let pages = rates.len();
         Self {
             tiers,
             rates,
             place,
             others,
             attention: Attention::Alert,
+            watch: None,
             move_cost: Nanos(2_000),
             asked: Vec::new(),
             rng: Rng::new(seed),
             announced: false,
             observed: 0,
+            armed: vec![None; pages],
+            scanned: 0,
+            cleared: vec![Nanos::ZERO; pages],
+            last: Nanos::ZERO,
         }
     }
 
@@ -112,27 +127,16 @@ impl Toy {
     }
 }
 
-impl World for Toy {
-    fn observe(&mut self, _now: Nanos, out: &mut Observations) {
-        if !self.announced {
-            self.announce(out);
-        }
-        self.observed += 1;
+/// Ways to see.
+impl Toy {
+    /// Every page touched within a window, once.
+    fn look(&mut self, out: &mut Observations) {
         if self.attention == Attention::Calm && !self.observed.is_multiple_of(20) {
             return;
         }
-        for (vpn, (&rate, &place)) in (0..).zip(self.rates.iter().zip(&self.place)) {
-            let touched = rate > 0.0 && self.rng.exponential(rate) < WINDOW.as_secs_f64();
-            if touched && let Some(tier) = place {
-                out.samples.push(Sample {
-                    space: SPACE,
-                    vpn: Vpn(vpn),
-                    base_pages: 1,
-                    hits: 1.0,
-                    exposure: None,
-                    tier: Some(tier),
-                    write: None,
-                });
+        for page in 0..self.rates.len() {
+            if self.is_hit(page, WINDOW) {
+                out.samples.extend(self.seen(page, None));
             }
         }
         out.watched = WINDOW;
@@ -140,12 +144,89 @@ impl World for Toy {
         out.memory = Some(WINDOW * 16);
     }
 
+    /// One access in five, wherever: as good as all accesses in a window.
+    fn sample(&mut self, out: &mut Observations) {
+        for page in 0..self.rates.len() {
+            let mut passed = self.to_access(page);
+            while passed < WINDOW {
+                out.samples.extend(self.seen(page, None));
+                passed += self.to_access(page);
+            }
+        }
+        out.watched = WINDOW;
+    }
+
+    /// Arms a quarter of the pages, and reports those armed that were accessed since the last tick.
+    fn fault(&mut self, now: Nanos, fast_too: bool, out: &mut Observations) {
+        for page in 0..self.rates.len() {
+            let Some(since) = self.armed[page] else { continue };
+            let accessed = self.last.max(since) + self.to_access(page);
+            if accessed <= now {
+                self.armed[page] = None;
+                out.samples.extend(self.seen(page, Some(accessed - since)));
+            }
+        }
+        for _ in 0..self.rates.len() / 4 {
+            let page = self.scanned;
+            self.scanned = (page + 1) % self.rates.len();
+            if fast_too || self.place[page] > Some(TierId::FAST) {
+                self.armed[page].get_or_insert(now);
+            }
+        }
+    }
+
+    /// How long until the page's next access.
+    fn to_access(&mut self, page: usize) -> Nanos {
+        match self.rates[page] {
+            rate if rate > 0.0 => Nanos::from_secs_f64(self.rng.exponential(rate)),
+            _ => Nanos(u64::MAX / 4),
+        }
+    }
+
+    fn is_hit(&mut self, page: usize, within: Nanos) -> bool {
+        self.rates[page] > 0.0 && self.to_access(page) < within
+    }
+
+    fn seen(&self, page: usize, exposure: Option<Nanos>) -> Option<Sample> {
+        let tier = self.place[page]?;
+        Some(Sample {
+            space: SPACE,
+            vpn: Vpn(page as u64),
+            base_pages: 1,
+            hits: 1.0,
+            exposure,
+            tier: Some(tier),
+            write: None,
+        })
+    }
+}
+
+impl World for Toy {
+    fn observe(&mut self, now: Nanos, out: &mut Observations) {
+        if !self.announced {
+            self.announce(out);
+        }
+        self.observed += 1;
+        match self.watch {
+            None => self.look(out),
+            Some(Watch::Samples { .. }) => self.sample(out),
+            Some(Watch::HintFaults { fast_too, .. }) => self.fault(now, fast_too, out),
+        }
+        self.last = now;
+    }
+
     fn measure(&mut self, _now: Nanos) -> Telemetry {
-        let free = |(tier, _): (TierId, &Tier)| TierTelemetry {
-            free: Bytes::from_base_pages(self.free(tier)),
-            ..TierTelemetry::default()
+        let measured = |(id, tier): (TierId, &Tier)| {
+            let pages = self.rates.iter().zip(&self.place);
+            let reads: f64 = pages.filter(|(_, place)| **place == Some(id)).map(|(r, _)| r).sum();
+            TierTelemetry {
+                free: Bytes::from_base_pages(self.free(id)),
+                reads_per_sec: Some(reads),
+                occupancy: tier.latency.map(|latency| reads * latency.as_secs_f64()),
+                ..TierTelemetry::default()
+            }
         };
-        Telemetry { tiers: self.tiers.iter().map(free).collect() }
+        Telemetry { tiers: self.tiers.iter().map(measured).collect() }
     }
 
     fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
@@ -159,5 +240,13 @@ impl World for Toy {
 
     fn attend(&mut self, attention: Attention) {
         self.attention = attention;
+    }
+
+    fn accessed(&mut self, now: Nanos, pages: &[(SpaceId, Vpn)], out: &mut Vec<bool>) {
+        for (_, vpn) in pages {
+            let page = usize::try_from(vpn.0).unwrap();
+            let since = std::mem::replace(&mut self.cleared[page], now);
+            out.push(self.is_hit(page, now - since));
+        }
     }
 }

@@ -22,7 +22,8 @@ pub enum Short {
 #[derive(Clone, Debug)]
 pub struct Ledger {
     budget: Bytes,
-    room: Vec<Bytes>,
+    /// Below zero where less is free than is to be kept.
+    room: Vec<i128>,
 }
 
 impl Ledger {
@@ -31,16 +32,18 @@ impl Ledger {
     pub fn new(view: &View<'_>, cap: Bytes, reserve: impl Fn(TierId) -> Bytes) -> Self {
         let tiers = view.tiers.iter().zip(&view.telemetry.tiers);
         let room = tiers.map(|((tier, _), measured)| {
-            let free = measured.free.saturating_sub(reserve(tier));
-            let limit = view.limits.room(tier, view.pages.bytes_in(tier));
-            limit.map_or(free, |limit| limit.min(free))
+            let free = i128::from(measured.free.0) - i128::from(reserve(tier).0);
+            let used = i128::from(view.pages.bytes_in(tier).0);
+            let limit = view.limits.per_tier.get(tier.index()).copied().flatten();
+            limit.map_or(free, |limit| (i128::from(limit.0) - used).min(free))
         });
         Self { budget: view.budget.min(cap), room: room.collect() }
     }
 
     /// Bytes that may still come into `tier`.
     pub fn room(&self, tier: TierId) -> Bytes {
-        self.room.get(tier.index()).copied().unwrap_or_default()
+        let room = self.room.get(tier.index()).copied().unwrap_or_default();
+        Bytes(u64::try_from(room.max(0)).unwrap_or(u64::MAX))
     }
 
     /// Bytes that may still be moved.
@@ -74,8 +77,8 @@ impl Ledger {
             return Err(Short::Room);
         }
         self.budget = Bytes(self.budget.0.checked_sub(bytes.0).ok_or(Short::Budget)?);
-        self.room[to.index()] -= bytes;
-        self.room[from.index()] += bytes;
+        self.room[to.index()] -= i128::from(bytes.0);
+        self.room[from.index()] += i128::from(bytes.0);
         plan.push(Move { space: at.space, vpn: at.vpn, size: at.size, from, to, reason });
         Ok(bytes)
     }

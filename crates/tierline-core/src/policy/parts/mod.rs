@@ -2,5 +2,7 @@
 //! Parts that several policies are put together from.
 
 pub mod ledger;
+pub mod on_fault;
 pub mod quantum;
-pub mod residents;
+pub mod review;
+pub mod watermarks;

@@ -4,6 +4,8 @@
 //! The doubly linked lists of a kernel, with the links in chunks beside the page table that come to be
 //! when one of their pages is first listed. Every operation takes constant time.
 
+pub mod residents;
+
 use std::fmt;
 
 use crate::page::PageIdx;

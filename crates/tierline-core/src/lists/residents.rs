@@ -47,6 +47,14 @@ impl Residents {
         }
     }
 
+    /// Puts `page` at the front of its list, as the one that has been there for longest.
+    pub fn put_first(&mut self, pages: &mut PageTable, page: PageIdx, class: u8) {
+        self.put(pages, page, class);
+        if let Some(list) = self.lists.of(page) {
+            self.lists.push_front(list, page);
+        }
+    }
+
     /// Pages in a list, strays included.
     pub fn len(&self, tier: TierId, class: u8) -> usize {
         self.lists.len(self.list(tier, class))

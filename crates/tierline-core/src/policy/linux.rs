@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! linux: promotes pages that fault soon after they were armed (kernel.numa_balancing 2).
+//!
+//! What it does: a page below the fastest tier is promoted if it faults within a threshold of a second, which
+//! adapts once a minute so that promotions stay near a rate limit; while the fastest tier has much room, every
+//! page that faults is. A promotion must leave the high watermark free; else the reclaimer wakes, and demotes
+//! inactive pages until the promotion watermark is free. With colloid as its goal it is what that paper
+//! calls TPP, with its code's latency test.
+//!
+//! When it helps: large skew, and any kernel since 6.1 has it.
+//!
+//! When it hurts: the rate limit is 64 GB/s unless set, so that the threshold only rises, and warm pages
+//! go up and down; a page is seen once in a round of the scanner, so a new hot set takes minutes.
+//!
+//! Knobs: hot_threshold (1 s), rate_limit (64 GB/s), adjust_period (60 s), scan_period (1 s), scan_size
+//! (256 MiB).
+//!
+//! Where it comes from: Linux 6.3, kernel/sched/fair.c, mm/memory-tiers.c, mm/vmscan.c. The scan period stays at
+//! its minimum instead of following the share of local faults.
+
+use super::goal::Goal;
+use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
+use super::parts::watermarks::Watermarks;
+use super::{Allocation, Wants, Watch};
+use crate::knob::Knob;
+use crate::knobs;
+use crate::page::PageTable;
+use crate::telemetry::fault_latency::{self, FaultLatency};
+use crate::telemetry::lru::Lru;
+use crate::tier::TierId;
+use crate::unit::{Bytes, Nanos};
+
+knobs! {
+    /// The knobs, without those of the threshold.
+    pub struct Knobs {
+        /// Time between two rounds of arming.
+        scan_period: Nanos = Nanos::from_secs(1), Nanos::from_millis(100), Nanos::from_secs(60);
+        /// Memory armed a round.
+        scan_size: Bytes = Bytes::from_mib(256), Bytes::from_mib(16), Bytes::from_mib(16 << 10);
+    }
+}
+
+/// Much room: this above the promotion watermark, or a sixteenth of the node.
+const MUCH_ROOM: Bytes = Bytes::from_mib(1 << 10);
+
+/// The rules.
+#[derive(Debug)]
+pub struct Linux {
+    knobs: Knobs,
+    latency: FaultLatency,
+}
+
+/// The policy under a name, with a goal.
+pub fn linux(name: &'static str, goal: Box<dyn Goal>) -> OnFault<Linux> {
+    let latency = FaultLatency::new(fault_latency::Knobs::default());
+    OnFault::new(name, Linux { knobs: Knobs::default(), latency }, goal)
+}
+
+impl Rules for Linux {
+    fn is_hot(&mut self, fault: &Fault, _lru: &mut Lru, _pages: &mut PageTable) -> bool {
+        if fault.tier == TierId::FAST {
+            // Colloid's way down knows no rate limit.
+            return fault.latency.is_some_and(|latency| latency < self.latency.threshold());
+        }
+        let room = MUCH_ROOM.max(Bytes(fault.capacity.0 / 16));
+        if fault.free >= Watermarks::of(fault.capacity).promo + room {
+            self.latency.reset();
+            return true;
+        }
+        let Some(latency) = fault.latency else { return false };
+        self.latency.accepts(fault.now, latency, fault.size.bytes())
+    }
+
+    fn marks(&self, capacity: Bytes) -> Marks {
+        let Watermarks { low, high, promo, .. } = Watermarks::of(capacity);
+        Marks { wake: low, enough: promo, floor: high }
+    }
+
+    fn wants(&self, fast_too: bool) -> Wants {
+        let Knobs { scan_period: round, scan_size: bytes } = self.knobs;
+        Wants {
+            quantum: None,
+            watch: Some(Watch::HintFaults { round, bytes, fast_too }),
+            allocation: Some(Allocation::FirstTouch),
+            own_heat: true,
+        }
+    }
+
+    fn knobs(&self) -> Vec<Knob> {
+        [Knobs::table(), fault_latency::Knobs::table()].concat()
+    }
+
+    fn set(&mut self, knob: &str, value: f64) -> bool {
+        self.knobs.set(knob, value) || self.latency.knobs.set(knob, value)
+    }
+}

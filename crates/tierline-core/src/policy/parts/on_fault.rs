@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tiering in the kernel: a page is promoted when it faults, and a reclaimer demotes what nobody uses.
+//!
+//! What TPP and upstream Linux have in common. A hint fault on a page below the fastest tier promotes it
+//! at once if the system's rules find it hot and there is room; a reclaimer keeps room by demoting
+//! inactive pages between two watermarks. With a goal that shifts, a hot page is promoted only
+//! while the goal asks for accesses above, as long as its own probability fits; and a hot page that faults
+//! above is demoted while the goal asks for accesses below.
+//!
+//! Source: TPP sections 5.1 to 5.3, Colloid section 4.3. There each fault is held against Δp by itself; here
+//! those of one tick share it, as they all see the same measurement. That the rules' test for heat stays in
+//! force while shifting is from Colloid's code; the paper does not say.
+
+use std::fmt;
+
+use super::ledger::{Ledger, Short};
+use crate::knob::Knob;
+use crate::page::PageTable;
+use crate::policy::goal::{Aim, Goal, Quota, Shift};
+use crate::policy::{Policy, Reason, View, Wants};
+use crate::port::{Move, PageSize};
+use crate::telemetry::Hit;
+use crate::telemetry::fault_latency::{latency, share};
+use crate::telemetry::lru::Lru;
+use crate::tier::TierId;
+use crate::unit::{Bytes, Nanos};
+
+/// A page that was accessed while it was armed.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// When it was seen.
+    pub now: Nanos,
+    /// The page.
+    pub page: crate::page::PageIdx,
+    /// Its size.
+    pub size: PageSize,
+    /// The tier it is in.
+    pub tier: TierId,
+    /// How long it was armed for, where known.
+    pub latency: Option<Nanos>,
+    /// Free bytes of the fastest tier.
+    pub free: Bytes,
+    /// All of its bytes.
+    pub capacity: Bytes,
+}
+
+/// How much of a tier is kept free.
+#[derive(Clone, Copy, Debug)]
+pub struct Marks {
+    /// The reclaimer wakes below.
+    pub wake: Bytes,
+    /// And works until so much is free.
+    pub enough: Bytes,
+    /// Promotions leave this.
+    pub floor: Bytes,
+}
+
+/// What tells one such system from another.
+pub trait Rules: fmt::Debug {
+    /// Whether the page that faulted is to be in the fastest tier.
+    fn is_hot(&mut self, fault: &Fault, lru: &mut Lru, pages: &mut PageTable) -> bool;
+
+    /// How much of a tier of that capacity is kept free.
+    fn marks(&self, capacity: Bytes) -> Marks;
+
+    /// How it wants to be served; `fast_too` if faults in the fastest tier are of use.
+    fn wants(&self, fast_too: bool) -> Wants;
+
+    /// The numbers that may be set.
+    fn knobs(&self) -> Vec<Knob>;
+
+    /// Sets the knob of that name; false where there is none.
+    fn set(&mut self, knob: &str, value: f64) -> bool;
+}
+
+/// The reclaimer starts by looking at a 4096th of a list, and at twice as much each time it finds nothing.
+const FIRST_PRIORITY: u8 = 12;
+/// Pages it looks at, at least.
+const BATCH: usize = 32;
+/// Pages looked at for each that is missing, at most.
+const LOOKS: usize = 4;
+
+/// A system with its rules.
+#[derive(Debug)]
+pub struct OnFault<R> {
+    name: &'static str,
+    rules: R,
+    goal: Box<dyn Goal>,
+    lru: Lru,
+    last: Option<Nanos>,
+    reclaim: [Reclaim; TierId::MAX],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Reclaim {
+    awake: bool,
+    priority: u8,
+}
+
+impl<R: Rules> OnFault<R> {
+    /// The system under a name, with a goal.
+    pub fn new(name: &'static str, rules: R, goal: Box<dyn Goal>) -> Self {
+        Self {
+            name,
+            rules,
+            goal,
+            lru: Lru::default(),
+            last: None,
+            reclaim: [Reclaim { awake: false, priority: FIRST_PRIORITY }; TierId::MAX],
+        }
+    }
+
+    /// Demotes until enough is free, slower tiers first so that they make room.
+    fn reclaim(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Vec<Move>) {
+        for tier in (0..view.tiers.slowest().0).rev().map(TierId) {
+            let marks = self.rules.marks(view.tiers[tier].capacity);
+            let free = free(view, tier);
+            let Reclaim { mut awake, priority } = self.reclaim[tier.index()];
+            awake = (awake || free < marks.wake) && free < marks.enough;
+            self.reclaim[tier.index()] = Reclaim { awake, priority: FIRST_PRIORITY };
+            if !awake {
+                continue;
+            }
+            let missing = marks.enough.saturating_sub(free);
+            let left = self.demote(view, tier, missing, ledger, plan);
+            if left == Bytes::ZERO {
+                continue;
+            }
+            let priority = if left == missing { priority.saturating_sub(1) } else { priority };
+            self.reclaim[tier.index()].priority = priority;
+            let most = usize::try_from(left.base_pages()).unwrap_or(usize::MAX / LOOKS);
+            let count = (self.lru.len(tier) >> priority).min(most.saturating_mul(LOOKS)).max(BATCH);
+            self.lru.scan(view.pages, view.ask, tier, count);
+        }
+    }
+
+    /// Demotes what was found cold; returns what is still missing.
+    fn demote(
+        &mut self,
+        view: &mut View<'_>,
+        tier: TierId,
+        mut missing: Bytes,
+        ledger: &mut Ledger,
+        plan: &mut Vec<Move>,
+    ) -> Bytes {
+        while missing > Bytes::ZERO
+            && let Some(page) = self.lru.take_cold(view.pages, tier)
+        {
+            let Some(at) = view.pages.locate(page) else { continue };
+            let Some(to) = ledger.below(tier, at.size) else { break };
+            let reason = Reason::Headroom { rate_per_sec: 0.0 }; // it was not accessed
+            let Ok(bytes) = ledger.plan(view.pages, page, to, reason, plan) else { break };
+            self.lru.moves(view.pages, page);
+            missing = missing.saturating_sub(bytes);
+        }
+        missing
+    }
+
+    /// Judges one fault.
+    fn fault(
+        &mut self,
+        view: &mut View<'_>,
+        hit: &Hit,
+        shifts: &mut Option<Vec<(Shift, Quota)>>,
+        ledger: &mut Ledger,
+        plan: &mut Vec<Move>,
+    ) {
+        let Some(tier) = view.pages.state(hit.page).tier() else { return };
+        let (latency, word) = latency(view.pages.word(hit.page), hit, view.now);
+        view.pages.set_word(hit.page, word);
+        if tier == TierId::FAST && !self.goal.shifts() || !self.lru.holds(view.pages, hit.page) {
+            return;
+        }
+        let Some(at) = view.pages.locate(hit.page) else { return };
+        let fault = Fault {
+            now: view.now,
+            page: hit.page,
+            size: at.size,
+            tier,
+            latency,
+            free: free(view, TierId::FAST),
+            capacity: view.tiers[TierId::FAST].capacity,
+        };
+        if !self.rules.is_hot(&fault, &mut self.lru, view.pages) {
+            return;
+        }
+        let rate_per_sec = latency.map_or(0.0, per_sec);
+        let planned = match shifts {
+            None if tier == TierId::FAST => return,
+            None => {
+                let reason = Reason::Hot { rate_per_sec };
+                ledger.plan(view.pages, hit.page, TierId::FAST, reason, plan)
+            }
+            Some(shifts) => {
+                let reason = Reason::Balance { rate_per_sec };
+                let Some((to, quota)) = wanted(view, &fault, shifts, ledger) else { return };
+                let share = probability(view, &fault);
+                let planned = ledger.plan(view.pages, hit.page, to, reason, plan);
+                planned.inspect(|&bytes| quota.charge(share, bytes))
+            }
+        };
+        match planned {
+            Ok(_) => self.lru.moves(view.pages, hit.page),
+            Err(Short::Room) => self.reclaim[TierId::FAST.index()].awake = true,
+            Err(_) => {}
+        }
+    }
+}
+
+/// Where a page that faulted is to go for the goal, and the quota it takes from.
+fn wanted<'a>(
+    view: &View<'_>,
+    fault: &Fault,
+    shifts: &'a mut [(Shift, Quota)],
+    ledger: &Ledger,
+) -> Option<(TierId, &'a mut Quota)> {
+    let bytes = fault.size.bytes();
+    let share = probability(view, fault);
+    let fits = shifts.iter_mut().filter(|(_, quota)| quota.admits(share, bytes));
+    for (shift, quota) in fits {
+        if shift.up && shift.below.contains(&fault.tier) {
+            return Some((shift.tier, quota));
+        }
+        if !shift.up && shift.tier == fault.tier {
+            let to = shift.below.iter().copied().find(|&to| ledger.room(to) >= bytes)?;
+            return Some((to, quota));
+        }
+    }
+    None
+}
+
+/// 1/(Δt·r), r the rate of reads of the page's tier.
+fn probability(view: &View<'_>, fault: &Fault) -> f64 {
+    let reads = view.telemetry.tiers.get(fault.tier.index()).and_then(|tier| tier.reads_per_sec);
+    fault.latency.zip(reads).map_or(1.0, |(latency, reads)| share(latency, reads))
+}
+
+/// Bytes that may still come into a tier: what is free, within the limits.
+fn free(view: &View<'_>, tier: TierId) -> Bytes {
+    let free = view.telemetry.tiers[tier.index()].free;
+    let limit = view.limits.room(tier, view.pages.bytes_in(tier));
+    limit.map_or(free, |limit| limit.min(free))
+}
+
+/// The rate of accesses of which one came after `latency`.
+#[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
+fn per_sec(latency: Nanos) -> f32 {
+    (1.0 / latency.max(Nanos(1)).as_secs_f64()) as f32
+}
+
+impl<R: Rules> Policy for OnFault<R> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+        self.goal.listen(view);
+        self.lru.believe(view.pages, view.touched, view.hits, view.answers);
+        let passed = view.now.saturating_sub(self.last.unwrap_or(view.now));
+        self.last = Some(view.now);
+        let mut shifts = match self.goal.aim(view, passed) {
+            Aim::Pack => None,
+            Aim::Shift(shifts) => {
+                let with_quota = |shift: Shift| {
+                    let quota = Quota::of(&shift);
+                    (shift, quota)
+                };
+                Some(shifts.into_iter().map(with_quota).collect())
+            }
+        };
+        let slowest = view.tiers.slowest();
+        let floor = |tier| match tier == slowest {
+            true => Bytes::ZERO,
+            false => self.rules.marks(view.tiers[tier].capacity).floor,
+        };
+        let mut ledger = Ledger::new(view, view.budget, floor);
+        self.reclaim(view, &mut ledger, plan);
+        for hit in view.hits {
+            self.fault(view, hit, &mut shifts, &mut ledger, plan);
+        }
+    }
+
+    fn wants(&self) -> Wants {
+        self.rules.wants(self.goal.shifts())
+    }
+
+    fn knobs(&self) -> Vec<Knob> {
+        [self.rules.knobs(), self.goal.knobs()].concat()
+    }
+
+    fn set(&mut self, knob: &str, value: f64) -> bool {
+        self.rules.set(knob, value) || self.goal.set(knob, value)
+    }
+}

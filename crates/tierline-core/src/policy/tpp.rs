@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//! tpp: promotes active pages when they fault, and demotes inactive ones ahead of need.
+//!
+//! What it does: a page below the fastest tier that faults is promoted if it is on the active list; an
+//! inactive one becomes active, and is promoted if it faults once more. A reclaimer demotes inactive pages
+//! from the fastest tier whenever less than 2 % of it is free, so that new pages find room there;
+//! promotions may use what it keeps free. With colloid as its goal, see there for what changes.
+//!
+//! When it helps: programs that allocate much, and working sets that fit fast memory.
+//!
+//! When it hurts: two accesses, however far apart, are hot: where the hot pages do not fit, pages go up and
+//! down without end, and nothing limits their rate. A page is seen once in a round of the scanner.
+//!
+//! Knobs: demote_scale (2 %), three_faults (0), scan_period (1 s), scan_size (256 MiB).
+//!
+//! Where it comes from: TPP (ASPLOS 2023), sections 5.1 to 5.4; min is the kernel's (5.13). `three_faults` is the
+//! public patch, in which the first fault only marks a page referenced. Demoted pages are not armed at once.
+
+use super::goal::Goal;
+use super::memtis::part;
+use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
+use super::parts::watermarks::Watermarks;
+use super::{Allocation, Wants, Watch};
+use crate::knob::Knob;
+use crate::knobs;
+use crate::page::PageTable;
+use crate::telemetry::lru::Lru;
+use crate::tier::TierId;
+use crate::unit::{Bytes, Nanos};
+
+knobs! {
+    /// The knobs.
+    pub struct Tpp {
+        /// Free share of a tier below which the reclaimer demotes.
+        demote_scale: f64 = 0.02, 0.001, 0.2;
+        /// A page becomes active at its second fault, as in the public patch.
+        three_faults: bool = false, false, true;
+        /// Time between two rounds of arming.
+        scan_period: Nanos = Nanos::from_secs(1), Nanos::from_millis(100), Nanos::from_secs(60);
+        /// Memory armed a round.
+        scan_size: Bytes = Bytes::from_mib(256), Bytes::from_mib(16), Bytes::from_mib(16 << 10);
+    }
+}
+
+/// The policy under a name, with a goal.
+pub fn tpp(name: &'static str, goal: Box<dyn Goal>) -> OnFault<Tpp> {
+    OnFault::new(name, Tpp::default(), goal)
+}
+
+impl Rules for Tpp {
+    fn is_hot(&mut self, fault: &Fault, lru: &mut Lru, pages: &mut PageTable) -> bool {
+        let active = lru.is_active(pages, fault.page);
+        if fault.tier == TierId::FAST || active {
+            return active;
+        }
+        if self.three_faults {
+            lru.mark_accessed(pages, fault.page);
+        } else {
+            lru.activate(pages, fault.page);
+        }
+        false
+    }
+
+    fn marks(&self, capacity: Bytes) -> Marks {
+        let kernel = Watermarks::of(capacity);
+        let demote = part(capacity, self.demote_scale).max(kernel.high * 2).min(capacity);
+        Marks { wake: demote, enough: demote, floor: kernel.min }
+    }
+
+    fn wants(&self, fast_too: bool) -> Wants {
+        Wants {
+            quantum: None,
+            watch: Some(Watch::HintFaults {
+                round: self.scan_period,
+                bytes: self.scan_size,
+                fast_too,
+            }),
+            allocation: Some(Allocation::ByType),
+            own_heat: true,
+        }
+    }
+
+    fn knobs(&self) -> Vec<Knob> {
+        Self::table()
+    }
+
+    fn set(&mut self, knob: &str, value: f64) -> bool {
+        Self::set(self, knob, value)
+    }
+}

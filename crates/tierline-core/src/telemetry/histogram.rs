@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A histogram of counts in powers of two, and the threshold up to which the hottest bins fill the
+//! fastest tier.
+//!
+//! A sample adds 512 to a base page's count and 1 to a huge page's, so that both say how dense accesses
+//! are; bin(n) = min(15, ⌊log2(n + 1)⌋). Every so many samples the threshold is fitted: the lowest bin
+//! from which all bins together are no larger than the tier. Between two coolings it only rises, after
+//! one it falls by one at most. Bins just below are warm, and stay where they are, while a quarter of the
+//! tier is left over. Cooling halves all counts, every so many samples or bytes allocated.
+//!
+//! Source: MEMTIS (SOSP 2023) and its public kernel. The kernel empties the histogram at a cooling and
+//! fills it again while a scan cools the pages; here every bin moves down by one at once, and pages are
+//! cooled when they are next met, as if that scan took no time. Huge pages are not split.
+
+use super::Hit;
+use crate::knobs;
+use crate::port::PageSize;
+use crate::unit::{BASE_PER_HUGE, Bytes};
+
+knobs! {
+    /// The knobs of the histogram.
+    pub struct Knobs {
+        /// Samples between two fits of the threshold.
+        adaptation_period: u32 = 100_000, 1_000, 10_000_000;
+        /// Samples between two coolings.
+        cooling_period: u32 = 2_000_000, 10_000, 100_000_000;
+        /// Growth of the programs' memory that cools too.
+        cooling_alloc: Bytes = Bytes::from_mib(10 << 10), Bytes::from_mib(64), Bytes::from_mib(1 << 20);
+        /// The lowest threshold.
+        thres_hot: u32 = 1, 1, 8;
+        /// Share of the tier below which the hot bins leave room for warm pages.
+        warm_below: f64 = 0.75, 0.0, 1.0;
+    }
+}
+
+/// Bins.
+pub const BINS: u8 = 16;
+const CLOCK_SHIFT: u32 = 32;
+const SEEN: u64 = 1 << 48;
+
+/// The bin of a count.
+#[expect(clippy::cast_possible_truncation, reason = "a logarithm of 32 bits")]
+pub fn bin(count: u32) -> u8 {
+    ((u64::from(count) + 1).ilog2() as u8).min(BINS - 1)
+}
+
+/// The histogram and the thresholds read from it; the counts themselves are in the pages' words.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    /// The knobs.
+    pub knobs: Knobs,
+    /// Base pages in every bin.
+    bins: [u64; BINS as usize],
+    /// Those of them that the next cooling spares.
+    spared: [u64; BINS as usize],
+    clock: u16,
+    hot: u8,
+    warm: u8,
+    cooled: bool,
+    samples: u64,
+    /// Samples, halved with the counts.
+    remembered: f64,
+    allocated: Bytes,
+    changes: u64,
+}
+
+impl Histogram {
+    /// A histogram of nothing yet: whatever is sampled is hot.
+    pub fn new(knobs: Knobs) -> Self {
+        let (hot, warm) = (1, 1);
+        Self {
+            knobs,
+            bins: [0; BINS as usize],
+            spared: [0; BINS as usize],
+            clock: 0,
+            hot,
+            warm,
+            cooled: false,
+            samples: 0,
+            remembered: 0.0,
+            allocated: Bytes::ZERO,
+            changes: 0,
+        }
+    }
+
+    /// Counts one sign of access of a page of `size`; the hot bins are to fill `capacity`.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "rounded to whole samples"
+    )]
+    pub fn count(&mut self, word: u64, hit: &Hit, size: PageSize, capacity: Bytes) -> u64 {
+        let samples = (hit.hits + 0.5).max(1.0) as u32;
+        let weight = match size {
+            PageSize::Base => BASE_PER_HUGE as u32,
+            PageSize::Huge => 1,
+        };
+        if word & SEEN != 0 {
+            self.leave(word, size);
+        }
+        let count = self.cooled_count(word).saturating_add(samples.saturating_mul(weight));
+        let spared = word & SEEN != 0 && self.is_spared(word);
+        let word = pack(count, if spared { clock(word) } else { self.clock });
+        self.join(word, size);
+        self.samples += u64::from(samples);
+        self.remembered += f64::from(samples);
+        if self.passed(self.knobs.cooling_period, samples) {
+            self.cool();
+        } else if self.passed(self.knobs.adaptation_period, samples) {
+            self.adapt(capacity);
+        }
+        word
+    }
+
+    /// The word of a page that is new: one bin above the threshold, and spared by the next cooling.
+    pub fn newborn(&mut self, size: PageSize) -> u64 {
+        let word = pack(1 << (self.hot + 1), self.clock.wrapping_add(1));
+        self.join(word, size);
+        word
+    }
+
+    /// Cools where the programs' memory grew by much since it last did.
+    pub fn allocated(&mut self, now: Bytes) {
+        if now >= self.allocated + self.knobs.cooling_alloc {
+            self.allocated = now;
+            self.cool();
+        }
+        self.allocated = self.allocated.min(now);
+    }
+
+    /// Whether the page is to be in the fastest tier.
+    pub fn is_hot(&self, word: u64) -> bool {
+        self.bin_of(word) >= self.hot
+    }
+
+    /// Whether it may leave the fastest tier.
+    pub fn is_cold(&self, word: u64) -> bool {
+        self.bin_of(word) < self.warm
+    }
+
+    /// Whether anything was ever written down of the page.
+    pub fn knows(&self, word: u64) -> bool {
+        word & SEEN != 0
+    }
+
+    /// Gives up on warm pages: they may leave the fastest tier until the next fit.
+    pub fn release_warm(&mut self) {
+        self.warm = self.hot;
+    }
+
+    /// How often the thresholds moved or all counts were halved.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The page's share of all samples.
+    pub fn share(&self, word: u64, size: PageSize) -> f64 {
+        self.samples_of(word, size) / self.remembered.max(1.0)
+    }
+
+    /// Samples counted of the page, halved with each cooling.
+    pub fn samples_of(&self, word: u64, size: PageSize) -> f64 {
+        let count = f64::from(self.cooled_count(word));
+        match size {
+            PageSize::Base => count / 512.0,
+            PageSize::Huge => count,
+        }
+    }
+
+    fn bin_of(&self, word: u64) -> u8 {
+        bin(self.cooled_count(word))
+    }
+
+    fn cooled_count(&self, word: u64) -> u32 {
+        let count = u32::try_from(word & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+        count.checked_shr(self.lag(word)).unwrap_or(0)
+    }
+
+    /// Coolings since the page's own.
+    fn lag(&self, word: u64) -> u32 {
+        if word & SEEN == 0 || self.is_spared(word) {
+            return 0;
+        }
+        self.clock.wrapping_sub(clock(word)).into()
+    }
+
+    /// Whether the page is so new that the next cooling spares it.
+    fn is_spared(&self, word: u64) -> bool {
+        clock(word) == self.clock.wrapping_add(1)
+    }
+
+    /// Takes the page out of its bin, which has moved down with every cooling.
+    fn leave(&mut self, word: u64, size: PageSize) {
+        let count = u32::try_from(word & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+        let lag = u8::try_from(self.lag(word)).unwrap_or(u8::MAX);
+        let bins = if self.is_spared(word) { &mut self.spared } else { &mut self.bins };
+        let pages = &mut bins[usize::from(bin(count).saturating_sub(lag))];
+        // A page that was unmapped stays behind and sinks to the lowest bin.
+        *pages = pages.saturating_sub(size.base_pages());
+    }
+
+    fn join(&mut self, word: u64, size: PageSize) {
+        let bin = usize::from(self.bin_of(word));
+        let bins = if self.is_spared(word) { &mut self.spared } else { &mut self.bins };
+        bins[bin] += size.base_pages();
+    }
+
+    /// Whether the last samples completed a period.
+    fn passed(&self, period: u32, samples: u32) -> bool {
+        let period = u64::from(period.max(1));
+        self.samples / period != (self.samples - u64::from(samples)) / period
+    }
+
+    fn cool(&mut self) {
+        self.clock = self.clock.wrapping_add(1);
+        self.bins[1] += self.bins[0];
+        self.bins.rotate_left(1);
+        self.bins[usize::from(BINS - 1)] = 0;
+        for (pages, spared) in self.bins.iter_mut().zip(&mut self.spared) {
+            *pages += std::mem::take(spared);
+        }
+        self.remembered /= 2.0;
+        self.cooled = true;
+        self.changes += 1;
+    }
+
+    /// Fits the thresholds.
+    #[expect(clippy::cast_precision_loss, reason = "page counts are far below 2^52")]
+    fn adapt(&mut self, capacity: Bytes) {
+        let before = (self.hot, self.warm);
+        let (fit, filled) = self.fit(capacity.base_pages());
+        if fit > self.hot {
+            self.hot = fit;
+        } else if self.cooled && fit < self.hot {
+            self.hot -= 1;
+        }
+        self.cooled = false;
+        let need_warm = (filled as f64) < self.knobs.warm_below * capacity.base_pages() as f64;
+        self.warm = self.hot - u8::from(need_warm);
+        self.changes += u64::from((self.hot, self.warm) != before);
+    }
+
+    /// The lowest bin from which all together fit, and how many pages they are.
+    #[expect(clippy::cast_possible_truncation, reason = "sixteen bins")]
+    fn fit(&self, capacity: u64) -> (u8, u64) {
+        let mut filled = 0;
+        for bin in (0..BINS).rev() {
+            let pages = self.bins[usize::from(bin)] + self.spared[usize::from(bin)];
+            if filled + pages > capacity {
+                return ((bin + 1).clamp(self.knobs.thres_hot as u8, BINS - 1), filled);
+            }
+            filled += pages;
+        }
+        (self.knobs.thres_hot as u8, filled)
+    }
+}
+
+fn pack(count: u32, clock: u16) -> u64 {
+    u64::from(count) | u64::from(clock) << CLOCK_SHIFT | SEEN
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "cut out on purpose")]
+fn clock(word: u64) -> u16 {
+    (word >> CLOCK_SHIFT) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::PageIdx;
+    use proptest::prelude::*;
+
+    const HIT: Hit =
+        Hit { page: PageIdx::from_index(0), tier: None, hits: 1.0, exposure: None, write: None };
+
+    #[test]
+    fn bins_are_powers_of_two() {
+        for (count, expected) in [
+            (0, 0),
+            (1, 1),
+            (2, 1),
+            (3, 2),
+            (6, 2),
+            (7, 3),
+            (511, 9),
+            (512, 9),
+            (1023, 10),
+            (32766, 14),
+            (32767, 15),
+            (1_000_000, 15),
+        ] {
+            assert_eq!(bin(count), expected, "of {count}");
+        }
+    }
+
+    fn filled(bins: &[(u8, u64)]) -> Histogram {
+        let mut histogram = Histogram::new(Knobs::default());
+        bins.iter().for_each(|&(bin, pages)| histogram.bins[usize::from(bin)] = pages);
+        histogram
+    }
+
+    #[test]
+    fn the_hot_bins_fill_the_tier() {
+        let capacity = Bytes::from_base_pages(1_000);
+        let mut histogram = filled(&[(12, 300), (10, 600), (7, 200), (2, 9_000)]);
+        histogram.adapt(capacity);
+        assert_eq!((histogram.hot, histogram.warm), (8, 8), "900 of 1000: no room for warm pages");
+        let mut histogram = filled(&[(12, 300), (7, 800)]);
+        histogram.adapt(capacity);
+        assert_eq!((histogram.hot, histogram.warm), (8, 7));
+        let mut histogram = filled(&[(15, 2_000)]);
+        histogram.adapt(capacity);
+        assert_eq!(histogram.hot, 15, "and no further");
+        let mut histogram = filled(&[(3, 10)]);
+        histogram.adapt(capacity);
+        assert_eq!((histogram.hot, histogram.warm), (1, 0));
+    }
+
+    #[test]
+    fn the_threshold_rises_at_once_and_falls_by_one_after_a_cooling() {
+        let capacity = Bytes::from_base_pages(1_000);
+        let mut histogram = filled(&[(9, 2_000)]);
+        histogram.adapt(capacity);
+        assert_eq!(histogram.hot, 10);
+        histogram.bins = [0; BINS as usize];
+        histogram.adapt(capacity);
+        assert_eq!(histogram.hot, 10, "not without a cooling");
+        histogram.cool();
+        histogram.adapt(capacity);
+        histogram.adapt(capacity);
+        assert_eq!(histogram.hot, 9, "and then by one");
+    }
+
+    /// One base page with n samples is as dense as a huge page with 512 n.
+    #[test]
+    fn base_and_huge_pages_compare_by_density() {
+        let mut histogram = Histogram::new(Knobs::default());
+        let capacity = Bytes::from_mib(1);
+        let (mut base, mut huge) = (pack(0, 0), pack(0, 0));
+        base = histogram.count(base, &HIT, PageSize::Base, capacity);
+        for _ in 0..512 {
+            huge = histogram.count(huge, &HIT, PageSize::Huge, capacity);
+        }
+        assert_eq!(histogram.bin_of(base), histogram.bin_of(huge));
+    }
+
+    #[test]
+    fn a_new_page_is_hot_and_spared_one_cooling() {
+        let mut histogram = Histogram::new(Knobs::default());
+        let word = histogram.newborn(PageSize::Base);
+        assert_eq!(histogram.bin_of(word), 2);
+        histogram.cool();
+        assert_eq!(histogram.bin_of(word), 2);
+        histogram.cool();
+        assert_eq!(histogram.bin_of(word), 1);
+    }
+
+    proptest! {
+        /// Every page sampled is in one bin, whatever was cooled in between.
+        #[test]
+        fn the_bins_hold_all_pages(
+            steps in prop::collection::vec((0usize..30, any::<bool>()), 1..2_000),
+            period in 50u32..500,
+        ) {
+            let knobs = Knobs { cooling_period: period, adaptation_period: 40, ..Knobs::default() };
+            let mut histogram = Histogram::new(knobs);
+            let mut words = [0u64; 30];
+            for (page, skew) in steps {
+                let page = if skew { page % 3 } else { page };
+                let size = if page % 2 == 0 { PageSize::Base } else { PageSize::Huge };
+                words[page] = histogram.count(words[page], &HIT, size, Bytes::from_mib(4));
+                let seen = |even| words.iter().enumerate().filter(|(i, w)| {
+                    histogram.knows(**w) && (i % 2 == 0) == even
+                }).count() as u64;
+                let held: u64 = histogram.bins.iter().chain(&histogram.spared).sum();
+                prop_assert_eq!(held, seen(true) + 512 * seen(false));
+                prop_assert!((1..BINS).contains(&histogram.hot) && histogram.warm <= histogram.hot);
+            }
+        }
+    }
+}

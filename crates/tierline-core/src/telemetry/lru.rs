@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Active and inactive lists: which pages a reclaimer takes.
+//!
+//! New pages are inactive. A page at the front of the inactive list is asked after: accessed since it
+//! was last asked after, it goes round once more; accessed twice in a row, it becomes active; not
+//! accessed, it is cold. Active pages become inactive in their order when too few are.
+//!
+//! Source: Linux 6.3, mm/vmscan.c (`folio_check_references`, `shrink_active_list`, `inactive_is_low`) and
+//! mm/swap.c (`folio_mark_accessed`). Where the world cannot tell of single pages, a page counts as
+//! accessed that a tracker saw since (ours).
+
+use std::collections::VecDeque;
+
+use super::Hit;
+use crate::lists::residents::Residents;
+use crate::page::{PageIdx, PageTable};
+use crate::tier::TierId;
+use crate::unit::Bytes;
+
+const INACTIVE: u8 = 0;
+const ACTIVE: u8 = 1;
+/// Accessed once when it was asked after.
+const REFERENCED: u64 = 1 << 32;
+/// Seen by a tracker since it was asked after.
+const SEEN: u64 = 1 << 33;
+/// Just deactivated: what it was accessed before that does not count.
+const AGED: u64 = 1 << 34;
+
+/// The lists of all tiers.
+#[derive(Debug)]
+pub struct Lru {
+    residents: Residents,
+    /// Inactive pages found not accessed, by tier, in the order of the list.
+    cold: [VecDeque<PageIdx>; TierId::MAX],
+}
+
+impl Default for Lru {
+    fn default() -> Self {
+        Self { residents: Residents::new(2), cold: Default::default() }
+    }
+}
+
+impl Lru {
+    /// Takes in moves, new pages, signs of access and answers.
+    pub fn believe(
+        &mut self,
+        pages: &mut PageTable,
+        touched: &[PageIdx],
+        hits: &[Hit],
+        answers: &[(PageIdx, Option<bool>)],
+    ) {
+        self.residents.settle(pages);
+        for page in self.cold.iter_mut().flat_map(|cold| cold.drain(..).rev()) {
+            if self.residents.class(pages, page) == Some(INACTIVE) {
+                self.residents.put_first(pages, page, INACTIVE); // nobody took it
+            }
+        }
+        for &page in touched {
+            if self.residents.class(pages, page).is_none() {
+                self.residents.put(pages, page, INACTIVE);
+            }
+        }
+        for hit in hits {
+            set(pages, hit.page, SEEN, true);
+        }
+        for &(page, answer) in answers {
+            self.judge(pages, page, answer);
+        }
+    }
+
+    fn judge(&mut self, pages: &mut PageTable, page: PageIdx, answer: Option<bool>) {
+        let word = pages.word(page);
+        let accessed = answer.unwrap_or(word & SEEN != 0);
+        pages.set_word(page, word & !(SEEN | AGED));
+        if self.residents.class(pages, page) != Some(INACTIVE) || word & AGED != 0 {
+            return;
+        }
+        match (accessed, word & REFERENCED != 0) {
+            (false, _) => {
+                set(pages, page, REFERENCED, false);
+                if let Some(tier) = pages.state(page).tier() {
+                    self.cold[tier.index()].push_back(page);
+                }
+            }
+            (true, false) => set(pages, page, REFERENCED, true),
+            (true, true) => self.activate(pages, page),
+        }
+    }
+
+    /// Whether `page` is in an active list.
+    pub fn is_active(&self, pages: &PageTable, page: PageIdx) -> bool {
+        self.residents.class(pages, page) == Some(ACTIVE)
+    }
+
+    /// Makes `page` active.
+    pub fn activate(&mut self, pages: &mut PageTable, page: PageIdx) {
+        set(pages, page, REFERENCED, false);
+        self.residents.put(pages, page, ACTIVE);
+    }
+
+    /// An access that the kernel saw by itself: the second makes an inactive page active.
+    pub fn mark_accessed(&mut self, pages: &mut PageTable, page: PageIdx) {
+        if !self.is_active(pages, page) && pages.word(page) & REFERENCED != 0 {
+            self.activate(pages, page);
+        } else {
+            set(pages, page, REFERENCED, true);
+        }
+    }
+
+    /// Takes out a page that is to be moved; it stays active or inactive.
+    pub fn moves(&mut self, pages: &mut PageTable, page: PageIdx) {
+        let class = self.residents.class(pages, page).unwrap_or(INACTIVE);
+        self.residents.moves(pages, page, class);
+    }
+
+    /// Whether `page` is in a list, and not on its way.
+    pub fn holds(&self, pages: &PageTable, page: PageIdx) -> bool {
+        self.residents.class(pages, page).is_some()
+    }
+
+    /// The next cold page of `tier`.
+    pub fn take_cold(&mut self, pages: &PageTable, tier: TierId) -> Option<PageIdx> {
+        let inactive = |page: &PageIdx| self.residents.class(pages, *page) == Some(INACTIVE);
+        std::iter::from_fn(|| self.cold[tier.index()].pop_front()).find(inactive)
+    }
+
+    /// Pages of `tier` in both lists.
+    pub fn len(&self, tier: TierId) -> usize {
+        self.residents.len(tier, INACTIVE) + self.residents.len(tier, ACTIVE)
+    }
+
+    /// Asks after the next inactive pages, and deactivates as many as are needed to have enough of them.
+    pub fn scan(
+        &mut self,
+        pages: &mut PageTable,
+        ask: &mut Vec<PageIdx>,
+        tier: TierId,
+        count: usize,
+    ) {
+        for _ in 0..count {
+            if !self.inactive_is_low(pages, tier) {
+                break;
+            }
+            let Some(page) = self.residents.first(pages, tier, ACTIVE) else { break };
+            self.residents.put(pages, page, INACTIVE);
+            set(pages, page, AGED, true);
+            ask.push(page); // to clear its accessed bit
+        }
+        for _ in 0..count.min(self.residents.len(tier, INACTIVE)) {
+            let Some(page) = self.residents.first(pages, tier, INACTIVE) else { break };
+            self.residents.put(pages, page, INACTIVE);
+            if pages.word(page) & AGED == 0 {
+                ask.push(page);
+            }
+        }
+    }
+
+    /// Fewer inactive pages than one for every √(10·GiB) active ones.
+    fn inactive_is_low(&self, pages: &PageTable, tier: TierId) -> bool {
+        let gib = pages.bytes_in(tier).0 / Bytes::from_mib(1 << 10).0;
+        let ratio = usize::try_from((10 * gib).isqrt().max(1)).unwrap_or(usize::MAX);
+        let inactive = self.residents.len(tier, INACTIVE);
+        inactive.saturating_mul(ratio) < self.residents.len(tier, ACTIVE)
+    }
+}
+
+fn set(pages: &mut PageTable, page: PageIdx, flag: u64, on: bool) {
+    let word = pages.word(page);
+    pages.set_word(page, if on { word | flag } else { word & !flag });
+}
