@@ -158,6 +158,17 @@ pub struct Truth {
     pub rate_per_sec: f64,
 }
 
+/// Was this page accessed in the time `within` before now?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Whose page.
+    pub space: SpaceId,
+    /// The page.
+    pub vpn: Vpn,
+    /// How far back the answer looks.
+    pub within: Nanos,
+}
+
 /// What a world saw since it was last asked. Reused between ticks; the world appends.
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
@@ -291,7 +302,8 @@ pub trait World {
     /// Hears how closely to look from now on.
     fn attend(&mut self, attention: Attention);
 
-    /// Reads and clears the accessed bits of single pages, as a reclaimer does with pages it is about to
-    /// take, and appends one answer a page. A world that cannot appends nothing.
-    fn accessed(&mut self, _now: Nanos, _pages: &[(SpaceId, Vpn)], _out: &mut Vec<bool>) {}
+    /// Says of single pages whether they were accessed lately, as a reclaimer reads it from the accessed
+    /// bits of pages that it is about to take, and appends one answer a question. A world that cannot
+    /// appends nothing.
+    fn accessed(&mut self, _now: Nanos, _questions: &[Question], _out: &mut Vec<bool>) {}
 }

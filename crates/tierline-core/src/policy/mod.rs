@@ -161,8 +161,8 @@ pub struct View<'a> {
     pub truth: &'a [Truth],
     /// Whether the pages asked after in the last tick were accessed; `None` where the world cannot tell.
     pub answers: &'a [(PageIdx, Option<bool>)],
-    /// Pages to ask after before the next tick.
-    pub ask: &'a mut Vec<PageIdx>,
+    /// Pages to ask after before the next tick, and how far back.
+    pub ask: &'a mut Vec<(PageIdx, Nanos)>,
 }
 
 impl View<'_> {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Active and inactive lists: which pages a reclaimer takes.
 //!
-//! New pages are inactive. A page at the front of the inactive list is asked after: accessed since it
-//! was last asked after, it goes round once more; accessed twice in a row, it becomes active; not
-//! accessed, it is cold. Active pages become inactive in their order when too few are.
+//! New pages are inactive. A page at the front of the inactive list is asked after: accessed since the
+//! reclaimer last came by, it goes round once more; accessed twice in a row, it becomes active; not
+//! accessed, it is cold. Active pages become inactive in their order when too few are. What tells hot
+//! from warm is how soon the reclaimer comes by again: it takes a microsecond a page, so a time that
+//! is proportional to the list.
 //!
 //! Source: Linux 6.3, mm/vmscan.c (`folio_check_references`, `shrink_active_list`, `inactive_is_low`) and
-//! mm/swap.c (`folio_mark_accessed`). Where the world cannot tell of single pages, a page counts as
+//! mm/swap.c (`folio_mark_accessed`). The microsecond is ours. Where the world cannot tell of single pages, a page counts as
 //! accessed that a tracker saw since (ours).
 
 use std::collections::VecDeque;
@@ -15,7 +17,7 @@ use super::Hit;
 use crate::lists::residents::Residents;
 use crate::page::{PageIdx, PageTable};
 use crate::tier::TierId;
-use crate::unit::Bytes;
+use crate::unit::{Bytes, Nanos};
 
 const INACTIVE: u8 = 0;
 const ACTIVE: u8 = 1;
@@ -23,8 +25,8 @@ const ACTIVE: u8 = 1;
 const REFERENCED: u64 = 1 << 32;
 /// Seen by a tracker since it was asked after.
 const SEEN: u64 = 1 << 33;
-/// Just deactivated: what it was accessed before that does not count.
-const AGED: u64 = 1 << 34;
+/// What the kernel takes to look at one page.
+const LOOK: Nanos = Nanos(1_000);
 
 /// The lists of all tiers.
 #[derive(Debug)]
@@ -71,8 +73,8 @@ impl Lru {
     fn judge(&mut self, pages: &mut PageTable, page: PageIdx, answer: Option<bool>) {
         let word = pages.word(page);
         let accessed = answer.unwrap_or(word & SEEN != 0);
-        pages.set_word(page, word & !(SEEN | AGED));
-        if self.residents.class(pages, page) != Some(INACTIVE) || word & AGED != 0 {
+        pages.set_word(page, word & !SEEN);
+        if self.residents.class(pages, page) != Some(INACTIVE) {
             return;
         }
         match (accessed, word & REFERENCED != 0) {
@@ -129,29 +131,30 @@ impl Lru {
         self.residents.len(tier, INACTIVE) + self.residents.len(tier, ACTIVE)
     }
 
-    /// Asks after the next inactive pages, and deactivates as many as are needed to have enough of them.
+    /// Lets the reclaimer look at `count` pages of a tier, or as many as it gets to in `passed`:
+    /// deactivates what is needed to have enough inactive pages, and asks after the first of them.
     pub fn scan(
         &mut self,
         pages: &mut PageTable,
-        ask: &mut Vec<PageIdx>,
+        ask: &mut Vec<(PageIdx, Nanos)>,
         tier: TierId,
         count: usize,
+        passed: Nanos,
     ) {
+        let count = count.min(usize::try_from(passed.0 / LOOK.0).unwrap_or(usize::MAX));
         for _ in 0..count {
             if !self.inactive_is_low(pages, tier) {
                 break;
             }
             let Some(page) = self.residents.first(pages, tier, ACTIVE) else { break };
             self.residents.put(pages, page, INACTIVE);
-            set(pages, page, AGED, true);
-            ask.push(page); // to clear its accessed bit
         }
-        for _ in 0..count.min(self.residents.len(tier, INACTIVE)) {
+        let inactive = self.residents.len(tier, INACTIVE);
+        let within = LOOK * inactive as u64;
+        for _ in 0..count.min(inactive) {
             let Some(page) = self.residents.first(pages, tier, INACTIVE) else { break };
             self.residents.put(pages, page, INACTIVE);
-            if pages.word(page) & AGED == 0 {
-                ask.push(page);
-            }
+            ask.push((page, within));
         }
     }
 

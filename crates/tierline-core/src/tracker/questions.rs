@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Questions after single pages: was it accessed since it was last asked after?
+//! Questions after single pages: was it accessed lately?
 //!
 //! A reclaimer does not watch pages, it looks at the few that it is about to take. A policy asks in one
 //! tick and has the answers in the next.
 
 use crate::page::{PageIdx, PageTable};
-use crate::port::{SpaceId, Vpn, World};
+use crate::port::{Question, World};
 use crate::unit::Nanos;
 
 /// What a policy asks, and what it was told.
 #[derive(Clone, Debug, Default)]
 pub struct Questions {
-    /// Pages to ask after before the next decision.
-    pub asked: Vec<PageIdx>,
+    /// Pages to ask after before the next decision, and how far back.
+    pub asked: Vec<(PageIdx, Nanos)>,
     /// The answers to what was asked last; `None` where the world cannot tell.
     pub answers: Vec<(PageIdx, Option<bool>)>,
-    addresses: Vec<(SpaceId, Vpn)>,
+    questions: Vec<Question>,
     accessed: Vec<bool>,
 }
 
@@ -26,18 +26,18 @@ impl Questions {
     /// Where the world answers, but not for every page.
     pub fn put(&mut self, now: Nanos, pages: &PageTable, world: &mut dyn World) {
         self.answers.clear();
-        self.addresses.clear();
+        self.questions.clear();
         self.accessed.clear();
-        for page in self.asked.drain(..) {
+        for (page, within) in self.asked.drain(..) {
             if let Some(at) = pages.locate(page) {
                 self.answers.push((page, None));
-                self.addresses.push((at.space, at.vpn));
+                self.questions.push(Question { space: at.space, vpn: at.vpn, within });
             }
         }
         if self.answers.is_empty() {
             return;
         }
-        world.accessed(now, &self.addresses, &mut self.accessed);
+        world.accessed(now, &self.questions, &mut self.accessed);
         assert!(
             [0, self.answers.len()].contains(&self.accessed.len()),
             "a world answers for every page or for none"

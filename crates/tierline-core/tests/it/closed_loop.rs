@@ -4,8 +4,8 @@
 
 use tierline_core::policy::Watch;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, PageKind, PageSize, Region, Residence, Sample,
-    SpaceEvent, Telemetry, TierTelemetry, Truth, Vpn, World,
+    Attention, Move, Observations, Outcome, PageKind, PageSize, Question, Region, Residence,
+    Sample, SpaceEvent, Telemetry, TierTelemetry, Truth, Vpn, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{TierId, Tiers};
@@ -45,7 +45,6 @@ pub struct ClosedLoop {
     told: Option<usize>,
     armed: Vec<Option<Nanos>>,
     next_armed: usize,
-    asked: Vec<Nanos>,
     announced: bool,
 }
 
@@ -72,7 +71,6 @@ impl ClosedLoop {
             told: None,
             armed: vec![None; PAGES],
             next_armed: 0,
-            asked: vec![Nanos::ZERO; PAGES],
             announced: false,
         };
         new.solve();
@@ -250,18 +248,11 @@ impl World for ClosedLoop {
 
     fn attend(&mut self, _attention: Attention) {}
 
-    fn accessed(
-        &mut self,
-        now: Nanos,
-        pages: &[(tierline_core::port::SpaceId, Vpn)],
-        out: &mut Vec<bool>,
-    ) {
-        for (_, vpn) in pages {
-            let page = usize::try_from(vpn.0 / BASE_PER_HUGE).unwrap();
-            let passed = now.saturating_sub(self.asked[page]).as_secs_f64();
-            self.asked[page] = now;
+    fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+        for question in questions {
+            let page = usize::try_from(question.vpn.0 / BASE_PER_HUGE).unwrap();
             let rate = self.share(page) * self.program_reads * 1e9;
-            out.push(self.rng.exponential(rate) < passed);
+            out.push(self.rng.exponential(rate) < question.within.as_secs_f64());
         }
     }
 }

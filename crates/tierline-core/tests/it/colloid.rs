@@ -103,3 +103,27 @@ fn memtis_packs_and_with_colloid_it_balances() {
         assert!(gap(world).abs() < 0.07, "{}", gap(world));
     }
 }
+
+#[test]
+fn zz() {
+    for policy in ["tpp", "tpp+colloid", "linux", "linux+colloid"] {
+        for intensity in [0.0, 1.0, 3.0] {
+            let mut run = Run::new(policy, PAGES / 2, intensity);
+            let mut line = format!("{policy} {intensity}x:");
+            for _ in 0..6 {
+                let t = std::time::Instant::now();
+                let w = run.seconds(15);
+                line += &format!(
+                    " [hot {:.2} gap {:+.2} moved {} X {:.4} {:.1}s]",
+                    w.hot_share(),
+                    gap(w),
+                    w.moved,
+                    w.program_reads,
+                    t.elapsed().as_secs_f64()
+                );
+            }
+            eprintln!("{line}");
+        }
+    }
+    panic!();
+}

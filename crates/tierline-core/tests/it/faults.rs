@@ -4,7 +4,7 @@
 use tierline_core::engine::Engine;
 use tierline_core::policy::POLICIES;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, SpaceEvent, SpaceId, Telemetry, Vpn, World,
+    Attention, Move, Observations, Outcome, Question, SpaceEvent, Telemetry, Vpn, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -105,8 +105,8 @@ impl World for Faulty {
         self.toy.attend(attention);
     }
 
-    fn accessed(&mut self, now: Nanos, pages: &[(SpaceId, Vpn)], out: &mut Vec<bool>) {
-        self.toy.accessed(now, pages, out);
+    fn accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+        self.toy.accessed(now, questions, out);
     }
 }
 

@@ -4,8 +4,8 @@
 
 use tierline_core::policy::Watch;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, PageKind, PageSize, Region, Residence, Sample,
-    SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, World,
+    Attention, Move, Observations, Outcome, PageKind, PageSize, Question, Region, Residence,
+    Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{NodeId, Tier, TierId, Tiers};
@@ -49,8 +49,6 @@ pub struct Toy {
     /// When each page was armed to fault, and the scanner's place.
     armed: Vec<Option<Nanos>>,
     scanned: usize,
-    /// When each page's accessed bit was last cleared.
-    cleared: Vec<Nanos>,
     last: Nanos,
 }
 
@@ -74,7 +72,6 @@ impl Toy {
             observed: 0,
             armed: vec![None; pages],
             scanned: 0,
-            cleared: vec![Nanos::ZERO; pages],
             last: Nanos::ZERO,
         }
     }
@@ -147,10 +144,10 @@ impl Toy {
     /// One access in five, wherever: as good as all accesses in a window.
     fn sample(&mut self, out: &mut Observations) {
         for page in 0..self.rates.len() {
-            let mut passed = self.to_access(page);
+            let mut passed = self.next_access(page);
             while passed < WINDOW {
                 out.samples.extend(self.seen(page, None));
-                passed += self.to_access(page);
+                passed += self.next_access(page);
             }
         }
         out.watched = WINDOW;
@@ -160,7 +157,7 @@ impl Toy {
     fn fault(&mut self, now: Nanos, fast_too: bool, out: &mut Observations) {
         for page in 0..self.rates.len() {
             let Some(since) = self.armed[page] else { continue };
-            let accessed = self.last.max(since) + self.to_access(page);
+            let accessed = self.last.max(since) + self.next_access(page);
             if accessed <= now {
                 self.armed[page] = None;
                 out.samples.extend(self.seen(page, Some(accessed - since)));
@@ -176,7 +173,7 @@ impl Toy {
     }
 
     /// How long until the page's next access.
-    fn to_access(&mut self, page: usize) -> Nanos {
+    fn next_access(&mut self, page: usize) -> Nanos {
         match self.rates[page] {
             rate if rate > 0.0 => Nanos::from_secs_f64(self.rng.exponential(rate)),
             _ => Nanos(u64::MAX / 4),
@@ -184,7 +181,7 @@ impl Toy {
     }
 
     fn is_hit(&mut self, page: usize, within: Nanos) -> bool {
-        self.rates[page] > 0.0 && self.to_access(page) < within
+        self.rates[page] > 0.0 && self.next_access(page) < within
     }
 
     fn seen(&self, page: usize, exposure: Option<Nanos>) -> Option<Sample> {
@@ -242,11 +239,10 @@ impl World for Toy {
         self.attention = attention;
     }
 
-    fn accessed(&mut self, now: Nanos, pages: &[(SpaceId, Vpn)], out: &mut Vec<bool>) {
-        for (_, vpn) in pages {
-            let page = usize::try_from(vpn.0).unwrap();
-            let since = std::mem::replace(&mut self.cleared[page], now);
-            out.push(self.is_hit(page, now - since));
+    fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+        for question in questions {
+            let page = usize::try_from(question.vpn.0).unwrap();
+            out.push(self.is_hit(page, question.within));
         }
     }
 }

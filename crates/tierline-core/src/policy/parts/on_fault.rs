@@ -111,7 +111,13 @@ impl<R: Rules> OnFault<R> {
     }
 
     /// Demotes until enough is free, slower tiers first so that they make room.
-    fn reclaim(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Vec<Move>) {
+    fn reclaim(
+        &mut self,
+        view: &mut View<'_>,
+        passed: Nanos,
+        ledger: &mut Ledger,
+        plan: &mut Vec<Move>,
+    ) {
         for tier in (0..view.tiers.slowest().0).rev().map(TierId) {
             let marks = self.rules.marks(view.tiers[tier].capacity);
             let free = free(view, tier);
@@ -130,7 +136,7 @@ impl<R: Rules> OnFault<R> {
             self.reclaim[tier.index()].priority = priority;
             let most = usize::try_from(left.base_pages()).unwrap_or(usize::MAX / LOOKS);
             let count = (self.lru.len(tier) >> priority).min(most.saturating_mul(LOOKS)).max(BATCH);
-            self.lru.scan(view.pages, view.ask, tier, count);
+            self.lru.scan(view.pages, view.ask, tier, count, passed);
         }
     }
 
@@ -274,7 +280,7 @@ impl<R: Rules> Policy for OnFault<R> {
             false => self.rules.marks(view.tiers[tier].capacity).floor,
         };
         let mut ledger = Ledger::new(view, view.budget, floor);
-        self.reclaim(view, &mut ledger, plan);
+        self.reclaim(view, passed, &mut ledger, plan);
         for hit in view.hits {
             self.fault(view, hit, &mut shifts, &mut ledger, plan);
         }
