@@ -12,16 +12,16 @@
 //! When it hurts: the rate limit is 64 GB/s unless set, so that the threshold only rises, and warm pages
 //! go up and down; a page is seen once in a round of the scanner, so a new hot set takes minutes.
 //!
-//! Knobs: hot_threshold (1 s), rate_limit (64 GB/s), adjust_period (60 s), scan_period (1 s), scan_size
+//! Knobs: hot_threshold (1 s), rate_limit (64 GB/s), adjust_period (60 s), scan_period (60 s), scan_size
 //! (256 MiB).
 //!
 //! Where it comes from: Linux 6.3, kernel/sched/fair.c, mm/memory-tiers.c, mm/vmscan.c. The scan period stays at
-//! its minimum instead of following the share of local faults.
+//! its maximum, where private pages put it, instead of following the share of local and of shared faults.
 
 use super::goal::Goal;
-use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
+use super::parts::on_fault::{Fault, Marks, OnFault, Rules, hint_faults};
 use super::parts::watermarks::Watermarks;
-use super::{Allocation, Wants, Watch};
+use super::{Allocation, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageTable;
@@ -33,9 +33,9 @@ use crate::unit::{Bytes, Nanos};
 knobs! {
     /// The knobs, without those of the threshold.
     pub struct Knobs {
-        /// Time between two rounds of arming.
-        scan_period: Nanos = Nanos::from_secs(1), Nanos::from_millis(100), Nanos::from_secs(60);
-        /// Memory armed a round.
+        /// Time in which all memory is armed once.
+        scan_period: Nanos = Nanos::from_secs(60), Nanos::from_secs(1), Nanos::from_secs(60);
+        /// Memory armed in a round.
         scan_size: Bytes = Bytes::from_mib(256), Bytes::from_mib(16), Bytes::from_mib(16 << 10);
     }
 }
@@ -77,10 +77,9 @@ impl Rules for Linux {
     }
 
     fn wants(&self, fast_too: bool) -> Wants {
-        let Knobs { scan_period: round, scan_size: bytes } = self.knobs;
         Wants {
             quantum: None,
-            watch: Some(Watch::HintFaults { round, bytes, fast_too }),
+            watch: Some(hint_faults(self.knobs.scan_period, self.knobs.scan_size, fast_too)),
             allocation: Some(Allocation::FirstTouch),
             own_heat: true,
         }

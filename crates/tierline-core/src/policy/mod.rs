@@ -114,15 +114,27 @@ pub enum Watch {
         /// Sample more rarely where sampling takes more than this of a core, in thousandths.
         cpu_permille: Option<u32>,
     },
-    /// Pages are made to fault at their next access, so many more bytes of address space every round.
+    /// Pages are made to fault at their next access.
     HintFaults {
-        /// Time between rounds.
-        round: Nanos,
-        /// Bytes armed a round.
+        /// Time in which all memory is armed once.
+        pass: Nanos,
+        /// Bytes armed in one round.
         bytes: Bytes,
+        /// Time between two rounds, at least.
+        floor: Nanos,
         /// Pages in the fastest tier too.
         fast_too: bool,
     },
+}
+
+impl Watch {
+    /// The time between two rounds of arming, for a program with that much memory; `None` for samples.
+    #[expect(clippy::cast_possible_truncation, reason = "no longer than a pass")]
+    pub fn round(&self, memory: Bytes) -> Option<Nanos> {
+        let Self::HintFaults { pass, bytes, floor, .. } = *self else { return None };
+        let rounds = memory.0.div_ceil(bytes.0.max(1)).max(1);
+        Some(Nanos(pass.0 / rounds).max(floor))
+    }
 }
 
 /// Where new pages go.

@@ -11,16 +11,16 @@
 //! When it hurts: two accesses, however far apart, are hot: where the hot pages do not fit, pages go up and
 //! down without end, and nothing limits their rate. A page is seen once in a round of the scanner.
 //!
-//! Knobs: demote_scale (2 %), three_faults (0), scan_period (1 s), scan_size (256 MiB).
+//! Knobs: demote_scale (2 %), three_faults (0), scan_period (60 s), scan_size (256 MiB).
 //!
 //! Where it comes from: TPP (ASPLOS 2023), sections 5.1 to 5.4; min is the kernel's (5.13). `three_faults` is the
 //! public patch, in which the first fault only marks a page referenced. Demoted pages are not armed at once.
 
 use super::goal::Goal;
 use super::memtis::part;
-use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
+use super::parts::on_fault::{Fault, Marks, OnFault, Rules, hint_faults};
 use super::parts::watermarks::Watermarks;
-use super::{Allocation, Wants, Watch};
+use super::{Allocation, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageTable;
@@ -35,9 +35,9 @@ knobs! {
         demote_scale: f64 = 0.02, 0.001, 0.2;
         /// A page becomes active at its second fault, as in the public patch.
         three_faults: bool = false, false, true;
-        /// Time between two rounds of arming.
-        scan_period: Nanos = Nanos::from_secs(1), Nanos::from_millis(100), Nanos::from_secs(60);
-        /// Memory armed a round.
+        /// Time in which all memory is armed once.
+        scan_period: Nanos = Nanos::from_secs(60), Nanos::from_secs(1), Nanos::from_secs(60);
+        /// Memory armed in a round.
         scan_size: Bytes = Bytes::from_mib(256), Bytes::from_mib(16), Bytes::from_mib(16 << 10);
     }
 }
@@ -70,11 +70,7 @@ impl Rules for Tpp {
     fn wants(&self, fast_too: bool) -> Wants {
         Wants {
             quantum: None,
-            watch: Some(Watch::HintFaults {
-                round: self.scan_period,
-                bytes: self.scan_size,
-                fast_too,
-            }),
+            watch: Some(hint_faults(self.scan_period, self.scan_size, fast_too)),
             allocation: Some(Allocation::ByType),
             own_heat: true,
         }

@@ -45,6 +45,7 @@ pub struct ClosedLoop {
     told: Option<usize>,
     armed: Vec<Option<Nanos>>,
     next_armed: usize,
+    armed_at: Option<Nanos>,
     announced: bool,
 }
 
@@ -71,6 +72,7 @@ impl ClosedLoop {
             told: None,
             armed: vec![None; PAGES],
             next_armed: 0,
+            armed_at: None,
             announced: false,
         };
         new.solve();
@@ -147,8 +149,18 @@ impl ClosedLoop {
     }
 
     /// Arms the next pages, and reports those whose time to fault has come.
-    fn fault(&mut self, now: Nanos, bytes: Bytes, fast_too: bool, out: &mut Observations) {
-        for _ in 0..bytes.base_pages() / BASE_PER_HUGE {
+    fn fault(
+        &mut self,
+        now: Nanos,
+        round: Nanos,
+        bytes: Bytes,
+        fast_too: bool,
+        out: &mut Observations,
+    ) {
+        let begins = self.armed_at.is_none_or(|last| now.saturating_sub(last) >= round);
+        self.armed_at = if begins { Some(now) } else { self.armed_at };
+        let pages = if begins { bytes.base_pages() / BASE_PER_HUGE } else { 0 };
+        for _ in 0..pages {
             let page = self.next_armed;
             self.next_armed = (page + 1) % PAGES;
             if fast_too || self.place[page] > TierId::FAST {
@@ -216,7 +228,11 @@ impl World for ClosedLoop {
         self.last = now;
         match self.watch {
             Watch::Samples { loads, .. } => self.sample(passed, loads, out),
-            Watch::HintFaults { bytes, fast_too, .. } => self.fault(now, bytes, fast_too, out),
+            watch @ Watch::HintFaults { bytes, fast_too, .. } => {
+                let memory = Bytes::from_base_pages(PAGES as u64 * BASE_PER_HUGE);
+                let round = watch.round(memory).unwrap();
+                self.fault(now, round, bytes, fast_too, out);
+            }
         }
     }
 

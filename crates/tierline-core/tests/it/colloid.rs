@@ -19,7 +19,14 @@ struct Run {
 
 impl Run {
     fn new(policy: &str, hot_from: usize, intensity: f64) -> Self {
-        let policy = (Entry::find(policy).expect("a policy of that name").make)();
+        Self::with(policy, hot_from, intensity, &[])
+    }
+
+    fn with(policy: &str, hot_from: usize, intensity: f64, knobs: &[(&str, f64)]) -> Self {
+        let mut policy = (Entry::find(policy).expect("a policy of that name").make)();
+        for (knob, value) in knobs {
+            assert!(policy.set(knob, *value), "{} has no {knob}", policy.name());
+        }
         let mut world = ClosedLoop::new(policy.wants().watch, hot_from, 1);
         world.intensity = intensity;
         world.solve();
@@ -104,26 +111,33 @@ fn memtis_packs_and_with_colloid_it_balances() {
     }
 }
 
+/// The scanner arms all memory every three seconds, so that the test need not run for minutes.
+fn scanning(policy: &str, hot_from: usize, intensity: f64) -> Run {
+    Run::with(policy, hot_from, intensity, &[("scan_period", 3.0)])
+}
+
 #[test]
-fn zz() {
-    for policy in ["tpp", "tpp+colloid", "linux", "linux+colloid"] {
-        for intensity in [0.0, 1.0, 3.0] {
-            let mut run = Run::new(policy, PAGES / 2, intensity);
-            let mut line = format!("{policy} {intensity}x:");
-            for _ in 0..6 {
-                let t = std::time::Instant::now();
-                let w = run.seconds(15);
-                line += &format!(
-                    " [hot {:.2} gap {:+.2} moved {} X {:.4} {:.1}s]",
-                    w.hot_share(),
-                    gap(w),
-                    w.moved,
-                    w.program_reads,
-                    t.elapsed().as_secs_f64()
-                );
-            }
-            eprintln!("{line}");
-        }
+fn what_faults_soon_is_packed() {
+    for policy in ["tpp", "linux"] {
+        let mut run = scanning(policy, PAGES / 2, 1.0);
+        let world = run.seconds(120);
+        assert!(world.hot_share() > 0.25, "{policy}: {}", world.hot_share());
+        assert!(gap(world) > 0.0, "{policy} goes on though fast memory is slower by now");
     }
-    panic!();
+}
+
+#[test]
+fn what_faults_soon_is_balanced_with_colloid() {
+    for policy in ["tpp+colloid", "linux+colloid"] {
+        let mut run = scanning(policy, 0, 1.0);
+        let before = gap(&run.world);
+        let world = run.seconds(60);
+        assert!(before > 0.2 && gap(world).abs() < 0.07, "{policy}: {before} to {}", gap(world));
+        let before = world.moved;
+        let moved = run.seconds(20).moved - before;
+        assert!(moved < 100, "{policy}: {moved} moves in twenty settled seconds");
+        run.world.intensity = 3.0;
+        let world = run.seconds(60);
+        assert!(world.hot_share() < 0.05, "{policy}: {}", world.hot_share());
+    }
 }

@@ -8,16 +8,16 @@
 //! above is demoted while the goal asks for accesses below.
 //!
 //! Source: TPP sections 5.1 to 5.3, Colloid section 4.3. There each fault is held against Δp by itself; here
-//! those of one tick share it, as they all see the same measurement. That the rules' test for heat stays in
-//! force while shifting is from Colloid's code; the paper does not say.
+//! those of one tick share it, as they all see the same measurement.
 
 use std::fmt;
 
 use super::ledger::{Ledger, Short};
 use crate::knob::Knob;
+use crate::knobs;
 use crate::page::PageTable;
 use crate::policy::goal::{Aim, Goal, Quota, Shift};
-use crate::policy::{Policy, Reason, View, Wants};
+use crate::policy::{Policy, Reason, View, Wants, Watch};
 use crate::port::{Move, PageSize};
 use crate::telemetry::Hit;
 use crate::telemetry::fault_latency::{latency, share};
@@ -73,6 +73,14 @@ pub trait Rules: fmt::Debug {
     fn set(&mut self, knob: &str, value: f64) -> bool;
 }
 
+knobs! {
+    /// The knobs that the rules have in common.
+    pub struct Knobs {
+        /// While shifting, the rules' test for heat stays in force, as in Colloid's code.
+        heat_test: bool = false, false, true;
+    }
+}
+
 /// The reclaimer starts by looking at a 4096th of a list, and at twice as much each time it finds nothing.
 const FIRST_PRIORITY: u8 = 12;
 /// Pages it looks at, at least.
@@ -85,6 +93,7 @@ const LOOKS: usize = 4;
 pub struct OnFault<R> {
     name: &'static str,
     rules: R,
+    knobs: Knobs,
     goal: Box<dyn Goal>,
     lru: Lru,
     last: Option<Nanos>,
@@ -103,6 +112,7 @@ impl<R: Rules> OnFault<R> {
         Self {
             name,
             rules,
+            knobs: Knobs::default(),
             goal,
             lru: Lru::default(),
             last: None,
@@ -187,7 +197,8 @@ impl<R: Rules> OnFault<R> {
             free: free(view, TierId::FAST),
             capacity: view.tiers[TierId::FAST].capacity,
         };
-        if !self.rules.is_hot(&fault, &mut self.lru, view.pages) {
+        let hot = self.rules.is_hot(&fault, &mut self.lru, view.pages);
+        if !hot && (shifts.is_none() || self.knobs.heat_test) {
             return;
         }
         let rate_per_sec = latency.map_or(0.0, per_sec);
@@ -211,6 +222,12 @@ impl<R: Rules> OnFault<R> {
             Err(_) => {}
         }
     }
+}
+
+/// Hint faults as the kernel's scanner arms them: all memory once in a scan period, no more than ten rounds
+/// a second (`task_scan_min`: 2560 MB/s of 256 MB rounds).
+pub fn hint_faults(pass: Nanos, bytes: Bytes, fast_too: bool) -> Watch {
+    Watch::HintFaults { pass, bytes, floor: Nanos::from_millis(100), fast_too }
 }
 
 /// Where a page that faulted is to go for the goal, and the quota it takes from.
@@ -291,10 +308,13 @@ impl<R: Rules> Policy for OnFault<R> {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        [self.rules.knobs(), self.goal.knobs()].concat()
+        let own = if self.goal.shifts() { Knobs::table() } else { Vec::new() };
+        [self.rules.knobs(), own, self.goal.knobs()].concat()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {
-        self.rules.set(knob, value) || self.goal.set(knob, value)
+        self.rules.set(knob, value)
+            || self.goal.shifts() && self.knobs.set(knob, value)
+            || self.goal.set(knob, value)
     }
 }
