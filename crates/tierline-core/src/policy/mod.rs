@@ -5,11 +5,14 @@
 //! with what happened, samples and moves, never with how much memory is managed: it is told which
 //! pages were touched and may keep lists of its own, but it never walks the page table.
 
+pub mod first_touch;
+pub mod fixed;
 pub mod goal;
 pub mod hemem;
 pub mod hold;
 pub mod linux;
 pub mod memtis;
+pub mod oracle;
 pub mod parts;
 pub mod tierline;
 pub mod tpp;
@@ -129,7 +132,6 @@ pub enum Watch {
 
 impl Watch {
     /// The time between two rounds of arming, for a program with that much memory; `None` for samples.
-    #[expect(clippy::cast_possible_truncation, reason = "no longer than a pass")]
     pub fn round(&self, memory: Bytes) -> Option<Nanos> {
         let Self::HintFaults { pass, bytes, floor, .. } = *self else { return None };
         let rounds = memory.0.div_ceil(bytes.0.max(1)).max(1);
@@ -280,6 +282,24 @@ pub const POLICIES: &[Entry] = &[
         doc: include_str!("linux.rs"),
         goal: Some(COLLOID),
         make: || Box::new(linux("linux+colloid", Box::<Balance>::default())),
+    },
+    Entry {
+        name: "oracle",
+        doc: include_str!("oracle.rs"),
+        goal: None,
+        make: || Box::<oracle::Oracle>::default(),
+    },
+    Entry {
+        name: "fixed",
+        doc: include_str!("fixed.rs"),
+        goal: None,
+        make: || Box::<fixed::Fixed>::default(),
+    },
+    Entry {
+        name: "first-touch",
+        doc: include_str!("first_touch.rs"),
+        goal: None,
+        make: || Box::new(first_touch::FirstTouch),
     },
     Entry { name: "hold", doc: include_str!("hold.rs"), goal: None, make: || Box::new(hold::Hold) },
 ];

@@ -109,10 +109,10 @@ impl ClosedLoop {
     /// The fixed point: reads fall with latency and latency rises with reads, tier by tier.
     pub fn solve(&mut self) {
         let p = self.fast_share();
-        for _ in 0..30 {
+        for _ in 0..8 {
             for tier in [1, 0] {
                 let (mut low, mut high) = (L0_NS[tier], 1e5);
-                for _ in 0..50 {
+                for _ in 0..40 {
                     let middle = f64::midpoint(low, high);
                     self.latency_ns[tier] = middle;
                     self.program_reads =

@@ -141,3 +141,24 @@ fn what_faults_soon_is_balanced_with_colloid() {
         assert!(world.hot_share() < 0.05, "{policy}: {}", world.hot_share());
     }
 }
+
+/// What no policy knows: the share of the hot set in fast memory with the best throughput is where the
+/// latencies meet, and packing is best only without load.
+#[test]
+fn the_best_fixed_placement_moves_down_with_load() {
+    let reads = |share: f64, intensity: f64| {
+        let mut run = Run::with("fixed", PAGES / 2, intensity, &[("hot_share", share)]);
+        let world = run.seconds(5);
+        assert!((world.hot_share() - share).abs() < 0.02, "{share}: {}", world.hot_share());
+        world.program_reads
+    };
+    let best = |intensity: f64| {
+        let shares: Vec<f64> = (0..=10).map(|tenth| f64::from(tenth) / 10.0).collect();
+        shares.into_iter().max_by(|&a, &b| reads(a, intensity).total_cmp(&reads(b, intensity)))
+    };
+    assert!(best(0.0) > Some(0.7));
+    assert!(best(1.0) > Some(0.05) && best(1.0) < Some(0.5), "{:?}", best(1.0));
+    assert_eq!(best(3.0), Some(0.0));
+    let mut run = Run::new("oracle", PAGES / 2, 3.0);
+    assert!(run.seconds(5).hot_share() > 0.99, "and the oracle packs");
+}

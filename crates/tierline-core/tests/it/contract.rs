@@ -11,8 +11,16 @@ use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 
 use crate::toy::{Toy, machine};
+use crate::toy_policy::SWAP;
 
 pub const TICK: Nanos = Nanos::from_millis(100);
+/// Every policy of the core, and one that was added by a file and a line.
+fn policies() -> impl Iterator<Item = &'static Entry> {
+    POLICIES.iter().chain(&[
+        SWAP, //
+    ])
+}
+
 pub const RATE: BytesPerSec = BytesPerSec(64 << 20);
 
 /// Pages of which every eighth is hot, in a shuffled order.
@@ -41,7 +49,7 @@ fn run(engine: &mut Engine, toy: &mut dyn World, from: u64, ticks: u64) -> Vec<E
 
 #[test]
 fn capacity_and_budget_hold_for_every_policy() {
-    for entry in POLICIES {
+    for entry in policies() {
         for capacities in [&[600, 8_000][..], &[200, 500, 8_000][..]] {
             let mut toy = Toy::new(machine(capacities), skewed(4_000, 100.0, 3.0, 1), 2);
             let mut engine = engine(entry, &mut toy);
@@ -71,7 +79,7 @@ fn capacity_and_budget_hold_for_every_policy() {
 
 #[test]
 fn every_policy_is_quiet_when_nothing_is_accessed() {
-    for entry in POLICIES {
+    for entry in policies() {
         let mut toy = Toy::new(machine(&[600, 8_000]), vec![0.0; 4_000], 3);
         let mut engine = engine(entry, &mut toy);
         run(&mut engine, &mut toy, 0, 50);
@@ -81,7 +89,7 @@ fn every_policy_is_quiet_when_nothing_is_accessed() {
 
 #[test]
 fn every_policy_settles_when_nothing_changes() {
-    for entry in POLICIES {
+    for entry in policies() {
         // Some take every page for hot that is touched now and then, so nothing but the hot set is.
         let mut toy = Toy::new(machine(&[1_000, 8_000]), skewed(4_000, 100.0, 0.0, 4), 5);
         let mut engine = engine(entry, &mut toy);
@@ -95,7 +103,7 @@ fn every_policy_settles_when_nothing_changes() {
 
 #[test]
 fn same_seed_same_fingerprint_for_every_policy() {
-    for entry in POLICIES {
+    for entry in policies() {
         let fingerprint = |seed| {
             let mut toy = Toy::new(machine(&[300, 900, 8_000]), skewed(4_000, 80.0, 2.0, 6), seed);
             let mut engine = engine(entry, &mut toy);
@@ -108,7 +116,7 @@ fn same_seed_same_fingerprint_for_every_policy() {
 
 #[test]
 fn every_policy_follows_a_limit() {
-    for entry in POLICIES {
+    for entry in policies() {
         let mut toy = Toy::new(machine(&[2_000, 8_000]), skewed(4_000, 100.0, 1.0, 8), 9);
         let limits = Limits { per_tier: vec![Some(Bytes::from_base_pages(100))] };
         let policy = (entry.make)();
@@ -121,7 +129,7 @@ fn every_policy_follows_a_limit() {
 
 #[test]
 fn every_policy_explains_itself_under_the_five_headings() {
-    for entry in POLICIES {
+    for entry in policies() {
         let text = entry.explain();
         let made = (entry.make)();
         assert_eq!(made.name(), entry.name);

@@ -7,3 +7,4 @@ mod contract;
 mod default_policy;
 mod faults;
 mod toy;
+mod toy_policy;

@@ -5,7 +5,7 @@
 use tierline_core::policy::Watch;
 use tierline_core::port::{
     Attention, Move, Observations, Outcome, PageKind, PageSize, Question, Region, Residence,
-    Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, World,
+    Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry, Truth, Vpn, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{NodeId, Tier, TierId, Tiers};
@@ -45,6 +45,8 @@ pub struct Toy {
     pub asked: Vec<(Move, Outcome)>,
     rng: Rng,
     announced: bool,
+    /// The rates as they were told last.
+    told: Vec<f64>,
     observed: u64,
     /// When each page was armed to fault, and the scanner's place.
     armed: Vec<Option<Nanos>>,
@@ -69,6 +71,7 @@ impl Toy {
             asked: Vec::new(),
             rng: Rng::new(seed),
             announced: false,
+            told: Vec::new(),
             observed: 0,
             armed: vec![None; pages],
             scanned: 0,
@@ -202,6 +205,15 @@ impl World for Toy {
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
         if !self.announced {
             self.announce(out);
+        }
+        if self.told != self.rates {
+            self.told.clone_from(&self.rates);
+            out.truth.extend((0..).zip(&self.rates).map(|(vpn, &rate_per_sec)| Truth {
+                space: SPACE,
+                vpn: Vpn(vpn),
+                base_pages: 1,
+                rate_per_sec,
+            }));
         }
         self.observed += 1;
         match self.watch {

@@ -3,6 +3,7 @@
 
 pub mod ledger;
 pub mod on_fault;
+pub mod placement;
 pub mod quantum;
 pub mod review;
 pub mod watermarks;

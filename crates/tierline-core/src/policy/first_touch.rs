@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//! first-touch: new pages go to the fastest tier with room, and stay.
+//!
+//! What it does: asks for plain allocation, fastest tier first, and moves nothing.
+//! When it helps: as the baseline of every comparison, and where memory is used in the order of its heat.
+//! When it hurts: as soon as what was allocated first is not what is hot.
+//! Knobs: none.
+//! Where it comes from: Linux without tiering; "default Linux" in TPP (section 6.1).
+
+use super::{Allocation, Policy, View, Wants};
+use crate::port::Move;
+
+/// The policy.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstTouch;
+
+impl Policy for FirstTouch {
+    fn name(&self) -> &'static str {
+        "first-touch"
+    }
+
+    fn plan(&mut self, _view: &mut View<'_>, _plan: &mut Vec<Move>) {}
+
+    fn wants(&self) -> Wants {
+        Wants { allocation: Some(Allocation::FirstTouch), ..Wants::default() }
+    }
+}

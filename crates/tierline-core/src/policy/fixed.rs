@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! fixed: puts a fixed share of the hot set into the fastest tier.
+//!
+//! What it does: is told by the model how often every page is accessed. Pages with more than the average
+//! rate are the hot set. The given share of it goes to the fastest tier, the rest below, and what room is
+//! left in the fastest tier is filled with the other pages.
+//!
+//! When it helps: in a sweep over the share, whose best result is the papers' "best case": what a perfect
+//! policy without the cost of moving could reach, whatever it aims for.
+//!
+//! When it hurts: with any single share on any other machine; and it does nothing where true rates are not
+//! known.
+//!
+//! Knobs: hot_share (1), to be swept from 0 to 1 in steps of a tenth.
+//!
+//! Where it comes from: Colloid section 2.1, "best-case memory placement". There the cold pages are chosen at
+//! random, here by rate.
+
+use super::parts::placement::{Placement, capacities, fill, ranked};
+use super::{Allocation, Policy, View, Wants};
+use crate::knob::Knob;
+use crate::knobs;
+use crate::port::{Move, Truth, Vpn};
+
+knobs! {
+    /// The knobs.
+    pub struct Knobs {
+        /// Share of the hot set in the fastest tier.
+        hot_share: f64 = 1.0, 0.0, 1.0;
+    }
+}
+
+/// The policy.
+#[derive(Debug, Default)]
+pub struct Fixed {
+    knobs: Knobs,
+    placement: Placement,
+}
+
+impl Fixed {
+    /// The runs for the fastest tier, in the order in which they are placed, and the hot ones for below.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "page counts are far below 2^52, and a share is within one"
+    )]
+    fn split(&self, truth: &[Truth]) -> [Vec<Truth>; 2] {
+        let ranked = ranked(truth);
+        let pages: u64 = ranked.iter().map(|run| run.base_pages).sum();
+        let all: f64 = ranked.iter().map(|run| run.rate_per_sec * run.base_pages as f64).sum();
+        let mean = all / pages.max(1) as f64;
+        let (hot, cold): (Vec<Truth>, Vec<Truth>) =
+            ranked.into_iter().partition(|run| run.rate_per_sec > mean);
+        let hot_pages: u64 = hot.iter().map(|run| run.base_pages).sum();
+        let mut left = (hot_pages as f64 * self.knobs.hot_share) as u64 / 512 * 512;
+        let (mut fast, mut slow) = (Vec::new(), Vec::new());
+        for run in hot {
+            let taken = run.base_pages.min(left);
+            left -= taken;
+            fast.push(Truth { base_pages: taken, ..run });
+            let rest = run.base_pages - taken;
+            slow.push(Truth { vpn: Vpn(run.vpn.0 + taken), base_pages: rest, ..run });
+        }
+        fast.extend(cold);
+        [fast, slow].map(|runs| runs.into_iter().filter(|run| run.base_pages > 0).collect())
+    }
+
+    fn place(&self, view: &View<'_>) -> Placement {
+        let [fast, slow] = self.split(view.truth);
+        let capacities = capacities(view);
+        let only_fast = capacities.iter().take(1).copied().collect();
+        let (mut placed, left) = fill(fast, only_fast, 0);
+        placed.extend(fill(ranked(slow.iter().chain(&left)), capacities, 1).0);
+        Placement::of(placed)
+    }
+}
+
+impl Policy for Fixed {
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+        if !view.truth.is_empty() {
+            self.placement = self.place(view);
+        }
+        self.placement.work(view, plan);
+    }
+
+    fn wants(&self) -> Wants {
+        Wants { allocation: Some(Allocation::FirstTouch), own_heat: true, ..Wants::default() }
+    }
+
+    fn knobs(&self) -> Vec<Knob> {
+        Knobs::table()
+    }
+
+    fn set(&mut self, knob: &str, value: f64) -> bool {
+        self.knobs.set(knob, value)
+    }
+}

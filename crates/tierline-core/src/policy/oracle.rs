@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! oracle: packs the pages with the highest true rates.
+//!
+//! What it does: is told by the model how often every page is accessed, fills the fastest tier with the
+//! hottest pages and the next with the next hottest, and does so again whenever the rates change.
+//!
+//! When it helps: as the upper bound of what packing by heat can reach, with perfect knowledge.
+//!
+//! When it hurts: where fast memory is the bottleneck, as it packs whatever the load; and on a real machine,
+//! where nobody knows true rates, it does nothing.
+//!
+//! Knobs: none.
+//!
+//! Where it comes from: the ideal of every paper in the field; ours in form.
+
+use super::parts::placement::{Placement, capacities, fill, ranked};
+use super::{Allocation, Policy, View, Wants};
+use crate::port::Move;
+
+/// The policy.
+#[derive(Debug, Default)]
+pub struct Oracle {
+    placement: Placement,
+}
+
+impl Policy for Oracle {
+    fn name(&self) -> &'static str {
+        "oracle"
+    }
+
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+        if !view.truth.is_empty() {
+            self.placement = Placement::of(fill(ranked(view.truth), capacities(view), 0).0);
+        }
+        self.placement.work(view, plan);
+    }
+
+    fn wants(&self) -> Wants {
+        Wants { allocation: Some(Allocation::FirstTouch), own_heat: true, ..Wants::default() }
+    }
+}

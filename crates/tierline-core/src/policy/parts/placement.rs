@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A fixed placement, carried out: goes over all pages that have a place and moves those that are not
+//! there, in rounds until a round finds none.
+
+use std::collections::VecDeque;
+
+use super::ledger::{Ledger, Short};
+use crate::policy::{Reason, View};
+use crate::port::{Move, SpaceId, Truth, Vpn};
+use crate::tier::TierId;
+use crate::unit::Bytes;
+
+/// Pages looked at in a tick, at most.
+const LOOKS: u32 = 1 << 16;
+
+/// A run of pages and its place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Placed {
+    /// Whose pages.
+    pub space: SpaceId,
+    /// The first page of the run.
+    pub vpn: Vpn,
+    /// Base pages in the run.
+    pub base_pages: u64,
+    /// Accesses per second of each of its base pages.
+    pub rate_per_sec: f64,
+    /// Where they are to be.
+    pub tier: TierId,
+}
+
+/// A placement and how far it has come.
+#[derive(Clone, Debug, Default)]
+pub struct Placement {
+    runs: Vec<Placed>,
+    up: Cursor,
+    down: Cursor,
+}
+
+/// A place in the runs: which, and how far into it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor {
+    run: usize,
+    base_pages: u64,
+    planned: bool,
+}
+
+/// Bytes of every tier that the managed programs can have.
+pub fn capacities(view: &View<'_>) -> Vec<Bytes> {
+    let tiers = view.tiers.iter().zip(&view.telemetry.tiers);
+    tiers
+        .map(|((tier, _), measured)| {
+            let all = view.pages.bytes_in(tier) + measured.free;
+            view.limits.room(tier, Bytes::ZERO).map_or(all, |limit| limit.min(all))
+        })
+        .collect()
+}
+
+/// Fills tiers in order, fastest first, each with what is left of the runs in their order. A run is cut
+/// where a tier is full, on a huge page's boundary where it has one. Also returns what found no place.
+pub fn fill(
+    runs: impl IntoIterator<Item = Truth>,
+    mut room: Vec<Bytes>,
+    first: usize,
+) -> (Vec<Placed>, VecDeque<Truth>) {
+    let mut left: VecDeque<Truth> = runs.into_iter().collect();
+    let mut placed = Vec::new();
+    let mut tier = first;
+    while let Some(run) = left.pop_front() {
+        let Some(room) = room.get_mut(tier) else {
+            left.push_front(run);
+            break;
+        };
+        let whole = room.base_pages().min(run.base_pages);
+        let fits = if whole < run.base_pages { whole / 512 * 512 } else { whole };
+        if fits > 0 {
+            let tier = TierId(u8::try_from(tier).unwrap_or(u8::MAX));
+            let Truth { space, vpn, rate_per_sec, .. } = run;
+            placed.push(Placed { space, vpn, base_pages: fits, rate_per_sec, tier });
+            *room -= Bytes::from_base_pages(fits);
+        }
+        if fits < run.base_pages {
+            let vpn = Vpn(run.vpn.0 + fits);
+            left.push_front(Truth { vpn, base_pages: run.base_pages - fits, ..run });
+            tier += 1;
+        }
+    }
+    (placed, left)
+}
+
+impl Placement {
+    /// A placement to be carried out.
+    pub fn of(runs: Vec<Placed>) -> Self {
+        Self { runs, ..Self::default() }
+    }
+
+    /// Plans the next moves: up while there is room, else down to make it.
+    pub fn work(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+        let mut ledger = Ledger::new(view, view.budget, |_| Bytes::ZERO);
+        let mut looks = LOOKS;
+        loop {
+            match Self::step(&self.runs, &mut self.up, true, &mut looks, view, &mut ledger, plan) {
+                Err(Short::Room) => {}
+                Err(_) => return,
+                Ok(()) => continue,
+            }
+            let down = &mut self.down;
+            if Self::step(&self.runs, down, false, &mut looks, view, &mut ledger, plan).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Finds the next page that is on the wrong side and plans its move. An error also where there is
+    /// none: `Short::Page`, or `Short::Room` of the way up so that the way down has its turn.
+    fn step(
+        runs: &[Placed],
+        cursor: &mut Cursor,
+        up: bool,
+        looks: &mut u32,
+        view: &View<'_>,
+        ledger: &mut Ledger,
+        plan: &mut Vec<Move>,
+    ) -> Result<(), Short> {
+        loop {
+            let Some(run) = runs.get(cursor.run) else {
+                if cursor.planned {
+                    *cursor = Cursor::default(); // some moves fail: another round
+                }
+                return Err(if up { Short::Room } else { Short::Page });
+            };
+            *looks = looks.checked_sub(1).ok_or(Short::Budget)?;
+            let vpn = Vpn(run.vpn.0 + cursor.base_pages);
+            let page = view.pages.find(run.space, vpn);
+            let size =
+                page.and_then(|page| view.pages.locate(page)).map_or(1, |at| at.size.base_pages());
+            if let Some(page) = page
+                && let state = view.pages.state(page)
+                && !state.is_refused()
+                && state.tier().is_some_and(|at| if up { at > run.tier } else { at < run.tier })
+            {
+                let rate_per_sec = per_page(run.rate_per_sec, size);
+                let reason = Reason::Placed { rate_per_sec };
+                match ledger.plan(view.pages, page, run.tier, reason, plan) {
+                    Err(Short::Page) => {}
+                    Err(short) => return Err(short), // the same page again, later
+                    Ok(_) => {
+                        cursor.planned = true;
+                        Self::go_on(cursor, run, size);
+                        return Ok(());
+                    }
+                }
+            }
+            Self::go_on(cursor, run, size);
+        }
+    }
+
+    fn go_on(cursor: &mut Cursor, run: &Placed, base_pages: u64) {
+        cursor.base_pages += base_pages;
+        if cursor.base_pages >= run.base_pages {
+            (cursor.run, cursor.base_pages) = (cursor.run + 1, 0);
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "rates are f32, and a page has 512 base pages at most"
+)]
+fn per_page(rate_per_sec: f64, base_pages: u64) -> f32 {
+    (rate_per_sec * base_pages as f64) as f32
+}
+
+/// Runs that are accessed, hottest first; equals by address.
+pub fn ranked<'a>(truth: impl IntoIterator<Item = &'a Truth>) -> Vec<Truth> {
+    let mut runs: Vec<Truth> =
+        truth.into_iter().filter(|run| run.rate_per_sec > 0.0).copied().collect();
+    runs.sort_by(|a, b| {
+        b.rate_per_sec.total_cmp(&a.rate_per_sec).then((a.space, a.vpn).cmp(&(b.space, b.vpn)))
+    });
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(vpn: u64, base_pages: u64, rate_per_sec: f64) -> Truth {
+        Truth { space: SpaceId(1), vpn: Vpn(vpn), base_pages, rate_per_sec }
+    }
+
+    #[test]
+    fn tiers_are_filled_by_rate_and_runs_cut_at_huge_pages() {
+        let runs = ranked(&[run(0, 2048, 1.0), run(4096, 1024, 9.0), run(8192, 512, 0.0)]);
+        let room = vec![Bytes::from_base_pages(1024 + 600), Bytes::from_mib(100)];
+        let (placed, left) = fill(runs, room, 0);
+        let placed: Vec<_> = placed.iter().map(|p| (p.vpn.0, p.base_pages, p.tier.0)).collect();
+        assert_eq!(placed, [(4096, 1024, 0), (0, 512, 0), (512, 1536, 1)]);
+        assert!(left.is_empty());
+        let (_, left) = fill([run(0, 2048, 1.0)], vec![Bytes::from_mib(2)], 0);
+        assert_eq!(left, [run(512, 1536, 1.0)]);
+    }
+}

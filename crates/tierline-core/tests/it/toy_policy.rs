@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//! swap: a toy of a policy, to show that one file and one line in a list are enough.
+//!
+//! What it does: promotes every page that it sees, while there is room.
+//! When it helps: nobody but the tests, which hold it to the contract of all policies.
+//! When it hurts: when fast memory is full.
+//! Knobs: none.
+//! Where it comes from: the need for a test.
+
+use tierline_core::policy::parts::ledger::Ledger;
+use tierline_core::policy::{Entry, Policy, Reason, View};
+use tierline_core::port::Move;
+use tierline_core::tier::TierId;
+use tierline_core::unit::Bytes;
+
+pub const SWAP: Entry =
+    Entry { name: "swap", doc: include_str!("toy_policy.rs"), goal: None, make: || Box::new(Swap) };
+
+struct Swap;
+
+impl Policy for Swap {
+    fn name(&self) -> &'static str {
+        "swap"
+    }
+
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+        let mut ledger = Ledger::new(view, view.budget, |_| Bytes::ZERO);
+        for &page in view.touched.iter().filter(|page| !view.pages.state(**page).is_refused()) {
+            let rate_per_sec = view.hotness.estimate(view.pages.heat(page)).rate_per_sec;
+            let reason = Reason::Hot { rate_per_sec };
+            let _ = ledger.plan(view.pages, page, TierId::FAST, reason, plan);
+        }
+    }
+}
