@@ -2,15 +2,18 @@
 //! The verbs, one file each.
 
 mod attach;
+mod bench;
 mod completion;
 mod config;
 mod doctor;
 mod explain;
+mod machines;
 mod man;
 mod manage;
 mod policies;
 mod recover;
 mod run;
+mod sim;
 mod status;
 mod topology;
 mod trackers;
@@ -66,6 +69,9 @@ enum Verb {
     Status(status::StatusArgs),
     Topology(topology::TopologyArgs),
     Doctor(doctor::DoctorArgs),
+    Sim(sim::SimArgs),
+    Machines(machines::MachinesArgs),
+    Bench(bench::BenchArgs),
     Policies(policies::PoliciesArgs),
     Trackers(trackers::TrackersArgs),
     Explain(explain::ExplainArgs),
@@ -95,6 +101,9 @@ fn dispatch(verb: &Verb, globals: &Globals) -> Result<u8> {
         Verb::Status(args) => args.run(globals),
         Verb::Topology(args) => args.run(globals),
         Verb::Doctor(args) => args.run(globals),
+        Verb::Sim(args) => args.run(globals),
+        Verb::Machines(args) => args.run(globals),
+        Verb::Bench(args) => args.run(globals),
         Verb::Policies(args) => args.run(globals),
         Verb::Trackers(args) => args.run(globals),
         Verb::Explain(args) => args.run(globals),

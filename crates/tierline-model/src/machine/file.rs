@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The form of a machine file. Every figure is `{ value, source }`, with `fitted` where it was adjusted
+//! until published rows came out; those rows are no prediction on this machine. Unknown keys are errors.
+
+use serde::{Deserialize, Serialize};
+use tierline_core::unit::Bytes;
+
+use super::{Cores, Costs, Machine, MemoryTier, capacity};
+use crate::error::{Error, Result};
+use crate::load::{Curve, Queue};
+
+/// A figure, and where it is from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// The figure.
+    pub value: f64,
+    /// Where it is from: a paper's section, a measurement, a rule of thumb.
+    pub source: String,
+    /// Rows of the scoreboard that it was fitted to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fitted: Vec<String>,
+}
+
+/// A size with its unit, and where it is from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Size {
+    /// As in `32GiB`.
+    pub value: String,
+    /// Where it is from.
+    pub source: String,
+}
+
+/// A machine file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineFile {
+    /// What it is, in a sentence.
+    pub about: String,
+    /// Its cores.
+    pub core: CoreFile,
+    /// Reads in flight that the socket can hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_queue: Option<Figure>,
+    /// Its tiers, fastest first.
+    pub tier: Vec<TierFile>,
+    /// Costs that differ from those of most kernels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
+}
+
+/// The cores of a machine file; see [`Cores`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of Cores")]
+pub struct CoreFile {
+    pub count: Figure,
+    pub path_ns: Figure,
+    pub in_flight_random: Figure,
+    pub in_flight_stream: Figure,
+    pub stream_think_ns: Figure,
+    pub prefetch_gain: Figure,
+}
+
+/// A tier of a machine file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TierFile {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub capacity: Size,
+    /// `L0`, at the point of measurement.
+    pub unloaded_ns: Figure,
+    /// `a`; as `queue_ns` where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linear_ns: Option<Figure>,
+    /// `q`.
+    pub queue_ns: Figure,
+    /// One bus for both directions (DDR, HBM, Optane).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub half_duplex: Option<HalfDuplexFile>,
+    /// A pair of lanes (UPI, CXL).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_duplex: Option<FullDuplexFile>,
+}
+
+/// Three peaks of a half-duplex tier, GB/s (10^9).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HalfDuplexFile {
+    /// All reads.
+    pub read_gb_per_s: Figure,
+    /// All writes.
+    pub write_gb_per_s: Figure,
+    /// One to one.
+    pub even_gb_per_s: Figure,
+}
+
+/// Two peaks of a full-duplex tier, GB/s (10^9).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FullDuplexFile {
+    /// Either direction alone.
+    pub direction_gb_per_s: Figure,
+    /// Both together.
+    pub total_gb_per_s: Figure,
+}
+
+impl MachineFile {
+    /// Reads the text of a machine file; `name` is that of the machine, `place` that of the file.
+    ///
+    /// # Errors
+    /// `Error::File` with the file, line and key.
+    pub fn parse(place: &str, text: &str) -> Result<Self> {
+        toml::from_str(text).map_err(|error| Error::file(place, &error))
+    }
+
+    /// The machine that it describes.
+    ///
+    /// # Errors
+    /// `Error::Figure` naming the tier and what is wrong with it.
+    pub fn machine(&self, name: &str, place: &str) -> Result<Machine> {
+        let wrong = |why: String| Error::Figure { place: place.into(), why };
+        let core = &self.core;
+        let machine = Machine {
+            name: name.into(),
+            about: self.about.clone(),
+            tiers: self.tier.iter().map(TierFile::tier).collect::<Result<_, _>>().map_err(wrong)?,
+            cores: Cores {
+                count: core.count.value,
+                path_ns: core.path_ns.value,
+                in_flight_random: core.in_flight_random.value,
+                in_flight_stream: core.in_flight_stream.value,
+                stream_think_ns: core.stream_think_ns.value,
+                prefetch_gain: core.prefetch_gain.value,
+            },
+            shared_queue: self.shared_queue.as_ref().map(|figure| figure.value),
+            costs: self.costs.unwrap_or_default(),
+        };
+        machine.problem().map_or(Ok(machine), |why| Err(wrong(why)))
+    }
+
+    /// All rows that some figure was fitted to, each once.
+    pub fn fitted(&self) -> Vec<String> {
+        let mut rows: Vec<String> =
+            self.figures().into_iter().flat_map(|(_, figure)| figure.fitted.clone()).collect();
+        rows.sort();
+        rows.dedup();
+        rows
+    }
+
+    /// Every figure with the key it stands under.
+    pub fn figures(&self) -> Vec<(String, &Figure)> {
+        let core = &self.core;
+        let mut figures = vec![
+            ("core.count".to_string(), &core.count),
+            ("core.path_ns".into(), &core.path_ns),
+            ("core.in_flight_random".into(), &core.in_flight_random),
+            ("core.in_flight_stream".into(), &core.in_flight_stream),
+            ("core.stream_think_ns".into(), &core.stream_think_ns),
+            ("core.prefetch_gain".into(), &core.prefetch_gain),
+        ];
+        figures.extend(self.shared_queue.as_ref().map(|figure| ("shared_queue".into(), figure)));
+        for tier in &self.tier {
+            let mut add =
+                |key: &str, figure| figures.push((format!("{}.{key}", tier.name), figure));
+            add("unloaded_ns", &tier.unloaded_ns);
+            if let Some(figure) = &tier.linear_ns {
+                add("linear_ns", figure);
+            }
+            add("queue_ns", &tier.queue_ns);
+            if let Some(half) = &tier.half_duplex {
+                add("read_gb_per_s", &half.read_gb_per_s);
+                add("write_gb_per_s", &half.write_gb_per_s);
+                add("even_gb_per_s", &half.even_gb_per_s);
+            }
+            if let Some(full) = &tier.full_duplex {
+                add("direction_gb_per_s", &full.direction_gb_per_s);
+                add("total_gb_per_s", &full.total_gb_per_s);
+            }
+        }
+        figures
+    }
+}
+
+impl TierFile {
+    fn tier(&self) -> Result<MemoryTier, String> {
+        let name = &self.name;
+        let bytes: Bytes =
+            self.capacity.value.parse().map_err(|e| format!("tier {name}: capacity: {e}"))?;
+        let half = self.half_duplex.as_ref().map(|half| {
+            [&half.read_gb_per_s, &half.write_gb_per_s, &half.even_gb_per_s].map(|f| f.value)
+        });
+        let full = self
+            .full_duplex
+            .as_ref()
+            .map(|full| [&full.direction_gb_per_s, &full.total_gb_per_s].map(|f| f.value));
+        let capacity = capacity(half, full)
+            .ok_or_else(|| format!("tier {name}: give either half_duplex or full_duplex"))?;
+        let linear_ns = self.linear_ns.as_ref().unwrap_or(&self.queue_ns).value;
+        let curve =
+            Curve { unloaded_ns: self.unloaded_ns.value, linear_ns, queue_ns: self.queue_ns.value };
+        Ok(MemoryTier { name: name.clone(), capacity: bytes, queue: Queue { curve, capacity } })
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The machines that come with Tierline, embedded: help, docs and tests range over this list.
+
+use super::Machine;
+use super::file::MachineFile;
+use crate::error::{Error, Result};
+
+/// A machine file of the folder `machines/`.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The name users type: that of the file.
+    pub name: &'static str,
+    /// The file's text.
+    pub text: &'static str,
+}
+
+macro_rules! machines {
+    ($($name:literal),* $(,)?) => {
+        &[$(Entry {
+            name: $name,
+            text: include_str!(concat!("../../../../machines/", $name, ".toml")),
+        }),*]
+    };
+}
+
+/// Every machine there is; the first is the default.
+pub const MACHINES: &[Entry] = machines!["colloid-icx",];
+
+impl Entry {
+    /// The machine of that name.
+    ///
+    /// # Errors
+    /// `Error::Unknown` with the names there are.
+    pub fn find(name: &str) -> Result<&'static Self> {
+        MACHINES
+            .iter()
+            .find(|entry| entry.name == name)
+            .ok_or_else(|| Error::unknown("machine", name, MACHINES.iter().map(|entry| entry.name)))
+    }
+
+    /// The file, parsed.
+    ///
+    /// # Errors
+    /// As [`MachineFile::parse`]; a test parses all.
+    pub fn file(&self) -> Result<MachineFile> {
+        MachineFile::parse(&self.place(), self.text)
+    }
+
+    /// The machine.
+    ///
+    /// # Errors
+    /// As [`MachineFile::machine`]; a test makes all.
+    pub fn machine(&self) -> Result<Machine> {
+        self.file()?.machine(self.name, &self.place())
+    }
+
+    fn place(&self) -> String {
+        format!("machines/{}.toml", self.name)
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What came of a run: a row an interval, and a summary. All figures in base units, the unit in the key.
+
+use serde::Serialize;
+use tierline_core::tier::TierId;
+use tierline_core::unit::{Bytes, Nanos};
+
+use crate::load::LINE_BYTES;
+use crate::world::ModelWorld;
+use crate::world::books::Books;
+
+/// A run and its outcome.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The machine.
+    pub machine: String,
+    /// The policy.
+    pub policy: String,
+    /// The tracker.
+    pub tracker: String,
+    /// The seed.
+    pub seed: u64,
+    /// Simulated time.
+    pub seconds: f64,
+    /// A hash of all events and rows, in order: same seed, same code, same hash.
+    pub fingerprint: String,
+    /// Means over the last quarter of the time.
+    pub steady: Means,
+    /// Means over all of it.
+    pub overall: Means,
+    /// What became of moves.
+    pub moves: Moves,
+    /// A row an interval.
+    pub series: Vec<Row>,
+}
+
+/// What happened to pages.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Moves {
+    /// Base pages promoted.
+    pub promoted_pages: u64,
+    /// Base pages demoted.
+    pub demoted_pages: u64,
+    /// Base pages that came back soon after a move.
+    pub ping_pong_pages: u64,
+    /// Time the mover was busy.
+    pub mover_seconds: f64,
+    /// Samples that trackers delivered, and that they lost.
+    pub samples: u64,
+    /// See `samples`.
+    pub samples_lost: u64,
+}
+
+/// One interval.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// When it ended.
+    pub seconds: f64,
+    /// What held in it.
+    #[serde(flatten)]
+    pub means: Means,
+}
+
+/// Means over a time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Means {
+    /// Every program that ran.
+    pub programs: Vec<ProgramMeans>,
+    /// Every tier, fastest first.
+    pub tiers: Vec<TierMeans>,
+    /// Bytes a second moved to faster tiers.
+    pub promoted_bytes_per_second: f64,
+    /// Bytes a second moved to slower tiers.
+    pub demoted_bytes_per_second: f64,
+}
+
+/// A program over a time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ProgramMeans {
+    /// Its name.
+    pub name: String,
+    /// Operations a second.
+    pub throughput: f64,
+    /// What an operation is called.
+    pub unit: &'static str,
+    /// Bytes a second it read and wrote.
+    pub bytes_per_second: f64,
+    /// Share of its accesses that each tier served, at the end of the time.
+    pub shares: Vec<f64>,
+    /// Share of its threads' time lost to faults, interrupts and waiting for moved pages.
+    pub stalled: f64,
+}
+
+/// A tier over a time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TierMeans {
+    /// Its name.
+    pub name: String,
+    /// Loaded latency of a demand read; `None` where there was none.
+    pub latency_ns: Option<f64>,
+    /// Bytes a second, by whomever.
+    pub bytes_per_second: f64,
+    /// Share of its capacity to carry in use.
+    pub utilisation: f64,
+    /// Bytes free at the end.
+    pub free_bytes: Bytes,
+}
+
+/// The counters of a world at one time.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    books: Books,
+    programs: Vec<(u32, f64, f64)>,
+}
+
+impl Snapshot {
+    /// Reads them.
+    pub fn of(world: &ModelWorld) -> Self {
+        let programs = world.jobs().iter().map(|job| (job.space.0, job.reads, job.stalled_ns));
+        Self { books: *world.books(), programs: programs.collect() }
+    }
+
+    /// What held between this time and that of `world` now.
+    pub fn until(&self, world: &ModelWorld) -> Means {
+        let since = world.books().since(&self.books);
+        let ns = since.ns.max(1.0);
+        let programs = world.jobs().iter().map(|job| {
+            let before = self.programs.iter().find(|(space, ..)| *space == job.space.0);
+            let &(_, reads, stalled) = before.unwrap_or(&(0, 0.0, 0.0));
+            let reads_per_sec = (job.reads - reads) / ns * 1e9;
+            let shares = job.census.shares(&job.pattern);
+            ProgramMeans {
+                name: job.program.name.clone(),
+                throughput: reads_per_sec / job.program.reads_per_op,
+                unit: job.program.unit,
+                bytes_per_second: reads_per_sec * LINE_BYTES * (1.0 + job.program.writes_per_read),
+                shares: shares[..world.tiers().len()].to_vec(),
+                stalled: (job.stalled_ns - stalled) / (ns * job.program.threads.max(1.0)),
+            }
+        });
+        let tier = |(id, tier): (TierId, &tierline_core::tier::Tier)| TierMeans {
+            name: tier.name.clone(),
+            latency_ns: since.latency_ns(id.index()),
+            bytes_per_second: since.bytes[id.index()] / ns * 1e9,
+            utilisation: since.utilisation_ns[id.index()] / ns,
+            free_bytes: world.frames().free_bytes(id),
+        };
+        Means {
+            programs: programs.collect(),
+            tiers: world.tiers().iter().map(tier).collect(),
+            promoted_bytes_per_second: since.promoted_bytes / ns * 1e9,
+            demoted_bytes_per_second: since.demoted_bytes / ns * 1e9,
+        }
+    }
+}
+
+/// FNV-1a over words: of an engine's fingerprint and of every figure of every row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hash(u64);
+
+impl Hash {
+    pub(crate) fn new(engine: u64) -> Self {
+        let mut hash = Self(0xcbf2_9ce4_8422_2325);
+        hash.word(engine);
+        hash
+    }
+
+    fn word(&mut self, word: u64) {
+        for byte in word.to_le_bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+
+    pub(crate) fn row(&mut self, row: &Row) {
+        self.word(row.seconds.to_bits());
+        for program in &row.means.programs {
+            self.word(program.throughput.to_bits());
+            program.shares.iter().for_each(|share| self.word(share.to_bits()));
+        }
+        for tier in &row.means.tiers {
+            self.word(tier.latency_ns.map_or(0, f64::to_bits));
+            self.word(tier.bytes_per_second.to_bits());
+        }
+    }
+
+    pub(crate) fn text(self) -> String {
+        format!("{:016x}", self.0)
+    }
+}
+
+/// When a row is due.
+pub(crate) fn due(now: Nanos, last: Nanos, every: Nanos) -> bool {
+    now.saturating_sub(last) >= every
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//! DAMON: regions of memory, each watched by one random page at a time.
+//!
+//! Every sampling interval one page of each region is looked at; hits add up over an aggregation, and then
+//! neighbours of like heat are merged and regions are split at random, so that borders find their place.
+//! The cost is bound by the number of regions. Intervals and limits are the kernel's defaults (5 ms, 100 ms,
+//! 10 to 1000 regions); regions merge where their hits differ by less than a tenth of the most possible.
+
+use std::collections::BTreeMap;
+
+use tierline_core::port::{Observations, Sample};
+use tierline_core::rng::Rng;
+use tierline_core::unit::Nanos;
+
+use super::{Quantum, Tracker};
+use crate::arithmetic::exp;
+use crate::machine::Costs;
+use crate::world::job::Job;
+
+const SAMPLING: Nanos = Nanos::from_millis(5);
+const SAMPLES: u32 = 20;
+const MIN_REGIONS: usize = 10;
+/// Aggregations that are remembered, as on Linux.
+const REMEMBERED: u64 = 10;
+
+/// The monitor.
+#[derive(Clone, Debug)]
+pub struct Damon {
+    max_regions: usize,
+    due: Nanos,
+    regions: BTreeMap<u32, Vec<Region>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    end: u32,
+    hits: u32,
+}
+
+impl Damon {
+    /// A monitor with at most so many regions a program.
+    pub fn new(max_regions: usize) -> Self {
+        let max_regions = max_regions.max(MIN_REGIONS);
+        Self { max_regions, due: SAMPLING * u64::from(SAMPLES), regions: BTreeMap::new() }
+    }
+}
+
+impl Tracker for Damon {
+    fn name(&self) -> &'static str {
+        "damon"
+    }
+
+    fn watch(
+        &mut self,
+        quantum: Quantum,
+        jobs: &mut [Job],
+        costs: &Costs,
+        rng: &mut Rng,
+        out: &mut Observations,
+    ) -> f64 {
+        let aggregation = SAMPLING * u64::from(SAMPLES);
+        if quantum.end() < self.due {
+            return 0.0;
+        }
+        self.due = quantum.end() + aggregation;
+        self.regions.retain(|space, _| jobs.iter().any(|job| job.space.0 == *space));
+        let mut cpu_ns = 0.0;
+        for job in jobs.iter().filter(|job| job.program.managed) {
+            let regions = self.regions.entry(job.space.0).or_default();
+            cover(regions, job.live());
+            look(regions, job, rng, out);
+            #[expect(clippy::cast_precision_loss, reason = "at most a few thousand regions")]
+            let looks = (regions.len() * SAMPLES as usize) as f64;
+            cpu_ns += looks * costs.scan_ns;
+            merge(regions);
+            if regions.len() * 2 <= self.max_regions {
+                split(regions, rng);
+            }
+        }
+        out.watched += aggregation;
+        out.window = Some(SAMPLING);
+        out.memory = Some(aggregation * REMEMBERED);
+        cpu_ns
+    }
+}
+
+/// Makes regions end where memory does now.
+fn cover(regions: &mut Vec<Region>, live: u32) {
+    if regions.is_empty() {
+        let least = u32::try_from(MIN_REGIONS).unwrap_or(1).min(live).max(1);
+        let end = |at: u32| u32::try_from(u64::from(live) * u64::from(at) / u64::from(least));
+        regions.extend((1..=least).map(|at| Region { end: end(at).unwrap_or(live), hits: 0 }));
+    }
+    if let Some(last) = regions.last_mut() {
+        last.end = live;
+    }
+}
+
+fn look(regions: &mut [Region], job: &Job, rng: &mut Rng, out: &mut Observations) {
+    let sampling_ns = SAMPLING.as_secs_f64() * 1e9;
+    let touched: Vec<f64> = (0..job.pattern.bands().len())
+        .map(|band| 1.0 - exp(-job.reads_per_ns * job.pattern.density(band) * sampling_ns))
+        .collect();
+    let mut start = 0;
+    for region in regions {
+        region.hits = 0;
+        for _ in 0..SAMPLES {
+            let within = rng.below(u64::from((region.end - start).max(1)));
+            let page = start + u32::try_from(within).unwrap_or(0);
+            region.hits += u32::from(rng.unit() < touched[job.pattern.band(page)]);
+        }
+        if region.hits > 0 {
+            #[expect(clippy::cast_precision_loss, reason = "at most a few dozen hits")]
+            out.samples.push(Sample {
+                space: job.space,
+                vpn: job.vpn(start),
+                base_pages: u32::try_from(u64::from(region.end - start) * job.unit())
+                    .unwrap_or(u32::MAX),
+                hits: region.hits as f32,
+                exposure: None,
+                tier: None,
+                write: None,
+            });
+        }
+        start = region.end;
+    }
+}
+
+fn merge(regions: &mut Vec<Region>) {
+    let mut merged: Vec<Region> = Vec::with_capacity(regions.len());
+    let total = regions.len();
+    for (at, region) in regions.iter().enumerate() {
+        let others = merged.len() + (total - at);
+        match merged.last_mut() {
+            Some(last)
+                if last.hits.abs_diff(region.hits) <= SAMPLES / 10 && others > MIN_REGIONS =>
+            {
+                last.hits = u32::midpoint(last.hits, region.hits);
+                last.end = region.end;
+            }
+            _ => merged.push(*region),
+        }
+    }
+    *regions = merged;
+}
+
+fn split(regions: &mut Vec<Region>, rng: &mut Rng) {
+    let mut start = 0;
+    let mut parts = Vec::with_capacity(regions.len() * 2);
+    for region in regions.iter() {
+        let pages = region.end - start;
+        if pages >= 2 {
+            let at = start + 1 + u32::try_from(rng.below(u64::from(pages - 1))).unwrap_or(0);
+            parts.push(Region { end: at, hits: region.hits });
+        }
+        parts.push(*region);
+        start = region.end;
+    }
+    *regions = parts;
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Hint faults: pages are armed a part of memory at a time, and the next access to one faults.
+//!
+//! A fault comes when the program's accesses have gone on by an exponential number of them whose mean is
+//! one over the page's share. So it is drawn once, on the clock of accesses, and holds however load
+//! changes; only a new phase of the program has all of them drawn again. A fault tells the time since its
+//! page was armed and costs the thread that takes it.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use tierline_core::port::{Observations, Sample};
+use tierline_core::rng::Rng;
+use tierline_core::tier::TierId;
+use tierline_core::unit::{Bytes, Nanos};
+
+use super::{Quantum, Tracker};
+use crate::arithmetic::exponential;
+use crate::machine::{Costs, nanos};
+use crate::workload::program::pages_of;
+use crate::world::job::Job;
+
+/// Evidence older than this is forgotten, as on Linux (`tierline_linux::tracker::hint_faults`).
+const MEMORY: Nanos = Nanos::from_millis(500);
+
+/// The scanner with its armed pages.
+#[derive(Clone, Debug)]
+pub struct HintFaults {
+    period: Nanos,
+    part: Bytes,
+    fast_too: bool,
+    due: Nanos,
+    armed: BTreeMap<u32, Armed>,
+}
+
+/// The armed pages of a program.
+#[derive(Clone, Debug, Default)]
+struct Armed {
+    version: u64,
+    cursor: u32,
+    /// A bit a page.
+    bits: Vec<u64>,
+    /// By the program's clock of accesses: page, and when it was armed.
+    faults: BinaryHeap<Reverse<(u64, u32, Nanos)>>,
+}
+
+impl HintFaults {
+    /// A scanner that arms `part` of each program's memory every `period`; of the fastest tier's pages
+    /// only where asked to (as Colloid does on TPP).
+    pub fn new(period: Nanos, part: Bytes, fast_too: bool) -> Self {
+        Self { period, part, fast_too, due: Nanos::ZERO, armed: BTreeMap::new() }
+    }
+}
+
+impl Tracker for HintFaults {
+    fn name(&self) -> &'static str {
+        "hint_faults"
+    }
+
+    fn watch(
+        &mut self,
+        quantum: Quantum,
+        jobs: &mut [Job],
+        costs: &Costs,
+        rng: &mut Rng,
+        out: &mut Observations,
+    ) -> f64 {
+        let scans = quantum.end() >= self.due;
+        if scans {
+            self.due = quantum.end() + self.period;
+        }
+        self.armed.retain(|space, _| jobs.iter().any(|job| job.space.0 == *space));
+        let mut cpu_ns = 0.0;
+        for job in jobs.iter_mut().filter(|job| job.program.managed) {
+            let armed = self.armed.entry(job.space.0).or_default();
+            armed.keep_up(job, rng);
+            let faults = armed.take_faults(job, quantum, out);
+            job.stall_ns += f64::from(faults) * costs.hint_fault_ns;
+            if scans {
+                let pages = pages_of(self.part, job.size).min(job.live());
+                armed.arm(job, pages, self.fast_too, quantum.end(), rng);
+                cpu_ns += f64::from(pages) * costs.scan_ns;
+            }
+        }
+        out.memory = Some(MEMORY);
+        cpu_ns
+    }
+}
+
+impl Armed {
+    /// Draws all faults again where the program's pattern is another.
+    fn keep_up(&mut self, job: &Job, rng: &mut Rng) {
+        self.bits.resize(job.tiers.len().div_ceil(64), 0);
+        if self.version == job.version {
+            return;
+        }
+        self.version = job.version;
+        let before = std::mem::take(&mut self.faults).into_sorted_vec();
+        let again = before.into_iter().map(|Reverse((_, page, at))| {
+            let due = fault_at(job, page, job.reads - job.reads_in_quantum, rng);
+            Reverse((due, page, at))
+        });
+        self.faults = again.collect();
+    }
+
+    fn take_faults(&mut self, job: &Job, quantum: Quantum, out: &mut Observations) -> u32 {
+        let before = job.reads - job.reads_in_quantum;
+        let mut taken = 0;
+        while let Some(&Reverse((at, page, armed_at))) = self.faults.peek() {
+            #[expect(clippy::cast_precision_loss, reason = "a clock of accesses below 2^52")]
+            let at = at as f64;
+            if at > job.reads {
+                break;
+            }
+            self.faults.pop();
+            self.bits[page as usize / 64] &= !(1 << (page % 64));
+            let part = ((at - before) / job.reads_in_quantum.max(1.0)).clamp(0.0, 1.0);
+            let when = quantum.start + nanos(quantum.ns * part);
+            out.samples.push(Sample {
+                space: job.space,
+                vpn: job.vpn(page),
+                base_pages: 1,
+                hits: 1.0,
+                exposure: Some(when.saturating_sub(armed_at).max(Nanos(1))),
+                tier: job.tier(page),
+                write: None,
+            });
+            taken += 1;
+        }
+        taken
+    }
+
+    fn arm(&mut self, job: &Job, pages: u32, fast_too: bool, now: Nanos, rng: &mut Rng) {
+        for _ in 0..pages {
+            let page = self.cursor % job.live();
+            self.cursor = page + 1;
+            let mask = 1 << (page % 64);
+            let there = job.tier(page).is_some_and(|tier| fast_too || tier > TierId::FAST);
+            if !there || self.bits[page as usize / 64] & mask != 0 {
+                continue;
+            }
+            self.bits[page as usize / 64] |= mask;
+            self.faults.push(Reverse((fault_at(job, page, job.reads, rng), page, now)));
+        }
+    }
+}
+
+/// On the program's clock of accesses, when a page that is armed at `from` is accessed.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a clock of accesses; the cast saturates at never"
+)]
+fn fault_at(job: &Job, page: u32, from: f64, rng: &mut Rng) -> u64 {
+    let share = job.pattern.density(job.pattern.band(page));
+    (from + exponential(rng) / share) as u64
+}

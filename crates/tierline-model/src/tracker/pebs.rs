@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! PEBS and IBS: one in so many reads from memory, with its page and tier.
+//!
+//! The counter is exact, as in hardware: every P-th read of a program makes a record, and the page is
+//! drawn from the distribution of its accesses. A record costs the thread it interrupts; where the ring
+//! is full, records are lost and counted.
+
+use tierline_core::port::{Observations, Sample};
+use tierline_core::rng::Rng;
+use tierline_core::unit::Nanos;
+
+use super::{Quantum, Tracker};
+use crate::machine::{Costs, nanos};
+use crate::world::job::Job;
+
+/// Evidence older than this is forgotten, as on Linux (`tierline_linux::tracker::pmu`).
+const MEMORY_NS: f64 = 10e9;
+
+/// The sampler.
+#[derive(Clone, Debug)]
+pub struct Pebs {
+    name: &'static str,
+    period: f64,
+    /// Records that fit the ring between two looks.
+    ring: usize,
+    /// Reads of each program since its last record.
+    since: Vec<(u32, f64)>,
+}
+
+impl Pebs {
+    /// A sampler of one read in `period`, whose ring holds so many records a quantum.
+    pub fn new(name: &'static str, period: f64, ring: usize) -> Self {
+        Self { name, period: period.max(1.0), ring, since: Vec::new() }
+    }
+
+    /// Records of a program in this quantum.
+    fn records(&mut self, job: &Job) -> u64 {
+        let known = self.since.iter().position(|(space, _)| *space == job.space.0);
+        let at = known.unwrap_or_else(|| {
+            self.since.push((job.space.0, 0.0));
+            self.since.len() - 1
+        });
+        let reads = self.since[at].1 + job.reads_in_quantum;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "records of a quantum; the cast saturates"
+        )]
+        let records = (reads / self.period) as u64;
+        #[expect(clippy::cast_precision_loss, reason = "records of a quantum")]
+        let counted = records as f64 * self.period;
+        self.since[at].1 = reads - counted;
+        records
+    }
+}
+
+impl Tracker for Pebs {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn watch(
+        &mut self,
+        quantum: Quantum,
+        jobs: &mut [Job],
+        costs: &Costs,
+        rng: &mut Rng,
+        out: &mut Observations,
+    ) -> f64 {
+        let mut cpu_ns = 0.0;
+        for job in jobs.iter_mut().filter(|job| job.program.managed) {
+            let records = self.records(job);
+            let room = self.ring.saturating_sub(out.samples.len()) as u64;
+            let kept = records.min(room);
+            out.lost += records - kept;
+            for _ in 0..kept {
+                let (page, vpn) = job.draw(rng);
+                out.samples.push(Sample {
+                    space: job.space,
+                    vpn,
+                    base_pages: 1,
+                    hits: 1.0,
+                    exposure: None,
+                    tier: job.tier(page),
+                    write: Some(false),
+                });
+            }
+            #[expect(clippy::cast_precision_loss, reason = "records of a quantum")]
+            let cost = records as f64 * costs.sample_ns;
+            job.stall_ns += cost;
+            cpu_ns += cost;
+        }
+        out.watched += nanos(quantum.ns / self.period);
+        out.memory = Some(Nanos::from_secs_f64(MEMORY_NS / self.period * 1e-9));
+        cpu_ns
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Truth: every page's rate, exactly, told when it changes. For oracles; no machine has it.
+//!
+//! Rates are those of the program's throughput when they are told; what matters to a policy is how they
+//! compare. A drifting program is told anew once a second.
+
+use std::collections::BTreeMap;
+
+use tierline_core::port::{self, Observations};
+use tierline_core::rng::Rng;
+use tierline_core::unit::Nanos;
+
+use super::{Quantum, Tracker};
+use crate::machine::Costs;
+use crate::world::job::Job;
+
+const AGAIN: Nanos = Nanos::from_secs(1);
+
+/// The oracle's source.
+#[derive(Clone, Debug, Default)]
+pub struct Truth {
+    /// What each program was told of: its version, its drift, and when.
+    told: BTreeMap<u32, (u64, u64, Nanos)>,
+}
+
+impl Tracker for Truth {
+    fn name(&self) -> &'static str {
+        "truth"
+    }
+
+    fn watch(
+        &mut self,
+        quantum: Quantum,
+        jobs: &mut [Job],
+        _costs: &Costs,
+        _rng: &mut Rng,
+        out: &mut Observations,
+    ) -> f64 {
+        self.told.retain(|space, _| jobs.iter().any(|job| job.space.0 == *space));
+        for job in jobs.iter().filter(|job| job.program.managed) {
+            let due = self.told.get(&job.space.0).is_none_or(|&(version, drift, at)| {
+                version != job.version || drift != job.drifted && quantum.end() >= at + AGAIN
+            });
+            if due && job.reads_in_quantum > 0.0 {
+                self.told.insert(job.space.0, (job.version, job.drifted, quantum.end()));
+                tell(job, out);
+            }
+        }
+        0.0
+    }
+}
+
+fn tell(job: &Job, out: &mut Observations) {
+    for run in job.pattern.runs() {
+        out.truth.push(port::Truth {
+            space: job.space,
+            vpn: job.vpn(run.pages.start),
+            base_pages: u64::from(run.pages.end - run.pages.start) * job.unit(),
+            rate_per_sec: job.reads_per_ns * 1e9 * job.pattern.density(run.band),
+        });
+    }
+}

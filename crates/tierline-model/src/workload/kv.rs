@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//! kv: a key-value store whose keys follow Zipf's law, with popularity that drifts.
+//!
+//! What it does: looks up keys and updates some; the chance of a key's page falls with its rank to the
+//! power of the skew. Slabs of values are spread over memory. With drift, popularity moves on through the
+//! ranks: what is hot becomes a little less so, and new keys come to the top.
+//! Where it comes from: YCSB's law with skew 0.99; sizes as Silo in Colloid (SOSP'24, 5.3: 400 million
+//! keys of 64 + 100 bytes, about 60 GB). The law is kept in bands, each a factor of 1.25 in rank wide.
+
+use serde::Deserialize;
+use tierline_core::port::PageKind;
+use tierline_core::unit::{Bytes, BytesPerSec};
+
+use super::program::{Change, Layout, Phase, Placement, Program, Reach};
+use crate::arithmetic::pow;
+use crate::text;
+
+/// Widths of neighbouring bands.
+const RATIO: f64 = 1.25;
+
+/// Its knobs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Kv {
+    /// All memory.
+    #[serde(deserialize_with = "text::quantity")]
+    pub set: Bytes,
+    /// The exponent of Zipf's law.
+    pub skew: f64,
+    /// Keys and values that are looked up together.
+    #[serde(deserialize_with = "text::quantity")]
+    pub object: Bytes,
+    /// Threads.
+    pub threads: f64,
+    /// Share of lookups that update.
+    pub updates: f64,
+    /// Memory whose popularity is alike.
+    #[serde(deserialize_with = "text::quantity")]
+    pub chunk: Bytes,
+    /// How fast popularity moves on.
+    #[serde(deserialize_with = "text::maybe")]
+    pub drift: Option<BytesPerSec>,
+}
+
+impl Default for Kv {
+    fn default() -> Self {
+        Self {
+            set: Bytes::from_mib(60 << 10),
+            skew: 0.99,
+            object: Bytes(164),
+            threads: 15.0,
+            updates: 0.05,
+            chunk: Bytes::from_mib(2),
+            drift: None,
+        }
+    }
+}
+
+impl Kv {
+    /// The program.
+    pub fn program(self) -> Result<Program, String> {
+        if !(0.0..=3.0).contains(&self.skew) {
+            return Err(format!("skew is {}, expected 0 to 3", self.skew));
+        }
+        let lines = lines(self.object);
+        let bands = zipf(self.set, self.chunk, self.skew);
+        let mut phase = Phase::forever(bands, Layout::Scattered(self.chunk));
+        phase.change = self.drift.map_or(Change::None, Change::Drift);
+        Ok(Program {
+            name: "kv".into(),
+            bytes: self.set,
+            kind: PageKind::Anonymous,
+            threads: self.threads,
+            reach: Reach::Objects(lines),
+            writes_per_read: self.updates,
+            reads_per_op: lines,
+            unit: "lookups",
+            phases: vec![phase],
+            placement: Placement::FirstTouch,
+            managed: true,
+        })
+    }
+}
+
+/// Whole cache lines of an object.
+#[expect(clippy::cast_precision_loss, reason = "an object is small")]
+pub(super) fn lines(object: Bytes) -> f64 {
+    object.0.div_ceil(64).max(1) as f64
+}
+
+/// Bands of Zipf's law over `set`, ranked by chunk. The weight of a band is the integral of rank to the
+/// power of minus the skew, by Simpson's rule.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "ranks of one machine's memory"
+)]
+fn zipf(set: Bytes, chunk: Bytes, skew: f64) -> Vec<(Bytes, f64)> {
+    let last = (set.0 as f64 / chunk.0.max(1) as f64).max(1.0);
+    let density = |rank: f64| pow(rank, -skew);
+    let (mut bands, mut from) = (Vec::new(), 0.0);
+    while from < last {
+        let next: f64 = from * RATIO + 1.0;
+        let to = (next as u64 as f64).min(last);
+        let (a, b) = (from + 0.5, to + 0.5);
+        let area = density(a) + 4.0 * density(0.5 * (a + b)) + density(b);
+        bands.push((Bytes((to * chunk.0 as f64) as u64), area * (b - a) / 6.0));
+        from = to;
+    }
+    bands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of 10,000 ranks with skew 1, the first 100 get ln(100)/ln(10000), about half.
+    #[test]
+    fn bands_follow_zipfs_law() {
+        let bands = zipf(Bytes(10_000), Bytes(1), 1.0);
+        let all: f64 = bands.iter().map(|(_, share)| share).sum();
+        let first: f64 = bands.iter().filter(|(end, _)| end.0 <= 100).map(|(_, share)| share).sum();
+        assert!((0.48..0.56).contains(&(first / all)), "{}", first / all);
+        assert!(bands.len() < 60 && bands.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+}

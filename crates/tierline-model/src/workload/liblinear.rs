@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! liblinear: training that changes its working set from phase to phase.
+//!
+//! What it does: alternates between sweeps over all examples and work on the weights of the active
+//! features, another part of memory each time. A policy has a phase's length to find the working set.
+//! Where it comes from: Liblinear in ARMS (7), which reports what adaptive batches gain there; lengths and
+//! shares are ours.
+
+use serde::Deserialize;
+use tierline_core::port::PageKind;
+use tierline_core::unit::{Bytes, Nanos};
+
+use super::program::{Change, Layout, Phase, Placement, Program, Reach};
+use crate::text;
+
+/// Its knobs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Liblinear {
+    /// All memory.
+    #[serde(deserialize_with = "text::quantity")]
+    pub set: Bytes,
+    /// The working set of a phase.
+    #[serde(deserialize_with = "text::quantity")]
+    pub active: Bytes,
+    /// Threads.
+    pub threads: f64,
+    /// Length of a phase.
+    #[serde(deserialize_with = "text::quantity")]
+    pub phase: Nanos,
+}
+
+impl Default for Liblinear {
+    fn default() -> Self {
+        Self {
+            set: Bytes::from_mib(48 << 10),
+            active: Bytes::from_mib(8 << 10),
+            threads: 12.0,
+            phase: Nanos::from_secs(20),
+        }
+    }
+}
+
+/// Phases before the first comes again.
+const PHASES: u64 = 4;
+
+impl Liblinear {
+    /// The program.
+    pub fn program(self) -> Result<Program, String> {
+        let phase = |at: u64| Phase {
+            lasts: Some(self.phase),
+            bands: vec![(self.active, 0.85), (self.set, 0.15)],
+            layout: Layout::Scattered(Bytes::from_mib(8)),
+            jump: Bytes(self.active.0 * at),
+            change: Change::None,
+        };
+        Ok(Program {
+            name: "liblinear".into(),
+            bytes: self.set,
+            kind: PageKind::Anonymous,
+            threads: self.threads,
+            reach: Reach::Objects(8.0),
+            writes_per_read: 0.2,
+            reads_per_op: 1.0,
+            unit: "lines",
+            phases: (0..PHASES).map(phase).collect(),
+            placement: Placement::FirstTouch,
+            managed: true,
+        })
+    }
+}

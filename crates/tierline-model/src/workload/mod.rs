@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Workloads: programs as distributions of accesses, with what their cores can have in flight.
+
+pub mod antagonist;
+pub mod graph;
+pub mod gups;
+pub mod kv;
+pub mod latest;
+pub mod liblinear;
+pub mod list;
+pub mod order;
+pub mod pattern;
+pub mod program;
+pub mod scan;
+pub mod xsbench;
+
+pub use order::Order;
+pub use pattern::{Band, Census, Pattern};
+pub use program::{Change, Layout, Phase, Placement, Program, Reach};

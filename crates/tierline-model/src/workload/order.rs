@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which page has which rank: a bijection in constant time and memory.
+//!
+//! Popularity is a matter of rank; where in memory the popular pages lie is a matter of order. Chunks of
+//! pages keep their inner order, as objects and slabs do, and are shuffled by a Feistel network whose
+//! round function is a hash of the seed; numbers beyond the last chunk are walked over (cycle walking,
+//! Black and Rogaway 2002), at most one in two.
+
+use tierline_core::rng::Rng;
+
+const ROUNDS: usize = 4;
+
+/// Places to ranks and back.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pages: u32,
+    /// Pages in a chunk, as a power of two.
+    chunk_bits: u32,
+    shuffle: Option<Shuffle>,
+    reversed: bool,
+    /// Added to every rank, round the end: how far popularity has moved on.
+    offset: u32,
+}
+
+impl Order {
+    /// Ranks in the order of addresses.
+    pub fn contiguous(pages: u32) -> Self {
+        Self { pages, chunk_bits: 0, shuffle: None, reversed: false, offset: 0 }
+    }
+
+    /// The last page first: what grows or is swept through has its newest page at the end.
+    pub fn reversed(pages: u32) -> Self {
+        Self { reversed: true, ..Self::contiguous(pages) }
+    }
+
+    /// Chunks of `chunk` pages, rounded down to a power of two, in a shuffled order; the last pages that
+    /// fill no chunk stay last.
+    pub fn scattered(pages: u32, chunk: u32, seed: u64) -> Self {
+        let chunk_bits = chunk.clamp(1, pages.max(1)).ilog2();
+        let shuffle = Some(Shuffle::new(pages >> chunk_bits, seed));
+        Self { chunk_bits, shuffle, ..Self::contiguous(pages) }
+    }
+
+    /// How many pages there are.
+    pub fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// Whether ranks fall as addresses rise.
+    pub fn is_reversed(&self) -> bool {
+        self.reversed
+    }
+
+    /// The first page after `page` whose rank may not follow on those before it: ranks are in a row within
+    /// a chunk, but for the end of the ranks.
+    pub fn end_of_chunk(&self, page: u32) -> u32 {
+        let end = match self.shuffle {
+            Some(_) => (page | ((1 << self.chunk_bits) - 1)).saturating_add(1),
+            None => self.pages,
+        };
+        end.min(self.pages)
+    }
+
+    /// Moves popularity on by so many ranks.
+    pub fn advance(&mut self, ranks: u32) {
+        self.offset = self.around(u64::from(self.offset) + u64::from(ranks));
+    }
+
+    /// The rank of a page.
+    pub fn rank(&self, page: u32) -> u32 {
+        debug_assert!(page < self.pages);
+        let placed = match &self.shuffle {
+            Some(shuffle) if page >> self.chunk_bits < shuffle.chunks => {
+                shuffle.forth(page >> self.chunk_bits) << self.chunk_bits | self.within(page)
+            }
+            _ if self.reversed => self.pages - 1 - page,
+            _ => page,
+        };
+        self.around(u64::from(placed) + u64::from(self.offset))
+    }
+
+    /// The page of a rank.
+    pub fn page(&self, rank: u32) -> u32 {
+        debug_assert!(rank < self.pages);
+        let placed = self.around(u64::from(rank) + u64::from(self.pages - self.offset));
+        match &self.shuffle {
+            Some(shuffle) if placed >> self.chunk_bits < shuffle.chunks => {
+                shuffle.back(placed >> self.chunk_bits) << self.chunk_bits | self.within(placed)
+            }
+            _ if self.reversed => self.pages - 1 - placed,
+            _ => placed,
+        }
+    }
+
+    /// Adds pages at the end; only an order without an offset and a shuffle can.
+    pub(super) fn grow(&mut self, pages: u32) {
+        debug_assert!(self.shuffle.is_none() && self.offset == 0);
+        self.pages += pages;
+    }
+
+    fn within(&self, page: u32) -> u32 {
+        page & ((1 << self.chunk_bits) - 1)
+    }
+
+    fn around(&self, rank: u64) -> u32 {
+        let pages = u64::from(self.pages.max(1));
+        // At most twice the pages: a subtraction is cheaper than a division.
+        let rank = if rank >= pages { rank - pages } else { rank };
+        u32::try_from(rank).unwrap_or(0)
+    }
+}
+
+/// A permutation of `0..chunks`.
+#[derive(Clone, Debug)]
+struct Shuffle {
+    chunks: u32,
+    low_bits: u32,
+    high_bits: u32,
+    keys: [u32; ROUNDS],
+}
+
+impl Shuffle {
+    fn new(chunks: u32, seed: u64) -> Self {
+        let bits = (32 - chunks.saturating_sub(1).leading_zeros()).max(2);
+        let mut rng = Rng::new(seed);
+        let keys = std::array::from_fn(|_| u32::try_from(rng.next_u64() >> 32).unwrap_or(0) | 1);
+        Self { chunks, low_bits: bits / 2, high_bits: bits - bits / 2, keys }
+    }
+
+    fn forth(&self, mut x: u32) -> u32 {
+        loop {
+            let (mut low, mut high) = self.halves(x);
+            for round in 0..ROUNDS {
+                match round % 2 {
+                    0 => high ^= self.mix(low, round) & ((1 << self.high_bits) - 1),
+                    _ => low ^= self.mix(high, round) & ((1 << self.low_bits) - 1),
+                }
+            }
+            x = high << self.low_bits | low;
+            if x < self.chunks {
+                return x;
+            }
+        }
+    }
+
+    fn back(&self, mut x: u32) -> u32 {
+        loop {
+            let (mut low, mut high) = self.halves(x);
+            for round in (0..ROUNDS).rev() {
+                match round % 2 {
+                    0 => high ^= self.mix(low, round) & ((1 << self.high_bits) - 1),
+                    _ => low ^= self.mix(high, round) & ((1 << self.low_bits) - 1),
+                }
+            }
+            x = high << self.low_bits | low;
+            if x < self.chunks {
+                return x;
+            }
+        }
+    }
+
+    fn halves(&self, x: u32) -> (u32, u32) {
+        (x & ((1 << self.low_bits) - 1), x >> self.low_bits)
+    }
+
+    /// Multiply, fold, multiply, keyed: cheap, as a shuffle must hide an order from statistics, not from an enemy.
+    fn mix(&self, x: u32, round: usize) -> u32 {
+        let once = u64::from(x ^ self.keys[round]).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let twice = (once ^ (once >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        u32::try_from(twice >> 40).unwrap_or(0) // of the upper half, 16 bits are needed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ranks_and_pages_are_one_to_one(
+            pages in 1u32..5_000, chunk in 1u32..600, seed: u64, moved in 0u32..5_000,
+        ) {
+            let mut order = Order::scattered(pages, chunk, seed);
+            order.advance(moved % pages);
+            let mut seen = vec![false; pages as usize];
+            for page in 0..pages {
+                let rank = order.rank(page);
+                prop_assert!(!std::mem::replace(&mut seen[rank as usize], true));
+                prop_assert_eq!(order.page(rank), page);
+            }
+        }
+    }
+
+    /// Of a scattered half, about half lies in either half of memory.
+    #[test]
+    fn a_shuffle_leaves_no_trace_of_the_order() {
+        let order = Order::scattered(36_864, 1, 1);
+        let low = (0..18_432).filter(|&rank| order.page(rank) < 18_432).count();
+        assert!((8_900..9_532).contains(&low), "{low}");
+        let next = (1..36_864).filter(|&rank| order.page(rank) == order.page(rank - 1) + 1).count();
+        assert!(next < 10, "{next} neighbours stayed neighbours");
+    }
+}

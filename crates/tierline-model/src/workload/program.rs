@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a workload comes to: memory, threads, and phases of a pattern. The machine adds how many misses
+//! its cores keep in flight.
+
+use tierline_core::port::{PageKind, PageSize};
+use tierline_core::tier::TierId;
+use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
+
+use super::order::Order;
+use super::pattern::{Band, Pattern};
+use crate::machine::Cores;
+
+/// A program that runs on the modelled machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// The name reports use.
+    pub name: String,
+    /// Its memory once it is fully grown.
+    pub bytes: Bytes,
+    /// What backs it.
+    pub kind: PageKind,
+    /// Threads, a core each.
+    pub threads: f64,
+    /// What a core of it has in flight.
+    pub reach: Reach,
+    /// Lines written back, per line read.
+    pub writes_per_read: f64,
+    /// Lines read, per operation.
+    pub reads_per_op: f64,
+    /// What an operation is called.
+    pub unit: &'static str,
+    /// What it does, one after the other, round and round.
+    pub phases: Vec<Phase>,
+    /// Where its pages are put.
+    pub placement: Placement,
+    /// Whether the tiering system manages it, or it only is in the way.
+    pub managed: bool,
+}
+
+/// How many misses a core keeps in flight, and how long it thinks between them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reach {
+    /// Objects of so many lines at random places.
+    Objects(f64),
+    /// A stream that the prefetcher knows.
+    Stream,
+    /// So many, with ns of thinking a miss slot.
+    Fixed(f64, f64),
+}
+
+impl Reach {
+    /// Misses in flight and think time in ns of one core.
+    pub fn of(self, cores: &Cores) -> (f64, f64) {
+        match self {
+            Self::Objects(lines) => (cores.in_flight_objects(lines), 0.0),
+            Self::Stream => (cores.in_flight_stream, cores.stream_think_ns),
+            Self::Fixed(in_flight, think_ns) => (in_flight, think_ns),
+        }
+    }
+}
+
+/// A time in which the pattern stays, or drifts evenly.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// How long; the last phase may have no end.
+    pub lasts: Option<Nanos>,
+    /// Shares of accesses by memory, most popular first: bytes up to which, and the share.
+    pub bands: Vec<(Bytes, f64)>,
+    /// Where popular memory lies.
+    pub layout: Layout,
+    /// How far popularity is moved on at its start, against the layout.
+    pub jump: Bytes,
+    /// What changes meanwhile.
+    pub change: Change,
+}
+
+/// Where popular memory lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// At the start, in one piece.
+    Front,
+    /// At the end, in one piece: a sweep goes forward, growth adds the most popular.
+    Back,
+    /// In chunks of this size at random places.
+    Scattered(Bytes),
+}
+
+/// What changes during a phase.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// Nothing.
+    None,
+    /// Popularity moves on at this rate.
+    Drift(BytesPerSec),
+    /// Popularity moves on by what is read: a sweep.
+    Sweep,
+    /// Memory grows at this rate from a start.
+    Growth(Bytes, BytesPerSec),
+}
+
+/// Where pages are put at first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Placement {
+    /// In the fastest tier with room, in the order of addresses.
+    FirstTouch,
+    /// All in one tier, and there they stay.
+    Pinned(TierId),
+    /// By hand, as Colloid's best case (2.1): this share of the most popular band in the fastest tier, the
+    /// rest of it in the next; what is left of the fastest is filled with the other pages.
+    HotShare(f64),
+}
+
+impl Phase {
+    /// One that never ends and never changes.
+    pub fn forever(bands: Vec<(Bytes, f64)>, layout: Layout) -> Self {
+        Self { lasts: None, bands, layout, jump: Bytes::ZERO, change: Change::None }
+    }
+
+    /// The pattern over `pages` live pages of `size`.
+    pub fn pattern(&self, pages: u32, size: PageSize, seed: u64) -> Pattern {
+        let mut order = match self.layout {
+            Layout::Front => Order::contiguous(pages),
+            Layout::Back => Order::reversed(pages),
+            Layout::Scattered(chunk) => Order::scattered(pages, pages_of(chunk, size).max(1), seed),
+        };
+        order.advance(pages_of(self.jump, size) % pages.max(1));
+        let band = |&(until, share): &(Bytes, f64)| Band { end: pages_of(until, size), share };
+        Pattern::new(order, self.bands.iter().map(band))
+    }
+
+    /// Memory that is live at its start, of `all`.
+    pub fn live(&self, all: Bytes) -> Bytes {
+        match self.change {
+            Change::Growth(start, _) => start.min(all),
+            _ => all,
+        }
+    }
+}
+
+/// Whole pages in `bytes`, at least one where there are any bytes.
+pub fn pages_of(bytes: Bytes, size: PageSize) -> u32 {
+    u32::try_from(bytes.0.div_ceil(size.bytes().0)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! xsbench: a small hot index, and everything else alike.
+//!
+//! What it does: each lookup searches the unionised energy grid, whose upper levels are hot, and then reads
+//! cross sections anywhere. The hot part fits in fast memory with room to spare; among the rest there is
+//! nothing to choose, and policies that move it are wasteful.
+//! Where it comes from: XSBench in NeoMem (MICRO'24) and ARMS (7: 65 GB; HeMem is wasteful there). The
+//! shares are ours.
+
+use serde::Deserialize;
+use tierline_core::port::PageKind;
+use tierline_core::unit::Bytes;
+
+use super::program::{Layout, Phase, Placement, Program, Reach};
+use crate::text;
+
+/// Its knobs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct XsBench {
+    /// All memory.
+    #[serde(deserialize_with = "text::quantity")]
+    pub set: Bytes,
+    /// The index.
+    #[serde(deserialize_with = "text::quantity")]
+    pub index: Bytes,
+    /// Share of reads that the index gets.
+    pub index_share: f64,
+    /// Threads.
+    pub threads: f64,
+}
+
+impl Default for XsBench {
+    fn default() -> Self {
+        Self {
+            set: Bytes::from_mib(65 << 10),
+            index: Bytes::from_mib(4 << 10),
+            index_share: 0.6,
+            threads: 12.0,
+        }
+    }
+}
+
+impl XsBench {
+    /// The program.
+    pub fn program(self) -> Result<Program, String> {
+        let bands = vec![(self.index, self.index_share), (self.set, 1.0 - self.index_share)];
+        Ok(Program {
+            name: "xsbench".into(),
+            bytes: self.set,
+            kind: PageKind::Anonymous,
+            threads: self.threads,
+            // Binary searches wait for each line before they know the next.
+            reach: Reach::Fixed(2.0, 20.0),
+            writes_per_read: 0.0,
+            reads_per_op: 30.0,
+            unit: "lookups",
+            phases: vec![Phase::forever(bands, Layout::Front)],
+            placement: Placement::FirstTouch,
+            managed: true,
+        })
+    }
+}

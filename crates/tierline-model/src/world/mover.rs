@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What moving pages costs: copying in the closed loop with everybody else, the kernel's own work,
+//! shootdowns, and programs that wait for a page that is on its way.
+//!
+//! A page's new place counts at once; its bytes are copied over the quanta that follow, and the mover is
+//! busy for as long as that takes at the latencies of the moment. So a burst of moves distorts placement
+//! by no more than the time of one batch (the migrator's limit is 200 ms).
+
+use tierline_core::port::PageSize;
+use tierline_core::tier::TierId;
+use tierline_core::unit::Nanos;
+
+use super::job::Job;
+use crate::load::{Class, LINE_BYTES, Loads, Network};
+use crate::machine::{Costs, nanos};
+
+/// The copy engine.
+#[derive(Clone, Debug)]
+pub struct Mover {
+    costs: Costs,
+    /// Lines still to be copied, from one tier to another.
+    backlog: [[f64; TierId::MAX]; TierId::MAX],
+    busy_until: Nanos,
+}
+
+/// What one move costs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Toll {
+    /// The mover's time.
+    pub mover_ns: f64,
+    /// Thread time of the program.
+    pub program_ns: f64,
+}
+
+impl Mover {
+    /// An idle mover.
+    pub fn new(costs: Costs) -> Self {
+        let backlog = [[0.0; TierId::MAX]; TierId::MAX];
+        Self { costs, backlog, busy_until: Nanos::ZERO }
+    }
+
+    /// When it is done with what it was told so far.
+    pub fn busy_until(&self) -> Nanos {
+        self.busy_until
+    }
+
+    /// Adds to its time.
+    pub fn work(&mut self, now: Nanos, ns: f64) {
+        self.busy_until = self.busy_until.max(now) + nanos(ns);
+    }
+
+    /// Takes a page's bytes into the backlog and says what the move costs. `reads_per_ns` is how often
+    /// the page is read.
+    pub fn take(
+        &mut self,
+        job: &Job,
+        from: TierId,
+        to: TierId,
+        reads_per_ns: f64,
+        network: &Network,
+        loads: &Loads,
+    ) -> Toll {
+        let costs = &self.costs;
+        let fixed_ns = match job.size {
+            PageSize::Base => costs.move_base_ns,
+            PageSize::Huge => costs.move_huge_ns,
+        };
+        #[expect(clippy::cast_precision_loss, reason = "the bytes of a page")]
+        let lines = job.size.bytes().0 as f64 / LINE_BYTES;
+        let extra_ns = 2.0 * (network.path_ns + loads.wait_ns);
+        let (read_ns, write_ns) = (loads.latency_ns[from.index()], loads.latency_ns[to.index()]);
+        let copy_ns =
+            lines * (read_ns + write_ns + extra_ns) / (costs.copy_in_flight * costs.copy_threads);
+        self.backlog[from.index()][to.index()] += lines;
+        let away_ns = fixed_ns + copy_ns;
+        // A thread that touches the page meanwhile waits for it: the chance that one does before the
+        // copy ends, and half of the time.
+        let touches = reads_per_ns * away_ns / job.program.threads;
+        let waits_ns = job.program.threads * touches / (1.0 + touches) * away_ns * 0.5;
+        let interrupts_ns = costs.shootdown_victim_ns * job.program.threads;
+        Toll {
+            mover_ns: away_ns + costs.shootdown_ns / costs.shootdown_batch,
+            program_ns: waits_ns + interrupts_ns / costs.shootdown_batch,
+        }
+    }
+
+    /// Appends the classes that copy the backlog, and remembers nothing: the copying threads share their
+    /// misses in flight among the pairs of tiers by what is left to copy.
+    pub fn classes(&self, out: &mut Vec<Class>) {
+        let total: f64 = self.backlog.iter().flatten().sum();
+        if total <= 0.0 {
+            return;
+        }
+        let in_flight = self.costs.copy_in_flight * self.costs.copy_threads;
+        for (from, row) in self.backlog.iter().enumerate() {
+            for (to, &lines) in row.iter().enumerate().filter(|(_, lines)| **lines > 0.0) {
+                out.push(Class::copy(in_flight * lines / total, from, to));
+            }
+        }
+    }
+
+    /// Scales copying classes down where a quantum is longer than they need; true where it did.
+    pub fn fit(&self, copies: &mut [Class], reads_per_ns: &[f64], ns: f64) -> bool {
+        let mut cut = false;
+        for ((class, rate), left) in copies.iter_mut().zip(reads_per_ns).zip(self.pairs()) {
+            let done = rate * ns;
+            if done > left * (1.0 + 1e-9) {
+                class.in_flight *= left / done;
+                cut = true;
+            }
+        }
+        cut
+    }
+
+    /// Books what the copying classes did in a quantum.
+    pub fn copied(&mut self, reads_per_ns: &[f64], ns: f64) {
+        let left = self.backlog.iter_mut().flatten().filter(|lines| **lines > 0.0);
+        for (lines, rate) in left.zip(reads_per_ns) {
+            let done = rate * ns;
+            // What is left of a line is nothing.
+            *lines = if *lines - done < 1.0 { 0.0 } else { *lines - done };
+        }
+    }
+
+    /// The backlog of every pair that has one, in the order of [`Mover::classes`].
+    fn pairs(&self) -> impl Iterator<Item = f64> + '_ {
+        self.backlog.iter().flatten().copied().filter(|&lines| lines > 0.0)
+    }
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The border to the core.
+
+use tierline_core::port::{
+    Attention, Move, Observations, Outcome, Telemetry, TierTelemetry, World,
+};
+use tierline_core::tier::{Tier, TierId};
+use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
+
+use super::ModelWorld;
+use super::job::Job;
+use crate::machine::nanos;
+use crate::workload::program::Placement;
+
+impl World for ModelWorld {
+    fn observe(&mut self, now: Nanos, out: &mut Observations) {
+        self.run_until(now);
+        let seen = &mut self.seen;
+        out.spaces.append(&mut seen.spaces);
+        out.residence.append(&mut seen.residence);
+        out.samples.append(&mut seen.samples);
+        out.truth.append(&mut seen.truth);
+        out.watched += std::mem::take(&mut seen.watched);
+        out.lost += std::mem::take(&mut seen.lost);
+        out.slow_hits_per_sec = seen.slow_hits_per_sec.take();
+        out.window = seen.window.or(out.window);
+        out.memory = seen.memory.or(out.memory);
+    }
+
+    fn measure(&mut self, _now: Nanos) -> Telemetry {
+        let since = self.books.since(&self.told);
+        self.told = self.books;
+        let managed = |tier| {
+            let jobs = self.jobs.iter().filter(|job| job.program.managed);
+            jobs.map(|job| job.bytes_in(tier)).sum::<Bytes>()
+        };
+        let measured = |(tier, _): (TierId, &Tier)| {
+            let t = tier.index();
+            let ran = since.ns > 0.0;
+            TierTelemetry {
+                free: self.frames.free_bytes(tier),
+                managed: managed(tier),
+                latency: since.latency_ns(t).map(nanos),
+                occupancy: ran.then(|| since.occupancy_ns[t] / since.ns),
+                reads_per_sec: ran.then(|| since.reads[t] / since.ns * 1e9),
+                bandwidth: ran.then(|| bytes_per_sec(since.bytes[t] / since.ns * 1e9)),
+            }
+        };
+        Telemetry { tiers: self.tiers.iter().map(measured).collect() }
+    }
+
+    fn migrate(&mut self, now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
+        let mut spent_ns = 0.0;
+        for m in moves {
+            out.push(self.move_page(m, &mut spent_ns));
+        }
+        if !self.settings.synchronous {
+            self.mover.work(now, spent_ns);
+        }
+        self.books.mover_ns += spent_ns;
+        nanos(spent_ns)
+    }
+
+    fn attend(&mut self, attention: Attention) {
+        self.attention = attention;
+        self.tracker.attend(attention);
+    }
+}
+
+impl ModelWorld {
+    fn move_page(&mut self, m: &Move, spent_ns: &mut f64) -> Outcome {
+        let Some(job) = self.jobs.iter_mut().find(|job| job.space == m.space) else {
+            return Outcome::SpaceGone;
+        };
+        let page = job.page_at(m.vpn).filter(|_| m.size == job.size);
+        let Some((page, tier)) = page.and_then(|page| Some((page, job.tier(page)?))) else {
+            return Outcome::PageGone;
+        };
+        if tier != m.from {
+            return Outcome::Elsewhere(tier);
+        }
+        if stays(job) || !self.frames.has(m.to) {
+            return Outcome::Refused;
+        }
+        if self.frames.free(m.to) < job.unit() {
+            return Outcome::NoRoom;
+        }
+        self.frames.take(m.to, job.unit());
+        self.frames.give(tier, job.unit());
+        let rate = job.page_rate(page);
+        let toll = self.mover.take(job, tier, m.to, rate, &self.network, &self.loads);
+        job.stall_ns += toll.program_ns;
+        if self.settings.synchronous && m.to < tier {
+            job.stall_ns += toll.mover_ns;
+        }
+        job.set_tier(page, m.to);
+        *spent_ns += toll.mover_ns;
+        let bytes = bytes_f64(job.size.bytes());
+        match m.to < tier {
+            true => self.books.promoted_bytes += bytes,
+            false => self.books.demoted_bytes += bytes,
+        }
+        Outcome::Moved
+    }
+}
+
+/// What was put in a tier for good.
+fn stays(job: &Job) -> bool {
+    !job.program.managed || matches!(job.program.placement, Placement::Pinned(_))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the bytes of a page")]
+fn bytes_f64(bytes: Bytes) -> f64 {
+    bytes.0 as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a bandwidth is positive, and the cast saturates"
+)]
+fn bytes_per_sec(rate: f64) -> BytesPerSec {
+    BytesPerSec(rate as u64)
+}

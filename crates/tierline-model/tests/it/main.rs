@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The model from outside.
+#![forbid(unsafe_code)]
+
+mod colloid;
+mod contract;
+mod load;
+mod machines;
+mod run;
+mod trackers;
+mod workloads;

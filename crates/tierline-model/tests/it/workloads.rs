@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every workload of the list, on its own and with others that come and go.
+
+use tierline_core::engine::Engine;
+use tierline_core::policy::Entry as Policy;
+use tierline_core::qos::Limits;
+use tierline_core::unit::{Bytes, Nanos};
+use tierline_model::scenario::Scenario;
+use tierline_model::workload::list::{Entry, WORKLOADS, written};
+
+/// Runs `seconds` with the default policy and checks all books on the way.
+fn run(text: &str, seconds: u64) -> tierline_model::world::ModelWorld {
+    let scenario = Scenario::parse("test", text).unwrap();
+    let mut world = scenario.world().unwrap();
+    let policy = (Policy::find("tierline").unwrap().make)();
+    let tiers = world.tiers().clone();
+    let mut engine = Engine::new(tiers, Limits::default(), policy, scenario.max_rate);
+    for tick in 0..seconds * 10 {
+        engine.tick(Nanos::from_millis(100) * tick, &mut world);
+        if tick % 16 == 0 {
+            world.check();
+            engine.pages().check();
+        }
+    }
+    world
+}
+
+#[test]
+fn every_workload_runs_and_keeps_its_books() {
+    for entry in WORKLOADS {
+        let text = format!(
+            "tracker_knobs = {{ sample_period = 100003 }}\n[[workload]]\nkind = \"{}\"",
+            entry.name
+        );
+        let world = run(&text, 12);
+        let job = &world.jobs()[0];
+        assert!(job.reads > 1e8, "{}: {}", entry.name, job.reads);
+        let sum: f64 = job.census.shares(&job.pattern).iter().sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{}: {sum}", entry.name);
+    }
+}
+
+#[test]
+fn every_workload_says_what_it_does_and_where_it_comes_from() {
+    for entry in WORKLOADS {
+        let text = entry.explain();
+        assert!(text.starts_with(entry.name), "{text}");
+        for heading in ["What it does:", "Where it comes from:"] {
+            assert!(text.contains(heading), "{} lacks {heading:?}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn programs_come_and_go_and_leave_nothing_behind() {
+    let text = r#"
+        [[workload]]
+        kind = "gups"
+        set = "8GiB"
+        hot = "2GiB"
+        start = "1s"
+        stop = "3s"
+        [[workload]]
+        kind = "kv"
+        set = "4GiB"
+        start = "2s"
+    "#;
+    let world = run(text, 2);
+    assert_eq!(world.jobs().len(), 1, "the second comes at 2 s");
+    let world = run(text, 5);
+    assert_eq!(world.jobs().len(), 1, "the first has gone");
+    let used: u64 = world
+        .tiers()
+        .iter()
+        .map(|(id, tier)| tier.capacity.0 - world.frames().free_bytes(id).0)
+        .sum();
+    assert_eq!(Bytes(used), Bytes::from_mib(4 << 10));
+}
+
+#[test]
+fn a_knob_that_nobody_knows_is_named() {
+    let error = Entry::find("gups").unwrap().program(written("gups:hott=1GiB").unwrap());
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("workload gups") && error.contains("hott"), "{error}");
+    let scenario = Scenario::parse("f.toml", "sedonds = 3").unwrap_err().to_string();
+    assert!(scenario.contains("f.toml") && scenario.contains("sedonds"), "{scenario}");
+}

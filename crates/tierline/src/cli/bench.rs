@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `tierline bench`: how fast Tierline itself is.
+
+use std::fs;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+use tierline_core::port::PageSize;
+use tierline_core::unit::Bytes;
+use tierline_model::machine::list::MACHINES;
+use tierline_model::run::run;
+use tierline_model::scenario::Scenario;
+use tierline_model::workload::list::written;
+
+use super::Globals;
+use super::sim::hinted;
+use crate::print::{self, row};
+
+/// Measure Tierline itself
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// The machine model: simulated against CPU time
+    ///
+    /// GUPS on 72 GB as in Colloid for 100 simulated seconds, in huge and in base pages, with the default
+    /// sampler and a policy that takes samples in and moves nothing: what others decide is their cost.
+    Model {
+        /// Simulated time of each run
+        #[arg(long, value_name = "S", default_value_t = 100.0)]
+        seconds: f64,
+    },
+}
+
+#[derive(Serialize)]
+struct Speed {
+    machine: String,
+    page_size: Bytes,
+    simulated_seconds: f64,
+    cpu_seconds: f64,
+    accesses_per_cpu_second: f64,
+    peak_rss_bytes: Option<Bytes>,
+}
+
+impl BenchArgs {
+    /// Runs the verb.
+    pub fn run(&self, globals: &Globals) -> Result<u8> {
+        let What::Model { seconds } = self.what;
+        let mut speeds = Vec::new();
+        for size in [PageSize::Huge, PageSize::Base] {
+            speeds.push(measure(MACHINES[0].name, size, seconds)?);
+        }
+        match globals.json {
+            true => print::out(&(serde_json::to_string_pretty(&speeds)? + "\n"))?,
+            false => print::out(&describe(&speeds))?,
+        }
+        Ok(0)
+    }
+}
+
+fn measure(machine: &str, size: PageSize, seconds: f64) -> Result<Speed> {
+    let pages = if size == PageSize::Huge { "huge" } else { "base" };
+    let workload = written(&format!("gups:pages={pages}")).map_err(hinted)?;
+    let scenario = Scenario {
+        machine: machine.into(),
+        seconds,
+        policy: "hold".into(),
+        workload: vec![workload],
+        ..Scenario::default()
+    };
+    // Linux starts the peak anew; where it does not, the peak is that of the process so far.
+    let _ = fs::write("/proc/self/clear_refs", "5");
+    let before = cpu_seconds();
+    let report = run(&scenario).map_err(hinted)?;
+    let cpu_seconds = cpu_seconds() - before;
+    let accesses: f64 = report.overall.programs.iter().map(|p| p.throughput * report.seconds).sum();
+    Ok(Speed {
+        machine: machine.into(),
+        page_size: size.bytes(),
+        simulated_seconds: seconds,
+        cpu_seconds,
+        accesses_per_cpu_second: accesses / cpu_seconds,
+        peak_rss_bytes: peak_rss(),
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "seconds of a process")]
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+fn peak_rss() -> Option<Bytes> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(Bytes(kib << 10))
+}
+
+fn describe(speeds: &[Speed]) -> String {
+    let head = ["machine", "pages", "simulated s", "CPU s", "accesses per CPU s", "peak memory"];
+    let mut rows = vec![row(head)];
+    rows.extend(speeds.iter().map(|speed| {
+        row([
+            &speed.machine,
+            &speed.page_size.to_string(),
+            &speed.simulated_seconds.to_string(),
+            &format!("{:.2}", speed.cpu_seconds),
+            &format!("{:.2e}", speed.accesses_per_cpu_second),
+            &print::or_dash(speed.peak_rss_bytes),
+        ])
+    }));
+    print::table(&rows)
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `tierline machines`: the modelled machines, and one of your own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use tierline_core::unit::Bytes;
+use tierline_model::machine::file::{Figure, MachineFile};
+use tierline_model::machine::fit::{Fit, Link};
+use tierline_model::machine::list::{Entry, MACHINES};
+use tierline_model::machine::table::Table;
+
+use super::Globals;
+use super::sim::hinted;
+use crate::print::{self, row};
+
+/// List the modelled machines, show one, or fit one to your measurements
+#[derive(Debug, Args)]
+pub struct MachinesArgs {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List them (as without a word)
+    List,
+    /// Show every figure of one with its source
+    Show {
+        /// A name of the list
+        name: String,
+    },
+    /// Fit a machine to loaded-latency tables, a file a tier, fastest first
+    ///
+    /// A table is the output of `mlc --loaded_latency` (with that of `--max_bandwidth`, if there), or CSV with
+    /// the columns gb_per_s, ns and write_share.
+    Fit {
+        /// The tables
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Memory of each tier, as in 64G,256G
+        #[arg(long, value_name = "SIZE,…", value_delimiter = ',')]
+        capacity: Vec<Bytes>,
+        /// How each tier is linked; the fastest is memory, others are links, if left out
+        #[arg(long, value_name = "LINK,…", value_delimiter = ',')]
+        link: Vec<LinkArg>,
+        /// Write the machine file here, for `tierline sim --machine FILE`
+        #[arg(short, long, value_name = "FILE.toml")]
+        output: Option<PathBuf>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LinkArg {
+    /// One bus for reads and writes: DDR, HBM
+    Half,
+    /// A pair of lanes: UPI, CXL
+    Full,
+}
+
+#[derive(Serialize)]
+struct List {
+    machines: Vec<MachineReport>,
+}
+
+#[derive(Serialize)]
+struct MachineReport {
+    name: String,
+    about: String,
+    tiers: Vec<TierReport>,
+    fitted: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    figures: Vec<FigureReport>,
+}
+
+#[derive(Serialize)]
+struct TierReport {
+    name: String,
+    capacity_bytes: Bytes,
+    latency_ns: f64,
+    read_bytes_per_second: f64,
+    even_mix_bytes_per_second: f64,
+}
+
+#[derive(Serialize)]
+struct FigureReport {
+    key: String,
+    #[serde(flatten)]
+    figure: Figure,
+}
+
+#[derive(Serialize)]
+struct FitReport {
+    tiers: Vec<FitTier>,
+    file: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct FitTier {
+    table: PathBuf,
+    mean_error: f64,
+    max_error: f64,
+    points: Vec<FitPoint>,
+}
+
+#[derive(Serialize)]
+struct FitPoint {
+    bytes_per_second: f64,
+    write_share: f64,
+    measured_ns: f64,
+    fitted_ns: f64,
+    error: f64,
+}
+
+impl MachinesArgs {
+    /// Runs the verb.
+    pub fn run(&self, globals: &Globals) -> Result<u8> {
+        match &self.what {
+            None | Some(What::List) => list(globals),
+            Some(What::Show { name }) => show(name, globals),
+            Some(What::Fit { files, capacity, link, output }) => {
+                fit(files, capacity, link, output.as_deref(), globals)
+            }
+        }?;
+        Ok(0)
+    }
+}
+
+fn list(globals: &Globals) -> Result<()> {
+    let reports = MACHINES.iter().map(|entry| report(entry, false));
+    let machines = reports.collect::<Result<Vec<_>>>()?;
+    if globals.json {
+        return print::json(&List { machines });
+    }
+    let mut rows = vec![row(["machine", "tiers", "ns", "GB/s", "what it is"])];
+    rows.extend(machines.iter().map(|machine| {
+        let tiers = |of: &dyn Fn(&TierReport) -> String| {
+            machine.tiers.iter().map(of).collect::<Vec<_>>().join(" / ")
+        };
+        row([
+            &machine.name,
+            &tiers(&|tier| tier.capacity_bytes.to_string()),
+            &tiers(&|tier| format!("{:.0}", tier.latency_ns)),
+            &tiers(&|tier| format!("{:.0}", tier.read_bytes_per_second * 1e-9)),
+            &machine.about,
+        ])
+    }));
+    print::out(
+        &(print::table(&rows) + "\nEvery figure and its source: tierline machines show NAME\n"),
+    )
+}
+
+fn show(name: &str, globals: &Globals) -> Result<()> {
+    let entry = Entry::find(name).map_err(hinted)?;
+    let machine = report(entry, true)?;
+    if globals.json {
+        return print::json(&machine);
+    }
+    let mut rows = vec![row(["figure", "value", "source", "fitted to"])];
+    rows.extend(machine.figures.iter().map(|FigureReport { key, figure }| {
+        row([key, &figure.value.to_string(), &figure.source, &figure.fitted.join(", ")])
+    }));
+    print::out(&format!("{}: {}\n\n{}", machine.name, machine.about, print::table(&rows)))
+}
+
+fn report(entry: &Entry, figures: bool) -> Result<MachineReport> {
+    let (machine, file) = (entry.machine().map_err(hinted)?, entry.file().map_err(hinted)?);
+    let tiers = machine.tiers.iter().map(|tier| TierReport {
+        name: tier.name.clone(),
+        capacity_bytes: tier.capacity,
+        latency_ns: machine.cores.path_ns + tier.queue.curve.unloaded_ns,
+        read_bytes_per_second: tier.queue.capacity.gb_per_s(0.0) * 1e9,
+        even_mix_bytes_per_second: tier.queue.capacity.gb_per_s(0.5) * 1e9,
+    });
+    let all = file.figures().into_iter();
+    let all = all.map(|(key, figure)| FigureReport { key, figure: figure.clone() });
+    Ok(MachineReport {
+        name: entry.name.into(),
+        about: machine.about.clone(),
+        tiers: tiers.collect(),
+        fitted: file.fitted(),
+        figures: if figures { all.collect() } else { Vec::new() },
+    })
+}
+
+fn fit(
+    files: &[PathBuf],
+    capacity: &[Bytes],
+    link: &[LinkArg],
+    output: Option<&Path>,
+    globals: &Globals,
+) -> Result<()> {
+    let mut fits = Vec::new();
+    for (at, path) in files.iter().enumerate() {
+        let text =
+            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let table = Table::parse(&path.display().to_string(), &text).map_err(hinted)?;
+        let link =
+            link.get(at).copied().unwrap_or(if at == 0 { LinkArg::Half } else { LinkArg::Full });
+        let link = match link {
+            LinkArg::Half => Link::HalfDuplex,
+            LinkArg::Full => Link::FullDuplex,
+        };
+        let capacity = capacity.get(at).copied().unwrap_or(Bytes::from_mib(64 << 10));
+        fits.push(Fit::of(&format!("tier{at}"), capacity, &table, link));
+    }
+    if let Some(path) = output {
+        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        let about = format!("Fitted by tierline machines fit to {}", names.join(", "));
+        let file = MachineFile::fitted_to(&about, "fitted to a loaded-latency table", &fits)
+            .map_err(hinted)?;
+        let text = format!("# SPDX-License-Identifier: Apache-2.0\n{}", toml::to_string(&file)?);
+        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let tiers = files.iter().zip(&fits).map(|(table, fit)| fit_tier(table, fit)).collect();
+    let report = FitReport { tiers, file: output.map(Path::to_path_buf) };
+    match globals.json {
+        true => print::json(&report),
+        false => print::out(&describe(&report)),
+    }
+}
+
+fn fit_tier(table: &Path, fit: &Fit) -> FitTier {
+    let (mean_error, max_error) = fit.errors();
+    let points = fit.points.iter().map(|(point, ns)| FitPoint {
+        bytes_per_second: point.gb_per_s * 1e9,
+        write_share: point.write_share,
+        measured_ns: point.ns,
+        fitted_ns: *ns,
+        error: ns / point.ns - 1.0,
+    });
+    FitTier { table: table.to_path_buf(), mean_error, max_error, points: points.collect() }
+}
+
+fn describe(report: &FitReport) -> String {
+    let mut text = String::new();
+    for tier in &report.tiers {
+        let most = tier.points.iter().map(|point| point.measured_ns).fold(0.0, f64::max);
+        let mut rows =
+            vec![row(["GB/s", "writes", "measured ns", "fitted ns", "error", "latency"])];
+        rows.extend(tier.points.iter().map(|point| {
+            row([
+                &format!("{:.1}", point.bytes_per_second * 1e-9),
+                &format!("{:.0} %", point.write_share * 100.0),
+                &format!("{:.1}", point.measured_ns),
+                &format!("{:.1}", point.fitted_ns),
+                &format!("{:+.1} %", point.error * 100.0),
+                &bar(point, most),
+            ])
+        }));
+        let (mean, max) = (tier.mean_error * 100.0, tier.max_error * 100.0);
+        text += &format!("{}: mean error {mean:.1} %, largest {max:.1} %\n", tier.table.display());
+        text += &print::table(&rows);
+        text.push('\n');
+    }
+    match &report.file {
+        Some(file) => text + &format!("Run on it: tierline sim --machine {}\n", file.display()),
+        None => text + "Write the machine file: -o FILE.toml\n",
+    }
+}
+
+/// The measured latency as a bar, the fitted one as a mark on it.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a place in a line of forty"
+)]
+fn bar(point: &FitPoint, most: f64) -> String {
+    let place = |ns: f64| ((ns / most * 40.0) as usize).min(40);
+    let (measured, fitted) = (place(point.measured_ns), place(point.fitted_ns));
+    (0..=measured.max(fitted))
+        .map(|at| {
+            if at == fitted {
+                'o'
+            } else if at <= measured {
+                '='
+            } else {
+                ' '
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `tierline sim`: a scenario on a modelled machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+use tierline_core::unit::Nanos;
+use tierline_model::error::Error;
+use tierline_model::report::{ProgramMeans, Report};
+use tierline_model::run::run;
+use tierline_model::scenario::Scenario;
+use tierline_model::workload::list::written;
+
+use super::Globals;
+use crate::letter::Hinted;
+use crate::nearest::suggest;
+use crate::print::{self, row};
+
+/// Run policies on a modelled machine
+///
+/// The same policies that run on Linux, in simulated time: a minute of a 72 GB machine takes less than a
+/// second. Same seed, same result, on any machine.
+#[derive(Debug, Args)]
+pub struct SimArgs {
+    /// A file that says what runs where; flags override it
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: Option<PathBuf>,
+    /// A machine of `tierline machines`, or a file of its form
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    machine: Option<String>,
+    /// A workload, with its knobs where wanted, as in gups:hot=12GiB,jump=50s; may be repeated
+    #[arg(long, value_name = "KIND[:KEY=VALUE,…]")]
+    workload: Vec<String>,
+    /// Policies of `tierline policies`, one run each
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    policy: Vec<String>,
+    /// How the policy sees accesses: a tracker of `tierline trackers` that the model has
+    #[arg(long, value_name = "NAME")]
+    tracker: Option<String>,
+    /// Simulated time
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+    /// Seed of all chance
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Time between two decisions, as in 50ms
+    #[arg(long, value_name = "TIME")]
+    interval: Option<Nanos>,
+}
+
+#[derive(Serialize)]
+struct Runs {
+    runs: Vec<Report>,
+}
+
+impl SimArgs {
+    /// Runs the verb.
+    pub fn run(&self, globals: &Globals) -> Result<u8> {
+        let scenario = self.scenario()?;
+        let policies = match self.policy.is_empty() {
+            true => vec![scenario.policy.clone()],
+            false => self.policy.clone(),
+        };
+        let mut runs = Vec::new();
+        for policy in policies {
+            let scenario = Scenario { policy, ..scenario.clone() };
+            runs.push(run(&scenario).map_err(hinted)?);
+        }
+        match globals.json {
+            true => print::json(&Runs { runs })?,
+            false => print::out(&describe(&runs))?,
+        }
+        Ok(0)
+    }
+
+    fn scenario(&self) -> Result<Scenario> {
+        let mut scenario = match &self.scenario {
+            Some(file) => {
+                Scenario::parse(&file.display().to_string(), &read(file)?).map_err(hinted)?
+            }
+            None => Scenario::default(),
+        };
+        if !self.workload.is_empty() {
+            let tables = self.workload.iter().map(|text| written(text));
+            scenario.workload = tables.collect::<Result<_, _>>().map_err(hinted)?;
+        }
+        if scenario.workload.is_empty() {
+            scenario.workload = vec![written("gups").map_err(hinted)?];
+        }
+        scenario.machine = self.machine.clone().unwrap_or(scenario.machine);
+        if scenario.machine.ends_with(".toml") {
+            scenario.machine_text = Some(read(Path::new(&scenario.machine))?);
+        }
+        scenario.tracker = self.tracker.clone().unwrap_or(scenario.tracker);
+        scenario.seconds = self.seconds.unwrap_or(scenario.seconds);
+        scenario.seed = self.seed.unwrap_or(scenario.seed);
+        scenario.interval = self.interval.unwrap_or(scenario.interval);
+        Ok(scenario)
+    }
+}
+
+fn read(file: &Path) -> Result<String> {
+    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+/// A model's error with what was probably meant.
+pub fn hinted(error: Error) -> anyhow::Error {
+    match &error {
+        Error::Unknown { name, known, .. } => {
+            let hint = suggest(name, known.iter().map(String::as_str));
+            Hinted::error(error.to_string(), hint)
+        }
+        Error::File { .. } | Error::Figure { .. } => error.into(),
+    }
+}
+
+fn describe(runs: &[Report]) -> String {
+    let head = ["policy", "program", "throughput", "unit", "fast share", "tier ns", "moved GiB"];
+    let mut rows = vec![row(head)];
+    rows[0].extend(row(["ping-pong pages", "fingerprint"]));
+    for run in runs {
+        for (at, program) in run.steady.programs.iter().enumerate() {
+            rows.push(match at {
+                0 => run_row(run, program),
+                _ => row(["", &program.name, &count(program.throughput), program.unit]),
+            });
+        }
+    }
+    let Some(run) = runs.first() else { return String::new() };
+    let (machine, seconds, seed) = (&run.machine, run.seconds, run.seed);
+    let about = format!(
+        "\nMeans of the last quarter of {seconds} s on {machine}; moves and fingerprint of all of it. \
+         Again: --seed {seed}\n"
+    );
+    print::table(&rows) + &about
+}
+
+fn run_row(run: &Report, program: &ProgramMeans) -> Vec<String> {
+    let latency = |ns: Option<f64>| ns.map_or("-".into(), |ns| format!("{ns:.0}"));
+    let latencies: Vec<String> =
+        run.steady.tiers.iter().map(|tier| latency(tier.latency_ns)).collect();
+    let pages = run.moves.promoted_pages + run.moves.demoted_pages;
+    let mut cells = row([
+        &run.policy,
+        &program.name,
+        &count(program.throughput),
+        &format!("{}/s", program.unit),
+        &format!("{:.3}", program.shares.first().copied().unwrap_or_default()),
+        &latencies.join(" / "),
+        &format!("{:.1}", gib(pages)),
+    ]);
+    cells.extend([run.moves.ping_pong_pages.to_string(), run.fingerprint.clone()]);
+    cells
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
+fn gib(base_pages: u64) -> f64 {
+    base_pages as f64 / f64::from(1 << 18)
+}
+
+fn count(x: f64) -> String {
+    match x {
+        1e9.. => format!("{:.3} G", x * 1e-9),
+        1e6.. => format!("{:.1} M", x * 1e-6),
+        _ => format!("{x:.0}"),
+    }
+}
