@@ -24,7 +24,17 @@ macro_rules! machines {
 }
 
 /// Every machine there is; the first is the default.
-pub const MACHINES: &[Entry] = machines!["colloid-icx",];
+pub const MACHINES: &[Entry] = machines![
+    "colloid-icx",
+    "neomem-spr-fpga",
+    "arms-optane",
+    "arms-numa",
+    "tpp",
+    "mercury-genoa-astera",
+    "mercury-xeon",
+    "ddr5-cxl-asic",
+    "hbm-ddr5-cxl",
+];
 
 impl Entry {
     /// The machine of that name.

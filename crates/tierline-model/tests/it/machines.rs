@@ -20,6 +20,20 @@ fn every_machine_is_sound_and_every_figure_has_a_source() {
 }
 
 #[test]
+fn every_machine_file_is_in_the_list() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
+    let mut files: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let mut listed: Vec<String> =
+        MACHINES.iter().map(|entry| format!("{}.toml", entry.name)).collect();
+    files.sort();
+    listed.sort();
+    assert_eq!(listed, files);
+}
+
+#[test]
 fn only_colloids_machine_is_fitted_to_published_rows() {
     for entry in MACHINES {
         let fitted = entry.file().unwrap().fitted();

@@ -85,3 +85,27 @@ fn a_knob_that_nobody_knows_is_named() {
     let scenario = Scenario::parse("f.toml", "sedonds = 3").unwrap_err().to_string();
     assert!(scenario.contains("f.toml") && scenario.contains("sedonds"), "{scenario}");
 }
+
+/// The scenarios that come with Tierline can be read, made and started.
+#[test]
+fn every_scenario_starts() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+    let mut folders = vec![std::path::PathBuf::from(folder)];
+    let mut scenarios = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let mut scenario = Scenario::parse(&path.display().to_string(), &text).unwrap();
+            scenario.seconds = 0.2;
+            let report = tierline_model::run::run(&scenario).unwrap();
+            assert!(!report.overall.programs.is_empty(), "{}", path.display());
+            scenarios += 1;
+        }
+    }
+    assert!(scenarios >= 4);
+}

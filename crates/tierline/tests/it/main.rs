@@ -4,6 +4,7 @@
 
 mod attach;
 mod machine;
+mod model;
 mod print;
 mod run;
 
