@@ -184,6 +184,15 @@ impl View<'_> {
     pub fn move_cost(&self, size: PageSize) -> Nanos {
         self.move_costs[size_index(size)] * size.base_pages()
     }
+
+    /// The rate of a page with that share of all accesses: of what is measured; where nothing is, its
+    /// samples stand for it.
+    #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
+    pub fn believed_rate(&self, share: f64, samples: f64) -> f32 {
+        let measured: Option<f64> =
+            self.telemetry.tiers.iter().map(|tier| tier.reads_per_sec).sum();
+        measured.map_or(samples, |reads| share * reads) as f32
+    }
 }
 
 /// Decides.
