@@ -29,7 +29,7 @@ use self::tpp::tpp;
 use crate::knob::Knob;
 use crate::migrator::size_index;
 use crate::page::{PageIdx, PageTable};
-use crate::port::{Move, PageSize, Telemetry, Truth};
+use crate::port::{Move, PageSize, Telemetry, TrueRate};
 use crate::qos::Limits;
 use crate::telemetry::Hit;
 use crate::telemetry::hotness::Hotness;
@@ -128,6 +128,8 @@ pub enum Watch {
         /// Pages in the fastest tier too.
         fast_too: bool,
     },
+    /// The true rates themselves, which only a model can tell.
+    Truth,
 }
 
 impl Watch {
@@ -172,7 +174,7 @@ pub struct View<'a> {
     /// Every sign of access since the last tick, in order; only for policies with heat of their own.
     pub hits: &'a [Hit],
     /// The true rates of all pages, in the ticks in which a world that knows them tells them anew.
-    pub truth: &'a [Truth],
+    pub truth: &'a [TrueRate],
     /// Whether the pages asked after in the last tick were accessed; `None` where the world cannot tell.
     pub answers: &'a [(PageIdx, Option<bool>)],
     /// Pages to ask after before the next tick, and how far back.
