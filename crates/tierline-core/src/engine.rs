@@ -123,6 +123,13 @@ impl Engine {
             }
         }
         hotness.advance(seen.watched);
+        for known in seen.rates.iter().filter(|_| shared) {
+            let before = touched.len();
+            pages.for_each(known.space, known.vpn, known.base_pages, |page| touched.push(page));
+            for &page in &touched[before..] {
+                pages.set_heat(page, hotness.known(known.rate_per_sec));
+            }
+        }
         let mut slow_hits = 0u32;
         for sample in &seen.samples {
             let before = touched.len();
@@ -170,7 +177,7 @@ impl Engine {
             move_costs: self.migrator.cost(),
             touched: &self.touched,
             hits: &self.hits,
-            truth: &self.seen.truth,
+            truth: &self.seen.rates,
             answers: &self.questions.answers,
             ask: &mut self.questions.asked,
         };

@@ -147,19 +147,6 @@ pub struct Sample {
     pub write: Option<bool>,
 }
 
-/// The rate that pages really have, from a world that knows: a model does, Linux does not.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Truth {
-    /// Whose pages.
-    pub space: SpaceId,
-    /// The first page of the run.
-    pub vpn: Vpn,
-    /// Base pages in the run.
-    pub base_pages: u64,
-    /// Accesses per second that each of its base pages gets.
-    pub rate_per_sec: f64,
-}
-
 /// Was this page accessed in the time `within` before now?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
@@ -171,6 +158,19 @@ pub struct Question {
     pub within: Nanos,
 }
 
+/// A page's true access rate, which only a model can tell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrueRate {
+    /// Whose page.
+    pub space: SpaceId,
+    /// The page, or the first of a run of equal rates.
+    pub vpn: Vpn,
+    /// Base pages in the run.
+    pub base_pages: u32,
+    /// Accesses per second that each page of the run gets.
+    pub rate_per_sec: f32,
+}
+
 /// What a world saw since it was last asked. Reused between ticks; the world appends.
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
@@ -180,6 +180,8 @@ pub struct Observations {
     pub residence: Vec<Residence>,
     /// Signs of access.
     pub samples: Vec<Sample>,
+    /// Rates that are known, not estimated; they replace what was believed.
+    pub rates: Vec<TrueRate>,
     /// For how long all pages were being watched: the sum of the windows in which a hit would have
     /// been seen. A scanner watches between arming and reading. A sampler that takes one access in P
     /// sees as much as one that watches all accesses for a P-th of the time, and reports that.
@@ -195,9 +197,6 @@ pub struct Observations {
     pub memory: Option<Nanos>,
     /// Samples that the tracker knows it lost (a full ring buffer).
     pub lost: u64,
-    /// The true rates of all pages, where the world knows them and they are new: at the start and when
-    /// the program's accesses change. Empty: as before.
-    pub truth: Vec<Truth>,
 }
 
 impl Observations {
@@ -206,12 +205,12 @@ impl Observations {
         self.spaces.clear();
         self.residence.clear();
         self.samples.clear();
+        self.rates.clear();
         self.watched = Nanos::ZERO;
         self.slow_hits_per_sec = None;
         self.window = None;
         self.memory = None;
         self.lost = 0;
-        self.truth.clear();
     }
 }
 

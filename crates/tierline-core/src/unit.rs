@@ -76,6 +76,17 @@ impl Bytes {
         Self(pages * BASE_PAGE.0)
     }
 
+    /// A part of it, as a share.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a memory has far fewer than 2^52 bytes, and the cast saturates"
+    )]
+    pub fn part(self, share: f64) -> Self {
+        Self((self.0 as f64 * share) as u64)
+    }
+
     /// Whole base pages in this many bytes.
     pub const fn base_pages(self) -> u64 {
         self.0 / BASE_PAGE.0

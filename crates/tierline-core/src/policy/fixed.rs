@@ -16,11 +16,11 @@
 //! Where it comes from: Colloid section 2.1, "best-case memory placement". There the cold pages are chosen at
 //! random, here by rate.
 
-use super::parts::placement::{Placement, capacities, fill, ranked};
-use super::{Allocation, Policy, View, Wants};
+use super::parts::placement::{Placement, Run, capacities, fill, ranked, told};
+use super::{Allocation, Policy, View, Wants, Watch};
 use crate::knob::Knob;
 use crate::knobs;
-use crate::port::{Move, Truth, Vpn};
+use crate::port::{Move, Vpn};
 
 knobs! {
     /// The knobs.
@@ -45,12 +45,12 @@ impl Fixed {
         clippy::cast_precision_loss,
         reason = "page counts are far below 2^52, and a share is within one"
     )]
-    fn split(&self, truth: &[Truth]) -> [Vec<Truth>; 2] {
-        let ranked = ranked(truth);
+    fn split(&self, told: &[Run]) -> [Vec<Run>; 2] {
+        let ranked = ranked(told);
         let pages: u64 = ranked.iter().map(|run| run.base_pages).sum();
         let all: f64 = ranked.iter().map(|run| run.rate_per_sec * run.base_pages as f64).sum();
         let mean = all / pages.max(1) as f64;
-        let (hot, cold): (Vec<Truth>, Vec<Truth>) =
+        let (hot, cold): (Vec<Run>, Vec<Run>) =
             ranked.into_iter().partition(|run| run.rate_per_sec > mean);
         let hot_pages: u64 = hot.iter().map(|run| run.base_pages).sum();
         let mut left = (hot_pages as f64 * self.knobs.hot_share) as u64 / 512 * 512;
@@ -58,16 +58,16 @@ impl Fixed {
         for run in hot {
             let taken = run.base_pages.min(left);
             left -= taken;
-            fast.push(Truth { base_pages: taken, ..run });
+            fast.push(Run { base_pages: taken, ..run });
             let rest = run.base_pages - taken;
-            slow.push(Truth { vpn: Vpn(run.vpn.0 + taken), base_pages: rest, ..run });
+            slow.push(Run { vpn: Vpn(run.vpn.0 + taken), base_pages: rest, ..run });
         }
         fast.extend(cold);
         [fast, slow].map(|runs| runs.into_iter().filter(|run| run.base_pages > 0).collect())
     }
 
     fn place(&self, view: &View<'_>) -> Placement {
-        let [fast, slow] = self.split(view.truth);
+        let [fast, slow] = self.split(&told(view));
         let capacities = capacities(view);
         let only_fast = capacities.iter().take(1).copied().collect();
         let (mut placed, left) = fill(fast, only_fast, 0);
@@ -89,7 +89,12 @@ impl Policy for Fixed {
     }
 
     fn wants(&self) -> Wants {
-        Wants { allocation: Some(Allocation::FirstTouch), own_heat: true, ..Wants::default() }
+        Wants {
+            watch: Some(Watch::Truth),
+            allocation: Some(Allocation::FirstTouch),
+            own_heat: true,
+            ..Wants::default()
+        }
     }
 
     fn knobs(&self) -> Vec<Knob> {

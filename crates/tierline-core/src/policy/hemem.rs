@@ -288,14 +288,8 @@ impl Hemem {
         }
     }
 
-    /// Accesses a second that a page is believed to get: its share of what is measured; where nothing
-    /// is, its samples.
-    #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
     fn rate(&self, view: &View<'_>, word: u64) -> f32 {
-        let measured: Option<f64> =
-            view.telemetry.tiers.iter().map(|tier| tier.reads_per_sec).sum();
-        let rate = measured.map(|all| self.counts.share(word) * all);
-        rate.unwrap_or_else(|| self.counts.loads(word).into()) as f32
+        view.believed_rate(self.counts.share(word), self.counts.loads(word).into())
     }
 }
 

@@ -114,7 +114,7 @@ impl Memtis {
 
     fn watermark(capacity: Bytes, share: f64, mib: [u64; 2]) -> Bytes {
         let [least, most] = mib.map(Bytes::from_mib);
-        part(capacity, share).clamp(least, most).min(Bytes(capacity.0 / 4))
+        capacity.part(share).clamp(least, most).min(Bytes(capacity.0 / 4))
     }
 
     fn demotion_watermark(&self, capacity: Bytes) -> Bytes {
@@ -308,26 +308,10 @@ impl Memtis {
         None
     }
 
-    /// Accesses a second that a page is believed to get: its share of what is measured; where nothing
-    /// is, its samples.
-    #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
     fn rate(&self, view: &View<'_>, word: u64, size: PageSize) -> f32 {
-        let measured: Option<f64> =
-            view.telemetry.tiers.iter().map(|tier| tier.reads_per_sec).sum();
-        let rate = measured.map(|all| self.histogram.share(word, size) * all);
-        rate.unwrap_or_else(|| self.histogram.samples_of(word, size)) as f32
+        let samples = self.histogram.samples_of(word, size);
+        view.believed_rate(self.histogram.share(word, size), samples)
     }
-}
-
-/// A share of a size.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a size has far fewer than 52 bits, and a share is at most one"
-)]
-pub(super) fn part(of: Bytes, share: f64) -> Bytes {
-    Bytes((of.0 as f64 * share) as u64)
 }
 
 impl Policy for Memtis {

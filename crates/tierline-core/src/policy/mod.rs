@@ -29,7 +29,7 @@ use self::tpp::tpp;
 use crate::knob::Knob;
 use crate::migrator::size_index;
 use crate::page::{PageIdx, PageTable};
-use crate::port::{Move, PageSize, Telemetry, Truth};
+use crate::port::{Move, PageSize, Telemetry, TrueRate};
 use crate::qos::Limits;
 use crate::telemetry::Hit;
 use crate::telemetry::hotness::Hotness;
@@ -128,6 +128,8 @@ pub enum Watch {
         /// Pages in the fastest tier too.
         fast_too: bool,
     },
+    /// The true rates themselves, which only a model can tell.
+    Truth,
 }
 
 impl Watch {
@@ -172,7 +174,7 @@ pub struct View<'a> {
     /// Every sign of access since the last tick, in order; only for policies with heat of their own.
     pub hits: &'a [Hit],
     /// The true rates of all pages, in the ticks in which a world that knows them tells them anew.
-    pub truth: &'a [Truth],
+    pub truth: &'a [TrueRate],
     /// Whether the pages asked after in the last tick were accessed; `None` where the world cannot tell.
     pub answers: &'a [(PageIdx, Option<bool>)],
     /// Pages to ask after before the next tick, and how far back.
@@ -183,6 +185,15 @@ impl View<'_> {
     /// What moving one page of `size` costs.
     pub fn move_cost(&self, size: PageSize) -> Nanos {
         self.move_costs[size_index(size)] * size.base_pages()
+    }
+
+    /// The rate of a page with that share of all accesses: of what is measured; where nothing is, its
+    /// samples stand for it.
+    #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
+    pub fn believed_rate(&self, share: f64, samples: f64) -> f32 {
+        let measured: Option<f64> =
+            self.telemetry.tiers.iter().map(|tier| tier.reads_per_sec).sum();
+        measured.map_or(samples, |reads| share * reads) as f32
     }
 }
 

@@ -13,8 +13,8 @@
 //!
 //! Where it comes from: the ideal of every paper in the field; ours in form.
 
-use super::parts::placement::{Placement, capacities, fill, ranked};
-use super::{Allocation, Policy, View, Wants};
+use super::parts::placement::{Placement, capacities, fill, ranked, told};
+use super::{Allocation, Policy, View, Wants, Watch};
 use crate::port::Move;
 
 /// The policy.
@@ -30,12 +30,17 @@ impl Policy for Oracle {
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
         if !view.truth.is_empty() {
-            self.placement = Placement::of(fill(ranked(view.truth), capacities(view), 0).0);
+            self.placement = Placement::of(fill(ranked(&told(view)), capacities(view), 0).0);
         }
         self.placement.work(view, plan);
     }
 
     fn wants(&self) -> Wants {
-        Wants { allocation: Some(Allocation::FirstTouch), own_heat: true, ..Wants::default() }
+        Wants {
+            watch: Some(Watch::Truth),
+            allocation: Some(Allocation::FirstTouch),
+            own_heat: true,
+            ..Wants::default()
+        }
     }
 }

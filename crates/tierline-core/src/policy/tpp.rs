@@ -17,7 +17,6 @@
 //! public patch, in which the first fault only marks a page referenced. Demoted pages are not armed at once.
 
 use super::goal::Goal;
-use super::memtis::part;
 use super::parts::on_fault::{Fault, Marks, OnFault, Rules, hint_faults};
 use super::parts::watermarks::Watermarks;
 use super::{Allocation, Wants};
@@ -63,7 +62,7 @@ impl Rules for Tpp {
 
     fn marks(&self, capacity: Bytes) -> Marks {
         let kernel = Watermarks::of(capacity);
-        let demote = part(capacity, self.demote_scale).max(kernel.high * 2).min(capacity);
+        let demote = capacity.part(self.demote_scale).max(kernel.high * 2).min(capacity);
         Marks { wake: demote, enough: demote, floor: kernel.min }
     }
 

@@ -121,6 +121,14 @@ impl Hotness {
         Heat { hits: 0.0, exposure_seconds: 0.0, stamp: self.now_ticks() }
     }
 
+    /// The heat of a page whose rate is known: with as many hits as are ever believed, in the time that they
+    /// take.
+    pub fn known(&self, rate_per_sec: f32) -> Heat {
+        let rate = rate_per_sec.max(f32::MIN_POSITIVE);
+        let hits = MAX_HITS.min(rate * self.memory_seconds());
+        Heat { hits, exposure_seconds: hits / rate, stamp: self.now_ticks() }
+    }
+
     /// What is believed of a page now.
     pub fn estimate(&self, heat: Heat) -> Estimate {
         let (hits, seconds) = self.fade(heat.hits, heat.exposure_seconds + self.since(heat));
@@ -174,6 +182,15 @@ mod tests {
         let got = hotness.estimate(heat);
         assert!((got.rate_per_sec - 100.0).abs() < 1.0, "{got:?}");
         assert!((got.at_least_per_sec - 36.0).abs() < 1.0, "4 hits less 1.28 deviations of 2");
+    }
+
+    #[test]
+    fn a_known_rate_is_believed_and_replaces_what_was() {
+        let hotness = Hotness::default();
+        for rate in [0.0, 3.0, 1e6] {
+            let got = hotness.estimate(hotness.known(rate)).rate_per_sec;
+            assert!((got - rate).abs() <= 1e-3 * rate + 1e-30, "{rate}: {got}");
+        }
     }
 
     #[test]

@@ -171,3 +171,74 @@ fn set(pages: &mut PageTable, page: PageIdx, flag: u64, on: bool) {
     let word = pages.word(page);
     pages.set_word(page, if on { word | flag } else { word & !flag });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
+
+    const FAST: TierId = TierId::FAST;
+
+    /// Pages of the fastest tier, all new.
+    fn new(count: u64) -> (PageTable, Vec<PageIdx>, Lru) {
+        let mut pages = PageTable::default();
+        pages.apply(SpaceEvent::Mapped(Region {
+            space: SpaceId(1),
+            start: Vpn(0),
+            base_pages: count,
+            size: PageSize::Base,
+            kind: PageKind::Anonymous,
+        }));
+        let find = |vpn| pages.find(SpaceId(1), Vpn(vpn)).unwrap();
+        let all: Vec<PageIdx> = (0..count).map(find).collect();
+        all.iter().for_each(|&page| pages.set_tier(page, PageSize::Base, FAST));
+        let mut lru = Lru::default();
+        lru.believe(&mut pages, &all, &[], &[]);
+        (pages, all, lru)
+    }
+
+    #[test]
+    fn twice_accessed_is_active_and_not_accessed_is_cold() {
+        let (mut pages, all, mut lru) = new(3);
+        let answers = [(all[0], Some(true)), (all[1], Some(false)), (all[2], Some(true))];
+        lru.believe(&mut pages, &[], &[], &answers);
+        assert_eq!(lru.take_cold(&pages, FAST), Some(all[1]));
+        assert_eq!(lru.take_cold(&pages, FAST), None);
+        let answers = [(all[0], Some(true)), (all[2], Some(false))];
+        lru.believe(&mut pages, &[], &[], &answers);
+        assert!(lru.is_active(&pages, all[0]) && !lru.is_active(&pages, all[2]));
+        assert_eq!(lru.take_cold(&pages, FAST), Some(all[2]));
+    }
+
+    #[test]
+    fn a_cold_page_that_nobody_took_is_the_first_to_be_asked_after_again() {
+        let (mut pages, all, mut lru) = new(3);
+        lru.believe(&mut pages, &[], &[], &[(all[1], Some(false)), (all[2], Some(false))]);
+        lru.believe(&mut pages, &[], &[], &[]);
+        let mut ask = Vec::new();
+        lru.scan(&mut pages, &mut ask, FAST, 2, Nanos::from_millis(1));
+        assert_eq!(ask.iter().map(|(page, _)| *page).collect::<Vec<_>>(), [all[1], all[2]]);
+        assert_eq!(ask[0].1, LOOK * 3, "the time of one round");
+    }
+
+    #[test]
+    fn active_pages_are_let_down_when_more_than_the_inactive() {
+        let (mut pages, all, mut lru) = new(10);
+        all.iter().for_each(|&page| lru.activate(&mut pages, page));
+        let mut ask = Vec::new();
+        lru.scan(&mut pages, &mut ask, FAST, 100, Nanos::from_secs(1));
+        assert_eq!(ask.len(), 5, "half of them, in so small a tier");
+        lru.scan(&mut pages, &mut Vec::new(), FAST, 100, Nanos::from_secs(1));
+        let active = all.iter().filter(|&&page| lru.is_active(&pages, page)).count();
+        assert_eq!(active, 5);
+    }
+
+    #[test]
+    fn where_the_world_cannot_tell_what_a_tracker_saw_counts() {
+        let (mut pages, all, mut lru) = new(2);
+        let hit = Hit { page: all[0], tier: Some(FAST), hits: 1.0, exposure: None, write: None };
+        lru.believe(&mut pages, &[], &[hit], &[(all[0], None), (all[1], None)]);
+        assert_eq!(lru.take_cold(&pages, FAST), Some(all[1]));
+        assert_eq!(lru.take_cold(&pages, FAST), None);
+    }
+}

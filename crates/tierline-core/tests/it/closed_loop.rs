@@ -5,7 +5,7 @@
 use tierline_core::policy::Watch;
 use tierline_core::port::{
     Attention, Move, Observations, Outcome, PageKind, PageSize, Question, Region, Residence,
-    Sample, SpaceEvent, Telemetry, TierTelemetry, Truth, Vpn, World,
+    Sample, SpaceEvent, Telemetry, TierTelemetry, TrueRate, Vpn, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{TierId, Tiers};
@@ -178,6 +178,20 @@ impl ClosedLoop {
         }
     }
 
+    /// The true rates, when they are new.
+    fn tell(&mut self, out: &mut Observations) {
+        if self.told != Some(self.hot_from) {
+            self.told = Some(self.hot_from);
+            #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
+            out.rates.extend((0..PAGES).map(|page| TrueRate {
+                space: SPACE,
+                vpn: Vpn(page as u64 * BASE_PER_HUGE),
+                base_pages: 512,
+                rate_per_sec: (self.share(page) * 1e9) as f32,
+            }));
+        }
+    }
+
     fn seen(&self, page: usize, exposure: Option<Nanos>) -> Sample {
         Sample {
             space: SPACE,
@@ -215,19 +229,11 @@ impl World for ClosedLoop {
         if !self.announced {
             self.announce(out);
         }
-        if self.told != Some(self.hot_from) {
-            self.told = Some(self.hot_from);
-            out.truth.extend((0..PAGES).map(|page| Truth {
-                space: SPACE,
-                vpn: Vpn(page as u64 * BASE_PER_HUGE),
-                base_pages: BASE_PER_HUGE,
-                rate_per_sec: self.share(page) * 1e9 / 512.0,
-            }));
-        }
         let passed = now.saturating_sub(self.last);
         self.last = now;
         match self.watch {
             Watch::Samples { loads, .. } => self.sample(passed, loads, out),
+            Watch::Truth => self.tell(out),
             watch @ Watch::HintFaults { bytes, fast_too, .. } => {
                 let memory = Bytes::from_base_pages(PAGES as u64 * BASE_PER_HUGE);
                 let round = watch.round(memory).unwrap();

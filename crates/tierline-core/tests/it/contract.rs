@@ -14,14 +14,14 @@ use crate::toy::{Toy, machine};
 use crate::toy_policy::SWAP;
 
 pub const TICK: Nanos = Nanos::from_millis(100);
+pub const RATE: BytesPerSec = BytesPerSec(64 << 20);
+
 /// Every policy of the core, and one that was added by a file and a line.
 fn policies() -> impl Iterator<Item = &'static Entry> {
     POLICIES.iter().chain(&[
         SWAP, //
     ])
 }
-
-pub const RATE: BytesPerSec = BytesPerSec(64 << 20);
 
 /// Pages of which every eighth is hot, in a shuffled order.
 pub fn skewed(pages: usize, hot: f64, warm: f64, seed: u64) -> Vec<f64> {

@@ -6,5 +6,6 @@ mod colloid;
 mod contract;
 mod default_policy;
 mod faults;
+mod published;
 mod toy;
 mod toy_policy;

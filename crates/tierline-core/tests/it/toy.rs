@@ -5,7 +5,7 @@
 use tierline_core::policy::Watch;
 use tierline_core::port::{
     Attention, Move, Observations, Outcome, PageKind, PageSize, Question, Region, Residence,
-    Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry, Truth, Vpn, World,
+    Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry, TrueRate, Vpn, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{NodeId, Tier, TierId, Tiers};
@@ -156,6 +156,20 @@ impl Toy {
         out.watched = WINDOW;
     }
 
+    /// The rates themselves, when they are new.
+    fn tell(&mut self, out: &mut Observations) {
+        if self.told != self.rates {
+            self.told.clone_from(&self.rates);
+            #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
+            out.rates.extend((0..).zip(&self.rates).map(|(vpn, &rate)| TrueRate {
+                space: SPACE,
+                vpn: Vpn(vpn),
+                base_pages: 1,
+                rate_per_sec: rate as f32,
+            }));
+        }
+    }
+
     /// Arms a quarter of the pages, and reports those armed that were accessed since the last tick.
     fn fault(&mut self, now: Nanos, fast_too: bool, out: &mut Observations) {
         for page in 0..self.rates.len() {
@@ -206,20 +220,12 @@ impl World for Toy {
         if !self.announced {
             self.announce(out);
         }
-        if self.told != self.rates {
-            self.told.clone_from(&self.rates);
-            out.truth.extend((0..).zip(&self.rates).map(|(vpn, &rate_per_sec)| Truth {
-                space: SPACE,
-                vpn: Vpn(vpn),
-                base_pages: 1,
-                rate_per_sec,
-            }));
-        }
         self.observed += 1;
         match self.watch {
             None => self.look(out),
             Some(Watch::Samples { .. }) => self.sample(out),
             Some(Watch::HintFaults { fast_too, .. }) => self.fault(now, fast_too, out),
+            Some(Watch::Truth) => self.tell(out),
         }
         self.last = now;
     }

@@ -204,3 +204,122 @@ fn id(tier: usize) -> TierId {
 fn bytes(count: f64) -> Bytes {
     Bytes(count as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tier::Tier;
+    use proptest::prelude::*;
+
+    const QUANTUM: Nanos = WEIGHT_TIME;
+
+    /// Tiers of these reads per second and loaded latencies, 70, 170, 270 ns without load.
+    fn measured(tiers: &[(f64, f64)]) -> (Tiers, Balance) {
+        let tier = |i: u64| Tier {
+            name: format!("t{i}"),
+            nodes: Vec::new(),
+            capacity: Bytes::from_mib(1),
+            latency: Some(Nanos(70 + 100 * i)),
+            bandwidth: None,
+        };
+        let flow = |&(reads_per_sec, ns): &(f64, f64)| Flow {
+            occupancy: reads_per_sec * ns * 1e-9,
+            reads_per_sec,
+        };
+        let balance = Balance {
+            flows: tiers.iter().map(flow).collect(),
+            searches: vec![Watermarks::default(); tiers.len()],
+            ..Balance::default()
+        };
+        (Tiers((0..tiers.len() as u64).map(tier).collect()), balance)
+    }
+
+    #[test]
+    fn a_shift_is_half_of_what_is_left_and_moves_no_more_bytes_than_it_carries() {
+        let (tiers, mut balance) = measured(&[(6e8, 100.0), (4e8, 150.0)]);
+        let shift = balance.balance(&tiers, 0, QUANTUM).unwrap();
+        assert!(shift.up && (shift.share - 0.2).abs() < 1e-9, "p = 0.6 of 1: {shift:?}");
+        // 0.2 of 10^9 reads a second, of 64 bytes, in 10 ms.
+        assert!(shift.bytes.0.abs_diff(128_000_000) <= 1, "{shift:?}");
+        let (tiers, mut balance) = measured(&[(6e8, 200.0), (4e8, 150.0)]);
+        let shift = balance.balance(&tiers, 0, QUANTUM).unwrap();
+        assert!(!shift.up && (shift.share - 0.3).abs() < 1e-9, "p = 0.6 of 0.6: {shift:?}");
+    }
+
+    #[test]
+    fn every_tier_is_balanced_against_all_below_it() {
+        let (tiers, mut balance) = measured(&[(5e8, 100.0), (2e8, 120.0), (3e8, 300.0)]);
+        let top = balance.balance(&tiers, 0, QUANTUM).unwrap();
+        assert!(top.up && (top.share - 0.25).abs() < 1e-9, "{top:?}");
+        assert_eq!(top.below, [TierId(2), TierId(1)], "the slowest gives first");
+        let middle = balance.balance(&tiers, 1, QUANTUM).unwrap();
+        // Of the half of all reads that are below, 0.4 are served there, and half the rest is to be.
+        assert!(middle.up && (middle.share - 0.15).abs() < 1e-9, "{middle:?}");
+        let (tiers, mut balance) = measured(&[(5e8, 400.0), (2e8, 120.0), (3e8, 300.0)]);
+        let down = balance.balance(&tiers, 0, QUANTUM).unwrap();
+        assert_eq!((down.up, down.below), (false, vec![TierId(1), TierId(2)]), "the fastest takes");
+    }
+
+    #[test]
+    fn equal_latencies_and_idle_machines_are_left_alone() {
+        let (tiers, mut balance) = measured(&[(6e8, 150.0), (4e8, 153.0)]);
+        assert_eq!(balance.balance(&tiers, 0, QUANTUM), None);
+        let (tiers, mut balance) = measured(&[(3e3, 100.0), (2e3, 300.0)]);
+        assert_eq!(balance.balance(&tiers, 0, QUANTUM), None);
+    }
+
+    /// L_A is what it would be without load, not 0/0.
+    #[test]
+    fn a_tier_without_reads_has_its_unloaded_latency() {
+        let (tiers, mut balance) = measured(&[(1e9, 300.0), (0.0, f64::NAN)]);
+        balance.flows[1].occupancy = 0.0;
+        let shift = balance.balance(&tiers, 0, QUANTUM).unwrap();
+        assert!(!shift.up && (shift.share - 0.5).abs() < 1e-9, "{shift:?}");
+    }
+
+    #[test]
+    fn the_average_weighs_ten_milliseconds_as_the_public_code_does() {
+        let balance = Balance::default();
+        assert!((balance.weight(QUANTUM) - 1.0 / 16.0).abs() < 1e-12);
+        // 1 - (15/16)^50 = 0.960 by repeated averaging.
+        assert!((0.7..0.97).contains(&balance.weight(QUANTUM * 50)));
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_measured() {
+        let tier = |reads, occupancy| TierTelemetry {
+            reads_per_sec: Some(reads),
+            occupancy: Some(occupancy),
+            ..TierTelemetry::default()
+        };
+        assert!(Flow::of(&tier(f64::NAN, 1.0)).is_none() && Flow::of(&tier(1.0, -1.0)).is_none());
+        assert!(Flow::of(&TierTelemetry::default()).is_none());
+        let by_latency = TierTelemetry {
+            reads_per_sec: Some(1e8),
+            latency: Some(Nanos(120)),
+            ..TierTelemetry::default()
+        };
+        assert!((Flow::of(&by_latency).unwrap().latency_ns(0.0) - 120.0).abs() < 1e-9);
+    }
+
+    proptest! {
+        /// Never more than all accesses, and never more bytes than they carry.
+        #[test]
+        fn limits_hold(
+            flows in prop::collection::vec((0.0f64..2e9, 20.0f64..2_000.0), 2..5),
+            closed_form: bool,
+            ms in 1u64..1_000,
+        ) {
+            let (tiers, mut balance) = measured(&flows);
+            balance.knobs.closed_form = closed_form;
+            let passed = Nanos::from_millis(ms);
+            for tier in 0..flows.len() - 1 {
+                let Some(shift) = balance.balance(&tiers, tier, passed) else { continue };
+                prop_assert!((0.0..=1.0).contains(&shift.share), "{:?}", shift);
+                let carried = shift.share * shift.reads_per_sec * LINE * passed.as_secs_f64();
+                prop_assert!(shift.bytes <= bytes(carried * 1.000_001 + 1.0));
+                prop_assert_eq!(shift.below.len(), flows.len() - 1 - tier);
+            }
+        }
+    }
+}

@@ -6,12 +6,25 @@ use std::collections::VecDeque;
 
 use super::ledger::{Ledger, Short};
 use crate::policy::{Reason, View};
-use crate::port::{Move, SpaceId, Truth, Vpn};
+use crate::port::{Move, PageSize, SpaceId, TrueRate, Vpn};
 use crate::tier::TierId;
 use crate::unit::Bytes;
 
 /// Pages looked at in a tick, at most.
 const LOOKS: u32 = 1 << 16;
+
+/// A run of pages of one rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Run {
+    /// Whose pages.
+    pub space: SpaceId,
+    /// The first page of the run.
+    pub vpn: Vpn,
+    /// Base pages in the run.
+    pub base_pages: u64,
+    /// Accesses per second of each of its base pages: what a byte of memory is worth.
+    pub rate_per_sec: f64,
+}
 
 /// A run of pages and its place.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,11 +71,11 @@ pub fn capacities(view: &View<'_>) -> Vec<Bytes> {
 /// Fills tiers in order, fastest first, each with what is left of the runs in their order. A run is cut
 /// where a tier is full, on a huge page's boundary where it has one. Also returns what found no place.
 pub fn fill(
-    runs: impl IntoIterator<Item = Truth>,
+    runs: impl IntoIterator<Item = Run>,
     mut room: Vec<Bytes>,
     first: usize,
-) -> (Vec<Placed>, VecDeque<Truth>) {
-    let mut left: VecDeque<Truth> = runs.into_iter().collect();
+) -> (Vec<Placed>, VecDeque<Run>) {
+    let mut left: VecDeque<Run> = runs.into_iter().collect();
     let mut placed = Vec::new();
     let mut tier = first;
     while let Some(run) = left.pop_front() {
@@ -74,13 +87,13 @@ pub fn fill(
         let fits = if whole < run.base_pages { whole / 512 * 512 } else { whole };
         if fits > 0 {
             let tier = TierId(u8::try_from(tier).unwrap_or(u8::MAX));
-            let Truth { space, vpn, rate_per_sec, .. } = run;
+            let Run { space, vpn, rate_per_sec, .. } = run;
             placed.push(Placed { space, vpn, base_pages: fits, rate_per_sec, tier });
             *room -= Bytes::from_base_pages(fits);
         }
         if fits < run.base_pages {
             let vpn = Vpn(run.vpn.0 + fits);
-            left.push_front(Truth { vpn, base_pages: run.base_pages - fits, ..run });
+            left.push_front(Run { vpn, base_pages: run.base_pages - fits, ..run });
             tier += 1;
         }
     }
@@ -131,26 +144,27 @@ impl Placement {
             *looks = looks.checked_sub(1).ok_or(Short::Budget)?;
             let vpn = Vpn(run.vpn.0 + cursor.base_pages);
             let page = view.pages.find(run.space, vpn);
-            let size =
-                page.and_then(|page| view.pages.locate(page)).map_or(1, |at| at.size.base_pages());
+            let at = page.and_then(|page| view.pages.locate(page));
+            let size = at.map_or(PageSize::Base, |at| at.size);
             if let Some(page) = page
                 && let state = view.pages.state(page)
                 && !state.is_refused()
                 && state.tier().is_some_and(|at| if up { at > run.tier } else { at < run.tier })
             {
-                let rate_per_sec = per_page(run.rate_per_sec, size);
+                #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
+                let rate_per_sec = (run.rate_per_sec * base_pages_f64(size)) as f32;
                 let reason = Reason::Placed { rate_per_sec };
                 match ledger.plan(view.pages, page, run.tier, reason, plan) {
                     Err(Short::Page) => {}
                     Err(short) => return Err(short), // the same page again, later
                     Ok(_) => {
                         cursor.planned = true;
-                        Self::go_on(cursor, run, size);
+                        Self::go_on(cursor, run, size.base_pages());
                         return Ok(());
                     }
                 }
             }
-            Self::go_on(cursor, run, size);
+            Self::go_on(cursor, run, size.base_pages());
         }
     }
 
@@ -162,19 +176,32 @@ impl Placement {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    reason = "rates are f32, and a page has 512 base pages at most"
-)]
-fn per_page(rate_per_sec: f64, base_pages: u64) -> f32 {
-    (rate_per_sec * base_pages as f64) as f32
+/// What the world told of its pages, as runs.
+pub fn told(view: &View<'_>) -> Vec<Run> {
+    let run = |known: &TrueRate| {
+        let page = view.pages.find(known.space, known.vpn);
+        let size = page.and_then(|page| view.pages.locate(page))?.size;
+        Some(Run {
+            space: known.space,
+            vpn: known.vpn,
+            base_pages: known.base_pages.into(),
+            rate_per_sec: f64::from(known.rate_per_sec) / base_pages_f64(size),
+        })
+    };
+    view.truth.iter().filter_map(run).collect()
+}
+
+fn base_pages_f64(size: PageSize) -> f64 {
+    match size {
+        PageSize::Base => 1.0,
+        PageSize::Huge => 512.0,
+    }
 }
 
 /// Runs that are accessed, hottest first; equals by address.
-pub fn ranked<'a>(truth: impl IntoIterator<Item = &'a Truth>) -> Vec<Truth> {
-    let mut runs: Vec<Truth> =
-        truth.into_iter().filter(|run| run.rate_per_sec > 0.0).copied().collect();
+pub fn ranked<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Vec<Run> {
+    let mut runs: Vec<Run> =
+        runs.into_iter().filter(|run| run.rate_per_sec > 0.0).copied().collect();
     runs.sort_by(|a, b| {
         b.rate_per_sec.total_cmp(&a.rate_per_sec).then((a.space, a.vpn).cmp(&(b.space, b.vpn)))
     });
@@ -185,8 +212,8 @@ pub fn ranked<'a>(truth: impl IntoIterator<Item = &'a Truth>) -> Vec<Truth> {
 mod tests {
     use super::*;
 
-    fn run(vpn: u64, base_pages: u64, rate_per_sec: f64) -> Truth {
-        Truth { space: SpaceId(1), vpn: Vpn(vpn), base_pages, rate_per_sec }
+    fn run(vpn: u64, base_pages: u64, rate_per_sec: f64) -> Run {
+        Run { space: SpaceId(1), vpn: Vpn(vpn), base_pages, rate_per_sec }
     }
 
     #[test]
