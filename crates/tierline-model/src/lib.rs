@@ -25,6 +25,7 @@ pub mod fit;
 pub mod load;
 pub mod machine;
 pub mod report;
+pub mod reproduce;
 pub mod run;
 pub mod scenario;
 pub mod text;

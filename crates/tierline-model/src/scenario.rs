@@ -18,7 +18,7 @@
 //! ```
 
 use serde::Deserialize;
-use tierline_core::policy;
+use tierline_core::policy::{self, Wants};
 use tierline_core::port::PageSize;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use toml::{Table, Value};
@@ -28,10 +28,14 @@ use crate::machine::Machine;
 use crate::machine::file::MachineFile;
 use crate::machine::list::Entry as MachineEntry;
 use crate::text;
-use crate::tracker::list::{Entry as TrackerEntry, Knobs};
+use crate::tracker::Tracker;
+use crate::tracker::list::{Entry as TrackerEntry, Knobs, TRACKERS, serve};
 use crate::workload::list::Entry as WorkloadEntry;
 use crate::workload::program::Placement;
 use crate::world::{Arrival, ModelWorld, Settings};
+
+/// Time between two ticks for a policy to which it is all one, and the longest there is for others.
+const INTERVAL: Nanos = Nanos::from_millis(50);
 
 /// A scenario as it is written. Unknown keys are errors.
 #[derive(Clone, Debug, Deserialize)]
@@ -44,17 +48,17 @@ pub struct Scenario {
     pub machine_text: Option<String>,
     /// A policy of the core's list.
     pub policy: String,
-    /// A tracker of the list.
-    pub tracker: String,
+    /// A tracker of the list; left out, what the policy wants to be served with.
+    pub tracker: Option<String>,
     /// What the tracker is told.
     pub tracker_knobs: Knobs,
     /// Simulated time.
     pub seconds: f64,
     /// The seed of all chance.
     pub seed: u64,
-    /// Time between two ticks of the engine, if moving took no longer.
-    #[serde(deserialize_with = "text::quantity")]
-    pub interval: Nanos,
+    /// Time between two ticks of the engine, if moving took no longer; left out, as the policy wants.
+    #[serde(deserialize_with = "text::maybe")]
+    pub interval: Option<Nanos>,
     /// The model's longest step.
     #[serde(deserialize_with = "text::quantity")]
     pub quantum: Nanos,
@@ -79,11 +83,11 @@ impl Default for Scenario {
             machine: "colloid-icx".into(),
             machine_text: None,
             policy: policy::POLICIES[0].name.into(),
-            tracker: "pebs".into(),
+            tracker: None,
             tracker_knobs: Knobs::default(),
             seconds: 100.0,
             seed: 1,
-            interval: Nanos::from_millis(50),
+            interval: None,
             quantum: Nanos::from_millis(10),
             report_every: Nanos::from_secs(1),
             max_rate: BytesPerSec(1 << 30),
@@ -168,12 +172,39 @@ impl Scenario {
         self.workload.iter().map(arrival).collect()
     }
 
-    /// The world of this scenario at its start.
+    /// The time between two ticks for a policy that wants to be served so: what the scenario says, else
+    /// often enough for the policy's quantum.
+    pub fn interval(&self, wants: &Wants) -> Nanos {
+        let often = wants.quantum.map_or(INTERVAL, |quantum| quantum.min(INTERVAL));
+        self.interval.unwrap_or(often)
+    }
+
+    /// The tracker of a policy that wants to be served so: what the scenario says, else what it wants.
+    ///
+    /// # Errors
+    /// `Error::Unknown` with the names there are.
+    pub fn tracker(&self, wants: &Wants) -> Result<Box<dyn Tracker>> {
+        match (&self.tracker, wants.watch) {
+            (Some(name), _) => Ok(TrackerEntry::find(name)?.open(&self.tracker_knobs)),
+            (None, Some(watch)) => Ok(serve(watch, &self.tracker_knobs)),
+            (None, None) => Ok(TRACKERS[0].open(&self.tracker_knobs)),
+        }
+    }
+
+    /// The world of this scenario at its start, for the policy that it names.
     ///
     /// # Errors
     /// Where something of it cannot be made.
     pub fn world(&self) -> Result<ModelWorld> {
-        let tracker = TrackerEntry::find(&self.tracker)?.open(&self.tracker_knobs);
+        self.world_for(&(self.policy()?.make)().wants())
+    }
+
+    /// The world of this scenario at its start, for a policy that wants to be served so.
+    ///
+    /// # Errors
+    /// Where something of it cannot be made.
+    pub fn world_for(&self, wants: &Wants) -> Result<ModelWorld> {
+        let tracker = self.tracker(wants)?;
         let settings = Settings {
             quantum: self.quantum.max(Nanos(1)),
             synchronous: self.synchronous,

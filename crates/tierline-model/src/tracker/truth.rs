@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use tierline_core::port::{self, Observations};
+use tierline_core::port::{Observations, TrueRate};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
@@ -44,6 +44,8 @@ impl Tracker for Truth {
             if due && job.reads_in_quantum > 0.0 {
                 self.told.insert(job.space.0, (job.version, job.drifted, quantum.end()));
                 tell(job, out);
+                // Known rates do not fade.
+                out.memory = Some(Nanos::from_secs(1_000));
             }
         }
         0.0
@@ -52,11 +54,15 @@ impl Tracker for Truth {
 
 fn tell(job: &Job, out: &mut Observations) {
     for run in job.pattern.runs() {
-        out.truth.push(port::Truth {
+        let rate = job.reads_per_ns * 1e9 * job.pattern.density(run.band);
+        #[expect(clippy::cast_possible_truncation, reason = "rates are f32 in the core")]
+        let rate_per_sec = rate as f32;
+        let base_pages = u64::from(run.pages.end - run.pages.start) * job.unit();
+        out.rates.push(TrueRate {
             space: job.space,
             vpn: job.vpn(run.pages.start),
-            base_pages: u64::from(run.pages.end - run.pages.start) * job.unit(),
-            rate_per_sec: job.reads_per_ns * 1e9 * job.pattern.density(run.band),
+            base_pages: u32::try_from(base_pages).unwrap_or(u32::MAX),
+            rate_per_sec,
         });
     }
 }

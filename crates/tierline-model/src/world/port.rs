@@ -2,13 +2,14 @@
 //! The border to the core.
 
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, Telemetry, TierTelemetry, World,
+    Attention, Move, Observations, Outcome, Question, Telemetry, TierTelemetry, World,
 };
 use tierline_core::tier::{Tier, TierId};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 
 use super::ModelWorld;
 use super::job::Job;
+use crate::arithmetic::exponential;
 use crate::machine::nanos;
 use crate::workload::program::Placement;
 
@@ -19,7 +20,7 @@ impl World for ModelWorld {
         out.spaces.append(&mut seen.spaces);
         out.residence.append(&mut seen.residence);
         out.samples.append(&mut seen.samples);
-        out.truth.append(&mut seen.truth);
+        out.rates.append(&mut seen.rates);
         out.watched += std::mem::take(&mut seen.watched);
         out.lost += std::mem::take(&mut seen.lost);
         out.slow_hits_per_sec = seen.slow_hits_per_sec.take();
@@ -59,6 +60,16 @@ impl World for ModelWorld {
         }
         self.books.mover_ns += spent_ns;
         nanos(spent_ns)
+    }
+
+    fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+        for question in questions {
+            let job = self.jobs.iter().find(|job| job.space == question.space);
+            let page = job.and_then(|job| Some((job, job.page_at(question.vpn)?)));
+            let rate = page.map_or(0.0, |(job, page)| job.page_rate(page));
+            let within_ns = question.within.as_secs_f64() * 1e9;
+            out.push(exponential(&mut self.rng) < rate * within_ns);
+        }
     }
 
     fn attend(&mut self, attention: Attention) {

@@ -94,10 +94,10 @@ impl SimArgs {
         if scenario.machine.ends_with(".toml") {
             scenario.machine_text = Some(read(Path::new(&scenario.machine))?);
         }
-        scenario.tracker = self.tracker.clone().unwrap_or(scenario.tracker);
+        scenario.tracker = self.tracker.clone().or(scenario.tracker);
         scenario.seconds = self.seconds.unwrap_or(scenario.seconds);
         scenario.seed = self.seed.unwrap_or(scenario.seed);
-        scenario.interval = self.interval.unwrap_or(scenario.interval);
+        scenario.interval = self.interval.or(scenario.interval);
         Ok(scenario)
     }
 }

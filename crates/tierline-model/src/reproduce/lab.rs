@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The lab: runs what rows ask for, each set-up once, on as many threads as there are.
+//!
+//! A row asks for the report of a set-up and goes on with a stand-in where it was not run yet; then all
+//! that was asked for is run, and the rows are computed again. So no row has to say in advance what it
+//! needs, and what comes out does not depend on which thread ran what.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::setup::Setup;
+use crate::error::Result;
+use crate::report::{Means, ProgramMeans, Report, Row, TierMeans};
+use crate::run::run;
+
+/// What was run, and what is still to be.
+#[derive(Debug)]
+pub struct Lab {
+    done: BTreeMap<Setup, Report>,
+    asked: RefCell<BTreeSet<Setup>>,
+    stand_in: Report,
+}
+
+impl Default for Lab {
+    fn default() -> Self {
+        Self { done: BTreeMap::new(), asked: RefCell::default(), stand_in: stand_in() }
+    }
+}
+
+impl Lab {
+    /// What came of a set-up.
+    pub fn report(&self, setup: &Setup) -> &Report {
+        self.done.get(setup).unwrap_or_else(|| {
+            self.asked.borrow_mut().insert(*setup);
+            &self.stand_in
+        })
+    }
+
+    /// The program of a set-up in its steady state.
+    pub fn program(&self, setup: &Setup) -> &ProgramMeans {
+        program(&self.report(setup).steady).unwrap_or(&self.stand_in.steady.programs[0])
+    }
+
+    /// Bytes a second that the program of a set-up reads and writes in its steady state.
+    pub fn rate(&self, setup: &Setup) -> f64 {
+        self.program(setup).bytes_per_second
+    }
+
+    /// Loaded latencies of the two tiers of a set-up in its steady state, ns.
+    pub fn latencies(&self, setup: &Setup) -> [f64; 2] {
+        let of = |tier: Option<&TierMeans>| tier.and_then(|tier| tier.latency_ns).unwrap_or(1.0);
+        let tiers = &self.report(setup).steady.tiers;
+        [of(tiers.first()), of(tiers.get(1))]
+    }
+
+    /// Runs what was asked for since; false where it was nothing.
+    ///
+    /// # Errors
+    /// Where a scenario cannot be made.
+    pub fn run_what_was_asked(
+        &mut self,
+        threads: usize,
+        said: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<bool> {
+        let mut setups: Vec<Setup> = self.asked.take().into_iter().collect();
+        // Long ones first, so that no thread is left alone with one at the end.
+        setups.sort_by_key(|setup| std::cmp::Reverse(setup.effort()));
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let reports = Mutex::new(BTreeMap::new());
+        std::thread::scope(|scope| {
+            for _ in 0..threads.clamp(1, setups.len().max(1)) {
+                scope.spawn(|| {
+                    while let Some(setup) = setups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let report = setup.scenario().and_then(|scenario| run(&scenario));
+                        let mut reports =
+                            reports.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                        reports.insert(*setup, report);
+                        drop(reports);
+                        said(done.fetch_add(1, Ordering::Relaxed) + 1, setups.len());
+                    }
+                });
+            }
+        });
+        let reports = reports.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for (setup, report) in reports {
+            self.done.insert(setup, report?);
+        }
+        Ok(!setups.is_empty())
+    }
+}
+
+/// The program among means, and not the antagonist.
+pub fn program(means: &Means) -> Option<&ProgramMeans> {
+    means.programs.iter().find(|program| program.name != "antagonist")
+}
+
+/// A report that divides without harm.
+fn stand_in() -> Report {
+    let program = ProgramMeans {
+        throughput: 1.0,
+        bytes_per_second: 1.0,
+        shares: vec![0.5; 2],
+        ..ProgramMeans::default()
+    };
+    let tier = TierMeans { latency_ns: Some(1.0), ..TierMeans::default() };
+    let steady =
+        Means { programs: vec![program], tiers: vec![tier.clone(), tier], ..Means::default() };
+    Report {
+        series: vec![Row { seconds: 0.0, means: steady.clone() }],
+        steady,
+        ..Report::default()
+    }
+}
