@@ -73,6 +73,8 @@ pub struct Scenario {
     /// Size of the fastest tier, where it is not the machine's own.
     #[serde(deserialize_with = "text::maybe")]
     pub fast_capacity: Option<Bytes>,
+    /// Whether the slowest tier is made as large as it takes to hold what runs.
+    pub grow: bool,
     /// What runs.
     pub workload: Vec<Table>,
 }
@@ -93,6 +95,7 @@ impl Default for Scenario {
             max_rate: BytesPerSec(1 << 30),
             synchronous: false,
             fast_capacity: None,
+            grow: false,
             workload: Vec::new(),
         }
     }
@@ -149,6 +152,13 @@ impl Scenario {
         };
         if let Some(capacity) = self.fast_capacity {
             machine.tiers[0].capacity = capacity;
+        }
+        if self.grow
+            && let Some((slowest, faster)) = machine.tiers.split_last_mut()
+        {
+            let all: Bytes = self.arrivals()?.iter().map(|arrival| arrival.program.bytes).sum();
+            let above: Bytes = faster.iter().map(|tier| tier.capacity).sum();
+            slowest.capacity = slowest.capacity.max(all.saturating_sub(above));
         }
         Ok(machine)
     }

@@ -7,11 +7,10 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::setup::Setup;
 use crate::error::Result;
+use crate::parallel::{Said, map};
 use crate::report::{Means, ProgramMeans, Report, Row, TierMeans};
 use crate::run::run;
 
@@ -59,33 +58,14 @@ impl Lab {
     ///
     /// # Errors
     /// Where a scenario cannot be made.
-    pub fn run_what_was_asked(
-        &mut self,
-        threads: usize,
-        said: &(dyn Fn(usize, usize) + Sync),
-    ) -> Result<bool> {
+    pub fn run_what_was_asked(&mut self, threads: usize, said: Said<'_>) -> Result<bool> {
         let mut setups: Vec<Setup> = self.asked.take().into_iter().collect();
         // Long ones first, so that no thread is left alone with one at the end.
         setups.sort_by_key(|setup| std::cmp::Reverse(setup.effort()));
-        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let reports = Mutex::new(BTreeMap::new());
-        std::thread::scope(|scope| {
-            for _ in 0..threads.clamp(1, setups.len().max(1)) {
-                scope.spawn(|| {
-                    while let Some(setup) = setups.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let report = setup.scenario().and_then(|scenario| run(&scenario));
-                        let mut reports =
-                            reports.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                        reports.insert(*setup, report);
-                        drop(reports);
-                        said(done.fetch_add(1, Ordering::Relaxed) + 1, setups.len());
-                    }
-                });
-            }
-        });
-        let reports = reports.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        for (setup, report) in reports {
-            self.done.insert(setup, report?);
+        let of = |setup: &Setup| setup.scenario().and_then(|scenario| run(&scenario));
+        let reports = map(&setups, threads, said, of);
+        for (setup, report) in setups.iter().zip(reports) {
+            self.done.insert(*setup, report?);
         }
         Ok(!setups.is_empty())
     }

@@ -13,6 +13,7 @@
 //! What is held against what is in [`Test`]; a row that misses stays, with a line on the cause.
 
 pub mod colloid;
+pub mod figures;
 pub mod lab;
 mod later;
 pub mod outcome;
@@ -24,6 +25,7 @@ pub use outcome::Outcome;
 pub use row::{Found, Kind, Row, Test};
 
 use crate::error::{Error, Result};
+use crate::parallel::Said;
 
 /// Every row: those that are computed first.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
@@ -53,7 +55,7 @@ pub fn compute(
     rows: &[&'static Row],
     lab: &mut Lab,
     threads: usize,
-    said: &(dyn Fn(usize, usize) + Sync),
+    said: Said<'_>,
 ) -> Result<Vec<Outcome>> {
     loop {
         let outcomes = rows.iter().map(|row| row.outcome(lab)).collect();

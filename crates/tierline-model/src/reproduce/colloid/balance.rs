@@ -12,6 +12,7 @@ const EQUAL: f64 = 0.075;
 /// The alternate tier's unloaded latencies of figure 7, ns.
 pub const LATENCIES_NS: [u16; 4] = [135, 148, 168, 192];
 
+/// The rows.
 pub const ROWS: &[Row] = &[
     Row {
         id: "C-F5-gain",

@@ -11,6 +11,7 @@ const CLOSE: f64 = 0.05;
 /// The last seconds, over which the throughput that is reached is averaged.
 const LAST_SECONDS: f64 = 20.0;
 
+/// The rows.
 pub const ROWS: &[Row] = &[
     Row {
         id: "C-F9-hot0x",

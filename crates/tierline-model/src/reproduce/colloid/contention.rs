@@ -12,6 +12,7 @@ const THEORETICAL: f64 = 205e9;
 const UNLOADED_NS: f64 = 65.0;
 const PAPER_21: &str = "Colloid, 2.1";
 
+/// The rows.
 pub const ROWS: &[Row] = &[
     Row {
         id: "C-BW",

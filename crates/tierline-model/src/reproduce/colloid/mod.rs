@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Colloid (SOSP'24), evaluation: every figure, computed.
 
-mod balance;
+pub mod balance;
 pub mod change;
 mod contention;
-mod objects;
+pub mod objects;
 mod programs;
 
 use super::lab::Lab;

@@ -11,6 +11,7 @@ pub const OBJECTS: [u16; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
 /// Those of which the text speaks.
 const LARGE: [u16; 5] = [256, 512, 1024, 2048, 4096];
 
+/// The rows.
 pub const ROWS: &[Row] = &[
     Row {
         id: "C-F8-0x",

@@ -15,6 +15,7 @@ const NO_LOSS: f64 = 0.97;
 const OF_ORDER: &str =
     "the model's program only misses the caches, the real one computes too: order alone is claimed";
 
+/// The rows.
 pub const ROWS: &[Row] = &[
     Row {
         id: "C-F11a",
