@@ -34,6 +34,10 @@ use crate::workload::list::Entry as WorkloadEntry;
 use crate::workload::program::Placement;
 use crate::world::{Arrival, ModelWorld, Settings};
 
+/// The shortest step of anything.
+const SHORTEST: Nanos = Nanos(10_000);
+/// The longest run: the core's watch clock wraps after ten hours of watching.
+const LONGEST_SECONDS: f64 = 36_000.0;
 /// Time between two ticks for a policy to which it is all one, and the longest there is for others.
 const INTERVAL: Nanos = Nanos::from_millis(50);
 
@@ -182,6 +186,25 @@ impl Scenario {
         self.workload.iter().map(arrival).collect()
     }
 
+    /// Steps of no length would never end.
+    fn check(&self) -> Result<()> {
+        let wrong = |why: String| Err(Error::Figure { place: "scenario".into(), why });
+        for (what, time) in [
+            ("interval", self.interval.unwrap_or(INTERVAL)),
+            ("quantum", self.quantum),
+            ("report_every", self.report_every),
+        ] {
+            if time < SHORTEST {
+                return wrong(format!("{what} is {time}, the shortest is {SHORTEST}"));
+            }
+        }
+        if !(self.seconds > 0.0 && self.seconds < LONGEST_SECONDS) {
+            let seconds = self.seconds;
+            return wrong(format!("seconds is {seconds}, expected up to {LONGEST_SECONDS}"));
+        }
+        Ok(())
+    }
+
     /// The time between two ticks for a policy that wants to be served so: what the scenario says, else
     /// often enough for the policy's quantum.
     pub fn interval(&self, wants: &Wants) -> Nanos {
@@ -214,12 +237,10 @@ impl Scenario {
     /// # Errors
     /// Where something of it cannot be made.
     pub fn world_for(&self, wants: &Wants) -> Result<ModelWorld> {
+        self.check()?;
         let tracker = self.tracker(wants)?;
-        let settings = Settings {
-            quantum: self.quantum.max(Nanos(1)),
-            synchronous: self.synchronous,
-            seed: self.seed,
-        };
+        let settings =
+            Settings { quantum: self.quantum, synchronous: self.synchronous, seed: self.seed };
         Ok(ModelWorld::new(self.machine()?, self.arrivals()?, tracker, settings))
     }
 }

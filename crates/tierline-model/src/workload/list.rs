@@ -105,8 +105,11 @@ impl Entry {
     /// # Errors
     /// `Error::Figure` naming the workload and the knob.
     pub fn program(&self, knobs: Table) -> Result<Program> {
-        (self.make)(knobs)
-            .map_err(|why| Error::Figure { place: format!("workload {}", self.name), why })
+        let checked = (self.make)(knobs).and_then(|program| match program.problem() {
+            Some(why) => Err(why),
+            None => Ok(program),
+        });
+        checked.map_err(|why| Error::Figure { place: format!("workload {}", self.name), why })
     }
 
     /// The head of its file as plain text.

@@ -110,6 +110,32 @@ pub enum Placement {
     HotShare(f64),
 }
 
+impl Program {
+    /// What is wrong with it, in words that name the figure.
+    pub(super) fn problem(&self) -> Option<String> {
+        let fine = |x: f64| x.is_finite() && x >= 0.0;
+        if self.bytes == Bytes::ZERO {
+            return Some("it has no memory".into());
+        }
+        for (what, x) in [
+            ("threads", self.threads),
+            ("lines written per line read", self.writes_per_read),
+            ("lines per operation", self.reads_per_op),
+        ] {
+            if !fine(x) {
+                return Some(format!("{what}: {x}, expected 0 or more"));
+            }
+        }
+        for (until, share) in self.phases.iter().flat_map(|phase| &phase.bands) {
+            if !fine(*share) {
+                return Some(format!("share {share} of accesses up to {until}, expected 0 to 1"));
+            }
+        }
+        let timeless = self.phases.iter().any(|phase| phase.lasts == Some(Nanos::ZERO));
+        timeless.then(|| "a phase lasts no time".into())
+    }
+}
+
 impl Phase {
     /// One that never ends and never changes.
     pub fn forever(bands: Vec<(Bytes, f64)>, layout: Layout) -> Self {

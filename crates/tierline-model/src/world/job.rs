@@ -120,7 +120,8 @@ impl Job {
     /// once the quantum is over: [`Job::ran`].
     pub fn class(&self, cores: &Cores, ns: f64) -> Class {
         let (in_flight, think_ns) = self.program.reach.of(cores);
-        let running = 1.0 - self.stalling(ns) / (self.program.threads * ns);
+        let lost = self.stalling(ns) / (self.program.threads * ns);
+        let running = if lost > 0.0 { 1.0 - lost } else { 1.0 }; // no threads lose nothing
         let shares = self.census.shares(&self.pattern);
         let writes = self.program.writes_per_read;
         Class::program(self.program.threads * in_flight * running, think_ns, shares, writes)

@@ -75,9 +75,10 @@ impl Mover {
         let away_ns = fixed_ns + copy_ns;
         // A thread that touches the page meanwhile waits for it: the chance that one does before the
         // copy ends, and half of the time.
-        let touches = reads_per_ns * away_ns / job.program.threads;
-        let waits_ns = job.program.threads * touches / (1.0 + touches) * away_ns * 0.5;
-        let interrupts_ns = costs.shootdown_victim_ns * job.program.threads;
+        let threads = job.program.threads.max(f64::MIN_POSITIVE);
+        let touches = reads_per_ns * away_ns / threads;
+        let waits_ns = threads * touches / (1.0 + touches) * away_ns * 0.5;
+        let interrupts_ns = costs.shootdown_victim_ns * threads;
         Toll {
             mover_ns: away_ns + costs.shootdown_ns / costs.shootdown_batch,
             program_ns: waits_ns + interrupts_ns / costs.shootdown_batch,

@@ -6,6 +6,7 @@ mod colloid;
 mod contract;
 mod load;
 mod machines;
+mod mercury;
 mod run;
 mod trackers;
 mod workloads;

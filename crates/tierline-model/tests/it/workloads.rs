@@ -86,6 +86,28 @@ fn a_knob_that_nobody_knows_is_named() {
     assert!(scenario.contains("f.toml") && scenario.contains("sedonds"), "{scenario}");
 }
 
+#[test]
+fn what_makes_no_program_is_refused_and_no_threads_are_fine() {
+    for (text, why) in [
+        ("gups:threads=-1", "threads"),
+        ("gups:set=0B,hot=0B", "hot"),
+        ("gups:hot_share=1.5", "share"),
+        ("antagonist:intensity=-1", "intensity"),
+        ("antagonist:buffer=0B", "memory"),
+        ("liblinear:phase=0s", "phase"),
+    ] {
+        let table = written(text).unwrap();
+        let scenario = Scenario { workload: vec![table], ..Scenario::default() };
+        let error = scenario.arrivals().map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+    let text = "seconds = 1\n[[workload]]\nkind = \"antagonist\"\nintensity = 0";
+    let report = tierline_model::run::run(&Scenario::parse("0x", text).unwrap()).unwrap();
+    assert_eq!(report.steady.programs[0].throughput.to_bits(), 0);
+    let still = Scenario { interval: Some(Nanos::ZERO), ..Scenario::default() };
+    assert!(still.world().is_err_and(|error| error.to_string().contains("interval")));
+}
+
 /// The scenarios that come with Tierline can be read, made and started.
 #[test]
 fn every_scenario_starts() {

@@ -140,10 +140,12 @@ fn describe(runs: &[Report]) -> String {
     rows[0].extend(row(["ping-pong pages", "fingerprint"]));
     for run in runs {
         for (at, program) in run.steady.programs.iter().enumerate() {
-            rows.push(match at {
-                0 => run_row(run, program),
-                _ => row(["", &program.name, &count(program.throughput), program.unit]),
-            });
+            let mut cells = program_row(program);
+            if at == 0 {
+                cells[0].clone_from(&run.policy);
+                cells.extend(run_cells(run));
+            }
+            rows.push(cells);
         }
     }
     let Some(run) = runs.first() else { return String::new() };
@@ -155,22 +157,29 @@ fn describe(runs: &[Report]) -> String {
     print::table(&rows) + &about
 }
 
-fn run_row(run: &Report, program: &ProgramMeans) -> Vec<String> {
-    let latency = |ns: Option<f64>| ns.map_or("-".into(), |ns| format!("{ns:.0}"));
-    let latencies: Vec<String> =
-        run.steady.tiers.iter().map(|tier| latency(tier.latency_ns)).collect();
-    let pages = run.moves.promoted_pages + run.moves.demoted_pages;
-    let mut cells = row([
-        &run.policy,
+/// What is said of each program.
+fn program_row(program: &ProgramMeans) -> Vec<String> {
+    row([
+        "",
         &program.name,
         &count(program.throughput),
         &format!("{}/s", program.unit),
         &format!("{:.3}", program.shares.first().copied().unwrap_or_default()),
+    ])
+}
+
+/// What is said of the run as a whole.
+fn run_cells(run: &Report) -> Vec<String> {
+    let latency = |ns: Option<f64>| ns.map_or("-".into(), |ns| format!("{ns:.0}"));
+    let latencies: Vec<String> =
+        run.steady.tiers.iter().map(|tier| latency(tier.latency_ns)).collect();
+    let pages = run.moves.promoted_pages + run.moves.demoted_pages;
+    row([
         &latencies.join(" / "),
         &format!("{:.1}", gib(pages)),
-    ]);
-    cells.extend([run.moves.ping_pong_pages.to_string(), run.fingerprint.clone()]);
-    cells
+        &run.moves.ping_pong_pages.to_string(),
+        &run.fingerprint,
+    ])
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
