@@ -37,7 +37,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
 ///
 /// # Errors
 /// `Error::Unknown` for a beginning that no row has.
-pub fn select(ids: &[String], long: bool) -> Result<Vec<&'static Row>> {
+pub fn select(ids: &[String], long: bool) -> Result<Vec<Row>> {
     for id in ids {
         if !rows().any(|row| row.id.starts_with(id.as_str())) {
             return Err(Error::unknown("row", id, rows().map(|row| row.id)));
@@ -52,7 +52,7 @@ pub fn select(ids: &[String], long: bool) -> Result<Vec<&'static Row>> {
 /// # Errors
 /// Where a scenario cannot be made.
 pub fn compute(
-    rows: &[&'static Row],
+    rows: &[Row],
     lab: &mut Lab,
     threads: usize,
     said: Said<'_>,

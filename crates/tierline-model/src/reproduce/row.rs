@@ -97,9 +97,9 @@ pub const ROW: Row = Row {
 
 impl Row {
     /// The row, or where it is long and that is not wanted, one that only says so.
-    pub(super) fn unless_long(&'static self, long: bool) -> &'static Self {
+    pub(super) fn unless_long(self, long: bool) -> Self {
         match self.long && !long {
-            true => Box::leak(Box::new(Self { kind: Kind::NotYet, find: None, ..*self })),
+            true => Self { kind: Kind::NotYet, find: None, ..self },
             false => self,
         }
     }
