@@ -30,7 +30,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "F:S,…", value_delimiter = ',')]
     ratio: Vec<String>,
     /// Simulated time
-    #[arg(long, value_name = "S", default_value_t = 60.0)]
+    #[arg(long, value_name = "S", default_value_t = 20.0)]
     seconds: f64,
     /// Seed of all chance
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -99,7 +99,7 @@ fn the_scoreboard_prints_its_rows_as_an_array() {
     assert_eq!(output(line).stdout, output(&format!("{line} --threads 1")).stdout);
     let refused = output("reproduce C-F55");
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("C-F5-"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("did you mean C-F"), "{}", text(&refused.stderr));
 }
 
 #[test]
