@@ -20,11 +20,14 @@
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;
+pub mod compare;
 pub mod error;
 pub mod fit;
 pub mod load;
 pub mod machine;
+pub mod parallel;
 pub mod report;
+pub mod reproduce;
 pub mod run;
 pub mod scenario;
 pub mod text;

@@ -10,7 +10,7 @@ use crate::world::ModelWorld;
 use crate::world::books::Books;
 
 /// A run and its outcome.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// The machine.
     pub machine: String,
@@ -45,6 +45,8 @@ pub struct Moves {
     pub ping_pong_pages: u64,
     /// Time the mover was busy.
     pub mover_seconds: f64,
+    /// CPU time of the tracker.
+    pub tracker_seconds: f64,
     /// Samples that trackers delivered, and that they lost.
     pub samples: u64,
     /// See `samples`.

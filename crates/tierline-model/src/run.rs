@@ -25,7 +25,9 @@ pub fn run(scenario: &Scenario) -> Result<Report> {
 /// # Errors
 /// Where something of the scenario cannot be made.
 pub fn run_policy(scenario: &Scenario, policy: Box<dyn Policy>) -> Result<Report> {
-    let mut world = scenario.world()?;
+    let wants = policy.wants();
+    let mut world = scenario.world_for(&wants)?;
+    let interval = scenario.interval(&wants);
     let name = policy.name();
     let limits = Limits::default();
     let mut engine = Engine::new(world.tiers().clone(), limits, policy, scenario.max_rate);
@@ -36,7 +38,7 @@ pub fn run_policy(scenario: &Scenario, policy: Box<dyn Policy>) -> Result<Report
         engine.tick(now, &mut world);
         log.note(now, scenario.report_every, &world);
         // The thread that moves pages is the one that ticks.
-        now = (now + scenario.interval).max(world.busy_until());
+        now = (now + interval).max(world.busy_until());
     }
     // Programs run on to the end, whenever the last tick was.
     world.run_until(end);
@@ -91,7 +93,7 @@ impl Log {
         Report {
             machine: scenario.machine.clone(),
             policy: policy.into(),
-            tracker: scenario.tracker.clone(),
+            tracker: world.tracker().into(),
             seed: scenario.seed,
             seconds: scenario.seconds,
             fingerprint: hash.text(),
@@ -102,6 +104,7 @@ impl Log {
                 demoted_pages: counts.demoted_pages,
                 ping_pong_pages: counts.ping_pong_pages,
                 mover_seconds: world.books().mover_ns * 1e-9,
+                tracker_seconds: world.books().tracker_ns * 1e-9,
                 samples,
                 samples_lost,
             },

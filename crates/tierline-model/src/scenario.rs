@@ -18,7 +18,7 @@
 //! ```
 
 use serde::Deserialize;
-use tierline_core::policy;
+use tierline_core::policy::{self, Wants};
 use tierline_core::port::PageSize;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use toml::{Table, Value};
@@ -28,7 +28,8 @@ use crate::machine::Machine;
 use crate::machine::file::MachineFile;
 use crate::machine::list::Entry as MachineEntry;
 use crate::text;
-use crate::tracker::list::{Entry as TrackerEntry, Knobs};
+use crate::tracker::Tracker;
+use crate::tracker::list::{Entry as TrackerEntry, Knobs, TRACKERS, serve};
 use crate::workload::list::Entry as WorkloadEntry;
 use crate::workload::program::Placement;
 use crate::world::{Arrival, ModelWorld, Settings};
@@ -37,6 +38,8 @@ use crate::world::{Arrival, ModelWorld, Settings};
 const SHORTEST: Nanos = Nanos(10_000);
 /// The longest run: the core's watch clock wraps after ten hours of watching.
 const LONGEST_SECONDS: f64 = 36_000.0;
+/// Time between two ticks for a policy to which it is all one, and the longest there is for others.
+const INTERVAL: Nanos = Nanos::from_millis(50);
 
 /// A scenario as it is written. Unknown keys are errors.
 #[derive(Clone, Debug, Deserialize)]
@@ -49,17 +52,17 @@ pub struct Scenario {
     pub machine_text: Option<String>,
     /// A policy of the core's list.
     pub policy: String,
-    /// A tracker of the list.
-    pub tracker: String,
+    /// A tracker of the list; left out, what the policy wants to be served with.
+    pub tracker: Option<String>,
     /// What the tracker is told.
     pub tracker_knobs: Knobs,
     /// Simulated time.
     pub seconds: f64,
     /// The seed of all chance.
     pub seed: u64,
-    /// Time between two ticks of the engine, if moving took no longer.
-    #[serde(deserialize_with = "text::quantity")]
-    pub interval: Nanos,
+    /// Time between two ticks of the engine, if moving took no longer; left out, as the policy wants.
+    #[serde(deserialize_with = "text::maybe")]
+    pub interval: Option<Nanos>,
     /// The model's longest step.
     #[serde(deserialize_with = "text::quantity")]
     pub quantum: Nanos,
@@ -74,6 +77,8 @@ pub struct Scenario {
     /// Size of the fastest tier, where it is not the machine's own.
     #[serde(deserialize_with = "text::maybe")]
     pub fast_capacity: Option<Bytes>,
+    /// Whether the slowest tier is made as large as it takes to hold what runs.
+    pub grow: bool,
     /// What runs.
     pub workload: Vec<Table>,
 }
@@ -84,16 +89,17 @@ impl Default for Scenario {
             machine: "colloid-icx".into(),
             machine_text: None,
             policy: policy::POLICIES[0].name.into(),
-            tracker: "pebs".into(),
+            tracker: None,
             tracker_knobs: Knobs::default(),
             seconds: 100.0,
             seed: 1,
-            interval: Nanos::from_millis(50),
+            interval: None,
             quantum: Nanos::from_millis(10),
             report_every: Nanos::from_secs(1),
             max_rate: BytesPerSec(1 << 30),
             synchronous: false,
             fast_capacity: None,
+            grow: false,
             workload: Vec::new(),
         }
     }
@@ -151,6 +157,13 @@ impl Scenario {
         if let Some(capacity) = self.fast_capacity {
             machine.tiers[0].capacity = capacity;
         }
+        if self.grow
+            && let Some((slowest, faster)) = machine.tiers.split_last_mut()
+        {
+            let all: Bytes = self.arrivals()?.iter().map(|arrival| arrival.program.bytes).sum();
+            let above: Bytes = faster.iter().map(|tier| tier.capacity).sum();
+            slowest.capacity = slowest.capacity.max(all.saturating_sub(above));
+        }
         Ok(machine)
     }
 
@@ -177,7 +190,7 @@ impl Scenario {
     fn check(&self) -> Result<()> {
         let wrong = |why: String| Err(Error::Figure { place: "scenario".into(), why });
         for (what, time) in [
-            ("interval", self.interval),
+            ("interval", self.interval.unwrap_or(INTERVAL)),
             ("quantum", self.quantum),
             ("report_every", self.report_every),
         ] {
@@ -192,13 +205,40 @@ impl Scenario {
         Ok(())
     }
 
-    /// The world of this scenario at its start.
+    /// The time between two ticks for a policy that wants to be served so: what the scenario says, else
+    /// often enough for the policy's quantum.
+    pub fn interval(&self, wants: &Wants) -> Nanos {
+        let often = wants.quantum.map_or(INTERVAL, |quantum| quantum.min(INTERVAL));
+        self.interval.unwrap_or(often)
+    }
+
+    /// The tracker of a policy that wants to be served so: what the scenario says, else what it wants.
+    ///
+    /// # Errors
+    /// `Error::Unknown` with the names there are.
+    pub fn tracker(&self, wants: &Wants) -> Result<Box<dyn Tracker>> {
+        match (&self.tracker, wants.watch) {
+            (Some(name), _) => Ok(TrackerEntry::find(name)?.open(&self.tracker_knobs)),
+            (None, Some(watch)) => Ok(serve(watch, &self.tracker_knobs)),
+            (None, None) => Ok(TRACKERS[0].open(&self.tracker_knobs)),
+        }
+    }
+
+    /// The world of this scenario at its start, for the policy that it names.
     ///
     /// # Errors
     /// Where something of it cannot be made.
     pub fn world(&self) -> Result<ModelWorld> {
+        self.world_for(&(self.policy()?.make)().wants())
+    }
+
+    /// The world of this scenario at its start, for a policy that wants to be served so.
+    ///
+    /// # Errors
+    /// Where something of it cannot be made.
+    pub fn world_for(&self, wants: &Wants) -> Result<ModelWorld> {
         self.check()?;
-        let tracker = TrackerEntry::find(&self.tracker)?.open(&self.tracker_knobs);
+        let tracker = self.tracker(wants)?;
         let settings =
             Settings { quantum: self.quantum, synchronous: self.synchronous, seed: self.seed };
         Ok(ModelWorld::new(self.machine()?, self.arrivals()?, tracker, settings))

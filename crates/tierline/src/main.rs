@@ -8,6 +8,7 @@ mod config;
 mod drive;
 mod letter;
 mod nearest;
+mod plot;
 mod print;
 mod serve;
 mod signals;

@@ -54,7 +54,7 @@ knobs! {
 }
 
 /// Bins of the count between 0 and the cooling threshold, where the goal shifts.
-const BINS: u8 = 5;
+pub const BINS: u8 = 5;
 /// Pages of a bin that do not fit a shift, after which the next bin's turn comes.
 const MISFITS: usize = 1024;
 

@@ -9,6 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use tierline_core::policy::Watch;
 use tierline_core::port::{Observations, Sample};
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
@@ -26,10 +27,7 @@ const MEMORY: Nanos = Nanos::from_millis(500);
 /// The scanner with its armed pages.
 #[derive(Clone, Debug)]
 pub struct HintFaults {
-    period: Nanos,
-    part: Bytes,
-    fast_too: bool,
-    due: Nanos,
+    watch: Watch,
     armed: BTreeMap<u32, Armed>,
 }
 
@@ -37,6 +35,8 @@ pub struct HintFaults {
 #[derive(Clone, Debug, Default)]
 struct Armed {
     version: u64,
+    /// When the next part is armed.
+    due: Nanos,
     cursor: u32,
     /// A bit a page.
     bits: Vec<u64>,
@@ -48,7 +48,13 @@ impl HintFaults {
     /// A scanner that arms `part` of each program's memory every `period`; of the fastest tier's pages
     /// only where asked to (as Colloid does on TPP).
     pub fn new(period: Nanos, part: Bytes, fast_too: bool) -> Self {
-        Self { period, part, fast_too, due: Nanos::ZERO, armed: BTreeMap::new() }
+        // A pass in no time at all is one in rounds that are as close as they may be.
+        Self::of(Watch::HintFaults { pass: Nanos::ZERO, bytes: part, floor: period, fast_too })
+    }
+
+    /// A scanner that watches so; a wish for anything else arms nothing.
+    pub fn of(watch: Watch) -> Self {
+        Self { watch, armed: BTreeMap::new() }
     }
 }
 
@@ -65,10 +71,6 @@ impl Tracker for HintFaults {
         rng: &mut Rng,
         out: &mut Observations,
     ) -> f64 {
-        let scans = quantum.end() >= self.due;
-        if scans {
-            self.due = quantum.end() + self.period;
-        }
         self.armed.retain(|space, _| jobs.iter().any(|job| job.space.0 == *space));
         let mut cpu_ns = 0.0;
         for job in jobs.iter_mut().filter(|job| job.program.managed) {
@@ -76,9 +78,14 @@ impl Tracker for HintFaults {
             armed.keep_up(job, rng);
             let faults = armed.take_faults(job, quantum, out);
             job.stall_ns += f64::from(faults) * costs.hint_fault_ns;
-            if scans {
-                let pages = pages_of(self.part, job.size).min(job.live());
-                armed.arm(job, pages, self.fast_too, quantum.end(), rng);
+            let memory = Bytes(u64::from(job.live()) * job.size.bytes().0);
+            if let Watch::HintFaults { bytes, fast_too, .. } = self.watch
+                && let Some(round) = self.watch.round(memory)
+                && quantum.end() >= armed.due
+            {
+                armed.due = quantum.end() + round;
+                let pages = pages_of(bytes, job.size).min(job.live());
+                armed.arm(job, pages, fast_too, quantum.end(), rng);
                 cpu_ns += f64::from(pages) * costs.scan_ns;
             }
         }

@@ -2,6 +2,7 @@
 //! The list of trackers that the model has, by the names of `tierline_core::tracker`.
 
 use serde::Deserialize;
+use tierline_core::policy::Watch;
 use tierline_core::unit::{Bytes, Nanos};
 
 use super::{Tracker, accessed, damon, hint_faults, pebs, truth};
@@ -90,6 +91,23 @@ pub const TRACKERS: &[Entry] = &[
     Entry { name: "damon", make: |knobs| Box::new(damon::Damon::new(knobs.regions)) },
     Entry { name: "truth", make: |_| Box::<truth::Truth>::default() },
 ];
+
+/// What serves a policy that wants to watch so; knobs say what the wish leaves open.
+pub fn serve(watch: Watch, knobs: &Knobs) -> Box<dyn Tracker> {
+    match watch {
+        // Stores are not sampled: reads are what the model counts.
+        Watch::Samples { loads, cpu_permille, .. } => {
+            Box::new(pebs::Pebs::within("pebs", as_f64(loads), cpu_permille, knobs.ring))
+        }
+        watch @ Watch::HintFaults { .. } => Box::new(hint_faults::HintFaults::of(watch)),
+        Watch::Truth => Box::<truth::Truth>::default(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a sampling period")]
+fn as_f64(period: u64) -> f64 {
+    period as f64
+}
 
 impl Entry {
     /// The tracker of that name.

@@ -16,11 +16,16 @@ use crate::world::job::Job;
 /// Evidence older than this is forgotten, as on Linux (`tierline_linux::tracker::pmu`).
 const MEMORY_NS: f64 = 10e9;
 
+/// The longest period of a sampler that may only cost so much (MEMTIS, its list of load periods).
+const LONGEST: f64 = 19_997.0;
+
 /// The sampler.
 #[derive(Clone, Debug)]
 pub struct Pebs {
     name: &'static str,
     period: f64,
+    /// Of a core, what records may cost.
+    most: Option<f64>,
     /// Records that fit the ring between two looks.
     ring: usize,
     /// Reads of each program since its last record.
@@ -30,11 +35,27 @@ pub struct Pebs {
 impl Pebs {
     /// A sampler of one read in `period`, whose ring holds so many records a quantum.
     pub fn new(name: &'static str, period: f64, ring: usize) -> Self {
-        Self { name, period: period.max(1.0), ring, since: Vec::new() }
+        Self::within(name, period, None, ring)
+    }
+
+    /// Likewise, but of fewer where its records would take more than `permille` of a core.
+    pub fn within(name: &'static str, period: f64, permille: Option<u32>, ring: usize) -> Self {
+        let most = permille.map(|permille| f64::from(permille) * 1e-3);
+        Self { name, period: period.max(1.0), most, ring, since: Vec::new() }
+    }
+
+    /// The period at which the programs' reads of this quantum cost what they may. MEMTIS steps through a
+    /// list of periods every 15 s until its share of a core is right; here it is right at once, and the
+    /// longest of its periods is the longest here.
+    fn period(&self, quantum: Quantum, jobs: &[Job], costs: &Costs) -> f64 {
+        let Some(most) = self.most else { return self.period };
+        let managed = jobs.iter().filter(|job| job.program.managed);
+        let reads: f64 = managed.map(|job| job.reads_in_quantum).sum();
+        (reads * costs.sample_ns / (most * quantum.ns)).clamp(self.period, LONGEST.max(self.period))
     }
 
     /// Records of a program in this quantum.
-    fn records(&mut self, job: &Job) -> u64 {
+    fn records(&mut self, job: &Job, period: f64) -> u64 {
         let known = self.since.iter().position(|(space, _)| *space == job.space.0);
         let at = known.unwrap_or_else(|| {
             self.since.push((job.space.0, 0.0));
@@ -46,9 +67,9 @@ impl Pebs {
             clippy::cast_sign_loss,
             reason = "records of a quantum; the cast saturates"
         )]
-        let records = (reads / self.period) as u64;
+        let records = (reads / period) as u64;
         #[expect(clippy::cast_precision_loss, reason = "records of a quantum")]
-        let counted = records as f64 * self.period;
+        let counted = records as f64 * period;
         self.since[at].1 = reads - counted;
         records
     }
@@ -68,8 +89,9 @@ impl Tracker for Pebs {
         out: &mut Observations,
     ) -> f64 {
         let mut cpu_ns = 0.0;
+        let period = self.period(quantum, jobs, costs);
         for job in jobs.iter_mut().filter(|job| job.program.managed) {
-            let records = self.records(job);
+            let records = self.records(job, period);
             let room = self.ring.saturating_sub(out.samples.len()) as u64;
             let kept = records.min(room);
             out.lost += records - kept;
@@ -90,8 +112,8 @@ impl Tracker for Pebs {
             job.stall_ns += cost;
             cpu_ns += cost;
         }
-        out.watched += nanos(quantum.ns / self.period);
-        out.memory = Some(Nanos::from_secs_f64(MEMORY_NS / self.period * 1e-9));
+        out.watched += nanos(quantum.ns / period);
+        out.memory = Some(Nanos::from_secs_f64(MEMORY_NS / period * 1e-9));
         cpu_ns
     }
 }

@@ -146,6 +146,11 @@ impl ModelWorld {
         self.mover.busy_until()
     }
 
+    /// The name of what watches.
+    pub fn tracker(&self) -> &'static str {
+        self.tracker.name()
+    }
+
     /// How closely the trackers were told to look.
     pub fn attention(&self) -> Attention {
         self.attention

@@ -62,21 +62,19 @@ impl World for ModelWorld {
         nanos(spent_ns)
     }
 
-    fn attend(&mut self, attention: Attention) {
-        self.attention = attention;
-        self.tracker.attend(attention);
-    }
-
     fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
         for question in questions {
             let job = self.jobs.iter().find(|job| job.space == question.space);
-            let rate = job.and_then(|job| Some(job.page_rate(job.page_at(question.vpn)?)));
-            // An exponential wait that is shorter than the time asked for.
-            let wait = exponential(&mut self.rng);
-            #[expect(clippy::cast_precision_loss, reason = "a time far below 2^52 ns")]
-            let within = question.within.0 as f64;
-            out.push(rate.is_some_and(|rate| rate > 0.0 && wait / rate < within));
+            let page = job.and_then(|job| Some((job, job.page_at(question.vpn)?)));
+            let rate = page.map_or(0.0, |(job, page)| job.page_rate(page));
+            let within_ns = question.within.as_secs_f64() * 1e9;
+            out.push(exponential(&mut self.rng) < rate * within_ns);
         }
+    }
+
+    fn attend(&mut self, attention: Attention) {
+        self.attention = attention;
+        self.tracker.attend(attention);
     }
 }
 

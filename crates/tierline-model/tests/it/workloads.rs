@@ -104,7 +104,7 @@ fn what_makes_no_program_is_refused_and_no_threads_are_fine() {
     let text = "seconds = 1\n[[workload]]\nkind = \"antagonist\"\nintensity = 0";
     let report = tierline_model::run::run(&Scenario::parse("0x", text).unwrap()).unwrap();
     assert_eq!(report.steady.programs[0].throughput.to_bits(), 0);
-    let still = Scenario { interval: Nanos::ZERO, ..Scenario::default() };
+    let still = Scenario { interval: Some(Nanos::ZERO), ..Scenario::default() };
     assert!(still.world().is_err_and(|error| error.to_string().contains("interval")));
 }
 

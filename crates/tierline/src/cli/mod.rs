@@ -3,6 +3,7 @@
 
 mod attach;
 mod bench;
+mod compare;
 mod completion;
 mod config;
 mod doctor;
@@ -12,8 +13,9 @@ mod man;
 mod manage;
 mod policies;
 mod recover;
+mod reproduce;
 mod run;
-mod sim;
+pub mod sim;
 mod status;
 mod topology;
 mod trackers;
@@ -70,6 +72,8 @@ enum Verb {
     Topology(topology::TopologyArgs),
     Doctor(doctor::DoctorArgs),
     Sim(sim::SimArgs),
+    Compare(compare::CompareArgs),
+    Reproduce(reproduce::ReproduceArgs),
     Machines(machines::MachinesArgs),
     Bench(bench::BenchArgs),
     Policies(policies::PoliciesArgs),
@@ -102,6 +106,8 @@ fn dispatch(verb: &Verb, globals: &Globals) -> Result<u8> {
         Verb::Topology(args) => args.run(globals),
         Verb::Doctor(args) => args.run(globals),
         Verb::Sim(args) => args.run(globals),
+        Verb::Compare(args) => args.run(globals),
+        Verb::Reproduce(args) => args.run(globals),
         Verb::Machines(args) => args.run(globals),
         Verb::Bench(args) => args.run(globals),
         Verb::Policies(args) => args.run(globals),

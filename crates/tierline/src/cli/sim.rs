@@ -17,6 +17,7 @@ use tierline_model::workload::list::written;
 use super::Globals;
 use crate::letter::Hinted;
 use crate::nearest::suggest;
+use crate::plot;
 use crate::print::{self, row};
 
 /// Run policies on a modelled machine
@@ -49,6 +50,12 @@ pub struct SimArgs {
     /// Time between two decisions, as in 50ms
     #[arg(long, value_name = "TIME")]
     interval: Option<Nanos>,
+    /// Draw throughput, latencies, shares and moves over time
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Write a report with the same charts, in one file
+    #[arg(long, value_name = "FILE.html")]
+    html: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -68,6 +75,12 @@ impl SimArgs {
         for policy in policies {
             let scenario = Scenario { policy, ..scenario.clone() };
             runs.push(run(&scenario).map_err(hinted)?);
+        }
+        if let Some(file) = &self.plot {
+            write(file, &plot::run::picture(&runs)?)?;
+        }
+        if let Some(file) = &self.html {
+            write(file, &plot::run::page(&runs, &describe(&runs))?)?;
         }
         match globals.json {
             true => print::json(&Runs { runs })?,
@@ -94,12 +107,16 @@ impl SimArgs {
         if scenario.machine.ends_with(".toml") {
             scenario.machine_text = Some(read(Path::new(&scenario.machine))?);
         }
-        scenario.tracker = self.tracker.clone().unwrap_or(scenario.tracker);
+        scenario.tracker = self.tracker.clone().or(scenario.tracker);
         scenario.seconds = self.seconds.unwrap_or(scenario.seconds);
         scenario.seed = self.seed.unwrap_or(scenario.seed);
-        scenario.interval = self.interval.unwrap_or(scenario.interval);
+        scenario.interval = self.interval.or(scenario.interval);
         Ok(scenario)
     }
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn read(file: &Path) -> Result<String> {

@@ -77,3 +77,69 @@ fn a_machine_is_fitted_to_a_table_and_runs() {
     );
     assert_eq!(json(&line)["runs"][0]["steady"]["tiers"][1]["name"], "tier1");
 }
+
+#[test]
+fn the_scoreboard_prints_its_rows_as_an_array() {
+    let line = "reproduce C-BW N-F3a M-F2 --json";
+    let rows = json(line);
+    let rows = rows.as_array().expect("an array");
+    let ids: Vec<_> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["C-BW", "N-F3a", "M-F2"]);
+    for row in rows {
+        let keys: Vec<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
+        for key in
+            ["id", "title", "source", "published", "ours", "unit", "error", "kind", "holds", "note"]
+        {
+            assert!(keys.contains(&key), "{key}: {row}");
+        }
+    }
+    assert_eq!((&rows[0]["kind"], &rows[0]["holds"]), (&"fitted".into(), &true.into()));
+    assert_eq!(rows[0]["published"], serde_json::json!([51.0, 65.0, 70.0]));
+    assert_eq!((&rows[1]["kind"], &rows[1]["ours"]), (&"not yet".into(), &().into()));
+    assert_eq!(output(line).stdout, output(&format!("{line} --threads 1")).stdout);
+    let refused = output("reproduce C-F55");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("did you mean C-F"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn a_comparison_prints_a_row_a_run() {
+    let line = "compare --policy first-touch,hold --workload gups:set=2GiB,hot=1GiB --seconds 1 \
+                --ratio 1:2";
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let rows = json(&format!("{line} --json"));
+    let row = rows[0].as_object().expect("an object");
+    for key in [
+        "machine",
+        "workload",
+        "ratio",
+        "policy",
+        "seed",
+        "throughput",
+        "unit",
+        "fast_share",
+        "mean_latency_ns",
+        "migrated_bytes",
+        "ping_pong_pages",
+        "recovery_seconds",
+        "relative_to_best",
+    ] {
+        assert!(row.contains_key(key), "{key}");
+    }
+    let csv = text(&output(&format!("{line} --csv")).stdout);
+    assert_eq!(csv.lines().count(), 3, "{csv}");
+    let wrong = output("compare --policy hold --ratio 12");
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn a_run_is_drawn_into_files_that_need_no_other() {
+    let machine = Machine::new();
+    let (svg, html) = (machine.root().join("run.svg"), machine.root().join("run.html"));
+    let line = "sim --seconds 4 --policy hold --workload gups:set=2GiB,hot=1GiB";
+    let line = format!("{line} --plot {} --html {}", svg.display(), html.display());
+    assert_eq!(output(&line).status.code(), Some(0));
+    let (svg, html) = (fs::read_to_string(svg).unwrap(), fs::read_to_string(html).unwrap());
+    assert!(svg.starts_with("<svg") && svg.contains("Loaded latency"), "{svg}");
+    assert!(html.contains("<svg") && !html.contains("src="), "{html}");
+}

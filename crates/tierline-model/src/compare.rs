@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Policies × workloads × machines: every combination is a run, and the best of each field is marked.
+
+use serde::Serialize;
+use tierline_core::unit::{BASE_PAGE, Bytes, BytesPerSec};
+
+use crate::error::Result;
+use crate::parallel::{Said, map};
+use crate::report::{ProgramMeans, Report};
+use crate::run::run;
+use crate::scenario::Scenario;
+use crate::workload::list::written;
+
+/// A throughput this close to the last one is as good as it.
+const CLOSE: f64 = 0.05;
+
+/// What is compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Policies.
+    pub policies: Vec<String>,
+    /// Workloads, as on a command line.
+    pub workloads: Vec<String>,
+    /// Machines of the list.
+    pub machines: Vec<String>,
+    /// Fast to slow memory, of the workload's; none: the machine's own tiers.
+    pub ratios: Vec<(u32, u32)>,
+    /// Simulated time.
+    pub seconds: f64,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// One run of the field.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Entry {
+    /// The machine.
+    pub machine: String,
+    /// The workload, as it was written.
+    pub workload: String,
+    /// Fast to slow memory; `None` where it is the machine's own.
+    pub ratio: Option<String>,
+    /// The policy.
+    pub policy: String,
+    /// The seed.
+    pub seed: u64,
+    /// Operations a second in the steady state: the last quarter of the time.
+    pub throughput: f64,
+    /// What they are.
+    pub unit: String,
+    /// Share of accesses that the fastest tier serves.
+    pub fast_share: f64,
+    /// Loaded latency of an access, over all tiers.
+    pub mean_latency_ns: f64,
+    /// Moved in all of the time.
+    pub migrated_bytes: u64,
+    /// Base pages that came back soon after a move.
+    pub ping_pong_pages: u64,
+    /// From the program's last change of phase until throughput is close to the last one for good; `None`
+    /// where nothing changes.
+    pub recovery_seconds: Option<f64>,
+    /// Throughput over the best of the same machine, workload and ratio.
+    pub relative_to_best: f64,
+}
+
+/// Runs the field on so many threads.
+///
+/// # Errors
+/// Where a scenario cannot be made.
+pub fn compare(field: &Field, threads: usize, said: Said<'_>) -> Result<Vec<Entry>> {
+    let mut scenarios = Vec::new();
+    for machine in &field.machines {
+        for workload in &field.workloads {
+            for ratio in ratios(field) {
+                for policy in &field.policies {
+                    let scenario = scenario(field, machine, workload, ratio, policy)?;
+                    scenarios.push((scenario, workload, ratio));
+                }
+            }
+        }
+    }
+    let runs = map(&scenarios, threads, said, |(scenario, ..)| run(scenario));
+    let mut entries = Vec::new();
+    for ((scenario, workload, ratio), report) in scenarios.iter().zip(runs) {
+        let ratio = ratio.map(|(fast, slow)| format!("{fast}:{slow}"));
+        entries.push(entry(scenario, workload, ratio, &report?)?);
+    }
+    // Policies vary fastest: each field of one machine, workload and ratio is in one piece.
+    for field in entries.chunks_mut(field.policies.len().max(1)) {
+        let best = field.iter().map(|entry| entry.throughput).fold(0.0, f64::max);
+        for entry in field {
+            entry.relative_to_best = if best > 0.0 { entry.throughput / best } else { 0.0 };
+        }
+    }
+    Ok(entries)
+}
+
+fn ratios(field: &Field) -> Vec<Option<(u32, u32)>> {
+    match field.ratios.is_empty() {
+        true => vec![None],
+        false => field.ratios.iter().copied().map(Some).collect(),
+    }
+}
+
+fn scenario(
+    field: &Field,
+    machine: &str,
+    workload: &str,
+    ratio: Option<(u32, u32)>,
+    policy: &str,
+) -> Result<Scenario> {
+    let mut scenario = Scenario {
+        machine: machine.into(),
+        policy: policy.into(),
+        seconds: field.seconds,
+        seed: field.seed,
+        max_rate: BytesPerSec(10 << 30),
+        grow: true,
+        workload: vec![written(workload)?],
+        ..Scenario::default()
+    };
+    if let Some((fast, slow)) = ratio {
+        let memory: Bytes = scenario.arrivals()?.iter().map(|arrival| arrival.program.bytes).sum();
+        let all = u64::from(fast) + u64::from(slow);
+        scenario.fast_capacity = Some(Bytes(memory.0 / all * u64::from(fast)));
+    }
+    scenario.policy()?;
+    scenario.machine()?;
+    Ok(scenario)
+}
+
+fn entry(
+    scenario: &Scenario,
+    workload: &str,
+    ratio: Option<String>,
+    report: &Report,
+) -> Result<Entry> {
+    let none = ProgramMeans::default();
+    let program = report.steady.programs.first().unwrap_or(&none);
+    let tiers = program.shares.iter().zip(&report.steady.tiers);
+    let latency = tiers.map(|(share, tier)| share * tier.latency_ns.unwrap_or(0.0)).sum();
+    Ok(Entry {
+        machine: report.machine.clone(),
+        workload: workload.into(),
+        ratio,
+        policy: report.policy.clone(),
+        seed: report.seed,
+        throughput: program.throughput,
+        unit: format!("{}/s", program.unit),
+        fast_share: program.shares.first().copied().unwrap_or_default(),
+        mean_latency_ns: latency,
+        migrated_bytes: (report.moves.promoted_pages + report.moves.demoted_pages) * BASE_PAGE.0,
+        ping_pong_pages: report.moves.ping_pong_pages,
+        recovery_seconds: change(scenario)?.map(|at| recovery(report, program, at)),
+        relative_to_best: 0.0,
+    })
+}
+
+/// When the program's last phase begins, where it has several.
+fn change(scenario: &Scenario) -> Result<Option<f64>> {
+    let arrivals = scenario.arrivals()?;
+    let Some(arrival) = arrivals.first() else { return Ok(None) };
+    let phases = arrival.program.phases.iter().map_while(|phase| phase.lasts);
+    let ends = phases.map(|lasts| lasts.as_secs_f64()).sum::<f64>();
+    let at = arrival.start.as_secs_f64() + ends;
+    Ok((ends > 0.0 && at < scenario.seconds).then_some(at))
+}
+
+fn recovery(report: &Report, steady: &ProgramMeans, change: f64) -> f64 {
+    let after = report.series.iter().filter(|row| row.seconds > change);
+    let far = after.filter(|row| {
+        let now = row.means.programs.first().map_or(0.0, |program| program.throughput);
+        (now - steady.throughput).abs() > CLOSE * steady.throughput
+    });
+    far.map(|row| row.seconds - change).fold(0.0, f64::max)
+}

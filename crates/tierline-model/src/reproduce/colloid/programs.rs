@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Figure 11 with the nearest workloads of the model, and what Colloid costs and is set to.
+
+use tierline_core::policy::Entry;
+
+use super::{SYSTEMS, gain, range};
+use crate::reproduce::lab::Lab;
+use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
+use crate::reproduce::setup::{App, Setup};
+
+/// Cores of the testbed's socket.
+const CORES: f64 = 32.0;
+/// A gain below this is a loss.
+const NO_LOSS: f64 = 0.97;
+const OF_ORDER: &str =
+    "the model's program only misses the caches, the real one computes too: order alone is claimed";
+
+/// The rows.
+pub const ROWS: &[Row] = &[
+    Row {
+        id: "C-F11a",
+        title: "GAPBS PageRank, gain, least and most of 0x to 3x: HeMem, TPP, MEMTIS",
+        source: "Colloid, figure 11a",
+        published: &[1.05, 1.92, 1.05, 1.48, 1.12, 2.12],
+        unit: "x",
+        kind: Kind::Order,
+        test: Test::Own,
+        find: Some(|lab| grows(lab, App::PageRank, &[0, 1, 2, 3])),
+        note: OF_ORDER,
+        ..ROW
+    },
+    Row {
+        id: "C-F11b",
+        title: "Silo YCSB-C, gain, least and most of 2x to 3x: HeMem, TPP, MEMTIS",
+        source: "Colloid, figure 11b",
+        published: &[1.13, 1.25, 1.09, 1.17, 1.08, 1.17],
+        unit: "x",
+        kind: Kind::Order,
+        test: Test::Own,
+        find: Some(|lab| grows(lab, App::Silo, &[2, 3])),
+        note: OF_ORDER,
+        ..ROW
+    },
+    Row {
+        id: "C-F11b-AE",
+        title: "Silo YCSB-C, gain of TPP with huge pages at 0x, 1x, 2x, 3x",
+        source: "Colloid, artifact",
+        published: &[1.0, 1.027, 1.106, 1.185],
+        unit: "x",
+        kind: Kind::Order,
+        test: Test::Own,
+        find: Some(|lab| {
+            let at = |x| gain(lab, Setup::gups("tpp").app(App::Silo).beside(x));
+            let ours: Vec<f64> = (0..=3).map(at).collect();
+            Found { holds: rises(&ours), ours }
+        }),
+        note: OF_ORDER,
+        ..ROW
+    },
+    Row {
+        id: "C-F11c",
+        title: "CacheLib, gain, least and most of 2x to 3x: HeMem, TPP, MEMTIS",
+        source: "Colloid, figure 11c",
+        published: &[1.37, 1.74, 1.42, 1.79, 1.48, 1.93],
+        unit: "x",
+        kind: Kind::Order,
+        test: Test::Own,
+        find: Some(|lab| grows(lab, App::CacheLib, &[2, 3])),
+        note: OF_ORDER,
+        ..ROW
+    },
+    Row {
+        id: "C-PAR",
+        title: "epsilon, delta; quantum of HeMem and of MEMTIS, ms; HeMem's bins",
+        source: "Colloid, 4 and 5",
+        published: &[0.01, 0.05, 10.0, 500.0, 5.0],
+        unit: "",
+        test: Test::Within(0.0),
+        find: Some(|_| parameters()),
+        ..ROW
+    },
+    Row {
+        id: "C-CPU",
+        title: "CPU time of watching and moving that Colloid adds, most of 0x to 3x: HeMem, TPP, MEMTIS",
+        source: "Colloid, 5.1",
+        published: &[2.0, 6.5, 2.0],
+        unit: "% at most",
+        test: Test::AtMost,
+        find: Some(|lab| {
+            let most = |system| {
+                let added = |x| overhead(lab, Setup::gups(system).beside(x));
+                (0..=3).map(added).fold(f64::NEG_INFINITY, f64::max)
+            };
+            SYSTEMS.into_iter().map(most).collect::<Vec<_>>().into()
+        }),
+        note: "of the socket's cores; reading the counters and deciding cost no simulated time, and no core polls",
+        ..ROW
+    },
+];
+
+/// Gains over `loads`, which rise with load from no loss at none.
+fn grows(lab: &Lab, app: App, loads: &[u8]) -> Found {
+    let at = |system, x| gain(lab, Setup::gups(system).app(app).beside(x));
+    let ours = SYSTEMS.into_iter().flat_map(|s| range(loads.iter().map(|&x| at(s, x))));
+    let ours = ours.collect();
+    let holds = SYSTEMS.into_iter().all(|system| {
+        let gains: Vec<f64> = [0, 1, 2, 3].into_iter().map(|x| at(system, x)).collect();
+        rises(&gains)
+    });
+    Found { ours, holds }
+}
+
+/// No loss at first, never falling by more than noise, and a gain at last.
+fn rises(gains: &[f64]) -> bool {
+    let first = gains.first().is_some_and(|&gain| gain >= NO_LOSS);
+    let last = gains.last().is_some_and(|&gain| gain > 1.0);
+    first && last && gains.windows(2).all(|pair| pair[1] >= pair[0] * NO_LOSS)
+}
+
+fn parameters() -> Found {
+    let knob = |policy, name| {
+        let knobs = Entry::find(policy).map(|entry| (entry.make)().knobs()).unwrap_or_default();
+        knobs.iter().find(|knob| knob.name == name).map_or(f64::NAN, |knob| knob.default)
+    };
+    vec![
+        knob("hemem+colloid", "epsilon"),
+        knob("hemem+colloid", "delta"),
+        knob("hemem+colloid", "quantum") * 1e3,
+        knob("memtis+colloid", "quantum") * 1e3,
+        f64::from(tierline_core::policy::hemem::BINS),
+    ]
+    .into()
+}
+
+/// Of the socket's time, what Colloid adds, %.
+fn overhead(lab: &Lab, setup: Setup) -> f64 {
+    let share = |setup: &Setup| {
+        let report = lab.report(setup);
+        let busy = report.moves.mover_seconds + report.moves.tracker_seconds;
+        100.0 * busy / (f64::from(setup.seconds()) * CORES)
+    };
+    share(&setup.with_colloid()) - share(&setup)
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The lab: runs what rows ask for, each set-up once, on as many threads as there are.
+//!
+//! A row asks for the report of a set-up and goes on with a stand-in where it was not run yet; then all
+//! that was asked for is run, and the rows are computed again. So no row has to say in advance what it
+//! needs, and what comes out does not depend on which thread ran what.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::setup::Setup;
+use crate::error::Result;
+use crate::parallel::{Said, map};
+use crate::report::{Means, ProgramMeans, Report, Row, TierMeans};
+use crate::run::run;
+
+/// What was run, and what is still to be.
+#[derive(Debug)]
+pub struct Lab {
+    done: BTreeMap<Setup, Report>,
+    asked: RefCell<BTreeSet<Setup>>,
+    stand_in: Report,
+}
+
+impl Default for Lab {
+    fn default() -> Self {
+        Self { done: BTreeMap::new(), asked: RefCell::default(), stand_in: stand_in() }
+    }
+}
+
+impl Lab {
+    /// What came of a set-up.
+    pub fn report(&self, setup: &Setup) -> &Report {
+        self.done.get(setup).unwrap_or_else(|| {
+            self.asked.borrow_mut().insert(*setup);
+            &self.stand_in
+        })
+    }
+
+    /// The program of a set-up in its steady state.
+    pub fn program(&self, setup: &Setup) -> &ProgramMeans {
+        program(&self.report(setup).steady).unwrap_or(&self.stand_in.steady.programs[0])
+    }
+
+    /// Bytes a second that the program of a set-up reads and writes in its steady state.
+    pub fn rate(&self, setup: &Setup) -> f64 {
+        self.program(setup).bytes_per_second
+    }
+
+    /// Loaded latencies of the two tiers of a set-up in its steady state, ns.
+    pub fn latencies(&self, setup: &Setup) -> [f64; 2] {
+        let of = |tier: Option<&TierMeans>| tier.and_then(|tier| tier.latency_ns).unwrap_or(1.0);
+        let tiers = &self.report(setup).steady.tiers;
+        [of(tiers.first()), of(tiers.get(1))]
+    }
+
+    /// Runs what was asked for since; false where it was nothing.
+    ///
+    /// # Errors
+    /// Where a scenario cannot be made.
+    pub fn run_what_was_asked(&mut self, threads: usize, said: Said<'_>) -> Result<bool> {
+        let mut setups: Vec<Setup> = self.asked.take().into_iter().collect();
+        // Long ones first, so that no thread is left alone with one at the end.
+        setups.sort_by_key(|setup| std::cmp::Reverse(setup.effort()));
+        let of = |setup: &Setup| setup.scenario().and_then(|scenario| run(&scenario));
+        let reports = map(&setups, threads, said, of);
+        for (setup, report) in setups.iter().zip(reports) {
+            self.done.insert(*setup, report?);
+        }
+        Ok(!setups.is_empty())
+    }
+}
+
+/// The program among means, and not the antagonist.
+pub fn program(means: &Means) -> Option<&ProgramMeans> {
+    means.programs.iter().find(|program| program.name != "antagonist")
+}
+
+/// A report that divides without harm.
+fn stand_in() -> Report {
+    let program = ProgramMeans {
+        throughput: 1.0,
+        bytes_per_second: 1.0,
+        shares: vec![0.5; 2],
+        ..ProgramMeans::default()
+    };
+    let tier = TierMeans { latency_ns: Some(1.0), ..TierMeans::default() };
+    let steady =
+        Means { programs: vec![program], tiers: vec![tier.clone(), tier], ..Means::default() };
+    Report {
+        series: vec![Row { seconds: 0.0, means: steady.clone() }],
+        steady,
+        ..Report::default()
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The scoreboard: published figures, and what the model comes to with the same set-up.
+//!
+//! ```text
+//!   rows      one entry a figure: what was published, of what kind it is, how ours is computed
+//!     │
+//!   lab       runs the scenarios that rows ask for, each once, on all cores
+//!     │
+//!   outcome   ours beside the published figure: the error, and whether it holds
+//! ```
+//!
+//! A machine's figures are fitted to the rows that say so, and to no others; nothing here can change them.
+//! What is held against what is in [`Test`]; a row that misses stays, with a line on the cause.
+
+pub mod colloid;
+pub mod figures;
+pub mod lab;
+mod later;
+pub mod outcome;
+pub mod row;
+pub mod setup;
+
+pub use lab::Lab;
+pub use outcome::Outcome;
+pub use row::{Found, Kind, Row, Test};
+
+use crate::error::{Error, Result};
+use crate::parallel::Said;
+
+/// Every row: those that are computed first.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    colloid::ROWS.iter().copied().flatten().chain(later::ROWS)
+}
+
+/// The rows whose ids begin with one of `ids`; all where there are none. A row that takes hours is left
+/// out unless `long` is set.
+///
+/// # Errors
+/// `Error::Unknown` for a beginning that no row has.
+pub fn select(ids: &[String], long: bool) -> Result<Vec<Row>> {
+    for id in ids {
+        if !rows().any(|row| row.id.starts_with(id.as_str())) {
+            return Err(Error::unknown("row", id, rows().map(|row| row.id)));
+        }
+    }
+    let named = |row: &&Row| ids.is_empty() || ids.iter().any(|id| row.id.starts_with(id.as_str()));
+    Ok(rows().filter(named).map(|row| row.unless_long(long)).collect())
+}
+
+/// Computes rows, with scenarios on so many threads. `said` hears how many runs are done, of how many.
+///
+/// # Errors
+/// Where a scenario cannot be made.
+pub fn compute(
+    rows: &[Row],
+    lab: &mut Lab,
+    threads: usize,
+    said: Said<'_>,
+) -> Result<Vec<Outcome>> {
+    loop {
+        let outcomes = rows.iter().map(|row| row.outcome(lab)).collect();
+        if !lab.run_what_was_asked(threads, said)? {
+            return Ok(outcomes);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The scoreboard and comparisons.
+
+use std::collections::BTreeSet;
+
+use tierline_model::compare::{Entry, Field, compare};
+use tierline_model::reproduce::{Kind, Lab, Outcome, compute, rows, select};
+
+fn outcomes(ids: &[&str], threads: usize) -> Vec<Outcome> {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    compute(&select(&ids, false).unwrap(), &mut Lab::default(), threads, &|_, _| {}).unwrap()
+}
+
+#[test]
+fn every_row_of_the_targets_is_listed_once() {
+    let ids: BTreeSet<&str> = rows().map(|row| row.id).collect();
+    assert_eq!(ids.len(), rows().count(), "an id is given twice");
+    for (paper, count) in [("C-", 31), ("N-", 20), ("A-", 16), ("T-", 26), ("M-", 15)] {
+        let listed = ids.iter().filter(|id| id.starts_with(paper)).count();
+        assert!(listed >= count, "{paper}: {listed} of {count}");
+    }
+    for row in rows() {
+        assert_eq!(row.find.is_none(), row.kind == Kind::NotYet, "{}", row.id);
+        assert_eq!(row.find.is_some(), row.id.starts_with("C-"), "{}", row.id);
+    }
+}
+
+/// The antagonist alone is fitted; the parameters are those of the paper.
+#[test]
+fn what_is_fitted_to_bandwidth_and_set_by_the_paper_holds() {
+    let outcomes = outcomes(&["C-BW", "C-PAR"], 1);
+    assert_eq!(outcomes.len(), 2);
+    for outcome in outcomes {
+        assert_eq!(outcome.holds, Some(true), "{outcome:?}");
+        assert!(outcome.error.is_some_and(|error| error.abs() < 0.03), "{outcome:?}");
+    }
+}
+
+#[test]
+fn rows_come_out_the_same_on_one_and_on_two_threads() {
+    let rows = ["C-BW", "N-F3a", "M-F2"];
+    assert_eq!(outcomes(&rows, 1), outcomes(&rows, 2));
+}
+
+#[test]
+fn a_row_that_nothing_computes_says_so_and_one_that_nobody_knows_is_refused() {
+    let [row] = &outcomes(&["N-F3a"], 1)[..] else { panic!("one row") };
+    assert_eq!((row.kind, row.holds, &row.ours), (Kind::NotYet, None, &None));
+    let error = select(&["C-F77".into()], false).unwrap_err().to_string();
+    assert!(error.contains("C-F77"), "{error}");
+}
+
+/// Minutes: every fitted row within 3 %, every order row in its order.
+#[test]
+#[ignore = "runs hundreds of scenarios; cargo test --profile sim -- --ignored"]
+fn fitted_rows_and_order_rows_hold() {
+    for outcome in outcomes(&["C-"], 2) {
+        println!("{:18} {:?} {:?}", outcome.id, outcome.error, outcome.holds);
+        if matches!(outcome.kind, Kind::Fitted | Kind::Order) {
+            assert_eq!(outcome.holds, Some(true), "{outcome:?}");
+        }
+    }
+}
+
+fn entries(threads: usize) -> Vec<Entry> {
+    let field = Field {
+        policies: vec!["first-touch".into(), "oracle".into()],
+        workloads: vec!["gups:set=3GiB,hot=1GiB,jump=3s".into(), "kv:set=2GiB".into()],
+        machines: vec!["colloid-icx".into(), "ddr5-cxl-asic".into()],
+        ratios: vec![(1, 1), (1, 2)],
+        seconds: 8.0,
+        seed: 3,
+    };
+    compare(&field, threads, &|_, _| {}).unwrap()
+}
+
+#[test]
+fn a_comparison_is_the_same_on_two_threads_and_marks_one_best_a_field() {
+    let all = entries(1);
+    assert_eq!(all, entries(2));
+    assert_eq!(all.len(), 2 * 2 * 2 * 2);
+    for field in all.chunks(2) {
+        let [first, oracle] = field else { panic!("two policies") };
+        assert_eq!((first.policy.as_str(), oracle.policy.as_str()), ("first-touch", "oracle"));
+        assert!(oracle.fast_share > first.fast_share, "{field:?}");
+        assert!(field.iter().any(|entry| entry.relative_to_best == 1.0), "{field:?}");
+        assert!(first.migrated_bytes == 0 && oracle.migrated_bytes > 0, "{field:?}");
+        let jumps = first.workload.contains("jump");
+        assert_eq!(oracle.recovery_seconds.is_some(), jumps, "{oracle:?}");
+    }
+    let slow = &all[2];
+    assert_eq!(slow.ratio.as_deref(), Some("1:2"));
+    assert!(slow.fast_share < all[0].fast_share, "less fast memory serves less");
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `tierline reproduce`: published figures, and ours beside them.
+
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+use anyhow::Result;
+use clap::Args;
+use tierline_model::reproduce::outcome::Figure;
+use tierline_model::reproduce::{Lab, Outcome, compute, select};
+
+use super::Globals;
+use super::sim::hinted;
+use crate::plot::colloid::draw;
+use crate::print::{self, row};
+
+/// Compute published figures on the modelled machines, beside the published numbers
+///
+/// Every row of the scoreboard with its error, and whether it holds: fitted rows within 3 %, predicted ones
+/// within 10 %, bounds as bounds, and order rows by their order. Exit status 0, whatever misses.
+#[derive(Debug, Args)]
+pub struct ReproduceArgs {
+    /// Rows, by the beginning of their ids, as in C-F7; all, if left out
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    /// Also rows that take hours
+    #[arg(long)]
+    long: bool,
+    /// Threads to compute with; as many as there are cores, if left out
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Write Colloid's figures here as SVG, with the published points
+    #[arg(long, value_name = "DIR")]
+    plot: Option<PathBuf>,
+}
+
+impl ReproduceArgs {
+    /// Runs the verb.
+    pub fn run(&self, globals: &Globals) -> Result<u8> {
+        let rows = select(&self.ids, self.long).map_err(hinted)?;
+        let mut lab = Lab::default();
+        let threads = self.threads.unwrap_or_else(cores);
+        let outcomes = compute(&rows, &mut lab, threads, &progress).map_err(hinted)?;
+        match globals.json {
+            true => print::out(&(serde_json::to_string_pretty(&outcomes)? + "\n"))?,
+            false => print::out(&describe(&outcomes))?,
+        }
+        if let Some(folder) = &self.plot {
+            for file in draw(folder, &mut lab, threads, &progress)? {
+                print::to_stderr(&format!("tierline: wrote {}", file.display()));
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Cores that there are.
+pub fn cores() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}
+
+/// A line every so many runs, as it is read by people and by logs.
+pub fn progress(done: usize, of: usize) {
+    let every = of.div_ceil(10).max(1);
+    if done.is_multiple_of(every) || done == of {
+        print::to_stderr(&format!("tierline: {done} of {of} runs"));
+    }
+}
+
+fn describe(outcomes: &[Outcome]) -> String {
+    let head = ["id", "what", "published", "ours", "unit", "error", "kind", "holds"];
+    let mut rows = vec![row(head)];
+    let mut notes = String::new();
+    for outcome in outcomes {
+        let kind = serde_json::to_value(outcome.kind).unwrap_or_default();
+        rows.push(row([
+            outcome.id,
+            outcome.title,
+            &figure(outcome.published.as_ref()),
+            &figure(outcome.ours.as_ref()),
+            outcome.unit,
+            &outcome.error.map_or("-".into(), |error| format!("{:+.1} %", error * 100.0)),
+            kind.as_str().unwrap_or_default(),
+            match outcome.holds {
+                Some(true) => "yes",
+                Some(false) => "NO",
+                None => "-",
+            },
+        ]));
+        if !outcome.note.is_empty() {
+            notes += &format!("{}: {}\n", outcome.id, outcome.note);
+        }
+    }
+    let computed = outcomes.iter().filter(|outcome| outcome.holds.is_some()).count();
+    let held = outcomes.iter().filter(|outcome| outcome.holds == Some(true)).count();
+    let count =
+        format!("\n{held} of {computed} computed rows hold, of {} listed.\n", outcomes.len());
+    let notes = if notes.is_empty() { notes } else { format!("\nNotes\n{notes}") };
+    print::table(&rows) + &notes + &count
+}
+
+fn figure(figure: Option<&Figure>) -> String {
+    let Some(figure) = figure else { return "-".into() };
+    let number = |x: &f64| {
+        let text = match x.abs() {
+            100.0.. => format!("{x:.0}"),
+            10.0.. => format!("{x:.1}"),
+            _ => format!("{x:.3}"),
+        };
+        match text.split_once('.') {
+            Some((whole, rest)) if rest.trim_end_matches('0').is_empty() => whole.into(),
+            Some((whole, rest)) => format!("{whole}.{}", rest.trim_end_matches('0')),
+            None => text,
+        }
+    };
+    figure.numbers().iter().map(number).collect::<Vec<_>>().join(" ")
+}

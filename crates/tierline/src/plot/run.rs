@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runs as charts over time, and as a report in one file.
+
+use anyhow::Result;
+use tierline_model::report::{Means, Report};
+use tierline_model::reproduce::figures::{Chart, Curve};
+
+use super::svg;
+
+/// Throughput, tier latencies, shares and moves over time.
+fn charts(runs: &[Report]) -> Vec<Chart> {
+    let chart = |title: &str, unit, curves| Chart {
+        name: title.into(),
+        title: title.into(),
+        axes: ["s", unit],
+        curves,
+    };
+    let tiers = runs.first().map_or(0, |run| run.steady.tiers.len());
+    let each = |name: &dyn Fn(&Report, usize) -> String,
+                of: &dyn Fn(&Means, usize) -> Option<f64>| {
+        let curves = runs.iter().flat_map(|run| (0..tiers).map(move |tier| (run, tier)));
+        curves.map(|(run, tier)| curve(name(run, tier), run, |means| of(means, tier))).collect()
+    };
+    let of_tier = |run: &Report, tier: usize| {
+        let name = run.steady.tiers.get(tier).map_or("", |tier| tier.name.as_str());
+        format!("{}, {name}", run.policy)
+    };
+    let programs = runs.iter().flat_map(|run| {
+        run.steady.programs.iter().map(move |program| {
+            curve(format!("{}, {}", run.policy, program.name), run, |means| {
+                let now = means.programs.iter().find(|now| now.name == program.name)?;
+                Some(now.bytes_per_second * 1e-9)
+            })
+        })
+    });
+    let moved = runs.iter().map(|run| {
+        curve(run.policy.clone(), run, |means| {
+            Some((means.promoted_bytes_per_second + means.demoted_bytes_per_second) * 1e-9)
+        })
+    });
+    vec![
+        chart("Throughput, read and written", "GB/s", programs.collect()),
+        chart(
+            "Loaded latency",
+            "ns",
+            each(&of_tier, &|means, tier| means.tiers.get(tier)?.latency_ns),
+        ),
+        chart("Accesses of the first program", "%", {
+            each(&of_tier, &|means, tier| Some(100.0 * means.programs.first()?.shares.get(tier)?))
+        }),
+        chart("Moved", "GB/s", moved.collect()),
+    ]
+}
+
+fn curve(name: String, run: &Report, of: impl Fn(&Means) -> Option<f64>) -> Curve {
+    let points = run.series.iter().filter_map(|row| Some((row.seconds, of(&row.means)?)));
+    Curve { name, points: points.collect(), published: false }
+}
+
+/// All charts of some runs, one below the other, as one SVG.
+pub fn picture(runs: &[Report]) -> Result<String> {
+    let drawn = drawn(runs)?;
+    let (width, height) = super::SIZE;
+    let all = height * u32::try_from(drawn.len()).unwrap_or(1);
+    let mut text =
+        format!("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{all}\">\n");
+    for (svg, at) in drawn.iter().zip((0..).step_by(height as usize)) {
+        text += &format!("<g transform=\"translate(0,{at})\">\n{svg}</g>\n");
+    }
+    Ok(text + "</svg>\n")
+}
+
+/// A report that needs no other file: `table` says the means, charts show the way there.
+pub fn page(runs: &[Report], table: &str) -> Result<String> {
+    let machine = runs.first().map_or("", |run| run.machine.as_str());
+    let mut text = format!(
+        "<!doctype html>\n<meta charset=\"utf-8\">\n<title>tierline sim: {machine}</title>\n\
+         <style>body {{ font-family: sans-serif; margin: 2em }} pre {{ font-size: 90% }}</style>\n\
+         <h1>{}</h1>\n<pre>{}</pre>\n",
+        escaped(machine),
+        escaped(table),
+    );
+    for svg in drawn(runs)? {
+        text += &svg;
+    }
+    Ok(text)
+}
+
+/// Charts that have anything in them.
+fn drawn(runs: &[Report]) -> Result<Vec<String>> {
+    let filled = |chart: &Chart| chart.curves.iter().flat_map(|c| &c.points).any(|at| at.1 > 0.0);
+    charts(runs).iter().filter(|chart| filled(chart)).map(svg).collect()
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
