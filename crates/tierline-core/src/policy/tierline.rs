@@ -13,7 +13,7 @@
 //! When it hurts: when fast memory is the bottleneck (it packs the hottest there whatever its load), and
 //! with a tracker that cannot see fast memory, where all pages look cold in the end.
 //!
-//! Knobs: payback (60 s), headroom (2 % of a tier), margin (25 %), min_hits (2). None must be set.
+//! Knobs: payback (20 s), headroom (2 % of a tier), margin (25 %), min_hits (2). None must be set.
 //!
 //! Where it comes from: rates instead of counts and benefit against cost follow ARMS (sections 4.1 and
 //! 4.3), headroom by early demotion TPP (section 5.1), the second touch TPP (5.3), doubling the bar for
@@ -56,7 +56,7 @@ pub struct Knobs {
 
 impl Default for Knobs {
     fn default() -> Self {
-        Self { payback: Nanos::from_secs(60), headroom_permille: 20, margin: 1.25, min_hits: 2.0 }
+        Self { payback: Nanos::from_secs(20), headroom_permille: 20, margin: 1.25, min_hits: 2.0 }
     }
 }
 
