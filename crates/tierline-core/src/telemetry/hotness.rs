@@ -29,6 +29,8 @@ pub struct Hotness {
     memory_seconds: f32,
     ceiling_per_sec: f32,
     hurry: bool,
+    /// Looks since it hurries.
+    looks: u32,
 }
 
 /// What is believed of a page's access rate.
@@ -40,6 +42,8 @@ pub struct Estimate {
     /// Looks in that time, the one in vain included; zero where every access counts.
     looks: f32,
     ceiling_per_sec: f32,
+    /// Standard deviations down to the lower bound.
+    surely: f32,
 }
 
 impl Estimate {
@@ -50,7 +54,7 @@ impl Estimate {
 
     /// Accesses per second that the page gets at least, as far as can be told.
     pub fn at_least_per_sec(&self) -> f32 {
-        self.rate(self.score(-SURELY))
+        self.rate(self.score(-self.surely))
     }
 
     /// Accesses per second that it gets at most, likewise; not zero for a page never seen.
@@ -85,6 +89,11 @@ const MAX_HITS: f32 = 15.0;
 /// Standard deviations from the estimate down to its lower bound: one page in forty is below. There are
 /// many pages, and each has a chance to look hot by luck.
 const SURELY: f32 = 2.0;
+/// Looks that make one such chance: pages that begin anew have another in the next ones. So that all
+/// chances together stay as unlikely as one, the square of the bound grows by 2·ln 2 whenever their number has doubled
+/// (Bonferroni, with the normal distribution's tail exp(-z²/2)).
+const CHANCE_LOOKS: u32 = 4;
+const DOUBLED: f32 = 2.0 * std::f32::consts::LN_2;
 /// Standard deviations up to its upper bound: one page in ten is above.
 const AT_MOST: f32 = 1.28;
 /// Looks in vain after which a page begins anew: one worth a place is seen in two of five looks and
@@ -103,6 +112,7 @@ impl Default for Hotness {
             memory_seconds: 10.0,
             ceiling_per_sec: f32::INFINITY,
             hurry: false,
+            looks: 0,
         }
     }
 }
@@ -123,16 +133,24 @@ impl Hotness {
     /// pages that wake up begin anew.
     pub fn hurry(&mut self, on: bool) {
         self.hurry = on;
+        self.looks *= u32::from(on);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "at most 32")]
+    fn surely(&self) -> f32 {
+        let doublings = (self.looks / CHANCE_LOOKS).max(1).ilog2();
+        (SURELY * SURELY + DOUBLED * doublings as f32).sqrt()
     }
 
     fn memory_seconds(&self) -> f32 {
         if self.hurry { self.memory_seconds / 2.0 } else { self.memory_seconds }
     }
 
-    /// Sets the length of one look, which sees a page once at most.
+    /// Begins a look of that length, which sees a page once at most.
     #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
     pub fn look_for(&mut self, window: Nanos) {
         self.ceiling_per_sec = 1.0 / (window.as_secs_f64() as f32).max(MIN_EXPOSURE_SECONDS);
+        self.looks = self.looks.saturating_add(u32::from(self.hurry));
     }
 
     /// The highest rate that can be seen: a page found touched in every look may get any more.
@@ -186,7 +204,13 @@ impl Hotness {
         let seconds = seconds.max(MIN_EXPOSURE_SECONDS);
         let looks = seconds * self.looks_per_sec();
         let looks = if looks > 0.0 { looks + PRIOR_LOOKS } else { 0.0 };
-        Estimate { hits, seconds, looks, ceiling_per_sec: self.ceiling_per_sec }
+        Estimate {
+            hits,
+            seconds,
+            looks,
+            ceiling_per_sec: self.ceiling_per_sec,
+            surely: self.surely(),
+        }
     }
 
     /// Looks in a second of watching; zero where every access counts.
@@ -274,6 +298,38 @@ mod tests {
             heat = hotness.hit(heat, 1.0, None);
         }
         assert!(hotness.estimate(heat).at_least_per_sec() > 15.0, "{:?}", hotness.estimate(heat));
+    }
+
+    /// Pages that every tenth look sees, for 256 looks: those that ever pass for a page of a fifth of the
+    /// highest rate.
+    #[test]
+    fn luck_does_not_add_up_while_it_hurries() {
+        let look = Nanos::from_millis(20);
+        let lucky = |hurry_anew_every: u32| {
+            let (mut rng, mut hotness) = (Rng::new(11), Hotness::default());
+            hotness.look_for(look);
+            hotness.remember(look * 16);
+            let mut heats = vec![hotness.newborn(); 1_000];
+            let mut ever = vec![false; heats.len()];
+            for i in 0..256 {
+                hotness.hurry(i % hurry_anew_every != 0);
+                hotness.look_for(look);
+                hotness.advance(look);
+                for (heat, ever) in heats.iter_mut().zip(&mut ever) {
+                    if rng.below(10) == 0 {
+                        *heat = hotness.hit(*heat, 1.0, None);
+                        let bound = hotness.estimate(*heat).at_least_per_sec();
+                        *ever |= bound > 0.2 * hotness.ceiling_per_sec();
+                    }
+                }
+            }
+            ever.iter().filter(|&&ever| ever).count()
+        };
+        let (many, one) = (lucky(8), lucky(1_000));
+        assert!(
+            many > 4 * one && one < 50,
+            "{many} by luck with a new alert every eight looks, {one} in a single one"
+        );
     }
 
     #[test]
