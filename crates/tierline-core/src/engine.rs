@@ -3,7 +3,7 @@
 
 use crate::event::{Event, Fingerprint};
 use crate::migrator::Migrator;
-use crate::page::{PageIdx, PageTable};
+use crate::page::{FETCHED, PageIdx, PageTable};
 use crate::policy::{Policy, View, Wants};
 use crate::port::{Attention, Move, Observations, Telemetry, World};
 use crate::qos::Limits;
@@ -131,22 +131,32 @@ impl Engine {
             }
         }
         let mut slow_hits = 0u32;
-        for sample in &seen.samples {
-            let before = touched.len();
-            pages.for_each(sample.space, sample.vpn, sample.base_pages, |page| touched.push(page));
-            for &page in &touched[before..] {
-                if let Some(tier) = sample.tier {
-                    place(pages, hotness, shared, page, tier);
+        for samples in seen.samples.chunks(FETCHED) {
+            let first = touched.len();
+            let mut end = [0; FETCHED];
+            for (end, sample) in end.iter_mut().zip(samples) {
+                pages.for_each(sample.space, sample.vpn, sample.base_pages, |page| {
+                    touched.push(page)
+                });
+                *end = touched.len();
+            }
+            pages.fetch(&touched[first..]);
+            let mut from = first;
+            for (end, sample) in end.into_iter().zip(samples) {
+                for &page in &touched[std::mem::replace(&mut from, end)..end] {
+                    if let Some(tier) = sample.tier {
+                        place(pages, hotness, shared, page, tier);
+                    }
+                    let tier = pages.state(page).tier();
+                    if shared {
+                        let heat = hotness.hit(pages.heat(page), sample.hits, sample.exposure);
+                        pages.set_heat(page, heat);
+                    } else {
+                        hits.push(Hit::of(page, tier, sample));
+                    }
+                    slow_hits += u32::from(tier.is_some_and(|tier| tier > TierId::FAST));
+                    self.samples += 1;
                 }
-                let tier = pages.state(page).tier();
-                if shared {
-                    let heat = hotness.hit(pages.heat(page), sample.hits, sample.exposure);
-                    pages.set_heat(page, heat);
-                } else {
-                    hits.push(Hit::of(page, tier, sample));
-                }
-                slow_hits += u32::from(tier.is_some_and(|tier| tier > TierId::FAST));
-                self.samples += 1;
             }
         }
         self.lost += seen.lost;

@@ -23,7 +23,7 @@
 use std::collections::VecDeque;
 
 use super::{Policy, Reason, View};
-use crate::page::{Location, PageIdx};
+use crate::page::{FETCHED, Location, PageIdx};
 use crate::port::{Move, PageSize};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
@@ -122,25 +122,32 @@ impl Tierline {
     fn sort_in(&mut self, view: &mut View<'_>) {
         let slowest = view.tiers.slowest();
         self.residents.resize_with(slowest.index(), VecDeque::new);
-        for &page in view.touched {
-            let state = view.pages.state(page);
-            let Some(tier) = state.tier() else { continue };
-            if tier < slowest && !state.is_listed() {
-                view.pages.set_listed(page, true);
-                self.residents[tier.index()].push_back(page);
-            }
-            if tier == TierId::FAST || state.is_queued() || state.is_refused() {
-                continue;
-            }
-            let believed = view.hotness.estimate(view.pages.heat(page));
-            let seen = believed.hits >= self.knobs.min_hits * FADED;
-            if seen && self.candidates.len() < MAX_CANDIDATES {
-                view.pages.set_queued(page, true);
-                self.candidates.push(Candidate { rate_per_sec: 0.0, page });
+        for pages in view.touched.chunks(FETCHED) {
+            view.pages.fetch(pages);
+            for &page in pages {
+                self.sort_in_page(view, page);
             }
         }
         if !view.touched.is_empty() {
             self.rank(view);
+        }
+    }
+
+    fn sort_in_page(&mut self, view: &mut View<'_>, page: PageIdx) {
+        let state = view.pages.state(page);
+        let Some(tier) = state.tier() else { return };
+        if tier < view.tiers.slowest() && !state.is_listed() {
+            view.pages.set_listed(page, true);
+            self.residents[tier.index()].push_back(page);
+        }
+        if tier == TierId::FAST || state.is_queued() || state.is_refused() {
+            return;
+        }
+        let believed = view.hotness.estimate(view.pages.heat(page));
+        let seen = believed.hits >= self.knobs.min_hits * FADED;
+        if seen && self.candidates.len() < MAX_CANDIDATES {
+            view.pages.set_queued(page, true);
+            self.candidates.push(Candidate { rate_per_sec: 0.0, page });
         }
     }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `tierline bench`: how fast Tierline itself is.
 
+mod engine;
+
 use std::fs;
 
 use anyhow::Result;
@@ -36,6 +38,18 @@ enum What {
         #[arg(long, value_name = "S", default_value_t = 100.0)]
         seconds: f64,
     },
+    /// The engine: samples taken in, and the time of one tick
+    ///
+    /// 1 TiB in base pages, of which a million are hot, under the default policy: nine samples in ten are of hot
+    /// pages. Nothing is moved: the fast tier is full of hot pages.
+    Engine {
+        /// Samples between two ticks
+        #[arg(long, value_name = "N", default_value_t = 100_000)]
+        samples: u32,
+        /// Ticks measured
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        ticks: u32,
+    },
 }
 
 #[derive(Serialize)]
@@ -51,7 +65,10 @@ struct Speed {
 impl BenchArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
-        let What::Model { seconds } = self.what;
+        let seconds = match self.what {
+            What::Model { seconds } => seconds,
+            What::Engine { samples, ticks } => return engine::run(samples, ticks, globals),
+        };
         let mut speeds = Vec::new();
         for size in [PageSize::Huge, PageSize::Base] {
             speeds.push(measure(MACHINES[0].name, size, seconds)?);
