@@ -34,6 +34,8 @@ pub struct Engine {
     telemetry: Telemetry,
     seen: Observations,
     touched: Vec<PageIdx>,
+    /// Where in `touched` the pages of each sample end.
+    ends: Vec<usize>,
     hits: Vec<Hit>,
     questions: Questions,
     plan: Vec<Move>,
@@ -61,6 +63,7 @@ impl Engine {
             telemetry: Telemetry::default(),
             seen: Observations::default(),
             touched: Vec::new(),
+            ends: Vec::new(),
             hits: Vec::new(),
             questions: Questions::default(),
             plan: Vec::new(),
@@ -72,6 +75,7 @@ impl Engine {
     pub fn tick(&mut self, now: Nanos, world: &mut dyn World) -> &[Event] {
         self.seen.clear();
         self.touched.clear();
+        self.ends.clear();
         self.hits.clear();
         self.plan.clear();
         self.events.clear();
@@ -103,7 +107,7 @@ impl Engine {
         for &event in &self.seen.spaces {
             self.pages.apply(event);
         }
-        let Self { pages, hotness, touched, hits, seen, .. } = self;
+        let Self { pages, hotness, touched, ends, hits, seen, .. } = self;
         let shared = !self.wants.own_heat;
         if let Some(memory) = seen.memory {
             hotness.remember(memory);
@@ -131,10 +135,14 @@ impl Engine {
             }
         }
         let mut slow_hits = 0u32;
+        let mut next = touched.len();
         for sample in &seen.samples {
-            let before = touched.len();
             pages.for_each(sample.space, sample.vpn, sample.base_pages, |page| touched.push(page));
-            for &page in &touched[before..] {
+            ends.push(touched.len());
+        }
+        pages.fetch(&touched[next..]);
+        for (sample, &end) in seen.samples.iter().zip(&*ends) {
+            for &page in &touched[next..end] {
                 if let Some(tier) = sample.tier {
                     place(pages, hotness, shared, page, tier);
                 }
@@ -148,6 +156,7 @@ impl Engine {
                 slow_hits += u32::from(tier.is_some_and(|tier| tier > TierId::FAST));
                 self.samples += 1;
             }
+            next = end;
         }
         self.lost += seen.lost;
         if let Some(per_sec) = seen.slow_hits_per_sec {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The page table: what is known of every managed page, in eight bytes a page.
 //!
-//! A [`Region`] maps a run of virtual pages to a run of dense 32-bit indices. The state of a page is a
-//! struct of arrays over that index, in chunks that come to be when one of their pages is first
-//! touched: a terabyte that is mapped and never sampled costs nothing. Nothing here walks pages that
-//! nobody named.
+//! A [`Region`] maps a run of virtual pages to a run of dense 32-bit indices. What is known of a page is
+//! one word over that index, so that a sample costs one miss of the cache; words are in chunks that come
+//! to be when one of their pages is first touched: a terabyte that is mapped and never sampled costs
+//! nothing. Nothing here walks pages that nobody named.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,28 +46,15 @@ pub const METADATA_BYTES_PER_PAGE: usize = size_of::<Chunk>() / CHUNK_PAGES;
 /// Bits of a page's heat, whoever gives them their meaning.
 pub const WORD_BITS: u32 = 56;
 
-/// The state of a run of pages, a column a field.
-struct Chunk {
-    /// Hits in sixteenths.
-    hits: [u8; CHUNK_PAGES],
-    /// Flags and tier, see [`PageState`].
-    state: [u8; CHUNK_PAGES],
-    /// Watched seconds that the hits were seen in, the upper half of an `f32`.
-    exposure: [u16; CHUNK_PAGES],
-    /// The watch clock at the last hit.
-    stamp: [u32; CHUNK_PAGES],
-}
+/// What is known of a run of pages. Of each word the lower [`WORD_BITS`] are the page's heat: the watch
+/// clock at its last hit (32 bits), the watched seconds that its hits were seen in (the upper half of an
+/// `f32`), its hits in sixteenths (8 bits). Above them are its flags and tier, see [`PageState`].
+type Chunk = [u64; CHUNK_PAGES];
 
-impl Chunk {
-    fn new() -> Box<Self> {
-        Box::new(Self {
-            hits: [0; CHUNK_PAGES],
-            state: [UNKNOWN_TIER; CHUNK_PAGES],
-            exposure: [0; CHUNK_PAGES],
-            stamp: [0; CHUNK_PAGES],
-        })
-    }
-}
+/// A page of which nothing is known.
+const UNKNOWN: u64 = (UNKNOWN_TIER as u64) << WORD_BITS;
+/// The bits of its heat.
+const WORD: u64 = (1 << WORD_BITS) - 1;
 
 /// What is remembered of a page's heat; [`crate::telemetry::hotness`] gives it its meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -89,6 +76,11 @@ impl PageState {
     const LISTED: u8 = 1 << 4;
     const RETURNS_SHIFT: u8 = 5;
     const REFUSED: u8 = 1 << 7;
+
+    #[expect(clippy::cast_possible_truncation, reason = "the upper byte")]
+    fn of(known: u64) -> Self {
+        Self((known >> WORD_BITS) as u8)
+    }
 
     /// The tier it lives in, where known.
     pub fn tier(self) -> Option<TierId> {
@@ -310,15 +302,12 @@ impl PageTable {
             let (c, offset) = (at / CHUNK_PAGES, at % CHUNK_PAGES);
             let n = (CHUNK_PAGES - offset).min(end - at);
             if let Some(chunk) = &mut self.chunks[c] {
-                for state in &mut chunk.state[offset..offset + n] {
-                    if let Some(tier) = PageState(*state).tier() {
+                for known in &mut chunk[offset..offset + n] {
+                    if let Some(tier) = PageState::of(*known).tier() {
                         self.in_tier[tier.index()] -= base_pages_each;
                     }
-                    *state = UNKNOWN_TIER;
+                    *known = UNKNOWN;
                 }
-                chunk.hits[offset..offset + n].fill(0);
-                chunk.exposure[offset..offset + n].fill(0);
-                chunk.stamp[offset..offset + n].fill(0);
             }
             if n == CHUNK_PAGES {
                 self.chunks[c] = None;
@@ -365,20 +354,31 @@ impl PageTable {
         })
     }
 
-    fn chunk_mut(&mut self, page: PageIdx) -> (&mut Chunk, usize) {
-        let at = page.0 as usize;
-        (self.chunks[at / CHUNK_PAGES].get_or_insert_with(Chunk::new), at % CHUNK_PAGES)
+    /// All that is known of a page.
+    fn known(&self, page: PageIdx) -> u64 {
+        let chunk = self.chunks[page.index() / CHUNK_PAGES].as_ref();
+        chunk.map_or(UNKNOWN, |chunk| chunk[page.index() % CHUNK_PAGES])
+    }
+
+    /// Brings what is known of pages into the cache: misses that do not wait for each other overlap.
+    pub fn fetch(&self, pages: &[PageIdx]) {
+        std::hint::black_box(pages.iter().fold(0, |all, &page| all ^ self.known(page)));
+    }
+
+    fn known_mut(&mut self, page: PageIdx) -> &mut u64 {
+        let chunk = &mut self.chunks[page.index() / CHUNK_PAGES];
+        let chunk = chunk.get_or_insert_with(|| Box::new([UNKNOWN; CHUNK_PAGES]));
+        &mut chunk[page.index() % CHUNK_PAGES]
     }
 
     /// What is remembered of the page's heat.
+    #[expect(clippy::cast_possible_truncation, reason = "cut into its three parts")]
     pub fn heat(&self, page: PageIdx) -> Heat {
-        let at = page.0 as usize;
-        let Some(chunk) = &self.chunks[at / CHUNK_PAGES] else { return Heat::default() };
-        let i = at % CHUNK_PAGES;
+        let word = self.word(page);
         Heat {
-            hits: f32::from(chunk.hits[i]) / 16.0,
-            exposure_seconds: f32::from_bits(u32::from(chunk.exposure[i]) << 16),
-            stamp: chunk.stamp[i],
+            hits: f32::from((word >> 48) as u8) / 16.0,
+            exposure_seconds: f32::from_bits(u32::from((word >> 32) as u16) << 16),
+            stamp: word as u32,
         }
     }
 
@@ -389,46 +389,36 @@ impl PageTable {
         reason = "rounded to the nearest representable value on purpose"
     )]
     pub fn set_heat(&mut self, page: PageIdx, heat: Heat) {
-        let (chunk, i) = self.chunk_mut(page);
-        chunk.hits[i] = (heat.hits * 16.0 + 0.5).min(255.0) as u8;
-        chunk.exposure[i] = (heat.exposure_seconds.to_bits().saturating_add(1 << 15) >> 16) as u16;
-        chunk.stamp[i] = heat.stamp;
+        let hits = (heat.hits * 16.0 + 0.5).min(255.0) as u8;
+        let exposure = heat.exposure_seconds.to_bits().saturating_add(1 << 15) >> 16;
+        let word = u64::from(hits) << 48 | u64::from(exposure) << 32 | u64::from(heat.stamp);
+        self.set_word(page, word);
     }
 
     /// The same seven bytes as a word of [`WORD_BITS`], for hotness of another form than [`Heat`]: what
     /// they mean is up to who writes them. Zero for a page nothing is known of.
     pub fn word(&self, page: PageIdx) -> u64 {
-        let at = page.0 as usize;
-        let Some(chunk) = &self.chunks[at / CHUNK_PAGES] else { return 0 };
-        let i = at % CHUNK_PAGES;
-        u64::from(chunk.stamp[i])
-            | u64::from(chunk.exposure[i]) << 32
-            | u64::from(chunk.hits[i]) << 48
+        self.known(page) & WORD
     }
 
     /// Replaces the page's word.
     ///
     /// # Panics
     /// Where it is longer than [`WORD_BITS`].
-    #[expect(clippy::cast_possible_truncation, reason = "cut into its three columns")]
     pub fn set_word(&mut self, page: PageIdx, word: u64) {
-        assert!(word >> WORD_BITS == 0, "a page's word has {WORD_BITS} bits: {word:#x}");
-        let (chunk, i) = self.chunk_mut(page);
-        chunk.stamp[i] = word as u32;
-        chunk.exposure[i] = (word >> 32) as u16;
-        chunk.hits[i] = (word >> 48) as u8;
+        assert!(word <= WORD, "a page's word has {WORD_BITS} bits: {word:#x}");
+        let known = self.known_mut(page);
+        *known = *known & !WORD | word;
     }
 
     /// The page's flags.
     pub fn state(&self, page: PageIdx) -> PageState {
-        let at = page.0 as usize;
-        let chunk = self.chunks[at / CHUNK_PAGES].as_ref();
-        PageState(chunk.map_or(UNKNOWN_TIER, |chunk| chunk.state[at % CHUNK_PAGES]))
+        PageState::of(self.known(page))
     }
 
     fn set_state(&mut self, page: PageIdx, state: PageState) {
-        let (chunk, i) = self.chunk_mut(page);
-        chunk.state[i] = state.0;
+        let known = self.known_mut(page);
+        *known = *known & WORD | u64::from(state.0) << WORD_BITS;
     }
 
     /// Notes that a policy holds the page in its queue of candidates, or no longer does.
