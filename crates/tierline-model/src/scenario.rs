@@ -238,10 +238,14 @@ impl Scenario {
     /// Where something of it cannot be made.
     pub fn world_for(&self, wants: &Wants) -> Result<ModelWorld> {
         self.check()?;
+        let mut machine = self.machine()?;
+        if let Some(threads) = wants.copy_threads {
+            machine.costs.copy_threads = threads.into();
+        }
         let tracker = self.tracker(wants)?;
         let settings =
             Settings { quantum: self.quantum, synchronous: self.synchronous, seed: self.seed };
-        Ok(ModelWorld::new(self.machine()?, self.arrivals()?, tracker, settings))
+        Ok(ModelWorld::new(machine, self.arrivals()?, tracker, settings))
     }
 }
 

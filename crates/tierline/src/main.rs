@@ -8,8 +8,10 @@ mod config;
 mod drive;
 mod letter;
 mod nearest;
+mod parquet;
 mod plot;
 mod print;
+mod progress;
 mod serve;
 mod signals;
 

@@ -53,6 +53,8 @@ knobs! {
     }
 }
 
+/// Threads that copy a page together (its public code; its alternative is a DMA engine).
+const COPY_THREADS: u32 = 4;
 /// Bins of the count between 0 and the cooling threshold, where the goal shifts.
 pub const BINS: u8 = 5;
 /// Pages of a bin that do not fit a shift, after which the next bin's turn comes.
@@ -323,6 +325,7 @@ impl Policy for Hemem {
             quantum: Some(self.knobs.quantum),
             watch: Some(Watch::Samples { loads: period, stores: Some(period), cpu_permille: None }),
             allocation: Some(Allocation::FirstTouch),
+            copy_threads: Some(COPY_THREADS),
             own_heat: true,
         }
     }

@@ -78,10 +78,10 @@ impl Rules for Linux {
 
     fn wants(&self, fast_too: bool) -> Wants {
         Wants {
-            quantum: None,
             watch: Some(hint_faults(self.knobs.scan_period, self.knobs.scan_size, fast_too)),
             allocation: Some(Allocation::FirstTouch),
             own_heat: true,
+            ..Wants::default()
         }
     }
 

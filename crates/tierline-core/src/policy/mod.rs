@@ -100,6 +100,8 @@ pub struct Wants {
     pub watch: Option<Watch>,
     /// Where new pages go.
     pub allocation: Option<Allocation>,
+    /// Threads that copy a page together; Linux copies with one, whatever is asked for.
+    pub copy_threads: Option<u32>,
     /// It keeps the heat of pages in a form of its own and reads single hits; the shared estimator is
     /// left out.
     pub own_heat: bool,

@@ -68,10 +68,10 @@ impl Rules for Tpp {
 
     fn wants(&self, fast_too: bool) -> Wants {
         Wants {
-            quantum: None,
             watch: Some(hint_faults(self.scan_period, self.scan_size, fast_too)),
             allocation: Some(Allocation::ByType),
             own_heat: true,
+            ..Wants::default()
         }
     }
 

@@ -163,21 +163,17 @@ impl Setup {
         Ok(scenario)
     }
 
-    /// The antagonist, or what keeps its memory until it comes.
+    /// The antagonist, whose memory is kept for it until it comes.
     fn antagonists(&self) -> Result<Vec<Table>> {
         let mut antagonist = written("antagonist")?;
         antagonist.insert("intensity".into(), i64::from(self.intensity).into());
         if self.intensity == 0 {
             return Ok(Vec::new());
         }
-        if self.change != Change::Contention {
-            return Ok(vec![antagonist]);
+        if self.change == Change::Contention {
+            antagonist.insert("start".into(), format!("{}s", self.change_seconds()).into());
         }
-        let at = format!("{}s", self.change_seconds());
-        let mut keeper = written("antagonist:intensity=0.000001")?;
-        keeper.insert("stop".into(), at.clone().into());
-        antagonist.insert("start".into(), at.into());
-        Ok(vec![keeper, antagonist])
+        Ok(vec![antagonist])
     }
 
     /// The program, and the default tier's size where it is not the machine's.

@@ -5,7 +5,7 @@
 //! drawn from the distribution of its accesses. A record costs the thread it interrupts; where the ring
 //! is full, records are lost and counted.
 
-use tierline_core::port::{Observations, Sample};
+use tierline_core::port::{Observations, Sample, Vpn};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
@@ -30,6 +30,7 @@ pub struct Pebs {
     ring: usize,
     /// Reads of each program since its last record.
     since: Vec<(u32, f64)>,
+    drawn: Vec<(u32, Vpn)>,
 }
 
 impl Pebs {
@@ -41,7 +42,7 @@ impl Pebs {
     /// Likewise, but of fewer where its records would take more than `permille` of a core.
     pub fn within(name: &'static str, period: f64, permille: Option<u32>, ring: usize) -> Self {
         let most = permille.map(|permille| f64::from(permille) * 1e-3);
-        Self { name, period: period.max(1.0), most, ring, since: Vec::new() }
+        Self { name, period: period.max(1.0), most, ring, since: Vec::new(), drawn: Vec::new() }
     }
 
     /// The period at which the programs' reads of this quantum cost what they may. MEMTIS steps through a
@@ -95,8 +96,10 @@ impl Tracker for Pebs {
             let room = self.ring.saturating_sub(out.samples.len()) as u64;
             let kept = records.min(room);
             out.lost += records - kept;
-            for _ in 0..kept {
-                let (page, vpn) = job.draw(rng);
+            // First all pages, then their tiers: misses of the cache that do not wait for each other overlap.
+            self.drawn.clear();
+            self.drawn.extend((0..kept).map(|_| job.draw(rng)));
+            for &(page, vpn) in &self.drawn {
                 out.samples.push(Sample {
                     space: job.space,
                     vpn,

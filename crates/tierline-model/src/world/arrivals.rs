@@ -2,11 +2,13 @@
 //! Programs come and go.
 
 use tierline_core::port::{PageSize, SpaceEvent, SpaceId};
+use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 
 use super::ModelWorld;
+use super::frames::Frames;
 use super::job::Job;
-use crate::workload::program::Program;
+use crate::workload::program::{Placement, Program, pages_of};
 
 /// A program and its time.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +21,35 @@ pub struct Arrival {
     pub start: Nanos,
     /// When it ends, if it does.
     pub stop: Option<Nanos>,
+}
+
+/// A program that is still to come. Memory that is to be pinned is kept for it from the start: who binds
+/// memory to a node gets it there, however full the node is by then.
+#[derive(Clone, Debug)]
+pub(super) struct Awaited {
+    arrival: Arrival,
+    kept: Option<(TierId, u64)>,
+}
+
+impl Awaited {
+    /// Keeps what is pinned, if there is as much.
+    pub(super) fn new(arrival: Arrival, frames: &mut Frames) -> Self {
+        let pages = pages_of(arrival.program.bytes, arrival.size);
+        let base_pages = u64::from(pages) * arrival.size.base_pages();
+        let kept = match arrival.program.placement {
+            Placement::Pinned(tier) if frames.has(tier) && frames.free(tier) >= base_pages => {
+                frames.take(tier, base_pages);
+                Some((tier, base_pages))
+            }
+            _ => None,
+        };
+        Self { arrival, kept }
+    }
+
+    /// Base pages kept for it, and where.
+    pub(super) fn kept(&self) -> Option<(TierId, u64)> {
+        self.kept
+    }
 }
 
 impl ModelWorld {
@@ -34,16 +65,19 @@ impl ModelWorld {
         }
         let (due, later) = std::mem::take(&mut self.arrivals)
             .into_iter()
-            .partition::<Vec<_>, _>(|arrival| arrival.start <= now);
+            .partition::<Vec<_>, _>(|awaited| awaited.arrival.start <= now);
         self.arrivals = later;
-        due.into_iter().for_each(|arrival| self.start(arrival));
+        due.into_iter().for_each(|awaited| self.start(awaited));
         self.jobs.iter_mut().for_each(|job| job.turn(now));
-        let starts = self.arrivals.iter().map(|arrival| arrival.start);
+        let starts = self.arrivals.iter().map(|awaited| awaited.arrival.start);
         let stops = self.stops.iter().map(|&(_, at)| at);
         starts.chain(stops).chain(self.jobs.iter().filter_map(Job::next_change)).min()
     }
 
-    fn start(&mut self, arrival: Arrival) {
+    fn start(&mut self, Awaited { arrival, kept }: Awaited) {
+        if let Some((tier, base_pages)) = kept {
+            self.frames.give(tier, base_pages);
+        }
         let space = SpaceId(self.next_space);
         self.next_space += 1;
         self.stops.extend(arrival.stop.map(|at| (space, at)));

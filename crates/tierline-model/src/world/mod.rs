@@ -23,6 +23,7 @@ use tierline_core::unit::Nanos;
 use crate::load::{Class, Loads, Network};
 use crate::machine::Machine;
 use crate::tracker::Tracker;
+use arrivals::Awaited;
 use books::Books;
 use frames::Frames;
 use job::Job;
@@ -53,7 +54,7 @@ pub struct ModelWorld {
     tiers: Tiers,
     settings: Settings,
     now: Nanos,
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<Awaited>,
     jobs: Vec<Job>,
     /// When programs end.
     stops: Vec<(SpaceId, Nanos)>,
@@ -81,10 +82,12 @@ impl ModelWorld {
         tracker: Box<dyn Tracker>,
         settings: Settings,
     ) -> Self {
+        let mut frames = Frames::new(&machine);
+        let arrivals = arrivals.into_iter().map(|one| Awaited::new(one, &mut frames)).collect();
         Self {
             network: machine.network(),
             tiers: machine.describe(),
-            frames: Frames::new(&machine),
+            frames,
             ballast: vec![0; machine.tiers.len()],
             mover: Mover::new(machine.costs),
             machine,
@@ -175,6 +178,9 @@ impl ModelWorld {
             for &tier in job.tiers.iter().filter(|&&tier| tier != NOWHERE) {
                 used[usize::from(tier)] += job.unit();
             }
+        }
+        for (tier, base_pages) in self.arrivals.iter().filter_map(Awaited::kept) {
+            used[tier.index()] += base_pages;
         }
         for ((tier, of), used) in self.tiers.iter().zip(used) {
             let free = self.frames.free(tier);

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `tierline compare`: policies × workloads × machines, side by side.
 
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
 use anyhow::Result;
 use clap::Args;
 use tierline_model::compare::{Entry, Field, compare};
 
 use super::Globals;
-use super::reproduce::{cores, progress};
-use super::sim::hinted;
+use super::reproduce::cores;
+use super::sim::{hinted, write};
 use crate::letter::Hinted;
+use crate::parquet;
 use crate::print::{self, row};
+use crate::progress::Progress;
 
 /// Run many policies on many workloads and machines
 ///
@@ -41,6 +46,9 @@ pub struct CompareArgs {
     /// Print CSV
     #[arg(long, conflicts_with = "json")]
     csv: bool,
+    /// Write the rows to a file instead, as its ending says: .csv, .json or .parquet
+    #[arg(short, long, value_name = "FILE", conflicts_with = "csv")]
+    output: Option<PathBuf>,
 }
 
 impl CompareArgs {
@@ -55,15 +63,48 @@ impl CompareArgs {
             seconds: self.seconds,
             seed: self.seed,
         };
+        let form = self.output.as_deref().map(Form::of).transpose()?;
         let threads = self.threads.unwrap_or_else(cores);
-        let entries = compare(&field, threads, &progress).map_err(hinted)?;
-        match (globals.json, self.csv) {
-            (true, _) => print::out(&(serde_json::to_string_pretty(&entries)? + "\n"))?,
-            (_, true) => print::out(&csv(&entries)?)?,
-            _ => print::out(&describe(&entries))?,
+        let progress = Progress::new();
+        let said = |done, of| progress.said(done, of);
+        let entries = compare(&field, threads, &said).map_err(hinted)?;
+        drop(progress);
+        match (&self.output, form) {
+            (Some(file), Some(Form::Parquet)) => parquet::write(file, &entries)?,
+            (Some(file), Some(Form::Csv)) => write(file, &csv(&entries)?)?,
+            (Some(file), _) => write(file, &json(&entries)?)?,
+            (None, _) if globals.json => print::out(&json(&entries)?)?,
+            (None, _) if self.csv => print::out(&csv(&entries)?)?,
+            (None, _) => print::out(&describe(&entries))?,
         }
         Ok(0)
     }
+}
+
+/// What a file of rows is written as.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Csv,
+    Json,
+    Parquet,
+}
+
+impl Form {
+    fn of(file: &Path) -> Result<Self> {
+        match file.extension().and_then(OsStr::to_str) {
+            Some("csv") => Ok(Self::Csv),
+            Some("json") => Ok(Self::Json),
+            Some("parquet") => Ok(Self::Parquet),
+            _ => Err(Hinted::error(
+                format!("{}: nothing is known of such files", file.display()),
+                "name it .csv, .json or .parquet",
+            )),
+        }
+    }
+}
+
+fn json(entries: &[Entry]) -> Result<String> {
+    Ok(serde_json::to_string_pretty(entries)? + "\n")
 }
 
 fn ratio(text: &str) -> Result<(u32, u32)> {

@@ -13,6 +13,7 @@ use super::Globals;
 use super::sim::hinted;
 use crate::plot::colloid::draw;
 use crate::print::{self, row};
+use crate::progress::Progress;
 
 /// Compute published figures on the modelled machines, beside the published numbers
 ///
@@ -40,15 +41,20 @@ impl ReproduceArgs {
         let rows = select(&self.ids, self.long).map_err(hinted)?;
         let mut lab = Lab::default();
         let threads = self.threads.unwrap_or_else(cores);
-        let outcomes = compute(&rows, &mut lab, threads, &progress).map_err(hinted)?;
+        let progress = Progress::new();
+        let said = |done, of| progress.said(done, of);
+        let outcomes = compute(&rows, &mut lab, threads, &said).map_err(hinted)?;
+        let drawn = match &self.plot {
+            Some(folder) => draw(folder, &mut lab, threads, &said)?,
+            None => Vec::new(),
+        };
+        drop(progress);
         match globals.json {
             true => print::out(&(serde_json::to_string_pretty(&outcomes)? + "\n"))?,
             false => print::out(&describe(&outcomes))?,
         }
-        if let Some(folder) = &self.plot {
-            for file in draw(folder, &mut lab, threads, &progress)? {
-                print::to_stderr(&format!("tierline: wrote {}", file.display()));
-            }
+        for file in drawn {
+            print::to_stderr(&format!("tierline: wrote {}", file.display()));
         }
         Ok(0)
     }
@@ -57,14 +63,6 @@ impl ReproduceArgs {
 /// Cores that there are.
 pub fn cores() -> usize {
     available_parallelism().map_or(1, usize::from)
-}
-
-/// A line every so many runs, as it is read by people and by logs.
-pub fn progress(done: usize, of: usize) {
-    let every = of.div_ceil(10).max(1);
-    if done.is_multiple_of(every) || done == of {
-        print::to_stderr(&format!("tierline: {done} of {of} runs"));
-    }
 }
 
 fn describe(outcomes: &[Outcome]) -> String {

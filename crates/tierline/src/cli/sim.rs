@@ -115,7 +115,8 @@ impl SimArgs {
     }
 }
 
-fn write(file: &Path, text: &str) -> Result<()> {
+/// Writes a text into a file.
+pub fn write(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
