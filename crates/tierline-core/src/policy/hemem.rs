@@ -324,6 +324,7 @@ impl Policy for Hemem {
             watch: Some(Watch::Samples { loads: period, stores: Some(period), cpu_permille: None }),
             allocation: Some(Allocation::FirstTouch),
             own_heat: true,
+            ..Wants::default()
         }
     }
 

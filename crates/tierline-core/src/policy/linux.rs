@@ -78,10 +78,9 @@ impl Rules for Linux {
 
     fn wants(&self, fast_too: bool) -> Wants {
         Wants {
-            quantum: None,
             watch: Some(hint_faults(self.knobs.scan_period, self.knobs.scan_size, fast_too)),
-            allocation: Some(Allocation::FirstTouch),
-            own_heat: true,
+            allocation: Some(Allocation::Kernel { coupled: true, by_type: false }),
+            ..Wants::default()
         }
     }
 

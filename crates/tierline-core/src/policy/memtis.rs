@@ -340,6 +340,7 @@ impl Policy for Memtis {
             watch: Some(watch),
             allocation: Some(Allocation::FirstTouch),
             own_heat: true,
+            ..Wants::default()
         }
     }
 
