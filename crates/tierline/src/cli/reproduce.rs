@@ -29,7 +29,7 @@ pub struct ReproduceArgs {
     /// Threads to compute with; as many as there are cores, if left out
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Write Colloid's figures here as SVG, with the published points
+    /// Write the figures of Colloid (C-) and TPP (T-) here as SVG, with the published points of Colloid's
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
 }
@@ -46,7 +46,7 @@ impl ReproduceArgs {
             false => print::out(&describe(&outcomes))?,
         }
         if let Some(folder) = &self.plot {
-            for file in draw(folder, &mut lab, threads, &progress)? {
+            for file in draw(folder, &outcomes, &mut lab, threads, &progress)? {
                 print::to_stderr(&format!("tierline: wrote {}", file.display()));
             }
         }
