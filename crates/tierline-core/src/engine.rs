@@ -38,6 +38,7 @@ pub struct Engine {
     hits: Vec<Hit>,
     questions: Questions,
     plan: Vec<Move>,
+    page_out: Vec<PageIdx>,
     events: Vec<Event>,
 }
 
@@ -65,6 +66,7 @@ impl Engine {
             hits: Vec::new(),
             questions: Questions::default(),
             plan: Vec::new(),
+            page_out: Vec::new(),
             events: Vec::new(),
         }
     }
@@ -90,6 +92,8 @@ impl Engine {
             world,
             &mut self.events,
         );
+        let page_out = self.page_out.drain(..);
+        self.migrator.page_out(now, page_out, &mut self.pages, world, &mut self.events);
         self.attend(now, slow_hits, world);
 
         for event in &self.events {
@@ -119,7 +123,7 @@ impl Engine {
             for &page in &touched[before..] {
                 place(pages, hotness, shared, page, at.tier);
             }
-            if at.tier == slowest {
+            if at.tier == slowest && !self.wants.pages_out {
                 touched.truncate(before); // being in slow memory is no news for a policy
             }
         }
@@ -191,6 +195,8 @@ impl Engine {
             truth: &self.seen.rates,
             answers: &self.questions.answers,
             ask: &mut self.questions.asked,
+            page_out: &mut self.page_out,
+            counters: &mut self.migrator.counts.tiering,
         };
         self.policy.plan(&mut view, &mut self.plan);
         let planned: u64 = self.plan.iter().map(|m| m.size.bytes().0).sum();

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::port::{Attention, Move, Outcome};
+use crate::port::{Attention, Move, Outcome, PageAt};
 use crate::unit::Nanos;
 
 /// What happened in the pipeline.
@@ -27,6 +27,16 @@ pub enum Event {
         /// The second of the two moves.
         #[serde(flatten)]
         moved: Move,
+    },
+    /// A page was paged out, or not.
+    PageOut {
+        /// When.
+        at: Nanos,
+        /// The page.
+        #[serde(flatten)]
+        page: PageAt,
+        /// Whether it is out.
+        out: bool,
     },
     /// Trackers are told to look closely, or may look away.
     Attend {
@@ -72,6 +82,11 @@ impl Fingerprint {
             }
             Event::Attend { at, attention } => {
                 self.words(&[3, at.0, attention as u64]);
+            }
+            Event::PageOut { at, page, out } => {
+                let PageAt { space, vpn, size } = page;
+                let words = [4, at.0, space.0.into(), vpn.0, size.base_pages(), u64::from(out)];
+                self.words(&words);
             }
         }
     }

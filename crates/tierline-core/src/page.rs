@@ -484,6 +484,15 @@ impl PageTable {
         self.set_state(page, PageState(old.0 & !UNKNOWN_TIER | tier.0));
     }
 
+    /// Notes that a page of known `size` lives nowhere: it was paged out.
+    pub fn clear_tier(&mut self, page: PageIdx, size: PageSize) {
+        let old = self.state(page);
+        if let Some(before) = old.tier() {
+            self.in_tier[before.index()] -= size.base_pages();
+            self.set_state(page, PageState(old.0 | UNKNOWN_TIER));
+        }
+    }
+
     /// Re-derives the books from the pages themselves. Walks everything: for tests only.
     ///
     /// # Panics

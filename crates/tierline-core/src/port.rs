@@ -252,6 +252,17 @@ pub enum Attention {
     Moving,
 }
 
+/// One page, as a world names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PageAt {
+    /// Whose page.
+    pub space: SpaceId,
+    /// The page; of a huge page, its head.
+    pub vpn: Vpn,
+    /// Its size.
+    pub size: PageSize,
+}
+
 /// One page to be moved, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Move {
@@ -305,6 +316,13 @@ pub trait World {
 
     /// Hears how closely to look from now on.
     fn attend(&mut self, attention: Attention);
+
+    /// Pages out: what they hold is written to where it is kept (the file, the swap device) and their memory is
+    /// free; the next access brings a page back, wherever new pages go then. Appends one outcome a page,
+    /// in the given order: whether it is out. Returns the time it took. A world that cannot appends nothing.
+    fn page_out(&mut self, _now: Nanos, _pages: &[PageAt], _out: &mut Vec<bool>) -> Nanos {
+        Nanos::ZERO
+    }
 
     /// Says of single pages whether they were accessed lately, as a reclaimer reads it from the accessed
     /// bits of pages that it is about to take, and appends one answer a question. A world that cannot

@@ -2,12 +2,15 @@
 //! What came of a run: a row an interval, and a summary. All figures in base units, the unit in the key.
 
 use serde::Serialize;
+use tierline_core::migrator::counters::Counters;
+use tierline_core::port::PageKind;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
 use crate::load::LINE_BYTES;
 use crate::world::ModelWorld;
 use crate::world::books::Books;
+use crate::world::job::Job;
 
 /// A run and its outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -43,6 +46,10 @@ pub struct Moves {
     pub demoted_pages: u64,
     /// Base pages that came back soon after a move.
     pub ping_pong_pages: u64,
+    /// What tiering did, by kind of page and by cause.
+    pub tiering: Counters,
+    /// Time the reclaimer was busy paging out.
+    pub paging_seconds: f64,
     /// Time the mover was busy.
     pub mover_seconds: f64,
     /// CPU time of the tracker.
@@ -91,6 +98,50 @@ pub struct ProgramMeans {
     pub shares: Vec<f64>,
     /// Share of its threads' time lost to faults, interrupts and waiting for moved pages.
     pub stalled: f64,
+    /// Its memory part by part, where it is of several kinds, at the end of the time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<MemoryMeans>,
+}
+
+/// Memory of one kind, at the end of a time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct MemoryMeans {
+    /// Its name.
+    pub name: String,
+    /// What backs it.
+    pub kind: PageKind,
+    /// Share of the program's accesses that go to it.
+    pub of_accesses: f64,
+    /// Share of accesses to it that each tier served.
+    pub shares: Vec<f64>,
+    /// Its bytes in each tier.
+    pub bytes: Vec<Bytes>,
+    /// Of them, those in pages that are accessed every two minutes or more often (TPP's measure of hot).
+    pub hot_bytes: Vec<Bytes>,
+}
+
+/// TPP's window for what is hot, ns (section 3.2).
+const HOT_WITHIN_NS: f64 = 120e9;
+
+impl MemoryMeans {
+    fn of(job: &Job, of_accesses: f64, tiers: usize) -> Self {
+        let is_hot =
+            |&band: &usize| job.reads_per_ns * job.pattern.density(band) * HOT_WITHIN_NS >= 1.0;
+        let hot = |tier| {
+            let bands = (0..job.pattern.bands().len()).filter(is_hot);
+            let pages: u64 = bands.map(|band| u64::from(job.census.pages(band, tier))).sum();
+            Bytes(pages * job.size.bytes().0)
+        };
+        let ids = || (0u8..).take(tiers);
+        Self {
+            name: job.program.name.clone(),
+            kind: job.program.kind,
+            of_accesses,
+            shares: job.census.shares(&job.pattern)[..tiers].to_vec(),
+            bytes: ids().map(|tier| job.bytes_in(TierId(tier))).collect(),
+            hot_bytes: ids().map(hot).collect(),
+        }
+    }
 }
 
 /// A tier over a time.
@@ -106,6 +157,8 @@ pub struct TierMeans {
     pub utilisation: f64,
     /// Bytes free at the end.
     pub free_bytes: Bytes,
+    /// Bytes a second of new pages.
+    pub allocated_bytes_per_second: f64,
 }
 
 /// The counters of a world at one time.
@@ -113,31 +166,50 @@ pub struct TierMeans {
 pub struct Snapshot {
     books: Books,
     programs: Vec<(u32, f64, f64)>,
+    allocated: Vec<f64>,
 }
 
 impl Snapshot {
     /// Reads them.
     pub fn of(world: &ModelWorld) -> Self {
         let programs = world.jobs().iter().map(|job| (job.space.0, job.reads, job.stalled_ns));
-        Self { books: *world.books(), programs: programs.collect() }
+        let allocated = world.tiers().iter().map(|(id, _)| allocated(world, id));
+        Self { books: *world.books(), programs: programs.collect(), allocated: allocated.collect() }
     }
 
     /// What held between this time and that of `world` now.
     pub fn until(&self, world: &ModelWorld) -> Means {
         let since = world.books().since(&self.books);
         let ns = since.ns.max(1.0);
-        let programs = world.jobs().iter().map(|job| {
+        let tiers = world.tiers().len();
+        let rate = |job: &Job| {
             let before = self.programs.iter().find(|(space, ..)| *space == job.space.0);
             let &(_, reads, stalled) = before.unwrap_or(&(0, 0.0, 0.0));
-            let reads_per_sec = (job.reads - reads) / ns * 1e9;
-            let shares = job.census.shares(&job.pattern);
+            ((job.reads - reads) / ns * 1e9, job.stalled_ns - stalled)
+        };
+        let programs = world.jobs().chunk_by(|a, b| a.leader == b.leader).map(|group| {
+            let lead = &group[0];
+            let reads_per_sec: f64 = group.iter().map(|job| rate(job).0).sum();
+            let of_accesses = |job: &Job| match reads_per_sec > 0.0 {
+                true => rate(job).0 / reads_per_sec,
+                false => 0.0,
+            };
+            let mut shares = vec![0.0; tiers];
+            for job in group {
+                let part = if group.len() == 1 { 1.0 } else { of_accesses(job) };
+                let of_job = job.census.shares(&job.pattern);
+                shares.iter_mut().zip(of_job).for_each(|(share, of_job)| *share += part * of_job);
+            }
+            let bytes = |job: &Job| rate(job).0 * LINE_BYTES * (1.0 + job.program.writes_per_read);
+            let memory = group.iter().map(|job| MemoryMeans::of(job, of_accesses(job), tiers));
             ProgramMeans {
-                name: job.program.name.clone(),
-                throughput: reads_per_sec / job.program.reads_per_op,
-                unit: job.program.unit,
-                bytes_per_second: reads_per_sec * LINE_BYTES * (1.0 + job.program.writes_per_read),
-                shares: shares[..world.tiers().len()].to_vec(),
-                stalled: (job.stalled_ns - stalled) / (ns * job.program.threads.max(1.0)),
+                name: lead.program.name.clone(),
+                throughput: reads_per_sec / lead.program.reads_per_op,
+                unit: lead.program.unit,
+                bytes_per_second: group.iter().map(bytes).sum(),
+                shares,
+                stalled: rate(lead).1 / (ns * lead.program.threads.max(1.0)),
+                memory: if group.len() > 1 { memory.collect() } else { Vec::new() },
             }
         });
         let tier = |(id, tier): (TierId, &tierline_core::tier::Tier)| TierMeans {
@@ -146,6 +218,8 @@ impl Snapshot {
             bytes_per_second: since.bytes[id.index()] / ns * 1e9,
             utilisation: since.utilisation_ns[id.index()] / ns,
             free_bytes: world.frames().free_bytes(id),
+            allocated_bytes_per_second: (allocated(world, id) - self.allocated[id.index()]) / ns
+                * 1e9,
         };
         Means {
             programs: programs.collect(),
@@ -154,6 +228,11 @@ impl Snapshot {
             demoted_bytes_per_second: since.demoted_bytes / ns * 1e9,
         }
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the bytes of one machine")]
+fn allocated(world: &ModelWorld, tier: TierId) -> f64 {
+    world.frames().allocated(tier).0 as f64
 }
 
 /// FNV-1a over words: of an engine's fingerprint and of every figure of every row.

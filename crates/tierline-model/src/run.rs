@@ -16,8 +16,7 @@ use crate::world::ModelWorld;
 /// # Errors
 /// Where something of the scenario cannot be made.
 pub fn run(scenario: &Scenario) -> Result<Report> {
-    let policy = (scenario.policy()?.make)();
-    run_policy(scenario, policy)
+    run_policy(scenario, scenario.policy_set()?)
 }
 
 /// Runs a scenario with any policy, of the list or not.
@@ -103,6 +102,8 @@ impl Log {
                 promoted_pages: counts.promoted_pages,
                 demoted_pages: counts.demoted_pages,
                 ping_pong_pages: counts.ping_pong_pages,
+                tiering: counts.tiering,
+                paging_seconds: counts.paging.as_secs_f64(),
                 mover_seconds: world.books().mover_ns * 1e-9,
                 tracker_seconds: world.books().tracker_ns * 1e-9,
                 samples,

@@ -17,8 +17,10 @@
 //! start = "20s"
 //! ```
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
-use tierline_core::policy::{self, Wants};
+use tierline_core::policy::{self, Allocation, Policy, Wants};
 use tierline_core::port::PageSize;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use toml::{Table, Value};
@@ -52,6 +54,8 @@ pub struct Scenario {
     pub machine_text: Option<String>,
     /// A policy of the core's list.
     pub policy: String,
+    /// The policy's knobs, in base units, a switch 0 or 1; what is left out has its default.
+    pub policy_knobs: BTreeMap<String, f64>,
     /// A tracker of the list; left out, what the policy wants to be served with.
     pub tracker: Option<String>,
     /// What the tracker is told.
@@ -89,6 +93,7 @@ impl Default for Scenario {
             machine: "colloid-icx".into(),
             machine_text: None,
             policy: policy::POLICIES[0].name.into(),
+            policy_knobs: BTreeMap::new(),
             tracker: None,
             tracker_knobs: Knobs::default(),
             seconds: 100.0,
@@ -178,6 +183,21 @@ impl Scenario {
         })
     }
 
+    /// The policy, with its knobs set.
+    ///
+    /// # Errors
+    /// `Error::Unknown` where there is no such policy, or it has no such knob.
+    pub fn policy_set(&self) -> Result<Box<dyn Policy>> {
+        let mut policy = (self.policy()?.make)();
+        for (knob, &value) in &self.policy_knobs {
+            if !policy.set(knob, value) {
+                let known = policy.knobs();
+                return Err(Error::unknown("knob", knob, known.iter().map(|knob| knob.name)));
+            }
+        }
+        Ok(policy)
+    }
+
     /// The programs and their times.
     ///
     /// # Errors
@@ -229,7 +249,7 @@ impl Scenario {
     /// # Errors
     /// Where something of it cannot be made.
     pub fn world(&self) -> Result<ModelWorld> {
-        self.world_for(&(self.policy()?.make)().wants())
+        self.world_for(&self.policy_set()?.wants())
     }
 
     /// The world of this scenario at its start, for a policy that wants to be served so.
@@ -243,8 +263,12 @@ impl Scenario {
             machine.costs.copy_threads = threads.into();
         }
         let tracker = self.tracker(wants)?;
-        let settings =
-            Settings { quantum: self.quantum, synchronous: self.synchronous, seed: self.seed };
+        let settings = Settings {
+            quantum: self.quantum,
+            synchronous: self.synchronous,
+            allocation: wants.allocation.unwrap_or(Allocation::FirstTouch),
+            seed: self.seed,
+        };
         Ok(ModelWorld::new(machine, self.arrivals()?, tracker, settings))
     }
 }

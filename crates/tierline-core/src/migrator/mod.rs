@@ -3,15 +3,17 @@
 //! once more, tries again what was busy, and writes down what really happened. It never invents a move.
 
 pub mod budget;
+pub mod counters;
 pub mod history;
 
 use std::collections::BTreeMap;
 
 use crate::event::Event;
 use crate::migrator::budget::TokenBucket;
+use crate::migrator::counters::Counters;
 use crate::migrator::history::History;
-use crate::page::PageTable;
-use crate::port::{Move, Outcome, PageSize, SpaceEvent, Telemetry, World};
+use crate::page::{Location, PageIdx, PageTable};
+use crate::port::{Move, Outcome, PageAt, PageSize, SpaceEvent, Telemetry, World};
 use crate::tier::TierId;
 use crate::unit::{Bytes, BytesPerSec, Nanos};
 
@@ -46,6 +48,10 @@ pub struct Counts {
     pub given_up: u64,
     /// Time spent moving.
     pub busy: Nanos,
+    /// Time spent paging out.
+    pub paging: Nanos,
+    /// What tiering did, by kind of page and by cause.
+    pub tiering: Counters,
 }
 
 /// Carries out plans.
@@ -59,6 +65,8 @@ pub struct Migrator {
     cost: [Option<Nanos>; 2],
     /// The same in batches of late, whatever was in them.
     pace: Option<Nanos>,
+    /// What paging out one base page costs, as measured.
+    page_out_cost: Option<Nanos>,
     /// What happened so far.
     pub counts: Counts,
 }
@@ -73,6 +81,7 @@ impl Migrator {
             next_retry: 0,
             cost: [None; 2],
             pace: None,
+            page_out_cost: None,
             counts: Counts::default(),
         }
     }
@@ -117,6 +126,49 @@ impl Migrator {
             // By process, as the kernel is asked a process at a time; hottest first within it.
             batch.sort_by_key(|(m, _)| m.space);
             self.run(now, &batch, pages, &mut room, world, events);
+        }
+    }
+
+    /// Pages out what was asked for, as far as it takes no longer than moving may.
+    pub fn page_out(
+        &mut self,
+        now: Nanos,
+        asked: impl Iterator<Item = PageIdx>,
+        pages: &mut PageTable,
+        world: &mut dyn World,
+        events: &mut Vec<Event>,
+    ) {
+        let most =
+            self.page_out_cost.map_or(FIRST_BATCH.base_pages(), |cost| MAX_BUSY.0 / cost.0.max(1));
+        let mut left = most.max(PageSize::Huge.base_pages());
+        let there = asked.filter_map(|page| pages.locate(page).map(|at| (page, at)));
+        let within = there.take_while(|(_, at)| {
+            let fits = at.size.base_pages() <= left;
+            left = left.saturating_sub(at.size.base_pages());
+            fits
+        });
+        let batch: Vec<(PageIdx, Location)> = within.collect();
+        if batch.is_empty() {
+            return;
+        }
+        let named =
+            batch.iter().map(|(_, at)| PageAt { space: at.space, vpn: at.vpn, size: at.size });
+        let named: Vec<PageAt> = named.collect();
+        let mut outcomes = Vec::with_capacity(named.len());
+        let spent = world.page_out(now, &named, &mut outcomes);
+        if outcomes.is_empty() {
+            return; // this world cannot
+        }
+        assert_eq!(outcomes.len(), named.len(), "a world answers for every page or for none");
+        self.counts.paging += spent;
+        let base_pages: u64 = named.iter().map(|page| page.size.base_pages()).sum();
+        average_in(&mut self.page_out_cost, Nanos(spent.0 / base_pages));
+        for ((&(page, at), &named), &out) in batch.iter().zip(&named).zip(&outcomes) {
+            events.push(Event::PageOut { at: now, page: named, out });
+            if out {
+                self.counts.tiering.paged_out(at.kind, at.size.base_pages());
+                pages.clear_tier(page, at.size);
+            }
         }
     }
 
@@ -183,6 +235,8 @@ impl Migrator {
         events: &mut Vec<Event>,
     ) {
         let page = pages.find(m.space, m.vpn);
+        let kind = page.and_then(|page| pages.locate(page)).map(|at| at.kind).unwrap_or_default();
+        self.counts.tiering.settled(&m, kind, outcome);
         match outcome {
             Outcome::Moved => self.settle_moved(now, m, pages, events),
             Outcome::Elsewhere(tier) => {

@@ -327,6 +327,7 @@ impl Policy for Hemem {
             allocation: Some(Allocation::FirstTouch),
             copy_threads: Some(COPY_THREADS),
             own_heat: true,
+            ..Wants::default()
         }
     }
 

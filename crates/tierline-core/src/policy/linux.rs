@@ -79,8 +79,7 @@ impl Rules for Linux {
     fn wants(&self, fast_too: bool) -> Wants {
         Wants {
             watch: Some(hint_faults(self.knobs.scan_period, self.knobs.scan_size, fast_too)),
-            allocation: Some(Allocation::FirstTouch),
-            own_heat: true,
+            allocation: Some(Allocation::Kernel { coupled: true, by_type: false }),
             ..Wants::default()
         }
     }

@@ -13,6 +13,7 @@ pub mod hold;
 pub mod linux;
 pub mod memtis;
 pub mod oracle;
+pub mod paging;
 pub mod parts;
 pub mod tierline;
 pub mod tpp;
@@ -27,6 +28,7 @@ use self::memtis::Memtis;
 use self::tpp::tpp;
 
 use crate::knob::Knob;
+use crate::migrator::counters::Counters;
 use crate::migrator::size_index;
 use crate::page::{PageIdx, PageTable};
 use crate::port::{Move, PageSize, Telemetry, TrueRate};
@@ -102,6 +104,8 @@ pub struct Wants {
     pub allocation: Option<Allocation>,
     /// Threads that copy a page together; Linux copies with one, whatever is asked for.
     pub copy_threads: Option<u32>,
+    /// It pages out, also from the slowest tier: so it is told of pages that are seen there, too.
+    pub pages_out: bool,
     /// It keeps the heat of pages in a form of its own and reads single hits; the shared estimator is
     /// left out.
     pub own_heat: bool,
@@ -148,8 +152,14 @@ impl Watch {
 pub enum Allocation {
     /// To the fastest tier with room.
     FirstTouch,
-    /// Likewise, with the page cache below the fastest tier (TPP section 5.4).
-    ByType,
+    /// As the kernel does: to the fastest tier with room above its low watermark.
+    Kernel {
+        /// A tier that fell to its low watermark gets new pages again only once its high one is free. Else
+        /// as soon as the low one is: allocation and reclaim are decoupled (TPP section 5.2).
+        coupled: bool,
+        /// The page cache and shared memory go below the fastest tier (TPP section 5.4).
+        by_type: bool,
+    },
 }
 
 /// All that a policy may look at in one tick.
@@ -181,6 +191,10 @@ pub struct View<'a> {
     pub answers: &'a [(PageIdx, Option<bool>)],
     /// Pages to ask after before the next tick, and how far back.
     pub ask: &'a mut Vec<(PageIdx, Nanos)>,
+    /// Pages to be paged out, after what is planned.
+    pub page_out: &'a mut Vec<PageIdx>,
+    /// What it counts of what it decided; the migrator counts what became of it.
+    pub counters: &'a mut Counters,
 }
 
 impl View<'_> {
@@ -307,6 +321,12 @@ pub const POLICIES: &[Entry] = &[
         doc: include_str!("fixed.rs"),
         goal: None,
         make: || Box::<fixed::Fixed>::default(),
+    },
+    Entry {
+        name: "paging",
+        doc: include_str!("paging.rs"),
+        goal: None,
+        make: || Box::new(paging::paging()),
     },
     Entry {
         name: "first-touch",

@@ -2,19 +2,22 @@
 //! tpp: promotes active pages when they fault, and demotes inactive ones ahead of need.
 //!
 //! What it does: a page below the fastest tier that faults is promoted if it is on the active list; an
-//! inactive one becomes active, and is promoted if it faults once more. A reclaimer demotes inactive pages
-//! from the fastest tier whenever less than 2 % of it is free, so that new pages find room there;
-//! promotions may use what it keeps free. With colloid as its goal, see there for what changes.
+//! inactive one becomes active, and is promoted if it faults once more. A reclaimer demotes inactive pages,
+//! private and file, from the fastest tier whenever less than 2 % of it is free, to the nearest tier with
+//! room, and pages out where none has any; new pages go there as long as the kernel's low watermark is free,
+//! promotions down to its min. With colloid as its goal, see there for what changes.
 //!
 //! When it helps: programs that allocate much, and working sets that fit fast memory.
 //!
 //! When it hurts: two accesses, however far apart, are hot: where the hot pages do not fit, pages go up and
 //! down without end, and nothing limits their rate. A page is seen once in a round of the scanner.
 //!
-//! Knobs: demote_scale (2 %), three_faults (0), scan_period (60 s), scan_size (256 MiB).
+//! Knobs: demote_scale (2 %), decoupled (1), active_lru (1), by_type (0), three_faults (0), scan_period (60 s),
+//! scan_size (256 MiB). Without decoupled, the kernel's own watermarks hold for everything.
 //!
-//! Where it comes from: TPP (ASPLOS 2023), sections 5.1 to 5.4; min is the kernel's (5.13). `three_faults` is the
-//! public patch, in which the first fault only marks a page referenced. Demoted pages are not armed at once.
+//! Where it comes from: TPP (ASPLOS 2023), sections 5.1 to 5.5; min is the kernel's (5.13). `by_type` is for
+//! whoever knows that a program's file pages are cold (5.4), so off. `three_faults` is the public patch, in
+//! which the first fault only marks a page referenced. Demoted pages are not armed at once.
 
 use super::goal::Goal;
 use super::parts::on_fault::{Fault, Marks, OnFault, Rules, hint_faults};
@@ -32,6 +35,12 @@ knobs! {
     pub struct Tpp {
         /// Free share of a tier below which the reclaimer demotes.
         demote_scale: f64 = 0.02, 0.001, 0.2;
+        /// Demotion keeps more free than allocation asks for; else both stop at the kernel's high watermark.
+        decoupled: bool = true, false, true;
+        /// Only pages on the active list are promoted; else every page that faults.
+        active_lru: bool = true, false, true;
+        /// New file pages and shared memory go below the fastest tier.
+        by_type: bool = false, false, true;
         /// A page becomes active at its second fault, as in the public patch.
         three_faults: bool = false, false, true;
         /// Time in which all memory is armed once.
@@ -48,6 +57,9 @@ pub fn tpp(name: &'static str, goal: Box<dyn Goal>) -> OnFault<Tpp> {
 
 impl Rules for Tpp {
     fn is_hot(&mut self, fault: &Fault, lru: &mut Lru, pages: &mut PageTable) -> bool {
+        if !self.active_lru && fault.tier > TierId::FAST {
+            return true;
+        }
         let active = lru.is_active(pages, fault.page);
         if fault.tier == TierId::FAST || active {
             return active;
@@ -62,6 +74,9 @@ impl Rules for Tpp {
 
     fn marks(&self, capacity: Bytes) -> Marks {
         let kernel = Watermarks::of(capacity);
+        if !self.decoupled {
+            return Marks::of(kernel);
+        }
         let demote = capacity.part(self.demote_scale).max(kernel.high * 2).min(capacity);
         Marks { wake: demote, enough: demote, floor: kernel.min }
     }
@@ -69,8 +84,10 @@ impl Rules for Tpp {
     fn wants(&self, fast_too: bool) -> Wants {
         Wants {
             watch: Some(hint_faults(self.scan_period, self.scan_size, fast_too)),
-            allocation: Some(Allocation::ByType),
-            own_heat: true,
+            allocation: Some(Allocation::Kernel {
+                coupled: !self.decoupled,
+                by_type: self.by_type,
+            }),
             ..Wants::default()
         }
     }

@@ -4,7 +4,7 @@
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
 use tierline_core::policy::{Entry, POLICIES};
-use tierline_core::port::{Outcome, World};
+use tierline_core::port::{Outcome, PageKind, World};
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
@@ -72,6 +72,49 @@ fn capacity_and_budget_hold_for_every_policy() {
                 for (tier, t) in toy.tiers.iter() {
                     assert!(toy.used(tier) <= t.capacity.base_pages(), "{}", entry.name);
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn pages_that_are_freed_while_they_are_listed_or_moved_upset_no_policy() {
+    for entry in policies() {
+        let mut toy = Toy::new(machine(&[600, 8_000]), skewed(2_000, 100.0, 3.0, 10), 11);
+        let mut engine = engine(entry, &mut toy);
+        let mut rng = Rng::new(12);
+        for i in 0..100 {
+            for _ in 0..50 {
+                toy.renew(usize::try_from(rng.below(2_000)).unwrap());
+            }
+            engine.tick(TICK * i, &mut toy);
+            engine.pages().check();
+            let believed: Bytes = toy.tiers.iter().map(|(t, _)| engine.pages().bytes_in(t)).sum();
+            assert_eq!(believed.base_pages(), 2_000, "{}", entry.name);
+        }
+    }
+}
+
+/// Somebody else holds nearly all memory: files may go back to where they came from, nothing else may.
+#[test]
+fn where_all_memory_is_taken_only_files_are_paged_out() {
+    for entry in policies() {
+        for kind in [PageKind::Anonymous, PageKind::File, PageKind::Shared] {
+            let mut toy = Toy::new(machine(&[600, 4_000]), skewed(3_000, 10_000.0, 0.0, 13), 14);
+            toy.kind = kind;
+            toy.others = vec![590, 1_000];
+            let mut engine = engine(entry, &mut toy);
+            run(&mut engine, &mut toy, 0, 100);
+            for (tier, t) in toy.tiers.iter() {
+                assert!(toy.used(tier) <= t.capacity.base_pages(), "{}: {tier}", entry.name);
+            }
+            let out = toy.paged_out.len() as u64;
+            assert!(kind == PageKind::File || out == 0, "{} pages out {kind:?}", entry.name);
+            assert_eq!(engine.migrator().counts.tiering.page_out_file, out, "{}", entry.name);
+            if entry.name == "paging" && kind == PageKind::File {
+                assert!(out > 0, "room is won by paging out");
+                let cold = |page: &&usize| toy.rates[**page] == 0.0;
+                assert_eq!(toy.paged_out.iter().filter(cold).count() as u64, out, "cold ones");
             }
         }
     }

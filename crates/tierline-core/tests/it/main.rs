@@ -9,3 +9,4 @@ mod faults;
 mod published;
 mod toy;
 mod toy_policy;
+mod tpp;

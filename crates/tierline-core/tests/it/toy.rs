@@ -4,8 +4,8 @@
 
 use tierline_core::policy::Watch;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, PageKind, PageSize, Question, Region, Residence,
-    Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry, TrueRate, Vpn, World,
+    Attention, Move, Observations, Outcome, PageAt, PageKind, PageSize, Question, Region,
+    Residence, Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry, TrueRate, Vpn, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{NodeId, Tier, TierId, Tiers};
@@ -39,6 +39,12 @@ pub struct Toy {
     pub attention: Attention,
     /// How accesses are seen; in windows where nothing is wanted.
     pub watch: Option<Watch>,
+    /// What backs all pages.
+    pub kind: PageKind,
+    /// Changes of the mapping that are still to be told.
+    pub changes: Vec<SpaceEvent>,
+    /// All pages that were paged out.
+    pub paged_out: Vec<usize>,
     /// What one move takes.
     pub move_cost: Nanos,
     /// All moves that were asked for, with what became of them.
@@ -67,6 +73,9 @@ impl Toy {
             others,
             attention: Attention::Alert,
             watch: None,
+            kind: PageKind::Anonymous,
+            changes: Vec::new(),
+            paged_out: Vec::new(),
             move_cost: Nanos(2_000),
             asked: Vec::new(),
             rng: Rng::new(seed),
@@ -102,13 +111,29 @@ impl Toy {
             start: Vpn(0),
             base_pages,
             size: PageSize::Base,
-            kind: PageKind::Anonymous,
+            kind: self.kind,
         }));
         for (vpn, place) in (0..).zip(&self.place) {
             if let &Some(tier) = place {
                 out.residence.push(Residence { space: SPACE, vpn: Vpn(vpn), base_pages: 1, tier });
             }
         }
+    }
+
+    /// The program gives a page back, and has another one in its place, in the slowest tier.
+    pub fn renew(&mut self, page: usize) {
+        let region = Region {
+            space: SPACE,
+            start: Vpn(page as u64),
+            base_pages: 1,
+            size: PageSize::Base,
+            kind: self.kind,
+        };
+        self.changes.push(SpaceEvent::Unmapped(SPACE, region.start, 1));
+        self.changes.push(SpaceEvent::Mapped(region));
+        self.armed[page] = None;
+        self.place[page] = None;
+        self.place[page] = Some(self.tiers.slowest()).filter(|&tier| self.free(tier) > 0);
     }
 
     /// Moves one page, whatever anybody planned.
@@ -221,6 +246,13 @@ impl World for Toy {
             self.announce(out);
         }
         self.observed += 1;
+        for event in self.changes.drain(..) {
+            out.spaces.push(event);
+            let SpaceEvent::Mapped(Region { start, .. }) = event else { continue };
+            if let Some(tier) = self.place[usize::try_from(start.0).unwrap()] {
+                out.residence.push(Residence { space: SPACE, vpn: start, base_pages: 1, tier });
+            }
+        }
         match self.watch {
             None => self.look(out),
             Some(Watch::Samples { .. }) => self.sample(out),
@@ -255,6 +287,16 @@ impl World for Toy {
 
     fn attend(&mut self, attention: Attention) {
         self.attention = attention;
+    }
+
+    fn page_out(&mut self, _now: Nanos, pages: &[PageAt], out: &mut Vec<bool>) -> Nanos {
+        for at in pages {
+            let page = usize::try_from(at.vpn.0).unwrap();
+            assert_eq!(at.space, SPACE, "nobody else's page is paged out");
+            out.push(self.place[page].take().is_some());
+            self.paged_out.push(page);
+        }
+        Nanos(100_000) * pages.len() as u64
     }
 
     fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {

@@ -32,6 +32,11 @@ pub struct Costs {
     pub copy_in_flight: f64,
     /// Copying threads.
     pub copy_threads: f64,
+    /// Writing a base page out and waiting for it: to the reclaimer, or to the thread that allocates where nothing
+    /// is free. A flash device takes about so long (ours).
+    pub page_out_ns: f64,
+    /// Reading it back, and what is read ahead with it, to the thread that waits for it (ours).
+    pub page_in_ns: f64,
     /// Clearing and reading the accessed bit of a page, to the scanner.
     pub scan_ns: f64,
 }
@@ -49,6 +54,8 @@ impl Default for Costs {
             shootdown_batch: 32.0,
             copy_in_flight: 16.0,
             copy_threads: 1.0,
+            page_out_ns: 100_000.0,
+            page_in_ns: 100_000.0,
             scan_ns: 10.0,
         }
     }

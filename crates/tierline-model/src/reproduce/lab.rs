@@ -9,16 +9,55 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::setup::Setup;
+use super::tpp::setup::Run;
 use crate::error::Result;
 use crate::parallel::{Said, map};
 use crate::report::{Means, ProgramMeans, Report, Row, TierMeans};
 use crate::run::run;
+use crate::scenario::Scenario;
+
+/// A set-up of one of the papers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Any {
+    /// Of Colloid.
+    Colloid(Setup),
+    /// Of TPP.
+    Tpp(Run),
+}
+
+impl From<&Setup> for Any {
+    fn from(setup: &Setup) -> Self {
+        Self::Colloid(*setup)
+    }
+}
+
+impl From<&Run> for Any {
+    fn from(run: &Run) -> Self {
+        Self::Tpp(*run)
+    }
+}
+
+impl Any {
+    fn scenario(&self) -> Result<Scenario> {
+        match self {
+            Self::Colloid(setup) => setup.scenario(),
+            Self::Tpp(run) => run.scenario(),
+        }
+    }
+
+    fn effort(&self) -> u32 {
+        match self {
+            Self::Colloid(setup) => setup.effort(),
+            Self::Tpp(run) => run.effort(),
+        }
+    }
+}
 
 /// What was run, and what is still to be.
 #[derive(Debug)]
 pub struct Lab {
-    done: BTreeMap<Setup, Report>,
-    asked: RefCell<BTreeSet<Setup>>,
+    done: BTreeMap<Any, Report>,
+    asked: RefCell<BTreeSet<Any>>,
     stand_in: Report,
 }
 
@@ -30,25 +69,26 @@ impl Default for Lab {
 
 impl Lab {
     /// What came of a set-up.
-    pub fn report(&self, setup: &Setup) -> &Report {
-        self.done.get(setup).unwrap_or_else(|| {
-            self.asked.borrow_mut().insert(*setup);
+    pub fn report(&self, setup: impl Into<Any>) -> &Report {
+        let setup = setup.into();
+        self.done.get(&setup).unwrap_or_else(|| {
+            self.asked.borrow_mut().insert(setup);
             &self.stand_in
         })
     }
 
     /// The program of a set-up in its steady state.
-    pub fn program(&self, setup: &Setup) -> &ProgramMeans {
+    pub fn program(&self, setup: impl Into<Any>) -> &ProgramMeans {
         program(&self.report(setup).steady).unwrap_or(&self.stand_in.steady.programs[0])
     }
 
     /// Bytes a second that the program of a set-up reads and writes in its steady state.
-    pub fn rate(&self, setup: &Setup) -> f64 {
+    pub fn rate(&self, setup: impl Into<Any>) -> f64 {
         self.program(setup).bytes_per_second
     }
 
     /// Loaded latencies of the two tiers of a set-up in its steady state, ns.
-    pub fn latencies(&self, setup: &Setup) -> [f64; 2] {
+    pub fn latencies(&self, setup: impl Into<Any>) -> [f64; 2] {
         let of = |tier: Option<&TierMeans>| tier.and_then(|tier| tier.latency_ns).unwrap_or(1.0);
         let tiers = &self.report(setup).steady.tiers;
         [of(tiers.first()), of(tiers.get(1))]
@@ -59,10 +99,10 @@ impl Lab {
     /// # Errors
     /// Where a scenario cannot be made.
     pub fn run_what_was_asked(&mut self, threads: usize, said: Said<'_>) -> Result<bool> {
-        let mut setups: Vec<Setup> = self.asked.take().into_iter().collect();
+        let mut setups: Vec<Any> = self.asked.take().into_iter().collect();
         // Long ones first, so that no thread is left alone with one at the end.
         setups.sort_by_key(|setup| std::cmp::Reverse(setup.effort()));
-        let of = |setup: &Setup| setup.scenario().and_then(|scenario| run(&scenario));
+        let of = |setup: &Any| setup.scenario().and_then(|scenario| run(&scenario));
         let reports = map(&setups, threads, said, of);
         for (setup, report) in setups.iter().zip(reports) {
             self.done.insert(*setup, report?);

@@ -19,6 +19,7 @@ mod later;
 pub mod outcome;
 pub mod row;
 pub mod setup;
+pub mod tpp;
 
 pub use lab::Lab;
 pub use outcome::Outcome;
@@ -29,7 +30,7 @@ use crate::parallel::Said;
 
 /// Every row: those that are computed first.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    colloid::ROWS.iter().copied().flatten().chain(later::ROWS)
+    colloid::ROWS.iter().chain(tpp::ROWS).copied().flatten().chain(later::ROWS)
 }
 
 /// The rows whose ids begin with one of `ids`; all where there are none. A row that takes hours is left

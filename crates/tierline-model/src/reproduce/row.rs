@@ -106,7 +106,9 @@ impl Row {
 
     /// Ours beside the published figure, by what the lab has run so far.
     pub(super) fn outcome(&self, lab: &Lab) -> Outcome {
+        // Nothing is found where a policy that it takes is not in the list.
         let found = self.find.map(|find| find(lab));
+        let found = found.filter(|found| self.published.is_empty() || !found.ours.is_empty());
         let pairs = || {
             let ours = found.iter().flat_map(|found| &found.ours);
             self.published.iter().copied().zip(ours.copied())
@@ -135,7 +137,7 @@ impl Row {
             ours: found.and_then(|found| Figure::of(&found.ours)),
             unit: self.unit,
             error,
-            kind: self.kind,
+            kind: if holds.is_some() { self.kind } else { Kind::NotYet },
             holds,
             note: self.note,
         }

@@ -76,6 +76,7 @@ impl Tracker for HintFaults {
         for job in jobs.iter_mut().filter(|job| job.program.managed) {
             let armed = self.armed.entry(job.space.0).or_default();
             armed.keep_up(job, rng);
+            job.freed.iter().for_each(|&page| _ = armed.disarm(page));
             let faults = armed.take_faults(job, quantum, out);
             job.stall_ns += f64::from(faults) * costs.hint_fault_ns;
             let memory = Bytes(u64::from(job.live()) * job.size.bytes().0);
@@ -110,6 +111,14 @@ impl Armed {
         self.faults = again.collect();
     }
 
+    /// False where the page was not armed.
+    fn disarm(&mut self, page: u32) -> bool {
+        let (word, mask) = (&mut self.bits[page as usize / 64], 1 << (page % 64));
+        let was = *word & mask != 0;
+        *word &= !mask;
+        was
+    }
+
     fn take_faults(&mut self, job: &Job, quantum: Quantum, out: &mut Observations) -> u32 {
         let before = job.reads - job.reads_in_quantum;
         let mut taken = 0;
@@ -120,7 +129,9 @@ impl Armed {
                 break;
             }
             self.faults.pop();
-            self.bits[page as usize / 64] &= !(1 << (page % 64));
+            if !self.disarm(page) || job.tier(page).is_none() {
+                continue; // freed or paged out since
+            }
             let part = ((at - before) / job.reads_in_quantum.max(1.0)).clamp(0.0, 1.0);
             let when = quantum.start + nanos(quantum.ns * part);
             out.samples.push(Sample {

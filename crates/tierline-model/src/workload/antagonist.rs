@@ -11,7 +11,7 @@ use tierline_core::port::PageKind;
 use tierline_core::tier::TierId;
 use tierline_core::unit::Bytes;
 
-use super::program::{Layout, Phase, Placement, Program, Reach};
+use super::program::{Layout, Memory, Phase, Placement, Program, Reach};
 use crate::text;
 
 /// Cores of the intensity 1x.
@@ -56,6 +56,7 @@ impl Antagonist {
             phases: vec![Phase::forever(vec![(self.buffer, 1.0)], Layout::Front)],
             placement: Placement::Pinned(self.tier),
             managed: false,
+            memory: Memory::default(),
         })
     }
 }

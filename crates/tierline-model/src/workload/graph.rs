@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, Nanos};
 
-use super::program::{Change, Layout, Phase, Placement, Program, Reach};
+use super::program::{Change, Layout, Memory, Phase, Placement, Program, Reach};
 use crate::text;
 
 /// Its knobs.
@@ -77,6 +77,7 @@ impl Graph {
             phases: vec![build, iterate],
             placement: Placement::FirstTouch,
             managed: true,
+            memory: Memory::default(),
         })
     }
 }

@@ -12,7 +12,7 @@ use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, Nanos};
 
 use super::kv::lines;
-use super::program::{Change, Layout, Phase, Placement, Program, Reach};
+use super::program::{Change, Layout, Memory, Phase, Placement, Program, Reach};
 use crate::text;
 
 /// Its knobs.
@@ -89,6 +89,7 @@ impl Gups {
             phases,
             placement: Placement::FirstTouch,
             managed: true,
+            memory: Memory::default(),
         })
     }
 }

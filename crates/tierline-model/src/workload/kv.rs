@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, BytesPerSec};
 
-use super::program::{Change, Layout, Phase, Placement, Program, Reach};
+use super::program::{Change, Layout, Memory, Phase, Placement, Program, Reach};
 use crate::arithmetic::pow;
 use crate::text;
 
@@ -78,6 +78,7 @@ impl Kv {
             phases: vec![phase],
             placement: Placement::FirstTouch,
             managed: true,
+            memory: Memory::default(),
         })
     }
 }

@@ -11,7 +11,7 @@ use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, BytesPerSec};
 
 use super::kv::lines;
-use super::program::{Change, Layout, Phase, Placement, Program, Reach};
+use super::program::{Change, Layout, Memory, Phase, Placement, Program, Reach};
 use crate::text;
 
 /// Its knobs.
@@ -80,6 +80,7 @@ impl Latest {
             phases: vec![phase],
             placement: Placement::FirstTouch,
             managed: true,
+            memory: Memory::default(),
         })
     }
 }

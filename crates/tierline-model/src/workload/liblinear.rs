@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, Nanos};
 
-use super::program::{Change, Layout, Phase, Placement, Program, Reach};
+use super::program::{Change, Layout, Memory, Phase, Placement, Program, Reach};
 use crate::text;
 
 /// Its knobs.
@@ -66,6 +66,7 @@ impl Liblinear {
             phases: (0..PHASES).map(phase).collect(),
             placement: Placement::FirstTouch,
             managed: true,
+            memory: Memory::default(),
         })
     }
 }

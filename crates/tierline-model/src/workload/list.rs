@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::program::Program;
-use super::{antagonist, graph, gups, kv, latest, liblinear, scan, xsbench};
+use super::{antagonist, datacenter, graph, gups, kv, latest, liblinear, scan, xsbench};
 use crate::error::{Error, Result};
 
 /// A kind of workload.
@@ -59,6 +59,11 @@ pub const WORKLOADS: &[Entry] = &[
         name: "latest",
         doc: include_str!("latest.rs"),
         make: |knobs| make(knobs, latest::Latest::program),
+    },
+    Entry {
+        name: "datacenter",
+        doc: include_str!("datacenter.rs"),
+        make: |knobs| make(knobs, datacenter::Datacenter::program),
     },
     Entry {
         name: "antagonist",

@@ -2,6 +2,7 @@
 //! Workloads: programs as distributions of accesses, with what their cores can have in flight.
 
 pub mod antagonist;
+pub mod datacenter;
 pub mod graph;
 pub mod gups;
 pub mod kv;

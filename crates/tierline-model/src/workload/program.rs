@@ -35,6 +35,25 @@ pub struct Program {
     pub placement: Placement,
     /// Whether the tiering system manages it, or it only is in the way.
     pub managed: bool,
+    /// What its accesses weigh, and further memory that the same threads access.
+    pub memory: Memory,
+}
+
+/// Memory of one kind among others of the same program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Memory {
+    /// Accesses to it, against those to the program's other memory.
+    pub weight: f64,
+    /// Share of its latency that is waited for; prefetching hides the rest.
+    pub exposed: f64,
+    /// Further memory of the same threads: of each, everything but threads, reach and operations counts.
+    pub beside: Vec<Program>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { weight: 1.0, exposed: 1.0, beside: Vec::new() }
+    }
 }
 
 /// How many misses a core keeps in flight, and how long it thinks between them.
@@ -96,6 +115,27 @@ pub enum Change {
     Sweep,
     /// Memory grows at this rate from a start.
     Growth(Bytes, BytesPerSec),
+    /// Memory comes at this rate, in the order of addresses, from so long after the start until all is
+    /// there; the pattern is that of all.
+    Load(Nanos, BytesPerSec),
+    /// Pages come and go.
+    Churn(Churn),
+}
+
+/// Short-lived pages: they are allocated at a rate, in bursts at a multiple of it, and freed after a time. What
+/// would be more than all of the memory is not allocated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Churn {
+    /// Allocated between bursts.
+    pub rate: BytesPerSec,
+    /// Times as much in a burst.
+    pub burst: f64,
+    /// Between the starts of two bursts.
+    pub every: Nanos,
+    /// How long a burst lasts.
+    pub lasts: Nanos,
+    /// How long a page lives.
+    pub lifetime: Nanos,
 }
 
 /// Where pages are put at first.
@@ -121,6 +161,8 @@ impl Program {
             ("threads", self.threads),
             ("lines written per line read", self.writes_per_read),
             ("lines per operation", self.reads_per_op),
+            ("weight of accesses", self.memory.weight),
+            ("share of latency that is waited for", self.memory.exposed),
         ] {
             if !fine(x) {
                 return Some(format!("{what}: {x}, expected 0 or more"));

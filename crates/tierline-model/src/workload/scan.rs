@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::unit::Bytes;
 
-use super::program::{Change, Layout, Phase, Placement, Program, Reach};
+use super::program::{Change, Layout, Memory, Phase, Placement, Program, Reach};
 use crate::text;
 
 /// Its knobs.
@@ -59,6 +59,7 @@ impl Scan {
             phases: vec![phase],
             placement: Placement::FirstTouch,
             managed: true,
+            memory: Memory::default(),
         })
     }
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::unit::Bytes;
 
-use super::program::{Layout, Phase, Placement, Program, Reach};
+use super::program::{Layout, Memory, Phase, Placement, Program, Reach};
 use crate::text;
 
 /// Its knobs.
@@ -58,6 +58,7 @@ impl XsBench {
             phases: vec![Phase::forever(bands, Layout::Front)],
             placement: Placement::FirstTouch,
             managed: true,
+            memory: Memory::default(),
         })
     }
 }

@@ -81,20 +81,36 @@ impl ModelWorld {
         let space = SpaceId(self.next_space);
         self.next_space += 1;
         self.stops.extend(arrival.stop.map(|at| (space, at)));
+        let mut program = arrival.program;
+        let (threads, beside) = (program.threads, std::mem::take(&mut program.memory.beside));
         let seed = self.rng.next_u64();
-        let mut job = Job::new(space, arrival.program, arrival.size, self.now, seed);
+        self.add(Job::new(space, program, arrival.size, self.now, seed));
+        for part in beside {
+            let own = SpaceId(self.next_space);
+            self.next_space += 1;
+            let part = Program { threads, ..part };
+            self.add(Job::new(own, part, arrival.size, self.now, seed).led_by(space));
+        }
+    }
+
+    fn add(&mut self, mut job: Job) {
         job.place(&mut self.frames, &mut self.seen);
         self.jobs.push(job);
     }
 
-    /// Ends a program, whatever is being done with its pages.
+    /// Ends a program with all its memory, whatever is being done with its pages.
     pub fn exit(&mut self, space: SpaceId) {
-        let Some(at) = self.jobs.iter().position(|job| job.space == space) else { return };
-        let mut job = self.jobs.remove(at);
-        job.leave(&mut self.frames);
-        self.stops.retain(|(of, _)| *of != space);
-        if job.program.managed {
-            self.seen.spaces.push(SpaceEvent::Gone(space));
+        let Some(leader) = self.job(space).map(|job| job.leader) else { return };
+        self.stops.retain(|(of, _)| *of != leader);
+        let (gone, left) =
+            std::mem::take(&mut self.jobs).into_iter().partition(|job| job.leader == leader);
+        self.jobs = left;
+        let gone: Vec<Job> = gone;
+        for mut job in gone {
+            job.leave(&mut self.frames);
+            if job.program.managed {
+                self.seen.spaces.push(SpaceEvent::Gone(job.space));
+            }
         }
     }
 }

@@ -2,7 +2,9 @@
 //! The world with things going wrong, as on a real kernel: moves that fail, samples that are lost, counters
 //! that stand still, a program that exits while its pages are being moved, a tier that others fill up.
 
-use tierline_core::port::{Attention, Move, Observations, Outcome, Question, Telemetry, World};
+use tierline_core::port::{
+    Attention, Move, Observations, Outcome, PageAt, Question, Telemetry, World,
+};
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
@@ -92,6 +94,10 @@ impl World for Faulty {
 
     fn migrate(&mut self, now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
         moves.iter().map(|m| self.one(now, m, out)).sum()
+    }
+
+    fn page_out(&mut self, now: Nanos, pages: &[PageAt], out: &mut Vec<bool>) -> Nanos {
+        self.world.page_out(now, pages, out)
     }
 
     fn accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {

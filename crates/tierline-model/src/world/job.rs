@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A running program: where its pages are, and how far it got.
+//! A running program: where its pages are, and how far it got. Memory of another kind beside it is a job of its
+//! own, led by the program's.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use tierline_core::port::{Observations, PageSize, Region, Residence, SpaceEvent, SpaceId, Vpn};
 use tierline_core::rng::Rng;
@@ -7,8 +11,9 @@ use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
 use super::frames::Frames;
+use crate::arithmetic::exponential;
 use crate::load::{Class, LINE_BYTES};
-use crate::machine::Cores;
+use crate::machine::{Cores, nanos};
 use crate::workload::pattern::{Census, NOWHERE, Pattern};
 use crate::workload::program::{Change, Placement, Program, pages_of};
 
@@ -20,6 +25,8 @@ const MAX_STALLED: f64 = 0.95;
 pub struct Job {
     /// Its address space; its memory starts at page 0 of it.
     pub space: SpaceId,
+    /// The space of the program whose memory this is: its own, or that of the one it is beside.
+    pub leader: SpaceId,
     /// What it is.
     pub program: Program,
     /// The size of its pages.
@@ -44,10 +51,22 @@ pub struct Job {
     pub version: u64,
     /// How often its pattern has drifted or grown.
     pub drifted: u64,
+    /// Pages that were freed in the last quantum.
+    pub freed: Vec<u32>,
     phase: usize,
     phase_ends: Option<Nanos>,
     carry_pages: f64,
     seed: u64,
+    age_ns: f64,
+    /// Pages loaded, or ever allocated and ever freed, of those that come and go.
+    head: u64,
+    tail: u64,
+    /// When pages were allocated that are to be freed again, and how many.
+    births: VecDeque<(f64, u64)>,
+    /// Pages that are paged out: when they are accessed next, on the clock of accesses.
+    paged_out: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Pages allocated while no tier had room above its watermark.
+    tight: u64,
 }
 
 impl Job {
@@ -60,6 +79,14 @@ impl Job {
         Self {
             census: Census::nowhere(&pattern),
             phase_ends: first.lasts.map(|lasts| now + lasts),
+            leader: space,
+            freed: Vec::new(),
+            age_ns: 0.0,
+            head: 0,
+            tail: 0,
+            births: VecDeque::new(),
+            paged_out: BinaryHeap::new(),
+            tight: 0,
             space,
             size,
             pattern,
@@ -76,6 +103,11 @@ impl Job {
             carry_pages: 0.0,
             seed,
         }
+    }
+
+    /// The same as further memory of the program in another space.
+    pub fn led_by(self, leader: SpaceId) -> Self {
+        Self { leader, ..self }
     }
 
     /// The pages that are in use by now.
@@ -116,15 +148,58 @@ impl Job {
         self.census.moved(self.pattern.band(page), from, to.0);
     }
 
-    /// What it asks of the machine in a quantum of `ns`, less what it stalls. The stall is taken off
-    /// once the quantum is over: [`Job::ran`].
-    pub fn class(&self, cores: &Cores, ns: f64) -> Class {
-        let (in_flight, think_ns) = self.program.reach.of(cores);
-        let lost = self.stalling(ns) / (self.program.threads * ns);
+    /// What a program with all its memory asks of the machine in a quantum of `ns`, less what it stalls. The
+    /// stall is taken off once the quantum is over: [`Job::ran`].
+    pub fn class(group: &[Self], cores: &Cores, ns: f64) -> Class {
+        let lead = &group[0];
+        let (in_flight, think_ns) = lead.program.reach.of(cores);
+        let lost = lead.stalling(ns) / (lead.program.threads * ns);
         let running = if lost > 0.0 { 1.0 - lost } else { 1.0 }; // no threads lose nothing
-        let shares = self.census.shares(&self.pattern);
-        let writes = self.program.writes_per_read;
-        Class::program(self.program.threads * in_flight * running, think_ns, shares, writes)
+        let mut class = Class {
+            in_flight: lead.program.threads * in_flight * running,
+            think_ns,
+            ..Class::default()
+        };
+        let all = Self::weights(group);
+        for job in group {
+            let part = job.weight() / all;
+            let shares = job.census.shares(&job.pattern);
+            let (writes, exposed) = (job.program.writes_per_read, job.program.memory.exposed);
+            for (t, share) in shares.into_iter().enumerate() {
+                class.reads[t] += part * share;
+                class.writes[t] += part * share * writes;
+                class.waits[t] += part * share * exposed;
+            }
+        }
+        class
+    }
+
+    /// What accesses to it weigh: nothing while it has no memory.
+    pub fn weight(&self) -> f64 {
+        match self.has_memory() {
+            true => self.program.memory.weight,
+            false => 0.0,
+        }
+    }
+
+    fn has_memory(&self) -> bool {
+        let bands = 0..self.pattern.bands().len();
+        let anywhere = |band| (0..NOWHERE).any(|tier| self.census.pages(band, tier) > 0);
+        bands.into_iter().any(anywhere)
+    }
+
+    /// What accesses to all memory of a program weigh together; 1 where there is none.
+    pub fn weights(group: &[Self]) -> f64 {
+        let all = group.iter().map(Self::weight).sum();
+        if all > 0.0 { all } else { 1.0 }
+    }
+
+    /// Takes the stalls of a program's other memory as those of its threads, which they are.
+    pub fn gather_stalls(group: &mut [Self]) {
+        if let [lead, beside @ ..] = group {
+            lead.stall_ns +=
+                beside.iter_mut().map(|job| std::mem::take(&mut job.stall_ns)).sum::<f64>();
+        }
     }
 
     fn stalling(&self, ns: f64) -> f64 {
@@ -141,8 +216,15 @@ impl Job {
         self.reads += self.reads_in_quantum;
     }
 
-    /// Puts all live pages where the placement says, and tells where that is.
+    /// Puts all pages that are there from the start where the placement says, and tells where that is.
     pub fn place(&mut self, frames: &mut Frames, out: &mut Observations) {
+        let change = self.program.phases[self.phase].change;
+        if matches!(change, Change::Load(..) | Change::Churn(_)) {
+            if matches!(change, Change::Load(..)) && self.program.managed {
+                out.spaces.push(SpaceEvent::Mapped(self.region(0, self.tiers.len() as u64)));
+            }
+            return;
+        }
         match self.program.placement {
             Placement::FirstTouch => self.touch(0..self.live(), TierId::FAST, frames),
             Placement::Pinned(tier) => self.touch(0..self.live(), tier, frames),
@@ -152,26 +234,90 @@ impl Job {
         if !self.program.managed {
             return;
         }
-        out.spaces.push(SpaceEvent::Mapped(Region {
-            space: self.space,
-            start: Vpn(0),
-            base_pages: self.tiers.len() as u64 * self.unit(),
-            size: self.size,
-            kind: self.program.kind,
-        }));
+        out.spaces.push(SpaceEvent::Mapped(self.region(0, self.tiers.len() as u64)));
         self.tell(0..self.live(), out);
     }
 
-    /// Allocates pages in the first tier with room. Where no tier has any, pages stay nowhere: the model's
-    /// machine does not swap, and what is nowhere is not accessed.
+    fn region(&self, first: u64, pages: u64) -> Region {
+        Region {
+            space: self.space,
+            start: Vpn(first * self.unit()),
+            base_pages: pages * self.unit(),
+            size: self.size,
+            kind: self.program.kind,
+        }
+    }
+
+    /// Allocates pages in the first tier with room. Where no tier has any, pages stay nowhere, and what is
+    /// nowhere is not accessed.
     fn touch(&mut self, pages: std::ops::Range<u32>, first: TierId, frames: &mut Frames) {
         let unit = self.unit();
         for page in pages {
-            if let Some(tier) = frames.first_with_room(first, unit) {
-                frames.take(tier, unit);
-                self.tiers[page as usize] = tier.0;
+            if let Some(place) = frames.allocate(first, self.program.kind, unit) {
+                self.tiers[page as usize] = place.tier.0;
+                self.tight += u64::from(place.tight);
             }
         }
+    }
+
+    /// Likewise for pages of which the census knew that they are nowhere.
+    fn bring(&mut self, pages: std::ops::Range<u32>, frames: &mut Frames, out: &mut Observations) {
+        self.touch(pages.clone(), TierId::FAST, frames);
+        for page in pages.clone() {
+            let tier = self.tiers[page as usize];
+            self.census.moved(self.pattern.band(page), NOWHERE, tier);
+        }
+        if self.program.managed {
+            self.tell(pages, out);
+        }
+    }
+
+    /// Frees a page, if it is anywhere.
+    fn let_go(&mut self, page: u32, frames: &mut Frames) -> bool {
+        let was = std::mem::replace(&mut self.tiers[page as usize], NOWHERE);
+        if was == NOWHERE {
+            return false;
+        }
+        frames.give(TierId(was), self.unit());
+        self.census.moved(self.pattern.band(page), was, NOWHERE);
+        true
+    }
+
+    /// Pages a page out: its next access brings it back. False where it is nowhere.
+    pub fn page_out(&mut self, page: u32, frames: &mut Frames, rng: &mut Rng) -> bool {
+        let share = self.pattern.density(self.pattern.band(page));
+        if !self.let_go(page, frames) {
+            return false;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a clock of accesses; the cast saturates at never"
+        )]
+        let next = (self.reads + exponential(rng) / share) as u64;
+        self.paged_out.push(Reverse((next, page)));
+        true
+    }
+
+    /// Brings back what was paged out and is accessed by now. Returns how many pages.
+    pub fn page_in(&mut self, frames: &mut Frames, out: &mut Observations) -> u32 {
+        let mut back = 0;
+        while let Some(&Reverse((at, page))) = self.paged_out.peek() {
+            if per_sec(at) > self.reads {
+                break;
+            }
+            self.paged_out.pop();
+            if self.tiers[page as usize] == NOWHERE {
+                self.bring(page..page + 1, frames, out);
+                back += 1;
+            }
+        }
+        back
+    }
+
+    /// Pages that were allocated while no tier had its watermark free, since this was last asked.
+    pub fn take_tight(&mut self) -> u64 {
+        std::mem::take(&mut self.tight)
     }
 
     #[expect(
@@ -236,11 +382,22 @@ impl Job {
         self.version += 1;
     }
 
-    /// Lets popularity drift and memory grow over a quantum. Returns the pages allocated.
+    /// Lets popularity drift, and memory grow, come and go over a quantum. Returns the pages allocated.
     pub fn drift(&mut self, ns: f64, frames: &mut Frames, out: &mut Observations) -> u32 {
-        let bytes = match self.program.phases[self.phase].change {
+        self.freed.clear();
+        self.age_ns += ns;
+        let change = self.program.phases[self.phase].change;
+        let age = nanos(self.age_ns);
+        let bytes = match change {
             Change::None => return 0,
             Change::Drift(rate) | Change::Growth(_, rate) => per_sec(rate.0) * ns * 1e-9,
+            Change::Load(after, rate) if age > after => per_sec(rate.0) * ns * 1e-9,
+            Change::Load(..) => return 0,
+            Change::Churn(churn) => {
+                let in_burst = age.0 % churn.every.0.max(1) < churn.lasts.0;
+                let times = if in_burst { churn.burst } else { 1.0 };
+                per_sec(churn.rate.0) * times * ns * 1e-9
+            }
             Change::Sweep => self.reads_in_quantum * LINE_BYTES,
         };
         let pages = self.carry_pages + bytes / per_sec(self.size.bytes().0);
@@ -251,12 +408,57 @@ impl Job {
         )]
         let whole = pages as u32;
         self.carry_pages = pages - f64::from(whole);
-        match self.program.phases[self.phase].change {
+        match change {
             Change::Growth(..) => return self.grow(whole, frames, out),
+            Change::Load(..) => return self.load(whole, frames, out),
+            Change::Churn(churn) => return self.churn(whole, churn.lifetime, frames, out),
             _ => self.pattern.advance(whole, &self.tiers, &mut self.census),
         }
         self.drifted += u64::from(whole > 0);
         0
+    }
+
+    fn load(&mut self, pages: u32, frames: &mut Frames, out: &mut Observations) -> u32 {
+        let first = u32::try_from(self.head).unwrap_or(u32::MAX);
+        let pages = pages.min(self.live() - first);
+        self.bring(first..first + pages, frames, out);
+        self.head += u64::from(pages);
+        pages
+    }
+
+    /// Frees what has lived its time and allocates anew, round and round in the program's memory.
+    fn churn(
+        &mut self,
+        pages: u32,
+        lifetime: Nanos,
+        frames: &mut Frames,
+        out: &mut Observations,
+    ) -> u32 {
+        let slots = u64::from(self.live());
+        let page = |at: u64| u32::try_from(at % slots).unwrap_or(0);
+        while let Some(&(born, count)) = self.births.front()
+            && nanos(self.age_ns - born) >= lifetime
+        {
+            self.births.pop_front();
+            for at in self.tail..self.tail + count {
+                self.let_go(page(at), frames);
+                self.freed.push(page(at));
+                let vpn = self.vpn(page(at));
+                out.spaces.push(SpaceEvent::Unmapped(self.space, vpn, self.unit()));
+            }
+            self.tail += count;
+        }
+        let count = u64::from(pages).min(slots - (self.head - self.tail));
+        for at in self.head..self.head + count {
+            let page = page(at);
+            out.spaces.push(SpaceEvent::Mapped(self.region(page.into(), 1)));
+            self.bring(page..page + 1, frames, out);
+        }
+        self.head += count;
+        if count > 0 {
+            self.births.push_back((self.age_ns, count));
+        }
+        u32::try_from(count).unwrap_or(u32::MAX)
     }
 
     fn grow(&mut self, pages: u32, frames: &mut Frames, out: &mut Observations) -> u32 {

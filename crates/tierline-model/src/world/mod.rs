@@ -15,6 +15,7 @@ mod quantum;
 
 pub use arrivals::Arrival;
 
+use tierline_core::policy::Allocation;
 use tierline_core::port::{Attention, Observations, SpaceId};
 use tierline_core::rng::Rng;
 use tierline_core::tier::{TierId, Tiers};
@@ -37,13 +38,20 @@ pub struct Settings {
     /// Who pays for a move: the thread that touched the page (as in TPP, which promotes in the fault), or
     /// a thread of the tiering system.
     pub synchronous: bool,
+    /// Where new pages go.
+    pub allocation: Allocation,
     /// The seed of all chance in the world.
     pub seed: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { quantum: Nanos::from_millis(10), synchronous: false, seed: 1 }
+        Self {
+            quantum: Nanos::from_millis(10),
+            synchronous: false,
+            allocation: Allocation::FirstTouch,
+            seed: 1,
+        }
     }
 }
 
@@ -82,7 +90,7 @@ impl ModelWorld {
         tracker: Box<dyn Tracker>,
         settings: Settings,
     ) -> Self {
-        let mut frames = Frames::new(&machine);
+        let mut frames = Frames::new(&machine, settings.allocation);
         let arrivals = arrivals.into_iter().map(|one| Awaited::new(one, &mut frames)).collect();
         Self {
             network: machine.network(),

@@ -2,7 +2,7 @@
 //! The border to the core.
 
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, Question, Telemetry, TierTelemetry, World,
+    Attention, Move, Observations, Outcome, PageAt, Question, Telemetry, TierTelemetry, World,
 };
 use tierline_core::tier::{Tier, TierId};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
@@ -72,6 +72,21 @@ impl World for ModelWorld {
         }
     }
 
+    fn page_out(&mut self, now: Nanos, pages: &[PageAt], out: &mut Vec<bool>) -> Nanos {
+        let mut spent_ns = 0.0;
+        for page in pages {
+            let done = self.page_out_one(page);
+            out.push(done);
+            if done {
+                #[expect(clippy::cast_precision_loss, reason = "the base pages of a page")]
+                let base_pages = page.size.base_pages() as f64;
+                spent_ns += base_pages * self.machine.costs.page_out_ns;
+            }
+        }
+        self.mover.work(now, spent_ns);
+        nanos(spent_ns)
+    }
+
     fn attend(&mut self, attention: Attention) {
         self.attention = attention;
         self.tracker.attend(attention);
@@ -79,6 +94,14 @@ impl World for ModelWorld {
 }
 
 impl ModelWorld {
+    fn page_out_one(&mut self, at: &PageAt) -> bool {
+        let Some(job) = self.jobs.iter_mut().find(|job| job.space == at.space) else {
+            return false;
+        };
+        let page = job.page_at(at.vpn).filter(|_| at.size == job.size && !stays(job));
+        page.is_some_and(|page| job.page_out(page, &mut self.frames, &mut self.rng))
+    }
+
     fn move_page(&mut self, m: &Move, spent_ns: &mut f64) -> Outcome {
         let Some(job) = self.jobs.iter_mut().find(|job| job.space == m.space) else {
             return Outcome::SpaceGone;

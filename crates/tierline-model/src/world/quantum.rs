@@ -4,6 +4,7 @@
 use tierline_core::unit::Nanos;
 
 use super::ModelWorld;
+use super::job::Job;
 use crate::load::solve;
 use crate::tracker::Quantum;
 
@@ -24,12 +25,15 @@ impl ModelWorld {
     fn step(&mut self, end: Nanos) {
         let start = self.now;
         let ns = (end - start).as_secs_f64() * 1e9;
-        self.settle(ns);
-        let programs = self.jobs.len();
+        let programs = self.settle(ns);
         self.books.add(ns, &self.classes, programs, &self.loads);
         self.mover.copied(&self.loads.reads_per_ns[programs..], ns);
-        for (job, rate) in self.jobs.iter_mut().zip(&self.loads.reads_per_ns) {
-            job.ran(ns, *rate);
+        let groups = self.jobs.chunk_by_mut(|a, b| a.leader == b.leader);
+        for (group, rate) in groups.zip(&self.loads.reads_per_ns) {
+            let all = Job::weights(group);
+            for job in group {
+                job.ran(ns, rate * job.weight() / all);
+            }
         }
         let quantum = Quantum { start, ns };
         self.books.tracker_ns += self.tracker.watch(
@@ -40,17 +44,26 @@ impl ModelWorld {
             &mut self.seen,
         );
         for job in &mut self.jobs {
+            let costs = &self.machine.costs;
             let allocated = job.drift(ns, &mut self.frames, &mut self.seen);
-            job.stall_ns += f64::from(allocated) * self.machine.costs.fault_ns;
+            job.stall_ns += f64::from(allocated) * costs.fault_ns;
+            let back = job.page_in(&mut self.frames, &mut self.seen);
+            job.stall_ns += f64::from(back) * costs.page_in_ns;
+            let reclaimed = u32::try_from(job.take_tight() * job.unit()).unwrap_or(u32::MAX);
+            job.stall_ns += f64::from(reclaimed) * costs.page_out_ns;
         }
         self.now = end;
     }
 
-    /// Brings loads in line with what programs and the mover want of this quantum.
-    fn settle(&mut self, ns: f64) {
-        let programs = self.jobs.len();
+    /// Brings loads in line with what programs and the mover want of this quantum. Returns how many programs
+    /// there are.
+    fn settle(&mut self, ns: f64) -> usize {
         self.classes.clear();
-        self.classes.extend(self.jobs.iter().map(|job| job.class(&self.machine.cores, ns)));
+        for group in self.jobs.chunk_by_mut(|a, b| a.leader == b.leader) {
+            Job::gather_stalls(group);
+            self.classes.push(Job::class(group, &self.machine.cores, ns));
+        }
+        let programs = self.classes.len();
         self.mover.classes(&mut self.classes);
         // Where nothing changed, nothing changes.
         if self.classes != self.solved || self.loads.reads_per_ns.len() != self.classes.len() {
@@ -62,5 +75,6 @@ impl ModelWorld {
             solve(&self.network, &self.classes, &mut self.loads);
             self.solved.clear();
         }
+        programs
     }
 }

@@ -111,3 +111,61 @@ fn one_seed_one_fingerprint_for_every_policy_also_in_a_thread_of_its_own() {
         assert_eq!(there, [here, here], "{}", entry.name);
     }
 }
+
+/// A fiftieth of a server whose pages come and go, beside a program that nobody manages, on a machine whose
+/// slow tier fills up: a bystander keeps all its pages, whatever a policy pages out to have room.
+fn full_machine(policy: &str) -> Scenario {
+    let machine = include_str!("../../../../machines/tpp.toml")
+        .replace("\"64GiB\"", "\"1GiB\"")
+        .replace("\"32GiB\"", "\"800MiB\"");
+    let text = format!(
+        r#"
+        policy = "{policy}"
+        max_rate = "1GiB/s"
+        tracker_knobs = {{ sample_period = 50021 }}
+        [[workload]]
+        kind = "antagonist"
+        intensity = 0.1
+        buffer = "200MiB"
+        tier = 1
+        [[workload]]
+        kind = "datacenter"
+        app = "web1"
+        scale = 0.02
+        "#
+    );
+    let scenario = Scenario::parse("test", &text).unwrap();
+    Scenario { machine_text: Some(machine), ..scenario }
+}
+
+#[test]
+fn pages_that_come_and_go_and_a_full_slow_tier_upset_no_policy_and_no_bystander() {
+    for entry in POLICIES {
+        let scenario = full_machine(entry.name);
+        let mut world = scenario.world().unwrap();
+        let (policy, tiers) = ((entry.make)(), world.tiers().clone());
+        let mut engine = Engine::new(tiers, Limits::default(), policy, scenario.max_rate);
+        let mut out = 0;
+        for tick in 0..2_000 {
+            let events = engine.tick(TICK * tick, &mut world);
+            out += events.iter().filter(|e| matches!(e, Event::PageOut { out: true, .. })).count();
+            if tick % 50 == 0 {
+                world.check();
+                engine.pages().check();
+            }
+        }
+        let bystander = &world.jobs()[0];
+        assert_eq!(bystander.bytes_in(TierId(1)), bystander.program.bytes, "{}", entry.name);
+        for (tier, _) in world.tiers().iter() {
+            let managed = world.jobs().iter().filter(|job| job.program.managed);
+            let there = managed.map(|job| job.bytes_in(tier)).sum();
+            assert_eq!(engine.pages().bytes_in(tier), there, "{}: {tier}", entry.name);
+        }
+        let counted = engine.migrator().counts.tiering;
+        assert_eq!(counted.page_out_anon, 0, "{}: there is no swap", entry.name);
+        assert_eq!(counted.page_out_file, out as u64 * 512, "{}", entry.name);
+        if entry.name == "paging" {
+            assert!(out > 0, "the kernel pages files out where memory is short");
+        }
+    }
+}

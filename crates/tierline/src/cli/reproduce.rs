@@ -30,7 +30,7 @@ pub struct ReproduceArgs {
     /// Threads to compute with; as many as there are cores, if left out
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Write Colloid's figures here as SVG, with the published points
+    /// Write the figures of Colloid (C-) and TPP (T-) here as SVG, with the published points of Colloid's
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
 }
@@ -45,7 +45,7 @@ impl ReproduceArgs {
         let said = |done, of| progress.said(done, of);
         let outcomes = compute(&rows, &mut lab, threads, &said).map_err(hinted)?;
         let drawn = match &self.plot {
-            Some(folder) => draw(folder, &mut lab, threads, &said)?,
+            Some(folder) => draw(folder, &outcomes, &mut lab, threads, &said)?,
             None => Vec::new(),
         };
         drop(progress);

@@ -155,7 +155,16 @@ fn describe(runs: &[Report]) -> String {
         "\nMeans of the last quarter of {seconds} s on {machine}; moves and fingerprint of all of it. \
          Again: --seed {seed}\n"
     );
-    print::table(&rows) + &about
+    let tiering: String = runs.iter().filter_map(tiering).collect();
+    print::table(&rows) + &about + &tiering
+}
+
+/// What tiering did, of what it counted, in base pages; nothing where it did nothing.
+fn tiering(run: &Report) -> Option<String> {
+    let counters = serde_json::to_value(run.moves.tiering).ok()?;
+    let counted = counters.as_object()?.iter().filter(|(_, count)| count.as_u64() > Some(0));
+    let words: Vec<String> = counted.map(|(name, count)| format!("{name} {count}")).collect();
+    (!words.is_empty()).then(|| format!("{}, base pages: {}\n", run.policy, words.join(", ")))
 }
 
 /// What is said of each program.

@@ -1,22 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Colloid's figures as files.
+//! Published figures as files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use tierline_model::parallel::Said;
-use tierline_model::reproduce::Lab;
-use tierline_model::reproduce::figures::charts;
+use tierline_model::reproduce::{Lab, Outcome, figures, tpp};
 
 use super::svg;
 use crate::cli::sim::hinted;
 
-/// Writes every figure into a folder, a file each.
-pub fn draw(folder: &Path, lab: &mut Lab, threads: usize, said: Said<'_>) -> Result<Vec<PathBuf>> {
+/// Writes every figure of the papers that rows are of into a folder, a file each.
+pub fn draw(
+    folder: &Path,
+    rows: &[Outcome],
+    lab: &mut Lab,
+    threads: usize,
+    said: Said<'_>,
+) -> Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    if rows.iter().any(|row| row.id.starts_with("C-")) {
+        all.extend(figures::charts(lab, threads, said).map_err(hinted)?);
+    }
+    if rows.iter().any(|row| row.id.starts_with("T-")) {
+        all.extend(tpp::figures::charts(lab, threads, said).map_err(hinted)?);
+    }
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut files = Vec::new();
-    for chart in charts(lab, threads, said).map_err(hinted)? {
+    for chart in all {
         let file = folder.join(format!("{}.svg", chart.name));
         fs::write(&file, svg(&chart)?)
             .with_context(|| format!("cannot write {}", file.display()))?;

@@ -3,7 +3,9 @@
 //!
 //! What TPP and upstream Linux have in common. A hint fault on a page below the fastest tier promotes it
 //! at once if the system's rules find it hot and there is room; a reclaimer keeps room by demoting
-//! inactive pages between two watermarks. With a goal that shifts, a hot page is promoted only
+//! inactive pages between two watermarks, private and file pages alike, to the nearest tier below with room.
+//! What finds no room below, and what is inactive in the slowest tier, is paged out if it has a file to go
+//! back to: nobody is taken to have swap. With a goal that shifts, a hot page is promoted only
 //! while the goal asks for accesses above, as long as its own probability fits; and a hot page that faults
 //! above is demoted while the goal asks for accesses below.
 //!
@@ -13,15 +15,16 @@
 use std::fmt;
 
 use super::ledger::{Ledger, Short};
+use super::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageTable;
 use crate::policy::goal::{Aim, Goal, Quota, Shift};
 use crate::policy::{Policy, Reason, View, Wants, Watch};
-use crate::port::{Move, PageSize};
+use crate::port::{Move, PageKind, PageSize};
 use crate::telemetry::Hit;
 use crate::telemetry::fault_latency::{latency, share};
-use crate::telemetry::lru::Lru;
+use crate::telemetry::lru::{Lru, Takes};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -65,6 +68,11 @@ pub trait Rules: fmt::Debug {
 
     /// How it wants to be served; `fast_too` if faults in the fastest tier are of use.
     fn wants(&self, fast_too: bool) -> Wants;
+
+    /// Whether inactive pages are demoted; else they are paged out from every tier.
+    fn demotes(&self) -> bool {
+        true
+    }
 
     /// The numbers that may be set.
     fn knobs(&self) -> Vec<Knob>;
@@ -120,7 +128,7 @@ impl<R: Rules> OnFault<R> {
         }
     }
 
-    /// Demotes until enough is free, slower tiers first so that they make room.
+    /// Demotes or pages out until enough is free, slower tiers first so that they make room.
     fn reclaim(
         &mut self,
         view: &mut View<'_>,
@@ -128,8 +136,13 @@ impl<R: Rules> OnFault<R> {
         ledger: &mut Ledger,
         plan: &mut Vec<Move>,
     ) {
-        for tier in (0..view.tiers.slowest().0).rev().map(TierId) {
-            let marks = self.rules.marks(view.tiers[tier].capacity);
+        let slowest = view.tiers.slowest();
+        for tier in (0..=slowest.0).rev().map(TierId) {
+            let capacity = view.tiers[tier].capacity;
+            let marks = match tier == slowest {
+                true => Marks::of(Watermarks::of(capacity)),
+                false => self.rules.marks(capacity),
+            };
             let free = free(view, tier);
             let Reclaim { mut awake, priority } = self.reclaim[tier.index()];
             awake = (awake || free < marks.wake) && free < marks.enough;
@@ -137,16 +150,22 @@ impl<R: Rules> OnFault<R> {
             if !awake {
                 continue;
             }
+            let demotes = self.rules.demotes() && tier < slowest;
+            let takes = if demotes { Takes::All } else { Takes::Files };
             let missing = marks.enough.saturating_sub(free);
-            let left = self.demote(view, tier, missing, ledger, plan);
+            let left = match demotes {
+                true => self.demote(view, tier, missing, ledger, plan),
+                false => self.page_out(view, tier, missing),
+            };
             if left == Bytes::ZERO {
                 continue;
             }
             let priority = if left == missing { priority.saturating_sub(1) } else { priority };
             self.reclaim[tier.index()].priority = priority;
             let most = usize::try_from(left.base_pages()).unwrap_or(usize::MAX / LOOKS);
-            let count = (self.lru.len(tier) >> priority).min(most.saturating_mul(LOOKS)).max(BATCH);
-            self.lru.scan(view.pages, view.ask, tier, count, passed);
+            let all = self.lru.len(tier, takes);
+            let count = (all >> priority).min(most.saturating_mul(LOOKS)).max(BATCH);
+            self.lru.scan(view.pages, view.ask, tier, takes, count, passed);
         }
     }
 
@@ -160,14 +179,35 @@ impl<R: Rules> OnFault<R> {
         plan: &mut Vec<Move>,
     ) -> Bytes {
         while missing > Bytes::ZERO
-            && let Some(page) = self.lru.take_cold(view.pages, tier)
+            && let Some(page) = self.lru.take_cold(view.pages, tier, Takes::All)
         {
             let Some(at) = view.pages.locate(page) else { continue };
-            let Some(to) = ledger.below(tier, at.size) else { break };
+            let Some(to) = ledger.below(tier, at.size) else {
+                if at.kind == PageKind::File {
+                    view.page_out.push(page);
+                    self.lru.moves(view.pages, page);
+                    missing = missing.saturating_sub(at.size.bytes());
+                }
+                continue;
+            };
             let reason = Reason::Headroom { rate_per_sec: 0.0 }; // it was not accessed
             let Ok(bytes) = ledger.plan(view.pages, page, to, reason, plan) else { break };
+            self.lru.set_demoted(view.pages, page, true);
             self.lru.moves(view.pages, page);
             missing = missing.saturating_sub(bytes);
+        }
+        missing
+    }
+
+    /// Pages out what was found cold; returns what is still missing.
+    fn page_out(&mut self, view: &mut View<'_>, tier: TierId, mut missing: Bytes) -> Bytes {
+        while missing > Bytes::ZERO
+            && let Some(page) = self.lru.take_cold(view.pages, tier, Takes::Files)
+        {
+            let Some(at) = view.pages.locate(page) else { continue };
+            view.page_out.push(page);
+            self.lru.moves(view.pages, page);
+            missing = missing.saturating_sub(at.size.bytes());
         }
         missing
     }
@@ -198,6 +238,17 @@ impl<R: Rules> OnFault<R> {
             capacity: view.tiers[TierId::FAST].capacity,
         };
         let hot = self.rules.is_hot(&fault, &mut self.lru, view.pages);
+        let below = tier > TierId::FAST;
+        if below {
+            let (pages, counters) = (at.size.base_pages(), &mut view.counters);
+            counters.promote_sampled += pages;
+            if hot {
+                counters.promote_candidate += pages;
+                if self.lru.is_demoted(view.pages, hit.page) {
+                    counters.promote_candidate_demoted += pages;
+                }
+            }
+        }
         if !hot && (shifts.is_none() || self.knobs.heat_test) {
             return;
         }
@@ -216,11 +267,33 @@ impl<R: Rules> OnFault<R> {
                 planned.inspect(|&bytes| quota.charge(share, bytes))
             }
         };
+        if below && matches!(planned, Ok(_) | Err(Short::Room)) {
+            view.counters.promote_tried += at.size.base_pages();
+        }
         match planned {
-            Ok(_) => self.lru.moves(view.pages, hit.page),
-            Err(Short::Room) => self.reclaim[TierId::FAST.index()].awake = true,
+            Ok(_) => {
+                self.lru.set_demoted(view.pages, hit.page, !below);
+                self.lru.moves(view.pages, hit.page);
+            }
+            Err(Short::Room) => {
+                let nowhere = ledger.below(TierId::FAST, at.size).is_none();
+                let counters = &mut view.counters;
+                let cause = match nowhere {
+                    true => &mut counters.promote_fail_system_low,
+                    false => &mut counters.promote_fail_low_memory,
+                };
+                *cause += at.size.base_pages();
+                self.reclaim[TierId::FAST.index()].awake = true;
+            }
             Err(_) => {}
         }
+    }
+}
+
+impl Marks {
+    /// Those of a kernel without tiering.
+    pub fn of(kernel: Watermarks) -> Self {
+        Self { wake: kernel.low, enough: kernel.high, floor: kernel.high }
     }
 }
 
@@ -304,7 +377,7 @@ impl<R: Rules> Policy for OnFault<R> {
     }
 
     fn wants(&self) -> Wants {
-        self.rules.wants(self.goal.shifts())
+        Wants { pages_out: true, own_heat: true, ..self.rules.wants(self.goal.shifts()) }
     }
 
     fn knobs(&self) -> Vec<Knob> {

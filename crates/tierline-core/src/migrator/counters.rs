@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What tiering did, counted as TPP counts it: attempts, successes by kind of page, failures by cause.
+//!
+//! A policy counts what it decided: faults it was shown, candidates, those among them that had been demoted,
+//! attempts, and candidates for which there was no room. The migrator counts what became of its moves. All in
+//! base pages. Shared memory counts as file pages, as in the paper's figures.
+//!
+//! Source: TPP (ASPLOS 2023), section 5.5, and the counters of its public patch.
+
+use serde::Serialize;
+
+use crate::port::{Move, Outcome, PageKind};
+
+/// Base pages by what happened to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Pages below the fastest tier that were seen accessed.
+    pub promote_sampled: u64,
+    /// Of them, those found hot.
+    pub promote_candidate: u64,
+    /// Candidates that had been demoted before: many mean that pages go up and down.
+    pub promote_candidate_demoted: u64,
+    /// Candidates that were to be promoted: those for which there was no room included.
+    pub promote_tried: u64,
+    /// Private pages promoted.
+    pub promote_anon: u64,
+    /// File pages and shared memory promoted.
+    pub promote_file: u64,
+    /// Not promoted: the fastest tier is low on memory.
+    pub promote_fail_low_memory: u64,
+    /// Not promoted: every tier is low on memory, so that nothing can be demoted for it.
+    pub promote_fail_system_low: u64,
+    /// Not promoted: somebody holds a reference to the page (busy or pinned).
+    pub promote_fail_references: u64,
+    /// Not promoted: the page was gone, or elsewhere.
+    pub promote_fail_gone: u64,
+    /// Private pages demoted.
+    pub demote_anon: u64,
+    /// File pages and shared memory demoted.
+    pub demote_file: u64,
+    /// Not demoted, whatever the cause.
+    pub demote_fail: u64,
+    /// Private pages paged out.
+    pub page_out_anon: u64,
+    /// File pages and shared memory paged out.
+    pub page_out_file: u64,
+}
+
+impl Counters {
+    /// A move was carried out, or not.
+    pub fn settled(&mut self, m: &Move, kind: PageKind, outcome: Outcome) {
+        let counter = match (m.to < m.from, outcome) {
+            (_, Outcome::Skipped) => return,
+            (true, Outcome::Moved) => match kind {
+                PageKind::Anonymous => &mut self.promote_anon,
+                PageKind::File | PageKind::Shared => &mut self.promote_file,
+            },
+            (true, Outcome::NoRoom) => &mut self.promote_fail_low_memory,
+            (true, Outcome::Busy | Outcome::Refused) => &mut self.promote_fail_references,
+            (true, _) => &mut self.promote_fail_gone,
+            (false, Outcome::Moved) => match kind {
+                PageKind::Anonymous => &mut self.demote_anon,
+                PageKind::File | PageKind::Shared => &mut self.demote_file,
+            },
+            (false, _) => &mut self.demote_fail,
+        };
+        *counter += m.size.base_pages();
+    }
+
+    /// A page was paged out.
+    pub fn paged_out(&mut self, kind: PageKind, base_pages: u64) {
+        match kind {
+            PageKind::Anonymous => self.page_out_anon += base_pages,
+            PageKind::File | PageKind::Shared => self.page_out_file += base_pages,
+        }
+    }
+
+    /// Promoted, of either kind.
+    pub fn promoted(&self) -> u64 {
+        self.promote_anon + self.promote_file
+    }
+
+    /// Demoted, of either kind.
+    pub fn demoted(&self) -> u64 {
+        self.demote_anon + self.demote_file
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Reason;
+    use crate::port::{PageSize, SpaceId, Vpn};
+    use crate::tier::TierId;
+
+    #[test]
+    fn every_end_of_a_move_is_counted_once() {
+        let outcomes = [
+            Outcome::Moved,
+            Outcome::Elsewhere(TierId(1)),
+            Outcome::Busy,
+            Outcome::NoRoom,
+            Outcome::PageGone,
+            Outcome::SpaceGone,
+            Outcome::Refused,
+        ];
+        for (from, to) in [(1, 0), (0, 1)] {
+            for kind in [PageKind::Anonymous, PageKind::File, PageKind::Shared] {
+                let mut counters = Counters::default();
+                let m = Move {
+                    space: SpaceId(1),
+                    vpn: Vpn(0),
+                    size: PageSize::Huge,
+                    from: TierId(from),
+                    to: TierId(to),
+                    reason: Reason::Hot { rate_per_sec: 1.0 },
+                };
+                outcomes.iter().for_each(|&outcome| counters.settled(&m, kind, outcome));
+                let c = counters;
+                let failed = c.promote_fail_low_memory
+                    + c.promote_fail_references
+                    + c.promote_fail_gone
+                    + c.demote_fail;
+                assert_eq!(c.promoted() + c.demoted(), 512, "{c:?}");
+                assert_eq!(failed, 6 * 512, "{c:?}");
+                counters.settled(&m, kind, Outcome::Skipped);
+                assert_eq!(counters, c, "a dry run moves nothing");
+            }
+        }
+    }
+}

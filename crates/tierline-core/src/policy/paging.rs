@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//! paging: the kernel without tiering: new pages go where there is room, and nothing is ever promoted.
+//!
+//! What it does: a new page goes to the fastest tier that has its low watermark free, else to the next. A tier
+//! that fell below it gets none until a reclaimer has paged out inactive file pages up to the high
+//! watermark, one tier like the other. Where a page once is, it stays.
+//!
+//! When it helps: as what others are compared with, and where everything hot was allocated first.
+//!
+//! When it hurts: programs that read files and allocate later: the files fill fast memory, paging out is slower
+//! than moving by orders of magnitude, and what is allocated meanwhile is slow for good.
+//!
+//! Knobs: none.
+//!
+//! Where it comes from: Linux 5.12 as TPP (ASPLOS 2023) describes it in sections 5.1, 5.2 and 6.1; watermarks as in
+//! `tierline-core`'s watermarks. There is no swap device, as in the paper's experiments.
+
+use super::goal::Goal;
+use super::goal::pack::Pack;
+use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
+use super::parts::watermarks::Watermarks;
+use super::{Allocation, Wants, Watch};
+use crate::knob::Knob;
+use crate::page::PageTable;
+use crate::telemetry::lru::Lru;
+use crate::unit::{Bytes, Nanos};
+
+/// The rules.
+#[derive(Debug)]
+pub struct Paging;
+
+/// The policy.
+pub fn paging() -> OnFault<Paging> {
+    let goal: Box<dyn Goal> = Box::new(Pack);
+    OnFault::new("paging", Paging, goal)
+}
+
+impl Rules for Paging {
+    fn is_hot(&mut self, _fault: &Fault, _lru: &mut Lru, _pages: &mut PageTable) -> bool {
+        false
+    }
+
+    fn marks(&self, capacity: Bytes) -> Marks {
+        Marks::of(Watermarks::of(capacity))
+    }
+
+    fn demotes(&self) -> bool {
+        false
+    }
+
+    fn wants(&self, _fast_too: bool) -> Wants {
+        Wants {
+            // It watches nothing: nothing is armed.
+            watch: Some(Watch::HintFaults {
+                pass: Nanos::ZERO,
+                bytes: Bytes::ZERO,
+                floor: Nanos::from_secs(3600),
+                fast_too: false,
+            }),
+            allocation: Some(Allocation::Kernel { coupled: true, by_type: false }),
+            ..Wants::default()
+        }
+    }
+
+    fn knobs(&self) -> Vec<Knob> {
+        Vec::new()
+    }
+
+    fn set(&mut self, _knob: &str, _value: f64) -> bool {
+        false
+    }
+}

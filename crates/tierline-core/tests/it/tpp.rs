@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//! TPP part by part (ASPLOS'23, 5): two touches, headroom, what is counted, and what its switches change.
+
+use tierline_core::engine::Engine;
+use tierline_core::migrator::counters::Counters;
+use tierline_core::policy::{Allocation, Entry, Policy, Watch};
+use tierline_core::port::PageKind;
+use tierline_core::qos::Limits;
+use tierline_core::tier::TierId;
+
+use crate::contract::{RATE, TICK, skewed};
+use crate::toy::{Toy, machine};
+
+fn tpp(switches: &[(&str, f64)]) -> Box<dyn Policy> {
+    let mut policy = (Entry::find("tpp").unwrap().make)();
+    for (switch, value) in switches {
+        assert!(policy.set(switch, *value), "{switch}");
+    }
+    policy
+}
+
+fn run(policy: Box<dyn Policy>, toy: &mut Toy, ticks: u64) -> Counters {
+    toy.watch = policy.wants().watch;
+    let mut engine = Engine::new(toy.tiers.clone(), Limits::default(), policy, RATE);
+    for i in 0..ticks {
+        engine.tick(TICK * i, toy);
+        engine.pages().check();
+    }
+    engine.migrator().counts.tiering
+}
+
+/// Pages that are touched all the time, with room for all of them: how many faults it takes.
+#[test]
+fn a_page_is_promoted_at_its_second_fault_at_its_first_without_the_filter_or_at_its_third() {
+    for (switches, faults) in
+        [(&[][..], 2), (&[("active_lru", 0.0)][..], 1), (&[("three_faults", 1.0)][..], 3)]
+    {
+        let mut toy = Toy::new(machine(&[1_000, 8_000]), vec![100.0; 400], 1);
+        let counted = run(tpp(switches), &mut toy, 60);
+        assert_eq!(toy.used(TierId::FAST), 400, "{switches:?}");
+        assert_eq!(counted.promote_sampled, 400 * faults, "{switches:?}");
+        assert_eq!(counted.promote_candidate, 400, "{switches:?}");
+        assert_eq!((counted.promote_tried, counted.promote_anon), (400, 400), "{switches:?}");
+    }
+}
+
+#[test]
+fn only_pages_below_the_fastest_tier_are_armed() {
+    let armed = |name: &str| (Entry::find(name).unwrap().make)().wants().watch;
+    assert!(matches!(armed("tpp"), Some(Watch::HintFaults { fast_too: false, .. })));
+}
+
+#[test]
+fn what_is_allocated_where_follows_the_switches() {
+    let allocation = |switches: &[(&str, f64)]| tpp(switches).wants().allocation;
+    let kernel = |coupled, by_type| Some(Allocation::Kernel { coupled, by_type });
+    assert_eq!(allocation(&[]), kernel(false, false));
+    assert_eq!(allocation(&[("decoupled", 0.0)]), kernel(true, false));
+    assert_eq!(allocation(&[("by_type", 1.0)]), kernel(false, true));
+}
+
+/// 2 % of 2,000 pages; a kernel's high watermark on so small a node is more than that when coupled.
+#[test]
+fn cold_pages_of_every_kind_are_demoted_until_the_demotion_watermark_is_free() {
+    for kind in [PageKind::Anonymous, PageKind::File, PageKind::Shared] {
+        let mut toy = Toy::new(machine(&[2_000, 8_000]), vec![0.0; 2_000], 2);
+        toy.kind = kind;
+        toy.place = vec![Some(TierId::FAST); 2_000];
+        let counted = run(tpp(&[("demote_scale", 0.2)]), &mut toy, 300);
+        let free = toy.free(TierId::FAST);
+        assert!((400..500).contains(&free), "{kind:?}: {free}");
+        let by_kind = match kind {
+            PageKind::Anonymous => [counted.demote_anon, counted.demote_file],
+            PageKind::File | PageKind::Shared => [counted.demote_file, counted.demote_anon],
+        };
+        assert_eq!(by_kind, [free, 0], "{kind:?}");
+        assert!(toy.paged_out.is_empty(), "there is room below");
+    }
+}
+
+#[test]
+fn what_finds_no_room_below_is_paged_out_if_it_is_a_file() {
+    for (kind, pages_out) in [(PageKind::File, true), (PageKind::Shared, false)] {
+        let mut toy = Toy::new(machine(&[2_000, 1_000]), vec![0.0; 2_000], 3);
+        toy.kind = kind;
+        toy.place = vec![Some(TierId::FAST); 2_000];
+        toy.others = vec![0, 1_000];
+        run(tpp(&[("demote_scale", 0.2)]), &mut toy, 300);
+        assert_eq!(!toy.paged_out.is_empty(), pages_out, "{kind:?}");
+    }
+}
+
+/// Twice as many pages are hot as fit: they cannot all be promoted, and every failure has a cause.
+#[test]
+fn every_attempt_is_a_success_or_has_a_cause() {
+    let mut toy = Toy::new(machine(&[600, 8_000]), skewed(8_000, 100.0, 1.0, 4), 5);
+    let c = run(tpp(&[]), &mut toy, 300);
+    let failed = c.promote_fail_low_memory
+        + c.promote_fail_system_low
+        + c.promote_fail_references
+        + c.promote_fail_gone;
+    assert!(c.promote_fail_low_memory > 0, "{c:?}");
+    assert!(
+        c.promoted() + failed <= c.promote_tried && c.promote_tried <= c.promote_candidate,
+        "{c:?}"
+    );
+    assert!(c.promote_candidate_demoted > 0, "warm pages go down and come up again: {c:?}");
+}

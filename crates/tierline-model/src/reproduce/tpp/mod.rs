@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//! TPP (ASPLOS'23), evaluation: every figure, computed with programs that are put together from what was
+//! published of Meta's ([`crate::workload::datacenter`]).
+//!
+//! The default kernel is the policy `paging`. What other policies are needed is looked up in the list: a row says
+//! nothing of those that are not there.
+
+mod components;
+pub mod figures;
+mod others;
+mod placement;
+pub mod setup;
+mod throughput;
+
+use tierline_core::policy::Entry;
+
+use super::lab::Lab;
+use super::row::Row;
+use crate::report::{MemoryMeans, Moves};
+use setup::{App, Local, Run};
+
+/// The rows, in the paper's order.
+pub const ROWS: &[&[Row]] = &[throughput::ROWS, placement::ROWS, components::ROWS, others::ROWS];
+
+const TPP: &str = "tpp";
+/// NUMA balancing and AutoTiering.
+const BALANCING: &str = "autonuma";
+const AUTOTIERING: &str = "autotiering";
+
+/// A policy, if it is in the list.
+fn known(policy: &'static str) -> Option<&'static str> {
+    Entry::find(policy).map(|_| policy)
+}
+
+/// Throughput, % of that with all memory local.
+fn throughput(lab: &Lab, run: Run) -> f64 {
+    let rate = |run: &Run| lab.program(run).throughput;
+    100.0 * rate(&run) / rate(&run.baseline())
+}
+
+/// Share of accesses that local memory serves, %.
+fn local(lab: &Lab, run: Run) -> f64 {
+    100.0 * lab.program(&run).shares[0]
+}
+
+/// Of bytes of some of a program's memory, those in local memory, %.
+fn resident(
+    lab: &Lab,
+    run: Run,
+    of: impl Fn(&MemoryMeans) -> bool,
+    bytes: impl Fn(&MemoryMeans) -> Vec<f64>,
+) -> f64 {
+    let parts = || lab.program(&run).memory.iter().filter(|part| of(part)).map(&bytes);
+    let here: f64 = parts().filter_map(|bytes| bytes.first().copied()).sum();
+    let all: f64 = parts().flatten().sum();
+    if all > 0.0 { 100.0 * here / all } else { 0.0 }
+}
+
+/// Private memory, without the short-lived.
+fn is_anon(part: &MemoryMeans) -> bool {
+    part.name.starts_with("anon")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the bytes of one machine")]
+fn all_bytes(part: &MemoryMeans) -> Vec<f64> {
+    part.bytes.iter().map(|bytes| bytes.0 as f64).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the bytes of one machine")]
+fn hot_bytes(part: &MemoryMeans) -> Vec<f64> {
+    part.hot_bytes.iter().map(|bytes| bytes.0 as f64).collect()
+}
+
+/// What tiering did in a run.
+fn moves(lab: &Lab, run: Run) -> &Moves {
+    &lab.report(&run).moves
+}
+
+/// A count of pages.
+#[expect(clippy::cast_precision_loss, reason = "pages of one run")]
+fn count(pages: u64) -> f64 {
+    pages as f64
+}
+
+/// Over, or nothing.
+fn over(a: f64, b: f64) -> f64 {
+    if b > 0.0 { a / b } else { 0.0 }
+}
+
+/// Pages freed of local memory a second of the reclaimer's time: by moving, or by paging out.
+fn reclaim_rate(lab: &Lab, run: Run) -> f64 {
+    let moves = moves(lab, run);
+    let moved = count(moves.promoted_pages + moves.demoted_pages);
+    match moves.tiering.page_out_file {
+        0 => over(moved, moves.mover_seconds),
+        out => over(count(out), moves.paging_seconds),
+    }
+}
+
+/// Values of the last three quarters of a run, a second each, sorted.
+fn sorted(lab: &Lab, run: Run, of: impl Fn(&crate::report::Means) -> f64) -> Vec<f64> {
+    let series = &lab.report(&run).series;
+    let from = series.last().map_or(0.0, |row| row.seconds) * 0.25;
+    let late = series.iter().filter(|row| row.seconds >= from);
+    let mut values: Vec<f64> = late.map(|row| of(&row.means)).collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// Of sorted values, the one that so many percent are not above.
+fn percentile(sorted: &[f64], percent: usize) -> f64 {
+    let at = (sorted.len() * percent).div_ceil(100).max(1) - 1;
+    sorted.get(at).copied().unwrap_or(0.0)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    over(values.iter().sum(), values.iter().map(|_| 1.0).sum())
+}
+
+/// Every program and ratio of table 1.
+const SETUPS: [(App, Local); 6] = [
+    (App::Web1, Local::TwoThirds),
+    (App::Cache1, Local::TwoThirds),
+    (App::Cache1, Local::Fifth),
+    (App::Cache2, Local::TwoThirds),
+    (App::Cache2, Local::Fifth),
+    (App::Warehouse, Local::TwoThirds),
+];

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! TPP's set-ups as scenarios (ASPLOS'23, 6): a program, how much memory is local, a policy, and one of its knobs.
+
+use tierline_core::unit::{BytesPerSec, Nanos};
+use toml::{Table, Value};
+
+use crate::error::{Error, Result};
+use crate::machine::list::Entry;
+use crate::scenario::Scenario;
+pub use crate::workload::datacenter::App;
+use crate::workload::list::written;
+
+/// How much of 96 GiB is local.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Local {
+    /// All: the paper's baseline.
+    All,
+    /// 2:1 with the CXL node (6.1.1).
+    TwoThirds,
+    /// 1:4 (6.1.2).
+    Fifth,
+}
+
+/// A run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Run {
+    /// The program.
+    pub app: App,
+    /// How much is local.
+    pub local: Local,
+    /// The policy.
+    pub policy: &'static str,
+    /// A switch of it, and whether it is on.
+    pub switch: Option<(&'static str, bool)>,
+    /// CXL memory's unloaded latency, ns; `None`: the machine's.
+    pub cxl_ns: Option<u16>,
+}
+
+/// The default kernel's policy.
+pub const LINUX: &str = "paging";
+/// Loading takes a minute or two, and hint faults see a page once a minute.
+const SECONDS: f64 = 1_200.0;
+/// Between two ticks, and the longest step: what happens takes seconds.
+const STEP: Nanos = Nanos::from_millis(50);
+
+impl Run {
+    /// A program under a policy.
+    pub fn of(app: App, local: Local, policy: &'static str) -> Self {
+        Self { app, local, policy, switch: None, cxl_ns: None }
+    }
+
+    /// With a switch of the policy on or off.
+    pub fn with(self, switch: &'static str, on: bool) -> Self {
+        Self { switch: Some((switch, on)), ..self }
+    }
+
+    /// The same with all memory local.
+    pub fn baseline(self) -> Self {
+        Self::of(self.app, Local::All, LINUX)
+    }
+
+    pub(in crate::reproduce) fn effort(&self) -> u32 {
+        if self.local == Local::All { 100 } else { 1_000 }
+    }
+
+    /// The scenario.
+    ///
+    /// # Errors
+    /// Where there is no such machine or policy.
+    pub fn scenario(&self) -> Result<Scenario> {
+        let app = match self.app {
+            App::Web1 => "web1",
+            App::Cache1 => "cache1",
+            App::Cache2 => "cache2",
+            App::Warehouse => "warehouse",
+        };
+        let mut scenario = Scenario {
+            machine: "tpp".into(),
+            policy: self.policy.into(),
+            seconds: SECONDS,
+            // Nothing but the policies' own limits and the copying threads.
+            max_rate: BytesPerSec(10 << 30),
+            interval: Some(STEP),
+            quantum: STEP,
+            workload: vec![written(&format!("datacenter:app={app}"))?],
+            ..Scenario::default()
+        };
+        scenario.machine_text = Some(self.machine(&scenario.machine)?);
+        if let Some((switch, on)) = self.switch {
+            scenario.policy_knobs.insert(switch.into(), f64::from(u8::from(on)));
+        }
+        Ok(scenario)
+    }
+
+    /// The machine's file with other sizes, and another latency where wanted.
+    fn machine(&self, machine: &str) -> Result<String> {
+        let entry = Entry::find(machine)?;
+        let wrong = |why: String| Error::Figure { place: entry.name.into(), why };
+        let mut file: Table =
+            entry.text.parse().map_err(|e: toml::de::Error| wrong(e.to_string()))?;
+        let [local, cxl] = match self.local {
+            Local::All => ["128GiB", "32GiB"],
+            Local::TwoThirds => ["64GiB", "32GiB"],
+            Local::Fifth => ["19660MiB", "78644MiB"],
+        };
+        let mut set = |tier: usize, key: &str, value: Value| {
+            let tiers = file.get_mut("tier").and_then(Value::as_array_mut);
+            let at = tiers.and_then(|tiers| tiers.get_mut(tier)?.get_mut(key)?.get_mut("value"));
+            at.map(|at| *at = value).ok_or_else(|| wrong(format!("expected tier[{tier}].{key}")))
+        };
+        set(0, "capacity", local.into())?;
+        set(1, "capacity", cxl.into())?;
+        if let Some(ns) = self.cxl_ns {
+            set(1, "unloaded_ns", i64::from(ns).into())?;
+        }
+        Ok(file.to_string())
+    }
+}
