@@ -13,6 +13,9 @@
 //!
 //! Knobs: demote_scale (2 %), three_faults (0), scan_period (60 s), scan_size (256 MiB).
 //!
+//! On Linux: over `hint_faults`, whose budget decides how much is armed instead of scan_period and scan_size;
+//! pages go by their accessed bits, read and cleared one by one as the reclaimer comes by.
+//!
 //! Where it comes from: TPP (ASPLOS 2023), sections 5.1 to 5.4; min is the kernel's (5.13). `three_faults` is the
 //! public patch, in which the first fault only marks a page referenced. Demoted pages are not armed at once.
 
