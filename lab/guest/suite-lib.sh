@@ -53,7 +53,7 @@ migrated() {
 
 # Every setting that Tierline may change, with its value.
 settings() {
-	for file in /proc/sys/kernel/numa_balancing* /sys/kernel/debug/sched/numa_balancing/* /sys/kernel/mm/numa/demotion_enabled \
+	for file in /proc/sys/kernel/numa_balancing* /sys/kernel/debug/sched/numa_balancing/* /sys/kernel/mm/numa/demotion_enabled /proc/sys/vm/watermark_scale_factor \
 		/sys/module/damon_*/parameters/enabled $ladder/nr_kdamonds $ladder/*/state /proc/sys/kernel/perf_event_* \
 		/sys/kernel/mm/transparent_hugepage/enabled; do
 		[ -f $file ] && echo $file: $(cat $file)

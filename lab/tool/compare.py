@@ -17,18 +17,23 @@ from pathlib import Path
 LAB = Path(__file__).resolve().parent.parent
 BASE_PAGE = 4096
 
-# name: words for `lab-load gups`
+# name: words for `lab-load`; loads that run side by side have a comma between them
 STANDARD = {
-    "hot128": "--size 700M --hot 128M --hot-share 0.9 --write-share 0.5 --jump 50s --duration 90s --node 1",
-    "scatter128": "--size 700M --hot 128M --scatter --hot-share 0.9 --write-share 0.5 --jump 50s --duration 90s --node 1",
+    "hot128": "gups --size 700M --hot 128M --hot-share 0.9 --write-share 0.5 --jump 50s --duration 90s --node 1",
+    "scatter128": "gups --size 700M --hot 128M --scatter --hot-share 0.9 --write-share 0.5 --jump 50s --duration 90s --node 1",
+    # A bystander who sleeps and a program overflow fast memory; then somebody needs memory for a second, again and again.
+    "burst": "fill --size 60M --hold 45s , gups --size 400M --hot 64M --hot-share 0.9 --write-share 0.5 --duration 40s --node 0 , "
+             "burst --size 40M --delay 10s --period 5s --bursts 6 --live 1s",
 }
-CONTENDERS = ["hold", "tierline", "tierline:hint_faults", "tierline:damon", "tierline:soft_dirty", "kernel", "damo"]
+CONTENDERS = ["hold", "tierline", "tierline:hint_faults", "tierline:damon", "tierline:soft_dirty", "tpp", "kernel", "damo"]
 
 # column, heading, how it prints
 COLUMNS = [
     ("contender", "contender", str), ("tracker", "tracker", str), ("workload", "workload", str),
     ("t90_seconds", "90 % fast [s]", "{:.1f}".format), ("t90_after_jump_seconds", "after jump [s]", "{:.1f}".format),
     ("hot_share_steady", "steady", "{:.3f}".format), ("hot_share_end", "end", "{:.3f}".format),
+    ("burst_fast_mean", "bursts fast", "{:.3f}".format), ("burst_fast_least", "least", "{:.3f}".format),
+    ("bystander_share", "bystander's", "{:.3f}".format), ("kernel_demoted", "kernel demoted", "{:,}".format),
     ("fast_share", "fast accesses", "{:.3f}".format), ("moved_pages", "moved", "{:,}".format),
     ("needed_pages", "needed", "{:,}".format), ("accesses_vs_hold", "accesses/hold", "{:.3f}".format),
     ("cpu_share_converging", "CPU conv.", "{:.1%}".format), ("cpu_share_steady", "CPU steady", "{:.2%}".format),
@@ -54,9 +59,9 @@ def main():
 
 def _parser():
     parser = argparse.ArgumentParser(prog="lab/compare", description=__doc__.splitlines()[0])
-    parser.add_argument("--contender", action="append", help=f"repeated; of {', '.join(CONTENDERS)}, or a command with "
-                        "{pid} in it for another manager (see --file); default: all of these")
-    parser.add_argument("--workload", action="append", choices=STANDARD, help="default: both")
+    parser.add_argument("--contender", action="append", help=f"repeated; of {', '.join(CONTENDERS)}, another POLICY[:TRACKER][/KNOBS] of "
+                        "Tierline's, or a command with {pid} in it for another manager (see --file); default: all that are named here")
+    parser.add_argument("--workload", action="append", choices=STANDARD, help="default: all")
     parser.add_argument("--mode", choices=["both", "concurrent", "deterministic"], default="both")
     parser.add_argument("--file", action="append", default=[], metavar="HOST[:GUEST]", help="put into the guest")
     parser.add_argument("--kernel", default="7.2")
@@ -99,7 +104,7 @@ def _with_hold(options):
 
 
 def _custom(options):
-    words = ["--size", options.size, "--hot", options.hot, "--hot-share", options.hot_share, "--write-share", options.write_share,
+    words = ["gups", "--size", options.size, "--hot", options.hot, "--hot-share", options.hot_share, "--write-share", options.write_share,
              "--skew", options.skew, "--duration", options.duration, "--node", "1"]
     words += ["--scatter"] * options.scatter + (["--jump", options.jump] if options.jump else [])
     return " ".join(words)
@@ -114,6 +119,8 @@ def _contest(options, contender, workload, words):
     converging, steady = _cpu_shares((timed or counted).get("cpu", []), report)
     jumps = 2 if report.get("jumped_seconds") else 1
     hot_pages = report.get("hot_pages")
+    bursts, bystander = ((timed or counted).get(load) or {} for load in ("burst", "fill"))
+    vmstat = report.get("vmstat") or {}
     return {
         "contender": contender.partition(":")[0] if contender in CONTENDERS else contender,
         "tracker": summary.get("tracker"),
@@ -123,7 +130,11 @@ def _contest(options, contender, workload, words):
         "hot_share_steady": report.get("hot_share_steady"),
         "hot_share_end": report.get("hot_share_end"),
         "fast_share": (counted.get("truth") or {}).get("fast_share"),
-        "moved_pages": (report.get("vmstat") or {}).get("pgmigrate_success"),
+        "burst_fast_mean": bursts.get("fast_share_mean"),
+        "burst_fast_least": bursts.get("fast_share_least"),
+        "bystander_share": bystander.get("node_share_end"),
+        "kernel_demoted": sum(count for name, count in vmstat.items() if name.startswith("pgdemote_")) if bursts else None,
+        "moved_pages": vmstat.get("pgmigrate_success"),
         "needed_pages": hot_pages * jumps if hot_pages else None,
         "accesses_vs_hold": None,
         "cpu_share_converging": converging,
@@ -150,7 +161,8 @@ def _run(options, contender, workload, words, mode):
             print(f"{contender} on {workload} ({mode}) ended with {status}:", file=sys.stderr)
             sys.stderr.write("".join((here / "log").read_text(errors="replace").splitlines(keepends=True)[-8:]))
             return {}
-        return {"report": _json(here / "out/report.json"), "summary": _json(here / "out/summary.json"),
+        return {"report": _json(here / "out/gups.json"), "burst": _json(here / "out/burst.json"), "fill": _json(here / "out/fill.json"),
+                "summary": _json(here / "out/summary.json"),
                 "cpu": _ndjson(here / "out/cpu.ndjson"), "truth": _truth(here / "truth.json")}
 
 
@@ -196,10 +208,11 @@ def _cell(row, column):
 
 
 def _table(rows):
-    cells = [[heading for _, heading, _ in COLUMNS]] + [[_cell(row, column) for column in COLUMNS] for row in rows]
+    columns = [column for column in COLUMNS if any(row.get(column[0]) is not None for row in rows)]
+    cells = [[heading for _, heading, _ in columns]] + [[_cell(row, column) for column in columns] for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
     return "\n".join("  ".join(cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))) for row in cells)
 
 
 def _line(row):
-    return ", ".join(f"{heading} {_cell(row, column)}" for column in COLUMNS for heading in [column[1]])
+    return ", ".join(f"{column[1]} {_cell(row, column)}" for column in COLUMNS if row.get(column[0]) is not None)

@@ -4,6 +4,7 @@
 use crate::event::{Event, Fingerprint};
 use crate::migrator::Migrator;
 use crate::page::{FETCHED, PageIdx, PageTable};
+use crate::policy::kernel::Kernel;
 use crate::policy::{Policy, View, Wants};
 use crate::port::{Attention, Move, Observations, Telemetry, World};
 use crate::qos::Limits;
@@ -240,6 +241,11 @@ impl Engine {
     /// The policy's name.
     pub fn policy_name(&self) -> &'static str {
         self.policy.name()
+    }
+
+    /// The kernel's settings, where the policy leaves moving to it.
+    pub fn kernel(&self) -> Option<&Kernel> {
+        self.policy.kernel()
     }
 
     /// How its policy wants to be served.

@@ -103,6 +103,8 @@ pub struct Plan {
     pub hint_faults: bool,
     /// The DAMON tracker runs.
     pub damon: bool,
+    /// Tiering is left to the kernel: it balances.
+    pub kernel: bool,
 }
 
 /// Looks for everybody else who moves pages, and for what binds the `targets` to nodes. `state_dir`
@@ -110,7 +112,6 @@ pub struct Plan {
 pub fn look(root: &Root, state_dir: &Path, targets: &[u32], plan: Plan) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(numa_balancing(root, plan));
-    findings.extend(demotion(root));
     findings.extend(zone_reclaim(root));
     findings.extend(damon_modules(root, plan));
     findings.extend(kdamonds(root, plan));
@@ -144,6 +145,9 @@ pub fn apply(journal: &Journal, root: &Root, findings: &[Finding]) -> Result<()>
 /// `kernel.numa_balancing`.
 pub(crate) fn numa_balancing(root: &Root, plan: Plan) -> Option<Finding> {
     const PATH: &str = "/proc/sys/kernel/numa_balancing";
+    if plan.kernel {
+        return None;
+    }
     let mode = root.read_number(PATH).ok().filter(|mode| *mode != 0)?;
     let kind = if mode & 2 != 0 { "tiering" } else { "balancing between sockets" };
     let finding = Finding::new(
@@ -156,17 +160,22 @@ pub(crate) fn numa_balancing(root: &Root, plan: Plan) -> Option<Finding> {
     Some(if plan.hint_faults { finding } else { finding.switch_off(PATH, "0") })
 }
 
+/// `demotion_enabled`, which is to be off before anything else is done, unless tiering is left to the
+/// kernel: while it is on, whoever allocates from a full fast node pushes the pages out that
+/// the kernel holds for the oldest, whosever they are; room is ours to make, from our own programs.
 pub(crate) fn demotion(root: &Root) -> Option<Finding> {
-    let text = root.read("/sys/kernel/mm/numa/demotion_enabled").ok()?;
+    const PATH: &str = "/sys/kernel/mm/numa/demotion_enabled";
+    let text = root.read(PATH).ok()?;
     matches!(text.trim(), "true" | "1").then(|| {
         Finding::new(
             "demotion-on",
             Severity::Note,
             "the kernel demotes under pressure (demotion_enabled = true)",
-            "a move into a full node then never fails but pushes other programs' pages out, and demoted \
-             pages stay charged to their group; Tierline therefore never fills a node to its watermark",
-            "nothing; echo 0 > /sys/kernel/mm/numa/demotion_enabled where reclaim is to swap instead",
+            "a full fast node then pushes other programs' pages out, silently, and demoted pages stay \
+             charged to their group; Tierline keeps room by moving pages of the managed programs alone",
+            "nothing: Tierline switches it off while it runs. To leave tiering to the kernel: --policy kernel",
         )
+        .switch_off(PATH, "0")
     })
 }
 
@@ -352,7 +361,7 @@ mod tests {
         ]);
         let (dir, root) = fake(&files);
         let run = dir.path().join("run");
-        let plan = Plan { hint_faults: false, damon: true };
+        let plan = Plan { damon: true, ..Plan::default() };
         let findings = look(&root, &run, &[9], plan);
         assert_eq!(
             ids(&findings),
@@ -383,7 +392,7 @@ mod tests {
             ("/sys/kernel/mm/damon/admin/kdamonds/0/state", "on\n"),
         ]);
         let run = dir.path().join("run");
-        let findings = look(&root, &run, &[], Plan { hint_faults: true, damon: false });
+        let findings = look(&root, &run, &[], Plan { hint_faults: true, ..Plan::default() });
         assert_eq!(ids(&findings), ["numa-balancing", "kdamond-running", "rival-mover"]);
         assert_eq!(findings[0].action, Action::Leave, "the tracker needs it");
         let journal = Journal::open(&run).expect("a journal");

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod error;
 pub mod journal;
 pub mod kcore;
+pub mod kernel_tiering;
 pub mod latency_probe;
 pub mod loaded_latency;
 pub mod manager;

@@ -1,25 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The manager: the core's engine over the Linux world, with targets, settings and status.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
-use tierline_core::policy::{Entry, POLICIES};
+use tierline_core::knob::Knob;
+use tierline_core::policy::{Entry, POLICIES, Policy, Watch};
 use tierline_core::port::Attention;
 use tierline_core::qos::Limits;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 
-use crate::citizen;
+use crate::citizen::{self, Action, Finding};
 use crate::error::{Error, Result};
 use crate::journal::{Change, Journal};
+use crate::kernel_tiering::KernelTiering;
 use crate::loaded_latency::LoadedLatency;
 use crate::process::{Selection, Targets};
 use crate::root::Root;
+use crate::telemetry::Counters;
 use crate::topology::{TierSpec, Topology};
+use crate::tracker::inspect::Inspector;
 use crate::tracker::ladder;
 use crate::world::LinuxWorld;
 
@@ -33,6 +38,8 @@ const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(1);
 pub struct Options {
     /// A name from the list of policies.
     pub policy: String,
+    /// Knobs of the policy that are set, by name, in the knob's unit.
+    pub knobs: Vec<(String, f64)>,
     /// A name from the list of trackers; `None`: the best that this kernel offers.
     pub tracker: Option<String>,
     /// Which node is in which tier; `None`: as the machine describes itself.
@@ -55,6 +62,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             policy: "tierline".into(),
+            knobs: Vec::new(),
             tracker: None,
             tiers: None,
             // NeoMem's quota.
@@ -89,14 +97,17 @@ pub struct Status {
     pub targets: Vec<TargetStatus>,
     /// The machine's tiers, fastest first.
     pub tiers: Vec<TierStatus>,
-    /// Base pages promoted.
+    /// Base pages promoted: by us, or by the kernel where tiering is left to it.
     pub promoted_pages: u64,
-    /// Base pages demoted.
+    /// Base pages demoted, likewise.
     pub demoted_pages: u64,
     /// Base pages that came back soon after a move.
     pub ping_pong_pages: u64,
     /// Moves that did not end as wanted, by outcome.
-    pub failed_moves: std::collections::BTreeMap<String, u64>,
+    pub failed_moves: BTreeMap<String, u64>,
+    /// What the kernel counted meanwhile of its own tiering and of all page moves on the machine, by its names
+    /// (`/proc/vmstat`); what stood still is left out.
+    pub kernel: BTreeMap<String, u64>,
     /// Time spent inside `move_pages`.
     pub moving_seconds: f64,
     /// Samples taken in.
@@ -152,6 +163,8 @@ pub struct Manager {
     world: LinuxWorld,
     journal: Journal,
     options: Options,
+    /// The kernel's counters before anything was done.
+    before: Counters,
     notes: Vec<String>,
     started: Option<Nanos>,
     due: Nanos,
@@ -164,24 +177,52 @@ impl Manager {
     /// `Error::Missing` where there is nothing to tier, no such policy or no tracker; those of the
     /// targets that do not exist or are not ours.
     pub fn new(root: &Root, selection: Selection, options: Options) -> Result<Self> {
-        let entry = Entry::find(&options.policy).ok_or_else(|| no_policy(&options.policy))?;
+        let policy = policy(&options)?;
+        let wants = policy.wants();
         let topology = Topology::read(root)?;
         let tiers = topology.tiers(options.tiers.as_ref())?;
         let pids = selection.pids.clone();
         let targets = Targets::new(selection, root)?;
         let mut notes = Journal::recover(&options.state_dir, root)?;
         let journal = Journal::open(&options.state_dir)?;
-        let choice = ladder::choose(root, &journal, &tiers, options.tracker.as_deref())?;
+        if policy.kernel().is_none() {
+            // First of all: nobody is to be pushed out by what we allocate from here on.
+            let findings: Vec<Finding> = citizen::demotion(root).into_iter().collect();
+            citizen::apply(&journal, root, &findings)?;
+            notes.extend(findings.iter().map(told));
+        }
+        // A kernel without the counters is no worse managed.
+        let before = Counters::vmstat(root).unwrap_or_default();
         notes.push(about_tiers(&tiers));
+        let choice = match policy.kernel() {
+            None => {
+                let (named, made_for) = (options.tracker.as_deref(), made_for(wants.watch));
+                ladder::choose(root, &journal, &tiers, named, made_for)?
+            }
+            Some(knobs) => {
+                let tracker =
+                    Box::new(KernelTiering::start(root, &journal, knobs, options.max_rate)?);
+                notes.push("the kernel tiers the whole machine, not only what is managed".into());
+                ladder::Choice { tracker, passed_over: Vec::new() }
+            }
+        };
         notes.push(about_tracker(&choice));
         notes.extend(behave(root, &journal, &options, &pids, choice.tracker.name())?);
+        let inspector = (wants.own_heat && !choice.tracker.sees_fast_memory())
+            .then(|| Inspector::new(root, &tiers))
+            .transpose()
+            .unwrap_or_else(|error| {
+                notes.push(format!("what goes cold in fast memory is not seen: {error}"));
+                None
+            });
         let limits = Limits { per_tier: vec![options.fast_limit] };
         let latency = LoadedLatency::open(root, &tiers, &topology, options.latency_probe);
-        let engine = Engine::new(tiers.clone(), limits, (entry.make)(), options.max_rate);
-        let world =
+        let engine = Engine::new(tiers.clone(), limits, policy, options.max_rate);
+        let mut world =
             LinuxWorld::new(root, tiers, targets, choice.tracker, latency, options.dry_run)?;
-        let root = root.clone();
-        Ok(Self { root, engine, world, journal, options, notes, started: None, due: Nanos::ZERO })
+        inspector.into_iter().for_each(|inspector| world.inspect_with(inspector));
+        let (root, started, due) = (root.clone(), None, Nanos::ZERO);
+        Ok(Self { root, engine, world, journal, options, before, notes, started, due })
     }
 
     /// What it has to say before it starts: which tracker, which settings it changes, and why.
@@ -227,6 +268,7 @@ impl Manager {
     pub fn status(&self, now: Nanos) -> Status {
         let (engine, counts) = (&self.engine, &self.engine.migrator().counts);
         let (samples, lost_samples) = engine.samples();
+        let (kernel, [kernel_promoted, kernel_demoted]) = self.kernel_moves();
         Status {
             schema_version: 1,
             pid: std::process::id(),
@@ -241,10 +283,11 @@ impl Manager {
             dry_run: self.options.dry_run,
             targets: self.world.pids().map(|pid| self.target(pid)).collect(),
             tiers: engine.tiers().iter().map(|(id, tier)| self.tier(id, tier)).collect(),
-            promoted_pages: counts.promoted_pages,
-            demoted_pages: counts.demoted_pages,
+            promoted_pages: counts.promoted_pages + kernel_promoted,
+            demoted_pages: counts.demoted_pages + kernel_demoted,
             ping_pong_pages: counts.ping_pong_pages,
             failed_moves: counts.failed.iter().map(|(name, n)| ((*name).into(), *n)).collect(),
+            kernel,
             moving_seconds: counts.busy.as_secs_f64(),
             samples,
             lost_samples,
@@ -256,6 +299,24 @@ impl Manager {
             changes: self.journal.changes().into_iter().map(change).collect(),
             fingerprint: format!("{:016x}", engine.fingerprint().0),
         }
+    }
+
+    /// What the kernel counted of moves since we began; and of that, where tiering is left to it, the pages
+    /// that it promoted and demoted.
+    fn kernel_moves(&self) -> (BTreeMap<String, u64>, [u64; 2]) {
+        let now = Counters::vmstat(&self.root).unwrap_or_default();
+        let told = now.of_moves();
+        let since = now.since(&self.before).into_iter();
+        let since: BTreeMap<String, u64> = since
+            .filter(|(name, _)| told.contains_key(name))
+            .map(|(name, count)| (name.to_string(), count))
+            .collect();
+        let sum = |prefix: &str| {
+            since.iter().filter(|(name, _)| name.starts_with(prefix)).map(|(_, count)| count).sum()
+        };
+        let own = self.engine.kernel().is_some();
+        let moved = if own { [sum("pgpromote_success"), sum("pgdemote_")] } else { [0, 0] };
+        (since, moved)
     }
 
     fn target(&self, pid: u32) -> TargetStatus {
@@ -291,20 +352,68 @@ fn behave(
     pids: &[u32],
     tracker: &str,
 ) -> Result<Vec<String>> {
-    let plan = citizen::Plan { hint_faults: tracker == "hint_faults", damon: tracker == "damon" };
+    let is = |name: &str| tracker == name;
+    let plan =
+        citizen::Plan { hint_faults: is("hint_faults"), damon: is("damon"), kernel: is("kernel") };
     let findings = citizen::look(root, &options.state_dir, pids, plan);
     citizen::apply(journal, root, &findings)?;
-    let told = |finding: &citizen::Finding| match &finding.action {
-        citizen::Action::SwitchOff { path, value } => {
+    Ok(findings.iter().map(told).collect())
+}
+
+fn told(finding: &Finding) -> String {
+    match &finding.action {
+        Action::SwitchOff { path, value } => {
             format!("{}: {path} is {value} while this runs", finding.what)
         }
         _ => format!("{}: {}", finding.what, finding.next_step),
-    };
-    Ok(findings.iter().map(told).collect())
+    }
 }
 
 fn change(change: Change) -> (String, String, String) {
     (change.path, change.original, change.current)
+}
+
+/// The policy that was asked for, with its knobs set.
+fn policy(options: &Options) -> Result<Box<dyn Policy>> {
+    let entry = Entry::find(&options.policy).ok_or_else(|| no_policy(&options.policy))?;
+    let mut policy = (entry.make)();
+    for (name, value) in &options.knobs {
+        let known = policy.knobs();
+        let knob = known.iter().find(|knob| knob.name == name);
+        let fits = knob.is_some_and(|k| (k.range[0]..=k.range[1]).contains(value));
+        if !fits || !policy.set(name, *value) {
+            return Err(wrong_knob(entry.name, name, *value, &known));
+        }
+    }
+    if policy.kernel().is_some() && (options.dry_run || options.tracker.is_some()) {
+        return Err(Error::Input {
+            what: "policy",
+            found: entry.name.into(),
+            why:
+                "the kernel sees and moves by itself: it takes no tracker, and cannot be rehearsed"
+                    .into(),
+        });
+    }
+    Ok(policy)
+}
+
+fn wrong_knob(policy: &str, name: &str, value: f64, known: &[Knob]) -> Error {
+    let one = |knob: &Knob| {
+        let Knob { name, unit, range: [least, most], .. } = knob;
+        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+        format!("{name} ({least} to {most}{unit})")
+    };
+    let known: Vec<String> = known.iter().map(one).collect();
+    let why = match known.is_empty() {
+        true => format!("policy {policy} has no knobs"),
+        false => format!("policy {policy} has {}", known.join(", ")),
+    };
+    Error::Input { what: "knob", found: format!("{name}={value}"), why }
+}
+
+/// The tracker that sees what a policy was made for.
+fn made_for(watch: Option<Watch>) -> Option<&'static str> {
+    matches!(watch, Some(Watch::HintFaults { fast_too: false, .. })).then_some("hint_faults")
 }
 
 fn no_policy(name: &str) -> Error {
@@ -345,4 +454,37 @@ fn own_rss(root: &Root) -> u64 {
     let statm = root.read("/proc/self/statm").unwrap_or_default();
     let pages = statm.split(' ').nth(1).and_then(|field| field.parse().ok());
     Bytes::from_base_pages(pages.unwrap_or(0)).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(policy_name: &str, knobs: &[(&str, f64)]) -> Options {
+        let knobs = knobs.iter().map(|(name, value)| ((*name).into(), *value)).collect();
+        Options { policy: policy_name.into(), knobs, ..Options::default() }
+    }
+
+    #[test]
+    fn knobs_are_set_within_their_range_and_others_are_told() {
+        let tpp = policy(&with("tpp", &[("demote_scale", 0.05)])).expect("a policy");
+        assert_eq!((tpp.name(), made_for(tpp.wants().watch)), ("tpp", Some("hint_faults")));
+        for wrong in [("no_such", 1.0), ("demote_scale", 5.0)] {
+            let error = policy(&with("tpp", &[wrong])).err().expect("refused").to_string();
+            assert!(
+                error.contains(wrong.0) && error.contains("demote_scale (0.001 to 0.2)"),
+                "{error}"
+            );
+        }
+        assert!(policy(&with("hold", &[("x", 1.0)])).is_err());
+    }
+
+    #[test]
+    fn what_is_left_to_the_kernel_takes_no_tracker_and_no_rehearsal() {
+        let kernel = policy(&with("kernel", &[("watermark_scale", 100.0)])).expect("a policy");
+        assert_eq!(kernel.kernel().map(|knobs| knobs.watermark_scale), Some(100));
+        let dry_run = Options { dry_run: true, ..with("kernel", &[]) };
+        let tracked = Options { tracker: Some("accessed".into()), ..with("kernel", &[]) };
+        assert!(policy(&dry_run).is_err() && policy(&tracked).is_err());
+    }
 }

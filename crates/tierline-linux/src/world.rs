@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, SpaceEvent, SpaceId, Telemetry, World,
+    Attention, Move, Observations, Outcome, Question, SpaceEvent, SpaceId, Telemetry, World,
 };
 use tierline_core::tier::{NodeId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
@@ -18,6 +18,7 @@ use crate::process::{Maps, Targets};
 use crate::root::Root;
 use crate::telemetry::{self, NodeMemory};
 use crate::tracker::Tracker;
+use crate::tracker::inspect::{CENSUS_EVERY, Inspector};
 
 /// Time between looks at which processes there are and what they map.
 const LOOK_AROUND: Nanos = Nanos::from_secs(1);
@@ -25,6 +26,8 @@ const LOOK_AROUND: Nanos = Nanos::from_secs(1);
 const SIZES_EVERY: Nanos = Nanos::from_secs(5);
 /// Time for which what was measured holds while we move nothing.
 const MEASURE_EVERY: Nanos = Nanos::from_secs(2);
+/// The same for a policy that reclaims: it is to notice a burst of new pages while it lasts.
+const MEASURE_OFTEN: Nanos = Nanos::from_millis(100);
 
 /// A running Linux as the core sees it.
 pub struct LinuxWorld {
@@ -33,6 +36,10 @@ pub struct LinuxWorld {
     targets: Targets,
     maps: BTreeMap<u32, Maps>,
     tracker: Box<dyn Tracker>,
+    /// Looks at pages that the tracker does not see, where the policy needs that.
+    inspector: Option<Inspector>,
+    /// When it last counted them; `None`: a process appeared since.
+    counted: Option<Nanos>,
     mover: Mover,
     latency: LoadedLatency,
     dry_run: bool,
@@ -66,6 +73,8 @@ impl LinuxWorld {
             targets,
             maps: BTreeMap::new(),
             tracker,
+            inspector: None,
+            counted: None,
             mover: Mover::new(mover::Settings::default()),
             latency,
             dry_run,
@@ -75,6 +84,11 @@ impl LinuxWorld {
             sized: None,
             problems: Vec::new(),
         })
+    }
+
+    /// Lets pages that the tracker does not see be looked at.
+    pub fn inspect_with(&mut self, inspector: Inspector) {
+        self.inspector = Some(inspector);
     }
 
     /// Manages one more process, from the next `observe` on.
@@ -145,7 +159,7 @@ impl LinuxWorld {
             }
         }
         if !changes.appeared.is_empty() {
-            self.sized = None;
+            (self.sized, self.counted) = (None, None);
         }
         self.look_at_sizes(now, out);
         if !changes.gone.is_empty() || !changes.appeared.is_empty() {
@@ -153,6 +167,15 @@ impl LinuxWorld {
             if let Err(problem) = self.tracker.watch(&spaces) {
                 self.problems.push(problem);
             }
+        }
+    }
+
+    fn count_pages(&mut self, now: Nanos, out: &mut Observations) {
+        let Some(inspector) = &mut self.inspector else { return };
+        if self.counted.is_none_or(|at| now >= at + CENSUS_EVERY) {
+            self.counted = Some(now);
+            let spaces: Vec<SpaceId> = self.targets.pids().map(SpaceId).collect();
+            inspector.census(&spaces, out);
         }
     }
 
@@ -173,6 +196,7 @@ impl LinuxWorld {
 impl World for LinuxWorld {
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
         self.look_around(now, out);
+        self.count_pages(now, out);
         if now >= self.tracker.next_due()
             && let Err(problem) = self.tracker.poll(now, out)
         {
@@ -182,7 +206,8 @@ impl World for LinuxWorld {
     }
 
     fn measure(&mut self, now: Nanos) -> Telemetry {
-        if self.measured.is_none_or(|at| now >= at + MEASURE_EVERY) {
+        let every = if self.inspector.is_some() { MEASURE_OFTEN } else { MEASURE_EVERY };
+        if self.measured.is_none_or(|at| now >= at + every) {
             self.measured = Some(now);
             self.read_memory();
         }
@@ -190,6 +215,7 @@ impl World for LinuxWorld {
         self.latency.fill(now, &mut tiers);
         Telemetry { tiers }
     }
+
     fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
         self.measured = None;
         if self.dry_run {
@@ -204,5 +230,11 @@ impl World for LinuxWorld {
 
     fn attend(&mut self, attention: Attention) {
         self.tracker.attend(attention);
+    }
+
+    fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+        if let Some(inspector) = &mut self.inspector {
+            inspector.accessed(questions, out);
+        }
     }
 }

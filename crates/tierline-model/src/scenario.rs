@@ -175,12 +175,22 @@ impl Scenario {
     /// The policy's entry in the core's list.
     ///
     /// # Errors
-    /// `Error::Unknown` with the names there are.
+    /// `Error::Unknown` with the names there are; `Error::Figure` where the policy is the Linux kernel.
     pub fn policy(&self) -> Result<&'static policy::Entry> {
-        policy::Entry::find(&self.policy).ok_or_else(|| {
+        let entry = policy::Entry::find(&self.policy).ok_or_else(|| {
             let known = policy::POLICIES.iter().map(|entry| entry.name);
             Error::unknown("policy", &self.policy, known)
-        })
+        })?;
+        if (entry.make)().kernel().is_some() {
+            return Err(Error::Figure {
+                place: format!("policy {}", entry.name),
+                why:
+                    "it is the Linux kernel at work, and there is none in the model; policy linux \
+                      stands for it"
+                        .into(),
+            });
+        }
+        Ok(entry)
     }
 
     /// The policy, with its knobs set.

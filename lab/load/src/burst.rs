@@ -34,6 +34,10 @@ pub struct Args {
     #[arg(long, default_value = "5s")]
     #[serde(rename = "period_seconds")]
     period: Span,
+    /// Before the first
+    #[arg(long, default_value = "0s")]
+    #[serde(rename = "delay_seconds")]
+    delay: Span,
     /// How many
     #[arg(long, default_value_t = 6)]
     bursts: u32,
@@ -80,6 +84,8 @@ struct Report<'a> {
     pid: u32,
     parameters: &'a Args,
     fast_share_mean: Option<f64>,
+    /// Of the burst that got least.
+    fast_share_least: Option<f64>,
     populate_seconds_mean: f64,
     tag_mismatches: u64,
     vmstat: vmstat::Counters,
@@ -123,7 +129,7 @@ pub fn run(args: &Args) -> Result<Verdict> {
     mark::<{ marker::START }>();
     let mut bursts = Vec::new();
     for n in 0..args.bursts {
-        let due = args.period.0 * n;
+        let due = args.delay.0 + args.period.0 * n;
         std::thread::sleep(due.saturating_sub(start.elapsed()).max(Duration::ZERO));
         bursts.push(burst(args, start, args.seed + u64::from(n))?);
     }
@@ -136,6 +142,7 @@ pub fn run(args: &Args) -> Result<Verdict> {
             pid: std::process::id(),
             parameters: args,
             fast_share_mean: mean(bursts.iter().filter_map(|b| b.fast_share)),
+            fast_share_least: bursts.iter().filter_map(|b| b.fast_share).reduce(f64::min),
             populate_seconds_mean: mean(bursts.iter().map(|b| b.populate_seconds)).unwrap_or(0.0),
             tag_mismatches,
             vmstat: vmstat::delta(&before, &vmstat::read()),

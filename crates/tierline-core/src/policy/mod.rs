@@ -10,6 +10,7 @@ pub mod fixed;
 pub mod goal;
 pub mod hemem;
 pub mod hold;
+pub mod kernel;
 pub mod linux;
 pub mod memtis;
 pub mod oracle;
@@ -227,6 +228,12 @@ pub trait Policy {
         Wants::default()
     }
 
+    /// The settings under which the Linux kernel is to move pages in this policy's place; such a policy
+    /// plans nothing, and exists on Linux only.
+    fn kernel(&self) -> Option<&kernel::Kernel> {
+        None
+    }
+
     /// The numbers that may be set.
     fn knobs(&self) -> Vec<Knob> {
         Vec::new()
@@ -309,6 +316,12 @@ pub const POLICIES: &[Entry] = &[
         doc: include_str!("linux.rs"),
         goal: Some(COLLOID),
         make: || Box::new(linux("linux+colloid", Box::<Balance>::default())),
+    },
+    Entry {
+        name: "kernel",
+        doc: include_str!("kernel.rs"),
+        goal: None,
+        make: || Box::<kernel::Kernel>::default(),
     },
     Entry {
         name: "oracle",

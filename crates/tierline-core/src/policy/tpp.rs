@@ -15,6 +15,9 @@
 //! Knobs: demote_scale (2 %), decoupled (1), active_lru (1), by_type (0), three_faults (0), scan_period (60 s),
 //! scan_size (256 MiB). Without decoupled, the kernel's own watermarks hold for everything.
 //!
+//! On Linux: over `hint_faults`, whose budget decides how much is armed instead of scan_period and scan_size;
+//! pages go by their accessed bits, read and cleared one by one as the reclaimer comes by.
+//!
 //! Where it comes from: TPP (ASPLOS 2023), sections 5.1 to 5.5; min is the kernel's (5.13). `by_type` is for
 //! whoever knows that a program's file pages are cold (5.4), so off. `three_faults` is the public patch, in
 //! which the first fault only marks a page referenced. Demoted pages are not armed at once.

@@ -8,24 +8,20 @@
 //! what it found to the whole tier. The sampled pages lose their place in the kernel's LRU lists; they
 //! are slow pages, and few.
 
-use std::os::fd::AsRawFd;
-
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tierline_core::port::{SpaceId, Vpn};
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
-use tierline_core::unit::{BASE_PAGE, BASE_PER_HUGE};
+use tierline_core::unit::BASE_PER_HUGE;
 
 use crate::kcore::Kcore;
 use crate::nodes::FrameTiers;
 use crate::pagetable::Walker;
+use crate::tracker::cool::cool;
 
 /// Places looked at; each is a run of [`RUN`] pages.
 const PLACES: usize = 64;
 /// Pages a place: neighbours cost little more than one.
 const RUN: usize = 4;
-/// The kernel's `mman.h`.
-const MADV_COLD: libc::c_int = 20;
 
 /// A random choice of places of one process that hold pages, and those that were cleared.
 #[derive(Debug)]
@@ -106,7 +102,7 @@ impl Glance {
                 }
             }
         }
-        !self.cleared.is_empty() && cool(space, &self.cleared)
+        !self.cleared.is_empty() && cool(space, &self.cleared) > 0
     }
 
     /// The share of the sample that was slow and touched, projected to all pages.
@@ -121,36 +117,6 @@ impl Glance {
         }
         (self.sampled > 0).then(|| touched as f64 / self.sampled as f64 * self.base_pages as f64)
     }
-}
-
-/// Clears the accessed bits of these pages.
-fn cool(space: SpaceId, pages: &[Vpn]) -> bool {
-    let pid = i32::try_from(space.0).ok().and_then(Pid::from_raw);
-    let Some(Ok(process)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
-        return false;
-    };
-    let bytes = |pages: usize| pages << BASE_PAGE.0.ilog2();
-    let runs: Vec<libc::iovec> = pages
-        .chunk_by(|a, b| a.0 + 1 == b.0)
-        .filter_map(|run| Some((usize::try_from(run[0].address()).ok()?, bytes(run.len()))))
-        .map(|(address, iov_len)| libc::iovec {
-            iov_base: std::ptr::without_provenance_mut(address),
-            iov_len,
-        })
-        .collect();
-    // SAFETY: the kernel reads `runs.len()` entries of a live array; the addresses in them are the
-    // other process' and are only named. MADV_COLD changes no contents.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_process_madvise,
-            process.as_raw_fd(),
-            runs.as_ptr(),
-            runs.len(),
-            MADV_COLD,
-            0,
-        )
-    };
-    answer > 0
 }
 
 #[cfg(test)]

@@ -447,6 +447,10 @@ impl Tracker for HintFaults {
     fn attend(&mut self, attention: Attention) {
         self.attention = attention;
     }
+
+    fn sees_fast_memory(&self) -> bool {
+        false
+    }
 }
 
 fn space_of(pid: u32, spaces: &FxHashMap<SpaceId, Watched>) -> Option<SpaceId> {

@@ -17,7 +17,8 @@ pub struct Choice {
     pub passed_over: Vec<(&'static str, Error)>,
 }
 
-/// Takes the named tracker, or the first of the list that can be opened.
+/// Takes the named tracker, or the one that the policy was made for, or the first of the list that can
+/// be opened.
 ///
 /// # Errors
 /// That of the named tracker; where none is named and none can be had, `Error::Missing` with the
@@ -27,15 +28,17 @@ pub fn choose(
     journal: &Journal,
     tiers: &Tiers,
     named: Option<&str>,
+    made_for: Option<&'static str>,
 ) -> Result<Choice> {
     if let Some(name) = named {
         return Ok(Choice { tracker: open(root, journal, tiers, name)?, passed_over: Vec::new() });
     }
     let mut passed_over = Vec::new();
-    for entry in TRACKERS {
-        match open(root, journal, tiers, entry.name) {
+    let others = TRACKERS.iter().map(|entry| entry.name).filter(|name| Some(*name) != made_for);
+    for name in made_for.into_iter().chain(others) {
+        match open(root, journal, tiers, name) {
             Ok(tracker) => return Ok(Choice { tracker, passed_over }),
-            Err(error) => passed_over.push((entry.name, error)),
+            Err(error) => passed_over.push((name, error)),
         }
     }
     let reasons: Vec<String> =

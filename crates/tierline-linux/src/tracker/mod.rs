@@ -2,11 +2,13 @@
 //! Trackers: what this kernel offers to see accesses with.
 
 pub mod accessed;
+pub mod cool;
 pub mod damon;
 pub mod flush;
 pub mod glance;
 pub mod hint_faults;
 pub mod ibs;
+pub mod inspect;
 pub mod ladder;
 pub mod page_idle;
 pub mod pebs;
@@ -44,6 +46,11 @@ pub trait Tracker {
     /// True where it tells of huge pages itself.
     fn tells_sizes(&self) -> bool {
         false
+    }
+
+    /// False where it sees nothing of fast memory: silence there says nothing then.
+    fn sees_fast_memory(&self) -> bool {
+        true
     }
 
     /// CPU time that kernel threads spent for this tracker so far (kdamond), where there are any.

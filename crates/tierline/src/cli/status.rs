@@ -87,6 +87,7 @@ fn describe(status: &Value) -> String {
         ("tiers", names("tiers", tier)),
         ("promoted", pages("promoted_pages").to_string()),
         ("demoted", pages("demoted_pages").to_string()),
+        ("kernel", kernel(&status["kernel"])),
         ("came back", pages("ping_pong_pages").to_string()),
         ("failed moves", if failed.is_empty() { "none".into() } else { failed.join(", ") }),
         ("samples", format!("{}, {} lost", number("samples"), number("lost_samples"))),
@@ -103,6 +104,23 @@ fn describe(status: &Value) -> String {
         .iter()
         .map(|(name, value)| format!("{name:<13} {value}").trim_end().to_string() + "\n")
         .collect()
+}
+
+/// What the kernel counted of its own tiering, in pages.
+fn kernel(counts: &Value) -> String {
+    let sum = |prefixes: &[&str]| -> u64 {
+        let all = counts.as_object().into_iter().flatten();
+        let some = all.filter(|(name, _)| prefixes.iter().any(|prefix| name.starts_with(prefix)));
+        some.filter_map(|(_, count)| count.as_u64()).sum()
+    };
+    let told = [
+        ("hint faults", sum(&["numa_hint_faults"]) - sum(&["numa_hint_faults_local"])),
+        ("candidates", sum(&["pgpromote_candidate"])),
+        ("promoted", sum(&["pgpromote_success"])),
+        ("demoted", sum(&["pgdemote_"])),
+        ("moves failed", sum(&["pgmigrate_fail"])),
+    ];
+    told.map(|(what, count)| format!("{count} {what}")).join(", ")
 }
 
 fn tier(tier: &Value) -> String {
@@ -133,12 +151,14 @@ mod tests {
             tracker: "damon".into(),
             attention: "calm".into(),
             failed_moves: [("busy".to_string(), 3)].into(),
+            kernel: [("pgdemote_kswapd".to_string(), 5), ("pgdemote_direct".to_string(), 2)].into(),
             changes: vec![("/proc/x".into(), "1".into(), "0".into())],
             tiers: vec![tier],
             ..Status::default()
         };
         let text = describe(&serde_json::to_value(status).expect("JSON"));
-        for part in ["process 7", "hold", "damon, calm", "3 busy", "/proc/x", "90 ns"] {
+        for part in ["process 7", "hold", "damon, calm", "3 busy", "7 demoted", "/proc/x", "90 ns"]
+        {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert!(!text.contains('?'), "{text}");

@@ -17,7 +17,7 @@ use tierline_linux::manager::Options;
 use tierline_linux::topology::TierSpec;
 
 use crate::nearest::suggest;
-use value::{Maybe, Text};
+use value::{Knobs, Maybe, Text};
 
 /// The tracker's name where the choice is ours.
 const AUTO: &str = "auto";
@@ -25,7 +25,7 @@ const AUTO: &str = "auto";
 const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(1);
 
 /// One layer: what it says of each key, `None` where it says nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Args, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[command(next_help_heading = "How to manage")]
 pub struct Layer {
@@ -33,6 +33,9 @@ pub struct Layer {
     #[arg(long, value_name = "NAME", value_parser = policy_names())]
     #[serde(default, deserialize_with = "policy_name")]
     pub policy: Option<String>,
+    /// Numbers of the policy that are set, in their unit, as in demote_scale=0.05 [default: none]
+    #[arg(long, value_name = "KNOBS")]
+    pub knobs: Option<Maybe<Knobs>>,
     /// How accesses are seen [default: auto, the best that this kernel offers]
     #[arg(long, value_name = "NAME", value_parser = tracker_names())]
     #[serde(default, deserialize_with = "tracker_name")]
@@ -96,6 +99,7 @@ impl Layer {
         let options = Options::default();
         Self {
             policy: Some(options.policy),
+            knobs: Some(Maybe(None)),
             tracker: Some(options.tracker.unwrap_or_else(|| AUTO.into())),
             tiers: Some(Maybe(options.tiers)),
             max_rate: Some(Text(options.max_rate)),
@@ -111,6 +115,7 @@ impl Layer {
     pub fn over(self, below: Self) -> Self {
         Self {
             policy: self.policy.or(below.policy),
+            knobs: self.knobs.or(below.knobs),
             tracker: self.tracker.or(below.tracker),
             tiers: self.tiers.or(below.tiers),
             max_rate: self.max_rate.or(below.max_rate),
@@ -141,6 +146,7 @@ impl Layer {
         }
         let options = Options {
             policy: full.policy.unwrap_or(base.policy),
+            knobs: full.knobs.and_then(|value| value.0).map_or(base.knobs, |knobs| knobs.0),
             tracker: full.tracker.filter(|name| name != AUTO),
             tiers: full.tiers.and_then(|value| value.0),
             max_rate: full.max_rate.map_or(base.max_rate, |value| value.0),
@@ -210,7 +216,7 @@ mod tests {
         let (options, min_rss) = Layer::default().options(false).expect("options");
         assert_eq!(format!("{options:?}"), format!("{:?}", Options::default()));
         assert_eq!(min_rss, Bytes::ZERO);
-        assert_eq!(Layer::defaults().table().len(), 9, "a key has no default");
+        assert_eq!(Layer::defaults().table().len(), 10, "a key has no default");
     }
 
     #[test]

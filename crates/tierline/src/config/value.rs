@@ -73,6 +73,36 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Maybe<T> {
     }
 }
 
+/// Numbers of a policy by the names of its knobs, as in `demote_scale=0.05,three_faults=1`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Knobs(pub Vec<(String, f64)>);
+
+impl FromStr for Knobs {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let knob = |part: &str| {
+            let (name, value) = part.split_once('=')?;
+            Some((
+                name.trim().to_string(),
+                value.trim().parse().ok().filter(|v: &f64| v.is_finite())?,
+            ))
+        };
+        let wrong = |part: &str| format!("{part:?} is no NAME=NUMBER, as in demote_scale=0.05");
+        text.split(',')
+            .map(|part| knob(part).ok_or_else(|| wrong(part)))
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
+
+impl Written for Knobs {
+    const NONE: &'static str = "none";
+    fn written(&self) -> String {
+        let written = self.0.iter().map(|(name, value)| format!("{name}={value}"));
+        written.collect::<Vec<_>>().join(",")
+    }
+}
+
 /// The largest unit that divides `value`, so that nothing is rounded away.
 fn exact(value: u64, units: &[(u64, &str)]) -> String {
     let fits = |(size, _): &&(u64, &str)| value != 0 && value.is_multiple_of(*size);
@@ -132,6 +162,10 @@ mod tests {
         for nanos in [0, 1, 50_000_000, 90_000_000_000, 7_200_000_000_000] {
             assert_eq!(Nanos(nanos).written().parse(), Ok(Nanos(nanos)));
         }
+        for knobs in ["demote_scale=0.05", "hot_threshold=1,demotion=0"] {
+            assert_eq!(knobs.parse::<Knobs>().map(|knobs| knobs.written()), Ok(knobs.into()));
+        }
+        assert!("demote_scale".parse::<Knobs>().is_err() && "a=1,b=inf".parse::<Knobs>().is_err());
         assert_eq!(Bytes(3 << 29).written(), "1536MiB");
         assert_eq!("none".parse(), Ok::<_, <Bytes as FromStr>::Err>(Maybe::<Bytes>(None)));
     }

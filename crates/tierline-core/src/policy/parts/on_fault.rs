@@ -89,7 +89,8 @@ knobs! {
     }
 }
 
-/// The reclaimer starts by looking at a 4096th of a list, and at twice as much each time it finds nothing.
+/// The reclaimer starts by looking at a 4096th of a list, and at twice as much each time it finds nothing or
+/// looked at fewer pages than are missing (`balance_pgdat`).
 const FIRST_PRIORITY: u8 = 12;
 /// Pages it looks at, at least.
 const BATCH: usize = 32;
@@ -160,10 +161,11 @@ impl<R: Rules> OnFault<R> {
             if left == Bytes::ZERO {
                 continue;
             }
-            let priority = if left == missing { priority.saturating_sub(1) } else { priority };
-            self.reclaim[tier.index()].priority = priority;
             let most = usize::try_from(left.base_pages()).unwrap_or(usize::MAX / LOOKS);
             let all = self.lru.len(tier, takes);
+            let narrow = all >> priority < most;
+            let priority = priority.saturating_sub(u8::from(narrow || left == missing));
+            self.reclaim[tier.index()].priority = priority;
             let count = (all >> priority).min(most.saturating_mul(LOOKS)).max(BATCH);
             self.lru.scan(view.pages, view.ask, tier, takes, count, passed);
         }

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The kernel's own tiering, switched on through the journal: what policy `kernel` comes to here.
+//!
+//! It stands where a tracker does, as it is the kernel that looks; nothing it sees is told to us. What
+//! it moves shows in the counters of `/proc/vmstat` alone, see [`crate::telemetry::Counters`].
+
+use tierline_core::policy::kernel::Kernel;
+use tierline_core::port::{Attention, Observations, SpaceId};
+use tierline_core::unit::{BytesPerSec, Nanos};
+
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::root::Root;
+use crate::tracker::Tracker;
+
+const MODE: &str = "/proc/sys/kernel/numa_balancing";
+const DEMOTION: &str = "/sys/kernel/mm/numa/demotion_enabled";
+const RATE_LIMIT: &str = "/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps";
+const SCALE: &str = "/proc/sys/vm/watermark_scale_factor";
+const KNOBS: &str = "/sys/kernel/debug/sched/numa_balancing";
+/// Promote from slow tiers at hint faults.
+const TIERING: &str = "2";
+
+/// The kernel at work; its settings are put back with the journal's.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelTiering;
+
+impl KernelTiering {
+    /// Switches it on for the whole machine; it promotes at most `rate`.
+    ///
+    /// # Errors
+    /// `Error::Missing` where this kernel lacks a setting, before any is changed; `Error::File` where one cannot
+    /// be written.
+    pub fn start(
+        root: &Root,
+        journal: &Journal,
+        knobs: &Kernel,
+        rate: BytesPerSec,
+    ) -> Result<Self> {
+        let settings = settings(knobs, rate);
+        if let Some((path, _)) = settings.iter().find(|(path, _)| !root.exists(path)) {
+            return Err(missing(path));
+        }
+        for (path, value) in &settings {
+            journal.set(root, path, value)?;
+        }
+        Ok(Self)
+    }
+}
+
+/// Every setting with its value; the switch that starts the kernel's work comes last.
+fn settings(knobs: &Kernel, rate: BytesPerSec) -> Vec<(String, String)> {
+    let millis = |time: Nanos| (time.0 / 1_000_000).to_string();
+    // The kernel divides by the size, and takes a rate of 0 for none at all.
+    let mib = |bytes: u64| (bytes >> 20).max(1).to_string();
+    let debug = |name: &str| format!("{KNOBS}/{name}");
+    vec![
+        (SCALE.into(), knobs.watermark_scale.to_string()),
+        (RATE_LIMIT.into(), mib(rate.0)),
+        (debug("hot_threshold_ms"), millis(knobs.hot_threshold)),
+        (debug("scan_period_min_ms"), millis(knobs.scan_period_min)),
+        (debug("scan_period_max_ms"), millis(knobs.scan_period_max)),
+        (debug("scan_size_mb"), mib(knobs.scan_size.0)),
+        (DEMOTION.into(), u8::from(knobs.demotion).to_string()),
+        (MODE.into(), TIERING.into()),
+    ]
+}
+
+fn missing(path: &str) -> Error {
+    Error::Missing {
+        what: "the kernel's own tiering".into(),
+        why: format!("no {path}"),
+        hint: "Linux 6.1 or later with CONFIG_NUMA_BALANCING and CONFIG_MIGRATION, debugfs mounted (mount -t \
+               debugfs none /sys/kernel/debug); or --policy tpp"
+            .into(),
+    }
+}
+
+impl Tracker for KernelTiering {
+    fn name(&self) -> &'static str {
+        "kernel"
+    }
+
+    fn watch(&mut self, _spaces: &[SpaceId]) -> Result<()> {
+        Ok(())
+    }
+
+    fn poll(&mut self, _now: Nanos, _out: &mut Observations) -> Result<()> {
+        Ok(())
+    }
+
+    fn next_due(&self) -> Nanos {
+        Nanos(u64::MAX)
+    }
+
+    fn attend(&mut self, _attention: Attention) {}
+
+    fn tells_sizes(&self) -> bool {
+        true // nobody here asks for them
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::tests::fake;
+
+    const BEFORE: [(&str, &str); 8] = [
+        (SCALE, "10\n"),
+        (RATE_LIMIT, "65536\n"),
+        ("/sys/kernel/debug/sched/numa_balancing/hot_threshold_ms", "1000\n"),
+        ("/sys/kernel/debug/sched/numa_balancing/scan_period_min_ms", "1000\n"),
+        ("/sys/kernel/debug/sched/numa_balancing/scan_period_max_ms", "60000\n"),
+        ("/sys/kernel/debug/sched/numa_balancing/scan_size_mb", "256\n"),
+        (DEMOTION, "false\n"),
+        (MODE, "1\n"),
+    ];
+
+    #[test]
+    fn only_what_differs_is_changed_and_all_of_it_comes_back() {
+        let (dir, root) = fake(&BEFORE);
+        let journal = Journal::open(dir.path().join("run")).expect("a journal");
+        let knobs = Kernel { hot_threshold: Nanos::from_millis(250), ..Kernel::default() };
+        KernelTiering::start(&root, &journal, &knobs, BytesPerSec(64 << 20)).expect("started");
+        let changed: Vec<String> = journal.changes().into_iter().map(|c| c.path).collect();
+        let hot = format!("{KNOBS}/hot_threshold_ms");
+        assert_eq!(changed, [RATE_LIMIT, hot.as_str(), DEMOTION, MODE]);
+        assert_eq!(root.read(RATE_LIMIT).expect("read"), "64");
+        assert_eq!(root.read(&hot).expect("read"), "250");
+        assert_eq!(root.read(MODE).expect("read"), "2");
+        assert!(journal.restore().is_empty());
+        for (path, value) in BEFORE {
+            assert!(root.read(path).expect("read").starts_with(value.trim()), "{path}");
+        }
+    }
+
+    #[test]
+    fn where_a_setting_is_missing_none_is_changed() {
+        let (dir, root) = fake(&BEFORE[..7]);
+        let journal = Journal::open(dir.path().join("run")).expect("a journal");
+        let start = KernelTiering::start(&root, &journal, &Kernel::default(), BytesPerSec(1));
+        let error = start.expect_err("no mode");
+        assert!(error.to_string().contains("numa_balancing") && error.hint().is_some(), "{error}");
+        assert!(journal.changes().is_empty());
+    }
+}
