@@ -10,6 +10,7 @@ mod letter;
 mod nearest;
 mod plot;
 mod print;
+mod recording;
 mod serve;
 mod signals;
 

@@ -7,6 +7,7 @@ use tierline_core::unit::Nanos;
 use super::ModelWorld;
 use super::job::Job;
 use crate::workload::program::Program;
+use crate::workload::replay::{Player, Trace};
 
 /// A program and its time.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,8 @@ pub struct Arrival {
     pub start: Nanos,
     /// When it ends, if it does.
     pub stop: Option<Nanos>,
+    /// The recording that it replays, if it does.
+    pub trace: Option<Trace>,
 }
 
 impl ModelWorld {
@@ -48,8 +51,11 @@ impl ModelWorld {
         self.next_space += 1;
         self.stops.extend(arrival.stop.map(|at| (space, at)));
         let seed = self.rng.next_u64();
-        let mut job = Job::new(space, arrival.program, arrival.size, self.now, seed);
+        let (size, reach) = (arrival.size, arrival.program.reach);
+        let mut job = Job::new(space, arrival.program, size, self.now, seed);
+        job.player = arrival.trace.map(|trace| Player::new(trace, size, reach));
         job.place(&mut self.frames, &mut self.seen);
+        job.replay(self.now, &self.machine, &mut self.frames, &mut self.seen);
         self.jobs.push(job);
     }
 
