@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Caches between a core and memory: what of raw accesses reaches memory, as lines read and written.
 
+use serde::Serialize;
+
 /// Bytes of a cache line, in both levels.
 pub const LINE_BYTES: u64 = 64;
 /// Lines of the first level: 32 KiB.
@@ -9,7 +11,7 @@ const L1_LINES: u64 = 512;
 const EMPTY: u64 = u64::MAX;
 
 /// Size and shape of the last-level cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Geometry {
     /// Capacity.
     pub bytes: u64,

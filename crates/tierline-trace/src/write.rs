@@ -14,6 +14,9 @@ use crate::format::{
 
 /// zstd's default: a higher one gains a few per cent here and costs a multiple.
 const LEVEL: i32 = 3;
+/// Records of a block: decoded, they fit a second-level cache.
+const PART: usize = 1 << 14;
+const _: () = assert!(PART <= MAX_RECORDS);
 
 /// Writes a trace. One that is dropped before [`Writer::finish`] lacks its last block, and reads as cut
 /// short.
@@ -78,7 +81,7 @@ impl<W: Write> Writer<W> {
             let [a, b] = [pair[0].page, pair[1].page];
             return Err(Error::Asked(format!("pages must rise within a block: {a:#x}, {b:#x}")));
         }
-        records.chunks(MAX_RECORDS).try_for_each(|part| self.part(space, part))
+        records.chunks(PART).try_for_each(|part| self.part(space, part))
     }
 
     fn part(&mut self, space: u32, records: &[Record]) -> Result<()> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::args::{Args, Costs};
-use crate::cache::Geometry;
+use tierline_trace::cache::Geometry;
 use crate::marker::{Log, Marker};
 use crate::vcpu::{Accesses, PAGE_BYTES, Pages, Totals};
 

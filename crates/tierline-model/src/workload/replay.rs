@@ -57,6 +57,7 @@ pub struct Recorded {
 pub struct Trace {
     recording: Arc<dyn Recording>,
     bound: f64,
+    stretch: f64,
 }
 
 impl Trace {
@@ -74,7 +75,8 @@ impl fmt::Debug for Trace {
 
 impl PartialEq for Trace {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.recording, &other.recording) && self.bound == other.bound
+        Arc::ptr_eq(&self.recording, &other.recording) 
+            && (self.bound, self.stretch) == (other.bound, other.stretch)
     }
 }
 
@@ -88,12 +90,14 @@ pub struct Replay {
     pub in_flight: f64,
     /// Share of its time that the program waited for memory, where the trace does not tell its accesses.
     pub bound: f64,
+    /// Times that an epoch is done over before the next: a short recording of a program that goes on so.
+    pub stretch: f64,
 }
 
 impl Default for Replay {
     fn default() -> Self {
         // One miss after the other, as on the modelled clock of converters; half of the time: ours.
-        Self { threads: 1.0, in_flight: 1.0, bound: 0.5 }
+        Self { threads: 1.0, in_flight: 1.0, bound: 0.5, stretch: 1.0 }
     }
 }
 
@@ -109,10 +113,15 @@ impl Replay {
         size: PageSize,
     ) -> Result<(Program, Trace), String> {
         let fine = |x: f64| x.is_finite() && x > 0.0;
-        if !(fine(self.threads) && fine(self.in_flight) && fine(self.bound) && self.bound <= 1.0) {
-            return Err("threads and in_flight are above 0, bound is above 0 and at most 1".into());
+        let knobs = [self.threads, self.in_flight, self.stretch, self.bound];
+        if !knobs.into_iter().all(fine) || self.bound > 1.0 {
+            let why = "threads, in_flight, stretch and bound are above 0, bound is at most 1";
+            return Err(why.into());
         }
         let bytes = Bytes(u64::from(recording.pages(size)) * size.bytes().0);
+        if bytes == Bytes::ZERO {
+            return Err("it touches no pages of that size; try pages=huge".into());
+        }
         let program = Program {
             name: name.into(),
             bytes,
@@ -126,7 +135,7 @@ impl Replay {
             placement: Placement::AsTouched,
             managed: true,
         };
-        Ok((program, Trace { recording, bound: self.bound }))
+        Ok((program, Trace { recording, bound: self.bound, stretch: self.stretch }))
     }
 }
 
@@ -203,15 +212,15 @@ impl Player {
         let (pattern, sum) = pattern(&mut self.epoch.pages, live);
         let touched = self.epoch.pages.iter().map(|&(page, ..)| page).collect();
         if sum.total == 0.0 {
-            self.ends = End::At(now + nanos(self.epoch.ns));
+            self.ends = End::At(now + nanos(self.epoch.ns * self.trace.stretch));
             return Some(Turn { pattern, touched, reach: Reach::Fixed(0.0, 0.0), writes_per_read: 0.0 });
         }
         let unloaded_ns = machine.cores.path_ns + machine.tiers[0].queue.curve.unloaded_ns;
-        let recorded_ns = self.epoch.ns;
+        let recorded_ns = self.epoch.ns * self.trace.stretch;
         // Of all that waits for a line; a page that was only written to was read to be written to.
         let work = match self.epoch.counted || recorded_ns == 0.0 {
-            true if sum.reads > 0.0 => sum.reads,
-            true => sum.total,
+            true if sum.reads > 0.0 => sum.reads * self.trace.stretch,
+            true => sum.total * self.trace.stretch,
             false => self.trace.bound * threads * self.in_flight * recorded_ns / unloaded_ns,
         };
         let in_flight = self.in_flight.max(work * unloaded_ns / (recorded_ns.max(1.0) * threads));

@@ -22,10 +22,8 @@ use crate::convert::{Lines, Options, end};
 use crate::error::{Error, Result};
 use crate::tally::Tally;
 
-/// Regions above this are taken for a slip of the format: 64 TiB.
-const LARGEST: u64 = 1 << 46;
-/// A trace has at most so many records a region: regions of more pages are told by their first ones.
-const MOST_PAGES: u64 = 1 << 28;
+/// Pages of a region at most, as every one of them is counted: 64 GiB of base pages, 32 TiB of huge ones.
+const MOST_PAGES: u64 = 1 << 24;
 
 pub fn convert(
     input: &mut dyn BufRead,
@@ -79,11 +77,11 @@ fn read(
                 if accesses == 0 {
                     continue;
                 }
-                if end <= start || end - start > LARGEST {
-                    return Err(wrong("a region that ends after its start, of 64 TiB at most"));
+                let (first, last) =
+                    (start >> options.page_bits, end.saturating_sub(1) >> options.page_bits);
+                if end <= start || last - first >= MOST_PAGES {
+                    return Err(wrong("a region of 1 to 2^24 pages; --page 2M makes fewer of it"));
                 }
-                let first = start >> options.page_bits;
-                let last = ((end - 1) >> options.page_bits).min(first + MOST_PAGES);
                 (first..=last).for_each(|page| tally.add(target, page, accesses, 0));
             }
         }
