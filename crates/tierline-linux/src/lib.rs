@@ -20,6 +20,7 @@ pub mod pagetable;
 pub mod perf;
 pub mod probe;
 pub mod process;
+pub mod recorder;
 pub mod root;
 pub mod telemetry;
 pub mod topology;

@@ -345,7 +345,7 @@ impl Manager {
 }
 
 /// Looks who else manages memory here, says what will be done about each, and does it.
-fn behave(
+pub(crate) fn behave(
     root: &Root,
     journal: &Journal,
     options: &Options,
@@ -433,7 +433,7 @@ fn about_tiers(tiers: &Tiers) -> String {
     format!("tiers: {}", tiers.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
-fn about_tracker(choice: &ladder::Choice) -> String {
+pub(crate) fn about_tracker(choice: &ladder::Choice) -> String {
     let name = choice.tracker.name();
     if choice.passed_over.is_empty() {
         return format!("tracker: {name}");

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::parallel::{Said, map};
 use crate::report::{ProgramMeans, Report};
 use crate::run::run;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Traces};
 use crate::workload::list::written;
 
 /// A throughput this close to the last one is as good as it.
@@ -21,6 +21,8 @@ pub struct Field {
     pub policies: Vec<String>,
     /// Workloads, as on a command line.
     pub workloads: Vec<String>,
+    /// The recordings that they name.
+    pub traces: Traces,
     /// Machines of the list.
     pub machines: Vec<String>,
     /// Fast to slow memory, of the workload's; none: the machine's own tiers.
@@ -117,6 +119,7 @@ fn scenario(
         max_rate: BytesPerSec(10 << 30),
         grow: true,
         workload: vec![written(workload)?],
+        traces: field.traces.clone(),
         ..Scenario::default()
     };
     if let Some((fast, slow)) = ratio {

@@ -15,9 +15,14 @@
 //! kind = "antagonist"
 //! intensity = 3
 //! start = "20s"
+//!
+//! [[workload]]
+//! trace = "redis.trace"
+//! in_flight = 2
 //! ```
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use tierline_core::policy::{self, Allocation, Policy, Wants};
@@ -34,6 +39,7 @@ use crate::tracker::Tracker;
 use crate::tracker::list::{Entry as TrackerEntry, Knobs, TRACKERS, serve};
 use crate::workload::list::Entry as WorkloadEntry;
 use crate::workload::program::Placement;
+use crate::workload::replay::{Recording, Replay};
 use crate::world::{Arrival, ModelWorld, Settings};
 
 /// The shortest step of anything.
@@ -85,6 +91,26 @@ pub struct Scenario {
     pub grow: bool,
     /// What runs.
     pub workload: Vec<Table>,
+    /// The recordings that workloads name as `trace`, read by whoever runs the scenario.
+    #[serde(skip)]
+    pub traces: Traces,
+}
+
+/// Recordings by the name of their file.
+#[derive(Clone, Default)]
+pub struct Traces(pub BTreeMap<String, Arc<dyn Recording>>);
+
+impl PartialEq for Traces {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.len() == other.0.len()
+            && self.0.iter().zip(&other.0).all(|(a, b)| a.0 == b.0 && Arc::ptr_eq(a.1, b.1))
+    }
+}
+
+impl std::fmt::Debug for Traces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 impl Default for Scenario {
@@ -106,6 +132,7 @@ impl Default for Scenario {
             fast_capacity: None,
             grow: false,
             workload: Vec::new(),
+            traces: Traces::default(),
         }
     }
 }
@@ -115,12 +142,13 @@ impl Default for Scenario {
 #[serde(default)]
 struct Common {
     kind: String,
+    trace: Option<String>,
     name: Option<String>,
     #[serde(deserialize_with = "text::quantity")]
     start: Nanos,
     #[serde(deserialize_with = "text::maybe")]
     stop: Option<Nanos>,
-    pages: PageSize,
+    pages: Option<PageSize>,
     hot_share_fast: Option<f64>,
 }
 
@@ -128,16 +156,18 @@ impl Default for Common {
     fn default() -> Self {
         Self {
             kind: String::new(),
+            trace: None,
             name: None,
             start: Nanos::ZERO,
             stop: None,
-            pages: PageSize::Huge,
+            pages: None,
             hot_share_fast: None,
         }
     }
 }
 
-const COMMON_KEYS: [&str; 6] = ["kind", "name", "start", "stop", "pages", "hot_share_fast"];
+const COMMON_KEYS: [&str; 7] =
+    ["kind", "trace", "name", "start", "stop", "pages", "hot_share_fast"];
 
 impl Scenario {
     /// Reads a scenario; `place` is its file.
@@ -213,7 +243,12 @@ impl Scenario {
     /// # Errors
     /// As [`WorkloadEntry::program`], and for a key that neither the workload nor the scenario knows.
     pub fn arrivals(&self) -> Result<Vec<Arrival>> {
-        self.workload.iter().map(arrival).collect()
+        self.workload.iter().map(|table| arrival(table, &self.traces)).collect()
+    }
+
+    /// The files that its workloads replay.
+    pub fn trace_files(&self) -> impl Iterator<Item = &str> {
+        self.workload.iter().filter_map(|table| table.get("trace")?.as_str())
     }
 
     /// Steps of no length would never end.
@@ -283,16 +318,31 @@ impl Scenario {
     }
 }
 
-fn arrival(table: &Table) -> Result<Arrival> {
+fn arrival(table: &Table, traces: &Traces) -> Result<Arrival> {
     let (common, own): (Table, Table) =
         table.clone().into_iter().partition(|(key, _)| COMMON_KEYS.contains(&key.as_str()));
     let kind = common.get("kind").and_then(Value::as_str).unwrap_or_default().to_string();
     let wrong = |why: String| Error::Figure { place: format!("workload {kind}"), why };
     let common = Common::deserialize(common).map_err(|error| wrong(error.to_string()))?;
-    let mut program = WorkloadEntry::find(&common.kind)?.program(own)?;
+    let (mut program, size, trace) = match &common.trace {
+        Some(file) => {
+            let known = traces.0.keys().map(String::as_str);
+            let recording =
+                traces.0.get(file).ok_or_else(|| Error::unknown("trace", file, known))?;
+            let size = common.pages.unwrap_or(recording.size());
+            let wrong = |why| Error::Figure { place: format!("trace {file}"), why };
+            let knobs = Replay::deserialize(own).map_err(|error| wrong(error.to_string()))?;
+            let replay = knobs.program(file, Arc::clone(recording), size).map_err(wrong)?;
+            (replay.0, size, Some(replay.1))
+        }
+        None => {
+            let program = WorkloadEntry::find(&common.kind)?.program(own)?;
+            (program, common.pages.unwrap_or(PageSize::Huge), None)
+        }
+    };
     program.name = common.name.unwrap_or(program.name);
     if let Some(share) = common.hot_share_fast {
         program.placement = Placement::HotShare(share);
     }
-    Ok(Arrival { program, size: common.pages, start: common.start, stop: common.stop })
+    Ok(Arrival { program, size, start: common.start, stop: common.stop, trace })
 }

@@ -12,6 +12,7 @@ mod parquet;
 mod plot;
 mod print;
 mod progress;
+mod recording;
 mod serve;
 mod signals;
 

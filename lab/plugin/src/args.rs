@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::cache::Geometry;
+use tierline_trace::cache::Geometry;
 
 /// What one event costs on the modelled clock, in picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -26,6 +26,10 @@ pub struct Args {
     pub out: PathBuf,
     /// Where the misses per page go, if anywhere.
     pub pages: Option<PathBuf>,
+    /// Where a trace of the misses goes, if anywhere.
+    pub trace: Option<PathBuf>,
+    /// Length of its epochs on the modelled clock, milliseconds.
+    pub epoch_ms: u64,
     /// Guest-physical addresses of the slow node; all others are fast.
     pub slow: Vec<Range<u64>>,
     /// Whether the guest's kernel is instrumented as well.
@@ -41,6 +45,7 @@ impl Args {
     pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Args, String> {
         let mut out = None;
         let mut pages = None;
+        let (mut trace, mut epoch_ms) = (None, 100);
         let mut slow = Vec::new();
         let mut kernel = false;
         let mut llc = Geometry { bytes: 1 << 20, ways: 8 };
@@ -53,6 +58,8 @@ impl Args {
             match key {
                 "out" => out = Some(PathBuf::from(value)),
                 "pages" => pages = Some(PathBuf::from(value)),
+                "trace" => trace = Some(PathBuf::from(value)),
+                "epoch_ms" => epoch_ms = number()?,
                 "slow" => {
                     slow = ranges(value).ok_or_else(|| wanted("slow=LO-HI[+LO-HI] in hex"))?
                 }
@@ -69,14 +76,14 @@ impl Args {
                 "slow_ps" => costs.slow_ps = number()?,
                 _ => {
                     return Err(wanted(
-                        "out, pages, slow, kernel, llc, ways, insn_ps, fast_ps or slow_ps",
+                        "out, pages, trace, epoch_ms, slow, kernel, llc, ways, insn_ps, fast_ps or slow_ps",
                     ));
                 }
             }
         }
         let out = out.ok_or("`out=PATH` is missing: where should the summary go?")?;
         llc.check()?;
-        Ok(Args { out, pages, slow, kernel, llc, costs })
+        Ok(Args { out, pages, trace, epoch_ms, slow, kernel, llc, costs })
     }
 }
 

@@ -4,7 +4,7 @@
 //! memory: per node, per page and per phase of the workload.
 //!
 //! The modules in the order the data meets them: [`args`] configure;
-//! `plugin` is called by QEMU, through the declarations of `api`; [`cache`]
+//! `plugin` is called by QEMU, through the declarations of `api`; the caches of `tierline_trace`
 //! filters; [`vcpu`] counts; [`marker`] cuts the run into phases; [`report`]
 //! writes the files.
 //!
@@ -26,6 +26,7 @@
 //! |---|---|---|
 //! | `out` | required | the JSON summary: written at exit and, with `"complete":false`, at markers |
 //! | `pages` | none | misses per guest page, written at exit; format in [`report::write_pages`] |
+//! | `trace`, `epoch_ms` | none, 100 | a trace (docs/trace-format.md) of guest frames, in epochs of the modelled clock |
 //! | `slow` | none | guest-physical ranges of the slow node, hex, end excluded: `40000000-80000000+100000000-140000000` |
 //! | `kernel` | 0 | 1: the guest's kernel counts too |
 //! | `llc`, `ways` | 1048576, 8 | bytes and ways of the last-level cache |
@@ -42,7 +43,7 @@
 //! It is a yardstick for placements, no claim about hardware:
 //!
 //! - Caches are per vCPU, a 32 KiB direct-mapped first level and the last-level
-//!   cache, so that no lock is taken in the hot path. There is no coherence, no
+//!   cache, so that no lock is taken in the hot path (a trace takes one, at misses). There is no coherence, no
 //!   write-back traffic, no prefetch, and an access that crosses a line counts
 //!   as one access to its first line.
 //! - Page-table walks, instruction fetches and device DMA are not seen.
@@ -57,10 +58,10 @@
 #[cfg(not(test))]
 mod api;
 pub mod args;
-pub mod cache;
 pub mod marker;
 // Tests link without QEMU, which alone has what `api` declares.
 #[cfg(not(test))]
 mod plugin;
+pub mod recorder;
 pub mod report;
 pub mod vcpu;

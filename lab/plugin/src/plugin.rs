@@ -8,6 +8,7 @@ use std::sync::{Mutex, OnceLock};
 use crate::api::{self, Id, Insn, Tb};
 use crate::args::Args;
 use crate::marker::{self, Log, Marker};
+use crate::recorder::Recorder;
 use crate::report::{self, Summary};
 use crate::vcpu::{Pages, Totals, Vcpu};
 
@@ -22,6 +23,7 @@ struct Lab {
     vcpus: Box<[Vcpu]>,
     instructions: api::U64,
     log: Mutex<Log>,
+    recorder: Option<Mutex<Recorder>>,
 }
 
 // SAFETY: the scoreboard, the one pointer in here, is QEMU's, which allows any
@@ -70,7 +72,8 @@ fn install<'a>(
     // SAFETY: a scoreboard may be made at any time from the install call on.
     let score = unsafe { api::qemu_plugin_scoreboard_new(size_of::<u64>()) };
     let instructions = api::U64 { score, offset: 0 };
-    let lab = Lab { args, vcpus, instructions, log: Mutex::default() };
+    let recorder = Recorder::open(&args)?.map(Mutex::new);
+    let lab = Lab { args, vcpus, instructions, log: Mutex::default(), recorder };
     if LAB.set(lab).is_err() {
         return Err("loaded twice: one instance counts for the whole machine".into());
     }
@@ -166,7 +169,13 @@ extern "C" fn accessed<const STORE: bool>(vcpu: c_uint, info: u32, vaddr: u64, _
     };
     let Some(lab) = LAB.get() else { return };
     // SAFETY: QEMU runs a vCPU on one thread at a time.
-    unsafe { lab.vcpus[vcpu as usize].access(phys, STORE, &lab.args.slow) }
+    let effect = unsafe { lab.vcpus[vcpu as usize].access(phys, STORE, &lab.args.slow) };
+    if let Some(recorder) = &lab.recorder
+        && (effect.read || effect.written.is_some())
+    {
+        let mut recorder = recorder.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        recorder.take(phys, effect, || lab.modelled_ns());
+    }
 }
 
 extern "C" fn marked(vcpu: c_uint, data: *mut c_void) {
@@ -198,6 +207,10 @@ fn finish() {
     let pages = Pages::sum(&lab.vcpus);
     let log = lab.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     lab.summarise(&log, Some(&pages));
+    if let Some(recorder) = &lab.recorder {
+        let mut recorder = recorder.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        recorder.finish(lab.modelled_ns());
+    }
     if let Some(path) = &lab.args.pages
         && let Err(error) = report::write_pages(path, &pages)
     {
@@ -214,6 +227,12 @@ impl Lab {
                 vcpu.totals(unsafe { api::qemu_plugin_u64_get(self.instructions, index) })
             })
             .collect()
+    }
+
+    /// The modelled clock of the vCPU that is ahead.
+    fn modelled_ns(&self) -> u64 {
+        let clocks = self.totals().into_iter().map(|vcpu| vcpu.modelled_ps(self.args.costs));
+        clocks.max().unwrap_or(0) / 1000
     }
 
     fn summarise(&self, log: &Log, pages: Option<&Pages>) {

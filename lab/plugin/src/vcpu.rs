@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use serde::Serialize;
 
 use crate::args::{Args, Costs};
-use crate::cache::Caches;
+use tierline_trace::cache::{Caches, Effect};
 
 /// Bytes of a page in the per-page counts, whatever the guest maps it with.
 pub const PAGE_BYTES: u64 = 4096;
@@ -82,18 +82,20 @@ impl Vcpu {
         }
     }
 
-    /// Counts one access to guest RAM at `phys`.
+    /// Counts one access to guest RAM at `phys`, and says what it did to memory.
     ///
     /// # Safety
     ///
     /// No two calls for one vCPU may overlap.
     #[inline]
-    pub unsafe fn access(&self, phys: u64, store: bool, slow: &[Range<u64>]) {
+    pub unsafe fn access(&self, phys: u64, store: bool, slow: &[Range<u64>]) -> Effect {
         self.all.bump(store);
         // SAFETY: the caller keeps calls apart, and nothing else borrows the caches.
-        if unsafe { &mut *self.caches.get() }.misses(phys) {
+        let effect = unsafe { &mut *self.caches.get() }.access(phys, store);
+        if effect.read {
             self.miss(phys, store, slow);
         }
+        effect
     }
 
     fn miss(&self, phys: u64, store: bool, slow: &[Range<u64>]) {
@@ -221,7 +223,7 @@ mod tests {
 
     fn access(vcpu: &Vcpu, phys: u64, store: bool) {
         // SAFETY: a test's vCPU is not shared.
-        unsafe { vcpu.access(phys, store, &args().slow) }
+        unsafe { vcpu.access(phys, store, &args().slow) };
     }
 
     #[test]

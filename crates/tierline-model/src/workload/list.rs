@@ -72,7 +72,7 @@ pub const WORKLOADS: &[Entry] = &[
     },
 ];
 
-/// Reads `kind:key=value,key=value`, as a workload is written on a command line, into the table of a
+/// Reads `kind:key=value,key=value`, or `trace:FILE,key=value`, as a workload is written on a command line, into the table of a
 /// scenario.
 ///
 /// # Errors
@@ -80,7 +80,14 @@ pub const WORKLOADS: &[Entry] = &[
 pub fn written(text: &str) -> Result<Table> {
     let (kind, knobs) = text.split_once(':').unwrap_or((text, ""));
     let mut table = Table::new();
-    table.insert("kind".into(), kind.into());
+    let mut knobs = knobs;
+    if kind == "trace" {
+        let (file, rest) = knobs.split_once(',').unwrap_or((knobs, ""));
+        table.insert("trace".into(), file.into());
+        knobs = rest;
+    } else {
+        table.insert("kind".into(), kind.into());
+    }
     for knob in knobs.split(',').filter(|knob| !knob.is_empty()) {
         let (key, value) = knob.split_once('=').ok_or_else(|| Error::Figure {
             place: format!("workload {text}"),

@@ -12,6 +12,7 @@ pub mod list;
 pub mod order;
 pub mod pattern;
 pub mod program;
+pub mod replay;
 pub mod scan;
 pub mod xsbench;
 

@@ -17,6 +17,7 @@ pub struct Order {
     /// Pages in a chunk, as a power of two.
     chunk_bits: u32,
     shuffle: Option<Shuffle>,
+    listed: Option<Listed>,
     reversed: bool,
     /// Added to every rank, round the end: how far popularity has moved on.
     offset: u32,
@@ -25,7 +26,7 @@ pub struct Order {
 impl Order {
     /// Ranks in the order of addresses.
     pub fn contiguous(pages: u32) -> Self {
-        Self { pages, chunk_bits: 0, shuffle: None, reversed: false, offset: 0 }
+        Self { pages, chunk_bits: 0, shuffle: None, listed: None, reversed: false, offset: 0 }
     }
 
     /// The last page first: what grows or is swept through has its newest page at the end.
@@ -41,6 +42,18 @@ impl Order {
         Self { chunk_bits, shuffle, ..Self::contiguous(pages) }
     }
 
+    /// The pages of `first` in their order, then all others by address. None of `first` comes twice.
+    pub fn listed(pages: u32, first: impl Iterator<Item = u32>) -> Self {
+        let mut ranks = vec![u32::MAX; pages as usize];
+        let mut order: Vec<u32> = first.filter(|&page| page < pages).collect();
+        (0..).zip(&order).for_each(|(rank, &page)| ranks[page as usize] = rank);
+        for (page, rank) in (0..).zip(&mut ranks).filter(|(_, rank)| **rank == u32::MAX) {
+            *rank = u32::try_from(order.len()).unwrap_or(u32::MAX);
+            order.push(page);
+        }
+        Self { listed: Some(Listed { order, ranks }), ..Self::contiguous(pages) }
+    }
+
     /// How many pages there are.
     pub fn pages(&self) -> u32 {
         self.pages
@@ -54,6 +67,11 @@ impl Order {
     /// The first page after `page` whose rank may not follow on those before it: ranks are in a row within
     /// a chunk, but for the end of the ranks.
     pub fn end_of_chunk(&self, page: u32) -> u32 {
+        if let Some(Listed { ranks, .. }) = &self.listed {
+            let rest = ranks[page as usize..].windows(2);
+            let row = rest.take_while(|pair| pair[1] == pair[0].wrapping_add(1)).count();
+            return page + 1 + u32::try_from(row).unwrap_or(0);
+        }
         let end = match self.shuffle {
             Some(_) => (page | ((1 << self.chunk_bits) - 1)).saturating_add(1),
             None => self.pages,
@@ -69,6 +87,9 @@ impl Order {
     /// The rank of a page.
     pub fn rank(&self, page: u32) -> u32 {
         debug_assert!(page < self.pages);
+        if let Some(listed) = &self.listed {
+            return listed.ranks[page as usize];
+        }
         let placed = match &self.shuffle {
             Some(shuffle) if page >> self.chunk_bits < shuffle.chunks => {
                 shuffle.forth(page >> self.chunk_bits) << self.chunk_bits | self.within(page)
@@ -82,6 +103,9 @@ impl Order {
     /// The page of a rank.
     pub fn page(&self, rank: u32) -> u32 {
         debug_assert!(rank < self.pages);
+        if let Some(listed) = &self.listed {
+            return listed.order[rank as usize];
+        }
         let placed = self.around(u64::from(rank) + u64::from(self.pages - self.offset));
         match &self.shuffle {
             Some(shuffle) if placed >> self.chunk_bits < shuffle.chunks => {
@@ -108,6 +132,13 @@ impl Order {
         let rank = if rank >= pages { rank - pages } else { rank };
         u32::try_from(rank).unwrap_or(0)
     }
+}
+
+/// An order that is written down, both ways.
+#[derive(Clone, Debug)]
+struct Listed {
+    order: Vec<u32>,
+    ranks: Vec<u32>,
 }
 
 /// A permutation of `0..chunks`.
@@ -190,6 +221,14 @@ mod tests {
                 prop_assert_eq!(order.page(rank), page);
             }
         }
+    }
+
+    #[test]
+    fn a_listed_order_is_as_it_is_written() {
+        let order = Order::listed(6, [4, 5, 1].into_iter());
+        assert_eq!((0..6).map(|rank| order.page(rank)).collect::<Vec<_>>(), [4, 5, 1, 0, 2, 3]);
+        assert!((0..6).all(|page| order.page(order.rank(page)) == page));
+        assert_eq!([0, 1, 2, 4].map(|page| order.end_of_chunk(page)), [1, 2, 4, 6]);
     }
 
     /// Of a scattered half, about half lies in either half of memory.

@@ -145,6 +145,8 @@ pub enum Placement {
     FirstTouch,
     /// All in one tier, and there they stay.
     Pinned(TierId),
+    /// In the fastest tier with room, when a recording first touches them.
+    AsTouched,
     /// By hand, as Colloid's best case (2.1): this share of the most popular band in the fastest tier, the
     /// rest of it in the next; what is left of the fastest is filled with the other pages.
     HotShare(f64),

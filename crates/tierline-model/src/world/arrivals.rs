@@ -9,6 +9,7 @@ use super::ModelWorld;
 use super::frames::Frames;
 use super::job::Job;
 use crate::workload::program::{Placement, Program, pages_of};
+use crate::workload::replay::{Player, Trace};
 
 /// A program and its time.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +22,8 @@ pub struct Arrival {
     pub start: Nanos,
     /// When it ends, if it does.
     pub stop: Option<Nanos>,
+    /// The recording that it replays, if it does.
+    pub trace: Option<Trace>,
 }
 
 /// A program that is still to come. Memory that is to be pinned is kept for it from the start: who binds
@@ -84,17 +87,21 @@ impl ModelWorld {
         let mut program = arrival.program;
         let (threads, beside) = (program.threads, std::mem::take(&mut program.memory.beside));
         let seed = self.rng.next_u64();
-        self.add(Job::new(space, program, arrival.size, self.now, seed));
+        let (size, reach) = (arrival.size, program.reach);
+        let mut job = Job::new(space, program, size, self.now, seed);
+        job.player = arrival.trace.map(|trace| Player::new(trace, size, reach));
+        self.add(job);
         for part in beside {
             let own = SpaceId(self.next_space);
             self.next_space += 1;
             let part = Program { threads, ..part };
-            self.add(Job::new(own, part, arrival.size, self.now, seed).led_by(space));
+            self.add(Job::new(own, part, size, self.now, seed).led_by(space));
         }
     }
 
     fn add(&mut self, mut job: Job) {
         job.place(&mut self.frames, &mut self.seen);
+        job.replay(self.now, &self.machine, &mut self.frames, &mut self.seen);
         self.jobs.push(job);
     }
 

@@ -13,15 +13,16 @@ use tierline_core::unit::{Bytes, Nanos};
 use super::frames::Frames;
 use crate::arithmetic::exponential;
 use crate::load::{Class, LINE_BYTES};
-use crate::machine::{Cores, nanos};
+use crate::machine::{Cores, Machine, nanos};
 use crate::workload::pattern::{Census, NOWHERE, Pattern};
 use crate::workload::program::{Change, Placement, Program, pages_of};
+use crate::workload::replay::Player;
 
 /// No stall takes more of a program's time than this share of a quantum; the rest is carried over.
 const MAX_STALLED: f64 = 0.95;
 
 /// A program with its pages.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Job {
     /// Its address space; its memory starts at page 0 of it.
     pub space: SpaceId,
@@ -49,6 +50,8 @@ pub struct Job {
     pub stalled_ns: f64,
     /// Patterns so far: those who rely on one learn that it is another.
     pub version: u64,
+    /// The recording that it replays, if it does.
+    pub player: Option<Player>,
     /// How often its pattern has drifted or grown.
     pub drifted: u64,
     /// Pages that were freed in the last quantum.
@@ -98,6 +101,7 @@ impl Job {
             stall_ns: 0.0,
             stalled_ns: 0.0,
             version: 0,
+            player: None,
             drifted: 0,
             phase: 0,
             carry_pages: 0.0,
@@ -228,6 +232,7 @@ impl Job {
         match self.program.placement {
             Placement::FirstTouch => self.touch(0..self.live(), TierId::FAST, frames),
             Placement::Pinned(tier) => self.touch(0..self.live(), tier, frames),
+            Placement::AsTouched => {}
             Placement::HotShare(share) => self.place_by_hand(share, frames),
         }
         self.census = Census::take(&self.pattern, &self.tiers);
@@ -364,6 +369,37 @@ impl Job {
                 frames.give(TierId(was), self.size.base_pages());
             }
         }
+    }
+
+    /// Begins the recording's next epoch, if one is over: other pages are accessed, new ones allocated.
+    /// Returns the pages allocated.
+    pub fn replay(
+        &mut self,
+        now: Nanos,
+        machine: &Machine,
+        frames: &mut Frames,
+        out: &mut Observations,
+    ) -> u32 {
+        let Some(player) = self.player.as_mut().filter(|p| p.is_over(now, self.reads)) else {
+            return 0;
+        };
+        let turn = player.turn(now, self.reads, self.program.threads, machine);
+        let Some(turn) = turn else { return 0 };
+        (self.program.reach, self.program.writes_per_read) = (turn.reach, turn.writes_per_read);
+        self.pattern = turn.pattern;
+        let mut new = turn.touched;
+        new.retain(|&page| self.tier(page).is_none());
+        new.sort_unstable();
+        for run in new.chunk_by(|a, b| a + 1 == *b) {
+            let pages = run[0]..run[0] + u32::try_from(run.len()).unwrap_or(0);
+            self.touch(pages.clone(), TierId::FAST, frames);
+            if self.program.managed {
+                self.tell(pages, out);
+            }
+        }
+        self.census = Census::take(&self.pattern, &self.tiers);
+        self.version += 1;
+        u32::try_from(new.len()).unwrap_or(u32::MAX)
     }
 
     /// When the pattern changes next by itself.

@@ -6,7 +6,12 @@ use tierline_core::unit::Nanos;
 use super::ModelWorld;
 use super::job::Job;
 use crate::load::solve;
+use crate::machine::nanos;
 use crate::tracker::Quantum;
+
+/// No step is shorter, however short the epochs of a recording are; what is read beyond an epoch's end is
+/// part of the next.
+const SHORTEST_NS: f64 = 1_000.0;
 
 impl ModelWorld {
     /// Lets the machine run until `now`.
@@ -24,8 +29,13 @@ impl ModelWorld {
 
     fn step(&mut self, end: Nanos) {
         let start = self.now;
+        let mut end = end;
+        let mut programs = self.settle((end - start).as_secs_f64() * 1e9);
+        if let Some(sooner) = self.epoch_ends().filter(|&sooner| sooner < end) {
+            end = sooner;
+            programs = self.settle((end - start).as_secs_f64() * 1e9);
+        }
         let ns = (end - start).as_secs_f64() * 1e9;
-        let programs = self.settle(ns);
         self.books.add(ns, &self.classes, programs, &self.loads);
         self.mover.copied(&self.loads.reads_per_ns[programs..], ns);
         let groups = self.jobs.chunk_by_mut(|a, b| a.leader == b.leader);
@@ -45,7 +55,8 @@ impl ModelWorld {
         );
         for job in &mut self.jobs {
             let costs = &self.machine.costs;
-            let allocated = job.drift(ns, &mut self.frames, &mut self.seen);
+            let allocated = job.drift(ns, &mut self.frames, &mut self.seen)
+                + job.replay(end, &self.machine, &mut self.frames, &mut self.seen);
             job.stall_ns += f64::from(allocated) * costs.fault_ns;
             let back = job.page_in(&mut self.frames, &mut self.seen);
             job.stall_ns += f64::from(back) * costs.page_in_ns;
@@ -53,6 +64,17 @@ impl ModelWorld {
             job.stall_ns += f64::from(reclaimed) * costs.page_out_ns;
         }
         self.now = end;
+    }
+
+    /// When the first epoch of a recording will be over, by what was just solved.
+    fn epoch_ends(&self) -> Option<Nanos> {
+        // A program that replays has all its memory in one job.
+        let groups = self.jobs.chunk_by(|a, b| a.leader == b.leader).map(|group| &group[0]);
+        let rates = groups.zip(&self.loads.reads_per_ns);
+        let players = rates.filter_map(|(job, rate)| Some((job.player.as_ref()?, job.reads, rate)));
+        let left = players.map(|(player, reads, &rate)| player.left_ns(self.now, reads, rate));
+        let soonest = left.fold(f64::INFINITY, f64::min);
+        soonest.is_finite().then(|| self.now + nanos(soonest.max(SHORTEST_NS)))
     }
 
     /// Brings loads in line with what programs and the mover want of this quantum. Returns how many programs

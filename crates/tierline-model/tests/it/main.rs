@@ -7,6 +7,7 @@ mod contract;
 mod load;
 mod machines;
 mod mercury;
+mod replay;
 mod reproduce;
 mod run;
 mod trackers;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use tierline_model::compare::{Entry, Field, compare};
 use tierline_model::reproduce::{Kind, Lab, Outcome, compute, rows, select};
+use tierline_model::scenario::Traces;
 
 fn outcomes(ids: &[&str], threads: usize) -> Vec<Outcome> {
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
@@ -66,6 +67,7 @@ fn entries(threads: usize) -> Vec<Entry> {
     let field = Field {
         policies: vec!["first-touch".into(), "oracle".into()],
         workloads: vec!["gups:set=3GiB,hot=1GiB,jump=3s".into(), "kv:set=2GiB".into()],
+        traces: Traces::default(),
         machines: vec!["colloid-icx".into(), "ddr5-cxl-asic".into()],
         ratios: vec![(1, 1), (1, 2)],
         seconds: 8.0,

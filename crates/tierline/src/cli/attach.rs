@@ -60,15 +60,9 @@ impl AttachArgs {
         Targets::new(selection.clone(), &plan.root).map_err(explained)?;
         let manager = plan.start(selection)?;
         let voice = plan.voice;
-        let mut scene = Attached {
-            root: plan.root.clone(),
-            pids: self.pid.clone(),
-            open: !self.cgroup.is_empty() || self.comm.is_some(),
-            met: false,
-            waiting: false,
-            voice,
-            deadline: self.duration.as_ref().map(|time| clock::now() + time.0),
-        };
+        let open = !self.cgroup.is_empty() || self.comm.is_some();
+        let deadline = self.duration.as_ref().map(|time| clock::now() + time.0);
+        let mut scene = Attached::new(&plan.root, &self.pid, open, voice, deadline);
         let (mut driver, summary) = plan.driver(Some(manager));
         driver.run(&mut signals, &mut scene);
         let status = driver.finish();
@@ -87,7 +81,7 @@ impl AttachArgs {
 }
 
 /// Adds the next step to a wrong choice.
-fn explained(error: Error) -> anyhow::Error {
+pub(super) fn explained(error: Error) -> anyhow::Error {
     let hint = match &error {
         Error::Input { what: "pid", .. } => {
             "see what there is: ps -eo pid,rss,comm --sort=-rss | head"
@@ -101,7 +95,7 @@ fn explained(error: Error) -> anyhow::Error {
 }
 
 /// Managing what was there already.
-struct Attached {
+pub(super) struct Attached {
     root: Root,
     pids: Vec<u32>,
     /// True where more may come: groups and names are chosen, not only numbers.
@@ -115,6 +109,18 @@ struct Attached {
 }
 
 impl Attached {
+    /// Until all of `pids` are gone; where more may come (`open`), until those that fit are.
+    pub fn new(
+        root: &Root,
+        pids: &[u32],
+        open: bool,
+        voice: Voice,
+        deadline: Option<Nanos>,
+    ) -> Self {
+        let (root, pids) = (root.clone(), pids.to_vec());
+        Self { root, pids, open, met: false, waiting: false, voice, deadline }
+    }
+
     /// A chosen process may be there and yet too small to be managed.
     fn is_there(&self, pid: u32) -> bool {
         Stat::read(&self.root, pid).is_ok_and(|stat| !stat.zombie)

@@ -15,6 +15,7 @@ use crate::letter::Hinted;
 use crate::parquet;
 use crate::print::{self, row};
 use crate::progress::Progress;
+use crate::recording;
 
 /// Run many policies on many workloads and machines
 ///
@@ -26,8 +27,16 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', required = true)]
     policy: Vec<String>,
     /// A workload, with its knobs where wanted, as in gups:hot=12GiB,jump=50s; may be repeated
-    #[arg(long, value_name = "KIND[:KEY=VALUE,…]", default_value = "gups")]
+    #[arg(
+        long,
+        value_name = "KIND[:KEY=VALUE,…]",
+        default_value = "gups",
+        default_value_if("trace", clap::builder::ArgPredicate::IsPresent, None)
+    )]
     workload: Vec<String>,
+    /// A recorded program, with its knobs where wanted, as in redis.trace,in_flight=2; may be repeated
+    #[arg(long, value_name = "FILE[,KEY=VALUE,…]")]
+    trace: Vec<String>,
     /// Machines of `tierline machines`
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "colloid-icx")]
     machine: Vec<String>,
@@ -55,9 +64,12 @@ impl CompareArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         let ratios = self.ratio.iter().map(|text| ratio(text)).collect::<Result<_>>()?;
+        let recorded = self.trace.iter().map(|file| format!("trace:{file}"));
+        let files = self.trace.iter().filter_map(|text| text.split(',').next());
         let field = Field {
             policies: self.policy.clone(),
-            workloads: self.workload.clone(),
+            workloads: self.workload.iter().cloned().chain(recorded).collect(),
+            traces: recording::load(files)?,
             machines: self.machine.clone(),
             ratios,
             seconds: self.seconds,

@@ -12,12 +12,14 @@ mod machines;
 mod man;
 mod manage;
 mod policies;
+mod record;
 mod recover;
 mod reproduce;
 mod run;
 pub mod sim;
 mod status;
 mod topology;
+mod trace;
 mod trackers;
 
 use std::path::PathBuf;
@@ -71,6 +73,8 @@ enum Verb {
     Status(status::StatusArgs),
     Topology(topology::TopologyArgs),
     Doctor(doctor::DoctorArgs),
+    Record(record::RecordArgs),
+    Trace(trace::TraceArgs),
     Sim(sim::SimArgs),
     Compare(compare::CompareArgs),
     Reproduce(reproduce::ReproduceArgs),
@@ -105,6 +109,8 @@ fn dispatch(verb: &Verb, globals: &Globals) -> Result<u8> {
         Verb::Status(args) => args.run(globals),
         Verb::Topology(args) => args.run(globals),
         Verb::Doctor(args) => args.run(globals),
+        Verb::Record(args) => args.run(globals),
+        Verb::Trace(args) => args.run(globals),
         Verb::Sim(args) => args.run(globals),
         Verb::Compare(args) => args.run(globals),
         Verb::Reproduce(args) => args.run(globals),

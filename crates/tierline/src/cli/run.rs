@@ -58,7 +58,7 @@ impl RunArgs {
             driver.finish();
             return Ok(code(BY_SIGNAL + signal.as_raw()));
         }
-        let child = match self.spawn() {
+        let child = match spawn(&self.command) {
             Ok(child) => child,
             Err((error, status)) => {
                 driver.finish();
@@ -67,7 +67,7 @@ impl RunArgs {
             }
         };
         driver.add(child.id());
-        let mut scene = Running { child, ended: None };
+        let mut scene = Running { child, ended: None, deadline: None };
         driver.run(&mut signals, &mut scene);
         let status = driver.finish();
         say_summary(voice, globals.json, status.as_ref());
@@ -91,17 +91,18 @@ impl RunArgs {
             }
         }
     }
+}
 
-    fn spawn(&self) -> Result<Child, (anyhow::Error, u8)> {
-        let name = &self.command[0];
-        Command::new(name).args(&self.command[1..]).spawn().map_err(|error| {
-            let status = match error.kind() {
-                ErrorKind::NotFound => NOT_FOUND,
-                _ => NOT_RUNNABLE,
-            };
-            (anyhow::anyhow!("cannot run {}: {error}", Path::new(name).display()), status)
-        })
-    }
+/// Starts a command; where that fails, the error and the exit status that says so.
+pub(super) fn spawn(command: &[OsString]) -> Result<Child, (anyhow::Error, u8)> {
+    let name = &command[0];
+    Command::new(name).args(&command[1..]).spawn().map_err(|error| {
+        let status = match error.kind() {
+            ErrorKind::NotFound => NOT_FOUND,
+            _ => NOT_RUNNABLE,
+        };
+        (anyhow::anyhow!("cannot run {}: {error}", Path::new(name).display()), status)
+    })
 }
 
 fn is_typed(error: &anyhow::Error) -> bool {
@@ -116,9 +117,11 @@ fn ending(heard: Heard) -> Option<Signal> {
 }
 
 /// A command that runs. It is over when the command is, and nothing else ends it.
-struct Running {
-    child: Child,
-    ended: Option<ExitStatus>,
+pub(super) struct Running {
+    pub child: Child,
+    pub ended: Option<ExitStatus>,
+    /// When it is left to itself, if ever.
+    pub deadline: Option<Nanos>,
 }
 
 impl Scene for Running {
@@ -134,16 +137,16 @@ impl Scene for Running {
         self.ended.is_some()
     }
 
-    fn is_over(&mut self, _standing: Standing, _now: Nanos) -> bool {
-        false
+    fn is_over(&mut self, _standing: Standing, now: Nanos) -> bool {
+        self.deadline.is_some_and(|deadline| now >= deadline)
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        None
+        self.deadline
     }
 }
 
-fn exit_code(status: ExitStatus) -> u8 {
+pub(super) fn exit_code(status: ExitStatus) -> u8 {
     let signal = status.signal().map(|signal| BY_SIGNAL + signal);
     signal.or(status.code()).map_or(UNUSABLE, code)
 }

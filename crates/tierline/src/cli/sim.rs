@@ -19,6 +19,7 @@ use crate::letter::Hinted;
 use crate::nearest::suggest;
 use crate::plot;
 use crate::print::{self, row};
+use crate::recording;
 
 /// Run policies on a modelled machine
 ///
@@ -35,6 +36,9 @@ pub struct SimArgs {
     /// A workload, with its knobs where wanted, as in gups:hot=12GiB,jump=50s; may be repeated
     #[arg(long, value_name = "KIND[:KEY=VALUE,…]")]
     workload: Vec<String>,
+    /// A recorded program, with its knobs where wanted, as in redis.trace,in_flight=2; may be repeated
+    #[arg(long, value_name = "FILE[,KEY=VALUE,…]")]
+    trace: Vec<String>,
     /// Policies of `tierline policies`, one run each
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     policy: Vec<String>,
@@ -96,13 +100,16 @@ impl SimArgs {
             }
             None => Scenario::default(),
         };
-        if !self.workload.is_empty() {
-            let tables = self.workload.iter().map(|text| written(text));
+        let traces = self.trace.iter().map(|file| format!("trace:{file}"));
+        let workloads: Vec<String> = self.workload.iter().cloned().chain(traces).collect();
+        if !workloads.is_empty() {
+            let tables = workloads.iter().map(|text| written(text));
             scenario.workload = tables.collect::<Result<_, _>>().map_err(hinted)?;
         }
         if scenario.workload.is_empty() {
             scenario.workload = vec![written("gups").map_err(hinted)?];
         }
+        scenario.traces = recording::load(scenario.trace_files())?;
         scenario.machine = self.machine.clone().unwrap_or(scenario.machine);
         if scenario.machine.ends_with(".toml") {
             scenario.machine_text = Some(read(Path::new(&scenario.machine))?);

@@ -2,6 +2,7 @@
 //! Charts: curves over an axis, as SVG. Nothing is computed here.
 
 pub mod colloid;
+pub mod heat;
 pub mod run;
 
 use anyhow::{Result, anyhow};

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Replay: a recorded program, in closed loop: its accesses are work, and an epoch lasts until they are done.
+//!
+//! What it does: within an epoch, pages get their recorded shares of the accesses. So many misses are kept in
+//! flight, with as much thinking between them as makes the epoch take its recorded time where unloaded fast
+//! memory serves all; in slower or busier memory it takes longer. Epochs without accesses take their recorded
+//! time. After the last epoch the first one follows. Pages are allocated when their first epoch begins.
+//! When it hurts: a program's memory-level parallelism is not in a trace; with more misses in flight than it
+//! really had, slow memory looks better than it is. Memory that the trace never touches does not exist here.
+//! Of traces that only know touched pages, the number of accesses is guessed (`bound`).
+//! Where it comes from: ours; the loop is that of Colloid's cores (SOSP'24, 2.2) with think time.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use tierline_core::port::{PageKind, PageSize};
+use tierline_core::unit::{Bytes, Nanos};
+
+use super::order::Order;
+use super::pattern::{Band, Pattern};
+use super::program::{Layout, Memory, Phase, Placement, Program, Reach};
+use crate::machine::{Machine, nanos};
+
+/// A trace, wherever it is kept. The model does no I/O: who runs a scenario reads the file.
+pub trait Recording: Send + Sync {
+    /// How many pages of that size it touches. They are numbered from 0.
+    fn pages(&self, size: PageSize) -> u32;
+
+    /// The size of its own pages, or the next smaller one that there is.
+    fn size(&self) -> PageSize;
+
+    /// Its epochs from the first on, in pages of that size.
+    fn open(&self, size: PageSize) -> Box<dyn Epochs>;
+}
+
+/// Epochs one after the other.
+pub trait Epochs {
+    /// Puts the next epoch into `epoch`; false where there is none.
+    fn next(&mut self, epoch: &mut Recorded) -> bool;
+}
+
+/// An epoch as it was recorded.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recorded {
+    /// How long it was, ns; 0 where that is not known.
+    pub ns: f64,
+    /// Whether counts are accesses; else they only say which pages get more than others.
+    pub counted: bool,
+    /// Pages with lines read and written. No page comes twice.
+    pub pages: Vec<(u32, f64, f64)>,
+}
+
+/// A recording with how it is to be replayed.
+#[derive(Clone)]
+pub struct Trace {
+    recording: Arc<dyn Recording>,
+    bound: f64,
+    stretch: f64,
+}
+
+impl Trace {
+    /// The recording.
+    pub fn recording(&self) -> &dyn Recording {
+        self.recording.as_ref()
+    }
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace").field("bound", &self.bound).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Trace {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.recording, &other.recording)
+            && (self.bound, self.stretch) == (other.bound, other.stretch)
+    }
+}
+
+/// What a replay can be told.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Replay {
+    /// Threads.
+    pub threads: f64,
+    /// Misses that a thread keeps in flight; where the trace shows more, so many.
+    pub in_flight: f64,
+    /// Share of its time that the program waited for memory, where the trace does not tell its accesses.
+    pub bound: f64,
+    /// Times that an epoch is done over before the next: a short recording of a program that goes on so.
+    pub stretch: f64,
+}
+
+impl Default for Replay {
+    fn default() -> Self {
+        // One miss after the other, as on the modelled clock of converters; half of the time: ours.
+        Self { threads: 1.0, in_flight: 1.0, bound: 0.5, stretch: 1.0 }
+    }
+}
+
+impl Replay {
+    /// The program that does as the recording says, in pages of `size`.
+    ///
+    /// # Errors
+    /// In words, for a knob out of its range.
+    pub fn program(
+        self,
+        name: &str,
+        recording: Arc<dyn Recording>,
+        size: PageSize,
+    ) -> Result<(Program, Trace), String> {
+        let fine = |x: f64| x.is_finite() && x > 0.0;
+        let knobs = [self.threads, self.in_flight, self.stretch, self.bound];
+        if !knobs.into_iter().all(fine) || self.bound > 1.0 {
+            let why = "threads, in_flight, stretch and bound are above 0, bound is at most 1";
+            return Err(why.into());
+        }
+        let bytes = Bytes(u64::from(recording.pages(size)) * size.bytes().0);
+        if bytes == Bytes::ZERO {
+            return Err("it touches no pages of that size; try pages=huge".into());
+        }
+        let program = Program {
+            name: name.into(),
+            bytes,
+            kind: PageKind::Anonymous,
+            threads: self.threads,
+            reach: Reach::Fixed(self.in_flight, 0.0),
+            writes_per_read: 0.0,
+            reads_per_op: 1.0,
+            unit: "accesses",
+            phases: vec![Phase::forever(vec![(bytes, 1.0)], Layout::Front)],
+            placement: Placement::AsTouched,
+            managed: true,
+            memory: Memory::default(),
+        };
+        Ok((program, Trace { recording, bound: self.bound, stretch: self.stretch }))
+    }
+}
+
+/// A replay on its way.
+pub struct Player {
+    trace: Trace,
+    size: PageSize,
+    /// Misses a thread keeps in flight at least.
+    in_flight: f64,
+    epochs: Box<dyn Epochs>,
+    epoch: Recorded,
+    ends: End,
+}
+
+/// When an epoch ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    /// On the program's clock of accesses.
+    Reads(f64),
+    /// At a time.
+    At(Nanos),
+}
+
+/// What a program does in an epoch.
+pub struct Turn {
+    /// Which page gets what.
+    pub pattern: Pattern,
+    /// The pages that are accessed.
+    pub touched: Vec<u32>,
+    /// Misses in flight a thread, and think time.
+    pub reach: Reach,
+    /// Lines written back, per line read.
+    pub writes_per_read: f64,
+}
+
+impl fmt::Debug for Player {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Player").field("trace", &self.trace).field("ends", &self.ends).finish()
+    }
+}
+
+impl Player {
+    /// At the start of a trace. `reach` is what a thread keeps in flight at least.
+    pub fn new(trace: Trace, size: PageSize, reach: Reach) -> Self {
+        let in_flight = if let Reach::Fixed(misses, _) = reach { misses } else { 1.0 };
+        let epochs = trace.recording.open(size);
+        Self { trace, size, in_flight, epochs, epoch: Recorded::default(), ends: End::Reads(0.0) }
+    }
+
+    /// Whether the epoch is over, at this time and after so many reads.
+    pub fn is_over(&self, now: Nanos, reads: f64) -> bool {
+        match self.ends {
+            End::Reads(until) => reads >= until,
+            End::At(time) => now >= time,
+        }
+    }
+
+    /// Time until the epoch is over if the program goes on reading so fast, ns.
+    pub fn left_ns(&self, now: Nanos, reads: f64, reads_per_ns: f64) -> f64 {
+        match self.ends {
+            End::Reads(until) if reads_per_ns > 0.0 => (until - reads) / reads_per_ns,
+            End::Reads(_) => f64::INFINITY,
+            End::At(time) => time.saturating_sub(now).as_secs_f64() * 1e9,
+        }
+    }
+
+    /// The next epoch of a program with so many threads. `None` where the trace has none at all.
+    pub fn turn(
+        &mut self,
+        now: Nanos,
+        reads: f64,
+        threads: f64,
+        machine: &Machine,
+    ) -> Option<Turn> {
+        if !self.epochs.next(&mut self.epoch) {
+            self.epochs = self.trace.recording.open(self.size);
+            self.epochs.next(&mut self.epoch).then_some(())?;
+        }
+        let live = self.trace.recording.pages(self.size);
+        let (pattern, sum) = pattern(&mut self.epoch.pages, live);
+        let touched = self.epoch.pages.iter().map(|&(page, ..)| page).collect();
+        if sum.total == 0.0 {
+            self.ends = End::At(now + nanos(self.epoch.ns * self.trace.stretch));
+            return Some(Turn {
+                pattern,
+                touched,
+                reach: Reach::Fixed(0.0, 0.0),
+                writes_per_read: 0.0,
+            });
+        }
+        let unloaded_ns = machine.cores.path_ns + machine.tiers[0].queue.curve.unloaded_ns;
+        let recorded_ns = self.epoch.ns * self.trace.stretch;
+        // Of all that waits for a line; a page that was only written to was read to be written to.
+        let work = match self.epoch.counted || recorded_ns == 0.0 {
+            true if sum.reads > 0.0 => sum.reads * self.trace.stretch,
+            true => sum.total * self.trace.stretch,
+            false => self.trace.bound * threads * self.in_flight * recorded_ns / unloaded_ns,
+        };
+        let in_flight = self.in_flight.max(work * unloaded_ns / (recorded_ns.max(1.0) * threads));
+        let in_flight = if recorded_ns > 0.0 { in_flight } else { self.in_flight };
+        let think_ns = (threads * in_flight * recorded_ns / work - unloaded_ns).max(0.0);
+        // What was read beyond the last epoch's end is part of this one.
+        let from = if let End::Reads(until) = self.ends { until } else { reads };
+        self.ends = End::Reads(from + work);
+        let writes_per_read = match self.epoch.counted && sum.reads > 0.0 {
+            true => (sum.total - sum.reads) / sum.reads,
+            false => 0.0,
+        };
+        Some(Turn { pattern, touched, reach: Reach::Fixed(in_flight, think_ns), writes_per_read })
+    }
+}
+
+/// Lines of an epoch.
+struct Sum {
+    reads: f64,
+    total: f64,
+}
+
+/// Pages in bands of like counts, most accessed first: a band spans a quarter of a power of two. All other
+/// pages share nothing.
+fn pattern(pages: &mut [(u32, f64, f64)], live: u32) -> (Pattern, Sum) {
+    let count = |&(_, reads, writes): &(u32, f64, f64)| reads + writes;
+    // Exponent and two bits of the fraction.
+    let class = |page: &(u32, f64, f64)| count(page).to_bits() >> 50;
+    pages.sort_unstable_by_key(|page| (Reverse(class(page)), page.0));
+    let mut sum = Sum { reads: 0.0, total: 0.0 };
+    let mut bands = Vec::new();
+    let mut end = 0;
+    for band in pages.chunk_by(|a, b| class(a) == class(b)) {
+        end += u32::try_from(band.len()).unwrap_or(u32::MAX);
+        let share: f64 = band.iter().map(count).sum();
+        sum.total += share;
+        sum.reads += band.iter().map(|page| page.1).sum::<f64>();
+        bands.push(Band { end, share });
+    }
+    if sum.total == 0.0 {
+        bands.clear();
+        bands.push(Band { end: live, share: 1.0 });
+    }
+    bands.push(Band { end: live, share: 0.0 });
+    let order = Order::listed(live, pages.iter().map(|&(page, ..)| page));
+    (Pattern::new(order, bands), sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_as_recorded_and_the_rest_gets_none() {
+        let mut pages = vec![(7, 10.0, 0.0), (2, 80.0, 10.0), (3, 0.0, 0.0)];
+        let (pattern, sum) = pattern(&mut pages, 9);
+        assert_eq!((sum.reads, sum.total), (90.0, 100.0));
+        let density = |page| pattern.density(pattern.band(page));
+        assert!((density(2) - 0.9).abs() < 1e-12 && (density(7) - 0.1).abs() < 1e-12);
+        assert!([0, 1, 3, 4, 5, 6, 8].into_iter().all(|page| density(page) == 0.0));
+    }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Replay: a recorded program in closed loop.
+
+use std::sync::Arc;
+
+use tierline_core::port::{PageSize, World};
+use tierline_core::unit::{Bytes, Nanos};
+use tierline_model::report::Report;
+use tierline_model::run::run;
+use tierline_model::scenario::{Scenario, Traces};
+use tierline_model::workload::list::written;
+use tierline_model::workload::replay::{Epochs, Recorded, Recording};
+
+/// Epochs in memory.
+struct Memory {
+    pages: u32,
+    epochs: Vec<Recorded>,
+}
+
+struct Next(Vec<Recorded>);
+
+impl Recording for Memory {
+    fn pages(&self, _: PageSize) -> u32 {
+        self.pages
+    }
+    fn size(&self) -> PageSize {
+        PageSize::Base
+    }
+    fn open(&self, _: PageSize) -> Box<dyn Epochs> {
+        Box::new(Next(self.epochs.iter().rev().cloned().collect()))
+    }
+}
+
+impl Epochs for Next {
+    fn next(&mut self, epoch: &mut Recorded) -> bool {
+        self.0.pop().is_some_and(|next| {
+            *epoch = next;
+            true
+        })
+    }
+}
+
+/// Half of the pages get nine tenths of the reads; then the other half.
+fn swap(counted: bool) -> Memory {
+    let half = |hot: u32| {
+        let count = |page: u32| if page / 1000 == hot { 90.0 } else { 10.0 };
+        let pages = (0..2000).map(|page| (page, count(page), 0.0)).collect();
+        Recorded { ns: 20e6, counted, pages }
+    };
+    let idle = Recorded { ns: 10e6, counted, pages: Vec::new() };
+    Memory { pages: 2000, epochs: vec![half(0), idle, half(1)] }
+}
+
+fn scenario(memory: Memory, workloads: &[&str]) -> Scenario {
+    let mut traces = Traces::default();
+    traces.0.insert("t".into(), Arc::new(memory));
+    Scenario {
+        policy: "first-touch".into(),
+        seconds: 5.0,
+        workload: workloads.iter().map(|text| written(text).unwrap()).collect(),
+        traces,
+        ..Scenario::default()
+    }
+}
+
+fn throughput(report: &Report) -> f64 {
+    report.overall.programs[0].throughput
+}
+
+/// 200,000 accesses in 50 ms: where all is served by fast memory and nobody else is about, a trace takes its
+/// recorded time, its idle epoch too.
+#[test]
+fn fast_memory_takes_the_recorded_time() {
+    let report = run(&scenario(swap(true), &["trace:t"])).unwrap();
+    let recorded = 200_000.0 / 0.05;
+    assert!((throughput(&report) / recorded - 1.0).abs() < 0.01, "{}", throughput(&report));
+    assert_eq!(report.overall.programs[0].shares[0], 1.0);
+}
+
+/// In the closed loop, a read from the slow tier takes longer by the difference of the latencies: 200,000 reads
+/// with one in flight.
+#[test]
+fn slow_memory_takes_longer_by_its_latency() {
+    let fast = run(&scenario(swap(true), &["trace:t"])).unwrap();
+    let slow = Scenario {
+        fast_capacity: Some(Bytes::from_base_pages(1)),
+        ..scenario(swap(true), &["trace:t"])
+    };
+    let tiers = slow.machine().unwrap().describe();
+    let [a, b] = [0, 1].map(|at| tiers.0[at].latency.unwrap().as_secs_f64());
+    let expected = 1.0 / (1.0 / throughput(&fast) + (b - a));
+    let slow = run(&slow).unwrap();
+    assert!((throughput(&slow) / expected - 1.0).abs() < 0.02, "{} {expected}", throughput(&slow));
+}
+
+/// Other programs slow a trace down, and several run at once.
+#[test]
+fn a_loaded_machine_slows_a_trace_down() {
+    let alone = run(&scenario(swap(true), &["trace:t"])).unwrap();
+    let beside =
+        run(&scenario(swap(true), &["trace:t", "antagonist:intensity=3", "trace:t,in_flight=4"]));
+    let beside = beside.unwrap();
+    assert_eq!(beside.overall.programs.len(), 3);
+    assert!(throughput(&beside) < 0.9 * throughput(&alone), "{beside:?}");
+}
+
+/// What only says which pages were touched has as much work as the program was bound by memory.
+#[test]
+fn of_touched_pages_the_work_is_guessed() {
+    let report = run(&scenario(swap(false), &["trace:t,bound=0.25,in_flight=2"])).unwrap();
+    let machine = scenario(swap(false), &[]).machine().unwrap();
+    let latency = machine.describe().0[0].latency.unwrap().as_secs_f64();
+    let expected = 0.25 * 2.0 / latency * 0.04 / 0.05;
+    assert!((throughput(&report) / expected - 1.0).abs() < 0.01, "{}", throughput(&report));
+}
+
+/// The books hold at every epoch, pages come when they are first touched, and chance is the seed's.
+#[test]
+fn books_hold_and_pages_come_when_touched() {
+    let late = Recorded { ns: 20e6, counted: true, pages: vec![(7, 9.0, 1.0)] };
+    let first = Recorded { ns: 20e6, counted: true, pages: vec![(3, 5.0, 0.0), (4, 5.0, 0.0)] };
+    let memory = Memory { pages: 9, epochs: vec![first, late] };
+    let mut world = scenario(memory, &["trace:t"]).world().unwrap();
+    let placed = |world: &tierline_model::world::ModelWorld| {
+        (0..9).filter(|&page| world.jobs()[0].tier(page).is_some()).collect::<Vec<_>>()
+    };
+    let mut seen = Default::default();
+    world.observe(Nanos::from_millis(1), &mut seen);
+    assert_eq!(placed(&world), [3, 4]);
+    for ms in 2..100 {
+        world.observe(Nanos::from_millis(ms), &mut seen);
+        world.check();
+    }
+    assert_eq!(placed(&world), [3, 4, 7]);
+}
+
+#[test]
+fn same_seed_same_fingerprint() {
+    let policy = |seed| {
+        let scenario = Scenario {
+            policy: "tierline".into(),
+            fast_capacity: Some(Bytes::from_base_pages(1200)),
+            seed,
+            ..scenario(swap(true), &["trace:t"])
+        };
+        run(&scenario).unwrap().fingerprint
+    };
+    assert_eq!(policy(3), policy(3));
+}
+
+#[test]
+fn a_trace_that_is_not_there_is_named() {
+    let error = run(&scenario(swap(true), &["trace:other"])).unwrap_err().to_string();
+    assert!(error.contains("trace") && error.contains("other"), "{error}");
+}

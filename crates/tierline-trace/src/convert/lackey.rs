@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Valgrind's lackey, `--trace-mem=yes`: a line an access, addresses in hex, sizes in decimal.
+//!
+//! ```text
+//! I  0401ab70,3      an instruction
+//!  L 1fff000758,8    a load
+//!  S 1fff000748,8    a store
+//!  M 0421e7c0,4      a load and a store of the same place
+//! ==31344== ...      of Valgrind itself, as is --31344-- and **31344**
+//! ```
+
+use std::io::{BufRead, Write};
+
+use crate::convert::raw::Raw;
+use crate::convert::{Lines, Options};
+use crate::error::{Error, Result};
+use crate::tally::Tally;
+
+const EXPECTED: &str = "I, L, S or M, an address and a size";
+
+pub fn convert(
+    input: &mut dyn BufRead,
+    options: &Options,
+    tally: Tally<&mut dyn Write>,
+) -> Result<()> {
+    let mut raw = Raw::new(options, tally, true);
+    let result = read(&mut Lines::new(input), &mut raw);
+    raw.finish(result)
+}
+
+fn read(lines: &mut Lines<'_>, raw: &mut Raw<'_>) -> Result<()> {
+    while let Some((line, text)) = lines.next()? {
+        if text.is_empty() || ["==", "--", "**"].iter().any(|own| text.starts_with(own)) {
+            continue;
+        }
+        let access = parse(text).ok_or_else(|| Error::text(line, EXPECTED, text))?;
+        match access {
+            (b'I', ..) => raw.instruction(),
+            (b'L', address, bytes) => raw.access(address, bytes, false)?,
+            (b'S', address, bytes) => raw.access(address, bytes, true)?,
+            (_, address, bytes) => {
+                raw.access(address, bytes, false)?;
+                raw.access(address, bytes, true)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn parse(text: &str) -> Option<(u8, u64, u64)> {
+    let text = text.trim_start();
+    let (&kind, rest) = text.as_bytes().split_first()?;
+    let rest = std::str::from_utf8(rest).ok()?;
+    let (address, bytes) = rest.strip_prefix(' ')?.trim_start().split_once(',')?;
+    let known = [b'I', b'L', b'S', b'M'].contains(&kind);
+    let access = (kind, u64::from_str_radix(address, 16).ok()?, bytes.parse().ok()?);
+    known.then_some(access)
+}

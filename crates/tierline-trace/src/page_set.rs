@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A set of pages of any address spaces: a bit a page, in chunks that exist once one of their pages does.
+
+use std::collections::BTreeMap;
+
+use crate::format::Record;
+
+const CHUNK_BITS: u32 = 15;
+const WORDS: usize = 1 << (CHUNK_BITS - 6);
+
+/// The set. Its pages are numbered from 0 by space and address.
+#[derive(Clone, Debug, Default)]
+pub struct PageSet {
+    chunks: BTreeMap<(u32, u64), Chunk>,
+    pages: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Chunk {
+    bits: Box<[u64; WORDS]>,
+    /// Pages of the set before each word; from [`PageSet::number`].
+    before: Box<[u32; WORDS]>,
+}
+
+impl PageSet {
+    /// Adds the pages of a block.
+    pub fn insert(&mut self, space: u32, records: &[Record]) {
+        for run in records.chunk_by(|a, b| a.page >> CHUNK_BITS == b.page >> CHUNK_BITS) {
+            let key = (space, run[0].page >> CHUNK_BITS);
+            let chunk = self.chunks.entry(key).or_insert_with(|| Chunk {
+                bits: Box::new([0; WORDS]),
+                before: Box::new([0; WORDS]),
+            });
+            for record in run {
+                let (word, bit) = place(record.page);
+                self.pages += u64::from(chunk.bits[word] & bit == 0);
+                chunk.bits[word] |= bit;
+            }
+        }
+    }
+
+    /// How many pages it has.
+    pub fn len(&self) -> u64 {
+        self.pages
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.pages == 0
+    }
+
+    /// Gives every page its number. Pages beyond 2^32 get none that can be relied on: see [`PageSet::len`].
+    pub fn number(&mut self) {
+        let mut pages = 0u32;
+        for chunk in self.chunks.values_mut() {
+            for (before, bits) in chunk.before.iter_mut().zip(chunk.bits.iter()) {
+                *before = pages;
+                pages = pages.saturating_add(bits.count_ones());
+            }
+        }
+    }
+
+    /// The number of a page; `None` where it is not in the set.
+    pub fn index(&self, space: u32, page: u64) -> Option<u32> {
+        let chunk = self.chunks.get(&(space, page >> CHUNK_BITS))?;
+        let (word, bit) = place(page);
+        let there = chunk.bits[word] & bit != 0;
+        there.then(|| chunk.before[word] + (chunk.bits[word] & (bit - 1)).count_ones())
+    }
+
+    /// All pages, by space and address.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.chunks.iter().flat_map(|(&(space, chunk), Chunk { bits, .. })| {
+            let words = (0u64..).zip(bits.iter());
+            words.flat_map(move |(word, &bits)| {
+                (0..64)
+                    .filter(move |bit| bits >> bit & 1 == 1)
+                    .map(move |bit| (space, chunk << CHUNK_BITS | word << 6 | bit))
+            })
+        })
+    }
+}
+
+/// The word of a chunk that has a page's bit, and the bit.
+fn place(page: u64) -> (usize, u64) {
+    let within = page & ((1 << CHUNK_BITS) - 1);
+    (usize::try_from(within >> 6).unwrap_or(0), 1 << (within & 63))
+}

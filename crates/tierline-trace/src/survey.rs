@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A survey: what is in a trace, in one pass. Memory is a bit for every page it touches.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+
+use crate::error::{Error, Result};
+use crate::format::Header;
+use crate::page_set::PageSet;
+use crate::read::{Block, Reader};
+
+/// What a trace holds.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// What holds for all of it.
+    pub header: Header,
+    /// Epochs.
+    pub epochs: u64,
+    /// Their time, ns.
+    pub ns: u64,
+    /// Records: pages, epoch by epoch.
+    pub records: u64,
+    /// Lines read from memory.
+    pub reads: u64,
+    /// Lines written to memory.
+    pub writes: u64,
+    /// Accesses before any cache; 0 where that is not known.
+    pub accesses: u64,
+    /// Address spaces.
+    pub spaces: BTreeSet<u32>,
+    /// Every page that is touched.
+    pub pages: PageSet,
+    /// Bytes of the file that were read.
+    pub bytes: u64,
+}
+
+impl Survey {
+    /// Reads a trace to its end, or to the first thing that is wrong with it: what was read counts.
+    ///
+    /// # Errors
+    /// Where not even the header reads.
+    pub fn take<R: Read>(input: R) -> Result<(Self, Option<Error>)> {
+        let mut reader = Reader::new(input)?;
+        let mut survey = Self {
+            header: reader.header().clone(),
+            epochs: 0,
+            ns: 0,
+            records: 0,
+            reads: 0,
+            writes: 0,
+            accesses: 0,
+            spaces: BTreeSet::new(),
+            pages: PageSet::default(),
+            bytes: 0,
+        };
+        let wrong = loop {
+            match reader.next() {
+                Ok(Some(block)) => survey.add(&block),
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            }
+        };
+        survey.bytes = reader.offset();
+        survey.pages.number();
+        Ok((survey, wrong))
+    }
+
+    fn add(&mut self, block: &Block<'_>) {
+        match *block {
+            Block::Epoch(epoch) => {
+                self.epochs += 1;
+                self.ns = self.ns.saturating_add(epoch.ns);
+                self.accesses = self.accesses.saturating_add(epoch.accesses);
+            }
+            Block::Pages { space, records } => {
+                self.spaces.insert(space);
+                self.pages.insert(space, records);
+                self.records += records.len() as u64;
+                for record in records {
+                    self.reads += u64::from(record.reads);
+                    self.writes += u64::from(record.writes);
+                }
+            }
+        }
+    }
+}

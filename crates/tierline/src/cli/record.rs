@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `tierline record`: what a tracker sees of a program, as a trace.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::process::Child;
+use std::rc::Rc;
+
+use anyhow::{Context, Result};
+use clap::{ArgGroup, Args};
+use tierline_core::event::Event;
+use tierline_core::port::{Observations, Sample};
+use tierline_core::tracker::TRACKERS;
+use tierline_core::unit::Nanos;
+use tierline_linux::error::Error;
+use tierline_linux::manager::{Options, Status};
+use tierline_linux::process::{Selection, Targets};
+use tierline_linux::recorder::Recorder;
+use tierline_trace::tally::Tally;
+use tierline_trace::{Evidence, Header, Writer};
+
+use super::attach::{Attached, explained};
+use super::run::{Running, exit_code, spawn};
+use super::{FOUND, Globals, UNUSABLE};
+use crate::clock;
+use crate::config::value::Text;
+use crate::drive::{Driver, Managed, Reports};
+use crate::letter::{self, Hinted};
+use crate::print::Voice;
+use crate::signals::Signals;
+
+/// Record which pages a program accesses
+///
+/// Nothing is moved. The best tracker that this kernel offers is taken and named; one memory node is enough.
+/// An epoch has, for every page, how often it was found accessed in it. The trace ends with the program, or at
+/// Ctrl-C; of one that was cut off otherwise, all whole epochs can be read.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("targets").required(true).multiple(true))]
+#[command(after_help = "Example: tierline record -o app.trace --epoch 500ms -- ./app --size 2G")]
+pub struct RecordArgs {
+    /// Where the trace goes
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Processes by number
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "targets")]
+    pid: Vec<u32>,
+    /// A control group with those below it, relative to /sys/fs/cgroup; may be repeated
+    #[arg(long, value_name = "PATH", group = "targets")]
+    cgroup: Vec<String>,
+    /// The command to run, with its arguments
+    #[arg(last = true, value_name = "CMD", group = "targets", conflicts_with_all = ["pid", "cgroup"])]
+    command: Vec<OsString>,
+    /// Length of an epoch
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    epoch: Text<Nanos>,
+    /// Stop after this time, as in 60s
+    #[arg(long, value_name = "TIME")]
+    duration: Option<Text<Nanos>>,
+    /// How accesses are seen: one of `tierline trackers` [default: the best here]
+    #[arg(long, value_name = "NAME")]
+    tracker: Option<String>,
+    /// Leave out what the processes start
+    #[arg(long)]
+    no_children: bool,
+    /// Where changed settings are written down
+    #[arg(long, value_name = "DIR", default_value = "/run/tierline")]
+    state_dir: PathBuf,
+    /// Say nothing
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl RecordArgs {
+    /// Runs the verb.
+    pub fn run(&self, globals: &Globals) -> Result<u8> {
+        let root = globals.root();
+        let voice = Voice { quiet: self.quiet };
+        let mut signals = Signals::listen().context("cannot listen for signals")?;
+        let selection = Selection {
+            pids: self.pid.clone(),
+            cgroups: self.cgroup.clone(),
+            children: !self.no_children,
+            ..Selection::default()
+        };
+        Targets::new(selection.clone(), &root).map_err(explained)?;
+        let options = Options {
+            tracker: self.tracker.clone(),
+            state_dir: self.state_dir.clone(),
+            ..Options::default()
+        };
+        let recorder = Recorder::new(&root, selection, &options)?;
+        recorder.notes().iter().for_each(|note| voice.say(note));
+        let taking = Taking::new(recorder, &self.output, self.epoch.0)?;
+        let outcome = taking.outcome.clone();
+        let reports = Reports { voice, events: None, status_interval: None, json: globals.json };
+        let mut driver = Driver::new(Some(taking), None, reports);
+        let deadline = self.duration.as_ref().map(|time| clock::now() + time.0);
+        let status = if self.command.is_empty() {
+            let open = !self.cgroup.is_empty();
+            let mut scene = Attached::new(&root, &self.pid, open, voice, deadline);
+            driver.run(&mut signals, &mut scene);
+            driver.finish();
+            0
+        } else {
+            let child: Child = match spawn(&self.command) {
+                Ok(child) => child,
+                Err((error, status)) => {
+                    driver.finish();
+                    letter::print(&error);
+                    return Ok(status);
+                }
+            };
+            driver.add(child.id());
+            let mut scene = Running { child, ended: None, deadline };
+            driver.run(&mut signals, &mut scene);
+            driver.finish();
+            // A command that outlives the recording goes on by itself.
+            scene.ended.map_or(if deadline.is_some() { 0 } else { UNUSABLE }, exit_code)
+        };
+        let outcome = outcome.borrow();
+        match &outcome.wrong {
+            Some(why) => {
+                let hint = "is the disk full? `tierline trace info` says what is there";
+                let error = Hinted::error(format!("{}: {why}", self.output.display()), hint);
+                letter::print(&error);
+                Ok(FOUND)
+            }
+            None => {
+                let file = self.output.display();
+                voice.say(&format!("{file}: {} signs of access", outcome.samples));
+                Ok(status)
+            }
+        }
+    }
+}
+
+/// What came of a recording.
+#[derive(Default)]
+struct Outcome {
+    samples: u64,
+    wrong: Option<String>,
+}
+
+/// A recording on its way.
+struct Taking {
+    recorder: Recorder,
+    evidence: Evidence,
+    tally: Option<Tally<BufWriter<File>>>,
+    epoch: Nanos,
+    /// When it began, and when it last looked.
+    started: Option<(Nanos, Nanos)>,
+    outcome: Rc<RefCell<Outcome>>,
+}
+
+impl Taking {
+    fn new(recorder: Recorder, output: &PathBuf, epoch: Nanos) -> Result<Self> {
+        let name = recorder.tracker();
+        // A sampler's hits stand for accesses; what reads bits or faults knows that there was one.
+        let sampled = TRACKERS.iter().any(|t| t.name == name && ["pebs", "ibs"].contains(&t.name));
+        let evidence = if sampled { Evidence::Sampled } else { Evidence::Touched };
+        let file =
+            File::create(output).with_context(|| format!("cannot create {}", output.display()))?;
+        let header = Header::new(evidence, format!("tierline record, {name}"));
+        let writer = Writer::new(BufWriter::new(file), &header)?;
+        let tally = Some(Tally::new(writer, epoch.0));
+        Ok(Self { recorder, evidence, tally, epoch, started: None, outcome: Rc::default() })
+    }
+
+    fn take(&mut self, now: Nanos) {
+        let (start, before) = *self.started.get_or_insert((now, now));
+        self.started = Some((start, now));
+        let (evidence, seen) = (self.evidence, self.recorder.observe(now));
+        let Some(tally) = &mut self.tally else { return };
+        let stands_for = if evidence == Evidence::Sampled { period(now - before, seen) } else { 1 };
+        for sample in &seen.samples {
+            count(tally, sample, stands_for);
+        }
+        let mut outcome = self.outcome.borrow_mut();
+        outcome.samples += seen.samples.len() as u64;
+        if let Err(error) = tally.at((now - start).0) {
+            outcome.wrong = Some(error.to_string());
+            self.tally = None;
+        }
+    }
+}
+
+/// Accesses that a sample stands for: a sampler watches that part of the time.
+fn period(elapsed: Nanos, seen: &Observations) -> u32 {
+    let period = elapsed.0.checked_div(seen.watched.0).unwrap_or(1);
+    u32::try_from(period).unwrap_or(u32::MAX).max(1)
+}
+
+fn count(tally: &mut Tally<BufWriter<File>>, sample: &Sample, stands_for: u32) {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "hits are few, and the cast saturates"
+    )]
+    let hits = (sample.hits.max(1.0) as u32).saturating_mul(stands_for);
+    let (reads, writes) = if sample.write == Some(true) { (0, hits) } else { (hits, 0) };
+    let first = sample.vpn.0;
+    for page in first..first.saturating_add(u64::from(sample.base_pages)) {
+        tally.add(sample.space.0, page, reads, writes);
+    }
+}
+
+impl Managed for Taking {
+    fn step(&mut self, now: Nanos) -> &[Event] {
+        self.take(now);
+        &[]
+    }
+
+    fn next_due(&self) -> Nanos {
+        let epoch_over = self.started.map(|(_, last)| last + self.epoch);
+        epoch_over.map_or(Nanos::ZERO, |over| over.min(self.recorder.next_due()))
+    }
+
+    fn add(&mut self, pid: u32) {
+        self.recorder.add(pid);
+    }
+
+    fn is_alone(&self) -> bool {
+        self.recorder.is_alone()
+    }
+
+    fn take_problems(&mut self) -> Vec<Error> {
+        self.recorder.take_problems()
+    }
+
+    fn status(&self, _now: Nanos) -> Status {
+        Status { tracker: self.recorder.tracker().into(), ..Status::default() }
+    }
+
+    fn shutdown(mut self) -> Vec<Error> {
+        if let (Some(tally), Some((start, last))) = (self.tally.take(), self.started)
+            && let Err(error) = tally.finish((last - start).0)
+        {
+            self.outcome.borrow_mut().wrong = Some(error.to_string());
+        }
+        self.recorder.shutdown()
+    }
+}
