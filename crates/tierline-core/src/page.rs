@@ -77,7 +77,6 @@ impl PageState {
     const RETURNS_SHIFT: u8 = 5;
     const REFUSED: u8 = 1 << 7;
 
-    #[expect(clippy::cast_possible_truncation, reason = "the upper byte")]
     fn of(known: u64) -> Self {
         Self((known >> WORD_BITS) as u8)
     }

@@ -85,29 +85,34 @@ fn number(x: &f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').into()
 }
 
-/// The corner that curves cross least: there the legend goes.
+/// The ninth of the chart that curves cross least: there the legend goes.
 fn emptiest(chart: &Chart, [left, right]: [f64; 2], top: f64) -> SeriesLabelPosition {
-    use SeriesLabelPosition::{LowerLeft, LowerRight, UpperLeft, UpperRight};
+    use SeriesLabelPosition as At;
+    // By thirds from the left and from below, as they are preferred.
+    let places = [
+        (At::UpperRight, 2.0, 2.0),
+        (At::UpperLeft, 0.0, 2.0),
+        (At::MiddleRight, 2.0, 1.0),
+        (At::MiddleLeft, 0.0, 1.0),
+        (At::LowerLeft, 0.0, 0.0),
+        (At::LowerRight, 2.0, 0.0),
+        (At::UpperMiddle, 1.0, 2.0),
+        (At::MiddleMiddle, 1.0, 1.0),
+        (At::LowerMiddle, 1.0, 0.0),
+    ];
     let steps = || (0..=8).map(|step| f64::from(step) / 8.0);
     let segments = chart.curves.iter().flat_map(|curve| curve.points.windows(2));
-    let passed: Vec<(f64, f64)> = segments
-        .flat_map(|ends| {
-            let (from, to) = (ends[0], ends[1]);
-            steps().map(move |s| (from.0 + s * (to.0 - from.0), from.1 + s * (to.1 - from.1)))
-        })
-        .collect();
-    let crossings = |corner: &SeriesLabelPosition| {
-        let at_left = matches!(corner, UpperLeft | LowerLeft);
-        let at_top = matches!(corner, UpperLeft | UpperRight);
-        let inside = passed.iter().filter(|(x, y)| {
-            let (across, up) = ((x - left) / (right - left), y / top);
-            (if at_left { across < 0.35 } else { across > 0.65 })
-                && (if at_top { up > 0.6 } else { up < 0.4 })
-        });
-        inside.count()
+    let passed = segments.flat_map(|ends| {
+        let (from, to) = (ends[0], ends[1]);
+        steps().map(move |s| (from.0 + s * (to.0 - from.0), from.1 + s * (to.1 - from.1)))
+    });
+    let passed: Vec<(f64, f64)> =
+        passed.map(|(x, y)| (3.0 * (x - left) / (right - left), 3.0 * y / top)).collect();
+    let inside = |at: f64, third: f64| (third - 0.1..third + 1.1).contains(&at);
+    let crossings = |&(_, across, up): &(At, f64, f64)| {
+        passed.iter().filter(|(x, y)| inside(*x, across) && inside(*y, up)).count()
     };
-    let corners = [UpperRight, UpperLeft, LowerLeft, LowerRight];
-    corners.into_iter().min_by_key(crossings).unwrap_or(UpperRight)
+    places.into_iter().min_by_key(crossings).map_or(At::UpperRight, |(place, ..)| place)
 }
 
 fn circles(curve: &Curve, colour: RGBColor) -> impl Iterator<Item = Circle<(f64, f64), i32>> {
