@@ -20,7 +20,8 @@
 //! order, hottest first, and that a page only displaces one of a lower bin, are ours, as the paper gives
 //! none. The rate is 10 GiB/s, as 100 MiB a quantum in Colloid's code; HeMem's code has the same number per
 //! 10 ms, which limits nothing. `freeze` takes over that its code skips cooling while fast memory holds hot pages
-//! only. Requests reach the lists at once instead of by rings that hold 128 cold ones a quantum.
+//! only. Four threads copy a page. Requests reach the lists at once instead of by rings that hold 128 cold
+//! ones a quantum.
 
 use super::goal::{Aim, Goal, Quota, Shift};
 use super::parts::ledger::{Ledger, Short};

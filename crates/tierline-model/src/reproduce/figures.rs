@@ -90,7 +90,7 @@ fn contended(lab: &Lab) -> Vec<Chart> {
         }),
         chart("figure-2a", "Loaded latency under HeMem", "ns", {
             let points = [(1.0, 162.5), (2.0, 247.0), (3.0, 325.0)];
-            vec![latency("hemem", 0), latency("hemem", 1), published("default", &points)]
+            vec![latency("hemem", 0), published("default", &points), latency("hemem", 1)]
         }),
         chart("figure-2b", "Default tier's share of GUPS", "%", {
             let points = [(1.0, 25.0), (2.0, 4.5), (3.0, 4.0)];

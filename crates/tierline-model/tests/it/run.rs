@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whole runs.
 
+use tierline_core::policy::{Reason, Wants};
+use tierline_core::port::{Move, Observations, PageSize, World};
+use tierline_core::tier::TierId;
+use tierline_core::unit::Nanos;
 use tierline_model::report::Report;
 use tierline_model::run::run;
 use tierline_model::scenario::Scenario;
@@ -36,4 +40,58 @@ fn one_seed_one_report_and_another_seed_another() {
     let of = |seed: u64| report(&format!("seed = {seed}\n{SMALL}"));
     assert_eq!(of(1), of(1));
     assert_ne!(of(1).fingerprint, of(2).fingerprint);
+}
+
+/// Who binds memory to a node gets it there, however late: the antagonist loads fast memory that GUPS has
+/// filled by then.
+#[test]
+fn pinned_memory_is_kept_for_who_comes_late() {
+    let text = r#"
+        seconds = 4
+        policy = "hold"
+        fast_capacity = "1GiB"
+        [[workload]]
+        kind = "gups"
+        set = "2GiB"
+        hot = "512MiB"
+        [[workload]]
+        kind = "antagonist"
+        start = "2s"
+    "#;
+    let scenario = Scenario::parse("test", text).unwrap();
+    let mut world = scenario.world().unwrap();
+    world.run_until(Nanos::from_secs(1));
+    world.check();
+    assert!(world.frames().free(TierId::FAST) < PageSize::Huge.base_pages(), "GUPS takes the rest");
+    world.run_until(Nanos::from_secs(3));
+    world.check();
+    let shares = &report(text).steady.programs[1].shares;
+    assert!((shares[0] - 1.0).abs() < 1e-12, "{shares:?}");
+}
+
+/// Four threads take a quarter of the copying time of one, and the kernel's own work besides.
+#[test]
+fn a_page_is_copied_by_as_many_threads_as_a_policy_asks_for() {
+    let scenario = Scenario::parse("test", SMALL).unwrap();
+    let spent = |copy_threads: Option<u32>| {
+        let wants = Wants { copy_threads, ..Wants::default() };
+        let mut world = scenario.world_for(&wants).unwrap();
+        world.observe(Nanos::from_millis(10), &mut Observations::default());
+        let job = &world.jobs()[0];
+        let page = (0..job.live()).find(|&page| job.tier(page) == Some(TierId::FAST)).unwrap();
+        let demotion = Move {
+            space: job.space,
+            vpn: job.vpn(page),
+            size: job.size,
+            from: TierId::FAST,
+            to: TierId(1),
+            reason: Reason::Headroom { rate_per_sec: 1.0 },
+        };
+        world.migrate(Nanos::from_millis(10), &[demotion], &mut Vec::new())
+    };
+    let (one, four) = (spent(Some(1)), spent(Some(4)));
+    assert_eq!(spent(None), one);
+    let work = 5_000.0 + 4_000.0 / 32.0;
+    let copying = |ns: Nanos| ns.as_secs_f64() * 1e9 - work;
+    assert!((copying(one) / copying(four) - 4.0).abs() < 0.01, "{one} and {four}");
 }

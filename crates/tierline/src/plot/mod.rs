@@ -44,6 +44,7 @@ fn draw(chart: &Chart, text: &mut String) -> Result<(), Box<dyn std::error::Erro
     let mut area = ChartBuilder::on(&root)
         .caption(&chart.title, ("sans-serif", 18))
         .margin(10)
+        .margin_right(24)
         .x_label_area_size(40)
         .y_label_area_size(56)
         .build_cartesian_2d(left..right, 0.0..top)?;
@@ -51,23 +52,68 @@ fn draw(chart: &Chart, text: &mut String) -> Result<(), Box<dyn std::error::Erro
         .x_desc(chart.axes[0])
         .y_desc(chart.axes[1])
         .light_line_style(WHITE)
+        .x_label_formatter(&number)
+        .y_label_formatter(&number)
         .draw()?;
-    let mut ours = 0;
+    let mut colours = COLOURS.into_iter().cycle();
+    let mut colour = BLACK;
     for curve in &chart.curves {
-        // Published points have the colour of the curve before them.
-        let colour = COLOURS[(ours + usize::from(!curve.published)) % COLOURS.len()];
-        ours += usize::from(!curve.published);
-        let drawn = match curve.published {
-            true => area.draw_series(circles(curve, colour))?,
-            false => area.draw_series(LineSeries::new(curve.points.iter().copied(), colour))?,
-        };
-        drawn
-            .label(&curve.name)
-            .legend(move |(x, y)| Rectangle::new([(x, y - 2), (x + 14, y + 2)], colour.filled()));
+        if curve.published {
+            // In the colour of the curve before them.
+            let drawn = area.draw_series(circles(curve, colour))?.label(&curve.name);
+            drawn.legend(move |(x, y)| Circle::new((x + 7, y), 4, colour.filled()));
+        } else {
+            colour = colours.next().unwrap_or(BLACK);
+            let line = LineSeries::new(curve.points.iter().copied(), colour.stroke_width(2));
+            let drawn = area.draw_series(line)?.label(&curve.name);
+            drawn.legend(move |(x, y)| {
+                Rectangle::new([(x, y - 1), (x + 14, y + 1)], colour.filled())
+            });
+        }
     }
-    area.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
+    area.configure_series_labels()
+        .position(emptiest(chart, [left, right], top))
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK)
+        .draw()?;
     root.present()?;
     Ok(())
+}
+
+/// A number on an axis, without zeros that say nothing.
+fn number(x: &f64) -> String {
+    let text = format!("{x:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').into()
+}
+
+/// The ninth of the chart that curves cross least: there the legend goes.
+fn emptiest(chart: &Chart, [left, right]: [f64; 2], top: f64) -> SeriesLabelPosition {
+    use SeriesLabelPosition as At;
+    // By thirds from the left and from below, as they are preferred.
+    let places = [
+        (At::UpperRight, 2.0, 2.0),
+        (At::UpperLeft, 0.0, 2.0),
+        (At::MiddleRight, 2.0, 1.0),
+        (At::MiddleLeft, 0.0, 1.0),
+        (At::LowerLeft, 0.0, 0.0),
+        (At::LowerRight, 2.0, 0.0),
+        (At::UpperMiddle, 1.0, 2.0),
+        (At::MiddleMiddle, 1.0, 1.0),
+        (At::LowerMiddle, 1.0, 0.0),
+    ];
+    let steps = || (0..=8).map(|step| f64::from(step) / 8.0);
+    let segments = chart.curves.iter().flat_map(|curve| curve.points.windows(2));
+    let passed = segments.flat_map(|ends| {
+        let (from, to) = (ends[0], ends[1]);
+        steps().map(move |s| (from.0 + s * (to.0 - from.0), from.1 + s * (to.1 - from.1)))
+    });
+    let passed: Vec<(f64, f64)> =
+        passed.map(|(x, y)| (3.0 * (x - left) / (right - left), 3.0 * y / top)).collect();
+    let inside = |at: f64, third: f64| (third - 0.1..third + 1.1).contains(&at);
+    let crossings = |&(_, across, up): &(At, f64, f64)| {
+        passed.iter().filter(|(x, y)| inside(*x, across) && inside(*y, up)).count()
+    };
+    places.into_iter().min_by_key(crossings).map_or(At::UpperRight, |(place, ..)| place)
 }
 
 fn circles(curve: &Curve, colour: RGBColor) -> impl Iterator<Item = Circle<(f64, f64), i32>> {

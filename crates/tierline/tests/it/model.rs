@@ -128,6 +128,18 @@ fn a_comparison_prints_a_row_a_run() {
     }
     let csv = text(&output(&format!("{line} --csv")).stdout);
     assert_eq!(csv.lines().count(), 3, "{csv}");
+    let machine = Machine::new();
+    let file = |name: &str| machine.root().join(name);
+    for name in ["rows.csv", "rows.json", "rows.parquet"] {
+        let written = output(&format!("{line} -o {}", file(name).display()));
+        assert_eq!((written.status.code(), written.stdout.len()), (Some(0), 0), "{name}");
+    }
+    assert_eq!(fs::read_to_string(file("rows.csv")).unwrap(), csv);
+    let parquet = fs::read(file("rows.parquet")).unwrap();
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+    let told = fs::read_to_string(file("rows.json")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&told).unwrap(), rows);
+    assert_eq!(output(&format!("{line} -o rows.txt")).status.code(), Some(2));
     let wrong = output("compare --policy hold --ratio 12");
     assert_eq!(wrong.status.code(), Some(2));
 }

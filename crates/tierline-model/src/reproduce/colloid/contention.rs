@@ -32,7 +32,7 @@ pub const ROWS: &[Row] = &[
         published: &[98.5, 95.4, 89.9],
         unit: "% of best",
         find: Some(|lab| each(|system| 100.0 / best_over(lab, system, 0))),
-        note: "MEMTIS: the paper puts its 10 % down to huge pages that it splits, and ours does not split",
+        note: "MEMTIS: the paper puts its 10 % down to huge pages that it splits before the steady state, and ours cannot split",
         ..ROW
     },
     Row {
