@@ -72,8 +72,8 @@ impl Rules for Linux {
     }
 
     fn marks(&self, capacity: Bytes) -> Marks {
-        let Watermarks { low, high, promo, .. } = Watermarks::of(capacity);
-        Marks { wake: low, enough: promo, floor: high }
+        let kernel = Watermarks::of(capacity);
+        Marks { wake: Marks::woken(kernel), enough: kernel.promo, floor: kernel.high }
     }
 
     fn wants(&self, fast_too: bool) -> Wants {

@@ -146,7 +146,7 @@ fn pages_that_come_and_go_and_a_full_slow_tier_upset_no_policy_and_no_bystander(
         let (policy, tiers) = ((entry.make)(), world.tiers().clone());
         let mut engine = Engine::new(tiers, Limits::default(), policy, scenario.max_rate);
         let mut out = 0;
-        for tick in 0..2_000 {
+        for tick in 0..4_000 {
             let events = engine.tick(TICK * tick, &mut world);
             out += events.iter().filter(|e| matches!(e, Event::PageOut { out: true, .. })).count();
             if tick % 50 == 0 {

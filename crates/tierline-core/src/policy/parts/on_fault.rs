@@ -293,9 +293,15 @@ impl<R: Rules> OnFault<R> {
 }
 
 impl Marks {
+    /// An allocation that would go below the low watermark goes elsewhere, and wakes the reclaimer: of up to a
+    /// huge page.
+    pub fn woken(kernel: Watermarks) -> Bytes {
+        kernel.low + PageSize::Huge.bytes()
+    }
+
     /// Those of a kernel without tiering.
     pub fn of(kernel: Watermarks) -> Self {
-        Self { wake: kernel.low, enough: kernel.high, floor: kernel.high }
+        Self { wake: Self::woken(kernel), enough: kernel.high, floor: kernel.high }
     }
 }
 

@@ -38,8 +38,8 @@ pub struct Run {
 
 /// The default kernel's policy.
 pub const LINUX: &str = "paging";
-/// Loading takes a minute or two, and hint faults see a page once a minute.
-const SECONDS: f64 = 1_200.0;
+/// Loading takes two or three minutes, and hint faults see a page once a minute.
+const SECONDS: f64 = 600.0;
 /// Between two ticks, and the longest step: what happens takes seconds.
 const STEP: Nanos = Nanos::from_millis(50);
 
