@@ -163,7 +163,8 @@ impl Default for Common {
     }
 }
 
-const COMMON_KEYS: [&str; 7] = ["kind", "trace", "name", "start", "stop", "pages", "hot_share_fast"];
+const COMMON_KEYS: [&str; 7] =
+    ["kind", "trace", "name", "start", "stop", "pages", "hot_share_fast"];
 
 impl Scenario {
     /// Reads a scenario; `place` is its file.

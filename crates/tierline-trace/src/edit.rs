@@ -29,7 +29,9 @@ pub fn cut<R: Read, W: Write>(input: R, out: W, time: Range<u64>) -> Result<()> 
                     writer.epoch(epoch)?;
                 }
             }
-            Ok(Some(Block::Pages { space, records })) if within => writer.records(space, records)?,
+            Ok(Some(Block::Pages { space, records })) if within => {
+                writer.records(space, records)?
+            }
             Ok(Some(Block::Pages { .. })) => {}
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
@@ -46,8 +48,7 @@ pub fn cut<R: Read, W: Write>(input: R, out: W, time: Range<u64>) -> Result<()> 
 /// # Errors
 /// `Error::Asked` where pages or evidence differ; those of reader and writer.
 pub fn merge<R: Read, W: Write>(inputs: Vec<R>, out: W) -> Result<()> {
-    let mut inputs =
-        inputs.into_iter().map(Input::new).collect::<Result<Vec<_>>>()?;
+    let mut inputs = inputs.into_iter().map(Input::new).collect::<Result<Vec<_>>>()?;
     let Some(first) = inputs.first() else {
         return Err(Error::Asked("merge what? name the traces".into()));
     };
@@ -75,11 +76,14 @@ pub fn merge<R: Read, W: Write>(inputs: Vec<R>, out: W) -> Result<()> {
         let ends = inputs.iter().filter_map(Input::ends);
         let Some(end) = ends.max() else { break };
         for (at, input) in inputs.iter_mut().enumerate() {
-            wrong = wrong.or(input.take_until(end, |space, record| {
-                let next = u32::try_from(spaces.len()).unwrap_or(u32::MAX);
-                let space = *spaces.entry((at, space)).or_insert(next);
-                tally.add(space, record.page, record.reads, record.writes);
-            }, ).map(|accesses| tally.accesses(accesses)).err());
+            wrong = wrong.or(input
+                .take_until(end, |space, record| {
+                    let next = u32::try_from(spaces.len()).unwrap_or(u32::MAX);
+                    let space = *spaces.entry((at, space)).or_insert(next);
+                    tally.add(space, record.page, record.reads, record.writes);
+                })
+                .map(|accesses| tally.accesses(accesses))
+                .err());
         }
         now = end;
         tally.end(now)?;

@@ -45,8 +45,7 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// `Error::Format` where it is not the header of a trace.
     pub fn new(input: R) -> Result<Self> {
-        let decompressor =
-            Decompressor::new().map_err(|source| Error::Io { offset: 0, source })?;
+        let decompressor = Decompressor::new().map_err(|source| Error::Io { offset: 0, source })?;
         let mut reader = Self {
             input,
             header: Header::new(Evidence::Counted, ""),
@@ -86,8 +85,7 @@ impl<R: Read> Reader<R> {
             return Err(Error::format(8, format!("version {VERSION}"), version));
         }
         let known = Evidence::ALL.get(usize::from(evidence)).copied();
-        let evidence =
-            known.ok_or_else(|| Error::format(10, "evidence 0, 1 or 2", evidence))?;
+        let evidence = known.ok_or_else(|| Error::format(10, "evidence 0, 1 or 2", evidence))?;
         if !(6..=40).contains(&page_bits) {
             return Err(Error::format(11, "6 to 40 bits of a page", page_bits));
         }
@@ -167,10 +165,12 @@ impl<R: Read> Reader<R> {
         if self.counted.0 == 0 {
             return Err(Error::format(start, "an epoch before its records", "records"));
         }
-        let records = fits(count, MAX_RECORDS)
-            .ok_or_else(|| Error::format(start + 12, format!("{MAX_RECORDS} records at most"), count))?;
-        let length = fits(plain, MAX_PLAIN)
-            .ok_or_else(|| Error::format(start + 16, format!("{MAX_PLAIN} bytes at most"), plain))?;
+        let records = fits(count, MAX_RECORDS).ok_or_else(|| {
+            Error::format(start + 12, format!("{MAX_RECORDS} records at most"), count)
+        })?;
+        let length = fits(plain, MAX_PLAIN).ok_or_else(|| {
+            Error::format(start + 16, format!("{MAX_PLAIN} bytes at most"), plain)
+        })?;
         self.plain.resize(length, 0);
         let body = start + BLOCK as u64;
         let got = self.decompressor.decompress_to_buffer(&self.stored, &mut self.plain[..]);

@@ -74,9 +74,11 @@ impl<W: Write> Tally<W> {
         self.writer.epoch(Epoch { ns, accesses: std::mem::take(&mut self.accesses) })?;
         self.start = now.max(self.start);
         self.sorted.clear();
-        self.sorted.extend(self.counts.drain().map(|((space, page), (reads, writes))| {
-            (space, Record { page, reads, writes })
-        }));
+        self.sorted.extend(
+            self.counts
+                .drain()
+                .map(|((space, page), (reads, writes))| (space, Record { page, reads, writes })),
+        );
         self.sorted.sort_unstable();
         for run in self.sorted.chunk_by(|a, b| a.0 == b.0) {
             self.part.clear();

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::args::{Args, Costs};
-use tierline_trace::cache::Geometry;
 use crate::marker::{Log, Marker};
 use crate::vcpu::{Accesses, PAGE_BYTES, Pages, Totals};
+use tierline_trace::cache::Geometry;
 
 /// The summary's first line of defence: a reader refuses a version it does not know.
 const SCHEMA_VERSION: u32 = 1;

@@ -75,7 +75,7 @@ impl fmt::Debug for Trace {
 
 impl PartialEq for Trace {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.recording, &other.recording) 
+        Arc::ptr_eq(&self.recording, &other.recording)
             && (self.bound, self.stretch) == (other.bound, other.stretch)
     }
 }
@@ -203,7 +203,13 @@ impl Player {
     }
 
     /// The next epoch of a program with so many threads. `None` where the trace has none at all.
-    pub fn turn(&mut self, now: Nanos, reads: f64, threads: f64, machine: &Machine) -> Option<Turn> {
+    pub fn turn(
+        &mut self,
+        now: Nanos,
+        reads: f64,
+        threads: f64,
+        machine: &Machine,
+    ) -> Option<Turn> {
         if !self.epochs.next(&mut self.epoch) {
             self.epochs = self.trace.recording.open(self.size);
             self.epochs.next(&mut self.epoch).then_some(())?;
@@ -213,7 +219,12 @@ impl Player {
         let touched = self.epoch.pages.iter().map(|&(page, ..)| page).collect();
         if sum.total == 0.0 {
             self.ends = End::At(now + nanos(self.epoch.ns * self.trace.stretch));
-            return Some(Turn { pattern, touched, reach: Reach::Fixed(0.0, 0.0), writes_per_read: 0.0 });
+            return Some(Turn {
+                pattern,
+                touched,
+                reach: Reach::Fixed(0.0, 0.0),
+                writes_per_read: 0.0,
+            });
         }
         let unloaded_ns = machine.cores.path_ns + machine.tiers[0].queue.curve.unloaded_ns;
         let recorded_ns = self.epoch.ns * self.trace.stretch;

@@ -10,8 +10,8 @@ use super::frames::Frames;
 use crate::load::{Class, LINE_BYTES};
 use crate::machine::{Cores, Machine};
 use crate::workload::pattern::{Census, NOWHERE, Pattern};
-use crate::workload::replay::Player;
 use crate::workload::program::{Change, Placement, Program, pages_of};
+use crate::workload::replay::Player;
 
 /// No stall takes more of a program's time than this share of a quantum; the rest is carried over.
 const MAX_STALLED: f64 = 0.95;

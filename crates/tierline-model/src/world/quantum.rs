@@ -4,8 +4,8 @@
 use tierline_core::unit::Nanos;
 
 use super::ModelWorld;
-use crate::machine::nanos;
 use crate::load::solve;
+use crate::machine::nanos;
 use crate::tracker::Quantum;
 
 /// No step is shorter, however short the epochs of a recording are; what is read beyond an epoch's end is

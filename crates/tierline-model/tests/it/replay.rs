@@ -97,7 +97,8 @@ fn slow_memory_takes_longer_by_its_latency() {
 #[test]
 fn a_loaded_machine_slows_a_trace_down() {
     let alone = run(&scenario(swap(true), &["trace:t"])).unwrap();
-    let beside = run(&scenario(swap(true), &["trace:t", "antagonist:intensity=3", "trace:t,in_flight=4"]));
+    let beside =
+        run(&scenario(swap(true), &["trace:t", "antagonist:intensity=3", "trace:t,in_flight=4"]));
     let beside = beside.unwrap();
     assert_eq!(beside.overall.programs.len(), 3);
     assert!(throughput(&beside) < 0.9 * throughput(&alone), "{beside:?}");

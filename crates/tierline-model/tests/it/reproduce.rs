@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use tierline_model::compare::{Entry, Field, compare};
-use tierline_model::scenario::Traces;
 use tierline_model::reproduce::{Kind, Lab, Outcome, compute, rows, select};
+use tierline_model::scenario::Traces;
 
 fn outcomes(ids: &[&str], threads: usize) -> Vec<Outcome> {
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();

@@ -72,7 +72,8 @@ fn read(
             }
             Some(("monitoring_duration" | "nr_regions", _)) => {}
             _ => {
-                let found = region(text).ok_or_else(|| wrong("a region: start-end (length) n age"))?;
+                let found =
+                    region(text).ok_or_else(|| wrong("a region: start-end (length) n age"))?;
                 let (start, end, accesses) = found;
                 if accesses == 0 {
                     continue;

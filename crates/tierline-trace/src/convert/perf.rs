@@ -15,7 +15,8 @@ use crate::convert::{Lines, Options, end};
 use crate::error::{Error, Result};
 use crate::tally::Tally;
 
-const EXPECTED: &str = "a time, an event and an address, as of perf script -F pid,time,period,event,addr";
+const EXPECTED: &str =
+    "a time, an event and an address, as of perf script -F pid,time,period,event,addr";
 
 pub fn convert(
     input: &mut dyn BufRead,

@@ -36,7 +36,8 @@ fn damo_regions_become_pages() {
     for line in text.lines().filter(|line| line.contains('(')) {
         let bounds = line.split_once('-').unwrap();
         let hex = |text: &str| u64::from_str_radix(&text[..12], 16).unwrap();
-        let accesses: u64 = line.split(')').nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap();
+        let accesses: u64 =
+            line.split(')').nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap();
         expected += (hex(bounds.1) - hex(bounds.0)) / 4096 * accesses;
     }
     let all = plain.0.iter().flat_map(|(_, spaces)| spaces).flat_map(|(_, records)| records);
@@ -71,7 +72,8 @@ fn perf_samples_count_for_their_period_and_know_their_process() {
 /// Instructions instead of addresses: what perf prints when it is not asked for addresses.
 #[test]
 fn perf_without_addresses_is_told_apart() {
-    let line = b"sqlite3 31359 23719.235412:  1 page-faults:  7f4ae01a1b70 _start+0x0 (/usr/lib/ld.so)\n";
+    let line =
+        b"sqlite3 31359 23719.235412:  1 page-faults:  7f4ae01a1b70 _start+0x0 (/usr/lib/ld.so)\n";
     let (_, result) = convert("perf", line, Options::default());
     assert!(result.unwrap_err().to_string().contains("-F pid,time,period,event,addr"));
 }
@@ -151,6 +153,8 @@ fn requests_become_reads_of_objects_in_slabs() {
     let packed = zstd::encode_all(&plain[..], 1).unwrap();
     assert_eq!(convert("oracle-general", &packed, options).0, trace);
     let (kept, result) = convert("oracle-general", &plain[..50], options);
-    assert!(result.unwrap_err().to_string().starts_with("at byte 48: expected a request of 24 bytes"));
+    assert!(
+        result.unwrap_err().to_string().starts_with("at byte 48: expected a request of 24 bytes")
+    );
     assert_eq!(kept.lines(0), (2, 0));
 }

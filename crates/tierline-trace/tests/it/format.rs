@@ -13,11 +13,13 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
     let count = prop_oneof![0u32..100, any::<u32>()];
     prop::collection::vec((step, count.clone(), count), 1..60).prop_map(|steps| {
         let mut page = 0u64;
-        steps.into_iter().map(|(step, reads, writes)| {
-            page = page.wrapping_add(step);
-            Record { page, reads, writes }
-        })
-        .collect()
+        steps
+            .into_iter()
+            .map(|(step, reads, writes)| {
+                page = page.wrapping_add(step);
+                Record { page, reads, writes }
+            })
+            .collect()
     })
 }
 

@@ -22,7 +22,12 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', required = true)]
     policy: Vec<String>,
     /// A workload, with its knobs where wanted, as in gups:hot=12GiB,jump=50s; may be repeated
-    #[arg(long, value_name = "KIND[:KEY=VALUE,…]", default_value = "gups", default_value_if("trace", clap::builder::ArgPredicate::IsPresent, None))]
+    #[arg(
+        long,
+        value_name = "KIND[:KEY=VALUE,…]",
+        default_value = "gups",
+        default_value_if("trace", clap::builder::ArgPredicate::IsPresent, None)
+    )]
     workload: Vec<String>,
     /// A recorded program, with its knobs where wanted, as in redis.trace,in_flight=2; may be repeated
     #[arg(long, value_name = "FILE[,KEY=VALUE,…]")]

@@ -161,8 +161,8 @@ impl Taking {
         // A sampler's hits stand for accesses; what reads bits or faults knows that there was one.
         let sampled = TRACKERS.iter().any(|t| t.name == name && ["pebs", "ibs"].contains(&t.name));
         let evidence = if sampled { Evidence::Sampled } else { Evidence::Touched };
-        let file = File::create(output)
-            .with_context(|| format!("cannot create {}", output.display()))?;
+        let file =
+            File::create(output).with_context(|| format!("cannot create {}", output.display()))?;
         let header = Header::new(evidence, format!("tierline record, {name}"));
         let writer = Writer::new(BufWriter::new(file), &header)?;
         let tally = Some(Tally::new(writer, epoch.0));

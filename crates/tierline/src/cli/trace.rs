@@ -195,8 +195,7 @@ impl Convert {
 }
 
 fn info(file: &Path, globals: &Globals) -> Result<u8> {
-    let (survey, wrong) =
-        Survey::take(open(file)?).map_err(|error| not_a_trace(file, &error))?;
+    let (survey, wrong) = Survey::take(open(file)?).map_err(|error| not_a_trace(file, &error))?;
     let page_bytes = Bytes(1 << survey.header.page_bits);
     let info = Info {
         file: file.display().to_string(),
