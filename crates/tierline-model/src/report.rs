@@ -112,13 +112,16 @@ pub struct TierMeans {
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     books: Books,
-    programs: Vec<(u32, f64, f64)>,
+    programs: Vec<(u32, [f64; 3])>,
 }
 
 impl Snapshot {
     /// Reads them.
     pub fn of(world: &ModelWorld) -> Self {
-        let programs = world.jobs().iter().map(|job| (job.space.0, job.reads, job.stalled_ns));
+        let programs = world
+            .jobs()
+            .iter()
+            .map(|job| (job.space.0, [job.reads, job.progress_s(), job.stalled_ns]));
         Self { books: *world.books(), programs: programs.collect() }
     }
 
@@ -127,13 +130,16 @@ impl Snapshot {
         let since = world.books().since(&self.books);
         let ns = since.ns.max(1.0);
         let programs = world.jobs().iter().map(|job| {
-            let before = self.programs.iter().find(|(space, ..)| *space == job.space.0);
-            let &(_, reads, stalled) = before.unwrap_or(&(0, 0.0, 0.0));
+            let before = self.programs.iter().find(|(space, _)| *space == job.space.0);
+            let [reads, progress_s, stalled] = before.map_or([0.0; 3], |(_, before)| *before);
             let reads_per_sec = (job.reads - reads) / ns * 1e9;
             let shares = job.census.shares(&job.pattern);
             ProgramMeans {
                 name: job.program.name.clone(),
-                throughput: reads_per_sec / job.program.reads_per_op,
+                throughput: match job.player {
+                    Some(_) => (job.progress_s() - progress_s) / ns * 1e9,
+                    None => reads_per_sec / job.program.reads_per_op,
+                },
                 unit: job.program.unit,
                 bytes_per_second: reads_per_sec * LINE_BYTES * (1.0 + job.program.writes_per_read),
                 shares: shares[..world.tiers().len()].to_vec(),

@@ -63,7 +63,7 @@ fn a_trace_cut_short_says_where_and_is_used_up_to_there() {
     assert!(info["epochs"].as_u64() > Some(2), "{info}");
     let run = json(&format!("sim --trace {} --seconds 1 --policy hold --json", file.display()));
     let throughput = run["runs"][0]["overall"]["programs"][0]["throughput"].as_f64();
-    assert!(throughput > Some(1e5), "{throughput:?}");
+    assert!(throughput > Some(0.9) && throughput < Some(1.1), "{throughput:?}");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_scenario_replays_several_programs_at_once() {
 fn policies_are_ranked_on_recorded_redis() {
     let line = format!(
         "compare --json --trace {RECORDED}/redis.trace,stretch=100 --machine ddr5-cxl-asic --ratio 1:2 \
-         --seconds 16 --policy first-touch,tierline,memtis,oracle"
+         --seconds 80 --policy first-touch,tierline,memtis,oracle"
     );
     let entries = json(&line);
     let of = |policy: &str| {
