@@ -2,7 +2,7 @@
 //! PageRank and a breadth-first search on a Kronecker graph, as in GAPBS: hubs are hot, edges are streamed.
 //! Built by `record` with plain rustc.
 
-const SCALE: u32 = 15;
+const SCALE: u32 = 14;
 const DEGREE: u32 = 8;
 const ROUNDS: u32 = 3;
 

@@ -165,14 +165,18 @@ pub struct TierMeans {
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     books: Books,
-    programs: Vec<(u32, f64, f64)>,
+    /// By space: lines read, recorded time replayed in s, ns stalled.
+    programs: Vec<(u32, [f64; 3])>,
     allocated: Vec<f64>,
 }
 
 impl Snapshot {
     /// Reads them.
     pub fn of(world: &ModelWorld) -> Self {
-        let programs = world.jobs().iter().map(|job| (job.space.0, job.reads, job.stalled_ns));
+        let programs = world
+            .jobs()
+            .iter()
+            .map(|job| (job.space.0, [job.reads, job.progress_s(), job.stalled_ns]));
         let allocated = world.tiers().iter().map(|(id, _)| allocated(world, id));
         Self { books: *world.books(), programs: programs.collect(), allocated: allocated.collect() }
     }
@@ -183,9 +187,14 @@ impl Snapshot {
         let ns = since.ns.max(1.0);
         let tiers = world.tiers().len();
         let rate = |job: &Job| {
-            let before = self.programs.iter().find(|(space, ..)| *space == job.space.0);
-            let &(_, reads, stalled) = before.unwrap_or(&(0, 0.0, 0.0));
-            ((job.reads - reads) / ns * 1e9, job.stalled_ns - stalled)
+            let before = self.programs.iter().find(|(space, _)| *space == job.space.0);
+            let [reads, progress_s, stalled] = before.map_or([0.0; 3], |(_, before)| *before);
+            let per_sec = |now: f64, before: f64| (now - before) / ns * 1e9;
+            (
+                per_sec(job.reads, reads),
+                per_sec(job.progress_s(), progress_s),
+                job.stalled_ns - stalled,
+            )
         };
         let programs = world.jobs().chunk_by(|a, b| a.leader == b.leader).map(|group| {
             let lead = &group[0];
@@ -204,11 +213,14 @@ impl Snapshot {
             let memory = group.iter().map(|job| MemoryMeans::of(job, of_accesses(job), tiers));
             ProgramMeans {
                 name: lead.program.name.clone(),
-                throughput: reads_per_sec / lead.program.reads_per_op,
+                throughput: match lead.player {
+                    Some(_) => rate(lead).1,
+                    None => reads_per_sec / lead.program.reads_per_op,
+                },
                 unit: lead.program.unit,
                 bytes_per_second: group.iter().map(bytes).sum(),
                 shares,
-                stalled: rate(lead).1 / (ns * lead.program.threads.max(1.0)),
+                stalled: rate(lead).2 / (ns * lead.program.threads.max(1.0)),
                 memory: if group.len() > 1 { memory.collect() } else { Vec::new() },
             }
         });

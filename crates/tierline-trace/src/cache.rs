@@ -95,7 +95,7 @@ impl Caches {
         let stays = if found.is_some() { before & 1 } else { 0 };
         set[0] = tag | stays;
         let victim = found.is_none() && before != EMPTY && before & 1 == 1;
-        Effect { read: found.is_none(), written: victim.then_some((before >> 1) * LINE_BYTES) }
+        Effect { read: found.is_none(), written: victim.then(|| (before >> 1) * LINE_BYTES) }
     }
 
     /// The first store to a line that the filter has: the second level learns of it.

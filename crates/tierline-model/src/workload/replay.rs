@@ -4,7 +4,8 @@
 //! What it does: within an epoch, pages get their recorded shares of the accesses. So many misses are kept in
 //! flight, with as much thinking between them as makes the epoch take its recorded time where unloaded fast
 //! memory serves all; in slower or busier memory it takes longer. Epochs without accesses take their recorded
-//! time. After the last epoch the first one follows. Pages are allocated when their first epoch begins.
+//! time. After the last epoch the first one follows. Throughput is told as recorded seconds a second: 1 is as
+//! recorded, however the epochs differ. Pages are allocated when their first epoch begins.
 //! When it hurts: a program's memory-level parallelism is not in a trace; with more misses in flight than it
 //! really had, slow memory looks better than it is. Memory that the trace never touches does not exist here.
 //! Of traces that only know touched pages, the number of accesses is guessed (`bound`).
@@ -130,7 +131,7 @@ impl Replay {
             reach: Reach::Fixed(self.in_flight, 0.0),
             writes_per_read: 0.0,
             reads_per_op: 1.0,
-            unit: "accesses",
+            unit: "recorded s",
             phases: vec![Phase::forever(vec![(bytes, 1.0)], Layout::Front)],
             placement: Placement::AsTouched,
             managed: true,
@@ -149,6 +150,10 @@ pub struct Player {
     epochs: Box<dyn Epochs>,
     epoch: Recorded,
     ends: End,
+    /// Reads that the epoch takes, and time that those before it and it itself take in fast memory, s.
+    work: f64,
+    done_s: f64,
+    lasts_s: f64,
 }
 
 /// When an epoch ends.
@@ -183,7 +188,8 @@ impl Player {
     pub fn new(trace: Trace, size: PageSize, reach: Reach) -> Self {
         let in_flight = if let Reach::Fixed(misses, _) = reach { misses } else { 1.0 };
         let epochs = trace.recording.open(size);
-        Self { trace, size, in_flight, epochs, epoch: Recorded::default(), ends: End::Reads(0.0) }
+        let (epoch, ends) = (Recorded::default(), End::Reads(0.0));
+        Self { trace, size, in_flight, epochs, epoch, ends, work: 0.0, done_s: 0.0, lasts_s: 0.0 }
     }
 
     /// Whether the epoch is over, at this time and after so many reads.
@@ -191,6 +197,17 @@ impl Player {
         match self.ends {
             End::Reads(until) => reads >= until,
             End::At(time) => now >= time,
+        }
+    }
+
+    /// How far the program has come after so many reads: the time that it took for that when it was recorded,
+    /// s. An idle epoch counts once it is over.
+    pub fn progress_s(&self, reads: f64) -> f64 {
+        match self.ends {
+            End::Reads(until) if self.work > 0.0 => {
+                self.done_s + self.lasts_s * (1.0 - (until - reads) / self.work)
+            }
+            _ => self.done_s,
         }
     }
 
@@ -215,11 +232,15 @@ impl Player {
             self.epochs = self.trace.recording.open(self.size);
             self.epochs.next(&mut self.epoch).then_some(())?;
         }
+        self.done_s += self.lasts_s;
+        self.work = 0.0;
         let live = self.trace.recording.pages(self.size);
         let (pattern, sum) = pattern(&mut self.epoch.pages, live);
         let touched = self.epoch.pages.iter().map(|&(page, ..)| page).collect();
         if sum.total == 0.0 {
-            self.ends = End::At(now + nanos(self.epoch.ns * self.trace.stretch));
+            let ns = self.epoch.ns * self.trace.stretch;
+            self.lasts_s = ns * 1e-9;
+            self.ends = End::At(now + nanos(ns));
             return Some(Turn {
                 pattern,
                 touched,
@@ -241,6 +262,9 @@ impl Player {
         // What was read beyond the last epoch's end is part of this one.
         let from = if let End::Reads(until) = self.ends { until } else { reads };
         self.ends = End::Reads(from + work);
+        self.work = work;
+        // In fast memory with nobody else about; where that is not known, without thinking.
+        self.lasts_s = work * (unloaded_ns + think_ns) / (threads * in_flight) * 1e-9;
         let writes_per_read = match self.epoch.counted && sum.reads > 0.0 {
             true => (sum.total - sum.reads) / sum.reads,
             false => 0.0,

@@ -152,6 +152,11 @@ impl Job {
         self.census.moved(self.pattern.band(page), from, to.0);
     }
 
+    /// How far it has come through its recording, in recorded time, s; nowhere without one.
+    pub fn progress_s(&self) -> f64 {
+        self.player.as_ref().map_or(0.0, |player| player.progress_s(self.reads))
+    }
+
     /// What a program with all its memory asks of the machine in a quantum of `ns`, less what it stalls. The
     /// stall is taken off once the quantum is over: [`Job::ran`].
     pub fn class(group: &[Self], cores: &Cores, ns: f64) -> Class {

@@ -208,6 +208,7 @@ fn count(x: f64) -> String {
     match x {
         1e9.. => format!("{:.3} G", x * 1e-9),
         1e6.. => format!("{:.1} M", x * 1e-6),
-        _ => format!("{x:.0}"),
+        1e3.. => format!("{x:.0}"),
+        _ => format!("{x:.3}"),
     }
 }

@@ -7,6 +7,7 @@ mod machine;
 mod model;
 mod print;
 mod run;
+mod trace;
 
 use std::ffi::OsStr;
 use std::process::{Child, Command, Output, Stdio};
