@@ -50,6 +50,7 @@ impl ModelWorld {
         let seed = self.rng.next_u64();
         let mut job = Job::new(space, arrival.program, arrival.size, self.now, seed);
         job.place(&mut self.frames, &mut self.seen);
+        self.shadows.fit(&self.frames);
         self.jobs.push(job);
     }
 
@@ -58,6 +59,7 @@ impl ModelWorld {
         let Some(at) = self.jobs.iter().position(|job| job.space == space) else { return };
         let mut job = self.jobs.remove(at);
         job.leave(&mut self.frames);
+        self.shadows.forget(space);
         self.stops.retain(|(of, _)| *of != space);
         if job.program.managed {
             self.seen.spaces.push(SpaceEvent::Gone(space));

@@ -12,6 +12,8 @@ pub mod job;
 pub mod mover;
 mod port;
 mod quantum;
+pub mod shadows;
+pub mod transfer;
 
 pub use arrivals::Arrival;
 
@@ -27,6 +29,8 @@ use books::Books;
 use frames::Frames;
 use job::Job;
 use mover::Mover;
+use shadows::Shadows;
+use transfer::Transfer;
 
 /// How to run a world.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,13 +40,20 @@ pub struct Settings {
     /// Who pays for a move: the thread that touched the page (as in TPP, which promotes in the fault), or
     /// a thread of the tiering system.
     pub synchronous: bool,
+    /// How pages are moved.
+    pub transfer: Transfer,
     /// The seed of all chance in the world.
     pub seed: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { quantum: Nanos::from_millis(10), synchronous: false, seed: 1 }
+        Self {
+            quantum: Nanos::from_millis(10),
+            synchronous: false,
+            transfer: Transfer::default(),
+            seed: 1,
+        }
     }
 }
 
@@ -62,6 +73,7 @@ pub struct ModelWorld {
     /// Base pages of each tier that others hold.
     ballast: Vec<u64>,
     mover: Mover,
+    shadows: Shadows,
     tracker: Box<dyn Tracker>,
     rng: Rng,
     attention: Attention,
@@ -87,6 +99,7 @@ impl ModelWorld {
             frames: Frames::new(&machine),
             ballast: vec![0; machine.tiers.len()],
             mover: Mover::new(machine.costs),
+            shadows: Shadows::default(),
             machine,
             settings,
             now: Nanos::ZERO,
@@ -136,6 +149,11 @@ impl ModelWorld {
         &self.loads
     }
 
+    /// The frames that promoted pages left behind.
+    pub fn shadows(&self) -> &Shadows {
+        &self.shadows
+    }
+
     /// What is free and what is taken.
     pub fn frames(&self) -> &Frames {
         &self.frames
@@ -161,6 +179,7 @@ impl ModelWorld {
         let free = self.frames.free(tier);
         self.frames.take(tier, free);
         self.ballast[tier.index()] += free;
+        self.shadows.fit(&self.frames);
     }
 
     /// Re-derives the books of all programs from their pages. Walks everything: for tests.
@@ -169,6 +188,7 @@ impl ModelWorld {
     /// Where counts kept along the way differ from what is there.
     pub fn check(&self) {
         use crate::workload::pattern::{Census, NOWHERE};
+        self.shadows.check(&self.frames, &self.jobs);
         let mut used = self.ballast.clone();
         for job in &self.jobs {
             assert_eq!(job.census, Census::take(&job.pattern, &job.tiers), "{}", job.program.name);

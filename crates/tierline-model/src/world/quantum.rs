@@ -27,6 +27,7 @@ impl ModelWorld {
         self.settle(ns);
         let programs = self.jobs.len();
         self.books.add(ns, &self.classes, programs, &self.loads);
+        self.stall(ns);
         self.mover.copied(&self.loads.reads_per_ns[programs..], ns);
         for (job, rate) in self.jobs.iter_mut().zip(&self.loads.reads_per_ns) {
             job.ran(ns, *rate);
@@ -43,7 +44,28 @@ impl ModelWorld {
             let allocated = job.drift(ns, &mut self.frames, &mut self.seen);
             job.stall_ns += f64::from(allocated) * self.machine.costs.fault_ns;
         }
+        for job in &mut self.jobs {
+            let written = self.shadows.written(job, &mut self.rng);
+            job.stall_ns += f64::from(written) * self.machine.costs.hint_fault_ns;
+        }
+        self.shadows.fit(&self.frames);
         self.now = end;
+    }
+
+    /// Books what slower tiers cost the managed programs: of their misses in flight, the time that would be
+    /// saved if all were in the fastest.
+    fn stall(&mut self, ns: f64) {
+        let rates = self.classes.iter().zip(&self.loads.reads_per_ns);
+        for (job, (class, rate)) in self.jobs.iter().zip(rates) {
+            if !job.program.managed {
+                continue;
+            }
+            let latency_ns = &self.loads.latency_ns;
+            let later = class.reads.iter().zip(latency_ns).skip(1);
+            let later: f64 = later.map(|(share, ns)| share * (ns - latency_ns[0]).max(0.0)).sum();
+            self.books.stall_ns += rate * later * ns;
+            self.books.slots_ns += class.in_flight * ns;
+        }
     }
 
     /// Brings loads in line with what programs and the mover want of this quantum.

@@ -60,6 +60,11 @@ pub trait Rules: fmt::Debug {
     /// Whether the page that faulted is to be in the fastest tier.
     fn is_hot(&mut self, fault: &Fault, lru: &mut Lru, pages: &mut PageTable) -> bool;
 
+    /// Hears that fast memory has no room for the page that faulted, and wakes the reclaimer, or not.
+    fn no_room(&mut self) -> bool {
+        true
+    }
+
     /// How much of a tier of that capacity is kept free.
     fn marks(&self, capacity: Bytes) -> Marks;
 
@@ -184,7 +189,7 @@ impl<R: Rules> OnFault<R> {
         let Some(tier) = view.pages.state(hit.page).tier() else { return };
         let (latency, word) = latency(view.pages.word(hit.page), hit, view.now);
         view.pages.set_word(hit.page, word);
-        if tier == TierId::FAST && !self.goal.shifts() || !self.lru.holds(view.pages, hit.page) {
+        if !self.lru.holds(view.pages, hit.page) {
             return;
         }
         let Some(at) = view.pages.locate(hit.page) else { return };
@@ -218,7 +223,7 @@ impl<R: Rules> OnFault<R> {
         };
         match planned {
             Ok(_) => self.lru.moves(view.pages, hit.page),
-            Err(Short::Room) => self.reclaim[TierId::FAST.index()].awake = true,
+            Err(Short::Room) => self.reclaim[TierId::FAST.index()].awake |= self.rules.no_room(),
             Err(_) => {}
         }
     }
