@@ -85,6 +85,7 @@ impl Engine {
         self.telemetry = world.measure(now);
         self.questions.put(now, &self.pages, world);
         self.decide(now);
+        self.rewatch(world);
         self.migrator.carry_out(
             now,
             &self.plan,
@@ -194,6 +195,7 @@ impl Engine {
             touched: &self.touched,
             hits: &self.hits,
             truth: &self.seen.rates,
+            stretches: &self.seen.stretches,
             answers: &self.questions.answers,
             ask: &mut self.questions.asked,
             page_out: &mut self.page_out,
@@ -202,6 +204,17 @@ impl Engine {
         self.policy.plan(&mut view, &mut self.plan);
         let planned: u64 = self.plan.iter().map(|m| m.size.bytes().0).sum();
         self.backlog = planned > budget.0 / 4 * 3;
+    }
+
+    /// Tells the world of a wish that has changed.
+    fn rewatch(&mut self, world: &mut dyn World) {
+        let wants = self.policy.wants();
+        if wants.watch != self.wants.watch
+            && let Some(watch) = wants.watch
+        {
+            world.watch(watch);
+        }
+        self.wants = wants;
     }
 
     fn attend(&mut self, now: Nanos, slow_hits: Option<SlowHits>, world: &mut dyn World) {

@@ -73,6 +73,7 @@ impl Fingerprint {
                     Outcome::SpaceGone => 4,
                     Outcome::Refused => 5,
                     Outcome::Skipped => 6,
+                    Outcome::Dirtied => 7,
                     Outcome::Elsewhere(tier) => 16 + u64::from(tier.0),
                 }]);
             }

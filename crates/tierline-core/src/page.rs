@@ -207,6 +207,11 @@ impl PageTable {
         Bytes::from_base_pages(self.in_tier[tier.index()])
     }
 
+    /// Indices that were ever given out: every page's is below.
+    pub(crate) fn indices(&self) -> usize {
+        self.next as usize
+    }
+
     /// Bytes of metadata held now.
     pub fn metadata_bytes(&self) -> usize {
         self.chunks.iter().flatten().count() * size_of::<Chunk>()

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::policy::Reason;
+use crate::policy::{Reason, Watch};
 use crate::tier::TierId;
 use crate::unit::{BASE_PAGE, BASE_PER_HUGE, Bytes, BytesPerSec, Nanos};
 
@@ -147,6 +147,22 @@ pub struct Sample {
     pub write: Option<bool>,
 }
 
+/// A stretch of memory that is watched as one, by a random page of it at a time, as DAMON does. All
+/// stretches together cover the managed memory, those that nobody accesses too.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stretch {
+    /// Whose pages.
+    pub space: SpaceId,
+    /// Its first page.
+    pub vpn: Vpn,
+    /// Its length in base pages.
+    pub base_pages: u64,
+    /// Share of the looks at it that found an access, 0 to 1.
+    pub frequency: f64,
+    /// For how long its frequency has been about the same.
+    pub age: Nanos,
+}
+
 /// Was this page accessed in the time `within` before now?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
@@ -182,6 +198,8 @@ pub struct Observations {
     pub samples: Vec<Sample>,
     /// Rates that are known, not estimated; they replace what was believed.
     pub rates: Vec<TrueRate>,
+    /// All stretches, where a tracker watches stretches and a round of looks has ended.
+    pub stretches: Vec<Stretch>,
     /// For how long all pages were being watched: the sum of the windows in which a hit would have
     /// been seen. A scanner watches between arming and reading. A sampler that takes one access in P
     /// sees as much as one that watches all accesses for a P-th of the time, and reports that.
@@ -206,6 +224,7 @@ impl Observations {
         self.residence.clear();
         self.samples.clear();
         self.rates.clear();
+        self.stretches.clear();
         self.watched = Nanos::ZERO;
         self.slow_hits_per_sec = None;
         self.window = None;
@@ -236,6 +255,10 @@ pub struct TierTelemetry {
 pub struct Telemetry {
     /// One entry a tier, fastest first.
     pub tiers: Vec<TierTelemetry>,
+    /// Share of the managed programs' time that memory costs them by not being in the fastest tier, 0 to 1:
+    /// what loads from slower tiers take longer. A kernel's pressure stall information knows only of
+    /// memory that is out altogether.
+    pub stall: Option<f64>,
 }
 
 /// How closely the trackers should look: a hint, never a promise.
@@ -290,6 +313,8 @@ pub enum Outcome {
     Elsewhere(TierId),
     /// Busy or pinned for now; worth another try later.
     Busy,
+    /// Written to while it was copied: it stays; worth another try later.
+    Dirtied,
     /// The target tier has no room.
     NoRoom,
     /// Nothing is mapped there any more.
@@ -323,6 +348,10 @@ pub trait World {
     fn page_out(&mut self, _now: Nanos, _pages: &[PageAt], _out: &mut Vec<bool>) -> Nanos {
         Nanos::ZERO
     }
+
+    /// Hears how accesses are to be seen from now on, when a policy wishes for it otherwise than before:
+    /// a scanner with another period. A world whose tracker cannot goes on as it did.
+    fn watch(&mut self, _watch: Watch) {}
 
     /// Says of single pages whether they were accessed lately, as a reclaimer reads it from the accessed
     /// bits of pages that it is about to take, and appends one answer a question. A world that cannot

@@ -40,6 +40,7 @@ use crate::tracker::list::{Entry as TrackerEntry, Knobs, TRACKERS, serve};
 use crate::workload::list::Entry as WorkloadEntry;
 use crate::workload::program::Placement;
 use crate::workload::replay::{Recording, Replay};
+use crate::world::transfer::{Entry as Transfer, TRANSFERS};
 use crate::world::{Arrival, ModelWorld, Settings};
 
 /// The shortest step of anything.
@@ -84,6 +85,8 @@ pub struct Scenario {
     pub max_rate: BytesPerSec,
     /// Whether the touching thread pays for a promotion.
     pub synchronous: bool,
+    /// How pages are moved, by the names of `world::transfer`.
+    pub migrator: String,
     /// Size of the fastest tier, where it is not the machine's own.
     #[serde(deserialize_with = "text::maybe")]
     pub fast_capacity: Option<Bytes>,
@@ -129,6 +132,7 @@ impl Default for Scenario {
             report_every: Nanos::from_secs(1),
             max_rate: BytesPerSec(1 << 30),
             synchronous: false,
+            migrator: TRANSFERS[0].name.into(),
             fast_capacity: None,
             grow: false,
             workload: Vec::new(),
@@ -312,6 +316,7 @@ impl Scenario {
             quantum: self.quantum,
             synchronous: self.synchronous,
             allocation: wants.allocation.unwrap_or(Allocation::FirstTouch),
+            transfer: Transfer::find(&self.migrator)?.transfer,
             seed: self.seed,
         };
         Ok(ModelWorld::new(machine, self.arrivals()?, tracker, settings))

@@ -244,12 +244,12 @@ impl Migrator {
                     pages.set_tier(page, m.size, tier);
                 }
             }
-            Outcome::Busy if tries + 1 < MAX_TRIES => {
+            Outcome::Busy | Outcome::Dirtied if tries + 1 < MAX_TRIES => {
                 let due = now + FIRST_RETRY * (1 << tries);
                 self.next_retry += 1;
                 self.retries.insert((due, self.next_retry), (m, tries + 1));
             }
-            Outcome::Busy => self.counts.given_up += 1,
+            Outcome::Busy | Outcome::Dirtied => self.counts.given_up += 1,
             // A page is named once in a dry run.
             Outcome::Refused | Outcome::Skipped => {
                 if let Some(page) = page {
@@ -322,6 +322,7 @@ pub fn outcome_name(outcome: Outcome) -> &'static str {
         Outcome::Moved => "moved",
         Outcome::Elsewhere(_) => "elsewhere",
         Outcome::Busy => "busy",
+        Outcome::Dirtied => "dirtied",
         Outcome::NoRoom => "no_room",
         Outcome::PageGone => "page_gone",
         Outcome::SpaceGone => "space_gone",

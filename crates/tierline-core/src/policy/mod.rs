@@ -5,6 +5,9 @@
 //! with what happened, samples and moves, never with how much memory is managed: it is told which
 //! pages were touched and may keep lists of its own, but it never walks the page table.
 
+pub mod autonuma;
+pub mod autotiering;
+pub mod damon;
 pub mod first_touch;
 pub mod fixed;
 pub mod goal;
@@ -17,22 +20,25 @@ pub mod oracle;
 pub mod paging;
 pub mod parts;
 pub mod tierline;
+pub mod tmo;
 pub mod tpp;
 
 use serde::Serialize;
 
+use self::autonuma::autonuma;
 use self::goal::balance::Balance;
 use self::goal::pack::Pack;
 use self::hemem::Hemem;
 use self::linux::linux;
 use self::memtis::Memtis;
+use self::tmo::Tmo;
 use self::tpp::tpp;
 
 use crate::knob::Knob;
 use crate::migrator::counters::Counters;
 use crate::migrator::size_index;
 use crate::page::{PageIdx, PageTable};
-use crate::port::{Move, PageSize, Telemetry, TrueRate};
+use crate::port::{Move, PageSize, Stretch, Telemetry, TrueRate};
 use crate::qos::Limits;
 use crate::telemetry::Hit;
 use crate::telemetry::hotness::Hotness;
@@ -135,12 +141,21 @@ pub enum Watch {
         /// Pages in the fastest tier too.
         fast_too: bool,
     },
+    /// Memory in stretches, each by a random page at a time (DAMON).
+    Stretches {
+        /// Time between two looks at a stretch.
+        sampling: Nanos,
+        /// Time after which what was seen is told, and stretches are merged and split.
+        aggregation: Nanos,
+        /// Stretches of a program, at least and at most.
+        count: [u32; 2],
+    },
     /// The true rates themselves, which only a model can tell.
     Truth,
 }
 
 impl Watch {
-    /// The time between two rounds of arming, for a program with that much memory; `None` for samples.
+    /// The time between two rounds of arming, for a program with that much memory; `None` where none are armed.
     pub fn round(&self, memory: Bytes) -> Option<Nanos> {
         let Self::HintFaults { pass, bytes, floor, .. } = *self else { return None };
         let rounds = memory.0.div_ceil(bytes.0.max(1)).max(1);
@@ -188,6 +203,8 @@ pub struct View<'a> {
     pub hits: &'a [Hit],
     /// The true rates of all pages, in the ticks in which a world that knows them tells them anew.
     pub truth: &'a [TrueRate],
+    /// All stretches, in the ticks in which a tracker that watches stretches tells of them.
+    pub stretches: &'a [Stretch],
     /// Whether the pages asked after in the last tick were accessed; `None` where the world cannot tell.
     pub answers: &'a [(PageIdx, Option<bool>)],
     /// Pages to ask after before the next tick, and how far back.
@@ -199,6 +216,28 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
+    /// The same, with other answers: for a policy that is not alone in asking.
+    pub fn with_answers<'b>(&'b mut self, answers: &'b [(PageIdx, Option<bool>)]) -> View<'b> {
+        View {
+            now: self.now,
+            pages: &mut *self.pages,
+            hotness: self.hotness,
+            tiers: self.tiers,
+            telemetry: self.telemetry,
+            limits: self.limits,
+            budget: self.budget,
+            move_costs: self.move_costs,
+            touched: self.touched,
+            hits: self.hits,
+            truth: self.truth,
+            stretches: self.stretches,
+            answers,
+            ask: &mut *self.ask,
+            page_out: &mut *self.page_out,
+            counters: &mut *self.counters,
+        }
+    }
+
     /// What moving one page of `size` costs.
     pub fn move_cost(&self, size: PageSize) -> Nanos {
         self.move_costs[size_index(size)] * size.base_pages()
@@ -252,7 +291,7 @@ pub struct Entry {
     pub name: &'static str,
     /// The head of its file: what it does, when it helps, when it hurts, knobs, source.
     pub doc: &'static str,
-    /// The head of its goal's file, where it has another goal than its own.
+    /// The head of the file of what it is combined with: another goal than its own, a reclaimer above.
     pub goal: Option<&'static str>,
     /// Makes one.
     pub make: fn() -> Box<dyn Policy>,
@@ -260,6 +299,9 @@ pub struct Entry {
 
 /// The head of Colloid's file, for the policies that have it as their goal.
 const COLLOID: &str = include_str!("goal/balance.rs");
+
+/// The head of TMO's file, for the policies that it stands above.
+const TMO: &str = include_str!("tmo.rs");
 
 /// Every policy there is; the first is the default. Help, docs and tests range over this list.
 pub const POLICIES: &[Entry] = &[
@@ -324,6 +366,48 @@ pub const POLICIES: &[Entry] = &[
         make: || Box::<kernel::Kernel>::default(),
     },
     Entry {
+        name: "tierline+tmo",
+        doc: include_str!("tierline.rs"),
+        goal: Some(TMO),
+        make: || Box::new(Tmo::over("tierline+tmo", Box::<tierline::Tierline>::default())),
+    },
+    Entry {
+        name: "tpp+tmo",
+        doc: include_str!("tpp.rs"),
+        goal: Some(TMO),
+        make: || Box::new(Tmo::over("tpp+tmo", Box::new(tpp("tpp", Box::new(Pack))))),
+    },
+    Entry {
+        name: "linux+tmo",
+        doc: include_str!("linux.rs"),
+        goal: Some(TMO),
+        make: || Box::new(Tmo::over("linux+tmo", Box::new(linux("linux", Box::new(Pack))))),
+    },
+    Entry {
+        name: "first-touch+tmo",
+        doc: include_str!("first_touch.rs"),
+        goal: Some(TMO),
+        make: || Box::new(Tmo::over("first-touch+tmo", Box::new(first_touch::FirstTouch))),
+    },
+    Entry {
+        name: "autonuma",
+        doc: include_str!("autonuma.rs"),
+        goal: None,
+        make: || Box::new(autonuma("autonuma")),
+    },
+    Entry {
+        name: "autotiering",
+        doc: include_str!("autotiering.rs"),
+        goal: None,
+        make: || Box::<autotiering::Autotiering>::default(),
+    },
+    Entry {
+        name: "damon",
+        doc: include_str!("damon.rs"),
+        goal: None,
+        make: || Box::<damon::Damon>::default(),
+    },
+    Entry {
         name: "oracle",
         doc: include_str!("oracle.rs"),
         goal: None,
@@ -356,17 +440,12 @@ impl Entry {
         POLICIES.iter().find(|entry| entry.name == name)
     }
 
-    /// What the policy's file, and its goal's, say of themselves, as plain text.
+    /// What the policy's file, and that of what it is combined with, say of themselves, as plain text.
     pub fn explain(&self) -> String {
         let policy = head(self.doc);
         let Some(goal) = self.goal.map(head) else { return policy };
         let summary = |text: &str| text.lines().next().unwrap_or_default().to_string();
-        format!(
-            "{}: {} Its goal: {}\n\n{policy}\n{goal}",
-            self.name,
-            summary(&policy),
-            summary(&goal)
-        )
+        format!("{}: {} With {}\n\n{policy}\n{goal}", self.name, summary(&policy), summary(&goal))
     }
 }
 

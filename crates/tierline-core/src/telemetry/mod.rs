@@ -6,6 +6,7 @@ pub mod counts;
 pub mod fault_latency;
 pub mod histogram;
 pub mod hotness;
+pub mod lap;
 pub mod lru;
 
 use crate::page::PageIdx;

@@ -171,16 +171,17 @@ fn every_policy_lives_through_a_bad_day() {
     for (policy, entry) in POLICIES.iter().enumerate() {
         let mut world = Faulty::new(6);
         (world.busy, world.refused, world.lost_samples) = (30, 5, 30);
+        world.toy.others[0] = 100;
         let mut engine = run(&mut world, policy, 40);
         world.fills_up = true;
         go_on(&mut engine, &mut world, 40..50);
         (world.fills_up, world.counters) = (false, Counters::Stalled);
         go_on(&mut engine, &mut world, 50..60);
         world.counters = Counters::Gone;
-        world.toy.others[0] = 0;
         go_on(&mut engine, &mut world, 60..80);
         let before = world.toy.asked.len();
         world.counters = Counters::Fine;
+        world.toy.others[0] = 0; // somebody's memory comes back: some policies never demote
         world.toy.rates = skewed(4_000, 100.0, 1.0, 77);
         go_on(&mut engine, &mut world, 80..200);
         let moved = before > 0;

@@ -2,7 +2,7 @@
 //! What is particular to each published system, seen from outside.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::{Entry, POLICIES};
+use tierline_core::policy::{Entry, POLICIES, Watch};
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
@@ -120,4 +120,97 @@ fn every_knob_is_named_once_within_its_range_and_can_be_set() {
         let quantum = policy.wants().quantum;
         assert!(quantum.is_none_or(|quantum| quantum > Nanos::ZERO));
     }
+}
+
+#[test]
+fn autonuma_migrates_at_the_second_fault_and_before_5_18_at_the_first() {
+    for (knob, faults) in [(0.0, 1), (1.0, 2)] {
+        let mut toy = Toy::new(machine(&[4_000, 8_000]), vec![1e4; 400], 6);
+        let mut autonuma = engine("autonuma", &mut toy, &[("two_faults", knob)]);
+        // A quarter of the pages is armed in a tick, and faults before the next.
+        run(&mut autonuma, &mut toy, 0..4 * (faults - 1) + 1);
+        assert_eq!(toy.asked.len(), 0, "{faults} faults");
+        run(&mut autonuma, &mut toy, 4 * (faults - 1) + 1..4 * faults + 1);
+        assert_eq!(toy.asked.len(), 400, "{faults} faults");
+    }
+}
+
+/// It stops at the high watermark, demotes nothing, and scans ever more slowly: each pass doubles the period.
+#[test]
+fn autonuma_stops_when_fast_memory_is_full() {
+    let mut toy = Toy::new(machine(&[1_000, 8_000]), vec![10.0; 4_000], 7);
+    let mut autonuma = engine("autonuma", &mut toy, &[]);
+    run(&mut autonuma, &mut toy, 0..100);
+    let full = toy.asked.len();
+    let high = toy.free(TierId::FAST);
+    assert!((50..100).contains(&high), "{high} of 1000 pages are kept: 50 by huge pages' minimum");
+    run(&mut autonuma, &mut toy, 100..2_000);
+    assert_eq!(toy.asked.len(), full, "nothing moves any more");
+    assert!(toy.asked.iter().all(|(m, _)| m.to == TierId::FAST), "nothing is ever demoted");
+    let Some(Watch::HintFaults { pass, .. }) = autonuma.wants().watch else { panic!("no faults") };
+    assert_eq!(pass, Nanos::from_secs(60));
+    assert_eq!(toy.watch, autonuma.wants().watch, "the world heard of it");
+}
+
+/// Of 1000 pages, 300 are accessed all the time, half of them below; the others once in ten passes. The
+/// first come and stay.
+#[test]
+fn autotiering_demotes_the_least_accessed_for_what_faults() {
+    let rates: Vec<f64> = (0..1_000).map(|page| if page % 10 < 3 { 50.0 } else { 0.1 }).collect();
+    for background in [0.0, 1.0] {
+        let mut toy = Toy::new(machine(&[400, 8_000]), rates.clone(), 8);
+        (0..350).for_each(|page| toy.place[page] = Some(TierId::FAST));
+        let knobs =
+            [("background_demotion", background), ("scan_period_max", 1.0), ("reserve", 65_536.0)];
+        let mut autotiering = engine("autotiering", &mut toy, &knobs);
+        run(&mut autotiering, &mut toy, 0..400);
+        let share = toy.fast_share();
+        assert!(share > 0.97, "background {background}: {share}");
+        assert!(toy.asked.iter().any(|(m, _)| m.to > TierId::FAST));
+    }
+}
+
+/// CPM alone never demotes; OPM refuses a page that is no hotter than the coldest above.
+#[test]
+fn autotiering_refuses_what_is_no_hotter_than_the_least_accessed() {
+    for opm in [0.0, 1.0] {
+        let mut toy = Toy::new(machine(&[400, 8_000]), vec![1e3; 1_000], 9);
+        let knobs = [("opm", opm), ("scan_period_max", 1.0)];
+        let mut autotiering = engine("autotiering", &mut toy, &knobs);
+        run(&mut autotiering, &mut toy, 0..200);
+        assert!(toy.asked.iter().all(|(m, _)| m.to == TierId::FAST), "opm {opm}");
+        assert!(toy.used(TierId::FAST) > 300);
+    }
+}
+
+/// Hot stretches come up until 99.7 % is used, cold ones go down while less than 0.5 % is free, and a page of
+/// a hot stretch that is not accessed itself stays where it is.
+#[test]
+fn damon_fills_fast_memory_to_its_goals_with_what_is_accessed() {
+    let hot = |page: usize| page % 160 < 64 && page % 16 != 0;
+    let rates =
+        |shift: usize| (0..4_000).map(|page| if hot(page + shift) { 80.0 } else { 0.0 }).collect();
+    let mut toy = Toy::new(machine(&[2_000, 8_000]), rates(0), 10);
+    let mut damon = engine("damon", &mut toy, &[]);
+    run(&mut damon, &mut toy, 0..200);
+    assert!(toy.fast_share() > 0.97, "{}", toy.fast_share());
+    assert!(toy.asked.iter().all(|(m, _)| hot(usize::try_from(m.vpn.0).unwrap())));
+    toy.rates = rates(80);
+    run(&mut damon, &mut toy, 200..600);
+    assert!(toy.fast_share() > 0.9, "{}", toy.fast_share());
+    let demoted = toy.asked.iter().filter(|(m, _)| m.to > TierId::FAST);
+    assert!(demoted.count() > 500);
+}
+
+/// The quota is bytes of each interval: 1 MiB are 256 pages.
+#[test]
+fn damon_tries_no_more_than_its_quota() {
+    let mut toy = Toy::new(machine(&[4_000, 8_000]), vec![100.0; 4_000], 11);
+    let mut damon = engine("damon", &mut toy, &[("quota", 1_048_576.0), ("tuner", 0.0)]);
+    for second in 1..10 {
+        run(&mut damon, &mut toy, second * 10..second * 10 + 10);
+        let asked = u64::try_from(toy.asked.len()).unwrap();
+        assert!(asked <= 256 * second, "{asked} after {second} s");
+    }
+    assert!(toy.asked.len() > 1_500);
 }

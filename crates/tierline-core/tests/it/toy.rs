@@ -5,7 +5,8 @@
 use tierline_core::policy::Watch;
 use tierline_core::port::{
     Attention, Move, Observations, Outcome, PageAt, PageKind, PageSize, Question, Region,
-    Residence, Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry, TrueRate, Vpn, World,
+    Residence, Sample, SpaceEvent, SpaceId, Stretch, Telemetry, TierTelemetry, TrueRate, Vpn,
+    World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{NodeId, Tier, TierId, Tiers};
@@ -14,6 +15,9 @@ use tierline_core::unit::{Bytes, Nanos};
 /// The only space there is.
 pub const SPACE: SpaceId = SpaceId(1);
 const WINDOW: Nanos = Nanos::from_millis(20);
+/// Pages of a stretch, and looks at it in a tick.
+const STRETCH: usize = 16;
+const STRETCH_LOOKS: u32 = 20;
 
 /// A machine of `capacities` base pages, 70 ns at the top and 130 ns more every tier down.
 pub fn machine(capacities: &[u64]) -> Tiers {
@@ -58,6 +62,8 @@ pub struct Toy {
     armed: Vec<Option<Nanos>>,
     scanned: usize,
     last: Nanos,
+    /// Hits of every stretch, and for how long they have been about as many.
+    ages: Vec<(u32, Nanos)>,
 }
 
 impl Toy {
@@ -85,6 +91,7 @@ impl Toy {
             armed: vec![None; pages],
             scanned: 0,
             last: Nanos::ZERO,
+            ages: Vec::new(),
         }
     }
 
@@ -214,6 +221,30 @@ impl Toy {
         }
     }
 
+    /// Stretches of sixteen pages, by random pages of them.
+    fn stretch(&mut self, sampling: Nanos, out: &mut Observations) {
+        self.ages.resize(self.rates.len().div_ceil(STRETCH), (0, Nanos::ZERO));
+        for stretch in 0..self.ages.len() {
+            let pages = STRETCH.min(self.rates.len() - stretch * STRETCH);
+            let mut hits = 0;
+            for _ in 0..STRETCH_LOOKS {
+                let within = usize::try_from(self.rng.below(pages as u64)).unwrap();
+                hits += u32::from(self.is_hit(stretch * STRETCH + within, sampling));
+            }
+            let (last, age) = self.ages[stretch];
+            let same = last.abs_diff(hits) <= STRETCH_LOOKS / 10;
+            let age = if same { age + Nanos::from_millis(100) } else { Nanos::ZERO };
+            self.ages[stretch] = (hits, age);
+            out.stretches.push(Stretch {
+                space: SPACE,
+                vpn: Vpn((stretch * STRETCH) as u64),
+                base_pages: pages as u64,
+                frequency: f64::from(hits) / f64::from(STRETCH_LOOKS),
+                age,
+            });
+        }
+    }
+
     /// How long until the page's next access.
     fn next_access(&mut self, page: usize) -> Nanos {
         match self.rates[page] {
@@ -257,6 +288,7 @@ impl World for Toy {
             None => self.look(out),
             Some(Watch::Samples { .. }) => self.sample(out),
             Some(Watch::HintFaults { fast_too, .. }) => self.fault(now, fast_too, out),
+            Some(Watch::Stretches { sampling, .. }) => self.stretch(sampling, out),
             Some(Watch::Truth) => self.tell(out),
         }
         self.last = now;
@@ -273,7 +305,7 @@ impl World for Toy {
                 ..TierTelemetry::default()
             }
         };
-        Telemetry { tiers: self.tiers.iter().map(measured).collect() }
+        Telemetry { tiers: self.tiers.iter().map(measured).collect(), stall: None }
     }
 
     fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
@@ -297,6 +329,10 @@ impl World for Toy {
             self.paged_out.push(page);
         }
         Nanos(100_000) * pages.len() as u64
+    }
+
+    fn watch(&mut self, watch: Watch) {
+        self.watch = Some(watch);
     }
 
     fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {

@@ -4,11 +4,12 @@
 //! Every sampling interval one page of each region is looked at; hits add up over an aggregation, and then
 //! neighbours of like heat are merged and regions are split at random, so that borders find their place.
 //! The cost is bound by the number of regions. Intervals and limits are the kernel's defaults (5 ms, 100 ms,
-//! 10 to 1000 regions); regions merge where their hits differ by less than a tenth of the most possible.
+//! 10 to 1000 regions) unless a policy wants others; regions merge where their hits differ by less than a
+//! tenth of the most possible, and as long as theirs differ by no more from one aggregation to the next, they age.
 
 use std::collections::BTreeMap;
 
-use tierline_core::port::{Observations, Sample};
+use tierline_core::port::{Observations, Sample, Stretch};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
@@ -18,7 +19,7 @@ use crate::machine::Costs;
 use crate::world::job::Job;
 
 const SAMPLING: Nanos = Nanos::from_millis(5);
-const SAMPLES: u32 = 20;
+const AGGREGATION: Nanos = Nanos::from_millis(100);
 const MIN_REGIONS: usize = 10;
 /// Aggregations that are remembered, as on Linux.
 const REMEMBERED: u64 = 10;
@@ -26,6 +27,10 @@ const REMEMBERED: u64 = 10;
 /// The monitor.
 #[derive(Clone, Debug)]
 pub struct Damon {
+    sampling: Nanos,
+    /// Looks in an aggregation.
+    samples: u32,
+    min_regions: usize,
     max_regions: usize,
     due: Nanos,
     regions: BTreeMap<u32, Vec<Region>>,
@@ -35,13 +40,25 @@ pub struct Damon {
 struct Region {
     end: u32,
     hits: u32,
+    /// The hits of the aggregation before.
+    last: u32,
+    /// Aggregations in which its hits have been about the same.
+    age: u32,
 }
 
 impl Damon {
     /// A monitor with at most so many regions a program.
     pub fn new(max_regions: usize) -> Self {
-        let max_regions = max_regions.max(MIN_REGIONS);
-        Self { max_regions, due: SAMPLING * u64::from(SAMPLES), regions: BTreeMap::new() }
+        Self::of(SAMPLING, AGGREGATION, [MIN_REGIONS, max_regions])
+    }
+
+    /// A monitor with these intervals, and at least and at most so many regions a program.
+    pub fn of(sampling: Nanos, aggregation: Nanos, [least, most]: [usize; 2]) -> Self {
+        let sampling = sampling.max(Nanos(1));
+        let samples = u32::try_from(aggregation.0 / sampling.0).unwrap_or(u32::MAX).max(1);
+        let (min_regions, max_regions) = (least.max(1), most.max(least).max(1));
+        let due = sampling * u64::from(samples);
+        Self { sampling, samples, min_regions, max_regions, due, regions: BTreeMap::new() }
     }
 }
 
@@ -58,7 +75,7 @@ impl Tracker for Damon {
         rng: &mut Rng,
         out: &mut Observations,
     ) -> f64 {
-        let aggregation = SAMPLING * u64::from(SAMPLES);
+        let aggregation = self.sampling * u64::from(self.samples);
         if quantum.end() < self.due {
             return 0.0;
         }
@@ -67,44 +84,54 @@ impl Tracker for Damon {
         let mut cpu_ns = 0.0;
         for job in jobs.iter().filter(|job| job.program.managed) {
             let regions = self.regions.entry(job.space.0).or_default();
-            cover(regions, job.live());
-            look(regions, job, rng, out);
+            cover(regions, job.live(), self.min_regions);
+            look(regions, job, self.sampling, self.samples, rng, out);
+            grow_older(regions, self.samples / 10);
+            tell(regions, job, self.samples, aggregation, out);
             #[expect(clippy::cast_precision_loss, reason = "at most a few thousand regions")]
-            let looks = (regions.len() * SAMPLES as usize) as f64;
+            let looks = (regions.len() * self.samples as usize) as f64;
             cpu_ns += looks * costs.scan_ns;
-            merge(regions);
+            merge(regions, self.samples / 10, self.min_regions);
             if regions.len() * 2 <= self.max_regions {
                 split(regions, rng);
             }
         }
         out.watched += aggregation;
-        out.window = Some(SAMPLING);
+        out.window = Some(self.sampling);
         out.memory = Some(aggregation * REMEMBERED);
         cpu_ns
     }
 }
 
 /// Makes regions end where memory does now.
-fn cover(regions: &mut Vec<Region>, live: u32) {
+fn cover(regions: &mut Vec<Region>, live: u32, min_regions: usize) {
     if regions.is_empty() {
-        let least = u32::try_from(MIN_REGIONS).unwrap_or(1).min(live).max(1);
+        let least = u32::try_from(min_regions).unwrap_or(1).min(live).max(1);
         let end = |at: u32| u32::try_from(u64::from(live) * u64::from(at) / u64::from(least));
-        regions.extend((1..=least).map(|at| Region { end: end(at).unwrap_or(live), hits: 0 }));
+        let new = |at| Region { end: end(at).unwrap_or(live), hits: 0, last: 0, age: 0 };
+        regions.extend((1..=least).map(new));
     }
     if let Some(last) = regions.last_mut() {
         last.end = live;
     }
 }
 
-fn look(regions: &mut [Region], job: &Job, rng: &mut Rng, out: &mut Observations) {
-    let sampling_ns = SAMPLING.as_secs_f64() * 1e9;
+fn look(
+    regions: &mut [Region],
+    job: &Job,
+    sampling: Nanos,
+    samples: u32,
+    rng: &mut Rng,
+    out: &mut Observations,
+) {
+    let sampling_ns = sampling.as_secs_f64() * 1e9;
     let touched: Vec<f64> = (0..job.pattern.bands().len())
         .map(|band| 1.0 - exp(-job.reads_per_ns * job.pattern.density(band) * sampling_ns))
         .collect();
     let mut start = 0;
     for region in regions {
-        region.hits = 0;
-        for _ in 0..SAMPLES {
+        region.last = std::mem::take(&mut region.hits);
+        for _ in 0..samples {
             let within = rng.below(u64::from((region.end - start).max(1)));
             let page = start + u32::try_from(within).unwrap_or(0);
             region.hits += u32::from(rng.unit() < touched[job.pattern.band(page)]);
@@ -126,16 +153,38 @@ fn look(regions: &mut [Region], job: &Job, rng: &mut Rng, out: &mut Observations
     }
 }
 
-fn merge(regions: &mut Vec<Region>) {
+/// A region whose hits are others than they were begins anew.
+fn grow_older(regions: &mut [Region], same: u32) {
+    for region in regions {
+        let stays = region.hits.abs_diff(region.last) <= same;
+        region.age = if stays { region.age.saturating_add(1) } else { 0 };
+    }
+}
+
+/// Tells all regions, those without hits too.
+fn tell(regions: &[Region], job: &Job, samples: u32, aggregation: Nanos, out: &mut Observations) {
+    let mut start = 0;
+    for region in regions {
+        out.stretches.push(Stretch {
+            space: job.space,
+            vpn: job.vpn(start),
+            base_pages: u64::from(region.end - start) * job.unit(),
+            frequency: f64::from(region.hits) / f64::from(samples),
+            age: aggregation * u64::from(region.age),
+        });
+        start = region.end;
+    }
+}
+
+fn merge(regions: &mut Vec<Region>, same: u32, min_regions: usize) {
     let mut merged: Vec<Region> = Vec::with_capacity(regions.len());
     let total = regions.len();
     for (at, region) in regions.iter().enumerate() {
         let others = merged.len() + (total - at);
         match merged.last_mut() {
-            Some(last)
-                if last.hits.abs_diff(region.hits) <= SAMPLES / 10 && others > MIN_REGIONS =>
-            {
+            Some(last) if last.hits.abs_diff(region.hits) <= same && others > min_regions => {
                 last.hits = u32::midpoint(last.hits, region.hits);
+                last.age = u32::midpoint(last.age, region.age);
                 last.end = region.end;
             }
             _ => merged.push(*region),
@@ -151,7 +200,7 @@ fn split(regions: &mut Vec<Region>, rng: &mut Rng) {
         let pages = region.end - start;
         if pages >= 2 {
             let at = start + 1 + u32::try_from(rng.below(u64::from(pages - 1))).unwrap_or(0);
-            parts.push(Region { end: at, hits: region.hits });
+            parts.push(Region { end: at, ..*region });
         }
         parts.push(*region);
         start = region.end;

@@ -93,6 +93,10 @@ impl Tracker for HintFaults {
         out.memory = Some(MEMORY);
         cpu_ns
     }
+
+    fn rewatch(&mut self, watch: Watch) {
+        self.watch = watch;
+    }
 }
 
 impl Armed {

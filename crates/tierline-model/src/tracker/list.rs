@@ -100,6 +100,10 @@ pub fn serve(watch: Watch, knobs: &Knobs) -> Box<dyn Tracker> {
             Box::new(pebs::Pebs::within("pebs", as_f64(loads), cpu_permille, knobs.ring))
         }
         watch @ Watch::HintFaults { .. } => Box::new(hint_faults::HintFaults::of(watch)),
+        Watch::Stretches { sampling, aggregation, count } => {
+            let count = count.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+            Box::new(damon::Damon::of(sampling, aggregation, count))
+        }
         Watch::Truth => Box::<truth::Truth>::default(),
     }
 }

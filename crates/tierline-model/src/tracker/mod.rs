@@ -9,6 +9,7 @@ pub mod list;
 pub mod pebs;
 pub mod truth;
 
+use tierline_core::policy::Watch;
 use tierline_core::port::{Attention, Observations};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
@@ -47,6 +48,9 @@ pub trait Tracker {
         rng: &mut Rng,
         out: &mut Observations,
     ) -> f64;
+
+    /// Hears how to look from now on, where a policy changed its mind.
+    fn rewatch(&mut self, _watch: Watch) {}
 
     /// Hears how closely to look.
     fn attend(&mut self, _attention: Attention) {}

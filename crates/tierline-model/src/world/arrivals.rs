@@ -102,6 +102,7 @@ impl ModelWorld {
     fn add(&mut self, mut job: Job) {
         job.place(&mut self.frames, &mut self.seen);
         job.replay(self.now, &self.machine, &mut self.frames, &mut self.seen);
+        self.shadows.fit(&self.frames);
         self.jobs.push(job);
     }
 
@@ -115,6 +116,7 @@ impl ModelWorld {
         let gone: Vec<Job> = gone;
         for mut job in gone {
             job.leave(&mut self.frames);
+            self.shadows.forget(job.space);
             if job.program.managed {
                 self.seen.spaces.push(SpaceEvent::Gone(job.space));
             }

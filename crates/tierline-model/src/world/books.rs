@@ -24,6 +24,10 @@ pub struct Books {
     pub demoted_bytes: f64,
     /// CPU time of the mover.
     pub mover_ns: f64,
+    /// Time in which misses of managed programs were in flight only because they were not in the fastest tier.
+    pub stall_ns: f64,
+    /// Time in which managed programs had misses in flight or could have had.
+    pub slots_ns: f64,
     /// CPU time of the tracker, that of samples in the program's threads included.
     pub tracker_ns: f64,
 }
@@ -56,6 +60,8 @@ impl Books {
             promoted_bytes: self.promoted_bytes - before.promoted_bytes,
             demoted_bytes: self.demoted_bytes - before.demoted_bytes,
             mover_ns: self.mover_ns - before.mover_ns,
+            stall_ns: self.stall_ns - before.stall_ns,
+            slots_ns: self.slots_ns - before.slots_ns,
             tracker_ns: self.tracker_ns - before.tracker_ns,
         }
     }

@@ -2,6 +2,7 @@
 //! The world with things going wrong, as on a real kernel: moves that fail, samples that are lost, counters
 //! that stand still, a program that exits while its pages are being moved, a tier that others fill up.
 
+use tierline_core::policy::Watch;
 use tierline_core::port::{
     Attention, Move, Observations, Outcome, PageAt, Question, Telemetry, World,
 };
@@ -102,6 +103,10 @@ impl World for Faulty {
 
     fn accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
         self.world.accessed(now, questions, out);
+    }
+
+    fn watch(&mut self, watch: Watch) {
+        self.world.watch(watch);
     }
 
     fn attend(&mut self, attention: Attention) {

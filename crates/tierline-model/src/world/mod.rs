@@ -12,6 +12,8 @@ pub mod job;
 pub mod mover;
 mod port;
 mod quantum;
+pub mod shadows;
+pub mod transfer;
 
 pub use arrivals::Arrival;
 
@@ -29,6 +31,8 @@ use books::Books;
 use frames::Frames;
 use job::Job;
 use mover::Mover;
+use shadows::Shadows;
+use transfer::Transfer;
 
 /// How to run a world.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,6 +44,8 @@ pub struct Settings {
     pub synchronous: bool,
     /// Where new pages go.
     pub allocation: Allocation,
+    /// How pages are moved.
+    pub transfer: Transfer,
     /// The seed of all chance in the world.
     pub seed: u64,
 }
@@ -50,6 +56,7 @@ impl Default for Settings {
             quantum: Nanos::from_millis(10),
             synchronous: false,
             allocation: Allocation::FirstTouch,
+            transfer: Transfer::default(),
             seed: 1,
         }
     }
@@ -71,6 +78,7 @@ pub struct ModelWorld {
     /// Base pages of each tier that others hold.
     ballast: Vec<u64>,
     mover: Mover,
+    shadows: Shadows,
     tracker: Box<dyn Tracker>,
     rng: Rng,
     attention: Attention,
@@ -98,6 +106,7 @@ impl ModelWorld {
             frames,
             ballast: vec![0; machine.tiers.len()],
             mover: Mover::new(machine.costs),
+            shadows: Shadows::default(),
             machine,
             settings,
             now: Nanos::ZERO,
@@ -147,6 +156,11 @@ impl ModelWorld {
         &self.loads
     }
 
+    /// The frames that promoted pages left behind.
+    pub fn shadows(&self) -> &Shadows {
+        &self.shadows
+    }
+
     /// What is free and what is taken.
     pub fn frames(&self) -> &Frames {
         &self.frames
@@ -172,6 +186,7 @@ impl ModelWorld {
         let free = self.frames.free(tier);
         self.frames.take(tier, free);
         self.ballast[tier.index()] += free;
+        self.shadows.fit(&self.frames);
     }
 
     /// Re-derives the books of all programs from their pages. Walks everything: for tests.
@@ -180,6 +195,7 @@ impl ModelWorld {
     /// Where counts kept along the way differ from what is there.
     pub fn check(&self) {
         use crate::workload::pattern::{Census, NOWHERE};
+        self.shadows.check(&self.frames, &self.jobs);
         let mut used = self.ballast.clone();
         for job in &self.jobs {
             assert_eq!(job.census, Census::take(&job.pattern, &job.tiers), "{}", job.program.name);

@@ -30,6 +30,10 @@ pub struct Toll {
     pub mover_ns: f64,
     /// Thread time of the program.
     pub program_ns: f64,
+    /// Of the mover's time, the copying.
+    pub copy_ns: f64,
+    /// Of the program's, the waiting for the page.
+    pub waits_ns: f64,
 }
 
 impl Mover {
@@ -82,6 +86,23 @@ impl Mover {
         Toll {
             mover_ns: away_ns + costs.shootdown_ns / costs.shootdown_batch,
             program_ns: waits_ns + interrupts_ns / costs.shootdown_batch,
+            copy_ns,
+            waits_ns,
+        }
+    }
+
+    /// What it costs to map a page where a copy of it is already.
+    pub fn remap(&self, job: &Job) -> Toll {
+        let costs = &self.costs;
+        let fixed_ns = match job.size {
+            PageSize::Base => costs.move_base_ns,
+            PageSize::Huge => costs.move_huge_ns,
+        };
+        let threads = job.program.threads.max(f64::MIN_POSITIVE);
+        Toll {
+            mover_ns: fixed_ns + costs.shootdown_ns / costs.shootdown_batch,
+            program_ns: costs.shootdown_victim_ns * threads / costs.shootdown_batch,
+            ..Toll::default()
         }
     }
 

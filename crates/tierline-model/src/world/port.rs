@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The border to the core.
 
+use tierline_core::policy::Watch;
 use tierline_core::port::{
     Attention, Move, Observations, Outcome, PageAt, Question, Telemetry, TierTelemetry, World,
 };
@@ -9,6 +10,7 @@ use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 
 use super::ModelWorld;
 use super::job::Job;
+use super::transfer::Transfer;
 use crate::arithmetic::exponential;
 use crate::machine::nanos;
 use crate::workload::program::Placement;
@@ -21,6 +23,7 @@ impl World for ModelWorld {
         out.residence.append(&mut seen.residence);
         out.samples.append(&mut seen.samples);
         out.rates.append(&mut seen.rates);
+        out.stretches.append(&mut seen.stretches);
         out.watched += std::mem::take(&mut seen.watched);
         out.lost += std::mem::take(&mut seen.lost);
         out.slow_hits_per_sec = seen.slow_hits_per_sec.take();
@@ -47,7 +50,8 @@ impl World for ModelWorld {
                 bandwidth: ran.then(|| bytes_per_sec(since.bytes[t] / since.ns * 1e9)),
             }
         };
-        Telemetry { tiers: self.tiers.iter().map(measured).collect() }
+        let stall = (since.slots_ns > 0.0).then(|| since.stall_ns / since.slots_ns);
+        Telemetry { tiers: self.tiers.iter().map(measured).collect(), stall }
     }
 
     fn migrate(&mut self, now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
@@ -87,6 +91,10 @@ impl World for ModelWorld {
         nanos(spent_ns)
     }
 
+    fn watch(&mut self, watch: Watch) {
+        self.tracker.rewatch(watch);
+    }
+
     fn attend(&mut self, attention: Attention) {
         self.attention = attention;
         self.tracker.attend(attention);
@@ -99,7 +107,10 @@ impl ModelWorld {
             return false;
         };
         let page = job.page_at(at.vpn).filter(|_| at.size == job.size && !stays(job));
-        page.is_some_and(|page| job.page_out(page, &mut self.frames, &mut self.rng))
+        page.is_some_and(|page| {
+            self.shadows.take(at.space, page);
+            job.page_out(page, &mut self.frames, &mut self.rng)
+        })
     }
 
     fn move_page(&mut self, m: &Move, spent_ns: &mut f64) -> Outcome {
@@ -119,18 +130,40 @@ impl ModelWorld {
         if self.frames.free(m.to) < job.unit() {
             return Outcome::NoRoom;
         }
-        self.frames.take(m.to, job.unit());
-        self.frames.give(tier, job.unit());
         let rate = job.page_rate(page);
-        let toll = self.mover.take(job, tier, m.to, rate, &self.network, &self.loads);
+        let up = m.to < tier;
+        let aside = up && self.settings.transfer == Transfer::Shadow;
+        let has_copy = self.shadows.take(m.space, page) == Some(m.to);
+        let mut toll = match has_copy {
+            true => self.mover.remap(job),
+            false => self.mover.take(job, tier, m.to, rate, &self.network, &self.loads),
+        };
+        if aside {
+            toll.program_ns -= toll.waits_ns; // it stays mapped
+        }
         job.stall_ns += toll.program_ns;
-        if self.settings.synchronous && m.to < tier {
+        if self.settings.synchronous && up && !aside {
             job.stall_ns += toll.mover_ns;
         }
-        job.set_tier(page, m.to);
         *spent_ns += toll.mover_ns;
+        let writes_per_ns = rate * job.program.writes_per_read;
+        if aside && exponential(&mut self.rng) < writes_per_ns * toll.copy_ns {
+            self.shadows.counts.aborted += 1;
+            return Outcome::Dirtied;
+        }
+        self.frames.take(m.to, job.unit());
+        self.frames.give(tier, job.unit());
+        job.set_tier(page, m.to);
+        if aside {
+            self.shadows.keep(job, page, tier, &mut self.rng);
+        }
+        self.shadows.fit(&self.frames);
+        if has_copy {
+            self.shadows.counts.remapped += 1;
+            return Outcome::Moved;
+        }
         let bytes = bytes_f64(job.size.bytes());
-        match m.to < tier {
+        match up {
             true => self.books.promoted_bytes += bytes,
             false => self.books.demoted_bytes += bytes,
         }

@@ -37,6 +37,7 @@ impl ModelWorld {
         }
         let ns = (end - start).as_secs_f64() * 1e9;
         self.books.add(ns, &self.classes, programs, &self.loads);
+        self.stall(ns);
         self.mover.copied(&self.loads.reads_per_ns[programs..], ns);
         let groups = self.jobs.chunk_by_mut(|a, b| a.leader == b.leader);
         for (group, rate) in groups.zip(&self.loads.reads_per_ns) {
@@ -63,18 +64,45 @@ impl ModelWorld {
             let reclaimed = u32::try_from(job.take_tight() * job.unit()).unwrap_or(u32::MAX);
             job.stall_ns += f64::from(reclaimed) * costs.page_out_ns;
         }
+        for job in &mut self.jobs {
+            job.freed.iter().for_each(|&page| _ = self.shadows.take(job.space, page));
+            let written = self.shadows.written(job, &mut self.rng);
+            job.stall_ns += f64::from(written) * self.machine.costs.hint_fault_ns;
+        }
+        self.shadows.fit(&self.frames);
         self.now = end;
+    }
+
+    /// One job of each program, in the order of their classes.
+    fn leaders(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.chunk_by(|a, b| a.leader == b.leader).map(|group| &group[0])
     }
 
     /// When the first epoch of a recording will be over, by what was just solved.
     fn epoch_ends(&self) -> Option<Nanos> {
         // A program that replays has all its memory in one job.
-        let groups = self.jobs.chunk_by(|a, b| a.leader == b.leader).map(|group| &group[0]);
-        let rates = groups.zip(&self.loads.reads_per_ns);
+        let rates = self.leaders().zip(&self.loads.reads_per_ns);
         let players = rates.filter_map(|(job, rate)| Some((job.player.as_ref()?, job.reads, rate)));
         let left = players.map(|(player, reads, &rate)| player.left_ns(self.now, reads, rate));
         let soonest = left.fold(f64::INFINITY, f64::min);
         soonest.is_finite().then(|| self.now + nanos(soonest.max(SHORTEST_NS)))
+    }
+
+    /// Books what slower tiers cost the managed programs: of their misses in flight, the time that would be
+    /// saved if all were in the fastest.
+    fn stall(&mut self, ns: f64) {
+        let rates = self.classes.iter().zip(&self.loads.reads_per_ns);
+        let managed = self.leaders().zip(rates).filter(|(job, _)| job.program.managed);
+        let (stall_ns, slots_ns) =
+            managed.fold((0.0, 0.0), |(stall, slots), (_, (class, rate))| {
+                let latency_ns = &self.loads.latency_ns;
+                let later = class.reads.iter().zip(latency_ns).skip(1);
+                let later: f64 =
+                    later.map(|(share, ns)| share * (ns - latency_ns[0]).max(0.0)).sum();
+                (stall + rate * later * ns, slots + class.in_flight * ns)
+            });
+        self.books.stall_ns += stall_ns;
+        self.books.slots_ns += slots_ns;
     }
 
     /// Brings loads in line with what programs and the mover want of this quantum. Returns how many programs

@@ -2,6 +2,7 @@
 //! The model from outside.
 #![forbid(unsafe_code)]
 
+mod baselines;
 mod colloid;
 mod contract;
 mod load;

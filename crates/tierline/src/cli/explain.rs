@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline explain`: one policy or tracker in full.
+//! `tierline explain`: one policy, tracker or way to move pages in full.
 
 use anyhow::Result;
 use clap::Args;
@@ -7,6 +7,7 @@ use serde::Serialize;
 use tierline_core::policy::{Entry, POLICIES};
 use tierline_core::tracker::TRACKERS;
 use tierline_linux::root::Root;
+use tierline_model::world::transfer::{Entry as Transfer, TRANSFERS};
 
 use super::Globals;
 use super::trackers::{here, reports};
@@ -14,12 +15,12 @@ use crate::letter::Hinted;
 use crate::nearest::suggest;
 use crate::print;
 
-/// Explain a policy or a tracker
+/// Explain a policy, a tracker or a way to move pages
 ///
 /// What it does, when it helps, when it hurts, its knobs, and where it comes from.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// A name of `tierline policies` or `tierline trackers`
+    /// A name of `tierline policies` or `tierline trackers`, or of `--migrator`
     name: String,
 }
 
@@ -34,10 +35,16 @@ impl ExplainArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         let name = self.name.clone();
-        let report = match (Entry::find(&name), tracker(&name, &globals.root())) {
-            (Some(entry), _) => Report { kind: "policy", name, text: entry.explain() },
-            (None, Some(text)) => Report { kind: "tracker", name, text },
-            (None, None) => return Err(unknown(&name)),
+        let tracker = tracker(&name, &globals.root());
+        let report = if let Some(entry) = Entry::find(&name) {
+            let also = tracker.map_or(String::new(), |text| format!("\n{text}"));
+            Report { kind: "policy", name, text: entry.explain() + &also }
+        } else if let Ok(entry) = Transfer::find(&name) {
+            Report { kind: "migrator", name, text: entry.explain() }
+        } else if let Some(text) = tracker {
+            Report { kind: "tracker", name, text }
+        } else {
+            return Err(unknown(&name));
         };
         match globals.json {
             true => print::json(&report)?,
@@ -59,5 +66,6 @@ fn tracker(name: &str, root: &Root) -> Option<String> {
 fn unknown(name: &str) -> anyhow::Error {
     let policies = POLICIES.iter().map(|entry| entry.name);
     let names = policies.chain(TRACKERS.iter().map(|entry| entry.name));
+    let names = names.chain(TRANSFERS.iter().map(|entry| entry.name));
     Hinted::error(format!("there is no policy and no tracker {name:?}"), suggest(name, names))
 }

@@ -45,6 +45,9 @@ pub struct SimArgs {
     /// How the policy sees accesses: a tracker of `tierline trackers` that the model has
     #[arg(long, value_name = "NAME")]
     tracker: Option<String>,
+    /// How pages are moved: exclusive, or nomad
+    #[arg(long, value_name = "NAME")]
+    migrator: Option<String>,
     /// Simulated time
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
@@ -115,6 +118,7 @@ impl SimArgs {
             scenario.machine_text = Some(read(Path::new(&scenario.machine))?);
         }
         scenario.tracker = self.tracker.clone().or(scenario.tracker);
+        scenario.migrator = self.migrator.clone().unwrap_or(scenario.migrator);
         scenario.seconds = self.seconds.unwrap_or(scenario.seconds);
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         scenario.interval = self.interval.or(scenario.interval);

@@ -6,4 +6,6 @@ pub mod on_fault;
 pub mod placement;
 pub mod quantum;
 pub mod review;
+pub mod scan_period;
+pub mod tuner;
 pub mod watermarks;

@@ -63,6 +63,11 @@ pub trait Rules: fmt::Debug {
     /// Whether the page that faulted is to be in the fastest tier.
     fn is_hot(&mut self, fault: &Fault, lru: &mut Lru, pages: &mut PageTable) -> bool;
 
+    /// Hears that fast memory has no room for the page that faulted, and wakes the reclaimer, or not.
+    fn no_room(&mut self) -> bool {
+        true
+    }
+
     /// How much of a tier of that capacity is kept free.
     fn marks(&self, capacity: Bytes) -> Marks;
 
@@ -226,7 +231,7 @@ impl<R: Rules> OnFault<R> {
         let Some(tier) = view.pages.state(hit.page).tier() else { return };
         let (latency, word) = latency(view.pages.word(hit.page), hit, view.now);
         view.pages.set_word(hit.page, word);
-        if tier == TierId::FAST && !self.goal.shifts() || !self.lru.holds(view.pages, hit.page) {
+        if !self.lru.holds(view.pages, hit.page) {
             return;
         }
         let Some(at) = view.pages.locate(hit.page) else { return };
@@ -285,7 +290,7 @@ impl<R: Rules> OnFault<R> {
                     false => &mut counters.promote_fail_low_memory,
                 };
                 *cause += at.size.base_pages();
-                self.reclaim[TierId::FAST.index()].awake = true;
+                self.reclaim[TierId::FAST.index()].awake |= self.rules.no_room();
             }
             Err(_) => {}
         }

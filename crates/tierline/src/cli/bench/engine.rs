@@ -57,7 +57,7 @@ impl World for Told {
     }
 
     fn measure(&mut self, _: Nanos) -> Telemetry {
-        Telemetry { tiers: vec![TierTelemetry::default(); 2] }
+        Telemetry { tiers: vec![TierTelemetry::default(); 2], ..Telemetry::default() }
     }
 
     fn migrate(&mut self, _: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//! autonuma: moves pages to the processors that touch them (kernel.numa_balancing 1).
+//!
+//! What it does: pages in every tier are made to fault. One below the fastest tier, where the processors are,
+//! is migrated there at its second fault, if that leaves the high watermark free. Nothing is ever demoted.
+//! The scanner's period follows the share of faults in the fastest tier, and doubles while migrations fail.
+//!
+//! When it helps: while fast memory has room, and between sockets, for which it was made.
+//!
+//! When it hurts: once fast memory is full nothing moves any more, yet pages go on faulting, those in fast
+//! memory too. A page that is touched once in a pass is as good as a hot one.
+//!
+//! Knobs: two_faults (1), scan_period_min (1 s), scan_period_max (60 s), scan_size (256 MiB),
+//! private_share (0).
+//!
+//! Where it comes from: Linux 6.3, kernel/sched/fair.c (`should_numa_migrate_memory`) and mm/migrate.c
+//! (`numamigrate_isolate_page`). The test of who faulted last passes always, as all processors are at the
+//! fastest tier; since 5.18 a page of a slower tier must have faulted before. Without `two_faults` it is the
+//! kernel before, whose first fault migrates, as TPP section 5.3 has it.
+
+use super::goal::pack::Pack;
+use super::parts::on_fault::{Fault, Marks, OnFault, Rules, hint_faults};
+use super::parts::scan_period::{self, ScanPeriod};
+use super::parts::watermarks::Watermarks;
+use super::{Allocation, Wants};
+use crate::knob::Knob;
+use crate::knobs;
+use crate::page::PageTable;
+use crate::telemetry::lru::Lru;
+use crate::tier::TierId;
+use crate::unit::Bytes;
+
+knobs! {
+    /// The knobs, without those of the scanner.
+    pub struct Knobs {
+        /// A page is migrated at its second fault, not at its first.
+        two_faults: bool = true, false, true;
+    }
+}
+
+/// In a page's word: it has faulted before.
+const FAULTED: u64 = 1 << 34;
+
+/// The rules.
+#[derive(Debug, Default)]
+pub struct Autonuma {
+    knobs: Knobs,
+    scan: ScanPeriod,
+}
+
+/// The policy under a name.
+pub fn autonuma(name: &'static str) -> OnFault<Autonuma> {
+    OnFault::new(name, Autonuma::default(), Box::new(Pack))
+}
+
+impl Rules for Autonuma {
+    fn is_hot(&mut self, fault: &Fault, _lru: &mut Lru, pages: &mut PageTable) -> bool {
+        self.scan.fault(fault.now, fault.tier == TierId::FAST);
+        let word = pages.word(fault.page);
+        pages.set_word(fault.page, word | FAULTED);
+        fault.tier > TierId::FAST && (word & FAULTED != 0 || !self.knobs.two_faults)
+    }
+
+    fn no_room(&mut self) -> bool {
+        self.scan.failed();
+        false
+    }
+
+    fn marks(&self, capacity: Bytes) -> Marks {
+        Marks { wake: Bytes::ZERO, enough: Bytes::ZERO, floor: Watermarks::of(capacity).high }
+    }
+
+    fn wants(&self, _fast_too: bool) -> Wants {
+        let size = self.scan.knobs.scan_size;
+        Wants {
+            watch: Some(hint_faults(self.scan.period(), size, true)),
+            allocation: Some(Allocation::FirstTouch),
+            own_heat: true,
+            ..Wants::default()
+        }
+    }
+
+    fn knobs(&self) -> Vec<Knob> {
+        [Knobs::table(), scan_period::Knobs::table()].concat()
+    }
+
+    fn set(&mut self, knob: &str, value: f64) -> bool {
+        self.knobs.set(knob, value) || self.scan.knobs.set(knob, value)
+    }
+}

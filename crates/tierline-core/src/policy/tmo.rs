@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//! tmo: pushes the coldest pages out of faster tiers for as long as that costs next to nothing.
+//!
+//! What it does: stands above any policy. Every six seconds it reads what share of their time the programs
+//! lost to memory that is not in the fastest tier, and while that is below a threshold has a small part of
+//! what is above the slowest tier moved there: 0.05 %, less the nearer the threshold is, nothing beyond it.
+//! Pages are taken that were not accessed for longest: a hand goes round all pages and asks after each
+//! whether it was accessed in a time that gets longer as long as enough pages are found, and shorter if not.
+//! The policy below promotes what was pushed out too far.
+//!
+//! When it helps: programs that keep memory which they do not use: their fast memory is there for others.
+//!
+//! When it hurts: it is slow on purpose, and in a hurry too slow. Pressure tells how much was taken too
+//! much, not what. Where nothing measures pressure it does nothing.
+//!
+//! Knobs: tmo_interval (6 s), tmo_ratio (0.0005), stall_threshold (0.001).
+//!
+//! Where it comes from: TMO (ASPLOS 2022), section 3.3, whose reclaimer writes memory.reclaim and whose pressure is
+//! that of pages that have to be read back. Here memory that is pushed out goes to the slowest tier, so
+//! what loads from slower tiers take longer counts as pressure. The hand is ours; the kernel has its lists.
+
+use std::collections::BTreeSet;
+
+use super::parts::ledger::Ledger;
+use super::parts::quantum::Quantum;
+use super::{Policy, Reason, View, Wants};
+use crate::knob::Knob;
+use crate::knobs;
+use crate::page::{PageIdx, PageTable};
+use crate::port::{Move, SpaceId, Vpn};
+use crate::tier::TierId;
+use crate::unit::{Bytes, Nanos};
+
+knobs! {
+    /// The knobs, without those of the policy below.
+    pub struct Knobs {
+        /// Time between two probes.
+        tmo_interval: Nanos = Nanos::from_secs(6), Nanos::from_millis(100), Nanos::from_secs(600);
+        /// Share of the memory above the slowest tier that is pushed out in a probe without pressure.
+        tmo_ratio: f64 = 0.0005, 0.0001, 0.1;
+        /// Share of the programs' time lost at which nothing is pushed out.
+        stall_threshold: f64 = 0.001, 0.0001, 0.5;
+    }
+}
+
+/// Pages that the hand asks after in a tick, at most.
+const LOOKS: usize = 1 << 12;
+/// How long a page was not accessed to be taken: at first, at least and at most.
+const IDLE: [Nanos; 3] = [Nanos::from_secs(60), Nanos::from_millis(1), Nanos::from_secs(3600)];
+
+/// The reclaimer above a policy.
+pub struct Tmo {
+    name: &'static str,
+    knobs: Knobs,
+    below: Box<dyn Policy>,
+    probe: Quantum,
+    last: Option<Nanos>,
+    /// Time lost, and time measured, since the last probe.
+    stalled: [f64; 2],
+    /// Still to be pushed out in this probe.
+    left: Bytes,
+    hand: Hand,
+    /// Pages that it asked after itself.
+    asked: Vec<PageIdx>,
+}
+
+/// A hand that goes round all pages.
+#[derive(Clone, Copy, Debug)]
+struct Hand {
+    at: usize,
+    idle: Nanos,
+    /// Pages passed since `idle` was changed.
+    passed: usize,
+}
+
+impl Tmo {
+    /// The reclaimer above a policy, under a name for both.
+    pub fn over(name: &'static str, below: Box<dyn Policy>) -> Self {
+        Self {
+            name,
+            knobs: Knobs::default(),
+            below,
+            probe: Quantum::default(),
+            last: None,
+            stalled: [0.0; 2],
+            left: Bytes::ZERO,
+            hand: Hand { at: 0, idle: IDLE[0], passed: 0 },
+            asked: Vec::new(),
+        }
+    }
+
+    /// Adds up pressure; at a probe, says how much to push out.
+    fn listen(&mut self, view: &View<'_>) {
+        let passed = view.now.saturating_sub(self.last.replace(view.now).unwrap_or(view.now));
+        if let Some(stall) = view.telemetry.stall {
+            self.stalled[0] += stall * passed.as_secs_f64();
+            self.stalled[1] += passed.as_secs_f64();
+        }
+        if self.probe.due(view.now, self.knobs.tmo_interval).is_none() {
+            return;
+        }
+        if self.left == Bytes::ZERO {
+            self.hand.wait(self.hand.idle * 2); // there was enough
+        }
+        let [lost, measured] = std::mem::take(&mut self.stalled);
+        let above = (0..view.tiers.slowest().0).map(|tier| view.pages.bytes_in(TierId(tier))).sum();
+        self.left = match measured > 0.0 {
+            true => self.reclaim(above, lost / measured),
+            false => Bytes::ZERO,
+        };
+    }
+
+    /// Bytes to push out of `memory` under this pressure: memory · ratio · (1 − stall/threshold).
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a small part of one machine's memory"
+    )]
+    fn reclaim(&self, memory: Bytes, stall: f64) -> Bytes {
+        let calm = (1.0 - stall / self.knobs.stall_threshold.max(f64::MIN_POSITIVE)).max(0.0);
+        Bytes((memory.0 as f64 * self.knobs.tmo_ratio * calm) as u64)
+    }
+
+    /// Pushes out those of the pages asked after that were not accessed, and are not on their way already.
+    fn push_out(
+        &mut self,
+        view: &View<'_>,
+        answers: &[(PageIdx, Option<bool>)],
+        plan: &mut Vec<Move>,
+    ) {
+        let moving: BTreeSet<(SpaceId, Vpn)> = plan.iter().map(|m| (m.space, m.vpn)).collect();
+        let planned: Bytes = plan.iter().map(|m| m.size.bytes()).sum();
+        let budget = view.budget.saturating_sub(planned);
+        let mut ledger = Ledger::new(view, budget, |_| Bytes::ZERO);
+        let slowest = view.tiers.slowest();
+        for &(page, _) in answers.iter().filter(|(_, accessed)| *accessed == Some(false)) {
+            if self.left == Bytes::ZERO {
+                return;
+            }
+            let at = view.pages.locate(page);
+            if at.is_some_and(|at| moving.contains(&(at.space, at.vpn))) {
+                continue;
+            }
+            let reason = Reason::Headroom { rate_per_sec: 0.0 }; // it was not accessed
+            if let Ok(bytes) = ledger.plan(view.pages, page, slowest, reason, plan) {
+                self.left = self.left.saturating_sub(bytes);
+            }
+        }
+    }
+}
+
+impl Hand {
+    fn wait(&mut self, idle: Nanos) {
+        (self.idle, self.passed) = (idle.clamp(IDLE[1], IDLE[2]), 0);
+    }
+
+    /// Goes on to the next pages above the slowest tier. Who went all round and still has too few asks for
+    /// less.
+    fn next(&mut self, pages: &PageTable, slowest: TierId, out: &mut Vec<PageIdx>) {
+        let all = pages.indices();
+        for _ in 0..LOOKS.min(all) {
+            if self.passed >= all {
+                self.wait(Nanos(self.idle.0 / 2));
+            }
+            self.passed += 1;
+            self.at = if self.at + 1 < all { self.at + 1 } else { 0 };
+            let page = PageIdx::from_index(self.at);
+            let state = pages.state(page);
+            if state.tier().is_some_and(|tier| tier < slowest) && !state.is_refused() {
+                out.push(page);
+            }
+        }
+    }
+}
+
+/// Where the answers to the last of those who asked begin. Pages that are gone got no answer.
+fn split(answers: &[(PageIdx, Option<bool>)], last_asked: &[PageIdx]) -> usize {
+    let mut at = answers.len();
+    for page in last_asked.iter().rev() {
+        if at > 0 && answers[at - 1].0 == *page {
+            at -= 1;
+        }
+    }
+    at
+}
+
+impl Policy for Tmo {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+        let answers = view.answers;
+        let (for_below, own) = answers.split_at(split(answers, &self.asked));
+        self.below.plan(&mut view.with_answers(for_below), plan);
+        self.listen(view);
+        self.push_out(view, own, plan);
+        self.asked.clear();
+        if self.left > Bytes::ZERO {
+            self.hand.next(view.pages, view.tiers.slowest(), &mut self.asked);
+            let idle = self.hand.idle;
+            view.ask.extend(self.asked.iter().map(|&page| (page, idle)));
+        }
+    }
+
+    fn wants(&self) -> Wants {
+        self.below.wants()
+    }
+
+    fn knobs(&self) -> Vec<Knob> {
+        [self.below.knobs(), Knobs::table()].concat()
+    }
+
+    fn set(&mut self, knob: &str, value: f64) -> bool {
+        self.below.set(knob, value) || self.knobs.set(knob, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::hold::Hold;
+
+    /// By hand: 0.05 % of 10 GB are 5 MB; at half of the threshold half of it; nothing from there on.
+    #[test]
+    fn it_pushes_out_less_the_nearer_the_threshold_is() {
+        let tmo = Tmo::over("hold+tmo", Box::new(Hold));
+        let memory = Bytes(10_000_000_000);
+        let pushed = [0.0, 0.0005, 0.00075, 0.001, 0.5].map(|stall| tmo.reclaim(memory, stall).0);
+        assert_eq!(pushed, [5_000_000, 2_500_000, 1_250_000, 0, 0]);
+    }
+
+    #[test]
+    fn answers_go_to_who_asked_though_pages_went_meanwhile() {
+        let page = PageIdx::from_index;
+        let answer = |at| (page(at), Some(true));
+        let answers = [answer(1), answer(2), answer(7), answer(9)];
+        assert_eq!(split(&answers, &[page(7), page(8), page(9)]), 2);
+        assert_eq!(split(&answers, &[]), 4);
+        assert_eq!(split(&answers[..2], &[page(7)]), 2);
+    }
+}

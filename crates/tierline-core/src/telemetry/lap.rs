@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Least accessed pages: in how many of the scanner's last eight passes a page was accessed.
+//!
+//! A page's history has a bit for each of the last passes, set by a hint fault in it; the number of bits set
+//! for the eight that are over is its level, 0 to 8. A new page has all bits set. The pages of a tier are in a list by level: those just
+//! accessed at its end, those that went a level down unseen at its front. A pass shifts all histories; a
+//! page's is shifted when somebody meets it, by the passes since, and some listed pages are met every tick.
+//!
+//! Source: AutoTiering (ATC 2021) and its public code, which shifts at the time of the scan.
+
+use crate::lists::residents::Residents;
+use crate::page::{PageIdx, PageTable};
+use crate::policy::parts::review::Review;
+use crate::tier::{TierId, Tiers};
+
+/// Levels of a page.
+const LEVELS: u8 = 9;
+/// A bit for the pass that goes on, and above it eight for those before.
+const HISTORY: u64 = 0x1ff;
+const PASS_SHIFT: u32 = 9;
+const PASS: u64 = 0xffff;
+/// Set in the word of a page with a history.
+const KNOWN: u64 = 1 << 25;
+
+/// Pages by tier and level.
+#[derive(Debug)]
+pub struct Lap {
+    residents: Residents,
+    pass: u64,
+    review: Review,
+}
+
+impl Default for Lap {
+    fn default() -> Self {
+        Self { residents: Residents::new(LEVELS), pass: 0, review: Review::default() }
+    }
+}
+
+impl Lap {
+    /// A new pass begins: all histories are a bit older.
+    pub fn next_pass(&mut self, tiers: &Tiers) {
+        self.pass += 1;
+        self.review = Review::of(&self.residents, tiers, 0..LEVELS);
+    }
+
+    /// Takes in moves and new pages.
+    pub fn believe(&mut self, pages: &mut PageTable, touched: &[PageIdx]) {
+        self.residents.settle(pages);
+        for &page in touched {
+            if pages.word(page) & KNOWN == 0 {
+                self.note(pages, page, HISTORY);
+            }
+            if self.residents.class(pages, page).is_none() {
+                let level = self.level(pages, page);
+                self.residents.put(pages, page, level);
+            }
+        }
+    }
+
+    /// Notes an access in this pass. Returns the page's level.
+    pub fn accessed(&mut self, pages: &mut PageTable, page: PageIdx) -> u8 {
+        let history = self.history(pages, page) | 1;
+        self.note(pages, page, history);
+        let level = level(history);
+        self.residents.put(pages, page, level);
+        level
+    }
+
+    /// Looks at `count` listed pages again.
+    pub fn look(&mut self, pages: &mut PageTable, count: u32) {
+        for _ in 0..count {
+            let Some(page) = self.review.next(&mut self.residents, pages) else { return };
+            let (was, now) = (self.residents.class(pages, page), self.level(pages, page));
+            if was == Some(now) {
+                self.residents.put(pages, page, now); // goes round: the next one's turn
+            } else {
+                self.residents.put_first(pages, page, now);
+            }
+        }
+    }
+
+    /// The page of the lowest level in a tier, and that level.
+    pub fn least(&mut self, pages: &mut PageTable, tier: TierId) -> Option<(PageIdx, u8)> {
+        for listed in 0..LEVELS {
+            while let Some(page) = self.residents.first(pages, tier, listed) {
+                let level = self.level(pages, page);
+                if level == listed {
+                    return Some((page, level));
+                }
+                self.residents.put_first(pages, page, level); // it aged since it was listed
+                if level < listed {
+                    return Some((page, level));
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes out a page that is to be moved.
+    pub fn moves(&mut self, pages: &mut PageTable, page: PageIdx) {
+        let level = self.level(pages, page);
+        self.residents.moves(pages, page, level);
+    }
+
+    /// The page's level now.
+    pub fn level(&self, pages: &PageTable, page: PageIdx) -> u8 {
+        level(self.history(pages, page))
+    }
+
+    fn note(&self, pages: &mut PageTable, page: PageIdx, history: u64) {
+        pages.set_word(page, KNOWN | (self.pass & PASS) << PASS_SHIFT | history);
+    }
+
+    fn history(&self, pages: &PageTable, page: PageIdx) -> u64 {
+        let word = pages.word(page);
+        if word & KNOWN == 0 {
+            return HISTORY;
+        }
+        let passes = self.pass.wrapping_sub(word >> PASS_SHIFT) & PASS;
+        (word & HISTORY) << passes.min(9) & HISTORY
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "at most eight bits are set")]
+fn level(history: u64) -> u8 {
+    (history >> 1).count_ones() as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
+    use crate::tier::{NodeId, Tier};
+    use crate::unit::Bytes;
+
+    fn new(count: u64) -> (PageTable, Vec<PageIdx>, Lap, Tiers) {
+        let mut pages = PageTable::default();
+        pages.apply(SpaceEvent::Mapped(Region {
+            space: SpaceId(1),
+            start: Vpn(0),
+            base_pages: count,
+            size: PageSize::Base,
+            kind: PageKind::Anonymous,
+        }));
+        let find = |vpn| pages.find(SpaceId(1), Vpn(vpn)).unwrap();
+        let all: Vec<PageIdx> = (0..count).map(find).collect();
+        all.iter().for_each(|&page| pages.set_tier(page, PageSize::Base, TierId::FAST));
+        let mut lap = Lap::default();
+        lap.believe(&mut pages, &all);
+        let tier = Tier {
+            name: "fast".into(),
+            nodes: vec![NodeId(0)],
+            capacity: Bytes::from_base_pages(count),
+            latency: None,
+            bandwidth: None,
+        };
+        (pages, all, lap, Tiers(vec![tier]))
+    }
+
+    /// By hand: a new page is 11111111; accessed in passes 1, 3 and 4 it is, as pass 1 to 6 begin, 11111111,
+    /// 11111111, 11111110, 11111101, 11111011 and 11110110.
+    #[test]
+    fn a_level_is_the_number_of_the_last_eight_passes_with_an_access() {
+        let (mut pages, all, mut lap, tiers) = new(2);
+        assert_eq!(lap.level(&pages, all[0]), 8, "new");
+        let mut levels = Vec::new();
+        for pass in 1..=6 {
+            lap.next_pass(&tiers);
+            levels.push(lap.level(&pages, all[0]));
+            if [1, 3, 4].contains(&pass) {
+                lap.accessed(&mut pages, all[0]);
+            }
+        }
+        assert_eq!(levels, [8, 8, 7, 7, 7, 6]);
+        assert_eq!(lap.level(&pages, all[1]), 3, "not accessed in passes 1 to 5");
+        (0..9).for_each(|_| lap.next_pass(&tiers));
+        assert_eq!(lap.level(&pages, all[1]), 0);
+    }
+
+    #[test]
+    fn the_least_accessed_is_found_however_long_nobody_met_it() {
+        let (mut pages, all, mut lap, tiers) = new(3);
+        for _ in 0..4 {
+            lap.next_pass(&tiers);
+            lap.accessed(&mut pages, all[0]);
+            lap.accessed(&mut pages, all[2]);
+        }
+        assert_eq!(lap.least(&mut pages, TierId::FAST), Some((all[1], 5)), "passes 1 to 3 unseen");
+        lap.accessed(&mut pages, all[1]);
+        lap.next_pass(&tiers);
+        lap.accessed(&mut pages, all[0]);
+        lap.next_pass(&tiers);
+        lap.look(&mut pages, 10);
+        assert_eq!(lap.least(&mut pages, TierId::FAST), Some((all[1], 4)), "1 to 3 and 5");
+        lap.moves(&mut pages, all[1]);
+        assert_eq!(lap.least(&mut pages, TierId::FAST), Some((all[2], 7)), "5");
+    }
+}
