@@ -90,6 +90,7 @@ pub const ROWS: &[Row] = &[
             });
             both.concat().into()
         }),
+        note: "Cache2: what fits of its files is not hotter than what does not, and ours serves as much of them locally as without the switch",
         ..ROW
     },
 ];
