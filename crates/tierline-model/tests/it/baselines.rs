@@ -60,7 +60,8 @@ fn scattered(policy: &str) -> String {
 #[test]
 fn autonuma_moves_nothing_into_full_memory_and_autotiering_does() {
     let mut shares = Vec::new();
-    for (policy, knobs) in [("autonuma", &[][..]), ("autotiering", &[("scan_period_max", 2.0)][..])] {
+    for (policy, knobs) in [("autonuma", &[][..]), ("autotiering", &[("scan_period_max", 2.0)][..])]
+    {
         let (mut first, mut last) = (None, 0.0);
         let engine = play(&scattered(policy), knobs, |_, world| {
             last = fast_share(world);
