@@ -9,7 +9,8 @@
 //! When it helps: memory that is hot in long stretches; it costs stretches, not pages.
 //!
 //! When it hurts: hot pages scattered among cold ones make every stretch lukewarm. Stretches as hot as each
-//! other are not told apart, and nothing weighs a promoted page against a demoted one.
+//! other are not told apart, and nothing weighs a promoted page against a demoted one. Only the model tells
+//! it of stretches yet: on Linux it moves nothing.
 //!
 //! Knobs: tuner (2: temporal; 1: consist; 0: none), used (0.997), free (0.005), quota (200 MB),
 //! quota_time (0: any), interval (1 s), hot_access (0.05), cold_age (0), weight_access (1), weight_age (1),
