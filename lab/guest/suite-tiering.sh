@@ -33,8 +33,8 @@ try noknob tierline run --policy tpp --knobs no_such=1 -- true
 lab-load fill --size 60M --hold 34s --report /out/bystander.json >/tmp/full &
 bystander=$!
 until grep -q READY /tmp/full; do sleep 0.1; done
-load crowd --size 400M --hot 64M --hot-share 0.9 --node 0 --duration 26s
-lab-load burst --start-file /tmp/crowd.go --size 40M --delay 10s --period 5s --bursts 4 --live 1s --report /out/burst.json >/tmp/burst &
+load crowd --size 400M --hot 64M --hot-share 0.99 --node 0 --duration 26s
+lab-load burst --start-file /tmp/crowd.go --size 24M --delay 10s --period 5s --bursts 4 --live 1s --report /out/burst.json >/tmp/burst &
 burst=$!
 until grep -q READY /tmp/burst; do sleep 0.1; done
 # Fast memory is full now, and the kernel is allowed to demote, as far as the machine's owner is concerned.

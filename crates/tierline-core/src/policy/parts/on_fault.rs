@@ -99,7 +99,7 @@ knobs! {
 const FIRST_PRIORITY: u8 = 12;
 /// Pages it looks at, at least.
 const BATCH: usize = 32;
-/// Pages looked at for each that is missing, at most.
+/// Pages looked at for each that is missing and can be moved, at most.
 const LOOKS: usize = 4;
 
 /// A system with its rules.
@@ -166,7 +166,9 @@ impl<R: Rules> OnFault<R> {
             if left == Bytes::ZERO {
                 continue;
             }
-            let most = usize::try_from(left.base_pages()).unwrap_or(usize::MAX / LOOKS);
+            // What cannot be moved in a tick would have to be looked at again.
+            let most = left.min(view.budget).base_pages();
+            let most = usize::try_from(most).unwrap_or(usize::MAX / LOOKS);
             let all = self.lru.len(tier, takes);
             let narrow = all >> priority < most;
             let priority = priority.saturating_sub(u8::from(narrow || left == missing));
