@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::format::{Epoch, Header};
+use crate::format::{Epoch, Header, MAX_SOURCE, Record};
 use crate::read::{Block, Reader};
 use crate::tally::Tally;
 use crate::write::Writer;
@@ -67,7 +67,9 @@ pub fn merge<R: Read, W: Write>(inputs: Vec<R>, out: W) -> Result<()> {
     }
     let sources: Vec<&str> = inputs.iter().map(|i| i.reader.header().source.as_str()).collect();
     let mut source = sources.join(" + ");
-    source.truncate(source.floor_char_boundary(crate::format::MAX_SOURCE));
+    while source.len() > MAX_SOURCE {
+        source.pop();
+    }
     let header = Header { source, ..header };
     let mut tally = Tally::new(Writer::new(out, &header)?, u64::MAX);
     let mut spaces = BTreeMap::new();
@@ -115,11 +117,7 @@ impl<R: Read> Input<R> {
     }
 
     /// Takes in all epochs that end by then; returns the accesses that went with them.
-    fn take_until(
-        &mut self,
-        end: u64,
-        mut take: impl FnMut(u32, &crate::format::Record),
-    ) -> Result<u64> {
+    fn take_until(&mut self, end: u64, mut take: impl FnMut(u32, &Record)) -> Result<u64> {
         let mut accesses = 0u64;
         while let Some(epoch) = self.next
             && self.now.saturating_add(epoch.ns) <= end

@@ -4,9 +4,9 @@
 use tierline_trace::edit::{cut, merge};
 use tierline_trace::{Epoch, Error, Record};
 
-use super::Plain;
+use super::{Plain, Spaces};
 
-fn epoch(ns: u64, accesses: u64, page: u64, reads: u32) -> (Epoch, Vec<(u32, Vec<Record>)>) {
+fn epoch(ns: u64, accesses: u64, page: u64, reads: u32) -> (Epoch, Spaces) {
     (Epoch { ns, accesses }, vec![(5, vec![Record { page, reads, writes: 1 }])])
 }
 

@@ -11,7 +11,10 @@ use tierline_trace::{Block, Epoch, Error, Evidence, Header, Reader, Record, Writ
 
 /// A trace in plain words.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Plain(Vec<(Epoch, Vec<(u32, Vec<Record>)>)>);
+struct Plain(Vec<(Epoch, Spaces)>);
+
+/// Records by space.
+type Spaces = Vec<(u32, Vec<Record>)>;
 
 impl Plain {
     /// What reads of these bytes, and what went wrong.
