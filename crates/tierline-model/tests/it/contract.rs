@@ -122,7 +122,8 @@ fn full_machine(policy: &str) -> Scenario {
         r#"
         policy = "{policy}"
         max_rate = "1GiB/s"
-        tracker_knobs = {{ sample_period = 50021 }}
+        quantum = "50ms"
+        tracker_knobs = {{ sample_period = 200003 }}
         [[workload]]
         kind = "antagonist"
         intensity = 0.1
