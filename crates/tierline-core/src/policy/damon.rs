@@ -253,7 +253,6 @@ impl Policy for Damon {
             }),
             allocation: Some(Allocation::FirstTouch),
             own_heat: true,
-            ..Wants::default()
         }
     }
 

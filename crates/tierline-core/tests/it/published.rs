@@ -187,7 +187,7 @@ fn autotiering_refuses_what_is_no_hotter_than_the_least_accessed() {
 /// a hot stretch that is not accessed itself stays where it is.
 #[test]
 fn damon_fills_fast_memory_to_its_goals_with_what_is_accessed() {
-    let hot = |page: usize| page % 160 < 64 && page % 16 != 0;
+    let hot = |page: usize| page % 160 < 64 && !page.is_multiple_of(16);
     let rates =
         |shift: usize| (0..4_000).map(|page| if hot(page + shift) { 80.0 } else { 0.0 }).collect();
     let mut toy = Toy::new(machine(&[2_000, 8_000]), rates(0), 10);
