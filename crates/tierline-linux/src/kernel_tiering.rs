@@ -107,7 +107,7 @@ mod tests {
 
     const BEFORE: [(&str, &str); 8] = [
         (SCALE, "10\n"),
-        (RATE_LIMIT, "65536\n"),
+        (RATE_LIMIT, "16\n"),
         ("/sys/kernel/debug/sched/numa_balancing/hot_threshold_ms", "1000\n"),
         ("/sys/kernel/debug/sched/numa_balancing/scan_period_min_ms", "1000\n"),
         ("/sys/kernel/debug/sched/numa_balancing/scan_period_max_ms", "60000\n"),
@@ -120,14 +120,14 @@ mod tests {
     fn only_what_differs_is_changed_and_all_of_it_comes_back() {
         let (dir, root) = fake(&BEFORE);
         let journal = Journal::open(dir.path().join("run")).expect("a journal");
-        let knobs = Kernel { hot_threshold: Nanos::from_millis(250), ..Kernel::default() };
+        let knobs = Kernel { hot_threshold: Nanos::from_millis(2500), ..Kernel::default() };
         KernelTiering::start(&root, &journal, &knobs, BytesPerSec(64 << 20)).expect("started");
         let changed: Vec<String> = journal.changes().into_iter().map(|c| c.path).collect();
         let hot = format!("{KNOBS}/hot_threshold_ms");
         assert_eq!(changed, [RATE_LIMIT, hot.as_str(), DEMOTION, MODE]);
-        assert_eq!(root.read(RATE_LIMIT).expect("read"), "64");
-        assert_eq!(root.read(&hot).expect("read"), "250");
-        assert_eq!(root.read(MODE).expect("read"), "2");
+        assert_eq!(root.read(RATE_LIMIT).expect("read").trim(), "64");
+        assert_eq!(root.read(&hot).expect("read").trim(), "2500");
+        assert_eq!(root.read(MODE).expect("read").trim(), "2");
         assert!(journal.restore().is_empty());
         for (path, value) in BEFORE {
             assert!(root.read(path).expect("read").starts_with(value.trim()), "{path}");
