@@ -253,6 +253,7 @@ impl Policy for Damon {
             }),
             allocation: Some(Allocation::FirstTouch),
             own_heat: true,
+            ..Wants::default()
         }
     }
 
