@@ -256,9 +256,10 @@ pub struct Telemetry {
     /// One entry a tier, fastest first.
     pub tiers: Vec<TierTelemetry>,
     /// Share of the managed programs' time that memory costs them by not being in the fastest tier, 0 to 1:
-    /// what loads from slower tiers take longer. A kernel's pressure stall information knows only of
-    /// memory that is out altogether.
+    /// what loads from slower tiers take longer, and bringing back what is out.
     pub stall: Option<f64>,
+    /// Of it, what memory costs them that is out altogether: all that a kernel's pressure stall information knows.
+    pub page_in_stall: Option<f64>,
 }
 
 /// How closely the trackers should look: a hint, never a promise.

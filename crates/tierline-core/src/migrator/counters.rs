@@ -75,6 +75,14 @@ impl Counters {
         }
     }
 
+    /// Not promoted, whatever the cause.
+    pub fn promote_failed(&self) -> u64 {
+        self.promote_fail_low_memory
+            + self.promote_fail_system_low
+            + self.promote_fail_references
+            + self.promote_fail_gone
+    }
+
     /// Promoted, of either kind.
     pub fn promoted(&self) -> u64 {
         self.promote_anon + self.promote_file

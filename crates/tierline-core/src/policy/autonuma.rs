@@ -2,12 +2,13 @@
 //! autonuma: moves pages to the processors that touch them (kernel.numa_balancing 1).
 //!
 //! What it does: pages in every tier are made to fault. One below the fastest tier, where the processors are,
-//! is migrated there at its second fault, if that leaves the high watermark free. Nothing is ever demoted.
-//! The scanner's period follows the share of faults in the fastest tier, and doubles while migrations fail.
+//! is migrated there at its second fault, if that leaves the high watermark free. Nothing is ever demoted: new
+//! pages, and the reclaimer who pages inactive file pages out, are those of `paging`. The scanner's period
+//! follows the share of faults in the fastest tier, and doubles while migrations fail.
 //!
 //! When it helps: while fast memory has room, and between sockets, for which it was made.
 //!
-//! When it hurts: once fast memory is full nothing moves any more, yet pages go on faulting, those in fast
+//! When it hurts: once fast memory is full next to nothing moves any more, yet pages go on faulting, those in fast
 //! memory too. A page that is touched once in a pass is as good as a hot one.
 //!
 //! Knobs: two_faults (1), scan_period_min (1 s), scan_period_max (60 s), scan_size (256 MiB),
@@ -38,8 +39,8 @@ knobs! {
     }
 }
 
-/// In a page's word: it has faulted before.
-const FAULTED: u64 = 1 << 34;
+/// In a page's word, above the lists' bits: it has faulted before.
+const FAULTED: u64 = 1 << 35;
 
 /// The rules.
 #[derive(Debug, Default)]
@@ -67,14 +68,18 @@ impl Rules for Autonuma {
     }
 
     fn marks(&self, capacity: Bytes) -> Marks {
-        Marks { wake: Bytes::ZERO, enough: Bytes::ZERO, floor: Watermarks::of(capacity).high }
+        Marks::of(Watermarks::of(capacity))
+    }
+
+    fn demotes(&self) -> bool {
+        false
     }
 
     fn wants(&self, _fast_too: bool) -> Wants {
         let size = self.scan.knobs.scan_size;
         Wants {
             watch: Some(hint_faults(self.scan.period(), size, true)),
-            allocation: Some(Allocation::FirstTouch),
+            allocation: Some(Allocation::Kernel { coupled: true, by_type: false }),
             own_heat: true,
             ..Wants::default()
         }

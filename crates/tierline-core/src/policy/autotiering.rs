@@ -18,7 +18,7 @@
 //! Where it comes from: AutoTiering (ATC 2021) and its public code (kernel 5.3), over NUMA balancing. The
 //! reserve is 16 pages a processor there, here of 64. A tier is one node, so there are no other nodes
 //! of a tier to try, and an exchange of two pages is a demotion and a promotion in one plan. Demoted first
-//! there is a page of the page cache, here not. Pages of the slowest tier have histories too.
+//! there is a page of the page cache, here not, and nothing is paged out. Pages of the slowest tier have histories too.
 
 use super::parts::ledger::{Ledger, Short};
 use super::parts::on_fault::hint_faults;
@@ -157,7 +157,7 @@ impl Policy for Autotiering {
         let size = self.scan.knobs.scan_size;
         Wants {
             watch: Some(hint_faults(self.scan.period(), size, true)),
-            allocation: Some(Allocation::FirstTouch),
+            allocation: Some(Allocation::Kernel { coupled: true, by_type: false }),
             own_heat: true,
             ..Wants::default()
         }

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! tmo: pushes the coldest pages out of faster tiers for as long as that costs next to nothing.
+//! tmo: has the coldest pages moved down a tier, and out of the last, for as long as that costs next to nothing.
 //!
 //! What it does: stands above any policy. Every six seconds it reads what share of their time the programs
 //! lost to memory that is not in the fastest tier, and while that is below a threshold has a small part of
 //! what is above the slowest tier moved there: 0.05 %, less the nearer the threshold is, nothing beyond it.
-//! Pages are taken that were not accessed for longest: a hand goes round all pages and asks after each
-//! whether it was accessed in a time that gets longer as long as enough pages are found, and shorter if not.
-//! The policy below promotes what was pushed out too far.
+//! As much of what is in the slowest tier it has paged out, while the time lost to memory that is out
+//! altogether is below the threshold. Pages are taken that were not accessed for longest: for each of the two
+//! a hand goes round all pages and asks after each whether it was accessed in a time that gets longer as
+//! long as enough pages are found, and shorter if not. The policy below promotes what was pushed too far.
 //!
-//! When it helps: programs that keep memory which they do not use: their fast memory is there for others.
+//! When it helps: programs that keep memory which they do not use: their memory is there for others.
 //!
 //! When it hurts: it is slow on purpose, and in a hurry too slow. Pressure tells how much was taken too
 //! much, not what. Where nothing measures pressure it does nothing.
 //!
-//! Knobs: tmo_interval (6 s), tmo_ratio (0.0005), stall_threshold (0.001).
+//! Knobs: tmo_interval (6 s), tmo_ratio (0.0005), stall_threshold (0.001), swap (0).
 //!
 //! Where it comes from: TMO (ASPLOS 2022), section 3.3, whose reclaimer writes memory.reclaim and whose pressure is
-//! that of pages that have to be read back. Here memory that is pushed out goes to the slowest tier, so
-//! what loads from slower tiers take longer counts as pressure. The hand is ours; the kernel has its lists.
+//! that of pages that have to be read back; with TPP below it, demoting comes before paging out (TPP,
+//! section 6.3.2). That what loads from slower tiers take longer counts as pressure against moving down is
+//! ours, and so are the hands; the kernel has its lists.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +29,7 @@ use super::{Policy, Reason, View, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::{PageIdx, PageTable};
-use crate::port::{Move, SpaceId, Vpn};
+use crate::port::{Move, PageKind, SpaceId, Vpn};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -36,10 +38,12 @@ knobs! {
     pub struct Knobs {
         /// Time between two probes.
         tmo_interval: Nanos = Nanos::from_secs(6), Nanos::from_millis(100), Nanos::from_secs(600);
-        /// Share of the memory above the slowest tier that is pushed out in a probe without pressure.
+        /// Share of the memory above the slowest tier, and of that in it, taken in a probe without pressure.
         tmo_ratio: f64 = 0.0005, 0.0001, 0.1;
-        /// Share of the programs' time lost at which nothing is pushed out.
+        /// Share of the programs' time lost at which nothing is taken.
         stall_threshold: f64 = 0.001, 0.0001, 0.5;
+        /// There is swap: private and shared memory is paged out too, not files only.
+        swap: bool = false, false, true;
     }
 }
 
@@ -55,13 +59,22 @@ pub struct Tmo {
     below: Box<dyn Policy>,
     probe: Quantum,
     last: Option<Nanos>,
-    /// Time lost, and time measured, since the last probe.
-    stalled: [f64; 2],
-    /// Still to be pushed out in this probe.
-    left: Bytes,
-    hand: Hand,
+    /// Down to the slowest tier.
+    down: Way,
+    /// Out of the slowest tier.
+    out: Way,
     /// Pages that it asked after itself.
     asked: Vec<PageIdx>,
+}
+
+/// One of the two ways that pages are taken.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// Time lost, and time measured, since the last probe.
+    stalled: [f64; 2],
+    /// Still to be taken in this probe.
+    left: Bytes,
+    hand: Hand,
 }
 
 /// A hand that goes round all pages.
@@ -76,41 +89,116 @@ struct Hand {
 impl Tmo {
     /// The reclaimer above a policy, under a name for both.
     pub fn over(name: &'static str, below: Box<dyn Policy>) -> Self {
+        let hand = Hand { at: 0, idle: IDLE[0], passed: 0 };
+        let way = Way { stalled: [0.0; 2], left: Bytes::ZERO, hand };
         Self {
             name,
             knobs: Knobs::default(),
             below,
             probe: Quantum::default(),
             last: None,
-            stalled: [0.0; 2],
-            left: Bytes::ZERO,
-            hand: Hand { at: 0, idle: IDLE[0], passed: 0 },
+            down: way,
+            out: way,
             asked: Vec::new(),
         }
     }
 
-    /// Adds up pressure; at a probe, says how much to push out.
+    /// Adds up pressure; at a probe, says how much to take.
     fn listen(&mut self, view: &View<'_>) {
         let passed = view.now.saturating_sub(self.last.replace(view.now).unwrap_or(view.now));
-        if let Some(stall) = view.telemetry.stall {
-            self.stalled[0] += stall * passed.as_secs_f64();
-            self.stalled[1] += passed.as_secs_f64();
-        }
+        self.down.listen(view.telemetry.stall, passed);
+        self.out.listen(view.telemetry.page_in_stall, passed);
         if self.probe.due(view.now, self.knobs.tmo_interval).is_none() {
             return;
         }
+        let slowest = view.tiers.slowest();
+        let above = (0..slowest.0).map(|tier| view.pages.bytes_in(TierId(tier))).sum();
+        self.down.begin(above, &self.knobs);
+        self.out.begin(view.pages.bytes_in(slowest), &self.knobs);
+    }
+
+    /// Takes those of the pages asked after that were not accessed, and are not on their way already.
+    fn take(
+        &mut self,
+        view: &mut View<'_>,
+        answers: &[(PageIdx, Option<bool>)],
+        plan: &mut Vec<Move>,
+    ) {
+        let moving: BTreeSet<(SpaceId, Vpn)> = plan.iter().map(|m| (m.space, m.vpn)).collect();
+        let leaving: BTreeSet<PageIdx> = view.page_out.iter().copied().collect();
+        let planned: Bytes = plan.iter().map(|m| m.size.bytes()).sum();
+        let budget = view.budget.saturating_sub(planned);
+        let mut ledger = Ledger::new(view, budget, |_| Bytes::ZERO);
+        let slowest = view.tiers.slowest();
+        for &(page, _) in answers.iter().filter(|(_, accessed)| *accessed == Some(false)) {
+            let Some(at) = view.pages.locate(page) else { continue };
+            if moving.contains(&(at.space, at.vpn)) || leaving.contains(&page) {
+                continue;
+            }
+            let goes_out = view.pages.state(page).tier() == Some(slowest);
+            let way = if goes_out { &mut self.out } else { &mut self.down };
+            if way.left == Bytes::ZERO {
+                continue;
+            }
+            let taken = match goes_out {
+                true => {
+                    view.page_out.push(page);
+                    Ok(at.size.bytes())
+                }
+                false => {
+                    let reason = Reason::Headroom { rate_per_sec: 0.0 }; // it was not accessed
+                    ledger.plan(view.pages, page, slowest, reason, plan)
+                }
+            };
+            way.left = way.left.saturating_sub(taken.unwrap_or_default());
+        }
+    }
+
+    /// Asks after the next pages of either way.
+    fn ask(&mut self, view: &mut View<'_>) {
+        let (slowest, swap) = (view.tiers.slowest(), self.knobs.swap);
+        self.asked.clear();
+        for (way, is_out) in [(&mut self.down, false), (&mut self.out, true)] {
+            if way.left == Bytes::ZERO {
+                continue;
+            }
+            let from = self.asked.len();
+            let pages = &*view.pages;
+            let is_file = |page| pages.locate(page).is_some_and(|at| at.kind == PageKind::File);
+            let of_use = |page| match pages.state(page).tier() == Some(slowest) {
+                true => is_out && (swap || is_file(page)),
+                false => !is_out,
+            };
+            way.hand.next(pages, of_use, &mut self.asked);
+            let idle = way.hand.idle;
+            view.ask.extend(self.asked[from..].iter().map(|&page| (page, idle)));
+        }
+    }
+}
+
+impl Way {
+    fn listen(&mut self, stall: Option<f64>, passed: Nanos) {
+        if let Some(stall) = stall {
+            self.stalled[0] += stall * passed.as_secs_f64();
+            self.stalled[1] += passed.as_secs_f64();
+        }
+    }
+
+    /// A probe begins.
+    fn begin(&mut self, memory: Bytes, knobs: &Knobs) {
         if self.left == Bytes::ZERO {
             self.hand.wait(self.hand.idle * 2); // there was enough
         }
         let [lost, measured] = std::mem::take(&mut self.stalled);
-        let above = (0..view.tiers.slowest().0).map(|tier| view.pages.bytes_in(TierId(tier))).sum();
         self.left = match measured > 0.0 {
-            true => self.reclaim(above, lost / measured),
+            true => knobs.reclaim(memory, lost / measured),
             false => Bytes::ZERO,
         };
     }
+}
 
-    /// Bytes to push out of `memory` under this pressure: memory · ratio · (1 − stall/threshold).
+impl Knobs {
+    /// Bytes to take of `memory` under this pressure: memory · ratio · (1 − stall/threshold).
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -118,35 +206,8 @@ impl Tmo {
         reason = "a small part of one machine's memory"
     )]
     fn reclaim(&self, memory: Bytes, stall: f64) -> Bytes {
-        let calm = (1.0 - stall / self.knobs.stall_threshold.max(f64::MIN_POSITIVE)).max(0.0);
-        Bytes((memory.0 as f64 * self.knobs.tmo_ratio * calm) as u64)
-    }
-
-    /// Pushes out those of the pages asked after that were not accessed, and are not on their way already.
-    fn push_out(
-        &mut self,
-        view: &View<'_>,
-        answers: &[(PageIdx, Option<bool>)],
-        plan: &mut Vec<Move>,
-    ) {
-        let moving: BTreeSet<(SpaceId, Vpn)> = plan.iter().map(|m| (m.space, m.vpn)).collect();
-        let planned: Bytes = plan.iter().map(|m| m.size.bytes()).sum();
-        let budget = view.budget.saturating_sub(planned);
-        let mut ledger = Ledger::new(view, budget, |_| Bytes::ZERO);
-        let slowest = view.tiers.slowest();
-        for &(page, _) in answers.iter().filter(|(_, accessed)| *accessed == Some(false)) {
-            if self.left == Bytes::ZERO {
-                return;
-            }
-            let at = view.pages.locate(page);
-            if at.is_some_and(|at| moving.contains(&(at.space, at.vpn))) {
-                continue;
-            }
-            let reason = Reason::Headroom { rate_per_sec: 0.0 }; // it was not accessed
-            if let Ok(bytes) = ledger.plan(view.pages, page, slowest, reason, plan) {
-                self.left = self.left.saturating_sub(bytes);
-            }
-        }
+        let calm = (1.0 - stall / self.stall_threshold.max(f64::MIN_POSITIVE)).max(0.0);
+        Bytes((memory.0 as f64 * self.tmo_ratio * calm) as u64)
     }
 }
 
@@ -155,9 +216,13 @@ impl Hand {
         (self.idle, self.passed) = (idle.clamp(IDLE[1], IDLE[2]), 0);
     }
 
-    /// Goes on to the next pages above the slowest tier. Who went all round and still has too few asks for
-    /// less.
-    fn next(&mut self, pages: &PageTable, slowest: TierId, out: &mut Vec<PageIdx>) {
+    /// Goes on to the next pages that are of use. Who went all round and still has too few asks for less.
+    fn next(
+        &mut self,
+        pages: &PageTable,
+        of_use: impl Fn(PageIdx) -> bool,
+        out: &mut Vec<PageIdx>,
+    ) {
         let all = pages.indices();
         for _ in 0..LOOKS.min(all) {
             if self.passed >= all {
@@ -167,7 +232,7 @@ impl Hand {
             self.at = if self.at + 1 < all { self.at + 1 } else { 0 };
             let page = PageIdx::from_index(self.at);
             let state = pages.state(page);
-            if state.tier().is_some_and(|tier| tier < slowest) && !state.is_refused() {
+            if state.tier().is_some() && !state.is_refused() && of_use(page) {
                 out.push(page);
             }
         }
@@ -195,17 +260,12 @@ impl Policy for Tmo {
         let (for_below, own) = answers.split_at(split(answers, &self.asked));
         self.below.plan(&mut view.with_answers(for_below), plan);
         self.listen(view);
-        self.push_out(view, own, plan);
-        self.asked.clear();
-        if self.left > Bytes::ZERO {
-            self.hand.next(view.pages, view.tiers.slowest(), &mut self.asked);
-            let idle = self.hand.idle;
-            view.ask.extend(self.asked.iter().map(|&page| (page, idle)));
-        }
+        self.take(view, own, plan);
+        self.ask(view);
     }
 
     fn wants(&self) -> Wants {
-        self.below.wants()
+        Wants { pages_out: true, ..self.below.wants() }
     }
 
     fn knobs(&self) -> Vec<Knob> {
@@ -220,14 +280,13 @@ impl Policy for Tmo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::hold::Hold;
 
     /// By hand: 0.05 % of 10 GB are 5 MB; at half of the threshold half of it; nothing from there on.
     #[test]
-    fn it_pushes_out_less_the_nearer_the_threshold_is() {
-        let tmo = Tmo::over("hold+tmo", Box::new(Hold));
+    fn it_takes_less_the_nearer_the_threshold_is() {
         let memory = Bytes(10_000_000_000);
-        let pushed = [0.0, 0.0005, 0.00075, 0.001, 0.5].map(|stall| tmo.reclaim(memory, stall).0);
+        let reclaim = |stall| Knobs::default().reclaim(memory, stall).0;
+        let pushed = [0.0, 0.0005, 0.00075, 0.001, 0.5].map(reclaim);
         assert_eq!(pushed, [5_000_000, 2_500_000, 1_250_000, 0, 0]);
     }
 

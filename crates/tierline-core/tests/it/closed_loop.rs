@@ -254,7 +254,7 @@ impl World for ClosedLoop {
             reads_per_sec: Some(reads[t] * 1e9),
             ..TierTelemetry::default()
         };
-        Telemetry { tiers: vec![tier(0), tier(1)], stall: None }
+        Telemetry { tiers: vec![tier(0), tier(1)], stall: None, page_in_stall: None }
     }
 
     fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {

@@ -305,7 +305,11 @@ impl World for Toy {
                 ..TierTelemetry::default()
             }
         };
-        Telemetry { tiers: self.tiers.iter().map(measured).collect(), stall: None }
+        Telemetry {
+            tiers: self.tiers.iter().map(measured).collect(),
+            stall: None,
+            page_in_stall: None,
+        }
     }
 
     fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {

@@ -24,8 +24,11 @@ pub struct Books {
     pub demoted_bytes: f64,
     /// CPU time of the mover.
     pub mover_ns: f64,
-    /// Time in which misses of managed programs were in flight only because they were not in the fastest tier.
+    /// Time in which misses of managed programs were in flight only because they were not in the fastest tier, and
+    /// of those that could have been while threads waited for page-ins.
     pub stall_ns: f64,
+    /// Of it, the waiting for page-ins.
+    pub page_in_ns: f64,
     /// Time in which managed programs had misses in flight or could have had.
     pub slots_ns: f64,
     /// CPU time of the tracker, that of samples in the program's threads included.
@@ -61,6 +64,7 @@ impl Books {
             demoted_bytes: self.demoted_bytes - before.demoted_bytes,
             mover_ns: self.mover_ns - before.mover_ns,
             stall_ns: self.stall_ns - before.stall_ns,
+            page_in_ns: self.page_in_ns - before.page_in_ns,
             slots_ns: self.slots_ns - before.slots_ns,
             tracker_ns: self.tracker_ns - before.tracker_ns,
         }

@@ -60,7 +60,13 @@ impl ModelWorld {
                 + job.replay(end, &self.machine, &mut self.frames, &mut self.seen);
             job.stall_ns += f64::from(allocated) * costs.fault_ns;
             let back = job.page_in(&mut self.frames, &mut self.seen);
-            job.stall_ns += f64::from(back) * costs.page_in_ns;
+            let back_ns = f64::from(back) * costs.page_in_ns;
+            job.stall_ns += back_ns;
+            if job.program.managed {
+                let (in_flight, _) = job.program.reach.of(&self.machine.cores);
+                self.books.page_in_ns += back_ns * in_flight;
+                self.books.stall_ns += back_ns * in_flight;
+            }
             let reclaimed = u32::try_from(job.take_tight() * job.unit()).unwrap_or(u32::MAX);
             job.stall_ns += f64::from(reclaimed) * costs.page_out_ns;
         }

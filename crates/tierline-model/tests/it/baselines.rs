@@ -138,6 +138,31 @@ fn tmo_stops_at_the_threshold() {
     assert!(end > Bytes::from_mib(256), "{end}");
 }
 
+/// Three quarters of memory are never accessed: of them what is slow goes out where there is swap, and what
+/// comes back costs less than the threshold.
+#[test]
+fn tmo_pages_out_what_nobody_uses_in_slow_memory() {
+    for swap in [false, true] {
+        let knobs = [("tmo_interval", 1.0), ("tmo_ratio", 0.02), ("swap", f64::from(swap))];
+        let (mut out, mut share, mut books) = (Bytes::ZERO, 0.0, None);
+        let engine = play(&scattered("first-touch+tmo"), &knobs, |now, world| {
+            let job = &world.jobs()[0];
+            out = [TierId::FAST, SLOW]
+                .iter()
+                .fold(job.program.bytes, |left, &tier| left.saturating_sub(job.bytes_in(tier)));
+            if now >= Nanos::from_secs(30) {
+                let since = world.books().since(books.get_or_insert(*world.books()));
+                share = since.page_in_ns / since.slots_ns.max(1.0);
+            }
+        });
+        let counted = engine.migrator().counts.tiering.page_out_anon;
+        println!("swap {swap}: {out} out, {counted} pages paged out, {share} of the time lost");
+        assert_eq!(out > Bytes::from_mib(256), swap, "{out}");
+        assert_eq!(counted > 0, swap, "{counted}");
+        assert!(share < 0.001, "{share}");
+    }
+}
+
 /// Huge pages moved by hand, one at a time.
 struct Hands {
     world: ModelWorld,

@@ -2,8 +2,8 @@
 //! TPP (ASPLOS'23), evaluation: every figure, computed with programs that are put together from what was
 //! published of Meta's ([`crate::workload::datacenter`]).
 //!
-//! The default kernel is the policy `paging`. What other policies are needed is looked up in the list: a row says
-//! nothing of those that are not there.
+//! The default kernel is the policy `paging`; NUMA balancing is that of its time, which migrates at the first fault;
+//! AutoTiering demotes in the background, from a reserve, as the paper describes it.
 
 mod components;
 pub mod figures;
@@ -11,8 +11,6 @@ mod others;
 mod placement;
 pub mod setup;
 mod throughput;
-
-use tierline_core::policy::Entry;
 
 use super::lab::Lab;
 use super::row::Row;
@@ -23,13 +21,15 @@ use setup::{App, Local, Run};
 pub const ROWS: &[&[Row]] = &[throughput::ROWS, placement::ROWS, components::ROWS, others::ROWS];
 
 const TPP: &str = "tpp";
-/// NUMA balancing and AutoTiering.
-const BALANCING: &str = "autonuma";
-const AUTOTIERING: &str = "autotiering";
 
-/// A policy, if it is in the list.
-fn known(policy: &'static str) -> Option<&'static str> {
-    Entry::find(policy).map(|_| policy)
+/// NUMA balancing, of the kernel before 5.18.
+fn balancing(app: App, local: Local) -> Run {
+    Run::of(app, local, "autonuma").with("two_faults", false)
+}
+
+/// AutoTiering, with its reserve (6.3.1).
+fn autotiering(app: App, local: Local) -> Run {
+    Run::of(app, local, "autotiering").with("background_demotion", true)
 }
 
 /// Throughput, % of that with all memory local.

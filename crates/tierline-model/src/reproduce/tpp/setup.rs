@@ -39,7 +39,7 @@ pub struct Run {
 /// The default kernel's policy.
 pub const LINUX: &str = "paging";
 /// Loading takes two or three minutes, and hint faults see a page once a minute.
-const SECONDS: f64 = 600.0;
+pub const SECONDS: f64 = 600.0;
 /// Between two ticks, and the longest step: what happens takes seconds.
 const STEP: Nanos = Nanos::from_millis(50);
 

@@ -2,7 +2,7 @@
 //! Table 1 and what the abstract makes of it.
 
 use super::setup::{App, LINUX, Local, Run};
-use super::{AUTOTIERING, BALANCING, SETUPS, TPP, known, sorted, throughput};
+use super::{SETUPS, TPP, autotiering, balancing, sorted, throughput};
 use crate::reproduce::Lab;
 use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
 use App::{Cache1, Cache2, Warehouse, Web1};
@@ -17,7 +17,7 @@ pub const ROWS: &[Row] = &[
         id: "T-T1-Web1-21",
         published: &[83.5, 99.5, 82.8, 87.0],
         find: Some(|lab| table(lab, Web1, TwoThirds)),
-        note: "think time is fitted to the first figure",
+        note: "think time is fitted to the first figure; AutoTiering: see T-F19-AT",
         ..TABLE
     },
     Row {
@@ -75,9 +75,9 @@ pub const ROWS: &[Row] = &[
         title: "TPP over NUMA balancing and AutoTiering: least, most",
         source: "TPP, abstract",
         published: &[5.0, 17.0],
-        unit: "%",
-        test: Test::Within(5.0),
+        unit: "points",
         find: Some(over_others),
+        note: "AutoTiering does as well as TPP here at 2:1: see T-F19-AT",
         ..ROW
     },
     Row {
@@ -94,32 +94,40 @@ pub const ROWS: &[Row] = &[
 
 const TABLE: Row = Row { title: TITLE, source: TABLE_1, unit: "%", ..ROW };
 
-/// Linux and TPP, and the others in their order as far as they are there.
+/// Linux, TPP, and the others as far as they were published.
 fn table(lab: &Lab, app: App, local: Local) -> Found {
-    let systems = [Some(LINUX), Some(TPP), known(BALANCING), known(AUTOTIERING)];
-    let there = systems.into_iter().map_while(|system| system);
-    there.map(|system| throughput(lab, Run::of(app, local, system))).collect::<Vec<_>>().into()
+    let both = [LINUX, TPP].map(|system| Run::of(app, local, system));
+    let runs = both.into_iter().chain(others(app, local));
+    runs.map(|run| throughput(lab, run)).collect::<Vec<_>>().into()
+}
+
+/// Table 1 has neither for Data Warehouse, and AutoTiering crashed at 1:4.
+fn others(app: App, local: Local) -> Vec<Run> {
+    let runs = [balancing(app, local), autotiering(app, local)];
+    let count = match (app, local) {
+        (Warehouse, _) => 0,
+        (_, Fifth) => 1,
+        _ => 2,
+    };
+    runs.into_iter().take(count).collect()
 }
 
 fn order(lab: &Lab) -> Found {
     let holds = SETUPS.into_iter().all(|(app, local)| {
-        let of = |system| throughput(lab, Run::of(app, local, system));
-        let others = [Some(LINUX), known(BALANCING), known(AUTOTIERING)];
+        let tpp = throughput(lab, Run::of(app, local, TPP));
+        let linux = Run::of(app, local, LINUX);
         // As good as equal is not below.
-        others.into_iter().flatten().all(|other| of(TPP) > of(other) - 0.1)
+        others(app, local).into_iter().chain([linux]).all(|run| tpp > throughput(lab, run) - 0.1)
     });
     Found { ours: Vec::new(), holds }
 }
 
-fn gains<'a>(lab: &'a Lab, other: &'static str) -> impl Iterator<Item = f64> + 'a {
-    SETUPS.into_iter().map(move |(app, local)| {
-        let of = |system| throughput(lab, Run::of(app, local, system));
-        100.0 * (of(TPP) / of(other) - 1.0)
-    })
-}
-
 fn head(lab: &Lab) -> Found {
-    let up_to = gains(lab, LINUX).fold(0.0, f64::max);
+    let gain = |(app, local)| {
+        let of = |system| throughput(lab, Run::of(app, local, system));
+        100.0 * (of(TPP) / of(LINUX) - 1.0)
+    };
+    let up_to = SETUPS.into_iter().map(gain).fold(0.0, f64::max);
     let gap = SETUPS
         .into_iter()
         .filter(|setup| *setup != (Cache2, Fifth))
@@ -128,12 +136,15 @@ fn head(lab: &Lab) -> Found {
     vec![up_to, gap].into()
 }
 
+/// In points of table 1, whose differences the abstract's figures are.
 fn over_others(lab: &Lab) -> Found {
-    let there: Vec<&str> = [BALANCING, AUTOTIERING].into_iter().filter_map(known).collect();
-    let gains = there.into_iter().flat_map(|other| gains(lab, other));
+    let gains = SETUPS.into_iter().flat_map(|(app, local)| {
+        let tpp = throughput(lab, Run::of(app, local, TPP));
+        others(app, local).into_iter().map(move |run| tpp - throughput(lab, run))
+    });
     let [least, most] =
         gains.fold([f64::INFINITY, 0.0], |[least, most], x: f64| [least.min(x), most.max(x)]);
-    if most > 0.0 { vec![least, most].into() } else { Found::default() }
+    vec![least, most].into()
 }
 
 fn steady_moves(lab: &Lab) -> Found {
