@@ -29,7 +29,9 @@ impl Recorder {
         let Some(path) = &args.trace else { return Ok(None) };
         let wrong = |error: &dyn std::fmt::Display| format!("`trace={}`: {error}", path.display());
         let file = File::create(path).map_err(|error| wrong(&error))?;
-        let source = format!("lab plugin: guest frames; {:?}", args.llc);
+        let (bytes, ways) = (args.llc.bytes, args.llc.ways);
+        let source =
+            format!("lab plugin: guest frames behind a cache of {bytes} bytes, {ways} ways");
         let header = Header::new(Evidence::Counted, source);
         let writer = Writer::new(BufWriter::new(file), &header).map_err(|error| wrong(&error))?;
         let tally = Tally::new(writer, args.epoch_ms.saturating_mul(1_000_000));
