@@ -198,7 +198,7 @@ def _cpu_shares(readings, report):
     spent = {True: [0.0, 0.0], False: [0.0, 0.0]}
     for (t0, c0), (t1, c1) in zip([(0.0, 0.0), *points], points):
         kind = spent[any(a < t1 and t0 < b for a, b in moving)]
-        kind[0] += c1 - c0
+        kind[0] += max(0.0, c1 - c0)  # a process that ended takes its time with it
         kind[1] += t1 - t0
     return tuple(cpu / time if time > 0 else None for cpu, time in (spent[True], spent[False]))
 
