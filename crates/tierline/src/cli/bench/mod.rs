@@ -2,6 +2,7 @@
 //! `tierline bench`: how fast Tierline itself is.
 
 mod engine;
+mod trace;
 
 use std::fs;
 
@@ -10,13 +11,11 @@ use clap::{Args, Subcommand};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use tierline_core::port::PageSize;
-use tierline_core::rng::Rng;
 use tierline_core::unit::Bytes;
 use tierline_model::machine::list::MACHINES;
 use tierline_model::run::run;
 use tierline_model::scenario::Scenario;
 use tierline_model::workload::list::written;
-use tierline_trace::{Block, Epoch, Evidence, Header, Reader, Record, Writer};
 
 use super::Globals;
 use super::sim::hinted;
@@ -64,16 +63,6 @@ enum What {
 }
 
 #[derive(Serialize)]
-struct TraceSpeed {
-    records: u64,
-    trace_bytes: Bytes,
-    read_cpu_seconds: f64,
-    records_read_per_cpu_second: f64,
-    write_cpu_seconds: f64,
-    records_written_per_cpu_second: f64,
-}
-
-#[derive(Serialize)]
 struct Speed {
     machine: String,
     page_size: Bytes,
@@ -89,7 +78,7 @@ impl BenchArgs {
         let seconds = match self.what {
             What::Model { seconds } => seconds,
             What::Engine { samples, ticks } => return engine::run(samples, ticks, globals),
-            What::Trace { records } => return trace(records, globals),
+            What::Trace { records } => return trace::run(records, globals),
         };
         let mut speeds = Vec::new();
         for size in [PageSize::Huge, PageSize::Base] {
@@ -101,73 +90,6 @@ impl BenchArgs {
         }
         Ok(0)
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a number of records")]
-fn trace(records: u64, globals: &Globals) -> Result<u8> {
-    const PAGES: u64 = 200_000;
-    let mut rng = Rng::new(1);
-    let geometric = |rng: &mut Rng, halvings: u32| {
-        (0..halvings).map(|_| rng.next_u64().trailing_zeros()).sum::<u32>()
-    };
-    let mut page = 0;
-    let mut epoch = || {
-        let next = |_| {
-            page = (page + 1 + rng.below(3)) % (1 << 36);
-            let (reads, writes) = (1 + geometric(&mut rng, 7), geometric(&mut rng, 1));
-            Record { page, reads, writes }
-        };
-        let mut records: Vec<Record> = (0..PAGES).map(next).collect();
-        records.sort_unstable();
-        records
-    };
-    // A few are drawn and repeated: drawing takes longer than writing.
-    let drawn: Vec<Vec<Record>> = (0..8).map(|_| epoch()).collect();
-    let before = cpu_seconds();
-    let mut writer = Writer::new(Vec::new(), &Header::new(Evidence::Counted, "bench"))?;
-    let mut left = records;
-    for records in drawn.iter().cycle() {
-        let part = usize::try_from(left.min(PAGES))?;
-        writer.epoch(Epoch { ns: 1, accesses: 0 })?;
-        writer.records(0, &records[..part])?;
-        left -= part as u64;
-        if left == 0 {
-            break;
-        }
-    }
-    let bytes = writer.finish()?;
-    let write_cpu_seconds = cpu_seconds() - before;
-    let before = cpu_seconds();
-    let (mut reader, mut read, mut sum) = (Reader::new(&bytes[..])?, 0, 0u64);
-    while let Some(block) = reader.next()? {
-        if let Block::Pages { records, .. } = block {
-            read += records.len() as u64;
-            sum += records.iter().map(|record| u64::from(record.reads)).sum::<u64>();
-        }
-    }
-    let read_cpu_seconds = cpu_seconds() - before;
-    anyhow::ensure!(read == records && sum >= records, "the trace does not read as it was written");
-    let speed = TraceSpeed {
-        records,
-        trace_bytes: Bytes(bytes.len() as u64),
-        read_cpu_seconds,
-        records_read_per_cpu_second: records as f64 / read_cpu_seconds,
-        write_cpu_seconds,
-        records_written_per_cpu_second: records as f64 / write_cpu_seconds,
-    };
-    match globals.json {
-        true => print::json(&speed)?,
-        false => print::out(&print::table(&[
-            row(["records", "trace", "read per CPU s", "written per CPU s"]),
-            row([
-                &records.to_string(),
-                &speed.trace_bytes.to_string(),
-                &format!("{:.0} M", speed.records_read_per_cpu_second * 1e-6),
-                &format!("{:.0} M", speed.records_written_per_cpu_second * 1e-6),
-            ]),
-        ]))?,
-    }
-    Ok(0)
 }
 
 fn measure(machine: &str, size: PageSize, seconds: f64) -> Result<Speed> {
