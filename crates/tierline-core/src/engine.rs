@@ -35,7 +35,6 @@ pub struct Engine {
     telemetry: Telemetry,
     seen: Observations,
     touched: Vec<PageIdx>,
-    /// Where in `touched` the pages of each sample end.
     hits: Vec<Hit>,
     questions: Questions,
     plan: Vec<Move>,

@@ -533,7 +533,7 @@ fn pages_u32(pages: u64) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -545,6 +545,16 @@ mod tests {
             size,
             kind: PageKind::Anonymous,
         }
+    }
+
+    /// So many base pages of one program, all in the fastest tier.
+    pub(crate) fn all_fast(count: u64) -> (PageTable, Vec<PageIdx>) {
+        let mut table = PageTable::default();
+        table.apply(SpaceEvent::Mapped(region(1, 0, count, PageSize::Base)));
+        let find = |vpn| table.find(SpaceId(1), Vpn(vpn)).unwrap();
+        let all: Vec<PageIdx> = (0..count).map(find).collect();
+        all.iter().for_each(|&page| table.set_tier(page, PageSize::Base, TierId::FAST));
+        (table, all)
     }
 
     #[test]

@@ -213,7 +213,7 @@ impl World for LinuxWorld {
         }
         let mut tiers = telemetry::tiers(&self.tiers, &self.memory);
         self.latency.fill(now, &mut tiers);
-        Telemetry { tiers, stall: None, page_in_stall: None }
+        Telemetry { tiers, ..Telemetry::default() }
     }
 
     fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {

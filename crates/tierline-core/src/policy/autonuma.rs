@@ -19,11 +19,11 @@
 //! fastest tier; since 5.18 a page of a slower tier must have faulted before. Without `two_faults` it is the
 //! kernel before, whose first fault migrates, as TPP section 5.3 has it.
 
+use super::Wants;
 use super::goal::pack::Pack;
-use super::parts::on_fault::{Fault, Marks, OnFault, Rules, hint_faults};
+use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
 use super::parts::scan_period::{self, ScanPeriod};
 use super::parts::watermarks::Watermarks;
-use super::{Allocation, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageTable;
@@ -76,13 +76,7 @@ impl Rules for Autonuma {
     }
 
     fn wants(&self, _fast_too: bool) -> Wants {
-        let size = self.scan.knobs.scan_size;
-        Wants {
-            watch: Some(hint_faults(self.scan.period(), size, true)),
-            allocation: Some(Allocation::Kernel { coupled: true, by_type: false }),
-            own_heat: true,
-            ..Wants::default()
-        }
+        self.scan.wants()
     }
 
     fn knobs(&self) -> Vec<Knob> {

@@ -21,10 +21,9 @@
 //! there is a page of the page cache, here not, and nothing is paged out. Pages of the slowest tier have histories too.
 
 use super::parts::ledger::{Ledger, Short};
-use super::parts::on_fault::hint_faults;
 use super::parts::scan_period::{self, ScanPeriod};
 use super::parts::watermarks::Watermarks;
-use super::{Allocation, Policy, Reason, View, Wants};
+use super::{Policy, Reason, View, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::port::Move;
@@ -154,13 +153,7 @@ impl Policy for Autotiering {
     }
 
     fn wants(&self) -> Wants {
-        let size = self.scan.knobs.scan_size;
-        Wants {
-            watch: Some(hint_faults(self.scan.period(), size, true)),
-            allocation: Some(Allocation::Kernel { coupled: true, by_type: false }),
-            own_heat: true,
-            ..Wants::default()
-        }
+        self.scan.wants()
     }
 
     fn knobs(&self) -> Vec<Knob> {

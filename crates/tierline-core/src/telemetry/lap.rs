@@ -129,22 +129,12 @@ fn level(history: u64) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
+    use crate::page::tests::all_fast;
     use crate::tier::{NodeId, Tier};
     use crate::unit::Bytes;
 
     fn new(count: u64) -> (PageTable, Vec<PageIdx>, Lap, Tiers) {
-        let mut pages = PageTable::default();
-        pages.apply(SpaceEvent::Mapped(Region {
-            space: SpaceId(1),
-            start: Vpn(0),
-            base_pages: count,
-            size: PageSize::Base,
-            kind: PageKind::Anonymous,
-        }));
-        let find = |vpn| pages.find(SpaceId(1), Vpn(vpn)).unwrap();
-        let all: Vec<PageIdx> = (0..count).map(find).collect();
-        all.iter().for_each(|&page| pages.set_tier(page, PageSize::Base, TierId::FAST));
+        let (mut pages, all) = all_fast(count);
         let mut lap = Lap::default();
         lap.believe(&mut pages, &all);
         let tier = Tier {

@@ -242,23 +242,14 @@ fn set(pages: &mut PageTable, page: PageIdx, flag: u64, on: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::tests::all_fast;
     use crate::port::{PageSize, Region, SpaceEvent, SpaceId, Vpn};
 
     const FAST: TierId = TierId::FAST;
 
     /// Pages of the fastest tier, all new.
     fn new(count: u64) -> (PageTable, Vec<PageIdx>, Lru) {
-        let mut pages = PageTable::default();
-        pages.apply(SpaceEvent::Mapped(Region {
-            space: SpaceId(1),
-            start: Vpn(0),
-            base_pages: count,
-            size: PageSize::Base,
-            kind: PageKind::Anonymous,
-        }));
-        let find = |vpn| pages.find(SpaceId(1), Vpn(vpn)).unwrap();
-        let all: Vec<PageIdx> = (0..count).map(find).collect();
-        all.iter().for_each(|&page| pages.set_tier(page, PageSize::Base, FAST));
+        let (mut pages, all) = all_fast(count);
         let mut lru = Lru::default();
         lru.believe(&mut pages, &all, &[], &[]);
         (pages, all, lru)

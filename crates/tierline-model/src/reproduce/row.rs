@@ -10,7 +10,7 @@ use super::outcome::{Figure, Outcome};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// The machine's figures were fitted to it.
+    /// The machine's or the program's figures were fitted to it, or to the part of it that the note names.
     Fitted,
     /// It follows from the machine, the workload and the policy.
     Predicted,
@@ -53,6 +53,12 @@ pub struct Found {
 impl From<Vec<f64>> for Found {
     fn from(ours: Vec<f64>) -> Self {
         Self { ours, holds: false }
+    }
+}
+
+impl FromIterator<f64> for Found {
+    fn from_iter<T: IntoIterator<Item = f64>>(ours: T) -> Self {
+        ours.into_iter().collect::<Vec<_>>().into()
     }
 }
 

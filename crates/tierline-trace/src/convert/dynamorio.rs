@@ -10,26 +10,13 @@
 //! Reads, writes and fetches count; prefetches and flushes do not: what a program asked for is what its
 //! threads wait for. Lines without an access (markers, heads, encodings that spill over) are passed over.
 
-use std::io::{BufRead, Write};
-
+use crate::convert::Lines;
 use crate::convert::raw::Raw;
-use crate::convert::{Lines, Options};
 use crate::error::{Error, Result};
-use crate::tally::Tally;
 
 const SIGN: &str = " byte(s) @ 0x";
 
-pub fn convert(
-    input: &mut dyn BufRead,
-    options: &Options,
-    tally: Tally<&mut dyn Write>,
-) -> Result<()> {
-    let mut raw = Raw::new(options, tally, true);
-    let result = read(&mut Lines::new(input), &mut raw);
-    raw.finish(result)
-}
-
-fn read(lines: &mut Lines<'_>, raw: &mut Raw<'_>) -> Result<()> {
+pub fn read(lines: &mut Lines<'_>, raw: &mut Raw<'_>) -> Result<()> {
     let mut any = false;
     while let Some((line, text)) = lines.next()? {
         let Some((before, after)) = text.split_once(SIGN) else { continue };

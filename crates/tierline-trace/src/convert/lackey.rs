@@ -9,26 +9,13 @@
 //! ==31344== ...      of Valgrind itself, as is --31344-- and **31344**
 //! ```
 
-use std::io::{BufRead, Write};
-
+use crate::convert::Lines;
 use crate::convert::raw::Raw;
-use crate::convert::{Lines, Options};
 use crate::error::{Error, Result};
-use crate::tally::Tally;
 
 const EXPECTED: &str = "I, L, S or M, an address and a size";
 
-pub fn convert(
-    input: &mut dyn BufRead,
-    options: &Options,
-    tally: Tally<&mut dyn Write>,
-) -> Result<()> {
-    let mut raw = Raw::new(options, tally, true);
-    let result = read(&mut Lines::new(input), &mut raw);
-    raw.finish(result)
-}
-
-fn read(lines: &mut Lines<'_>, raw: &mut Raw<'_>) -> Result<()> {
+pub fn read(lines: &mut Lines<'_>, raw: &mut Raw<'_>) -> Result<()> {
     while let Some((line, text)) = lines.next()? {
         if text.is_empty() || ["==", "--", "**"].iter().any(|own| text.starts_with(own)) {
             continue;

@@ -64,13 +64,13 @@ pub const FORMATS: &[Format] = &[
         name: "lackey",
         about: "valgrind --tool=lackey --trace-mem=yes (every access)",
         evidence: Evidence::Counted,
-        run: lackey::convert,
+        run: |input, options, tally| raw::text(input, options, tally, lackey::read),
     },
     Format {
         name: "dynamorio",
         about: "drrun -t drmemtrace -tool view, which writes to stderr (every access)",
         evidence: Evidence::Counted,
-        run: dynamorio::convert,
+        run: |input, options, tally| raw::text(input, options, tally, dynamorio::read),
     },
     Format {
         name: "oracle-general",

@@ -4,10 +4,10 @@
 //! A tool that sees every access slows a program down hundreds of times, so its own time says nothing. The
 //! clock is that of the lab's plugin: an instruction, its cache hits included, and a line from memory.
 
-use std::io::Write;
+use std::io::{BufRead, Write};
 
 use crate::cache::{Caches, LINE_BYTES};
-use crate::convert::{Options, end};
+use crate::convert::{Lines, Options, end};
 use crate::error::Result;
 use crate::tally::Tally;
 
@@ -17,6 +17,18 @@ const INSTRUCTION_PS: u64 = 300;
 const LINE_PS: u64 = 80_000;
 /// No instruction moves more; some tools give whole state saves as one access.
 const LONGEST: u64 = 1 << 16;
+
+/// Converts a text of accesses without a time of their own.
+pub fn text(
+    input: &mut dyn BufRead,
+    options: &Options,
+    tally: Tally<&mut dyn Write>,
+    read: impl FnOnce(&mut Lines<'_>, &mut Raw<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut raw = Raw::new(options, tally, true);
+    let result = read(&mut Lines::new(input), &mut raw);
+    raw.finish(result)
+}
 
 /// Takes accesses and counts what reaches memory.
 pub struct Raw<'a> {

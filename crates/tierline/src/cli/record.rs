@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
-use std::process::Child;
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
@@ -23,7 +22,7 @@ use tierline_trace::tally::Tally;
 use tierline_trace::{Evidence, Header, Writer};
 
 use super::attach::{Attached, explained};
-use super::run::{Running, exit_code, spawn};
+use super::run::{Running, exit_code};
 use super::{FOUND, Globals, UNUSABLE};
 use crate::clock;
 use crate::config::value::Text;
@@ -105,16 +104,10 @@ impl RecordArgs {
             driver.finish();
             0
         } else {
-            let child: Child = match spawn(&self.command) {
-                Ok(child) => child,
-                Err((error, status)) => {
-                    driver.finish();
-                    letter::print(&error);
-                    return Ok(status);
-                }
+            let mut scene = match Running::start(&mut driver, &self.command, deadline) {
+                Ok(scene) => scene,
+                Err(status) => return Ok(status),
             };
-            driver.add(child.id());
-            let mut scene = Running { child, ended: None, deadline };
             driver.run(&mut signals, &mut scene);
             driver.finish();
             // A command that outlives the recording goes on by itself.

@@ -17,7 +17,7 @@ use tierline_linux::process::Selection;
 
 use super::manage::{ManageArgs, Plan, say_summary, say_unmanaged};
 use super::{Globals, UNUSABLE};
-use crate::drive::{Scene, Standing};
+use crate::drive::{Driver, Managed, Scene, Standing};
 use crate::letter;
 use crate::signals::{Heard, Signals};
 
@@ -58,16 +58,10 @@ impl RunArgs {
             driver.finish();
             return Ok(code(BY_SIGNAL + signal.as_raw()));
         }
-        let child = match spawn(&self.command) {
-            Ok(child) => child,
-            Err((error, status)) => {
-                driver.finish();
-                letter::print(&error);
-                return Ok(status);
-            }
+        let mut scene = match Running::start(&mut driver, &self.command, None) {
+            Ok(scene) => scene,
+            Err(status) => return Ok(status),
         };
-        driver.add(child.id());
-        let mut scene = Running { child, ended: None, deadline: None };
         driver.run(&mut signals, &mut scene);
         let status = driver.finish();
         say_summary(voice, globals.json, status.as_ref());
@@ -94,7 +88,7 @@ impl RunArgs {
 }
 
 /// Starts a command; where that fails, the error and the exit status that says so.
-pub(super) fn spawn(command: &[OsString]) -> Result<Child, (anyhow::Error, u8)> {
+fn spawn(command: &[OsString]) -> Result<Child, (anyhow::Error, u8)> {
     let name = &command[0];
     Command::new(name).args(&command[1..]).spawn().map_err(|error| {
         let status = match error.kind() {
@@ -118,10 +112,33 @@ fn ending(heard: Heard) -> Option<Signal> {
 
 /// A command that runs. It is over when the command is, and nothing else ends it.
 pub(super) struct Running {
-    pub child: Child,
+    child: Child,
+    /// How it ended, once it has.
     pub ended: Option<ExitStatus>,
     /// When it is left to itself, if ever.
-    pub deadline: Option<Nanos>,
+    deadline: Option<Nanos>,
+}
+
+impl Running {
+    /// Starts a command under a driver. Where that fails it says why, ends the driver, and returns the exit
+    /// status that says so.
+    pub fn start<M: Managed>(
+        driver: &mut Driver<M>,
+        command: &[OsString],
+        deadline: Option<Nanos>,
+    ) -> Result<Self, u8> {
+        match spawn(command) {
+            Ok(child) => {
+                driver.add(child.id());
+                Ok(Self { child, ended: None, deadline })
+            }
+            Err((error, status)) => {
+                driver.finish();
+                letter::print(&error);
+                Err(status)
+            }
+        }
+    }
 }
 
 impl Scene for Running {

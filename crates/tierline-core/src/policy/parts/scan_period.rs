@@ -8,7 +8,9 @@
 //! Source: Linux 6.3, kernel/sched/fair.c (`update_task_scan_period`). Whose fault it was, no tracker tells:
 //! the share of private faults is given.
 
+use super::on_fault::hint_faults;
 use crate::knobs;
+use crate::policy::{Allocation, Wants};
 use crate::unit::{Bytes, Nanos};
 
 knobs! {
@@ -47,6 +49,16 @@ impl ScanPeriod {
     /// The time in which all memory is armed once.
     pub fn period(&self) -> Nanos {
         self.period.unwrap_or(self.knobs.scan_period_min)
+    }
+
+    /// What a system with this scanner wishes for: faults in all memory, and the kernel's own allocation.
+    pub fn wants(&self) -> Wants {
+        Wants {
+            watch: Some(hint_faults(self.period(), self.knobs.scan_size, true)),
+            allocation: Some(Allocation::Kernel { coupled: true, by_type: false }),
+            own_heat: true,
+            ..Wants::default()
+        }
     }
 
     /// Counts a fault in memory that is local to the processors, or not; at the end of a pass, the period

@@ -22,7 +22,7 @@ pub const ROWS: &[Row] = &[
         unit: "x",
         find: Some(|lab| {
             let gains = |system| range(LOADED.into_iter().map(move |x| at(lab, system, x)));
-            SYSTEMS.into_iter().flat_map(gains).collect::<Vec<_>>().into()
+            SYSTEMS.into_iter().flat_map(gains).collect()
         }),
         note: "TPP at 1x: our TPP without Colloid is better than the published one (C-F1-1x-others), so less is to be gained",
         ..ROW
@@ -42,7 +42,7 @@ pub const ROWS: &[Row] = &[
                 };
                 (0..=3).map(short).fold(f64::NEG_INFINITY, f64::max)
             };
-            SYSTEMS.into_iter().map(worst).collect::<Vec<_>>().into()
+            SYSTEMS.into_iter().map(worst).collect()
         }),
         ..ROW
     },
@@ -76,7 +76,7 @@ pub const ROWS: &[Row] = &[
             let gains = |system: &'static str| {
                 range((0..=3).map(move |x| gain(lab, Setup::gups(system).beside(x).alternate(192))))
             };
-            SYSTEMS.into_iter().flat_map(gains).collect::<Vec<_>>().into()
+            SYSTEMS.into_iter().flat_map(gains).collect()
         }),
         ..ROW
     },
@@ -127,7 +127,7 @@ fn at(lab: &Lab, system: &'static str, intensity: u8) -> f64 {
 
 fn cells(lab: &Lab, setup: Setup) -> Found {
     let row = |ns| (0..=3).map(move |x| gain(lab, setup.alternate(ns).beside(x)));
-    LATENCIES_NS.into_iter().flat_map(row).collect::<Vec<_>>().into()
+    LATENCIES_NS.into_iter().flat_map(row).collect()
 }
 
 /// At 1x the latencies are equal; at 2x and 3x the hot set is in the alternate tier, the default tier is

@@ -186,12 +186,12 @@ pub const ROWS: &[Row] = &[
 
 /// A figure a system.
 fn each(of: impl Fn(&'static str) -> f64) -> Found {
-    SYSTEMS.into_iter().map(of).collect::<Vec<_>>().into()
+    SYSTEMS.into_iter().map(of).collect()
 }
 
 /// A figure an intensity.
 fn loaded(of: impl Fn(u8) -> f64) -> Found {
-    LOADED.into_iter().map(of).collect::<Vec<_>>().into()
+    LOADED.into_iter().map(of).collect()
 }
 
 /// Latencies of both tiers under HeMem.

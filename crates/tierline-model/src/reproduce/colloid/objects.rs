@@ -23,7 +23,7 @@ pub const ROWS: &[Row] = &[
             let gains = |system: &'static str| {
                 range(LARGE.into_iter().map(move |b| gain(lab, of(system, b))))
             };
-            SYSTEMS.into_iter().flat_map(gains).collect::<Vec<_>>().into()
+            SYSTEMS.into_iter().flat_map(gains).collect()
         }),
         note: "latencies within delta (5 %) end the shift at L_D/L_A = 1.045, short of the best 1.28; it starts from 1.23 instead of 1.77 (C-F8-lat)",
         ..ROW

@@ -91,7 +91,7 @@ pub const ROWS: &[Row] = &[
                 let added = |x| overhead(lab, Setup::gups(system).beside(x));
                 (0..=3).map(added).fold(f64::NEG_INFINITY, f64::max)
             };
-            SYSTEMS.into_iter().map(most).collect::<Vec<_>>().into()
+            SYSTEMS.into_iter().map(most).collect()
         }),
         note: "of the socket's cores; reading the counters and deciding cost no simulated time, and no core polls",
         ..ROW

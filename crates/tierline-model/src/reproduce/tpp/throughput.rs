@@ -17,6 +17,7 @@ pub const ROWS: &[Row] = &[
         id: "T-T1-Web1-21",
         published: &[83.5, 99.5, 82.8, 87.0],
         find: Some(|lab| table(lab, Web1, TwoThirds)),
+        kind: Kind::Fitted,
         note: "think time is fitted to the first figure; AutoTiering: see T-F19-AT",
         ..TABLE
     },
@@ -36,6 +37,7 @@ pub const ROWS: &[Row] = &[
         id: "T-T1-Cache2-21",
         published: &[98.0, 99.6, 94.2, 94.6],
         find: Some(|lab| table(lab, Cache2, TwoThirds)),
+        kind: Kind::Fitted,
         note: "how much of a file's latency prefetching hides is fitted to the first figure",
         ..TABLE
     },
@@ -98,7 +100,7 @@ const TABLE: Row = Row { title: TITLE, source: TABLE_1, unit: "%", ..ROW };
 fn table(lab: &Lab, app: App, local: Local) -> Found {
     let both = [LINUX, TPP].map(|system| Run::of(app, local, system));
     let runs = both.into_iter().chain(others(app, local));
-    runs.map(|run| throughput(lab, run)).collect::<Vec<_>>().into()
+    runs.map(|run| throughput(lab, run)).collect()
 }
 
 /// Table 1 has neither for Data Warehouse, and AutoTiering crashed at 1:4.
