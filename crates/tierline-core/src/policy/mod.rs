@@ -197,10 +197,15 @@ pub struct View<'a> {
     pub budget: Bytes,
     /// What moving one base page costs, as measured, alone and as part of a huge page.
     pub move_costs: [Nanos; 2],
-    /// The pages that were hit or seen in a new place since the last tick, in order of observation.
+    /// The pages that were hit or seen in a new place since the last tick, in order of observation. To
+    /// policies that rely on the shared heat, a hit on a page that they hold is no news.
     pub touched: &'a [PageIdx],
     /// Every sign of access since the last tick, in order; only for policies with heat of their own.
     pub hits: &'a [Hit],
+    /// Hits by tier since the last tick.
+    pub hits_in: &'a [f64],
+    /// The time in which they were seen; zero where nobody watched.
+    pub watched: Nanos,
     /// The true rates of all pages, in the ticks in which a world that knows them tells them anew.
     pub truth: &'a [TrueRate],
     /// All stretches, in the ticks in which a tracker that watches stretches tells of them.
@@ -229,6 +234,8 @@ impl View<'_> {
             move_costs: self.move_costs,
             touched: self.touched,
             hits: self.hits,
+            hits_in: self.hits_in,
+            watched: self.watched,
             truth: self.truth,
             stretches: self.stretches,
             answers,
