@@ -191,6 +191,7 @@ impl Engine {
             limits: &self.limits,
             budget,
             move_costs: self.migrator.cost(),
+            move_latency: self.migrator.latency(),
             touched: &self.touched,
             hits: &self.hits,
             truth: &self.seen.rates,
