@@ -16,8 +16,9 @@
 //!
 //! Knobs: quantum and recent_quantum (500, 100 ms), period and recent_period (10 000, 5 000), short and long (1, 10 s),
 //! alpha_form (span), first_rate_whole (0), short_weight and recent_short_weight (0.2, 0.8), rounds (2), slack (1 sample),
-//! change_detection, pht_delta, pht_lambda, pht_warm_up (0.01, 0.3, 20), recency (5 s), stable_over and stable_within (10,
-//! 5 %), cost_benefit, stays_hot (10 s), stall_share (1), batch_max (4), adaptive_batch, stores (1).
+//! change_detection, pht_delta, pht_lambda, pht_warm_up (0.01, 0.3, 20), recency (5 s), stable_over and stable_within
+//! (10, 5 %), cost_benefit, doubt (2 deviations), loaded (1), stays_hot (10 s), stall_share (1), batch_max (4),
+//! adaptive_batch, stores (1).
 //!
 //! Where it comes from: ARMS (arXiv 2508.04417), whose listings and constants are not in our text of it. So this is ARMS-like: weights
 //! from stated horizons; stated are also the intervals, the sampling periods and the two rounds; all other
@@ -74,6 +75,8 @@ pub struct Arms {
     worth: worth::Knobs,
     batch: batch::Knobs,
     meter: Meter,
+    /// Of scores.
+    noise: f64,
     /// Of all bandwidth, by the program, at the last decision.
     used: Option<f64>,
     /// Fast pages of which no rate is known: the coldest.
@@ -101,6 +104,7 @@ impl Default for Arms {
             worth: worth::Knobs::default(),
             batch: batch::Knobs::default(),
             meter: Meter::default(),
+            noise: 0.0,
             used: None,
             residents: Residents::new(1),
             quantum: Quantum::default(),
@@ -163,6 +167,7 @@ impl Arms {
         rates.end(view.pages, &interval, scored, |pages, page| {
             residents.put(pages, page, UNSEEN);
         });
+        self.noise = rates.noise(&interval);
         self.rank(view, &interval);
     }
 
@@ -185,13 +190,13 @@ impl Arms {
         for (at, ranked) in ranking.iter().enumerate() {
             let scored = scored[ranked.tag as usize];
             let known = rates.at(scored.at);
-            known.judge(at < hot, interval.length);
-            let stayed = u32::from(known.hot_rounds) >= self.knobs.rounds;
             #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
             let falls = scored.gained < -slack * self.knobs.slack as f32;
+            known.judge(at < hot, falls, interval.length);
+            let stayed = u32::from(known.risen_rounds) >= self.knobs.rounds;
             if ranked.resident && at >= hot {
                 victims.push_back(*ranked);
-            } else if !ranked.resident && stayed && !falls {
+            } else if !ranked.resident && stayed {
                 candidates.push_back(Candidate { ranked: *ranked, hot_for: known.hot_for() });
             }
         }
@@ -232,8 +237,8 @@ impl Arms {
         let Ranked { page, rate, size, .. } = candidate.ranked;
         view.pages.locate(page).ok_or(Short::Page)?;
         let from = view.pages.state(page).tier().filter(|&tier| tier > TierId::FAST);
-        let gain = view.tiers.latency_gain(from.ok_or(Short::Page)?, TierId::FAST);
-        let mut exchange = Exchange::new(&self.worth, rate, candidate.hot_for, gain);
+        let gain = self.gain(view, from.ok_or(Short::Page)?);
+        let mut exchange = Exchange::new(self.worth, self.noise, rate, candidate.hot_for, gain);
         exchange.moving(view.move_time(size, true));
         let (mut down, mut room) = (Vec::new(), ledger.room(TierId::FAST));
         while room < size.bytes()
@@ -252,6 +257,18 @@ impl Arms {
         planned?;
         let reason = Reason::Hot { rate_per_sec: rate };
         ledger.plan(view.pages, page, TierId::FAST, reason, plan).map(|_| ())
+    }
+
+    /// What an access is faster by in the fastest tier: as measured of late, but no less than without load.
+    fn gain(&self, view: &View<'_>, slow: TierId) -> Nanos {
+        let unloaded = view.tiers.latency_gain(slow, TierId::FAST);
+        let latency = |tier: TierId| view.telemetry.tiers.get(tier.index())?.latency;
+        match (latency(slow), latency(TierId::FAST)) {
+            (Some(slow), Some(fast)) if self.worth.loaded => {
+                unloaded.max(slow.saturating_sub(fast))
+            }
+            _ => unloaded,
+        }
     }
 
     /// Plans demotions, and leaves in `down` what it could not.

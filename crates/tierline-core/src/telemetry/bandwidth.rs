@@ -71,9 +71,8 @@ impl Meter {
             let peaks: Option<u64> = tiers.map(|(_, tier)| Some(tier.bandwidth?.0)).sum();
             peaks.map(|peak| peak as f64).filter(|&peak| peak > 0.0)
         };
-        let by_samples = || (watched > Nanos::ZERO).then(|| {
-            self.slow_hits * LINE_BYTES / watched.as_secs_f64()
-        });
+        let by_samples =
+            || (watched > Nanos::ZERO).then(|| self.slow_hits * LINE_BYTES / watched.as_secs_f64());
         let now = slow.or_else(by_samples);
         self.greatest = self.greatest.max(now.unwrap_or(0.0));
         let known_peak = peak(true).filter(|_| slow.is_some());

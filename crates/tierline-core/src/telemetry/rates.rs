@@ -48,18 +48,20 @@ pub struct Sampled {
     pub long: f32,
     /// For how long it has been hot, in ms; what does not fit stays at the greatest.
     pub hot_ms: u16,
-    /// For how many intervals in a row; likewise.
-    pub hot_rounds: u8,
+    /// For how many intervals in a row it has been hot without its score falling; likewise.
+    pub risen_rounds: u8,
     /// Its size.
     pub size: PageSize,
 }
 
 impl Sampled {
-    /// It is hot, or not, after another interval.
-    pub fn judge(&mut self, hot: bool, interval: Nanos) {
+    /// It is hot, or not, after another interval, and its score has fallen, or not.
+    pub fn judge(&mut self, hot: bool, falls: bool, interval: Nanos) {
         let ms = u16::try_from(interval.0 / 1_000_000).unwrap_or(u16::MAX);
-        let (rounds, hot_ms) = (self.hot_rounds.saturating_add(1), self.hot_ms.saturating_add(ms));
-        (self.hot_rounds, self.hot_ms) = if hot { (rounds, hot_ms) } else { (0, 0) };
+        let (rounds, hot_ms) =
+            (self.risen_rounds.saturating_add(1), self.hot_ms.saturating_add(ms));
+        self.risen_rounds = if hot && !falls { rounds } else { 0 };
+        self.hot_ms = if hot { hot_ms } else { 0 };
     }
 
     /// For how long it has been hot.
@@ -138,7 +140,7 @@ impl Rates {
                 short: 0.0,
                 long: 0.0,
                 hot_ms: 0,
-                hot_rounds: 0,
+                risen_rounds: 0,
                 size,
             };
             self.sampled.push(new);
@@ -206,6 +208,18 @@ impl Rates {
         let short = interval.short_weight * form.alpha(self.knobs.short, interval.length);
         let long = (1.0 - interval.short_weight) * form.alpha(self.knobs.long, interval.length);
         ((short + long) / interval.watched.as_secs_f64().max(1e-9)) as f32
+    }
+
+    /// How much scores are off by chance, as hits come at random: the variance of a page's score is the page's rate times
+    /// this. A score weighs the hits of `k` intervals ago by `w(k) = Σ wᵢ·αᵢ·(1 - αᵢ)^k`; this is the sum of all `w(k)²`
+    /// over the time of watching in an interval.
+    pub fn noise(&self, interval: &Interval) -> f64 {
+        let form = self.form(interval.steady);
+        let short = (interval.short_weight, form.alpha(self.knobs.short, interval.length));
+        let long = (1.0 - interval.short_weight, form.alpha(self.knobs.long, interval.length));
+        let product = |(v, a): (f64, f64), (w, b): (f64, f64)| v * w * a * b / (a + b - a * b);
+        let squares = product(short, short) + 2.0 * product(short, long) + product(long, long);
+        squares / interval.watched.as_secs_f64().max(1e-9)
     }
 
     fn form(&self, steady: Nanos) -> Form {
@@ -292,7 +306,10 @@ mod tests {
         }
         assert!(rates.is_empty() && all.iter().all(|&page| pages.word(page) == 0));
         assert_eq!(order.iter().map(|(page, _)| *page).max(), Some(all[2]));
-        assert!(order[0].1 == order[1].1 && order[1].1 < order[2].1, "the most seen last: {order:?}");
+        assert!(
+            order[0].1 == order[1].1 && order[1].1 < order[2].1,
+            "the most seen last: {order:?}"
+        );
     }
 
     proptest! {
