@@ -210,6 +210,7 @@ impl Engine {
             limits: &self.limits,
             budget,
             move_costs: self.migrator.cost(),
+            move_latency: self.migrator.latency(),
             touched: &self.touched,
             hits: &self.hits,
             hits_in: &self.hits_in,

@@ -28,6 +28,7 @@ pub const POLICIES: &[&str] = &[
     "autonuma",
     "autotiering",
     "damon",
+    "arms",
     "first-touch",
     ORACLE,
 ];

@@ -126,6 +126,11 @@ impl Hotness {
         self.watched += watched;
     }
 
+    /// The watch clock: for how long all pages were being watched.
+    pub fn watched(&self) -> Nanos {
+        self.watched
+    }
+
     /// Sets how much exposure is remembered; each tracker knows what its evidence is worth.
     #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
     pub fn remember(&mut self, memory: Nanos) {
