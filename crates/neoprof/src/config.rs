@@ -11,7 +11,7 @@ pub struct Config {
     pub width_log2: u32,
     /// Lanes, the paper's D: 1 to [`LANES_MAX`].
     pub depth: usize,
-    /// Bits a counter, 2 to 16. Counters saturate; the artifact's wrap.
+    /// Bits a counter, 4 to 16. Counters saturate; the artifact's wrap.
     pub counter_bits: u32,
     /// log2 of the hot pages that can wait to be read: 2 to 24.
     pub fifo_log2: u32,
@@ -56,7 +56,7 @@ impl Config {
     pub(crate) fn check(&self) {
         assert!((6..=24).contains(&self.width_log2), "width_log2 is {}", self.width_log2);
         assert!((1..=LANES_MAX).contains(&self.depth), "depth is {}", self.depth);
-        assert!((2..=16).contains(&self.counter_bits), "counter_bits is {}", self.counter_bits);
+        assert!((4..=16).contains(&self.counter_bits), "counter_bits is {}", self.counter_bits);
         assert!((2..=24).contains(&self.fifo_log2), "fifo_log2 is {}", self.fifo_log2);
         assert!((2..=12).contains(&self.ring_log2), "ring_log2 is {}", self.ring_log2);
         assert!(self.sample_interval > 0, "sample_interval is 0");

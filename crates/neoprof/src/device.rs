@@ -26,6 +26,7 @@ pub struct NeoProf {
     copy: VecDeque<u32>,
     accesses: u32,
     withheld: u32,
+    dropped: u32,
 }
 
 impl NeoProf {
@@ -45,6 +46,7 @@ impl NeoProf {
             copy: VecDeque::with_capacity(BINS),
             accesses: 0,
             withheld: 0,
+            dropped: 0,
             config,
         }
     }
@@ -115,6 +117,13 @@ impl NeoProf {
             self.hot.push_back(page);
         }
         self.sketch.set_hot(&place);
+    }
+
+    /// One cycle of the device with an access that never reaches the sketch, as it is lost between the clocks of
+    /// memory controller and core.
+    pub fn lose_access(&mut self, write: bool) {
+        self.monitor.accesses(write, 1);
+        self.dropped = self.dropped.wrapping_add(1);
     }
 
     /// So many cycles of the device without an access.
@@ -194,6 +203,7 @@ impl NeoProf {
         self.chmu.clear();
         self.accesses = 0;
         self.withheld = 0;
+        self.dropped = 0;
     }
 
     /// Reads the word at an offset of the register window, with its side effects. 0 where there is no register.
@@ -220,6 +230,7 @@ impl NeoProf {
             }
             reg::SAMPLE_INTERVAL => self.monitor.interval(),
             reg::GET_NR_ACCESS => u64::from(self.accesses),
+            reg::GET_NR_DROPPED => u64::from(self.dropped),
             reg::GET_NR_WITHHELD => u64::from(self.withheld),
             reg::SHAPE => shape(),
             reg::CHMU_COMMON_CAP0 => 1 | 1 << 8,

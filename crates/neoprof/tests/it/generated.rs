@@ -51,7 +51,7 @@ pub fn files() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     vec![
         (root.join("crates/neoprof/src/registers.rs"), rust(&description)),
-        (root.join("hardware/neoprof/rtl/neoprof_regs_pkg.sv"), verilog(&description)),
+        (root.join("hardware/neoprof/rtl/regs.sv"), verilog(&description)),
         (root.join("hardware/neoprof/registers.md"), page(&description)),
     ]
 }
@@ -91,13 +91,12 @@ fn rust(description: &Description) -> String {
 
 fn verilog(description: &Description) -> String {
     let mut out =
-        format!("// SPDX-License-Identifier: Apache-2.0\n// {HEAD}\npackage neoprof_regs_pkg;\n");
+        format!("// SPDX-License-Identifier: Apache-2.0\n// {HEAD}\n// verilator lint_off UNUSEDPARAM\npackage regs;\n");
     for (name, offset, register) in each(description) {
         writeln!(out, "  localparam bit [15:0] {name} = 16'h{offset:04x};").unwrap();
         for field in &register.fields {
             let (of, low) = (&field.name, field.low);
             writeln!(out, "  localparam int {name}_{of}_LOW = {low};").unwrap();
-            writeln!(out, "  localparam int {name}_{of}_BITS = {};", field.bits).unwrap();
         }
     }
     writeln!(
@@ -112,7 +111,7 @@ fn verilog(description: &Description) -> String {
         .chunks(8)
         .map(|chunk| chunk.iter().map(|s| format!("32'h{s:08x}")).collect::<Vec<_>>().join(", "))
         .collect();
-    writeln!(out, "    {}\n  }};\nendpackage", lines.join(",\n    ")).unwrap();
+    writeln!(out, "    {}\n  }};\nendpackage\n// verilator lint_on UNUSEDPARAM", lines.join(",\n    ")).unwrap();
     out
 }
 

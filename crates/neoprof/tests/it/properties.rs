@@ -7,7 +7,7 @@ use neoprof::{Config, Histogram, NeoProf, registers as reg};
 use proptest::prelude::*;
 
 fn small() -> impl Strategy<Value = Config> {
-    (6u32..10, 1usize..=4, 2u32..=16, 2u32..8).prop_map(
+    (6u32..10, 1usize..=4, 4u32..=16, 2u32..8).prop_map(
         |(width_log2, depth, counter_bits, fifo_log2)| Config {
             width_log2,
             depth,
