@@ -14,8 +14,8 @@ module h3 #(
     low  = '0;
     high = '0;
     for (int i = 0; i < 16; i++) begin
-      if (page[i]) low = low ^ regs::SEEDS[(LANE*32+i)*32+:BITS];
-      if (page[i+16]) high = high ^ regs::SEEDS[(LANE*32+i+16)*32+:BITS];
+      low = low ^ ({BITS{page[i]}} & regs::SEEDS[(LANE*32+i)*32+:BITS]);
+      high = high ^ ({BITS{page[i+16]}} & regs::SEEDS[(LANE*32+i+16)*32+:BITS]);
     end
   end
 

