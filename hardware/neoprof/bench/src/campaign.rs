@@ -21,12 +21,23 @@ fn phase(pair: &mut Lockstep, recorded: &[(u32, bool)]) -> Result<()> {
     let config = *pair.model.config();
     let mut rng = Rng::new(pair.rng.next_u64());
     let mut traffic = Traffic::draw(&mut rng, config.width_log2, recorded);
+    let flood = rng.below(6) == 0;
+    if flood {
+        // More pages than any list takes, all hot, and the same ones every time: what a reset left behind shows.
+        let theta = rng.below(2);
+        let enable = reg::CHMU_CONF0_ENABLE * rng.below(2);
+        pair.write(reg::SET_THRESHOLD, theta)?;
+        pair.write(reg::CHMU_BITMAP, u64::MAX)?;
+        pair.write(reg::CHMU_CONF0, enable | reg::CHMU_CONF0_TRACK_BOTH | theta << 32)?;
+        traffic = Traffic::Uniform { first: 0, pages: 1 << 16 };
+    }
     let gaps = [0, 0, 0, 1, 2, 9][pick(&mut rng, 6)];
     let length = match traffic {
         Traffic::Bursts { .. } => 100_000,
+        _ if flood => 60_000,
         _ => [50, 1000, 5000, 40_000][pick(&mut rng, 4)],
     };
-    let live = pair.model.read(reg::CHMU_CONF0) & reg::CHMU_CONF0_ENABLE == 0 && rng.below(2) == 0;
+    let live = !flood && pair.model.read(reg::CHMU_CONF0) & reg::CHMU_CONF0_ENABLE == 0 && rng.below(2) == 0;
     for _ in 0..length {
         let idle = gaps > 0 && rng.below(10) < gaps;
         let access = if idle { None } else { Some(traffic.next(&mut rng, recorded)) };
@@ -119,7 +130,7 @@ fn inspect(pair: &mut Lockstep, rng: &mut Rng) -> Result<()> {
         1 => pair.write(reg::CHMU_STATUS, rng.next_u64())?,
         _ => {}
     }
-    if rng.below(5) == 0 {
+    if rng.below(4) == 0 {
         pair.write([reg::RESET, reg::RESET, reg::RESET, 0x108][pick(rng, 4)], rng.below(5).min(1))?;
     }
     pair.compare_all()

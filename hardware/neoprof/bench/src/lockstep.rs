@@ -138,6 +138,11 @@ impl Lockstep {
         bail!("the hardware stays busy")
     }
 
+    /// Hot pages that wait in the hardware.
+    pub fn waiting(&mut self) -> Result<u64> {
+        self.read_dut(reg::GET_NR_HOT_PAGE)
+    }
+
     /// Reads a register of both and compares.
     pub fn compare(&mut self, offset: u32) -> Result<u64> {
         let found = self.read_dut(offset)?;

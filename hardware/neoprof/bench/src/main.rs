@@ -5,6 +5,7 @@ mod campaign;
 mod dut;
 mod lockstep;
 mod traffic;
+mod undercount;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,9 @@ struct Arguments {
     /// Where random choices begin.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Prints what a pipeline without forwards loses, and nothing else.
+    #[arg(long)]
+    undercount: bool,
     /// Verilator's folder: that with bin/ and include/.
     #[arg(long)]
     verilator: PathBuf,
@@ -84,7 +88,7 @@ fn shapes() -> [Shape; 3] {
 }
 
 /// Cycles in which a fault must be found.
-const MUTANT_CYCLES: u64 = 1_000_000;
+const MUTANT_CYCLES: u64 = 8_000_000;
 
 enum Job<'a> {
     Lockstep(usize),
@@ -100,6 +104,9 @@ fn main() -> Result<()> {
         build: arguments.build.clone(),
     };
     workshop.prepare()?;
+    if arguments.undercount {
+        return undercount::print(&workshop, &shapes()[1]);
+    }
     let mutants: Mutants =
         toml::from_str(&std::fs::read_to_string(hardware.join("mutants.toml"))?)?;
     let mut recorded = Vec::new();
@@ -213,7 +220,9 @@ fn stream(library: &Path) -> Result<f64> {
     let mut dut = Dut::new(library, 1)?;
     let mut rng = Rng::new(1);
     let both = In { mem_edge: true, core_edge: true, ..In::default() };
-    (0..8).for_each(|_| drop(dut.step(&In { reset: true, ..both })));
+    for _ in 0..8 {
+        dut.step(&In { reset: true, ..both });
+    }
     let begun = cpu_seconds();
     for _ in 0..CYCLES {
         let page = (rng.next_u64() & 0x3f_ffff) as u32;
