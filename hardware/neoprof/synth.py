@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """LUTs, flip-flops and memories of NeoProf after Yosys' synthesis, over widths and depths. No placement, no timing.
 
-hardware/neoprof/synth [--quick]   a Markdown table; --quick: the narrowest width only
+hardware/neoprof/synth [--quick | FAMILY]   a Markdown table; --quick: the narrowest width only
 """
 
 import json
@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 HARDWARE = pathlib.Path(__file__).resolve().parent
-SWEEP = [(12, 1), (12, 2), (12, 4), (15, 2), (17, 2), (19, 1), (19, 2)]
+SWEEP = [(12, 1), (12, 2), (12, 4), (15, 2), (19, 2)]
 FAMILIES = [
     # name, command, cells that are logic, flip-flops, memories
     ("UltraScale+", "synth_xilinx -family xcup -noiopad", r"LUT[1-6]", r"FD[RSCP]E.*", r"RAMB(18|36)E2|URAM288"),
@@ -49,6 +49,8 @@ def main():
     sweep = SWEEP[:1] if "--quick" in sys.argv else SWEEP
     print("| family | W | D | LUTs | flip-flops | block memories | distributed memory |\n|---|---|---|---|---|---|---|")
     for name, command, *kinds in FAMILIES:
+        if len(sys.argv) > 1 and sys.argv[1] not in ("--quick", name):
+            continue
         for width, depth in sweep:
             cells = synthesise(command, width, depth)
             counts = [sum(n for cell, n in cells.items() if re.fullmatch(kind, cell)) for kind in kinds]

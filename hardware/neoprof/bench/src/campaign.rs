@@ -37,7 +37,9 @@ fn phase(pair: &mut Lockstep, recorded: &[(u32, bool)]) -> Result<()> {
         _ if flood => 60_000,
         _ => [50, 1000, 5000, 40_000][pick(&mut rng, 4)],
     };
-    let live = !flood && pair.model.read(reg::CHMU_CONF0) & reg::CHMU_CONF0_ENABLE == 0 && rng.below(2) == 0;
+    let live = !flood
+        && pair.model.read(reg::CHMU_CONF0) & reg::CHMU_CONF0_ENABLE == 0
+        && rng.below(2) == 0;
     for _ in 0..length {
         let idle = gaps > 0 && rng.below(10) < gaps;
         let access = if idle { None } else { Some(traffic.next(&mut rng, recorded)) };

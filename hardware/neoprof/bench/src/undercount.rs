@@ -23,12 +23,16 @@ pub fn print(workshop: &Workshop, shape: &Shape) -> Result<()> {
         .to_owned(),
         replace: String::new(),
     };
-    let libraries =
-        [("ours", workshop.build("ours", shape, None)?), ("naive", workshop.build("naive", shape, Some(&naive))?)];
+    let libraries = [
+        ("ours", workshop.build("ours", shape, None)?),
+        ("naive", workshop.build("naive", shape, Some(&naive))?),
+    ];
     for distance in 1..=8 {
         for (pipeline, library) in &libraries {
             let accesses = until_hot(library, shape, distance)?;
-            println!(r#"{{"pipeline": "{pipeline}", "distance": {distance}, "theta": {THETA}, "accesses": {accesses}}}"#);
+            println!(
+                r#"{{"pipeline": "{pipeline}", "distance": {distance}, "theta": {THETA}, "accesses": {accesses}}}"#
+            );
         }
     }
     Ok(())
