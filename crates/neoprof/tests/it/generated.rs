@@ -90,8 +90,9 @@ fn rust(description: &Description) -> String {
 }
 
 fn verilog(description: &Description) -> String {
-    let mut out =
-        format!("// SPDX-License-Identifier: Apache-2.0\n// {HEAD}\n// verilator lint_off UNUSEDPARAM\npackage regs;\n");
+    let mut out = format!(
+        "// SPDX-License-Identifier: Apache-2.0\n// {HEAD}\n// verilator lint_off UNUSEDPARAM\npackage regs;\n"
+    );
     for (name, offset, register) in each(description) {
         writeln!(out, "  localparam bit [15:0] {name} = 16'h{offset:04x};").unwrap();
         for field in &register.fields {
@@ -111,7 +112,12 @@ fn verilog(description: &Description) -> String {
         .chunks(8)
         .map(|chunk| chunk.iter().map(|s| format!("32'h{s:08x}")).collect::<Vec<_>>().join(", "))
         .collect();
-    writeln!(out, "    {}\n  }};\nendpackage\n// verilator lint_on UNUSEDPARAM", lines.join(",\n    ")).unwrap();
+    writeln!(
+        out,
+        "    {}\n  }};\nendpackage\n// verilator lint_on UNUSEDPARAM",
+        lines.join(",\n    ")
+    )
+    .unwrap();
     out
 }
 
