@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The whole unit: monitors, sketch, hot pages, and the registers over them.
+
+use std::collections::VecDeque;
+
+use crate::chmu::Chmu;
+use crate::config::Config;
+use crate::histogram::{BINS, Histogram, bin_start};
+use crate::monitor::{State, StateMonitor};
+use crate::registers as reg;
+use crate::sketch::Sketch;
+
+/// What a read of `GET_HOT_PAGE` gives when no page waits.
+pub const NO_PAGE: u32 = u32::MAX;
+
+/// One NeoProf.
+#[derive(Clone, Debug)]
+pub struct NeoProf {
+    config: Config,
+    sketch: Sketch,
+    monitor: StateMonitor,
+    last: Option<u32>,
+    threshold: u32,
+    hot: VecDeque<u32>,
+    chmu: Chmu,
+    copy: VecDeque<u32>,
+    accesses: u32,
+    withheld: u32,
+    dropped: u32,
+}
+
+impl NeoProf {
+    /// A unit after power-up, at whose threshold nothing is hot.
+    ///
+    /// # Panics
+    /// Where a number of `config` is outside the range that its field states.
+    pub fn new(config: Config) -> Self {
+        config.check();
+        Self {
+            sketch: Sketch::new(&config),
+            monitor: StateMonitor::new(config.sample_interval),
+            last: None,
+            threshold: u32::MAX,
+            hot: VecDeque::with_capacity(1 << config.fifo_log2),
+            chmu: Chmu::new(config.ring_log2, config.counter_bits),
+            copy: VecDeque::with_capacity(BINS),
+            accesses: 0,
+            withheld: 0,
+            dropped: 0,
+            config,
+        }
+    }
+
+    /// The shape, and the switches as they are now.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// One cycle of the device with an access to `page`, its number on the device in units of 4 KiB.
+    #[inline]
+    pub fn access(&mut self, page: u32, write: bool) {
+        self.monitor.accesses(write, 1);
+        if self.counted(page, write, 1) == 1 {
+            self.count(page);
+        }
+    }
+
+    /// The same as so many calls of [`Self::access`] in a row, in the time of a few.
+    pub fn accesses(&mut self, page: u32, write: bool, n: u32) {
+        self.monitor.accesses(write, u64::from(n));
+        let counted = self.counted(page, write, n);
+        let place = self.sketch.place(page);
+        // Up to the access that would make the page hot, only counters change; from the second after it on, nothing
+        // but counters can change, or the same list is found full again.
+        let until_hot = self.theta().saturating_sub(u32::from(self.sketch.estimate(&place)));
+        let before = until_hot.min(counted);
+        self.sketch.add(&place, before);
+        self.accesses = self.accesses.wrapping_add(before);
+        if before == counted {
+            return;
+        }
+        let withheld = self.withheld;
+        self.count(page);
+        let rest = counted - before - 1;
+        self.sketch.add(&place, rest);
+        self.accesses = self.accesses.wrapping_add(rest);
+        if self.withheld != withheld {
+            self.withheld = self.withheld.wrapping_add(rest);
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, page: u32) {
+        self.accesses = self.accesses.wrapping_add(1);
+        let estimate = self.sketch.count(page);
+        if u32::from(estimate) > self.theta() {
+            self.hot(page, estimate);
+        }
+    }
+
+    /// A page is hot: hands it over if it is new and there is room.
+    fn hot(&mut self, page: u32, count: u16) {
+        let place = self.sketch.place(page);
+        if self.sketch.all_hot(&place) {
+            return;
+        }
+        let room = if self.chmu.enabled() {
+            self.chmu.push(page, count)
+        } else {
+            self.hot.len() < 1 << self.config.fifo_log2
+        };
+        if !room {
+            self.withheld = self.withheld.wrapping_add(1);
+            return;
+        }
+        if !self.chmu.enabled() {
+            self.hot.push_back(page);
+        }
+        self.sketch.set_hot(&place);
+    }
+
+    /// One cycle of the device with an access that never reaches the sketch, as it is lost between the clocks of
+    /// memory controller and core.
+    pub fn lose_access(&mut self, write: bool) {
+        self.monitor.accesses(write, 1);
+        self.dropped = self.dropped.wrapping_add(1);
+    }
+
+    /// So many cycles of the device without an access.
+    pub fn idle(&mut self, cycles: u64) {
+        self.monitor.idle(cycles);
+    }
+
+    /// Sets θ: a page is hot when its estimated count exceeds it. Clears nothing (the artifact resets all).
+    pub fn set_threshold(&mut self, theta: u32) {
+        self.threshold = theta;
+    }
+
+    /// The threshold in force: that of the CHMU while it is enabled.
+    #[inline]
+    pub fn theta(&self) -> u32 {
+        if self.chmu.enabled() { self.chmu.theta() } else { self.threshold }
+    }
+
+    /// Takes the oldest hot page. A page is given once until the next reset, but for pages that collide in every
+    /// lane with one given before: those are missed.
+    pub fn pop_hot(&mut self) -> Option<u32> {
+        self.hot.pop_front()
+    }
+
+    /// Hot pages waiting.
+    pub fn hot_len(&self) -> usize {
+        self.hot.len()
+    }
+
+    /// The count of `page` as the sketch has it: never below the true one (unless saturated). Not a register.
+    pub fn estimate(&self, page: u32) -> u16 {
+        self.sketch.estimate(&self.sketch.place(page))
+    }
+
+    /// Counters of the first lane by their count. Reads the whole lane.
+    pub fn histogram(&self) -> Histogram {
+        Histogram::of(self.sketch.lane(0))
+    }
+
+    /// By how much an estimate exceeds the true count at most, with probability 1 - 2^-D (Section IV-B, after Chen
+    /// et al.): the counter at rank W·δ^(1/D) of the descending counters of a lane, and as D = log2(1/δ), that is
+    /// the median. Rounded up to the last count of its bin.
+    pub fn error_bound(&self) -> u32 {
+        let bin = self.histogram().bin_of_rank((self.config.width() / 2 - 1) as u64);
+        let max = u32::from(self.config.counter_max());
+        if bin + 1 == BINS { max } else { (bin_start(bin + 1) - 1).min(max) }
+    }
+
+    /// What the state monitor has counted.
+    pub fn state(&self) -> State {
+        self.monitor.state
+    }
+
+    /// Accesses that the sketch has counted since the reset, wrapping.
+    pub fn counted_accesses(&self) -> u32 {
+        self.accesses
+    }
+
+    /// How often a hot page found no room since the reset, wrapping. Its hot bits stay clear, so that a later
+    /// access reports it (the artifact loses it until the reset).
+    pub fn withheld(&self) -> u32 {
+        self.withheld
+    }
+
+    /// The counters of a lane. Not a register.
+    pub fn lane(&self, lane: usize) -> &[u16] {
+        self.sketch.lane(lane)
+    }
+
+    /// Clears sketch, histogram, hot pages, hotlist and monitors. Threshold and configuration stay.
+    pub fn reset(&mut self) {
+        self.sketch.clear();
+        self.monitor.reset();
+        self.last = None;
+        self.hot.clear();
+        self.copy.clear();
+        self.chmu.clear();
+        self.accesses = 0;
+        self.withheld = 0;
+        self.dropped = 0;
+    }
+
+    /// Reads the word at an offset of the register window, with its side effects. 0 where there is no register.
+    pub fn read(&mut self, offset: u32) -> u64 {
+        let shape = || {
+            u64::from(self.config.width_log2)
+                | (self.config.depth as u64) << 8
+                | u64::from(self.config.counter_bits) << 16
+                | u64::from(self.config.fifo_log2) << 24
+        };
+        match offset {
+            reg::SET_THRESHOLD => u64::from(self.threshold),
+            reg::GET_NR_HOT_PAGE => self.hot.len() as u64,
+            reg::GET_HOT_PAGE => u64::from(self.pop_hot().unwrap_or(NO_PAGE)),
+            reg::GET_NR_SAMPLE => u64::from(self.monitor.state.samples),
+            reg::GET_RD_CNT => u64::from(self.monitor.state.reads),
+            reg::GET_WR_CNT => u64::from(self.monitor.state.writes),
+            reg::GET_NR_HIST_BIN => self.copy.len() as u64,
+            reg::GET_HIST => u64::from(self.copy.pop_front().unwrap_or(0)),
+            reg::CONTROL => {
+                let switch = |on, bit| if on { bit } else { 0 };
+                switch(self.config.reads_only, reg::CONTROL_READS_ONLY)
+                    | switch(self.config.dedupe, reg::CONTROL_DEDUPE)
+            }
+            reg::SAMPLE_INTERVAL => self.monitor.interval(),
+            reg::GET_NR_ACCESS => u64::from(self.accesses),
+            reg::GET_NR_DROPPED => u64::from(self.dropped),
+            reg::GET_NR_WITHHELD => u64::from(self.withheld),
+            reg::SHAPE => shape(),
+            reg::CHMU_COMMON_CAP0 => 1 | 1 << 8,
+            reg::CHMU_COMMON_CAP1 => 0x70,
+            reg::CHMU_CAP0 => 0b11_1000 << 8 | self.chmu.entries() << 48,
+            reg::CHMU_CAP1 => 1 << 4 | 1 << 32 | reg::CHMU_CAP1_ALWAYS_ON,
+            reg::CHMU_CAP2 => u64::from(reg::CHMU_BITMAP - reg::CHMU_COMMON_CAP0),
+            reg::CHMU_CAP3 => u64::from(reg::CHMU_HOTLIST - reg::CHMU_COMMON_CAP0),
+            reg::CHMU_CONF0 => self.chmu.conf0,
+            reg::CHMU_CONF1 => self.chmu.conf1,
+            reg::CHMU_CONF2 => u64::from(self.chmu.notify),
+            reg::CHMU_STATUS => {
+                u64::from(self.chmu.enabled())
+                    | u64::from(self.config.counter_bits) << 32
+                    | u64::from(self.chmu.overflow) << 40
+                    | u64::from(self.chmu.level) << 41
+            }
+            reg::CHMU_RING => self.chmu.indices(),
+            reg::CHMU_BITMAP => self.chmu.bitmap,
+            _ if offset >= reg::CHMU_HOTLIST && offset.is_multiple_of(8) => {
+                self.chmu.entry(((offset - reg::CHMU_HOTLIST) / 8) as usize).unwrap_or(0)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Writes the word at an offset of the register window. Nothing happens where no register takes it.
+    pub fn write(&mut self, offset: u32, value: u64) {
+        let low = (value & 0xffff_ffff) as u32;
+        match offset {
+            reg::RESET if value & 1 == 1 => self.reset(),
+            reg::SET_THRESHOLD => self.threshold = low,
+            reg::SET_HIST_EN if value & 1 == 1 => self.copy = self.histogram().bins.into(),
+            reg::CONTROL => {
+                self.config.reads_only = value & reg::CONTROL_READS_ONLY != 0;
+                self.config.dedupe = value & reg::CONTROL_DEDUPE != 0;
+            }
+            reg::SAMPLE_INTERVAL => {
+                let state = self.monitor.state;
+                self.monitor = StateMonitor::new(low);
+                self.monitor.state = state;
+            }
+            reg::CHMU_CONF0 => {
+                const KEPT: u64 = 0xffff_ffff_0000_0000
+                    | reg::CHMU_CONF0_ENABLE
+                    | reg::CHMU_CONF0_TRACK_READS
+                    | reg::CHMU_CONF0_TRACK_WRITES
+                    | reg::CHMU_CONF0_TRACK_BOTH;
+                self.chmu.conf0 = value & KEPT;
+                if value & reg::CHMU_CONF0_RESET != 0 {
+                    self.reset();
+                }
+            }
+            reg::CHMU_CONF1 => self.chmu.conf1 = value,
+            reg::CHMU_CONF2 => self.chmu.notify = (value & 0xffff) as u16,
+            reg::CHMU_STATUS => {
+                self.chmu.overflow &= value & reg::CHMU_STATUS_OVERFLOW == 0;
+                self.chmu.level &= value & reg::CHMU_STATUS_LEVEL == 0;
+            }
+            reg::CHMU_RING => self.chmu.set_head((value & 0xffff) as u16),
+            reg::CHMU_BITMAP => self.chmu.bitmap = value,
+            _ => {}
+        }
+    }
+
+    /// The page monitor: how many of `n` accesses in a row go on to the sketch.
+    #[inline]
+    fn counted(&mut self, page: u32, write: bool, n: u32) -> u32 {
+        let tracked = if self.chmu.enabled() {
+            self.chmu.tracks(page, write)
+        } else {
+            !(write && self.config.reads_only)
+        };
+        if !tracked || n == 0 {
+            return 0;
+        }
+        let before = self.last.replace(page);
+        match self.config.dedupe {
+            true => u32::from(before != Some(page)),
+            false => n,
+        }
+    }
+}

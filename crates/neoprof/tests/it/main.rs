@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The reference model against properties, hand-worked registers and the register description.
+
+mod generated;
+mod properties;
+mod registers;

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Phases of random configuration, clocks and traffic, each ended by a comparison of everything.
+
+use anyhow::Result;
+use neoprof::registers as reg;
+use tierline_core::rng::Rng;
+
+use crate::lockstep::{Clocks, Lockstep, TOGETHER};
+use crate::traffic::Traffic;
+
+/// Runs phases until so many cycles have passed, or to the first mismatch.
+pub fn run(pair: &mut Lockstep, recorded: &[(u32, bool)], cycles: u64) -> Result<()> {
+    while pair.cycles < cycles && pair.mismatches == 0 {
+        phase(pair, recorded)?;
+    }
+    Ok(())
+}
+
+fn phase(pair: &mut Lockstep, recorded: &[(u32, bool)]) -> Result<()> {
+    configure(pair)?;
+    let config = *pair.model.config();
+    let mut rng = Rng::new(pair.rng.next_u64());
+    let mut traffic = Traffic::draw(&mut rng, config.width_log2, recorded);
+    let flood = rng.below(6) == 0;
+    if flood {
+        // More pages than any list takes, all hot, and the same ones every time: what a reset left behind shows.
+        let theta = rng.below(2);
+        let enable = reg::CHMU_CONF0_ENABLE * rng.below(2);
+        pair.write(reg::SET_THRESHOLD, theta)?;
+        pair.write(reg::CHMU_BITMAP, u64::MAX)?;
+        pair.write(reg::CHMU_CONF0, enable | reg::CHMU_CONF0_TRACK_BOTH | theta << 32)?;
+        traffic = Traffic::Uniform { first: 0, pages: 1 << 16 };
+    }
+    let gaps = [0, 0, 0, 1, 2, 9][pick(&mut rng, 6)];
+    let length = match traffic {
+        Traffic::Bursts { .. } => 100_000,
+        _ if flood => 60_000,
+        _ => [50, 1000, 5000, 40_000][pick(&mut rng, 4)],
+    };
+    let live = !flood
+        && pair.model.read(reg::CHMU_CONF0) & reg::CHMU_CONF0_ENABLE == 0
+        && rng.below(2) == 0;
+    for _ in 0..length {
+        let idle = gaps > 0 && rng.below(10) < gaps;
+        let access = if idle { None } else { Some(traffic.next(&mut rng, recorded)) };
+        pair.access(access);
+        if live && rng.below(200) == 0 && pair.live_is_exact() {
+            pair.pop_live()?;
+        }
+    }
+    pair.settle()?;
+    pair.freeze()?;
+    inspect(pair, &mut rng)
+}
+
+fn pick(rng: &mut Rng, n: u64) -> usize {
+    usize::try_from(rng.below(n)).unwrap_or(0)
+}
+
+/// Writes some registers; nothing is under way.
+fn configure(pair: &mut Lockstep) -> Result<()> {
+    let mut rng = Rng::new(pair.rng.next_u64());
+    pair.clocks = [
+        TOGETHER,
+        TOGETHER,
+        TOGETHER,
+        Clocks { mem: 2, core: 1, of: 2 },
+        Clocks { mem: 1, core: 2, of: 2 },
+        Clocks { mem: 3, core: 2, of: 4 },
+    ][pick(&mut rng, 6)];
+    let theta = match rng.below(4) {
+        0 => rng.below(4),
+        1 => rng.below(40),
+        2 => rng.below(2000),
+        _ => rng.next_u64() & 0xffff_ffff,
+    };
+    match rng.below(3) {
+        0 => pair.write(reg::SET_THRESHOLD, theta)?,
+        1 => pair.write(reg::CONTROL, rng.next_u64() & rng.next_u64())?,
+        _ => {}
+    }
+    if rng.below(4) == 0 {
+        let track = [1, 2, 3, 4, 7, 0][pick(&mut rng, 6)];
+        let enable = reg::CHMU_CONF0_ENABLE * rng.below(2);
+        let reset = if rng.below(4) == 0 { reg::CHMU_CONF0_RESET } else { 0 };
+        pair.write(reg::CHMU_CONF0, track | enable | reset | theta << 32)?;
+    }
+    if rng.below(8) == 0 {
+        pair.write(reg::CHMU_BITMAP, rng.next_u64() | 1)?;
+        pair.write(reg::CHMU_CONF1, rng.next_u64())?;
+        pair.write(reg::CHMU_CONF2, rng.below(8))?;
+    }
+    if rng.below(16) == 0 {
+        pair.write(reg::CHMU_BITMAP, u64::MAX)?;
+    }
+    // Writes to what takes none.
+    pair.write(8 * u32::try_from(rng.below(0x20))? + 8, u64::MAX)?;
+    pair.write(
+        [reg::GET_NR_HOT_PAGE, reg::SHAPE, reg::CHMU_CAP0, reg::GET_HIST][pick(&mut rng, 4)],
+        0,
+    )?;
+    if rng.below(3) == 0 {
+        pair.write(reg::SAMPLE_INTERVAL, [0, 1, 2, 3, 7, 100][pick(&mut rng, 6)])?;
+    }
+    // The traffic comes while the copy is made, and must not be in it.
+    if rng.below(2) == 0 {
+        pair.write(reg::SET_HIST_EN, 1)?;
+    }
+    Ok(())
+}
+
+/// Compares everything, takes some of what can be taken, and perhaps resets; nothing is under way.
+fn inspect(pair: &mut Lockstep, rng: &mut Rng) -> Result<()> {
+    pair.compare_all()?;
+    let bins = [0, 3, 70][pick(rng, 3)];
+    for _ in 0..bins {
+        pair.compare(reg::GET_HIST)?;
+    }
+    if rng.below(2) == 0 {
+        pair.write(reg::SET_HIST_EN, 1)?;
+        pair.settle()?;
+        for _ in 0..65 {
+            pair.compare(reg::GET_HIST)?;
+        }
+    }
+    let most = [0, 5, 500, u64::MAX][pick(rng, 4)];
+    for _ in 0..most.min(pair.model.hot_len() as u64 + 1) {
+        pair.compare(reg::GET_HOT_PAGE)?;
+    }
+    match rng.below(4) {
+        0 => pair.take_hotlist()?,
+        1 => pair.write(reg::CHMU_STATUS, rng.next_u64())?,
+        _ => {}
+    }
+    if rng.below(4) == 0 {
+        pair.write([reg::RESET, reg::RESET, reg::RESET, 0x108][pick(rng, 4)], rng.below(5).min(1))?;
+    }
+    pair.compare_all()
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//! NeoProf's hardware against its reference model: lockstep runs, and faults put in that they must find.
+
+mod campaign;
+mod dut;
+mod lockstep;
+mod traffic;
+mod undercount;
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use neoprof::Config;
+use tierline_core::rng::Rng;
+
+use dut::{Dut, In, Mutant, Shape, Workshop};
+use lockstep::Lockstep;
+
+#[derive(Parser)]
+struct Arguments {
+    /// Cycles of the core's clock in each lockstep run.
+    #[arg(long, default_value_t = 20_000_000)]
+    cycles: u64,
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+    /// Where random choices begin.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Prints what a pipeline without forwards loses, and nothing else.
+    #[arg(long)]
+    undercount: bool,
+    /// Verilator's folder: that with bin/ and include/.
+    #[arg(long)]
+    verilator: PathBuf,
+    /// Where to build.
+    #[arg(long)]
+    build: PathBuf,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mutants {
+    mutant: Vec<Mutant>,
+}
+
+/// What is said of a width.
+#[derive(serde::Serialize)]
+struct Row {
+    width: usize,
+    depth: usize,
+    banks: u32,
+    cycles: u64,
+    comparisons: u64,
+    mismatches: u64,
+    mutants: usize,
+    mutants_caught: usize,
+    /// Hardware and model in lockstep, in CPU time.
+    cycles_per_second: f64,
+    /// Hardware alone, an access a cycle, in CPU time.
+    stream_cycles_per_second: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_mismatch: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    mutants_missed: Vec<String>,
+}
+
+/// A small shape whose counters saturate and whose lists fill at once; a middling one; Table IV of the paper. The last has
+/// no banks, which cost a simulation dearly and change nothing that the other two would not show.
+fn shapes() -> [Shape; 3] {
+    let of =
+        |width_log2, depth, counter_bits, fifo_log2, ring_log2, bank_log2, crossing_log2| Shape {
+            model: Config {
+                width_log2,
+                depth,
+                counter_bits,
+                fifo_log2,
+                ring_log2,
+                ..Config::default()
+            },
+            bank_log2,
+            crossing_log2,
+        };
+    [of(8, 3, 5, 3, 2, 1, 3), of(12, 2, 16, 8, 4, 2, 5), of(19, 2, 16, 14, 10, 0, 7)]
+}
+
+/// Cycles in which a fault must be found.
+const MUTANT_CYCLES: u64 = 8_000_000;
+
+enum Job<'a> {
+    Lockstep(usize),
+    Mutant(usize, &'a Mutant),
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let hardware = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let workshop = Workshop {
+        verilator_root: arguments.verilator.clone(),
+        hardware: hardware.clone(),
+        build: arguments.build.clone(),
+    };
+    workshop.prepare()?;
+    if arguments.undercount {
+        return undercount::print(&workshop, &shapes()[1]);
+    }
+    let mutants: Mutants =
+        toml::from_str(&std::fs::read_to_string(hardware.join("mutants.toml"))?)?;
+    let mut recorded = Vec::new();
+    for name in ["redis", "sqlite", "graph"] {
+        let path = hardware.join(format!("../../lab/traces/recorded/{name}.trace"));
+        recorded.extend(
+            traffic::recorded(&path).with_context(|| format!("cannot read {}", path.display()))?,
+        );
+    }
+
+    let shapes = shapes();
+    let mut jobs: VecDeque<Job> = [2, 1, 0].map(Job::Lockstep).into();
+    for shape in [1, 2] {
+        jobs.extend(mutants.mutant.iter().map(|mutant| Job::Mutant(shape, mutant)));
+    }
+    let rows = shapes.map(|shape| Row {
+        width: shape.model.width(),
+        depth: shape.model.depth,
+        banks: 1 << shape.bank_log2,
+        cycles: 0,
+        comparisons: 0,
+        mismatches: 0,
+        mutants: 0,
+        mutants_caught: 0,
+        cycles_per_second: 0.0,
+        stream_cycles_per_second: 0.0,
+        first_mismatch: None,
+        mutants_missed: Vec::new(),
+    });
+    let (jobs, rows) = (Mutex::new(jobs), Mutex::new(rows));
+    let work = || -> Result<()> {
+        loop {
+            let Some(job) = jobs.lock().expect("no panic").pop_front() else { return Ok(()) };
+            match job {
+                Job::Lockstep(i) => {
+                    let library = workshop.build(
+                        &format!("w{}", shapes[i].model.width()),
+                        &shapes[i],
+                        None,
+                    )?;
+                    let begun = cpu_seconds();
+                    let mut pair =
+                        Lockstep::new(Dut::new(&library, 1)?, &shapes[i], arguments.seed)?;
+                    campaign::run(&mut pair, &recorded, arguments.cycles)?;
+                    let seconds = cpu_seconds() - begun;
+                    let stream = stream(&library)?;
+                    let row = &mut rows.lock().expect("no panic")[i];
+                    (row.cycles, row.comparisons, row.mismatches) =
+                        (pair.cycles, pair.comparisons, pair.mismatches);
+                    row.first_mismatch = pair.first_mismatch;
+                    (row.cycles_per_second, row.stream_cycles_per_second) =
+                        (pair.cycles as f64 / seconds, stream);
+                }
+                Job::Mutant(i, mutant) => {
+                    let name =
+                        format!("w{}-{}", shapes[i].model.width(), mutant.name.replace(' ', "-"));
+                    let library = workshop.build(&name, &shapes[i], Some(mutant))?;
+                    // Hardware that gives no answer is found out too.
+                    let caught = Lockstep::new(Dut::new(&library, 1)?, &shapes[i], arguments.seed)
+                        .and_then(|mut pair| {
+                            campaign::run(&mut pair, &recorded, MUTANT_CYCLES).map(|()| pair)
+                        })
+                        .map_or(true, |pair| pair.mismatches > 0);
+                    let row = &mut rows.lock().expect("no panic")[i];
+                    row.mutants += 1;
+                    row.mutants_caught += usize::from(caught);
+                    if !caught {
+                        row.mutants_missed.push(mutant.name.clone());
+                    }
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| -> Result<()> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("no panic"))
+    })?;
+
+    let rows = rows.into_inner().expect("no panic");
+    for row in &rows {
+        if arguments.json {
+            println!("{}", serde_json::to_string(row)?);
+        } else {
+            print(row);
+        }
+    }
+    let good = rows.iter().all(|row| row.mismatches == 0 && row.mutants_missed.is_empty());
+    std::process::exit(i32::from(!good))
+}
+
+fn print(row: &Row) {
+    let Row {
+        width, depth, banks, cycles, comparisons, mismatches, mutants, mutants_caught, ..
+    } = row;
+    println!(
+        "W = {width}, D = {depth}, {banks} banks: {cycles} cycles, {comparisons} comparisons, {mismatches} mismatches"
+    );
+    println!(
+        "  {mutants_caught} of {mutants} mutants caught; {:.2} M cycles a CPU second in lockstep, {:.2} M the hardware alone",
+        row.cycles_per_second / 1e6,
+        row.stream_cycles_per_second / 1e6
+    );
+    row.first_mismatch.iter().for_each(|first| println!("  first mismatch: {first}"));
+    row.mutants_missed.iter().for_each(|name| println!("  missed: {name}"));
+}
+
+/// Cycles in a CPU second with an access in every cycle, the hardware alone.
+fn stream(library: &Path) -> Result<f64> {
+    const CYCLES: u32 = 2_000_000;
+    let mut dut = Dut::new(library, 1)?;
+    let mut rng = Rng::new(1);
+    let both = In { mem_edge: true, core_edge: true, ..In::default() };
+    for _ in 0..8 {
+        dut.step(&In { reset: true, ..both });
+    }
+    let begun = cpu_seconds();
+    for _ in 0..CYCLES {
+        let page = (rng.next_u64() & 0x3f_ffff) as u32;
+        dut.step(&In { access: true, page, ..both });
+    }
+    Ok(f64::from(CYCLES) / (cpu_seconds() - begun))
+}
+
+/// CPU time of this thread so far.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    stat.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e9
+}

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The update hazard, proved for every sequence of accesses up to a bound, and each forward shown to be needed.
+
+Needs pyosys, whose `sat` does the work; `hardware/neoprof/check` runs this. Prints a line of JSON for each claim.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+HARDWARE = pathlib.Path(__file__).resolve().parent.parent
+RMW = ["rmw_ram.sv"]
+LANE = RMW + ["sketch_lane.sv"]
+CLAIMS = [
+    # proof, sources, parameters, bound in cycles: seven of them are the beginning
+    ("rmw_proof", RMW, {"ADDR_BITS": 6, "DATA_BITS": 2, "BANK_BITS": 0}, 20),
+    ("rmw_proof", RMW, {"ADDR_BITS": 6, "DATA_BITS": 2, "BANK_BITS": 2}, 20),
+    ("lane_proof", LANE, {"WIDTH_BITS": 6, "COUNTER_BITS": 4, "BANK_BITS": 0}, 15),
+]
+FAULTS = [
+    ("no forward from one cycle ahead", "if (same3 && write3) old = next3;", ""),
+    ("no forward from two cycles ahead", "if (same4 && write4) old = next4;", ""),
+    ("no forward from three cycles ahead", "if (same5 && write5) old = next5;", ""),
+    ("the artifact's forward of the wrong entry", "same4 <= addr1 == addr3;", "same4 <= addr2 == addr3;"),
+]
+
+
+def holds(proof, sources, parameters, bound, fault=None):
+    """Whether no sequence of `bound` cycles breaks the claim. In a process of its own: Yosys logs to file descriptors."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        files = []
+        for source in [HARDWARE / "rtl" / name for name in sources] + [HARDWARE / "formal" / f"{proof}.sv"]:
+            text = source.read_text()
+            if fault and source.name == "rmw_ram.sv":
+                assert text.count(fault[1]) == 1, fault[0]
+                text = text.replace(fault[1], fault[2])
+            files.append(folder / source.name)
+            files[-1].write_text(text)
+        settings = " ".join(f"-set {name} {value}" for name, value in parameters.items())
+        commands = [
+            f"read_verilog -sv -formal {' '.join(map(str, files))}",
+            f"chparam {settings} {proof}",
+            f"prep -top {proof} -flatten",
+            "memory_map",
+            "opt -full",
+            "chformal -lower",
+            "opt_clean",
+            f"sat -tempinduct -tempinduct-baseonly -maxsteps {bound} -set-assumes -prove-asserts",
+        ]
+        script = "import sys; from pyosys import libyosys as ys; d = ys.Design(); [ys.run_pass(c, d) for c in sys.argv[1:]]"
+        log = subprocess.run([sys.executable, "-c", script, *commands], capture_output=True, text=True).stdout
+        if f"proved base case for {bound} steps: SUCCESS!" in log:
+            return True
+        if "SAT temporal induction proof finished - model found for base case: FAIL!" in log:
+            return False
+        raise RuntimeError(f"{proof}: Yosys says neither\n{log[-2000:]}")
+
+
+def main():
+    good = True
+    for proof, sources, parameters, bound in CLAIMS:
+        begun = time.monotonic()
+        held = holds(proof, sources, parameters, bound)
+        refuted = sum(not holds(proof, sources, parameters, bound, fault) for fault in FAULTS)
+        good &= held and refuted == len(FAULTS)
+        seconds = round(time.monotonic() - begun, 1)
+        print(json.dumps({"proof": proof, **parameters, "bound_cycles": bound, "holds": held, "faults": len(FAULTS),
+                          "faults_refuted": refuted, "seconds": seconds}), flush=True)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts, of one cycle in an interval, those that carried a read or a write; and every access that was lost on its way to
+// the sketch. In the clock of the memory controller; `restart` begins an interval anew.
+module state_monitor (
+    input  logic        clk,
+    input  logic        rst,
+    input  logic        read,
+    input  logic        write,
+    input  logic        lost,
+    input  logic        clear,
+    input  logic        restart,
+    input  logic [31:0] interval,
+    output logic [31:0] samples,
+    output logic [31:0] reads,
+    output logic [31:0] writes,
+    output logic [31:0] dropped
+);
+  logic [31:0] wait_cycles;
+  logic sampled;
+  assign sampled = wait_cycles == 0;
+
+  always_ff @(posedge clk) begin
+    wait_cycles <= sampled ? interval - (interval == 0 ? 0 : 1) : wait_cycles - 1;
+    if (sampled) samples <= samples + 1;
+    if (sampled && read) reads <= reads + 1;
+    if (sampled && write) writes <= writes + 1;
+    if (lost) dropped <= dropped + 1;
+    if (rst || clear) begin
+      samples <= '0;
+      reads   <= '0;
+      writes  <= '0;
+      dropped <= '0;
+    end
+    if (rst || clear || restart) wait_cycles <= '0;
+  end
+endmodule

