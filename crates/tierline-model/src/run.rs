@@ -2,6 +2,7 @@
 //! Runs a scenario: the core's engine over the model's world, and what came of it.
 
 use tierline_core::engine::Engine;
+use tierline_core::event::Event;
 use tierline_core::policy::Policy;
 use tierline_core::qos::Limits;
 use tierline_core::unit::Nanos;
@@ -24,6 +25,18 @@ pub fn run(scenario: &Scenario) -> Result<Report> {
 /// # Errors
 /// Where something of the scenario cannot be made.
 pub fn run_policy(scenario: &Scenario, policy: Box<dyn Policy>) -> Result<Report> {
+    run_told(scenario, policy, &mut |_| {})
+}
+
+/// Likewise; `told` hears all events, tick by tick.
+///
+/// # Errors
+/// Where something of the scenario cannot be made.
+pub fn run_told(
+    scenario: &Scenario,
+    policy: Box<dyn Policy>,
+    told: &mut dyn FnMut(&[Event]),
+) -> Result<Report> {
     let wants = policy.wants();
     let mut world = scenario.world_for(&wants)?;
     let interval = scenario.interval(&wants);
@@ -34,7 +47,7 @@ pub fn run_policy(scenario: &Scenario, policy: Box<dyn Policy>) -> Result<Report
     let mut log = Log::new(&world, end);
     let mut now = Nanos::ZERO;
     while now <= end {
-        engine.tick(now, &mut world);
+        told(engine.tick(now, &mut world));
         log.note(now, scenario.report_every, &world);
         // The thread that moves pages is the one that ticks.
         now = (now + interval).max(world.busy_until());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `tierline explain`: one policy, tracker or way to move pages in full.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
@@ -11,17 +13,28 @@ use tierline_model::world::transfer::{Entry as Transfer, TRANSFERS};
 
 use super::Globals;
 use super::trackers::{here, reports};
+use super::why;
 use crate::letter::Hinted;
 use crate::nearest::suggest;
 use crate::print;
 
-/// Explain a policy, a tracker or a way to move pages
+/// Explain a policy, a tracker or a way to move pages; or why pages were moved
 ///
 /// What it does, when it helps, when it hurts, its knobs, and where it comes from.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// A name of `tierline policies` or `tierline trackers`, or of `--migrator`
-    name: String,
+    #[arg(required_unless_present = "why")]
+    name: Option<String>,
+    /// Say instead why pages were moved, from what `--events FILE` wrote
+    #[arg(long, value_name = "FILE", conflicts_with = "name")]
+    why: Option<PathBuf>,
+    /// Every move of the page at this address, as in 0x7f00deadb000
+    #[arg(long, value_name = "ADDRESS", requires = "why", value_parser = address)]
+    page: Option<u64>,
+    /// Every move, not only their sums
+    #[arg(long, requires = "why")]
+    all: bool,
 }
 
 #[derive(Serialize)]
@@ -31,10 +44,18 @@ struct Report {
     text: String,
 }
 
+#[derive(Serialize)]
+struct Moves {
+    moves: Vec<why::Moved>,
+}
+
 impl ExplainArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
-        let name = self.name.clone();
+        if let Some(file) = &self.why {
+            return self.why(file, globals);
+        }
+        let name = self.name.clone().unwrap_or_default();
         let tracker = tracker(&name, &globals.root());
         let report = if let Some(entry) = Entry::find(&name) {
             let also = tracker.map_or(String::new(), |text| format!("\n{text}"));
@@ -52,6 +73,27 @@ impl ExplainArgs {
         }
         Ok(0)
     }
+}
+
+impl ExplainArgs {
+    fn why(&self, file: &Path, globals: &Globals) -> Result<u8> {
+        let moves = why::moves(file, self.page)?;
+        match (globals.json, self.page.is_some() || self.all) {
+            (true, _) => print::json(&Moves { moves })?,
+            (false, true) => print::out(&why::story(&moves))?,
+            (false, false) => print::out(&why::summary(&moves))?,
+        }
+        Ok(0)
+    }
+}
+
+/// An address, in hexadecimal with 0x before it or decimal.
+fn address(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| format!("{text} is no address; write it as in 0x7f00deadb000"))
 }
 
 fn tracker(name: &str, root: &Root) -> Option<String> {

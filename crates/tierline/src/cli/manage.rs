@@ -167,6 +167,7 @@ pub fn say_summary(voice: Voice, json: bool, status: Option<&Status>) {
     }
 }
 
-fn create(file: &Path) -> Result<File> {
+/// Creates a file to write to.
+pub fn create(file: &Path) -> Result<File> {
     File::create(file).with_context(|| format!("cannot create {}", file.display()))
 }

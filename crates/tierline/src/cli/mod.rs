@@ -21,6 +21,7 @@ mod status;
 mod topology;
 mod trace;
 mod trackers;
+mod why;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

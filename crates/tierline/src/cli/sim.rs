@@ -2,19 +2,22 @@
 //! `tierline sim`: a scenario on a modelled machine.
 
 use std::fs;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
+use tierline_core::event::Event;
 use tierline_core::unit::Nanos;
 use tierline_model::error::Error;
 use tierline_model::report::{ProgramMeans, Report};
-use tierline_model::run::run;
+use tierline_model::run::{run, run_told};
 use tierline_model::scenario::Scenario;
 use tierline_model::workload::list::written;
 
 use super::Globals;
+use super::manage::create;
 use crate::letter::Hinted;
 use crate::nearest::suggest;
 use crate::plot;
@@ -57,6 +60,9 @@ pub struct SimArgs {
     /// Time between two decisions, as in 50ms
     #[arg(long, value_name = "TIME")]
     interval: Option<Nanos>,
+    /// Write every event of a run of one policy to this file, a line of JSON each
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
     /// Draw throughput, latencies, shares and moves over time
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
@@ -78,10 +84,16 @@ impl SimArgs {
             true => vec![scenario.policy.clone()],
             false => self.policy.clone(),
         };
+        if self.events.is_some() && policies.len() > 1 {
+            return Err(Hinted::error(
+                "events of several policies do not go into one file".into(),
+                "run one --policy at a time",
+            ));
+        }
         let mut runs = Vec::new();
         for policy in policies {
             let scenario = Scenario { policy, ..scenario.clone() };
-            runs.push(run(&scenario).map_err(hinted)?);
+            runs.push(self.run_one(&scenario)?);
         }
         if let Some(file) = &self.plot {
             write(file, &plot::run::picture(&runs)?)?;
@@ -94,6 +106,23 @@ impl SimArgs {
             false => print::out(&describe(&runs))?,
         }
         Ok(0)
+    }
+
+    /// Runs a scenario, and writes its events down where that is asked for.
+    fn run_one(&self, scenario: &Scenario) -> Result<Report> {
+        let Some(path) = &self.events else { return run(scenario).map_err(hinted) };
+        let (mut log, mut failed) = (BufWriter::new(create(path)?), None);
+        let mut told = |events: &[Event]| {
+            for event in events.iter().take_while(|_| failed.is_none()) {
+                let line = serde_json::to_writer(&mut log, event).map_err(io::Error::from);
+                failed = line.and_then(|()| log.write_all(b"\n")).err();
+            }
+        };
+        let policy = scenario.policy_set().map_err(hinted)?;
+        let report = run_told(scenario, policy, &mut told).map_err(hinted)?;
+        let written = failed.map_or_else(|| log.flush(), Err);
+        written.with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(report)
     }
 
     fn scenario(&self) -> Result<Scenario> {

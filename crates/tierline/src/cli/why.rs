@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `tierline explain --why`: what was moved and for which reason, from a file of events.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use tierline_core::unit::BASE_PAGE;
+
+use crate::letter::Hinted;
+use crate::print::{self, row};
+
+/// A move as it stands in a file of events. Others are passed over.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Moved {
+    event: String,
+    /// Nanoseconds since the start.
+    at: u64,
+    space: u32,
+    vpn: u64,
+    #[serde(default)]
+    size: String,
+    from: u8,
+    to: u8,
+    reason: Reason,
+    #[serde(default)]
+    outcome: serde_json::Value,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Reason {
+    why: String,
+    rate_per_sec: f64,
+}
+
+/// The moves in a file of events: of one page, by an address in it, or of all.
+pub fn moves(file: &Path, address: Option<u64>) -> Result<Vec<Moved>> {
+    let open = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let mut moves = Vec::new();
+    for (number, line) in (1..).zip(BufReader::new(open).lines()) {
+        let line = line.with_context(|| format!("cannot read {}", file.display()))?;
+        let value: serde_json::Value = serde_json::from_str(&line).map_err(|error| {
+            Hinted::error(
+                format!("{}:{number}: {error}", file.display()),
+                "expected what `--events FILE` of run, attach or sim writes",
+            )
+        })?;
+        if value["event"] != "move" {
+            continue;
+        }
+        let moved: Moved = serde_json::from_value(value).map_err(|error| {
+            Hinted::error(
+                format!("{}:{number}: {error}", file.display()),
+                "the file is of another version of tierline",
+            )
+        })?;
+        if address.is_none_or(|address| moved.holds(address)) {
+            moves.push(moved);
+        }
+    }
+    Ok(moves)
+}
+
+impl Moved {
+    fn base_pages(&self) -> u64 {
+        if self.size == "huge" { 512 } else { 1 }
+    }
+
+    fn holds(&self, address: u64) -> bool {
+        let page = address / BASE_PAGE.0;
+        (self.vpn..self.vpn + self.base_pages()).contains(&page)
+    }
+
+    fn became(&self) -> String {
+        match &self.outcome {
+            serde_json::Value::String(word) => word.clone(),
+            other => other.to_string(),
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "shown with three decimals")]
+    fn words(&self) -> String {
+        let rate = self.reason.rate_per_sec;
+        let because = match self.reason.why.as_str() {
+            "hot" => format!("it surely gets {rate:.0} accesses a second, which repay the move"),
+            "make_room" => {
+                format!("a hotter page needs its room; it gets at most {rate:.0} a second")
+            }
+            "headroom" => {
+                format!(
+                    "new memory needs room; of those looked at it was the coldest, at most {rate:.0} a second"
+                )
+            }
+            "balance" => format!(
+                "one access more costs less in the other tier under the present load; it gets {rate:.0} a second"
+            ),
+            "placed" => {
+                format!("its place was fixed beforehand; it gets {rate:.0} accesses a second")
+            }
+            other => format!("{other}, {rate:.0} accesses a second"),
+        };
+        format!(
+            "{:10.3} s  process {} {:#x} ({} page), tier {} to {}: {because}. Outcome: {}",
+            self.at as f64 * 1e-9,
+            self.space,
+            self.vpn * BASE_PAGE.0,
+            if self.base_pages() > 1 { "huge" } else { "base" },
+            self.from,
+            self.to,
+            self.became(),
+        )
+    }
+}
+
+/// Every move in words.
+pub fn story(moves: &[Moved]) -> String {
+    moves.iter().map(|moved| moved.words() + "\n").collect()
+}
+
+/// How many moves there were for which reason, and what became of them.
+pub fn summary(moves: &[Moved]) -> String {
+    let mut sums: BTreeMap<(String, String, String), (u64, Vec<f64>)> = BTreeMap::new();
+    for moved in moves {
+        let way = format!("{} to {}", moved.from, moved.to);
+        let (count, rates) =
+            sums.entry((moved.reason.why.clone(), way, moved.became())).or_default();
+        *count += 1;
+        rates.push(moved.reason.rate_per_sec);
+    }
+    let mut rows = vec![row(["why", "tiers", "outcome", "moves", "median accesses/s"])];
+    for ((why, way, became), (count, mut rates)) in sums {
+        rates.sort_by(f64::total_cmp);
+        let median = rates[rates.len() / 2];
+        rows.push(row([&why, &way, &became, &count.to_string(), &format!("{median:.0}")]));
+    }
+    print::table(&rows)
+}
