@@ -173,9 +173,8 @@ fn describe(runs: &[Report]) -> String {
 /// What tiering did, of what it counted, in base pages; nothing where it did nothing.
 fn tiering(run: &Report) -> Option<String> {
     let counters = serde_json::to_value(run.moves.tiering).ok()?;
-    let counted = counters.as_object()?.iter().filter(|(_, count)| count.as_u64() > Some(0));
-    let words: Vec<String> = counted.map(|(name, count)| format!("{name} {count}")).collect();
-    (!words.is_empty()).then(|| format!("{}, base pages: {}\n", run.policy, words.join(", ")))
+    let words = print::counted(&counters);
+    (!words.is_empty()).then(|| format!("{}, base pages: {words}\n", run.policy))
 }
 
 /// What is said of each program.
