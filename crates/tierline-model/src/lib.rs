@@ -26,6 +26,7 @@ pub mod fit;
 pub mod load;
 pub mod machine;
 pub mod parallel;
+pub mod profile;
 pub mod report;
 pub mod reproduce;
 pub mod run;

@@ -8,6 +8,7 @@ pub mod histogram;
 pub mod hotness;
 pub mod lap;
 pub mod lru;
+pub mod profile;
 
 use crate::page::PageIdx;
 use crate::port::Sample;
