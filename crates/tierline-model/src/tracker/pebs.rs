@@ -145,13 +145,13 @@ impl Quota {
 
     /// The period for the next `ns`, no shorter than `shortest`, in which a record of every read would cost `all_ns`.
     fn period(&mut self, shortest: f64, all_ns: f64, ns: f64) -> f64 {
-        let list = PERIODS.into_iter().map(f64::from).filter(|&period| period >= shortest);
+        let mut list = PERIODS.into_iter().map(f64::from).filter(|&period| period >= shortest);
         if self.period <= 0.0 {
             if all_ns <= 0.0 {
                 return shortest;
             }
             let fits = |&period: &f64| all_ns / period <= (self.most + SLACK) * ns;
-            self.period = list.clone().find(fits).or(list.last()).unwrap_or(shortest);
+            self.period = list.clone().find(fits).or(list.next_back()).unwrap_or(shortest);
             return self.period;
         }
         (self.passed_ns, self.spent_ns) =
@@ -161,7 +161,7 @@ impl Quota {
             let now = self.period;
             let next = match over {
                 SLACK.. => list.clone().find(|&longer| longer > now),
-                _ if over < -SLACK => list.clone().filter(|&shorter| shorter < now).last(),
+                _ if over < -SLACK => list.clone().rfind(|&shorter| shorter < now),
                 _ => None,
             };
             *self = Self { period: next.unwrap_or(now), ..Self::of(self.most) };
