@@ -34,8 +34,14 @@ pub struct Engine {
     lost: u64,
     telemetry: Telemetry,
     seen: Observations,
+    /// The pages of a few samples.
+    found: Vec<PageIdx>,
     touched: Vec<PageIdx>,
     hits: Vec<Hit>,
+    /// Hits by tier since the last tick.
+    hits_in: [f64; TierId::MAX],
+    /// The time in which they were seen; zero where nobody watched.
+    watched: Nanos,
     questions: Questions,
     plan: Vec<Move>,
     page_out: Vec<PageIdx>,
@@ -62,8 +68,11 @@ impl Engine {
             lost: 0,
             telemetry: Telemetry::default(),
             seen: Observations::default(),
+            found: Vec::new(),
             touched: Vec::new(),
             hits: Vec::new(),
+            hits_in: [0.0; TierId::MAX],
+            watched: Nanos::ZERO,
             questions: Questions::default(),
             plan: Vec::new(),
             page_out: Vec::new(),
@@ -76,6 +85,7 @@ impl Engine {
         self.seen.clear();
         self.touched.clear();
         self.hits.clear();
+        self.hits_in = [0.0; TierId::MAX];
         self.plan.clear();
         self.events.clear();
 
@@ -109,7 +119,7 @@ impl Engine {
         for &event in &self.seen.spaces {
             self.pages.apply(event);
         }
-        let Self { pages, hotness, touched, hits, seen, .. } = self;
+        let Self { pages, hotness, found, touched, hits, hits_in, seen, .. } = self;
         let shared = !self.wants.own_heat;
         if let Some(memory) = seen.memory {
             hotness.remember(memory);
@@ -136,38 +146,45 @@ impl Engine {
                 pages.set_heat(page, hotness.known(known.rate_per_sec));
             }
         }
-        let mut slow_hits = 0u32;
+        let (mut slow_hits, mut all_hits) = (0u32, 0u32);
         for samples in seen.samples.chunks(FETCHED) {
-            let first = touched.len();
             let mut end = [0; FETCHED];
             for (end, sample) in end.iter_mut().zip(samples) {
-                pages.for_each(sample.space, sample.vpn, sample.base_pages, |page| {
-                    touched.push(page)
-                });
-                *end = touched.len();
+                pages
+                    .for_each(sample.space, sample.vpn, sample.base_pages, |page| found.push(page));
+                *end = found.len();
             }
-            pages.fetch(&touched[first..]);
-            let mut from = first;
+            pages.fetch(found);
+            self.samples += found.len() as u64;
+            let mut from = 0;
             for (end, sample) in end.into_iter().zip(samples) {
-                for &page in &touched[std::mem::replace(&mut from, end)..end] {
+                for &page in &found[std::mem::replace(&mut from, end)..end] {
                     if let Some(tier) = sample.tier {
                         place(pages, hotness, shared, page, tier);
                     }
-                    let tier = pages.state(page).tier();
-                    if shared {
-                        let heat = hotness.hit(pages.heat(page), sample.hits, sample.exposure);
-                        pages.set_heat(page, heat);
+                    let state = if shared {
+                        pages.renew_heat(page, |old| hotness.hit(old, sample.hits, sample.exposure))
                     } else {
-                        hits.push(Hit::of(page, tier, sample));
+                        let state = pages.state(page);
+                        hits.push(Hit::of(page, state.tier(), sample));
+                        state
+                    };
+                    if !shared || !state.is_held() {
+                        touched.push(page);
                     }
-                    slow_hits += u32::from(tier.is_some_and(|tier| tier > TierId::FAST));
-                    self.samples += 1;
+                    if let Some(tier) = state.tier() {
+                        hits_in[tier.index()] += f64::from(sample.hits);
+                        slow_hits += u32::from(tier > TierId::FAST);
+                        all_hits += 1;
+                    }
                 }
             }
+            found.clear();
         }
         self.lost += seen.lost;
+        self.watched = Nanos::ZERO;
         if let Some(per_sec) = seen.slow_hits_per_sec {
-            return Some(SlowHits { per_sec, projected: true });
+            return Some(SlowHits { per_sec, counts: [0.0; 2], projected: true });
         }
         // A tracker without a watch clock watches all the time, in its own way.
         let watched = if seen.watched > Nanos::ZERO {
@@ -176,8 +193,10 @@ impl Engine {
             now.saturating_sub(self.last_tick)
         };
         let watching = watched > Nanos::ZERO && !seen.samples.is_empty();
+        self.watched = if watching { watched } else { Nanos::ZERO };
         let per_sec = f64::from(slow_hits) / watched.as_secs_f64();
-        watching.then_some(SlowHits { per_sec, projected: false })
+        let counts = [f64::from(slow_hits), f64::from(all_hits - slow_hits)];
+        watching.then_some(SlowHits { per_sec, counts, projected: false })
     }
 
     fn decide(&mut self, now: Nanos) {
@@ -191,8 +210,11 @@ impl Engine {
             limits: &self.limits,
             budget,
             move_costs: self.migrator.cost(),
+            move_latency: self.migrator.latency(),
             touched: &self.touched,
             hits: &self.hits,
+            hits_in: &self.hits_in,
+            watched: self.watched,
             truth: &self.seen.rates,
             stretches: &self.seen.stretches,
             answers: &self.questions.answers,
@@ -223,6 +245,9 @@ impl Engine {
             attention = Attention::Moving;
         }
         self.hotness.hurry(attention != Attention::Calm);
+        if self.calm.alarm() {
+            self.hotness.change();
+        }
         if attention != self.attention {
             self.attention = attention;
             self.events.push(Event::Attend { at: now, attention });

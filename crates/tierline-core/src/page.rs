@@ -39,7 +39,8 @@ impl fmt::Display for PageIdx {
 
 const CHUNK_BITS: u32 = 12;
 const CHUNK_PAGES: usize = 1 << CHUNK_BITS;
-const UNKNOWN_TIER: u8 = 0b111;
+/// Of a page's flags: its tier's number plus one; zero where it is unknown.
+const TIER: u8 = 0b111;
 
 /// Bytes of metadata of one page, base or huge.
 pub const METADATA_BYTES_PER_PAGE: usize = size_of::<Chunk>() / CHUNK_PAGES;
@@ -56,8 +57,8 @@ pub const WORD_BITS: u32 = 56;
 /// `f32`), its hits in sixteenths (8 bits). Above them are its flags and tier, see [`PageState`].
 type Chunk = [u64; CHUNK_PAGES];
 
-/// A page of which nothing is known.
-const UNKNOWN: u64 = (UNKNOWN_TIER as u64) << WORD_BITS;
+/// A page of which nothing is known: zero, which the system gives without writing it.
+const UNKNOWN: u64 = 0;
 /// The bits of its heat.
 const WORD: u64 = (1 << WORD_BITS) - 1;
 
@@ -70,6 +71,28 @@ pub struct Heat {
     pub exposure_seconds: f32,
     /// The watch clock at the last hit.
     pub stamp: u32,
+}
+
+impl Heat {
+    #[expect(clippy::cast_possible_truncation, reason = "cut into its three parts")]
+    fn of(known: u64) -> Self {
+        Self {
+            hits: f32::from((known >> 48) as u8) / 16.0,
+            exposure_seconds: f32::from_bits(u32::from((known >> 32) as u16) << 16),
+            stamp: known as u32,
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "rounded to the nearest representable value on purpose"
+    )]
+    fn word(self) -> u64 {
+        let hits = (self.hits * 16.0 + 0.5).min(255.0) as u8;
+        let exposure = self.exposure_seconds.to_bits().saturating_add(1 << 15) >> 16;
+        u64::from(hits) << 48 | u64::from(exposure) << 32 | u64::from(self.stamp)
+    }
 }
 
 /// The flags of a page.
@@ -88,8 +111,7 @@ impl PageState {
 
     /// The tier it lives in, where known.
     pub fn tier(self) -> Option<TierId> {
-        let tier = self.0 & UNKNOWN_TIER;
-        (tier != UNKNOWN_TIER).then_some(TierId(tier))
+        (self.0 & TIER).checked_sub(1).map(TierId)
     }
 
     /// A policy holds it in its queue of candidates.
@@ -100,6 +122,11 @@ impl PageState {
     /// A policy holds it in its list of a tier's residents.
     pub fn is_listed(self) -> bool {
         self.0 & Self::LISTED != 0
+    }
+
+    /// A policy holds all that it needs to hold: a page of the fastest tier in its list, or any in its queue.
+    pub fn is_held(self) -> bool {
+        self.is_queued() || self.is_listed() && self.tier() == Some(TierId::FAST)
     }
 
     /// The kernel refused to move it; not tried again while it is mapped.
@@ -145,8 +172,9 @@ impl Run {
 
     /// The pages of its base pages from `lo` to `hi`, a huge page once.
     fn pages_in(&self, lo: u64, hi: u64) -> impl Iterator<Item = PageIdx> + use<> {
-        let (first, unit) = (self.first, self.size.base_pages());
-        (pages_u32(lo / unit)..pages_u32(hi.div_ceil(unit))).map(move |page| PageIdx(first + page))
+        let (first, shift) = (self.first, self.size.shift());
+        let (lo, hi) = (lo >> shift, (hi + self.size.base_pages() - 1) >> shift);
+        (pages_u32(lo)..pages_u32(hi)).map(move |page| PageIdx(first + page))
     }
 }
 
@@ -395,7 +423,7 @@ impl PageTable {
 
     fn known_mut(&mut self, page: PageIdx) -> &mut u64 {
         let chunk = &mut self.chunks[page.index() / CHUNK_PAGES];
-        let chunk = chunk.get_or_insert_with(|| Box::new([UNKNOWN; CHUNK_PAGES]));
+        let chunk = chunk.get_or_insert_with(unknown_chunk);
         &mut chunk[page.index() % CHUNK_PAGES]
     }
 
@@ -406,27 +434,20 @@ impl PageTable {
     }
 
     /// What is remembered of the page's heat.
-    #[expect(clippy::cast_possible_truncation, reason = "cut into its three parts")]
     pub fn heat(&self, page: PageIdx) -> Heat {
-        let word = self.word(page);
-        Heat {
-            hits: f32::from((word >> 48) as u8) / 16.0,
-            exposure_seconds: f32::from_bits(u32::from((word >> 32) as u16) << 16),
-            stamp: word as u32,
-        }
+        Heat::of(self.known(page))
     }
 
     /// Remembers the page's heat; hits are cut to what a byte holds.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "rounded to the nearest representable value on purpose"
-    )]
     pub fn set_heat(&mut self, page: PageIdx, heat: Heat) {
-        let hits = (heat.hits * 16.0 + 0.5).min(255.0) as u8;
-        let exposure = heat.exposure_seconds.to_bits().saturating_add(1 << 15) >> 16;
-        let word = u64::from(hits) << 48 | u64::from(exposure) << 32 | u64::from(heat.stamp);
-        self.set_word(page, word);
+        self.renew_heat(page, |_| heat);
+    }
+
+    /// Lets `renew` make the page's heat anew; returns its flags.
+    pub fn renew_heat(&mut self, page: PageIdx, renew: impl FnOnce(Heat) -> Heat) -> PageState {
+        let known = self.known_mut(page);
+        *known = *known & !WORD | renew(Heat::of(*known)).word();
+        PageState::of(*known)
     }
 
     /// The same seven bytes as a word of [`WORD_BITS`], for hotness of another form than [`Heat`]: what
@@ -486,7 +507,7 @@ impl PageTable {
             self.in_tier[before.index()] -= size.base_pages();
         }
         self.in_tier[tier.index()] += size.base_pages();
-        self.set_state(page, PageState(old.0 & !UNKNOWN_TIER | tier.0));
+        self.set_state(page, PageState(old.0 & !TIER | (tier.0 + 1)));
     }
 
     /// Notes that a page of known `size` lives nowhere: it was paged out.
@@ -494,7 +515,7 @@ impl PageTable {
         let old = self.state(page);
         if let Some(before) = old.tier() {
             self.in_tier[before.index()] -= size.base_pages();
-            self.set_state(page, PageState(old.0 | UNKNOWN_TIER));
+            self.set_state(page, old.with(TIER, false));
         }
     }
 
@@ -525,6 +546,13 @@ impl PageTable {
         assert_eq!(base_pages, self.base_pages);
         assert_eq!(in_tier, self.in_tier);
     }
+}
+
+/// A chunk without a copy of it on the stack.
+#[cold]
+fn unknown_chunk() -> Box<Chunk> {
+    let words = vec![UNKNOWN; CHUNK_PAGES].into_boxed_slice();
+    words.try_into().expect("as many as a chunk has")
 }
 
 /// Page counts of a run fit in 32 bits: longer runs cannot be given indices and are refused by `map`.

@@ -67,6 +67,11 @@ impl PageSize {
         }
     }
 
+    /// The binary logarithm of that.
+    pub(crate) const fn shift(self) -> u32 {
+        self.base_pages().trailing_zeros()
+    }
+
     /// Bytes of one page of this size.
     pub const fn bytes(self) -> Bytes {
         Bytes::from_base_pages(self.base_pages())

@@ -171,6 +171,19 @@ impl Ring {
         check(done, || "switching a perf event".into())
     }
 
+    /// Makes a record of one event in so many from now on.
+    ///
+    /// # Errors
+    /// `Error::Call` where the kernel refuses.
+    pub fn sample_every(&self, period: u64) -> Result<()> {
+        let fd = self.fd.as_raw_fd();
+        // The kernel reads the number from memory, though the binding calls it a number.
+        let address = std::ptr::from_ref(&period).addr() as u64;
+        // SAFETY: the file descriptor is an open perf event; the call reads one number, which outlives it.
+        let done = unsafe { sys::ioctls::PERIOD(fd, address) };
+        check(done, || format!("sampling one event in {period}"))
+    }
+
     /// Hands every sample recorded so far to `each` and makes room for new ones.
     pub fn drain(&mut self, mut each: impl FnMut(Sample<'_>)) {
         let (head, tail) = self.map.bounds();
@@ -225,6 +238,14 @@ impl CpuRings {
     /// As [`Ring::enable`].
     pub fn enable(&self, on: bool) -> Result<()> {
         self.0.iter().try_for_each(|ring| ring.enable(on))
+    }
+
+    /// Makes a record of one event in so many from now on.
+    ///
+    /// # Errors
+    /// As [`Ring::sample_every`].
+    pub fn sample_every(&self, period: u64) -> Result<()> {
+        self.0.iter().try_for_each(|ring| ring.sample_every(period))
     }
 
     /// Hands every sample of every CPU to `each`: in order within a CPU, CPU after CPU.

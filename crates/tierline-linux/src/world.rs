@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use tierline_core::policy::Watch;
 use tierline_core::port::{
     Attention, Move, Observations, Outcome, Question, SpaceEvent, SpaceId, Telemetry, World,
 };
@@ -230,6 +231,12 @@ impl World for LinuxWorld {
 
     fn attend(&mut self, attention: Attention) {
         self.tracker.attend(attention);
+    }
+
+    fn watch(&mut self, watch: Watch) {
+        if let Err(problem) = self.tracker.rewatch(watch) {
+            self.problems.push(problem);
+        }
     }
 
     fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {

@@ -44,6 +44,16 @@ pub fn pow(x: f64, y: f64) -> f64 {
     exp(y * ln(x))
 }
 
+/// Geometric mean; 1 of nothing, 0 where one is not above 0.
+pub fn geometric_mean(of: &[f64]) -> f64 {
+    if of.iter().any(|&x| x.is_nan() || x <= 0.0) {
+        return 0.0;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a count")]
+    let count = of.len().max(1) as f64;
+    exp(of.iter().map(|&x| ln(x)).sum::<f64>() / count)
+}
+
 /// An exponentially distributed number with mean 1.
 pub fn exponential(rng: &mut Rng) -> f64 {
     -ln(1.0 - rng.unit())

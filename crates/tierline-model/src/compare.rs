@@ -2,6 +2,7 @@
 //! Policies × workloads × machines: every combination is a run, and the best of each field is marked.
 
 use serde::Serialize;
+use tierline_core::tier::TierId;
 use tierline_core::unit::{BASE_PAGE, Bytes, BytesPerSec};
 
 use crate::error::Result;
@@ -10,6 +11,7 @@ use crate::report::{ProgramMeans, Report};
 use crate::run::run;
 use crate::scenario::{Scenario, Traces};
 use crate::workload::list::written;
+use crate::workload::program::Placement;
 
 /// A throughput this close to the last one is as good as it.
 const CLOSE: f64 = 0.05;
@@ -19,18 +21,47 @@ const CLOSE: f64 = 0.05;
 pub struct Field {
     /// Policies.
     pub policies: Vec<String>,
-    /// Workloads, as on a command line.
-    pub workloads: Vec<String>,
-    /// The recordings that they name.
+    /// Where each of them runs.
+    pub cells: Vec<Cell>,
+    /// The recordings that workloads name.
     pub traces: Traces,
-    /// Machines of the list.
-    pub machines: Vec<String>,
-    /// Fast to slow memory, of the workload's; none: the machine's own tiers.
-    pub ratios: Vec<(u32, u32)>,
     /// Simulated time.
     pub seconds: f64,
     /// The seed.
     pub seed: u64,
+}
+
+/// A workload on a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// A machine of the list.
+    pub machine: String,
+    /// A workload as on a command line; what follows a `+` runs beside it, and only it is measured.
+    pub workload: String,
+    /// Fast to slow memory, of the measured workload's; none: the machine's own tiers.
+    pub ratio: Option<(u32, u32)>,
+}
+
+impl Cell {
+    /// Every workload on every machine with every ratio; without ratios, with each machine's own tiers.
+    pub fn product(machines: &[String], workloads: &[String], ratios: &[(u32, u32)]) -> Vec<Self> {
+        let own = [None];
+        let given: Vec<_> = ratios.iter().copied().map(Some).collect();
+        let ratios = if given.is_empty() { &own[..] } else { &given };
+        let mut cells = Vec::new();
+        for machine in machines {
+            for workload in workloads {
+                for &ratio in ratios {
+                    cells.push(Self {
+                        machine: machine.clone(),
+                        workload: workload.clone(),
+                        ratio,
+                    });
+                }
+            }
+        }
+        cells
+    }
 }
 
 /// One run of the field.
@@ -71,21 +102,15 @@ pub struct Entry {
 /// Where a scenario cannot be made.
 pub fn compare(field: &Field, threads: usize, said: Said<'_>) -> Result<Vec<Entry>> {
     let mut scenarios = Vec::new();
-    for machine in &field.machines {
-        for workload in &field.workloads {
-            for ratio in ratios(field) {
-                for policy in &field.policies {
-                    let scenario = scenario(field, machine, workload, ratio, policy)?;
-                    scenarios.push((scenario, workload, ratio));
-                }
-            }
+    for cell in &field.cells {
+        for policy in &field.policies {
+            scenarios.push((scenario(field, cell, policy)?, cell));
         }
     }
-    let runs = map(&scenarios, threads, said, |(scenario, ..)| run(scenario));
+    let runs = map(&scenarios, threads, said, |(scenario, _)| run(scenario));
     let mut entries = Vec::new();
-    for ((scenario, workload, ratio), report) in scenarios.iter().zip(runs) {
-        let ratio = ratio.map(|(fast, slow)| format!("{fast}:{slow}"));
-        entries.push(entry(scenario, workload, ratio, &report?)?);
+    for ((scenario, cell), report) in scenarios.iter().zip(runs) {
+        entries.push(entry(scenario, cell, &report?)?);
     }
     // Policies vary fastest: each field of one machine, workload and ratio is in one piece.
     for field in entries.chunks_mut(field.policies.len().max(1)) {
@@ -97,55 +122,43 @@ pub fn compare(field: &Field, threads: usize, said: Said<'_>) -> Result<Vec<Entr
     Ok(entries)
 }
 
-fn ratios(field: &Field) -> Vec<Option<(u32, u32)>> {
-    match field.ratios.is_empty() {
-        true => vec![None],
-        false => field.ratios.iter().copied().map(Some).collect(),
-    }
-}
-
-fn scenario(
-    field: &Field,
-    machine: &str,
-    workload: &str,
-    ratio: Option<(u32, u32)>,
-    policy: &str,
-) -> Result<Scenario> {
+fn scenario(field: &Field, cell: &Cell, policy: &str) -> Result<Scenario> {
     let mut scenario = Scenario {
-        machine: machine.into(),
+        machine: cell.machine.clone(),
         policy: policy.into(),
         seconds: field.seconds,
         seed: field.seed,
         max_rate: BytesPerSec(10 << 30),
         grow: true,
-        workload: vec![written(workload)?],
+        workload: cell.workload.split('+').map(written).collect::<Result<_>>()?,
         traces: field.traces.clone(),
         ..Scenario::default()
     };
-    if let Some((fast, slow)) = ratio {
-        let memory: Bytes = scenario.arrivals()?.iter().map(|arrival| arrival.program.bytes).sum();
+    if let Some((fast, slow)) = cell.ratio {
+        let arrivals = scenario.arrivals()?;
+        let mut memory = arrivals.iter().map(|arrival| arrival.program.bytes);
+        let measured = memory.next().unwrap_or_default();
         let all = u64::from(fast) + u64::from(slow);
-        scenario.fast_capacity = Some(Bytes(memory.0 / all * u64::from(fast)));
+        // What is bound to fast memory comes on top: it is another's.
+        let bound = Placement::Pinned(TierId::FAST);
+        let bound = arrivals.iter().map(|other| &other.program).filter(|p| p.placement == bound);
+        let bound: Bytes = bound.map(|program| program.bytes).sum();
+        scenario.fast_capacity = Some(Bytes(measured.0 / all * u64::from(fast)) + bound);
     }
     scenario.policy()?;
     scenario.machine()?;
     Ok(scenario)
 }
 
-fn entry(
-    scenario: &Scenario,
-    workload: &str,
-    ratio: Option<String>,
-    report: &Report,
-) -> Result<Entry> {
+fn entry(scenario: &Scenario, cell: &Cell, report: &Report) -> Result<Entry> {
     let none = ProgramMeans::default();
     let program = report.steady.programs.first().unwrap_or(&none);
     let tiers = program.shares.iter().zip(&report.steady.tiers);
     let latency = tiers.map(|(share, tier)| share * tier.latency_ns.unwrap_or(0.0)).sum();
     Ok(Entry {
         machine: report.machine.clone(),
-        workload: workload.into(),
-        ratio,
+        workload: cell.workload.clone(),
+        ratio: cell.ratio.map(|(fast, slow)| format!("{fast}:{slow}")),
         policy: report.policy.clone(),
         seed: report.seed,
         throughput: program.throughput,

@@ -25,6 +25,7 @@ pub mod error;
 pub mod fit;
 pub mod load;
 pub mod machine;
+pub mod matrix;
 pub mod parallel;
 pub mod profile;
 pub mod report;

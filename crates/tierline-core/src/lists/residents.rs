@@ -75,10 +75,15 @@ impl Residents {
         }
     }
 
-    /// Takes out a page that is to be moved; [`Residents::settle`] puts it where it went.
-    pub fn moves(&mut self, pages: &mut PageTable, page: PageIdx, class: u8) {
+    /// Takes out a page that is to be in no list any more.
+    pub fn remove(&mut self, pages: &mut PageTable, page: PageIdx) {
         self.lists.remove(page);
         pages.set_listed(page, false);
+    }
+
+    /// Takes out a page that is to be moved; [`Residents::settle`] puts it where it went.
+    pub fn moves(&mut self, pages: &mut PageTable, page: PageIdx, class: u8) {
+        self.remove(pages, page);
         self.moving.push((page, class));
     }
 

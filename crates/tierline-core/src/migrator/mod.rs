@@ -30,6 +30,8 @@ const ASSUMED_COST: Nanos = Nanos(10_000);
 const FIRST_BATCH: Bytes = PageSize::Huge.bytes();
 /// Weight of the newest batch in the measured cost.
 const COST_WEIGHT: f64 = 0.25;
+/// Likewise where the two directions are told apart: each is measured half as often (ours).
+const LATENCY_WEIGHT: f64 = 0.1;
 /// Smaller batches say more about the call than about the page.
 const COST_MIN_PAGES: u64 = 32;
 
@@ -54,6 +56,15 @@ pub struct Counts {
     pub tiering: Counters,
 }
 
+/// What moving one page took, as measured, in batches of pages of one size; base pages first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    /// To faster memory.
+    pub up: [Option<Nanos>; 2],
+    /// To slower memory.
+    pub down: [Option<Nanos>; 2],
+}
+
 /// Carries out plans.
 #[derive(Debug)]
 pub struct Migrator {
@@ -63,6 +74,8 @@ pub struct Migrator {
     next_retry: u64,
     /// What moving one base page costs, as measured, in pages of either size.
     cost: [Option<Nanos>; 2],
+    /// The same in each direction, up first.
+    latency: Latencies,
     /// The same in batches of late, whatever was in them.
     pace: Option<Nanos>,
     /// What paging out one base page costs, as measured.
@@ -80,6 +93,7 @@ impl Migrator {
             retries: BTreeMap::new(),
             next_retry: 0,
             cost: [None; 2],
+            latency: Latencies::default(),
             pace: None,
             page_out_cost: None,
             counts: Counts::default(),
@@ -98,6 +112,11 @@ impl Migrator {
     /// What moving one base page costs, as measured, in pages of either size.
     pub fn cost(&self) -> [Nanos; 2] {
         self.cost.map(|cost| cost.unwrap_or(ASSUMED_COST))
+    }
+
+    /// What moving a page took of late.
+    pub fn latency(&self) -> Latencies {
+        self.latency
     }
 
     /// Carries out `plan`, after what is due for another try.
@@ -162,7 +181,7 @@ impl Migrator {
         assert_eq!(outcomes.len(), named.len(), "a world answers for every page or for none");
         self.counts.paging += spent;
         let base_pages: u64 = named.iter().map(|page| page.size.base_pages()).sum();
-        average_in(&mut self.page_out_cost, Nanos(spent.0 / base_pages));
+        average_in(&mut self.page_out_cost, Nanos(spent.0 / base_pages), COST_WEIGHT);
         for ((&(page, at), &named), &out) in batch.iter().zip(&named).zip(&outcomes) {
             events.push(Event::PageOut { at: now, page: named, out });
             if out {
@@ -219,9 +238,13 @@ impl Migrator {
             return;
         }
         let new = Nanos(spent.0 / base_pages);
-        average_in(&mut self.pace, new);
+        average_in(&mut self.pace, new, COST_WEIGHT);
         if moves.iter().all(|m| m.size == size) {
-            average_in(&mut self.cost[size_index(size)], new);
+            average_in(&mut self.cost[size_index(size)], new, COST_WEIGHT);
+            let up = moves[0].to < moves[0].from;
+            let whole = Nanos(spent.0 / moves.len() as u64);
+            let latency = if up { &mut self.latency.up } else { &mut self.latency.down };
+            average_in(&mut latency[size_index(size)], whole, LATENCY_WEIGHT);
         }
     }
 
@@ -300,10 +323,10 @@ fn take(room: &mut [Bytes], tier: TierId, bytes: Bytes) -> bool {
 }
 
 /// Averages a new reading in; the first is taken as it is.
-fn average_in(average: &mut Option<Nanos>, new: Nanos) {
+fn average_in(average: &mut Option<Nanos>, new: Nanos, weight: f64) {
     let mixed = |old: Nanos| {
         let (old, new) = (old.as_secs_f64(), new.as_secs_f64());
-        Nanos::from_secs_f64(old + COST_WEIGHT * (new - old))
+        Nanos::from_secs_f64(old + weight * (new - old))
     };
     *average = Some(average.map_or(new, mixed));
 }

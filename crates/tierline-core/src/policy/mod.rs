@@ -5,6 +5,7 @@
 //! with what happened, samples and moves, never with how much memory is managed: it is told which
 //! pages were touched and may keep lists of its own, but it never walks the page table.
 
+pub mod arms;
 pub mod autonuma;
 pub mod autotiering;
 pub mod damon;
@@ -36,7 +37,7 @@ use self::tpp::tpp;
 
 use crate::knob::Knob;
 use crate::migrator::counters::Counters;
-use crate::migrator::size_index;
+use crate::migrator::{Latencies, size_index};
 use crate::page::{PageIdx, PageTable};
 use crate::port::{Move, PageSize, Stretch, Telemetry, TrueRate};
 use crate::qos::Limits;
@@ -197,10 +198,17 @@ pub struct View<'a> {
     pub budget: Bytes,
     /// What moving one base page costs, as measured, alone and as part of a huge page.
     pub move_costs: [Nanos; 2],
-    /// The pages that were hit or seen in a new place since the last tick, in order of observation.
+    /// What moving one page took of late, by direction.
+    pub move_latency: Latencies,
+    /// The pages that were hit or seen in a new place since the last tick, in order of observation. To
+    /// policies that rely on the shared heat, a hit on a page that they hold is no news.
     pub touched: &'a [PageIdx],
     /// Every sign of access since the last tick, in order; only for policies with heat of their own.
     pub hits: &'a [Hit],
+    /// Hits by tier since the last tick.
+    pub hits_in: &'a [f64],
+    /// The time in which they were seen; zero where nobody watched.
+    pub watched: Nanos,
     /// The true rates of all pages, in the ticks in which a world that knows them tells them anew.
     pub truth: &'a [TrueRate],
     /// All stretches, in the ticks in which a tracker that watches stretches tells of them.
@@ -227,8 +235,11 @@ impl View<'_> {
             limits: self.limits,
             budget: self.budget,
             move_costs: self.move_costs,
+            move_latency: self.move_latency,
             touched: self.touched,
             hits: self.hits,
+            hits_in: self.hits_in,
+            watched: self.watched,
             truth: self.truth,
             stretches: self.stretches,
             answers,
@@ -241,6 +252,15 @@ impl View<'_> {
     /// What moving one page of `size` costs.
     pub fn move_cost(&self, size: PageSize) -> Nanos {
         self.move_costs[size_index(size)] * size.base_pages()
+    }
+
+    /// What moving one page of `size` up or down takes, as measured; before that, at the speed of the slowest
+    /// tier, where that is known.
+    pub fn move_time(&self, size: PageSize, up: bool) -> Nanos {
+        let measured = if up { self.move_latency.up } else { self.move_latency.down };
+        let slowest = self.tiers.iter().filter_map(|(_, tier)| tier.bandwidth).min();
+        let copying = slowest.map(|rate| Nanos(size.bytes().0 * 1_000_000_000 / rate.0.max(1)));
+        measured[size_index(size)].or(copying).unwrap_or_else(|| self.move_cost(size))
     }
 
     /// The rate of a page with that share of all accesses: of what is measured; where nothing is, its
@@ -334,6 +354,12 @@ pub const POLICIES: &[Entry] = &[
         doc: include_str!("memtis.rs"),
         goal: Some(COLLOID),
         make: || Box::new(Memtis::new("memtis+colloid", Box::<Balance>::default())),
+    },
+    Entry {
+        name: "arms",
+        doc: include_str!("arms.rs"),
+        goal: None,
+        make: || Box::<arms::Arms>::default(),
     },
     Entry {
         name: "tpp",

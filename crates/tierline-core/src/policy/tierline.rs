@@ -1,30 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //! tierline: the default policy.
 //!
-//! What it does: keeps the pages with the highest access rates in the fastest tier that has room. A page
-//! is promoted when it was seen at least twice and the accesses it surely gets (a lower bound of its
-//! rate) repay the move within a payback horizon. Where there is no room, the coldest page found goes
-//! down first, and only if the page that wants its place is clearly hotter. A headroom is kept free in
-//! every tier but the slowest, so that new allocations land in fast memory.
+//! What it does: gives every access the tier that is fastest for it under the present load. While fast memory is the
+//! faster, the pages with the highest access rates are promoted: those seen at least twice whose accesses
+//! (a lower bound of the rate) repay the move within a payback horizon. Where there is no room, the coldest page
+//! found goes down first, and only if the page that wants its place is clearly hotter. Where fast memory's
+//! queues cost more than slow memory's distance, hot pages go down, until neither way would gain. A headroom is
+//! kept free in every tier but the slowest, so that new allocations land in fast memory. When the share of
+//! accesses that slow memory serves jumps up, what samples told before is void.
 //!
 //! When it helps: programs whose accesses concentrate on fewer pages than fast memory holds, also when
-//! the hot set moves; pages that are merely warm stay where they are.
+//! the hot set moves; machines whose fast memory is loaded, by these programs or others; pages that are merely
+//! warm stay where they are.
 //!
-//! When it hurts: when fast memory is the bottleneck (it packs the hottest there whatever its load), and
-//! with a tracker that cannot see fast memory, where all pages look cold in the end.
+//! When it hurts: a scan's pages look hot while it passes; with a tracker that cannot see fast memory all
+//! pages there look cold in the end; where nothing measures the tiers' load it packs whatever that is.
 //!
-//! Knobs: payback (20 s), headroom (2 % of a tier), margin (25 %), min_hits (2). None must be set.
+//! Knobs: those of its goal, `colloid`. None must be set.
 //!
 //! Where it comes from: rates instead of counts and benefit against cost follow ARMS (sections 4.1 and
 //! 4.3), headroom by early demotion TPP (section 5.1), the second touch TPP (5.3), doubling the bar for
-//! pages that came back NeoMem's ping-pong damping (Algorithm 1). The lower bound, the payback horizon
-//! and the sampled search for the coldest are ours.
+//! pages that came back NeoMem's ping-pong damping (Algorithm 1), the goal Colloid (3.1, 3.2). Ours are the lower
+//! bound, the payback horizon, the sampled search for the coldest, the alarm, and that the goal counts what
+//! an access costs the program's other accesses, not only its own latency.
 
 use std::collections::VecDeque;
 
-use super::{Policy, Reason, View};
+use super::goal::balance::Balance;
+use super::goal::{Aim, Goal, Quota, Shift};
+use super::parts::quantum::Quantum;
+use super::{Policy, Reason, View, Wants};
+use crate::knob::Knob;
 use crate::page::{FETCHED, Location, PageIdx};
 use crate::port::{Move, PageSize};
+use crate::telemetry::hotness::Estimate;
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -37,6 +46,12 @@ const VICTIMS: usize = 64;
 /// Share of the highest visible rate that is taken for hot whatever a move costs: the lower bound of a
 /// page that was touched in both of two looks, in three of four, or in half of many. Ours.
 const SURE: f32 = 0.2;
+/// Candidates that do not fit a shift, after which it is as good as spent.
+const MISFITS: usize = 1024;
+/// Residents looked at together when a tier gives accesses away.
+const GIVEN: usize = 4096;
+/// Threads that copy a page together, where the world can (HeMem).
+const COPY_THREADS: u32 = 4;
 /// Seen twice, with a tenth off for what faded between the two.
 const FADED: f32 = 0.9;
 
@@ -52,18 +67,28 @@ pub struct Knobs {
     pub margin: f32,
     /// Observations before a promotion (TPP: the second touch).
     pub min_hits: f32,
+    /// Time between decisions.
+    pub quantum: Nanos,
 }
 
 impl Default for Knobs {
     fn default() -> Self {
-        Self { payback: Nanos::from_secs(20), headroom_permille: 20, margin: 1.25, min_hits: 2.0 }
+        Self {
+            payback: Nanos::from_secs(20),
+            headroom_permille: 20,
+            margin: 1.25,
+            min_hits: 2.0,
+            quantum: Nanos::from_millis(10),
+        }
     }
 }
 
 /// The default policy.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Tierline {
     knobs: Knobs,
+    goal: Box<dyn Goal>,
+    quantum: Quantum,
     /// Slow pages worth promoting, as of their last hit.
     candidates: Vec<Candidate>,
     /// Pages of every tier but the slowest, in a ring that a hand goes round. Pages that left their
@@ -84,6 +109,12 @@ struct Victim {
     page: PageIdx,
 }
 
+impl Default for Tierline {
+    fn default() -> Self {
+        Self::new(Box::new(Balance::of_marginals()))
+    }
+}
+
 /// What the plan has used up so far.
 struct Ledger {
     budget: Bytes,
@@ -95,6 +126,17 @@ struct Ledger {
 }
 
 impl Tierline {
+    /// The policy with a goal.
+    pub fn new(goal: Box<dyn Goal>) -> Self {
+        Self {
+            knobs: Knobs::default(),
+            goal,
+            quantum: Quantum::default(),
+            candidates: Vec::new(),
+            residents: Vec::new(),
+        }
+    }
+
     /// The policy with other knobs.
     pub fn with(knobs: Knobs) -> Self {
         Self { knobs, ..Self::default() }
@@ -127,9 +169,6 @@ impl Tierline {
             for &page in pages {
                 self.sort_in_page(view, page);
             }
-        }
-        if !view.touched.is_empty() {
-            self.rank(view);
         }
     }
 
@@ -242,6 +281,21 @@ impl Tierline {
 
     /// Lets the hand go on over `count` residents and returns the coldest of them, coldest last.
     fn find_coldest(&mut self, view: &mut View<'_>, tier: TierId, count: usize) -> Vec<Victim> {
+        let mut found = self.look_at(view, tier, count, |believed| believed.at_most_per_sec());
+        found.sort_unstable_by(|a, b| {
+            b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| b.page.cmp(&a.page))
+        });
+        found.split_off(found.len() - found.len().div_ceil(OVERSAMPLE))
+    }
+
+    /// Lets the hand go on over `count` residents and returns them with their rates.
+    fn look_at(
+        &mut self,
+        view: &mut View<'_>,
+        tier: TierId,
+        count: usize,
+        rate: impl Fn(Estimate) -> f32,
+    ) -> Vec<Victim> {
         let ring = &mut self.residents[tier.index()];
         let mut found = Vec::with_capacity(count);
         for _ in 0..count {
@@ -252,13 +306,10 @@ impl Tierline {
                 continue;
             }
             ring.push_back(page);
-            let rate_per_sec = view.hotness.estimate(view.pages.heat(page)).at_most_per_sec();
+            let rate_per_sec = rate(view.hotness.estimate(view.pages.heat(page)));
             found.push(Victim { rate_per_sec, page });
         }
-        found.sort_unstable_by(|a, b| {
-            b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| b.page.cmp(&a.page))
-        });
-        found.split_off(found.len() - found.len().div_ceil(OVERSAMPLE))
+        found
     }
 
     /// Plans one demotion to the nearest slower tier with room; returns the bytes it frees.
@@ -286,20 +337,42 @@ impl Tierline {
         Some(bytes)
     }
 
-    /// Promotes candidates, hottest first, until they are not worth it, or the budget is used up.
-    fn promote(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Vec<Move>) {
+    /// Promotes candidates, hottest first, until they are not worth it, or the budget is used up; with a
+    /// lane, only into its tier, and no more than it asks for.
+    fn promote(
+        &mut self,
+        view: &mut View<'_>,
+        ledger: &mut Ledger,
+        mut lane: Option<Lane<'_>>,
+        plan: &mut Vec<Move>,
+    ) {
+        let mut waiting = Vec::new();
         while let Some(candidate) = self.candidates.pop() {
             if !view.pages.state(candidate.page).is_queued() {
                 continue;
             }
-            if let Placed::NoBudget = self.place(view, ledger, candidate, plan) {
-                self.candidates.push(candidate);
-                break;
+            let next = lane.as_ref().map(|lane| TierId(lane.shift.tier.0 + 1));
+            match self.place(view, ledger, candidate, lane.as_mut(), plan) {
+                Placed::Later => {
+                    waiting.push(candidate);
+                    break;
+                }
+                Placed::Unfit => {
+                    waiting.push(candidate);
+                    if waiting.len() > MISFITS {
+                        break;
+                    }
+                }
+                // The tier below may still have a place for it.
+                Placed::No if view.pages.state(candidate.page).tier() > next && next.is_some() => {
+                    waiting.push(candidate);
+                }
+                // Who is not worth it or outbid comes back with the next hit; colder ones may still
+                // fit a slower tier.
+                Placed::Planned | Placed::No => view.pages.set_queued(candidate.page, false),
             }
-            // Who is not worth it or outbid comes back with the next hit; colder ones may still fit a
-            // slower tier.
-            view.pages.set_queued(candidate.page, false);
         }
+        self.candidates.extend(waiting.into_iter().rev());
     }
 
     fn place(
@@ -307,18 +380,31 @@ impl Tierline {
         view: &mut View<'_>,
         ledger: &mut Ledger,
         candidate: Candidate,
+        lane: Option<&mut Lane<'_>>,
         plan: &mut Vec<Move>,
     ) -> Placed {
-        let Some(at) = self.worth(view, candidate, TierId::FAST) else {
-            return Placed::No;
-        };
-        let rate = candidate.rate_per_sec;
         let Some(from) = view.pages.state(candidate.page).tier() else { return Placed::No };
+        let to = lane.as_ref().map_or(0..from.0, |lane| lane.shift.tier.0..lane.shift.tier.0 + 1);
+        let nearest = TierId(to.start);
+        if from <= nearest {
+            return Placed::Unfit;
+        }
+        let Some(at) = self.worth(view, candidate, nearest) else { return Placed::No };
+        let rate = candidate.rate_per_sec;
         let bytes = at.size.bytes();
-        for to in (0..from.0).map(TierId) {
-            if ledger.budget < bytes {
-                return Placed::NoBudget;
+        if let Some(lane) = &lane {
+            if lane.quota.is_spent() {
+                return Placed::Later;
             }
+            if !lane.quota.admits(lane.share(view, candidate.page), bytes) {
+                return Placed::Unfit;
+            }
+        }
+        for to in to.map(TierId) {
+            if ledger.budget < bytes {
+                return Placed::Later;
+            }
+            let planned = plan.len();
             if ledger.room[to.index()] < bytes {
                 self.make_room(view, ledger, rate, at.size, to, plan);
             }
@@ -327,10 +413,48 @@ impl Tierline {
                 ledger.room[to.index()] -= bytes;
                 let reason = Reason::Hot { rate_per_sec: rate };
                 plan.push(Move { space: at.space, vpn: at.vpn, size: at.size, from, to, reason });
+                if let Some(lane) = lane {
+                    lane.charge(view, candidate.page, &plan[planned..]);
+                }
                 return Placed::Planned;
             }
         }
         Placed::No
+    }
+
+    /// Gives so much of a tier's accesses to those below it.
+    fn give(
+        &mut self,
+        view: &mut View<'_>,
+        ledger: &mut Ledger,
+        shift: &Shift,
+        plan: &mut Vec<Move>,
+    ) {
+        let tier = shift.tier;
+        let mut lane = Lane::of(shift);
+        let Some(residents) = self.residents.get(tier.index()).map(VecDeque::len) else { return };
+        let mut left = residents;
+        while left > 0 && !lane.quota.is_spent() {
+            let count = left.min(GIVEN);
+            left -= count;
+            // The hottest of so many: they carry the most accesses for their bytes.
+            let mut found = self.look_at(view, tier, count, |believed| believed.rate_per_sec());
+            found.sort_unstable_by(|a, b| {
+                b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| a.page.cmp(&b.page))
+            });
+            found.truncate(count.div_ceil(OVERSAMPLE));
+            for page in found {
+                let Some(at) = view.pages.locate(page.page) else { continue };
+                if !lane.quota.admits(lane.share(view, page.page), at.size.bytes()) {
+                    continue;
+                }
+                let reason = Reason::Balance { rate_per_sec: page.rate_per_sec };
+                if self.demote(view, ledger, page, tier, reason, plan).is_none() {
+                    return;
+                }
+                lane.charge(view, page.page, &plan[plan.len() - 1..]);
+            }
+        }
     }
 
     /// Demotes pages that are clearly colder than `rate`, all that one page of `size` needs or none.
@@ -375,8 +499,38 @@ fn spread(size: PageSize) -> f64 {
 
 enum Placed {
     Planned,
+    /// It stays where it is.
     No,
-    NoBudget,
+    /// It is more than is asked for just now.
+    Unfit,
+    /// Nothing more can be moved just now.
+    Later,
+}
+
+/// A shift of accesses into a tier or from it, and what is left of it.
+struct Lane<'a> {
+    shift: &'a Shift,
+    quota: Quota,
+}
+
+impl<'a> Lane<'a> {
+    /// Up, no byte is too many: while the upper tier is the faster, the migrator's budget is limit enough.
+    fn of(shift: &'a Shift) -> Self {
+        let bytes = if shift.up { Bytes(u64::MAX) } else { shift.bytes };
+        Self { shift, quota: Quota::new(shift.share, bytes) }
+    }
+
+    /// The share of all accesses that the page is believed to get.
+    fn share(&self, view: &View<'_>, page: PageIdx) -> f64 {
+        let rate = view.hotness.estimate(view.pages.heat(page)).rate_per_sec();
+        f64::from(rate) / self.shift.reads_per_sec
+    }
+
+    /// Takes off a page that moves, and what else moves for it.
+    fn charge(&mut self, view: &View<'_>, page: PageIdx, moves: &[Move]) {
+        let bytes = moves.iter().map(|m| m.size.bytes()).sum();
+        self.quota.charge(self.share(view, page), bytes);
+    }
 }
 
 impl Policy for Tierline {
@@ -385,6 +539,7 @@ impl Policy for Tierline {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+        self.goal.listen(view);
         self.sort_in(view);
         let tiers = view.tiers.len();
         let mut ledger = Ledger {
@@ -394,6 +549,35 @@ impl Policy for Tierline {
             looked: vec![0; tiers],
         };
         self.keep_headroom(view, &mut ledger, plan);
-        self.promote(view, &mut ledger, plan);
+        let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) else { return };
+        match self.goal.aim(view, passed) {
+            Aim::Pack => {
+                self.rank(view);
+                self.promote(view, &mut ledger, None, plan);
+            }
+            Aim::Shift(shifts) => {
+                if shifts.iter().any(|shift| shift.up) {
+                    self.rank(view);
+                }
+                for shift in &shifts {
+                    match shift.up {
+                        true => self.promote(view, &mut ledger, Some(Lane::of(shift)), plan),
+                        false => self.give(view, &mut ledger, shift, plan),
+                    }
+                }
+            }
+        }
+    }
+
+    fn wants(&self) -> Wants {
+        Wants { copy_threads: Some(COPY_THREADS), ..Wants::default() }
+    }
+
+    fn knobs(&self) -> Vec<Knob> {
+        self.goal.knobs()
+    }
+
+    fn set(&mut self, knob: &str, value: f64) -> bool {
+        self.goal.set(knob, value)
     }
 }

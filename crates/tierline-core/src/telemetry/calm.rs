@@ -3,8 +3,9 @@
 //!
 //! Watching closely costs the program, so it is kept for when it pays: at the start, while pages are
 //! being moved, and when the slow tiers suddenly get many more hits than they used to. The last is a
-//! comparison of the slow tiers' hits per watched second with their own moving average; the constants
-//! are ours.
+//! comparison with their own moving average: of slow hits to fast ones, since a program that suddenly
+//! waits for slow memory makes fewer of either; where only the slow are seen, of slow hits per watched
+//! second. The constants are ours.
 
 use crate::port::Attention;
 use crate::unit::Nanos;
@@ -34,6 +35,8 @@ const FEW: u32 = 4;
 pub struct SlowHits {
     /// Hits per second of watching on all pages there.
     pub per_sec: f64,
+    /// The hits themselves, on slow tiers and on the fastest.
+    pub counts: [f64; 2],
     /// Projected from a sample of pages.
     pub projected: bool,
 }
@@ -43,11 +46,15 @@ pub struct SlowHits {
 pub struct Calm {
     /// Slow hits per second of watching, and the reports that rests on: counted, and projected.
     averages: [(f64, u32); 2],
+    /// Slow hits to fast ones, likewise.
+    odds: (f64, u32),
     alert_until: Option<Nanos>,
     /// Reports yet to come before it may settle.
     looks: u32,
     /// Moves since the alarm.
     moved: u64,
+    /// Whether the last report raised it.
+    alarm: bool,
 }
 
 impl Calm {
@@ -61,6 +68,7 @@ impl Calm {
         pages: u64,
     ) -> Attention {
         let rose = slow_hits.is_some_and(|report| self.rose(report));
+        self.alarm = rose;
         self.looks = self.looks.saturating_sub(u32::from(slow_hits.is_some()));
         if rose || self.alert_until.is_none() {
             let first = self.alert_until.is_none();
@@ -76,9 +84,13 @@ impl Calm {
         if settled { Attention::Calm } else { Attention::Alert }
     }
 
-    /// Compares with the average and averages in. What a rate rose to is the new normal: one alarm a
-    /// rise.
-    fn rose(&mut self, SlowHits { per_sec, projected }: SlowHits) -> bool {
+    /// Whether what is hot changed with the last report.
+    pub fn alarm(&self) -> bool {
+        self.alarm
+    }
+
+    /// Compares with the averages and averages in. What a rate rose to is the new normal: one alarm a rise.
+    fn rose(&mut self, SlowHits { per_sec, counts, projected }: SlowHits) -> bool {
         let [counted, _] = self.averages;
         let (average, reports) = &mut self.averages[usize::from(projected)];
         // A sample sees less than a count does; it is held against either.
@@ -87,12 +99,26 @@ impl Calm {
         } else {
             (*average, *reports)
         };
-        let rose = known >= FEW && per_sec > RISE * usual;
-        let weight = if rose { 1.0 } else { WEIGHT.max(1.0 / f64::from(*reports + 1)) };
-        *average += weight * (per_sec - *average);
-        *reports = reports.saturating_add(1);
-        rose
+        let rose = take_in(average, reports, per_sec, known >= FEW && per_sec > RISE * usual);
+        let [slow, fast] = counts;
+        if projected || fast <= 0.0 {
+            return rose;
+        }
+        let (average, reports) = &mut self.odds;
+        let odds = slow / fast;
+        // By luck a count is two deviations more than usual one time in forty.
+        let surely = (slow - 2.0 * slow.sqrt()) / fast;
+        let rose = *reports >= FEW && surely > RISE * *average;
+        take_in(average, reports, odds, rose)
     }
+}
+
+/// Averages a report in and returns whether it rose.
+fn take_in(average: &mut f64, reports: &mut u32, value: f64, rose: bool) -> bool {
+    let weight = if rose { 1.0 } else { WEIGHT.max(1.0 / f64::from(*reports + 1)) };
+    *average += weight * (value - *average);
+    *reports = reports.saturating_add(1);
+    rose
 }
 
 #[cfg(test)]
@@ -104,7 +130,7 @@ mod tests {
     }
 
     fn counted(per_sec: f64) -> Option<SlowHits> {
-        Some(SlowHits { per_sec, projected: false })
+        Some(SlowHits { per_sec, counts: [per_sec, 0.0], projected: false })
     }
 
     /// Settled at a rate of 100 hits a second, at 2.8 s.
@@ -134,10 +160,23 @@ mod tests {
         assert_eq!(calm.update(at(7_000), counted(400.0), 0, 1_000), Attention::Alert);
     }
 
+    /// A program that waits for slow memory makes fewer accesses, slow ones too.
+    #[test]
+    fn a_shift_of_hits_to_slow_memory_wakes_it_though_there_are_no_more_of_them() {
+        let mut calm = Calm::default();
+        let hits =
+            |slow, fast| Some(SlowHits { per_sec: slow, counts: [slow, fast], projected: false });
+        for ms in 0..=30 {
+            calm.update(at(100 * ms), hits(300.0, 700.0), 0, 1_000);
+        }
+        assert_eq!(calm.update(at(4_000), hits(400.0, 800.0), 0, 1_000), Attention::Calm);
+        assert_eq!(calm.update(at(5_000), hits(330.0, 20.0), 0, 1_000), Attention::Alert);
+    }
+
     #[test]
     fn a_projection_wakes_it_as_soon_as_counts_are_known() {
         let mut calm = settled();
-        let projected = |per_sec| Some(SlowHits { per_sec, projected: true });
+        let projected = |per_sec| Some(SlowHits { per_sec, counts: [0.0; 2], projected: true });
         assert_eq!(calm.update(at(5_000), projected(40.0), 0, 1_000), Attention::Calm);
         assert_eq!(calm.update(at(6_000), counted(110.0), 0, 1_000), Attention::Calm, "as ever");
         assert_eq!(calm.update(at(7_000), projected(300.0), 0, 1_000), Attention::Alert);

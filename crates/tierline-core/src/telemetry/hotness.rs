@@ -31,6 +31,8 @@ pub struct Hotness {
     hurry: bool,
     /// Looks since it hurries.
     looks: u32,
+    /// The watch clock at the last change of what is hot.
+    changed: u32,
 }
 
 /// What is believed of a page's access rate.
@@ -113,6 +115,7 @@ impl Default for Hotness {
             ceiling_per_sec: f32::INFINITY,
             hurry: false,
             looks: 0,
+            changed: 0,
         }
     }
 }
@@ -121,6 +124,11 @@ impl Hotness {
     /// Lets the watch clock run on by `watched`.
     pub fn advance(&mut self, watched: Nanos) {
         self.watched += watched;
+    }
+
+    /// The watch clock: for how long all pages were being watched.
+    pub fn watched(&self) -> Nanos {
+        self.watched
     }
 
     /// Sets how much exposure is remembered; each tracker knows what its evidence is worth.
@@ -134,6 +142,22 @@ impl Hotness {
     pub fn hurry(&mut self, on: bool) {
         self.hurry = on;
         self.looks *= u32::from(on);
+    }
+
+    /// Hears that what is hot has changed: where samples tell of it, all that was seen before is void, and a
+    /// page that was not hit since has not been hit in all that time.
+    pub fn change(&mut self) {
+        self.changed = self.now_ticks();
+    }
+
+    /// What still holds of a page's heat.
+    fn valid(&self, heat: Heat) -> Heat {
+        let now = self.now_ticks();
+        let void = now.wrapping_sub(heat.stamp) > now.wrapping_sub(self.changed);
+        if void && self.looks_per_sec() <= 0.0 {
+            return Heat { stamp: self.changed, ..Heat::default() };
+        }
+        heat
     }
 
     #[expect(clippy::cast_precision_loss, reason = "at most 32")]
@@ -167,8 +191,9 @@ impl Hotness {
     /// watched for this hit, where the tracker knows; else all watching since its last hit counts.
     #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
     pub fn hit(&self, heat: Heat, hits: f32, exposure: Option<Nanos>) -> Heat {
-        let silent = self.since(heat) * self.looks_per_sec() > SILENCE;
-        if self.hurry && silent && exposure.is_none() {
+        let heat = if exposure.is_none() { self.valid(heat) } else { heat };
+        let silent = || self.since(heat) * self.looks_per_sec() > SILENCE;
+        if self.hurry && exposure.is_none() && silent() {
             return self.newborn();
         }
         let watched = match exposure {
@@ -200,6 +225,7 @@ impl Hotness {
 
     /// What is believed of a page now.
     pub fn estimate(&self, heat: Heat) -> Estimate {
+        let heat = self.valid(heat);
         let (hits, seconds) = self.fade(heat.hits, heat.exposure_seconds + self.since(heat));
         let seconds = seconds.max(MIN_EXPOSURE_SECONDS);
         let looks = seconds * self.looks_per_sec();

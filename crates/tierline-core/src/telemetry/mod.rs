@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is believed: page hotness from samples, in several forms, and whether placement is settled.
 
+pub mod bandwidth;
 pub mod calm;
 pub mod counts;
+pub mod ewma;
 pub mod fault_latency;
 pub mod histogram;
 pub mod hotness;
 pub mod lap;
 pub mod lru;
+pub mod page_hinkley;
 pub mod profile;
+pub mod rates;
 
 use crate::page::PageIdx;
 use crate::port::Sample;

@@ -214,3 +214,58 @@ fn damon_tries_no_more_than_its_quota() {
     }
     assert!(toy.asked.len() > 1_500);
 }
+
+#[test]
+fn arms_fills_fast_memory_with_the_hottest_and_leaves_what_differs_by_noise() {
+    let mut toy = Toy::new(machine(&[700, 8_000]), skewed(4_000, 100.0, 5.0, 7), 8);
+    let mut arms = engine("arms", &mut toy, &[]);
+    run(&mut arms, &mut toy, 0..400);
+    let hot = toy.rates.iter().zip(&toy.place).filter(|(rate, _)| **rate > 50.0);
+    let slow = hot.filter(|(_, place)| **place != Some(TierId::FAST)).count();
+    assert_eq!(slow, 0, "hot pages in slow memory");
+    let before = toy.asked.len();
+    run(&mut arms, &mut toy, 400..600);
+    let late = toy.asked.len() - before;
+    assert!(late < 200, "{late} moves among 3500 pages that are alike");
+}
+
+/// One interval makes nobody a candidate; two in a row do.
+#[test]
+fn arms_promotes_after_two_rounds() {
+    for (rounds, first) in [(1.0, 1), (2.0, 2), (6.0, 6)] {
+        let mut toy = Toy::new(machine(&[700, 8_000]), vec![1e4; 400], 9);
+        let knobs = [("rounds", rounds), ("slack", 10.0), ("quantum", 0.5)];
+        let mut arms = engine("arms", &mut toy, &knobs);
+        // The first tick ends an interval, too, and the next one comes five ticks later.
+        run(&mut arms, &mut toy, 0..5 * (first - 1));
+        assert_eq!(toy.asked.len(), 0, "{rounds} rounds");
+        run(&mut arms, &mut toy, 5 * (first - 1)..5 * first + 10);
+        assert_eq!(toy.used(TierId::FAST), 400, "{rounds} rounds");
+    }
+}
+
+#[test]
+fn arms_hears_of_a_new_hot_set_and_looks_closely_for_a_while() {
+    let hot = |from: usize| {
+        let is_hot = |page| (from..from + 300).contains(&page);
+        (0..2_000).map(|page| if is_hot(page) { 60.0 } else { 1.0 }).collect::<Vec<f64>>()
+    };
+    let follows = |detection: f64| {
+        let mut toy = Toy::new(machine(&[300, 8_000]), hot(0), 2);
+        let mut arms = engine("arms", &mut toy, &[("change_detection", detection)]);
+        run(&mut arms, &mut toy, 0..300);
+        assert!(toy.fast_share() > 0.85, "{}", toy.fast_share());
+        assert_eq!(arms.wants().quantum, Some(Nanos::from_millis(500)));
+        toy.rates = hot(1_000);
+        run(&mut arms, &mut toy, 300..307);
+        let close = arms.wants();
+        run(&mut arms, &mut toy, 307..360);
+        (close, toy.fast_share())
+    };
+    let (close, with) = follows(1.0);
+    assert_eq!(close.quantum, Some(Nanos::from_millis(100)));
+    assert!(matches!(close.watch, Some(Watch::Samples { loads: 5_000, .. })), "{close:?}");
+    let (far, without) = follows(0.0);
+    assert_eq!(far.quantum, Some(Nanos::from_millis(500)));
+    assert!(with > 0.8 && with > without + 0.1, "{with} after 6 s, without it {without}");
+}

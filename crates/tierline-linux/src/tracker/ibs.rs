@@ -73,6 +73,7 @@ fn event(root: &Root, period: u64) -> Result<PmuEvent> {
         precise: 0,
         user_only,
         source: None,
+        counts_accesses: false,
         stores: false,
         keep_unknown: false,
     })

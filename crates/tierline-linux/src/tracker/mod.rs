@@ -18,6 +18,7 @@ pub mod soft_dirty;
 pub mod window;
 pub mod windowed;
 
+use tierline_core::policy::Watch;
 use tierline_core::port::{Attention, Observations, SpaceId};
 use tierline_core::unit::Nanos;
 
@@ -42,6 +43,12 @@ pub trait Tracker {
 
     /// Hears how closely to look.
     fn attend(&mut self, attention: Attention);
+
+    /// Hears how accesses are to be seen from now on, when a policy wishes for it otherwise than before. A
+    /// tracker that cannot goes on as it did.
+    fn rewatch(&mut self, _watch: Watch) -> Result<()> {
+        Ok(())
+    }
 
     /// True where it tells of huge pages itself.
     fn tells_sizes(&self) -> bool {

@@ -85,6 +85,7 @@ fn events(model: u32, settings: &Settings) -> Vec<PmuEvent> {
         precise: 2,
         user_only: true,
         source,
+        counts_accesses: true,
         stores: false,
         keep_unknown: true,
     };

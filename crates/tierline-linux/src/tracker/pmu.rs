@@ -2,6 +2,7 @@
 //! What the hardware samplers share: events on every CPU whose records carry an address and its source.
 
 use rustc_hash::FxHashSet;
+use tierline_core::policy::Watch;
 use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn};
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
@@ -52,6 +53,8 @@ pub struct PmuEvent {
     pub user_only: bool,
     /// What the event itself says about where the data came from.
     pub source: Option<Source>,
+    /// Its period counts accesses, as a policy means it, and not something else (IBS: operations).
+    pub counts_accesses: bool,
     /// True where every record is a store.
     pub stores: bool,
     /// Keep a record whose source is not known: true where the event counts memory accesses only.
@@ -159,6 +162,16 @@ impl Tracker for Sampler {
         self.due
     }
 
+    fn rewatch(&mut self, watch: Watch) -> Result<()> {
+        let Watch::Samples { loads, stores, .. } = watch else { return Ok(()) };
+        for (event, rings) in self.events.iter_mut().filter(|(event, _)| event.counts_accesses) {
+            let period = if event.stores { stores.unwrap_or(event.period) } else { loads };
+            rings.sample_every(period)?;
+            event.period = period;
+        }
+        Ok(())
+    }
+
     /// The cost follows the misses by itself: settled placement misses less.
     fn attend(&mut self, _attention: Attention) {}
 }
@@ -213,6 +226,7 @@ mod tests {
         precise: 2,
         user_only: true,
         source: None,
+        counts_accesses: true,
         stores: false,
         keep_unknown: false,
     };

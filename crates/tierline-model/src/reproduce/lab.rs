@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::arms::setup::Trial;
 use super::setup::Setup;
 use super::tpp::setup::Run;
 use crate::error::Result;
@@ -23,6 +24,8 @@ pub enum Any {
     Colloid(Setup),
     /// Of TPP.
     Tpp(Run),
+    /// Of ARMS.
+    Arms(Trial),
 }
 
 impl From<&Setup> for Any {
@@ -37,11 +40,18 @@ impl From<&Run> for Any {
     }
 }
 
+impl From<&Trial> for Any {
+    fn from(trial: &Trial) -> Self {
+        Self::Arms(*trial)
+    }
+}
+
 impl Any {
     fn scenario(&self) -> Result<Scenario> {
         match self {
             Self::Colloid(setup) => setup.scenario(),
             Self::Tpp(run) => run.scenario(),
+            Self::Arms(trial) => trial.scenario(),
         }
     }
 
@@ -49,6 +59,7 @@ impl Any {
         match self {
             Self::Colloid(setup) => setup.effort(),
             Self::Tpp(run) => run.effort(),
+            Self::Arms(trial) => trial.effort(),
         }
     }
 }
@@ -128,6 +139,7 @@ fn stand_in() -> Report {
     let steady =
         Means { programs: vec![program], tiers: vec![tier.clone(), tier], ..Means::default() };
     Report {
+        overall: steady.clone(),
         series: vec![Row { seconds: 0.0, means: steady.clone() }],
         steady,
         ..Report::default()

@@ -12,6 +12,7 @@
 //! A machine's figures are fitted to the rows that say so, and to no others; nothing here can change them.
 //! What is held against what is in [`Test`]; a row that misses stays, with a line on the cause.
 
+pub mod arms;
 pub mod colloid;
 pub mod figures;
 pub mod lab;
@@ -30,7 +31,7 @@ use crate::parallel::Said;
 
 /// Every row: those that are computed first.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    colloid::ROWS.iter().chain(tpp::ROWS).copied().flatten().chain(later::ROWS)
+    colloid::ROWS.iter().chain(tpp::ROWS).chain(arms::ROWS).copied().flatten().chain(later::ROWS)
 }
 
 /// The rows whose ids begin with one of `ids`; all where there are none. A row that takes hours is left

@@ -5,6 +5,7 @@
 //! drawn from the distribution of its accesses. A record costs the thread it interrupts; where the ring
 //! is full, records are lost and counted.
 
+use tierline_core::policy::Watch;
 use tierline_core::port::{Observations, Sample, Vpn};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
@@ -122,6 +123,15 @@ impl Tracker for Pebs {
         out.watched += nanos(quantum.ns / period);
         out.memory = Some(Nanos::from_secs_f64(MEMORY_NS / period * 1e-9));
         cpu_ns
+    }
+
+    fn rewatch(&mut self, watch: Watch) {
+        if let Watch::Samples { loads, cpu_permille, .. } = watch {
+            let since = std::mem::take(&mut self.since);
+            #[expect(clippy::cast_precision_loss, reason = "a sampling period")]
+            let period = loads as f64;
+            *self = Self { since, ..Self::within(self.name, period, cpu_permille, self.ring) };
+        }
     }
 }
 

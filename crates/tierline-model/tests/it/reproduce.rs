@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use tierline_model::compare::{Entry, Field, compare};
+use tierline_model::compare::{Cell, Entry, Field, compare};
 use tierline_model::reproduce::{Kind, Lab, Outcome, compute, rows, select};
 use tierline_model::scenario::Traces;
 
@@ -22,7 +22,7 @@ fn every_row_of_the_targets_is_listed_once() {
     }
     for row in rows() {
         assert_eq!(row.find.is_none(), row.kind == Kind::NotYet, "{}", row.id);
-        let computed = ["C-", "T-"].iter().any(|paper| row.id.starts_with(paper));
+        let computed = ["C-", "T-", "A-"].iter().any(|paper| row.id.starts_with(paper));
         assert!(computed || row.find.is_none(), "{}", row.id);
         assert!(row.find.is_some() || !row.id.starts_with("C-"), "{}", row.id);
     }
@@ -66,12 +66,15 @@ fn fitted_rows_and_order_rows_hold() {
 }
 
 fn entries(threads: usize) -> Vec<Entry> {
+    let names = |names: [&str; 2]| names.map(String::from);
     let field = Field {
-        policies: vec!["first-touch".into(), "oracle".into()],
-        workloads: vec!["gups:set=3GiB,hot=1GiB,jump=3s".into(), "kv:set=2GiB".into()],
+        policies: names(["first-touch", "oracle"]).into(),
+        cells: Cell::product(
+            &names(["colloid-icx", "ddr5-cxl-asic"]),
+            &names(["gups:set=3GiB,hot=1GiB,jump=3s", "kv:set=2GiB"]),
+            &[(1, 1), (1, 2)],
+        ),
         traces: Traces::default(),
-        machines: vec!["colloid-icx".into(), "ddr5-cxl-asic".into()],
-        ratios: vec![(1, 1), (1, 2)],
         seconds: 8.0,
         seed: 3,
     };

@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use tierline_model::compare::{Entry, Field, compare};
+use tierline_model::compare::{Cell, Entry, Field, compare};
+use tierline_model::matrix;
 
 use super::Globals;
 use super::reproduce::cores;
 use super::sim::{hinted, write};
 use crate::letter::Hinted;
 use crate::parquet;
+use crate::plot;
 use crate::print::{self, row};
 use crate::progress::Progress;
 use crate::recording;
@@ -24,28 +26,36 @@ use crate::recording;
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// Policies of `tierline policies`
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', required_unless_present = "matrix")]
     policy: Vec<String>,
     /// A workload, with its knobs where wanted, as in gups:hot=12GiB,jump=50s; may be repeated
-    #[arg(
-        long,
-        value_name = "KIND[:KEY=VALUE,…]",
-        default_value = "gups",
-        default_value_if("trace", clap::builder::ArgPredicate::IsPresent, None)
-    )]
+    ///
+    /// Several joined by `+` run side by side, and the first is measured. [default: gups]
+    #[arg(long, value_name = "KIND[:KEY=VALUE,…]")]
     workload: Vec<String>,
     /// A recorded program, with its knobs where wanted, as in redis.trace,in_flight=2; may be repeated
     #[arg(long, value_name = "FILE[,KEY=VALUE,…]")]
     trace: Vec<String>,
     /// Machines of `tierline machines`
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "colloid-icx")]
+    ///
+    /// [default: colloid-icx]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     machine: Vec<String>,
     /// Fast memory to slow, of the workload's memory, as in 1:2,1:8; the machine's own, if left out
     #[arg(long, value_name = "F:S,…", value_delimiter = ',')]
     ratio: Vec<String>,
-    /// Simulated time
-    #[arg(long, value_name = "S", default_value_t = 20.0)]
-    seconds: f64,
+    /// Simulated time [default: 20, of the matrix 60]
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+    /// All policies on all cells of the matrix, or those named; recordings come on top by --trace
+    ///
+    /// Machines, contention, workloads and ratios crossed, as far as nothing else is asked for. Takes an hour
+    /// of CPU time.
+    #[arg(long)]
+    matrix: bool,
+    /// Draw the default policy's throughput over the best other's, cell by cell
+    #[arg(long, value_name = "FILE.svg", requires = "matrix")]
+    plot: Option<PathBuf>,
     /// Seed of all chance
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -63,16 +73,12 @@ pub struct CompareArgs {
 impl CompareArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
-        let ratios = self.ratio.iter().map(|text| ratio(text)).collect::<Result<_>>()?;
-        let recorded = self.trace.iter().map(|file| format!("trace:{file}"));
         let files = self.trace.iter().filter_map(|text| text.split(',').next());
         let field = Field {
-            policies: self.policy.clone(),
-            workloads: self.workload.iter().cloned().chain(recorded).collect(),
+            policies: self.policies(),
+            cells: self.cells()?,
             traces: recording::load(files)?,
-            machines: self.machine.clone(),
-            ratios,
-            seconds: self.seconds,
+            seconds: self.seconds.unwrap_or(if self.matrix { matrix::SECONDS } else { 20.0 }),
             seed: self.seed,
         };
         let form = self.output.as_deref().map(Form::of).transpose()?;
@@ -81,17 +87,61 @@ impl CompareArgs {
         let said = |done, of| progress.said(done, of);
         let entries = compare(&field, threads, &said).map_err(hinted)?;
         drop(progress);
+        if let Some(file) = &self.plot {
+            write(file, &plot::matrix::picture(&matrix::held(&entries))?)?;
+        }
         match (&self.output, form) {
             (Some(file), Some(Form::Parquet)) => parquet::write(file, &entries)?,
             (Some(file), Some(Form::Csv)) => write(file, &csv(&entries)?)?,
             (Some(file), _) => write(file, &json(&entries)?)?,
             (None, _) if globals.json => print::out(&json(&entries)?)?,
             (None, _) if self.csv => print::out(&csv(&entries)?)?,
+            (None, _) if self.matrix => {}
             (None, _) => print::out(&describe(&entries))?,
+        }
+        if self.matrix && !globals.json && !self.csv {
+            print::out(&standings(&entries))?;
         }
         Ok(0)
     }
+
+    fn policies(&self) -> Vec<String> {
+        match self.policy.is_empty() {
+            true => matrix::POLICIES.iter().map(ToString::to_string).collect(),
+            false => self.policy.clone(),
+        }
+    }
+
+    fn cells(&self) -> Result<Vec<Cell>> {
+        let ratios: Vec<_> = self.ratio.iter().map(|text| ratio(text)).collect::<Result<_>>()?;
+        let recorded: Vec<_> = self.trace.iter().map(|file| format!("trace:{file}")).collect();
+        if self.matrix {
+            let mut cells = matrix::cells(&recorded);
+            let among = |asked: &[String], name: &str| {
+                asked.is_empty() || asked.iter().any(|asked| asked == name)
+            };
+            cells.retain(|cell| {
+                let kind = |w: &&String| cell.workload.starts_with(w.as_str());
+                among(&self.machine, &cell.machine)
+                    && (self.workload.is_empty() || self.workload.iter().any(|w| kind(&w)))
+                    && (ratios.is_empty() || cell.ratio.is_some_and(|r| ratios.contains(&r)))
+            });
+            return Ok(cells);
+        }
+        let or = |given: &[String], default: &str| match given {
+            [] => vec![default.to_string()],
+            given => given.to_vec(),
+        };
+        let workloads = match (self.workload.as_slice(), recorded.is_empty()) {
+            ([], false) => recorded,
+            (given, _) => [or(given, "gups"), recorded].concat(),
+        };
+        Ok(Cell::product(&or(&self.machine, "colloid-icx"), &workloads, &ratios))
+    }
 }
+
+/// Share of the best other policy's throughput below which a cell is listed.
+const BEHIND: f64 = 0.97;
 
 /// What a file of rows is written as.
 #[derive(Clone, Copy, Debug)]
@@ -175,4 +225,41 @@ fn describe(entries: &[Entry]) -> String {
         rows.push(cells);
     }
     print::table(&rows) + "\n* the best of its machine, workload and ratio\n"
+}
+
+/// The matrix in short: every policy over all cells, and the cells in which the default policy is behind.
+fn standings(entries: &[Entry]) -> String {
+    let mut rows =
+        vec![row(["policy", "of default", "least", "best in", "moved TiB", "came back"])];
+    for standing in matrix::standings(entries) {
+        #[expect(clippy::cast_precision_loss, reason = "shown with two decimals")]
+        let moved = standing.migrated_bytes as f64 / (1u64 << 40) as f64;
+        rows.push(row([
+            &standing.policy,
+            &format!("{:.3}", standing.of_default),
+            &format!("{:.3}", standing.least),
+            &standing.best_in.to_string(),
+            &format!("{moved:.2}"),
+            &standing.ping_pong_pages.to_string(),
+        ]));
+    }
+    let mut behind = matrix::held(entries);
+    let cells = behind.len();
+    behind.retain(|held| held.of_rival < BEHIND);
+    behind.sort_by(|a, b| a.of_rival.total_cmp(&b.of_rival));
+    let mut cells_behind =
+        vec![row(["of best other", "of oracle", "machine", "ratio", "workload"])];
+    cells_behind[0].push("best other".into());
+    cells_behind.extend(behind.iter().map(|held| {
+        row([
+            &format!("{:.3}", held.of_rival),
+            &held.of_oracle.map_or("-".into(), |of| format!("{of:.3}")),
+            &held.machine,
+            held.ratio.as_deref().unwrap_or("-"),
+            &held.workload,
+            &held.rival,
+        ])
+    }));
+    let (all, below) = (print::table(&rows), print::table(&cells_behind));
+    format!("{all}\n{} of {cells} cells below {BEHIND} of the best other:\n{below}", behind.len())
 }

@@ -3,6 +3,7 @@
 
 pub mod colloid;
 pub mod heat;
+pub mod matrix;
 pub mod run;
 
 use anyhow::{Result, anyhow};

@@ -46,6 +46,8 @@ knobs! {
         weight: f64 = 0.0625, 0.01, 1.0;
         /// The step of the public HeMem code instead of the paper's search.
         closed_form: bool = false, false, true;
+        /// Times the excess over the unloaded latency that counts on top, for what an access costs others.
+        marginal: f64 = 0.0, 0.0, 8.0;
         /// With fewer reads per second than this there is nothing to balance.
         idle_reads_per_sec: f64 = 1e4, 0.0, 1e7;
     }
@@ -56,6 +58,8 @@ knobs! {
 struct Flow {
     occupancy: f64,
     reads_per_sec: f64,
+    /// Of those, as many as the managed programs were seen to make.
+    own_per_sec: f64,
 }
 
 impl Flow {
@@ -63,7 +67,8 @@ impl Flow {
     fn of(tier: &TierTelemetry) -> Option<Self> {
         let reads_per_sec = tier.reads_per_sec?;
         let little = || tier.latency.map(|latency| latency.as_secs_f64() * reads_per_sec);
-        let flow = Self { occupancy: tier.occupancy.or_else(little)?, reads_per_sec };
+        let occupancy = tier.occupancy.or_else(little)?;
+        let flow = Self { occupancy, reads_per_sec, own_per_sec: 0.0 };
         let sound = |x: f64| x.is_finite() && x >= 0.0;
         (sound(flow.occupancy) && sound(flow.reads_per_sec)).then_some(flow)
     }
@@ -90,6 +95,15 @@ pub struct Balance {
 }
 
 impl Balance {
+    /// Balances what one access more costs, not the latencies themselves. (Ours.) Where latencies are
+    /// equal, nobody gains by a move of his own, but all together do not have the least: the tier whose
+    /// queue grows faster is too full. Queueing grows at least with the square of the load in all published
+    /// curves, so that is what is assumed.
+    pub fn of_marginals() -> Self {
+        let knobs = Knobs { marginal: 2.0, idle_reads_per_sec: 0.0, ..Knobs::default() };
+        Self { knobs, ..Self::default() }
+    }
+
     /// Weight of a measurement that is `passed` younger than the last: w/(1−w) of one per 10 ms, scaled
     /// with time. Exact for 10 ms; and basic arithmetic alone, so that it is the same on every machine.
     fn weight(&self, passed: Nanos) -> f64 {
@@ -105,6 +119,25 @@ impl Balance {
         self.flows[tier].latency_ns(unloaded_ns(tiers, tier))
     }
 
+    /// What one access more costs the managed programs: its own latency, and what it adds to that of their
+    /// others. With an excess over the unloaded latency of e(R) = c·R^k, that is r·de/dR = k·e·r/R for r of
+    /// all R accesses.
+    fn cost_ns(&self, flow: Flow, unloaded_ns: f64) -> f64 {
+        let latency = flow.latency_ns(unloaded_ns);
+        let own = (flow.own_per_sec / flow.reads_per_sec.max(FEW_READS_PER_SEC)).min(1.0);
+        latency + self.knobs.marginal * own * (latency - unloaded_ns).max(0.0)
+    }
+
+    /// The mean unloaded latency of the tiers below, by where their reads go.
+    fn unloaded_below_ns(&self, tiers: &Tiers, tier: usize) -> f64 {
+        let below = || (tier + 1..self.flows.len()).map(|t| (t, self.flows[t].reads_per_sec));
+        let reads: f64 = below().map(|(_, reads)| reads).sum();
+        if reads < FEW_READS_PER_SEC {
+            return unloaded_ns(tiers, tier + 1);
+        }
+        below().map(|(t, share)| share * unloaded_ns(tiers, t)).sum::<f64>() / reads
+    }
+
     /// One tier against all those below it.
     fn balance(&mut self, tiers: &Tiers, tier: usize, passed: Nanos) -> Option<Shift> {
         let all: f64 = self.flows.iter().map(|flow| flow.reads_per_sec).sum();
@@ -112,14 +145,15 @@ impl Balance {
         let lower = below.iter().fold(Flow::default(), |a, b| Flow {
             occupancy: a.occupancy + b.occupancy,
             reads_per_sec: a.reads_per_sec + b.reads_per_sec,
+            own_per_sec: a.own_per_sec + b.own_per_sec,
         });
         let reads_per_sec = upper.reads_per_sec + lower.reads_per_sec;
         if reads_per_sec < self.knobs.idle_reads_per_sec.max(FEW_READS_PER_SEC) {
             return None;
         }
         let p = upper.reads_per_sec / reads_per_sec;
-        let upper_ns = upper.latency_ns(unloaded_ns(tiers, tier));
-        let lower_ns = lower.latency_ns(unloaded_ns(tiers, tier + 1));
+        let upper_ns = self.cost_ns(upper, unloaded_ns(tiers, tier));
+        let lower_ns = self.cost_ns(lower, self.unloaded_below_ns(tiers, tier));
         let Knobs { epsilon, delta, .. } = self.knobs;
         let step = match self.knobs.closed_form {
             true => closed_form(p, upper_ns, lower_ns),
@@ -159,6 +193,12 @@ impl Goal for Balance {
         for (flow, new) in self.flows.iter_mut().zip(measured) {
             flow.occupancy += weight * (new.occupancy - flow.occupancy);
             flow.reads_per_sec += weight * (new.reads_per_sec - flow.reads_per_sec);
+        }
+        if view.watched > Nanos::ZERO {
+            let watched = view.watched.as_secs_f64();
+            for (flow, hits) in self.flows.iter_mut().zip(view.hits_in) {
+                flow.own_per_sec += weight * (hits / watched - flow.own_per_sec);
+            }
         }
     }
 
@@ -225,6 +265,7 @@ mod tests {
         let flow = |&(reads_per_sec, ns): &(f64, f64)| Flow {
             occupancy: reads_per_sec * ns * 1e-9,
             reads_per_sec,
+            own_per_sec: 0.0,
         };
         let balance = Balance {
             flows: tiers.iter().map(flow).collect(),

@@ -68,7 +68,12 @@ pub struct Quota {
 impl Quota {
     /// All of it.
     pub fn of(shift: &Shift) -> Self {
-        Self { share: shift.share, bytes: shift.bytes }
+        Self::new(shift.share, shift.bytes)
+    }
+
+    /// So much of the accesses, and so many bytes.
+    pub fn new(share: f64, bytes: Bytes) -> Self {
+        Self { share, bytes }
     }
 
     /// Whether a page with that share of the accesses and that size still fits.

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Parts that several policies are put together from.
 
+pub mod batch;
 pub mod ledger;
 pub mod on_fault;
 pub mod placement;
 pub mod quantum;
+pub mod recency;
 pub mod review;
 pub mod scan_period;
+pub mod top;
 pub mod tuner;
 pub mod watermarks;
+pub mod worth;

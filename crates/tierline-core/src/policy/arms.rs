@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+//! arms: packs the pages with the highest access rates, as many as fit, and moves what pays.
+//!
+//! What it does: keeps each sampled page's rate in a short and a long average. Every 500 ms the pages whose weighted
+//! averages are highest, exactly as many as fit the fastest tier, are hot. A slow page that has been hot for two intervals in
+//! a row without its score falling is promoted, highest score first, into free fast memory or the place of the coldest page
+//! there, where the stall that it saves exceeds what the moves take and what the other page loses. Copying takes the
+//! bandwidth that the program leaves over. When slow memory gets busier, recent accesses count for more, sampling is twice as
+//! close and decisions come five times as often, for a while.
+//!
+//! When it helps: hot sets of any size and machines of any speed, as nothing is absolute; programs whose working set
+//! changes; hot pages that differ by noise alone stay where they are.
+//!
+//! When it hurts: no headroom is kept for new pages; a scan through slow memory looks like a change; a hot set that
+//! moves while slow memory is saturated already raises no alarm.
+//!
+//! Knobs: quantum and recent_quantum (500, 100 ms), period and recent_period (10 000, 5 000), short and long (1, 10 s),
+//! alpha_form (span), first_rate_whole (0), short_weight and recent_short_weight (0.2, 0.8), rounds (2), slack (1 sample),
+//! change_detection, pht_delta, pht_lambda, pht_warm_up (0.01, 0.3, 20), recency (5 s), stable_over and stable_within
+//! (10, 5 %), cost_benefit, doubt (2 deviations), loaded (1), stays_hot (10 s), stall_share (1), batch_max (4),
+//! adaptive_batch, stores (1).
+//!
+//! Where it comes from: ARMS (arXiv 2508.04417), whose listings and constants are not in our text of it. So this is ARMS-like: weights
+//! from stated horizons; stated are also the intervals, the sampling periods and the two rounds; all other
+//! constants ours. Of more than two tiers, pages go to the fastest and, where it is full, down to the
+//! nearest with room.
+
+use std::collections::VecDeque;
+
+use super::parts::batch;
+use super::parts::ledger::{Ledger, Short};
+use super::parts::quantum::Quantum;
+use super::parts::recency::{self, Recency};
+use super::parts::top::{Ranked, split};
+use super::parts::worth::{self, Exchange};
+use super::{Allocation, Policy, Reason, View, Wants, Watch};
+use crate::knob::Knob;
+use crate::knobs;
+use crate::lists::residents::Residents;
+use crate::port::Move;
+use crate::telemetry::bandwidth::Meter;
+use crate::telemetry::page_hinkley;
+use crate::telemetry::rates::{self, Interval, Rates, Scored};
+use crate::tier::TierId;
+use crate::unit::{Bytes, Nanos};
+
+knobs! {
+    /// The knobs of the filter and of sampling, without those of the parts.
+    pub struct Knobs {
+        /// Intervals in a row among the hottest, before a page is promoted.
+        rounds: u32 = 2, 1, 100;
+        /// Samples by which a score may fall in an interval and still count as not falling.
+        slack: f64 = 1.0, 0.0, 10.0;
+        /// Whether stores are sampled too.
+        stores: bool = true, false, true;
+    }
+}
+
+/// The only class of residents: pages of which no rate is known.
+const UNSEEN: u8 = 0;
+
+/// A slow page that is to be promoted.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    ranked: Ranked,
+    hot_for: Nanos,
+}
+
+/// The policy.
+#[derive(Debug)]
+pub struct Arms {
+    knobs: Knobs,
+    rates: Rates,
+    recency: Recency,
+    worth: worth::Knobs,
+    batch: batch::Knobs,
+    meter: Meter,
+    /// Of scores.
+    noise: f64,
+    /// Of all bandwidth, by the program, at the last decision.
+    used: Option<f64>,
+    /// Fast pages of which no rate is known: the coldest.
+    residents: Residents,
+    quantum: Quantum,
+    /// The watch clock at the last decision, the time since it, and whether anything was seen.
+    watched: Nanos,
+    passed: Nanos,
+    heard: bool,
+    last: Nanos,
+    /// Hottest first.
+    candidates: VecDeque<Candidate>,
+    /// Fast pages that are not hot, coldest first.
+    victims: VecDeque<Ranked>,
+    scored: Vec<Scored>,
+    ranking: Vec<Ranked>,
+}
+
+impl Default for Arms {
+    fn default() -> Self {
+        Self {
+            knobs: Knobs::default(),
+            rates: Rates::default(),
+            recency: Recency::default(),
+            worth: worth::Knobs::default(),
+            batch: batch::Knobs::default(),
+            meter: Meter::default(),
+            noise: 0.0,
+            used: None,
+            residents: Residents::new(1),
+            quantum: Quantum::default(),
+            watched: Nanos::ZERO,
+            passed: Nanos::ZERO,
+            heard: false,
+            last: Nanos::ZERO,
+            candidates: VecDeque::new(),
+            victims: VecDeque::new(),
+            scored: Vec::new(),
+            ranking: Vec::new(),
+        }
+    }
+}
+
+impl Arms {
+    /// Takes in what was seen.
+    fn believe(&mut self, view: &mut View<'_>) {
+        self.meter.listen(view);
+        self.heard |= !view.hits.is_empty();
+        self.residents.settle(view.pages);
+        for hit in view.hits {
+            self.rates.count(view.pages, hit, self.recency.quantum());
+        }
+        for &page in view.touched {
+            let listed = view.pages.state(page).is_listed();
+            if self.rates.knows(view.pages, page) {
+                if listed {
+                    self.residents.remove(view.pages, page);
+                }
+            } else if self.residents.class(view.pages, page).is_none() {
+                self.residents.put(view.pages, page, UNSEEN);
+            }
+        }
+    }
+
+    /// Ends an interval: averages, mode, who is hot, who is to be moved.
+    fn decide(&mut self, view: &mut View<'_>, passed: Nanos) {
+        self.passed += passed;
+        let clock = view.hotness.watched();
+        if clock == self.watched && !self.heard {
+            return; // nobody looked: that nothing was seen says nothing
+        }
+        let watched = clock.saturating_sub(std::mem::replace(&mut self.watched, clock));
+        self.heard = false;
+        let used = self.meter.read(view, watched);
+        self.used = used.all;
+        if let Some(slow) = used.slow {
+            self.recency.hear(view.now, slow);
+        }
+        let interval = Interval {
+            length: std::mem::take(&mut self.passed),
+            // A tracker without a watch clock knows how long it watched each page that it saw.
+            watched: if watched > Nanos::ZERO { watched } else { self.recency.quantum() },
+            steady: self.recency.knobs.quantum,
+            short_weight: self.recency.short_weight(),
+        };
+        let Self { rates, residents, scored, .. } = self;
+        scored.clear();
+        rates.end(view.pages, &interval, scored, |pages, page| {
+            residents.put(pages, page, UNSEEN);
+        });
+        self.noise = rates.noise(&interval);
+        self.rank(view, &interval);
+    }
+
+    /// Finds the hottest pages that fit, and among them the candidates.
+    fn rank(&mut self, view: &View<'_>, interval: &Interval) {
+        let Self { rates, ranking, scored, candidates, victims, .. } = self;
+        let slack = rates.of_one_hit(interval) * 1.0001;
+        ranking.clear();
+        ranking.extend((0u32..).zip(scored.iter()).filter_map(|(tag, scored)| {
+            let known = rates.at(scored.at);
+            let state = view.pages.state(known.page);
+            let (page, size, rate) = (known.page, known.size, scored.score);
+            let resident = state.tier()? == TierId::FAST;
+            let ranked = Ranked { rate, page, size, resident, tag };
+            (resident || !state.is_refused()).then_some(ranked)
+        }));
+        let hot = split(ranking, capacity(view));
+        candidates.clear();
+        victims.clear();
+        for (at, ranked) in ranking.iter().enumerate() {
+            let scored = scored[ranked.tag as usize];
+            let known = rates.at(scored.at);
+            #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
+            let falls = scored.gained < -slack * self.knobs.slack as f32;
+            known.judge(at < hot, falls, interval.length);
+            let stayed = u32::from(known.risen_rounds) >= self.knobs.rounds;
+            if ranked.resident && at >= hot {
+                victims.push_back(*ranked);
+            } else if !ranked.resident && stayed {
+                candidates.push_back(Candidate { ranked: *ranked, hot_for: known.hot_for() });
+            }
+        }
+        if candidates.is_empty() {
+            victims.clear();
+        }
+        let by = |a: &Candidate, b: &Candidate| Ranked::hotter_first(&a.ranked, &b.ranked);
+        candidates.make_contiguous().sort_unstable_by(by);
+        victims.make_contiguous().sort_unstable_by(|a, b| Ranked::hotter_first(b, a));
+    }
+
+    /// Promotes candidates, hottest first, as far as this tick's batch goes and while it pays.
+    fn work(&mut self, view: &mut View<'_>, since: Nanos, plan: &mut Vec<Move>) {
+        let Some(first) = self.candidates.front() else { return };
+        let batch = self.batch.bytes(view, self.used, since, first.ranked.size);
+        let mut ledger = Ledger::new(view, batch, |_| Bytes::ZERO);
+        while let Some(candidate) = self.candidates.pop_front() {
+            match self.exchange(view, &candidate, &mut ledger, plan) {
+                Ok(()) | Err(Short::Page) => {}
+                Err(Short::Budget) => {
+                    self.candidates.push_front(candidate); // in the next tick
+                    return;
+                }
+                // Colder candidates and hotter victims pay even less.
+                Err(Short::Room) => self.candidates.clear(),
+            }
+        }
+    }
+
+    /// Plans a promotion with the demotions that it needs, if that pays.
+    fn exchange(
+        &mut self,
+        view: &mut View<'_>,
+        candidate: &Candidate,
+        ledger: &mut Ledger,
+        plan: &mut Vec<Move>,
+    ) -> Result<(), Short> {
+        let Ranked { page, rate, size, .. } = candidate.ranked;
+        view.pages.locate(page).ok_or(Short::Page)?;
+        let from = view.pages.state(page).tier().filter(|&tier| tier > TierId::FAST);
+        let gain = self.gain(view, from.ok_or(Short::Page)?);
+        let mut exchange = Exchange::new(self.worth, self.noise, rate, candidate.hot_for, gain);
+        exchange.moving(view.move_time(size, true));
+        let (mut down, mut room) = (Vec::new(), ledger.room(TierId::FAST));
+        while room < size.bytes()
+            && exchange.pays()
+            && let Some(victim) = self.coldest(view)
+        {
+            exchange.demoting(victim.rate, view.move_time(victim.size, false));
+            room += victim.size.bytes();
+            down.push(victim);
+        }
+        let planned = match room >= size.bytes() && exchange.pays() {
+            true => self.plan_down(view, &mut down, ledger, plan),
+            false => Err(Short::Room),
+        };
+        down.into_iter().rev().for_each(|victim| self.give_back(view, victim));
+        planned?;
+        let reason = Reason::Hot { rate_per_sec: rate };
+        ledger.plan(view.pages, page, TierId::FAST, reason, plan).map(|_| ())
+    }
+
+    /// What an access is faster by in the fastest tier: as measured of late, but no less than without load.
+    fn gain(&self, view: &View<'_>, slow: TierId) -> Nanos {
+        let unloaded = view.tiers.latency_gain(slow, TierId::FAST);
+        let latency = |tier: TierId| view.telemetry.tiers.get(tier.index())?.latency;
+        match (latency(slow), latency(TierId::FAST)) {
+            (Some(slow), Some(fast)) if self.worth.loaded => {
+                unloaded.max(slow.saturating_sub(fast))
+            }
+            _ => unloaded,
+        }
+    }
+
+    /// Plans demotions, and leaves in `down` what it could not.
+    fn plan_down(
+        &mut self,
+        view: &mut View<'_>,
+        down: &mut Vec<Ranked>,
+        ledger: &mut Ledger,
+        plan: &mut Vec<Move>,
+    ) -> Result<(), Short> {
+        while let Some(&victim) = down.last() {
+            let to = ledger.below(TierId::FAST, victim.size).ok_or(Short::Room)?;
+            let reason = Reason::MakeRoom { rate_per_sec: victim.rate };
+            match ledger.plan(view.pages, victim.page, to, reason, plan) {
+                Err(Short::Budget) => return Err(Short::Budget),
+                Err(_) => {} // gone since it was ranked
+                Ok(_) if self.rates.knows(view.pages, victim.page) => {}
+                Ok(_) => self.residents.moves(view.pages, victim.page, UNSEEN),
+            }
+            down.pop();
+        }
+        Ok(())
+    }
+
+    /// Takes out the coldest page of the fastest tier: one that was never seen, or the last of those that
+    /// are not hot.
+    fn coldest(&mut self, view: &mut View<'_>) -> Option<Ranked> {
+        while let Some(page) = self.residents.first(view.pages, TierId::FAST, UNSEEN) {
+            self.residents.remove(view.pages, page);
+            if let Some(at) = view.pages.locate(page) {
+                return Some(Ranked { rate: 0.0, page, size: at.size, resident: true, tag: 0 });
+            }
+        }
+        self.victims.pop_front()
+    }
+
+    fn give_back(&mut self, view: &mut View<'_>, victim: Ranked) {
+        if self.rates.knows(view.pages, victim.page) {
+            self.victims.push_front(victim);
+        } else {
+            self.residents.put_first(view.pages, victim.page, UNSEEN);
+        }
+    }
+}
+
+/// What the managed programs can have of the fastest tier.
+fn capacity(view: &View<'_>) -> Bytes {
+    let held = view.pages.bytes_in(TierId::FAST);
+    let free = view.telemetry.tiers.first().map_or(Bytes::ZERO, |tier| tier.free);
+    let limit = view.limits.room(TierId::FAST, Bytes::ZERO);
+    limit.map_or(held + free, |limit| limit.min(held + free))
+}
+
+impl Policy for Arms {
+    fn name(&self) -> &'static str {
+        "arms"
+    }
+
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+        let since = view.now.saturating_sub(std::mem::replace(&mut self.last, view.now));
+        self.believe(view);
+        if let Some(passed) = self.quantum.due(view.now, self.recency.quantum()) {
+            self.decide(view, passed);
+        }
+        self.work(view, since, plan);
+    }
+
+    fn wants(&self) -> Wants {
+        let period = self.recency.period();
+        let stores = self.knobs.stores.then_some(period);
+        Wants {
+            quantum: Some(self.recency.quantum()),
+            watch: Some(Watch::Samples { loads: period, stores, cpu_permille: None }),
+            allocation: Some(Allocation::FirstTouch),
+            copy_threads: Some(self.batch.batch_max),
+            own_heat: true,
+            ..Wants::default()
+        }
+    }
+
+    fn knobs(&self) -> Vec<Knob> {
+        [
+            Knobs::table(),
+            rates::Knobs::table(),
+            recency::Knobs::table(),
+            page_hinkley::Knobs::table(),
+            worth::Knobs::table(),
+            batch::Knobs::table(),
+        ]
+        .concat()
+    }
+
+    fn set(&mut self, knob: &str, value: f64) -> bool {
+        self.knobs.set(knob, value)
+            || self.rates.knobs.set(knob, value)
+            || self.recency.knobs.set(knob, value)
+            || self.recency.test.knobs.set(knob, value)
+            || self.worth.set(knob, value)
+            || self.batch.set(knob, value)
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The matrix: the cells on which policies are held against each other, and what is made of their runs.
+//!
+//! Machines, kinds of workload and ratios are those that the published systems were shown on, all crossed; the
+//! sizes are ours, so that a hot set fits fast memory at some ratios and not at others.
+
+use serde::Serialize;
+
+use crate::arithmetic::geometric_mean;
+use crate::compare::{Cell, Entry};
+
+/// The default policy.
+pub const DEFAULT: &str = "tierline";
+/// What knows the true rates: a bound, not a rival.
+const ORACLE: &str = "oracle";
+
+/// Who competes: everything with a placement of its own that runs in the model.
+pub const POLICIES: &[&str] = &[
+    DEFAULT,
+    "hemem",
+    "hemem+colloid",
+    "memtis",
+    "memtis+colloid",
+    "tpp",
+    "tpp+colloid",
+    "linux",
+    "linux+colloid",
+    "autonuma",
+    "autotiering",
+    "damon",
+    "arms",
+    "first-touch",
+    ORACLE,
+];
+
+/// Machines, and what else runs on them: Colloid's machine under its antagonist's four intensities.
+pub const MACHINES: &[(&str, &str)] = &[
+    ("colloid-icx", ""),
+    ("colloid-icx", "+antagonist:intensity=1"),
+    ("colloid-icx", "+antagonist:intensity=2"),
+    ("colloid-icx", "+antagonist:intensity=3"),
+    ("neomem-spr-fpga", ""),
+    ("arms-optane", ""),
+    ("arms-numa", ""),
+    ("mercury-genoa-astera", ""),
+    ("hbm-ddr5-cxl", ""),
+];
+
+/// Kinds of workload. Recordings come on top.
+pub const WORKLOADS: &[&str] = &[
+    "gups:set=36GiB,hot=4GiB",
+    "gups:set=36GiB,hot=4GiB,jump=30s",
+    "kv:set=36GiB,drift=64MiB/s",
+    "gups:set=36GiB,hot=4GiB,threads=11+scan:set=24GiB",
+    "xsbench:set=36GiB,index=2GiB",
+    "liblinear:set=36GiB",
+    "latest:set=36GiB,start_set=10GiB,growth=512MiB/s",
+    "gups:set=36GiB,hot=4GiB+scan:set=6GiB,start=15s,stop=25s+scan:set=6GiB,start=48s,stop=56s",
+];
+
+/// Fast to slow memory.
+pub const RATIOS: &[(u32, u32)] = &[(1, 2), (1, 4), (1, 8), (1, 16)];
+
+/// Simulated time of a cell, in seconds.
+pub const SECONDS: f64 = 60.0;
+
+/// All cells, with these recordings among the workloads.
+pub fn cells(recordings: &[String]) -> Vec<Cell> {
+    let named = WORKLOADS.iter().map(|text| (*text).to_string());
+    let workloads: Vec<String> = named.chain(recordings.iter().cloned()).collect();
+    let with = |&(machine, beside): &(&str, &str)| {
+        let workloads: Vec<String> = workloads.iter().map(|w| format!("{w}{beside}")).collect();
+        Cell::product(&[machine.to_string()], &workloads, RATIOS)
+    };
+    MACHINES.iter().flat_map(with).collect()
+}
+
+/// One policy over all cells.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Standing {
+    /// The policy.
+    pub policy: String,
+    /// Geometric mean of its throughput over the default policy's.
+    pub of_default: f64,
+    /// The least of them.
+    pub least: f64,
+    /// The cells in which it is the best of all but the oracle.
+    pub best_in: usize,
+    /// Bytes moved, over all cells.
+    pub migrated_bytes: u64,
+    /// Base pages that came back soon after a move, over all cells.
+    pub ping_pong_pages: u64,
+}
+
+/// The default policy in one cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Held {
+    /// The machine.
+    pub machine: String,
+    /// The workload, as it was written.
+    pub workload: String,
+    /// Fast to slow memory.
+    pub ratio: Option<String>,
+    /// The best other policy, without the oracle.
+    pub rival: String,
+    /// The default policy's throughput over that one's.
+    pub of_rival: f64,
+    /// And over the oracle's.
+    pub of_oracle: Option<f64>,
+}
+
+/// What the runs say of every policy, in the order in which they ran.
+pub fn standings(entries: &[Entry]) -> Vec<Standing> {
+    let fields = fields(entries);
+    let policies = fields.first().map_or(&[][..], |field| field);
+    let standing = |at: usize| {
+        let of = |field: &&[Entry]| {
+            let default = find(field, DEFAULT).map_or(0.0, |entry| entry.throughput);
+            field[at].throughput / default
+        };
+        let ratios: Vec<f64> = fields.iter().map(of).collect();
+        let policy = policies[at].policy.clone();
+        let best = |field: &&&[Entry]| rivals(field, None).is_some_and(|r| r.policy == policy);
+        Standing {
+            of_default: geometric_mean(&ratios),
+            least: ratios.iter().copied().fold(f64::INFINITY, f64::min),
+            best_in: fields.iter().filter(best).count(),
+            migrated_bytes: fields.iter().map(|field| field[at].migrated_bytes).sum(),
+            ping_pong_pages: fields.iter().map(|field| field[at].ping_pong_pages).sum(),
+            policy,
+        }
+    };
+    (0..policies.len()).map(standing).collect()
+}
+
+/// How the default policy holds its own in every cell.
+pub fn held(entries: &[Entry]) -> Vec<Held> {
+    let one = |field: &[Entry]| {
+        let own = find(field, DEFAULT)?;
+        let rival = rivals(field, Some(DEFAULT))?;
+        Some(Held {
+            machine: own.machine.clone(),
+            workload: own.workload.clone(),
+            ratio: own.ratio.clone(),
+            rival: rival.policy.clone(),
+            of_rival: own.throughput / rival.throughput,
+            of_oracle: find(field, ORACLE).map(|oracle| own.throughput / oracle.throughput),
+        })
+    };
+    fields(entries).into_iter().filter_map(one).collect()
+}
+
+/// The entries of one cell each.
+fn fields(entries: &[Entry]) -> Vec<&[Entry]> {
+    let same = |a: &Entry, b: &Entry| {
+        (&a.machine, &a.workload, &a.ratio) == (&b.machine, &b.workload, &b.ratio)
+    };
+    entries.chunk_by(same).collect()
+}
+
+fn find<'a>(field: &'a [Entry], policy: &str) -> Option<&'a Entry> {
+    field.iter().find(|entry| entry.policy == policy)
+}
+
+/// The best of a cell, without the oracle and `but`.
+fn rivals<'a>(field: &'a [Entry], but: Option<&str>) -> Option<&'a Entry> {
+    let others = field.iter().filter(|e| e.policy != ORACLE && Some(e.policy.as_str()) != but);
+    others.max_by(|a, b| a.throughput.total_cmp(&b.throughput))
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! ARMS (arXiv 2508.04417), evaluation: what can be computed with stand-ins for its programs. What takes tuned settings
+//! is in [`super::later`].
+
+mod rows;
+pub mod setup;
+
+use super::lab::Lab;
+use super::row::Row;
+use setup::Trial;
+
+/// The rows, in the paper's order.
+pub const ROWS: &[&[Row]] = &[rows::ROWS];
+
+const ARMS: &str = "arms";
+
+/// Operations a second, over all of a run: getting there counts.
+fn speed(lab: &Lab, trial: Trial) -> f64 {
+    let programs = &lab.report(&trial).overall.programs;
+    programs.first().map_or(1.0, |program| program.throughput)
+}
+
+/// A trial's speed over that of the same with another policy.
+fn over(lab: &Lab, trial: Trial, policy: &'static str) -> f64 {
+    speed(lab, trial) / speed(lab, Trial { policy, knob: None, ..trial })
+}
+
+/// The geometric mean of a few numbers: the root by bisection, as floats here know `+ - * /` only.
+fn geomean(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    let numbers: Vec<f64> = numbers.into_iter().collect();
+    let [mut low, mut high] = [0.0, numbers.iter().copied().fold(1.0, f64::max)];
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        let product: f64 = numbers.iter().map(|number| number / middle).product();
+        if product > 1.0 { low = middle } else { high = middle }
+    }
+    (low + high) / 2.0
+}
+
+/// Moved either way, GiB.
+fn moved_gib(lab: &Lab, trial: Trial) -> f64 {
+    let moves = &lab.report(&trial).moves;
+    #[expect(clippy::cast_precision_loss, reason = "pages of one run")]
+    let pages = (moves.promoted_pages + moves.demoted_pages) as f64;
+    pages / f64::from(1 << 18)
+}
+
+/// Mean time, s, until an access to what came to be fast was fast: of the first half of a run, before
+/// anything jumps.
+fn delay(lab: &Lab, trial: Trial) -> f64 {
+    let half = f64::from(setup::SECONDS / 2);
+    let series = lab.report(&trial).series.iter().take_while(|row| row.seconds <= half);
+    let shares: Vec<f64> =
+        series.filter_map(|row| row.means.programs.first()?.shares.first().copied()).collect();
+    let best = shares.iter().copied().fold(0.0, f64::max);
+    let first = shares.first().copied().unwrap_or(0.0);
+    if best <= first {
+        return half; // nothing came
+    }
+    shares.iter().map(|share| (best - share) / (best - first)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::setup::App;
+    use super::*;
+
+    #[test]
+    fn a_geometric_mean() {
+        assert!((geomean([2.0, 8.0]) - 4.0).abs() < 1e-9);
+        assert!((geomean([0.25, 4.0, 1.0]) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn every_trial_is_a_scenario() {
+        for app in setup::APPS.into_iter().chain([App::Liblinear]) {
+            Trial::of(app, ARMS).scenario().unwrap().world().unwrap();
+        }
+    }
+}
