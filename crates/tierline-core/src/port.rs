@@ -245,6 +245,9 @@ pub struct TierTelemetry {
     pub free: Bytes,
     /// Bytes of the tier that the managed programs use.
     pub managed: Bytes,
+    /// New pages were put elsewhere since this was last asked, as less than the kernel's low watermark was
+    /// free: its reclaimer is awake. False where it cannot be known.
+    pub turned_away: bool,
     /// Loaded latency of a demand read.
     pub latency: Option<Nanos>,
     /// Demand reads in flight, averaged over the quantum (Little's law: latency = occupancy / rate).

@@ -105,6 +105,8 @@ pub struct Status {
     pub ping_pong_pages: u64,
     /// Moves that did not end as wanted, by outcome.
     pub failed_moves: BTreeMap<String, u64>,
+    /// What the policy decided and what became of it, in base pages, as TPP counts it (5.5).
+    pub tiering: tierline_core::migrator::counters::Counters,
     /// What the kernel counted meanwhile of its own tiering and of all page moves on the machine, by its names
     /// (`/proc/vmstat`); what stood still is left out.
     pub kernel: BTreeMap<String, u64>,
@@ -287,6 +289,7 @@ impl Manager {
             demoted_pages: counts.demoted_pages + kernel_demoted,
             ping_pong_pages: counts.ping_pong_pages,
             failed_moves: counts.failed.iter().map(|(name, n)| ((*name).into(), *n)).collect(),
+            tiering: counts.tiering,
             kernel,
             moving_seconds: counts.busy.as_secs_f64(),
             samples,

@@ -27,6 +27,7 @@ pub mod load;
 pub mod machine;
 pub mod matrix;
 pub mod parallel;
+pub mod profile;
 pub mod report;
 pub mod reproduce;
 pub mod run;

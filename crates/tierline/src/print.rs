@@ -49,6 +49,13 @@ impl Voice {
     }
 }
 
+/// The counters of an object that counted anything, each with its name.
+pub fn counted(counters: &serde_json::Value) -> String {
+    let all = counters.as_object().into_iter().flatten();
+    let counted = all.filter(|(_, count)| count.as_u64() > Some(0));
+    counted.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+}
+
 /// Lays out rows in columns two spaces apart; the first row is the head. Columns of numbers are
 /// right-aligned: those whose cells below the head all start with a digit or are `-`.
 pub fn table(rows: &[Vec<String>]) -> String {

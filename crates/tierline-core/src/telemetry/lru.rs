@@ -3,13 +3,19 @@
 //!
 //! New pages are inactive. A page at the front of the inactive list is asked after: accessed since the
 //! reclaimer last came by, it goes round once more; accessed twice in a row, it becomes active; not
-//! accessed, it is cold. Active pages become inactive in their order when too few are. What tells hot
-//! from warm is how soon the reclaimer comes by again: it takes a microsecond a page, so a time that
-//! is proportional to the list. Private pages and file pages have lists of their own, and are looked at in
-//! proportion to their numbers; shared memory is with the private, as it has no file to go back to.
+//! accessed, it is cold. What the fault that maps a new page leaves behind counts as its first access, but for file
+//! pages, which are read without being mapped. Active pages become inactive in their order when too few are. So what tells
+//! hot from warm is how long the reclaimer takes to come by again: a microsecond a page when it is in a hurry,
+//! hours where nobody needs room.
 //!
-//! Source: Linux 6.3, mm/vmscan.c (`folio_check_references`, `shrink_active_list`, `inactive_is_low`) and
-//! mm/swap.c (`folio_mark_accessed`). The microsecond is ours. Where the world cannot tell of single pages, a page counts as
+//! Private pages and file pages have lists of their own; shared memory is with the private, as it has no file to
+//! go back to. While many file pages are inactive, and enough of them against the active ones, only they are looked at
+//! (`cache_trim_mode`). Else each list is looked at in proportion to its length, of the private 60 in 200 of it and of
+//! the files 140 (vm.swappiness 60, and no list costs reads from a disk more than the other).
+//!
+//! Source: Linux 5.12 and 6.3, mm/vmscan.c (`folio_check_references`, `shrink_active_list`, `inactive_is_low`,
+//! `prepare_scan_count`, `get_scan_count`) and mm/swap.c (`folio_mark_accessed`). The microsecond is ours. Refaults of
+//! files end the trim there, and are not known here. Where the world cannot tell of single pages, a page counts as
 //! accessed that a tracker saw since (ours).
 
 use std::collections::VecDeque;
@@ -31,8 +37,17 @@ const REFERENCED: u64 = 1 << 32;
 const SEEN: u64 = 1 << 33;
 /// Demoted, and not promoted since (`PG_demoted`).
 const DEMOTED: u64 = 1 << 34;
+/// From here on, bit 35 being the policies', when its accessed bit was last cleared: it was asked after or became
+/// inactive, or is a file page and new; 0: never.
+const ASKED: u32 = 36;
+/// The unit of that time, which wraps after three hours.
+const STAMP: Nanos = Nanos::from_millis(10);
+const STAMPS: u64 = (1 << 20) - 1;
 /// What the kernel takes to look at one page.
 const LOOK: Nanos = Nanos(1_000);
+/// vm.swappiness: what part of pressure is on private pages, of [`PRESSURE`].
+const SWAPPINESS: usize = 60;
+const PRESSURE: usize = 200;
 
 /// The lists of all tiers.
 #[derive(Debug)]
@@ -53,6 +68,7 @@ impl Lru {
     pub fn believe(
         &mut self,
         pages: &mut PageTable,
+        now: Nanos,
         touched: &[PageIdx],
         hits: &[Hit],
         answers: &[(PageIdx, Option<bool>)],
@@ -66,22 +82,23 @@ impl Lru {
         }
         for &page in touched {
             if self.class(pages, page).is_none() {
-                let class = list(pages, page) | INACTIVE;
-                self.residents.put(pages, page, class);
+                let list = list(pages, page);
+                pages.set_word(page, stamped(pages.word(page), (list == FILE).then_some(now)));
+                self.residents.put(pages, page, list | INACTIVE);
             }
         }
         for hit in hits {
             set(pages, hit.page, SEEN, true);
         }
         for &(page, answer) in answers {
-            self.judge(pages, page, answer);
+            self.judge(pages, now, page, answer);
         }
     }
 
-    fn judge(&mut self, pages: &mut PageTable, page: PageIdx, answer: Option<bool>) {
+    fn judge(&mut self, pages: &mut PageTable, now: Nanos, page: PageIdx, answer: Option<bool>) {
         let word = pages.word(page);
-        let accessed = answer.unwrap_or(word & SEEN != 0);
-        pages.set_word(page, word & !SEEN);
+        let accessed = word >> ASKED == 0 || answer.unwrap_or(word & SEEN != 0);
+        pages.set_word(page, stamped(word & !SEEN, Some(now)));
         if self.class(pages, page).is_none_or(|class| class & ACTIVE != 0) {
             return;
         }
@@ -160,23 +177,32 @@ impl Lru {
         self.residents.len(tier, list | INACTIVE) + self.residents.len(tier, list | ACTIVE)
     }
 
-    /// Lets the reclaimer look at `count` pages of a tier, or as many as it gets to in `passed`, each list in
-    /// proportion to its length: deactivates what is needed to have enough inactive pages, and asks after the
-    /// first of them.
-    pub fn scan(
-        &mut self,
-        pages: &mut PageTable,
-        ask: &mut Vec<(PageIdx, Nanos)>,
-        tier: TierId,
-        takes: Takes,
-        count: usize,
-        passed: Nanos,
-    ) {
-        let count = count.min(usize::try_from(passed.0 / LOOK.0).unwrap_or(usize::MAX));
-        let all = self.len(tier, takes).max(1);
-        for list in takes.lists() {
-            let share = count.saturating_mul(self.pages_in(tier, list)).div_ceil(all);
-            self.scan_list(pages, ask, tier, list, share);
+    /// Lets the reclaimer look at part of a tier, each list in proportion to its length and to what pressure is
+    /// on it: deactivates what is needed to have enough inactive pages, and asks after the first of them.
+    pub fn scan(&mut self, pages: &mut PageTable, ask: &mut Vec<(PageIdx, Nanos)>, look: Look) {
+        let count = look.count.min(usize::try_from(look.passed.0 / LOOK.0).unwrap_or(usize::MAX));
+        let all = self.len(look.tier, look.takes).max(1) * PRESSURE;
+        let pressure = self.pressure(pages, look);
+        for list in look.takes.lists() {
+            let part = self.pages_in(look.tier, list) * pressure[usize::from(list / FILE)];
+            let share = count.saturating_mul(part).div_ceil(all);
+            self.scan_list(pages, ask, look, list, share);
+        }
+    }
+
+    /// On private pages, and on files.
+    fn pressure(&self, pages: &PageTable, look: Look) -> [usize; 2] {
+        match (look.takes, look.priority) {
+            (Takes::Files, _) => return [0, PRESSURE],
+            (Takes::All, 0) => return [PRESSURE; 2],
+            _ => {}
+        }
+        let of_all = self.len(look.tier, Takes::All).max(1) as u64;
+        let mean = pages.bytes_in(look.tier).base_pages() / of_all;
+        let inactive = self.residents.len(look.tier, FILE | INACTIVE) as u64 * mean;
+        match inactive >> look.priority > 0 && !self.inactive_is_low(pages, look.tier, FILE) {
+            true => [0, PRESSURE],
+            false => [SWAPPINESS, PRESSURE - SWAPPINESS],
         }
     }
 
@@ -184,23 +210,26 @@ impl Lru {
         &mut self,
         pages: &mut PageTable,
         ask: &mut Vec<(PageIdx, Nanos)>,
-        tier: TierId,
+        look: Look,
         list: u8,
         count: usize,
     ) {
         for _ in 0..count {
-            if !self.inactive_is_low(pages, tier, list) {
+            if !self.inactive_is_low(pages, look.tier, list) {
                 break;
             }
-            let Some(page) = self.residents.first(pages, tier, list | ACTIVE) else { break };
+            let Some(page) = self.residents.first(pages, look.tier, list | ACTIVE) else { break };
+            pages.set_word(page, stamped(pages.word(page), Some(look.now)));
             self.residents.put(pages, page, list | INACTIVE);
         }
-        let inactive = self.residents.len(tier, list | INACTIVE);
-        let within = LOOK * inactive as u64;
+        let inactive = self.residents.len(look.tier, list | INACTIVE);
+        let round = LOOK * inactive as u64;
         for _ in 0..count.min(inactive) {
-            let Some(page) = self.residents.first(pages, tier, list | INACTIVE) else { break };
+            let Some(page) = self.residents.first(pages, look.tier, list | INACTIVE) else { break };
             self.residents.put(pages, page, list | INACTIVE);
-            ask.push((page, within));
+            let since = since(pages.word(page), look.now);
+            // Who is at work goes round many times between two ticks.
+            ask.push((page, if since <= look.awake { round.min(since) } else { since }));
         }
     }
 
@@ -211,6 +240,25 @@ impl Lru {
         let inactive = self.residents.len(tier, list | INACTIVE);
         inactive.saturating_mul(ratio) < self.residents.len(tier, list | ACTIVE)
     }
+}
+
+/// What a reclaimer is about to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// The time.
+    pub now: Nanos,
+    /// Time since it last looked: it gets no further than it can in it.
+    pub passed: Nanos,
+    /// Time for which it has been at work without a pause.
+    pub awake: Nanos,
+    /// The tier.
+    pub tier: TierId,
+    /// Which pages it takes.
+    pub takes: Takes,
+    /// How hard it tries: 12 and down to 0.
+    pub priority: u8,
+    /// Pages, of all lists together.
+    pub count: usize,
 }
 
 /// Which pages a reclaimer takes.
@@ -234,6 +282,18 @@ fn list(pages: &PageTable, page: PageIdx) -> u8 {
     if file { FILE } else { 0 }
 }
 
+/// A word that says when the accessed bit of its page was last cleared.
+fn stamped(word: u64, at: Option<Nanos>) -> u64 {
+    let stamp = at.map_or(0, |at| (at.0 / STAMP.0 % STAMPS) + 1);
+    word & !(STAMPS << ASKED) | stamp << ASKED
+}
+
+/// Time since the accessed bit of the page of that word was cleared; of one where it never was it does not matter.
+fn since(word: u64, now: Nanos) -> Nanos {
+    let passed = (now.0 / STAMP.0 % STAMPS + 1 + STAMPS - (word >> ASKED)) % STAMPS;
+    STAMP * passed.max(1)
+}
+
 fn set(pages: &mut PageTable, page: PageIdx, flag: u64, on: bool) {
     let word = pages.word(page);
     pages.set_word(page, if on { word | flag } else { word & !flag });
@@ -246,80 +306,147 @@ mod tests {
     use crate::port::{PageSize, Region, SpaceEvent, SpaceId, Vpn};
 
     const FAST: TierId = TierId::FAST;
+    const AT: Nanos = Nanos::from_secs(1);
+    const LOOK_AT_ALL: Look = Look {
+        now: AT,
+        passed: Nanos::from_secs(1),
+        awake: Nanos::ZERO,
+        tier: FAST,
+        takes: Takes::All,
+        priority: 0,
+        count: 1000,
+    };
 
     /// Pages of the fastest tier, all new.
     fn new(count: u64) -> (PageTable, Vec<PageIdx>, Lru) {
         let (mut pages, all) = all_fast(count);
         let mut lru = Lru::default();
-        lru.believe(&mut pages, &all, &[], &[]);
+        lru.believe(&mut pages, AT, &all, &[], &[]);
         (pages, all, lru)
+    }
+
+    /// Pages whose first access was found already.
+    fn asked(count: u64) -> (PageTable, Vec<PageIdx>, Lru) {
+        let (mut pages, all, lru) = new(count);
+        for &page in &all {
+            pages.set_word(page, stamped(pages.word(page), Some(AT)));
+        }
+        (pages, all, lru)
+    }
+
+    fn looks(lru: &mut Lru, pages: &mut PageTable, look: Look) -> Vec<PageIdx> {
+        let mut ask = Vec::new();
+        lru.scan(pages, &mut ask, look);
+        ask.into_iter().map(|(page, _)| page).collect()
+    }
+
+    /// Adds file pages.
+    fn files(pages: &mut PageTable, count: u64) -> Vec<PageIdx> {
+        pages.apply(SpaceEvent::Mapped(Region {
+            space: SpaceId(2),
+            start: Vpn(0),
+            base_pages: count,
+            size: PageSize::Base,
+            kind: PageKind::File,
+        }));
+        let all: Vec<_> = (0..count).map(|vpn| pages.find(SpaceId(2), Vpn(vpn)).unwrap()).collect();
+        all.iter().for_each(|&page| pages.set_tier(page, PageSize::Base, FAST));
+        all
     }
 
     #[test]
     fn twice_accessed_is_active_and_not_accessed_is_cold() {
-        let (mut pages, all, mut lru) = new(3);
+        let (mut pages, all, mut lru) = asked(3);
         let answers = [(all[0], Some(true)), (all[1], Some(false)), (all[2], Some(true))];
-        lru.believe(&mut pages, &[], &[], &answers);
+        lru.believe(&mut pages, AT, &[], &[], &answers);
         assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[1]));
         assert_eq!(lru.take_cold(&pages, FAST, Takes::All), None);
         let answers = [(all[0], Some(true)), (all[2], Some(false))];
-        lru.believe(&mut pages, &[], &[], &answers);
+        lru.believe(&mut pages, AT, &[], &[], &answers);
         assert!(lru.is_active(&pages, all[0]) && !lru.is_active(&pages, all[2]));
         assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[2]));
     }
 
     #[test]
     fn a_cold_page_that_nobody_took_is_the_first_to_be_asked_after_again() {
-        let (mut pages, all, mut lru) = new(3);
-        lru.believe(&mut pages, &[], &[], &[(all[1], Some(false)), (all[2], Some(false))]);
-        lru.believe(&mut pages, &[], &[], &[]);
+        let (mut pages, all, mut lru) = asked(3);
+        lru.believe(&mut pages, AT, &[], &[], &[(all[1], Some(false)), (all[2], Some(false))]);
+        lru.believe(&mut pages, AT, &[], &[], &[]);
         let mut ask = Vec::new();
-        lru.scan(&mut pages, &mut ask, FAST, Takes::All, 2, Nanos::from_millis(1));
-        assert_eq!(ask.iter().map(|(page, _)| *page).collect::<Vec<_>>(), [all[1], all[2]]);
-        assert_eq!(ask[0].1, LOOK * 3, "the time of one round");
+        let look = Look { now: AT + Nanos::from_secs(7), count: 2, ..LOOK_AT_ALL };
+        lru.scan(&mut pages, &mut ask, look);
+        let within = Nanos::from_secs(7);
+        assert_eq!(ask, [(all[1], within), (all[2], within)]);
+        ask.clear();
+        lru.scan(&mut pages, &mut ask, Look { awake: within, ..look });
+        assert_eq!(ask[0].1, LOOK * 3, "one round of who is at work");
     }
 
     #[test]
     fn active_pages_are_let_down_when_more_than_the_inactive() {
         let (mut pages, all, mut lru) = new(10);
         all.iter().for_each(|&page| lru.activate(&mut pages, page));
-        let mut ask = Vec::new();
-        lru.scan(&mut pages, &mut ask, FAST, Takes::All, 100, Nanos::from_secs(1));
-        assert_eq!(ask.len(), 5, "half of them, in so small a tier");
-        lru.scan(&mut pages, &mut Vec::new(), FAST, Takes::All, 100, Nanos::from_secs(1));
+        let asked = looks(&mut lru, &mut pages, LOOK_AT_ALL);
+        assert_eq!(asked.len(), 5, "half of them, in so small a tier");
+        looks(&mut lru, &mut pages, LOOK_AT_ALL);
         let active = all.iter().filter(|&&page| lru.is_active(&pages, page)).count();
         assert_eq!(active, 5);
     }
 
     #[test]
     fn a_reclaimer_without_swap_takes_file_pages_only() {
-        let (mut pages, all, mut lru) = new(2);
-        pages.apply(SpaceEvent::Mapped(Region {
-            space: SpaceId(2),
-            start: Vpn(0),
-            base_pages: 1,
-            size: PageSize::Base,
-            kind: PageKind::File,
-        }));
-        let file = pages.find(SpaceId(2), Vpn(0)).unwrap();
-        pages.set_tier(file, PageSize::Base, FAST);
-        lru.believe(&mut pages, &[file], &[], &[]);
-        let mut ask = Vec::new();
-        lru.scan(&mut pages, &mut ask, FAST, Takes::Files, 10, Nanos::from_millis(1));
-        assert_eq!(ask.iter().map(|(page, _)| *page).collect::<Vec<_>>(), [file]);
+        let (mut pages, all, mut lru) = asked(2);
+        let file = files(&mut pages, 1)[0];
+        lru.believe(&mut pages, AT, &[file], &[], &[]);
+        let look = Look { takes: Takes::Files, ..LOOK_AT_ALL };
+        assert_eq!(looks(&mut lru, &mut pages, look), [file]);
         let cold = [(all[0], Some(false)), (file, Some(false))];
-        lru.believe(&mut pages, &[], &[], &cold);
+        lru.believe(&mut pages, AT, &[], &[], &cold);
         assert_eq!(lru.take_cold(&pages, FAST, Takes::Files), Some(file));
-        lru.believe(&mut pages, &[], &[], &cold);
+        lru.believe(&mut pages, AT, &[], &[], &cold);
         assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[0]));
     }
 
     #[test]
     fn where_the_world_cannot_tell_what_a_tracker_saw_counts() {
-        let (mut pages, all, mut lru) = new(2);
+        let (mut pages, all, mut lru) = asked(2);
         let hit = Hit { page: all[0], tier: Some(FAST), hits: 1.0, exposure: None, write: None };
-        lru.believe(&mut pages, &[], &[hit], &[(all[0], None), (all[1], None)]);
+        lru.believe(&mut pages, AT, &[], &[hit], &[(all[0], None), (all[1], None)]);
         assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[1]));
         assert_eq!(lru.take_cold(&pages, FAST, Takes::All), None);
+    }
+
+    /// A private page is mapped by an access; a file page is read without.
+    #[test]
+    fn the_fault_that_brings_a_page_is_its_first_access() {
+        let (mut pages, all, mut lru) = new(1);
+        let file = files(&mut pages, 1)[0];
+        lru.believe(&mut pages, AT, &[file], &[], &[]);
+        lru.believe(&mut pages, AT, &[], &[], &[(all[0], Some(false)), (file, Some(false))]);
+        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(file));
+        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), None);
+        lru.believe(&mut pages, AT, &[], &[], &[(all[0], Some(false))]);
+        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[0]));
+    }
+
+    /// 40 private and 40 file pages. Files only: while 40 >> priority is something, and few are active. 14 in
+    /// 20 of files against 6 in 20 of private pages when it is nothing; all of both at the last.
+    #[test]
+    fn files_go_first_while_there_are_many() {
+        let (mut pages, _, mut lru) = asked(40);
+        let file = files(&mut pages, 40);
+        lru.believe(&mut pages, AT, &file, &[], &[]);
+        let mut of = |lru: &mut Lru, priority| {
+            let asked = looks(lru, &mut pages, Look { priority, count: 40, ..LOOK_AT_ALL });
+            let files = asked.iter().filter(|page| file.contains(page)).count();
+            [asked.len() - files, files]
+        };
+        assert_eq!(of(&mut lru, 5), [0, 20]);
+        assert_eq!(of(&mut lru, 6), [6, 14]);
+        assert_eq!(of(&mut lru, 0), [20, 20]);
+        let (active, _) = file.split_at(21);
+        active.iter().for_each(|&page| lru.activate(&mut pages, page));
+        let asked = looks(&mut lru, &mut pages, Look { priority: 1, count: 40, ..LOOK_AT_ALL });
+        assert!(asked.iter().any(|page| !file.contains(page)), "more are active than inactive");
     }
 }

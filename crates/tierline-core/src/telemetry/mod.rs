@@ -11,6 +11,7 @@ pub mod hotness;
 pub mod lap;
 pub mod lru;
 pub mod page_hinkley;
+pub mod profile;
 pub mod rates;
 
 use crate::page::PageIdx;

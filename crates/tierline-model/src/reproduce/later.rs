@@ -5,7 +5,6 @@ use super::row::{Kind, ROW, Row};
 
 const NEOMEM: &str = "NeoMem (MICRO'24)";
 const ARMS: &str = "ARMS";
-const TPP: &str = "TPP (ASPLOS'23)";
 const MERCURY: &str = "Mercury";
 
 /// The rows, paper by paper.
@@ -69,8 +68,6 @@ pub const ROWS: &[Row] = &[
         "samples",
     ),
     row(ARMS, "A-F3", "tuned HeMem beats its default on every workload", &[], ""),
-    row(TPP, "T-cham", "Chameleon: CPU, least and most; worst loss", &[3.0, 5.0, 7.0], "%"),
-    row(TPP, "T-wl", "idle in 2 min, least and most: generator parameters", &[55.0, 80.0], "%"),
     row(MERCURY, "M-F1a", "latency-sensitive: all CXL over all local", &[2.0], "x"),
     row(MERCURY, "M-F1b", "bandwidth-intensive: all CXL of all local", &[25.0], "%"),
     row(MERCURY, "M-F2", "latency over the other's CXL share falls, then rises", &[], ""),

@@ -17,16 +17,22 @@ use crate::world::job::Job;
 /// Evidence older than this is forgotten, as on Linux (`tierline_linux::tracker::pmu`).
 const MEMORY_NS: f64 = 10e9;
 
-/// The longest period of a sampler that may only cost so much (MEMTIS, its list of load periods).
-const LONGEST: f64 = 19_997.0;
+/// The periods of a sampler that may only cost so much, the time between two steps through them, and by how much of
+/// a core its share may be off: MEMTIS, `ksamplingd` (`pebs_period_list`).
+const PERIODS: [u16; 30] = [
+    199, 293, 401, 499, 599, 701, 797, 907, 997, 1201, 1399, 1601, 1801, 1999, 2503, 3001, 3499,
+    4001, 4507, 4999, 6007, 7001, 7993, 9001, 10_007, 12_007, 13_999, 16_001, 17_989, 19_997,
+];
+const STEP_NS: f64 = 15e9;
+const SLACK: f64 = 0.005;
 
 /// The sampler.
 #[derive(Clone, Debug)]
 pub struct Pebs {
     name: &'static str,
     period: f64,
-    /// Of a core, what records may cost.
-    most: Option<f64>,
+    /// What records may cost, where that is limited.
+    quota: Option<Quota>,
     /// Records that fit the ring between two looks.
     ring: usize,
     /// Reads of each program since its last record.
@@ -42,18 +48,16 @@ impl Pebs {
 
     /// Likewise, but of fewer where its records would take more than `permille` of a core.
     pub fn within(name: &'static str, period: f64, permille: Option<u32>, ring: usize) -> Self {
-        let most = permille.map(|permille| f64::from(permille) * 1e-3);
-        Self { name, period: period.max(1.0), most, ring, since: Vec::new(), drawn: Vec::new() }
+        let quota = permille.map(|permille| Quota::of(f64::from(permille) * 1e-3));
+        Self { name, period: period.max(1.0), quota, ring, since: Vec::new(), drawn: Vec::new() }
     }
 
-    /// The period at which the programs' reads of this quantum cost what they may. MEMTIS steps through a
-    /// list of periods every 15 s until its share of a core is right; here it is right at once, and the
-    /// longest of its periods is the longest here.
-    fn period(&self, quantum: Quantum, jobs: &[Job], costs: &Costs) -> f64 {
-        let Some(most) = self.most else { return self.period };
+    /// The period of this quantum.
+    fn period(&mut self, quantum: Quantum, jobs: &[Job], costs: &Costs) -> f64 {
+        let Some(quota) = &mut self.quota else { return self.period };
         let managed = jobs.iter().filter(|job| job.program.managed);
         let reads: f64 = managed.map(|job| job.reads_in_quantum).sum();
-        (reads * costs.sample_ns / (most * quantum.ns)).clamp(self.period, LONGEST.max(self.period))
+        quota.period(self.period, reads * costs.sample_ns, quantum.ns)
     }
 
     /// Records of a program in this quantum.
@@ -128,5 +132,76 @@ impl Tracker for Pebs {
             let period = loads as f64;
             *self = Self { since, ..Self::within(self.name, period, cpu_permille, self.ring) };
         }
+    }
+}
+
+/// What of a core records may cost. Where they took more of it in the last 15 s, the next longer period of the list
+/// is taken, and where less the next shorter one. It begins with the shortest that does not cost too much, as if it
+/// had been there for long (ours).
+#[derive(Clone, Debug)]
+struct Quota {
+    most: f64,
+    /// 0 before the first read.
+    period: f64,
+    /// Since the last step, and what of it records took, ns.
+    passed_ns: f64,
+    spent_ns: f64,
+}
+
+impl Quota {
+    fn of(most: f64) -> Self {
+        Self { most, period: 0.0, passed_ns: 0.0, spent_ns: 0.0 }
+    }
+
+    /// The period for the next `ns`, no shorter than `shortest`, in which a record of every read would cost `all_ns`.
+    fn period(&mut self, shortest: f64, all_ns: f64, ns: f64) -> f64 {
+        let mut list = PERIODS.into_iter().map(f64::from).filter(|&period| period >= shortest);
+        if self.period <= 0.0 {
+            if all_ns <= 0.0 {
+                return shortest;
+            }
+            let fits = |&period: &f64| all_ns / period <= (self.most + SLACK) * ns;
+            self.period = list.clone().find(fits).or(list.next_back()).unwrap_or(shortest);
+            return self.period;
+        }
+        (self.passed_ns, self.spent_ns) =
+            (self.passed_ns + ns, self.spent_ns + all_ns / self.period);
+        if self.passed_ns >= STEP_NS {
+            let over = self.spent_ns / self.passed_ns - self.most;
+            let now = self.period;
+            let next = match over {
+                SLACK.. => list.clone().find(|&longer| longer > now),
+                _ if over < -SLACK => list.clone().rfind(|&shorter| shorter < now),
+                _ => None,
+            };
+            *self = Self { period: next.unwrap_or(now), ..Self::of(self.most) };
+        }
+        self.period
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand, with 3 % of a core and 300 ns a record: 100 M reads a second cost 30 cores at a record each, and
+    /// 3.5 % at 857, so that 907 is the first that fits. 4.2 % are too much from 150 M on, until 1399; back at
+    /// 100 M 2.1 % are too little, until 1201, whose 2.498 % are too little as well, and 997 has 3.009 %.
+    #[test]
+    fn the_period_follows_the_load_a_step_every_15_s() {
+        let mut quota = Quota::of(0.03);
+        let mut after = |million: f64, seconds: u32| {
+            let periods = (0..seconds).map(|_| quota.period(199.0, million * 1e6 * 300.0, 1e9));
+            periods.last().unwrap_or(0.0)
+        };
+        assert_eq!(after(0.0, 5), 199.0, "nothing to sample");
+        assert_eq!(after(100.0, 1), 907.0);
+        assert_eq!(after(100.0, 90), 907.0, "3.3 % are within the slack");
+        assert_eq!(after(150.0, 30), 1201.0, "two steps");
+        assert_eq!(after(150.0, 90), 1399.0, "3.2 %");
+        assert_eq!(after(100.0, 15), 1201.0);
+        assert_eq!(after(100.0, 90), 997.0);
+        assert_eq!(after(1e4, 3600), 19_997.0, "the longest there is");
+        assert_eq!(after(0.001, 3600), 199.0);
     }
 }

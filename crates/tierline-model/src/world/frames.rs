@@ -18,6 +18,8 @@ pub struct Frames {
     marks: Vec<Watermarks>,
     /// Tiers that fell to their low watermark and are to get no new pages until their high one is free.
     halted: Vec<bool>,
+    /// Tiers that did so since it was last asked.
+    turned_away: Vec<bool>,
     /// Base pages that were ever allocated in each tier.
     allocated: Vec<u64>,
 }
@@ -42,6 +44,7 @@ impl Frames {
             marks,
             used: vec![0; tiers],
             halted: vec![false; tiers],
+            turned_away: vec![false; tiers],
             allocated: vec![0; tiers],
             capacity,
             rule,
@@ -95,8 +98,15 @@ impl Frames {
         *halted = *halted && coupled && free < marks.high.base_pages();
         if free < marks.low.base_pages() + base_pages {
             *halted = true;
+            self.turned_away[tier.index()] = true;
         }
         !*halted
+    }
+
+    /// The tiers that fell to their low watermark since this was last asked.
+    pub fn take_turned_away(&mut self) -> Vec<bool> {
+        let tiers = self.capacity.len();
+        std::mem::replace(&mut self.turned_away, vec![false; tiers])
     }
 
     /// Bytes that were ever allocated in a tier.

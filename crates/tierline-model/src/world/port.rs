@@ -38,12 +38,14 @@ impl World for ModelWorld {
             let jobs = self.jobs.iter().filter(|job| job.program.managed);
             jobs.map(|job| job.bytes_in(tier)).sum::<Bytes>()
         };
+        let turned_away = self.frames.take_turned_away();
         let measured = |(tier, _): (TierId, &Tier)| {
             let t = tier.index();
             let ran = since.ns > 0.0;
             TierTelemetry {
                 free: self.frames.free_bytes(tier),
                 managed: managed(tier),
+                turned_away: turned_away[t],
                 latency: since.latency_ns(t).map(nanos),
                 occupancy: ran.then(|| since.occupancy_ns[t] / since.ns),
                 reads_per_sec: ran.then(|| since.reads[t] / since.ns * 1e9),

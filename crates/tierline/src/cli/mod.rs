@@ -12,6 +12,7 @@ mod machines;
 mod man;
 mod manage;
 mod policies;
+mod profile;
 mod record;
 mod recover;
 mod reproduce;
@@ -21,6 +22,7 @@ mod status;
 mod topology;
 mod trace;
 mod trackers;
+mod watch;
 mod why;
 
 use std::path::PathBuf;
@@ -75,6 +77,7 @@ enum Verb {
     Topology(topology::TopologyArgs),
     Doctor(doctor::DoctorArgs),
     Record(record::RecordArgs),
+    Profile(profile::ProfileArgs),
     Trace(trace::TraceArgs),
     Sim(sim::SimArgs),
     Compare(compare::CompareArgs),
@@ -111,6 +114,7 @@ fn dispatch(verb: &Verb, globals: &Globals) -> Result<u8> {
         Verb::Topology(args) => args.run(globals),
         Verb::Doctor(args) => args.run(globals),
         Verb::Record(args) => args.run(globals),
+        Verb::Profile(args) => args.run(globals),
         Verb::Trace(args) => args.run(globals),
         Verb::Sim(args) => args.run(globals),
         Verb::Compare(args) => args.run(globals),

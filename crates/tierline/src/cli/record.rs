@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `tierline record`: what a tracker sees of a program, as a trace.
 
-use std::cell::RefCell;
-use std::ffi::OsString;
+use std::cell::{Ref, RefCell};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -15,21 +14,16 @@ use tierline_core::port::{Observations, Sample};
 use tierline_core::tracker::TRACKERS;
 use tierline_core::unit::Nanos;
 use tierline_linux::error::Error;
-use tierline_linux::manager::{Options, Status};
-use tierline_linux::process::{Selection, Targets};
+use tierline_linux::manager::Status;
 use tierline_linux::recorder::Recorder;
 use tierline_trace::tally::Tally;
 use tierline_trace::{Evidence, Header, Writer};
 
-use super::attach::{Attached, explained};
-use super::run::{Running, exit_code};
-use super::{FOUND, Globals, UNUSABLE};
-use crate::clock;
+use super::watch::WatchArgs;
+use super::{FOUND, Globals};
 use crate::config::value::Text;
-use crate::drive::{Driver, Managed, Reports};
+use crate::drive::Managed;
 use crate::letter::{self, Hinted};
-use crate::print::Voice;
-use crate::signals::Signals;
 
 /// Record which pages a program accesses
 ///
@@ -43,77 +37,21 @@ pub struct RecordArgs {
     /// Where the trace goes
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Processes by number
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "targets")]
-    pid: Vec<u32>,
-    /// A control group with those below it, relative to /sys/fs/cgroup; may be repeated
-    #[arg(long, value_name = "PATH", group = "targets")]
-    cgroup: Vec<String>,
-    /// The command to run, with its arguments
-    #[arg(last = true, value_name = "CMD", group = "targets", conflicts_with_all = ["pid", "cgroup"])]
-    command: Vec<OsString>,
     /// Length of an epoch
     #[arg(long, value_name = "TIME", default_value = "1s")]
     epoch: Text<Nanos>,
-    /// Stop after this time, as in 60s
-    #[arg(long, value_name = "TIME")]
-    duration: Option<Text<Nanos>>,
-    /// How accesses are seen: one of `tierline trackers` [default: the best here]
-    #[arg(long, value_name = "NAME")]
-    tracker: Option<String>,
-    /// Leave out what the processes start
-    #[arg(long)]
-    no_children: bool,
-    /// Where changed settings are written down
-    #[arg(long, value_name = "DIR", default_value = "/run/tierline")]
-    state_dir: PathBuf,
-    /// Say nothing
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 impl RecordArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
-        let root = globals.root();
-        let voice = Voice { quiet: self.quiet };
-        let mut signals = Signals::listen().context("cannot listen for signals")?;
-        let selection = Selection {
-            pids: self.pid.clone(),
-            cgroups: self.cgroup.clone(),
-            children: !self.no_children,
-            ..Selection::default()
-        };
-        Targets::new(selection.clone(), &root).map_err(explained)?;
-        let options = Options {
-            tracker: self.tracker.clone(),
-            state_dir: self.state_dir.clone(),
-            ..Options::default()
-        };
-        let recorder = Recorder::new(&root, selection, &options)?;
-        recorder.notes().iter().for_each(|note| voice.say(note));
-        let taking = Taking::new(recorder, &self.output, self.epoch.0)?;
-        let outcome = taking.outcome.clone();
-        let reports = Reports { voice, events: None, status_interval: None, json: globals.json };
-        let mut driver = Driver::new(Some(taking), None, reports);
-        let deadline = self.duration.as_ref().map(|time| clock::now() + time.0);
-        let status = if self.command.is_empty() {
-            let open = !self.cgroup.is_empty();
-            let mut scene = Attached::new(&root, &self.pid, open, voice, deadline);
-            driver.run(&mut signals, &mut scene);
-            driver.finish();
-            0
-        } else {
-            let mut scene = match Running::start(&mut driver, &self.command, deadline) {
-                Ok(scene) => scene,
-                Err(status) => return Ok(status),
-            };
-            driver.run(&mut signals, &mut scene);
-            driver.finish();
-            // A command that outlives the recording goes on by itself.
-            scene.ended.map_or(if deadline.is_some() { 0 } else { UNUSABLE }, exit_code)
-        };
-        let outcome = outcome.borrow();
+        let outcome = Rc::new(RefCell::default());
+        let status = self.watch.run(globals, |recorder| {
+            Taking::new(recorder, &self.output, self.epoch.0, Rc::clone(&outcome))
+        })?;
+        let outcome: Ref<'_, Outcome> = outcome.borrow();
         match &outcome.wrong {
             Some(why) => {
                 let hint = "is the disk full? `tierline trace info` says what is there";
@@ -123,7 +61,7 @@ impl RecordArgs {
             }
             None => {
                 let file = self.output.display();
-                voice.say(&format!("{file}: {} signs of access", outcome.samples));
+                self.watch.voice().say(&format!("{file}: {} signs of access", outcome.samples));
                 Ok(status)
             }
         }
@@ -149,7 +87,12 @@ struct Taking {
 }
 
 impl Taking {
-    fn new(recorder: Recorder, output: &PathBuf, epoch: Nanos) -> Result<Self> {
+    fn new(
+        recorder: Recorder,
+        output: &PathBuf,
+        epoch: Nanos,
+        outcome: Rc<RefCell<Outcome>>,
+    ) -> Result<Self> {
         let name = recorder.tracker();
         // A sampler's hits stand for accesses; what reads bits or faults knows that there was one.
         let sampled = TRACKERS.iter().any(|t| t.name == name && ["pebs", "ibs"].contains(&t.name));
@@ -159,7 +102,7 @@ impl Taking {
         let header = Header::new(evidence, format!("tierline record, {name}"));
         let writer = Writer::new(BufWriter::new(file), &header)?;
         let tally = Some(Tally::new(writer, epoch.0));
-        Ok(Self { recorder, evidence, tally, epoch, started: None, outcome: Rc::default() })
+        Ok(Self { recorder, evidence, tally, epoch, started: None, outcome })
     }
 
     fn take(&mut self, now: Nanos) {

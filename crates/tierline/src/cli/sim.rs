@@ -86,7 +86,7 @@ impl SimArgs {
         };
         if self.events.is_some() && policies.len() > 1 {
             return Err(Hinted::error(
-                "events of several policies do not go into one file".into(),
+                "events of several policies do not go into one file",
                 "run one --policy at a time",
             ));
         }
@@ -111,17 +111,20 @@ impl SimArgs {
     /// Runs a scenario, and writes its events down where that is asked for.
     fn run_one(&self, scenario: &Scenario) -> Result<Report> {
         let Some(path) = &self.events else { return run(scenario).map_err(hinted) };
-        let (mut log, mut failed) = (BufWriter::new(create(path)?), None);
+        let (mut log, mut written) = (BufWriter::new(create(path)?), Ok(()));
         let mut told = |events: &[Event]| {
-            for event in events.iter().take_while(|_| failed.is_none()) {
-                let line = serde_json::to_writer(&mut log, event).map_err(io::Error::from);
-                failed = line.and_then(|()| log.write_all(b"\n")).err();
+            for event in events {
+                if written.is_ok() {
+                    let line = serde_json::to_writer(&mut log, event).map_err(io::Error::from);
+                    written = line.and_then(|()| log.write_all(b"\n"));
+                }
             }
         };
         let policy = scenario.policy_set().map_err(hinted)?;
         let report = run_told(scenario, policy, &mut told).map_err(hinted)?;
-        let written = failed.map_or_else(|| log.flush(), Err);
-        written.with_context(|| format!("cannot write {}", path.display()))?;
+        written
+            .and_then(|()| log.flush())
+            .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(report)
     }
 
@@ -202,9 +205,8 @@ fn describe(runs: &[Report]) -> String {
 /// What tiering did, of what it counted, in base pages; nothing where it did nothing.
 fn tiering(run: &Report) -> Option<String> {
     let counters = serde_json::to_value(run.moves.tiering).ok()?;
-    let counted = counters.as_object()?.iter().filter(|(_, count)| count.as_u64() > Some(0));
-    let words: Vec<String> = counted.map(|(name, count)| format!("{name} {count}")).collect();
-    (!words.is_empty()).then(|| format!("{}, base pages: {}\n", run.policy, words.join(", ")))
+    let words = print::counted(&counters);
+    (!words.is_empty()).then(|| format!("{}, base pages: {words}\n", run.policy))
 }
 
 /// What is said of each program.

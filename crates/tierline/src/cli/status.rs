@@ -87,6 +87,7 @@ fn describe(status: &Value) -> String {
         ("tiers", names("tiers", tier)),
         ("promoted", pages("promoted_pages").to_string()),
         ("demoted", pages("demoted_pages").to_string()),
+        ("tiering", print::counted(&status["tiering"])),
         ("kernel", kernel(&status["kernel"])),
         ("came back", pages("ping_pong_pages").to_string()),
         ("failed moves", if failed.is_empty() { "none".into() } else { failed.join(", ") }),
@@ -139,6 +140,7 @@ fn tier(tier: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tierline_core::migrator::counters::Counters;
     use tierline_linux::manager::{Status, TierStatus};
 
     #[test]
@@ -151,14 +153,24 @@ mod tests {
             tracker: "damon".into(),
             attention: "calm".into(),
             failed_moves: [("busy".to_string(), 3)].into(),
+            tiering: Counters { promote_tried: 9, promote_anon: 8, ..Counters::default() },
             kernel: [("pgdemote_kswapd".to_string(), 5), ("pgdemote_direct".to_string(), 2)].into(),
             changes: vec![("/proc/x".into(), "1".into(), "0".into())],
             tiers: vec![tier],
             ..Status::default()
         };
         let text = describe(&serde_json::to_value(status).expect("JSON"));
-        for part in ["process 7", "hold", "damon, calm", "3 busy", "7 demoted", "/proc/x", "90 ns"]
-        {
+        let parts = [
+            "process 7",
+            "hold",
+            "damon, calm",
+            "3 busy",
+            "promote_anon 8, promote_tried 9\n",
+            "7 demoted",
+            "/proc/x",
+            "90 ns",
+        ];
+        for part in parts {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert!(!text.contains('?'), "{text}");

@@ -6,6 +6,7 @@ mod attach;
 mod machine;
 mod model;
 mod print;
+mod profile;
 mod run;
 mod trace;
 

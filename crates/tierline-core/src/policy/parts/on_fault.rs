@@ -24,7 +24,7 @@ use crate::policy::{Policy, Reason, View, Wants, Watch};
 use crate::port::{Move, PageKind, PageSize};
 use crate::telemetry::Hit;
 use crate::telemetry::fault_latency::{latency, share};
-use crate::telemetry::lru::{Lru, Takes};
+use crate::telemetry::lru::{Look, Lru, Takes};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -117,8 +117,12 @@ pub struct OnFault<R> {
 #[derive(Clone, Copy, Debug)]
 struct Reclaim {
     awake: bool,
+    /// For how long.
+    since: Nanos,
     priority: u8,
 }
+
+const ASLEEP: Reclaim = Reclaim { awake: false, since: Nanos::ZERO, priority: FIRST_PRIORITY };
 
 impl<R: Rules> OnFault<R> {
     /// The system under a name, with a goal.
@@ -130,7 +134,7 @@ impl<R: Rules> OnFault<R> {
             goal,
             lru: Lru::default(),
             last: None,
-            reclaim: [Reclaim { awake: false, priority: FIRST_PRIORITY }; TierId::MAX],
+            reclaim: [ASLEEP; TierId::MAX],
         }
     }
 
@@ -150,12 +154,16 @@ impl<R: Rules> OnFault<R> {
                 false => self.rules.marks(capacity),
             };
             let free = free(view, tier);
-            let Reclaim { mut awake, priority } = self.reclaim[tier.index()];
-            awake = (awake || free < marks.wake) && free < marks.enough;
-            self.reclaim[tier.index()] = Reclaim { awake, priority: FIRST_PRIORITY };
+            let Reclaim { awake, since, priority } = self.reclaim[tier.index()];
+            let was_awake = awake;
+            let woken = free < marks.wake || view.telemetry.tiers[tier.index()].turned_away;
+            let awake = (awake || woken) && free < marks.enough;
             if !awake {
+                self.reclaim[tier.index()] = ASLEEP;
                 continue;
             }
+            let since = if was_awake { since + passed } else { Nanos::ZERO };
+            self.reclaim[tier.index()] = Reclaim { awake, since, ..ASLEEP };
             let demotes = self.rules.demotes() && tier < slowest;
             let takes = if demotes { Takes::All } else { Takes::Files };
             let missing = marks.enough.saturating_sub(free);
@@ -174,7 +182,9 @@ impl<R: Rules> OnFault<R> {
             let priority = priority.saturating_sub(u8::from(narrow || left == missing));
             self.reclaim[tier.index()].priority = priority;
             let count = (all >> priority).min(most.saturating_mul(LOOKS)).max(BATCH);
-            self.lru.scan(view.pages, view.ask, tier, takes, count, passed);
+            let (now, awake) = (view.now, since);
+            let look = Look { now, passed, awake, tier, takes, priority, count };
+            self.lru.scan(view.pages, view.ask, look);
         }
     }
 
@@ -366,7 +376,7 @@ impl<R: Rules> Policy for OnFault<R> {
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
         self.goal.listen(view);
-        self.lru.believe(view.pages, view.touched, view.hits, view.answers);
+        self.lru.believe(view.pages, view.now, view.touched, view.hits, view.answers);
         let passed = view.now.saturating_sub(self.last.unwrap_or(view.now));
         self.last = Some(view.now);
         let mut shifts = match self.goal.aim(view, passed) {

@@ -9,6 +9,7 @@ mod components;
 pub mod figures;
 mod others;
 mod placement;
+mod profiler;
 pub mod setup;
 mod throughput;
 
@@ -18,7 +19,8 @@ use crate::report::{MemoryMeans, Moves};
 use setup::{App, Local, Run};
 
 /// The rows, in the paper's order.
-pub const ROWS: &[&[Row]] = &[throughput::ROWS, placement::ROWS, components::ROWS, others::ROWS];
+pub const ROWS: &[&[Row]] =
+    &[throughput::ROWS, placement::ROWS, components::ROWS, others::ROWS, profiler::ROWS];
 
 const TPP: &str = "tpp";
 

@@ -23,7 +23,7 @@ pub const ROWS: &[Row] = &[
             let anon = resident(lab, tpp, is_anon, all_bytes);
             vec![local(lab, linux), local(lab, tpp), anon].into()
         }),
-        note: "the first is a fact that the program is put together from; all that is hot fits local memory, so ours serves all there: what the paper's other 10 % are it does not say; cold private pages go down as files do, where the kernel takes files first while there are many",
+        note: "the first is a fact that the program is put together from; reclaim takes files alone while there are many, and they are more than CXL memory holds, so that all private memory is local here, and with it all that is hot: what the paper's other 10 % are it does not say",
         ..ROW
     },
     Row {
@@ -74,7 +74,7 @@ pub const ROWS: &[Row] = &[
             let of = |run| resident(lab, run, is_anon, all_bytes);
             pair(Warehouse, TwoThirds).map(of).to_vec().into()
         }),
-        note: "85 % of 95 % of memory is private (3.4), and two thirds of memory are local: 82 % is all that fits; and ours lets cold private pages go down as files do, where the kernel takes files first while there are many",
+        note: "85 % of 95 % of memory is private (3.4), and two thirds of memory are local: 82 % is all that fits",
         ..ROW
     },
     Row {

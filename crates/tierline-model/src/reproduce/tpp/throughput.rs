@@ -89,7 +89,7 @@ pub const ROWS: &[Row] = &[
         published: &[4.0, 16.0],
         unit: "MB/s",
         find: Some(steady_moves),
-        note: "follows from how much memory is touched once in minutes, which was not published",
+        note: "follows from how much memory is touched once in minutes, which was not published; the most is Cache2, whose hot memory is more than what is local",
         ..ROW
     },
 ];

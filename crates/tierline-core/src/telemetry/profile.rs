@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A profile of memory: how much of it is in use within so many minutes, by kind, and after what time what was
+//! cold is used again.
+//!
+//! Time goes in intervals, a minute each as a rule. A page has 64 bits, one for each of the last 64 intervals: was it
+//! accessed in it? A page that is accessed after intervals in which it was not is one that came back. What is
+//! accessed is what a tracker saw: where one samples, pages that it missed count as idle.
+//!
+//! Source: Chameleon, the profiler of TPP (ASPLOS 2023, section 3): bitmap, interval and kinds; what is reported are
+//! its figures 7 (use over the last minutes), 8 (by kind) and 11 (time until used again). Of the paper's groups of
+//! cores that are sampled in turn there is nothing here.
+
+use serde::Serialize;
+
+use crate::page::{PageIdx, PageTable};
+use crate::port::{Observations, PageKind, PageSize};
+use crate::tier::TierId;
+use crate::unit::Bytes;
+
+/// Intervals that are remembered.
+pub const REMEMBERED: u32 = u64::BITS;
+/// Spans of intervals that a report tells of.
+const SPANS: [u32; 7] = [1, 2, 5, 10, 20, 40, REMEMBERED];
+const KINDS: [PageKind; 3] = [PageKind::Anonymous, PageKind::File, PageKind::Shared];
+/// The word of a page that was accessed since it was mapped.
+const SEEN: u64 = 1;
+
+/// What is known of the memory of some programs.
+pub struct Profile {
+    pages: PageTable,
+    /// A word a page, this interval in its lowest bit. Without meaning for a page that is not [`SEEN`].
+    history: Vec<u64>,
+    /// Intervals that are over.
+    intervals: u32,
+    /// The next has not begun: the lowest bit is of the last that is over.
+    between: bool,
+    /// Base pages that came back after so many intervals, by kind; the last for longer than is remembered.
+    back: [[u64; REMEMBERED as usize + 1]; KINDS.len()],
+    /// Base pages that were accessed for the first time.
+    new: [u64; KINDS.len()],
+    touched: Vec<PageIdx>,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self {
+            pages: PageTable::default(),
+            history: Vec::new(),
+            intervals: 0,
+            between: false,
+            back: [[0; REMEMBERED as usize + 1]; KINDS.len()],
+            new: [0; KINDS.len()],
+            touched: Vec::new(),
+        }
+    }
+}
+
+impl Profile {
+    /// Takes in what a tracker saw.
+    pub fn see(&mut self, seen: &Observations) {
+        self.begin();
+        for &event in &seen.spaces {
+            self.pages.apply(event);
+        }
+        let mut touched = std::mem::take(&mut self.touched);
+        for at in &seen.residence {
+            self.pages.for_each(at.space, at.vpn, at.base_pages, |page| touched.push(page));
+            touched.drain(..).for_each(|page| self.reside(page, at.tier));
+        }
+        for sample in &seen.samples {
+            let (space, vpn) = (sample.space, sample.vpn);
+            self.pages.for_each(space, vpn, sample.base_pages, |page| touched.push(page));
+            touched.drain(..).for_each(|page| self.touch(page));
+        }
+        self.touched = touched;
+    }
+
+    fn reside(&mut self, page: PageIdx, tier: TierId) {
+        if let Some(at) = self.pages.locate(page) {
+            self.pages.set_tier(page, at.size, tier);
+        }
+    }
+
+    fn touch(&mut self, page: PageIdx) {
+        let Some(at) = self.pages.locate(page) else { return };
+        if self.history.len() < self.pages.indices() {
+            self.history.resize(self.pages.indices(), 0);
+        }
+        let kind = place_of(at.kind);
+        let history = &mut self.history[page.index()];
+        if self.pages.word(page) != SEEN {
+            self.pages.set_word(page, SEEN);
+            self.new[kind] += at.size.base_pages();
+            *history = 1;
+            return;
+        }
+        let cold = history.trailing_zeros(); // 64 where it was longer
+        if cold > 1 {
+            self.back[kind][cold as usize] += at.size.base_pages();
+        }
+        *history |= 1;
+    }
+
+    /// An interval is over. Walks the pages that were ever accessed.
+    pub fn end_interval(&mut self) {
+        self.begin();
+        self.intervals += 1;
+        self.between = true;
+    }
+
+    fn begin(&mut self) {
+        if std::mem::take(&mut self.between) {
+            self.history.iter_mut().for_each(|history| *history <<= 1);
+        }
+    }
+
+    /// Intervals that are over.
+    pub fn intervals(&self) -> u32 {
+        self.intervals
+    }
+
+    /// What came of it, by the intervals that are over: of all memory, then of each kind that there is. Walks all
+    /// pages.
+    pub fn report(&self) -> Vec<Heat> {
+        let spans = SPANS.into_iter().filter(|&span| span <= self.intervals);
+        let mut kinds: Vec<Heat> = KINDS.into_iter().map(Heat::of).collect();
+        for heat in &mut kinds {
+            let back = &self.back[place_of(heat.kind.unwrap_or_default())];
+            heat.within =
+                spans.clone().map(|intervals| Within { intervals, ..Within::default() }).collect();
+            heat.new = Bytes::from_base_pages(self.new[place_of(heat.kind.unwrap_or_default())]);
+            heat.came_back = Bytes::from_base_pages(back.iter().sum());
+            for within in &mut heat.within {
+                let soon = back.iter().take(within.intervals as usize + 1).sum();
+                within.came_back = Bytes::from_base_pages(soon);
+            }
+        }
+        for index in 0..self.pages.indices() {
+            let page = PageIdx::from_index(index);
+            let Some(at) = self.pages.locate(page) else { continue };
+            let seen = self.pages.word(page) == SEEN;
+            if seen || self.pages.state(page).tier().is_some() {
+                let history = self.history.get(index).copied().filter(|_| seen).unwrap_or(0);
+                let over = if self.between { history } else { history >> 1 };
+                kinds[place_of(at.kind)].add(over, at.size);
+            }
+        }
+        kinds.retain(|heat| heat.memory > Bytes::ZERO);
+        let mut all = Heat {
+            within: spans.map(|intervals| Within { intervals, ..Within::default() }).collect(),
+            ..Heat::default()
+        };
+        kinds.iter().for_each(|heat| all.join(heat));
+        [vec![all], kinds].concat()
+    }
+}
+
+fn place_of(kind: PageKind) -> usize {
+    kind as usize
+}
+
+/// How memory of a kind is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Heat {
+    /// The kind; `None`: all of it.
+    pub kind: Option<PageKind>,
+    /// Memory that is there: resident, or accessed at least once.
+    #[serde(rename = "memory_bytes")]
+    pub memory: Bytes,
+    /// Of what was ever there, what was accessed for the first time.
+    #[serde(rename = "new_bytes")]
+    pub new: Bytes,
+    /// What was accessed after at least one interval without; as often as it came back.
+    #[serde(rename = "came_back_bytes")]
+    pub came_back: Bytes,
+    /// By spans of time.
+    pub within: Vec<Within>,
+}
+
+/// What happened within the last intervals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Within {
+    /// How many.
+    pub intervals: u32,
+    /// Memory accessed in one of the last so many at least.
+    #[serde(rename = "used_bytes")]
+    pub used: Bytes,
+    /// Memory that came back no more than so many after it was last accessed.
+    #[serde(rename = "came_back_bytes")]
+    pub came_back: Bytes,
+}
+
+impl Heat {
+    fn of(kind: PageKind) -> Self {
+        Self { kind: Some(kind), ..Self::default() }
+    }
+
+    /// Adds a page by its intervals that are over, the last in the lowest bit.
+    fn add(&mut self, history: u64, size: PageSize) {
+        self.memory += size.bytes();
+        let last = history.trailing_zeros();
+        for within in self.within.iter_mut().filter(|within| last < within.intervals) {
+            within.used += size.bytes();
+        }
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.memory += other.memory;
+        self.new += other.new;
+        self.came_back += other.came_back;
+        for (own, other) in self.within.iter_mut().zip(&other.within) {
+            own.used += other.used;
+            own.came_back += other.came_back;
+        }
+    }
+
+    /// Memory accessed in one of the last `intervals`, where that was measured.
+    pub fn used_within(&self, intervals: u32) -> Option<Bytes> {
+        self.within.iter().find(|within| within.intervals == intervals).map(|within| within.used)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::{Region, Residence, Sample, SpaceEvent, SpaceId, Vpn};
+
+    const PAGE: Bytes = PageSize::Base.bytes();
+
+    fn mapped(space: u32, kind: PageKind, base_pages: u64) -> Observations {
+        let region =
+            Region { space: SpaceId(space), start: Vpn(0), base_pages, size: PageSize::Base, kind };
+        let base_pages = u32::try_from(base_pages).unwrap();
+        let residence =
+            Residence { space: SpaceId(space), vpn: Vpn(0), base_pages, tier: TierId::FAST };
+        Observations {
+            spaces: vec![SpaceEvent::Mapped(region)],
+            residence: vec![residence],
+            ..Observations::default()
+        }
+    }
+
+    fn accessed(space: u32, vpn: u64, base_pages: u32) -> Observations {
+        let sample = Sample {
+            space: SpaceId(space),
+            vpn: Vpn(vpn),
+            base_pages,
+            hits: 1.0,
+            exposure: None,
+            tier: None,
+            write: None,
+        };
+        Observations { samples: vec![sample], ..Observations::default() }
+    }
+
+    /// Ten private pages and four of a file. Page 0 is accessed always, pages 1 and 2 once, page 3 in the
+    /// first and the fifth interval, of the file nothing.
+    #[test]
+    fn memory_is_told_by_kind_and_by_when_it_was_last_used() {
+        let mut profile = Profile::default();
+        profile.see(&mapped(1, PageKind::Anonymous, 10));
+        profile.see(&mapped(2, PageKind::File, 4));
+        for interval in 0..5 {
+            profile.see(&accessed(1, 0, if interval == 0 { 4 } else { 1 }));
+            if interval == 4 {
+                profile.see(&accessed(1, 3, 1));
+                profile.see(&accessed(1, 3, 1));
+            }
+            profile.end_interval();
+        }
+        let report = profile.report();
+        assert_eq!(
+            report.iter().map(|heat| heat.kind).collect::<Vec<_>>(),
+            [None, Some(PageKind::Anonymous), Some(PageKind::File)]
+        );
+        let (all, anon, file) = (&report[0], &report[1], &report[2]);
+        assert_eq!([all.memory, anon.memory, file.memory], [PAGE * 14, PAGE * 10, PAGE * 4]);
+        assert_eq!(anon.used_within(1), Some(PAGE * 2), "pages 0 and 3");
+        assert_eq!(anon.used_within(2), Some(PAGE * 2));
+        assert_eq!(anon.used_within(5), Some(PAGE * 4));
+        assert_eq!(anon.used_within(10), None, "so long it did not watch");
+        assert_eq!((file.used_within(5), file.new), (Some(Bytes::ZERO), Bytes::ZERO));
+        assert_eq!((anon.new, anon.came_back), (PAGE * 4, PAGE));
+        let came_back: Vec<Bytes> = anon.within.iter().map(|within| within.came_back).collect();
+        assert_eq!(came_back, [Bytes::ZERO, Bytes::ZERO, PAGE], "after four");
+        assert_eq!(all.within, anon.within);
+    }
+
+    #[test]
+    fn after_64_intervals_a_page_comes_back_after_longer_than_is_remembered() {
+        let mut profile = Profile::default();
+        profile.see(&mapped(1, PageKind::Anonymous, 1));
+        profile.see(&accessed(1, 0, 1));
+        (0..REMEMBERED).for_each(|_| profile.end_interval());
+        assert_eq!(
+            profile.report()[0].used_within(REMEMBERED),
+            Some(PAGE),
+            "the oldest bit is lost"
+        );
+        profile.end_interval();
+        assert_eq!(profile.report()[0].used_within(REMEMBERED), Some(Bytes::ZERO));
+        profile.see(&accessed(1, 0, 1));
+        assert_eq!(profile.report()[0].came_back, PAGE);
+        assert_eq!(profile.report()[0].new, PAGE, "only once");
+    }
+
+    #[test]
+    fn what_is_unmapped_is_forgotten() {
+        let mut profile = Profile::default();
+        profile.see(&mapped(1, PageKind::Anonymous, 2));
+        profile.see(&accessed(1, 0, 2));
+        profile.end_interval();
+        let spaces = vec![SpaceEvent::Unmapped(SpaceId(1), Vpn(0), 1)];
+        profile.see(&Observations { spaces, ..Observations::default() });
+        assert_eq!(profile.report()[0].memory, PAGE);
+        profile.see(&mapped(1, PageKind::Anonymous, 2));
+        assert_eq!(profile.report()[0].used_within(1), Some(Bytes::ZERO), "another page");
+        profile.see(&accessed(1, 0, 1));
+        assert_eq!(
+            (profile.report()[0].new, profile.report()[0].came_back),
+            (PAGE * 3, Bytes::ZERO)
+        );
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Profiles programs on a modelled machine: where their pages are put at first they stay, and accessed bits say of
+//! every page whether it was accessed in an interval.
+
+use tierline_core::port::{Observations, World};
+use tierline_core::telemetry::profile::Profile;
+use tierline_core::unit::Nanos;
+
+use crate::error::Result;
+use crate::scenario::Scenario;
+
+/// Profiles what runs in a scenario, for its time. Accessed bits are read once an interval, unless the scenario
+/// names another tracker.
+///
+/// # Errors
+/// Where something of the scenario cannot be made.
+pub fn profile(scenario: &Scenario, interval: Nanos) -> Result<Profile> {
+    let mut scenario = Scenario { policy: "hold".into(), ..scenario.clone() };
+    scenario.tracker.get_or_insert_with(|| "accessed".into());
+    scenario.tracker_knobs.window = interval;
+    scenario.tracker_knobs.window_period = Nanos::ZERO;
+    let mut world = scenario.world()?;
+    let step = scenario.interval(&scenario.policy_set()?.wants()).min(interval);
+    let (mut profile, mut seen) = (Profile::default(), Observations::default());
+    let (mut now, mut over) = (Nanos::ZERO, interval);
+    let end = Nanos::from_secs_f64(scenario.seconds);
+    while now <= end {
+        seen.clear();
+        world.observe(now, &mut seen);
+        profile.see(&seen);
+        if now >= over {
+            profile.end_interval();
+            over += interval;
+        }
+        now = (now + step).min(over.max(now + Nanos(1)));
+    }
+    Ok(profile)
+}

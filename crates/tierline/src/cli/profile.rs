@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `tierline profile`: how much of a program's memory is in use, and when what was cold is used again.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use anyhow::Result;
+use clap::{ArgGroup, Args};
+use serde::Serialize;
+use tierline_core::event::Event;
+use tierline_core::port::{
+    Observations, PageKind, PageSize, Region, Sample, SpaceEvent, SpaceId, Vpn,
+};
+use tierline_core::telemetry::profile::{Heat, Profile};
+use tierline_core::unit::{Bytes, Nanos};
+use tierline_linux::error::Error;
+use tierline_linux::manager::Status;
+use tierline_linux::recorder::Recorder;
+use tierline_model::profile::profile;
+use tierline_model::scenario::Scenario;
+use tierline_model::workload::list::written;
+use tierline_trace::{Block, Reader};
+
+use super::Globals;
+use super::sim::hinted;
+use super::watch::WatchArgs;
+use crate::config::value::Text;
+use crate::drive::Managed;
+use crate::print::{self, row};
+use crate::recording::{not_a_trace, open, survey};
+
+/// Say how hot a program's memory is
+///
+/// How much of it was used within the last intervals, by kind (private, file, shared), and how soon what had gone
+/// cold was used again: what a smaller fast memory would have to hold. Of running programs, of a trace, or of a
+/// workload on a modelled machine. Nothing is moved; one memory node is enough. What a tracker misses counts as
+/// idle.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("targets").required(true).multiple(true))]
+#[command(after_help = "Example: tierline profile --interval 60s --duration 1h -p 4242")]
+pub struct ProfileArgs {
+    /// A trace
+    #[arg(long, value_name = "FILE", group = "targets", conflicts_with_all = ["pid", "cgroup", "command", "workload"])]
+    trace: Option<PathBuf>,
+    /// A workload on a modelled machine, with its knobs where wanted, as in datacenter:app=web1; may be repeated
+    #[arg(long, value_name = "KIND[:KEY=VALUE,…]", group = "targets", conflicts_with_all = ["pid", "cgroup", "command"])]
+    workload: Vec<String>,
+    /// The modelled machine
+    #[arg(long, value_name = "NAME", default_value = "tpp", requires = "workload")]
+    machine: String,
+    /// Simulated time of a workload
+    #[arg(long, value_name = "S", default_value_t = 600.0, requires = "workload")]
+    seconds: f64,
+    /// Length of an interval [default: 60s; of a trace a 32nd of it]
+    #[arg(long, value_name = "TIME")]
+    interval: Option<Text<Nanos>>,
+    #[command(flatten)]
+    watch: WatchArgs,
+}
+
+#[derive(Serialize)]
+struct Report {
+    interval_seconds: f64,
+    intervals: u32,
+    /// All of it, then each kind where kinds are known.
+    memory: Vec<Heat>,
+}
+
+/// A minute, as Chameleon has it.
+const INTERVAL: Nanos = Nanos::from_secs(60);
+/// Intervals in a trace.
+const OF_A_TRACE: u64 = 32;
+
+impl ProfileArgs {
+    /// Runs the verb.
+    pub fn run(&self, globals: &Globals) -> Result<u8> {
+        let interval = self.interval.as_ref().map(|time| time.0.max(Nanos(1)));
+        if let Some(file) = &self.trace {
+            let (interval, profile) = of_trace(file, interval)?;
+            return tell(&profile, interval, false, globals);
+        }
+        let interval = interval.unwrap_or(INTERVAL);
+        if !self.workload.is_empty() {
+            let workloads = self.workload.iter().map(|text| written(text));
+            let scenario = Scenario {
+                machine: self.machine.clone(),
+                seconds: self.seconds,
+                grow: true,
+                workload: workloads.collect::<Result<_, _>>().map_err(hinted)?,
+                ..Scenario::default()
+            };
+            return tell(&profile(&scenario, interval).map_err(hinted)?, interval, true, globals);
+        }
+        let seen = Rc::new(RefCell::new(Profile::default()));
+        let status = self.watch.run(globals, |recorder| {
+            Ok(Watching { recorder, profile: Rc::clone(&seen), interval, over: None })
+        })?;
+        tell(&seen.borrow(), interval, true, globals)?;
+        Ok(status)
+    }
+}
+
+/// The profile of a trace, and the length of its intervals.
+fn of_trace(file: &Path, interval: Option<Nanos>) -> Result<(Nanos, Profile)> {
+    let survey = survey(file)?;
+    let interval = interval.unwrap_or(Nanos(survey.ns / OF_A_TRACE).max(Nanos(1)));
+    let bits = survey.header.page_bits;
+    let mut profile = Profile::default();
+    let mut seen = Observations::default();
+    for (space, page) in survey.pages.iter() {
+        let (start, base_pages) = base(page, bits);
+        let region = Region {
+            space: SpaceId(space),
+            start,
+            base_pages: base_pages.into(),
+            size: PageSize::Base,
+            kind: PageKind::Anonymous,
+        };
+        seen.spaces.push(SpaceEvent::Mapped(region));
+    }
+    profile.see(&seen);
+    let mut reader = Reader::new(open(file)?).map_err(|error| not_a_trace(file, &error))?;
+    let (mut now, mut length, mut over) = (0, 0, interval.0);
+    // What is wrong with it was told when it was surveyed.
+    while let Ok(Some(block)) = reader.next() {
+        match block {
+            Block::Epoch(head) => {
+                now += length;
+                length = head.ns;
+                while now >= over {
+                    profile.end_interval();
+                    over += interval.0;
+                }
+            }
+            Block::Pages { space, records } => {
+                seen.clear();
+                seen.samples.extend(records.iter().map(|record| {
+                    let (vpn, base_pages) = base(record.page, bits);
+                    let space = SpaceId(space);
+                    Sample {
+                        space,
+                        vpn,
+                        base_pages,
+                        hits: 1.0,
+                        exposure: None,
+                        tier: None,
+                        write: None,
+                    }
+                }));
+                profile.see(&seen);
+            }
+        }
+    }
+    if now + length > over - interval.0 {
+        profile.end_interval();
+    }
+    Ok((interval, profile))
+}
+
+/// The base pages of a page of a trace.
+fn base(page: u64, bits: u8) -> (Vpn, u32) {
+    match bits.checked_sub(12) {
+        Some(more) => (Vpn(page << more), 1 << more),
+        None => (Vpn(page >> (12 - bits)), 1),
+    }
+}
+
+/// Running programs under a tracker.
+struct Watching {
+    recorder: Recorder,
+    profile: Rc<RefCell<Profile>>,
+    interval: Nanos,
+    /// When the interval is over.
+    over: Option<Nanos>,
+}
+
+impl Managed for Watching {
+    fn step(&mut self, now: Nanos) -> &[Event] {
+        let mut profile = self.profile.borrow_mut();
+        profile.see(self.recorder.observe(now));
+        let over = self.over.get_or_insert(now + self.interval);
+        if now >= *over {
+            profile.end_interval();
+            *over += self.interval;
+        }
+        &[]
+    }
+
+    fn next_due(&self) -> Nanos {
+        self.over.map_or(Nanos::ZERO, |over| over.min(self.recorder.next_due()))
+    }
+
+    fn add(&mut self, pid: u32) {
+        self.recorder.add(pid);
+    }
+
+    fn is_alone(&self) -> bool {
+        self.recorder.is_alone()
+    }
+
+    fn take_problems(&mut self) -> Vec<Error> {
+        self.recorder.take_problems()
+    }
+
+    fn status(&self, _now: Nanos) -> Status {
+        Status { tracker: self.recorder.tracker().into(), ..Status::default() }
+    }
+
+    fn shutdown(self) -> Vec<Error> {
+        let mut profile = self.profile.borrow_mut();
+        if profile.intervals() == 0 {
+            profile.end_interval(); // who ended sooner has one that is shorter
+        }
+        drop(profile);
+        self.recorder.shutdown()
+    }
+}
+
+fn tell(profile: &Profile, interval: Nanos, kinds: bool, globals: &Globals) -> Result<u8> {
+    let mut memory = profile.report();
+    memory.truncate(if kinds { memory.len() } else { 1 });
+    let report =
+        Report { interval_seconds: interval.as_secs_f64(), intervals: profile.intervals(), memory };
+    match globals.json {
+        true => print::json(&report)?,
+        false => print::out(&describe(&report))?,
+    }
+    Ok(0)
+}
+
+fn describe(report: &Report) -> String {
+    let time = |intervals: u32| {
+        Nanos::from_secs_f64(report.interval_seconds * f64::from(intervals)).to_string()
+    };
+    let spans = || report.memory.iter().take(1).flat_map(|heat| &heat.within);
+    let mut used = vec![row(["", "memory"])];
+    let mut back = vec![row(["", "came back"])];
+    used[0].extend(spans().map(|span| format!("in {}", time(span.intervals))));
+    // Within one interval nothing is told from what was in use all along.
+    back[0].extend(spans().skip(1).map(|span| format!("in {}", time(span.intervals))));
+    for heat in &report.memory {
+        let name = match heat.kind {
+            None => "all",
+            Some(PageKind::Anonymous) => "private",
+            Some(PageKind::File) => "file",
+            Some(PageKind::Shared) => "shared",
+        };
+        let within = heat.within.iter();
+        let mut cells = row([name, &heat.memory.to_string()]);
+        cells.extend(within.clone().map(|span| percent(span.used, heat.memory)));
+        used.push(cells);
+        let mut cells = row([name, &heat.came_back.to_string()]);
+        cells.extend(within.skip(1).map(|span| percent(span.came_back, heat.came_back)));
+        back.push(cells);
+    }
+    let (count, length) = (report.intervals, time(1));
+    format!(
+        "{}\n{}\n{count} intervals of {length}. Above: memory that was used within the last of them. Below: what was \
+         used again after at least one without, and how long after its last use.\n",
+        print::table(&used),
+        print::table(&back),
+    )
+}
+
+fn percent(part: Bytes, all: Bytes) -> String {
+    let permille = (part.0 * 1000).checked_div(all.0);
+    permille.map_or("-".into(), |share| format!("{}.{} %", share / 10, share % 10))
+}
