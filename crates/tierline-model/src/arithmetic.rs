@@ -65,6 +65,12 @@ mod tests {
     use proptest::prelude::*;
     use tierline_core::rng::Rng;
 
+    #[test]
+    fn geometric_means() {
+        assert!((geometric_mean(&[2.0, 8.0]) - 4.0).abs() < 1e-9);
+        assert_eq!((geometric_mean(&[]), geometric_mean(&[2.0, 0.0])), (1.0, 0.0));
+    }
+
     proptest! {
         #[test]
         fn they_agree_with_the_platform(x in 1e-12f64..1e12, y in -2.0f64..2.0) {

@@ -167,3 +167,69 @@ fn rivals<'a>(field: &'a [Entry], but: Option<&str>) -> Option<&'a Entry> {
     let others = field.iter().filter(|e| e.policy != ORACLE && Some(e.policy.as_str()) != but);
     others.max_by(|a, b| a.throughput.total_cmp(&b.throughput))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+    use crate::workload::list::written;
+
+    fn entry(workload: &str, policy: &str, throughput: f64) -> Entry {
+        Entry {
+            machine: "m".into(),
+            workload: workload.into(),
+            ratio: Some("1:2".into()),
+            policy: policy.into(),
+            seed: 1,
+            throughput,
+            unit: "ops/s".into(),
+            fast_share: 0.5,
+            mean_latency_ns: 100.0,
+            migrated_bytes: 4096,
+            ping_pong_pages: 1,
+            recovery_seconds: None,
+            relative_to_best: 0.0,
+        }
+    }
+
+    #[test]
+    fn standings_are_geometric_means_over_the_default_and_the_oracle_is_no_rival() {
+        let entries = [
+            entry("a", DEFAULT, 10.0),
+            entry("a", "hemem", 20.0),
+            entry("a", ORACLE, 90.0),
+            entry("b", DEFAULT, 10.0),
+            entry("b", "hemem", 5.0),
+            entry("b", ORACLE, 10.0),
+        ];
+        let standings = standings(&entries);
+        assert!((standings[1].of_default - 1.0).abs() < 1e-9, "of 2 and 1/2");
+        assert_eq!((standings[1].best_in, standings[0].best_in), (1, 1));
+        assert_eq!((standings[1].migrated_bytes, standings[1].ping_pong_pages), (8192, 2));
+        let held = held(&entries);
+        assert_eq!(
+            (held[0].rival.as_str(), held[0].of_rival, held[1].of_rival),
+            ("hemem", 0.5, 2.0)
+        );
+        assert_eq!(held[1].of_oracle, Some(1.0));
+    }
+
+    #[test]
+    fn every_cell_can_be_made() {
+        let cells = cells(&[]);
+        assert_eq!(cells.len(), MACHINES.len() * WORKLOADS.len() * RATIOS.len());
+        for cell in cells {
+            let workload: Result<_, _> = cell.workload.split('+').map(written).collect();
+            let scenario = Scenario {
+                machine: cell.machine,
+                workload: workload.unwrap(),
+                ..Scenario::default()
+            };
+            assert!(scenario.machine().is_ok() && scenario.arrivals().is_ok());
+        }
+        for policy in POLICIES {
+            let scenario = Scenario { policy: (*policy).into(), ..Scenario::default() };
+            assert!(scenario.policy().is_ok(), "{policy}");
+        }
+    }
+}

@@ -377,6 +377,34 @@ mod tests {
         assert!(hotness.estimate(heat).rate_per_sec() < 0.6 * before.rate_per_sec());
     }
 
+    /// A page of 100 hits a second falls silent, another one wakes up, and somebody says that there was a
+    /// change: half a second tells them apart. Without the word the first is believed for longer.
+    #[test]
+    fn what_samples_told_before_a_change_is_void() {
+        let tenth = Nanos::from_millis(100);
+        let told = |change: bool| {
+            let mut hotness = Hotness::default();
+            let (mut old, mut new) = (hotness.newborn(), hotness.newborn());
+            for _ in 0..100 {
+                hotness.advance(tenth);
+                old = hotness.hit(old, 10.0, None);
+            }
+            hotness.advance(tenth);
+            if change {
+                hotness.change();
+            }
+            for _ in 0..5 {
+                hotness.advance(tenth);
+                new = hotness.hit(new, 2.0, None);
+            }
+            (hotness.estimate(old).at_most_per_sec(), hotness.estimate(new).at_least_per_sec())
+        };
+        let (old, new) = told(true);
+        assert!(old < new, "{old} {new}");
+        let (old, new) = told(false);
+        assert!(old > new, "{old} {new}");
+    }
+
     #[test]
     fn a_page_that_turned_cold_is_forgotten_within_its_memory() {
         let mut hotness = Hotness::default();

@@ -138,3 +138,29 @@ fn nothing_to_recover_and_nobody_to_ask_is_fine() {
     assert_eq!(report["restored"], serde_json::json!([]));
     assert_eq!(machine.status()["managers"], serde_json::json!([]));
 }
+
+#[test]
+fn every_recorded_move_says_why() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let events = folder.path().join("events");
+    let sim = "sim --workload gups:set=2GiB,hot=512MiB --seconds 3 --json --events";
+    let run = json(&format!("{sim} {}", events.display()));
+    let promoted = run["runs"][0]["moves"]["promoted_pages"].as_u64().expect("a count");
+    let moves = json(&format!("explain --json --why {}", events.display()));
+    let moves = moves["moves"].as_array().expect("a list");
+    let up = |m: &&serde_json::Value| m["to"] == 0 && m["outcome"] == "moved";
+    let pages = |m: &serde_json::Value| if m["size"] == "huge" { 512 } else { 1 };
+    let told: u64 = moves.iter().filter(up).map(pages).sum();
+    assert!(promoted > 0 && told == promoted, "{told} of {promoted}");
+
+    let address = moves[0]["vpn"].as_u64().expect("a page") * 4096 + 5;
+    let story = output(&format!("explain --why {} --page {address:#x}", events.display()));
+    let story = text(&story.stdout).to_string();
+    assert!(story.contains("accesses a second") || story.contains(" a second"), "{story}");
+    assert!(story.contains("Outcome: "), "{story}");
+
+    std::fs::write(&events, "{\"event\":\n").expect("a file");
+    let broken = output(&format!("explain --why {}", events.display()));
+    assert_eq!(broken.status.code(), Some(2));
+    assert!(text(&broken.stderr).contains(":1: "), "{}", text(&broken.stderr));
+}

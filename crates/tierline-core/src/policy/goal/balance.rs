@@ -318,6 +318,43 @@ mod tests {
         assert!(!shift.up && (shift.share - 0.5).abs() < 1e-9, "{shift:?}");
     }
 
+    /// Two tiers whose excess latency grows with the square of what they serve. On either side of the share
+    /// with the least mean latency, the marginal costs say which way it lies; the latencies do not.
+    #[test]
+    fn marginal_costs_meet_where_the_mean_latency_is_least() {
+        let upper = |p: f64| 70.0 + 150.0 * p * p;
+        let lower = |p: f64| 170.0 + 30.0 * (1.0 - p) * (1.0 - p);
+        let mean = |p: f64| p * upper(p) + (1.0 - p) * lower(p);
+        let least =
+            (1..1000).map(|i| f64::from(i) / 1000.0).min_by(|a, b| mean(*a).total_cmp(&mean(*b)));
+        let least = least.unwrap();
+        let wants_up = |p: f64, marginal: f64| {
+            let (tiers, mut balance) =
+                measured(&[(p * 1e9, upper(p)), ((1.0 - p) * 1e9, lower(p))]);
+            balance.knobs = Knobs { marginal, delta: 0.001, ..Knobs::default() };
+            for flow in &mut balance.flows {
+                flow.own_per_sec = flow.reads_per_sec;
+            }
+            balance.balance(&tiers, 0, QUANTUM).unwrap().up
+        };
+        assert!(wants_up(least - 0.02, 2.0) && !wants_up(least + 0.02, 2.0), "{least}");
+        assert!(
+            wants_up(least + 0.02, 0.0),
+            "its own latency is less there, though not all others'"
+        );
+    }
+
+    /// What others queue for is no cost of ours.
+    #[test]
+    fn only_what_the_managed_programs_add_counts() {
+        let (_, mut balance) = measured(&[(1e9, 170.0), (1e8, 170.0)]);
+        balance.knobs.marginal = 2.0;
+        let flow = Flow { own_per_sec: 1e8, ..balance.flows[0] };
+        assert!((balance.cost_ns(flow, 70.0) - (170.0 + 2.0 * 0.1 * 100.0)).abs() < 1e-9);
+        let flow = Flow { own_per_sec: 9e9, ..flow };
+        assert!((balance.cost_ns(flow, 70.0) - (170.0 + 2.0 * 100.0)).abs() < 1e-9, "at most all");
+    }
+
     #[test]
     fn the_average_weighs_ten_milliseconds_as_the_public_code_does() {
         let balance = Balance::default();
