@@ -245,7 +245,7 @@ impl Engine {
             attention = Attention::Moving;
         }
         self.hotness.hurry(attention != Attention::Calm);
-        if self.calm.alarm() {
+        if self.calm.changed() {
             self.hotness.change();
         }
         if attention != self.attention {

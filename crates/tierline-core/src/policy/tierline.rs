@@ -24,32 +24,25 @@
 //! bound, the payback horizon, the sampled search for the coldest, the alarm, and that the goal counts what
 //! an access costs the program's other accesses, not only its own latency.
 
-use std::collections::VecDeque;
-
 use super::goal::balance::Balance;
 use super::goal::{Aim, Goal, Quota, Shift};
+use super::parts::hand::{Hand, Met};
+use super::parts::ledger::{Ledger, Short};
 use super::parts::quantum::Quantum;
 use super::{Policy, Reason, View, Wants};
 use crate::knob::Knob;
 use crate::page::{FETCHED, Location, PageIdx};
 use crate::port::{Move, PageSize};
-use crate::telemetry::hotness::Estimate;
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
 /// Candidates kept; a page that finds the queue full comes back with its next hit.
 const MAX_CANDIDATES: usize = 1 << 20;
-/// Residents looked at for every victim: the coldest of so many is among the coldest of all.
-const OVERSAMPLE: usize = 8;
-/// Victims found at a time.
-const VICTIMS: usize = 64;
 /// Share of the highest visible rate that is taken for hot whatever a move costs: the lower bound of a
 /// page that was touched in both of two looks, in three of four, or in half of many. Ours.
 const SURE: f32 = 0.2;
 /// Candidates that do not fit a shift, after which it is as good as spent.
 const MISFITS: usize = 1024;
-/// Residents looked at together when a tier gives accesses away.
-const GIVEN: usize = 4096;
 /// Threads that copy a page together, where the world can (HeMem).
 const COPY_THREADS: u32 = 4;
 /// Seen twice, with a tenth off for what faded between the two.
@@ -91,20 +84,12 @@ pub struct Tierline {
     quantum: Quantum,
     /// Slow pages worth promoting, as of their last hit.
     candidates: Vec<Candidate>,
-    /// Pages of every tier but the slowest, in a ring that a hand goes round. Pages that left their
-    /// tier drop out when the hand meets them.
-    residents: Vec<VecDeque<PageIdx>>,
+    /// The pages of every tier but the slowest.
+    hands: Vec<Hand>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    rate_per_sec: f32,
-    page: PageIdx,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Victim {
-    /// An upper bound: a page that was hardly watched is not taken for cold.
     rate_per_sec: f32,
     page: PageIdx,
 }
@@ -115,16 +100,6 @@ impl Default for Tierline {
     }
 }
 
-/// What the plan has used up so far.
-struct Ledger {
-    budget: Bytes,
-    room: Vec<Bytes>,
-    /// Pages of each tier that may go down, coldest last.
-    victims: Vec<Vec<Victim>>,
-    /// Residents of each tier looked at for them.
-    looked: Vec<usize>,
-}
-
 impl Tierline {
     /// The policy with a goal.
     pub fn new(goal: Box<dyn Goal>) -> Self {
@@ -133,7 +108,7 @@ impl Tierline {
             goal,
             quantum: Quantum::default(),
             candidates: Vec::new(),
-            residents: Vec::new(),
+            hands: Vec::new(),
         }
     }
 
@@ -163,7 +138,8 @@ impl Tierline {
     /// Sorts the pages that were hit into residents and candidates.
     fn sort_in(&mut self, view: &mut View<'_>) {
         let slowest = view.tiers.slowest();
-        self.residents.resize_with(slowest.index(), VecDeque::new);
+        self.hands.resize_with(slowest.index(), Hand::default);
+        self.hands.iter_mut().for_each(Hand::begin);
         for pages in view.touched.chunks(FETCHED) {
             view.pages.fetch(pages);
             for &page in pages {
@@ -176,8 +152,7 @@ impl Tierline {
         let state = view.pages.state(page);
         let Some(tier) = state.tier() else { return };
         if tier < view.tiers.slowest() && !state.is_listed() {
-            view.pages.set_listed(page, true);
-            self.residents[tier.index()].push_back(page);
+            self.hands[tier.index()].list(view, page);
         }
         if tier == TierId::FAST || state.is_queued() || state.is_refused() {
             return;
@@ -229,112 +204,19 @@ impl Tierline {
     /// Demotes until every tier has its headroom again, slower tiers first so that they make room.
     fn keep_headroom(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Vec<Move>) {
         for tier in (0..view.tiers.slowest().0).rev().map(TierId) {
-            let free = view.telemetry.tiers[tier.index()].free;
-            let mut missing = self.headroom(view, tier).saturating_sub(free);
-            while missing > Bytes::ZERO {
-                let Some(victim) = self.coldest(view, ledger, tier) else { break };
-                let reason = Reason::Headroom { rate_per_sec: victim.rate_per_sec };
-                let Some(freed) = self.demote(view, ledger, victim, tier, reason, plan) else {
+            while ledger.is_short(tier)
+                && let Some(Met { page, rate_per_sec }) = self.coldest(view, tier)
+            {
+                let reason = Reason::Headroom { rate_per_sec };
+                if demote(view, ledger, page, reason, plan).is_err() {
                     break;
-                };
-                missing = missing.saturating_sub(freed);
-                ledger.room[tier.index()] = ledger.room[tier.index()].saturating_sub(freed);
+                }
             }
         }
     }
 
-    fn headroom(&self, view: &View<'_>, tier: TierId) -> Bytes {
-        Bytes(view.tiers[tier].capacity.0 / 1000 * self.knobs.headroom_permille)
-    }
-
-    /// Bytes that may come into each tier: what is free above the headroom, within the limits.
-    fn room(&self, view: &View<'_>) -> Vec<Bytes> {
-        let tiers = view.tiers.iter().zip(&view.telemetry.tiers);
-        tiers
-            .map(|((id, _), measured)| {
-                let headroom =
-                    if id == view.tiers.slowest() { Bytes::ZERO } else { self.headroom(view, id) };
-                let free = measured.free.saturating_sub(headroom);
-                let limit = view.limits.room(id, view.pages.bytes_in(id));
-                limit.map_or(free, |limit| limit.min(free))
-            })
-            .collect()
-    }
-
-    /// The coldest found among residents of `tier` not yet planned in this tick.
-    fn coldest(
-        &mut self,
-        view: &mut View<'_>,
-        ledger: &mut Ledger,
-        tier: TierId,
-    ) -> Option<Victim> {
-        let at = tier.index();
-        if ledger.victims[at].is_empty() {
-            // Once round the ring is enough for one tick.
-            let left = self.residents[at].len().saturating_sub(ledger.looked[at]);
-            let count = left.min(VICTIMS * OVERSAMPLE);
-            ledger.looked[at] += count;
-            ledger.victims[at] = self.find_coldest(view, tier, count);
-        }
-        ledger.victims[at].pop()
-    }
-
-    /// Lets the hand go on over `count` residents and returns the coldest of them, coldest last.
-    fn find_coldest(&mut self, view: &mut View<'_>, tier: TierId, count: usize) -> Vec<Victim> {
-        let mut found = self.look_at(view, tier, count, |believed| believed.at_most_per_sec());
-        found.sort_unstable_by(|a, b| {
-            b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| b.page.cmp(&a.page))
-        });
-        found.split_off(found.len() - found.len().div_ceil(OVERSAMPLE))
-    }
-
-    /// Lets the hand go on over `count` residents and returns them with their rates.
-    fn look_at(
-        &mut self,
-        view: &mut View<'_>,
-        tier: TierId,
-        count: usize,
-        rate: impl Fn(Estimate) -> f32,
-    ) -> Vec<Victim> {
-        let ring = &mut self.residents[tier.index()];
-        let mut found = Vec::with_capacity(count);
-        for _ in 0..count {
-            let Some(page) = ring.pop_front() else { break };
-            let state = view.pages.state(page);
-            if state.tier() != Some(tier) || !state.is_listed() || state.is_refused() {
-                view.pages.set_listed(page, false);
-                continue;
-            }
-            ring.push_back(page);
-            let rate_per_sec = rate(view.hotness.estimate(view.pages.heat(page)));
-            found.push(Victim { rate_per_sec, page });
-        }
-        found
-    }
-
-    /// Plans one demotion to the nearest slower tier with room; returns the bytes it frees.
-    fn demote(
-        &self,
-        view: &View<'_>,
-        ledger: &mut Ledger,
-        victim: Victim,
-        from: TierId,
-        reason: Reason,
-        plan: &mut Vec<Move>,
-    ) -> Option<Bytes> {
-        let at = view.pages.locate(victim.page)?;
-        let bytes = at.size.bytes();
-        let to = (from.0 + 1..=view.tiers.slowest().0)
-            .map(TierId)
-            .find(|to| ledger.room[to.index()] >= bytes)?;
-        if ledger.budget < bytes {
-            return None;
-        }
-        ledger.budget -= bytes;
-        ledger.room[to.index()] -= bytes;
-        ledger.room[from.index()] += bytes;
-        plan.push(Move { space: at.space, vpn: at.vpn, size: at.size, from, to, reason });
-        Some(bytes)
+    fn coldest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Met> {
+        self.hands.get_mut(tier.index())?.coldest(view, tier)
     }
 
     /// Promotes candidates, hottest first, until they are not worth it, or the budget is used up; with a
@@ -400,23 +282,21 @@ impl Tierline {
                 return Placed::Unfit;
             }
         }
+        let planned = plan.len();
         for to in to.map(TierId) {
-            if ledger.budget < bytes {
-                return Placed::Later;
-            }
-            let planned = plan.len();
-            if ledger.room[to.index()] < bytes {
+            if ledger.room(to) < bytes {
                 self.make_room(view, ledger, rate, at.size, to, plan);
             }
-            if ledger.room[to.index()] >= bytes && ledger.budget >= bytes {
-                ledger.budget -= bytes;
-                ledger.room[to.index()] -= bytes;
-                let reason = Reason::Hot { rate_per_sec: rate };
-                plan.push(Move { space: at.space, vpn: at.vpn, size: at.size, from, to, reason });
-                if let Some(lane) = lane {
-                    lane.charge(view, candidate.page, &plan[planned..]);
+            let reason = Reason::Hot { rate_per_sec: rate };
+            match ledger.plan(view.pages, candidate.page, to, reason, plan) {
+                Ok(_) => {
+                    if let Some(lane) = lane {
+                        lane.charge(view, candidate.page, &plan[planned..]);
+                    }
+                    return Placed::Planned;
                 }
-                return Placed::Planned;
+                Err(Short::Budget) => return Placed::Later,
+                Err(Short::Room | Short::Page) => {}
             }
         }
         Placed::No
@@ -430,29 +310,22 @@ impl Tierline {
         shift: &Shift,
         plan: &mut Vec<Move>,
     ) {
-        let tier = shift.tier;
-        let mut lane = Lane::of(shift);
-        let Some(residents) = self.residents.get(tier.index()).map(VecDeque::len) else { return };
-        let mut left = residents;
-        while left > 0 && !lane.quota.is_spent() {
-            let count = left.min(GIVEN);
-            left -= count;
-            // The hottest of so many: they carry the most accesses for their bytes.
-            let mut found = self.look_at(view, tier, count, |believed| believed.rate_per_sec());
-            found.sort_unstable_by(|a, b| {
-                b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| a.page.cmp(&b.page))
-            });
-            found.truncate(count.div_ceil(OVERSAMPLE));
-            for page in found {
-                let Some(at) = view.pages.locate(page.page) else { continue };
-                if !lane.quota.admits(lane.share(view, page.page), at.size.bytes()) {
+        let (tier, mut lane) = (shift.tier, Lane::of(shift));
+        let Some(hand) = self.hands.get_mut(tier.index()) else { return };
+        // The hottest carry the most accesses for their bytes.
+        while !lane.quota.is_spent()
+            && let Some(hottest) = hand.hottest(view, tier)
+        {
+            for Met { page, rate_per_sec } in hottest {
+                let Some(at) = view.pages.locate(page) else { continue };
+                if !lane.quota.admits(lane.share(view, page), at.size.bytes()) {
                     continue;
                 }
-                let reason = Reason::Balance { rate_per_sec: page.rate_per_sec };
-                if self.demote(view, ledger, page, tier, reason, plan).is_none() {
+                let planned = plan.len();
+                if demote(view, ledger, page, Reason::Balance { rate_per_sec }, plan).is_err() {
                     return;
                 }
-                lane.charge(view, page.page, &plan[plan.len() - 1..]);
+                lane.charge(view, page, &plan[planned..]);
             }
         }
     }
@@ -467,26 +340,39 @@ impl Tierline {
         tier: TierId,
         plan: &mut Vec<Move>,
     ) {
-        let planned = plan.len();
-        let (room, budget) = (ledger.room.clone(), ledger.budget);
-        while ledger.room[tier.index()] < size.bytes() {
-            let Some(victim) = self.coldest(view, ledger, tier) else { break };
+        let (planned, before) = (plan.len(), ledger.clone());
+        while ledger.room(tier) < size.bytes() {
+            let Some(victim) = self.coldest(view, tier) else { break };
             // A huge page's rate is spread over its base pages before the two are compared.
             let victim_size = view.pages.locate(victim.page).map_or(PageSize::Base, |at| at.size);
             let density = |rate: f32, size: PageSize| f64::from(rate) / spread(size);
             let colder = density(victim.rate_per_sec, victim_size) * f64::from(self.knobs.margin)
                 < density(rate, size);
             let reason = Reason::MakeRoom { rate_per_sec: victim.rate_per_sec };
-            if !colder || self.demote(view, ledger, victim, tier, reason, plan).is_none() {
-                ledger.victims[tier.index()].push(victim);
+            if !colder || demote(view, ledger, victim.page, reason, plan).is_err() {
+                self.hands[tier.index()].give_back(victim);
                 break;
             }
         }
-        if ledger.room[tier.index()] < size.bytes() {
+        if ledger.room(tier) < size.bytes() {
             plan.truncate(planned);
-            (ledger.room, ledger.budget) = (room, budget);
+            *ledger = before;
         }
     }
+}
+
+/// Plans a move to the nearest slower tier with room.
+fn demote(
+    view: &View<'_>,
+    ledger: &mut Ledger,
+    page: PageIdx,
+    reason: Reason,
+    plan: &mut Vec<Move>,
+) -> Result<(), Short> {
+    let size = view.pages.locate(page).ok_or(Short::Page)?.size;
+    let from = view.pages.state(page).tier().ok_or(Short::Page)?;
+    let to = ledger.below(from, size).ok_or(Short::Room)?;
+    ledger.plan(view.pages, page, to, reason, plan).map(|_| ())
 }
 
 /// Base pages of a page as a number to divide by.
@@ -541,13 +427,12 @@ impl Policy for Tierline {
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
         self.goal.listen(view);
         self.sort_in(view);
-        let tiers = view.tiers.len();
-        let mut ledger = Ledger {
-            budget: view.budget,
-            room: self.room(view),
-            victims: vec![Vec::new(); tiers],
-            looked: vec![0; tiers],
+        let (slowest, permille) = (view.tiers.slowest(), self.knobs.headroom_permille);
+        let headroom = |tier: TierId| match tier == slowest {
+            true => Bytes::ZERO,
+            false => Bytes(view.tiers[tier].capacity.0 / 1000 * permille),
         };
+        let mut ledger = Ledger::new(view, view.budget, headroom);
         self.keep_headroom(view, &mut ledger, plan);
         let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) else { return };
         match self.goal.aim(view, passed) {

@@ -27,6 +27,8 @@ const FEW_OF: u64 = 1024;
 const RISE: f64 = 2.5;
 /// Weight of the newest report in the average.
 const WEIGHT: f64 = 0.125;
+/// The same where slow hits to fast ones became fewer.
+const FALL_WEIGHT: f64 = 0.5;
 /// Reports that an average needs before anything is compared with it.
 const FEW: u32 = 4;
 
@@ -53,8 +55,8 @@ pub struct Calm {
     looks: u32,
     /// Moves since the alarm.
     moved: u64,
-    /// Whether the last report raised it.
-    alarm: bool,
+    /// Whether the last report raised it because what is hot has changed.
+    changed: bool,
 }
 
 impl Calm {
@@ -67,8 +69,8 @@ impl Calm {
         moves: u64,
         pages: u64,
     ) -> Attention {
+        self.changed = false;
         let rose = slow_hits.is_some_and(|report| self.rose(report));
-        self.alarm = rose;
         self.looks = self.looks.saturating_sub(u32::from(slow_hits.is_some()));
         if rose || self.alert_until.is_none() {
             let first = self.alert_until.is_none();
@@ -85,12 +87,18 @@ impl Calm {
     }
 
     /// Whether what is hot changed with the last report.
-    pub fn alarm(&self) -> bool {
-        self.alarm
+    pub fn changed(&self) -> bool {
+        self.changed
     }
 
     /// Compares with the averages and averages in. What a rate rose to is the new normal: one alarm a rise.
-    fn rose(&mut self, SlowHits { per_sec, counts, projected }: SlowHits) -> bool {
+    fn rose(&mut self, report: SlowHits) -> bool {
+        let rate_rose = self.rate_rose(report);
+        self.changed = self.odds_rose(report).unwrap_or(rate_rose);
+        rate_rose || self.changed
+    }
+
+    fn rate_rose(&mut self, SlowHits { per_sec, projected, .. }: SlowHits) -> bool {
         let [counted, _] = self.averages;
         let (average, reports) = &mut self.averages[usize::from(projected)];
         // A sample sees less than a count does; it is held against either.
@@ -99,26 +107,36 @@ impl Calm {
         } else {
             (*average, *reports)
         };
-        let rose = take_in(average, reports, per_sec, known >= FEW && per_sec > RISE * usual);
-        let [slow, fast] = counts;
+        let rose = known >= FEW && per_sec > RISE * usual;
+        let weight = if rose { 1.0 } else { WEIGHT.max(1.0 / f64::from(*reports + 1)) };
+        *average += weight * (per_sec - *average);
+        *reports = reports.saturating_add(1);
+        rose
+    }
+
+    /// `None` where only the slow tiers were seen.
+    fn odds_rose(
+        &mut self,
+        SlowHits { counts: [slow, fast], projected, .. }: SlowHits,
+    ) -> Option<bool> {
         if projected || fast <= 0.0 {
-            return rose;
+            return None;
         }
         let (average, reports) = &mut self.odds;
-        let odds = slow / fast;
         // By luck a count is two deviations more than usual one time in forty.
         let surely = (slow - 2.0 * slow.sqrt()) / fast;
         let rose = *reports >= FEW && surely > RISE * *average;
-        take_in(average, reports, odds, rose)
+        let odds = slow / fast;
+        // Odds fall by orders of magnitude while pages are placed for the first time.
+        let weight = match odds < *average {
+            _ if rose => 1.0,
+            true => FALL_WEIGHT,
+            false => WEIGHT.max(1.0 / f64::from(*reports + 1)),
+        };
+        *average += weight * (odds - *average);
+        *reports = reports.saturating_add(1);
+        Some(rose)
     }
-}
-
-/// Averages a report in and returns whether it rose.
-fn take_in(average: &mut f64, reports: &mut u32, value: f64, rose: bool) -> bool {
-    let weight = if rose { 1.0 } else { WEIGHT.max(1.0 / f64::from(*reports + 1)) };
-    *average += weight * (value - *average);
-    *reports = reports.saturating_add(1);
-    rose
 }
 
 #[cfg(test)]
@@ -171,6 +189,23 @@ mod tests {
         }
         assert_eq!(calm.update(at(4_000), hits(400.0, 800.0), 0, 1_000), Attention::Calm);
         assert_eq!(calm.update(at(5_000), hits(330.0, 20.0), 0, 1_000), Attention::Alert);
+        assert!(calm.changed());
+    }
+
+    /// All that is hot is slow at first, then fast, then slow again.
+    #[test]
+    fn it_wakes_though_slow_hits_were_many_when_it_began() {
+        let mut calm = Calm::default();
+        let hits =
+            |slow, fast| Some(SlowHits { per_sec: slow, counts: [slow, fast], projected: false });
+        for ms in 0..8 {
+            calm.update(at(100 * ms), hits(30_000.0, 1.0), 100, 1_000);
+        }
+        for ms in 8..30 {
+            calm.update(at(100 * ms), hits(300.0, 30_000.0), 0, 1_000);
+        }
+        assert_eq!(calm.update(at(5_000), hits(300.0, 30_000.0), 0, 1_000), Attention::Calm);
+        assert_eq!(calm.update(at(9_000), hits(15_000.0, 3_000.0), 0, 1_000), Attention::Alert);
     }
 
     #[test]

@@ -46,6 +46,11 @@ impl Ledger {
         Bytes(u64::try_from(room.max(0)).unwrap_or(u64::MAX))
     }
 
+    /// Whether a tier has less free than is to be kept.
+    pub fn is_short(&self, tier: TierId) -> bool {
+        self.room.get(tier.index()).is_some_and(|&room| room < 0)
+    }
+
     /// Bytes that may still be moved.
     pub fn budget(&self) -> Bytes {
         self.budget

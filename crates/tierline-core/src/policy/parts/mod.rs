@@ -2,6 +2,7 @@
 //! Parts that several policies are put together from.
 
 pub mod batch;
+pub mod hand;
 pub mod ledger;
 pub mod on_fault;
 pub mod placement;

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A hand that goes round the pages of a tier and finds the coldest, or the hottest, of some.
+//!
+//! To know the coldest of all would take a list in order, and work at every hit. The coldest of a sample is among
+//! the coldest of all, and nothing needs to be done for pages until the hand comes by. (Ours.)
+
+use std::collections::VecDeque;
+
+use crate::page::PageIdx;
+use crate::policy::View;
+use crate::telemetry::hotness::Estimate;
+use crate::tier::TierId;
+
+/// Residents looked at for every page found.
+const OVERSAMPLE: usize = 8;
+/// Coldest pages found at a time.
+const VICTIMS: usize = 64;
+/// Residents looked at together for the hottest.
+const TOGETHER: usize = 4096;
+
+/// A page that the hand came by.
+#[derive(Clone, Copy, Debug)]
+pub struct Met {
+    /// Accesses per second that it gets: of the coldest at most, as a page that was hardly watched is not
+    /// cold; of the hottest most likely.
+    pub rate_per_sec: f32,
+    /// The page.
+    pub page: PageIdx,
+}
+
+/// The hand and the pages of one tier.
+#[derive(Debug, Default)]
+pub struct Hand {
+    /// Pages that left their tier drop out when the hand meets them.
+    residents: VecDeque<PageIdx>,
+    /// Coldest last.
+    coldest: Vec<Met>,
+    /// Residents looked at in this tick.
+    looked: usize,
+}
+
+impl Hand {
+    /// Takes a page in.
+    pub fn list(&mut self, view: &mut View<'_>, page: PageIdx) {
+        view.pages.set_listed(page, true);
+        self.residents.push_back(page);
+    }
+
+    /// Begins a tick, in which the hand goes round once at most.
+    pub fn begin(&mut self) {
+        self.coldest.clear();
+        self.looked = 0;
+    }
+
+    /// The coldest found that was not taken in this tick.
+    pub fn coldest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Met> {
+        if self.coldest.is_empty() {
+            let mut met = self.go_on(view, tier, VICTIMS * OVERSAMPLE, Estimate::at_most_per_sec);
+            met.sort_unstable_by(|a, b| {
+                b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| b.page.cmp(&a.page))
+            });
+            self.coldest = met.split_off(met.len() - met.len().div_ceil(OVERSAMPLE));
+        }
+        self.coldest.pop()
+    }
+
+    /// Takes back what was not used.
+    pub fn give_back(&mut self, met: Met) {
+        self.coldest.push(met);
+    }
+
+    /// The hottest of the next residents, hottest first; none once the hand has been round.
+    pub fn hottest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Vec<Met>> {
+        let looked = self.looked;
+        let mut met = self.go_on(view, tier, TOGETHER, Estimate::rate_per_sec);
+        met.sort_unstable_by(|a, b| {
+            b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| a.page.cmp(&b.page))
+        });
+        met.truncate(met.len().div_ceil(OVERSAMPLE));
+        (self.looked > looked).then_some(met)
+    }
+
+    fn go_on(
+        &mut self,
+        view: &mut View<'_>,
+        tier: TierId,
+        count: usize,
+        rate: impl Fn(&Estimate) -> f32,
+    ) -> Vec<Met> {
+        let count = count.min(self.residents.len().saturating_sub(self.looked));
+        self.looked += count;
+        let mut met = Vec::with_capacity(count);
+        for _ in 0..count {
+            let Some(page) = self.residents.pop_front() else { break };
+            let state = view.pages.state(page);
+            if state.tier() != Some(tier) || !state.is_listed() || state.is_refused() {
+                view.pages.set_listed(page, false);
+                continue;
+            }
+            self.residents.push_back(page);
+            let rate_per_sec = rate(&view.hotness.estimate(view.pages.heat(page)));
+            met.push(Met { rate_per_sec, page });
+        }
+        met
+    }
+}
