@@ -143,8 +143,8 @@ fn nothing_to_recover_and_nobody_to_ask_is_fine() {
 fn every_recorded_move_says_why() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let events = folder.path().join("events");
-    let sim = "sim --workload gups:set=2GiB,hot=512MiB --seconds 3 --json --events";
-    let run = json(&format!("{sim} {}", events.display()));
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/policy/jump.toml");
+    let run = json(&format!("sim {scenario} --seconds 3 --json --events {}", events.display()));
     let promoted = run["runs"][0]["moves"]["promoted_pages"].as_u64().expect("a count");
     let moves = json(&format!("explain --json --why {}", events.display()));
     let moves = moves["moves"].as_array().expect("a list");
