@@ -282,6 +282,9 @@ impl Tierline {
                 return Placed::Unfit;
             }
         }
+        if ledger.budget() < bytes {
+            return Placed::Later;
+        }
         let planned = plan.len();
         for to in to.map(TierId) {
             if ledger.room(to) < bytes {
