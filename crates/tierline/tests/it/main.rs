@@ -8,6 +8,7 @@ mod model;
 mod print;
 mod run;
 mod trace;
+mod tune;
 
 use std::ffi::OsStr;
 use std::process::{Child, Command, Output, Stdio};
