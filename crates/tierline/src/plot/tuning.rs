@@ -49,7 +49,10 @@ fn history(history: &Map<String, Value>) -> Chart {
     }
 }
 
-fn draw(importance: &Map<String, Value>, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(
+    importance: &Map<String, Value>,
+    text: &mut String,
+) -> Result<(), Box<dyn std::error::Error>> {
     let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let font = |size: i32| ("sans-serif", size).into_font().color(&BLACK);
