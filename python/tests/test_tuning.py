@@ -85,7 +85,7 @@ def test_a_policy_without_knobs_is_refused() -> None:
 
 def test_an_interrupt_ends_it_with_what_was_found(tmp_path: Path) -> None:
     command = [*COMMAND, "--trials", "100000", "--seconds", "5", "--out", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/") as child:
         assert child.stderr is not None
         while not Path(tmp_path, "trials.log").exists() or Path(tmp_path, "trials.log").stat().st_size < 10_000:
             assert child.poll() is None, child.stderr.read()
@@ -98,5 +98,5 @@ def test_an_interrupt_ends_it_with_what_was_found(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_is_told_in_a_line() -> None:
-    child = subprocess.run([*COMMAND, "--ratio", "1:3", "--trials", "0"], capture_output=True, text=True, check=False)
+    child = subprocess.run([*COMMAND, "--ratio", "1:3", "--trials", "0"], capture_output=True, text=True, check=False, cwd="/")
     assert child.returncode == 2 and child.stderr == "Error: no trial was done\n"

@@ -90,6 +90,8 @@ impl TuneArgs {
         signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)))?;
         let python = python()?;
         let mut command = Command::new(&python);
+        // Not what lies in the current folder.
+        command.env("PYTHONSAFEPATH", "1");
         command.args(["-m", "tierline"]).args(self.arguments()).stdin(Stdio::null());
         let output = command
             .stderr(Stdio::inherit())
@@ -101,7 +103,8 @@ impl TuneArgs {
         }
         let tuning: Tuning =
             serde_json::from_slice(&output.stdout).context("what the Python package answered")?;
-        if let Some(folder) = &self.out {
+        // One trial is no curve.
+        if let Some(folder) = self.out.as_ref().filter(|_| tuning.trials > 1) {
             write(&folder.join("tuning.svg"), &plot::tuning::picture(&tuning)?)?;
         }
         match globals.json {
@@ -147,8 +150,8 @@ fn python() -> Result<PathBuf> {
     };
     let has_it = |python: &PathBuf| {
         let mut command = Command::new(python);
-        command.args(["-c", "import tierline, optuna"]).stdin(Stdio::null());
-        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(["-c", "import tierline, optuna"]).env("PYTHONSAFEPATH", "1");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.status().is_ok_and(|status| status.success())
     };
     let tried: Vec<String> = all.iter().map(|python| python.display().to_string()).collect();
