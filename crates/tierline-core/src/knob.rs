@@ -15,16 +15,31 @@ pub struct Knob {
     pub about: &'static str,
     /// The unit of its value; empty for a count or a share.
     pub unit: &'static str,
+    /// Which numbers it can be.
+    pub form: Form,
     /// The least and the greatest value worth trying.
     pub range: [f64; 2],
     /// The value it has unless set.
     pub default: f64,
 }
 
+/// Which numbers a knob can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Any.
+    Real,
+    /// Whole ones.
+    Whole,
+    /// 0 or 1.
+    Switch,
+}
+
 /// A type that a knob can have; its value is a number in the type's base unit, a switch 0 or 1.
 pub trait KnobValue: Copy {
     /// The base unit.
     const UNIT: &'static str;
+    /// Which numbers it can be.
+    const FORM: Form;
     /// From a number.
     fn of(value: f64) -> Self;
     /// As a number.
@@ -33,6 +48,7 @@ pub trait KnobValue: Copy {
 
 impl KnobValue for f64 {
     const UNIT: &'static str = "";
+    const FORM: Form = Form::Real;
     fn of(value: f64) -> Self {
         value
     }
@@ -43,6 +59,7 @@ impl KnobValue for f64 {
 
 impl KnobValue for u32 {
     const UNIT: &'static str = "";
+    const FORM: Form = Form::Whole;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -58,6 +75,7 @@ impl KnobValue for u32 {
 
 impl KnobValue for bool {
     const UNIT: &'static str = "0 or 1";
+    const FORM: Form = Form::Switch;
     fn of(value: f64) -> Self {
         value >= 0.5
     }
@@ -68,6 +86,7 @@ impl KnobValue for bool {
 
 impl KnobValue for Nanos {
     const UNIT: &'static str = "s";
+    const FORM: Form = Form::Real;
     fn of(value: f64) -> Self {
         Self::from_secs_f64(value)
     }
@@ -78,6 +97,7 @@ impl KnobValue for Nanos {
 
 impl KnobValue for Bytes {
     const UNIT: &'static str = "B";
+    const FORM: Form = Form::Whole;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -94,6 +114,7 @@ impl KnobValue for Bytes {
 
 impl KnobValue for BytesPerSec {
     const UNIT: &'static str = "B/s";
+    const FORM: Form = Form::Whole;
     fn of(value: f64) -> Self {
         Self(Bytes::of(value).0)
     }
@@ -129,6 +150,7 @@ macro_rules! knobs {
                     name: stringify!($name),
                     about: $about.trim_ascii(),
                     unit: <$type as KnobValue>::UNIT,
+                    form: <$type as KnobValue>::FORM,
                     range: [KnobValue::value($least), KnobValue::value($most)],
                     default: default.$name.value(),
                 },)*]
@@ -166,6 +188,7 @@ mod tests {
         assert_eq!(table[0].name, "period");
         assert_eq!((table[0].unit, table[0].default, table[0].range), ("s", 0.01, [0.001, 1.0]));
         assert_eq!(table[1].about, "Whether at all.");
+        assert_eq!([table[0].form, table[1].form], [Form::Real, Form::Switch]);
         let mut example = Example::default();
         assert!(example.set("period", 0.5) && example.set("on", 0.0) && !example.set("off", 1.0));
         assert_eq!(example, Example { period: Nanos::from_millis(500), on: false });

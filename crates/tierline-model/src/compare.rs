@@ -122,7 +122,11 @@ pub fn compare(field: &Field, threads: usize, said: Said<'_>) -> Result<Vec<Entr
     Ok(entries)
 }
 
-fn scenario(field: &Field, cell: &Cell, policy: &str) -> Result<Scenario> {
+/// The run of a policy on a cell.
+///
+/// # Errors
+/// Where there is no such machine, workload or policy.
+pub fn scenario(field: &Field, cell: &Cell, policy: &str) -> Result<Scenario> {
     let mut scenario = Scenario {
         machine: cell.machine.clone(),
         policy: policy.into(),

@@ -4,7 +4,6 @@
 use super::row::{Kind, ROW, Row};
 
 const NEOMEM: &str = "NeoMem (MICRO'24)";
-const ARMS: &str = "ARMS";
 const MERCURY: &str = "Mercury";
 
 /// The rows, paper by paper.
@@ -59,15 +58,6 @@ pub const ROWS: &[Row] = &[
         "x; %",
     ),
     row(NEOMEM, "N-HW", "NeoProf: area, power (not simulable)", &[5.3, 152.2], "mm2; mW"),
-    row(ARMS, "A-F7-tuned", "against tuned HeMem, within", &[3.0], "%"),
-    row(
-        ARMS,
-        "A-F2",
-        "best thresholds (read_hot, cooling): GUPS, Silo",
-        &[10.0, 4.0, 24.0, 1.0],
-        "samples",
-    ),
-    row(ARMS, "A-F3", "tuned HeMem beats its default on every workload", &[], ""),
     row(MERCURY, "M-F1a", "latency-sensitive: all CXL over all local", &[2.0], "x"),
     row(MERCURY, "M-F1b", "bandwidth-intensive: all CXL of all local", &[25.0], "%"),
     row(MERCURY, "M-F2", "latency over the other's CXL share falls, then rises", &[], ""),

@@ -22,6 +22,7 @@ mod status;
 mod topology;
 mod trace;
 mod trackers;
+pub mod tune;
 mod watch;
 mod why;
 
@@ -81,6 +82,7 @@ enum Verb {
     Trace(trace::TraceArgs),
     Sim(sim::SimArgs),
     Compare(compare::CompareArgs),
+    Tune(tune::TuneArgs),
     Reproduce(reproduce::ReproduceArgs),
     Machines(machines::MachinesArgs),
     Bench(bench::BenchArgs),
@@ -118,6 +120,7 @@ fn dispatch(verb: &Verb, globals: &Globals) -> Result<u8> {
         Verb::Trace(args) => args.run(globals),
         Verb::Sim(args) => args.run(globals),
         Verb::Compare(args) => args.run(globals),
+        Verb::Tune(args) => args.run(globals),
         Verb::Reproduce(args) => args.run(globals),
         Verb::Machines(args) => args.run(globals),
         Verb::Bench(args) => args.run(globals),

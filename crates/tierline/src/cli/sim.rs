@@ -18,6 +18,7 @@ use tierline_model::workload::list::written;
 
 use super::Globals;
 use super::manage::create;
+use crate::config::value::Knobs;
 use crate::letter::Hinted;
 use crate::nearest::suggest;
 use crate::plot;
@@ -45,6 +46,9 @@ pub struct SimArgs {
     /// Policies of `tierline policies`, one run each
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     policy: Vec<String>,
+    /// The policies' numbers, in base units, as in hot_reads=4,quantum=0.05: those of `tierline explain`
+    #[arg(long, value_name = "KNOB=NUMBER,…")]
+    knobs: Option<Knobs>,
     /// How the policy sees accesses: a tracker of `tierline trackers` that the model has
     #[arg(long, value_name = "NAME")]
     tracker: Option<String>,
@@ -149,6 +153,7 @@ impl SimArgs {
         if scenario.machine.ends_with(".toml") {
             scenario.machine_text = Some(read(Path::new(&scenario.machine))?);
         }
+        scenario.policy_knobs.extend(self.knobs.iter().flat_map(|knobs| knobs.0.clone()));
         scenario.tracker = self.tracker.clone().or(scenario.tracker);
         scenario.migrator = self.migrator.clone().unwrap_or(scenario.migrator);
         scenario.seconds = self.seconds.unwrap_or(scenario.seconds);

@@ -5,6 +5,7 @@ pub mod colloid;
 pub mod heat;
 pub mod matrix;
 pub mod run;
+pub mod tuning;
 
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
@@ -30,6 +31,18 @@ pub fn svg(chart: &Chart) -> Result<String> {
     let mut text = String::new();
     draw(chart, &mut text).map_err(|error| anyhow!("{}: {error}", chart.name))?;
     Ok(text)
+}
+
+/// Pictures of one size, one below the other, as one.
+fn stacked(drawn: &[String]) -> String {
+    let (width, height) = SIZE;
+    let all = height * u32::try_from(drawn.len()).unwrap_or(1);
+    let mut text =
+        format!("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{all}\">\n");
+    for (svg, at) in drawn.iter().zip((0..).step_by(height as usize)) {
+        text += &format!("<g transform=\"translate(0,{at})\">\n{svg}</g>\n");
+    }
+    text + "</svg>\n"
 }
 
 fn draw(chart: &Chart, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {

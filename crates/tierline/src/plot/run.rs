@@ -5,7 +5,7 @@ use anyhow::Result;
 use tierline_model::report::{Means, Report};
 use tierline_model::reproduce::figures::{Chart, Curve};
 
-use super::svg;
+use super::{stacked, svg};
 
 /// Throughput, tier latencies, shares and moves over time.
 fn charts(runs: &[Report]) -> Vec<Chart> {
@@ -59,15 +59,7 @@ fn curve(name: String, run: &Report, of: impl Fn(&Means) -> Option<f64>) -> Curv
 
 /// All charts of some runs, one below the other, as one SVG.
 pub fn picture(runs: &[Report]) -> Result<String> {
-    let drawn = drawn(runs)?;
-    let (width, height) = super::SIZE;
-    let all = height * u32::try_from(drawn.len()).unwrap_or(1);
-    let mut text =
-        format!("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{all}\">\n");
-    for (svg, at) in drawn.iter().zip((0..).step_by(height as usize)) {
-        text += &format!("<g transform=\"translate(0,{at})\">\n{svg}</g>\n");
-    }
-    Ok(text + "</svg>\n")
+    Ok(stacked(&drawn(runs)?))
 }
 
 /// A report that needs no other file: `table` says the means, charts show the way there.

@@ -9,6 +9,7 @@ mod print;
 mod profile;
 mod run;
 mod trace;
+mod tune;
 
 use std::ffi::OsStr;
 use std::process::{Child, Command, Output, Stdio};

@@ -22,6 +22,15 @@ fn one_seed_prints_the_same_bytes_twice() {
 }
 
 #[test]
+fn a_policys_numbers_are_set_by_name() {
+    let line = "sim --json --seconds 2 --policy hemem --workload gups";
+    let fingerprint = |line: &str| json(line)["runs"][0]["fingerprint"].clone();
+    assert_ne!(fingerprint(line), fingerprint(&format!("{line} --knobs quantum=0.5,hot_reads=1")));
+    let output = output("sim --policy hemem --knobs hot_read=1");
+    assert!(text(&output.stderr).contains("did you mean hot_reads?"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn what_nobody_knows_is_named_with_what_was_meant() {
     for (line, hint) in [
         ("sim --machine colloid-ick", "colloid-icx"),

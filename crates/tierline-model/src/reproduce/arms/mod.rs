@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! ARMS (arXiv 2508.04417), evaluation: what can be computed with stand-ins for its programs. What takes tuned settings
-//! is in [`super::later`].
+//! ARMS (arXiv 2508.04417), evaluation: what can be computed with stand-ins for its programs.
 
 mod rows;
 pub mod setup;
+mod tuned;
 
 use super::lab::Lab;
 use super::row::Row;
-use setup::Trial;
+use setup::{Knobs, Trial};
 
 /// The rows, in the paper's order.
-pub const ROWS: &[&[Row]] = &[rows::ROWS];
+pub const ROWS: &[&[Row]] = &[rows::ROWS, tuned::ROWS];
 
 const ARMS: &str = "arms";
 
@@ -22,7 +22,7 @@ fn speed(lab: &Lab, trial: Trial) -> f64 {
 
 /// A trial's speed over that of the same with another policy.
 fn over(lab: &Lab, trial: Trial, policy: &'static str) -> f64 {
-    speed(lab, trial) / speed(lab, Trial { policy, knob: None, ..trial })
+    speed(lab, trial) / speed(lab, Trial { policy, knobs: Knobs::Defaults, ..trial })
 }
 
 /// The geometric mean of a few numbers: the root by bisection, as floats here know `+ - * /` only.

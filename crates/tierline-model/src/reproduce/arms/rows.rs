@@ -4,7 +4,7 @@
 use tierline_core::policy::Entry;
 use tierline_core::telemetry::rates::Sampled;
 
-use super::setup::{APPS, App, Ratio, SECONDS, Testbed, Trial};
+use super::setup::{APPS, App, Knobs, Ratio, SECONDS, Testbed, Trial};
 use super::{ARMS, delay, geomean, moved_gib, over, speed};
 use crate::reproduce::Lab;
 use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
@@ -19,7 +19,7 @@ const TWO: [App; 2] = [App::Gups, App::Graph];
 pub const ROWS: &[Row] = &[
     Row {
         id: "A-F1",
-        title: "HeMem and MEMTIS beat all in NVM: the least gain of each over the programs (the part on tuned HeMem takes a tuner)",
+        title: "HeMem and MEMTIS beat all in NVM: the least gain of each over the programs",
         source: "ARMS, figure 1",
         unit: "x",
         find: Some(all_slow),
@@ -206,7 +206,7 @@ fn migrations(lab: &Lab) -> Found {
 fn batches(lab: &Lab) -> Found {
     let gain = |app| {
         let adaptive = Trial::of(app, ARMS);
-        let serial = Trial { knob: Some(("batch_max", 1)), ..adaptive };
+        let serial = Trial { knobs: Knobs::One("batch_max", 1), ..adaptive };
         100.0 * (speed(lab, adaptive) / speed(lab, serial) - 1.0)
     };
     let [a, b] = TWO.map(gain);

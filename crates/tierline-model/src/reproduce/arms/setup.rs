@@ -4,14 +4,19 @@
 //! Of the two figures that ARMS is told of a platform, the bandwidth comes from the machine; how many pages are copied at a
 //! time at most is left at its default.
 
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
 use tierline_core::unit::{Bytes, BytesPerSec};
 
+use super::tuned;
 use crate::error::Result;
 use crate::scenario::Scenario;
 use crate::workload::list::written;
 
 /// A program of table 4, or what stands for it; and Liblinear (7.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum App {
     /// GUPS: 8 GiB hot, elsewhere in the second half of the run.
     Gups,
@@ -62,8 +67,27 @@ pub struct Trial {
     pub threads: u8,
     /// The policy.
     pub policy: &'static str,
-    /// A knob of it.
-    pub knob: Option<(&'static str, u8)>,
+    /// Its knobs.
+    pub knobs: Knobs,
+}
+
+/// How a policy is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Knobs {
+    /// As it comes.
+    #[default]
+    Defaults,
+    /// One of them.
+    One(&'static str, u8),
+    /// HeMem's two thresholds of figure 2.
+    Thresholds {
+        /// Sampled loads that make a page hot.
+        hot_reads: u8,
+        /// A count above this halves all counts.
+        cool_above: u8,
+    },
+    /// HeMem as it was tuned for the program.
+    Tuned,
 }
 
 /// Programs of table 4.
@@ -83,7 +107,7 @@ impl Trial {
     /// On pmem-large at 1:8 with 12 threads, as all but what is said to differ (7).
     pub fn of(app: App, policy: &'static str) -> Self {
         let (testbed, ratio) = (Testbed::Optane, Ratio::Parts(1, 8));
-        Self { app, testbed, ratio, threads: 12, policy, knob: None }
+        Self { app, testbed, ratio, threads: 12, policy, knobs: Knobs::Defaults }
     }
 
     fn mib(&self) -> u64 {
@@ -141,9 +165,15 @@ impl Trial {
             workload: vec![written(&format!("{workload}{joined}threads={threads}"))?],
             ..Scenario::default()
         };
-        if let Some((knob, value)) = self.knob {
-            scenario.policy_knobs.insert(knob.into(), value.into());
-        }
+        scenario.policy_knobs = match self.knobs {
+            Knobs::Defaults => BTreeMap::new(),
+            Knobs::One(knob, value) => BTreeMap::from([(knob.into(), value.into())]),
+            Knobs::Thresholds { hot_reads, cool_above } => BTreeMap::from([
+                ("hot_reads".into(), hot_reads.into()),
+                ("cool_above".into(), cool_above.into()),
+            ]),
+            Knobs::Tuned => tuned::settings()?.remove(&self.app).unwrap_or_default(),
+        };
         Ok(scenario)
     }
 }

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `tierline tune`: the best settings of a policy's knobs for a workload, found by the Python package.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tierline_core::knob::Knob;
+use tierline_model::scenario::Scenario;
+
+use super::Globals;
+use super::sim::{hinted, write};
+use crate::letter::Hinted;
+use crate::plot;
+use crate::print::{self, row};
+
+/// Search a policy's knobs for what serves a workload best
+///
+/// Bayesian optimisation (Optuna) over all knobs of `tierline policies`, on the modelled machine. What counts is
+/// the first program's throughput over all of the run. Needs the Python package: python/build. Ctrl-C ends it
+/// after the runs under way; the same command with the same --out goes on.
+#[derive(Debug, Args)]
+pub struct TuneArgs {
+    /// A policy of `tierline policies`
+    #[arg(long, value_name = "NAME")]
+    policy: String,
+    /// A machine of `tierline machines`
+    #[arg(long, value_name = "NAME", default_value = "colloid-icx")]
+    machine: String,
+    /// A workload, with its knobs where wanted, as in gups:hot=12GiB,jump=50s; what follows a + runs beside it
+    #[arg(long, value_name = "KIND[:KEY=VALUE,…]", default_value = "gups")]
+    workload: String,
+    /// Fast memory to slow, of the workload's memory, as in 1:8; the machine's own, if left out
+    #[arg(long, value_name = "F:S")]
+    ratio: Option<String>,
+    /// Simulated time of a trial
+    #[arg(long, value_name = "S", default_value_t = 60.0)]
+    seconds: f64,
+    /// Trials, those of earlier sessions with it
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    trials: u32,
+    /// Seed of all chance
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Trials to run at a time; as many as there are cores, if left out
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Keep trials here, and write tuning.json and tuning.svg
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// What tuning found, as the package tells it.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Tuning {
+    policy: String,
+    scenario: String,
+    engine: String,
+    seed: u64,
+    trials: u32,
+    cpu_seconds: f64,
+    default: Setting,
+    best: Setting,
+    gain: f64,
+    /// Share of each knob in what makes a trial good.
+    pub importance: serde_json::Map<String, serde_json::Value>,
+    /// A column a figure, a row a trial.
+    pub history: serde_json::Map<String, serde_json::Value>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Setting {
+    trial: u32,
+    throughput: f64,
+    knobs: serde_json::Map<String, serde_json::Value>,
+}
+
+impl TuneArgs {
+    /// Runs the verb.
+    pub fn run(&self, globals: &Globals) -> Result<u8> {
+        let scenario = Scenario { policy: self.policy.clone(), ..Scenario::default() };
+        let knobs = scenario.policy_set().map_err(hinted)?.knobs();
+        // Ctrl-C goes to the package too, which ends after the runs under way; its answer is waited for.
+        signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)))?;
+        let python = python()?;
+        let mut command = Command::new(&python);
+        // Not what lies in the current folder.
+        command.env("PYTHONSAFEPATH", "1");
+        command.args(["-m", "tierline"]).args(self.arguments()).stdin(Stdio::null());
+        let output = command
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("cannot run {}", python.display()))?;
+        if !output.status.success() {
+            // It has said why.
+            return Ok(u8::try_from(output.status.code().unwrap_or(1)).unwrap_or(1));
+        }
+        let tuning: Tuning =
+            serde_json::from_slice(&output.stdout).context("what the Python package answered")?;
+        // One trial is no curve.
+        if let Some(folder) = self.out.as_ref().filter(|_| tuning.trials > 1) {
+            write(&folder.join("tuning.svg"), &plot::tuning::picture(&tuning)?)?;
+        }
+        match globals.json {
+            true => print::json(&tuning)?,
+            false => print::out(&describe(&tuning, &knobs))?,
+        }
+        Ok(0)
+    }
+
+    fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = Vec::new();
+        let mut say = |name: &str, value: OsString| arguments.extend([name.into(), value]);
+        say("--policy", (&self.policy).into());
+        say("--machine", (&self.machine).into());
+        say("--workload", (&self.workload).into());
+        say("--seconds", self.seconds.to_string().into());
+        say("--trials", self.trials.to_string().into());
+        say("--seed", self.seed.to_string().into());
+        if let Some(ratio) = &self.ratio {
+            say("--ratio", ratio.into());
+        }
+        if let Some(threads) = self.threads {
+            say("--threads", threads.to_string().into());
+        }
+        if let Some(folder) = &self.out {
+            say("--out", folder.into());
+        }
+        arguments
+    }
+}
+
+/// The Python that has the package: what TIERLINE_PYTHON names, that of `python/build` beside this binary's
+/// folder, or the user's own.
+fn python() -> Result<PathBuf> {
+    let named = env::var_os("TIERLINE_PYTHON").map(PathBuf::from);
+    let built = env::current_exe().ok().and_then(|exe| {
+        let target = exe.parent()?.parent()?;
+        Some(target.join("python/venv/bin/python"))
+    });
+    let all = match named {
+        Some(named) => vec![named],
+        None => built.into_iter().chain(["python3".into()]).collect(),
+    };
+    let has_it = |python: &PathBuf| {
+        let mut command = Command::new(python);
+        command.args(["-c", "import tierline, optuna"]).env("PYTHONSAFEPATH", "1");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let tried: Vec<String> = all.iter().map(|python| python.display().to_string()).collect();
+    all.into_iter().find(has_it).ok_or_else(|| {
+        Hinted::error(
+            format!("no Python with the packages tierline and optuna; tried {}", tried.join(", ")),
+            "build them with python/build, or name a Python that has them: TIERLINE_PYTHON=PATH",
+        )
+    })
+}
+
+fn describe(tuning: &Tuning, knobs: &[Knob]) -> String {
+    let mut rows = vec![row(["knob", "default", "best", "unit", "importance"])];
+    for knob in knobs {
+        let of = |values: &serde_json::Map<String, serde_json::Value>| {
+            values.get(knob.name).and_then(serde_json::Value::as_f64)
+        };
+        let number = |value: Option<f64>| value.map_or("-".into(), short);
+        rows.push(row([
+            knob.name,
+            &number(of(&tuning.default.knobs)),
+            &number(of(&tuning.best.knobs)),
+            knob.unit,
+            &of(&tuning.importance).map_or("-".into(), |share| format!("{share:.2}")),
+        ]));
+    }
+    let Tuning { trials, cpu_seconds, gain, best, default, engine, .. } = tuning;
+    let set: Vec<String> =
+        best.knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!(
+        "{}\n{:.4e} of the first program's operations a second with the defaults, {:.4e} with the best: {gain:.3} \
+         times.\nTrial {} of {trials}, {cpu_seconds:.0} s of CPU, by {engine}. Again: --knobs {}\n",
+        print::table(&rows),
+        default.throughput,
+        best.throughput,
+        best.trial,
+        set.join(",")
+    )
+}
+
+/// Four digits, without zeros that say nothing.
+fn short(value: f64) -> String {
+    match value.abs() {
+        1e7.. => format!("{value:.3e}"),
+        100.0.. => format!("{value:.0}"),
+        _ => {
+            let text = format!("{value:.4}");
+            text.trim_end_matches('0').trim_end_matches('.').into()
+        }
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `tierline tune`, without the Python package: what is said where it is missing, and what is done with its answer.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::{text, tierline};
+
+/// Stands for a Python that has the package.
+const PYTHON: &str = r#"#!/bin/sh
+[ "$1" = -c ] && exit 0
+echo "$@" >"$(dirname "$0")/asked"
+cat <<'END'
+{"policy": "hemem", "scenario": "", "engine": "nobody", "seed": 1, "trials": 3, "cpu_seconds": 1.5,
+ "default": {"trial": 0, "throughput": 100.0, "knobs": {"hot_reads": 8, "freeze": 0}},
+ "best": {"trial": 2, "throughput": 125.0, "knobs": {"hot_reads": 3, "freeze": 0}},
+ "gain": 1.25, "importance": {"freeze": 0.1, "hot_reads": 0.9},
+ "history": {"trial": [0, 1, 2], "throughput": [100.0, 90.0, 125.0], "hot_reads": [8, 20, 3], "freeze": [0, 1, 0]}}
+END
+"#;
+
+#[test]
+fn without_the_package_the_next_step_is_told() {
+    let output = tierline(["tune", "--policy", "hemem"])
+        .env("TIERLINE_PYTHON", "/nonexistent/python")
+        .output()
+        .expect("tierline runs");
+    assert_eq!(output.status.code(), Some(2));
+    let told = text(&output.stderr);
+    assert!(told.contains("/nonexistent/python") && told.contains("python/build"), "{told}");
+}
+
+#[test]
+fn what_was_found_is_a_table_and_a_picture() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let python = folder.path().join("python");
+    fs::write(&python, PYTHON).expect("written");
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).expect("executable");
+    let out = folder.path().display().to_string();
+    let output = tierline(["tune", "--policy", "hemem", "--ratio", "1:8", "--out", &out])
+        .env("TIERLINE_PYTHON", &python)
+        .output()
+        .expect("tierline runs");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let told = text(&output.stdout);
+    assert!(told.contains("1.250 times") && told.contains("hot_reads=3"), "{told}");
+    let line = told.lines().find(|line| line.starts_with("hot_reads")).expect("a row");
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(cells, ["hot_reads", "8", "3", "0.90"]);
+    let asked = fs::read_to_string(folder.path().join("asked")).expect("arguments");
+    assert!(asked.contains("--policy hemem") && asked.contains("--ratio 1:8"), "{asked}");
+    let picture = fs::read_to_string(folder.path().join("tuning.svg")).expect("a picture");
+    assert!(picture.contains("best so far") && picture.contains("hot_reads"));
+}

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tierline's model of tiered memory: run policies, compare them, recompute published figures, tune knobs.
+
+Tables are columns by name, all of one length, as `pyarrow.table` and `pandas.DataFrame` take them. Figures are in base units: bytes,
+seconds, operations a second; where it is another, its name says so.
+
+    >>> import tierline
+    >>> gups = tierline.Scenario("arms-optane", "gups:hot=8GiB", ratio=(1, 8))
+    >>> tierline.simulate(gups.under("hemem", {"hot_reads": 4})).throughput
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from . import _tierline
+from ._tierline import Scenario, policies
+from .tuning import Tuning, tune
+
+__all__ = ["Knob", "Run", "Scenario", "Table", "Tuning", "compare", "knobs", "policies", "reproduce", "simulate", "simulate_all", "tune"]
+
+Table: TypeAlias = dict[str, list[Any]]
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A number of a policy that may be set."""
+
+    name: str
+    about: str
+    unit: str
+    form: str
+    """`real`, `whole` or `switch` (0 or 1)."""
+    least: float
+    most: float
+    default: float
+
+
+def knobs(policy: str) -> list[Knob]:
+    """The knobs of a policy, in order of declaration."""
+    return [Knob(*knob) for knob in _tierline.knobs(policy)]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of a scenario."""
+
+    report: dict[str, Any]
+    """As `tierline sim --json` has it."""
+
+    @property
+    def throughput(self) -> float:
+        """Operations a second of the first program, over all of the run: getting there counts."""
+        return float(self.report["overall"]["programs"][0]["throughput"])
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all events: same seed, same code, same fingerprint."""
+        return str(self.report["fingerprint"])
+
+    def series(self) -> Table:
+        """A row an interval; columns are named as in `dram.latency_ns`, after programs and tiers."""
+        return _columns(_flat(row) for row in self.report["series"])
+
+
+def simulate(scenario: Scenario) -> Run:
+    """Runs a scenario. Other threads of Python go on meanwhile."""
+    return simulate_all([scenario])[0]
+
+
+def simulate_all(scenarios: Sequence[Scenario], *, threads: int | None = None) -> list[Run]:
+    """Runs scenarios on all cores, or on so many threads. What comes out does not depend on how many."""
+    return [Run(json.loads(report)) for report in _tierline.run(list(scenarios), threads)]
+
+
+def compare(
+    policies: Iterable[str],
+    *,
+    machines: Iterable[str] = ("colloid-icx",),
+    workloads: Iterable[str] = ("gups",),
+    ratios: Iterable[tuple[int, int]] = (),
+    seconds: float = 20.0,
+    seed: int = 1,
+    threads: int | None = None,
+) -> Table:
+    """Policies on workloads on machines: the rows of `tierline compare`."""
+    text = _tierline.compare_cells(list(policies), list(machines), list(workloads), list(ratios), seconds, seed, threads)
+    return _columns(json.loads(text))
+
+
+def reproduce(*ids: str, long: bool = False, threads: int | None = None) -> Table:
+    """Published figures beside ours: the rows whose ids begin so; all, if left out. `published` and `ours` are lists of numbers."""
+    rows = json.loads(_tierline.rows(list(ids), long, threads))
+    for row in rows:
+        for figure in ("published", "ours"):
+            if not isinstance(row[figure], list):
+                row[figure] = [] if row[figure] is None else [row[figure]]
+    return _columns(rows)
+
+
+def _columns(rows: Iterable[dict[str, Any]]) -> Table:
+    rows = list(rows)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """One row of a report: numbers alone, those of programs and tiers under their names."""
+    flat = {name: value for name, value in row.items() if not isinstance(value, list)}
+    for part in [*row["programs"], *row["tiers"]]:
+        for name, value in part.items():
+            if name == "shares":
+                tiers = (tier["name"] for tier in row["tiers"])
+                flat |= {f"{part['name']}.share.{tier}": share for tier, share in zip(tiers, value, strict=False)}
+            elif isinstance(value, int | float) or value is None:
+                flat[f"{part['name']}.{name}"] = value
+    return flat

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Mapping
+from typing import final
+
+@final
+class Scenario:
+    """What runs where; it never changes."""
+
+    def __new__(
+        cls,
+        machine: str,
+        workload: str,
+        *,
+        policy: str = "tierline",
+        ratio: tuple[int, int] | None = None,
+        seconds: float = 20.0,
+        seed: int = 1,
+    ) -> Scenario:
+        """A cell of `tierline compare`: a workload as on the command line; fast to slow memory, or the machine's own."""
+
+    @staticmethod
+    def parse(text: str) -> Scenario:
+        """The text of a scenario file, as `tierline sim` takes it. Recordings (`trace`) are not read."""
+
+    @staticmethod
+    def arms(program: str, *, policy: str = "arms") -> Scenario:
+        """ARMS' set-up of a program, as in the rows `A-`: `gups`, `silo-tpcc`, `silo-ycsb`, `xs-bench`, `graph`, `small-graph`, `btree`."""
+
+    def under(self, policy: str, knobs: Mapping[str, float] | None = None) -> Scenario:
+        """The same with another policy, and with these of its knobs set, in base units."""
+
+def policies() -> list[str]:
+    """Names of the policies that the model has, the default first."""
+
+def knobs(policy: str) -> list[tuple[str, str, str, str, float, float, float]]: ...
+def run(scenarios: list[Scenario], threads: int | None) -> list[str]: ...
+def compare_cells(
+    policies: list[str],
+    machines: list[str],
+    workloads: list[str],
+    ratios: list[tuple[int, int]],
+    seconds: float,
+    seed: int,
+    threads: int | None,
+) -> str: ...
+def rows(ids: list[str], long: bool, threads: int | None) -> str: ...

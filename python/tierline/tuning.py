@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tuning: the settings of a policy's knobs with which a program does most.
+
+Bayesian optimisation by Optuna's tree-structured Parzen estimator, all knobs modelled together. As ARMS' SMAC it takes whole numbers,
+switches and many knobs at once; but it needs no compiler and no model library, and its trials resume from a plain file.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    import optuna
+
+    from . import Knob, Scenario
+
+DECADES = 100.0
+"""A range whose greatest value is so many times the least is searched by its logarithm."""
+
+
+class Setting(TypedDict):
+    """A trial."""
+
+    trial: int
+    throughput: float
+    """Operations a second of the first program, over all of the run."""
+    knobs: dict[str, float]
+
+
+class Tuning(TypedDict):
+    """What tuning found."""
+
+    policy: str
+    scenario: str
+    engine: str
+    seed: int
+    trials: int
+    cpu_seconds: float
+    """CPU time of all trials, by whatever session."""
+    default: Setting
+    best: Setting
+    gain: float
+    """Throughput of the best over that of the default."""
+    importance: dict[str, float]
+    """Share of each knob in what makes a trial one of the best tenth (PED-ANOVA), greatest first; empty while that cannot be told."""
+    history: dict[str, list[Any]]
+    """A row a trial: `trial`, `throughput`, and a column a knob."""
+
+
+def tune(
+    scenario: Scenario,
+    policy: str,
+    *,
+    trials: int = 100,
+    out: str | os.PathLike[str] | None = None,
+    seed: int = 1,
+    threads: int | None = None,
+    said: Callable[[Tuning], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Tuning:
+    """Searches the knobs of `policy` until so many trials are done, the defaults first.
+
+    As many trials as there are threads run at a time; with as many threads and the same seed they are the same. With a folder `out`
+    trials are kept there, and a later call goes on after them. `said` hears the state after each round, `stop` is asked before it.
+    """
+    import optuna
+
+    from . import knobs, simulate_all
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    threads = threads or os.cpu_count() or 1
+    table = knobs(policy)
+    if not table:
+        raise ValueError(f"policy {policy} has no knobs")
+    space = {knob.name: distribution(knob) for knob in table}
+    study = _study(scenario.under(policy), out, seed)
+    if not study.trials:
+        study.enqueue_trial({knob.name: _number(knob, knob.default) for knob in table})
+    while (missing := trials - len(_done(study))) > 0 and not stop():
+        begun = time.process_time()
+        asked = [study.ask(space) for _ in range(min(threads, missing))]
+        runs = simulate_all([scenario.under(policy, trial.params) for trial in asked], threads=threads)
+        for trial, run in zip(asked, runs, strict=True):
+            study.tell(trial, run.throughput)
+        spent = study.user_attrs.get("cpu_seconds", 0.0) + time.process_time() - begun
+        study.set_user_attr("cpu_seconds", spent)
+        said(_found(study, policy, seed))
+    if not _done(study):
+        raise ValueError("no trial was done")
+    return _found(study, policy, seed)
+
+
+def distribution(knob: Knob) -> optuna.distributions.BaseDistribution:
+    """What a knob may be: its range, by the logarithm where that spans decades."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    log = knob.least > 0 and knob.most / knob.least >= DECADES
+    if knob.form == "switch":
+        return CategoricalDistribution((0, 1))
+    if knob.form == "whole":
+        return IntDistribution(int(knob.least), int(knob.most), log=log)
+    return FloatDistribution(knob.least, knob.most, log=log)
+
+
+def _number(knob: Knob, value: float) -> float:
+    return value if knob.form == "real" else int(value)
+
+
+def _study(scenario: Scenario, out: str | os.PathLike[str] | None, seed: int) -> optuna.Study:
+    """The study of a scenario: a new one, or what a folder has of it."""
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    storage = None
+    if out is not None:
+        Path(out).mkdir(parents=True, exist_ok=True)
+        storage = JournalStorage(JournalFileBackend(str(Path(out, "trials.log"))))
+    study = optuna.create_study(direction="maximize", storage=storage, study_name="tune", load_if_exists=True)
+    if study.user_attrs.get("scenario", repr(scenario)) != repr(scenario):
+        raise ValueError(f"{out} has trials of another scenario; name another folder")
+    study.set_user_attr("scenario", repr(scenario))
+    # Those that a session left in the middle are run again.
+    for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
+        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+        study.enqueue_trial(trial.params)
+    # A session that goes on must not draw the numbers again that the first one drew.
+    study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), multivariate=True)
+    return study
+
+
+def _done(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    import optuna
+
+    return study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
+
+
+def _found(study: optuna.Study, policy: str, seed: int) -> Tuning:
+    import optuna
+
+    done = _done(study)
+    importance = {}
+    try:
+        evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+        importance = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    except (RuntimeError, ValueError):
+        pass  # too few trials, or all alike
+    default, best = _setting(done[0]), _setting(study.best_trial)
+    history: dict[str, list[Any]] = {
+        "trial": [trial.number for trial in done],
+        "throughput": [trial.value for trial in done],
+    }
+    return {
+        "policy": policy,
+        "scenario": study.user_attrs["scenario"],
+        "engine": f"Optuna {optuna.__version__}, TPE",
+        "seed": seed,
+        "trials": len(done),
+        "cpu_seconds": study.user_attrs.get("cpu_seconds", 0.0),
+        "default": default,
+        "best": best,
+        "gain": best["throughput"] / default["throughput"],
+        "importance": importance,
+        "history": history | {name: [trial.params[name] for trial in done] for name in default["knobs"]},
+    }
+
+
+def _setting(trial: optuna.trial.FrozenTrial) -> Setting:
+    return {"trial": trial.number, "throughput": trial.values[0], "knobs": dict(trial.params)}
