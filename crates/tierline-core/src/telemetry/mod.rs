@@ -12,6 +12,7 @@ pub mod lap;
 pub mod lru;
 pub mod page_hinkley;
 pub mod rates;
+pub mod tally;
 
 use crate::page::PageIdx;
 use crate::port::Sample;
