@@ -64,6 +64,9 @@ knobs! {
     }
 }
 
+/// The reclaimer works at least so often, however rarely hot pages are read (ours).
+const RECLAIM: Nanos = Nanos::from_millis(10);
+
 /// The quota of the published programs: 8192 · 256 pages a second.
 const ARTIFACT_QUOTA: BytesPerSec = BytesPerSec(8 << 30);
 
@@ -215,7 +218,7 @@ impl Rules for Neomem {
 
     fn wants(&self, _fast_too: bool) -> Wants {
         Wants {
-            quantum: Some(self.knobs.migration_interval),
+            quantum: Some(self.knobs.migration_interval.min(RECLAIM)),
             watch: Some(Watch::Counters {
                 threshold: self.threshold(),
                 read: self.knobs.migration_interval,

@@ -59,7 +59,7 @@ pub struct Bench {
     pub system: System,
     /// Slow over fast memory.
     pub ratio: u8,
-    /// Whether the hot set is elsewhere for the last 30 s (GUPS).
+    /// Whether the hot set is elsewhere for the last 25 s (GUPS).
     pub jumps: bool,
     /// What is varied.
     pub varied: Varied,
@@ -96,7 +96,7 @@ impl Bench {
         };
         let mut scenario = Scenario {
             machine: "neomem-spr-fpga".into(),
-            seconds: if self.jumps { JUMP_SECONDS + 40 } else { SECONDS }.into(),
+            seconds: if self.jumps { JUMP_SECONDS + 25 } else { SECONDS }.into(),
             // Nothing but the policies' own limits.
             max_rate: BytesPerSec(10 << 30),
             // "We maintain a constant CXL memory size."
