@@ -258,6 +258,18 @@ pub struct TierTelemetry {
     pub bandwidth: Option<BytesPerSec>,
 }
 
+/// What a memory device that counts its accesses says of them: NeoProf's histogram and its state monitor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Counted {
+    /// Its counters by what they counted since they were cleared: the least count of a bin, and how many counters
+    /// are in it, lowest bin first.
+    pub histogram: Vec<(u32, u32)>,
+    /// By how much a count may exceed the true one.
+    pub error_bound: u32,
+    /// Share of its cycles that carried data since this was last told, 0 to 1.
+    pub utilisation: f64,
+}
+
 /// What is measured of the machine in one quantum.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Telemetry {
@@ -268,6 +280,9 @@ pub struct Telemetry {
     pub stall: Option<f64>,
     /// Of it, what memory costs them that is out altogether: all that a kernel's pressure stall information knows.
     pub page_in_stall: Option<f64>,
+    /// What a counting device says, whenever it was asked anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
 }
 
 /// How closely the trackers should look: a hint, never a promise.

@@ -29,6 +29,7 @@ pub const POLICIES: &[&str] = &[
     "autotiering",
     "damon",
     "arms",
+    "neomem",
     "first-touch",
     ORACLE,
 ];

@@ -17,6 +17,7 @@ pub mod hold;
 pub mod kernel;
 pub mod linux;
 pub mod memtis;
+pub mod neomem;
 pub mod oracle;
 pub mod paging;
 pub mod parts;
@@ -150,6 +151,18 @@ pub enum Watch {
         aggregation: Nanos,
         /// Stretches of a program, at least and at most.
         count: [u32; 2],
+    },
+    /// A memory device below the fastest tier counts its accesses by page (NeoProf), and names a page once it was
+    /// accessed more often than `threshold` since the counters were cleared. Without such a device: in any other way.
+    Counters {
+        /// θ: a page that was counted more often is named.
+        threshold: u32,
+        /// Time between two readings of the pages that it names.
+        read: Nanos,
+        /// Time between two readings of its histogram and its state monitor.
+        update: Nanos,
+        /// Time between two clearings of its counters.
+        clear: Nanos,
     },
     /// The true rates themselves, which only a model can tell.
     Truth,
@@ -360,6 +373,12 @@ pub const POLICIES: &[Entry] = &[
         doc: include_str!("arms.rs"),
         goal: None,
         make: || Box::<arms::Arms>::default(),
+    },
+    Entry {
+        name: "neomem",
+        doc: include_str!("neomem.rs"),
+        goal: None,
+        make: || Box::new(neomem::neomem("neomem")),
     },
     Entry {
         name: "tpp",

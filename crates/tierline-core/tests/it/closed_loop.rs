@@ -234,7 +234,9 @@ impl World for ClosedLoop {
         match self.watch {
             Watch::Samples { loads, .. } => self.sample(passed, loads, out),
             Watch::Truth => self.tell(out),
-            Watch::Stretches { .. } => unreachable!("no policy that balances wants stretches"),
+            Watch::Stretches { .. } | Watch::Counters { .. } => {
+                unreachable!("no policy that balances wants it")
+            }
             watch @ Watch::HintFaults { bytes, fast_too, .. } => {
                 let memory = Bytes::from_base_pages(PAGES as u64 * BASE_PER_HUGE);
                 let round = watch.round(memory).unwrap();
@@ -254,7 +256,7 @@ impl World for ClosedLoop {
             reads_per_sec: Some(reads[t] * 1e9),
             ..TierTelemetry::default()
         };
-        Telemetry { tiers: vec![tier(0), tier(1)], stall: None, page_in_stall: None }
+        Telemetry { tiers: vec![tier(0), tier(1)], ..Telemetry::default() }
     }
 
     fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {

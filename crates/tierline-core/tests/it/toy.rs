@@ -286,7 +286,8 @@ impl World for Toy {
         }
         match self.watch {
             None => self.look(out),
-            Some(Watch::Samples { .. }) => self.sample(out),
+            // There is no device that counts.
+            Some(Watch::Samples { .. } | Watch::Counters { .. }) => self.sample(out),
             Some(Watch::HintFaults { fast_too, .. }) => self.fault(now, fast_too, out),
             Some(Watch::Stretches { sampling, .. }) => self.stretch(sampling, out),
             Some(Watch::Truth) => self.tell(out),
@@ -305,11 +306,7 @@ impl World for Toy {
                 ..TierTelemetry::default()
             }
         };
-        Telemetry {
-            tiers: self.tiers.iter().map(measured).collect(),
-            stall: None,
-            page_in_stall: None,
-        }
+        Telemetry { tiers: self.tiers.iter().map(measured).collect(), ..Telemetry::default() }
     }
 
     fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {

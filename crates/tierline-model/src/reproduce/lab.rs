@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::arms::setup::Trial;
+use super::neomem::setup::Bench;
 use super::setup::Setup;
 use super::tpp::setup::Run;
 use crate::error::Result;
@@ -26,6 +27,8 @@ pub enum Any {
     Tpp(Run),
     /// Of ARMS.
     Arms(Trial),
+    /// Of NeoMem.
+    NeoMem(Bench),
 }
 
 impl From<&Setup> for Any {
@@ -46,12 +49,19 @@ impl From<&Trial> for Any {
     }
 }
 
+impl From<&Bench> for Any {
+    fn from(bench: &Bench) -> Self {
+        Self::NeoMem(*bench)
+    }
+}
+
 impl Any {
     fn scenario(&self) -> Result<Scenario> {
         match self {
             Self::Colloid(setup) => setup.scenario(),
             Self::Tpp(run) => run.scenario(),
             Self::Arms(trial) => trial.scenario(),
+            Self::NeoMem(bench) => bench.scenario(),
         }
     }
 
@@ -60,6 +70,7 @@ impl Any {
             Self::Colloid(setup) => setup.effort(),
             Self::Tpp(run) => run.effort(),
             Self::Arms(trial) => trial.effort(),
+            Self::NeoMem(bench) => bench.effort(),
         }
     }
 }

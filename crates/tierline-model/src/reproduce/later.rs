@@ -8,7 +8,6 @@ const MERCURY: &str = "Mercury";
 
 /// The rows, paper by paper.
 pub const ROWS: &[Row] = &[
-    row(NEOMEM, "N-F3a", "CXL latency, ns; over DDR", &[430.0, 3.6], "ns; x"),
     row(NEOMEM, "N-F3b", "slowdown with all data in CXL: Redis, PageRank", &[64.0, 295.0], "%"),
     row(NEOMEM, "N-F4c", "slowdown by PEBS at one in 10 misses, at least", &[50.0], "%"),
     row(NEOMEM, "N-F11-geo", "geomean speed-up over PEBS, over first touch", &[1.32, 1.67], "x"),
@@ -19,16 +18,7 @@ pub const ROWS: &[Row] = &[
         &[1.19, 1.67],
         "x",
     ),
-    row(NEOMEM, "N-F11-FT", "over first touch: XSBench, GUPS", &[3.5, 4.7], "x"),
-    row(NEOMEM, "N-F11-XS", "XSBench over AutoNUMA, over PTE scan", &[2.8, 3.2], "x"),
-    row(NEOMEM, "N-F12", "fast to slow 1:2, 1:4, 1:8: NeoMem above PEBS always", &[], ""),
-    row(NEOMEM, "N-F13", "slow-tier traffic least with NeoMem; promotions by system", &[], ""),
-    row(NEOMEM, "N-CPU", "slowdown of GUPS by profiling", &[0.021], "%"),
     row(NEOMEM, "N-F14", "PageRank: a dynamic threshold beats any fixed one", &[], ""),
-    row(NEOMEM, "N-F15a", "shorter migration intervals are better", &[], ""),
-    row(NEOMEM, "N-F15b", "quota of 64 MB/s against 256", &[-10.0], "%"),
-    row(NEOMEM, "N-F15c", "sketch width: error falls to 0 at 512 K, best at 256 K", &[], ""),
-    row(NEOMEM, "N-F16", "GUPS, hot set moved: highest plateau, fastest recovery", &[], ""),
     row(
         NEOMEM,
         "N-T6",
@@ -52,7 +42,7 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         NEOMEM,
-        "N-F17",
+        "N-F17-geo",
         "over MEMTIS, geomean; MEMTIS promotes of NeoMem's pages",
         &[1.58, 1.1],
         "x; %",

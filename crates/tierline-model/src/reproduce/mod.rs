@@ -17,6 +17,7 @@ pub mod colloid;
 pub mod figures;
 pub mod lab;
 mod later;
+pub mod neomem;
 pub mod outcome;
 pub mod row;
 pub mod setup;
@@ -31,7 +32,8 @@ use crate::parallel::Said;
 
 /// Every row: those that are computed first.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    colloid::ROWS.iter().chain(tpp::ROWS).chain(arms::ROWS).copied().flatten().chain(later::ROWS)
+    let papers = [colloid::ROWS, tpp::ROWS, arms::ROWS, neomem::ROWS];
+    papers.into_iter().flatten().copied().flatten().chain(later::ROWS)
 }
 
 /// The rows whose ids begin with one of `ids`; all where there are none. A row that takes hours is left

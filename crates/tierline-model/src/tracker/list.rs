@@ -5,7 +5,7 @@ use serde::Deserialize;
 use tierline_core::policy::Watch;
 use tierline_core::unit::{Bytes, Nanos};
 
-use super::{Tracker, accessed, damon, hint_faults, pebs, truth};
+use super::{Tracker, accessed, damon, hint_faults, neoprof, pebs, truth};
 use crate::error::{Error, Result};
 use crate::text;
 
@@ -33,6 +33,10 @@ pub struct Knobs {
     pub scan_fast: bool,
     /// Regions a program (damon).
     pub regions: usize,
+    /// log2 of the counters in a lane, 6 to 24 (neoprof).
+    pub sketch_width_log2: u32,
+    /// Lanes of counters, 1 to 4 (neoprof).
+    pub sketch_depth: usize,
 }
 
 impl Default for Knobs {
@@ -47,6 +51,8 @@ impl Default for Knobs {
             scan_part: Bytes::from_mib(256),
             scan_fast: false,
             regions: 1_000,
+            sketch_width_log2: ::neoprof::Config::default().width_log2,
+            sketch_depth: ::neoprof::Config::default().depth,
         }
     }
 }
@@ -88,6 +94,7 @@ pub const TRACKERS: &[Entry] = &[
             Box::new(hint_faults::HintFaults::new(period, part, knobs.scan_fast))
         },
     },
+    Entry { name: "neoprof", make: |knobs| Box::new(neoprof::Device::new(knobs)) },
     Entry { name: "damon", make: |knobs| Box::new(damon::Damon::new(knobs.regions)) },
     Entry { name: "truth", make: |_| Box::<truth::Truth>::default() },
 ];
@@ -104,6 +111,7 @@ pub fn serve(watch: Watch, knobs: &Knobs) -> Box<dyn Tracker> {
             let count = count.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
             Box::new(damon::Damon::of(sampling, aggregation, count))
         }
+        watch @ Watch::Counters { .. } => Box::new(neoprof::Device::of(watch, knobs)),
         Watch::Truth => Box::<truth::Truth>::default(),
     }
 }

@@ -6,11 +6,12 @@ pub mod accessed;
 pub mod damon;
 pub mod hint_faults;
 pub mod list;
+pub mod neoprof;
 pub mod pebs;
 pub mod truth;
 
 use tierline_core::policy::Watch;
-use tierline_core::port::{Attention, Observations};
+use tierline_core::port::{Attention, Counted, Observations};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
@@ -51,6 +52,11 @@ pub trait Tracker {
 
     /// Hears how to look from now on, where a policy changed its mind.
     fn rewatch(&mut self, _watch: Watch) {}
+
+    /// What a device that counts has to say since it was last asked.
+    fn counted(&mut self) -> Option<Counted> {
+        None
+    }
 
     /// Hears how closely to look.
     fn attend(&mut self, _attention: Attention) {}

@@ -58,6 +58,7 @@ impl World for ModelWorld {
             tiers: self.tiers.iter().map(measured).collect(),
             stall: share(since.stall_ns),
             page_in_stall: share(since.page_in_ns),
+            counted: self.tracker.counted(),
         }
     }
 

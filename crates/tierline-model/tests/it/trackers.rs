@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What each tracker lets a policy see, against what is so.
 
+use tierline_core::policy::Watch;
 use tierline_core::port::{Observations, World};
+use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 use tierline_model::run::run;
 use tierline_model::scenario::Scenario;
@@ -106,4 +108,42 @@ fn a_window_shows_all_that_is_touched_in_it() {
     let pages: u64 = out.samples.iter().map(|s| u64::from(s.base_pages)).sum();
     let windows = out.watched.0 / Nanos::from_millis(20).0;
     assert_eq!(pages, windows * (4 << 18), "{windows} windows");
+}
+
+/// Of slow memory only, with a threshold between hot and cold pages: those that are hot, and nearly all of them.
+#[test]
+fn a_device_that_counts_names_the_hot_pages_of_slow_memory_and_knows_how_busy_it_is() {
+    // So wide that no cold page shares a counter with a hot one in either lane.
+    let mut world = world("neoprof", "tracker_knobs = { sketch_width_log2 = 22 }");
+    seen(&mut world, 5);
+    let job = &world.jobs()[0];
+    let hot_ns = job.reads_per_ns * job.pattern.density(0) / 512.0; // a base page
+    let clear = Nanos::from_secs(5);
+    // Reads and as many writes of five seconds; a third of them is well above a cold page's.
+    let threshold = hot_ns * 2.0 * 5e9 / 3.0;
+    world.watch(Watch::Counters {
+        threshold: format!("{threshold:.0}").parse().unwrap(),
+        read: Nanos::from_millis(50),
+        update: Nanos::from_secs(1),
+        clear,
+    });
+    world.measure(clear);
+    let before = *world.books();
+    let mut out = Observations::default();
+    world.observe(clear * 2, &mut out);
+    let job = &world.jobs()[0];
+    assert!(out.samples.iter().all(|s| s.tier == Some(TierId(1))));
+    let is_hot = |vpn| job.page_at(vpn).is_some_and(|page| job.pattern.band(page) == 0);
+    let count = |count: usize| f64::from(u32::try_from(count).unwrap());
+    let named = count(out.samples.iter().filter(|s| is_hot(s.vpn)).count());
+    let all = f64::from(job.census.pages(0, 1)) * 512.0;
+    let false_ones = 1.0 - named / count(out.samples.len());
+    assert!(named >= 0.98 * all && false_ones <= 0.02, "{named} of {all}, {false_ones} false");
+
+    let counted = world.measure(clear * 2).counted.expect("the device told");
+    let counters: u64 = counted.histogram.iter().map(|&(_, counters)| u64::from(counters)).sum();
+    assert_eq!(counters, 1 << 22);
+    let since = world.books().since(&before);
+    let used = (since.reads[1] * 2.0 / (since.ns * 0.4)).min(1.0);
+    assert!((counted.utilisation / used - 1.0).abs() < 0.05, "{} {used}", counted.utilisation);
 }

@@ -41,6 +41,8 @@ pub struct Fault {
     pub tier: TierId,
     /// How long it was armed for, where known.
     pub latency: Option<Nanos>,
+    /// Accesses seen.
+    pub hits: f32,
     /// Free bytes of the fastest tier.
     pub free: Bytes,
     /// All of its bytes.
@@ -60,6 +62,9 @@ pub struct Marks {
 
 /// What tells one such system from another.
 pub trait Rules: fmt::Debug {
+    /// Hears what was measured, before anything that was seen in the same tick is judged.
+    fn listen(&mut self, _view: &View<'_>) {}
+
     /// Whether the page that faulted is to be in the fastest tier.
     fn is_hot(&mut self, fault: &Fault, lru: &mut Lru, pages: &mut PageTable) -> bool;
 
@@ -253,6 +258,7 @@ impl<R: Rules> OnFault<R> {
             size: at.size,
             tier,
             latency,
+            hits: hit.hits,
             free: free(view, TierId::FAST),
             capacity: view.tiers[TierId::FAST].capacity,
         };
@@ -376,6 +382,7 @@ impl<R: Rules> Policy for OnFault<R> {
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
         self.goal.listen(view);
+        self.rules.listen(view);
         self.lru.believe(view.pages, view.now, view.touched, view.hits, view.answers);
         let passed = view.now.saturating_sub(self.last.unwrap_or(view.now));
         self.last = Some(view.now);
