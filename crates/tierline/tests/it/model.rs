@@ -89,11 +89,11 @@ fn a_machine_is_fitted_to_a_table_and_runs() {
 
 #[test]
 fn the_scoreboard_prints_its_rows_as_an_array() {
-    let line = "reproduce C-BW N-F3a M-F2 --json";
+    let line = "reproduce C-BW N-HW M-F2 --json";
     let rows = json(line);
     let rows = rows.as_array().expect("an array");
     let ids: Vec<_> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["C-BW", "N-F3a", "M-F2"]);
+    assert_eq!(ids, ["C-BW", "N-HW", "M-F2"]);
     for row in rows {
         let keys: Vec<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
         for key in
