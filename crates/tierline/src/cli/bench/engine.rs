@@ -24,7 +24,7 @@ const SPACE: SpaceId = SpaceId(1);
 /// Time between ticks.
 const TICK: Nanos = Nanos::from_millis(100);
 /// Ticks before the measured ones: the tables of the hot pages come to be.
-const WARM_UP: u32 = 20;
+const WARM_UP: u32 = 60;
 
 #[derive(Serialize)]
 struct Speed {
