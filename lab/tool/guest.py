@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """One boot, one command, one exit status.
 
-In: an archive appended to the kernel's first file system holds the command, its files and guest/init. Out: four named
+In: an archive appended to the kernel's first file system holds the command, its files and guest/init. Out: five named
 virtio-serial ports. `lab.out` and `lab.err` become our stdout and stderr as they grow; `lab.end` carries a tar archive with
 the exit status and the files asked for; `lab.cpu` answers a line with host CPU nanoseconds (all processors of the guest,
-all of QEMU, wall clock) to every byte written to it: what the guest's work cost, whatever else this host was doing.
+all of QEMU, wall clock) to every byte written to it: what the guest's work cost, whatever else this host was doing. A
+byte that we write to `lab.ask` makes a guest that hangs say on its console what every task is doing, and reset.
 """
 
+import contextlib
 import ctypes
 import os
 import shlex
@@ -33,6 +35,7 @@ PROGRAMS = [TARGET / "lab/x86_64-unknown-linux-gnu/release" / name for name in (
 PLUGINS = {11: TARGET / "release/liblab_plugin.so", 10: TARGET / "plugin-api4/release/liblab_plugin.so"}  # by QEMU, see lab/plugin
 
 TIMED_OUT, FAILED = 124, 125
+LAST_WORDS_S = 15  # that a guest has for saying what its tasks do, after its time is up
 
 
 @dataclass
@@ -61,18 +64,25 @@ def run(job):
         work = Path(work)
         (work / "initrd").write_bytes(_first_files(job))
         ours, theirs = socket.socketpair()
+        ask, asked = socket.socketpair()
         console = job.console or work / "console"
         started = time.monotonic()
         words = [*_qemu_words(job, work), "-serial", f"file:{console}",
                  *_port("out", f"file,path={work}/out"), *_port("err", f"file,path={work}/err"),
-                 *_port("end", f"file,path={work}/end"), *_port("cpu", f"socket,fd={theirs.fileno()}")]
-        with open(work / "qemu", "wb") as complaints, _started(words, job.qemu, pass_fds=[theirs.fileno()], start_new_session=True,
+                 *_port("end", f"file,path={work}/end"), *_port("cpu", f"socket,fd={theirs.fileno()}"),
+                 *_port("ask", f"socket,fd={asked.fileno()}")]
+        with open(work / "qemu", "wb") as complaints, _started(words, job.qemu, pass_fds=[theirs.fileno(), asked.fileno()], start_new_session=True,
                                                                stdin=subprocess.DEVNULL, stderr=complaints) as process:
             theirs.close()
+            asked.close()
             threading.Thread(target=_answer_cpu, args=(ours, process.pid), daemon=True).start()
             in_time = _relay(process, work, started + job.timeout_s)
+            if not in_time:
+                ask.sendall(b"?")
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(LAST_WORDS_S)
         if not in_time:
-            cache.say(f"no end after {job.timeout_s:g} s: guest killed")
+            cache.say(f"no end after {job.timeout_s:g} s: guest killed; its last words:\n{_last_words(work, console, 60)}")
             return TIMED_OUT
         return _finish(job, work, console)
 
@@ -191,10 +201,14 @@ def _finish(job, work, console):
             for there, here in job.get:
                 _extract(end, there.strip("/"), Path(here))
     except (OSError, tarfile.TarError, KeyError, ValueError):
-        words = (work / "qemu").read_text(errors="replace") + (console.read_text(errors="replace") if console.exists() else "")
-        raise LabError("the guest died before its command ended; its last words:\n  " + "\n  ".join(words.splitlines()[-20:]),
+        raise LabError(f"the guest died before its command ended; its last words:\n{_last_words(work, console, 20)}",
                        "--console FILE keeps all of them") from None
     return status
+
+
+def _last_words(work, console, lines):
+    words = (work / "qemu").read_text(errors="replace") + (console.read_text(errors="replace") if console.exists() else "")
+    return "\n".join(f"  {line}" for line in words.splitlines()[-lines:])
 
 
 def _extract(archive, name, here):

@@ -67,6 +67,14 @@ impl PageSize {
         }
     }
 
+    /// The same, to spread a page's rate over them.
+    pub(crate) const fn base_pages_f32(self) -> f32 {
+        match self {
+            Self::Base => 1.0,
+            Self::Huge => 512.0,
+        }
+    }
+
     /// The binary logarithm of that.
     pub(crate) const fn shift(self) -> u32 {
         self.base_pages().trailing_zeros()

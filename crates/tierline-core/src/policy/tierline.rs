@@ -274,11 +274,12 @@ impl Tierline {
         let Some(at) = self.worth(view, candidate, nearest) else { return Placed::No };
         let rate = candidate.rate_per_sec;
         let bytes = at.size.bytes();
+        let share = lane.as_ref().map_or(0.0, |lane| lane.share(view, candidate.page));
         if let Some(lane) = &lane {
             if lane.quota.is_spent() {
                 return Placed::Later;
             }
-            if !lane.quota.admits(lane.share(view, candidate.page), bytes) {
+            if !lane.quota.admits(share, bytes) {
                 return Placed::Unfit;
             }
         }
@@ -294,7 +295,7 @@ impl Tierline {
             match ledger.plan(view.pages, candidate.page, to, reason, plan) {
                 Ok(_) => {
                     if let Some(lane) = lane {
-                        lane.charge(view, candidate.page, &plan[planned..]);
+                        lane.charge(share, &plan[planned..]);
                     }
                     return Placed::Planned;
                 }
@@ -321,14 +322,15 @@ impl Tierline {
         {
             for Met { page, rate_per_sec } in hottest {
                 let Some(at) = view.pages.locate(page) else { continue };
-                if !lane.quota.admits(lane.share(view, page), at.size.bytes()) {
+                let share = lane.share(view, page);
+                if !lane.quota.admits(share, at.size.bytes()) {
                     continue;
                 }
                 let planned = plan.len();
                 if demote(view, ledger, page, Reason::Balance { rate_per_sec }, plan).is_err() {
                     return;
                 }
-                lane.charge(view, page, &plan[planned..]);
+                lane.charge(share, &plan[planned..]);
             }
         }
     }
@@ -348,7 +350,7 @@ impl Tierline {
             let Some(victim) = self.coldest(view, tier) else { break };
             // A huge page's rate is spread over its base pages before the two are compared.
             let victim_size = view.pages.locate(victim.page).map_or(PageSize::Base, |at| at.size);
-            let density = |rate: f32, size: PageSize| f64::from(rate) / spread(size);
+            let density = |rate: f32, size: PageSize| f64::from(rate) / f64::from(size.base_pages_f32());
             let colder = density(victim.rate_per_sec, victim_size) * f64::from(self.knobs.margin)
                 < density(rate, size);
             let reason = Reason::MakeRoom { rate_per_sec: victim.rate_per_sec };
@@ -376,14 +378,6 @@ fn demote(
     let from = view.pages.state(page).tier().ok_or(Short::Page)?;
     let to = ledger.below(from, size).ok_or(Short::Room)?;
     ledger.plan(view.pages, page, to, reason, plan).map(|_| ())
-}
-
-/// Base pages of a page as a number to divide by.
-fn spread(size: PageSize) -> f64 {
-    match size {
-        PageSize::Base => 1.0,
-        PageSize::Huge => 512.0,
-    }
 }
 
 enum Placed {
@@ -416,9 +410,8 @@ impl<'a> Lane<'a> {
     }
 
     /// Takes off a page that moves, and what else moves for it.
-    fn charge(&mut self, view: &View<'_>, page: PageIdx, moves: &[Move]) {
-        let bytes = moves.iter().map(|m| m.size.bytes()).sum();
-        self.quota.charge(self.share(view, page), bytes);
+    fn charge(&mut self, share: f64, moves: &[Move]) {
+        self.quota.charge(share, moves.iter().map(|m| m.size.bytes()).sum());
     }
 }
 

@@ -49,8 +49,8 @@ pub struct CompareArgs {
     seconds: Option<f64>,
     /// All policies on all cells of the matrix, or those named; recordings come on top by --trace
     ///
-    /// Machines, contention, workloads and ratios crossed, as far as nothing else is asked for. Takes an hour
-    /// of CPU time.
+    /// Machines, contention, workloads and ratios crossed, as far as nothing else is asked for: thousands of
+    /// runs.
     #[arg(long)]
     matrix: bool,
     /// Draw the default policy's throughput over the best other's, cell by cell

@@ -8,15 +8,11 @@ use std::rc::Rc;
 use anyhow::Result;
 use clap::{ArgGroup, Args};
 use serde::Serialize;
-use tierline_core::event::Event;
 use tierline_core::port::{
     Observations, PageKind, PageSize, Region, Sample, SpaceEvent, SpaceId, Vpn,
 };
 use tierline_core::telemetry::profile::{Heat, Profile};
 use tierline_core::unit::{Bytes, Nanos};
-use tierline_linux::error::Error;
-use tierline_linux::manager::Status;
-use tierline_linux::recorder::Recorder;
 use tierline_model::profile::profile;
 use tierline_model::scenario::Scenario;
 use tierline_model::workload::list::written;
@@ -24,9 +20,8 @@ use tierline_trace::{Block, Reader};
 
 use super::Globals;
 use super::sim::hinted;
-use super::watch::WatchArgs;
+use super::watch::{WatchArgs, Watcher};
 use crate::config::value::Text;
-use crate::drive::Managed;
 use crate::print::{self, row};
 use crate::recording::{not_a_trace, open, survey};
 
@@ -93,8 +88,8 @@ impl ProfileArgs {
             return tell(&profile(&scenario, interval).map_err(hinted)?, interval, true, globals);
         }
         let seen = Rc::new(RefCell::new(Profile::default()));
-        let status = self.watch.run(globals, |recorder| {
-            Ok(Watching { recorder, profile: Rc::clone(&seen), interval, over: None })
+        let status = self.watch.run(globals, |_| {
+            Ok(Profiling { profile: Rc::clone(&seen), interval, over: None })
         })?;
         tell(&seen.borrow(), interval, true, globals)?;
         Ok(status)
@@ -166,54 +161,34 @@ fn base(page: u64, bits: u8) -> (Vpn, u32) {
     }
 }
 
-/// Running programs under a tracker.
-struct Watching {
-    recorder: Recorder,
+/// A profile on its way.
+struct Profiling {
     profile: Rc<RefCell<Profile>>,
     interval: Nanos,
     /// When the interval is over.
     over: Option<Nanos>,
 }
 
-impl Managed for Watching {
-    fn step(&mut self, now: Nanos) -> &[Event] {
+impl Watcher for Profiling {
+    fn see(&mut self, now: Nanos, seen: &Observations) {
         let mut profile = self.profile.borrow_mut();
-        profile.see(self.recorder.observe(now));
+        profile.see(seen);
         let over = self.over.get_or_insert(now + self.interval);
         if now >= *over {
             profile.end_interval();
             *over += self.interval;
         }
-        &[]
     }
 
     fn next_due(&self) -> Nanos {
-        self.over.map_or(Nanos::ZERO, |over| over.min(self.recorder.next_due()))
+        self.over.unwrap_or(Nanos::ZERO)
     }
 
-    fn add(&mut self, pid: u32) {
-        self.recorder.add(pid);
-    }
-
-    fn is_alone(&self) -> bool {
-        self.recorder.is_alone()
-    }
-
-    fn take_problems(&mut self) -> Vec<Error> {
-        self.recorder.take_problems()
-    }
-
-    fn status(&self, _now: Nanos) -> Status {
-        Status { tracker: self.recorder.tracker().into(), ..Status::default() }
-    }
-
-    fn shutdown(self) -> Vec<Error> {
+    fn finish(self) {
         let mut profile = self.profile.borrow_mut();
         if profile.intervals() == 0 {
             profile.end_interval(); // who ended sooner has one that is shorter
         }
-        drop(profile);
-        self.recorder.shutdown()
     }
 }
 

@@ -9,20 +9,15 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
-use tierline_core::event::Event;
 use tierline_core::port::{Observations, Sample};
 use tierline_core::tracker::TRACKERS;
 use tierline_core::unit::Nanos;
-use tierline_linux::error::Error;
-use tierline_linux::manager::Status;
-use tierline_linux::recorder::Recorder;
 use tierline_trace::tally::Tally;
 use tierline_trace::{Evidence, Header, Writer};
 
-use super::watch::WatchArgs;
+use super::watch::{WatchArgs, Watcher};
 use super::{FOUND, Globals};
 use crate::config::value::Text;
-use crate::drive::Managed;
 use crate::letter::{self, Hinted};
 
 /// Record which pages a program accesses
@@ -48,8 +43,8 @@ impl RecordArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         let outcome = Rc::new(RefCell::default());
-        let status = self.watch.run(globals, |recorder| {
-            Taking::new(recorder, &self.output, self.epoch.0, Rc::clone(&outcome))
+        let status = self.watch.run(globals, |tracker| {
+            Taking::new(tracker, &self.output, self.epoch.0, Rc::clone(&outcome))
         })?;
         let outcome: Ref<'_, Outcome> = outcome.borrow();
         match &outcome.wrong {
@@ -77,7 +72,6 @@ struct Outcome {
 
 /// A recording on its way.
 struct Taking {
-    recorder: Recorder,
     evidence: Evidence,
     tally: Option<Tally<BufWriter<File>>>,
     epoch: Nanos,
@@ -88,38 +82,20 @@ struct Taking {
 
 impl Taking {
     fn new(
-        recorder: Recorder,
+        tracker: &str,
         output: &PathBuf,
         epoch: Nanos,
         outcome: Rc<RefCell<Outcome>>,
     ) -> Result<Self> {
-        let name = recorder.tracker();
         // A sampler's hits stand for accesses; what reads bits or faults knows that there was one.
-        let sampled = TRACKERS.iter().any(|t| t.name == name && ["pebs", "ibs"].contains(&t.name));
+        let sampled = TRACKERS.iter().any(|t| t.name == tracker && ["pebs", "ibs"].contains(&t.name));
         let evidence = if sampled { Evidence::Sampled } else { Evidence::Touched };
         let file =
             File::create(output).with_context(|| format!("cannot create {}", output.display()))?;
-        let header = Header::new(evidence, format!("tierline record, {name}"));
+        let header = Header::new(evidence, format!("tierline record, {tracker}"));
         let writer = Writer::new(BufWriter::new(file), &header)?;
         let tally = Some(Tally::new(writer, epoch.0));
-        Ok(Self { recorder, evidence, tally, epoch, started: None, outcome })
-    }
-
-    fn take(&mut self, now: Nanos) {
-        let (start, before) = *self.started.get_or_insert((now, now));
-        self.started = Some((start, now));
-        let (evidence, seen) = (self.evidence, self.recorder.observe(now));
-        let Some(tally) = &mut self.tally else { return };
-        let stands_for = if evidence == Evidence::Sampled { period(now - before, seen) } else { 1 };
-        for sample in &seen.samples {
-            count(tally, sample, stands_for);
-        }
-        let mut outcome = self.outcome.borrow_mut();
-        outcome.samples += seen.samples.len() as u64;
-        if let Err(error) = tally.at((now - start).0) {
-            outcome.wrong = Some(error.to_string());
-            self.tally = None;
-        }
+        Ok(Self { evidence, tally, epoch, started: None, outcome })
     }
 }
 
@@ -143,39 +119,33 @@ fn count(tally: &mut Tally<BufWriter<File>>, sample: &Sample, stands_for: u32) {
     }
 }
 
-impl Managed for Taking {
-    fn step(&mut self, now: Nanos) -> &[Event] {
-        self.take(now);
-        &[]
+impl Watcher for Taking {
+    fn see(&mut self, now: Nanos, seen: &Observations) {
+        let (start, before) = *self.started.get_or_insert((now, now));
+        self.started = Some((start, now));
+        let sampled = self.evidence == Evidence::Sampled;
+        let stands_for = if sampled { period(now - before, seen) } else { 1 };
+        let Some(tally) = &mut self.tally else { return };
+        for sample in &seen.samples {
+            count(tally, sample, stands_for);
+        }
+        let mut outcome = self.outcome.borrow_mut();
+        outcome.samples += seen.samples.len() as u64;
+        if let Err(error) = tally.at((now - start).0) {
+            outcome.wrong = Some(error.to_string());
+            self.tally = None;
+        }
     }
 
     fn next_due(&self) -> Nanos {
-        let epoch_over = self.started.map(|(_, last)| last + self.epoch);
-        epoch_over.map_or(Nanos::ZERO, |over| over.min(self.recorder.next_due()))
+        self.started.map_or(Nanos::ZERO, |(_, last)| last + self.epoch)
     }
 
-    fn add(&mut self, pid: u32) {
-        self.recorder.add(pid);
-    }
-
-    fn is_alone(&self) -> bool {
-        self.recorder.is_alone()
-    }
-
-    fn take_problems(&mut self) -> Vec<Error> {
-        self.recorder.take_problems()
-    }
-
-    fn status(&self, _now: Nanos) -> Status {
-        Status { tracker: self.recorder.tracker().into(), ..Status::default() }
-    }
-
-    fn shutdown(mut self) -> Vec<Error> {
+    fn finish(mut self) {
         if let (Some(tally), Some((start, last))) = (self.tally.take(), self.started)
             && let Err(error) = tally.finish((last - start).0)
         {
             self.outcome.borrow_mut().wrong = Some(error.to_string());
         }
-        self.recorder.shutdown()
     }
 }

@@ -6,8 +6,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use tierline_core::event::Event;
+use tierline_core::port::Observations;
 use tierline_core::unit::Nanos;
-use tierline_linux::manager::Options;
+use tierline_linux::error::Error;
+use tierline_linux::manager::{Options, Status};
 use tierline_linux::process::{Selection, Targets};
 use tierline_linux::recorder::Recorder;
 
@@ -19,6 +22,18 @@ use crate::config::value::Text;
 use crate::drive::{Driver, Managed, Reports};
 use crate::print::Voice;
 use crate::signals::Signals;
+
+/// Makes something of what a tracker sees.
+pub trait Watcher {
+    /// What was seen since the last time.
+    fn see(&mut self, now: Nanos, seen: &Observations);
+
+    /// When it wants to see again, whether there is news or not.
+    fn next_due(&self) -> Nanos;
+
+    /// The watching is over.
+    fn finish(self);
+}
 
 /// Which programs, how and for how long.
 #[derive(Debug, Args)]
@@ -56,10 +71,10 @@ impl WatchArgs {
     }
 
     /// Watches until the programs, the time or a signal end it. Returns the exit status.
-    pub fn run<M: Managed>(
+    pub fn run<W: Watcher>(
         &self,
         globals: &Globals,
-        make: impl FnOnce(Recorder) -> Result<M>,
+        watcher: impl FnOnce(&'static str) -> Result<W>,
     ) -> Result<u8> {
         let (root, voice) = (globals.root(), self.voice());
         let mut signals = Signals::listen().context("cannot listen for signals")?;
@@ -78,7 +93,7 @@ impl WatchArgs {
         let recorder = Recorder::new(&root, selection, &options)?;
         recorder.notes().iter().for_each(|note| voice.say(note));
         let reports = Reports { voice, events: None, status_interval: None, json: globals.json };
-        let mut driver = Driver::new(Some(make(recorder)?), None, reports);
+        let mut driver = Driver::new(Some(Watched::new(recorder, watcher)?), None, reports);
         let deadline = self.duration.as_ref().map(|time| clock::now() + time.0);
         if self.command.is_empty() {
             let open = !self.cgroup.is_empty();
@@ -95,5 +110,51 @@ impl WatchArgs {
         driver.finish();
         // A command that outlives the watching goes on by itself.
         Ok(scene.ended.map_or(if deadline.is_some() { 0 } else { UNUSABLE }, exit_code))
+    }
+}
+
+/// Programs under a tracker, and who wants to know.
+struct Watched<W> {
+    recorder: Recorder,
+    watcher: W,
+}
+
+impl<W: Watcher> Watched<W> {
+    /// The watcher is told the tracker's name.
+    fn new(recorder: Recorder, watcher: impl FnOnce(&'static str) -> Result<W>) -> Result<Self> {
+        let watcher = watcher(recorder.tracker())?;
+        Ok(Self { recorder, watcher })
+    }
+}
+
+impl<W: Watcher> Managed for Watched<W> {
+    fn step(&mut self, now: Nanos) -> &[Event] {
+        self.watcher.see(now, self.recorder.observe(now));
+        &[]
+    }
+
+    fn next_due(&self) -> Nanos {
+        self.watcher.next_due().min(self.recorder.next_due())
+    }
+
+    fn add(&mut self, pid: u32) {
+        self.recorder.add(pid);
+    }
+
+    fn is_alone(&self) -> bool {
+        self.recorder.is_alone()
+    }
+
+    fn take_problems(&mut self) -> Vec<Error> {
+        self.recorder.take_problems()
+    }
+
+    fn status(&self, _now: Nanos) -> Status {
+        Status { tracker: self.recorder.tracker().into(), ..Status::default() }
+    }
+
+    fn shutdown(self) -> Vec<Error> {
+        self.watcher.finish();
+        self.recorder.shutdown()
     }
 }

@@ -27,6 +27,9 @@ struct Arguments {
     /// Prints JSON.
     #[arg(long)]
     json: bool,
+    /// Puts faults into the hardware at W = 4096 alone.
+    #[arg(long)]
+    quick: bool,
     /// Where random choices begin.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -119,7 +122,7 @@ fn main() -> Result<()> {
 
     let shapes = shapes();
     let mut jobs: VecDeque<Job> = [2, 1, 0].map(Job::Lockstep).into();
-    for shape in [1, 2] {
+    for shape in if arguments.quick { 1..2 } else { 1..3 } {
         jobs.extend(mutants.mutant.iter().map(|mutant| Job::Mutant(shape, mutant)));
     }
     let rows = shapes.map(|shape| Row {

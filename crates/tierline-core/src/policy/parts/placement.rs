@@ -152,7 +152,7 @@ impl Placement {
                 && state.tier().is_some_and(|at| if up { at > run.tier } else { at < run.tier })
             {
                 #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
-                let rate_per_sec = (run.rate_per_sec * base_pages_f64(size)) as f32;
+                let rate_per_sec = (run.rate_per_sec * f64::from(size.base_pages_f32())) as f32;
                 let reason = Reason::Placed { rate_per_sec };
                 match ledger.plan(view.pages, page, run.tier, reason, plan) {
                     Err(Short::Page) => {}
@@ -185,17 +185,10 @@ pub fn told(view: &View<'_>) -> Vec<Run> {
             space: known.space,
             vpn: known.vpn,
             base_pages: known.base_pages.into(),
-            rate_per_sec: f64::from(known.rate_per_sec) / base_pages_f64(size),
+            rate_per_sec: f64::from(known.rate_per_sec) / f64::from(size.base_pages_f32()),
         })
     };
     view.truth.iter().filter_map(run).collect()
-}
-
-fn base_pages_f64(size: PageSize) -> f64 {
-    match size {
-        PageSize::Base => 1.0,
-        PageSize::Huge => 512.0,
-    }
 }
 
 /// Runs that are accessed, hottest first; equals by address.

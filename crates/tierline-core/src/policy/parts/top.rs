@@ -30,10 +30,7 @@ pub struct Ranked {
 impl Ranked {
     /// Accesses per second and base page.
     pub fn density(&self) -> f32 {
-        match self.size {
-            PageSize::Base => self.rate,
-            PageSize::Huge => self.rate / 512.0,
-        }
+        self.rate / self.size.base_pages_f32()
     }
 
     /// Which comes first in a ranking.
