@@ -350,7 +350,8 @@ impl Tierline {
             let Some(victim) = self.coldest(view, tier) else { break };
             // A huge page's rate is spread over its base pages before the two are compared.
             let victim_size = view.pages.locate(victim.page).map_or(PageSize::Base, |at| at.size);
-            let density = |rate: f32, size: PageSize| f64::from(rate) / f64::from(size.base_pages_f32());
+            let density =
+                |rate: f32, size: PageSize| f64::from(rate) / f64::from(size.base_pages_f32());
             let colder = density(victim.rate_per_sec, victim_size) * f64::from(self.knobs.margin)
                 < density(rate, size);
             let reason = Reason::MakeRoom { rate_per_sec: victim.rate_per_sec };

@@ -88,9 +88,9 @@ impl ProfileArgs {
             return tell(&profile(&scenario, interval).map_err(hinted)?, interval, true, globals);
         }
         let seen = Rc::new(RefCell::new(Profile::default()));
-        let status = self.watch.run(globals, |_| {
-            Ok(Profiling { profile: Rc::clone(&seen), interval, over: None })
-        })?;
+        let status = self
+            .watch
+            .run(globals, |_| Ok(Profiling { profile: Rc::clone(&seen), interval, over: None }))?;
         tell(&seen.borrow(), interval, true, globals)?;
         Ok(status)
     }

@@ -88,7 +88,8 @@ impl Taking {
         outcome: Rc<RefCell<Outcome>>,
     ) -> Result<Self> {
         // A sampler's hits stand for accesses; what reads bits or faults knows that there was one.
-        let sampled = TRACKERS.iter().any(|t| t.name == tracker && ["pebs", "ibs"].contains(&t.name));
+        let sampled =
+            TRACKERS.iter().any(|t| t.name == tracker && ["pebs", "ibs"].contains(&t.name));
         let evidence = if sampled { Evidence::Sampled } else { Evidence::Touched };
         let file =
             File::create(output).with_context(|| format!("cannot create {}", output.display()))?;
