@@ -18,6 +18,10 @@ use crate::root::Root;
 /// The state folder where nothing else is said.
 pub const STATE_DIR: &str = "/run/tierline";
 
+/// The extension of a journal, and of one that is being written.
+const WRITTEN: &str = "json";
+const DRAFT: &str = "new";
+
 /// One setting that was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
@@ -101,7 +105,8 @@ impl Journal {
         self.lock().page.changes.clone()
     }
 
-    /// Puts back what managers that were killed left behind in `dir`, and deletes their journals.
+    /// Puts back what managers that were killed left behind in `dir`, and deletes their journals,
+    /// half-written ones too.
     /// Returns one line a restored setting. Journals of live managers are left alone.
     ///
     /// # Errors
@@ -112,6 +117,11 @@ impl Journal {
         for (file, page) in pages(dir.as_ref()) {
             if !alive(root, &page) {
                 recover_one(root, &file, page, &mut told)?;
+            }
+        }
+        for file in files(dir.as_ref(), DRAFT) {
+            if writer(&file).is_some_and(|pid| start_time(root, pid).is_none()) {
+                fs::remove_file(&file).map_err(|source| file_error("remove", &file, source))?;
             }
         }
         Ok(told)
@@ -214,7 +224,7 @@ fn file_error(action: &'static str, path: &Path, source: std::io::Error) -> Erro
 }
 
 fn save_page(file: &Path, page: &Page) -> Result<()> {
-    let fresh = file.with_extension("new");
+    let fresh = file.with_extension(DRAFT);
     let text = serde_json::to_vec_pretty(page).unwrap_or_default();
     fs::write(&fresh, text).map_err(|source| file_error("write", &fresh, source))?;
     fs::rename(&fresh, file).map_err(|source| file_error("write", file, source))
@@ -228,26 +238,37 @@ fn free_name(dir: &Path, pid: u32) -> PathBuf {
     std::iter::once(plain.clone()).chain(numbered).find(|name| !name.exists()).unwrap_or(plain)
 }
 
-/// The journals in `dir` that can be read and that this user or root wrote; others are ignored,
-/// as restoring is done with our rights.
+/// The journals in `dir` that can be read.
 fn pages(dir: &Path) -> Vec<(PathBuf, Page)> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> =
-        entries.map(|entry| entry.path()).filter(|p| is_journal(p)).collect();
-    files.sort();
     let read = |file: PathBuf| {
         let page = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
         Some((file, page))
     };
-    files.into_iter().filter_map(read).collect()
+    files(dir, WRITTEN).into_iter().filter_map(read).collect()
 }
 
-fn is_journal(path: &Path) -> bool {
-    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-    let ours = fs::symlink_metadata(path).is_ok_and(|meta| {
+/// The files of journals in `dir` with this extension that this user or root wrote; others are
+/// ignored, as restoring is done with our rights.
+fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let is_one = |path: &PathBuf| {
+        path.extension().is_some_and(|e| e == extension) && writer(path).is_some() && is_ours(path)
+    };
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_one).collect();
+    files.sort();
+    files
+}
+
+fn is_ours(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| {
         meta.is_file() && (meta.uid() == 0 || meta.uid() == rustix::process::geteuid().as_raw())
-    });
-    name.starts_with("journal-") && name.ends_with(".json") && ours
+    })
+}
+
+/// The process that a journal's name names.
+fn writer(path: &Path) -> Option<u32> {
+    let name = path.file_stem()?.to_str()?.strip_prefix("journal-")?;
+    name.split('-').next()?.parse().ok()
 }
 
 fn alive(root: &Root, page: &Page) -> bool {
@@ -402,7 +423,11 @@ mod tests {
 
     #[test]
     fn a_killed_manager_is_cleaned_up_after() {
-        let (dir, root) = fake(&[(NUMAB, "2\n"), (THP, "madvise\n")]);
+        let (dir, root) = fake(&[
+            (NUMAB, "2\n"),
+            (THP, "madvise\n"),
+            ("/proc/77/stat", "77 (it) S 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 9 0\n"),
+        ]);
         let run = dir.path().join("run");
         fs::create_dir_all(&run).expect("a folder");
         let change = |path: &str, original: &str, current: &str| Change {
@@ -422,7 +447,10 @@ mod tests {
         assert_eq!(root.read(NUMAB).expect("read"), "1");
         assert_eq!(root.read(THP).expect("read"), "madvise", "not ours any more");
         assert_eq!(told.len(), 2, "{told:?}");
+        fs::write(run.join("journal-4000000.new"), "{ \"pid\": 40").expect("killed while writing");
+        fs::write(run.join("journal-77.new"), "").expect("alive");
         assert!(Journal::recover(&run, &root).expect("recover").is_empty());
+        assert_eq!(fs::read_dir(&run).expect("list").count(), 1, "the writer that lives goes on");
     }
 
     #[test]
