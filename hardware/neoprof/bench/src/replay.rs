@@ -44,6 +44,7 @@ pub fn run(pair: &mut Lockstep, log: &mut impl Read) -> Result<Replayed> {
         }
         if word & 3 == 3 {
             pair.write(what, value)?;
+            settled = false; // a copy of the histogram takes the hardware a moment
             done.register_writes += 1;
             continue;
         }
