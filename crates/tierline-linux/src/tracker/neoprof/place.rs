@@ -82,7 +82,11 @@ impl Window {
     pub fn open(root: &Root, journal: &Journal, place: &Place) -> Result<Self> {
         let (path, offset, flags) = match place {
             Place::Pci(name) => {
-                journal.set(root, &format!("{DEVICES}/{name}/enable"), "1")?;
+                let enable = format!("{DEVICES}/{name}/enable");
+                // A count: where a driver has it, it is on already.
+                if root.read_number(&enable)? == 0 {
+                    journal.set(root, &enable, "1")?;
+                }
                 (root.path(format!("{DEVICES}/{name}/resource0")), 0, 0)
             }
             // O_SYNC: uncached.
