@@ -23,6 +23,8 @@
 mod owners;
 mod place;
 
+use std::collections::hash_map::Entry;
+
 use rustc_hash::FxHashMap;
 use tierline_core::policy::Watch;
 use tierline_core::port::{Attention, Counted, Observations, Sample, SpaceId};
@@ -285,12 +287,12 @@ impl<R: Registers> NeoProf<R> {
                 (given, counts.found) = (given + 1, counts.found + 1);
                 return false;
             }
-            if !nobodys.contains_key(&one.frame) {
+            if let Entry::Vacant(entry) = nobodys.entry(one.frame) {
                 if owners.passes() < one.until {
                     unknown += 1;
                     return true;
                 }
-                nobodys.insert(one.frame, now);
+                entry.insert(now);
             }
             counts.nobodys += 1;
             false
