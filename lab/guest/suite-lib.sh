@@ -55,7 +55,7 @@ migrated() {
 settings() {
 	for file in /proc/sys/kernel/numa_balancing* /sys/kernel/debug/sched/numa_balancing/* /sys/kernel/mm/numa/demotion_enabled /proc/sys/vm/watermark_scale_factor \
 		/sys/module/damon_*/parameters/enabled $ladder/nr_kdamonds $ladder/*/state /proc/sys/kernel/perf_event_* \
-		/sys/kernel/mm/transparent_hugepage/enabled; do
+		/sys/kernel/mm/transparent_hugepage/enabled /sys/bus/pci/devices/*/enable; do
 		[ -f $file ] && echo $file: $(cat $file)
 	done
 	sed 's/^/dynamic event: /' /sys/kernel/tracing/dynamic_events

@@ -52,7 +52,7 @@ def _job(options):
         image=image.obtain(options.image) if options.image else None, command=options.command,
         files=[(here, os.path.join("/job", there)) for here, there in (_pair(text, lambda here: Path(here).resolve().name) for text in options.file)],
         get=[_pair(text, lambda there: Path(there).name) for text in options.get],
-        thp=options.thp or "", damon_stat=options.damon_stat, append=options.append, truth=options.truth,
+        thp=options.thp or "", neoprof=options.neoprof, damon_stat=options.damon_stat, append=options.append, truth=options.truth,
         truth_options=options.truth_options, timeout_s=options.timeout, console=options.console)
 
 
@@ -154,5 +154,7 @@ def _guest_options(parser):
     parser.add_argument("--thp", choices=["always", "madvise", "never"], help="transparent huge pages (the kernel's default)")
     parser.add_argument("--damon-stat", action="store_true", help="leave damon_stat running, as 7.2 does by default")
     parser.add_argument("--append", default="", metavar="WORDS", help="more for the kernel's command line")
+    parser.add_argument("--neoprof", action="store_true",
+                        help="NeoProf in node 1's memory: a PCI device that counts its accesses (lab/lab build, QEMU 11)")
     parser.add_argument("--image", choices=image.IMAGES, help="run the command in this root file system")
     parser.add_argument("--file", action="append", default=[], metavar="HOST[:GUEST]", help="put a file or folder into the guest (/job)")

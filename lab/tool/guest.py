@@ -10,6 +10,7 @@ byte that we write to `lab.ask` makes a guest that hangs say on its console what
 
 import contextlib
 import ctypes
+import json
 import os
 import shlex
 import shutil
@@ -54,6 +55,7 @@ class Job:
     append: str = ""
     truth: Path | None = None
     truth_options: str = ""
+    neoprof: bool = False
     timeout_s: float = 300
     console: Path | None = None
 
@@ -139,14 +141,27 @@ def _qemu_words(job, work):
     if job.image:
         words += ["-drive", f"file={image.path(job.image)},format=raw,if=none,id=root,readonly=on",
                   "-device", "virtio-blk-pci,drive=root,bus=pcie.0"]
-    if job.truth:
+    if job.truth or job.neoprof:
         plugin = PLUGINS[min(11, qemu.major(job.qemu))]
         if not plugin.exists():
             raise LabError(f"no plugin {plugin}", f"lab/lab build --qemu {min(11, qemu.major(job.qemu))}")
         slow = "+".join(f"{lo:x}-{hi:x}" for lo, hi in job.machine.slow_ranges())
         options = f",{job.truth_options}" if job.truth_options else ""
-        words += ["-plugin", f"{plugin},out={Path(job.truth).absolute()},slow={slow}{options}"]
+        if job.neoprof:
+            words += _neoprof(job, work / "neoprof")
+            options += f",neoprof={work}/neoprof"
+        words += ["-plugin", f"{plugin},out={Path(job.truth or work / 'truth').absolute()},slow={slow}{options}"]
     return words
+
+
+def _neoprof(job, socket_path):
+    """The plugin as a PCI device. Both ends are in one QEMU, so an answer comes unless all of it stands still; and a write is to
+    have happened when the guest goes on, as in the deterministic mode every access has its place."""
+    if qemu.major(job.qemu) < 11:
+        raise LabError(f"NeoProf with QEMU {qemu.major(job.qemu)}, which has no vfio-user-pci", "lab/lab fetch --refresh")
+    device = {"driver": "vfio-user-pci", "bus": "pcie.0", "x-no-posted-writes": True, "x-msg-timeout": 600_000,
+              "socket": {"type": "unix", "path": str(socket_path)}}
+    return ["-device", json.dumps(device)]
 
 
 def _port(name, backend):

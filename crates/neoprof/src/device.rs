@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use crate::chmu::Chmu;
 use crate::config::Config;
-use crate::histogram::{BINS, Histogram, bin_start};
+use crate::histogram::{BINS, Histogram};
 use crate::monitor::{State, StateMonitor};
 use crate::registers as reg;
 use crate::sketch::Sketch;
@@ -163,13 +163,9 @@ impl NeoProf {
         Histogram::of(self.sketch.lane(0))
     }
 
-    /// By how much an estimate exceeds the true count at most, with probability 1 - 2^-D (Section IV-B, after Chen
-    /// et al.): the counter at rank W·δ^(1/D) of the descending counters of a lane, and as D = log2(1/δ), that is
-    /// the median. Rounded up to the last count of its bin.
+    /// By how much an estimate exceeds the true count at most: [`Histogram::error_bound`].
     pub fn error_bound(&self) -> u32 {
-        let bin = self.histogram().bin_of_rank((self.config.width() / 2 - 1) as u64);
-        let max = u32::from(self.config.counter_max());
-        if bin + 1 == BINS { max } else { (bin_start(bin + 1) - 1).min(max) }
+        self.histogram().error_bound(self.config.counter_max().into())
     }
 
     /// What the state monitor has counted.

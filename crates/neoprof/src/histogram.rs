@@ -48,6 +48,14 @@ impl Histogram {
         0
     }
 
+    /// By how much an estimate exceeds the true count at most, with probability 1 - 2^-D (Section IV-B, after Chen
+    /// et al.): the counter at rank W·δ^(1/D) of the descending counters of a lane, and as D = log2(1/δ), that is
+    /// the median. Rounded up to the last count of its bin; `counter_max` is where counters saturate.
+    pub fn error_bound(&self, counter_max: u32) -> u32 {
+        let bin = self.bin_of_rank((self.total() / 2).saturating_sub(1));
+        if bin + 1 == BINS { counter_max } else { (bin_start(bin + 1) - 1).min(counter_max) }
+    }
+
     /// Counters in all bins.
     pub fn total(&self) -> u64 {
         self.bins.iter().map(|&n| u64::from(n)).sum()

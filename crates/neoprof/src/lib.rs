@@ -22,6 +22,7 @@
 mod chmu;
 mod config;
 mod device;
+pub mod driver;
 pub mod hash;
 pub mod histogram;
 mod monitor;
@@ -30,5 +31,6 @@ mod sketch;
 
 pub use config::{Config, LANES_MAX};
 pub use device::{NO_PAGE, NeoProf};
+pub use driver::{Driver, Registers};
 pub use histogram::Histogram;
 pub use monitor::State;

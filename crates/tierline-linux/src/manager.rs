@@ -26,6 +26,7 @@ use crate::telemetry::Counters;
 use crate::topology::{TierSpec, Topology};
 use crate::tracker::inspect::Inspector;
 use crate::tracker::ladder;
+use crate::tracker::neoprof::Place;
 use crate::world::LinuxWorld;
 
 /// Time between ticks while nothing moves, unless the world has something to observe.
@@ -42,6 +43,8 @@ pub struct Options {
     pub knobs: Vec<(String, f64)>,
     /// A name from the list of trackers; `None`: the best that this kernel offers.
     pub tracker: Option<String>,
+    /// Where NeoProf's registers are; `None`: in the first PCI device with its ids.
+    pub neoprof: Option<Place>,
     /// Which node is in which tier; `None`: as the machine describes itself.
     pub tiers: Option<TierSpec>,
     /// Bytes moved per second, at most.
@@ -64,6 +67,7 @@ impl Default for Options {
             policy: "tierline".into(),
             knobs: Vec::new(),
             tracker: None,
+            neoprof: None,
             tiers: None,
             // NeoMem's quota.
             max_rate: BytesPerSec(256 << 20),
@@ -198,8 +202,10 @@ impl Manager {
         notes.push(about_tiers(&tiers));
         let choice = match policy.kernel() {
             None => {
-                let (named, made_for) = (options.tracker.as_deref(), made_for(wants.watch));
-                ladder::choose(root, &journal, &tiers, named, made_for)?
+                let made_for = made_for(wants.watch);
+                let mut choice = ladder::choose(root, &journal, &tiers, &options, made_for)?;
+                wants.watch.map_or(Ok(()), |watch| choice.tracker.rewatch(watch))?;
+                choice
             }
             Some(knobs) => {
                 let tracker =
@@ -416,7 +422,11 @@ fn wrong_knob(policy: &str, name: &str, value: f64, known: &[Knob]) -> Error {
 
 /// The tracker that sees what a policy was made for.
 fn made_for(watch: Option<Watch>) -> Option<&'static str> {
-    matches!(watch, Some(Watch::HintFaults { fast_too: false, .. })).then_some("hint_faults")
+    match watch? {
+        Watch::HintFaults { fast_too: false, .. } => Some("hint_faults"),
+        Watch::Counters { .. } => Some("neoprof"),
+        _ => None,
+    }
 }
 
 fn no_policy(name: &str) -> Error {

@@ -3,6 +3,7 @@
 //! spans of the node's zones, as a block (128 MiB to 2 GiB) may hold the border between two nodes.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use tierline_core::tier::{NodeId, TierId, Tiers};
 
@@ -74,6 +75,13 @@ impl Nodes {
     pub fn of(&self, pfn: u64) -> Option<NodeId> {
         let at = self.runs.partition_point(|run| run.end <= pfn);
         self.runs.get(at).filter(|run| run.start <= pfn).map(|run| run.node)
+    }
+
+    /// From the first frame of a node to its last, holes included.
+    pub fn span(&self, node: NodeId) -> Option<Range<u64>> {
+        let mut runs = self.runs.iter().filter(|run| run.node == node);
+        let first = runs.next()?;
+        Some(first.start..runs.next_back().unwrap_or(first).end)
     }
 
     /// The same map by tier.
@@ -184,6 +192,8 @@ mod tests {
         assert_eq!((of(0, 0), of(1, BLOCK - 1), of(2, 0)), (Some(0), Some(0), Some(1)));
         assert_eq!((of(3, 0), of(8, BLOCK - 1), of(9, 0)), (None, None, Some(0)));
         assert_eq!((of(10, 5), of(11, 0), nodes.of(u64::MAX)), (Some(1), None, None));
+        assert_eq!(nodes.span(NodeId(1)), Some(2 * BLOCK..11 * BLOCK));
+        assert_eq!(nodes.span(NodeId(2)), None);
     }
 
     #[test]

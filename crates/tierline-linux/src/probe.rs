@@ -30,6 +30,8 @@ type Need = (bool, &'static str);
 /// Probes every tracker, in the order of the ladder.
 pub fn probe(root: &Root) -> Vec<Capability> {
     vec![
+        rung("neoprof", "reads and writes, page-exact, all that reach slow memory", neoprof(root)),
+        rung("chmu", "reads and writes, page-exact, all that reach slow memory", neoprof(root)),
         rung("pebs", "reads and writes, exact byte, sampled, both tiers", pebs(root)),
         rung("ibs", "reads and writes, exact byte, sampled, both tiers", ibs(root)),
         rung("accessed", "reads or writes, page-exact, both tiers", accessed(root)),
@@ -56,6 +58,21 @@ fn may_sample(root: &Root) -> Need {
     let level: Option<i32> = level.and_then(|text| text.trim().parse().ok());
     let open = level.is_some_and(|level| level <= 0 || rustix::process::geteuid().is_root());
     (open, "perf for the whole machine (root, CAP_PERFMON or perf_event_paranoid <= 0)")
+}
+
+fn neoprof(root: &Root) -> Vec<Need> {
+    let device = crate::tracker::neoprof::find(root);
+    let window = device.as_ref().map(|place| format!("/sys/bus/pci/devices/{place}/resource0"));
+    vec![
+        (
+            device.is_some(),
+            "a memory device with NeoProf, PCI 1234:4e50 (--neoprof where its ids are others)",
+        ),
+        (
+            window.is_none_or(|path| may_write(root, &path)),
+            "the right to its registers (root, no lockdown)",
+        ),
+    ]
 }
 
 fn pebs(root: &Root) -> Vec<Need> {
@@ -179,7 +196,17 @@ mod tests {
         let names: Vec<&str> = ladder.iter().map(|rung| rung.tracker).collect();
         assert_eq!(
             names,
-            ["pebs", "ibs", "accessed", "page_idle", "hint_faults", "damon", "soft_dirty"]
+            [
+                "neoprof",
+                "chmu",
+                "pebs",
+                "ibs",
+                "accessed",
+                "page_idle",
+                "hint_faults",
+                "damon",
+                "soft_dirty"
+            ]
         );
         assert!(ladder.iter().all(|rung| !rung.available && rung.why.starts_with("missing")));
     }

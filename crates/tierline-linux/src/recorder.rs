@@ -36,7 +36,7 @@ impl Recorder {
         let targets = Targets::new(selection, root)?;
         let mut notes = Journal::recover(&options.state_dir, root)?;
         let journal = Journal::open(&options.state_dir)?;
-        let choice = ladder::choose(root, &journal, &tiers, options.tracker.as_deref(), None)?;
+        let choice = ladder::choose(root, &journal, &tiers, options, None)?;
         notes.push(manager::about_tracker(&choice));
         let tracker = choice.tracker;
         notes.extend(manager::behave(root, &journal, options, &pids, tracker.name())?);

@@ -214,7 +214,7 @@ impl World for LinuxWorld {
         }
         let mut tiers = telemetry::tiers(&self.tiers, &self.memory);
         self.latency.fill(now, &mut tiers);
-        Telemetry { tiers, ..Telemetry::default() }
+        Telemetry { tiers, counted: self.tracker.counted(), ..Telemetry::default() }
     }
 
     fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {

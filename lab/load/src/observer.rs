@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::hot::HotSet;
+use crate::marker::{self, mark};
 use crate::memory::Memory;
 use crate::rng::Rng;
 use crate::series::Sample;
@@ -150,7 +151,7 @@ impl Observer {
         self.mapping_due = now + MAPPING_EVERY;
     }
 
-    /// Asks at every interval until told to stop. A moment that was slept
+    /// Asks at every interval until told to stop, and marks it for the plugin. A moment that was slept
     /// through is left out, not made up for.
     pub fn watch(mut self, shared: &Shared, start: Instant) -> Observer {
         let mut due = self.interval;
@@ -161,6 +162,7 @@ impl Observer {
                 continue;
             }
             self.observe(shared, now, false);
+            mark::<{ marker::INTERVAL }>();
             while due <= now {
                 due += self.interval;
             }

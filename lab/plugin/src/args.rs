@@ -30,6 +30,10 @@ pub struct Args {
     pub trace: Option<PathBuf>,
     /// Length of its epochs on the modelled clock, milliseconds.
     pub epoch_ms: u64,
+    /// Where NeoProf is served as a PCI device over vfio-user, if at all.
+    pub neoprof: Option<PathBuf>,
+    /// Where what it sees and is asked goes, if anywhere.
+    pub neoprof_log: Option<PathBuf>,
     /// Guest-physical addresses of the slow node; all others are fast.
     pub slow: Vec<Range<u64>>,
     /// Whether the guest's kernel is instrumented as well.
@@ -46,6 +50,7 @@ impl Args {
         let mut out = None;
         let mut pages = None;
         let (mut trace, mut epoch_ms) = (None, 100);
+        let (mut neoprof, mut neoprof_log) = (None, None);
         let mut slow = Vec::new();
         let mut kernel = false;
         let mut llc = Geometry { bytes: 1 << 20, ways: 8 };
@@ -60,6 +65,8 @@ impl Args {
                 "pages" => pages = Some(PathBuf::from(value)),
                 "trace" => trace = Some(PathBuf::from(value)),
                 "epoch_ms" => epoch_ms = number()?,
+                "neoprof" => neoprof = Some(PathBuf::from(value)),
+                "neoprof_log" => neoprof_log = Some(PathBuf::from(value)),
                 "slow" => {
                     slow = ranges(value).ok_or_else(|| wanted("slow=LO-HI[+LO-HI] in hex"))?
                 }
@@ -76,14 +83,14 @@ impl Args {
                 "slow_ps" => costs.slow_ps = number()?,
                 _ => {
                     return Err(wanted(
-                        "out, pages, trace, epoch_ms, slow, kernel, llc, ways, insn_ps, fast_ps or slow_ps",
+                        "out, pages, trace, epoch_ms, neoprof, neoprof_log, slow, kernel, llc, ways, insn_ps, fast_ps or slow_ps",
                     ));
                 }
             }
         }
         let out = out.ok_or("`out=PATH` is missing: where should the summary go?")?;
         llc.check()?;
-        Ok(Args { out, pages, trace, epoch_ms, slow, kernel, llc, costs })
+        Ok(Args { out, pages, trace, epoch_ms, neoprof, neoprof_log, slow, kernel, llc, costs })
     }
 }
 

@@ -5,7 +5,8 @@
 //!
 //! The modules in the order the data meets them: [`args`] configure;
 //! `plugin` is called by QEMU, through the declarations of `api`; the caches of `tierline_trace`
-//! filters; [`vcpu`] counts; [`marker`] cuts the run into phases; [`report`]
+//! filters; [`vcpu`] counts; [`device`] is a NeoProf in the slow node's memory, whose registers [`serve`] shows to the
+//! guest; [`marker`] cuts the run into phases; [`report`]
 //! writes the files.
 //!
 //! # Build
@@ -27,6 +28,8 @@
 //! | `out` | required | the JSON summary: written at exit and, with `"complete":false`, at markers |
 //! | `pages` | none | misses per guest page, written at exit; format in [`report::write_pages`] |
 //! | `trace`, `epoch_ms` | none, 100 | a trace (docs/trace-format.md) of guest frames, in epochs of the modelled clock |
+//! | `neoprof` | none | a socket: NeoProf counts the slow node's accesses, and is a PCI device there (`-device vfio-user-pci`) |
+//! | `neoprof_log` | none | all it sees and is asked, for `hardware/neoprof/check --replay` |
 //! | `slow` | none | guest-physical ranges of the slow node, hex, end excluded: `40000000-80000000+100000000-140000000` |
 //! | `kernel` | 0 | 1: the guest's kernel counts too |
 //! | `llc`, `ways` | 1048576, 8 | bytes and ways of the last-level cache |
@@ -58,10 +61,12 @@
 #[cfg(not(test))]
 mod api;
 pub mod args;
+pub mod device;
 pub mod marker;
 // Tests link without QEMU, which alone has what `api` declares.
 #[cfg(not(test))]
 mod plugin;
 pub mod recorder;
 pub mod report;
+pub mod serve;
 pub mod vcpu;

@@ -7,9 +7,11 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::api::{self, Id, Insn, Tb};
 use crate::args::Args;
+use crate::device::Device;
 use crate::marker::{self, Log, Marker};
 use crate::recorder::Recorder;
 use crate::report::{self, Summary};
+use crate::serve::{self, Words};
 use crate::vcpu::{Pages, Totals, Vcpu};
 
 /// Read by QEMU before it calls anything.
@@ -24,6 +26,7 @@ struct Lab {
     instructions: api::U64,
     log: Mutex<Log>,
     recorder: Option<Mutex<Recorder>>,
+    device: Option<Device>,
 }
 
 // SAFETY: the scoreboard, the one pointer in here, is QEMU's, which allows any
@@ -73,10 +76,14 @@ fn install<'a>(
     let score = unsafe { api::qemu_plugin_scoreboard_new(size_of::<u64>()) };
     let instructions = api::U64 { score, offset: 0 };
     let recorder = Recorder::open(&args)?.map(Mutex::new);
-    let lab = Lab { args, vcpus, instructions, log: Mutex::default(), recorder };
+    let device = Device::open(&args)?;
+    let socket = args.neoprof.clone();
+    let lab = Lab { args, vcpus, instructions, log: Mutex::default(), recorder, device };
     if LAB.set(lab).is_err() {
         return Err("loaded twice: one instance counts for the whole machine".into());
     }
+    // QEMU makes its devices, and connects, after it has loaded its plugins.
+    socket.map_or(Ok(()), |socket| serve::serve(&socket, Registers))?;
     // SAFETY: the callbacks have the types of this generation and live for ever.
     unsafe {
         #[cfg(feature = "api4")]
@@ -170,11 +177,45 @@ extern "C" fn accessed<const STORE: bool>(vcpu: c_uint, info: u32, vaddr: u64, _
     let Some(lab) = LAB.get() else { return };
     // SAFETY: QEMU runs a vCPU on one thread at a time.
     let effect = unsafe { lab.vcpus[vcpu as usize].access(phys, STORE, &lab.args.slow) };
-    if let Some(recorder) = &lab.recorder
-        && (effect.read || effect.written.is_some())
-    {
+    if !effect.read && effect.written.is_none() {
+        return;
+    }
+    if let Some(device) = &lab.device {
+        device.take(phys, effect, || lab.modelled_ns());
+    }
+    if let Some(recorder) = &lab.recorder {
         let mut recorder = recorder.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         recorder.take(phys, effect, || lab.modelled_ns());
+    }
+}
+
+/// NeoProf's registers, as the guest reads and writes them.
+struct Registers;
+
+impl Words for Registers {
+    fn read(&self, offset: u32) -> u64 {
+        let read = |(lab, device): (&Lab, &Device)| device.read(offset, lab.modelled_ns());
+        Self::device().map_or(u64::MAX, read)
+    }
+
+    fn write(&self, offset: u32, value: u64) {
+        if let Some((lab, device)) = Self::device() {
+            device.write(offset, value, lab.modelled_ns());
+        }
+    }
+
+    // No look at the clock: there may be no vCPU yet whose instructions could be counted.
+    fn reset(&self) {
+        if let Some((_, device)) = Self::device() {
+            device.reset();
+        }
+    }
+}
+
+impl Registers {
+    fn device() -> Option<(&'static Lab, &'static Device)> {
+        let lab = LAB.get()?;
+        Some((lab, lab.device.as_ref()?))
     }
 }
 
@@ -211,6 +252,9 @@ fn finish() {
         let mut recorder = recorder.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         recorder.finish(lab.modelled_ns());
     }
+    if let Some(device) = &lab.device {
+        device.finish();
+    }
     if let Some(path) = &lab.args.pages
         && let Err(error) = report::write_pages(path, &pages)
     {
@@ -237,7 +281,8 @@ impl Lab {
 
     fn summarise(&self, log: &Log, pages: Option<&Pages>) {
         let vcpus = self.totals();
-        let summary = Summary::new(api::VERSION, &self.args, &vcpus, log, pages);
+        let neoprof = self.device.as_ref().map(Device::counts);
+        let summary = Summary::new(api::VERSION, &self.args, &vcpus, log, neoprof, pages);
         if let Err(error) = summary.write(&self.args.out) {
             eprintln!("lab-plugin: cannot write {}: {error}", self.args.out.display());
         }

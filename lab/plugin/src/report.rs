@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::args::{Args, Costs};
+use crate::device::Counts;
 use crate::marker::{Log, Marker};
 use crate::vcpu::{Accesses, PAGE_BYTES, Pages, Totals};
 use tierline_trace::cache::Geometry;
@@ -39,6 +40,7 @@ pub struct Summary<'a> {
     modelled_ps: u64,
     modelled_seconds: f64,
     modelled_ps_by_vcpu: Vec<u64>,
+    neoprof: Option<Counts>,
     /// Known at exit only.
     pages: Option<PageSummary>,
     constants: Costs,
@@ -59,6 +61,7 @@ impl<'a> Summary<'a> {
         args: &'a Args,
         vcpus: &[Totals],
         log: &'a Log,
+        neoprof: Option<Counts>,
         pages: Option<&Pages>,
     ) -> Summary<'a> {
         let mut sum = Totals::default();
@@ -80,6 +83,7 @@ impl<'a> Summary<'a> {
             modelled_ps,
             modelled_seconds: modelled_ps as f64 / 1e12,
             modelled_ps_by_vcpu: vcpus.iter().map(|vcpu| vcpu.modelled_ps(args.costs)).collect(),
+            neoprof,
             pages: pages.map(|pages| PageSummary {
                 distinct: pages.distinct(),
                 misses_beyond_table: pages.beyond,
@@ -151,7 +155,9 @@ mod tests {
         let file = path("summary");
 
         let vcpus = [totals(10), totals(30)];
-        Summary::new(7, &args, &vcpus, &log, Some(&pages)).write(&file).unwrap();
+        Summary::new(7, &args, &vcpus, &log, Some(Counts::default()), Some(&pages))
+            .write(&file)
+            .unwrap();
         let json: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
         fs::remove_file(&file).unwrap();
 
@@ -165,12 +171,13 @@ mod tests {
         assert_eq!(json["slow"]["stores"], 0);
         assert_eq!(json["fast_share"], 0.75);
         assert_eq!(json["modelled_ps"], 40 * 300 + 6 * 80_000 + 2 * 200_000);
+        assert_eq!(json["neoprof"]["register_reads"], 0);
         assert_eq!(json["pages"]["distinct"], 1);
         assert_eq!(json["pages"]["misses_beyond_table"], 5);
         assert_eq!(json["markers"][0]["id"], 9);
         assert_eq!(json["markers"][0]["slow_misses"], 1);
 
-        let running = Summary::new(7, &args, &[], &log, None);
+        let running = Summary::new(7, &args, &[], &log, None, None);
         let json = serde_json::to_value(&running).unwrap();
         assert_eq!(json["complete"], false);
         assert!(json["pages"].is_null() && json["fast_share"].is_null());

@@ -18,6 +18,16 @@ pub struct Entry {
 /// Every tracker there is, best first: the ladder takes the first that the machine offers.
 pub const TRACKERS: &[Entry] = &[
     Entry {
+        name: "neoprof",
+        sees: "every access that reaches slow memory, counted by its device (NeoMem's unit)",
+        costs: "no faults; a register read for each hot page",
+    },
+    Entry {
+        name: "chmu",
+        sees: "the same, by the hotlist of a CXL hotness monitoring unit (after drafts of drivers)",
+        costs: "no faults; a register read for each hot page",
+    },
+    Entry {
         name: "pebs",
         sees: "sampled loads that miss the cache, with address and tier (Intel)",
         costs: "well below 1 % of the program at the default period",

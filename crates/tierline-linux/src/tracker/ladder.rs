@@ -4,9 +4,14 @@
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::tracker::TRACKERS;
 
-use super::{Tracker, accessed, damon, hint_faults, ibs, page_idle, pebs, soft_dirty, window};
+use ::neoprof::driver::Source;
+
+use super::{
+    Tracker, accessed, damon, hint_faults, ibs, neoprof, page_idle, pebs, soft_dirty, window,
+};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
+use crate::manager::Options;
 use crate::root::Root;
 
 /// What the ladder came to.
@@ -17,7 +22,7 @@ pub struct Choice {
     pub passed_over: Vec<(&'static str, Error)>,
 }
 
-/// Takes the named tracker, or the one that the policy was made for, or the first of the list that can
+/// Takes the tracker that the options name, or the one that the policy was made for, or the first of the list that can
 /// be opened.
 ///
 /// # Errors
@@ -27,16 +32,19 @@ pub fn choose(
     root: &Root,
     journal: &Journal,
     tiers: &Tiers,
-    named: Option<&str>,
+    options: &Options,
     made_for: Option<&'static str>,
 ) -> Result<Choice> {
-    if let Some(name) = named {
-        return Ok(Choice { tracker: open(root, journal, tiers, name)?, passed_over: Vec::new() });
+    if let Some(name) = options.tracker.as_deref() {
+        return Ok(Choice {
+            tracker: open(root, journal, tiers, options, name)?,
+            passed_over: Vec::new(),
+        });
     }
     let mut passed_over = Vec::new();
     let others = TRACKERS.iter().map(|entry| entry.name).filter(|name| Some(*name) != made_for);
     for name in made_for.into_iter().chain(others) {
-        match open(root, journal, tiers, name) {
+        match open(root, journal, tiers, options, name) {
             Ok(tracker) => return Ok(Choice { tracker, passed_over }),
             Err(error) => passed_over.push((name, error)),
         }
@@ -50,11 +58,23 @@ pub fn choose(
     })
 }
 
-fn open(root: &Root, journal: &Journal, tiers: &Tiers, name: &str) -> Result<Box<dyn Tracker>> {
+fn open(
+    root: &Root,
+    journal: &Journal,
+    tiers: &Tiers,
+    options: &Options,
+    name: &str,
+) -> Result<Box<dyn Tracker>> {
     let pace = window::Settings::default();
     // With two tiers a hint fault tells where the page was; with more it does not.
     let slow = (tiers.len() == 2).then_some(TierId(1));
+    let device = |source| {
+        let settings = neoprof::Settings { source, place: options.neoprof.clone() };
+        neoprof::open(root, journal, tiers, &settings)
+    };
     Ok(match name {
+        "neoprof" => Box::new(device(Source::Fifo)?),
+        "chmu" => Box::new(device(Source::Hotlist)?),
         "pebs" => Box::new(pebs::open(root, &pebs::Settings::default())?),
         "ibs" => Box::new(ibs::open(root, &ibs::Settings::default())?),
         "accessed" => Box::new(accessed::Accessed::new(root, tiers, pace)?),

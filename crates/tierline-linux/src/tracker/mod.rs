@@ -10,6 +10,7 @@ pub mod hint_faults;
 pub mod ibs;
 pub mod inspect;
 pub mod ladder;
+pub mod neoprof;
 pub mod page_idle;
 pub mod pebs;
 pub mod pmu;
@@ -19,7 +20,7 @@ pub mod window;
 pub mod windowed;
 
 use tierline_core::policy::Watch;
-use tierline_core::port::{Attention, Observations, SpaceId};
+use tierline_core::port::{Attention, Counted, Observations, SpaceId};
 use tierline_core::unit::Nanos;
 
 use crate::error::Result;
@@ -58,6 +59,11 @@ pub trait Tracker {
     /// False where it sees nothing of fast memory: silence there says nothing then.
     fn sees_fast_memory(&self) -> bool {
         true
+    }
+
+    /// What a device that counts its accesses says of them, where it was asked anew since the last call.
+    fn counted(&mut self) -> Option<Counted> {
+        None
     }
 
     /// CPU time that kernel threads spent for this tracker so far (kdamond), where there are any.

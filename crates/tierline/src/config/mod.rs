@@ -15,6 +15,7 @@ use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use tierline_linux::error::{Error, Result};
 use tierline_linux::manager::Options;
 use tierline_linux::topology::TierSpec;
+use tierline_linux::tracker::neoprof::Place;
 
 use crate::nearest::suggest;
 use value::{Knobs, Maybe, Text};
@@ -40,6 +41,9 @@ pub struct Layer {
     #[arg(long, value_name = "NAME", value_parser = tracker_names())]
     #[serde(default, deserialize_with = "tracker_name")]
     pub tracker: Option<String>,
+    /// Where NeoProf's registers are: a PCI device, as in 0000:00:04.0, or a physical address [default: auto, by its ids]
+    #[arg(long, value_name = "PLACE")]
+    pub neoprof: Option<Maybe<Place>>,
     /// Which node is in which tier, fastest first, as in fast=0,slow=1 [default: auto]
     #[arg(long, value_name = "TIERS")]
     pub tiers: Option<Maybe<TierSpec>>,
@@ -101,6 +105,7 @@ impl Layer {
             policy: Some(options.policy),
             knobs: Some(Maybe(None)),
             tracker: Some(options.tracker.unwrap_or_else(|| AUTO.into())),
+            neoprof: Some(Maybe(options.neoprof)),
             tiers: Some(Maybe(options.tiers)),
             max_rate: Some(Text(options.max_rate)),
             fast_limit: Some(Maybe(options.fast_limit)),
@@ -117,6 +122,7 @@ impl Layer {
             policy: self.policy.or(below.policy),
             knobs: self.knobs.or(below.knobs),
             tracker: self.tracker.or(below.tracker),
+            neoprof: self.neoprof.or(below.neoprof),
             tiers: self.tiers.or(below.tiers),
             max_rate: self.max_rate.or(below.max_rate),
             fast_limit: self.fast_limit.or(below.fast_limit),
@@ -148,6 +154,7 @@ impl Layer {
             policy: full.policy.unwrap_or(base.policy),
             knobs: full.knobs.and_then(|value| value.0).map_or(base.knobs, |knobs| knobs.0),
             tracker: full.tracker.filter(|name| name != AUTO),
+            neoprof: full.neoprof.and_then(|value| value.0),
             tiers: full.tiers.and_then(|value| value.0),
             max_rate: full.max_rate.map_or(base.max_rate, |value| value.0),
             fast_limit: full.fast_limit.and_then(|value| value.0),
@@ -216,7 +223,7 @@ mod tests {
         let (options, min_rss) = Layer::default().options(false).expect("options");
         assert_eq!(format!("{options:?}"), format!("{:?}", Options::default()));
         assert_eq!(min_rss, Bytes::ZERO);
-        assert_eq!(Layer::defaults().table().len(), 10, "a key has no default");
+        assert_eq!(Layer::defaults().table().len(), 11, "a key has no default");
     }
 
     #[test]

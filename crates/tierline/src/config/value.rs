@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use tierline_linux::topology::TierSpec;
+use tierline_linux::tracker::neoprof::Place;
 
 /// A value with a written form that reads back as the same value.
 pub trait Written: FromStr {
@@ -143,6 +144,13 @@ impl Written for Nanos {
 }
 
 impl Written for TierSpec {
+    const NONE: &'static str = "auto";
+    fn written(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Written for Place {
     const NONE: &'static str = "auto";
     fn written(&self) -> String {
         self.to_string()

@@ -151,7 +151,8 @@ impl Lockstep {
         Ok(found)
     }
 
-    fn check(&mut self, offset: u32, found: u64, expected: u64) {
+    /// Notes whether a register holds what it should.
+    pub fn check(&mut self, offset: u32, found: u64, expected: u64) {
         self.comparisons += 1;
         if found != expected {
             self.mismatches += 1;

@@ -4,10 +4,13 @@
 mod campaign;
 mod dut;
 mod lockstep;
+mod replay;
 mod traffic;
 mod undercount;
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -36,6 +39,9 @@ struct Arguments {
     /// Prints what a pipeline without forwards loses, and nothing else.
     #[arg(long)]
     undercount: bool,
+    /// Does again what a machine of the lab did with its NeoProf, and nothing else.
+    #[arg(long, value_name = "LOG")]
+    replay: Option<PathBuf>,
     /// Verilator's folder: that with bin/ and include/.
     #[arg(long)]
     verilator: PathBuf,
@@ -109,6 +115,9 @@ fn main() -> Result<()> {
     workshop.prepare()?;
     if arguments.undercount {
         return undercount::print(&workshop, &shapes()[1]);
+    }
+    if let Some(log) = &arguments.replay {
+        return replay(&workshop, log);
     }
     let mutants: Mutants =
         toml::from_str(&std::fs::read_to_string(hardware.join("mutants.toml"))?)?;
@@ -199,6 +208,16 @@ fn main() -> Result<()> {
     }
     let good = rows.iter().all(|row| row.mismatches == 0 && row.mutants_missed.is_empty());
     std::process::exit(i32::from(!good))
+}
+
+fn replay(workshop: &Workshop, log: &Path) -> Result<()> {
+    let shape = &shapes()[2];
+    let library = workshop.build("replay", shape, None)?;
+    let mut pair = Lockstep::new(Dut::new(&library, 1)?, shape, 1)?;
+    let file = File::open(log).with_context(|| format!("cannot open {}", log.display()))?;
+    let done = replay::run(&mut pair, &mut BufReader::new(file))?;
+    println!("{}", serde_json::to_string(&done)?);
+    std::process::exit(i32::from(done.mismatches > 0))
 }
 
 fn print(row: &Row) {

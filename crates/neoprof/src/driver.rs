@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The host's side: what a driver does with the registers, whatever they are reached through.
+
+use std::fmt;
+
+use crate::config::LANES_MAX;
+use crate::device::{NO_PAGE, NeoProf};
+use crate::histogram::{BINS, Histogram};
+use crate::monitor::State;
+use crate::registers as reg;
+
+/// Vendor and device on the PCI bus: a vendor that is nobody's, and `NP`. Ours; the paper's prototype has its
+/// manufacturer's.
+pub const PCI_ID: (u16, u16) = (0x1234, 0x4e50);
+
+/// Bytes of the register window.
+pub const WINDOW_BYTES: usize = 0x1_0000;
+
+/// A register window, each register an aligned word of 64 bits.
+pub trait Registers {
+    /// Reads the word at `offset`, with its side effects.
+    fn read(&mut self, offset: u32) -> u64;
+
+    /// Writes the word at `offset`.
+    fn write(&mut self, offset: u32, value: u64);
+}
+
+impl Registers for NeoProf {
+    fn read(&mut self, offset: u32) -> u64 {
+        NeoProf::read(self, offset)
+    }
+
+    fn write(&mut self, offset: u32, value: u64) {
+        NeoProf::write(self, offset, value);
+    }
+}
+
+/// Which of the unit's two lists hot pages are taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// NeoMem's: one register, which a read takes the oldest page from.
+    Fifo,
+    /// The CHMU's: a ring in the window, read without side effects between head and tail.
+    Hotlist,
+}
+
+/// These registers are not NeoProf's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotNeoProf {
+    /// What is where the shape should be.
+    pub shape: u64,
+    /// What is where the version of the CHMU block should be.
+    pub version: u64,
+}
+
+impl fmt::Display for NotNeoProf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shape, version } = self;
+        write!(f, "the registers are not NeoProf's: shape {shape:#x}, version {version:#x}")
+    }
+}
+
+impl std::error::Error for NotNeoProf {}
+
+/// One unit, driven. It is left as it was found but for the threshold: see [`Driver::silence`].
+#[derive(Debug)]
+pub struct Driver<R: Registers> {
+    registers: R,
+    source: Source,
+    counter_bits: u32,
+    ring_entries: u64,
+    /// What the state monitor said when it was last asked.
+    told: State,
+    reads: u64,
+}
+
+impl<R: Registers> Driver<R> {
+    /// Looks at what is behind the registers, clears it, and takes it over; nothing is hot yet.
+    ///
+    /// # Errors
+    /// Where it is no NeoProf that this driver knows.
+    pub fn new(registers: R, source: Source) -> Result<Self, NotNeoProf> {
+        let mut driver = Self {
+            registers,
+            source,
+            counter_bits: 0,
+            ring_entries: 0,
+            told: State::default(),
+            reads: 0,
+        };
+        let (shape, version) = (driver.read(reg::SHAPE), driver.read(reg::CHMU_COMMON_CAP0));
+        let (width, depth) = (shape & reg::SHAPE_WIDTH_LOG2, field(shape, reg::SHAPE_DEPTH));
+        let bits = field(shape, reg::SHAPE_COUNTER_BITS);
+        let known = version == (1 | 1 << 8)
+            && (6..=24).contains(&width)
+            && (1..=LANES_MAX as u64).contains(&depth)
+            && (4..=16).contains(&bits);
+        if !known {
+            return Err(NotNeoProf { shape, version });
+        }
+        driver.counter_bits = u32::try_from(bits).unwrap_or(16);
+        driver.ring_entries = driver.read(reg::CHMU_CAP0) >> 48;
+        driver.silence();
+        driver.clear();
+        Ok(driver)
+    }
+
+    /// Sets θ: a page is hot when it was accessed more often than that since the last clearing.
+    pub fn set_threshold(&mut self, theta: u32) {
+        match self.source {
+            Source::Fifo => self.write(reg::SET_THRESHOLD, theta.into()),
+            Source::Hotlist => {
+                let reached = u64::from(theta.saturating_add(1)) << 32;
+                let conf = reg::CHMU_CONF0_TRACK_BOTH | reg::CHMU_CONF0_ENABLE | reached;
+                self.write(reg::CHMU_CONF0, conf);
+            }
+        }
+    }
+
+    /// Nothing is hot any more, as after power-up.
+    pub fn silence(&mut self) {
+        self.write(reg::CHMU_CONF0, 0);
+        self.write(reg::SET_THRESHOLD, u32::MAX.into());
+    }
+
+    /// Clears counters, monitors and whatever waits.
+    pub fn clear(&mut self) {
+        self.write(reg::RESET, 1);
+        self.told = State::default();
+    }
+
+    /// Takes the hot pages that wait, oldest first, `most` at most, each its number on the device in 4 KiB. Returns
+    /// whether some may be left.
+    pub fn hot_pages(&mut self, most: usize, out: &mut Vec<u32>) -> bool {
+        match self.source {
+            Source::Fifo => self.pop(most, out),
+            Source::Hotlist => self.walk_ring(most, out),
+        }
+    }
+
+    fn pop(&mut self, most: usize, out: &mut Vec<u32>) -> bool {
+        let waiting = usize::try_from(self.read(reg::GET_NR_HOT_PAGE)).unwrap_or(usize::MAX);
+        for _ in 0..waiting.min(most) {
+            match low(self.read(reg::GET_HOT_PAGE)) {
+                NO_PAGE => return false,
+                page => out.push(page),
+            }
+        }
+        waiting > most
+    }
+
+    fn walk_ring(&mut self, most: usize, out: &mut Vec<u32>) -> bool {
+        let ring = self.read(reg::CHMU_RING);
+        let (mut head, tail) = (ring & reg::CHMU_RING_HEAD, field(ring, reg::CHMU_RING_TAIL));
+        let entries = self.ring_entries.max(1);
+        for _ in 0..most {
+            if head == tail {
+                break;
+            }
+            let offset = reg::CHMU_HOTLIST + 8 * low(head);
+            out.push(low(self.read(offset) >> self.counter_bits));
+            head = (head + 1) % entries;
+        }
+        if head != ring & reg::CHMU_RING_HEAD {
+            self.write(reg::CHMU_RING, head);
+        }
+        head != tail
+    }
+
+    /// Asks for a copy of the histogram, which takes the unit a moment.
+    pub fn ask_histogram(&mut self) {
+        self.write(reg::SET_HIST_EN, 1);
+    }
+
+    /// The copy that was asked for; `None` while it is not whole.
+    pub fn histogram(&mut self) -> Option<Histogram> {
+        (self.read(reg::GET_NR_HIST_BIN) == BINS as u64).then(|| {
+            let bins = std::array::from_fn(|_| low(self.read(reg::GET_HIST)));
+            Histogram { bins }
+        })
+    }
+
+    /// By how much a count may exceed the true one, by a histogram of this unit.
+    pub fn error_bound(&self, histogram: &Histogram) -> u32 {
+        histogram.error_bound((1 << self.counter_bits) - 1)
+    }
+
+    /// What the state monitor has counted since this was last asked or cleared.
+    pub fn state(&mut self) -> State {
+        let now = State {
+            samples: low(self.read(reg::GET_NR_SAMPLE)),
+            reads: low(self.read(reg::GET_RD_CNT)),
+            writes: low(self.read(reg::GET_WR_CNT)),
+        };
+        now.since(&std::mem::replace(&mut self.told, now))
+    }
+
+    /// Accesses counted since the last clearing, wrapping.
+    pub fn accesses(&mut self) -> u32 {
+        low(self.read(reg::GET_NR_ACCESS))
+    }
+
+    /// Accesses that the unit lost between its clocks since the last clearing, wrapping.
+    pub fn dropped(&mut self) -> u32 {
+        low(self.read(reg::GET_NR_DROPPED))
+    }
+
+    /// Registers read so far.
+    pub fn reads(&self) -> u64 {
+        self.reads
+    }
+
+    /// What the driver drives.
+    pub fn registers(&mut self) -> &mut R {
+        &mut self.registers
+    }
+
+    fn read(&mut self, offset: u32) -> u64 {
+        self.reads += 1;
+        self.registers.read(offset)
+    }
+
+    fn write(&mut self, offset: u32, value: u64) {
+        self.registers.write(offset, value);
+    }
+}
+
+/// A field by its mask.
+fn field(word: u64, mask: u64) -> u64 {
+    (word & mask) >> mask.trailing_zeros()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the upper half of these registers is 0")]
+fn low(word: u64) -> u32 {
+    word as u32
+}

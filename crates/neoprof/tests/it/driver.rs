@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The driver against the reference model's registers, and against registers that are not NeoProf's.
+
+use neoprof::driver::{Registers, Source};
+use neoprof::{Config, Driver, NeoProf, registers as reg};
+
+const BOTH: [Source; 2] = [Source::Fifo, Source::Hotlist];
+
+fn driver(source: Source) -> Driver<NeoProf> {
+    let config = Config {
+        width_log2: 8,
+        fifo_log2: 3,
+        ring_log2: 3,
+        sample_interval: 1,
+        ..Config::default()
+    };
+    Driver::new(NeoProf::new(config), source).expect("the reference model is one")
+}
+
+fn access(driver: &mut Driver<NeoProf>, page: u32, times: u32) {
+    driver.registers().accesses(page, false, times);
+}
+
+#[test]
+fn a_page_is_named_once_when_it_exceeds_the_threshold() {
+    for source in BOTH {
+        let mut driver = driver(source);
+        let mut pages = Vec::new();
+        access(&mut driver, 7, 1000);
+        assert!(!driver.hot_pages(10, &mut pages) && pages.is_empty(), "nothing is hot at first");
+        driver.set_threshold(2);
+        for (page, times) in [(3, 2), (4, 3), (3, 1), (4, 9)] {
+            access(&mut driver, page, times);
+        }
+        assert!(!driver.hot_pages(10, &mut pages));
+        assert_eq!(pages, [4, 3], "{source:?}");
+        driver.clear();
+        access(&mut driver, 3, 3);
+        assert!(!driver.hot_pages(10, &mut pages));
+        assert_eq!(pages, [4, 3, 3], "{source:?}: again after a clearing");
+        driver.silence();
+        access(&mut driver, 5, 100);
+        assert!(!driver.hot_pages(10, &mut pages) && pages.len() == 3);
+    }
+}
+
+#[test]
+fn a_list_that_is_full_is_taken_in_parts_and_goes_round() {
+    for source in BOTH {
+        let mut driver = driver(source);
+        driver.set_threshold(0);
+        let mut seen = Vec::new();
+        for round in 0..5 {
+            (0..7).for_each(|page| access(&mut driver, 10 * round + page, 1));
+            let mut pages = Vec::new();
+            assert!(driver.hot_pages(3, &mut pages), "{source:?}: four are left");
+            assert_eq!(pages.len(), 3);
+            assert!(!driver.hot_pages(4, &mut pages), "{source:?}: none is");
+            seen.extend(pages);
+        }
+        let all: Vec<u32> = (0..5).flat_map(|round| (0..7).map(move |p| 10 * round + p)).collect();
+        assert_eq!(seen, all, "{source:?}");
+    }
+}
+
+#[test]
+fn telemetry_is_what_the_unit_counted_since_it_was_last_asked() {
+    let mut driver = driver(Source::Fifo);
+    assert_eq!(driver.histogram(), None, "nobody asked");
+    access(&mut driver, 1, 9);
+    driver.registers().access(2, true);
+    driver.registers().idle(10);
+    driver.ask_histogram();
+    let histogram = driver.histogram().expect("the model has it at once");
+    assert_eq!((histogram.bins[0], histogram.bins[1], histogram.bins[8]), (254, 1, 1));
+    assert_eq!(driver.error_bound(&histogram), driver.registers().error_bound());
+    assert_eq!(driver.histogram(), None, "taken");
+    let state = driver.state();
+    assert_eq!((state.samples, state.reads, state.writes), (20, 9, 1));
+    driver.registers().idle(4);
+    assert_eq!((driver.state().samples, driver.accesses()), (4, 10));
+    driver.clear();
+    driver.registers().idle(3);
+    assert_eq!((driver.state().samples, driver.accesses()), (3, 0));
+}
+
+/// Registers of something else.
+#[derive(Debug)]
+struct Other(u64);
+
+impl Registers for Other {
+    fn read(&mut self, _: u32) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, offset: u32, _: u64) {
+        panic!("nothing is written to what is not known, here to {offset:#x}");
+    }
+}
+
+#[test]
+fn what_is_not_neoprof_is_left_alone() {
+    for word in [0, u64::MAX, 1 | 1 << 8] {
+        let error = Driver::new(Other(word), Source::Fifo).expect_err("not ours").to_string();
+        assert!(error.contains("not NeoProf's"), "{error}");
+    }
+}
+
+#[test]
+fn every_read_of_a_register_is_counted() {
+    let mut driver = driver(Source::Fifo);
+    let before = driver.reads();
+    driver.set_threshold(0);
+    access(&mut driver, 1, 1);
+    let mut pages = Vec::new();
+    driver.hot_pages(9, &mut pages);
+    assert_eq!(driver.reads() - before, 2, "how many, and the page");
+    assert_eq!(driver.registers().read(reg::GET_NR_HOT_PAGE), 0);
+}

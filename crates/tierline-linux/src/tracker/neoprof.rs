@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0
+//! NeoProf: the memory device counts its accesses itself, and names the hot pages.
+//!
+//! **What it does.** A unit in the slow memory's device (`hardware/neoprof`) counts every access that reaches it by page,
+//! and names a page once it was accessed more often than a threshold since the counters were last cleared. The
+//! tracker reads the names every 10 ms, from NeoMem's registers (`neoprof`) or from the hotlist of a CXL hotness
+//! monitoring unit (`chmu`), finds out whose pages they are, and clears the counters every 5 s. How soon after a
+//! clearing a page is named tells its rate. The unit's histogram and its state monitor go to the policy.
+//!
+//! **When it helps.** Every access counts, reads and writes, behind all caches, and the program pays nothing: no
+//! faults, no flushes.
+//!
+//! **When it hurts.** It takes such a device. Only the slow tier is seen: a promoted page falls silent. Who owns a frame
+//! must be read from page tables (`owners.rs`), once for all memory of the programs, and again where pages have moved
+//! without being seen; a frame of nobody's (the kernel's, another program's) costs one such reading a minute at
+//! most. A huge page is seen as its base pages.
+//!
+//! **Knobs.** [`Settings`]; threshold and intervals are the policy's where it wishes ([`Watch::Counters`]).
+//!
+//! **Where it comes from.** NeoMem (MICRO 2024), Section IV and table V. The device's pages are taken to be its node's
+//! frames in order, without interleaving, which the paper leaves open too.
+
+mod owners;
+mod place;
+
+use std::collections::hash_map::Entry;
+
+use rustc_hash::FxHashMap;
+use tierline_core::policy::Watch;
+use tierline_core::port::{Attention, Counted, Observations, Sample, SpaceId};
+use tierline_core::tier::{TierId, Tiers};
+use tierline_core::unit::{BASE_PER_HUGE, Nanos};
+
+use ::neoprof::driver::{Registers, Source};
+use ::neoprof::histogram::bin_start;
+use ::neoprof::{Driver, Histogram};
+
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::nodes::Nodes;
+use crate::root::Root;
+use crate::tracker::Tracker;
+use owners::Owners;
+use place::Window;
+pub use place::{Place, find};
+
+/// NeoMem's intervals (table V). The threshold is ours: between two clearings seven accesses a second are named, which
+/// is about what repays a move within twenty.
+const WATCH: Watch = Watch::Counters {
+    threshold: 32,
+    read: Nanos::from_millis(10),
+    update: Nanos::from_secs(1),
+    clear: Nanos::from_secs(5),
+};
+/// Names read at once: a register across the bus takes a microsecond, in an emulator fifteen (ours).
+const READ: usize = 4096;
+/// Names given out at once: what a tick is sure to be able to move, as a page is named once (ours).
+const GIVEN: usize = 512;
+const _: () = assert!(GIVEN as u64 == BASE_PER_HUGE);
+/// Pages of the programs' memory that are looked at for each name of an unknown frame, and in one poll at most (ours):
+/// a millisecond on silicon.
+const WALK: u64 = 4096;
+const WALK_MOST: u64 = 8 * WALK;
+/// For so long a frame of nobody's is not looked for again (ours).
+const NOBODYS: Nanos = Nanos::from_secs(60);
+
+/// How to read it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which list names are taken from.
+    pub source: Source,
+    /// Where the registers are; `None`: those of the first PCI device with the unit's ids.
+    pub place: Option<Place>,
+}
+
+/// What was seen so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pages that the device named.
+    pub named: u64,
+    /// Of them, pages of the watched programs.
+    pub found: u64,
+    /// Of them, frames of nobody's.
+    pub nobodys: u64,
+    /// Registers read.
+    pub register_reads: u64,
+}
+
+/// A name whose owner is being looked for.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    frame: u64,
+    exposure: Nanos,
+    /// Where it is not found when this many rounds have begun, it is nobody's.
+    until: u64,
+}
+
+/// How the unit is served, and when it was.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    threshold: u32,
+    read: Nanos,
+    update: Nanos,
+    clear: Nanos,
+    polled: Nanos,
+    updated: Nanos,
+    /// `None`: not since there is somebody to watch.
+    cleared: Option<Nanos>,
+}
+
+/// The tracker.
+pub struct NeoProf<R: Registers = Window> {
+    name: &'static str,
+    driver: Driver<R>,
+    owners: Owners,
+    /// The frame of the device's page 0, and the tier of all.
+    first: u64,
+    tier: TierId,
+    pace: Pace,
+    watching: bool,
+    /// Accesses that the unit had counted when it was last asked.
+    accesses: u32,
+    utilisation: f64,
+    asked: bool,
+    counted: Option<Counted>,
+    names: Vec<u32>,
+    waiting: Vec<Waiting>,
+    nobodys: FxHashMap<u64, Nanos>,
+    counts: Counts,
+    due: Nanos,
+}
+
+/// Opens the unit beside the slow memory.
+///
+/// # Errors
+/// `Error::Missing` where there is none, or no single node that it could belong to; `Error::File` or `Error::Call` where
+/// its registers are out of reach.
+pub fn open(root: &Root, journal: &Journal, tiers: &Tiers, settings: &Settings) -> Result<NeoProf> {
+    let place = settings.place.clone().or_else(|| find(root)).ok_or_else(no_device)?;
+    let window = Window::open(root, journal, &place)?;
+    NeoProf::new(root, tiers, window, settings.source).map_err(|error| with_place(error, &place))
+}
+
+fn no_device() -> Error {
+    let (vendor, device) = ::neoprof::driver::PCI_ID;
+    Error::Missing {
+        what: "NeoProf".into(),
+        why: format!("no PCI device {vendor:04x}:{device:04x}"),
+        hint: "it takes a memory device with that unit; `--neoprof` says where its registers are if its ids are \
+               others; else try --tracker hint_faults"
+            .into(),
+    }
+}
+
+fn with_place(error: Error, place: &Place) -> Error {
+    match error {
+        Error::Missing { what, why, hint } => {
+            Error::Missing { what: format!("{what} at {place}"), why, hint }
+        }
+        error => error,
+    }
+}
+
+impl<R: Registers> NeoProf<R> {
+    /// A tracker of the unit behind these registers, which counts the accesses of the slowest tier's one node.
+    ///
+    /// # Errors
+    /// `Error::Missing` where these are not such registers, or that tier is the only one or has several nodes.
+    pub fn new(root: &Root, tiers: &Tiers, registers: R, source: Source) -> Result<Self> {
+        let missing = |why: String, hint: &str| Error::Missing {
+            what: "NeoProf".into(),
+            why,
+            hint: hint.into(),
+        };
+        let tier = tiers.slowest();
+        if tier == TierId::FAST {
+            return Err(missing(
+                "there is no tier below the fastest".into(),
+                "`tierline topology` says which tiers there are",
+            ));
+        }
+        let nodes = tiers.0.get(tier.index()).map_or(&[][..], |tier| &tier.nodes);
+        let [node] = nodes else {
+            return Err(missing(
+                format!(
+                    "the slowest tier has {} nodes, and which of them it counts is not known",
+                    nodes.len()
+                ),
+                "name the tiers so that the slowest has one node: --tiers",
+            ));
+        };
+        let frames = Nodes::read(root)?.span(*node).ok_or_else(|| {
+            missing(format!("node {} has no memory", node.0), "`tierline topology` lists the nodes")
+        })?;
+        let driver = Driver::new(registers, source)
+            .map_err(|error| missing(error.to_string(), "`--neoprof` says where they are"))?;
+        let name = match source {
+            Source::Fifo => "neoprof",
+            Source::Hotlist => "chmu",
+        };
+        let mut tracker = Self {
+            name,
+            driver,
+            owners: Owners::new(root, frames.clone()),
+            first: frames.start,
+            tier,
+            pace: Pace::default(),
+            watching: false,
+            accesses: 0,
+            utilisation: 0.0,
+            asked: false,
+            counted: None,
+            names: Vec::new(),
+            waiting: Vec::new(),
+            nobodys: FxHashMap::default(),
+            counts: Counts::default(),
+            due: Nanos::ZERO,
+        };
+        tracker.rewatch(WATCH)?;
+        Ok(tracker)
+    }
+
+    /// What was seen so far.
+    pub fn counts(&self) -> Counts {
+        Counts { register_reads: self.driver.reads(), ..self.counts }
+    }
+
+    /// Bytes of what is known of frames.
+    pub fn footprint(&self) -> usize {
+        self.owners.footprint()
+    }
+
+    fn clear(&mut self, now: Nanos) {
+        self.driver.clear();
+        (self.pace.cleared, self.accesses) = (Some(now), 0);
+        self.nobodys.retain(|_, since| now < *since + NOBODYS);
+    }
+
+    /// Takes names that wait in the device, while there are not as many here as it can hold itself. They were named
+    /// at some time since the last poll.
+    fn read_names(&mut self, now: Nanos, cleared: Nanos) {
+        if self.waiting.len() >= 4 * READ {
+            return;
+        }
+        self.names.clear();
+        self.driver.hot_pages(READ, &mut self.names);
+        self.counts.named += self.names.len() as u64;
+        let named = Nanos(self.pace.polled.max(cleared).0.midpoint(now.0));
+        let exposure = named.saturating_sub(cleared).max(Nanos(1));
+        let until = self.owners.passes() + 2;
+        let waiting =
+            |page: &u32| Waiting { frame: self.first + u64::from(*page), exposure, until };
+        self.waiting.extend(self.names.iter().map(waiting));
+    }
+
+    /// Gives out names whose owners are known, after looking a little further for the others.
+    fn deliver(&mut self, now: Nanos, out: &mut Observations) {
+        let unknown = self.give_out(now, GIVEN, out);
+        if unknown > 0 {
+            let given = out.samples.len();
+            self.owners.walk((unknown * WALK).min(WALK_MOST));
+            self.give_out(now, GIVEN.saturating_sub(given), out);
+        }
+    }
+
+    /// Gives out so many names at most, oldest first; returns how many were met whose owner is still to be found.
+    fn give_out(&mut self, now: Nanos, most: usize, out: &mut Observations) -> u64 {
+        let Self { owners, waiting, nobodys, counts, pace, tier, .. } = self;
+        #[expect(clippy::cast_precision_loss, reason = "a threshold of 16 bits")]
+        let hits = pace.threshold as f32 + 1.0;
+        let (mut given, mut unknown) = (0, 0);
+        waiting.retain(|one| {
+            if given == most {
+                return true;
+            }
+            if let Some((space, vpn)) = owners.of(one.frame) {
+                let (exposure, tier) = (Some(one.exposure), Some(*tier));
+                out.samples.push(Sample {
+                    space,
+                    vpn,
+                    base_pages: 1,
+                    hits,
+                    exposure,
+                    tier,
+                    write: None,
+                });
+                (given, counts.found) = (given + 1, counts.found + 1);
+                return false;
+            }
+            if let Entry::Vacant(entry) = nobodys.entry(one.frame) {
+                if owners.passes() < one.until {
+                    unknown += 1;
+                    return true;
+                }
+                entry.insert(now);
+            }
+            counts.nobodys += 1;
+            false
+        });
+        unknown
+    }
+
+    /// Asks for telemetry when it is due, and takes it when it is there.
+    fn update(&mut self, now: Nanos) {
+        if now >= self.pace.updated + self.pace.update {
+            self.pace.updated = now;
+            self.utilisation = self.driver.state().utilisation().unwrap_or(0.0);
+            self.driver.ask_histogram();
+            self.asked = true;
+        }
+        if self.asked
+            && let Some(histogram) = self.driver.histogram()
+        {
+            self.asked = false;
+            self.counted = Some(self.told(&histogram));
+        }
+    }
+
+    fn told(&self, histogram: &Histogram) -> Counted {
+        Counted {
+            histogram: (0..).map(bin_start).zip(histogram.bins).collect(),
+            error_bound: self.driver.error_bound(histogram),
+            utilisation: self.utilisation,
+        }
+    }
+
+    /// Accesses a second since the last poll.
+    fn rate(&mut self, now: Nanos) -> Option<f64> {
+        let accesses = self.driver.accesses();
+        let more = accesses.wrapping_sub(std::mem::replace(&mut self.accesses, accesses));
+        let passed = now.saturating_sub(std::mem::replace(&mut self.pace.polled, now));
+        (passed > Nanos::ZERO).then(|| f64::from(more) / passed.as_secs_f64())
+    }
+}
+
+impl<R: Registers> Tracker for NeoProf<R> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {
+        self.owners.watch(spaces);
+        if self.watching && spaces.is_empty() {
+            self.driver.silence();
+            self.waiting.clear();
+            self.pace.cleared = None;
+        }
+        self.watching = !spaces.is_empty();
+        Ok(())
+    }
+
+    fn poll(&mut self, now: Nanos, out: &mut Observations) -> Result<()> {
+        self.due = now + self.pace.read;
+        if !self.watching {
+            return Ok(());
+        }
+        let Some(cleared) = self.pace.cleared else {
+            self.driver.set_threshold(self.pace.threshold);
+            self.clear(now);
+            (self.pace.updated, self.pace.polled) = (now, now);
+            return Ok(());
+        };
+        out.memory = Some(self.pace.clear);
+        self.read_names(now, cleared);
+        out.slow_hits_per_sec = self.rate(now);
+        self.deliver(now, out);
+        self.update(now);
+        if now >= cleared + self.pace.clear {
+            self.clear(now);
+        }
+        Ok(())
+    }
+
+    fn next_due(&self) -> Nanos {
+        self.due
+    }
+
+    // Reading one register when nothing is hot costs the same whether or not anybody cares.
+    fn attend(&mut self, _attention: Attention) {}
+
+    fn rewatch(&mut self, watch: Watch) -> Result<()> {
+        if let Watch::Counters { threshold, read, update, clear } = watch {
+            self.pace = Pace { threshold, read, update, clear, ..self.pace };
+            if self.pace.cleared.is_some() {
+                self.driver.set_threshold(threshold);
+            }
+        }
+        Ok(())
+    }
+
+    fn sees_fast_memory(&self) -> bool {
+        false
+    }
+
+    fn counted(&mut self) -> Option<Counted> {
+        self.counted.take()
+    }
+}
+
+impl<R: Registers> Drop for NeoProf<R> {
+    fn drop(&mut self) {
+        self.driver.silence();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pagemap::tests::{fake, tiers};
+    use ::neoprof::{Config, NeoProf as Unit};
+    use tierline_core::port::Vpn;
+
+    const PRESENT: u64 = 1 << 63;
+    const ME: SpaceId = SpaceId(7);
+    /// The slow node's first frame in `fake`.
+    const FIRST: u64 = 0x8000;
+
+    fn unit() -> Unit {
+        Unit::new(Config { width_log2: 10, sample_interval: 1, ..Config::default() })
+    }
+
+    /// A program with three pages, the second of them fast, watched for one poll.
+    fn watching(source: Source) -> (tempfile::TempDir, NeoProf<Unit>) {
+        let pages = [PRESENT | (FIRST + 9), PRESENT | 5, PRESENT | (FIRST + 300)];
+        let (folder, root) = fake(&pages);
+        let mut tracker = NeoProf::new(&root, &tiers(), unit(), source).expect("a unit");
+        tracker.watch(&[ME]).expect("fine");
+        tracker.poll(Nanos::from_secs(1), &mut Observations::default()).expect("begins");
+        (folder, tracker)
+    }
+
+    fn accesses(tracker: &mut NeoProf<Unit>, page: u32, times: u32) {
+        tracker.driver.registers().accesses(page, false, times);
+    }
+
+    #[test]
+    fn a_hot_page_is_a_sample_with_its_rate() {
+        for source in [Source::Fifo, Source::Hotlist] {
+            let (_folder, mut tracker) = watching(source);
+            accesses(&mut tracker, 300, 33);
+            accesses(&mut tracker, 9, 32);
+            let mut out = Observations::default();
+            tracker.poll(tracker.next_due(), &mut out).expect("reads");
+            let [sample] = out.samples[..] else { panic!("{:?}", out.samples) };
+            assert_eq!((sample.space, sample.vpn, sample.tier), (ME, Vpn(4), Some(TierId(1))));
+            assert_eq!((sample.hits, sample.exposure), (33.0, Some(Nanos::from_millis(5))));
+            assert_eq!(out.slow_hits_per_sec, Some(6500.0), "65 accesses in 10 ms");
+            assert_eq!(tracker.counts().found, 1);
+        }
+    }
+
+    #[test]
+    fn the_policy_sets_threshold_and_intervals() {
+        let (_folder, mut tracker) = watching(Source::Fifo);
+        let (read, update) = (Nanos::from_millis(20), Nanos::from_millis(50));
+        let clear = Nanos::from_millis(100);
+        tracker.rewatch(Watch::Counters { threshold: 2, read, update, clear }).expect("fine");
+        let (mut named, mut told) = (0, Vec::new());
+        for _ in 0..20 {
+            accesses(&mut tracker, 9, 1);
+            let (mut out, now) = (Observations::default(), tracker.next_due());
+            tracker.poll(now, &mut out).expect("reads");
+            named += out.samples.len();
+            told.extend(tracker.counted());
+        }
+        // Polls after 10, 30 … 390 ms, clearings after 110, 210 and 310: the page is named once before each, and after
+        // the last. Telemetry after 50, 110, 170 … 350 ms.
+        assert_eq!((named, told.len()), (4, 6));
+        let all: u32 = told[0].histogram.iter().map(|(_, counters)| counters).sum();
+        assert_eq!((told[0].histogram.len(), told[0].histogram[1], all), (64, (1, 0), 1024));
+        assert!(told[0].utilisation > 0.99, "no cycle passed without an access");
+    }
+
+    #[test]
+    fn a_frame_of_nobodys_is_looked_for_once_a_minute() {
+        let (_folder, mut tracker) = watching(Source::Fifo);
+        let mut seconds = 1;
+        let mut rounds = Vec::new();
+        while seconds < 70 {
+            accesses(&mut tracker, 77, 33);
+            seconds += 1;
+            let mut out = Observations::default();
+            tracker.poll(Nanos::from_secs(seconds), &mut out).expect("reads");
+            assert!(out.samples.is_empty());
+            rounds.push(tracker.owners.passes());
+        }
+        assert!(tracker.counts().nobodys > 10, "{:?}", tracker.counts());
+        assert_eq!(tracker.counts().found, 0);
+        let (first, last) = (rounds[10], rounds[58]);
+        assert_eq!(first, last, "no round within the minute: {rounds:?}");
+        assert!(rounds.last() > Some(&last), "one after it: {rounds:?}");
+    }
+
+    #[test]
+    fn the_unit_is_silent_before_and_after() {
+        let (_folder, mut tracker) = watching(Source::Fifo);
+        tracker.watch(&[]).expect("fine");
+        accesses(&mut tracker, 9, 100);
+        assert_eq!(tracker.driver.registers().hot_len(), 0);
+    }
+
+    #[test]
+    fn what_is_not_there_is_said_with_a_next_step() {
+        let (folder, root) = fake(&[]);
+        let journal = Journal::open(folder.path().join("run")).expect("a journal");
+        let settings = Settings { source: Source::Fifo, place: None };
+        let error = open(&root, &journal, &tiers(), &settings).err().expect("no device");
+        assert!(error.to_string().contains("no PCI device 1234:4e50"), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("--tracker")));
+        // A device of that name whose registers are others.
+        let device = root.path("/sys/bus/pci/devices/0000:00:04.0");
+        std::fs::create_dir_all(&device).expect("a folder");
+        for (file, text) in [("vendor", "0x1234\n"), ("device", "0x4e50\n"), ("enable", "0\n")] {
+            std::fs::write(device.join(file), text).expect("a file");
+        }
+        std::fs::write(device.join("resource0"), vec![0; 0x1_0000]).expect("a file");
+        let error = open(&root, &journal, &tiers(), &settings).err().expect("zeroes");
+        assert!(error.to_string().contains("0000:00:04.0"), "{error}");
+        assert_eq!(root.read("/sys/bus/pci/devices/0000:00:04.0/enable").expect("there"), "1");
+        assert!(journal.restore().is_empty());
+        assert_eq!(root.read("/sys/bus/pci/devices/0000:00:04.0/enable").expect("there"), "0");
+    }
+}
