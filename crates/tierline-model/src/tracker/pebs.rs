@@ -111,7 +111,7 @@ impl Tracker for Pebs {
                     base_pages: 1,
                     hits: 1.0,
                     exposure: None,
-                    tier: job.tier(page),
+                    tier: job.tier_at(page, vpn),
                     write: Some(false),
                 });
             }
