@@ -46,6 +46,8 @@ pub struct Moves {
     pub demoted_pages: u64,
     /// Base pages that came back soon after a move.
     pub ping_pong_pages: u64,
+    /// Huge pages that were split.
+    pub split_pages: u64,
     /// What tiering did, by kind of page and by cause.
     pub tiering: Counters,
     /// Time the reclaimer was busy paging out.

@@ -286,7 +286,8 @@ impl Memtis {
             let counts = self.subpages.split(page, known);
             self.histogram.split(word);
             let mut parts = Vec::with_capacity(counts.len());
-            view.pages.for_each(space, vpn, counts.len() as u32, |part| parts.push(part));
+            let pages = u32::try_from(counts.len()).unwrap_or(u32::MAX);
+            view.pages.for_each(space, vpn, pages, |part| parts.push(part));
             for (part, &count) in parts.into_iter().zip(counts.iter()) {
                 let word = self.histogram.part(word, count);
                 view.pages.set_word(part, word);
@@ -516,7 +517,6 @@ fn size_of(word: u64) -> PageSize {
     if word & HUGE != 0 { PageSize::Huge } else { PageSize::Base }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "five bits")]
 fn skew(word: u64) -> u8 {
     ((word & SKEW) >> SKEW_SHIFT) as u8
 }

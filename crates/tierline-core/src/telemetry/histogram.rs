@@ -32,6 +32,10 @@ knobs! {
     }
 }
 
+/// What a sample adds to the count of a base page.
+pub const SAMPLE: u32 = 512;
+const _: () = assert!(SAMPLE as u64 == BASE_PER_HUGE, "so that counts say how dense samples are");
+
 /// Bins.
 pub const BINS: u8 = 16;
 const CLOCK_SHIFT: u32 = 32;
@@ -89,12 +93,6 @@ impl Bins {
         let pages = self.of(known);
         // A page that was unmapped stays behind and sinks to the lowest bin.
         *pages = pages.saturating_sub(base_pages);
-    }
-
-    /// Moves a base page whose count is cooled from where coolings have put it: the top bin has no upper end.
-    pub fn settle(&mut self, known: Known) {
-        self.take(known, 1);
-        self.put(Known { count: known.cooled(), lag: 0, ..known }, 1);
     }
 
     /// Halves all counts.
@@ -188,7 +186,7 @@ impl Histogram {
         capacity: Bytes,
     ) -> (u64, Turn) {
         let weight = match size {
-            PageSize::Base => BASE_PER_HUGE as u32,
+            PageSize::Base => SAMPLE,
             PageSize::Huge => 1,
         };
         if word & SEEN != 0 {

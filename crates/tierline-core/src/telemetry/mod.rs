@@ -40,10 +40,9 @@ pub struct Hit {
 
 impl Hit {
     /// What `sample` says of one of its pages.
-    #[expect(clippy::cast_possible_truncation, reason = "below 512")]
     pub fn of(page: PageIdx, tier: Option<TierId>, sample: &Sample) -> Self {
         let &Sample { vpn, hits, exposure, write, .. } = sample;
-        let within = (sample.base_pages == 1).then(|| (vpn.0 % BASE_PER_HUGE) as u16);
+        let within = (sample.base_pages == 1).then_some((vpn.0 % BASE_PER_HUGE) as u16);
         Self { page, tier, hits, exposure, write, within }
     }
 }

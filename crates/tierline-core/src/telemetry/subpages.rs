@@ -12,7 +12,7 @@
 //! all huge pages soon after a cooling; here those count that were met since. The kernel loses what is left
 //! of a target at the next cooling, and then takes any huge page for it; here the target stays as it was.
 
-use super::histogram::{Bins, Known, bin};
+use super::histogram::{BINS, Bins, Known, SAMPLE, bin};
 use crate::knobs;
 use crate::page::PageIdx;
 use crate::unit::{BASE_PER_HUGE, Bytes, Nanos};
@@ -32,9 +32,9 @@ knobs! {
 /// Latency of the fastest tier (`DRAM_ACCESS_LATENCY`), ns.
 const FAST_NS: u64 = 80;
 /// Base pages of a huge page.
-const PARTS: usize = BASE_PER_HUGE as usize;
+const PARTS: usize = SAMPLE as usize;
 /// Classes of skewness.
-const SKEWS: usize = 21;
+const SKEWS: u8 = 21;
 /// Of the estimate, so many hundredths are believed.
 const BELIEVED: u64 = 95;
 /// The real hit ratio has to rise by so many hundredths for splitting to go on.
@@ -58,7 +58,7 @@ pub struct Subpages {
     /// The lowest bin of base pages that would be in the fastest tier.
     hot: u8,
     /// Huge pages that were met since the last cooling, by skewness.
-    skewed: [u64; SKEWS],
+    skewed: [u64; SKEWS as usize],
     /// Of them, those with a hot base page, and the samples of these.
     used: u64,
     used_samples: u64,
@@ -89,7 +89,7 @@ struct Targets {
     below: u64,
 }
 
-const NO_TARGETS: Targets = Targets { skew: SKEWS as u8, pages: 0, below: 0 };
+const NO_TARGETS: Targets = Targets { skew: SKEWS, pages: 0, below: 0 };
 
 impl Subpages {
     /// Nothing is known yet.
@@ -99,7 +99,7 @@ impl Subpages {
             parts: Slots::default(),
             estimated: Bins::default(),
             hot: 1,
-            skewed: [0; SKEWS],
+            skewed: [0; SKEWS as usize],
             used: 0,
             used_samples: 0,
             real: 0,
@@ -138,7 +138,7 @@ impl Subpages {
         let parts = self.parts.get(page).get_or_insert_with(|| Box::new([known.count; PARTS]));
         let part = &mut parts[usize::from(within)];
         let before = Known { count: *part, ..known };
-        *part = part.saturating_add(samples.saturating_mul(BASE_PER_HUGE as u32));
+        *part = part.saturating_add(samples.saturating_mul(SAMPLE));
         self.hit(before, true, samples);
     }
 
@@ -147,7 +147,7 @@ impl Subpages {
             self.estimated.take(before, 1);
         }
         let cooled = before.cooled();
-        let after = cooled.saturating_add(samples.saturating_mul(BASE_PER_HUGE as u32));
+        let after = cooled.saturating_add(samples.saturating_mul(SAMPLE));
         self.estimated.put(Known { count: after, lag: 0, ..before }, 1);
         if bin(cooled) >= self.hot {
             self.best += u64::from(samples);
@@ -167,12 +167,17 @@ impl Subpages {
         let mut spread = Spread::default();
         match self.parts.get(page) {
             Some(parts) => {
-                for count in parts.iter_mut() {
+                for count in parts.iter_mut().filter(|count| **count > 0) {
                     spread.add(*count, 1, hot);
                     let before = Known { count: *count, ..known };
                     *count = before.cooled();
-                    self.estimated.settle(before);
+                    // Coolings have moved all bins but the top one, which has no upper end.
+                    if bin(before.count) == BINS - 1 {
+                        self.estimated.take(before, 1);
+                        self.estimated.put(Known { count: *count, lag: 0, ..before }, 1);
+                    }
                 }
+                spread.add(0, BASE_PER_HUGE - spread.pages, hot);
             }
             None => spread.add(known.count, BASE_PER_HUGE, hot),
         }
@@ -180,7 +185,7 @@ impl Subpages {
         self.skewed[usize::from(skew)] += 1;
         if spread.hot > 0 {
             self.used += 1;
-            self.used_samples += spread.hot_counts / BASE_PER_HUGE;
+            self.used_samples += spread.hot_counts / u64::from(SAMPLE);
         }
         skew
     }
@@ -189,7 +194,7 @@ impl Subpages {
     pub fn cooled(&mut self, in_use: Bytes, capacity: Bytes) {
         self.estimated.cool();
         self.hot = self.hot.saturating_sub(1);
-        (self.skewed, self.used, self.used_samples) = ([0; SKEWS], 0, 0);
+        (self.skewed, self.used, self.used_samples) = ([0; SKEWS as usize], 0, 0);
         self.coolings += 1;
         let before = self.real_before;
         self.real_before = before / 2 + std::mem::take(&mut self.real);
@@ -275,16 +280,15 @@ impl Subpages {
 }
 
 /// The most skewed classes that make up `pages` base pages, and the rest from the class below.
-#[expect(clippy::cast_possible_truncation, reason = "21 classes")]
-fn targets(pages: u64, skewed: &[u64; SKEWS]) -> Targets {
+fn targets(pages: u64, skewed: &[u64; SKEWS as usize]) -> Targets {
     if pages == 0 {
         return NO_TARGETS;
     }
     let mut left = pages;
     for skew in (1..SKEWS).rev() {
-        let of_class = skewed[skew] * BASE_PER_HUGE;
+        let of_class = skewed[usize::from(skew)] * BASE_PER_HUGE;
         if left < of_class {
-            return Targets { skew: skew as u8 + 1, pages: pages - left, below: left };
+            return Targets { skew: skew + 1, pages: pages - left, below: left };
         }
         left -= of_class;
     }
@@ -294,6 +298,7 @@ fn targets(pages: u64, skewed: &[u64; SKEWS]) -> Targets {
 /// How counts are spread over the base pages of a huge page.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spread {
+    pages: u64,
     squares: u64,
     hot: u64,
     hot_counts: u64,
@@ -302,6 +307,7 @@ struct Spread {
 impl Spread {
     fn add(&mut self, count: u32, pages: u64, hot: u8) {
         let of_all = u64::from(count) * pages;
+        self.pages += pages;
         self.squares = self.squares.saturating_add(of_all.saturating_mul(count.into()));
         if bin(count) >= hot {
             self.hot += pages;
@@ -427,7 +433,7 @@ mod tests {
     /// By hand: 3 huge pages of class 20 and 10 of class 12 for 5 000 base pages: 1 536 and 3 464 of 5 120.
     #[test]
     fn the_most_skewed_are_split_first() {
-        let mut skewed = [0; SKEWS];
+        let mut skewed = [0; SKEWS as usize];
         (skewed[20], skewed[12]) = (3, 10);
         let targets = targets(5_000, &skewed);
         assert_eq!(targets, Targets { skew: 13, pages: 1_536, below: 3_464 });

@@ -53,7 +53,7 @@ impl Huges {
 
     /// The share of accesses that the fastest tier serves.
     fn fast_share(&self) -> f64 {
-        let is_hot = |vpn: u64| vpn % 512 % (512 / HOT) == 0;
+        let is_hot = |vpn: u64| (vpn % 512).is_multiple_of(512 / HOT);
         let fast = (0..).zip(&self.place).filter(|(_, tier)| **tier == TierId::FAST);
         let (hot, all) =
             fast.fold((0u32, 0u32), |(hot, all), (vpn, _)| (hot + u32::from(is_hot(vpn)), all + 1));
@@ -126,7 +126,7 @@ impl World for Huges {
             self.asked += 1;
             let whole = &mut self.whole[usize::try_from(at.vpn.0 / 512).unwrap()];
             assert!(*whole && at.size == PageSize::Huge, "{at:?}");
-            *whole = self.asked % fails == 0;
+            *whole = self.asked.is_multiple_of(fails);
             out.push(!*whole);
         }
         Nanos(100_000) * pages.len() as u64
