@@ -3,7 +3,7 @@
 //!
 //! The program's accesses stay those of its pages: the base pages of a huge page are equally popular, so that a
 //! split gains nothing here, as in a program whose hot data is dense. Trackers that look at pages rather than at
-//! accesses see a split page by its first base page alone.
+//! accesses see a split page as one.
 
 use std::collections::BTreeMap;
 
