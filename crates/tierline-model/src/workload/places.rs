@@ -17,8 +17,11 @@ const _: () = assert!(NOWHERE as usize == TierId::MAX);
 /// In place of the tier of a page that was split.
 const SPLIT: u8 = NOWHERE + 1;
 
-/// The tiers of the base pages of one huge page.
-type Parts = Box<[u8; BASE_PER_HUGE as usize]>;
+/// Base pages of a huge page.
+const PARTS: usize = 512;
+const _: () = assert!(PARTS as u64 == BASE_PER_HUGE);
+/// Their tiers.
+type Parts = Box<[u8; PARTS]>;
 
 /// The places of all pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +102,7 @@ impl Places {
     pub fn split(&mut self, page: u32) -> bool {
         let tier = self.tier(page).filter(|_| self.size == PageSize::Huge);
         let Some(tier) = tier else { return false };
-        self.split.insert(page, Box::new([tier.0; BASE_PER_HUGE as usize]));
+        self.split.insert(page, Box::new([tier.0; PARTS]));
         self.pages[page as usize] = SPLIT;
         true
     }
@@ -115,7 +118,6 @@ fn known(tier: u8) -> Option<TierId> {
     (tier < NOWHERE).then_some(TierId(tier))
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "below 512")]
 fn index(within: u64) -> usize {
     (within % BASE_PER_HUGE) as usize
 }
