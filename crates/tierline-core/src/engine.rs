@@ -45,6 +45,7 @@ pub struct Engine {
     questions: Questions,
     plan: Vec<Move>,
     page_out: Vec<PageIdx>,
+    split: Vec<PageIdx>,
     events: Vec<Event>,
 }
 
@@ -76,6 +77,7 @@ impl Engine {
             questions: Questions::default(),
             plan: Vec::new(),
             page_out: Vec::new(),
+            split: Vec::new(),
             events: Vec::new(),
         }
     }
@@ -105,6 +107,8 @@ impl Engine {
         );
         let page_out = self.page_out.drain(..);
         self.migrator.page_out(now, page_out, &mut self.pages, world, &mut self.events);
+        let split = self.split.drain(..);
+        self.migrator.split(now, split, &mut self.pages, world, &mut self.events);
         self.attend(now, slow_hits, world);
 
         for event in &self.events {
@@ -220,6 +224,7 @@ impl Engine {
             answers: &self.questions.answers,
             ask: &mut self.questions.asked,
             page_out: &mut self.page_out,
+            split: &mut self.split,
             counters: &mut self.migrator.counts.tiering,
         };
         self.policy.plan(&mut view, &mut self.plan);

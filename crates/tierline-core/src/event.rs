@@ -38,6 +38,16 @@ pub enum Event {
         /// Whether it is out.
         out: bool,
     },
+    /// A huge page was split into base pages, or not.
+    Split {
+        /// When.
+        at: Nanos,
+        /// The huge page.
+        #[serde(flatten)]
+        page: PageAt,
+        /// Whether it is split.
+        done: bool,
+    },
     /// Trackers are told to look closely, or may look away.
     Attend {
         /// When.
@@ -88,6 +98,9 @@ impl Fingerprint {
                 let PageAt { space, vpn, size } = page;
                 let words = [4, at.0, space.0.into(), vpn.0, size.base_pages(), u64::from(out)];
                 self.words(&words);
+            }
+            Event::Split { at, page, done } => {
+                self.words(&[5, at.0, page.space.0.into(), page.vpn.0, u64::from(done)]);
             }
         }
     }

@@ -7,12 +7,12 @@
 //! nothing. Nothing here walks pages that nobody named.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
 use crate::tier::TierId;
-use crate::unit::Bytes;
+use crate::unit::{BASE_PER_HUGE, Bytes};
 
 /// The dense index of a managed page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -199,6 +199,8 @@ pub struct PageTable {
     spaces: BTreeMap<SpaceId, BTreeMap<Vpn, Run>>,
     by_index: BTreeMap<u32, (SpaceId, Vpn)>,
     free: BTreeMap<u32, u32>,
+    /// The same by length.
+    free_by_len: BTreeSet<(u32, u32)>,
     next: u32,
     in_tier: [u64; TierId::MAX],
     base_pages: u64,
@@ -251,7 +253,7 @@ impl PageTable {
     }
 
     fn map(&mut self, region: Region) {
-        if region.base_pages == 0 {
+        if region.base_pages == 0 || self.is_mapped(&region) {
             return;
         }
         self.unmap(region.space, region.start, region.base_pages);
@@ -268,16 +270,49 @@ impl PageTable {
 
     fn unmap(&mut self, space: SpaceId, start: Vpn, base_pages: u64) {
         let end = start.0.saturating_add(base_pages);
-        let Some(runs) = self.spaces.get(&space) else { return };
-        let from = runs.range(..=start).next_back().map_or(start, |(&vpn, _)| vpn);
-        let overlapped: Vec<(Vpn, Run)> = runs
-            .range(from..Vpn(end.max(from.0)))
-            .filter(|(vpn, run)| vpn.0 + run.base_pages > start.0)
-            .map(|(&vpn, &run)| (vpn, run))
-            .collect();
-        for (vpn, run) in overlapped {
+        for (vpn, run) in self.overlapped(space, start.0, end) {
             self.cut(space, vpn, run, start.0, end);
         }
+    }
+
+    fn overlapped(&self, space: SpaceId, start: u64, end: u64) -> Vec<(Vpn, Run)> {
+        let Some(runs) = self.spaces.get(&space) else { return Vec::new() };
+        let from = runs.range(..=Vpn(start)).next_back().map_or(Vpn(start), |(&vpn, _)| vpn);
+        let overlapped = runs.range(from..Vpn(end.max(from.0)));
+        let overlapped = overlapped.filter(|(vpn, run)| vpn.0 + run.base_pages > start);
+        overlapped.map(|(&vpn, &run)| (vpn, run)).collect()
+    }
+
+    /// Whether all of a region is there already, in pages of its size and kind: a split that the world
+    /// tells of after it was done here. What is known of such pages stays.
+    fn is_mapped(&self, region: &Region) -> bool {
+        let (start, end) = (region.start.0, region.start.0 + region.base_pages);
+        let overlapped = self.overlapped(region.space, start, end);
+        let same = |run: &Run| run.size == region.size && run.kind == region.kind;
+        let covered = overlapped
+            .iter()
+            .filter(|(_, run)| same(run))
+            .map(|(vpn, run)| end.min(vpn.0 + run.base_pages) - start.max(vpn.0));
+        covered.sum::<u64>() == region.base_pages
+    }
+
+    /// Splits a huge page in place: its base pages lie where it lay and in its tier, and nothing else is
+    /// known of them. False where it is no huge page, or 2^32 pages are managed already.
+    pub fn split(&mut self, page: PageIdx) -> bool {
+        let Some(at) = self.locate(page).filter(|at| at.size == PageSize::Huge) else {
+            return false;
+        };
+        let Some(first) = self.take_indices(pages_u32(BASE_PER_HUGE)) else { return false };
+        let tier = self.state(page).tier();
+        self.last_found.take();
+        self.unmap(at.space, at.vpn, BASE_PER_HUGE);
+        let run = Run { base_pages: BASE_PER_HUGE, size: PageSize::Base, kind: at.kind, first };
+        self.attach(at.space, at.vpn, run);
+        self.base_pages += BASE_PER_HUGE;
+        for page in run.pages_in(0, BASE_PER_HUGE) {
+            tier.iter().for_each(|&tier| self.set_tier(page, PageSize::Base, tier));
+        }
+        true
     }
 
     /// Removes `start..end` from one run; of a huge page that is hit, all.
@@ -322,11 +357,10 @@ impl PageTable {
     }
 
     fn take_indices(&mut self, pages: u32) -> Option<u32> {
-        let fit = self.free.iter().find(|&(_, &len)| len >= pages).map(|(&at, &len)| (at, len));
-        if let Some((at, len)) = fit {
-            self.free.remove(&at);
+        if let Some(&(len, at)) = self.free_by_len.range((pages, 0)..).next() {
+            self.forget_free(at, len);
             if len > pages {
-                self.free.insert(at + pages, len - pages);
+                self.note_free(at + pages, len - pages);
             }
             return Some(at);
         }
@@ -345,13 +379,24 @@ impl PageTable {
         if let Some((&before, &n)) = self.free.range(..first).next_back()
             && before + n == first
         {
-            self.free.remove(&before);
+            self.forget_free(before, n);
             (at, len) = (before, n + pages);
         }
-        if let Some(n) = self.free.remove(&(first + pages)) {
+        if let Some(&n) = self.free.get(&(first + pages)) {
+            self.forget_free(first + pages, n);
             len += n;
         }
+        self.note_free(at, len);
+    }
+
+    fn note_free(&mut self, at: u32, len: u32) {
         self.free.insert(at, len);
+        self.free_by_len.insert((len, at));
+    }
+
+    fn forget_free(&mut self, at: u32, len: u32) {
+        self.free.remove(&at);
+        self.free_by_len.remove(&(len, at));
     }
 
     /// Forgets the state of a run; whole chunks are dropped, not written.
@@ -542,6 +587,13 @@ impl PageTable {
             }
         }
         let free: u64 = self.free.values().map(|&n| u64::from(n)).sum();
+        assert!(
+            self.free.iter().eq(self
+                .free_by_len
+                .iter()
+                .map(|(len, at)| (at, len))
+                .collect::<BTreeMap<_, _>>())
+        );
         assert_eq!(indices + free, u64::from(self.next), "an index is lost or used twice");
         assert_eq!(base_pages, self.base_pages);
         assert_eq!(in_tier, self.in_tier);
@@ -612,6 +664,38 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_huge_page_is_split_in_place() {
+        let mut table = PageTable::default();
+        table.apply(SpaceEvent::Mapped(region(1, 512, 3 * 512, PageSize::Huge)));
+        let page = table.find(SpaceId(1), Vpn(1024)).unwrap();
+        table.set_tier(page, PageSize::Huge, TierId(1));
+        table.set_word(page, 7);
+        assert!(table.split(page));
+        table.check();
+        assert_eq!(table.bytes_in(TierId(1)), Bytes::from_mib(2));
+        let mut split = Vec::new();
+        table.for_each(SpaceId(1), Vpn(1000), 1000, |page| split.push(page));
+        let at = |page| table.locate(page).unwrap();
+        assert_eq!(split.len(), 1 + 512 + 1, "between its neighbours, which are whole");
+        for (page, vpn) in split[1..513].iter().zip(1024..) {
+            assert_eq!((at(*page).vpn, at(*page).size), (Vpn(vpn), PageSize::Base));
+            assert_eq!((table.state(*page).tier(), table.word(*page)), (Some(TierId(1)), 0));
+        }
+        assert!(!table.split(split[1]), "no further");
+        // The world tells of it later: what became known of its base pages meanwhile stays.
+        table.set_word(split[9], 5);
+        table.apply(SpaceEvent::Mapped(region(1, 1024, 512, PageSize::Base)));
+        assert_eq!(table.word(split[9]), 5);
+        table.apply(SpaceEvent::Mapped(region(1, 1024, 512, PageSize::Huge)));
+        table.check();
+        assert_eq!(
+            table.bytes_in(TierId(1)),
+            Bytes::ZERO,
+            "made whole by the kernel: another page"
+        );
+    }
+
+    #[test]
     fn heat_survives_packing_within_a_percent() {
         let mut table = PageTable::default();
         table.apply(SpaceEvent::Mapped(region(1, 0, 1, PageSize::Base)));
@@ -658,7 +742,7 @@ pub(crate) mod tests {
     proptest! {
         #[test]
         fn books_balance_under_any_sequence_of_mappings(
-            steps in prop::collection::vec((0u32..3, 0u64..40, 1u64..20, 0u8..5), 1..60),
+            steps in prop::collection::vec((0u32..3, 0u64..40, 1u64..20, 0u8..6), 1..60),
         ) {
             let mut table = PageTable::default();
             for (space, start, len, what) in steps {
@@ -668,6 +752,12 @@ pub(crate) mod tests {
                     1 => table.apply(SpaceEvent::Mapped(region(space, start, len, PageSize::Huge))),
                     2 => table.apply(SpaceEvent::Unmapped(SpaceId(space), Vpn(start + 7), len)),
                     3 => table.apply(SpaceEvent::Gone(SpaceId(space))),
+                    4 => {
+                        let page = table.find(SpaceId(space), Vpn(start + 9));
+                        let size = page.map(|page| table.locate(page).unwrap().size);
+                        let is_split = page.is_some_and(|page| table.split(page));
+                        prop_assert_eq!(is_split, size == Some(PageSize::Huge));
+                    }
                     _ => {
                         let mut hit = Vec::new();
                         table.for_each(SpaceId(space), Vpn(start + 3), 600, |page| hit.push(page));

@@ -381,6 +381,14 @@ pub trait World {
         Nanos::ZERO
     }
 
+    /// Splits huge pages into base pages, which stay where they are; whether and when they are made whole
+    /// again is up to the world, which tells of it as of any region that takes another page size. Appends one
+    /// outcome a page, in the given order: whether it is split. Returns the time it took. A world that cannot
+    /// appends nothing.
+    fn split(&mut self, _now: Nanos, _pages: &[PageAt], _out: &mut Vec<bool>) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// Hears how accesses are to be seen from now on, when a policy wishes for it otherwise than before:
     /// a scanner with another period. A world whose tracker cannot goes on as it did.
     fn watch(&mut self, _watch: Watch) {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which processes are managed, and what they have mapped.
 
-mod huge;
+pub(crate) mod huge;
 pub mod maps;
 pub mod stat;
 pub mod targets;

@@ -2,10 +2,11 @@
 //! The Linux world: processes are watched by a tracker and pages moved by `move_pages`.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use tierline_core::policy::Watch;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, Question, SpaceEvent, SpaceId, Telemetry, World,
+    Attention, Move, Observations, Outcome, PageAt, Question, SpaceEvent, SpaceId, Telemetry, World,
 };
 use tierline_core::tier::{NodeId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
@@ -227,6 +228,18 @@ impl World for LinuxWorld {
         let mut room =
             |node: NodeId| memory.iter().find(|m| m.node == node).map_or(Bytes::ZERO, |m| m.usable);
         self.mover.migrate(moves, &self.tiers, &mut room, out)
+    }
+
+    fn split(&mut self, _now: Nanos, pages: &[PageAt], out: &mut Vec<bool>) -> Nanos {
+        if self.dry_run {
+            return Nanos::ZERO;
+        }
+        let began = Instant::now();
+        match mover::split::split(&self.root, pages) {
+            Ok(done) => out.extend(done),
+            Err(problem) => self.problems.push(problem),
+        }
+        Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
     fn attend(&mut self, attention: Attention) {

@@ -46,6 +46,8 @@ pub struct Moves {
     pub demoted_pages: u64,
     /// Base pages that came back soon after a move.
     pub ping_pong_pages: u64,
+    /// Huge pages that were split.
+    pub split_pages: u64,
     /// What tiering did, by kind of page and by cause.
     pub tiering: Counters,
     /// Time the reclaimer was busy paging out.
@@ -129,8 +131,7 @@ impl MemoryMeans {
             |&band: &usize| job.reads_per_ns * job.pattern.density(band) * HOT_WITHIN_NS >= 1.0;
         let hot = |tier| {
             let bands = (0..job.pattern.bands().len()).filter(is_hot);
-            let pages: u64 = bands.map(|band| u64::from(job.census.pages(band, tier))).sum();
-            Bytes(pages * job.size.bytes().0)
+            Bytes::from_base_pages(bands.map(|band| job.census.base_pages(band, tier)).sum())
         };
         let ids = || (0u8..).take(tiers);
         Self {

@@ -115,6 +115,7 @@ impl Log {
                 promoted_pages: counts.promoted_pages,
                 demoted_pages: counts.demoted_pages,
                 ping_pong_pages: counts.ping_pong_pages,
+                split_pages: counts.split,
                 tiering: counts.tiering,
                 paging_seconds: counts.paging.as_secs_f64(),
                 mover_seconds: world.books().mover_ns * 1e-9,

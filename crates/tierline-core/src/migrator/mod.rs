@@ -52,6 +52,12 @@ pub struct Counts {
     pub busy: Nanos,
     /// Time spent paging out.
     pub paging: Nanos,
+    /// Huge pages that were split.
+    pub split: u64,
+    /// Huge pages that the world could not split, or not now.
+    pub split_failed: u64,
+    /// Time spent splitting.
+    pub splitting: Nanos,
     /// What tiering did, by kind of page and by cause.
     pub tiering: Counters,
 }
@@ -80,6 +86,8 @@ pub struct Migrator {
     pace: Option<Nanos>,
     /// What paging out one base page costs, as measured.
     page_out_cost: Option<Nanos>,
+    /// What splitting one huge page costs, as measured.
+    split_cost: Option<Nanos>,
     /// What happened so far.
     pub counts: Counts,
 }
@@ -96,6 +104,7 @@ impl Migrator {
             latency: Latencies::default(),
             pace: None,
             page_out_cost: None,
+            split_cost: None,
             counts: Counts::default(),
         }
     }
@@ -191,12 +200,50 @@ impl Migrator {
         }
     }
 
+    /// Splits the huge pages that were asked for, as far as it takes no longer than moving may.
+    pub fn split(
+        &mut self,
+        now: Nanos,
+        asked: impl Iterator<Item = PageIdx>,
+        pages: &mut PageTable,
+        world: &mut dyn World,
+        events: &mut Vec<Event>,
+    ) {
+        let most = self.split_cost.map_or(1, |cost| MAX_BUSY.0 / cost.0.max(1)).max(1);
+        let there = asked.filter_map(|page| pages.locate(page).map(|at| (page, at)));
+        let huge = there.filter(|(_, at)| at.size == PageSize::Huge);
+        let batch: Vec<(PageIdx, PageAt)> = huge
+            .take(usize::try_from(most).unwrap_or(usize::MAX))
+            .map(|(page, at)| (page, PageAt { space: at.space, vpn: at.vpn, size: at.size }))
+            .collect();
+        if batch.is_empty() {
+            return;
+        }
+        let named: Vec<PageAt> = batch.iter().map(|&(_, at)| at).collect();
+        let mut outcomes = Vec::with_capacity(named.len());
+        let spent = world.split(now, &named, &mut outcomes);
+        if outcomes.is_empty() {
+            self.counts.split_failed += named.len() as u64; // this world cannot
+            return;
+        }
+        assert_eq!(outcomes.len(), named.len(), "a world answers for every page or for none");
+        self.counts.splitting += spent;
+        average_in(&mut self.split_cost, Nanos(spent.0 / named.len() as u64), COST_WEIGHT);
+        for (&(page, named), &done) in batch.iter().zip(&outcomes) {
+            let done = done && pages.split(page);
+            events.push(Event::Split { at: now, page: named, done });
+            *if done { &mut self.counts.split } else { &mut self.counts.split_failed } += 1;
+        }
+    }
+
     fn take_due(&mut self, now: Nanos, pages: &PageTable) -> Vec<(Move, u32)> {
         let later = self.retries.split_off(&(now + Nanos(1), 0));
         let due = std::mem::replace(&mut self.retries, later);
         let stays = |m: &Move| {
             let page = pages.find(m.space, m.vpn);
-            page.is_some_and(|page| pages.state(page).tier() == Some(m.from))
+            let in_tier = page.filter(|&page| pages.state(page).tier() == Some(m.from));
+            // It may have been split, or made whole, since.
+            in_tier.and_then(|page| pages.locate(page)).is_some_and(|at| at.size == m.size)
         };
         due.into_values().filter(|(m, _)| stays(m)).collect()
     }

@@ -5,20 +5,25 @@
 //! threshold between hot and cold is the bin from which all hotter pages together just fit. Every 500 ms
 //! hot slow pages are promoted, longest hot first, into what is free above a watermark; cold fast pages
 //! are demoted to keep that free, and to make room for all hot pages that wait. Warm pages, of the bin
-//! below, stay. With colloid as its goal, pages of the hot lists are taken until their share of all samples makes
-//! up the shift; cold pages are demoted as before.
+//! below, stay. Huge pages whose samples are on few of their base pages are split, where base pages would
+//! have the fastest tier serve clearly more, and nothing makes them whole again but the kernel. With colloid as
+//! its goal, pages of the hot lists are taken until their share of all samples makes up the shift; cold
+//! pages are demoted as before.
 //!
-//! When it helps: any skew, as nothing is absolute; hot sets of any size.
+//! When it helps: any skew, as nothing is absolute; hot sets of any size, and hot spots within huge pages.
 //!
-//! When it hurts: bins are powers of two, so that pages twice as hot can look the same; and counts are halved
-//! once in two million samples, so that a set that was hot stays so for tens of seconds.
+//! When it hurts: bins are powers of two, so that pages twice as hot can look the same; counts are halved
+//! once in two million samples, so that a set that was hot stays so for tens of seconds; and a huge page with few
+//! samples looks skewed, so that it is split for no gain.
 //!
 //! Knobs: adaptation_period (100 000 samples), cooling_period (2 000 000), cooling_alloc (10 GiB), thres_hot
-//! (1), warm_below (0.75), quantum (500 ms), demotion and promotion watermarks (2 % and 3 %).
+//! (1), warm_below (0.75), quantum (500 ms), demotion and promotion watermarks (2 % and 3 %), split (on).
 //!
 //! Where it comes from: MEMTIS (SOSP 2023) and its public kernel 5.15.19; Colloid section 4.2 for the shift.
-//! Departures: huge pages are not split, as a plan can only move pages; and on a tier so small that
+//! Departures: huge and base pages wait in lists of their own, huge ones go first; and on a tier so small that
 //! the watermarks' lower bounds (50 and 100 MiB) exceed a quarter of it, a quarter is kept.
+
+use std::collections::VecDeque;
 
 use super::goal::{Aim, Goal, Quota, Shift};
 use super::parts::ledger::{Ledger, Short};
@@ -29,8 +34,10 @@ use crate::knob::Knob;
 use crate::knobs;
 use crate::lists::residents::Residents;
 use crate::page::PageIdx;
-use crate::port::{Move, PageSize};
-use crate::telemetry::histogram::{self, Histogram};
+use crate::port::{Move, PageSize, SpaceId, Vpn};
+use crate::telemetry::Hit;
+use crate::telemetry::histogram::{self, Histogram, Turn};
+use crate::telemetry::subpages::{self, Subpages};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -61,8 +68,23 @@ const PROMOTION_MIB: [u64; 2] = [100, 1_500];
 /// Pages of a list that do not fit, after which no more are looked at in a quantum.
 const LOOKS: usize = 1 << 16;
 
+/// Huge pages that one tier's thread splits in a quantum, at most (100 MiB).
+const SPLITS: usize = 50;
+
+/// Lists of a tier: cold and hot, of huge pages and of base pages.
 const COLD: u8 = 0;
 const HOT: u8 = 1;
+const OF_BASE: u8 = 2;
+const LISTS: u8 = 4;
+/// The sizes, in the order in which they go.
+const SIZES: [PageSize; 2] = [PageSize::Huge, PageSize::Base];
+
+/// Above the histogram's bits of a page's word: the skewness of a huge page, that it is one, and that it waits to
+/// be split.
+const SKEW_SHIFT: u32 = histogram::OWN_BITS;
+const SKEW: u64 = 0b1_1111 << SKEW_SHIFT;
+const HUGE: u64 = 1 << (SKEW_SHIFT + 5);
+const TO_SPLIT: u64 = HUGE << 1;
 
 /// The policy.
 #[derive(Debug)]
@@ -71,11 +93,24 @@ pub struct Memtis {
     knobs: Knobs,
     goal: Box<dyn Goal>,
     histogram: Histogram,
+    subpages: Subpages,
+    /// Huge pages to be split, and those that should be by the next tick.
+    to_split: VecDeque<PageIdx>,
+    splitting: Vec<Splitting>,
     residents: Residents,
     review: Review,
     reviewed: u64,
     quantum: Quantum,
     task: Task,
+}
+
+/// A huge page that was to be split in the last tick.
+#[derive(Debug)]
+struct Splitting {
+    space: SpaceId,
+    vpn: Vpn,
+    page: PageIdx,
+    word: u64,
 }
 
 /// What was decided for a quantum and is still to be done in its ticks.
@@ -96,7 +131,10 @@ impl Memtis {
             knobs: Knobs::default(),
             goal,
             histogram: Histogram::new(histogram::Knobs::default()),
-            residents: Residents::new(2),
+            subpages: Subpages::new(subpages::Knobs::default()),
+            to_split: VecDeque::new(),
+            splitting: Vec::new(),
+            residents: Residents::new(LISTS),
             review: Review::default(),
             reviewed: 0,
             quantum: Quantum::default(),
@@ -126,15 +164,20 @@ impl Memtis {
     }
 
     fn class(&self, word: u64) -> u8 {
-        if self.histogram.is_hot(word) { HOT } else { COLD }
+        let heat = if self.histogram.is_hot(word) { HOT } else { COLD };
+        list(heat, size_of(word))
     }
 
     /// Counts what was seen and sorts it into the lists.
     fn believe(&mut self, view: &mut View<'_>) {
         self.residents.settle(view.pages);
-        self.histogram.allocated(Bytes::from_base_pages(view.pages.base_pages()));
+        self.take_parts(view);
         let capacity = Self::capacity(view);
         let fits = capacity.saturating_sub(self.promotion_watermark(capacity));
+        let in_use = Bytes::from_base_pages(view.pages.base_pages());
+        if self.histogram.allocated(in_use) {
+            self.subpages.cooled(in_use, capacity);
+        }
         for &page in view.touched {
             if self.residents.class(view.pages, page).is_some() {
                 continue;
@@ -142,25 +185,114 @@ impl Memtis {
             let Some(at) = view.pages.locate(page) else { continue };
             // Of the slowest tier only pages that were sampled are named, and those are not new.
             let slowest = view.pages.state(page).tier() == Some(view.tiers.slowest());
-            if !slowest && !self.histogram.knows(view.pages.word(page)) {
-                let word = self.histogram.newborn(at.size);
-                view.pages.set_word(page, word);
+            let mut word = view.pages.word(page);
+            if !slowest && !self.histogram.knows(word) {
+                word = self.histogram.newborn(at.size);
+                if let Some(born) = self.histogram.known(word) {
+                    self.subpages.newborn(page, born, at.size.base_pages());
+                }
             }
-            let class = self.class(view.pages.word(page));
-            self.residents.put(view.pages, page, class);
+            word = sized(word, at.size);
+            view.pages.set_word(page, word);
+            self.residents.put(view.pages, page, self.class(word));
         }
         for hit in view.hits {
             let Some(at) = view.pages.locate(hit.page) else { continue };
-            let word = self.histogram.count(view.pages.word(hit.page), hit, at.size, fits);
+            let (word, turn) = self.count(sized(view.pages.word(hit.page), at.size), hit, fits);
             view.pages.set_word(hit.page, word);
+            match turn {
+                Turn::None => {}
+                Turn::Cooled => self.subpages.cooled(in_use, capacity),
+                Turn::Adapted { after_cooling } => {
+                    let knobs = self.histogram.knobs;
+                    let least = self.histogram.least();
+                    self.subpages.adapted(after_cooling, fits, least, knobs.cooling_period);
+                }
+            }
             let class = self.class(word);
             if self.residents.class(view.pages, hit.page) != Some(class) {
                 self.residents.put(view.pages, hit.page, class);
             }
         }
+        self.histogram.may_fall = self.subpages.has_split();
         if self.reviewed != self.histogram.changes() {
             self.reviewed = self.histogram.changes();
-            self.review = Review::of(&self.residents, view.tiers, COLD..HOT + 1);
+            self.review = Review::of(&self.residents, view.tiers, 0..LISTS);
+        }
+    }
+
+    /// Counts a hit of a page, and lets a huge page wait to be split if it is so skewed.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "rounded to whole samples"
+    )]
+    fn count(&mut self, word: u64, hit: &Hit, fits: Bytes) -> (u64, Turn) {
+        let samples = (hit.hits + 0.5).max(1.0) as u32;
+        let (mut word, size) = (word, size_of(word));
+        if self.subpages.knobs.split {
+            word = self.cool(hit.page, word);
+            let known = self.histogram.known(word);
+            self.subpages.sampled(hit.tier == Some(TierId::FAST), samples);
+            match (size, hit.within) {
+                (PageSize::Base, _) => self.subpages.base_hit(known, samples),
+                (PageSize::Huge, Some(at)) => {
+                    self.subpages.huge_hit(hit.page, known, at, samples);
+                    if word & TO_SPLIT == 0 && self.subpages.takes(skew(word)) {
+                        word |= TO_SPLIT;
+                        self.to_split.push_back(hit.page);
+                    }
+                }
+                (PageSize::Huge, None) => {}
+            }
+        }
+        self.histogram.count(word, samples, size, fits)
+    }
+
+    /// Halves the counts of a huge page that was not met since a cooling, and sees how skewed it is.
+    fn cool(&mut self, page: PageIdx, word: u64) -> u64 {
+        let known = self.histogram.known(word).filter(|known| known.lag > 0);
+        let Some(known) = known.filter(|_| size_of(word) == PageSize::Huge) else { return word };
+        let skew = self.subpages.cool(page, known, self.histogram.hot());
+        let word = word & !SKEW | u64::from(skew) << SKEW_SHIFT;
+        self.histogram.settle(word, PageSize::Huge)
+    }
+
+    /// Has huge pages split that wait for it, some every quantum.
+    fn split(&mut self, view: &mut View<'_>) {
+        for _ in 0..(SPLITS * view.tiers.len()).min(self.to_split.len()) {
+            let Some(page) = self.to_split.pop_front() else { return };
+            let word = view.pages.word(page);
+            let Some(at) = view.pages.locate(page).filter(|_| word & TO_SPLIT != 0) else {
+                continue; // gone since
+            };
+            self.residents.remove(view.pages, page);
+            view.pages.set_word(page, word & !(SKEW | TO_SPLIT));
+            self.splitting.push(Splitting { space: at.space, vpn: at.vpn, page, word });
+            view.split.push(page);
+        }
+    }
+
+    /// Sorts the base pages of huge pages that were split into the lists, and puts back those that were not.
+    fn take_parts(&mut self, view: &mut View<'_>) {
+        for Splitting { space, vpn, page, word } in std::mem::take(&mut self.splitting) {
+            let Some(first) = view.pages.find(space, vpn) else { continue };
+            let is_split = view.pages.locate(first).is_some_and(|at| at.size == PageSize::Base);
+            if !is_split {
+                self.residents.put(view.pages, first, self.class(view.pages.word(first)));
+                continue;
+            }
+            let Some(known) = self.histogram.known(word) else { continue };
+            let counts = self.subpages.split(page, known);
+            self.histogram.split(word);
+            let mut parts = Vec::with_capacity(counts.len());
+            let pages = u32::try_from(counts.len()).unwrap_or(u32::MAX);
+            view.pages.for_each(space, vpn, pages, |part| parts.push(part));
+            for (part, &count) in parts.into_iter().zip(counts.iter()) {
+                let word = self.histogram.part(word, count);
+                view.pages.set_word(part, word);
+                self.residents.put(view.pages, part, self.class(word));
+            }
         }
     }
 
@@ -168,8 +300,12 @@ impl Memtis {
     fn look_again(&mut self, view: &mut View<'_>) {
         for _ in 0..self.knobs.reviewed_per_quantum {
             let Some(page) = self.review.next(&mut self.residents, view.pages) else { return };
-            let class = self.class(view.pages.word(page));
-            self.residents.put(view.pages, page, class);
+            let mut word = view.pages.word(page);
+            if self.subpages.knobs.split {
+                word = self.cool(page, word);
+                view.pages.set_word(page, word);
+            }
+            self.residents.put(view.pages, page, self.class(word));
         }
     }
 
@@ -207,22 +343,26 @@ impl Memtis {
 
     /// Cold fast pages down, until what is free is above the watermark and holds all hot slow pages.
     fn demote(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Vec<Move>) {
-        for _ in 0..self.residents.len(TierId::FAST, COLD).min(LOOKS) {
-            if self.task.over == Bytes::ZERO {
-                return;
+        for size in SIZES {
+            let cold = list(COLD, size);
+            for _ in 0..self.residents.len(TierId::FAST, cold).min(LOOKS) {
+                if self.task.over == Bytes::ZERO {
+                    return;
+                }
+                let Some(page) = self.residents.first(view.pages, TierId::FAST, cold) else {
+                    break;
+                };
+                let word = view.pages.word(page);
+                if !self.histogram.is_cold(word) {
+                    self.residents.put(view.pages, page, self.class(word));
+                    continue; // warm, or hot by now
+                }
+                let Some(to) = ledger.below(TierId::FAST, size) else { return };
+                let reason = Reason::Headroom { rate_per_sec: self.rate(view, word, size) };
+                let Ok(bytes) = ledger.plan(view.pages, page, to, reason, plan) else { return };
+                self.residents.moves(view.pages, page, cold);
+                self.task.over = self.task.over.saturating_sub(bytes);
             }
-            let Some(page) = self.residents.first(view.pages, TierId::FAST, COLD) else { return };
-            let word = view.pages.word(page);
-            if !self.histogram.is_cold(word) {
-                self.residents.put(view.pages, page, self.class(word));
-                continue; // warm, or hot by now
-            }
-            let Some(at) = view.pages.locate(page) else { return };
-            let Some(to) = ledger.below(TierId::FAST, at.size) else { return };
-            let reason = Reason::Headroom { rate_per_sec: self.rate(view, word, at.size) };
-            let Ok(bytes) = ledger.plan(view.pages, page, to, reason, plan) else { return };
-            self.residents.moves(view.pages, page, COLD);
-            self.task.over = self.task.over.saturating_sub(bytes);
         }
         if self.task.over > Bytes::ZERO {
             self.histogram.release_warm();
@@ -230,43 +370,41 @@ impl Memtis {
         }
     }
 
-    /// Bytes of hot pages that wait in slower tiers, taken to be of one size.
-    fn waiting(&mut self, view: &mut View<'_>) -> Bytes {
-        let mut waiting = Bytes::ZERO;
-        for tier in (1..=view.tiers.slowest().0).map(TierId) {
-            if let Some(first) = self.residents.first(view.pages, tier, HOT)
-                && let Some(at) = view.pages.locate(first)
-            {
-                waiting += at.size.bytes() * self.residents.len(tier, HOT) as u64;
-            }
-        }
-        waiting
+    /// Bytes of hot pages that wait in slower tiers.
+    fn waiting(&self, view: &View<'_>) -> Bytes {
+        let slower = (1..=view.tiers.slowest().0).map(TierId);
+        let lists = slower.flat_map(|tier| SIZES.map(|size| (tier, size)));
+        lists
+            .map(|(tier, size)| size.bytes() * self.residents.len(tier, list(HOT, size)) as u64)
+            .sum()
     }
 
     /// Hot slow pages up, longest hot first, into what is free.
     fn pack(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Vec<Move>) {
         for from in (1..=view.tiers.slowest().0).map(TierId) {
-            while self.task.lack > Bytes::ZERO
-                && let Some((page, word, size)) = self.hot(view, from)
-            {
-                let reason = Reason::Hot { rate_per_sec: self.rate(view, word, size) };
-                let planned = ledger.plan(view.pages, page, TierId::FAST, reason, plan);
-                let Ok(bytes) = planned else { return };
-                self.task.lack = self.task.lack.saturating_sub(bytes);
-                self.residents.moves(view.pages, page, HOT);
+            for size in SIZES {
+                while self.task.lack > Bytes::ZERO
+                    && let Some((page, word)) = self.hot(view, from, size)
+                {
+                    let reason = Reason::Hot { rate_per_sec: self.rate(view, word, size) };
+                    let planned = ledger.plan(view.pages, page, TierId::FAST, reason, plan);
+                    let Ok(bytes) = planned else { return };
+                    self.task.lack = self.task.lack.saturating_sub(bytes);
+                    self.residents.moves(view.pages, page, list(HOT, size));
+                }
             }
         }
     }
 
-    /// The page of a tier that has been hot for longest, and still is.
-    fn hot(&mut self, view: &mut View<'_>, tier: TierId) -> Option<(PageIdx, u64, PageSize)> {
+    /// The page of a tier and size that has been hot for longest, and still is.
+    fn hot(&mut self, view: &mut View<'_>, tier: TierId, size: PageSize) -> Option<(PageIdx, u64)> {
         loop {
-            let page = self.residents.first(view.pages, tier, HOT)?;
+            let page = self.residents.first(view.pages, tier, list(HOT, size))?;
             let word = view.pages.word(page);
             if self.histogram.is_hot(word) {
-                return Some((page, word, view.pages.locate(page)?.size));
+                return Some((page, word));
             }
-            self.residents.put(view.pages, page, COLD);
+            self.residents.put(view.pages, page, list(COLD, size));
         }
     }
 
@@ -280,15 +418,16 @@ impl Memtis {
         plan: &mut Vec<Move>,
     ) -> Option<Short> {
         let sources = if shift.up { shift.below.clone() } else { vec![shift.tier] };
-        for from in sources {
-            for _ in 0..self.residents.len(from, HOT).min(LOOKS) {
-                let Some((page, word, size)) = self.hot(view, from) else { break };
+        for (from, size) in sources.into_iter().flat_map(|from| SIZES.map(|size| (from, size))) {
+            let hot = list(HOT, size);
+            for _ in 0..self.residents.len(from, hot).min(LOOKS) {
+                let Some((page, word)) = self.hot(view, from, size) else { break };
                 if quota.is_spent() {
                     return None;
                 }
                 let (share, bytes) = (self.histogram.share(word, size), size.bytes());
                 if !quota.admits(share, bytes) {
-                    self.residents.put(view.pages, page, HOT);
+                    self.residents.put(view.pages, page, hot);
                     continue;
                 }
                 let to = match shift.up {
@@ -301,7 +440,7 @@ impl Memtis {
                 if let Err(short) = ledger.plan(view.pages, page, to, reason, plan) {
                     return Some(short);
                 }
-                self.residents.moves(view.pages, page, HOT);
+                self.residents.moves(view.pages, page, hot);
                 quota.charge(share, bytes);
             }
         }
@@ -324,6 +463,7 @@ impl Policy for Memtis {
         self.believe(view);
         if let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) {
             self.look_again(view);
+            self.split(view);
             self.task = self.decide(view, passed);
         }
         self.work(view, plan);
@@ -345,12 +485,38 @@ impl Policy for Memtis {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        [Knobs::table(), histogram::Knobs::table(), self.goal.knobs()].concat()
+        let tables = [Knobs::table(), histogram::Knobs::table(), subpages::Knobs::table()];
+        [tables.concat(), self.goal.knobs()].concat()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {
         self.knobs.set(knob, value)
             || self.histogram.knobs.set(knob, value)
+            || self.subpages.knobs.set(knob, value)
             || self.goal.set(knob, value)
     }
+}
+
+/// The list of pages of a size.
+fn list(heat: u8, size: PageSize) -> u8 {
+    match size {
+        PageSize::Huge => heat,
+        PageSize::Base => heat + OF_BASE,
+    }
+}
+
+/// The word of a page of known size.
+fn sized(word: u64, size: PageSize) -> u64 {
+    match size {
+        PageSize::Huge => word | HUGE,
+        PageSize::Base => word,
+    }
+}
+
+fn size_of(word: u64) -> PageSize {
+    if word & HUGE != 0 { PageSize::Huge } else { PageSize::Base }
+}
+
+fn skew(word: u64) -> u8 {
+    ((word & SKEW) >> SKEW_SHIFT) as u8
 }

@@ -232,6 +232,8 @@ pub struct View<'a> {
     pub ask: &'a mut Vec<(PageIdx, Nanos)>,
     /// Pages to be paged out, after what is planned.
     pub page_out: &'a mut Vec<PageIdx>,
+    /// Huge pages to be split, after that; those for which there is no time are to be named again.
+    pub split: &'a mut Vec<PageIdx>,
     /// What it counts of what it decided; the migrator counts what became of it.
     pub counters: &'a mut Counters,
 }
@@ -258,6 +260,7 @@ impl View<'_> {
             answers,
             ask: &mut *self.ask,
             page_out: &mut *self.page_out,
+            split: &mut *self.split,
             counters: &mut *self.counters,
         }
     }

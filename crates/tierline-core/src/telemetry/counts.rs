@@ -169,7 +169,14 @@ mod tests {
 
     fn hit(tier: u8, write: bool) -> Hit {
         let page = PageIdx::from_index(0);
-        Hit { page, tier: Some(TierId(tier)), hits: 1.0, exposure: None, write: Some(write) }
+        Hit {
+            page,
+            tier: Some(TierId(tier)),
+            hits: 1.0,
+            exposure: None,
+            write: Some(write),
+            within: None,
+        }
     }
 
     #[test]

@@ -10,9 +10,8 @@
 //!
 //! Source: MEMTIS (SOSP 2023) and its public kernel. The kernel empties the histogram at a cooling and
 //! fills it again while a scan cools the pages; here every bin moves down by one at once, and pages are
-//! cooled when they are next met, as if that scan took no time. Huge pages are not split.
+//! cooled when they are next met, as if that scan took no time.
 
-use super::Hit;
 use crate::knobs;
 use crate::port::PageSize;
 use crate::unit::{BASE_PER_HUGE, Bytes};
@@ -33,10 +32,17 @@ knobs! {
     }
 }
 
+/// What a sample adds to the count of a base page.
+pub const SAMPLE: u32 = 512;
+const _: () = assert!(SAMPLE as u64 == BASE_PER_HUGE, "so that counts say how dense samples are");
+
 /// Bins.
 pub const BINS: u8 = 16;
 const CLOCK_SHIFT: u32 = 32;
 const SEEN: u64 = 1 << 48;
+/// The bits of a page's word that mean something here; the others are left as they are.
+pub const OWN_BITS: u32 = 49;
+const OWN: u64 = (1 << OWN_BITS) - 1;
 
 /// The bin of a count.
 #[expect(clippy::cast_possible_truncation, reason = "a logarithm of 32 bits")]
@@ -44,15 +50,103 @@ pub fn bin(count: u32) -> u8 {
     ((u64::from(count) + 1).ilog2() as u8).min(BINS - 1)
 }
 
+/// What a page's word says of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Its count, in 512ths of a sample of a base page.
+    pub count: u32,
+    /// Coolings since then.
+    pub lag: u32,
+    /// It is so new that the next cooling spares it.
+    pub spared: bool,
+}
+
+impl Known {
+    /// Its count by now.
+    pub fn cooled(self) -> u32 {
+        self.count.checked_shr(self.lag).unwrap_or(0)
+    }
+}
+
+/// Base pages by bin. A cooling moves all down by a bin at once; what single pages know of it, they know later.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bins {
+    pages: [u64; BINS as usize],
+    /// Those of pages that the next cooling spares.
+    spared: [u64; BINS as usize],
+}
+
+impl Bins {
+    fn of(&mut self, known: Known) -> &mut u64 {
+        let lag = u8::try_from(known.lag).unwrap_or(u8::MAX);
+        let bins = if known.spared { &mut self.spared } else { &mut self.pages };
+        &mut bins[usize::from(bin(known.count).saturating_sub(lag))]
+    }
+
+    /// Puts base pages of which so much is known into their bin.
+    pub fn put(&mut self, known: Known, base_pages: u64) {
+        *self.of(known) += base_pages;
+    }
+
+    /// Takes them out.
+    pub fn take(&mut self, known: Known, base_pages: u64) {
+        let pages = self.of(known);
+        // A page that was unmapped stays behind and sinks to the lowest bin.
+        *pages = pages.saturating_sub(base_pages);
+    }
+
+    /// Halves all counts.
+    pub fn cool(&mut self) {
+        self.pages[1] += self.pages[0];
+        self.pages.rotate_left(1);
+        self.pages[usize::from(BINS - 1)] = 0;
+        for (pages, spared) in self.pages.iter_mut().zip(&mut self.spared) {
+            *pages += std::mem::take(spared);
+        }
+    }
+
+    /// All base pages.
+    #[cfg(test)]
+    pub fn total(&self) -> u64 {
+        self.pages.iter().chain(&self.spared).sum()
+    }
+
+    /// The lowest bin from `least` on from which all together fit, and how many pages they are.
+    pub fn fit(&self, capacity: u64, least: u8) -> (u8, u64) {
+        let mut filled = 0;
+        for bin in (0..BINS).rev() {
+            let pages = self.pages[usize::from(bin)] + self.spared[usize::from(bin)];
+            if filled + pages > capacity {
+                return ((bin + 1).clamp(least, BINS - 1), filled);
+            }
+            filled += pages;
+        }
+        (least, filled)
+    }
+}
+
+/// What a count led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing else.
+    None,
+    /// All counts were halved.
+    Cooled,
+    /// The thresholds were fitted, for the first time since a cooling or not.
+    Adapted {
+        /// The first time.
+        after_cooling: bool,
+    },
+}
+
 /// The histogram and the thresholds read from it; the counts themselves are in the pages' words.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     /// The knobs.
     pub knobs: Knobs,
-    /// Base pages in every bin.
-    bins: [u64; BINS as usize],
-    /// Those of them that the next cooling spares.
-    spared: [u64; BINS as usize],
+    /// The threshold may fall without a cooling: pages were split, so that there are others.
+    pub may_fall: bool,
+    bins: Bins,
     clock: u16,
     hot: u8,
     warm: u8,
@@ -70,8 +164,8 @@ impl Histogram {
         let (hot, warm) = (1, 1);
         Self {
             knobs,
-            bins: [0; BINS as usize],
-            spared: [0; BINS as usize],
+            may_fall: false,
+            bins: Bins::default(),
             clock: 0,
             hot,
             warm,
@@ -83,16 +177,16 @@ impl Histogram {
         }
     }
 
-    /// Counts one sign of access of a page of `size`; the hot bins are to fill `capacity`.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "rounded to whole samples"
-    )]
-    pub fn count(&mut self, word: u64, hit: &Hit, size: PageSize, capacity: Bytes) -> u64 {
-        let samples = (hit.hits + 0.5).max(1.0) as u32;
+    /// Counts so many samples of a page of `size`; the hot bins are to fill `capacity`.
+    pub fn count(
+        &mut self,
+        word: u64,
+        samples: u32,
+        size: PageSize,
+        capacity: Bytes,
+    ) -> (u64, Turn) {
         let weight = match size {
-            PageSize::Base => BASE_PER_HUGE as u32,
+            PageSize::Base => SAMPLE,
             PageSize::Huge => 1,
         };
         if word & SEEN != 0 {
@@ -100,16 +194,39 @@ impl Histogram {
         }
         let count = self.cooled_count(word).saturating_add(samples.saturating_mul(weight));
         let spared = word & SEEN != 0 && self.is_spared(word);
-        let word = pack(count, if spared { clock(word) } else { self.clock });
+        let word = word & !OWN | pack(count, if spared { clock(word) } else { self.clock });
         self.join(word, size);
         self.samples += u64::from(samples);
         self.remembered += f64::from(samples);
+        let mut turn = Turn::None;
         if self.passed(self.knobs.cooling_period, samples) {
             self.cool();
+            turn = Turn::Cooled;
         } else if self.passed(self.knobs.adaptation_period, samples) {
+            turn = Turn::Adapted { after_cooling: self.cooled };
             self.adapt(capacity);
         }
-        word
+        (word, turn)
+    }
+
+    /// The word of a page that is met for the first time since a cooling, with its count halved.
+    pub fn settle(&mut self, word: u64, size: PageSize) -> u64 {
+        self.leave(word, size);
+        let settled = word & !OWN | pack(self.cooled_count(word), self.clock);
+        self.join(settled, size);
+        settled
+    }
+
+    /// Forgets a page that was split.
+    pub fn split(&mut self, word: u64) {
+        self.leave(word, PageSize::Huge);
+    }
+
+    /// The word of a base page of a huge page that was split; its count is as old as that of the huge page was.
+    pub fn part(&mut self, word: u64, count: u32) -> u64 {
+        let part = pack(count, clock(word));
+        self.join(part, PageSize::Base);
+        part
     }
 
     /// The word of a page that is new: one bin above the threshold, and spared by the next cooling.
@@ -119,13 +236,15 @@ impl Histogram {
         word
     }
 
-    /// Cools where the programs' memory grew by much since it last did.
-    pub fn allocated(&mut self, now: Bytes) {
-        if now >= self.allocated + self.knobs.cooling_alloc {
+    /// Cools where the programs' memory grew by much since it last did, and says whether it did.
+    pub fn allocated(&mut self, now: Bytes) -> bool {
+        let grown = now >= self.allocated + self.knobs.cooling_alloc;
+        if grown {
             self.allocated = now;
             self.cool();
         }
         self.allocated = self.allocated.min(now);
+        grown
     }
 
     /// Whether the page is to be in the fastest tier.
@@ -141,6 +260,26 @@ impl Histogram {
     /// Whether anything was ever written down of the page.
     pub fn knows(&self, word: u64) -> bool {
         word & SEEN != 0
+    }
+
+    /// What was written down of the page, if anything ever was.
+    pub fn known(&self, word: u64) -> Option<Known> {
+        self.knows(word).then(|| Known {
+            count: count(word),
+            lag: self.lag(word),
+            spared: self.is_spared(word),
+        })
+    }
+
+    /// The lowest hot bin.
+    pub fn hot(&self) -> u8 {
+        self.hot
+    }
+
+    /// The lowest threshold that there may be.
+    #[expect(clippy::cast_possible_truncation, reason = "sixteen bins")]
+    pub fn least(&self) -> u8 {
+        self.knobs.thres_hot as u8
     }
 
     /// Gives up on warm pages: they may leave the fastest tier until the next fit.
@@ -172,8 +311,7 @@ impl Histogram {
     }
 
     fn cooled_count(&self, word: u64) -> u32 {
-        let count = u32::try_from(word & u64::from(u32::MAX)).unwrap_or(u32::MAX);
-        count.checked_shr(self.lag(word)).unwrap_or(0)
+        count(word).checked_shr(self.lag(word)).unwrap_or(0)
     }
 
     /// Coolings since the page's own.
@@ -189,20 +327,16 @@ impl Histogram {
         clock(word) == self.clock.wrapping_add(1)
     }
 
-    /// Takes the page out of its bin, which has moved down with every cooling.
     fn leave(&mut self, word: u64, size: PageSize) {
-        let count = u32::try_from(word & u64::from(u32::MAX)).unwrap_or(u32::MAX);
-        let lag = u8::try_from(self.lag(word)).unwrap_or(u8::MAX);
-        let bins = if self.is_spared(word) { &mut self.spared } else { &mut self.bins };
-        let pages = &mut bins[usize::from(bin(count).saturating_sub(lag))];
-        // A page that was unmapped stays behind and sinks to the lowest bin.
-        *pages = pages.saturating_sub(size.base_pages());
+        if let Some(known) = self.known(word) {
+            self.bins.take(known, size.base_pages());
+        }
     }
 
     fn join(&mut self, word: u64, size: PageSize) {
-        let bin = usize::from(self.bin_of(word));
-        let bins = if self.is_spared(word) { &mut self.spared } else { &mut self.bins };
-        bins[bin] += size.base_pages();
+        if let Some(known) = self.known(word) {
+            self.bins.put(known, size.base_pages());
+        }
     }
 
     /// Whether the last samples completed a period.
@@ -213,12 +347,7 @@ impl Histogram {
 
     fn cool(&mut self) {
         self.clock = self.clock.wrapping_add(1);
-        self.bins[1] += self.bins[0];
-        self.bins.rotate_left(1);
-        self.bins[usize::from(BINS - 1)] = 0;
-        for (pages, spared) in self.bins.iter_mut().zip(&mut self.spared) {
-            *pages += std::mem::take(spared);
-        }
+        self.bins.cool();
         self.remembered /= 2.0;
         self.cooled = true;
         self.changes += 1;
@@ -228,8 +357,8 @@ impl Histogram {
     #[expect(clippy::cast_precision_loss, reason = "page counts are far below 2^52")]
     fn adapt(&mut self, capacity: Bytes) {
         let before = (self.hot, self.warm);
-        let (fit, filled) = self.fit(capacity.base_pages());
-        if fit > self.hot {
+        let (fit, filled) = self.bins.fit(capacity.base_pages(), self.least());
+        if fit > self.hot || self.may_fall && !self.cooled {
             self.hot = fit;
         } else if self.cooled && fit < self.hot {
             self.hot -= 1;
@@ -239,24 +368,15 @@ impl Histogram {
         self.warm = self.hot - u8::from(need_warm);
         self.changes += u64::from((self.hot, self.warm) != before);
     }
-
-    /// The lowest bin from which all together fit, and how many pages they are.
-    #[expect(clippy::cast_possible_truncation, reason = "sixteen bins")]
-    fn fit(&self, capacity: u64) -> (u8, u64) {
-        let mut filled = 0;
-        for bin in (0..BINS).rev() {
-            let pages = self.bins[usize::from(bin)] + self.spared[usize::from(bin)];
-            if filled + pages > capacity {
-                return ((bin + 1).clamp(self.knobs.thres_hot as u8, BINS - 1), filled);
-            }
-            filled += pages;
-        }
-        (self.knobs.thres_hot as u8, filled)
-    }
 }
 
 fn pack(count: u32, clock: u16) -> u64 {
     u64::from(count) | u64::from(clock) << CLOCK_SHIFT | SEEN
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "cut out on purpose")]
+fn count(word: u64) -> u32 {
+    word as u32
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "cut out on purpose")]
@@ -267,11 +387,7 @@ fn clock(word: u64) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::PageIdx;
     use proptest::prelude::*;
-
-    const HIT: Hit =
-        Hit { page: PageIdx::from_index(0), tier: None, hits: 1.0, exposure: None, write: None };
 
     #[test]
     fn bins_are_powers_of_two() {
@@ -295,7 +411,7 @@ mod tests {
 
     fn filled(bins: &[(u8, u64)]) -> Histogram {
         let mut histogram = Histogram::new(Knobs::default());
-        bins.iter().for_each(|&(bin, pages)| histogram.bins[usize::from(bin)] = pages);
+        bins.iter().for_each(|&(bin, pages)| histogram.bins.pages[usize::from(bin)] = pages);
         histogram
     }
 
@@ -322,7 +438,7 @@ mod tests {
         let mut histogram = filled(&[(9, 2_000)]);
         histogram.adapt(capacity);
         assert_eq!(histogram.hot, 10);
-        histogram.bins = [0; BINS as usize];
+        histogram.bins = Bins::default();
         histogram.adapt(capacity);
         assert_eq!(histogram.hot, 10, "not without a cooling");
         histogram.cool();
@@ -337,9 +453,9 @@ mod tests {
         let mut histogram = Histogram::new(Knobs::default());
         let capacity = Bytes::from_mib(1);
         let (mut base, mut huge) = (pack(0, 0), pack(0, 0));
-        base = histogram.count(base, &HIT, PageSize::Base, capacity);
+        base = histogram.count(base, 1, PageSize::Base, capacity).0;
         for _ in 0..512 {
-            huge = histogram.count(huge, &HIT, PageSize::Huge, capacity);
+            huge = histogram.count(huge, 1, PageSize::Huge, capacity).0;
         }
         assert_eq!(histogram.bin_of(base), histogram.bin_of(huge));
     }
@@ -368,11 +484,11 @@ mod tests {
             for (page, skew) in steps {
                 let page = if skew { page % 3 } else { page };
                 let size = if page % 2 == 0 { PageSize::Base } else { PageSize::Huge };
-                words[page] = histogram.count(words[page], &HIT, size, Bytes::from_mib(4));
+                words[page] = histogram.count(words[page], 1, size, Bytes::from_mib(4)).0;
                 let seen = |even| words.iter().enumerate().filter(|(i, w)| {
                     histogram.knows(**w) && (i % 2 == 0) == even
                 }).count() as u64;
-                let held: u64 = histogram.bins.iter().chain(&histogram.spared).sum();
+                let held = histogram.bins.total();
                 prop_assert_eq!(held, seen(true) + 512 * seen(false));
                 prop_assert!((1..BINS).contains(&histogram.hot) && histogram.warm <= histogram.hot);
             }

@@ -410,7 +410,14 @@ mod tests {
     #[test]
     fn where_the_world_cannot_tell_what_a_tracker_saw_counts() {
         let (mut pages, all, mut lru) = asked(2);
-        let hit = Hit { page: all[0], tier: Some(FAST), hits: 1.0, exposure: None, write: None };
+        let hit = Hit {
+            page: all[0],
+            tier: Some(FAST),
+            hits: 1.0,
+            exposure: None,
+            write: None,
+            within: None,
+        };
         lru.believe(&mut pages, AT, &[], &[hit], &[(all[0], None), (all[1], None)]);
         assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[1]));
         assert_eq!(lru.take_cold(&pages, FAST, Takes::All), None);

@@ -13,12 +13,13 @@ pub mod lru;
 pub mod page_hinkley;
 pub mod profile;
 pub mod rates;
+pub mod subpages;
 pub mod tally;
 
 use crate::page::PageIdx;
 use crate::port::Sample;
 use crate::tier::TierId;
-use crate::unit::Nanos;
+use crate::unit::{BASE_PER_HUGE, Nanos};
 
 /// One sign of access, page by page, for a policy that keeps heat of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,11 +34,15 @@ pub struct Hit {
     pub exposure: Option<Nanos>,
     /// Whether it was a store, where known.
     pub write: Option<bool>,
+    /// Which base page of a huge page was hit, in the order of addresses, where the tracker saw that.
+    pub within: Option<u16>,
 }
 
 impl Hit {
     /// What `sample` says of one of its pages.
     pub fn of(page: PageIdx, tier: Option<TierId>, sample: &Sample) -> Self {
-        Self { page, tier, hits: sample.hits, exposure: sample.exposure, write: sample.write }
+        let &Sample { vpn, hits, exposure, write, .. } = sample;
+        let within = (sample.base_pages == 1).then_some((vpn.0 % BASE_PER_HUGE) as u16);
+        Self { page, tier, hits, exposure, write, within }
     }
 }

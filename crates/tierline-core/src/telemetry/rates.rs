@@ -241,7 +241,7 @@ mod tests {
     const STEADY: Nanos = Nanos::from_millis(500);
 
     fn hit(page: PageIdx) -> Hit {
-        Hit { page, tier: None, hits: 1.0, exposure: None, write: None }
+        Hit { page, tier: None, hits: 1.0, exposure: None, write: None, within: None }
     }
 
     /// One access in `period` is seen.

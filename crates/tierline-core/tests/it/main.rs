@@ -7,6 +7,7 @@ mod contract;
 mod default_policy;
 mod faults;
 mod published;
+mod split;
 mod toy;
 mod toy_policy;
 mod tpp;

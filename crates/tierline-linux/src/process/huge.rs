@@ -13,7 +13,7 @@ use crate::pagemap::scan;
 use crate::root::Root;
 
 /// The runs (in base pages, by address) inside `runs` that process `pid` maps with huge pages.
-pub(super) fn scan(root: &Root, pid: u32, runs: &[(u64, u64)]) -> Result<Vec<(u64, u64)>> {
+pub(crate) fn scan(root: &Root, pid: u32, runs: &[(u64, u64)]) -> Result<Vec<(u64, u64)>> {
     let path = root.path(format!("/proc/{pid}/pagemap"));
     let file = match File::open(&path) {
         Ok(file) => file,

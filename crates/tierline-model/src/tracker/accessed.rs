@@ -89,7 +89,7 @@ fn whole(job: &Job, pages: std::ops::Range<u32>, out: &mut Observations) {
     let mut start = pages.start;
     for page in pages.clone() {
         let ends = page + 1 == pages.end
-            || job.tiers[page as usize + 1] != job.tiers[start as usize]
+            || !job.places.are_alike(start, page + 1)
             || u64::from(page - start) * job.unit() > 1 << 30;
         if ends {
             push(job, start, page + 1 - start, out);

@@ -102,7 +102,7 @@ impl Tracker for HintFaults {
 impl Armed {
     /// Draws all faults again where the program's pattern is another.
     fn keep_up(&mut self, job: &Job, rng: &mut Rng) {
-        self.bits.resize(job.tiers.len().div_ceil(64), 0);
+        self.bits.resize(job.places.pages().div_ceil(64) as usize, 0);
         if self.version == job.version {
             return;
         }
@@ -133,7 +133,8 @@ impl Armed {
                 break;
             }
             self.faults.pop();
-            if !self.disarm(page) || job.tier(page).is_none() {
+            let tier = job.tier_at(page, job.vpn(page));
+            if !self.disarm(page) || tier.is_none() {
                 continue; // freed or paged out since
             }
             let part = ((at - before) / job.reads_in_quantum.max(1.0)).clamp(0.0, 1.0);
@@ -144,7 +145,7 @@ impl Armed {
                 base_pages: 1,
                 hits: 1.0,
                 exposure: Some(when.saturating_sub(armed_at).max(Nanos(1))),
-                tier: job.tier(page),
+                tier,
                 write: None,
             });
             taken += 1;
@@ -157,7 +158,8 @@ impl Armed {
             let page = self.cursor % job.live();
             self.cursor = page + 1;
             let mask = 1 << (page % 64);
-            let there = job.tier(page).is_some_and(|tier| fast_too || tier > TierId::FAST);
+            let tier = job.tier_at(page, job.vpn(page));
+            let there = tier.is_some_and(|tier| fast_too || tier > TierId::FAST);
             if !there || self.bits[page as usize / 64] & mask != 0 {
                 continue;
             }

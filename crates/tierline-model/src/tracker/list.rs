@@ -17,6 +17,9 @@ pub struct Knobs {
     pub sample_period: f64,
     /// Records that fit the ring between two looks (pebs, ibs).
     pub ring: usize,
+    /// Whether a sampler that may only cost so much begins where its steps would lead, or with its shortest period,
+    /// as MEMTIS' kernel does: a hundred times the records, for minutes (pebs).
+    pub sampler_settled: bool,
     /// The time between clearing and reading accessed bits (accessed, page_idle).
     #[serde(deserialize_with = "text::quantity")]
     pub window: Nanos,
@@ -45,6 +48,7 @@ impl Default for Knobs {
         Self {
             sample_period: 10_007.0,
             ring: 1 << 20,
+            sampler_settled: true,
             window: Nanos::from_millis(20),
             window_period: Nanos::from_secs(1),
             scan_period: Nanos::from_secs(1),
@@ -104,7 +108,8 @@ pub fn serve(watch: Watch, knobs: &Knobs) -> Box<dyn Tracker> {
     match watch {
         // Stores are not sampled: reads are what the model counts.
         Watch::Samples { loads, cpu_permille, .. } => {
-            Box::new(pebs::Pebs::within("pebs", as_f64(loads), cpu_permille, knobs.ring))
+            let settled = knobs.sampler_settled;
+            Box::new(pebs::Pebs::within("pebs", as_f64(loads), cpu_permille, settled, knobs.ring))
         }
         watch @ Watch::HintFaults { .. } => Box::new(hint_faults::HintFaults::of(watch)),
         Watch::Stretches { sampling, aggregation, count } => {

@@ -90,7 +90,7 @@ impl Device {
         if let Some(&(start, ..)) = known {
             return Some(start);
         }
-        let length = u32::try_from(job.tiers.len() as u64 * job.unit()).ok()?;
+        let length = u32::try_from(u64::from(job.places.pages()) * job.unit()).ok()?;
         let start = self.next;
         self.next = start.checked_add(length)?;
         self.spaces.push((start, length, job.space));
@@ -111,7 +111,7 @@ impl Device {
         self.drawn.extend((0..draws).map(|_| job.draw(rng)));
         let mut seen = 0;
         for (draw, &(page, vpn)) in (0..).zip(&self.drawn) {
-            if job.tier(page).is_none_or(|tier| tier == TierId::FAST) {
+            if job.tier_at(page, vpn).is_none_or(|tier| tier == TierId::FAST) {
                 continue;
             }
             let reads = each + u64::from(draw < more);
@@ -137,7 +137,8 @@ impl Device {
             let mut managed = jobs.iter().filter(|job| job.program.managed);
             let Some(job) = managed.find(|job| job.space == space) else { continue };
             let vpn = Vpn((page - start).into());
-            let Some(tier) = job.page_at(vpn).and_then(|page| job.tier(page)) else { continue };
+            let page = job.page_at(vpn);
+            let Some(tier) = page.and_then(|page| job.tier_at(page, vpn)) else { continue };
             #[expect(clippy::cast_precision_loss, reason = "a threshold of 16 bits")]
             let hits = self.unit.theta() as f32 + 1.0;
             out.samples.push(Sample {

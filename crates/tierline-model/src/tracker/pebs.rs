@@ -33,6 +33,8 @@ pub struct Pebs {
     period: f64,
     /// What records may cost, where that is limited.
     quota: Option<Quota>,
+    /// Whether it begins with the period that it would come to.
+    settled: bool,
     /// Records that fit the ring between two looks.
     ring: usize,
     /// Reads of each program since its last record.
@@ -43,13 +45,21 @@ pub struct Pebs {
 impl Pebs {
     /// A sampler of one read in `period`, whose ring holds so many records a quantum.
     pub fn new(name: &'static str, period: f64, ring: usize) -> Self {
-        Self::within(name, period, None, ring)
+        Self::within(name, period, None, true, ring)
     }
 
-    /// Likewise, but of fewer where its records would take more than `permille` of a core.
-    pub fn within(name: &'static str, period: f64, permille: Option<u32>, ring: usize) -> Self {
-        let quota = permille.map(|permille| Quota::of(f64::from(permille) * 1e-3));
-        Self { name, period: period.max(1.0), quota, ring, since: Vec::new(), drawn: Vec::new() }
+    /// Likewise, but of fewer where its records would take more than `permille` of a core: at once where it is
+    /// `settled`, else step by step.
+    pub fn within(
+        name: &'static str,
+        period: f64,
+        permille: Option<u32>,
+        settled: bool,
+        ring: usize,
+    ) -> Self {
+        let quota = permille.map(|permille| Quota::of(f64::from(permille) * 1e-3, settled));
+        let (since, drawn) = (Vec::new(), Vec::new());
+        Self { name, period: period.max(1.0), quota, settled, ring, since, drawn }
     }
 
     /// The period of this quantum.
@@ -111,7 +121,7 @@ impl Tracker for Pebs {
                     base_pages: 1,
                     hits: 1.0,
                     exposure: None,
-                    tier: job.tier(page),
+                    tier: job.tier_at(page, vpn),
                     write: Some(false),
                 });
             }
@@ -130,17 +140,21 @@ impl Tracker for Pebs {
             let since = std::mem::take(&mut self.since);
             #[expect(clippy::cast_precision_loss, reason = "a sampling period")]
             let period = loads as f64;
-            *self = Self { since, ..Self::within(self.name, period, cpu_permille, self.ring) };
+            *self = Self {
+                since,
+                ..Self::within(self.name, period, cpu_permille, self.settled, self.ring)
+            };
         }
     }
 }
 
 /// What of a core records may cost. Where they took more of it in the last 15 s, the next longer period of the list
-/// is taken, and where less the next shorter one. It begins with the shortest that does not cost too much, as if it
-/// had been there for long (ours).
+/// is taken, and where less the next shorter one. It begins with the shortest, or where it is settled with the shortest
+/// that does not cost too much, as if it had been there for long (ours).
 #[derive(Clone, Debug)]
 struct Quota {
     most: f64,
+    settled: bool,
     /// 0 before the first read.
     period: f64,
     /// Since the last step, and what of it records took, ns.
@@ -149,8 +163,8 @@ struct Quota {
 }
 
 impl Quota {
-    fn of(most: f64) -> Self {
-        Self { most, period: 0.0, passed_ns: 0.0, spent_ns: 0.0 }
+    fn of(most: f64, settled: bool) -> Self {
+        Self { most, settled, period: 0.0, passed_ns: 0.0, spent_ns: 0.0 }
     }
 
     /// The period for the next `ns`, no shorter than `shortest`, in which a record of every read would cost `all_ns`.
@@ -161,7 +175,12 @@ impl Quota {
                 return shortest;
             }
             let fits = |&period: &f64| all_ns / period <= (self.most + SLACK) * ns;
-            self.period = list.clone().find(fits).or(list.next_back()).unwrap_or(shortest);
+            let first = if self.settled {
+                list.clone().find(fits).or(list.next_back())
+            } else {
+                list.next()
+            };
+            self.period = first.unwrap_or(shortest);
             return self.period;
         }
         (self.passed_ns, self.spent_ns) =
@@ -174,7 +193,7 @@ impl Quota {
                 _ if over < -SLACK => list.clone().rfind(|&shorter| shorter < now),
                 _ => None,
             };
-            *self = Self { period: next.unwrap_or(now), ..Self::of(self.most) };
+            *self = Self { period: next.unwrap_or(now), ..Self::of(self.most, self.settled) };
         }
         self.period
     }
@@ -189,7 +208,7 @@ mod tests {
     /// 100 M 2.1 % are too little, until 1201, whose 2.498 % are too little as well, and 997 has 3.009 %.
     #[test]
     fn the_period_follows_the_load_a_step_every_15_s() {
-        let mut quota = Quota::of(0.03);
+        let mut quota = Quota::of(0.03, true);
         let mut after = |million: f64, seconds: u32| {
             let periods = (0..seconds).map(|_| quota.period(199.0, million * 1e6 * 300.0, 1e9));
             periods.last().unwrap_or(0.0)
@@ -203,5 +222,19 @@ mod tests {
         assert_eq!(after(100.0, 90), 997.0);
         assert_eq!(after(1e4, 3600), 19_997.0, "the longest there is");
         assert_eq!(after(0.001, 3600), 199.0);
+    }
+
+    /// As the kernel begins: seven steps from 199 to 907.
+    #[test]
+    fn a_sampler_that_is_not_settled_begins_with_the_shortest_period() {
+        let mut quota = Quota::of(0.03, false);
+        let mut after = |seconds: u32| {
+            let periods = (0..seconds).map(|_| quota.period(199.0, 100e6 * 300.0, 1e9));
+            periods.last().unwrap_or(0.0)
+        };
+        assert_eq!(after(15), 199.0);
+        assert_eq!(after(15), 293.0);
+        assert_eq!(after(6 * 15), 907.0);
+        assert_eq!(after(900), 907.0);
     }
 }

@@ -11,6 +11,7 @@ pub mod liblinear;
 pub mod list;
 pub mod order;
 pub mod pattern;
+pub mod places;
 pub mod program;
 pub mod replay;
 pub mod scan;

@@ -11,6 +11,7 @@ use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 
 use super::order::Order;
+use super::places::{NOWHERE, Places};
 
 /// Pages that are equally popular.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,12 +117,12 @@ impl Pattern {
 
     /// Moves popularity on by so many ranks and keeps the census in step, at the cost of what changed
     /// bands.
-    pub fn advance(&mut self, ranks: u32, tiers: &[u8], census: &mut Census) {
+    pub fn advance(&mut self, ranks: u32, places: &Places, census: &mut Census) {
         let mut left = ranks % self.order.pages().max(1);
         while left > 0 {
             let step = left.min(self.narrowest());
             for band in 0..self.bands.len() {
-                self.overflow(band, (band + 1) % self.bands.len(), step, tiers, census);
+                self.overflow(band, (band + 1) % self.bands.len(), step, places, census);
             }
             self.order.advance(step);
             left -= step;
@@ -129,15 +130,15 @@ impl Pattern {
     }
 
     /// Adds pages at the end of memory, which a reversed order ranks first. Their tiers are known already.
-    pub fn grow(&mut self, pages: u32, tiers: &[u8], census: &mut Census) {
+    pub fn grow(&mut self, pages: u32, places: &Places, census: &mut Census) {
         let mut left = pages;
         while left > 0 {
             let step = left.min(self.narrowest());
             for band in 0..self.bands.len() - 1 {
-                self.overflow(band, band + 1, step, tiers, census);
+                self.overflow(band, band + 1, step, places, census);
             }
             for page in self.order.pages()..self.order.pages() + step {
-                census.0[0][usize::from(tiers[page as usize])] += 1;
+                census.add(0, places.parts(page));
             }
             self.order.grow(step);
             if let Some(last) = self.bands.last_mut() {
@@ -148,11 +149,12 @@ impl Pattern {
     }
 
     /// Counts the last pages of a band to another one.
-    fn overflow(&self, band: usize, next: usize, ranks: u32, tiers: &[u8], census: &mut Census) {
+    fn overflow(&self, band: usize, next: usize, ranks: u32, places: &Places, census: &mut Census) {
         for rank in self.bands[band].end - ranks..self.bands[band].end {
-            let tier = usize::from(tiers[self.order.page(rank) as usize]);
-            census.0[band][tier] -= 1;
-            census.0[next][tier] += 1;
+            for (tier, base_pages) in places.parts(self.order.page(rank)) {
+                census.0[band][usize::from(tier)] -= base_pages;
+                census.0[next][usize::from(tier)] += base_pages;
+            }
         }
     }
 
@@ -174,44 +176,42 @@ fn running_sums(bands: &[Band]) -> Vec<u64> {
     bands.iter().map(|band| (sum += band.share, (sum * scale) as u64).1).collect()
 }
 
-/// The tier of a page that is nowhere yet.
-pub const NOWHERE: u8 = 7;
-const _: () = assert!(NOWHERE as usize == TierId::MAX);
-
-/// How many pages of each band are in each tier: integers, so that nothing drifts.
+/// How many base pages of each band are in each tier: integers, so that nothing drifts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Census(Vec<[u32; TierId::MAX + 1]>);
+pub struct Census(Vec<[u64; TierId::MAX + 1]>);
 
 impl Census {
     /// Counts all pages: when a program starts, and when its pattern changes altogether.
-    pub fn take(pattern: &Pattern, tiers: &[u8]) -> Self {
-        let mut census = Self::nowhere(pattern);
-        census.0.iter_mut().for_each(|counts| counts[usize::from(NOWHERE)] = 0);
+    pub fn take(pattern: &Pattern, places: &Places) -> Self {
+        let mut census = Self(vec![[0; TierId::MAX + 1]; pattern.bands.len()]);
         for run in pattern.runs() {
-            for &tier in &tiers[run.pages.start as usize..run.pages.end as usize] {
-                census.0[run.band][usize::from(tier)] += 1;
-            }
+            run.pages.for_each(|page| census.add(run.band, places.parts(page)));
         }
         census
     }
 
-    /// All pages are nowhere yet.
-    pub fn nowhere(pattern: &Pattern) -> Self {
+    /// All pages, of so many base pages, are nowhere yet.
+    pub fn nowhere(pattern: &Pattern, base_pages: u64) -> Self {
         let mut counts = vec![[0; TierId::MAX + 1]; pattern.bands.len()];
         for (band, counts) in counts.iter_mut().enumerate() {
-            counts[usize::from(NOWHERE)] = pattern.bands[band].end - pattern.start(band);
+            let pages = pattern.bands[band].end - pattern.start(band);
+            counts[usize::from(NOWHERE)] = u64::from(pages) * base_pages;
         }
         Self(counts)
     }
 
-    /// A page of a band went from one tier to another.
-    pub fn moved(&mut self, band: usize, from: u8, to: u8) {
-        self.0[band][usize::from(from)] -= 1;
-        self.0[band][usize::from(to)] += 1;
+    fn add(&mut self, band: usize, parts: impl Iterator<Item = (u8, u64)>) {
+        parts.for_each(|(tier, base_pages)| self.0[band][usize::from(tier)] += base_pages);
     }
 
-    /// Pages of a band in a tier.
-    pub fn pages(&self, band: usize, tier: u8) -> u32 {
+    /// Base pages of a band went from one tier to another.
+    pub fn moved(&mut self, band: usize, from: u8, to: u8, base_pages: u64) {
+        self.0[band][usize::from(from)] -= base_pages;
+        self.0[band][usize::from(to)] += base_pages;
+    }
+
+    /// Base pages of a band in a tier.
+    pub fn base_pages(&self, band: usize, tier: u8) -> u64 {
         self.0[band][usize::from(tier)]
     }
 
@@ -221,7 +221,9 @@ impl Census {
         for (band, counts) in self.0.iter().enumerate() {
             let density = pattern.density(band);
             for (share, &count) in shares.iter_mut().zip(counts) {
-                *share += density * f64::from(count);
+                #[expect(clippy::cast_precision_loss, reason = "the base pages of one machine")]
+                let count = count as f64;
+                *share += density * count;
             }
         }
         let sum: f64 = shares.iter().sum();
@@ -236,6 +238,7 @@ impl Census {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use tierline_core::port::PageSize;
     use tierline_core::rng::Rng;
 
     fn hot_and_cold(pages: u32, hot: u32) -> Pattern {
@@ -255,7 +258,8 @@ mod tests {
     fn a_tiers_share_is_that_of_its_pages() {
         let pattern = hot_and_cold(1_000, 100);
         let tiers: Vec<u8> = (0..1_000).map(|page| u8::from(pattern.band(page) == 1)).collect();
-        let shares = Census::take(&pattern, &tiers).shares(&pattern);
+        let places = Places::new(tiers, PageSize::Base);
+        let shares = Census::take(&pattern, &places).shares(&pattern);
         assert!((shares[0] - 0.9).abs() < 1e-12 && (shares[1] - 0.1).abs() < 1e-12);
     }
 
@@ -280,22 +284,28 @@ mod tests {
             prop_assert_eq!(next, pages);
         }
 
-        /// Kept along the way or counted anew: the census is the same.
+        /// Kept along the way or counted anew: the census is the same, of split pages too.
         #[test]
         fn the_census_follows_moves_and_drift(
-            steps in prop::collection::vec((0u32..500, 0u8..3, 0u32..700), 1..40),
+            steps in prop::collection::vec((0u32..500, 0u8..3, 0u32..700, 0u64..1024), 1..40),
             bands in prop::collection::vec((1u32..500, 0.01f64..1.0), 1..6),
         ) {
             let mut end = 0;
             let bands = bands.into_iter().map(|(width, share)| (end += width, Band { end, share }).1);
             let mut pattern = Pattern::new(Order::scattered(500, 7, 9), bands.collect::<Vec<_>>());
-            let mut tiers = vec![1; 500];
-            let mut census = Census::take(&pattern, &tiers);
-            for (page, to, drift) in steps {
-                let from = std::mem::replace(&mut tiers[page as usize], to);
-                census.moved(pattern.band(page), from, to);
-                pattern.advance(drift, &tiers, &mut census);
-                prop_assert_eq!(&census, &Census::take(&pattern, &tiers));
+            let mut places = Places::new(vec![1; 500], PageSize::Huge);
+            let mut census = Census::take(&pattern, &places);
+            for (page, to, drift, within) in steps {
+                let band = pattern.band(page);
+                if within < 512 {
+                    places.split(page);
+                }
+                match places.put_within(page, within, to) {
+                    Some(from) => census.moved(band, from, to, 1),
+                    None => census.moved(band, places.put(page, to), to, 512),
+                }
+                pattern.advance(drift, &places, &mut census);
+                prop_assert_eq!(&census, &Census::take(&pattern, &places));
             }
             let sum: f64 = census.shares(&pattern).iter().sum();
             prop_assert!((sum - 1.0).abs() < 1e-9);
@@ -305,11 +315,12 @@ mod tests {
         fn the_census_follows_growth(grown in prop::collection::vec(1u32..90, 1..10), a in 1u32..40) {
             let bands = [Band { end: a, share: 0.7 }, Band { end: 60, share: 0.3 }];
             let mut pattern = Pattern::new(Order::reversed(60), bands);
-            let tiers: Vec<u8> = (0..1_000).map(|page| u8::from(page % 3 == 0)).collect();
-            let mut census = Census::take(&pattern, &tiers);
+            let tiers = (0..1_000).map(|page| u8::from(page % 3 == 0)).collect();
+            let places = Places::new(tiers, PageSize::Base);
+            let mut census = Census::take(&pattern, &places);
             for pages in grown {
-                pattern.grow(pages, &tiers, &mut census);
-                prop_assert_eq!(&census, &Census::take(&pattern, &tiers));
+                pattern.grow(pages, &places, &mut census);
+                prop_assert_eq!(&census, &Census::take(&pattern, &places));
                 prop_assert_eq!(pattern.order().rank(pattern.order().pages() - 1), 0);
             }
         }

@@ -101,6 +101,17 @@ impl World for Faulty {
         self.world.page_out(now, pages, out)
     }
 
+    fn split(&mut self, now: Nanos, pages: &[PageAt], out: &mut Vec<bool>) -> Nanos {
+        let mut spent = Nanos::ZERO;
+        for page in pages {
+            match self.strikes(self.faults.busy) {
+                true => out.push(false),
+                false => spent += self.world.split(now, std::slice::from_ref(page), out),
+            }
+        }
+        spent
+    }
+
     fn accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
         self.world.accessed(now, questions, out);
     }

@@ -14,7 +14,8 @@ use super::frames::Frames;
 use crate::arithmetic::exponential;
 use crate::load::{Class, LINE_BYTES};
 use crate::machine::{Cores, Machine, nanos};
-use crate::workload::pattern::{Census, NOWHERE, Pattern};
+use crate::workload::pattern::{Census, Pattern};
+use crate::workload::places::{NOWHERE, Places};
 use crate::workload::program::{Change, Placement, Program, pages_of};
 use crate::workload::replay::Player;
 
@@ -34,9 +35,9 @@ pub struct Job {
     pub size: PageSize,
     /// Who accesses what, now.
     pub pattern: Pattern,
-    /// The tier of every page, a byte a page.
-    pub tiers: Vec<u8>,
-    /// Pages by band and tier.
+    /// Where its pages are.
+    pub places: Places,
+    /// Base pages by band and tier.
     pub census: Census,
     /// Lines read so far: the clock of its accesses.
     pub reads: f64,
@@ -78,9 +79,9 @@ impl Job {
         let first = &program.phases[0];
         let live = pages_of(first.live(program.bytes), size);
         let pattern = first.pattern(live, size, seed);
-        let tiers = vec![NOWHERE; pages_of(program.bytes, size) as usize];
+        let places = Places::nowhere(pages_of(program.bytes, size), size);
         Self {
-            census: Census::nowhere(&pattern),
+            census: Census::nowhere(&pattern, size.base_pages()),
             phase_ends: first.lasts.map(|lasts| now + lasts),
             leader: space,
             freed: Vec::new(),
@@ -93,7 +94,7 @@ impl Job {
             space,
             size,
             pattern,
-            tiers,
+            places,
             program,
             reads: 0.0,
             reads_in_quantum: 0.0,
@@ -135,10 +136,14 @@ impl Job {
         Vpn(u64::from(page) * self.unit())
     }
 
-    /// The tier of a page.
+    /// The tier of a page; `None` where it was split.
     pub fn tier(&self, page: u32) -> Option<TierId> {
-        let tier = self.tiers[page as usize];
-        (tier != NOWHERE).then_some(TierId(tier))
+        self.places.tier(page)
+    }
+
+    /// The tier of a virtual page, of a page that was split too.
+    pub fn tier_at(&self, page: u32, vpn: Vpn) -> Option<TierId> {
+        self.places.tier_within(page, vpn.0)
     }
 
     /// Reads per ns that one page gets.
@@ -146,10 +151,16 @@ impl Job {
         self.reads_per_ns * self.pattern.density(self.pattern.band(page))
     }
 
-    /// Moves a page and books it.
-    pub fn set_tier(&mut self, page: u32, to: TierId) {
-        let from = std::mem::replace(&mut self.tiers[page as usize], to.0);
-        self.census.moved(self.pattern.band(page), from, to.0);
+    /// Moves a page, or that base page of it where it was split, and books it.
+    pub fn set_tier(&mut self, page: u32, vpn: Vpn, to: TierId) {
+        let band = self.pattern.band(page);
+        match self.places.put_within(page, vpn.0, to.0) {
+            Some(from) => self.census.moved(band, from, to.0, 1),
+            None => {
+                let from = self.places.put(page, to.0);
+                self.census.moved(band, from, to.0, self.unit());
+            }
+        }
     }
 
     /// How far it has come through its recording, in recorded time, s; nowhere without one.
@@ -193,7 +204,7 @@ impl Job {
 
     fn has_memory(&self) -> bool {
         let bands = 0..self.pattern.bands().len();
-        let anywhere = |band| (0..NOWHERE).any(|tier| self.census.pages(band, tier) > 0);
+        let anywhere = |band| (0..NOWHERE).any(|tier| self.census.base_pages(band, tier) > 0);
         bands.into_iter().any(anywhere)
     }
 
@@ -230,7 +241,7 @@ impl Job {
         let change = self.program.phases[self.phase].change;
         if matches!(change, Change::Load(..) | Change::Churn(_)) {
             if matches!(change, Change::Load(..)) && self.program.managed {
-                out.spaces.push(SpaceEvent::Mapped(self.region(0, self.tiers.len() as u64)));
+                out.spaces.push(SpaceEvent::Mapped(self.region(0, self.places.pages().into())));
             }
             return;
         }
@@ -240,11 +251,11 @@ impl Job {
             Placement::AsTouched => {}
             Placement::HotShare(share) => self.place_by_hand(share, frames),
         }
-        self.census = Census::take(&self.pattern, &self.tiers);
+        self.census = Census::take(&self.pattern, &self.places);
         if !self.program.managed {
             return;
         }
-        out.spaces.push(SpaceEvent::Mapped(self.region(0, self.tiers.len() as u64)));
+        out.spaces.push(SpaceEvent::Mapped(self.region(0, self.places.pages().into())));
         self.tell(0..self.live(), out);
     }
 
@@ -264,7 +275,7 @@ impl Job {
         let unit = self.unit();
         for page in pages {
             if let Some(place) = frames.allocate(first, self.program.kind, unit) {
-                self.tiers[page as usize] = place.tier.0;
+                self.places.put(page, place.tier.0);
                 self.tight += u64::from(place.tight);
             }
         }
@@ -274,8 +285,9 @@ impl Job {
     fn bring(&mut self, pages: std::ops::Range<u32>, frames: &mut Frames, out: &mut Observations) {
         self.touch(pages.clone(), TierId::FAST, frames);
         for page in pages.clone() {
-            let tier = self.tiers[page as usize];
-            self.census.moved(self.pattern.band(page), NOWHERE, tier);
+            if let Some(tier) = self.tier(page) {
+                self.census.moved(self.pattern.band(page), NOWHERE, tier.0, self.unit());
+            }
         }
         if self.program.managed {
             self.tell(pages, out);
@@ -284,12 +296,15 @@ impl Job {
 
     /// Frees a page, if it is anywhere.
     fn let_go(&mut self, page: u32, frames: &mut Frames) -> bool {
-        let was = std::mem::replace(&mut self.tiers[page as usize], NOWHERE);
-        if was == NOWHERE {
+        if self.places.is_nowhere(page) {
             return false;
         }
-        frames.give(TierId(was), self.unit());
-        self.census.moved(self.pattern.band(page), was, NOWHERE);
+        let band = self.pattern.band(page);
+        for (tier, base_pages) in self.places.parts(page) {
+            frames.give(TierId(tier), base_pages);
+            self.census.moved(band, tier, NOWHERE, base_pages);
+        }
+        self.places.free(page);
         true
     }
 
@@ -317,7 +332,7 @@ impl Job {
                 break;
             }
             self.paged_out.pop();
-            if self.tiers[page as usize] == NOWHERE {
+            if self.places.is_nowhere(page) {
                 self.bring(page..page + 1, frames, out);
                 back += 1;
             }
@@ -351,7 +366,7 @@ impl Job {
         let mut start = pages.start;
         for page in pages.clone() {
             let ends = page + 1 == pages.end
-                || self.tiers[page as usize + 1] != self.tiers[start as usize]
+                || !self.places.are_alike(start, page + 1)
                 || u64::from(page + 1 - start) * self.unit() >= u64::from(u32::MAX / 2);
             if !ends {
                 continue;
@@ -368,11 +383,11 @@ impl Job {
 
     /// Gives all its memory back.
     pub fn leave(&mut self, frames: &mut Frames) {
-        for tier in &mut self.tiers {
-            let was = std::mem::replace(tier, NOWHERE);
-            if was != NOWHERE {
-                frames.give(TierId(was), self.size.base_pages());
+        for page in 0..self.places.pages() {
+            for (tier, base_pages) in self.places.parts(page).filter(|part| part.0 != NOWHERE) {
+                frames.give(TierId(tier), base_pages);
             }
+            self.places.free(page);
         }
     }
 
@@ -393,7 +408,7 @@ impl Job {
         (self.program.reach, self.program.writes_per_read) = (turn.reach, turn.writes_per_read);
         self.pattern = turn.pattern;
         let mut new = turn.touched;
-        new.retain(|&page| self.tier(page).is_none());
+        new.retain(|&page| self.places.is_nowhere(page));
         new.sort_unstable();
         for run in new.chunk_by(|a, b| a + 1 == *b) {
             let pages = run[0]..run[0] + u32::try_from(run.len()).unwrap_or(0);
@@ -402,7 +417,7 @@ impl Job {
                 self.tell(pages, out);
             }
         }
-        self.census = Census::take(&self.pattern, &self.tiers);
+        self.census = Census::take(&self.pattern, &self.places);
         self.version += 1;
         u32::try_from(new.len()).unwrap_or(u32::MAX)
     }
@@ -419,7 +434,7 @@ impl Job {
         let phase = &self.program.phases[self.phase];
         self.phase_ends = phase.lasts.map(|lasts| ends + lasts);
         self.pattern = phase.pattern(self.live(), self.size, self.seed);
-        self.census = Census::take(&self.pattern, &self.tiers);
+        self.census = Census::take(&self.pattern, &self.places);
         self.version += 1;
     }
 
@@ -453,7 +468,7 @@ impl Job {
             Change::Growth(..) => return self.grow(whole, frames, out),
             Change::Load(..) => return self.load(whole, frames, out),
             Change::Churn(churn) => return self.churn(whole, churn.lifetime, frames, out),
-            _ => self.pattern.advance(whole, &self.tiers, &mut self.census),
+            _ => self.pattern.advance(whole, &self.places, &mut self.census),
         }
         self.drifted += u64::from(whole > 0);
         0
@@ -504,13 +519,13 @@ impl Job {
 
     fn grow(&mut self, pages: u32, frames: &mut Frames, out: &mut Observations) -> u32 {
         let live = self.live();
-        let all = u32::try_from(self.tiers.len()).unwrap_or(u32::MAX);
+        let all = self.places.pages();
         let pages = pages.min(all - live);
         if pages == 0 {
             return 0;
         }
         self.touch(live..live + pages, TierId::FAST, frames);
-        self.pattern.grow(pages, &self.tiers, &mut self.census);
+        self.pattern.grow(pages, &self.places, &mut self.census);
         if self.program.managed {
             self.tell(live..live + pages, out);
         }
@@ -521,8 +536,7 @@ impl Job {
     /// Bytes of its memory in a tier.
     pub fn bytes_in(&self, tier: TierId) -> Bytes {
         let bands = 0..self.pattern.bands().len();
-        let pages: u64 = bands.map(|band| u64::from(self.census.pages(band, tier.0))).sum();
-        Bytes(pages * self.size.bytes().0)
+        Bytes::from_base_pages(bands.map(|band| self.census.base_pages(band, tier.0)).sum())
     }
 
     /// The page of one access, and a base page within it.

@@ -194,13 +194,15 @@ impl ModelWorld {
     /// # Panics
     /// Where counts kept along the way differ from what is there.
     pub fn check(&self) {
-        use crate::workload::pattern::{Census, NOWHERE};
+        use crate::workload::pattern::Census;
+        use crate::workload::places::NOWHERE;
         self.shadows.check(&self.frames, &self.jobs);
         let mut used = self.ballast.clone();
         for job in &self.jobs {
-            assert_eq!(job.census, Census::take(&job.pattern, &job.tiers), "{}", job.program.name);
-            for &tier in job.tiers.iter().filter(|&&tier| tier != NOWHERE) {
-                used[usize::from(tier)] += job.unit();
+            assert_eq!(job.census, Census::take(&job.pattern, &job.places), "{}", job.program.name);
+            let parts = (0..job.places.pages()).flat_map(|page| job.places.parts(page));
+            for (tier, base_pages) in parts.filter(|part| part.0 != NOWHERE) {
+                used[usize::from(tier)] += base_pages;
             }
         }
         for (tier, base_pages) in self.arrivals.iter().filter_map(Awaited::kept) {

@@ -53,11 +53,13 @@ impl Mover {
         self.busy_until = self.busy_until.max(now) + nanos(ns);
     }
 
-    /// Takes a page's bytes into the backlog and says what the move costs. `reads_per_ns` is how often
-    /// the page is read.
+    /// Takes the bytes of a page of `size` into the backlog and says what the move costs. `reads_per_ns` is how
+    /// often the page is read.
+    #[expect(clippy::too_many_arguments, reason = "what a move is")]
     pub fn take(
         &mut self,
         job: &Job,
+        size: PageSize,
         from: TierId,
         to: TierId,
         reads_per_ns: f64,
@@ -65,12 +67,12 @@ impl Mover {
         loads: &Loads,
     ) -> Toll {
         let costs = &self.costs;
-        let fixed_ns = match job.size {
+        let fixed_ns = match size {
             PageSize::Base => costs.move_base_ns,
             PageSize::Huge => costs.move_huge_ns,
         };
         #[expect(clippy::cast_precision_loss, reason = "the bytes of a page")]
-        let lines = job.size.bytes().0 as f64 / LINE_BYTES;
+        let lines = size.bytes().0 as f64 / LINE_BYTES;
         let extra_ns = 2.0 * (network.path_ns + loads.wait_ns);
         let (read_ns, write_ns) = (loads.latency_ns[from.index()], loads.latency_ns[to.index()]);
         let copy_ns =
@@ -102,6 +104,16 @@ impl Mover {
         Toll {
             mover_ns: fixed_ns + costs.shootdown_ns / costs.shootdown_batch,
             program_ns: costs.shootdown_victim_ns * threads / costs.shootdown_batch,
+            ..Toll::default()
+        }
+    }
+
+    /// What it costs to split a huge page.
+    pub fn split(&self, job: &Job) -> Toll {
+        let costs = &self.costs;
+        Toll {
+            mover_ns: costs.split_ns + costs.shootdown_ns,
+            program_ns: costs.shootdown_victim_ns * job.program.threads,
             ..Toll::default()
         }
     }

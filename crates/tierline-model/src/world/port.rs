@@ -3,10 +3,11 @@
 
 use tierline_core::policy::Watch;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, PageAt, Question, Telemetry, TierTelemetry, World,
+    Attention, Move, Observations, Outcome, PageAt, PageSize, Question, Telemetry, TierTelemetry,
+    World,
 };
 use tierline_core::tier::{Tier, TierId};
-use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
+use tierline_core::unit::{BASE_PER_HUGE, Bytes, BytesPerSec, Nanos};
 
 use super::ModelWorld;
 use super::job::Job;
@@ -14,6 +15,10 @@ use super::transfer::Transfer;
 use crate::arithmetic::exponential;
 use crate::machine::nanos;
 use crate::workload::program::Placement;
+
+/// Base pages of a huge page.
+#[expect(clippy::cast_precision_loss, reason = "512")]
+const BASE_PER_HUGE_F64: f64 = BASE_PER_HUGE as f64;
 
 impl World for ModelWorld {
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
@@ -99,6 +104,14 @@ impl World for ModelWorld {
         nanos(spent_ns)
     }
 
+    fn split(&mut self, now: Nanos, pages: &[PageAt], out: &mut Vec<bool>) -> Nanos {
+        let mut spent_ns = 0.0;
+        out.extend(pages.iter().map(|page| self.split_one(page, &mut spent_ns)));
+        self.mover.work(now, spent_ns);
+        self.books.mover_ns += spent_ns;
+        nanos(spent_ns)
+    }
+
     fn watch(&mut self, watch: Watch) {
         self.tracker.rewatch(watch);
     }
@@ -114,19 +127,39 @@ impl ModelWorld {
         let Some(job) = self.jobs.iter_mut().find(|job| job.space == at.space) else {
             return false;
         };
-        let page = job.page_at(at.vpn).filter(|_| at.size == job.size && !stays(job));
+        let whole = |page: &u32| at.size == job.size && !job.places.is_split(*page);
+        let page = job.page_at(at.vpn).filter(|page| whole(page) && !stays(job));
         page.is_some_and(|page| {
             self.shadows.take(at.space, page);
             job.page_out(page, &mut self.frames, &mut self.rng)
         })
     }
 
+    fn split_one(&mut self, at: &PageAt, spent_ns: &mut f64) -> bool {
+        let job = self.jobs.iter_mut().find(|job| job.space == at.space && !stays(job));
+        let Some((job, page)) = job.and_then(|job| job.page_at(at.vpn).map(|page| (job, page)))
+        else {
+            return false;
+        };
+        if at.size != job.size || !job.places.split(page) {
+            return false;
+        }
+        self.shadows.take(at.space, page);
+        let toll = self.mover.split(job);
+        job.stall_ns += toll.program_ns;
+        *spent_ns += toll.mover_ns;
+        true
+    }
+
     fn move_page(&mut self, m: &Move, spent_ns: &mut f64) -> Outcome {
         let Some(job) = self.jobs.iter_mut().find(|job| job.space == m.space) else {
             return Outcome::SpaceGone;
         };
-        let page = job.page_at(m.vpn).filter(|_| m.size == job.size);
-        let Some((page, tier)) = page.and_then(|page| Some((page, job.tier(page)?))) else {
+        let is_split = |page: u32| job.places.is_split(page);
+        let size = |page| if is_split(page) { PageSize::Base } else { job.size };
+        let page = job.page_at(m.vpn).filter(|&page| m.size == size(page));
+        let Some((page, tier)) = page.and_then(|page| Some((page, job.tier_at(page, m.vpn)?)))
+        else {
             return Outcome::PageGone;
         };
         if tier != m.from {
@@ -135,16 +168,22 @@ impl ModelWorld {
         if stays(job) || !self.frames.has(m.to) {
             return Outcome::Refused;
         }
-        if self.frames.free(m.to) < job.unit() {
+        let base_pages = m.size.base_pages();
+        if self.frames.free(m.to) < base_pages {
             return Outcome::NoRoom;
         }
-        let rate = job.page_rate(page);
+        let is_part = m.size != job.size;
+        let rate = match is_part {
+            true => job.page_rate(page) / BASE_PER_HUGE_F64,
+            false => job.page_rate(page),
+        };
         let up = m.to < tier;
-        let aside = up && self.settings.transfer == Transfer::Shadow;
-        let has_copy = self.shadows.take(m.space, page) == Some(m.to);
+        // Shadows are kept of whole pages only.
+        let aside = up && !is_part && self.settings.transfer == Transfer::Shadow;
+        let has_copy = !is_part && self.shadows.take(m.space, page) == Some(m.to);
         let mut toll = match has_copy {
             true => self.mover.remap(job),
-            false => self.mover.take(job, tier, m.to, rate, &self.network, &self.loads),
+            false => self.mover.take(job, m.size, tier, m.to, rate, &self.network, &self.loads),
         };
         if aside {
             toll.program_ns -= toll.waits_ns; // it stays mapped
@@ -159,9 +198,9 @@ impl ModelWorld {
             self.shadows.counts.aborted += 1;
             return Outcome::Dirtied;
         }
-        self.frames.take(m.to, job.unit());
-        self.frames.give(tier, job.unit());
-        job.set_tier(page, m.to);
+        self.frames.take(m.to, base_pages);
+        self.frames.give(tier, base_pages);
+        job.set_tier(page, m.vpn, m.to);
         if aside {
             self.shadows.keep(job, page, tier, &mut self.rng);
         }
@@ -170,7 +209,7 @@ impl ModelWorld {
             self.shadows.counts.remapped += 1;
             return Outcome::Moved;
         }
-        let bytes = bytes_f64(job.size.bytes());
+        let bytes = bytes_f64(m.size.bytes());
         match up {
             true => self.books.promoted_bytes += bytes,
             false => self.books.demoted_bytes += bytes,

@@ -4,7 +4,7 @@
 
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
-use tierline_core::policy::{Entry, POLICIES};
+use tierline_core::policy::{Entry, POLICIES, Policy};
 use tierline_core::port::Outcome;
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
@@ -58,10 +58,14 @@ fn faults() -> Vec<(&'static str, Faults)> {
 
 /// Runs a policy for 8 s. Returns the engine and the world as they are then.
 fn run(entry: &Entry, faults: Faults) -> (Engine, Faulty) {
-    let scenario = scenario();
+    run_in(&scenario(), (entry.make)(), faults)
+}
+
+fn run_in(scenario: &Scenario, policy: Box<dyn Policy>, faults: Faults) -> (Engine, Faulty) {
     let mut world = Faulty::new(scenario.world().unwrap(), faults, 7);
     let tiers = world.world.tiers().clone();
-    let mut engine = Engine::new(tiers, Limits::default(), (entry.make)(), scenario.max_rate);
+    let name = policy.name();
+    let mut engine = Engine::new(tiers, Limits::default(), policy, scenario.max_rate);
     let mut moved = 0;
     for tick in 0..160 {
         let events = engine.tick(TICK * tick, &mut world);
@@ -71,7 +75,7 @@ fn run(entry: &Entry, faults: Faults) -> (Engine, Faulty) {
             }
         }
         let allowed = scenario.max_rate.0 / 20 * tick + scenario.max_rate.0 / 4;
-        assert!(moved <= allowed, "{}: {moved} bytes by tick {tick}", entry.name);
+        assert!(moved <= allowed, "{name}: {moved} bytes by tick {tick}");
         world.world.check();
         engine.pages().check();
     }
@@ -83,18 +87,62 @@ fn every_policy_survives_every_fault_with_its_books_in_order() {
     for entry in POLICIES {
         for (what, faults) in faults() {
             let (engine, world) = run(entry, faults);
-            for space in engine.pages().spaces() {
-                let runs = world.world.job(space).is_some();
-                assert!(runs, "{}, {what}: {space} has gone and is managed still", entry.name);
-            }
-            for (tier, _) in world.world.tiers().iter() {
-                let believed = engine.pages().bytes_in(tier);
-                let jobs = world.world.jobs().iter();
-                let there = jobs.map(|job| job.bytes_in(tier)).sum();
-                // After a failed move the page's place is as it was; all else is known exactly.
-                assert_eq!(believed, there, "{}, {what}: {tier}", entry.name);
-            }
+            believes_what_is(&engine, &world, &format!("{}, {what}", entry.name));
         }
+    }
+}
+
+fn believes_what_is(engine: &Engine, world: &Faulty, what: &str) {
+    for space in engine.pages().spaces() {
+        let runs = world.world.job(space).is_some();
+        assert!(runs, "{what}: {space} has gone and is managed still");
+    }
+    for (tier, _) in world.world.tiers().iter() {
+        let believed = engine.pages().bytes_in(tier);
+        let jobs = world.world.jobs().iter();
+        let there = jobs.map(|job| job.bytes_in(tier)).sum();
+        // After a failed move the page's place is as it was; all else is known exactly.
+        assert_eq!(believed, there, "{what}: {tier}");
+    }
+}
+
+/// MEMTIS in a small machine, with periods as much shorter, and memory that drifts and comes and goes.
+#[test]
+fn huge_pages_are_split_under_every_fault_with_the_books_in_order() {
+    let text = r#"
+        fast_capacity = "256MiB"
+        max_rate = "1GiB/s"
+        tracker_knobs = { sample_period = 2003 }
+        [[workload]]
+        kind = "gups"
+        set = "1GiB"
+        hot = "192MiB"
+        jump = "2s"
+        [[workload]]
+        kind = "kv"
+        set = "64MiB"
+        drift = "16MiB/s"
+        threads = 2
+    "#;
+    let scenario = Scenario::parse("test", text).unwrap();
+    for ((what, faults), transfer) in faults().into_iter().zip(["exclusive", "nomad"].repeat(4)) {
+        let mut policy = (Entry::find("memtis").unwrap().make)();
+        for (knob, value) in [("adaptation_period", 10_000.0), ("cooling_period", 50_000.0)] {
+            assert!(policy.set(knob, value), "{knob}");
+        }
+        let scenario = Scenario { migrator: transfer.into(), ..scenario.clone() };
+        let (engine, world) = run_in(&scenario, policy, faults);
+        believes_what_is(&engine, &world, what);
+        if faults.exit_at_move.is_some() {
+            continue; // with the program that is split
+        }
+        let jobs = world.world.jobs().iter();
+        let split: usize =
+            jobs.map(|job| (0..job.live()).filter(|&page| job.places.is_split(page)).count()).sum();
+        let counted = &engine.migrator().counts;
+        assert_eq!(counted.split, split as u64, "{what}, {transfer}");
+        assert!(split > 0, "{what}, {transfer}");
+        assert_eq!(counted.split_failed > 0, faults.busy > 0.0, "{what}, {transfer}");
     }
 }
 

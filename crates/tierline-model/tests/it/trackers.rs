@@ -136,7 +136,7 @@ fn a_device_that_counts_names_the_hot_pages_of_slow_memory_and_knows_how_busy_it
     let is_hot = |vpn| job.page_at(vpn).is_some_and(|page| job.pattern.band(page) == 0);
     let count = |count: usize| f64::from(u32::try_from(count).unwrap());
     let named = count(out.samples.iter().filter(|s| is_hot(s.vpn)).count());
-    let all = f64::from(job.census.pages(0, 1)) * 512.0;
+    let all = job.census.base_pages(0, 1) as f64;
     let false_ones = 1.0 - named / count(out.samples.len());
     assert!(named >= 0.98 * all && false_ones <= 0.02, "{named} of {all}, {false_ones} false");
 

@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How samples are spread within huge pages, and so which huge pages are worth splitting.
+//!
+//! A sample of a huge page counts for the base page that it hit, too, by 512, as if pages were base pages.
+//! A histogram of these counts is fitted to the fastest tier like that of the pages themselves, and says
+//! which samples base pages would have served from there: the estimated hit ratio. Where it is clearly
+//! above the real one after a cooling, so many huge pages are split as the gap, the huge pages in use and
+//! the two latencies say, the most skewed first. The skewness of a huge page is the sum of the squares of
+//! its base pages' counts, over the square of how many of them are hot.
+//!
+//! Source: MEMTIS (SOSP 2023) and its public kernel, in its integers and their order. There a scan cools
+//! all huge pages soon after a cooling; here those count that were met since. The kernel loses what is left
+//! of a target at the next cooling, and then takes any huge page for it; here the target stays as it was.
+
+use super::histogram::{BINS, Bins, Known, SAMPLE, bin};
+use crate::knobs;
+use crate::page::PageIdx;
+use crate::unit::{BASE_PER_HUGE, Bytes, Nanos};
+
+knobs! {
+    /// The knobs of splitting.
+    pub struct Knobs {
+        /// Whether huge pages are split at all.
+        split: bool = true, false, true;
+        /// Of the base pages that the gap asks for, tenths that are split (gamma).
+        split_tenths: u32 = 4, 0, 10;
+        /// Latency of slower memory: the kernel takes 170 ns for CXL memory and remote DRAM, 270 ns for Optane.
+        split_slow_latency: Nanos = Nanos(170), Nanos(80), Nanos(1_000);
+    }
+}
+
+/// Latency of the fastest tier (`DRAM_ACCESS_LATENCY`), ns.
+const FAST_NS: u64 = 80;
+/// Base pages of a huge page.
+const PARTS: usize = SAMPLE as usize;
+/// Classes of skewness.
+const SKEWS: u8 = 21;
+/// Of the estimate, so many hundredths are believed.
+const BELIEVED: u64 = 95;
+/// The real hit ratio has to rise by so many hundredths for splitting to go on.
+const IMPROVED: u64 = 103;
+/// From this bin on, a huge page is so hot that it is left whole.
+const VERY_HOT: u8 = 13;
+/// A decision takes more samples than a quarter of the pages in use (`split_period`, a shift).
+const EVIDENCE_SHIFT: u32 = 2;
+
+/// Counts of a huge page's base pages, in 512ths of a sample.
+pub type Parts = Box<[u32; PARTS]>;
+
+/// What is known of huge pages' insides.
+#[derive(Debug)]
+pub struct Subpages {
+    /// The knobs.
+    pub knobs: Knobs,
+    parts: Slots,
+    /// All pages as if they were base pages, by bin.
+    estimated: Bins,
+    /// The lowest bin of base pages that would be in the fastest tier.
+    hot: u8,
+    /// Huge pages that were met since the last cooling, by skewness.
+    skewed: [u64; SKEWS as usize],
+    /// Of them, those with a hot base page, and the samples of these.
+    used: u64,
+    used_samples: u64,
+    /// Samples since the last cooling: those of the fastest tier, and those of base pages that would be in it.
+    real: u64,
+    best: u64,
+    /// The same halved with each cooling.
+    real_before: u64,
+    best_before: u64,
+    coolings: u32,
+    /// Samples since targets were last set.
+    evidence: u64,
+    wanted: bool,
+    /// Something was split since the last decision.
+    has_split: bool,
+    /// Splitting did not help, and is over.
+    over: bool,
+    targets: Targets,
+}
+
+/// Which huge pages are to be split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Targets {
+    /// From this skewness on.
+    skew: u8,
+    /// Base pages still to be split of them, and of the class below.
+    pages: u64,
+    below: u64,
+}
+
+const NO_TARGETS: Targets = Targets { skew: SKEWS, pages: 0, below: 0 };
+
+impl Subpages {
+    /// Nothing is known yet.
+    pub fn new(knobs: Knobs) -> Self {
+        Self {
+            knobs,
+            parts: Slots::default(),
+            estimated: Bins::default(),
+            hot: 1,
+            skewed: [0; SKEWS as usize],
+            used: 0,
+            used_samples: 0,
+            real: 0,
+            best: 0,
+            real_before: 0,
+            best_before: 0,
+            coolings: 0,
+            evidence: 0,
+            wanted: false,
+            has_split: false,
+            over: false,
+            targets: NO_TARGETS,
+        }
+    }
+
+    /// A new page, of so many base pages.
+    pub fn newborn(&mut self, page: PageIdx, born: Known, base_pages: u64) {
+        self.parts.take(page);
+        self.estimated.put(born, base_pages);
+    }
+
+    /// Samples of a base page, of which so much was known.
+    pub fn base_hit(&mut self, known: Option<Known>, samples: u32) {
+        let before = known.unwrap_or_default();
+        self.hit(before, known.is_some(), samples);
+    }
+
+    /// Samples of a huge page that hit one of its base pages, in the order of addresses.
+    pub fn huge_hit(&mut self, page: PageIdx, known: Option<Known>, within: u16, samples: u32) {
+        if known.is_none() {
+            self.parts.take(page); // of the page that had its place
+            self.estimated.put(Known::default(), BASE_PER_HUGE);
+        }
+        let known = known.unwrap_or_default();
+        debug_assert_eq!(known.lag, 0, "cooled before it is counted");
+        let parts = self.parts.get(page).get_or_insert_with(|| Box::new([known.count; PARTS]));
+        let part = &mut parts[usize::from(within)];
+        let before = Known { count: *part, ..known };
+        *part = part.saturating_add(samples.saturating_mul(SAMPLE));
+        self.hit(before, true, samples);
+    }
+
+    fn hit(&mut self, before: Known, listed: bool, samples: u32) {
+        if listed {
+            self.estimated.take(before, 1);
+        }
+        let cooled = before.cooled();
+        let after = cooled.saturating_add(samples.saturating_mul(SAMPLE));
+        self.estimated.put(Known { count: after, lag: 0, ..before }, 1);
+        if bin(cooled) >= self.hot {
+            self.best += u64::from(samples);
+        }
+    }
+
+    /// Samples, and whether the fastest tier served them.
+    pub fn sampled(&mut self, fast: bool, samples: u32) {
+        self.evidence += u64::from(samples);
+        self.real += if fast { u64::from(samples) } else { 0 };
+    }
+
+    /// Cools a huge page that is met for the first time since a cooling; pages are hot from bin `hot` on.
+    /// Returns its skewness.
+    pub fn cool(&mut self, page: PageIdx, known: Known, hot: u8) -> u8 {
+        let hot = hot.min(self.hot);
+        let mut spread = Spread::default();
+        match self.parts.get(page) {
+            Some(parts) => {
+                for count in parts.iter_mut().filter(|count| **count > 0) {
+                    spread.add(*count, 1, hot);
+                    let before = Known { count: *count, ..known };
+                    *count = before.cooled();
+                    // Coolings have moved all bins but the top one, which has no upper end.
+                    if bin(before.count) == BINS - 1 {
+                        self.estimated.take(before, 1);
+                        self.estimated.put(Known { count: *count, lag: 0, ..before }, 1);
+                    }
+                }
+                spread.add(0, BASE_PER_HUGE - spread.pages, hot);
+            }
+            None => spread.add(known.count, BASE_PER_HUGE, hot),
+        }
+        let skew = spread.skewness(bin(known.cooled()));
+        self.skewed[usize::from(skew)] += 1;
+        if spread.hot > 0 {
+            self.used += 1;
+            self.used_samples += spread.hot_counts / u64::from(SAMPLE);
+        }
+        skew
+    }
+
+    /// All counts are halved: decides whether to split, of programs that use so much memory.
+    pub fn cooled(&mut self, in_use: Bytes, capacity: Bytes) {
+        self.estimated.cool();
+        self.hot = self.hot.saturating_sub(1);
+        (self.skewed, self.used, self.used_samples) = ([0; SKEWS as usize], 0, 0);
+        self.coolings += 1;
+        let before = self.real_before;
+        self.real_before = before / 2 + std::mem::take(&mut self.real);
+        self.best_before = self.best_before / 2 + std::mem::take(&mut self.best);
+        if self.wanted || !self.is_on() {
+            return;
+        }
+        let enough = (in_use.base_pages() >> EVIDENCE_SHIFT).max(capacity.base_pages());
+        if self.evidence <= enough {
+            return;
+        }
+        if self.has_split && self.real_before < before * IMPROVED / 100 {
+            self.over = true;
+            return;
+        }
+        (self.has_split, self.wanted) = (false, true);
+    }
+
+    /// The thresholds are fitted anew: to the bins that fill `capacity`, `least` or above. Sets targets where
+    /// that was decided at a cooling since; one comes every `cooling_period` samples.
+    pub fn adapted(
+        &mut self,
+        after_cooling: bool,
+        capacity: Bytes,
+        least: u8,
+        cooling_period: u32,
+    ) {
+        let (fit, _) = self.estimated.fit(capacity.base_pages(), least);
+        if !after_cooling {
+            self.hot = fit;
+            return;
+        }
+        self.hot = self.hot.min(fit);
+        if std::mem::take(&mut self.wanted) {
+            let pages = self.worth_splitting(cooling_period.into());
+            self.targets = targets(pages, &self.skewed);
+            self.evidence = 0;
+        }
+    }
+
+    /// Base pages in huge pages that are worth splitting.
+    fn worth_splitting(&self, period: u64) -> u64 {
+        let gap = (self.best_before * BELIEVED / 100).saturating_sub(self.real_before);
+        let Some(mean) = self.used_samples.checked_div(self.used).filter(|&mean| mean > 0) else {
+            return 0;
+        };
+        // What is left of all samples after as many halvings.
+        let records = (2 * period).saturating_sub(period >> (self.coolings.max(1) - 1).min(63));
+        let pages = gap * self.used_samples / records.max(1) / mean;
+        let slower = self.knobs.split_slow_latency.0.saturating_sub(FAST_NS);
+        pages * slower / FAST_NS * BASE_PER_HUGE * u64::from(self.knobs.split_tenths) / 10
+    }
+
+    /// Whether a huge page of that skewness, which was just sampled, is to be split; it is counted as split.
+    pub fn takes(&mut self, skew: u8) -> bool {
+        let targets = &mut self.targets;
+        if !self.knobs.split || self.over || skew + 1 < targets.skew {
+            return false;
+        }
+        let is_below = skew < targets.skew || targets.pages == 0;
+        let left = if is_below { &mut targets.below } else { &mut targets.pages };
+        if *left == 0 {
+            return false;
+        }
+        *left = left.saturating_sub(BASE_PER_HUGE);
+        true
+    }
+
+    /// A huge page of which so much is known was split: the counts of its base pages, which are as old as its own.
+    pub fn split(&mut self, page: PageIdx, known: Known) -> Parts {
+        self.has_split = true;
+        self.parts.take(page).unwrap_or_else(|| Box::new([known.count; PARTS]))
+    }
+
+    /// Whether pages were split since the last decision, so that the thresholds may fall between coolings.
+    pub fn has_split(&self) -> bool {
+        self.has_split && self.is_on()
+    }
+
+    fn is_on(&self) -> bool {
+        self.knobs.split && !self.over
+    }
+}
+
+/// The most skewed classes that make up `pages` base pages, and the rest from the class below.
+fn targets(pages: u64, skewed: &[u64; SKEWS as usize]) -> Targets {
+    if pages == 0 {
+        return NO_TARGETS;
+    }
+    let mut left = pages;
+    for skew in (1..SKEWS).rev() {
+        let of_class = skewed[usize::from(skew)] * BASE_PER_HUGE;
+        if left < of_class {
+            return Targets { skew: skew + 1, pages: pages - left, below: left };
+        }
+        left -= of_class;
+    }
+    Targets { skew: 1, pages, below: 0 }
+}
+
+/// How counts are spread over the base pages of a huge page.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread {
+    pages: u64,
+    squares: u64,
+    hot: u64,
+    hot_counts: u64,
+}
+
+impl Spread {
+    fn add(&mut self, count: u32, pages: u64, hot: u8) {
+        let of_all = u64::from(count) * pages;
+        self.pages += pages;
+        self.squares = self.squares.saturating_add(of_all.saturating_mul(count.into()));
+        if bin(count) >= hot {
+            self.hot += pages;
+            self.hot_counts += of_all;
+        }
+    }
+
+    /// The class of skewness, for a huge page that is in a bin.
+    fn skewness(&self, bin: u8) -> u8 {
+        match self.hot {
+            0 => 0,
+            _ if bin >= VERY_HOT => 0,
+            hot => skew_class(self.squares / 11 / hot / hot),
+        }
+    }
+}
+
+/// Bits below 1024, above in steps of 1024, up to 20.
+#[expect(clippy::cast_possible_truncation, reason = "at most 20")]
+fn skew_class(skewness: u64) -> u8 {
+    match skewness {
+        0 => 0,
+        1..1024 => skewness.ilog2() as u8 + 1,
+        _ => (11 + (skewness - 1) / 1024).min(20) as u8,
+    }
+}
+
+/// Counts by huge page, in chunks that come to be when one of their pages is first sampled.
+#[derive(Debug, Default)]
+struct Slots {
+    chunks: Vec<Vec<Option<Parts>>>,
+}
+
+const CHUNK: usize = 1 << 12;
+
+impl Slots {
+    fn get(&mut self, page: PageIdx) -> &mut Option<Parts> {
+        let (chunk, at) = (page.index() / CHUNK, page.index() % CHUNK);
+        if self.chunks.len() <= chunk {
+            self.chunks.resize_with(chunk + 1, Vec::new);
+        }
+        let chunk = &mut self.chunks[chunk];
+        if chunk.is_empty() {
+            chunk.resize_with(CHUNK, || None);
+        }
+        &mut chunk[at]
+    }
+
+    fn take(&mut self, page: PageIdx) -> Option<Parts> {
+        self.chunks.get_mut(page.index() / CHUNK)?.get_mut(page.index() % CHUNK)?.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PAGE: PageIdx = PageIdx::from_index(7);
+
+    fn subpages() -> Subpages {
+        Subpages::new(Knobs::default())
+    }
+
+    fn known(count: u32, lag: u32) -> Known {
+        Known { count, lag, spared: false }
+    }
+
+    #[test]
+    fn classes_of_skewness_are_bits_and_then_steps() {
+        let of = [0, 1, 2, 3, 4, 511, 512, 1023, 1024, 1025, 2048, 2049, 10_000, 1_000_000];
+        let classes = [0, 1, 2, 2, 3, 9, 10, 10, 11, 12, 12, 13, 20, 20];
+        assert_eq!(of.map(skew_class), classes);
+    }
+
+    /// By hand: four samples of one base page are 2048, and 2048² / 11 / 1² = 381 300, beyond all classes. One
+    /// sample each of 32 base pages: 32 · 512² / 11 / 32² = 744, ten bits. Two of 512 each: 512 · 1024² / 11 /
+    /// 512² = 186, eight bits. All are of bin 1 or above.
+    #[test]
+    fn few_hot_base_pages_are_skewed_and_many_are_not() {
+        for (samples, hot, class) in [(4, 1, 20), (1, 32, 10), (2, 512, 8)] {
+            let mut subpages = subpages();
+            for within in 0..hot {
+                subpages.huge_hit(PAGE, (within > 0).then(|| known(0, 0)), within, samples);
+            }
+            assert_eq!(subpages.cool(PAGE, known(1, 1), 1), class, "{samples} of {hot}");
+            assert_eq!(
+                (subpages.used, subpages.used_samples),
+                (1, u64::from(hot) * u64::from(samples))
+            );
+            assert_eq!(subpages.skewed[usize::from(class)], 1);
+        }
+        let mut very_hot = subpages();
+        very_hot.huge_hit(PAGE, None, 0, 4);
+        assert_eq!(very_hot.cool(PAGE, known(1 << 14, 1), 1), 0, "bin 13 after cooling");
+        assert_eq!(
+            subpages().cool(PAGE, known(4, 1), 1),
+            0,
+            "new, and so uniform: 4² · 512 / 11 / 512²"
+        );
+    }
+
+    /// By hand, after the second cooling: 2 M + 2 M / 2 = 3 M samples remembered; of 1.9 M · 0.95 = 1 805 000
+    /// estimated 905 000 hit: a gap of 900 000. 6 000 huge pages with 1.2 M samples, 200 each: 900 000 · 1.2 M
+    /// / 3 M / 200 = 1 800 huge pages; times 90 / 80, rounded at the end, 2 025; times 512 · 4 / 10, 414 720.
+    #[test]
+    fn the_gap_says_how_many_pages_are_worth_splitting() {
+        let mut subpages = Subpages {
+            coolings: 2,
+            best_before: 1_900_000,
+            real_before: 905_000,
+            used: 6_000,
+            used_samples: 1_200_000,
+            ..subpages()
+        };
+        assert_eq!(subpages.worth_splitting(2_000_000), 414_720);
+        subpages.knobs.split_slow_latency = Nanos(270); // times 190 / 80: 4 275
+        assert_eq!(subpages.worth_splitting(2_000_000), 875_520);
+        subpages.real_before = 1_805_000;
+        assert_eq!(subpages.worth_splitting(2_000_000), 0, "as good as it can be");
+    }
+
+    /// By hand: 3 huge pages of class 20 and 10 of class 12 for 5 000 base pages: 1 536 and 3 464 of 5 120.
+    #[test]
+    fn the_most_skewed_are_split_first() {
+        let mut skewed = [0; SKEWS as usize];
+        (skewed[20], skewed[12]) = (3, 10);
+        let targets = targets(5_000, &skewed);
+        assert_eq!(targets, Targets { skew: 13, pages: 1_536, below: 3_464 });
+        let mut subpages = Subpages { targets, ..subpages() };
+        assert!(!subpages.takes(11));
+        assert!((0..3).all(|_| subpages.takes(20)));
+        let of_class_12 = (0..10).filter(|_| subpages.takes(12)).count();
+        assert_eq!(of_class_12, 7, "6 · 512 = 3 072, and one for the rest");
+        assert!(!subpages.takes(20), "both are used up");
+        assert_eq!(super::targets(0, &skewed), NO_TARGETS);
+        assert_eq!(super::targets(1 << 20, &skewed), Targets { skew: 1, pages: 1 << 20, below: 0 });
+    }
+
+    /// A decision takes as many samples as the tier has pages, and is the last one where the hit ratio did not rise.
+    #[test]
+    fn splitting_stops_for_good_where_it_did_not_help() {
+        let (in_use, capacity) = (Bytes::from_mib(8), Bytes::from_mib(4));
+        let mut subpages = subpages();
+        subpages.sampled(true, 1_024);
+        subpages.cooled(in_use, capacity);
+        assert!(!subpages.wanted, "1024 of 1024");
+        subpages.sampled(true, 1);
+        subpages.cooled(in_use, capacity);
+        assert!(subpages.wanted);
+        subpages.adapted(true, capacity, 1, 1_024);
+        assert!(!subpages.wanted && subpages.evidence == 0);
+        subpages.sampled(true, 1_025);
+        subpages.cooled(in_use, capacity);
+        subpages.split(PAGE, known(3, 0));
+        subpages.adapted(true, capacity, 1, 1_024);
+        assert!(subpages.has_split());
+        subpages.sampled(false, 2_000); // 1 281 of the fastest tier are remembered as 640, and no more came
+        subpages.cooled(in_use, capacity);
+        assert!(subpages.over && !subpages.has_split());
+        subpages.targets = Targets { skew: 1, pages: 512, below: 0 };
+        assert!(!subpages.takes(20));
+    }
+
+    proptest! {
+        /// Whatever is sampled, cooled and split: every base page is in one bin of the estimate.
+        #[test]
+        fn the_estimate_holds_all_pages(
+            steps in prop::collection::vec((0usize..6, 0u16..512, 0u8..20, 1u32..300), 1..300),
+        ) {
+            let mut subpages = subpages();
+            let mut pages: [Option<(u32, u32)>; 6] = [None; 6]; // by page: coolings when last met, count
+            let mut coolings = 0;
+            for (page, within, what, samples) in steps {
+                let idx = PageIdx::from_index(page);
+                if what == 0 {
+                    subpages.cooled(Bytes::ZERO, Bytes::ZERO);
+                    coolings += 1;
+                    continue;
+                }
+                let known = pages[page].map(|(met, count)| known(count, coolings - met));
+                let known = known.map(|known| {
+                    if known.lag > 0 {
+                        subpages.cool(idx, known, 1);
+                    }
+                    Known { count: known.cooled(), lag: 0, ..known }
+                });
+                subpages.huge_hit(idx, known, within, samples);
+                let count = known.map_or(0, |known| known.count) + samples;
+                pages[page] = Some((coolings, count));
+                let held: u64 = subpages.estimated.total();
+                prop_assert_eq!(held, 512 * pages.iter().flatten().count() as u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Huge pages that are split: in a world of huge pages with a few hot base pages each, more than fit whole.
+
+use tierline_core::engine::Engine;
+use tierline_core::policy::{Entry, Policy};
+use tierline_core::port::{
+    Attention, Move, Observations, Outcome, PageAt, PageKind, PageSize, Region, Residence, Sample,
+    SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, World,
+};
+use tierline_core::qos::Limits;
+use tierline_core::rng::Rng;
+use tierline_core::tier::TierId;
+use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
+
+use crate::toy::machine;
+
+const SPACE: SpaceId = SpaceId(1);
+const HUGE: u64 = 64;
+/// Hot base pages of each huge page, which get nine accesses of ten.
+const HOT: u64 = 16;
+/// Room for 8 of the 64 huge pages, but for all hot base pages and more.
+const FAST: u64 = 8 * 512;
+const TICK: Nanos = Nanos::from_millis(100);
+const SAMPLES: u64 = 2_000;
+
+/// Where every base page is, and which huge pages are whole.
+struct Huges {
+    place: Vec<TierId>,
+    whole: Vec<bool>,
+    /// Whether it can split at all, and of how many splits one fails.
+    splits: Option<u64>,
+    asked: u64,
+    rng: Rng,
+    told: bool,
+}
+
+impl Huges {
+    fn new(splits: Option<u64>) -> Self {
+        let pages = usize::try_from(HUGE * 512).unwrap();
+        Self {
+            place: vec![TierId(1); pages],
+            whole: vec![true; usize::try_from(HUGE).unwrap()],
+            splits,
+            asked: 0,
+            rng: Rng::new(3),
+            told: false,
+        }
+    }
+
+    fn in_fast(&self) -> u64 {
+        self.place.iter().filter(|&&tier| tier == TierId::FAST).count() as u64
+    }
+
+    /// The share of accesses that the fastest tier serves.
+    fn fast_share(&self) -> f64 {
+        let is_hot = |vpn: u64| (vpn % 512).is_multiple_of(512 / HOT);
+        let fast = (0..).zip(&self.place).filter(|(_, tier)| **tier == TierId::FAST);
+        let (hot, all) =
+            fast.fold((0u32, 0u32), |(hot, all), (vpn, _)| (hot + u32::from(is_hot(vpn)), all + 1));
+        let of = |pages: u32, of: u64| f64::from(pages) / of as f64;
+        0.9 * of(hot, HUGE * HOT) + 0.1 * of(all, HUGE * 512)
+    }
+
+    fn access(&mut self) -> Vpn {
+        let huge = self.rng.below(HUGE) * 512;
+        let within = match self.rng.below(10) {
+            0 => self.rng.below(512),
+            _ => self.rng.below(HOT) * (512 / HOT),
+        };
+        Vpn(huge + within)
+    }
+}
+
+impl World for Huges {
+    fn observe(&mut self, _now: Nanos, out: &mut Observations) {
+        if !std::mem::replace(&mut self.told, true) {
+            out.spaces.push(SpaceEvent::Mapped(Region {
+                space: SPACE,
+                start: Vpn(0),
+                base_pages: HUGE * 512,
+                size: PageSize::Huge,
+                kind: PageKind::Anonymous,
+            }));
+            let base_pages = u32::try_from(HUGE * 512).unwrap();
+            let tier = TierId(1);
+            out.residence.push(Residence { space: SPACE, vpn: Vpn(0), base_pages, tier });
+        }
+        for _ in 0..SAMPLES {
+            let vpn = self.access();
+            out.samples.push(Sample {
+                space: SPACE,
+                vpn,
+                base_pages: 1,
+                hits: 1.0,
+                exposure: None,
+                tier: Some(self.place[usize::try_from(vpn.0).unwrap()]),
+                write: None,
+            });
+        }
+    }
+
+    fn measure(&mut self, _now: Nanos) -> Telemetry {
+        let fast = Bytes::from_base_pages(FAST - self.in_fast());
+        let tiers = [fast, Bytes::from_base_pages(HUGE * 512)];
+        let tiers = tiers.map(|free| TierTelemetry { free, ..TierTelemetry::default() });
+        Telemetry { tiers: tiers.into(), ..Telemetry::default() }
+    }
+
+    fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
+        for m in moves {
+            let first = usize::try_from(m.vpn.0).unwrap();
+            assert_eq!(self.whole[first / 512], m.size == PageSize::Huge, "of one size: {m:?}");
+            let pages = usize::try_from(m.size.base_pages()).unwrap();
+            self.place[first..first + pages].fill(m.to);
+            assert!(self.in_fast() <= FAST);
+            out.push(Outcome::Moved);
+        }
+        Nanos(2_000) * moves.len() as u64
+    }
+
+    fn attend(&mut self, _attention: Attention) {}
+
+    fn split(&mut self, _now: Nanos, pages: &[PageAt], out: &mut Vec<bool>) -> Nanos {
+        let Some(fails) = self.splits else { return Nanos::ZERO };
+        for at in pages {
+            self.asked += 1;
+            let whole = &mut self.whole[usize::try_from(at.vpn.0 / 512).unwrap()];
+            assert!(*whole && at.size == PageSize::Huge, "{at:?}");
+            *whole = self.asked.is_multiple_of(fails);
+            out.push(!*whole);
+        }
+        Nanos(100_000) * pages.len() as u64
+    }
+}
+
+/// MEMTIS that cools 200 times as often as it does, for a world that is so much smaller.
+fn memtis(split: f64) -> Box<dyn Policy> {
+    let mut policy = (Entry::find("memtis").unwrap().make)();
+    for (knob, value) in
+        [("adaptation_period", 1_000.0), ("cooling_period", 20_000.0), ("split", split)]
+    {
+        assert!(policy.set(knob, value), "{knob}");
+    }
+    policy
+}
+
+fn run(world: &mut Huges, split: f64) -> Engine {
+    let rate = BytesPerSec(1 << 30);
+    let tiers = machine(&[FAST, HUGE * 512]);
+    let mut engine = Engine::new(tiers, Limits::default(), memtis(split), rate);
+    for tick in 0..600 {
+        engine.tick(TICK * tick, world);
+        if tick % 10 == 0 {
+            engine.pages().check();
+            assert_eq!(engine.pages().bytes_in(TierId::FAST).base_pages(), world.in_fast());
+        }
+    }
+    engine
+}
+
+/// Whole pages can have 8 of 64 parts of the accesses served by fast memory; base pages all the hot ones.
+#[test]
+fn memtis_splits_huge_pages_with_hot_spots_and_packs_the_spots() {
+    let mut whole = Huges::new(Some(1_000));
+    let engine = run(&mut whole, 0.0);
+    assert_eq!(engine.migrator().counts.split, 0);
+    assert!(whole.fast_share() < 0.13, "{}", whole.fast_share());
+
+    let mut split = Huges::new(Some(1_000));
+    let engine = run(&mut split, 1.0);
+    let counts = &engine.migrator().counts;
+    let apart = split.whole.iter().filter(|whole| !**whole).count();
+    assert_eq!(counts.split, apart as u64);
+    assert!(apart > 8, "{apart}");
+    assert!(split.fast_share() > 0.5, "{} with {apart} split", split.fast_share());
+}
+
+#[test]
+fn splits_that_fail_are_counted_and_leave_the_page_whole() {
+    let mut sometimes = Huges::new(Some(3));
+    let counts = run(&mut sometimes, 1.0).migrator().counts.clone();
+    assert_eq!(counts.split + counts.split_failed, sometimes.asked);
+    assert_eq!(counts.split_failed, sometimes.asked / 3);
+    let mut never = Huges::new(None);
+    let counts = run(&mut never, 1.0).migrator().counts.clone();
+    assert!(counts.split == 0 && counts.split_failed > 0);
+    assert!(never.whole.iter().all(|whole| *whole));
+}
