@@ -8,8 +8,7 @@
 //! Looking costs CPU in proportion to the memory watched. The pause after a window is what keeps that
 //! cost within a budget, whatever the size of the process. While placement is off, windows may follow
 //! each other on credit: a few of them close together find a hot set sooner than the same number spread
-//! out, and the time after pays for them. When placement has settled, pauses double until they are as long
-//! as the budget wants them: what little was missed is soon found.
+//! out, and the time after pays for them.
 
 use std::time::Instant;
 
@@ -20,9 +19,6 @@ use tierline_core::unit::{Bytes, Nanos};
 
 /// Share of pages touched above which a window is too long: it shows the warm with the hot. Ours.
 const MOST_TOUCHED: f64 = 0.25;
-
-/// The first pause after placement has settled is this part of those to come. Ours.
-const EASE: u32 = 16;
 
 /// The highest of ordinary priorities.
 const HIGHEST: i32 = -20;
@@ -117,8 +113,6 @@ pub struct Pace {
     pub settings: Settings,
     window: Nanos,
     attention: Attention,
-    /// How many times shorter than it will be the next pause is while placement is settled.
-    ease: u32,
     /// Seconds of CPU time left to spend in advance; below zero they are owed.
     credit: f64,
     refilled: Option<Nanos>,
@@ -129,8 +123,7 @@ impl Pace {
     pub fn new(settings: Settings) -> Self {
         let window = settings.window.clamp(settings.shortest, settings.longest);
         let credit = settings.credit.as_secs_f64();
-        let attention = Attention::default();
-        Self { settings, window, attention, ease: EASE, credit, refilled: None }
+        Self { settings, window, attention: Attention::default(), credit, refilled: None }
     }
 
     /// The window to use now.
@@ -145,9 +138,6 @@ impl Pace {
 
     /// Hears how closely to look.
     pub fn attend(&mut self, attention: Attention) {
-        if attention != Attention::Calm {
-            self.ease = EASE;
-        }
         self.attention = attention;
     }
 
@@ -185,11 +175,7 @@ impl Pace {
         self.credit = (self.credit + passed * settings.budget_alert).min(full) - cpu;
         let (owed, budget) = match self.attention {
             Attention::Alert | Attention::Moving => (-self.credit, settings.budget_alert),
-            Attention::Calm => {
-                let eased = cpu / f64::from(self.ease);
-                self.ease = (self.ease / 2).max(1);
-                (eased, settings.budget_calm)
-            }
+            Attention::Calm => (cpu, settings.budget_calm),
         };
         let stretch = ratio(hold.0, settings.max_hold.0.max(1)).max(1.0);
         let earned = Nanos::from_secs_f64(owed.max(0.0) / budget.max(1e-6));
@@ -292,8 +278,7 @@ pub(super) mod tests {
         let later = Nanos::from_secs(100);
         assert_eq!(ms(pace.pause(later, cost(1), hold)), 0.0, "time has paid");
         pace.attend(Attention::Calm);
-        let easing: Vec<f64> = (0..6).map(|_| ms(pace.pause(later, cost(160), hold))).collect();
-        assert_eq!(easing, [1_000.0, 2_000.0, 4_000.0, 8_000.0, 16_000.0, 16_000.0]);
+        assert_eq!(ms(pace.pause(later, cost(100), hold)), 10_000.0);
         assert_eq!(
             (ms(pace.pause(later, cost(1), hold)), ms(pace.least_pause())),
             (100.0, 1_000.0)
