@@ -93,12 +93,11 @@ def _build(options):
     """Static programs for the guest, and the plugin for QEMU: 10 has another interface than 11, and gets its own build."""
     os.chdir(guest.LAB.parent)
     old = ["--features", "api4", "--target-dir", guest.TARGET / "plugin-api4"] if options.qemu == "10" else []
-    # Side by side: either has long stretches that keep one processor busy.
-    plugin = subprocess.Popen(["cargo", "build", "--release", "-p", "lab-plugin", *old])
+    plugin = subprocess.run(["cargo", "build", "--release", "-p", "lab-plugin", *old])
     static = {**os.environ, "RUSTFLAGS": "-C target-feature=+crt-static"}
     programs = subprocess.run(["cargo", "build", "--release", "--target", "x86_64-unknown-linux-gnu", "--target-dir", guest.TARGET / "lab",
                                "-p", "tierline", "-p", "lab-load"], env=static)
-    return plugin.wait() or programs.returncode
+    return plugin.returncode or programs.returncode
 
 
 def _parser():

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
+use crate::port::{PageAt, PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
 use crate::tier::TierId;
 use crate::unit::{BASE_PER_HUGE, Bytes};
 
@@ -155,6 +155,13 @@ pub struct Location {
     pub size: PageSize,
     /// What backs it.
     pub kind: PageKind,
+}
+
+impl From<Location> for PageAt {
+    /// As a world is asked for it.
+    fn from(Location { space, vpn, size, .. }: Location) -> Self {
+        Self { space, vpn, size }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -179,9 +179,7 @@ impl Migrator {
         if batch.is_empty() {
             return;
         }
-        let named =
-            batch.iter().map(|(_, at)| PageAt { space: at.space, vpn: at.vpn, size: at.size });
-        let named: Vec<PageAt> = named.collect();
+        let named: Vec<PageAt> = batch.iter().map(|&(_, at)| at.into()).collect();
         let mut outcomes = Vec::with_capacity(named.len());
         let spent = world.page_out(now, &named, &mut outcomes);
         if outcomes.is_empty() {
@@ -214,7 +212,7 @@ impl Migrator {
         let huge = there.filter(|(_, at)| at.size == PageSize::Huge);
         let batch: Vec<(PageIdx, PageAt)> = huge
             .take(usize::try_from(most).unwrap_or(usize::MAX))
-            .map(|(page, at)| (page, PageAt { space: at.space, vpn: at.vpn, size: at.size }))
+            .map(|(page, at)| (page, at.into()))
             .collect();
         if batch.is_empty() {
             return;
