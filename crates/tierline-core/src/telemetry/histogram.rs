@@ -66,6 +66,11 @@ impl Known {
     pub fn cooled(self) -> u32 {
         self.count.checked_shr(self.lag).unwrap_or(0)
     }
+
+    /// The bin that it is in by now: each cooling moved it down by one.
+    pub fn bin(self) -> u8 {
+        bin(self.count).saturating_sub(u8::try_from(self.lag).unwrap_or(u8::MAX))
+    }
 }
 
 /// Base pages by bin. A cooling moves all down by a bin at once; what single pages know of it, they know later.
@@ -78,9 +83,8 @@ pub struct Bins {
 
 impl Bins {
     fn of(&mut self, known: Known) -> &mut u64 {
-        let lag = u8::try_from(known.lag).unwrap_or(u8::MAX);
         let bins = if known.spared { &mut self.spared } else { &mut self.pages };
-        &mut bins[usize::from(bin(known.count).saturating_sub(lag))]
+        &mut bins[usize::from(known.bin())]
     }
 
     /// Puts base pages of which so much is known into their bin.
@@ -93,6 +97,18 @@ impl Bins {
         let pages = self.of(known);
         // A page that was unmapped stays behind and sinks to the lowest bin.
         *pages = pages.saturating_sub(base_pages);
+    }
+
+    /// Moves base pages of which so much is known to the bin of their halved count, and returns what is known
+    /// then. The coolings have done so already, but for the top bin, which has no upper end, and for counts
+    /// that have come down to 1, whose bin is that of 2.
+    pub fn settle(&mut self, known: Known, base_pages: u64) -> Known {
+        let settled = Known { count: known.cooled(), lag: 0, ..known };
+        if settled.bin() != known.bin() {
+            self.take(known, base_pages);
+            self.put(settled, base_pages);
+        }
+        settled
     }
 
     /// Halves all counts.

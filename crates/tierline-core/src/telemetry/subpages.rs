@@ -12,7 +12,7 @@
 //! all huge pages soon after a cooling; here those count that were met since. The kernel loses what is left
 //! of a target at the next cooling, and then takes any huge page for it; here the target stays as it was.
 
-use super::histogram::{BINS, Bins, Known, SAMPLE, bin};
+use super::histogram::{Bins, Known, SAMPLE, bin};
 use crate::knobs;
 use crate::page::PageIdx;
 use crate::unit::{BASE_PER_HUGE, Bytes, Nanos};
@@ -169,17 +169,14 @@ impl Subpages {
             Some(parts) => {
                 for count in parts.iter_mut().filter(|count| **count > 0) {
                     spread.add(*count, 1, hot);
-                    let before = Known { count: *count, ..known };
-                    *count = before.cooled();
-                    // Coolings have moved all bins but the top one, which has no upper end.
-                    if bin(before.count) == BINS - 1 {
-                        self.estimated.take(before, 1);
-                        self.estimated.put(Known { count: *count, lag: 0, ..before }, 1);
-                    }
+                    *count = self.estimated.settle(Known { count: *count, ..known }, 1).count;
                 }
                 spread.add(0, BASE_PER_HUGE - spread.pages, hot);
             }
-            None => spread.add(known.count, BASE_PER_HUGE, hot),
+            None => {
+                spread.add(known.count, BASE_PER_HUGE, hot);
+                self.estimated.settle(known, BASE_PER_HUGE);
+            }
         }
         let skew = spread.skewness(bin(known.cooled()));
         self.skewed[usize::from(skew)] += 1;
@@ -473,7 +470,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is sampled, cooled and split: every base page is in one bin of the estimate.
+        /// Whatever is born, sampled and cooled: every base page is in one bin of the estimate.
         #[test]
         fn the_estimate_holds_all_pages(
             steps in prop::collection::vec((0usize..6, 0u16..512, 0u8..20, 1u32..300), 1..300),
@@ -489,6 +486,12 @@ mod tests {
                     continue;
                 }
                 let known = pages[page].map(|(met, count)| known(count, coolings - met));
+                if known.is_none() && what == 1 {
+                    let born = Known { count: 1 << (1 + within % 12), lag: 0, spared: false };
+                    subpages.newborn(idx, born, BASE_PER_HUGE);
+                    pages[page] = Some((coolings, born.count));
+                    continue;
+                }
                 let known = known.map(|known| {
                     if known.lag > 0 {
                         subpages.cool(idx, known, 1);
