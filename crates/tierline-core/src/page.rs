@@ -185,7 +185,7 @@ impl Run {
     }
 }
 
-/// The run that was found last: samples mostly come from few.
+/// The run that was found last: samples and moves mostly are of few.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     space: SpaceId,
@@ -194,6 +194,14 @@ struct Found {
 }
 
 impl Found {
+    /// Where a page is, if it is one of the run's.
+    fn locate(&self, page: PageIdx) -> Option<Location> {
+        let Self { space, start, run } = self;
+        let offset = page.0.checked_sub(run.first).filter(|&offset| offset < run.pages())?;
+        let vpn = Vpn(start.0 + u64::from(offset) * run.size.base_pages());
+        Some(Location { space: *space, vpn, size: run.size, kind: run.kind })
+    }
+
     fn holds(&self, space: SpaceId, start: u64, end: u64) -> bool {
         self.space == space && self.start.0 <= start && end <= self.start.0 + self.run.base_pages
     }
@@ -456,14 +464,11 @@ impl PageTable {
 
     /// Where `page` is, or `None` if it was unmapped since.
     pub fn locate(&self, page: PageIdx) -> Option<Location> {
-        let (&first, &(space, start)) = self.by_index.range(..=page.0).next_back()?;
-        let run = self.spaces.get(&space)?.get(&start)?;
-        let offset = page.0 - first;
-        (offset < run.pages()).then(|| Location {
-            space,
-            vpn: Vpn(start.0 + u64::from(offset) * run.size.base_pages()),
-            size: run.size,
-            kind: run.kind,
+        self.last_found.get().locate(page).or_else(|| {
+            let (_, &(space, start)) = self.by_index.range(..=page.0).next_back()?;
+            let found = Found { space, start, run: *self.spaces.get(&space)?.get(&start)? };
+            self.last_found.set(found);
+            found.locate(page)
         })
     }
 

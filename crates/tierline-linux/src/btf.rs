@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where the members of the kernel's structures lie, from its own type information (BTF).
 //!
-//! `/sys/kernel/btf/vmlinux` describes every structure of the running kernel. It is scanned in place,
-//! once a question: no object is built per type, and the blob (5 MB) is freed with the reader.
+//! `/sys/kernel/btf/vmlinux` describes every structure of the running kernel. It is scanned in place:
+//! of each type only where it starts is kept, and the blob (5 MB) is freed with the reader.
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,8 @@ pub struct Btf {
     blob: Vec<u8>,
     types: std::ops::Range<usize>,
     strings: std::ops::Range<usize>,
+    /// Where the types start, in the order of their ids, up to one of a kind that is not known here.
+    starts: Vec<u32>,
 }
 
 /// One type's fixed part and where its list of parts starts.
@@ -69,7 +71,11 @@ impl Btf {
             Some((section(8)?, section(16)?))
         })();
         match sections {
-            Some((types, strings)) => Ok(Self { path: path.into(), blob, types, strings }),
+            Some((types, strings)) => {
+                let mut btf = Self { path: path.into(), blob, types, strings, starts: Vec::new() };
+                btf.starts = btf.find_starts();
+                Ok(btf)
+            }
             None => Err(Error::Format {
                 path: path.into(),
                 found: format!("{:02x?}", &blob[..blob.len().min(8)]),
@@ -78,21 +84,27 @@ impl Btf {
         }
     }
 
-    /// The byte offset of `member` in `structure`, also where it sits in an anonymous part of it.
+    /// The byte offsets of some members of `structure`, also where they sit in an anonymous part of it.
     ///
     /// # Errors
     /// [`Error::Missing`] where this kernel's structure has no such member, or it is a bit-field.
-    pub fn offset(&self, structure: &str, member: &str) -> Result<u64> {
-        let found = self
-            .iter()
-            .filter(|(_, t)| t.kind == KIND_STRUCT && self.name_is(t.name, structure))
-            .find_map(|(_, t)| self.member(t, member, MAX_DEPTH));
-        found.filter(|bits| bits % 8 == 0).map(|bits| bits / 8).ok_or_else(|| Error::Missing {
-            what: format!("{structure}.{member}"),
-            why: format!("{} does not describe it", self.path.display()),
-            hint: "this kernel is laid out in a way Tierline does not know; use another tracker"
-                .into(),
-        })
+    pub fn offsets<const N: usize>(&self, structure: &str, members: [&str; N]) -> Result<[u64; N]> {
+        let all = self.starts.iter().filter_map(|&start| self.type_at(start as usize));
+        let found = all.filter(|t| t.kind == KIND_STRUCT && self.name_is(t.name, structure));
+        let found: Vec<Type> = found.collect();
+        let mut offsets = [0; N];
+        for (offset, member) in offsets.iter_mut().zip(members) {
+            let bits = found.iter().find_map(|&t| self.member(t, member, MAX_DEPTH));
+            let bytes = bits.filter(|bits| bits % 8 == 0).map(|bits| bits / 8);
+            *offset = bytes.ok_or_else(|| Error::Missing {
+                what: format!("{structure}.{member}"),
+                why: format!("{} does not describe it", self.path.display()),
+                hint:
+                    "this kernel is laid out in a way Tierline does not know; use another tracker"
+                        .into(),
+            })?;
+        }
+        Ok(offsets)
     }
 
     /// The bit offset of a member of `t`, searched through its anonymous parts.
@@ -117,18 +129,22 @@ impl Btf {
 
     /// The unnamed structure or union that type `id` is.
     fn anonymous(&self, id: u32) -> Option<Type> {
-        let (_, t) = self.iter().find(|(i, _)| *i == id)?;
+        let start = *self.starts.get(id.checked_sub(1)? as usize)?;
+        let t = self.type_at(start as usize)?;
         matches!(t.kind, KIND_STRUCT | KIND_UNION).then_some(t)
     }
 
-    /// All types in order, with their ids; ends early at a kind it does not know.
-    fn iter(&self) -> impl Iterator<Item = (u32, Type)> {
+    fn find_starts(&self) -> Vec<u32> {
+        let mut starts = Vec::new();
         let mut at = self.types.start;
-        (1..).map_while(move |id| {
-            let t = self.type_at(at)?;
-            at = t.at + size_of_parts(t.kind, t.parts)?;
-            Some((id, t))
-        })
+        while let Some(t) = self.type_at(at)
+            && let Some(parts) = size_of_parts(t.kind, t.parts)
+            && let Ok(start) = u32::try_from(at)
+        {
+            starts.push(start);
+            at = t.at + parts;
+        }
+        starts
     }
 
     fn type_at(&self, at: usize) -> Option<Type> {
@@ -199,13 +215,13 @@ mod tests {
     #[test]
     fn members_are_found_through_anonymous_parts() {
         let btf = Btf::parse(Path::new("b"), blob()).expect("a good blob");
-        let offset = |member| btf.offset("task", member).ok();
+        let offset = |member| btf.offsets("task", [member]).ok().map(|[at]| at);
         assert_eq!(offset("a"), Some(0));
         assert_eq!(offset("b"), Some(16));
         assert_eq!(offset("c"), Some(24));
         assert_eq!(offset("d"), Some(28));
         assert_eq!(offset("int"), None);
-        assert!(btf.offset("tas", "a").is_err());
+        assert!(btf.offsets("tas", ["a"]).is_err());
     }
 
     #[test]
@@ -213,9 +229,9 @@ mod tests {
         let start = std::time::Instant::now();
         let Ok(btf) = Btf::open(&Root::default()) else { return };
         let read = start.elapsed();
-        let offset = |member| btf.offset("task_struct", member).expect("every kernel has it");
-        assert_eq!(offset("tgid"), offset("pid") + 4);
-        assert!(btf.offset("mm_struct", "pgd").is_ok(), "in an anonymous part");
+        let [pid, tgid] = btf.offsets("task_struct", ["pid", "tgid"]).expect("every kernel has it");
+        assert_eq!(tgid, pid + 4);
+        assert!(btf.offsets("mm_struct", ["pgd"]).is_ok(), "in an anonymous part");
         println!("read in {read:?}, three members in {:?}", start.elapsed() - read);
     }
 
@@ -224,12 +240,12 @@ mod tests {
         let good = blob();
         for cut in 0..good.len() {
             if let Ok(btf) = Btf::parse(Path::new("b"), good[..cut].to_vec()) {
-                let _ = btf.offset("task", "d");
+                let _ = btf.offsets("task", ["d"]);
             }
             let mut bad = good.clone();
             bad[cut] ^= 0xff;
             if let Ok(btf) = Btf::parse(Path::new("b"), bad) {
-                let _ = btf.offset("task", "d");
+                let _ = btf.offsets("task", ["d"]);
             }
         }
     }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Instant;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use tierline_core::port::{Move, Outcome, PageSize, Vpn};
 use tierline_core::tier::{NodeId, TierId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
@@ -83,8 +83,8 @@ struct Batch {
     node: NodeId,
     /// Addresses, each once.
     pages: Vec<u64>,
-    /// For each page, the requests that named it.
-    asked: Vec<Vec<usize>>,
+    /// For each page, the place of the first request that named it.
+    asked: Vec<usize>,
 }
 
 impl<S: MoveSyscall> Mover<S> {
@@ -196,34 +196,27 @@ impl<S: MoveSyscall> Mover<S> {
         let mut free: Vec<(NodeId, Bytes)> =
             tiers[to].nodes.iter().map(|node| (*node, room(*node))).collect();
         let mut batches: Vec<Batch> = Vec::new();
-        let mut seen: FxHashMap<u64, Option<(usize, usize)>> = FxHashMap::default();
+        let mut seen = FxHashMap::with_capacity_and_hasher(part.len(), FxBuildHasher);
+        let mut again = Vec::new();
         for ((&(at, one), &address), &code) in part.iter().zip(&addresses).zip(&before) {
-            // A page named twice shares the fate of its first mention.
-            if let Some(place) = seen.get(&address) {
-                match place {
-                    Some((batch, page)) => batches[*batch].asked[*page].push(at),
-                    None => outcomes[at] = settled(code, to, tiers).unwrap_or(Outcome::NoRoom),
-                }
+            if let Some(&first) = seen.get(&address) {
+                again.push((at, first));
                 continue;
             }
-            let place = match settled(code, to, tiers) {
-                Some(outcome) => {
-                    outcomes[at] = outcome;
-                    None
-                }
+            seen.insert(address, at);
+            match settled(code, to, tiers) {
+                Some(outcome) => outcomes[at] = outcome,
                 None => match take(&mut free, one.size.bytes()) {
-                    Some(node) => Some(enlist(&mut batches, pid, node, address, at)),
-                    None => {
-                        outcomes[at] = Outcome::NoRoom;
-                        None
-                    }
+                    Some(node) => enlist(&mut batches, pid, node, address, at),
+                    None => outcomes[at] = Outcome::NoRoom,
                 },
-            };
-            seen.insert(address, place);
+            }
         }
         for batch in &batches {
             self.send(batch, to, tiers, outcomes);
         }
+        // A page named twice shares the fate of its first mention.
+        again.into_iter().for_each(|(at, first)| outcomes[at] = outcomes[first]);
         self.count(part, outcomes);
     }
 
@@ -241,13 +234,13 @@ impl<S: MoveSyscall> Mover<S> {
                 Ok(answer) => answer,
                 Err(errno) => {
                     let outcome = self.whole_call(batch.pid, errno);
-                    return tell(batch, &left, outcome, outcomes);
+                    return left.iter().for_each(|&page| outcomes[batch.asked[page]] = outcome);
                 }
             };
             let mut next = Vec::new();
             for (&page, &code) in left.iter().zip(&status) {
                 let outcome = judge(code, to, tiers, failed);
-                tell(batch, &[page], outcome, outcomes);
+                outcomes[batch.asked[page]] = outcome;
                 let shared = self.settings.shared && !all && code == -libc::EACCES;
                 if failed.is_none() && (outcome == Outcome::Busy || shared) {
                     next.push(page);
@@ -380,26 +373,13 @@ fn take(free: &mut [(NodeId, Bytes)], size: Bytes) -> Option<NodeId> {
     Some(*node)
 }
 
-fn enlist(
-    batches: &mut Vec<Batch>,
-    pid: u32,
-    node: NodeId,
-    address: u64,
-    at: usize,
-) -> (usize, usize) {
+fn enlist(batches: &mut Vec<Batch>, pid: u32, node: NodeId, address: u64, at: usize) {
     let place = batches.iter().position(|batch| batch.node == node).unwrap_or_else(|| {
         batches.push(Batch { pid, node, pages: Vec::new(), asked: Vec::new() });
         batches.len() - 1
     });
     batches[place].pages.push(address);
-    batches[place].asked.push(vec![at]);
-    (place, batches[place].pages.len() - 1)
-}
-
-fn tell(batch: &Batch, pages: &[usize], outcome: Outcome, outcomes: &mut [Outcome]) {
-    for &page in pages {
-        batch.asked[page].iter().for_each(|&at| outcomes[at] = outcome);
-    }
+    batches[place].asked.push(at);
 }
 
 fn call_error(pid: u32, what: &str, errno: i32) -> Error {

@@ -84,6 +84,8 @@ pub struct Tierline {
     quantum: Quantum,
     /// Slow pages worth promoting, as of their last hit.
     candidates: Vec<Candidate>,
+    /// The watch clock when they were ranked; nothing where others came since.
+    ranked: Option<Nanos>,
     /// The pages of every tier but the slowest.
     hands: Vec<Hand>,
 }
@@ -108,6 +110,7 @@ impl Tierline {
             goal,
             quantum: Quantum::default(),
             candidates: Vec::new(),
+            ranked: None,
             hands: Vec::new(),
         }
     }
@@ -162,12 +165,17 @@ impl Tierline {
         if seen && self.candidates.len() < MAX_CANDIDATES {
             view.pages.set_queued(page, true);
             self.candidates.push(Candidate { rate_per_sec: 0.0, page });
+            self.ranked = None;
         }
     }
 
     /// Sorts the candidates by the rate that they surely have, hottest last, and lets those go that are
-    /// not worth a move; they come back with their next hit.
+    /// not worth a move; they come back with their next hit. Where nobody has watched since, they are ranked.
     fn rank(&mut self, view: &mut View<'_>) {
+        let watched = Some(view.hotness.watched());
+        if std::mem::replace(&mut self.ranked, watched) == watched {
+            return;
+        }
         let floors = self.lowest_floors(view);
         self.candidates.retain_mut(|candidate| {
             let state = view.pages.state(candidate.page);

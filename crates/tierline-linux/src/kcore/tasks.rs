@@ -128,14 +128,10 @@ impl Kernel {
 
 impl Layout {
     fn read(btf: &Btf) -> Result<Self> {
-        Ok(Self {
-            tasks: btf.offset("task_struct", "tasks")?,
-            pid: btf.offset("task_struct", "pid")?,
-            mm: btf.offset("task_struct", "mm")?,
-            start: btf.offset("task_struct", "start_boottime")?,
-            pgd: btf.offset("mm_struct", "pgd")?,
-            leader: btf.offset("task_struct", "group_leader")?,
-        })
+        let members = ["tasks", "pid", "mm", "start_boottime", "group_leader"];
+        let [tasks, pid, mm, start, leader] = btf.offsets("task_struct", members)?;
+        let [pgd] = btf.offsets("mm_struct", ["pgd"])?;
+        Ok(Self { tasks, pid, mm, start, pgd, leader })
     }
 
     /// One read that covers all members: they lie within a kilobyte or two.
