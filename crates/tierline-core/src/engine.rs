@@ -162,12 +162,13 @@ impl Engine {
             self.samples += found.len() as u64;
             let mut from = 0;
             for (end, sample) in end.into_iter().zip(samples) {
+                let renewal = hotness.renewal(sample.hits, sample.exposure);
                 for &page in &found[std::mem::replace(&mut from, end)..end] {
                     if let Some(tier) = sample.tier {
                         place(pages, hotness, shared, page, tier);
                     }
                     let state = if shared {
-                        pages.renew_heat(page, |old| hotness.hit(old, sample.hits, sample.exposure))
+                        pages.renew_heat(page, |heat| renewal.of(heat))
                     } else {
                         let state = pages.state(page);
                         hits.push(Hit::of(page, state.tier(), sample));

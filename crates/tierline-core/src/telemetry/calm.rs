@@ -16,6 +16,8 @@ const SETTLE: Nanos = Nanos::from_secs(1);
 const LOOKS: u32 = 16;
 /// Reports that are enough after an alarm: pages that became hot are known by then.
 const LOOKS_AFTER_ALARM: u32 = 8;
+/// An alarm by a sample of pages is only a suspicion, which one look at all of them confirms or not.
+const LOOKS_AFTER_SUSPICION: u32 = 1;
 /// Moves a tick above which pages are being rearranged, and the share of the moves since the alarm
 /// above which they still are: there is always a tail.
 const TRICKLE: u64 = 32;
@@ -73,9 +75,13 @@ impl Calm {
         let rose = slow_hits.is_some_and(|report| self.rose(report));
         self.looks = self.looks.saturating_sub(u32::from(slow_hits.is_some()));
         if rose || self.alert_until.is_none() {
-            let first = self.alert_until.is_none();
-            (self.looks, self.moved) = (if first { LOOKS } else { LOOKS_AFTER_ALARM }, 0);
-            self.alert_until = Some(now + SETTLE);
+            let suspicion = slow_hits.is_some_and(|report| report.projected);
+            let (looks, settle) = match self.alert_until {
+                None => (LOOKS, SETTLE),
+                Some(_) if suspicion => (LOOKS_AFTER_SUSPICION, Nanos::ZERO),
+                Some(_) => (LOOKS_AFTER_ALARM, SETTLE),
+            };
+            (self.looks, self.moved, self.alert_until) = (looks, 0, Some(now + settle));
         }
         self.moved += moves;
         if moves > TRICKLE.max(self.moved / TAIL).max(pages / FEW_OF) {
@@ -215,6 +221,18 @@ mod tests {
         assert_eq!(calm.update(at(5_000), projected(40.0), 0, 1_000), Attention::Calm);
         assert_eq!(calm.update(at(6_000), counted(110.0), 0, 1_000), Attention::Calm, "as ever");
         assert_eq!(calm.update(at(7_000), projected(300.0), 0, 1_000), Attention::Alert);
+    }
+
+    #[test]
+    fn one_count_confirms_the_suspicion_of_a_projection_or_not() {
+        let projected = Some(SlowHits { per_sec: 300.0, counts: [0.0; 2], projected: true });
+        let mut calm = settled();
+        assert_eq!(calm.update(at(7_000), projected, 0, 1_000), Attention::Alert);
+        assert_eq!(calm.update(at(7_100), None, 0, 1_000), Attention::Alert, "nobody has looked");
+        let mut other = calm.clone();
+        assert_eq!(calm.update(at(7_200), counted(110.0), 0, 1_000), Attention::Calm);
+        assert_eq!(other.update(at(7_200), counted(400.0), 0, 1_000), Attention::Alert);
+        assert_eq!(other.update(at(8_300), counted(400.0), 0, 1_000), Attention::Alert);
     }
 
     #[test]

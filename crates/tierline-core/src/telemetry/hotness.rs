@@ -187,26 +187,25 @@ impl Hotness {
         (self.watched.0 >> TICK_SHIFT) as u32
     }
 
-    /// What the page's heat becomes when it is hit. `exposure` is how long the page itself was being
+    /// What the page's heat becomes when it is hit; see [`Hotness::renewal`].
+    pub fn hit(&self, heat: Heat, hits: f32, exposure: Option<Nanos>) -> Heat {
+        self.renewal(hits, exposure).of(heat)
+    }
+
+    /// What becomes of pages that are hit. `exposure` is how long each of them was being
     /// watched for this hit, where the tracker knows; else all watching since its last hit counts.
     #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
-    pub fn hit(&self, heat: Heat, hits: f32, exposure: Option<Nanos>) -> Heat {
-        let heat = if exposure.is_none() { self.valid(heat) } else { heat };
-        let silent = || self.since(heat) * self.looks_per_sec() > SILENCE;
-        if self.hurry && exposure.is_none() && silent() {
-            return self.newborn();
-        }
-        let watched = match exposure {
-            Some(known) => known.as_secs_f64() as f32,
-            None => self.since(heat),
-        };
-        let (old_hits, seconds) = self.fade(heat.hits, heat.exposure_seconds + watched);
-        let hits = old_hits + hits;
-        let scale = if hits > MAX_HITS { MAX_HITS / hits } else { 1.0 };
-        Heat {
-            hits: hits * scale,
-            exposure_seconds: seconds.max(MIN_EXPOSURE_SECONDS) * scale,
-            stamp: self.now_ticks(),
+    pub fn renewal(&self, hits: f32, exposure: Option<Nanos>) -> Renewal {
+        let (now, looks_per_sec) = (self.now_ticks(), self.looks_per_sec());
+        let samples = looks_per_sec <= 0.0 && exposure.is_none();
+        let wakes = self.hurry && exposure.is_none();
+        Renewal {
+            hits,
+            exposure_seconds: exposure.map(|known| known.as_secs_f64() as f32),
+            now,
+            valid_ticks: if samples { now.wrapping_sub(self.changed) } else { u32::MAX },
+            looks_per_sec: if wakes { looks_per_sec } else { 0.0 },
+            memory_seconds: self.memory_seconds(),
         }
     }
 
@@ -226,7 +225,8 @@ impl Hotness {
     /// What is believed of a page now.
     pub fn estimate(&self, heat: Heat) -> Estimate {
         let heat = self.valid(heat);
-        let (hits, seconds) = self.fade(heat.hits, heat.exposure_seconds + self.since(heat));
+        let seconds = heat.exposure_seconds + seconds(self.now_ticks().wrapping_sub(heat.stamp));
+        let (hits, seconds) = fade(heat.hits, seconds, self.memory_seconds());
         let seconds = seconds.max(MIN_EXPOSURE_SECONDS);
         let looks = seconds * self.looks_per_sec();
         let looks = if looks > 0.0 { looks + PRIOR_LOOKS } else { 0.0 };
@@ -243,21 +243,55 @@ impl Hotness {
     fn looks_per_sec(&self) -> f32 {
         if self.ceiling_per_sec.is_finite() { self.ceiling_per_sec } else { 0.0 }
     }
+}
 
-    /// Seconds of watching since the page's stamp.
-    #[expect(clippy::cast_precision_loss, reason = "faded long before 24 bits are exceeded")]
-    fn since(&self, heat: Heat) -> f32 {
-        self.now_ticks().wrapping_sub(heat.stamp) as f32 * TICK_SECONDS
-    }
+/// What a hit does to heat: the same for all pages that one sample tells of.
+#[derive(Clone, Copy, Debug)]
+pub struct Renewal {
+    hits: f32,
+    exposure_seconds: Option<f32>,
+    now: u32,
+    /// Ticks back to the last change of what is hot, where what was seen before it is void.
+    valid_ticks: u32,
+    /// Looks in a second of watching, where pages that wake up begin anew; else zero.
+    looks_per_sec: f32,
+    memory_seconds: f32,
+}
 
-    /// Keeps at most the remembered exposure; hits fade exponentially with what is beyond it.
-    fn fade(&self, hits: f32, seconds: f32) -> (f32, f32) {
-        let memory = self.memory_seconds();
-        if seconds <= memory {
-            return (hits, seconds);
+impl Renewal {
+    /// What becomes of this page's heat.
+    #[inline]
+    pub fn of(&self, heat: Heat) -> Heat {
+        let ticks = self.now.wrapping_sub(heat.stamp);
+        let heat = if ticks > self.valid_ticks { Heat::default() } else { heat };
+        let since = seconds(ticks.min(self.valid_ticks));
+        if since * self.looks_per_sec > SILENCE {
+            return Heat { stamp: self.now, ..Heat::default() };
         }
-        (hits * exp_of_minus((seconds - memory) / memory), memory)
+        let watched = heat.exposure_seconds + self.exposure_seconds.unwrap_or(since);
+        let (old_hits, seconds) = fade(heat.hits, watched, self.memory_seconds);
+        let hits = old_hits + self.hits;
+        let scale = if hits > MAX_HITS { MAX_HITS / hits } else { 1.0 };
+        Heat {
+            hits: hits * scale,
+            exposure_seconds: seconds.max(MIN_EXPOSURE_SECONDS) * scale,
+            stamp: self.now,
+        }
     }
+}
+
+/// Ticks of the watch clock in seconds.
+#[expect(clippy::cast_precision_loss, reason = "faded long before 24 bits are exceeded")]
+fn seconds(ticks: u32) -> f32 {
+    ticks as f32 * TICK_SECONDS
+}
+
+/// Keeps at most the remembered exposure; hits fade exponentially with what is beyond it.
+fn fade(hits: f32, seconds: f32, memory: f32) -> (f32, f32) {
+    if seconds <= memory {
+        return (hits, seconds);
+    }
+    (hits * exp_of_minus((seconds - memory) / memory), memory)
 }
 
 /// `-ln(1 - p)` for `0 <= p <= 1`, within 1 % up to a half and 8 % up to 0.8; finite above, where a few looks

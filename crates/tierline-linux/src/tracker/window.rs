@@ -173,14 +173,23 @@ impl Pace {
         self.refilled = Some(now);
         let full = settings.credit.as_secs_f64();
         self.credit = (self.credit + passed * settings.budget_alert).min(full) - cpu;
-        let (owed, budget) = match self.attention {
-            Attention::Alert | Attention::Moving => (-self.credit, settings.budget_alert),
-            Attention::Calm => (cpu, settings.budget_calm),
+        let pause = match self.attention {
+            Attention::Alert | Attention::Moving => earned(-self.credit, settings.budget_alert),
+            Attention::Calm => self.calm_pause(cost),
         };
         let stretch = ratio(hold.0, settings.max_hold.0.max(1)).max(1.0);
-        let earned = Nanos::from_secs_f64(owed.max(0.0) / budget.max(1e-6));
-        Nanos::from_secs_f64(earned.as_secs_f64() * stretch)
+        Nanos::from_secs_f64(pause.as_secs_f64() * stretch)
     }
+
+    /// How long it takes until the budget of settled placement has paid for `cost`.
+    pub fn calm_pause(&self, cost: Cost) -> Nanos {
+        earned(cost.cpu.as_secs_f64(), self.settings.budget_calm)
+    }
+}
+
+/// The time in which a share of one CPU makes up for so many seconds of it.
+fn earned(owed: f64, budget: f64) -> Nanos {
+    Nanos::from_secs_f64(owed.max(0.0) / budget.max(1e-6))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a ratio")]

@@ -182,6 +182,12 @@ impl<P: Probe> Windowed<P> {
         Some(touched / watched.as_secs_f64().max(1e-6))
     }
 
+    /// Takes a glance off the budget: the next window comes later, by its own pause at most.
+    fn pay(&mut self, cost: Cost) {
+        let latest = self.closed_at + self.stats.pause * 2;
+        self.affordable_at = (self.affordable_at + self.pace.calm_pause(cost)).min(latest);
+    }
+
     fn arm(&mut self) -> Result<()> {
         self.stats.arm = Cost::default();
         self.stats.hold = Nanos::ZERO;
@@ -271,7 +277,9 @@ impl<P: Probe> Tracker for Windowed<P> {
             }
             Step::Read => self.close_window(now, start, out)?,
             Step::Glance => {
+                let meter = Meter::start();
                 out.slow_hits_per_sec = self.glance();
+                self.pay(meter.cost());
                 self.rest(now + nanos(start.elapsed()));
             }
         }
