@@ -18,11 +18,10 @@ use crate::nodes::FrameTiers;
 use crate::pagetable::Walker;
 use crate::tracker::cool::cool;
 
-/// Places looked at; each is a run of [`RUN`] pages. Each costs a flush of the program's TLB entries, which
-/// every CPU that runs it must hear of.
-const PLACES: usize = 32;
+/// Places looked at; each is a run of [`RUN`] pages.
+const PLACES: usize = 64;
 /// Pages a place: neighbours cost little more than one.
-const RUN: usize = 8;
+const RUN: usize = 4;
 
 /// A random choice of places of one process that hold pages, and those that were cleared.
 #[derive(Debug)]
@@ -136,6 +135,6 @@ mod tests {
                 counts[usize::try_from(chunk / 512 / 64).unwrap_or(0)] += 1;
             }
         }
-        assert!(counts.iter().all(|&n| (410..615).contains(&n)), "{counts:?} of 512 each");
+        assert!(counts.iter().all(|&n| (820..1230).contains(&n)), "{counts:?} of 1024 each");
     }
 }

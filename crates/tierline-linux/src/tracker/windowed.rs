@@ -22,6 +22,12 @@ const GLANCE_EVERY: Nanos = Nanos::from_secs(1);
 /// them out, and with a long window warm pages look hot.
 const IN_PLACE: Nanos = Nanos::from_millis(50);
 
+/// True for a window that took far longer than asked for, as the manager moved pages meanwhile or the machine
+/// stood still: in a long window warm pages look hot. Ours.
+fn is_drawn_out(waited: Duration, asked: Nanos) -> bool {
+    nanos(waited) > asked * 2 + IN_PLACE
+}
+
 /// A way to make the kernel remember which pages are touched, and to read that back.
 pub trait Probe {
     /// The name users know the tracker by.
@@ -86,6 +92,8 @@ pub struct Windowed<P: Probe> {
     one_cpu: bool,
     step: Step,
     due: Nanos,
+    /// When the last arming ended.
+    armed_at: Option<Instant>,
     /// When the last window ended.
     closed_at: Nanos,
     /// When the budget allows for another; glances fill the time until then.
@@ -118,6 +126,7 @@ impl<P: Probe> Windowed<P> {
             one_cpu: std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1),
             step: Step::Arm,
             due: Nanos::ZERO,
+            armed_at: None,
             closed_at: Nanos::ZERO,
             affordable_at: Nanos::ZERO,
             stats: Stats::default(),
@@ -202,11 +211,14 @@ impl<P: Probe> Windowed<P> {
             self.stats.arm += cost;
             self.stats.hold = self.stats.hold.max(cost.wall);
         }
+        self.armed_at = Some(Instant::now());
         Ok(())
     }
 
     fn read(&mut self, now: Nanos, out: &mut Observations) -> Result<()> {
         let meter = Meter::start();
+        let waited = self.armed_at.map_or(Duration::ZERO, |armed| armed.elapsed());
+        let before = out.samples.len();
         let mut seen = Seen::default();
         let mut windows = Vec::new();
         for (space, watched) in &mut self.spaces {
@@ -220,16 +232,21 @@ impl<P: Probe> Windowed<P> {
             }
         }
         self.stats.read = meter.cost();
-        self.close(now, seen, mean(&windows));
-        out.watched += self.stats.watched;
-        out.window = Some(self.stats.watched);
-        out.memory = Some(self.stats.watched * WINDOWS_REMEMBERED);
+        if is_drawn_out(waited, self.pace.window()) {
+            out.samples.truncate(before);
+            self.close(now, Seen { accessed: 0, ..seen }, Nanos::ZERO);
+        } else {
+            self.pace.adapt(seen.present, seen.accessed, self.fast);
+            self.close(now, seen, mean(&windows));
+            out.watched += self.stats.watched;
+            out.window = Some(self.stats.watched);
+            out.memory = Some(self.stats.watched * WINDOWS_REMEMBERED);
+        }
         if seen.strange > 0 { self.probe.refresh() } else { Ok(()) }
     }
 
     /// Keeps the books of a window that was read.
     fn close(&mut self, now: Nanos, seen: Seen, watched: Nanos) {
-        self.pace.adapt(seen.present, seen.accessed, self.fast);
         let mut cost = self.stats.arm;
         cost += self.stats.read;
         self.stats = Stats {
@@ -382,6 +399,14 @@ mod tests {
         assert!(tracker.next_due() >= due + Nanos::from_millis(20));
         tracker.poll(tracker.next_due(), &mut out).expect("arms again");
         assert_eq!(tracker.probe().armed, [1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn a_window_that_others_drew_out_tells_nothing() {
+        let asked = Nanos::from_millis(80);
+        assert!(!is_drawn_out(Duration::from_millis(200), asked));
+        assert!(is_drawn_out(Duration::from_millis(220), asked));
+        assert!(!is_drawn_out(Duration::from_millis(45), Nanos::from_millis(1)), "slept too long");
     }
 
     #[test]
