@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use tierline_core::policy::{self, Allocation, Policy, Wants};
+use tierline_core::policy::{self, Allocation, Policy, Wants, Watch};
 use tierline_core::port::PageSize;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use toml::{Table, Value};
@@ -281,12 +281,12 @@ impl Scenario {
         self.interval.unwrap_or(often)
     }
 
-    /// The tracker of a policy that wants to be served so: what the scenario says, else what it wants.
-    ///
-    /// # Errors
-    /// `Error::Unknown` with the names there are.
-    pub fn tracker(&self, wants: &Wants) -> Result<Box<dyn Tracker>> {
-        match (&self.tracker, wants.watch) {
+    /// The tracker of a policy that wants to be served so: what the scenario says, else what it wants and the
+    /// machine has.
+    fn tracker(&self, wants: &Wants, machine: &Machine) -> Result<Box<dyn Tracker>> {
+        let wish =
+            wants.watch.filter(|watch| machine.neoprof || !matches!(watch, Watch::Counters { .. }));
+        match (&self.tracker, wish) {
             (Some(name), _) => Ok(TrackerEntry::find(name)?.open(&self.tracker_knobs)),
             (None, Some(watch)) => Ok(serve(watch, &self.tracker_knobs)),
             (None, None) => Ok(TRACKERS[0].open(&self.tracker_knobs)),
@@ -311,7 +311,7 @@ impl Scenario {
         if let Some(threads) = wants.copy_threads {
             machine.costs.copy_threads = threads.into();
         }
-        let tracker = self.tracker(wants)?;
+        let tracker = self.tracker(wants, &machine)?;
         let settings = Settings {
             quantum: self.quantum,
             synchronous: self.synchronous,

@@ -5,9 +5,10 @@
 //! faster, the pages with the highest access rates are promoted: those seen at least twice whose accesses
 //! (a lower bound of the rate) repay the move within a payback horizon. Where there is no room, the coldest page
 //! found goes down first, and only if the page that wants its place is clearly hotter. Where fast memory's
-//! queues cost more than slow memory's distance, hot pages go down, until neither way would gain. A headroom is
-//! kept free in every tier but the slowest, so that new allocations land in fast memory. When the share of
-//! accesses that slow memory serves jumps up, what samples told before is void.
+//! queues cost more than slow memory's distance, hot pages go down, until neither way would gain. While programs
+//! allocate, a headroom is kept free in every tier but the slowest, so that new pages land in fast memory. When the
+//! share of accesses that slow memory serves jumps up, what samples told before is void. Programs that miss little
+//! are sampled more closely.
 //!
 //! When it helps: programs whose accesses concentrate on fewer pages than fast memory holds, also when
 //! the hot set moves; machines whose fast memory is loaded, by these programs or others; pages that are merely
@@ -20,15 +21,18 @@
 //!
 //! Where it comes from: rates instead of counts and benefit against cost follow ARMS (sections 4.1 and
 //! 4.3), headroom by early demotion TPP (section 5.1), the second touch TPP (5.3), doubling the bar for
-//! pages that came back NeoMem's ping-pong damping (Algorithm 1), the goal Colloid (3.1, 3.2). Ours are the lower
-//! bound, the payback horizon, the sampled search for the coldest, the alarm, and that the goal counts what
-//! an access costs the program's other accesses, not only its own latency.
+//! pages that came back NeoMem's ping-pong damping (Algorithm 1), a sampling period by what records cost MEMTIS
+//! (`ksamplingd`), the goal Colloid (3.1, 3.2). Ours are the lower bound, the payback horizon, the sampled search for the
+//! coldest, the alarm, that headroom follows the allocation rate, and that the goal, and with it the price of a move,
+//! counts what an access costs the program's other accesses, not only its own latency.
 
 use super::goal::balance::Balance;
 use super::goal::{Aim, Goal, Quota, Shift};
 use super::parts::hand::{Hand, Met};
+use super::parts::headroom::Headroom;
 use super::parts::ledger::{Ledger, Short};
 use super::parts::quantum::Quantum;
+use super::parts::sampling::Sampling;
 use super::{Policy, Reason, View, Wants};
 use crate::knob::Knob;
 use crate::page::{FETCHED, Location, PageIdx};
@@ -45,6 +49,8 @@ const SURE: f32 = 0.2;
 const MISFITS: usize = 1024;
 /// Threads that copy a page together, where the world can (HeMem).
 const COPY_THREADS: u32 = 4;
+/// Lines of a base page, each an access when it is copied.
+const LINES_PER_BASE: f64 = 64.0;
 /// Seen twice, with a tenth off for what faded between the two.
 const FADED: f32 = 0.9;
 
@@ -54,7 +60,8 @@ pub struct Knobs {
     /// A move must repay its cost within this time. Ours: long against a move, short against the
     /// phases of programs.
     pub payback: Nanos,
-    /// Free memory kept in every tier but the slowest, in thousandths of its capacity (TPP: 2 %).
+    /// Free memory kept in every tier but the slowest while programs allocate, in thousandths of its capacity at
+    /// most (TPP: 2 %).
     pub headroom_permille: u64,
     /// A page must be hotter by this factor than the one it displaces. Ours.
     pub margin: f32,
@@ -82,6 +89,8 @@ pub struct Tierline {
     knobs: Knobs,
     goal: Box<dyn Goal>,
     quantum: Quantum,
+    headroom: Headroom,
+    sampling: Sampling,
     /// Slow pages worth promoting, as of their last hit.
     candidates: Vec<Candidate>,
     /// The watch clock when they were ranked; nothing where others came since.
@@ -109,6 +118,8 @@ impl Tierline {
             knobs: Knobs::default(),
             goal,
             quantum: Quantum::default(),
+            headroom: Headroom::default(),
+            sampling: Sampling::default(),
             candidates: Vec::new(),
             ranked: None,
             hands: Vec::new(),
@@ -122,8 +133,12 @@ impl Tierline {
 
     /// The access rate above which moving a page from one tier to a faster one repays itself.
     fn floor(&self, view: &View<'_>, size: PageSize, from: TierId, to: TierId) -> f32 {
-        let gain = view.tiers.latency_gain(from, to).as_secs_f64();
-        let cost = view.move_cost(size).as_secs_f64();
+        // Where slow memory is busy, an access spared is worth more; and a move is accesses too, those
+        // that read the page there and write another one in its place.
+        let queue = self.goal.queueing(view, from);
+        let lines = LINES_PER_BASE * f64::from(size.base_pages_f32());
+        let gain = view.tiers.latency_gain(from, to).as_secs_f64() + queue;
+        let cost = view.move_cost(size).as_secs_f64() + 2.0 * lines * queue;
         #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
         let floor = (cost / (gain * self.knobs.payback.as_secs_f64())) as f32;
         // What is touched in every look may be far hotter than looks can show.
@@ -431,12 +446,16 @@ impl Policy for Tierline {
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
         self.goal.listen(view);
+        self.sampling.listen(view);
         self.sort_in(view);
         let (slowest, permille) = (view.tiers.slowest(), self.knobs.headroom_permille);
-        let headroom = |tier: TierId| match tier == slowest {
+        let most = |tier: TierId| match tier == slowest {
             true => Bytes::ZERO,
             false => Bytes(view.tiers[tier].capacity.0 / 1000 * permille),
         };
+        let largest = view.tiers.iter().map(|(tier, _)| most(tier)).max().unwrap_or_default();
+        self.headroom.listen(view, largest);
+        let headroom = |tier| self.headroom.within(most(tier));
         let mut ledger = Ledger::new(view, view.budget, headroom);
         self.keep_headroom(view, &mut ledger, plan);
         let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) else { return };
@@ -460,7 +479,7 @@ impl Policy for Tierline {
     }
 
     fn wants(&self) -> Wants {
-        Wants { copy_threads: Some(COPY_THREADS), ..Wants::default() }
+        Wants { watch: self.sampling.watch(), copy_threads: Some(COPY_THREADS), ..Wants::default() }
     }
 
     fn knobs(&self) -> Vec<Knob> {

@@ -43,6 +43,9 @@ pub struct MachineFile {
     /// Reads in flight that the socket can hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_queue: Option<Figure>,
+    /// Who says that its slow memory counts its accesses itself (NeoProf); left out where it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neoprof: Option<String>,
     /// Its tiers, fastest first.
     pub tier: Vec<TierFile>,
     /// Costs that differ from those of most kernels.
@@ -137,6 +140,7 @@ impl MachineFile {
                 prefetch_gain: core.prefetch_gain.value,
             },
             shared_queue: self.shared_queue.as_ref().map(|figure| figure.value),
+            neoprof: self.neoprof.is_some(),
             costs: self.costs.unwrap_or_default(),
         };
         machine.problem().map_or(Ok(machine), |why| Err(wrong(why)))

@@ -29,6 +29,8 @@ pub struct Machine {
     pub cores: Cores,
     /// Reads in flight that the socket can hold, where that is known.
     pub shared_queue: Option<f64>,
+    /// Whether its slow memory counts its accesses itself (NeoProf).
+    pub neoprof: bool,
     /// What faults, samples and moves cost.
     pub costs: Costs,
 }

@@ -31,6 +31,7 @@ impl MachineFile {
                 prefetch_gain: borrowed(cores.prefetch_gain),
             },
             shared_queue: None,
+            neoprof: None,
             tier: fits.iter().map(|fit| tier(fit, source)).collect(),
             costs: None,
         })

@@ -95,7 +95,9 @@ impl Tracker for HintFaults {
     }
 
     fn rewatch(&mut self, watch: Watch) {
-        self.watch = watch;
+        if matches!(watch, Watch::HintFaults { .. }) {
+            self.watch = watch;
+        }
     }
 }
 

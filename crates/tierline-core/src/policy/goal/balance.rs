@@ -210,6 +210,12 @@ impl Goal for Balance {
         Aim::Shift((0..lanes).filter_map(|t| self.balance(view.tiers, t, passed)).collect())
     }
 
+    fn queueing(&self, view: &View<'_>, tier: TierId) -> f64 {
+        let unloaded = unloaded_ns(view.tiers, tier.index());
+        let flow = self.flows.get(tier.index()).copied().unwrap_or_default();
+        (self.cost_ns(flow, unloaded) - unloaded) * 1e-9
+    }
+
     fn shifts(&self) -> bool {
         true
     }

@@ -48,6 +48,12 @@ pub trait Goal: fmt::Debug {
     /// What is to be done now, `passed` after it was last asked; called every quantum.
     fn aim(&mut self, view: &View<'_>, passed: Nanos) -> Aim;
 
+    /// What an access to `tier` costs above the tier's unloaded latency, in seconds; 0 where that is not
+    /// measured.
+    fn queueing(&self, _view: &View<'_>, _tier: TierId) -> f64 {
+        0.0
+    }
+
     /// True where it asks for more than packing.
     fn shifts(&self) -> bool;
 

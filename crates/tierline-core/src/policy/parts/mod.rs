@@ -3,12 +3,14 @@
 
 pub mod batch;
 pub mod hand;
+pub mod headroom;
 pub mod ledger;
 pub mod on_fault;
 pub mod placement;
 pub mod quantum;
 pub mod recency;
 pub mod review;
+pub mod sampling;
 pub mod scan_period;
 pub mod top;
 pub mod tuner;
