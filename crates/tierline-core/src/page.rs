@@ -197,6 +197,13 @@ impl Found {
     fn holds(&self, space: SpaceId, start: u64, end: u64) -> bool {
         self.space == space && self.start.0 <= start && end <= self.start.0 + self.run.base_pages
     }
+
+    fn locate(&self, page: PageIdx) -> Option<Location> {
+        let Self { space, start, run } = *self;
+        let offset = page.0.checked_sub(run.first).filter(|&offset| offset < run.pages())?;
+        let vpn = Vpn(start.0 + u64::from(offset) * run.size.base_pages());
+        Some(Location { space, vpn, size: run.size, kind: run.kind })
+    }
 }
 
 /// All managed pages.
@@ -456,15 +463,15 @@ impl PageTable {
 
     /// Where `page` is, or `None` if it was unmapped since.
     pub fn locate(&self, page: PageIdx) -> Option<Location> {
-        let (&first, &(space, start)) = self.by_index.range(..=page.0).next_back()?;
-        let run = self.spaces.get(&space)?.get(&start)?;
-        let offset = page.0 - first;
-        (offset < run.pages()).then(|| Location {
-            space,
-            vpn: Vpn(start.0 + u64::from(offset) * run.size.base_pages()),
-            size: run.size,
-            kind: run.kind,
-        })
+        let last = self.last_found.get();
+        if let Some(at) = last.locate(page) {
+            return Some(at);
+        }
+        let (_, &(space, start)) = self.by_index.range(..=page.0).next_back()?;
+        let run = *self.spaces.get(&space)?.get(&start)?;
+        let found = Found { space, start, run };
+        self.last_found.set(found);
+        found.locate(page)
     }
 
     /// All that is known of a page.
@@ -481,8 +488,8 @@ impl PageTable {
 
     /// Brings what is known of these pages into the cache. Done for many at once, their misses overlap:
     /// several times as fast as one after the other, each with work in between.
-    pub fn fetch(&self, pages: &[PageIdx]) {
-        std::hint::black_box(pages.iter().fold(0, |sum, &page| sum ^ self.known(page)));
+    pub fn fetch(&self, pages: impl Iterator<Item = PageIdx>) {
+        std::hint::black_box(pages.fold(0, |sum, page| sum ^ self.known(page)));
     }
 
     /// What is remembered of the page's heat.

@@ -35,6 +35,12 @@ impl Residents {
         (list.0 / self.classes == tier.0).then_some(list.0 % self.classes)
     }
 
+    /// Brings what is known of these pages, and their places in lists, into the cache.
+    pub fn fetch(&self, pages: &PageTable, these: impl Iterator<Item = PageIdx> + Clone) {
+        pages.fetch(these.clone());
+        self.lists.fetch(these);
+    }
+
     /// Puts `page` at the end of its tier's list of that class. A page that lives nowhere or will not
     /// move is in no list.
     pub fn put(&mut self, pages: &mut PageTable, page: PageIdx, class: u8) {

@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 
 use super::Hit;
 use crate::lists::residents::Residents;
-use crate::page::{PageIdx, PageTable};
+use crate::page::{FETCHED, PageIdx, PageTable};
 use crate::port::PageKind;
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
@@ -80,15 +80,21 @@ impl Lru {
                 self.residents.put_first(pages, page, class); // nobody took it
             }
         }
-        for &page in touched {
-            if self.class(pages, page).is_none() {
-                let list = list(pages, page);
-                pages.set_word(page, stamped(pages.word(page), (list == FILE).then_some(now)));
-                self.residents.put(pages, page, list | INACTIVE);
+        for touched in touched.chunks(FETCHED) {
+            pages.fetch(touched.iter().copied());
+            for &page in touched {
+                if self.class(pages, page).is_none() {
+                    let list = list(pages, page);
+                    pages.set_word(page, stamped(pages.word(page), (list == FILE).then_some(now)));
+                    self.residents.put(pages, page, list | INACTIVE);
+                }
             }
         }
-        for hit in hits {
-            set(pages, hit.page, SEEN, true);
+        for hits in hits.chunks(FETCHED) {
+            pages.fetch(hits.iter().map(|hit| hit.page));
+            for hit in hits {
+                set(pages, hit.page, SEEN, true);
+            }
         }
         for &(page, answer) in answers {
             self.judge(pages, now, page, answer);
@@ -116,6 +122,11 @@ impl Lru {
 
     fn class(&self, pages: &PageTable, page: PageIdx) -> Option<u8> {
         self.residents.class(pages, page)
+    }
+
+    /// Brings what is known of these pages into the cache, for whoever is about to judge them.
+    pub fn fetch(&self, pages: &PageTable, these: impl Iterator<Item = PageIdx> + Clone) {
+        self.residents.fetch(pages, these);
     }
 
     /// Whether `page` is in an active list.
