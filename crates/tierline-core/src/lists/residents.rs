@@ -41,6 +41,13 @@ impl Residents {
         self.lists.fetch(these);
     }
 
+    /// Likewise for the `count` pages that have been in a list for longest.
+    pub fn fetch_first(&self, pages: &PageTable, tier: TierId, class: u8, count: usize) {
+        let first = self.lists.first(self.list(tier, class));
+        let next = std::iter::successors(first, |&page| self.lists.after(page));
+        pages.fetch(next.take(count));
+    }
+
     /// Puts `page` at the end of its tier's list of that class. A page that lives nowhere or will not
     /// move is in no list.
     pub fn put(&mut self, pages: &mut PageTable, page: PageIdx, class: u8) {
