@@ -68,7 +68,7 @@ pub struct Tmo {
     out: Way,
     /// Pages that it asked after itself.
     asked: Vec<PageIdx>,
-    /// Pages that it had paged out in the last tick, as far as there was time to.
+    /// Pages of this probe that are to be paged out.
     leaving: Vec<PageIdx>,
 }
 
@@ -128,6 +128,7 @@ impl Tmo {
         if self.probe.due(view.now, self.knobs.tmo_interval).is_none() {
             return;
         }
+        self.leaving.clear();
         let slowest = view.tiers.slowest();
         let tiers = (0..=slowest.0).map(TierId);
         let (out, down): (Vec<_>, Vec<_>) = tiers.partition(|&tier| self.goes_out(tier, slowest));
@@ -137,13 +138,10 @@ impl Tmo {
         self.out.begin(bytes(out), &self.knobs);
     }
 
-    /// Has what was to leave and is still there taken another time.
-    fn give_back(&mut self, pages: &PageTable) {
-        for page in self.leaving.drain(..).filter(|&page| pages.state(page).tier().is_some()) {
-            if let Some(at) = pages.locate(page) {
-                self.out.left += at.size.bytes();
-            }
-        }
+    /// Has what was to leave, and for which there was no time yet, paged out before anything else.
+    fn leave(&mut self, view: &mut View<'_>) {
+        self.leaving.retain(|&page| view.pages.state(page).tier().is_some());
+        view.page_out.extend(&self.leaving);
     }
 
     /// Takes those of the pages asked after that were not accessed, and are not on their way already.
@@ -290,8 +288,8 @@ impl Policy for Tmo {
         let answers = view.answers;
         let (for_below, own) = answers.split_at(split(answers, &self.asked));
         self.below.plan(&mut view.with_answers(for_below), plan);
-        self.give_back(view.pages);
         self.listen(view);
+        self.leave(view);
         self.take(view, own, plan);
         self.ask(view);
     }

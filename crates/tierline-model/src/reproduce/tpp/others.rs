@@ -89,7 +89,7 @@ pub const ROWS: &[Row] = &[
         published: &[70.0, 40.0, 13.5, 16.5],
         unit: "%",
         find: Some(tmo_saves),
-        note: "",
+        note: "four hours; alone TMO takes pages of all memory, and above TPP those of CXL memory, a third of it, so that there it presses less, as published, and also saves less: what held theirs back alone was not published",
         ..ROW
     },
     Row {
