@@ -158,7 +158,7 @@ impl Engine {
                     .for_each(sample.space, sample.vpn, sample.base_pages, |page| found.push(page));
                 *end = found.len();
             }
-            pages.fetch(found);
+            pages.fetch(found.iter().copied());
             self.samples += found.len() as u64;
             let mut from = 0;
             for (end, sample) in end.into_iter().zip(samples) {

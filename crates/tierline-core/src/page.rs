@@ -194,16 +194,16 @@ struct Found {
 }
 
 impl Found {
-    /// Where a page is, if it is one of the run's.
-    fn locate(&self, page: PageIdx) -> Option<Location> {
-        let Self { space, start, run } = self;
-        let offset = page.0.checked_sub(run.first).filter(|&offset| offset < run.pages())?;
-        let vpn = Vpn(start.0 + u64::from(offset) * run.size.base_pages());
-        Some(Location { space: *space, vpn, size: run.size, kind: run.kind })
-    }
-
     fn holds(&self, space: SpaceId, start: u64, end: u64) -> bool {
         self.space == space && self.start.0 <= start && end <= self.start.0 + self.run.base_pages
+    }
+
+    /// Where a page is, if it is one of the run's.
+    fn locate(&self, page: PageIdx) -> Option<Location> {
+        let Self { space, start, run } = *self;
+        let offset = page.0.checked_sub(run.first).filter(|&offset| offset < run.pages())?;
+        let vpn = Vpn(start.0 + u64::from(offset) * run.size.base_pages());
+        Some(Location { space, vpn, size: run.size, kind: run.kind })
     }
 }
 
@@ -486,8 +486,8 @@ impl PageTable {
 
     /// Brings what is known of these pages into the cache. Done for many at once, their misses overlap:
     /// several times as fast as one after the other, each with work in between.
-    pub fn fetch(&self, pages: &[PageIdx]) {
-        std::hint::black_box(pages.iter().fold(0, |sum, &page| sum ^ self.known(page)));
+    pub fn fetch(&self, pages: impl Iterator<Item = PageIdx>) {
+        std::hint::black_box(pages.fold(0, |sum, page| sum ^ self.known(page)));
     }
 
     /// What is remembered of the page's heat.

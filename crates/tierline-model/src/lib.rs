@@ -21,6 +21,7 @@
 
 pub mod arithmetic;
 pub mod compare;
+pub mod due;
 pub mod error;
 pub mod fit;
 pub mod load;

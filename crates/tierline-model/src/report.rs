@@ -83,6 +83,8 @@ pub struct Means {
     pub promoted_bytes_per_second: f64,
     /// Bytes a second moved to slower tiers.
     pub demoted_bytes_per_second: f64,
+    /// Share of the managed programs' time lost to page-ins.
+    pub page_in_stall: f64,
 }
 
 /// A program over a time.
@@ -239,6 +241,7 @@ impl Snapshot {
             tiers: world.tiers().iter().map(tier).collect(),
             promoted_bytes_per_second: since.promoted_bytes / ns * 1e9,
             demoted_bytes_per_second: since.demoted_bytes / ns * 1e9,
+            page_in_stall: since.page_in_ns / since.slots_ns.max(1.0),
         }
     }
 }

@@ -20,10 +20,18 @@ const IN_NO_LIST: u8 = u8::MAX;
 pub struct ListId(pub u8);
 
 struct Chunk {
-    before: [u32; CHUNK_PAGES],
-    after: [u32; CHUNK_PAGES],
+    links: [Links; CHUNK_PAGES],
     list: [u8; CHUNK_PAGES],
 }
+
+/// A page's neighbours, side by side: both are read whenever one is.
+#[derive(Clone, Copy)]
+struct Links {
+    before: u32,
+    after: u32,
+}
+
+const UNLINKED: Links = Links { before: NONE, after: NONE };
 
 #[derive(Clone, Copy)]
 struct Ends {
@@ -76,7 +84,7 @@ impl Lists {
     /// The page after `page` in its list.
     pub fn after(&self, page_before: PageIdx) -> Option<PageIdx> {
         self.of(page_before)?;
-        page(self.links(number(page_before)).1)
+        page(self.links(number(page_before)).after)
     }
 
     /// Puts `page` at the end of `list`, out of the list it was in.
@@ -96,7 +104,7 @@ impl Lists {
     /// Takes `page` out of its list, if it is in one.
     pub fn remove(&mut self, page: PageIdx) {
         let Some(list) = self.of(page) else { return };
-        let (before, after) = self.links(number(page));
+        let Links { before, after } = self.links(number(page));
         self.join(list, before, after);
         self.chunk(number(page)).list[page.index() % CHUNK_PAGES] = IN_NO_LIST;
         self.ends[usize::from(list.0)].pages -= 1;
@@ -114,20 +122,30 @@ impl Lists {
         if before == NONE {
             self.ends[usize::from(list.0)].first = after;
         } else {
-            self.chunk(before).after[before as usize % CHUNK_PAGES] = after;
+            self.chunk(before).links[before as usize % CHUNK_PAGES].after = after;
         }
         if after == NONE {
             self.ends[usize::from(list.0)].last = before;
         } else {
-            self.chunk(after).before[after as usize % CHUNK_PAGES] = before;
+            self.chunk(after).links[after as usize % CHUNK_PAGES].before = before;
         }
     }
 
-    fn links(&self, page: u32) -> (u32, u32) {
+    /// Brings these pages' links and their neighbours' into the cache: their misses overlap, as in
+    /// [`PageTable::fetch`](crate::page::PageTable::fetch).
+    pub fn fetch(&self, pages: impl Iterator<Item = PageIdx> + Clone) {
+        let links = pages.map(|page| self.links(number(page)));
+        let own = links.clone().fold(0, |sum, links| sum ^ links.before);
+        let beside = links.fold(own, |sum, Links { before, after }| {
+            sum ^ self.links(before).after ^ self.links(after).before
+        });
+        std::hint::black_box(beside);
+    }
+
+    fn links(&self, page: u32) -> Links {
         let (chunk, at) = (page as usize / CHUNK_PAGES, page as usize % CHUNK_PAGES);
-        self.chunks[chunk]
-            .as_ref()
-            .map_or((NONE, NONE), |chunk| (chunk.before[at], chunk.after[at]))
+        let chunk = self.chunks.get(chunk).and_then(Option::as_ref);
+        chunk.map_or(UNLINKED, |chunk| chunk.links[at])
     }
 
     fn chunk(&mut self, page: u32) -> &mut Chunk {
@@ -136,11 +154,7 @@ impl Lists {
             self.chunks.resize_with(chunk + 1, || None);
         }
         self.chunks[chunk].get_or_insert_with(|| {
-            Box::new(Chunk {
-                before: [NONE; CHUNK_PAGES],
-                after: [NONE; CHUNK_PAGES],
-                list: [IN_NO_LIST; CHUNK_PAGES],
-            })
+            Box::new(Chunk { links: [UNLINKED; CHUNK_PAGES], list: [IN_NO_LIST; CHUNK_PAGES] })
         })
     }
 }

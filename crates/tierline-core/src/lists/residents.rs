@@ -35,6 +35,19 @@ impl Residents {
         (list.0 / self.classes == tier.0).then_some(list.0 % self.classes)
     }
 
+    /// Brings what is known of these pages, and their places in lists, into the cache.
+    pub fn fetch(&self, pages: &PageTable, these: impl Iterator<Item = PageIdx> + Clone) {
+        pages.fetch(these.clone());
+        self.lists.fetch(these);
+    }
+
+    /// Likewise for the `count` pages that have been in a list for longest.
+    pub fn fetch_first(&self, pages: &PageTable, tier: TierId, class: u8, count: usize) {
+        let first = self.lists.first(self.list(tier, class));
+        let next = std::iter::successors(first, |&page| self.lists.after(page));
+        pages.fetch(next.take(count));
+    }
+
     /// Puts `page` at the end of its tier's list of that class. A page that lives nowhere or will not
     /// move is in no list.
     pub fn put(&mut self, pages: &mut PageTable, page: PageIdx, class: u8) {

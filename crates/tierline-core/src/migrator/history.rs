@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which pages moved lately, to notice ping-pong: a page that comes back soon after it was moved away.
 
-use std::collections::VecDeque;
-
 use rustc_hash::FxHashMap;
 
 use crate::port::{SpaceId, Vpn};
@@ -11,33 +9,28 @@ use crate::unit::Nanos;
 /// A return within this time is ping-pong. Ours; NeoMem counts any return of a page it demoted.
 const SOON: Nanos = Nanos::from_secs(30);
 
-/// The moves of the last half minute.
+/// Pages are forgotten once there are so many, or twice as many as were left the last time.
+const MANY: usize = 1 << 12;
+
+/// The moves of the last half minute, and some that are older.
 #[derive(Debug, Default)]
 pub struct History {
-    /// The latest direction of a page, and when. Looked up, never iterated.
+    /// The latest direction of a page, and when.
     latest: FxHashMap<(SpaceId, Vpn), (Nanos, bool)>,
-    in_order: VecDeque<(Nanos, SpaceId, Vpn)>,
+    /// Pages that were left when the old ones were last forgotten.
+    left: usize,
 }
 
 impl History {
     /// Notes a move up or down; true where the page came back soon after the opposite move.
     pub fn note(&mut self, now: Nanos, space: SpaceId, vpn: Vpn, up: bool) -> bool {
-        self.forget(now);
-        let before = self.latest.insert((space, vpn), (now, up));
-        self.in_order.push_back((now, space, vpn));
-        before.is_some_and(|(_, direction)| direction != up)
-    }
-
-    fn forget(&mut self, now: Nanos) {
-        while let Some(&(at, space, vpn)) = self.in_order.front() {
-            if now.saturating_sub(at) <= SOON {
-                break;
-            }
-            self.in_order.pop_front();
-            if self.latest.get(&(space, vpn)).is_some_and(|&(latest, _)| latest == at) {
-                self.latest.remove(&(space, vpn));
-            }
+        let is_soon = |at: Nanos| now.saturating_sub(at) <= SOON;
+        if self.latest.len() >= (2 * self.left).max(MANY) {
+            self.latest.retain(|_, (at, _)| is_soon(*at));
+            self.left = self.latest.len();
         }
+        let before = self.latest.insert((space, vpn), (now, up));
+        before.is_some_and(|(at, direction)| is_soon(at) && direction != up)
     }
 }
 

@@ -432,6 +432,12 @@ pub const POLICIES: &[Entry] = &[
         make: || Box::new(Tmo::over("linux+tmo", Box::new(linux("linux", Box::new(Pack))))),
     },
     Entry {
+        name: "paging+tmo",
+        doc: include_str!("paging.rs"),
+        goal: Some(TMO),
+        make: || Box::new(Tmo::over_paging("paging+tmo", Box::new(paging::paging()))),
+    },
+    Entry {
         name: "first-touch+tmo",
         doc: include_str!("first_touch.rs"),
         goal: Some(TMO),

@@ -159,7 +159,7 @@ impl Tierline {
         self.hands.resize_with(slowest.index(), Hand::default);
         self.hands.iter_mut().for_each(Hand::begin);
         for pages in view.touched.chunks(FETCHED) {
-            view.pages.fetch(pages);
+            view.pages.fetch(pages.iter().copied());
             for &page in pages {
                 self.sort_in_page(view, page);
             }

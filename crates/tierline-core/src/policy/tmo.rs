@@ -13,6 +13,7 @@
 //!
 //! When it hurts: it is slow on purpose, and in a hurry too slow. Pressure tells how much was taken too
 //! much, not what. Where nothing measures pressure it does nothing.
+//! Above `paging`, the kernel without tiering, nothing goes down: pages of all tiers are paged out.
 //!
 //! Knobs: tmo_interval (6 s), tmo_ratio (0.0005), stall_threshold (0.001), swap (0).
 //!
@@ -57,6 +58,8 @@ pub struct Tmo {
     name: &'static str,
     knobs: Knobs,
     below: Box<dyn Policy>,
+    /// Pages go down before they go out.
+    demotes: bool,
     probe: Quantum,
     last: Option<Nanos>,
     /// Down to the slowest tier.
@@ -65,6 +68,8 @@ pub struct Tmo {
     out: Way,
     /// Pages that it asked after itself.
     asked: Vec<PageIdx>,
+    /// Pages of this probe that are to be paged out.
+    leaving: Vec<PageIdx>,
 }
 
 /// One of the two ways that pages are taken.
@@ -95,12 +100,24 @@ impl Tmo {
             name,
             knobs: Knobs::default(),
             below,
+            demotes: true,
             probe: Quantum::default(),
             last: None,
             down: way,
             out: way,
             asked: Vec::new(),
+            leaving: Vec::new(),
         }
+    }
+
+    /// The reclaimer above a kernel without tiering: pages of all tiers are paged out where they are.
+    pub fn over_paging(name: &'static str, below: Box<dyn Policy>) -> Self {
+        Self { demotes: false, ..Self::over(name, below) }
+    }
+
+    /// Whether what is taken of a tier goes out, and not down.
+    fn goes_out(&self, tier: TierId, slowest: TierId) -> bool {
+        !self.demotes || tier == slowest
     }
 
     /// Adds up pressure; at a probe, says how much to take.
@@ -111,10 +128,20 @@ impl Tmo {
         if self.probe.due(view.now, self.knobs.tmo_interval).is_none() {
             return;
         }
+        self.leaving.clear();
         let slowest = view.tiers.slowest();
-        let above = (0..slowest.0).map(|tier| view.pages.bytes_in(TierId(tier))).sum();
-        self.down.begin(above, &self.knobs);
-        self.out.begin(view.pages.bytes_in(slowest), &self.knobs);
+        let tiers = (0..=slowest.0).map(TierId);
+        let (out, down): (Vec<_>, Vec<_>) = tiers.partition(|&tier| self.goes_out(tier, slowest));
+        let bytes =
+            |tiers: Vec<TierId>| tiers.into_iter().map(|tier| view.pages.bytes_in(tier)).sum();
+        self.down.begin(bytes(down), &self.knobs);
+        self.out.begin(bytes(out), &self.knobs);
+    }
+
+    /// Has what was to leave, and for which there was no time yet, paged out before anything else.
+    fn leave(&mut self, view: &mut View<'_>) {
+        self.leaving.retain(|&page| view.pages.state(page).tier().is_some());
+        view.page_out.extend(&self.leaving);
     }
 
     /// Takes those of the pages asked after that were not accessed, and are not on their way already.
@@ -135,7 +162,8 @@ impl Tmo {
             if moving.contains(&(at.space, at.vpn)) || leaving.contains(&page) {
                 continue;
             }
-            let goes_out = view.pages.state(page).tier() == Some(slowest);
+            let tier = view.pages.state(page).tier();
+            let goes_out = tier.is_some_and(|tier| self.goes_out(tier, slowest));
             let way = if goes_out { &mut self.out } else { &mut self.down };
             if way.left == Bytes::ZERO {
                 continue;
@@ -143,6 +171,7 @@ impl Tmo {
             let taken = match goes_out {
                 true => {
                     view.page_out.push(page);
+                    self.leaving.push(page);
                     Ok(at.size.bytes())
                 }
                 false => {
@@ -156,7 +185,7 @@ impl Tmo {
 
     /// Asks after the next pages of either way.
     fn ask(&mut self, view: &mut View<'_>) {
-        let (slowest, swap) = (view.tiers.slowest(), self.knobs.swap);
+        let (slowest, swap, demotes) = (view.tiers.slowest(), self.knobs.swap, self.demotes);
         self.asked.clear();
         for (way, is_out) in [(&mut self.down, false), (&mut self.out, true)] {
             if way.left == Bytes::ZERO {
@@ -165,7 +194,7 @@ impl Tmo {
             let from = self.asked.len();
             let pages = &*view.pages;
             let is_file = |page| pages.locate(page).is_some_and(|at| at.kind == PageKind::File);
-            let of_use = |page| match pages.state(page).tier() == Some(slowest) {
+            let of_use = |page| match !demotes || pages.state(page).tier() == Some(slowest) {
                 true => is_out && (swap || is_file(page)),
                 false => !is_out,
             };
@@ -260,6 +289,7 @@ impl Policy for Tmo {
         let (for_below, own) = answers.split_at(split(answers, &self.asked));
         self.below.plan(&mut view.with_answers(for_below), plan);
         self.listen(view);
+        self.leave(view);
         self.take(view, own, plan);
         self.ask(view);
     }

@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 
 use super::Hit;
 use crate::lists::residents::Residents;
-use crate::page::{PageIdx, PageTable};
+use crate::page::{FETCHED, PageIdx, PageTable};
 use crate::port::PageKind;
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
@@ -80,18 +80,27 @@ impl Lru {
                 self.residents.put_first(pages, page, class); // nobody took it
             }
         }
-        for &page in touched {
-            if self.class(pages, page).is_none() {
-                let list = list(pages, page);
-                pages.set_word(page, stamped(pages.word(page), (list == FILE).then_some(now)));
-                self.residents.put(pages, page, list | INACTIVE);
+        for touched in touched.chunks(FETCHED) {
+            pages.fetch(touched.iter().copied());
+            for &page in touched {
+                if self.class(pages, page).is_none() {
+                    let list = list(pages, page);
+                    pages.set_word(page, stamped(pages.word(page), (list == FILE).then_some(now)));
+                    self.residents.put(pages, page, list | INACTIVE);
+                }
             }
         }
-        for hit in hits {
-            set(pages, hit.page, SEEN, true);
+        for hits in hits.chunks(FETCHED) {
+            pages.fetch(hits.iter().map(|hit| hit.page));
+            for hit in hits {
+                set(pages, hit.page, SEEN, true);
+            }
         }
-        for &(page, answer) in answers {
-            self.judge(pages, now, page, answer);
+        for answers in answers.chunks(FETCHED) {
+            pages.fetch(answers.iter().map(|&(page, _)| page));
+            for &(page, answer) in answers {
+                self.judge(pages, now, page, answer);
+            }
         }
     }
 
@@ -116,6 +125,11 @@ impl Lru {
 
     fn class(&self, pages: &PageTable, page: PageIdx) -> Option<u8> {
         self.residents.class(pages, page)
+    }
+
+    /// Brings what is known of these pages into the cache, for whoever is about to judge them.
+    pub fn fetch(&self, pages: &PageTable, these: impl Iterator<Item = PageIdx> + Clone) {
+        self.residents.fetch(pages, these);
     }
 
     /// Whether `page` is in an active list.
@@ -214,8 +228,9 @@ impl Lru {
         list: u8,
         count: usize,
     ) {
+        let ratio = inactive_ratio(pages, look.tier);
         for _ in 0..count {
-            if !self.inactive_is_low(pages, look.tier, list) {
+            if !self.is_low(look.tier, list, ratio) {
                 break;
             }
             let Some(page) = self.residents.first(pages, look.tier, list | ACTIVE) else { break };
@@ -224,7 +239,10 @@ impl Lru {
         }
         let inactive = self.residents.len(look.tier, list | INACTIVE);
         let round = LOOK * inactive as u64;
-        for _ in 0..count.min(inactive) {
+        for at in 0..count.min(inactive) {
+            if at % FETCHED == 0 {
+                self.residents.fetch_first(pages, look.tier, list | INACTIVE, FETCHED);
+            }
             let Some(page) = self.residents.first(pages, look.tier, list | INACTIVE) else { break };
             self.residents.put(pages, page, list | INACTIVE);
             let since = since(pages.word(page), look.now);
@@ -233,10 +251,12 @@ impl Lru {
         }
     }
 
-    /// Fewer inactive pages than one for every √(10·GiB) active ones.
     fn inactive_is_low(&self, pages: &PageTable, tier: TierId, list: u8) -> bool {
-        let gib = pages.bytes_in(tier).0 / Bytes::from_mib(1 << 10).0;
-        let ratio = usize::try_from((10 * gib).isqrt().max(1)).unwrap_or(usize::MAX);
+        self.is_low(tier, list, inactive_ratio(pages, tier))
+    }
+
+    /// Fewer inactive pages than one for every `ratio` active ones.
+    fn is_low(&self, tier: TierId, list: u8, ratio: usize) -> bool {
         let inactive = self.residents.len(tier, list | INACTIVE);
         inactive.saturating_mul(ratio) < self.residents.len(tier, list | ACTIVE)
     }
@@ -274,6 +294,12 @@ impl Takes {
     fn lists(self) -> impl Iterator<Item = u8> {
         [0, FILE].into_iter().filter(move |&list| self == Self::All || list == FILE)
     }
+}
+
+/// Active pages that there may be for each inactive one: √(10·GiB).
+fn inactive_ratio(pages: &PageTable, tier: TierId) -> usize {
+    let gib = pages.bytes_in(tier).0 / Bytes::from_mib(1 << 10).0;
+    usize::try_from((10 * gib).isqrt().max(1)).unwrap_or(usize::MAX)
 }
 
 /// The list of a page that is in none.

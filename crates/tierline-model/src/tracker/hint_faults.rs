@@ -6,8 +6,7 @@
 //! changes; only a new phase of the program has all of them drawn again. A fault tells the time since its
 //! page was armed and costs the thread that takes it.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use tierline_core::policy::Watch;
 use tierline_core::port::{Observations, Sample};
@@ -17,6 +16,7 @@ use tierline_core::unit::{Bytes, Nanos};
 
 use super::{Quantum, Tracker};
 use crate::arithmetic::exponential;
+use crate::due::{Due, whole};
 use crate::machine::{Costs, nanos};
 use crate::workload::program::pages_of;
 use crate::world::job::Job;
@@ -36,12 +36,14 @@ pub struct HintFaults {
 struct Armed {
     version: u64,
     /// When the next part is armed.
-    due: Nanos,
+    next_part: Nanos,
     cursor: u32,
     /// A bit a page.
     bits: Vec<u64>,
     /// By the program's clock of accesses: page, and when it was armed.
-    faults: BinaryHeap<Reverse<(u64, u32, Nanos)>>,
+    faults: Due<(u32, Nanos)>,
+    /// Those of a quantum.
+    due: Vec<(u64, (u32, Nanos))>,
 }
 
 impl HintFaults {
@@ -82,9 +84,9 @@ impl Tracker for HintFaults {
             let memory = Bytes(u64::from(job.live()) * job.size.bytes().0);
             if let Watch::HintFaults { bytes, fast_too, .. } = self.watch
                 && let Some(round) = self.watch.round(memory)
-                && quantum.end() >= armed.due
+                && quantum.end() >= armed.next_part
             {
-                armed.due = quantum.end() + round;
+                armed.next_part = quantum.end() + round;
                 let pages = pages_of(bytes, job.size).min(job.live());
                 armed.arm(job, pages, fast_too, quantum.end(), rng);
                 cpu_ns += f64::from(pages) * costs.scan_ns;
@@ -109,12 +111,10 @@ impl Armed {
             return;
         }
         self.version = job.version;
-        let before = std::mem::take(&mut self.faults).into_sorted_vec();
-        let again = before.into_iter().map(|Reverse((_, page, at))| {
+        for (_, (page, at)) in self.faults.take_all().into_iter().rev() {
             let due = fault_at(job, page, job.reads - job.reads_in_quantum, rng);
-            Reverse((due, page, at))
-        });
-        self.faults = again.collect();
+            self.faults.push(due, (page, at));
+        }
     }
 
     /// False where the page was not armed.
@@ -128,13 +128,11 @@ impl Armed {
     fn take_faults(&mut self, job: &Job, quantum: Quantum, out: &mut Observations) -> u32 {
         let before = job.reads - job.reads_in_quantum;
         let mut taken = 0;
-        while let Some(&Reverse((at, page, armed_at))) = self.faults.peek() {
+        let mut due = std::mem::take(&mut self.due);
+        self.faults.take(whole(job.reads), &mut due);
+        for (at, (page, armed_at)) in due.drain(..) {
             #[expect(clippy::cast_precision_loss, reason = "a clock of accesses below 2^52")]
             let at = at as f64;
-            if at > job.reads {
-                break;
-            }
-            self.faults.pop();
             let tier = job.tier_at(page, job.vpn(page));
             if !self.disarm(page) || tier.is_none() {
                 continue; // freed or paged out since
@@ -152,6 +150,7 @@ impl Armed {
             });
             taken += 1;
         }
+        self.due = due;
         taken
     }
 
@@ -166,18 +165,13 @@ impl Armed {
                 continue;
             }
             self.bits[page as usize / 64] |= mask;
-            self.faults.push(Reverse((fault_at(job, page, job.reads, rng), page, now)));
+            self.faults.push(fault_at(job, page, job.reads, rng), (page, now));
         }
     }
 }
 
 /// On the program's clock of accesses, when a page that is armed at `from` is accessed.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a clock of accesses; the cast saturates at never"
-)]
 fn fault_at(job: &Job, page: u32, from: f64, rng: &mut Rng) -> u64 {
     let share = job.pattern.density(job.pattern.band(page));
-    (from + exponential(rng) / share) as u64
+    whole(from + exponential(rng) / share)
 }

@@ -2,8 +2,7 @@
 //! A running program: where its pages are, and how far it got. Memory of another kind beside it is a job of its
 //! own, led by the program's.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use tierline_core::port::{Observations, PageSize, Region, Residence, SpaceEvent, SpaceId, Vpn};
 use tierline_core::rng::Rng;
@@ -12,6 +11,7 @@ use tierline_core::unit::{Bytes, Nanos};
 
 use super::frames::Frames;
 use crate::arithmetic::exponential;
+use crate::due::{Due, whole};
 use crate::load::{Class, LINE_BYTES};
 use crate::machine::{Cores, Machine, nanos};
 use crate::workload::pattern::{Census, Pattern};
@@ -68,7 +68,7 @@ pub struct Job {
     /// When pages were allocated that are to be freed again, and how many.
     births: VecDeque<(f64, u64)>,
     /// Pages that are paged out: when they are accessed next, on the clock of accesses.
-    paged_out: BinaryHeap<Reverse<(u64, u32)>>,
+    paged_out: Due<u32>,
     /// Pages allocated while no tier had room above its watermark.
     tight: u64,
 }
@@ -89,7 +89,7 @@ impl Job {
             head: 0,
             tail: 0,
             births: VecDeque::new(),
-            paged_out: BinaryHeap::new(),
+            paged_out: Due::default(),
             tight: 0,
             space,
             size,
@@ -314,24 +314,15 @@ impl Job {
         if !self.let_go(page, frames) {
             return false;
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a clock of accesses; the cast saturates at never"
-        )]
-        let next = (self.reads + exponential(rng) / share) as u64;
-        self.paged_out.push(Reverse((next, page)));
+        self.paged_out.push(whole(self.reads + exponential(rng) / share), page);
         true
     }
 
     /// Brings back what was paged out and is accessed by now. Returns how many pages.
     pub fn page_in(&mut self, frames: &mut Frames, out: &mut Observations) -> u32 {
-        let mut back = 0;
-        while let Some(&Reverse((at, page))) = self.paged_out.peek() {
-            if per_sec(at) > self.reads {
-                break;
-            }
-            self.paged_out.pop();
+        let (mut back, mut accessed) = (0, Vec::new());
+        self.paged_out.take(whole(self.reads), &mut accessed);
+        for (_, page) in accessed {
             if self.places.is_nowhere(page) {
                 self.bring(page..page + 1, frames, out);
                 back += 1;

@@ -157,7 +157,8 @@ fn tmo_pages_out_what_nobody_uses_in_slow_memory() {
         });
         let counted = engine.migrator().counts.tiering.page_out_anon;
         println!("swap {swap}: {out} out, {counted} pages paged out, {share} of the time lost");
-        assert_eq!(out > Bytes::from_mib(256), swap, "{out}");
+        // 2 % of 2 GiB a second, less as it gets less.
+        assert_eq!(out > Bytes::from_mib(512), swap, "{out}");
         assert_eq!(counted > 0, swap, "{counted}");
         assert!(share < 0.001, "{share}");
     }

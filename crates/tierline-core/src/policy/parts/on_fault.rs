@@ -18,7 +18,7 @@ use super::ledger::{Ledger, Short};
 use super::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::knobs;
-use crate::page::PageTable;
+use crate::page::{FETCHED, PageTable};
 use crate::policy::goal::{Aim, Goal, Quota, Shift};
 use crate::policy::{Policy, Reason, View, Wants, Watch};
 use crate::port::{Move, PageKind, PageSize};
@@ -403,8 +403,11 @@ impl<R: Rules> Policy for OnFault<R> {
         };
         let mut ledger = Ledger::new(view, view.budget, floor);
         self.reclaim(view, passed, &mut ledger, plan);
-        for hit in view.hits {
-            self.fault(view, hit, &mut shifts, &mut ledger, plan);
+        for hits in view.hits.chunks(FETCHED) {
+            self.lru.fetch(view.pages, hits.iter().map(|hit| hit.page));
+            for hit in hits {
+                self.fault(view, hit, &mut shifts, &mut ledger, plan);
+            }
         }
     }
 
