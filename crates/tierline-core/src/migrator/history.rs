@@ -9,7 +9,8 @@ use crate::unit::Nanos;
 /// A return within this time is ping-pong. Ours; NeoMem counts any return of a page it demoted.
 const SOON: Nanos = Nanos::from_secs(30);
 
-/// Pages are forgotten once there are so many, or twice as many as were left the last time.
+/// From so many pages on, old ones are forgotten: whenever twice as many are known as were left the last time,
+/// and every half minute.
 const MANY: usize = 1 << 12;
 
 /// The moves of the last half minute, and some that are older.
@@ -17,17 +18,19 @@ const MANY: usize = 1 << 12;
 pub struct History {
     /// The latest direction of a page, and when.
     latest: FxHashMap<(SpaceId, Vpn), (Nanos, bool)>,
-    /// Pages that were left when the old ones were last forgotten.
+    /// Pages that were left when the old ones were last forgotten, and when that was.
     left: usize,
+    forgot: Nanos,
 }
 
 impl History {
     /// Notes a move up or down; true where the page came back soon after the opposite move.
     pub fn note(&mut self, now: Nanos, space: SpaceId, vpn: Vpn, up: bool) -> bool {
         let is_soon = |at: Nanos| now.saturating_sub(at) <= SOON;
-        if self.latest.len() >= (2 * self.left).max(MANY) {
+        let known = self.latest.len();
+        if known >= MANY && (known >= 2 * self.left || !is_soon(self.forgot)) {
             self.latest.retain(|_, (at, _)| is_soon(*at));
-            self.left = self.latest.len();
+            (self.left, self.forgot) = (self.latest.len(), now);
         }
         let before = self.latest.insert((space, vpn), (now, up));
         before.is_some_and(|(at, direction)| is_soon(at) && direction != up)
