@@ -14,8 +14,8 @@
 //! the hot set moves; machines whose fast memory is loaded, by these programs or others; pages that are merely
 //! warm stay where they are.
 //!
-//! When it hurts: a scan's pages look hot while it passes; with a tracker that cannot see fast memory all
-//! pages there look cold in the end; where nothing measures the tiers' load it packs whatever that is.
+//! When it hurts: a scan's pages look hot while it passes; with a tracker that cannot see fast memory it hardly
+//! exchanges pages once that is full; where nothing measures the tiers' load it packs whatever that is.
 //!
 //! Knobs: those of its goal, `colloid`. None must be set.
 //!

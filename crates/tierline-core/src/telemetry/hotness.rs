@@ -150,14 +150,10 @@ impl Hotness {
         self.changed = self.now_ticks();
     }
 
-    /// What still holds of a page's heat.
-    fn valid(&self, heat: Heat) -> Heat {
-        let now = self.now_ticks();
-        let void = now.wrapping_sub(heat.stamp) > now.wrapping_sub(self.changed);
-        if void && self.looks_per_sec() <= 0.0 {
-            return Heat { stamp: self.changed, ..Heat::default() };
-        }
-        heat
+    /// Ticks back to the last change of what is hot, where what was seen before it is void.
+    fn valid_ticks(&self) -> u32 {
+        let looks = self.looks_per_sec() > 0.0;
+        if looks { u32::MAX } else { self.now_ticks().wrapping_sub(self.changed) }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "at most 32")]
@@ -187,8 +183,9 @@ impl Hotness {
         (self.watched.0 >> TICK_SHIFT) as u32
     }
 
-    /// What the page's heat becomes when it is hit; see [`Hotness::renewal`].
-    pub fn hit(&self, heat: Heat, hits: f32, exposure: Option<Nanos>) -> Heat {
+    /// What the page's heat becomes when it is hit.
+    #[cfg(test)]
+    fn hit(&self, heat: Heat, hits: f32, exposure: Option<Nanos>) -> Heat {
         self.renewal(hits, exposure).of(heat)
     }
 
@@ -196,15 +193,13 @@ impl Hotness {
     /// watched for this hit, where the tracker knows; else all watching since its last hit counts.
     #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
     pub fn renewal(&self, hits: f32, exposure: Option<Nanos>) -> Renewal {
-        let (now, looks_per_sec) = (self.now_ticks(), self.looks_per_sec());
-        let samples = looks_per_sec <= 0.0 && exposure.is_none();
         let wakes = self.hurry && exposure.is_none();
         Renewal {
             hits,
             exposure_seconds: exposure.map(|known| known.as_secs_f64() as f32),
-            now,
-            valid_ticks: if samples { now.wrapping_sub(self.changed) } else { u32::MAX },
-            looks_per_sec: if wakes { looks_per_sec } else { 0.0 },
+            now: self.now_ticks(),
+            valid_ticks: if exposure.is_none() { self.valid_ticks() } else { u32::MAX },
+            looks_per_sec: if wakes { self.looks_per_sec() } else { 0.0 },
             memory_seconds: self.memory_seconds(),
         }
     }
@@ -224,9 +219,9 @@ impl Hotness {
 
     /// What is believed of a page now.
     pub fn estimate(&self, heat: Heat) -> Estimate {
-        let heat = self.valid(heat);
-        let seconds = heat.exposure_seconds + seconds(self.now_ticks().wrapping_sub(heat.stamp));
-        let (hits, seconds) = fade(heat.hits, seconds, self.memory_seconds());
+        let (heat, since) = valid(heat, self.now_ticks(), self.valid_ticks());
+        let watched = heat.exposure_seconds + since;
+        let (hits, seconds) = fade(heat.hits, watched, self.memory_seconds());
         let seconds = seconds.max(MIN_EXPOSURE_SECONDS);
         let looks = seconds * self.looks_per_sec();
         let looks = if looks > 0.0 { looks + PRIOR_LOOKS } else { 0.0 };
@@ -251,7 +246,7 @@ pub struct Renewal {
     hits: f32,
     exposure_seconds: Option<f32>,
     now: u32,
-    /// Ticks back to the last change of what is hot, where what was seen before it is void.
+    /// See [`Hotness::valid_ticks`].
     valid_ticks: u32,
     /// Looks in a second of watching, where pages that wake up begin anew; else zero.
     looks_per_sec: f32,
@@ -262,9 +257,7 @@ impl Renewal {
     /// What becomes of this page's heat.
     #[inline]
     pub fn of(&self, heat: Heat) -> Heat {
-        let ticks = self.now.wrapping_sub(heat.stamp);
-        let heat = if ticks > self.valid_ticks { Heat::default() } else { heat };
-        let since = seconds(ticks.min(self.valid_ticks));
+        let (heat, since) = valid(heat, self.now, self.valid_ticks);
         if since * self.looks_per_sec > SILENCE {
             return Heat { stamp: self.now, ..Heat::default() };
         }
@@ -280,10 +273,12 @@ impl Renewal {
     }
 }
 
-/// Ticks of the watch clock in seconds.
+/// What still holds of a page's heat at tick `now`, and seconds of watching since.
 #[expect(clippy::cast_precision_loss, reason = "faded long before 24 bits are exceeded")]
-fn seconds(ticks: u32) -> f32 {
-    ticks as f32 * TICK_SECONDS
+fn valid(heat: Heat, now: u32, valid_ticks: u32) -> (Heat, f32) {
+    let ticks = now.wrapping_sub(heat.stamp);
+    let heat = if ticks > valid_ticks { Heat::default() } else { heat };
+    (heat, ticks.min(valid_ticks) as f32 * TICK_SECONDS)
 }
 
 /// Keeps at most the remembered exposure; hits fade exponentially with what is beyond it.
