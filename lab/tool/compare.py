@@ -211,7 +211,7 @@ def _cell(row, column):
 def _table(rows):
     columns = [column for column in COLUMNS if any(row.get(column[0]) is not None for row in rows)]
     cells = [[heading for _, heading, _ in columns]] + [[_cell(row, column) for column in columns] for row in rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     return "\n".join("  ".join(cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))) for row in cells)
 
 

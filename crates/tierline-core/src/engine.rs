@@ -129,7 +129,7 @@ impl Engine {
             hotness.remember(memory);
         }
         if let Some(window) = seen.window {
-            hotness.look_for(window);
+            hotness.look_for(window, seen.aggregation.unwrap_or(window));
         }
         let slowest = self.tiers.slowest();
         for at in &seen.residence {

@@ -223,6 +223,9 @@ pub struct Observations {
     /// The length of one look, where a look sees a page once however often it was accessed: rates
     /// above one in this time cannot be told apart. `None`: every access counts.
     pub window: Option<Nanos>,
+    /// How long the looks took together, where a tracker tells of several at once: of a page that is hit, all of
+    /// this time is known. `None`: of each look by itself.
+    pub aggregation: Option<Nanos>,
     /// How much watching is worth remembering: the tracker knows what its evidence is worth. `None`:
     /// as before.
     pub memory: Option<Nanos>,
@@ -241,6 +244,7 @@ impl Observations {
         self.watched = Nanos::ZERO;
         self.slow_hits_per_sec = None;
         self.window = None;
+        self.aggregation = None;
         self.memory = None;
         self.lost = 0;
     }

@@ -252,6 +252,7 @@ impl Tierline {
         plan: &mut Vec<Move>,
     ) {
         let mut waiting = Vec::new();
+        self.hands.iter_mut().for_each(|hand| hand.search_for(self.candidates.len()));
         while let Some(candidate) = self.candidates.pop() {
             if !view.pages.state(candidate.page).is_queued() {
                 continue;
@@ -378,7 +379,13 @@ impl Tierline {
             let colder = density(victim.rate_per_sec, victim_size) * f64::from(self.knobs.margin)
                 < density(rate, size);
             let reason = Reason::MakeRoom { rate_per_sec: victim.rate_per_sec };
-            if !colder || demote(view, ledger, victim.page, reason, plan).is_err() {
+            if !colder {
+                if self.hands[tier.index()].pass(victim) {
+                    continue;
+                }
+                break;
+            }
+            if demote(view, ledger, victim.page, reason, plan).is_err() {
                 self.hands[tier.index()].give_back(victim);
                 break;
             }

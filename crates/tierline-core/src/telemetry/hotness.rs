@@ -28,6 +28,8 @@ pub struct Hotness {
     watched: Nanos,
     memory_seconds: f32,
     ceiling_per_sec: f32,
+    /// Looks before the last one that are told of together with it, in seconds.
+    earlier_seconds: f32,
     hurry: bool,
     /// Looks since it hurries.
     looks: u32,
@@ -113,6 +115,7 @@ impl Default for Hotness {
             watched: Nanos::ZERO,
             memory_seconds: 10.0,
             ceiling_per_sec: f32::INFINITY,
+            earlier_seconds: 0.0,
             hurry: false,
             looks: 0,
             changed: 0,
@@ -166,9 +169,11 @@ impl Hotness {
         if self.hurry { self.memory_seconds / 2.0 } else { self.memory_seconds }
     }
 
-    /// Begins a look of that length, which sees a page once at most.
+    /// Begins looks of that length, each of which sees a page once at most; those of an aggregation are told of
+    /// together.
     #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
-    pub fn look_for(&mut self, window: Nanos) {
+    pub fn look_for(&mut self, window: Nanos, aggregation: Nanos) {
+        self.earlier_seconds = aggregation.saturating_sub(window).as_secs_f64() as f32;
         self.ceiling_per_sec = 1.0 / (window.as_secs_f64() as f32).max(MIN_EXPOSURE_SECONDS);
         self.looks = self.looks.saturating_add(u32::from(self.hurry));
     }
@@ -200,6 +205,7 @@ impl Hotness {
             now: self.now_ticks(),
             valid_ticks: if exposure.is_none() { self.valid_ticks() } else { u32::MAX },
             looks_per_sec: if wakes { self.looks_per_sec() } else { 0.0 },
+            earlier_seconds: self.earlier_seconds,
             memory_seconds: self.memory_seconds(),
         }
     }
@@ -250,6 +256,8 @@ pub struct Renewal {
     valid_ticks: u32,
     /// Looks in a second of watching, where pages that wake up begin anew; else zero.
     looks_per_sec: f32,
+    /// See [`Hotness::look_for`].
+    earlier_seconds: f32,
     memory_seconds: f32,
 }
 
@@ -258,18 +266,18 @@ impl Renewal {
     #[inline]
     pub fn of(&self, heat: Heat) -> Heat {
         let (heat, since) = valid(heat, self.now, self.valid_ticks);
-        if since * self.looks_per_sec > SILENCE {
-            return Heat { stamp: self.now, ..Heat::default() };
+        if (since - self.earlier_seconds) * self.looks_per_sec > SILENCE {
+            // One of the hits ended the silence.
+            return self.believed((self.hits - 1.0).max(0.0), self.earlier_seconds);
         }
         let watched = heat.exposure_seconds + self.exposure_seconds.unwrap_or(since);
-        let (old_hits, seconds) = fade(heat.hits, watched, self.memory_seconds);
-        let hits = old_hits + self.hits;
+        let (hits, seconds) = fade(heat.hits, watched, self.memory_seconds);
+        self.believed(hits + self.hits, seconds.max(MIN_EXPOSURE_SECONDS))
+    }
+
+    fn believed(&self, hits: f32, exposure_seconds: f32) -> Heat {
         let scale = if hits > MAX_HITS { MAX_HITS / hits } else { 1.0 };
-        Heat {
-            hits: hits * scale,
-            exposure_seconds: seconds.max(MIN_EXPOSURE_SECONDS) * scale,
-            stamp: self.now,
-        }
+        Heat { hits: hits * scale, exposure_seconds: exposure_seconds * scale, stamp: self.now }
     }
 }
 
@@ -327,7 +335,7 @@ mod tests {
     #[test]
     fn looks_that_always_see_a_page_say_that_it_is_busy_not_how_busy() {
         let mut hotness = Hotness::default();
-        hotness.look_for(Nanos::from_millis(20));
+        hotness.look_for(Nanos::from_millis(20), Nanos::from_millis(20));
         let (mut always, never) = (hotness.newborn(), hotness.newborn());
         for _ in 0..3 {
             hotness.advance(Nanos::from_millis(20));
@@ -343,7 +351,7 @@ mod tests {
     fn a_page_that_wakes_up_is_believed_within_a_few_looks() {
         let mut hotness = Hotness::default();
         let look = Nanos::from_millis(20);
-        hotness.look_for(look);
+        hotness.look_for(look, look);
         hotness.remember(look * 16);
         hotness.hurry(true);
         let mut heat = hotness.newborn();
@@ -355,6 +363,26 @@ mod tests {
         assert!(hotness.estimate(heat).at_least_per_sec() > 15.0, "{:?}", hotness.estimate(heat));
     }
 
+    /// Reports of twenty looks, each of which sees the page sixteen times: four in vain are no silence.
+    #[test]
+    fn looks_that_are_told_of_together_are_no_silence() {
+        let mut hotness = Hotness::default();
+        let look = Nanos::from_millis(10);
+        hotness.look_for(look, look * 20);
+        hotness.remember(look * 100);
+        hotness.hurry(true);
+        let mut heat = hotness.newborn();
+        let mut bounds = Vec::new();
+        for silent in [200, 0, 0] {
+            hotness.advance(look * (silent + 20));
+            heat = hotness.hit(heat, 16.0, None);
+            bounds.push(hotness.estimate(heat).at_least_per_sec());
+        }
+        let of_share = |p: f32| -(1.0 - p).ln() / 0.01;
+        assert!(bounds.iter().all(|&bound| bound > of_share(0.4)), "{bounds:?}");
+        assert!(bounds.iter().all(|&bound| bound < of_share(0.8)), "{bounds:?}");
+    }
+
     /// Pages that every tenth look sees, for 256 looks: those that ever pass for a page of a fifth of the
     /// highest rate.
     #[test]
@@ -362,13 +390,13 @@ mod tests {
         let look = Nanos::from_millis(20);
         let lucky = |hurry_anew_every: u32| {
             let (mut rng, mut hotness) = (Rng::new(11), Hotness::default());
-            hotness.look_for(look);
+            hotness.look_for(look, look);
             hotness.remember(look * 16);
             let mut heats = vec![hotness.newborn(); 1_000];
             let mut ever = vec![false; heats.len()];
             for i in 0..256 {
                 hotness.hurry(i % hurry_anew_every != 0);
-                hotness.look_for(look);
+                hotness.look_for(look, look);
                 hotness.advance(look);
                 for (heat, ever) in heats.iter_mut().zip(&mut ever) {
                     if rng.below(10) == 0 {

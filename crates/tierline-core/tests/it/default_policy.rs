@@ -56,6 +56,22 @@ fn a_jump_of_the_hot_set_is_followed_though_fast_memory_is_full() {
     assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
 }
 
+/// Fast memory is full: first of hot pages that stay, side by side, then of cold ones.
+#[test]
+fn room_is_made_though_the_residents_that_are_met_first_are_all_hot() {
+    const STAY: usize = 8_000;
+    let mut rates = vec![1.0; 24_000];
+    rates[..STAY].fill(100.0);
+    rates[16_000..20_000].fill(100.0);
+    let mut toy = Toy::new(machine(&[16_000, 40_000]), rates, 9);
+    toy.place[..16_000].fill(Some(TierId::FAST));
+    let mut engine = engine(&toy);
+    for i in 0..60 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
+}
+
 #[test]
 fn it_settles_though_other_pages_are_warm() {
     let mut toy = Toy::new(machine(&[1_000, 8_000]), skewed(4_000, 100.0, 1.0, 4), 5);

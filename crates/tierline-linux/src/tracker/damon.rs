@@ -11,7 +11,8 @@
 //! opinion, and one that sees the fast tier too.
 //!
 //! **When it hurts.** A region is judged by one page at a time: hot pages scattered one by one among
-//! cold ones come out lukewarm, all of them. There is one DAMON: where `damon_stat` (on by default
+//! cold ones come out lukewarm, all of them. DAMON does not flush the TLB: pages that stay in it look idle, which are
+//! few on silicon unless they are huge, and all of a program's in an emulator until something else runs on its CPU. There is one DAMON: where `damon_stat` (on by default
 //! since Linux 6.17), `damon_reclaim`, `damon_lru_sort` or somebody's DAMON runs, there is none for us.
 //!
 //! **Knobs.** [`Settings`]: sampling and aggregation intervals when calm and when alert, the fewest and
@@ -271,6 +272,7 @@ impl Tracker for Damon {
             out.watched += now.saturating_sub(since);
             self.watching_since = Some(now.max(since));
             out.window = Some(self.told.sample);
+            out.aggregation = Some(self.told.aggregation);
             out.memory = Some(self.told.aggregation * AGGREGATIONS_REMEMBERED);
         }
         self.follow_attention()?;

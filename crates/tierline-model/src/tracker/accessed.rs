@@ -27,14 +27,14 @@ pub struct Accessed {
     name: &'static str,
     window: Nanos,
     period: Nanos,
-    due: Nanos,
+    last: Nanos,
     calm: bool,
 }
 
 impl Accessed {
     /// A scanner that looks for `window` every `period`.
     pub fn new(name: &'static str, window: Nanos, period: Nanos) -> Self {
-        Self { name, window, period, due: Nanos::ZERO, calm: false }
+        Self { name, window, period, last: Nanos::ZERO, calm: false }
     }
 
     fn look(&self, job: &Job, rng: &mut Rng, out: &mut Observations) {
@@ -64,10 +64,15 @@ impl Tracker for Accessed {
         rng: &mut Rng,
         out: &mut Observations,
     ) -> f64 {
-        if quantum.end() < self.due + self.window {
+        let pause = match (self.last, self.calm) {
+            (Nanos::ZERO, _) => Nanos::ZERO,
+            (_, true) => self.period * CALM,
+            (_, false) => self.period,
+        };
+        if quantum.end() < self.last + pause + self.window {
             return 0.0;
         }
-        self.due = quantum.end() + if self.calm { self.period * CALM } else { self.period };
+        self.last = quantum.end();
         let mut cpu_ns = 0.0;
         for job in jobs.iter().filter(|job| job.program.managed) {
             self.look(job, rng, out);

@@ -98,6 +98,7 @@ impl Tracker for Damon {
         }
         out.watched += aggregation;
         out.window = Some(self.sampling);
+        out.aggregation = Some(aggregation);
         out.memory = Some(aggregation * REMEMBERED);
         cpu_ns
     }

@@ -33,6 +33,7 @@ impl World for ModelWorld {
         out.lost += std::mem::take(&mut seen.lost);
         out.slow_hits_per_sec = seen.slow_hits_per_sec.take();
         out.window = seen.window.or(out.window);
+        out.aggregation = seen.aggregation.or(out.aggregation);
         out.memory = seen.memory.or(out.memory);
     }
 

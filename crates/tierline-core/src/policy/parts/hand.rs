@@ -37,6 +37,8 @@ pub struct Hand {
     coldest: Vec<Met>,
     /// Residents looked at in this tick.
     looked: usize,
+    /// How many more may be looked at in vain.
+    in_vain: usize,
 }
 
 impl Hand {
@@ -50,6 +52,24 @@ impl Hand {
     pub fn begin(&mut self) {
         self.coldest.clear();
         self.looked = 0;
+    }
+
+    /// So many pages want a place: neighbours are often alike, so the hand may have to go past many who are
+    /// hotter, but no further than these pages are worth.
+    pub fn search_for(&mut self, pages: usize) {
+        self.in_vain = pages.saturating_mul(OVERSAMPLE);
+    }
+
+    /// The coldest found is not cold enough: the hand goes on past those that it was among; false, and it is
+    /// given back, where that would take it too far.
+    pub fn pass(&mut self, met: Met) -> bool {
+        let left = self.in_vain.checked_sub(VICTIMS * OVERSAMPLE);
+        match left {
+            Some(_) => self.coldest.clear(),
+            None => self.give_back(met),
+        }
+        self.in_vain = left.unwrap_or(self.in_vain);
+        left.is_some()
     }
 
     /// The coldest found that was not taken in this tick.
