@@ -15,6 +15,9 @@ use crate::tier::{TierId, Tiers};
 use crate::tracker::questions::Questions;
 use crate::unit::{BytesPerSec, Nanos};
 
+/// Samples for which there is always room, 160 KiB. Ours.
+const KEPT: usize = 4096;
+
 /// The pipeline with all it knows.
 pub struct Engine {
     tiers: Tiers,
@@ -259,6 +262,18 @@ impl Engine {
             self.events.push(Event::Attend { at: now, attention });
             world.attend(attention);
         }
+        if attention == Attention::Calm && self.seen.samples.capacity() > KEPT {
+            self.let_go();
+        }
+    }
+
+    /// Frees what a look at everything needed room for: the next one is far off.
+    fn let_go(&mut self) {
+        self.seen = Observations::default();
+        self.found = Vec::new();
+        self.touched = Vec::new();
+        self.hits = Vec::new();
+        self.plan = Vec::new();
     }
 
     /// The managed pages.

@@ -54,10 +54,10 @@ impl Hand {
         self.looked = 0;
     }
 
-    /// So many pages want a place: neighbours are often alike, so the hand may have to go past many who are
-    /// hotter, but no further than these pages are worth.
+    /// So many pages want a place: as neighbours are often alike, the hand may go past as many residents who are
+    /// hotter. No further: who looks at enough of them finds one that only seems cold.
     pub fn search_for(&mut self, pages: usize) {
-        self.in_vain = pages.saturating_mul(OVERSAMPLE);
+        self.in_vain = pages;
     }
 
     /// The coldest found is not cold enough: the hand goes on past those that it was among; false, and it is
