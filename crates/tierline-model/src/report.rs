@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What came of a run: a row an interval, and a summary. All figures in base units, the unit in the key.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use tierline_core::migrator::counters::Counters;
 use tierline_core::port::PageKind;
 use tierline_core::tier::TierId;
@@ -13,7 +15,7 @@ use crate::world::books::Books;
 use crate::world::job::Job;
 
 /// A run and its outcome.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The machine.
     pub machine: String,
@@ -38,7 +40,7 @@ pub struct Report {
 }
 
 /// What happened to pages.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moves {
     /// Base pages promoted.
     pub promoted_pages: u64,
@@ -63,7 +65,7 @@ pub struct Moves {
 }
 
 /// One interval.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// When it ended.
     pub seconds: f64,
@@ -73,7 +75,7 @@ pub struct Row {
 }
 
 /// Means over a time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Means {
     /// Every program that ran.
     pub programs: Vec<ProgramMeans>,
@@ -88,14 +90,14 @@ pub struct Means {
 }
 
 /// A program over a time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgramMeans {
     /// Its name.
     pub name: String,
     /// Operations a second.
     pub throughput: f64,
     /// What an operation is called.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// Bytes a second it read and wrote.
     pub bytes_per_second: f64,
     /// Share of its accesses that each tier served, at the end of the time.
@@ -103,12 +105,12 @@ pub struct ProgramMeans {
     /// Share of its threads' time lost to faults, interrupts and waiting for moved pages.
     pub stalled: f64,
     /// Its memory part by part, where it is of several kinds, at the end of the time.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<MemoryMeans>,
 }
 
 /// Memory of one kind, at the end of a time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryMeans {
     /// Its name.
     pub name: String,
@@ -148,7 +150,7 @@ impl MemoryMeans {
 }
 
 /// A tier over a time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TierMeans {
     /// Its name.
     pub name: String,
@@ -220,7 +222,7 @@ impl Snapshot {
                     Some(_) => rate(lead).1,
                     None => reads_per_sec / lead.program.reads_per_op,
                 },
-                unit: lead.program.unit,
+                unit: lead.program.unit.into(),
                 bytes_per_second: group.iter().map(bytes).sum(),
                 shares,
                 stalled: rate(lead).2 / (ns * lead.program.threads.max(1.0)),

@@ -6,6 +6,7 @@ mod cli;
 mod clock;
 mod config;
 mod drive;
+mod kept;
 mod letter;
 mod nearest;
 mod parquet;

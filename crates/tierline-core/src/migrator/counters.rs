@@ -7,12 +7,12 @@
 //!
 //! Source: TPP (ASPLOS 2023), section 5.5, and the counters of its public patch.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::port::{Move, Outcome, PageKind};
 
 /// Base pages by what happened to them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Pages below the fastest tier that were seen accessed.
     pub promote_sampled: u64,

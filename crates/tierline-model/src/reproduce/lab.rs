@@ -75,21 +75,35 @@ impl Any {
     }
 }
 
+/// Reports that outlive the program, so that hours of runs can be stopped and gone on with.
+pub trait Archive: Sync {
+    /// The report that was kept under this name.
+    fn find(&self, name: &str) -> Option<Report>;
+    /// Keeps a report.
+    fn keep(&self, name: &str, report: &Report);
+}
+
 /// What was run, and what is still to be.
-#[derive(Debug)]
 pub struct Lab {
     done: BTreeMap<Any, Report>,
     asked: RefCell<BTreeSet<Any>>,
     stand_in: Report,
+    archive: Option<Box<dyn Archive>>,
 }
 
 impl Default for Lab {
     fn default() -> Self {
-        Self { done: BTreeMap::new(), asked: RefCell::default(), stand_in: stand_in() }
+        let (done, asked) = (BTreeMap::new(), RefCell::default());
+        Self { done, asked, stand_in: stand_in(), archive: None }
     }
 }
 
 impl Lab {
+    /// A lab that keeps its reports there, and runs nothing again of which there is one.
+    pub fn with(archive: Box<dyn Archive>) -> Self {
+        Self { archive: Some(archive), ..Self::default() }
+    }
+
     /// What came of a set-up.
     pub fn report(&self, setup: impl Into<Any>) -> &Report {
         let setup = setup.into();
@@ -124,7 +138,16 @@ impl Lab {
         let mut setups: Vec<Any> = self.asked.take().into_iter().collect();
         // Long ones first, so that no thread is left alone with one at the end.
         setups.sort_by_key(|setup| std::cmp::Reverse(setup.effort()));
-        let of = |setup: &Any| setup.scenario().and_then(|scenario| run(&scenario));
+        let archive = self.archive.as_deref();
+        let of = |setup: &Any| {
+            let name = format!("{setup:?}");
+            if let Some(report) = archive.and_then(|archive| archive.find(&name)) {
+                return Ok(report);
+            }
+            let report = run(&setup.scenario()?)?;
+            archive.iter().for_each(|archive| archive.keep(&name, &report));
+            Ok(report)
+        };
         let reports = map(&setups, threads, said, of);
         for (setup, report) in setups.iter().zip(reports) {
             self.done.insert(*setup, report?);

@@ -23,7 +23,7 @@ pub mod row;
 pub mod setup;
 pub mod tpp;
 
-pub use lab::Lab;
+pub use lab::{Archive, Lab};
 pub use outcome::Outcome;
 pub use row::{Found, Kind, Row, Test};
 

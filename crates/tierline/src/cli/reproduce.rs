@@ -11,6 +11,7 @@ use tierline_model::reproduce::{Lab, Outcome, compute, select};
 
 use super::Globals;
 use super::sim::hinted;
+use crate::kept::Kept;
 use crate::plot::colloid::draw;
 use crate::print::{self, row};
 use crate::progress::Progress;
@@ -30,6 +31,10 @@ pub struct ReproduceArgs {
     /// Threads to compute with; as many as there are cores, if left out
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Keep the reports of all runs here, and run nothing again that this build of tierline has run: what takes hours
+    /// can be stopped, and goes on
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
     /// Write the figures of Colloid (C-) and TPP (T-) here as SVG, with the published points of Colloid's
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
@@ -39,7 +44,10 @@ impl ReproduceArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         let rows = select(&self.ids, self.long).map_err(hinted)?;
-        let mut lab = Lab::default();
+        let mut lab = match &self.keep {
+            Some(folder) => Lab::with(Box::new(Kept::open(folder)?)),
+            None => Lab::default(),
+        };
         let threads = self.threads.unwrap_or_else(cores);
         let progress = Progress::new();
         let said = |done, of| progress.said(done, of);

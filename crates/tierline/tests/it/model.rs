@@ -106,6 +106,12 @@ fn the_scoreboard_prints_its_rows_as_an_array() {
     assert_eq!(rows[0]["published"], serde_json::json!([51.0, 65.0, 70.0]));
     assert_eq!((&rows[1]["kind"], &rows[1]["ours"]), (&"not yet".into(), &().into()));
     assert_eq!(output(line).stdout, output(&format!("{line} --threads 1")).stdout);
+    let kept = tempfile::tempdir().expect("a folder");
+    let keep = format!("{line} --keep {}", kept.path().display());
+    for _ in 0..2 {
+        assert_eq!(output(&keep).stdout, output(line).stdout, "run, and read back");
+        assert!(kept.path().read_dir().expect("a folder").count() > 0);
+    }
     let refused = output("reproduce C-F55");
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("did you mean C-F"), "{}", text(&refused.stderr));

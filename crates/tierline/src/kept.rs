@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reports of runs, kept in a folder: `NAME.json`, of one build of this program each.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use tierline_model::report::Report;
+use tierline_model::reproduce::Archive;
+
+use crate::print;
+
+/// The folder.
+pub struct Kept {
+    folder: PathBuf,
+    /// What another build has computed may differ.
+    build: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    build: u64,
+    name: String,
+    report: Report,
+}
+
+impl Kept {
+    /// Makes the folder where it is missing.
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Self> {
+        let folder = folder.into();
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let program = std::env::current_exe().and_then(fs::read);
+        let program = program.context("cannot read this program, to tell its build")?;
+        Ok(Self { folder, build: hash(&program) })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{:016x}.json", hash(name.as_bytes())))
+    }
+}
+
+impl Archive for Kept {
+    fn find(&self, name: &str) -> Option<Report> {
+        let entry: Entry = serde_json::from_slice(&fs::read(self.path(name)).ok()?).ok()?;
+        (entry.build == self.build && entry.name == name).then_some(entry.report)
+    }
+
+    /// Written aside and renamed, so that what was stopped leaves no half of a report.
+    fn keep(&self, name: &str, report: &Report) {
+        let entry = Entry { build: self.build, name: name.into(), report: report.clone() };
+        let (path, aside) = (self.path(name), self.path(name).with_extension("new"));
+        let written = serde_json::to_vec(&entry)
+            .map_err(std::io::Error::from)
+            .and_then(|text| fs::write(&aside, text))
+            .and_then(|()| fs::rename(&aside, &path));
+        if let Err(error) = written {
+            print::to_stderr(&format!("tierline: cannot keep {}: {error}", path.display()));
+        }
+    }
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_found_again_by_its_name_and_build_alone() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let report = Report { seconds: 0.1, seed: 3, ..Report::default() };
+        let mut kept = Kept::open(dir.path().join("new")).expect("a folder");
+        assert_eq!(kept.find("a"), None);
+        kept.keep("a", &report);
+        assert_eq!(kept.find("a"), Some(report));
+        assert_eq!(kept.find("b"), None);
+        kept.build += 1;
+        assert_eq!(kept.find("a"), None);
+        kept.build -= 1;
+        fs::write(kept.path("a"), "{").expect("written");
+        assert_eq!(kept.find("a"), None, "half a report");
+    }
+}
