@@ -23,7 +23,7 @@ pub const ROWS: &[Row] = &[
         published: &[20.0, 17.2, 42.0, 11.0],
         unit: "%; x",
         find: Some(balancing_web),
-        note: "paging out makes some room here, which NUMA balancing fills, and under TPP nearly all that is hot was allocated locally and is never promoted; reclaim as T-F14-Web1-reclaim",
+        note: "paging out makes some room here, which NUMA balancing fills: that gains it more than its faults cost; their page cache takes such room at once; and under TPP nearly all that is hot was allocated locally and is never promoted; reclaim as T-F14-Web1-reclaim",
         ..ROW
     },
     Row {
@@ -36,7 +36,7 @@ pub const ROWS: &[Row] = &[
             let run = autotiering(Web1, TwoThirds);
             vec![100.0 - local(lab, run), 100.0 - throughput(lab, run)].into()
         }),
-        note: "demoting refills its reserve here as fast as a thread copies, so that it never runs out for long; how long theirs was empty was not published",
+        note: "what is allocated is slow until it faults, and all hot memory faults; but demoting refills its reserve here as fast as a thread copies, so that it never runs out for long; how long theirs was empty was not published",
         ..ROW
     },
     Row {
