@@ -23,7 +23,7 @@ pub const ROWS: &[Row] = &[
         published: &[20.0, 17.2, 42.0, 11.0],
         unit: "%; x",
         find: Some(balancing_web),
-        note: "paging out makes some room here, which NUMA balancing fills: that gains it more than its faults cost; their page cache takes such room at once; and under TPP nearly all that is hot was allocated locally and is never promoted; reclaim as T-F14-Web1-reclaim",
+        note: "paging out makes some room here, which NUMA balancing fills: that gains it more than its faults cost, and what else takes such room there was not published; under TPP nearly all that is hot was allocated locally and is never promoted; reclaim as T-F14-Web1-reclaim",
         ..ROW
     },
     Row {
