@@ -4,21 +4,24 @@
 //! What it does: keeps for every page in which of the last eight passes of the scanner it was accessed; the
 //! number of them is its level. A page that faults below the fastest tier is promoted if that leaves the high
 //! watermark free (CPM); else (OPM) the page of the lowest level there is demoted for it, unless its own
-//! level is no higher. In the background mode no demotion waits for a promotion: a small reserve is kept
-//! above the watermark, and promotions fail while it is used up.
+//! level is no higher. In the background mode no promotion waits for a demotion: a small reserve is kept for promotions
+//! alone, and they fail while it is used up. New pages, and the reclaimer who pages files out, here the least
+//! accessed, are those of `paging`: demoting makes no room for what is allocated.
 //!
 //! When it helps: where how often a page is accessed differs from minute to minute, and fast memory is full.
 //!
 //! When it hurts: a page's level takes eight passes to tell, so minutes; faults are taken in fast memory too;
+//! what is allocated while fast memory is full is slow until it faults;
 //! and in the background mode a surge of hot slow pages empties the reserve.
 //!
 //! Knobs: opm (1), background_demotion (0), reserve (4 MiB), looks (8192 pages), scan_period_min (1 s),
 //! scan_period_max (60 s), scan_size (256 MiB), private_share (0).
 //!
 //! Where it comes from: AutoTiering (ATC 2021) and its public code (kernel 5.3), over NUMA balancing. The
-//! reserve is 16 pages a processor there, here of 64. A tier is one node, so there are no other nodes
+//! reserve is frames held apart, 16 a processor, there; here it is free memory above the low watermark, for 64 of them, which
+//! the allocator leaves alone as long as the high one is not free. A tier is one node, so there are no other nodes
 //! of a tier to try, and an exchange of two pages is a demotion and a promotion in one plan. Demoted first
-//! there is a page of the page cache, here not, and nothing is paged out. Pages of the slowest tier have histories too.
+//! there is a page of the page cache, here not. Pages of the slowest tier have histories too.
 
 use super::parts::ledger::{Ledger, Short};
 use super::parts::scan_period::{self, ScanPeriod};
@@ -39,7 +42,7 @@ knobs! {
         opm: bool = true, false, true;
         /// They are demoted ahead of promotions, to keep the reserve.
         background_demotion: bool = false, false, true;
-        /// Kept free above the watermark in the background mode.
+        /// Kept free for promotions, above the low watermark, in the background mode.
         reserve: Bytes = Bytes::from_mib(4), Bytes::from_mib(1), Bytes::from_mib(1 << 10);
         /// Listed pages looked at again in a tick after a pass, at most.
         looks: u32 = 8192, 64, 1 << 20;
@@ -53,6 +56,8 @@ pub struct Autotiering {
     scan: ScanPeriod,
     lap: Lap,
     pass_began: Option<Nanos>,
+    /// Tiers whose reclaimer is at work.
+    awake: [bool; TierId::MAX],
 }
 
 impl Autotiering {
@@ -76,9 +81,12 @@ impl Autotiering {
         if tier == TierId::FAST {
             return;
         }
+        if self.refuses(view, level, ledger.room(TierId::FAST)) {
+            return;
+        }
         let reason = Reason::Hot { rate_per_sec: self.rate(level) };
         let mut planned = ledger.plan(view.pages, hit.page, TierId::FAST, reason, plan);
-        if planned == Err(Short::Room) && self.knobs.opm && !self.knobs.background_demotion {
+        if planned == Err(Short::Room) && self.knobs.opm && !self.in_background() {
             while planned == Err(Short::Room)
                 && self.demote(view, Some(level), ledger, plan).is_ok()
             {
@@ -89,6 +97,42 @@ impl Autotiering {
             Ok(_) => self.lap.moves(view.pages, hit.page),
             Err(Short::Room) => self.scan.failed(),
             Err(_) => {}
+        }
+    }
+
+    fn in_background(&self) -> bool {
+        self.knobs.opm && self.knobs.background_demotion
+    }
+
+    /// Whether a page would be promoted out of the reserve, and is accessed no more than the least accessed above.
+    fn refuses(&mut self, view: &mut View<'_>, level: u8, room: Bytes) -> bool {
+        let marks = Watermarks::of(view.tiers[TierId::FAST].capacity);
+        self.in_background()
+            && room <= marks.high - marks.low
+            && self.lap.least(view.pages, TierId::FAST).is_some_and(|(_, least)| level <= least)
+    }
+
+    /// Pages out files of every tier between the watermarks, as the kernel below does.
+    fn page_out(&mut self, view: &mut View<'_>) {
+        for (id, tier) in view.tiers.iter() {
+            let marks = Watermarks::of(tier.capacity);
+            let measured = &view.telemetry.tiers[id.index()];
+            let woken = measured.turned_away || measured.free < marks.low;
+            let awake = &mut self.awake[id.index()];
+            *awake = (*awake || woken) && measured.free < marks.high;
+            if !*awake {
+                continue;
+            }
+            let mut missing = marks.high.saturating_sub(measured.free);
+            let mut looks = self.knobs.looks;
+            while missing > Bytes::ZERO
+                && let Some(page) = self.lap.least_file(view.pages, id, &mut looks)
+                && let Some(at) = view.pages.locate(page)
+            {
+                self.lap.moves(view.pages, page);
+                view.page_out.push(page);
+                missing = missing.saturating_sub(at.size.bytes());
+            }
         }
     }
 
@@ -138,8 +182,10 @@ impl Policy for Autotiering {
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
         self.believe(view);
         let capacity = |tier| view.tiers[tier].capacity;
+        let background = self.in_background();
         let floor = |tier: TierId| match tier == view.tiers.slowest() {
             true => Bytes::ZERO,
+            false if background => Watermarks::of(capacity(tier)).low,
             false => Watermarks::of(capacity(tier)).high,
         };
         let mut ledger = Ledger::new(view, view.budget, floor);
@@ -147,13 +193,14 @@ impl Policy for Autotiering {
         for hit in hits {
             self.fault(view, hit, &mut ledger, plan);
         }
-        if self.knobs.opm && self.knobs.background_demotion {
+        if background {
             self.refill(view, &mut ledger, plan); // after the promotions: it is for those to come
         }
+        self.page_out(view);
     }
 
     fn wants(&self) -> Wants {
-        self.scan.wants()
+        Wants { pages_out: true, ..self.scan.wants() }
     }
 
     fn knobs(&self) -> Vec<Knob> {

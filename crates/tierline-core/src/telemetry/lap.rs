@@ -11,6 +11,7 @@
 use crate::lists::residents::Residents;
 use crate::page::{PageIdx, PageTable};
 use crate::policy::parts::review::Review;
+use crate::port::PageKind;
 use crate::tier::{TierId, Tiers};
 
 /// Levels of a page.
@@ -91,6 +92,29 @@ impl Lap {
                 if level < listed {
                     return Some((page, level));
                 }
+            }
+        }
+        None
+    }
+
+    /// The file page of the lowest level in a tier, or of one near it where `looks` pages, from which those looked at are
+    /// taken off, are not enough to find it.
+    pub fn least_file(
+        &mut self,
+        pages: &mut PageTable,
+        tier: TierId,
+        looks: &mut u32,
+    ) -> Option<PageIdx> {
+        for listed in 0..LEVELS {
+            for _ in 0..self.residents.len(tier, listed) {
+                *looks = looks.checked_sub(1)?;
+                let Some(page) = self.residents.first(pages, tier, listed) else { break };
+                let is_file = pages.locate(page).is_some_and(|at| at.kind == PageKind::File);
+                let level = self.level(pages, page);
+                if is_file && level <= listed {
+                    return Some(page);
+                }
+                self.residents.put(pages, page, level); // goes round: the next one's turn
             }
         }
         None

@@ -2,10 +2,12 @@
 //! What is particular to each published system, seen from outside.
 
 use tierline_core::engine::Engine;
+use tierline_core::policy::parts::watermarks::Watermarks;
 use tierline_core::policy::{Entry, POLICIES, Watch};
+use tierline_core::port::PageKind;
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
-use tierline_core::unit::Nanos;
+use tierline_core::unit::{Bytes, Nanos};
 
 use crate::contract::{RATE, TICK, skewed};
 use crate::toy::{Toy, machine};
@@ -167,6 +169,27 @@ fn autotiering_demotes_the_least_accessed_for_what_faults() {
         let share = toy.fast_share();
         assert!(share > 0.97, "background {background}: {share}");
         assert!(toy.asked.iter().any(|(m, _)| m.to > TierId::FAST));
+    }
+}
+
+/// Fast memory is full and nothing faults above it: files are paged out up to the high watermark as without tiering, private
+/// pages are not, and in the background mode no more than the reserve is demoted for.
+#[test]
+fn autotiering_demotes_for_promotions_and_pages_files_out_for_what_is_allocated() {
+    for kind in [PageKind::File, PageKind::Anonymous] {
+        let mut toy = Toy::new(machine(&[2_000, 8_000]), vec![0.0; 1_990], 12);
+        toy.kind = kind;
+        toy.place = vec![Some(TierId::FAST); 1_990];
+        let knobs = [("background_demotion", 1.0), ("reserve", 65_536.0)];
+        let mut autotiering = engine("autotiering", &mut toy, &knobs);
+        run(&mut autotiering, &mut toy, 0..200);
+        let marks = Watermarks::of(Bytes::from_base_pages(2_000));
+        let free = toy.free(TierId::FAST);
+        assert_eq!(kind == PageKind::File, !toy.paged_out.is_empty(), "{kind:?}");
+        match kind {
+            PageKind::File => assert!(free >= marks.high.base_pages(), "{free}"),
+            _ => assert_eq!(free, marks.low.base_pages() + 16),
+        }
     }
 }
 

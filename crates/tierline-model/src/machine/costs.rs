@@ -6,6 +6,7 @@
 //! move; cori's takes 1 us a migration. None is fitted.
 
 use serde::{Deserialize, Serialize};
+use tierline_core::port::PageKind;
 
 /// Costs in ns, and the copy engine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,8 +41,22 @@ pub struct Costs {
     pub page_out_ns: f64,
     /// Reading it back, and what is read ahead with it, to the thread that waits for it (ours).
     pub page_in_ns: f64,
+    /// As `page_out_ns`, of a page that has no file to go back to and goes to swap.
+    pub swap_out_ns: f64,
+    /// As `page_in_ns`, from swap.
+    pub swap_in_ns: f64,
     /// Clearing and reading the accessed bit of a page, to the scanner.
     pub scan_ns: f64,
+}
+
+impl Costs {
+    /// Writing out a page of that kind, and reading it back.
+    pub fn paging(&self, kind: PageKind) -> [f64; 2] {
+        match kind {
+            PageKind::File => [self.page_out_ns, self.page_in_ns],
+            PageKind::Anonymous | PageKind::Shared => [self.swap_out_ns, self.swap_in_ns],
+        }
+    }
 }
 
 impl Default for Costs {
@@ -60,6 +75,8 @@ impl Default for Costs {
             copy_threads: 1.0,
             page_out_ns: 100_000.0,
             page_in_ns: 100_000.0,
+            swap_out_ns: 100_000.0,
+            swap_in_ns: 100_000.0,
             scan_ns: 10.0,
         }
     }

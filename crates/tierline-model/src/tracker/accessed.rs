@@ -76,7 +76,7 @@ impl Tracker for Accessed {
         let mut cpu_ns = 0.0;
         for job in jobs.iter().filter(|job| job.program.managed) {
             self.look(job, rng, out);
-            cpu_ns += f64::from(job.live()) * costs.scan_ns;
+            cpu_ns += f64::from(job.live()) * job.pieces(job.size) * costs.scan_ns;
         }
         out.watched += self.window;
         out.window = Some(self.window);

@@ -80,7 +80,8 @@ impl Tracker for HintFaults {
             armed.keep_up(job, rng);
             job.freed.iter().for_each(|&page| _ = armed.disarm(page));
             let faults = armed.take_faults(job, quantum, out);
-            job.stall_ns += f64::from(faults) * costs.hint_fault_ns;
+            let pieces = job.pieces(job.size);
+            job.stall_ns += f64::from(faults) * pieces * costs.hint_fault_ns;
             let memory = Bytes(u64::from(job.live()) * job.size.bytes().0);
             if let Watch::HintFaults { bytes, fast_too, .. } = self.watch
                 && let Some(round) = self.watch.round(memory)
@@ -89,7 +90,7 @@ impl Tracker for HintFaults {
                 armed.next_part = quantum.end() + round;
                 let pages = pages_of(bytes, job.size).min(job.live());
                 armed.arm(job, pages, fast_too, quantum.end(), rng);
-                cpu_ns += f64::from(pages) * costs.scan_ns;
+                cpu_ns += f64::from(pages) * pieces * costs.scan_ns;
             }
         }
         out.memory = Some(MEMORY);

@@ -117,7 +117,8 @@ const WAREHOUSE: &[Part] = &[
 /// Loading, each part.
 const LOAD: BytesPerSec = BytesPerSec(1 << 29);
 const GIB: f64 = 1_073_741_824.0;
-/// A page of the model, which is accessed as often as one of the paper's: there are fewer and larger ones.
+/// A page of the model, which is accessed as often as one of the paper's base pages (4 to 16 MB/s are 1 to 4 K pages a
+/// second, 7): there are fewer and larger ones, and what the kernel does with one it does with each that it stands for.
 const PAGE: f64 = 2_097_152.0;
 /// Accesses a second, roughly: what the rates below are shares of.
 const ACCESSES: f64 = 1.8e8;
@@ -210,7 +211,7 @@ impl Datacenter {
             phases: vec![phase],
             placement: Placement::FirstTouch,
             managed: true,
-            memory: Memory { weight, exposed, beside: Vec::new() },
+            memory: Memory { weight, exposed, in_base_pages: true, beside: Vec::new() },
         }
     }
 }

@@ -46,13 +46,15 @@ pub struct Memory {
     pub weight: f64,
     /// Share of its latency that is waited for; prefetching hides the rest.
     pub exposed: f64,
+    /// Each of its huge pages stands for as many base pages: it faults, is looked at and is moved as those.
+    pub in_base_pages: bool,
     /// Further memory of the same threads: of each, everything but threads, reach and operations counts.
     pub beside: Vec<Program>,
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { weight: 1.0, exposed: 1.0, beside: Vec::new() }
+        Self { weight: 1.0, exposed: 1.0, in_base_pages: false, beside: Vec::new() }
     }
 }
 

@@ -125,6 +125,12 @@ impl Job {
         self.size.base_pages()
     }
 
+    /// Pages of the kernel's in one of its pages of that size: one, or the base pages that it stands for.
+    #[expect(clippy::cast_precision_loss, reason = "1 or 512")]
+    pub fn pieces(&self, size: PageSize) -> f64 {
+        if self.program.memory.in_base_pages { size.base_pages() as f64 } else { 1.0 }
+    }
+
     /// The page that holds a virtual page.
     pub fn page_at(&self, vpn: Vpn) -> Option<u32> {
         let page = u32::try_from(vpn.0 / self.unit()).ok()?;

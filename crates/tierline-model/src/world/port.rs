@@ -73,10 +73,7 @@ impl World for ModelWorld {
         for m in moves {
             out.push(self.move_page(m, &mut spent_ns));
         }
-        if !self.settings.synchronous {
-            self.mover.work(now, spent_ns);
-        }
-        self.books.mover_ns += spent_ns;
+        self.mover.work(now, spent_ns);
         nanos(spent_ns)
     }
 
@@ -94,12 +91,10 @@ impl World for ModelWorld {
         let mut spent_ns = 0.0;
         for page in pages {
             let done = self.page_out_one(page);
-            out.push(done);
-            if done {
-                #[expect(clippy::cast_precision_loss, reason = "the base pages of a page")]
-                let base_pages = page.size.base_pages() as f64;
-                spent_ns += base_pages * self.machine.costs.page_out_ns;
-            }
+            out.push(done.is_some());
+            #[expect(clippy::cast_precision_loss, reason = "the base pages of a page")]
+            let base_pages = page.size.base_pages() as f64;
+            spent_ns += done.map_or(0.0, |each_ns| base_pages * each_ns);
         }
         self.mover.work(now, spent_ns);
         nanos(spent_ns)
@@ -124,16 +119,14 @@ impl World for ModelWorld {
 }
 
 impl ModelWorld {
-    fn page_out_one(&mut self, at: &PageAt) -> bool {
-        let Some(job) = self.jobs.iter_mut().find(|job| job.space == at.space) else {
-            return false;
-        };
+    /// What it costs a base page, ns; `None` where it stayed.
+    fn page_out_one(&mut self, at: &PageAt) -> Option<f64> {
+        let job = self.jobs.iter_mut().find(|job| job.space == at.space)?;
         let whole = |page: &u32| at.size == job.size && !job.places.is_split(*page);
-        let page = job.page_at(at.vpn).filter(|page| whole(page) && !stays(job));
-        page.is_some_and(|page| {
-            self.shadows.take(at.space, page);
-            job.page_out(page, &mut self.frames, &mut self.rng)
-        })
+        let page = job.page_at(at.vpn).filter(|page| whole(page) && !stays(job))?;
+        self.shadows.take(at.space, page);
+        let [out_ns, _] = self.machine.costs.paging(job.program.kind);
+        job.page_out(page, &mut self.frames, &mut self.rng).then_some(out_ns)
     }
 
     fn split_one(&mut self, at: &PageAt, spent_ns: &mut f64) -> bool {
@@ -190,10 +183,11 @@ impl ModelWorld {
             toll.program_ns -= toll.waits_ns; // it stays mapped
         }
         job.stall_ns += toll.program_ns;
-        if self.settings.synchronous && up && !aside {
-            job.stall_ns += toll.mover_ns;
+        match self.settings.synchronous && up && !aside {
+            true => job.stall_ns += toll.mover_ns,
+            false => *spent_ns += toll.mover_ns,
         }
-        *spent_ns += toll.mover_ns;
+        self.books.mover_ns += toll.mover_ns;
         let writes_per_ns = rate * job.program.writes_per_read;
         if aside && exponential(&mut self.rng) < writes_per_ns * toll.copy_ns {
             self.shadows.counts.aborted += 1;

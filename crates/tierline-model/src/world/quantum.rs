@@ -58,11 +58,11 @@ impl ModelWorld {
             let costs = &self.machine.costs;
             let allocated = job.drift(ns, &mut self.frames, &mut self.seen)
                 + job.replay(end, &self.machine, &mut self.frames, &mut self.seen);
-            job.stall_ns += f64::from(allocated) * costs.fault_ns;
+            job.stall_ns += f64::from(allocated) * job.pieces(job.size) * costs.fault_ns;
             let back = job.page_in(&mut self.frames, &mut self.seen);
             // Of a huge page every base page is read back, as every one was paged out.
             let back = u32::try_from(u64::from(back) * job.unit()).unwrap_or(u32::MAX);
-            let back_ns = f64::from(back) * costs.page_in_ns;
+            let back_ns = f64::from(back) * costs.paging(job.program.kind)[1];
             job.stall_ns += back_ns;
             if job.program.managed {
                 let (in_flight, _) = job.program.reach.of(&self.machine.cores);

@@ -73,7 +73,7 @@ impl ProfileArgs {
         let interval = self.interval.as_ref().map(|time| time.0.max(Nanos(1)));
         if let Some(file) = &self.trace {
             let (interval, profile) = of_trace(file, interval)?;
-            return tell(&profile, interval, false, globals);
+            return tell(interval, Found::of(&profile), false, globals);
         }
         let interval = interval.unwrap_or(INTERVAL);
         if !self.workload.is_empty() {
@@ -85,13 +85,13 @@ impl ProfileArgs {
                 workload: workloads.collect::<Result<_, _>>().map_err(hinted)?,
                 ..Scenario::default()
             };
-            return tell(&profile(&scenario, interval).map_err(hinted)?, interval, true, globals);
+            let profile = profile(&scenario, interval).map_err(hinted)?;
+            return tell(interval, Found::of(&profile), true, globals);
         }
-        let seen = Rc::new(RefCell::new(Profile::default()));
-        let status = self
-            .watch
-            .run(globals, |_| Ok(Profiling { profile: Rc::clone(&seen), interval, over: None }))?;
-        tell(&seen.borrow(), interval, true, globals)?;
+        let found = Rc::new(RefCell::default());
+        let status =
+            self.watch.run(globals, |_| Ok(Profiling::new(interval, Rc::clone(&found))))?;
+        tell(interval, found.take(), true, globals)?;
         Ok(status)
     }
 }
@@ -161,22 +161,62 @@ fn base(page: u64, bits: u8) -> (Vpn, u32) {
     }
 }
 
+/// What a profile comes to.
+#[derive(Default)]
+struct Found {
+    intervals: u32,
+    memory: Vec<Heat>,
+}
+
+impl Found {
+    fn of(profile: &Profile) -> Self {
+        Self { intervals: profile.intervals(), memory: profile.report() }
+    }
+}
+
 /// A profile on its way.
 struct Profiling {
-    profile: Rc<RefCell<Profile>>,
+    profile: Profile,
     interval: Nanos,
     /// When the interval is over.
     over: Option<Nanos>,
+    /// As of the last interval in which there was memory.
+    found: Rc<RefCell<Found>>,
+}
+
+impl Profiling {
+    fn new(interval: Nanos, found: Rc<RefCell<Found>>) -> Self {
+        Self { profile: Profile::default(), interval, over: None, found }
+    }
+
+    fn keep(&self) {
+        let found = Found::of(&self.profile);
+        if found.memory.iter().any(|heat| heat.memory > Bytes::ZERO) {
+            *self.found.borrow_mut() = found;
+        }
+    }
+
+    /// Who ended within the first interval has one that is shorter.
+    fn keep_what_there_is(&mut self) {
+        if self.profile.intervals() == 0 {
+            self.profile.end_interval();
+            self.keep();
+        }
+    }
 }
 
 impl Watcher for Profiling {
     fn see(&mut self, now: Nanos, seen: &Observations) {
-        let mut profile = self.profile.borrow_mut();
-        profile.see(seen);
+        // A program takes its memory with it when it ends.
+        if seen.spaces.iter().any(|event| matches!(event, SpaceEvent::Gone(_))) {
+            self.keep_what_there_is();
+        }
+        self.profile.see(seen);
         let over = self.over.get_or_insert(now + self.interval);
         if now >= *over {
-            profile.end_interval();
             *over += self.interval;
+            self.profile.end_interval();
+            self.keep();
         }
     }
 
@@ -184,19 +224,15 @@ impl Watcher for Profiling {
         self.over.unwrap_or(Nanos::ZERO)
     }
 
-    fn finish(self) {
-        let mut profile = self.profile.borrow_mut();
-        if profile.intervals() == 0 {
-            profile.end_interval(); // who ended sooner has one that is shorter
-        }
+    fn finish(mut self) {
+        self.keep_what_there_is();
     }
 }
 
-fn tell(profile: &Profile, interval: Nanos, kinds: bool, globals: &Globals) -> Result<u8> {
-    let mut memory = profile.report();
+fn tell(interval: Nanos, found: Found, kinds: bool, globals: &Globals) -> Result<u8> {
+    let Found { intervals, mut memory } = found;
     memory.truncate(if kinds { memory.len() } else { 1 });
-    let report =
-        Report { interval_seconds: interval.as_secs_f64(), intervals: profile.intervals(), memory };
+    let report = Report { interval_seconds: interval.as_secs_f64(), intervals, memory };
     match globals.json {
         true => print::json(&report)?,
         false => print::out(&describe(&report))?,
@@ -241,4 +277,57 @@ fn describe(report: &Report) -> String {
 fn percent(part: Bytes, all: Bytes) -> String {
     let permille = (part.0 * 1000).checked_div(all.0);
     permille.map_or("-".into(), |share| format!("{}.{} %", share / 10, share % 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Nanos = Nanos::from_secs(1);
+
+    fn seen(event: Option<SpaceEvent>, touched: u64) -> Observations {
+        let space = SpaceId(7);
+        let sample = |vpn| Sample {
+            space,
+            vpn: Vpn(vpn),
+            base_pages: 1,
+            hits: 1.0,
+            exposure: None,
+            tier: None,
+            write: None,
+        };
+        Observations {
+            spaces: event.into_iter().collect(),
+            samples: (0..touched).map(sample).collect(),
+            ..Observations::default()
+        }
+    }
+
+    /// Of ten pages all are touched in the first interval, and three in the second, in which the program ends.
+    #[test]
+    fn what_a_program_used_is_known_when_it_is_gone() {
+        let region = Region {
+            space: SpaceId(7),
+            start: Vpn(0),
+            base_pages: 10,
+            size: PageSize::Base,
+            kind: PageKind::Anonymous,
+        };
+        for whole in [0, 2] {
+            let found = Rc::new(RefCell::default());
+            let mut profiling = Profiling::new(INTERVAL, Rc::clone(&found));
+            profiling.see(Nanos(1), &seen(Some(SpaceEvent::Mapped(region)), 10));
+            for second in 1..=whole {
+                profiling.see(INTERVAL * second + Nanos(1), &seen(None, 3));
+            }
+            let gone = SpaceEvent::Gone(SpaceId(7));
+            profiling.see(INTERVAL * (whole + 1), &seen(Some(gone), 0));
+            profiling.finish();
+            let found = found.take();
+            let all = &found.memory[0];
+            assert_eq!(all.memory, Bytes::from_base_pages(10));
+            let last = if whole == 0 { 10 } else { 3 };
+            assert_eq!(all.within[0].used, Bytes::from_base_pages(last), "{whole} intervals");
+        }
+    }
 }

@@ -36,7 +36,7 @@ pub const ROWS: &[Row] = &[
             let [linux, tpp] = pair(Web1, TwoThirds);
             vec![over(reclaim_rate(lab, tpp), reclaim_rate(lab, linux))].into()
         }),
-        note: "ours is 100 us a page written to flash over what a move takes; their devices are not named",
+        note: "ours is 100 us a base page written to flash over what moving one takes; their devices are not named",
         ..ROW
     },
     Row {

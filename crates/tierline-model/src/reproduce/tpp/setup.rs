@@ -6,6 +6,7 @@ use toml::{Table, Value};
 
 use crate::error::{Error, Result};
 use crate::machine::list::Entry;
+use crate::machine::{Costs, Machine};
 use crate::scenario::Scenario;
 pub use crate::workload::datacenter::App;
 use crate::workload::list::written;
@@ -19,6 +20,9 @@ pub enum Local {
     TwoThirds,
     /// 1:4 (6.1.2).
     Fifth,
+    /// As 2:1, and the CXL node is no memory but a swap device (6.3.2). Programs use 95 to 98 % of the system's
+    /// memory (3.2), which then is the local node: they are as much smaller.
+    Swap,
 }
 
 /// A run.
@@ -44,6 +48,8 @@ pub const LINUX: &str = "paging";
 pub const SECONDS: u16 = 600;
 /// TMO takes 0.05 % of memory every six seconds at most (TMO, 3.3): 30 % in an hour, and less under pressure.
 pub const TMO_SECONDS: u16 = 4 * 3_600;
+/// Lines of a base page.
+const PAGE_LINES: f64 = 64.0;
 /// Between two ticks, and the longest step: what happens takes seconds.
 const STEP: Nanos = Nanos::from_millis(50);
 
@@ -91,7 +97,9 @@ impl Run {
             max_rate: BytesPerSec(10 << 30),
             interval: Some(STEP),
             quantum: STEP,
-            workload: vec![written(&format!("datacenter:app={app}"))?],
+            // Who faults promotes (5.3).
+            synchronous: true,
+            workload: vec![written(&format!("datacenter:app={app},scale={}", self.scale()))?],
             ..Scenario::default()
         };
         scenario.machine_text = Some(self.machine(&scenario.machine)?);
@@ -99,6 +107,11 @@ impl Run {
             scenario.policy_knobs.insert(switch.into(), f64::from(u8::from(on)));
         }
         Ok(scenario)
+    }
+
+    /// Its memory, against 96 GiB.
+    fn scale(&self) -> f64 {
+        if self.local == Local::Swap { 64.0 / 96.0 } else { 1.0 }
     }
 
     /// The machine's file with other sizes, and another latency where wanted.
@@ -109,7 +122,7 @@ impl Run {
             entry.text.parse().map_err(|e: toml::de::Error| wrong(e.to_string()))?;
         let [local, cxl] = match self.local {
             Local::All => ["128GiB", "32GiB"],
-            Local::TwoThirds => ["64GiB", "32GiB"],
+            Local::TwoThirds | Local::Swap => ["64GiB", "32GiB"],
             Local::Fifth => ["19660MiB", "78644MiB"],
         };
         let mut set = |tier: usize, key: &str, value: Value| {
@@ -122,6 +135,41 @@ impl Run {
         if let Some(ns) = self.cxl_ns {
             set(1, "unloaded_ns", i64::from(ns).into())?;
         }
+        if self.local == Local::Swap
+            && let Some(tiers) = file.get_mut("tier").and_then(Value::as_array_mut)
+        {
+            tiers.truncate(1);
+            let costs = swap_costs(&entry.machine()?);
+            file.insert("costs".into(), Value::try_from(costs).map_err(|e| wrong(e.to_string()))?);
+        }
         Ok(file.to_string())
+    }
+}
+
+/// With the slowest tier as the swap device: a page is copied there and back as between tiers, and who needs it
+/// back takes a fault as for a new one (4: a major fault, and the whole page is read).
+fn swap_costs(machine: &Machine) -> Costs {
+    let unloaded_ns = machine.tiers.iter().map(|tier| tier.queue.curve.unloaded_ns);
+    let costs = machine.costs;
+    let copy_ns = PAGE_LINES * unloaded_ns.sum::<f64>() / costs.copy_in_flight;
+    Costs {
+        swap_out_ns: costs.move_base_ns + copy_ns,
+        swap_in_ns: costs.fault_ns + copy_ns,
+        ..costs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: 64 lines at 81 + 156 ns, 16 in flight, are 948 ns, besides 1.5 us of a move and 2 us of a fault.
+    #[test]
+    fn swap_in_cxl_memory_costs_a_copy_and_a_fault() {
+        let run = Run::of(App::Web1, Local::Swap, LINUX);
+        let machine = run.scenario().unwrap().machine().unwrap();
+        assert_eq!(machine.tiers.len(), 1, "it is no memory any more");
+        assert_eq!([machine.costs.swap_out_ns, machine.costs.swap_in_ns], [2_448.0, 2_948.0]);
+        assert_eq!(machine.costs.page_in_ns, Costs::default().page_in_ns, "files are on flash");
     }
 }

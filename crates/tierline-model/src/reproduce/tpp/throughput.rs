@@ -79,7 +79,7 @@ pub const ROWS: &[Row] = &[
         published: &[5.0, 17.0],
         unit: "points",
         find: Some(over_others),
-        note: "AutoTiering does as well as TPP here at 2:1: see T-F19-AT",
+        note: "AutoTiering promotes nearly all that is hot here: see T-F19-AT",
         ..ROW
     },
     Row {
