@@ -226,6 +226,8 @@ pub struct Observations {
     /// How much watching is worth remembering: the tracker knows what its evidence is worth. `None`:
     /// as before.
     pub memory: Option<Nanos>,
+    /// The tracker sees no access to the fastest tier: silence there says nothing.
+    pub fast_unseen: bool,
     /// Samples that the tracker knows it lost (a full ring buffer).
     pub lost: u64,
 }
@@ -242,6 +244,7 @@ impl Observations {
         self.slow_hits_per_sec = None;
         self.window = None;
         self.memory = None;
+        self.fast_unseen = false;
         self.lost = 0;
     }
 }

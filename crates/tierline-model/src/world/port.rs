@@ -34,6 +34,7 @@ impl World for ModelWorld {
         out.slow_hits_per_sec = seen.slow_hits_per_sec.take();
         out.window = seen.window.or(out.window);
         out.memory = seen.memory.or(out.memory);
+        out.fast_unseen = !self.tracker.sees_fast_memory();
     }
 
     fn measure(&mut self, _now: Nanos) -> Telemetry {
