@@ -160,6 +160,7 @@ fn expected_rate(mean: f32, idle: Nanos) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::tests::all_fast;
 
     /// By hand: of pages that get 10 a second in the mean, one idle for 0.9 s is expected to get 1 / (0.1 + 0.9).
     #[test]
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn what_was_found_cold_is_good_for_as_long_as_it_was_watched() {
         let found = |ms| {
-            let met = Met { rate_per_sec: 1.0, page: PageIdx::default() };
+            let met = Met { rate_per_sec: 1.0, page: all_fast(1).1[0] };
             let (idle, told) = (Nanos::from_millis(100), Nanos::from_secs(1));
             let mut chance =
                 SecondChance { cold: vec![met], idle, told, ..SecondChance::default() };
