@@ -223,6 +223,7 @@ impl Engine {
             hits: &self.hits,
             hits_in: &self.hits_in,
             watched: self.watched,
+            fast_unseen: self.seen.fast_unseen,
             truth: &self.seen.rates,
             stretches: &self.seen.stretches,
             answers: &self.questions.answers,

@@ -231,6 +231,8 @@ pub struct Observations {
     /// How much watching is worth remembering: the tracker knows what its evidence is worth. `None`:
     /// as before.
     pub memory: Option<Nanos>,
+    /// The tracker sees no access to the fastest tier: silence there says nothing.
+    pub fast_unseen: bool,
     /// Samples that the tracker knows it lost (a full ring buffer).
     pub lost: u64,
 }
@@ -248,6 +250,7 @@ impl Observations {
         self.window = None;
         self.aggregation = None;
         self.memory = None;
+        self.fast_unseen = false;
         self.lost = 0;
     }
 }

@@ -191,7 +191,8 @@ impl Manager {
         let targets = Targets::new(selection, root)?;
         let mut notes = Journal::recover(&options.state_dir, root)?;
         let journal = Journal::open(&options.state_dir)?;
-        if policy.kernel().is_none() {
+        let policy_moves = policy.kernel().is_none();
+        if policy_moves {
             // First of all: nobody is to be pushed out by what we allocate from here on.
             let findings: Vec<Finding> = citizen::demotion(root).into_iter().collect();
             citizen::apply(&journal, root, &findings)?;
@@ -216,7 +217,7 @@ impl Manager {
         };
         notes.push(about_tracker(&choice));
         notes.extend(behave(root, &journal, &options, &pids, choice.tracker.name())?);
-        let inspector = (wants.own_heat && !choice.tracker.sees_fast_memory())
+        let inspector = (policy_moves && !choice.tracker.sees_fast_memory())
             .then(|| Inspector::new(root, &tiers))
             .transpose()
             .unwrap_or_else(|error| {

@@ -197,6 +197,7 @@ impl LinuxWorld {
 
 impl World for LinuxWorld {
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
+        out.fast_unseen = !self.tracker.sees_fast_memory();
         self.look_around(now, out);
         self.count_pages(now, out);
         if now >= self.tracker.next_due()

@@ -222,6 +222,8 @@ pub struct View<'a> {
     pub hits_in: &'a [f64],
     /// The time in which they were seen; zero where nobody watched.
     pub watched: Nanos,
+    /// Whether nobody sees accesses to the fastest tier: what is cold there must be asked for.
+    pub fast_unseen: bool,
     /// The true rates of all pages, in the ticks in which a world that knows them tells them anew.
     pub truth: &'a [TrueRate],
     /// All stretches, in the ticks in which a tracker that watches stretches tells of them.
@@ -255,6 +257,7 @@ impl View<'_> {
             hits: self.hits,
             hits_in: self.hits_in,
             watched: self.watched,
+            fast_unseen: self.fast_unseen,
             truth: self.truth,
             stretches: self.stretches,
             answers,

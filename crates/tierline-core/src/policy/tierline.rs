@@ -14,8 +14,9 @@
 //! the hot set moves; machines whose fast memory is loaded, by these programs or others; pages that are merely
 //! warm stay where they are.
 //!
-//! When it hurts: a scan's pages look hot while it passes; with a tracker that cannot see fast memory it hardly
-//! exchanges pages once that is full; where nothing measures the tiers' load it packs whatever that is.
+//! When it hurts: a scan's pages look hot while it passes; with a tracker that cannot see fast memory cold pages there
+//! must be asked for one by one (`second_chance`), which is slower; where nothing measures the tiers' load it packs
+//! whatever that is.
 //!
 //! Knobs: those of its goal, `colloid`. None must be set.
 //!
@@ -157,7 +158,9 @@ impl Tierline {
     fn sort_in(&mut self, view: &mut View<'_>) {
         let slowest = view.tiers.slowest();
         self.hands.resize_with(slowest.index(), Hand::default);
-        self.hands.iter_mut().for_each(Hand::begin);
+        for (tier, hand) in (0..).map(TierId).zip(&mut self.hands) {
+            hand.begin(view, tier);
+        }
         for pages in view.touched.chunks(FETCHED) {
             view.pages.fetch(pages.iter().copied());
             for &page in pages {
@@ -318,6 +321,7 @@ impl Tierline {
             let reason = Reason::Hot { rate_per_sec: rate };
             match ledger.plan(view.pages, candidate.page, to, reason, plan) {
                 Ok(_) => {
+                    self.hands[to.index()].expect(view, candidate.page);
                     if let Some(lane) = lane {
                         lane.charge(share, &plan[planned..]);
                     }
@@ -327,7 +331,7 @@ impl Tierline {
                 Err(Short::Room | Short::Page) => {}
             }
         }
-        Placed::No
+        if self.hands[nearest.index()].is_looking() { Placed::Later } else { Placed::No }
     }
 
     /// Gives so much of a tier's accesses to those below it.

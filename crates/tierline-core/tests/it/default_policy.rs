@@ -2,11 +2,12 @@
 //! What the default policy promises.
 
 use tierline_core::engine::Engine;
+use tierline_core::policy::Watch;
 use tierline_core::policy::tierline::Tierline;
 use tierline_core::port::Attention;
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
-use tierline_core::unit::Nanos;
+use tierline_core::unit::{Bytes, Nanos};
 
 use crate::contract::{RATE, TICK, skewed};
 use crate::toy::{Toy, machine};
@@ -70,6 +71,25 @@ fn room_is_made_though_the_residents_that_are_met_first_are_all_hot() {
         engine.tick(TICK * i, &mut toy);
     }
     assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
+}
+
+/// Hint faults in slow memory only: what is cold in fast memory must be asked for.
+#[test]
+fn a_jump_of_the_hot_set_is_followed_though_nobody_sees_fast_memory() {
+    let mut toy = Toy::new(machine(&[2_300, 20_000]), skewed(16_000, 100.0, 1.0, 3), 4);
+    let mut engine = engine(&toy);
+    let all = Bytes::from_base_pages(16_000);
+    let (pass, floor) = (Nanos::from_secs(1), Nanos::from_millis(10));
+    toy.watch = Some(Watch::HintFaults { pass, bytes: all, floor, fast_too: false });
+    for i in 0..200 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    assert!(hot_share(&toy, 50.0) > 0.9, "{}", hot_share(&toy, 50.0));
+    toy.rates = skewed(16_000, 100.0, 1.0, 5);
+    for i in 200..600 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    assert!(hot_share(&toy, 50.0) > 0.9, "{}", hot_share(&toy, 50.0));
 }
 
 #[test]

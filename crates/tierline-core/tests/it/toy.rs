@@ -292,6 +292,7 @@ impl World for Toy {
             Some(Watch::Stretches { sampling, .. }) => self.stretch(sampling, out),
             Some(Watch::Truth) => self.tell(out),
         }
+        out.fast_unseen = matches!(self.watch, Some(Watch::HintFaults { fast_too: false, .. }));
         self.last = now;
     }
 

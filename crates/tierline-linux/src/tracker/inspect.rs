@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Looks at pages without a tracker: where they live, and whether they were touched since they were
-//! last asked after. For policies that reclaim, over a tracker that sees nothing of fast memory.
+//! last asked after. For policies over a tracker that sees nothing of fast memory.
 //!
 //! Page tables are read through `/proc/kcore`, as the `accessed` tracker does, but no bit is cleared
 //! except of pages asked after: those that were touched are cooled ([`super::cool`]), so that the

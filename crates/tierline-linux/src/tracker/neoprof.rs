@@ -366,6 +366,8 @@ impl<R: Registers> Tracker for NeoProf<R> {
         self.deliver(now, out);
         self.update(now);
         if now >= cleared + self.pace.clear {
+            // Who was not named in all that time got no more than the threshold.
+            out.watched += now.saturating_sub(cleared);
             self.clear(now);
         }
         Ok(())

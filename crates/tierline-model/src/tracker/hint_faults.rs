@@ -102,6 +102,10 @@ impl Tracker for HintFaults {
             self.watch = watch;
         }
     }
+
+    fn sees_fast_memory(&self) -> bool {
+        matches!(self.watch, Watch::HintFaults { fast_too: true, .. })
+    }
 }
 
 impl Armed {

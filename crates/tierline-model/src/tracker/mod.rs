@@ -53,6 +53,11 @@ pub trait Tracker {
     /// Hears how to look from now on, where a policy changed its mind.
     fn rewatch(&mut self, _watch: Watch) {}
 
+    /// False where it sees nothing of the fastest tier: silence there says nothing then.
+    fn sees_fast_memory(&self) -> bool {
+        true
+    }
+
     /// What a device that counts has to say since it was last asked.
     fn counted(&mut self) -> Option<Counted> {
         None

@@ -137,16 +137,19 @@ impl Device {
             let mut managed = jobs.iter().filter(|job| job.program.managed);
             let Some(job) = managed.find(|job| job.space == space) else { continue };
             let vpn = Vpn((page - start).into());
-            let page = job.page_at(vpn);
-            let Some(tier) = page.and_then(|page| job.tier_at(page, vpn)) else { continue };
+            let Some(page) = job.page_at(vpn) else { continue };
+            let Some(tier) = job.tier_at(page, vpn) else { continue };
             #[expect(clippy::cast_precision_loss, reason = "a threshold of 16 bits")]
             let hits = self.unit.theta() as f32 + 1.0;
+            // To see a base page of a huge one for some time is to see all of it for a part of that.
+            let parts = if job.places.is_split(page) { 1 } else { job.unit() };
+            let exposure = Nanos(now.saturating_sub(self.cleared).0 / parts);
             out.samples.push(Sample {
                 space,
                 vpn,
                 base_pages: 1,
                 hits,
-                exposure: Some(now.saturating_sub(self.cleared).max(Nanos(1))),
+                exposure: Some(exposure.max(Nanos(1))),
                 tier: Some(tier),
                 write: None,
             });
@@ -202,6 +205,8 @@ impl Tracker for Device {
             registers += 5 + 64; // the state monitor's three, the trigger, how many bins there are, the bins
         }
         if now >= self.cleared + clear {
+            // Who was not named in all that time got no more than the threshold.
+            out.watched += now.saturating_sub(self.cleared);
             self.cleared = now;
             self.unit.reset();
             self.told = State::default();
@@ -216,6 +221,10 @@ impl Tracker for Device {
             self.unit.set_threshold(threshold);
             self.watch = watch;
         }
+    }
+
+    fn sees_fast_memory(&self) -> bool {
+        false
     }
 
     fn counted(&mut self) -> Option<Counted> {

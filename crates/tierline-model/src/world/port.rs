@@ -35,6 +35,7 @@ impl World for ModelWorld {
         out.window = seen.window.or(out.window);
         out.aggregation = seen.aggregation.or(out.aggregation);
         out.memory = seen.memory.or(out.memory);
+        out.fast_unseen = !self.tracker.sees_fast_memory();
     }
 
     fn measure(&mut self, _now: Nanos) -> Telemetry {

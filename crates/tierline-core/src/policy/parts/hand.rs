@@ -2,10 +2,12 @@
 //! A hand that goes round the pages of a tier and finds the coldest, or the hottest, of some.
 //!
 //! To know the coldest of all would take a list in order, and work at every hit. The coldest of a sample is among
-//! the coldest of all, and nothing needs to be done for pages until the hand comes by. (Ours.)
+//! the coldest of all, and nothing needs to be done for pages until the hand comes by. (Ours.) Where the tracker does not
+//! see the tier, their heat says nothing, and the coldest are found by asking after them ([`super::second_chance`]).
 
 use std::collections::VecDeque;
 
+use super::second_chance::SecondChance;
 use crate::page::PageIdx;
 use crate::policy::View;
 use crate::telemetry::hotness::Estimate;
@@ -39,6 +41,9 @@ pub struct Hand {
     looked: usize,
     /// How many more may be looked at in vain.
     in_vain: usize,
+    /// The tracker does not see this tier.
+    unseen: bool,
+    second_chance: SecondChance,
 }
 
 impl Hand {
@@ -48,10 +53,24 @@ impl Hand {
         self.residents.push_back(page);
     }
 
+    /// Takes in a page that is to come, where nobody will see it there.
+    pub fn expect(&mut self, view: &mut View<'_>, page: PageIdx) {
+        if self.unseen && !view.pages.state(page).is_listed() {
+            self.list(view, page);
+        }
+    }
+
     /// Begins a tick, in which the hand goes round once at most.
-    pub fn begin(&mut self) {
+    pub fn begin(&mut self, view: &mut View<'_>, tier: TierId) {
         self.coldest.clear();
         self.looked = 0;
+        self.unseen = view.fast_unseen && tier == TierId::FAST;
+        if self.unseen
+            && let Some(count) = self.second_chance.listen(view, tier)
+        {
+            let next = self.go_on(view, tier, count, |_| 0.0);
+            self.second_chance.watch(view, next.into_iter().map(|met| met.page).collect());
+        }
     }
 
     /// So many pages want a place: as neighbours are often alike, the hand may go past as many residents who are
@@ -63,7 +82,8 @@ impl Hand {
     /// The coldest found is not cold enough: the hand goes on past those that it was among; false, and it is
     /// given back, where that would take it too far.
     pub fn pass(&mut self, met: Met) -> bool {
-        let left = self.in_vain.checked_sub(VICTIMS * OVERSAMPLE);
+        let cost = VICTIMS * OVERSAMPLE;
+        let left = self.in_vain.checked_sub(cost).filter(|_| !self.unseen);
         match left {
             Some(_) => self.coldest.clear(),
             None => self.give_back(met),
@@ -74,6 +94,9 @@ impl Hand {
 
     /// The coldest found that was not taken in this tick.
     pub fn coldest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Met> {
+        if self.unseen {
+            return self.second_chance.coldest(view.now);
+        }
         if self.coldest.is_empty() {
             let mut met = self.go_on(view, tier, VICTIMS * OVERSAMPLE, Estimate::at_most_per_sec);
             met.sort_unstable_by(|a, b| {
@@ -86,7 +109,15 @@ impl Hand {
 
     /// Takes back what was not used.
     pub fn give_back(&mut self, met: Met) {
-        self.coldest.push(met);
+        match self.unseen {
+            true => self.second_chance.give_back(met),
+            false => self.coldest.push(met),
+        }
+    }
+
+    /// Whether colder ones may be found in the next ticks.
+    pub fn is_looking(&self) -> bool {
+        self.unseen && self.second_chance.is_looking()
     }
 
     /// The hottest of the next residents, hottest first; none once the hand has been round.

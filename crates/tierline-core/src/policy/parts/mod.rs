@@ -12,6 +12,7 @@ pub mod recency;
 pub mod review;
 pub mod sampling;
 pub mod scan_period;
+pub mod second_chance;
 pub mod top;
 pub mod tuner;
 pub mod watermarks;
