@@ -69,6 +69,9 @@ pub struct Knobs {
     pub min_hits: f32,
     /// Time between decisions.
     pub quantum: Nanos,
+    /// Time between two rounds of demotion for headroom. Ours: longer than a quantum, as many pages together cost
+    /// programs less than a few at a time.
+    pub tidying: Nanos,
 }
 
 impl Default for Knobs {
@@ -79,6 +82,7 @@ impl Default for Knobs {
             margin: 1.25,
             min_hits: 2.0,
             quantum: Nanos::from_millis(10),
+            tidying: Nanos::from_millis(50),
         }
     }
 }
@@ -89,6 +93,7 @@ pub struct Tierline {
     knobs: Knobs,
     goal: Box<dyn Goal>,
     quantum: Quantum,
+    tidied: Quantum,
     headroom: Headroom,
     sampling: Sampling,
     /// Slow pages worth promoting, as of their last hit.
@@ -118,6 +123,7 @@ impl Tierline {
             knobs: Knobs::default(),
             goal,
             quantum: Quantum::default(),
+            tidied: Quantum::default(),
             headroom: Headroom::default(),
             sampling: Sampling::default(),
             candidates: Vec::new(),
@@ -457,7 +463,9 @@ impl Policy for Tierline {
         self.headroom.listen(view, largest);
         let headroom = |tier| self.headroom.within(most(tier));
         let mut ledger = Ledger::new(view, view.budget, headroom);
-        self.keep_headroom(view, &mut ledger, plan);
+        if self.tidied.due(view.now, self.knobs.tidying).is_some() {
+            self.keep_headroom(view, &mut ledger, plan);
+        }
         let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) else { return };
         match self.goal.aim(view, passed) {
             Aim::Pack => {
@@ -479,7 +487,12 @@ impl Policy for Tierline {
     }
 
     fn wants(&self) -> Wants {
-        Wants { watch: self.sampling.watch(), copy_threads: Some(COPY_THREADS), ..Wants::default() }
+        Wants {
+            quantum: Some(self.knobs.quantum),
+            watch: self.sampling.watch(),
+            copy_threads: Some(COPY_THREADS),
+            ..Wants::default()
+        }
     }
 
     fn knobs(&self) -> Vec<Knob> {
