@@ -50,6 +50,8 @@ const SURE: f32 = 0.2;
 const MISFITS: usize = 1024;
 /// Threads that copy a page together, where the world can (HeMem).
 const COPY_THREADS: u32 = 4;
+/// Time between two rounds of promotion: what becomes hot is not left waiting (ours; as HeMem's).
+const TICK: Nanos = Nanos::from_millis(10);
 /// Lines of a base page, each an access when it is copied.
 const LINES_PER_BASE: f64 = 64.0;
 /// Seen twice, with a tenth off for what faded between the two.
@@ -68,7 +70,8 @@ pub struct Knobs {
     pub margin: f32,
     /// Observations before a promotion (TPP: the second touch).
     pub min_hits: f32,
-    /// Time between decisions.
+    /// Time between two aims, and between two rounds of demotion for headroom. Ours: what a shift did shows in the
+    /// averages a while later, and many pages together cost programs less than a few at a time.
     pub quantum: Nanos,
 }
 
@@ -79,7 +82,7 @@ impl Default for Knobs {
             headroom_permille: 20,
             margin: 1.25,
             min_hits: 2.0,
-            quantum: Nanos::from_millis(10),
+            quantum: Nanos::from_millis(50),
         }
     }
 }
@@ -90,6 +93,8 @@ pub struct Tierline {
     knobs: Knobs,
     goal: Box<dyn Goal>,
     quantum: Quantum,
+    /// What is left of the shifts that were asked for last; `None`: to pack.
+    lanes: Option<Vec<Lane>>,
     headroom: Headroom,
     sampling: Sampling,
     /// Slow pages worth promoting, as of their last hit.
@@ -119,6 +124,7 @@ impl Tierline {
             knobs: Knobs::default(),
             goal,
             quantum: Quantum::default(),
+            lanes: None,
             headroom: Headroom::default(),
             sampling: Sampling::default(),
             candidates: Vec::new(),
@@ -251,7 +257,7 @@ impl Tierline {
         &mut self,
         view: &mut View<'_>,
         ledger: &mut Ledger,
-        mut lane: Option<Lane<'_>>,
+        mut lane: Option<&mut Lane>,
         plan: &mut Vec<Move>,
     ) {
         let mut waiting = Vec::new();
@@ -261,7 +267,7 @@ impl Tierline {
                 continue;
             }
             let next = lane.as_ref().map(|lane| TierId(lane.shift.tier.0 + 1));
-            match self.place(view, ledger, candidate, lane.as_mut(), plan) {
+            match self.place(view, ledger, candidate, lane.as_deref_mut(), plan) {
                 Placed::Later => {
                     waiting.push(candidate);
                     break;
@@ -289,7 +295,7 @@ impl Tierline {
         view: &mut View<'_>,
         ledger: &mut Ledger,
         candidate: Candidate,
-        lane: Option<&mut Lane<'_>>,
+        lane: Option<&mut Lane>,
         plan: &mut Vec<Move>,
     ) -> Placed {
         let Some(from) = view.pages.state(candidate.page).tier() else { return Placed::No };
@@ -339,10 +345,10 @@ impl Tierline {
         &mut self,
         view: &mut View<'_>,
         ledger: &mut Ledger,
-        shift: &Shift,
+        lane: &mut Lane,
         plan: &mut Vec<Move>,
     ) {
-        let (tier, mut lane) = (shift.tier, Lane::of(shift));
+        let tier = lane.shift.tier;
         let Some(hand) = self.hands.get_mut(tier.index()) else { return };
         // The hottest carry the most accesses for their bytes.
         while !lane.quota.is_spent()
@@ -426,16 +432,17 @@ enum Placed {
 }
 
 /// A shift of accesses into a tier or from it, and what is left of it.
-struct Lane<'a> {
-    shift: &'a Shift,
+#[derive(Debug)]
+struct Lane {
+    shift: Shift,
     quota: Quota,
 }
 
-impl<'a> Lane<'a> {
+impl Lane {
     /// Up, no byte is too many: while the upper tier is the faster, the migrator's budget is limit enough.
-    fn of(shift: &'a Shift) -> Self {
+    fn of(shift: Shift) -> Self {
         let bytes = if shift.up { Bytes(u64::MAX) } else { shift.bytes };
-        Self { shift, quota: Quota::new(shift.share, bytes) }
+        Self { quota: Quota::new(shift.share, bytes), shift }
     }
 
     /// The share of all accesses that the page is believed to get.
@@ -468,29 +475,36 @@ impl Policy for Tierline {
         self.headroom.listen(view, largest);
         let headroom = |tier| self.headroom.within(most(tier));
         let mut ledger = Ledger::new(view, view.budget, headroom);
-        self.keep_headroom(view, &mut ledger, plan);
-        let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) else { return };
-        match self.goal.aim(view, passed) {
-            Aim::Pack => {
-                self.rank(view);
-                self.promote(view, &mut ledger, None, plan);
-            }
-            Aim::Shift(shifts) => {
-                if shifts.iter().any(|shift| shift.up) {
-                    self.rank(view);
-                }
-                for shift in &shifts {
-                    match shift.up {
-                        true => self.promote(view, &mut ledger, Some(Lane::of(shift)), plan),
-                        false => self.give(view, &mut ledger, shift, plan),
-                    }
-                }
+        if let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) {
+            self.keep_headroom(view, &mut ledger, plan);
+            self.lanes = match self.goal.aim(view, passed) {
+                Aim::Pack => None,
+                Aim::Shift(shifts) => Some(shifts.into_iter().map(Lane::of).collect()),
+            };
+        }
+        let Some(mut lanes) = self.lanes.take() else {
+            self.rank(view);
+            return self.promote(view, &mut ledger, None, plan);
+        };
+        if lanes.iter().any(|lane| lane.shift.up) {
+            self.rank(view);
+        }
+        for lane in &mut lanes {
+            match lane.shift.up {
+                true => self.promote(view, &mut ledger, Some(lane), plan),
+                false => self.give(view, &mut ledger, lane, plan),
             }
         }
+        self.lanes = Some(lanes);
     }
 
     fn wants(&self) -> Wants {
-        Wants { watch: self.sampling.watch(), copy_threads: Some(COPY_THREADS), ..Wants::default() }
+        Wants {
+            quantum: Some(TICK),
+            watch: self.sampling.watch(),
+            copy_threads: Some(COPY_THREADS),
+            ..Wants::default()
+        }
     }
 
     fn knobs(&self) -> Vec<Knob> {
