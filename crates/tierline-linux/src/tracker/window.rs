@@ -57,7 +57,7 @@ impl Default for Settings {
             longest: Nanos::from_secs(1),
             budget_alert: 0.05,
             budget_calm: 0.01,
-            credit: Nanos::from_millis(1_500),
+            credit: Nanos::from_millis(1_000),
             pause_alert: Nanos::from_millis(20),
             pause_moving: Nanos::from_secs(2),
             pause_calm: Nanos::from_secs(1),

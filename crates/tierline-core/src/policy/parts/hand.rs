@@ -82,14 +82,14 @@ impl Hand {
     /// The coldest found is not cold enough: the hand goes on past those that it was among; false, and it is
     /// given back, where that would take it too far.
     pub fn pass(&mut self, met: Met) -> bool {
-        let cost = VICTIMS * OVERSAMPLE;
-        let left = self.in_vain.checked_sub(cost).filter(|_| !self.unseen);
-        match left {
-            Some(_) => self.coldest.clear(),
-            None => self.give_back(met),
-        }
-        self.in_vain = left.unwrap_or(self.in_vain);
-        left.is_some()
+        let left = self.in_vain.checked_sub(VICTIMS * OVERSAMPLE);
+        let Some(left) = left.filter(|_| !self.unseen) else {
+            self.give_back(met);
+            return false;
+        };
+        self.in_vain = left;
+        self.coldest.clear();
+        true
     }
 
     /// The coldest found that was not taken in this tick.
