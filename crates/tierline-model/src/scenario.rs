@@ -49,6 +49,8 @@ const SHORTEST: Nanos = Nanos(10_000);
 const LONGEST_SECONDS: f64 = 36_000.0;
 /// Time between two ticks for a policy to which it is all one, and the longest there is for others.
 const INTERVAL: Nanos = Nanos::from_millis(50);
+/// A slowest tier that is grown has one part in so many free: where no page is, none can be exchanged. Ours.
+const ROOM_TO_MOVE: u64 = 16;
 
 /// A scenario as it is written. Unknown keys are errors.
 #[derive(Clone, Debug, Deserialize)]
@@ -90,7 +92,7 @@ pub struct Scenario {
     /// Size of the fastest tier, where it is not the machine's own.
     #[serde(deserialize_with = "text::maybe")]
     pub fast_capacity: Option<Bytes>,
-    /// Whether the slowest tier is made as large as it takes to hold what runs.
+    /// Whether the slowest tier is made as large as it takes to hold what runs, and to move it.
     pub grow: bool,
     /// What runs.
     pub workload: Vec<Table>,
@@ -201,7 +203,8 @@ impl Scenario {
         {
             let all: Bytes = self.arrivals()?.iter().map(|arrival| arrival.program.bytes).sum();
             let above: Bytes = faster.iter().map(|tier| tier.capacity).sum();
-            slowest.capacity = slowest.capacity.max(all.saturating_sub(above));
+            let needed = Bytes(all.0 + all.0 / ROOM_TO_MOVE).saturating_sub(above);
+            slowest.capacity = slowest.capacity.max(needed);
         }
         Ok(machine)
     }
