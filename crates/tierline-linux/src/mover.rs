@@ -196,6 +196,10 @@ impl<S: MoveSyscall> Mover<S> {
         };
         let mut free: Vec<(NodeId, Bytes)> =
             tiers[to].nodes.iter().map(|node| (*node, room(*node))).collect();
+        // Of nodes with processors the one under the least pressure is first (TPP, 5.3); else the nearest (5.1).
+        if to == TierId::FAST {
+            free.sort_by_key(|(_, room)| Reverse(*room));
+        }
         let mut batches: Vec<Batch> = Vec::new();
         let mut seen = FxHashMap::with_capacity_and_hasher(part.len(), FxBuildHasher);
         let mut again = Vec::new();
@@ -207,7 +211,7 @@ impl<S: MoveSyscall> Mover<S> {
             seen.insert(address, at);
             match settled(code, to, tiers) {
                 Some(outcome) => outcomes[at] = outcome,
-                None => match take(&mut free, to, one.size.bytes()) {
+                None => match take(&mut free, one.size.bytes()) {
                     Some(node) => enlist(&mut batches, pid, node, address, at),
                     None => outcomes[at] = Outcome::NoRoom,
                 },
@@ -367,14 +371,9 @@ fn judge(code: i32, to: TierId, tiers: &Tiers, failed: Option<i32>) -> Outcome {
     }
 }
 
-/// The node that gets a page of `size`, which is taken off its room: of several with processors the one under the
-/// least pressure, which is the one with most room (TPP, 5.3), else the nearest with any (5.1).
-fn take(free: &mut [(NodeId, Bytes)], to: TierId, size: Bytes) -> Option<NodeId> {
-    let mut fit = free.iter_mut().filter(|(_, room)| *room >= size);
-    let (node, room) = match to {
-        TierId::FAST => fit.min_by_key(|(_, room)| Reverse(*room)),
-        _ => fit.next(),
-    }?;
+/// The first node with room for `size`, which is taken off.
+fn take(free: &mut [(NodeId, Bytes)], size: Bytes) -> Option<NodeId> {
+    let (node, room) = free.iter_mut().find(|(_, room)| *room >= size)?;
     *room -= size;
     Some(*node)
 }
