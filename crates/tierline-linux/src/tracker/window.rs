@@ -281,7 +281,7 @@ pub(super) mod tests {
         let cost = |ms| Cost { cpu: Nanos::from_millis(ms), wall: Nanos::ZERO };
         let (now, hold) = (Nanos::from_secs(1), Nanos::from_millis(10));
         let ms = |pause: Nanos| (pause.as_secs_f64() * 1e3).round();
-        assert_eq!(ms(pace.pause(now, cost(1_400), hold)), 0.0, "on credit");
+        assert_eq!(ms(pace.pause(now, cost(900), hold)), 0.0, "on credit");
         assert_eq!(ms(pace.pause(now, cost(200), hold)), 2_000.0, "100 ms are owed");
         assert_eq!(ms(pace.pause(now, cost(0), Nanos::from_millis(100))), 4_000.0);
         let later = Nanos::from_secs(100);
