@@ -92,6 +92,9 @@ fn stdin_and_stdout_belong_to_the_command() {
     assert_eq!(text(&child.wait_with_output().expect("an end").stdout), "through\n");
 }
 
+/// Two minutes of a script, which would outlive a test that fails, and whoever reads what it prints.
+const WAIT: &str = "i=0; while [ $((i += 1)) -lt 6000 ]; do sleep 0.02; done";
+
 /// Starts a script and waits until it has made the file `ready`.
 fn started(machine: &Machine, script: &str) -> Guard {
     let ready = machine.file("ready");
@@ -107,7 +110,7 @@ fn signals_are_passed_on_and_the_command_decides() {
         [("TERM", Signal::TERM), ("INT", Signal::INT), ("HUP", Signal::HUP), ("QUIT", Signal::QUIT)]
     {
         let machine = Machine::new();
-        let script = format!("trap 'exit 42' {name}; READY; while :; do sleep 0.02; done");
+        let script = format!("trap 'exit 42' {name}; READY; {WAIT}");
         let mut child = started(&machine, &script);
         signal(&child.0, sent);
         assert_eq!(ended(&mut child.0).code(), Some(42), "{name}");
@@ -119,7 +122,7 @@ fn a_second_request_to_end_is_passed_on_too() {
     let machine = Machine::new();
     let once = machine.file("once");
     let script = format!(
-        "n=0; trap 'n=$((n+1)); touch {}; [ $n = 2 ] && exit 43' TERM; READY; while :; do sleep 0.02; done",
+        "n=0; trap 'n=$((n+1)); touch {}; [ $n = 2 ] && exit 43' TERM; READY; {WAIT}",
         once.display()
     );
     let mut child = started(&machine, &script);
