@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reports of runs, kept in a folder: `NAME.json`, of one build of this program each.
+//! Reports of runs, kept in a folder: a file each, of the build of this program that ran it, the run's name and the report.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
 use tierline_model::report::Report;
 use tierline_model::reproduce::Archive;
 
@@ -17,13 +16,6 @@ pub struct Kept {
     folder: PathBuf,
     /// What another build has computed may differ.
     build: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Entry {
-    build: u64,
-    name: String,
-    report: Report,
 }
 
 impl Kept {
@@ -43,15 +35,15 @@ impl Kept {
 
 impl Archive for Kept {
     fn find(&self, name: &str) -> Option<Report> {
-        let entry: Entry = serde_json::from_slice(&fs::read(self.path(name)).ok()?).ok()?;
-        (entry.build == self.build && entry.name == name).then_some(entry.report)
+        let text = fs::read(self.path(name)).ok()?;
+        let (build, of, report): (u64, String, Report) = serde_json::from_slice(&text).ok()?;
+        (build == self.build && of == name).then_some(report)
     }
 
     /// Written aside and renamed, so that what was stopped leaves no half of a report.
     fn keep(&self, name: &str, report: &Report) {
-        let entry = Entry { build: self.build, name: name.into(), report: report.clone() };
         let (path, aside) = (self.path(name), self.path(name).with_extension("new"));
-        let written = serde_json::to_vec(&entry)
+        let written = serde_json::to_vec(&(self.build, name, report))
             .map_err(std::io::Error::from)
             .and_then(|text| fs::write(&aside, text))
             .and_then(|()| fs::rename(&aside, &path));

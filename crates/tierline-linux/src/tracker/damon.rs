@@ -12,8 +12,8 @@
 //!
 //! **When it hurts.** A region is judged by one page at a time: hot pages scattered one by one among
 //! cold ones come out lukewarm, all of them. DAMON does not flush the TLB: pages that stay in it look idle, which are
-//! few on silicon unless they are huge, and all of a program's in an emulator until something else runs on its CPU. There is one DAMON: where `damon_stat` (on by default
-//! since Linux 6.17), `damon_reclaim`, `damon_lru_sort` or somebody's DAMON runs, there is none for us.
+//! few on silicon unless they are huge, and all of a program's in an emulator until something else runs on its CPU.
+//! There is one DAMON: where `damon_stat` (on by default since Linux 6.17), `damon_reclaim`, `damon_lru_sort` or somebody's DAMON runs, there is none for us.
 //!
 //! **Knobs.** [`Settings`]: sampling and aggregation intervals when calm and when alert, the fewest and
 //! most regions, and whether `damon_stat` may be switched off for the time.
