@@ -134,6 +134,9 @@ impl Engine {
         if let Some(window) = seen.window {
             hotness.look_for(window, seen.aggregation.unwrap_or(window));
         }
+        if let Some(sample) = seen.samples.first() {
+            hotness.time(sample.exposure.is_some());
+        }
         let slowest = self.tiers.slowest();
         for at in &seen.residence {
             let before = touched.len();

@@ -27,6 +27,9 @@
 //! coldest, the alarm, that headroom follows the allocation rate, and that the goal, and with it the price of a move,
 //! counts what an access costs the program's other accesses, not only its own latency.
 
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
 use super::goal::balance::Balance;
 use super::goal::{Aim, Goal, Quota, Shift};
 use super::parts::hand::{Hand, Met};
@@ -54,6 +57,8 @@ const COPY_THREADS: u32 = 4;
 const TICK: Nanos = Nanos::from_millis(10);
 /// Lines of a base page, each an access when it is copied.
 const LINES_PER_BASE: f64 = 64.0;
+/// Candidates are ranked anew when one in so many was hit. Ours: what a rank costs, hits pay for.
+const HIT_TO_RANK: usize = 64;
 /// Seen twice, with a tenth off for what faded between the two.
 const FADED: f32 = 0.9;
 
@@ -68,7 +73,8 @@ pub struct Knobs {
     pub headroom_permille: u64,
     /// A page must be hotter by this factor than the one it displaces. Ours.
     pub margin: f32,
-    /// Observations before a promotion (TPP: the second touch).
+    /// Observations before a promotion (TPP: the second touch). One is enough where it tells how long the page waited for
+    /// it (the kernel's tiering goes by the time to fault, too).
     pub min_hits: f32,
     /// Time between two aims, and between two rounds of demotion for headroom. Ours: what a shift did shows in the
     /// averages a while later, and many pages together cost programs less than a few at a time.
@@ -97,10 +103,10 @@ pub struct Tierline {
     lanes: Option<Vec<Lane>>,
     headroom: Headroom,
     sampling: Sampling,
-    /// Slow pages worth promoting, as of their last hit.
-    candidates: Vec<Candidate>,
-    /// The watch clock when they were ranked; nothing where others came since.
-    ranked: Option<Nanos>,
+    /// Slow pages worth promoting, by the rates that they surely had when they were last ranked.
+    candidates: BinaryHeap<Candidate>,
+    /// Pages hit since then.
+    hit: usize,
     /// The pages of every tier but the slowest.
     hands: Vec<Hand>,
 }
@@ -110,6 +116,26 @@ struct Candidate {
     rate_per_sec: f32,
     page: PageIdx,
 }
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rate_per_sec.total_cmp(&other.rate_per_sec).then_with(|| self.page.cmp(&other.page))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Candidate {}
 
 impl Default for Tierline {
     fn default() -> Self {
@@ -127,8 +153,8 @@ impl Tierline {
             lanes: None,
             headroom: Headroom::default(),
             sampling: Sampling::default(),
-            candidates: Vec::new(),
-            ranked: None,
+            candidates: BinaryHeap::new(),
+            hit: 0,
             hands: Vec::new(),
         }
     }
@@ -167,15 +193,17 @@ impl Tierline {
         for (tier, hand) in (0..).map(TierId).zip(&mut self.hands) {
             hand.begin(view, tier);
         }
+        let floors = self.lowest_floors(view);
         for pages in view.touched.chunks(FETCHED) {
             view.pages.fetch(pages.iter().copied());
             for &page in pages {
-                self.sort_in_page(view, page);
+                self.sort_in_page(view, page, &floors);
             }
         }
+        self.hit += view.touched.len();
     }
 
-    fn sort_in_page(&mut self, view: &mut View<'_>, page: PageIdx) {
+    fn sort_in_page(&mut self, view: &mut View<'_>, page: PageIdx, floors: &[f32]) {
         let state = view.pages.state(page);
         let Some(tier) = state.tier() else { return };
         if tier < view.tiers.slowest() && !state.is_listed() {
@@ -184,39 +212,41 @@ impl Tierline {
         if tier == TierId::FAST || state.is_queued() || state.is_refused() {
             return;
         }
-        let believed = view.hotness.estimate(view.pages.heat(page));
-        let seen = believed.hits >= self.knobs.min_hits * FADED;
-        if seen && self.candidates.len() < MAX_CANDIDATES {
+        let rate_per_sec = self.surely(view, page);
+        if rate_per_sec >= floors[tier.index()] && self.candidates.len() < MAX_CANDIDATES {
             view.pages.set_queued(page, true);
-            self.candidates.push(Candidate { rate_per_sec: 0.0, page });
-            self.ranked = None;
+            self.candidates.push(Candidate { rate_per_sec, page });
         }
     }
 
-    /// Sorts the candidates by the rate that they surely have, hottest last, and lets those go that are
-    /// not worth a move; they come back with their next hit. Where nobody has watched since, they are ranked.
+    /// The rate that a page surely has; none where it must be seen again.
+    fn surely(&self, view: &View<'_>, page: PageIdx) -> f32 {
+        let believed = view.hotness.estimate(view.pages.heat(page));
+        let seen = view.hotness.is_timed() || believed.hits >= self.knobs.min_hits * FADED;
+        if seen { believed.at_least_per_sec() } else { 0.0 }
+    }
+
+    /// Ranks the candidates anew once so many pages were hit that it is worth it, and lets those go that are
+    /// not worth a move; they come back with their next hit.
     fn rank(&mut self, view: &mut View<'_>) {
-        let watched = Some(view.hotness.watched());
-        if std::mem::replace(&mut self.ranked, watched) == watched {
+        if self.hit * HIT_TO_RANK < self.candidates.len() {
             return;
         }
+        self.hit = 0;
         let floors = self.lowest_floors(view);
-        self.candidates.retain_mut(|candidate| {
+        let mut candidates = std::mem::take(&mut self.candidates).into_vec();
+        candidates.retain_mut(|candidate| {
             let state = view.pages.state(candidate.page);
             if !state.is_queued() {
                 return false; // unmapped, its index perhaps in other use
             }
-            let believed = view.hotness.estimate(view.pages.heat(candidate.page));
-            candidate.rate_per_sec = believed.at_least_per_sec();
+            candidate.rate_per_sec = self.surely(view, candidate.page);
             let floor = state.tier().map_or(f32::INFINITY, |tier| floors[tier.index()]);
             let worth = candidate.rate_per_sec >= floor;
             view.pages.set_queued(candidate.page, worth);
             worth
         });
-        self.candidates.sort_unstable_by(|a, b| {
-            a.rate_per_sec.total_cmp(&b.rate_per_sec).then_with(|| a.page.cmp(&b.page))
-        });
-        self.candidates.dedup_by_key(|candidate| candidate.page);
+        self.candidates = candidates.into();
     }
 
     /// Where a candidate is, if its rate is worth a place in `to`.
@@ -287,7 +317,7 @@ impl Tierline {
                 Placed::Planned | Placed::No => view.pages.set_queued(candidate.page, false),
             }
         }
-        self.candidates.extend(waiting.into_iter().rev());
+        self.candidates.extend(waiting);
     }
 
     fn place(

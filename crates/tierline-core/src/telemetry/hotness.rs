@@ -31,6 +31,7 @@ pub struct Hotness {
     /// Looks before the last one that are told of together with it, in seconds.
     earlier_seconds: f32,
     hurry: bool,
+    timed: bool,
     /// Looks since it hurries.
     looks: u32,
     /// The watch clock at the last change of what is hot.
@@ -117,6 +118,7 @@ impl Default for Hotness {
             ceiling_per_sec: f32::INFINITY,
             earlier_seconds: 0.0,
             hurry: false,
+            timed: false,
             looks: 0,
             changed: 0,
         }
@@ -145,6 +147,16 @@ impl Hotness {
     pub fn hurry(&mut self, on: bool) {
         self.hurry = on;
         self.looks *= u32::from(on);
+    }
+
+    /// Hears whether the tracker times every page's wait for its hit, as hint faults do.
+    pub fn time(&mut self, timed: bool) {
+        self.timed = timed;
+    }
+
+    /// Whether a page's wait for its hit was timed, so that one hit alone bounds its rate.
+    pub fn is_timed(&self) -> bool {
+        self.timed
     }
 
     /// Hears that what is hot has changed: where samples tell of it, all that was seen before is void, and a
