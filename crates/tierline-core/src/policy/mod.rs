@@ -44,7 +44,7 @@ use crate::port::{Move, PageSize, Stretch, Telemetry, TrueRate};
 use crate::qos::Limits;
 use crate::telemetry::Hit;
 use crate::telemetry::hotness::Hotness;
-use crate::tier::Tiers;
+use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
 
 /// Why a page is moved. Every move carries one.
@@ -280,6 +280,14 @@ impl View<'_> {
         let slowest = self.tiers.iter().filter_map(|(_, tier)| tier.bandwidth).min();
         let copying = slowest.map(|rate| Nanos(size.bytes().0 * 1_000_000_000 / rate.0.max(1)));
         measured[size_index(size)].or(copying).unwrap_or_else(|| self.move_cost(size))
+    }
+
+    /// Accesses per second that a page of that size gets in the mean in a tier; infinite where that is not measured.
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a mean rate")]
+    pub fn mean_rate(&self, tier: TierId, size: PageSize) -> f32 {
+        let reads = self.telemetry.tiers.get(tier.index()).and_then(|tier| tier.reads_per_sec);
+        let pages = self.pages.bytes_in(tier).base_pages().max(1) as f64;
+        reads.map_or(f32::INFINITY, |reads| (reads / pages) as f32 * size.base_pages_f32())
     }
 
     /// The rate of a page with that share of all accesses: of what is measured; where nothing is, its

@@ -477,7 +477,12 @@ impl Lane {
 
     /// The share of all accesses that the page is believed to get.
     fn share(&self, view: &View<'_>, page: PageIdx) -> f64 {
-        let rate = view.hotness.estimate(view.pages.heat(page)).rate_per_sec();
+        let believed = view.hotness.estimate(view.pages.heat(page));
+        let place = view.pages.state(page).tier().zip(view.pages.locate(page));
+        let rate = match place.filter(|_| view.hotness.is_timed()) {
+            Some((tier, at)) => believed.expected_per_sec(view.mean_rate(tier, at.size)),
+            None => believed.rate_per_sec(),
+        };
         f64::from(rate) / self.shift.reads_per_sec
     }
 

@@ -57,6 +57,12 @@ impl Estimate {
         self.rate(self.hits)
     }
 
+    /// Accesses per second to be expected of it, as one of pages that get `mean` (see [`expected_rate`]): of those that seem
+    /// the hottest after few hits most only seem so.
+    pub fn expected_per_sec(&self, mean: f32) -> f32 {
+        expected_rate(mean, self.hits, self.seconds)
+    }
+
     /// Accesses per second that the page gets at least, as far as can be told.
     pub fn at_least_per_sec(&self) -> f32 {
         self.rate(self.score(-self.surely))
@@ -293,6 +299,12 @@ impl Renewal {
     }
 }
 
+/// What a page gets that had so many hits in so many seconds, of pages that get `mean` a second: the expectation where
+/// rates are distributed exponentially (a Gamma distribution's conjugate prior).
+pub fn expected_rate(mean: f32, hits: f32, seconds: f32) -> f32 {
+    (hits + 1.0) / (1.0 / mean + seconds)
+}
+
 /// What still holds of a page's heat at tick `now`, and seconds of watching since.
 #[expect(clippy::cast_precision_loss, reason = "faded long before 24 bits are exceeded")]
 fn valid(heat: Heat, now: u32, valid_ticks: u32) -> (Heat, f32) {
@@ -329,6 +341,18 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
     use proptest::prelude::*;
+
+    /// By hand: of pages that get 10 a second in the mean, one idle for 0.9 s is expected to get 1 / (0.1 + 0.9), one hit
+    /// after 0.1 s 2 / (0.1 + 0.1).
+    #[test]
+    fn the_longer_idle_the_colder_and_at_first_as_hot_as_the_others() {
+        let near = |a: f32, b: f32| assert!((a - b).abs() < 1e-4, "{a} is not {b}");
+        near(expected_rate(10.0, 0.0, 0.0), 10.0);
+        near(expected_rate(10.0, 0.0, 0.9), 1.0);
+        near(expected_rate(10.0, 1.0, 0.1), 10.0);
+        near(expected_rate(f32::INFINITY, 0.0, 0.5), 2.0);
+        assert!(expected_rate(f32::INFINITY, 0.0, 0.0).is_infinite(), "nothing is known");
+    }
 
     #[test]
     fn the_rate_is_hits_over_exposure() {

@@ -119,6 +119,19 @@ fn one_touch_is_not_enough() {
     assert!(toy.used(TierId::FAST) > 0);
 }
 
+/// A quarter of the pages is armed in every tick, so each has faulted once at most after four.
+#[test]
+fn one_touch_is_enough_where_the_wait_for_it_was_timed() {
+    let mut toy = Toy::new(machine(&[4_000, 20_000]), skewed(16_000, 100.0, 1.0, 3), 4);
+    let mut engine = engine(&toy);
+    let (pass, bytes) = (TICK, Bytes::from_base_pages(16_000));
+    toy.watch = Some(Watch::HintFaults { pass, bytes, floor: TICK, fast_too: false });
+    for i in 0..=4 {
+        engine.tick(TICK * i, &mut toy);
+    }
+    assert!(hot_share(&toy, 50.0) > 0.9, "{}", hot_share(&toy, 50.0));
+}
+
 #[test]
 fn headroom_is_kept_free_while_somebody_allocates_and_no_longer() {
     let mut toy = Toy::new(machine(&[1_000, 20_000]), vec![100.0; 8_000], 7);

@@ -4,7 +4,7 @@
 //! Some pages are asked after, which begins to watch them, and asked after again later: those accessed meanwhile have
 //! their second chance, the others are cold. What a cold page gets is expected from how long it was idle, and from what
 //! pages of its tier get in the mean. Where cold ones are used up, the next pages are watched for half the time. Where they are not cold
-//! enough for whoever wants their place, they are watched on, for twice the time. So pages are watched for as long
+//! enough for whoever wants their place, they are watched on, for twice the time, while others may have it. So pages are watched for as long
 //! as it takes to tell the cold from those that would come instead. Where all are accessed in the shortest time, as huge pages
 //! are, those that are there the longest are no better or worse than the mean.
 //!
@@ -14,6 +14,7 @@
 use super::hand::Met;
 use crate::page::PageIdx;
 use crate::policy::View;
+use crate::telemetry::hotness::expected_rate;
 use crate::tier::TierId;
 use crate::unit::Nanos;
 
@@ -74,8 +75,9 @@ impl SecondChance {
             return None;
         }
         if self.watched.is_empty() {
-            let (longer, left) = (self.idle * 2, std::mem::take(&mut self.cold));
-            if left.is_empty() || longer > LONGEST {
+            let longer = self.idle * 2;
+            if self.cold.is_empty() || longer > LONGEST {
+                self.cold.clear();
                 self.window = Nanos(self.window.0 / 2).max(SHORTEST);
                 let pace = view.now.saturating_sub(self.since).0 / PACE.0;
                 let used = std::mem::take(&mut self.used);
@@ -83,7 +85,7 @@ impl SecondChance {
                 return Some(count.min(usize::try_from(pace).unwrap_or(count)));
             }
             self.window = longer;
-            self.watched = left.into_iter().map(|met| met.page).collect();
+            self.watched = self.cold.iter().map(|met| met.page).collect();
         }
         if view.now >= self.since + self.window {
             let idle = view.now.saturating_sub(self.since);
@@ -100,10 +102,11 @@ impl SecondChance {
     }
 
     fn take_in(&mut self, view: &View<'_>, tier: TierId, idle: Nanos) {
-        let mean = mean_rate(view, tier);
         let met = |page: PageIdx, idle: Nanos| {
-            let rate = expected_rate(mean * view.pages.locate(page)?.size.base_pages_f32(), idle);
-            rate.is_finite().then_some(Met { rate_per_sec: rate, page })
+            let mean = view.mean_rate(tier, view.pages.locate(page)?.size);
+            #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
+            let rate_per_sec = expected_rate(mean, 0.0, idle.as_secs_f64() as f32);
+            rate_per_sec.is_finite().then_some(Met { rate_per_sec, page })
         };
         let still = |page: PageIdx| {
             let state = view.pages.state(page);
@@ -142,36 +145,10 @@ impl SecondChance {
     }
 }
 
-/// Accesses per second that a base page of the tier gets in the mean; infinite where that is not measured.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a mean rate")]
-fn mean_rate(view: &View<'_>, tier: TierId) -> f32 {
-    let reads = view.telemetry.tiers.get(tier.index()).and_then(|tier| tier.reads_per_sec);
-    let pages = view.pages.bytes_in(tier).base_pages().max(1) as f64;
-    reads.map_or(f32::INFINITY, |reads| (reads / pages) as f32)
-}
-
-/// What a page gets that was idle for so long, of pages that get `mean`: the expectation after no hit, where rates are
-/// distributed exponentially.
-#[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
-fn expected_rate(mean: f32, idle: Nanos) -> f32 {
-    1.0 / (1.0 / mean + idle.as_secs_f64() as f32)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::page::tests::all_fast;
-
-    /// By hand: of pages that get 10 a second in the mean, one idle for 0.9 s is expected to get 1 / (0.1 + 0.9).
-    #[test]
-    fn the_longer_idle_the_colder_and_at_first_as_hot_as_the_others() {
-        let rate = |mean, ms| expected_rate(mean, Nanos::from_millis(ms));
-        let near = |a: f32, b: f32| assert!((a - b).abs() < 1e-4, "{a} is not {b}");
-        near(rate(10.0, 0), 10.0);
-        near(rate(10.0, 900), 1.0);
-        near(rate(f32::INFINITY, 500), 2.0);
-        assert!(rate(f32::INFINITY, 0).is_infinite(), "nothing is known");
-    }
 
     #[test]
     fn what_was_found_cold_is_good_for_as_long_as_it_was_watched() {
