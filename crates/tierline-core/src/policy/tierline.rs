@@ -184,7 +184,7 @@ impl Tierline {
         if tier == TierId::FAST || state.is_queued() || state.is_refused() {
             return;
         }
-        let believed = view.hotness.estimate(view.pages.heat(page));
+        let believed = view.estimate(page);
         let seen = believed.hits >= self.knobs.min_hits * FADED;
         if seen && self.candidates.len() < MAX_CANDIDATES {
             view.pages.set_queued(page, true);
@@ -206,7 +206,7 @@ impl Tierline {
             if !state.is_queued() {
                 return false; // unmapped, its index perhaps in other use
             }
-            let believed = view.hotness.estimate(view.pages.heat(candidate.page));
+            let believed = view.estimate(candidate.page);
             candidate.rate_per_sec = believed.at_least_per_sec();
             let floor = state.tier().map_or(f32::INFINITY, |tier| floors[tier.index()]);
             let worth = candidate.rate_per_sec >= floor;
@@ -447,7 +447,7 @@ impl Lane {
 
     /// The share of all accesses that the page is believed to get.
     fn share(&self, view: &View<'_>, page: PageIdx) -> f64 {
-        let rate = view.hotness.estimate(view.pages.heat(page)).rate_per_sec();
+        let rate = view.estimate(page).rate_per_sec();
         f64::from(rate) / self.shift.reads_per_sec
     }
 

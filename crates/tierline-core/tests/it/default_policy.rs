@@ -153,3 +153,21 @@ fn a_hot_set_larger_than_the_budget_of_a_tick_arrives_over_many_ticks() {
     run(&mut engine, &mut toy, 0..40);
     assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
 }
+
+/// Stretches of sixteen pages are as hot as their pages, and every eighth is hot.
+#[test]
+fn a_tracker_that_tells_of_stretches_is_as_good_where_neighbours_are_alike() {
+    let mut toy = Toy::new(machine(&[2_300, 20_000]), vec![0.0; 16_000], 4);
+    let hot_from = |from: usize| {
+        (0..16_000).map(|page| if page / 16 % 8 == from { 100.0 } else { 1.0 }).collect()
+    };
+    let (sampling, aggregation) = (Nanos::from_millis(5), TICK);
+    toy.watch = Some(Watch::Stretches { sampling, aggregation, count: [10, 1_000] });
+    toy.rates = hot_from(0);
+    let mut engine = engine(&toy);
+    run(&mut engine, &mut toy, 0..100);
+    assert!(hot_share(&toy, 50.0) > 0.97, "{}", hot_share(&toy, 50.0));
+    toy.rates = hot_from(3);
+    run(&mut engine, &mut toy, 100..200);
+    assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
+}

@@ -235,6 +235,8 @@ impl Toy {
 
     /// Stretches of sixteen pages, by random pages of them.
     fn stretch(&mut self, sampling: Nanos, out: &mut Observations) {
+        (out.window, out.aggregation) = (Some(sampling), Some(sampling * u64::from(STRETCH_LOOKS)));
+        out.watched += sampling * u64::from(STRETCH_LOOKS);
         self.ages.resize(self.rates.len().div_ceil(STRETCH), (0, Nanos::ZERO));
         for stretch in 0..self.ages.len() {
             let pages = STRETCH.min(self.rates.len() - stretch * STRETCH);
