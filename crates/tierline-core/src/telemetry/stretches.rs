@@ -17,6 +17,7 @@ use super::hotness::Hotness;
 
 /// Pages that policies hear of at a report, about. Ours: a few milliseconds' work.
 const HEARD_OF: u64 = 1 << 17;
+
 /// What is believed of stretches.
 #[derive(Debug, Default)]
 pub struct StretchHeat {
@@ -89,13 +90,14 @@ impl StretchHeat {
         let interval = report.iter().map(hits_in).sum::<f64>() / as_f64(HEARD_OF);
         for stretch in report.iter().filter(|stretch| stretch.frequency > 0.0) {
             let every = runs(interval / stretch.frequency);
+            let step = usize::try_from(every).unwrap_or(usize::MAX);
             #[expect(clippy::cast_precision_loss, reason = "as many pages as one stands for")]
             let hits = hits(stretch, looks) * every as f32;
             let (first, last) = (stretch.vpn.0, end(stretch).0);
             // The first run behind the border whose turn it is.
             let run = first / BASE_PER_HUGE;
             let run = run + (self.reports % every + every - run % every) % every;
-            for run in (run..last.div_ceil(BASE_PER_HUGE)).step_by(every as usize) {
+            for run in (run..last.div_ceil(BASE_PER_HUGE)).step_by(step) {
                 let from = first.max(run * BASE_PER_HUGE);
                 let to = last.min((run + 1) * BASE_PER_HUGE);
                 out.push(Sample {
@@ -113,11 +115,7 @@ impl StretchHeat {
 }
 
 /// Every how many-th run: a power of two, so that from report to report all have their turn.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "rounded up, and bounded"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded up")]
 fn runs(interval: f64) -> u64 {
     (interval as u64 + u64::from(interval.fract() > 0.0)).max(1).next_power_of_two()
 }
