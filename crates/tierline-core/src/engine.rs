@@ -11,6 +11,7 @@ use crate::qos::Limits;
 use crate::telemetry::Hit;
 use crate::telemetry::calm::{Calm, SlowHits};
 use crate::telemetry::hotness::Hotness;
+use crate::telemetry::stretches::StretchHeat;
 use crate::tier::{TierId, Tiers};
 use crate::tracker::questions::Questions;
 use crate::unit::{BytesPerSec, Nanos};
@@ -27,6 +28,7 @@ pub struct Engine {
     migrator: Migrator,
     pages: PageTable,
     hotness: Hotness,
+    stretches: StretchHeat,
     calm: Calm,
     attention: Attention,
     /// The plan used up the budget: there may be more to move.
@@ -63,6 +65,7 @@ impl Engine {
             migrator: Migrator::new(rate),
             pages: PageTable::default(),
             hotness: Hotness::default(),
+            stretches: StretchHeat::default(),
             calm: Calm::default(),
             attention: Attention::default(),
             backlog: false,
@@ -126,7 +129,7 @@ impl Engine {
         for &event in &self.seen.spaces {
             self.pages.apply(event);
         }
-        let Self { pages, hotness, found, touched, hits, hits_in, seen, .. } = self;
+        let Self { pages, hotness, stretches, found, touched, hits, hits_in, seen, .. } = self;
         let shared = !self.wants.own_heat;
         if let Some(memory) = seen.memory {
             hotness.remember(memory);
@@ -148,7 +151,14 @@ impl Engine {
                 touched.truncate(before); // being in slow memory is no news for a policy
             }
         }
+        let unseen = hotness.newborn();
         hotness.advance(seen.watched);
+        if !seen.stretches.is_empty() {
+            let look = seen.window.unwrap_or(seen.watched);
+            let looks = (seen.watched.as_secs_f64() / look.as_secs_f64()).max(1.0);
+            stretches.tell(&seen.stretches, looks, unseen, hotness);
+            stretches.sample(&seen.stretches, looks, pages, &mut seen.samples);
+        }
         for known in seen.rates.iter().filter(|_| shared) {
             let before = touched.len();
             pages.for_each(known.space, known.vpn, known.base_pages, |page| touched.push(page));
@@ -216,6 +226,7 @@ impl Engine {
             now,
             pages: &mut self.pages,
             hotness: &self.hotness,
+            stretch_heat: &self.stretches,
             tiers: &self.tiers,
             telemetry: &self.telemetry,
             limits: &self.limits,

@@ -213,7 +213,8 @@ pub struct Observations {
     pub samples: Vec<Sample>,
     /// Rates that are known, not estimated; they replace what was believed.
     pub rates: Vec<TrueRate>,
-    /// All stretches, where a tracker watches stretches and a round of looks has ended.
+    /// All stretches, where a tracker watches stretches and a round of looks has ended: of the last round, which
+    /// stands for all watching since the last call.
     pub stretches: Vec<Stretch>,
     /// For how long all pages were being watched: the sum of the windows in which a hit would have
     /// been seen. A scanner watches between arming and reading. A sampler that takes one access in P

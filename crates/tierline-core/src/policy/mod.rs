@@ -43,7 +43,8 @@ use crate::page::{PageIdx, PageTable};
 use crate::port::{Move, PageSize, Stretch, Telemetry, TrueRate};
 use crate::qos::Limits;
 use crate::telemetry::Hit;
-use crate::telemetry::hotness::Hotness;
+use crate::telemetry::hotness::{Estimate, Hotness};
+use crate::telemetry::stretches::StretchHeat;
 use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
 
@@ -199,8 +200,10 @@ pub struct View<'a> {
     pub now: Nanos,
     /// The pages; a policy may set `queued` and `listed`, which are its own.
     pub pages: &'a mut PageTable,
-    /// How to read a page's heat.
+    /// How to read heat.
     pub hotness: &'a Hotness,
+    /// The heat of stretches, where a tracker tells of those.
+    pub stretch_heat: &'a StretchHeat,
     /// The machine.
     pub tiers: &'a Tiers,
     /// What was measured of it.
@@ -247,6 +250,7 @@ impl View<'_> {
             now: self.now,
             pages: &mut *self.pages,
             hotness: self.hotness,
+            stretch_heat: self.stretch_heat,
             tiers: self.tiers,
             telemetry: self.telemetry,
             limits: self.limits,
@@ -266,6 +270,16 @@ impl View<'_> {
             split: &mut *self.split,
             counters: &mut *self.counters,
         }
+    }
+
+    /// What is believed of a page.
+    pub fn estimate(&self, page: PageIdx) -> Estimate {
+        let of_stretch = || {
+            let at = self.pages.locate(page)?;
+            self.stretch_heat.heat(at.space, at.vpn)
+        };
+        let heat = if self.stretch_heat.is_empty() { None } else { of_stretch() };
+        self.hotness.estimate(heat.unwrap_or_else(|| self.pages.heat(page)))
     }
 
     /// What moving one page of `size` costs.

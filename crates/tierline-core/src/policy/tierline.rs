@@ -221,7 +221,7 @@ impl Tierline {
 
     /// The rate that a page surely has; none where it must be seen again.
     fn surely(&self, view: &View<'_>, page: PageIdx) -> f32 {
-        let believed = view.hotness.estimate(view.pages.heat(page));
+        let believed = view.estimate(page);
         let seen = view.hotness.is_timed() || believed.hits >= self.knobs.min_hits * FADED;
         if seen { believed.at_least_per_sec() } else { 0.0 }
     }
@@ -477,7 +477,7 @@ impl Lane {
 
     /// The share of all accesses that the page is believed to get.
     fn share(&self, view: &View<'_>, page: PageIdx) -> f64 {
-        let believed = view.hotness.estimate(view.pages.heat(page));
+        let believed = view.estimate(page);
         let place = view.pages.state(page).tier().zip(view.pages.locate(page));
         let rate = match place.filter(|_| view.hotness.is_timed()) {
             Some((tier, at)) => believed.expected_per_sec(view.mean_rate(tier, at.size)),

@@ -10,7 +10,7 @@ use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
 use crate::contract::{RATE, TICK, skewed};
-use crate::toy::{Toy, machine};
+use crate::toy::{Toy, machine, run};
 
 fn engine(toy: &Toy) -> Engine {
     Engine::new(toy.tiers.clone(), Limits::default(), Box::<Tierline>::default(), RATE)
@@ -30,13 +30,9 @@ fn the_hot_set_is_fast_in_a_second_and_little_else_is_moved() {
     toy.move_cost = Nanos(60_000);
     let needed = toy.rates.iter().filter(|&&r| r > 50.0).count();
     let mut engine = engine(&toy);
-    for i in 0..10 {
-        engine.tick(TICK * i, &mut toy);
-    }
+    run(&mut engine, &mut toy, 0..10);
     assert!(hot_share(&toy, 50.0) > 0.9, "{}", hot_share(&toy, 50.0));
-    for i in 10..600 {
-        engine.tick(TICK * i, &mut toy);
-    }
+    run(&mut engine, &mut toy, 10..600);
     assert!(hot_share(&toy, 50.0) > 0.99);
     let moved = toy.asked.len();
     assert!(moved * 10 <= needed * 12, "{moved} moves for {needed} hot pages");
@@ -46,14 +42,10 @@ fn the_hot_set_is_fast_in_a_second_and_little_else_is_moved() {
 fn a_jump_of_the_hot_set_is_followed_though_fast_memory_is_full() {
     let mut toy = Toy::new(machine(&[2_300, 20_000]), skewed(16_000, 100.0, 1.0, 3), 4);
     let mut engine = engine(&toy);
-    for i in 0..100 {
-        engine.tick(TICK * i, &mut toy);
-    }
+    run(&mut engine, &mut toy, 0..100);
     assert!(hot_share(&toy, 50.0) > 0.97);
     toy.rates = skewed(16_000, 100.0, 1.0, 5);
-    for i in 100..170 {
-        engine.tick(TICK * i, &mut toy);
-    }
+    run(&mut engine, &mut toy, 100..170);
     assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
 }
 
@@ -67,9 +59,7 @@ fn room_is_made_though_the_residents_that_are_met_first_are_all_hot() {
     let mut toy = Toy::new(machine(&[16_000, 40_000]), rates, 9);
     toy.place[..16_000].fill(Some(TierId::FAST));
     let mut engine = engine(&toy);
-    for i in 0..60 {
-        engine.tick(TICK * i, &mut toy);
-    }
+    run(&mut engine, &mut toy, 0..60);
     assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
 }
 
@@ -81,14 +71,10 @@ fn a_jump_of_the_hot_set_is_followed_though_nobody_sees_fast_memory() {
     let all = Bytes::from_base_pages(16_000);
     let (pass, floor) = (Nanos::from_secs(1), Nanos::from_millis(10));
     toy.watch = Some(Watch::HintFaults { pass, bytes: all, floor, fast_too: false });
-    for i in 0..200 {
-        engine.tick(TICK * i, &mut toy);
-    }
+    run(&mut engine, &mut toy, 0..200);
     assert!(hot_share(&toy, 50.0) > 0.9, "{}", hot_share(&toy, 50.0));
     toy.rates = skewed(16_000, 100.0, 1.0, 5);
-    for i in 200..600 {
-        engine.tick(TICK * i, &mut toy);
-    }
+    run(&mut engine, &mut toy, 200..600);
     assert!(hot_share(&toy, 50.0) > 0.9, "{}", hot_share(&toy, 50.0));
 }
 
@@ -96,13 +82,9 @@ fn a_jump_of_the_hot_set_is_followed_though_nobody_sees_fast_memory() {
 fn it_settles_though_other_pages_are_warm() {
     let mut toy = Toy::new(machine(&[1_000, 8_000]), skewed(4_000, 100.0, 1.0, 4), 5);
     let mut engine = engine(&toy);
-    for i in 0..6_000 {
-        engine.tick(TICK * i, &mut toy);
-    }
+    run(&mut engine, &mut toy, 0..6_000);
     let before = toy.asked.len();
-    for i in 6_000..6_100 {
-        engine.tick(TICK * i, &mut toy);
-    }
+    run(&mut engine, &mut toy, 6_000..6_100);
     let late = toy.asked.len() - before;
     assert!(late * 50 <= before, "{late} of {before} moves came late");
 }
@@ -113,9 +95,7 @@ fn one_touch_is_not_enough() {
     let mut engine = engine(&toy);
     engine.tick(Nanos::ZERO, &mut toy);
     assert_eq!(toy.used(TierId::FAST), 0);
-    for i in 1..4 {
-        engine.tick(TICK * i, &mut toy);
-    }
+    run(&mut engine, &mut toy, 1..4);
     assert!(toy.used(TierId::FAST) > 0);
 }
 
@@ -155,14 +135,10 @@ fn headroom_is_kept_free_while_somebody_allocates_and_no_longer() {
 fn it_looks_away_when_settled_and_looks_again_after_a_jump() {
     let mut toy = Toy::new(machine(&[4_000, 20_000]), skewed(16_000, 100.0, 3.0, 8), 9);
     let mut engine = engine(&toy);
-    for i in 0..100 {
-        engine.tick(TICK * i, &mut toy);
-    }
+    run(&mut engine, &mut toy, 0..100);
     assert_eq!(toy.attention, Attention::Calm);
     toy.rates = skewed(16_000, 100.0, 3.0, 10);
-    for i in 100..121 {
-        engine.tick(TICK * i, &mut toy);
-    }
+    run(&mut engine, &mut toy, 100..121);
     assert_eq!(toy.attention, Attention::Alert);
 }
 
@@ -171,9 +147,7 @@ fn three_tiers_fill_from_the_top_by_heat() {
     let rates: Vec<f64> = (0..3_000).map(|i| [40.0, 4.0, 0.01][i % 3]).collect();
     let mut toy = Toy::new(machine(&[1_100, 1_200, 8_000]), rates, 11);
     let mut engine = engine(&toy);
-    for i in 0..1500 {
-        engine.tick(TICK * i, &mut toy);
-    }
+    run(&mut engine, &mut toy, 0..1500);
     let share = |rate: f64, tier: u8| {
         let of: Vec<_> = toy.rates.iter().zip(&toy.place).filter(|(r, _)| **r == rate).collect();
         of.iter().filter(|(_, p)| **p == Some(TierId(tier))).count() as f64 / of.len() as f64
@@ -189,8 +163,24 @@ fn a_hot_set_larger_than_the_budget_of_a_tick_arrives_over_many_ticks() {
     let mut toy = Toy::new(machine(&[20_000, 40_000]), vec![100.0; 12_000], 12);
     toy.move_cost = Nanos(60_000);
     let mut engine = engine(&toy);
-    for i in 0..40 {
-        engine.tick(TICK * i, &mut toy);
-    }
+    run(&mut engine, &mut toy, 0..40);
+    assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
+}
+
+/// Stretches of sixteen pages are as hot as their pages, and every eighth is hot.
+#[test]
+fn a_tracker_that_tells_of_stretches_is_as_good_where_neighbours_are_alike() {
+    let mut toy = Toy::new(machine(&[2_300, 20_000]), vec![0.0; 16_000], 4);
+    let hot_from = |from: usize| {
+        (0..16_000).map(|page| if page / 16 % 8 == from { 100.0 } else { 1.0 }).collect()
+    };
+    let (sampling, aggregation) = (Nanos::from_millis(5), TICK);
+    toy.watch = Some(Watch::Stretches { sampling, aggregation, count: [10, 1_000] });
+    toy.rates = hot_from(0);
+    let mut engine = engine(&toy);
+    run(&mut engine, &mut toy, 0..100);
+    assert!(hot_share(&toy, 50.0) > 0.97, "{}", hot_share(&toy, 50.0));
+    toy.rates = hot_from(3);
+    run(&mut engine, &mut toy, 100..200);
     assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
 }

@@ -9,20 +9,14 @@ use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
-use crate::contract::{RATE, TICK, skewed};
-use crate::toy::{Toy, machine};
+use crate::contract::{RATE, skewed};
+use crate::toy::{Toy, machine, run};
 
 fn engine(policy: &str, toy: &mut Toy, knobs: &[(&str, f64)]) -> Engine {
     let mut policy = (Entry::find(policy).unwrap().make)();
     knobs.iter().for_each(|(knob, value)| assert!(policy.set(knob, *value), "no {knob}"));
     toy.watch = policy.wants().watch;
     Engine::new(toy.tiers.clone(), Limits::default(), policy, RATE)
-}
-
-fn run(engine: &mut Engine, toy: &mut Toy, ticks: std::ops::Range<u64>) {
-    ticks.for_each(|i| {
-        engine.tick(TICK * i, toy);
-    });
 }
 
 #[test]

@@ -2,6 +2,9 @@
 //! A toy world: pages with access rates, ways to see them, counters, frames that run out.
 //! It keeps books of its own and trusts nobody: each move that would break capacity panics here.
 
+use std::ops::Range;
+
+use tierline_core::engine::Engine;
 use tierline_core::policy::Watch;
 use tierline_core::port::{
     Attention, Move, Observations, Outcome, PageAt, PageKind, PageSize, Question, Region,
@@ -11,6 +14,8 @@ use tierline_core::port::{
 use tierline_core::rng::Rng;
 use tierline_core::tier::{NodeId, Tier, TierId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
+
+use crate::contract::TICK;
 
 /// The only space there is.
 pub const SPACE: SpaceId = SpaceId(1);
@@ -29,6 +34,13 @@ pub fn machine(capacities: &[u64]) -> Tiers {
         bandwidth: None,
     };
     Tiers(capacities.iter().enumerate().map(tier).collect())
+}
+
+/// Runs an engine through these ticks of a toy.
+pub fn run(engine: &mut Engine, toy: &mut Toy, ticks: Range<u64>) {
+    for i in ticks {
+        engine.tick(TICK * i, toy);
+    }
 }
 
 /// A toy world of base pages.
@@ -223,6 +235,8 @@ impl Toy {
 
     /// Stretches of sixteen pages, by random pages of them.
     fn stretch(&mut self, sampling: Nanos, out: &mut Observations) {
+        (out.window, out.aggregation) = (Some(sampling), Some(sampling * u64::from(STRETCH_LOOKS)));
+        out.watched += sampling * u64::from(STRETCH_LOOKS);
         self.ages.resize(self.rates.len().div_ceil(STRETCH), (0, Nanos::ZERO));
         for stretch in 0..self.ages.len() {
             let pages = STRETCH.min(self.rates.len() - stretch * STRETCH);

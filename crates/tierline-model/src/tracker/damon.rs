@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use tierline_core::port::{Observations, Sample, Stretch};
+use tierline_core::port::{Observations, Stretch};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
@@ -81,11 +81,12 @@ impl Tracker for Damon {
         }
         self.due = quantum.end() + aggregation;
         self.regions.retain(|space, _| jobs.iter().any(|job| job.space.0 == *space));
+        out.stretches.clear();
         let mut cpu_ns = 0.0;
         for job in jobs.iter().filter(|job| job.program.managed) {
             let regions = self.regions.entry(job.space.0).or_default();
             cover(regions, job.live(), self.min_regions);
-            look(regions, job, self.sampling, self.samples, rng, out);
+            look(regions, job, self.sampling, self.samples, rng);
             grow_older(regions, self.samples / 10);
             tell(regions, job, self.samples, aggregation, out);
             #[expect(clippy::cast_precision_loss, reason = "at most a few thousand regions")]
@@ -117,14 +118,7 @@ fn cover(regions: &mut Vec<Region>, live: u32, min_regions: usize) {
     }
 }
 
-fn look(
-    regions: &mut [Region],
-    job: &Job,
-    sampling: Nanos,
-    samples: u32,
-    rng: &mut Rng,
-    out: &mut Observations,
-) {
+fn look(regions: &mut [Region], job: &Job, sampling: Nanos, samples: u32, rng: &mut Rng) {
     let sampling_ns = sampling.as_secs_f64() * 1e9;
     let touched: Vec<f64> = (0..job.pattern.bands().len())
         .map(|band| 1.0 - exp(-job.reads_per_ns * job.pattern.density(band) * sampling_ns))
@@ -136,19 +130,6 @@ fn look(
             let within = rng.below(u64::from((region.end - start).max(1)));
             let page = start + u32::try_from(within).unwrap_or(0);
             region.hits += u32::from(rng.unit() < touched[job.pattern.band(page)]);
-        }
-        if region.hits > 0 {
-            #[expect(clippy::cast_precision_loss, reason = "at most a few dozen hits")]
-            out.samples.push(Sample {
-                space: job.space,
-                vpn: job.vpn(start),
-                base_pages: u32::try_from(u64::from(region.end - start) * job.unit())
-                    .unwrap_or(u32::MAX),
-                hits: region.hits as f32,
-                exposure: None,
-                tier: None,
-                write: None,
-            });
         }
         start = region.end;
     }

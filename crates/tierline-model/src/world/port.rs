@@ -28,7 +28,8 @@ impl World for ModelWorld {
         out.residence.append(&mut seen.residence);
         out.samples.append(&mut seen.samples);
         out.rates.append(&mut seen.rates);
-        out.stretches.append(&mut seen.stretches);
+        std::mem::swap(&mut out.stretches, &mut seen.stretches);
+        seen.stretches.clear();
         out.watched += std::mem::take(&mut seen.watched);
         out.lost += std::mem::take(&mut seen.lost);
         out.slow_hits_per_sec = seen.slow_hits_per_sec.take();

@@ -189,7 +189,6 @@ fn full_machine(policy: &str) -> Scenario {
 }
 
 #[test]
-#[ignore = "minutes; cargo test --profile sim -- --ignored"]
 fn pages_that_come_and_go_and_a_full_slow_tier_upset_no_policy_and_no_bystander() {
     for entry in POLICIES.iter().filter(|entry| (entry.make)().kernel().is_none()) {
         let scenario = full_machine(entry.name);

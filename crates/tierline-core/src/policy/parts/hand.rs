@@ -149,7 +149,7 @@ impl Hand {
                 continue;
             }
             self.residents.push_back(page);
-            let rate_per_sec = rate(&view.hotness.estimate(view.pages.heat(page)));
+            let rate_per_sec = rate(&view.estimate(page));
             met.push(Met { rate_per_sec, page });
         }
         met
