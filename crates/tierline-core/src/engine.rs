@@ -127,7 +127,7 @@ impl Engine {
             self.pages.apply(event);
         }
         let Self { pages, hotness, found, touched, hits, hits_in, seen, .. } = self;
-        let shared = !self.wants.own_heat;
+        let (shared, within) = (!self.wants.own_heat, self.wants.within);
         if let Some(memory) = seen.memory {
             hotness.remember(memory);
         }
@@ -171,7 +171,11 @@ impl Engine {
                         place(pages, hotness, shared, page, tier);
                     }
                     let state = if shared {
-                        pages.renew_heat(page, |heat| renewal.of(heat))
+                        let state = pages.renew_heat(page, |heat| renewal.of(heat));
+                        if within && sample.base_pages == 1 && pages.is_huge(page) {
+                            hits.push(Hit::of(page, state.tier(), sample));
+                        }
+                        state
                     } else {
                         let state = pages.state(page);
                         hits.push(Hit::of(page, state.tier(), sample));
@@ -263,7 +267,9 @@ impl Engine {
             self.events.push(Event::Attend { at: now, attention });
             world.attend(attention);
         }
-        if attention == Attention::Calm && self.seen.samples.capacity() > KEPT {
+        // Who is told of as much in every tick would only take the same room again.
+        let spare = self.seen.samples.capacity() / 4 > self.seen.samples.len();
+        if attention == Attention::Calm && spare && self.seen.samples.capacity() > KEPT {
             self.let_go();
         }
     }
