@@ -267,9 +267,7 @@ impl Engine {
             self.events.push(Event::Attend { at: now, attention });
             world.attend(attention);
         }
-        // Who is told of as much in every tick would only take the same room again.
-        let spare = self.seen.samples.capacity() / 4 > self.seen.samples.len();
-        if attention == Attention::Calm && spare && self.seen.samples.capacity() > KEPT {
+        if attention == Attention::Calm && self.seen.samples.capacity() > KEPT {
             self.let_go();
         }
     }
