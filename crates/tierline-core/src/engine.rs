@@ -130,7 +130,7 @@ impl Engine {
             self.pages.apply(event);
         }
         let Self { pages, hotness, stretches, found, touched, hits, hits_in, seen, .. } = self;
-        let shared = !self.wants.own_heat;
+        let (shared, within) = (!self.wants.own_heat, self.wants.within);
         if let Some(memory) = seen.memory {
             hotness.remember(memory);
         }
@@ -184,7 +184,11 @@ impl Engine {
                         place(pages, hotness, shared, page, tier);
                     }
                     let state = if shared {
-                        pages.renew_heat(page, |heat| renewal.of(heat))
+                        let state = pages.renew_heat(page, |heat| renewal.of(heat));
+                        if within && sample.base_pages == 1 && pages.is_huge(page) {
+                            hits.push(Hit::of(page, state.tier(), sample));
+                        }
+                        state
                     } else {
                         let state = pages.state(page);
                         hits.push(Hit::of(page, state.tier(), sample));

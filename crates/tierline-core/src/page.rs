@@ -472,6 +472,11 @@ impl PageTable {
         })
     }
 
+    /// Whether it is a huge page.
+    pub fn is_huge(&self, page: PageIdx) -> bool {
+        self.locate(page).is_some_and(|at| at.size == PageSize::Huge)
+    }
+
     /// All that is known of a page.
     fn known(&self, page: PageIdx) -> u64 {
         let chunk = self.chunks[page.index() / CHUNK_PAGES].as_ref();

@@ -119,6 +119,8 @@ pub struct Wants {
     /// It keeps the heat of pages in a form of its own and reads single hits; the shared estimator is
     /// left out.
     pub own_heat: bool,
+    /// It looks into huge pages: single hits of their base pages are told, too.
+    pub within: bool,
 }
 
 /// How accesses are to be seen.
@@ -219,7 +221,8 @@ pub struct View<'a> {
     /// The pages that were hit or seen in a new place since the last tick, in order of observation. To
     /// policies that rely on the shared heat, a hit on a page that they hold is no news.
     pub touched: &'a [PageIdx],
-    /// Every sign of access since the last tick, in order; only for policies with heat of their own.
+    /// Every sign of access since the last tick, in order, for policies with heat of their own; for those that look
+    /// into huge pages the ones that tell which base page it was.
     pub hits: &'a [Hit],
     /// Hits by tier since the last tick.
     pub hits_in: &'a [f64],

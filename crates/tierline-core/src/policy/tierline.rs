@@ -8,7 +8,8 @@
 //! queues cost more than slow memory's distance, hot pages go down, until neither way would gain. While programs
 //! allocate, a headroom is kept free in every tier but the slowest, so that new pages land in fast memory. When the
 //! share of accesses that slow memory serves jumps up, what samples told before is void. Programs that miss little
-//! are sampled more closely.
+//! are sampled more closely. Where fast memory is full, huge pages are split whose accesses sit in few of their base
+//! pages.
 //!
 //! When it helps: programs whose accesses concentrate on fewer pages than fast memory holds, also when
 //! the hot set moves; machines whose fast memory is loaded, by these programs or others; pages that are merely
@@ -24,7 +25,7 @@
 //! 4.3), headroom by early demotion TPP (section 5.1), the second touch TPP (5.3), doubling the bar for
 //! pages that came back NeoMem's ping-pong damping (Algorithm 1), a sampling period by what records cost MEMTIS
 //! (`ksamplingd`), the goal Colloid (3.1, 3.2). Ours are the lower bound, the payback horizon, the sampled search for the
-//! coldest, the alarm, that headroom follows the allocation rate, and that the goal, and with it the price of a move,
+//! coldest, the alarm, how hot spots in huge pages are found (that they are split is MEMTIS'), that headroom follows the allocation rate, and that the goal, and with it the price of a move,
 //! counts what an access costs the program's other accesses, not only its own latency.
 
 use std::cmp::Ordering;
@@ -40,7 +41,8 @@ use super::parts::sampling::Sampling;
 use super::{Policy, Reason, View, Wants};
 use crate::knob::Knob;
 use crate::page::{FETCHED, Location, PageIdx};
-use crate::port::{Move, PageSize};
+use crate::port::{Move, PageSize, SpaceId, Vpn};
+use crate::telemetry::spots::{Spot, Spots};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -51,10 +53,14 @@ const MAX_CANDIDATES: usize = 1 << 20;
 const SURE: f32 = 0.2;
 /// Candidates that do not fit a shift, after which it is as good as spent.
 const MISFITS: usize = 1024;
+/// Huge pages split in a tick, at most: some tenth of a core at the third of a millisecond that one takes on Linux. Ours.
+const SPLITS: usize = 4;
 /// Threads that copy a page together, where the world can (HeMem).
 const COPY_THREADS: u32 = 4;
 /// Time between two rounds of promotion: what becomes hot is not left waiting (ours; as HeMem's).
 const TICK: Nanos = Nanos::from_millis(10);
+/// Base pages of a huge page.
+const HUGE: u32 = 512;
 /// Lines of a base page, each an access when it is copied.
 const LINES_PER_BASE: f64 = 64.0;
 /// Candidates are ranked anew when one in so many was hit. Ours: what a rank costs, hits pay for.
@@ -109,6 +115,17 @@ pub struct Tierline {
     hit: usize,
     /// The pages of every tier but the slowest.
     hands: Vec<Hand>,
+    spots: Spots,
+    /// Huge pages that were to be split in the last tick.
+    splitting: Vec<Splitting>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Splitting {
+    space: SpaceId,
+    vpn: Vpn,
+    spot: Spot,
+    rate_per_sec: f32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -156,6 +173,8 @@ impl Tierline {
             candidates: BinaryHeap::new(),
             hit: 0,
             hands: Vec::new(),
+            spots: Spots::default(),
+            splitting: Vec::new(),
         }
     }
 
@@ -273,6 +292,43 @@ impl Tierline {
                 if demote(view, ledger, page, reason, plan).is_err() {
                     break;
                 }
+            }
+        }
+    }
+
+    /// Has huge pages split whose accesses sit in few of their base pages, where fast memory is full: their other
+    /// base pages take room there, or would.
+    fn split(&mut self, view: &mut View<'_>, ledger: &Ledger) {
+        let full = ledger.room(TierId::FAST) < PageSize::Huge.bytes();
+        for hit in view.hits {
+            let spot = hit.within.and_then(|within| self.spots.hit(hit.page, within));
+            let (Some(spot), Some(at)) = (spot, view.pages.locate(hit.page)) else { continue };
+            let refused = view.pages.state(hit.page).is_refused();
+            if full && !refused && view.split.len() < SPLITS && !view.split.contains(&hit.page) {
+                let rate_per_sec = view.hotness.estimate(view.pages.heat(hit.page)).rate_per_sec();
+                view.split.push(hit.page);
+                self.splitting.push(Splitting { space: at.space, vpn: at.vpn, spot, rate_per_sec });
+            }
+        }
+    }
+
+    /// Takes in the base pages of huge pages that were split: of what was known of the whole, each of the spot has its
+    /// part, and the others were not hit.
+    fn take_parts(&mut self, view: &mut View<'_>) {
+        for Splitting { space, vpn, spot, rate_per_sec } in std::mem::take(&mut self.splitting) {
+            let is_split =
+                view.pages.find(space, vpn).is_some_and(|page| !view.pages.is_huge(page));
+            if !is_split {
+                continue;
+            }
+            let heat = view.hotness.known(rate_per_sec / f32::from(spot.base_pages()));
+            let mut parts = Vec::new();
+            view.pages.for_each(space, vpn, HUGE, |part| parts.push(part));
+            for (within, part) in parts.into_iter().enumerate() {
+                if spot.holds(within) {
+                    view.pages.set_heat(part, heat);
+                }
+                self.sort_in_page(view, part);
             }
         }
     }
@@ -501,6 +557,7 @@ impl Policy for Tierline {
         self.goal.listen(view);
         self.sampling.listen(view);
         self.sort_in(view);
+        self.take_parts(view);
         let (slowest, permille) = (view.tiers.slowest(), self.knobs.headroom_permille);
         let most = |tier: TierId| match tier == slowest {
             true => Bytes::ZERO,
@@ -510,6 +567,7 @@ impl Policy for Tierline {
         self.headroom.listen(view, largest);
         let headroom = |tier| self.headroom.within(most(tier));
         let mut ledger = Ledger::new(view, view.budget, headroom);
+        self.split(view, &ledger);
         if let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) {
             self.keep_headroom(view, &mut ledger, plan);
             self.lanes = match self.goal.aim(view, passed) {
@@ -538,6 +596,7 @@ impl Policy for Tierline {
             quantum: Some(TICK),
             watch: self.sampling.watch(),
             copy_threads: Some(COPY_THREADS),
+            within: true,
             ..Wants::default()
         }
     }

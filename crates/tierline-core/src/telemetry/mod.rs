@@ -13,6 +13,7 @@ pub mod lru;
 pub mod page_hinkley;
 pub mod profile;
 pub mod rates;
+pub mod spots;
 pub mod stretches;
 pub mod subpages;
 pub mod tally;

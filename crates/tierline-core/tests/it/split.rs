@@ -27,6 +27,8 @@ const SAMPLES: u64 = 2_000;
 struct Huges {
     place: Vec<TierId>,
     whole: Vec<bool>,
+    /// Hot base pages of each huge page.
+    hot: u64,
     /// Whether it can split at all, and of how many splits one fails.
     splits: Option<u64>,
     asked: u64,
@@ -40,6 +42,7 @@ impl Huges {
         Self {
             place: vec![TierId(1); pages],
             whole: vec![true; usize::try_from(HUGE).unwrap()],
+            hot: HOT,
             splits,
             asked: 0,
             rng: Rng::new(3),
@@ -53,19 +56,19 @@ impl Huges {
 
     /// The share of accesses that the fastest tier serves.
     fn fast_share(&self) -> f64 {
-        let is_hot = |vpn: u64| (vpn % 512).is_multiple_of(512 / HOT);
+        let is_hot = |vpn: u64| (vpn % 512).is_multiple_of(512 / self.hot);
         let fast = (0..).zip(&self.place).filter(|(_, tier)| **tier == TierId::FAST);
         let (hot, all) =
             fast.fold((0u32, 0u32), |(hot, all), (vpn, _)| (hot + u32::from(is_hot(vpn)), all + 1));
         let of = |pages: u32, of: u64| f64::from(pages) / of as f64;
-        0.9 * of(hot, HUGE * HOT) + 0.1 * of(all, HUGE * 512)
+        0.9 * of(hot, HUGE * self.hot) + 0.1 * of(all, HUGE * 512)
     }
 
     fn access(&mut self) -> Vpn {
         let huge = self.rng.below(HUGE) * 512;
         let within = match self.rng.below(10) {
             0 => self.rng.below(512),
-            _ => self.rng.below(HOT) * (512 / HOT),
+            _ => self.rng.below(self.hot) * (512 / self.hot),
         };
         Vpn(huge + within)
     }
@@ -145,9 +148,13 @@ fn memtis(split: f64) -> Box<dyn Policy> {
 }
 
 fn run(world: &mut Huges, split: f64) -> Engine {
+    run_with(world, memtis(split))
+}
+
+fn run_with(world: &mut Huges, policy: Box<dyn Policy>) -> Engine {
     let rate = BytesPerSec(1 << 30);
     let tiers = machine(&[FAST, HUGE * 512]);
-    let mut engine = Engine::new(tiers, Limits::default(), memtis(split), rate);
+    let mut engine = Engine::new(tiers, Limits::default(), policy, rate);
     for tick in 0..600 {
         engine.tick(TICK * tick, world);
         if tick % 10 == 0 {
@@ -173,6 +180,27 @@ fn memtis_splits_huge_pages_with_hot_spots_and_packs_the_spots() {
     assert_eq!(counts.split, apart as u64);
     assert!(apart > 8, "{apart}");
     assert!(split.fast_share() > 0.5, "{} with {apart} split", split.fast_share());
+}
+
+/// Of accesses that are spread evenly over a huge page nothing is gained, and nothing is split.
+#[test]
+fn the_default_splits_huge_pages_with_hot_spots_alone() {
+    let default = || (Entry::find("tierline").unwrap().make)();
+    let run = |hot, splits| {
+        let mut world = Huges { hot, ..Huges::new(splits) };
+        let engine = run_with(&mut world, default());
+        (world.fast_share(), engine.migrator().counts.split)
+    };
+    for hot in [1, HOT] {
+        let (whole, none) = run(hot, None);
+        assert!(none == 0 && whole < 0.14, "{whole}");
+        let (apart, split) = run(hot, Some(1_000));
+        assert!(split > 56, "{split} of {HUGE}, of which 8 would fit whole");
+        println!("{hot}: {whole} {apart} {split}");
+        assert!(apart > 0.9, "{apart} with {split} split");
+    }
+    let (_, even) = run(512, Some(1_000));
+    assert_eq!(even, 0);
 }
 
 #[test]

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Hot spots: huge pages whose accesses sit in few of their base pages.
+//!
+//! Which base pages were hit is a bit each. Of accesses that are spread evenly over `n` of them, so many hits find
+//! `n·(1 - exp(-hits/n))` different ones: 64 hits find 60 of all 512, 32 of 40, 16 of 16. A page is judged once in so
+//! many hits and then forgotten, so that it costs 72 bytes while hits are gathered, and nothing afterwards. (Ours; MEMTIS
+//! keeps a count for every base page, [`super::subpages`], and compares all huge pages with one another.)
+
+use rustc_hash::FxHashMap;
+
+use crate::page::PageIdx;
+use crate::unit::BASE_PER_HUGE;
+
+/// Hits after which a huge page is judged.
+const EVIDENCE: u32 = 64;
+/// Different base pages that they may have found at most: about 40 of 512 get all accesses.
+const FEW: u16 = 32;
+/// Huge pages of which hits are gathered; who has more begins anew.
+const MOST: usize = 1 << 16;
+
+/// Base pages that were hit, a bit each, in the order of addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spot([u64; (BASE_PER_HUGE / 64) as usize]);
+
+impl Spot {
+    fn add(&mut self, within: u16) {
+        self.0[usize::from(within / 64)] |= 1 << (within % 64);
+    }
+
+    /// Whether this base page was hit.
+    pub fn holds(&self, within: usize) -> bool {
+        self.0.get(within / 64).is_some_and(|bits| bits >> (within % 64) & 1 == 1)
+    }
+
+    /// How many were.
+    #[expect(clippy::cast_possible_truncation, reason = "at most 64 of each word")]
+    pub fn base_pages(&self) -> u16 {
+        self.0.iter().map(|bits| bits.count_ones()).fold(0, |sum, ones| sum + ones as u16)
+    }
+}
+
+/// The hits of huge pages that are not judged yet.
+#[derive(Debug, Default)]
+pub struct Spots {
+    gathered: FxHashMap<PageIdx, (u32, Spot)>,
+}
+
+impl Spots {
+    /// Takes a hit of a huge page's base page. Says where the hot spot is, once it is known that there is one.
+    pub fn hit(&mut self, page: PageIdx, within: u16) -> Option<Spot> {
+        if self.gathered.len() >= MOST {
+            self.gathered.clear();
+        }
+        let (hits, spot) = self.gathered.entry(page).or_default();
+        *hits += 1;
+        spot.add(within);
+        if *hits < EVIDENCE {
+            return None;
+        }
+        let (_, spot) = self.gathered.remove(&page)?;
+        (spot.base_pages() <= FEW).then_some(spot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    const PAGE: PageIdx = PageIdx::from_index(7);
+
+    /// How many of a thousand pages are judged to have a hot spot, whose accesses go to so many base pages alike.
+    fn judged(base_pages: u64) -> usize {
+        let (mut spots, mut rng) = (Spots::default(), Rng::new(1));
+        let mut found = |_: &u32| {
+            let mut hits = (0..EVIDENCE).map(|_| {
+                spots.hit(PAGE, u16::try_from(rng.below(base_pages) * 512 / base_pages).unwrap())
+            });
+            hits.any(|spot| spot.is_some())
+        };
+        (0..1_000).filter(|page| found(page)).count()
+    }
+
+    #[test]
+    fn one_hot_base_page_is_a_spot_and_even_accesses_are_none() {
+        assert_eq!([1, 16].map(judged), [1_000, 1_000]);
+        assert_eq!([128, 256, 512].map(judged), [0, 0, 0]);
+    }
+
+    #[test]
+    fn it_says_which_base_pages_were_hit_and_begins_anew() {
+        let mut spots = Spots::default();
+        let mut hit = |i: u32| spots.hit(PAGE, if i.is_multiple_of(2) { 3 } else { 511 });
+        assert!((1..EVIDENCE).all(|i| hit(i).is_none()));
+        let spot = hit(EVIDENCE).unwrap();
+        assert_eq!(spot.base_pages(), 2);
+        assert!(spot.holds(3) && spot.holds(511) && !spot.holds(4) && !spot.holds(512));
+        assert!(hit(0).is_none());
+    }
+}
