@@ -13,7 +13,7 @@ use super::arms::geomean;
 use super::lab::Lab;
 use super::row::{Kind, ROW, Row, Test};
 use crate::report::Means;
-use setup::{APPS, App, Bench, System};
+use setup::{APPS, App, Bench, System, Varied};
 
 /// The rows, in the paper's order.
 pub const ROWS: &[&[Row]] = &[rows::ROWS, pagerank::ROWS];
@@ -54,10 +54,15 @@ fn gups(system: System) -> Bench {
     Bench::of(App::Gups, system)
 }
 
+/// GUPS' updates a second in its first minute, in 10⁹: getting there counts.
+fn first_minute(lab: &Lab, varied: Varied) -> f64 {
+    let report = lab.report(&Bench { varied, ..gups(System::NeoMem) });
+    report.overall.programs.first().map_or(1.0, |program| program.throughput * 1e-9)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use setup::Varied;
 
     #[test]
     fn every_bench_is_a_scenario() {

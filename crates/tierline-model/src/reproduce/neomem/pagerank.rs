@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rows of PageRank.
 
+use super::ORDER;
 use super::setup::{App, BUILT, Bench, GENERATED, QUICKLY_BUILT, System, Varied};
-use super::{ALIKE, ORDER, speed};
 use crate::reproduce::Lab;
-use crate::reproduce::row::{Found, ROW, Row, Test};
+use crate::reproduce::row::{Found, ROW, Row};
 
 /// Table VI's columns.
 const COLUMNS: [(System, bool); 4] =
@@ -22,35 +22,6 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 14",
         unit: "x",
         find: Some(thresholds),
-        ..ORDER
-    },
-    Row {
-        id: "N-F15a",
-        title: "PageRank, migration interval of 10, 100, 1000, 5000 ms: shorter is better",
-        source: "NeoMem, figure 15a",
-        unit: "G lines/s",
-        find: Some(intervals),
-        ..ORDER
-    },
-    Row {
-        id: "N-F15b",
-        title: "PageRank, quota of 64 MB/s against 256",
-        source: "NeoMem, figure 15b",
-        published: &[-10.0],
-        unit: "%",
-        test: Test::Within(5.0),
-        find: Some(|lab| {
-            let [low, default] = [Varied::Quota(64), Varied::Nothing].map(|v| rate(lab, v));
-            vec![100.0 * (low / default - 1.0)].into()
-        }),
-        ..ROW
-    },
-    Row {
-        id: "N-F15c",
-        title: "PageRank, sketch of 32 K x 2, 512 K x 2, 512 K x 1: wider is better, one lane is worse",
-        source: "NeoMem, figures 15c and 15d",
-        unit: "G lines/s",
-        find: Some(sketches),
         ..ORDER
     },
     Row {
@@ -95,11 +66,6 @@ fn bench(varied: Varied) -> Bench {
     Bench { varied, ..Bench::of(App::PageRank, System::NeoMem) }
 }
 
-/// Lines read a second, in 10⁹.
-fn rate(lab: &Lab, varied: Varied) -> f64 {
-    speed(lab, bench(varied)) * 1e-9
-}
-
 /// The mean rate between two times of a run.
 fn between(lab: &Lab, bench: Bench, from: f64, until: f64) -> f64 {
     let (mut sum, mut at) = (0.0, 0.0);
@@ -121,20 +87,6 @@ fn thresholds(lab: &Lab) -> Found {
     let fixed = [100, 200, 300, 400].map(Varied::Threshold);
     let ours = fixed.map(|varied| dynamic / iterations(varied)).to_vec();
     Found { holds: ours.iter().all(|&gain| gain > 1.0), ours }
-}
-
-fn intervals(lab: &Lab) -> Found {
-    let longer = [100, 1_000, 5_000].map(Varied::Interval);
-    let ours: Vec<f64> =
-        [Varied::Nothing].into_iter().chain(longer).map(|varied| rate(lab, varied)).collect();
-    let holds = ours.windows(2).all(|pair| pair[1] <= pair[0] / ALIKE) && ours[3] < ours[0];
-    Found { ours, holds }
-}
-
-fn sketches(lab: &Lab) -> Found {
-    let varied = [Varied::Sketch(15, 2), Varied::Nothing, Varied::Sketch(19, 1)];
-    let ours = varied.map(|varied| rate(lab, varied)).to_vec();
-    Found { holds: ours[0] < ours[1] && ours[2] < ours[1], ours }
 }
 
 fn whole((system, huge): (System, bool)) -> Bench {

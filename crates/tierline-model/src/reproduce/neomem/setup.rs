@@ -92,7 +92,7 @@ pub enum Varied {
         /// In huge pages.
         huge: bool,
     },
-    /// Half as long again.
+    /// Half as long again, as for the intervals, quotas and sketches.
     Longer,
 }
 
@@ -130,8 +130,11 @@ impl Bench {
             (Varied::Jump, ..) => self.jumps_at() + 25,
             (Varied::Sampled(_), ..) => 1,
             (Varied::Whole { .. }, ..) | (_, App::DeathStar, _) => 100,
-            (Varied::Longer, ..) => SECONDS * 3 / 2,
-            (.., System::FirstTouch) => SECONDS / 2,
+            (Varied::Longer | Varied::Interval(_) | Varied::Quota(_) | Varied::Sketch(..), ..) => {
+                SECONDS * 3 / 2
+            }
+            // Nothing to settle: no page moves, or none is worth more than another, sweep after sweep.
+            (.., System::FirstTouch) | (_, App::Bwaves | App::Roms, _) => SECONDS / 2,
             (.., System::NeoMem | System::Pebs(_) | System::PteScan) => SECONDS,
             (_, App::Gups, _) => 250,
             _ => 100,
