@@ -44,8 +44,11 @@ impl Curve {
     }
 }
 
+/// The figures of a paper.
+type Figures = fn(&Lab) -> Vec<Chart>;
+
 /// The papers: how their rows begin, and their figures.
-const PAPERS: [(&str, fn(&Lab) -> Vec<Chart>); 4] = [
+const PAPERS: [(&str, Figures); 4] = [
     ("C-", colloid),
     ("T-", tpp::figures::charts),
     ("A-", arms::figures::charts),

@@ -22,6 +22,7 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 14",
         unit: "x",
         find: Some(thresholds),
+        note: "as N-T6: nothing is promoted, whatever the threshold",
         ..ORDER
     },
     Row {
@@ -37,6 +38,7 @@ pub const ROWS: &[Row] = &[
                 .to_vec()
                 .into()
         }),
+        note: "TPP in base pages is fitted, the others by their rates over its. Edges are drawn at random here, where the program streams them: no fast page is idle for long, the reclaimer finds nothing to demote, and while it iterates nothing is promoted",
         ..ROW
     },
     Row {
@@ -49,6 +51,7 @@ pub const ROWS: &[Row] = &[
             let times = COLUMNS.map(|column| times(lab, column));
             (0..3).flat_map(|phase| times.map(|times| times[phase])).collect()
         }),
+        note: "as N-T6",
         ..ROW
     },
     Row {
@@ -58,6 +61,7 @@ pub const ROWS: &[Row] = &[
         published: &[11.53, 2.7, 14.9, 2.01, 7.02, 0.74],
         unit: "GB",
         find: Some(promoted),
+        note: "all memory is huge pages where any is; else as N-T6: what is promoted here is the sweep of the build",
         ..ROW
     },
 ];
