@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Colloid's figures as curves, with the published points where numbers were published.
+//! The papers' figures as curves; and those of Colloid, with the published points where numbers were published.
 
 use super::colloid::balance::{LATENCIES_NS, ROWS as BALANCE};
 use super::colloid::change::{contention, series};
@@ -7,6 +7,7 @@ use super::colloid::objects::{OBJECTS, of};
 use super::colloid::{LOADED, SYSTEMS, best_gups, gain};
 use super::lab::Lab;
 use super::setup::{Change, Setup};
+use super::{arms, neomem, tpp};
 use crate::error::Result;
 use crate::parallel::Said;
 
@@ -36,21 +37,41 @@ pub struct Curve {
 
 const INTENSITY: &str = "intensity of contention";
 
-/// All figures.
+impl Curve {
+    /// What was computed.
+    pub fn ours(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self { name: name.into(), points: points.into_iter().collect(), published: false }
+    }
+}
+
+/// The figures of a paper.
+type Figures = fn(&Lab) -> Vec<Chart>;
+
+/// The papers: how their rows begin, and their figures.
+const PAPERS: [(&str, Figures); 4] = [
+    ("C-", colloid),
+    ("T-", tpp::figures::charts),
+    ("A-", arms::figures::charts),
+    ("N-", neomem::figures::charts),
+];
+
+/// All figures of the papers that rows of such ids are of.
 ///
 /// # Errors
 /// Where a scenario cannot be made.
-pub fn charts(lab: &mut Lab, threads: usize, said: Said<'_>) -> Result<Vec<Chart>> {
+pub fn charts(ids: &[&str], lab: &mut Lab, threads: usize, said: Said<'_>) -> Result<Vec<Chart>> {
+    let asked = |paper: &str| ids.iter().any(|id| id.starts_with(paper));
     loop {
-        let charts = [contended(lab), gains(lab), over_time(lab)].concat();
+        let papers = PAPERS.iter().filter(|(paper, _)| asked(paper));
+        let charts = papers.flat_map(|(_, charts)| charts(lab)).collect();
         if !lab.run_what_was_asked(threads, said)? {
             return Ok(charts);
         }
     }
 }
 
-fn ours(name: impl Into<String>, points: Vec<(f64, f64)>) -> Curve {
-    Curve { name: name.into(), points, published: false }
+fn colloid(lab: &Lab) -> Vec<Chart> {
+    [contended(lab), gains(lab), over_time(lab)].concat()
 }
 
 fn published(name: &str, points: &[(f64, f64)]) -> Curve {
@@ -66,14 +87,15 @@ fn contended(lab: &Lab) -> Vec<Chart> {
     let all: Vec<&str> =
         SYSTEMS.into_iter().flat_map(|s| [s, Setup::gups(s).with_colloid().policy]).collect();
     let setup = |policy: &'static str, x| Setup::gups(policy).beside(x);
-    let best = || ours("best", by_intensity(|x| best_gups(lab, x).1 * 1e-9));
-    let rate = |policy| ours(policy, by_intensity(|x| lab.rate(&setup(policy, x)) * 1e-9));
+    let best = || Curve::ours("best", by_intensity(|x| best_gups(lab, x).1 * 1e-9));
+    let rate = |policy| Curve::ours(policy, by_intensity(|x| lab.rate(&setup(policy, x)) * 1e-9));
     let latency = |policy: &'static str, tier: usize| {
         let name = format!("{policy}, {}", ["default", "alternate"][tier]);
-        ours(name, by_intensity(|x| lab.latencies(&setup(policy, x))[tier]))
+        Curve::ours(name, by_intensity(|x| lab.latencies(&setup(policy, x))[tier]))
     };
-    let share =
-        |policy| ours(policy, by_intensity(|x| 100.0 * lab.program(&setup(policy, x)).shares[0]));
+    let share = |policy| {
+        Curve::ours(policy, by_intensity(|x| 100.0 * lab.program(&setup(policy, x)).shares[0]))
+    };
     let placed = by_intensity(|x| {
         100.0 * lab.program(&Setup::placed(best_gups(lab, x).0).beside(x)).shares[0]
     });
@@ -94,14 +116,14 @@ fn contended(lab: &Lab) -> Vec<Chart> {
         }),
         chart("figure-2b", "Default tier's share of GUPS", "%", {
             let points = [(1.0, 25.0), (2.0, 4.5), (3.0, 4.0)];
-            let best = vec![ours("best", placed.clone()), published("best", &points)];
+            let best = vec![Curve::ours("best", placed.clone()), published("best", &points)];
             [best, SYSTEMS.map(share).to_vec()].concat()
         }),
         chart("figure-5", "GUPS with and without Colloid, read and written", "GB/s", {
             [vec![best()], all.iter().map(|policy| rate(policy)).collect()].concat()
         }),
         chart("figure-6a", "Default tier's share of GUPS with Colloid", "%", {
-            [vec![ours("best", placed)], with.clone().map(share).collect()].concat()
+            [vec![Curve::ours("best", placed)], with.clone().map(share).collect()].concat()
         }),
         chart("figure-6b", "Loaded latencies with Colloid", "ns", {
             with.flat_map(|policy| [latency(policy, 0), latency(policy, 1)]).collect()
@@ -130,14 +152,15 @@ fn gains(lab: &Lab) -> Vec<Chart> {
             let name = format!("{ns} ns");
             let points: Vec<(f64, f64)> =
                 known.iter().skip(at * 4).take(4).zip(0u8..).map(|(y, x)| (x.into(), *y)).collect();
-            let curve = ours(name.clone(), by_intensity(|x| gain(lab, setup.beside(x))));
+            let curve = Curve::ours(name.clone(), by_intensity(|x| gain(lab, setup.beside(x))));
             [Some(curve), (!points.is_empty()).then(|| published(&name, &points))]
         });
         charts.push(chart(7, system, INTENSITY, slower.flatten().collect()));
         let larger = (0..=3).map(|x| {
             let points = OBJECTS.into_iter().zip(6u8..);
-            let points = points.map(|(b, log)| (log.into(), gain(lab, of(system, b).beside(x))));
-            ours(format!("{x}x"), points.collect())
+            let points =
+                points.map(|(b, log)| (f64::from(log), gain(lab, of(system, b).beside(x))));
+            Curve::ours(format!("{x}x"), points)
         });
         charts.push(chart(8, system, "log2 of the object's bytes", larger.collect()));
     }
@@ -158,7 +181,7 @@ fn over_time(lab: &Lab) -> Vec<Chart> {
         for (name, title, setup) in columns {
             let curve = |setup: Setup| {
                 let points = series(lab, &setup).into_iter().map(|(s, y)| (s, y * 1e-9));
-                ours(setup.policy, points.collect())
+                Curve::ours(setup.policy, points)
             };
             charts.push(Chart {
                 name: format!("figure-9-{system}-{name}"),
@@ -173,7 +196,7 @@ fn over_time(lab: &Lab) -> Vec<Chart> {
             let moved = row.means.promoted_bytes_per_second + row.means.demoted_bytes_per_second;
             (row.seconds, moved * 1e-9)
         });
-        ours(setup.policy, rows.collect())
+        Curve::ours(setup.policy, rows)
     };
     for (name, setup) in [
         ("hot-set-0x", Setup::gups("hemem").change(Change::Jump)),

@@ -8,45 +8,6 @@ const MERCURY: &str = "Mercury";
 
 /// The rows, paper by paper.
 pub const ROWS: &[Row] = &[
-    row(NEOMEM, "N-F3b", "slowdown with all data in CXL: Redis, PageRank", &[64.0, 295.0], "%"),
-    row(NEOMEM, "N-F4c", "slowdown by PEBS at one in 10 misses, at least", &[50.0], "%"),
-    row(NEOMEM, "N-F11-geo", "geomean speed-up over PEBS, over first touch", &[1.32, 1.67], "x"),
-    row(
-        NEOMEM,
-        "N-F11-DSB",
-        "DeathStarBench over the baselines, least and most",
-        &[1.19, 1.67],
-        "x",
-    ),
-    row(NEOMEM, "N-F14", "PageRank: a dynamic threshold beats any fixed one", &[], ""),
-    row(
-        NEOMEM,
-        "N-T6",
-        "PageRank, total: NeoMem THP, TPP THP, NeoMem 4K, TPP 4K",
-        &[76.28, 105.31, 81.39, 99.39],
-        "s",
-    ),
-    row(
-        NEOMEM,
-        "N-T6b",
-        "of it generate, build, a trial, each for the four",
-        &[7.61, 10.96, 8.63, 10.67, 23.9, 36.9, 25.58, 35.67, 2.8, 3.59, 2.95, 3.32],
-        "s",
-    ),
-    row(
-        NEOMEM,
-        "N-T6c",
-        "promoted in base pages by the four; in huge pages by two",
-        &[11.53, 2.7, 14.9, 2.01, 7.02, 0.74],
-        "GB",
-    ),
-    row(
-        NEOMEM,
-        "N-F17-geo",
-        "over MEMTIS, geomean; MEMTIS promotes of NeoMem's pages",
-        &[1.58, 1.1],
-        "x; %",
-    ),
     row(NEOMEM, "N-HW", "NeoProf: area, power (not simulable)", &[5.3, 152.2], "mm2; mW"),
     row(MERCURY, "M-F1a", "latency-sensitive: all CXL over all local", &[2.0], "x"),
     row(MERCURY, "M-F1b", "bandwidth-intensive: all CXL of all local", &[25.0], "%"),

@@ -12,7 +12,7 @@ use tierline_model::reproduce::{Lab, Outcome, compute, select};
 use super::Globals;
 use super::sim::hinted;
 use crate::kept::Kept;
-use crate::plot::colloid::draw;
+use crate::plot::figures::draw;
 use crate::print::{self, row};
 use crate::progress::Progress;
 
@@ -35,7 +35,7 @@ pub struct ReproduceArgs {
     /// can be stopped, and goes on
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Write the figures of Colloid (C-) and TPP (T-) here as SVG, with the published points of Colloid's
+    /// Write the figures of the papers that rows are of here as SVG, with the published points of Colloid's
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Charts: curves over an axis, as SVG. Nothing is computed here.
 
-pub mod colloid;
+pub mod figures;
 pub mod heat;
 pub mod matrix;
 pub mod run;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! ARMS (arXiv 2508.04417), evaluation: what can be computed with stand-ins for its programs.
 
+pub mod figures;
 mod rows;
 pub mod setup;
 mod tuned;
@@ -26,7 +27,7 @@ fn over(lab: &Lab, trial: Trial, policy: &'static str) -> f64 {
 }
 
 /// The geometric mean of a few numbers: the root by bisection, as floats here know `+ - * /` only.
-fn geomean(numbers: impl IntoIterator<Item = f64>) -> f64 {
+pub(in crate::reproduce) fn geomean(numbers: impl IntoIterator<Item = f64>) -> f64 {
     let numbers: Vec<f64> = numbers.into_iter().collect();
     let [mut low, mut high] = [0.0, numbers.iter().copied().fold(1.0, f64::max)];
     for _ in 0..60 {

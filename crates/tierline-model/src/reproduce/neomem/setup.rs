@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! NeoMem's set-ups as scenarios (VI-A): a program of 32 threads in base pages on its testbed, a system, and what is varied.
+//!
+//! Programs are stand-ins, made of what was published of them: their command lines are those of the artifact's
+//! `run_benchmark.py`. How accesses divide is that of the workload, and ours, where nothing is said.
 
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 
@@ -10,13 +13,41 @@ use crate::workload::list::written;
 /// A program, or what stands for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum App {
-    /// GUPS of 19 GB, 2 GiB of it hot (the artifact's command line); jumps late where that is wanted.
+    /// GUPS of 19 GB, 2 GiB of it hot, for 600 s. Memory is populated in the order of addresses, and each thread's hot
+    /// part begins its 32nd of it: so the hot set is spread evenly.
     Gups,
-    /// XSBench: the workload `xsbench` of 15 GiB.
+    /// XSBench of 355 nuclides with 35 000 grid points each: first come 48 bytes a point and the energies, together the
+    /// index, then 355 numbers a point (`GridInit.c`). A lookup of a mean material reads 56 nuclides' points at two to
+    /// three lines, a binary search, and part of a row of numbers: nine lines in ten are of the index.
     XsBench,
-    /// PageRank: the workload `graph` of 16 GiB.
+    /// PageRank of GAPBS on 2²⁶ vertices of degree 16: 8 GiB of edges, listed and then sorted, and 16 bytes a vertex, of
+    /// which the 4 that are gathered are the hubs. It takes 100 s (table VI).
     PageRank,
+    /// DeathStarBench's social network, composing posts for 100 s: the workload `latest`, as posts are appended to what
+    /// is read.
+    DeathStar,
+    /// Silo with YCSB-C: 80 M keys of 64 + 100 bytes (Colloid, 5.3), read only, by YCSB's law.
+    Silo,
+    /// Btree: `xsbench` of another size, an index above leaves that are read alike.
+    Btree,
+    /// 603.bwaves: sweeps through 12 GiB, a line in four written. Sizes of it and the next are ours, of the 10.3 to
+    /// 19.7 GB that the paper names for all.
+    Bwaves,
+    /// 654.roms: likewise, 10 GiB.
+    Roms,
 }
+
+/// All of them, in the order of figure 11.
+pub const APPS: [App; 8] = [
+    App::DeathStar,
+    App::PageRank,
+    App::XsBench,
+    App::Gups,
+    App::Silo,
+    App::Btree,
+    App::Bwaves,
+    App::Roms,
+];
 
 /// A system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +79,21 @@ pub enum Varied {
     Quota(u16),
     /// log2 of the sketch's width, and its lanes.
     Sketch(u8, u8),
+    /// A threshold that stays.
+    Threshold(u16),
+    /// The hot set is elsewhere for the last 25 s (GUPS).
+    Jump,
+    /// Fast memory for all, or for nothing.
+    AllFast(bool),
+    /// Samples are taken, one in so many misses, and nothing is made of them.
+    Sampled(u16),
+    /// PageRank as long as in table VI; in huge pages or not.
+    Whole {
+        /// In huge pages.
+        huge: bool,
+    },
+    /// Half as long again, as for the intervals, quotas and sketches.
+    Longer,
 }
 
 /// A run.
@@ -59,27 +105,84 @@ pub struct Bench {
     pub system: System,
     /// Slow over fast memory.
     pub ratio: u8,
-    /// Whether the hot set is elsewhere for the last 25 s (GUPS).
-    pub jumps: bool,
     /// What is varied.
     pub varied: Varied,
 }
 
-/// Longer than it takes NeoMem to find a hot set here. The paper's runs are as long as the programs take.
-pub const SECONDS: u16 = 60;
-/// When GUPS jumps: the paper's 600 s of warm-up, shortened.
-pub const JUMP_SECONDS: u16 = 50;
+/// PageRank's generation and build, s, with TPP in base pages (table VI): so long they take here.
+pub const GENERATED: f64 = 10.67;
+/// See [`GENERATED`].
+pub const BUILT: f64 = GENERATED + 35.67;
+/// Where only the iterations matter, graphs are built in so many s.
+pub const QUICKLY_BUILT: u16 = 5;
+/// Longer than it takes the systems that are served every 10 ms to find a hot set here.
+const SECONDS: u16 = 40;
 
 impl Bench {
     /// At 1:2, as all but what is said to differ.
     pub fn of(app: App, system: System) -> Self {
-        Self { app, system, ratio: 2, jumps: false, varied: Varied::Nothing }
+        Self { app, system, ratio: 2, varied: Varied::Nothing }
+    }
+
+    /// Simulated time, s: until the system has settled.
+    pub fn seconds(&self) -> u16 {
+        match (self.varied, self.app, self.system) {
+            (Varied::Jump, ..) => self.jumps_at() + 25,
+            (Varied::Sampled(_), ..) => 1,
+            (Varied::Whole { .. }, ..) | (_, App::DeathStar, _) => 100,
+            (Varied::Longer | Varied::Interval(_) | Varied::Quota(_) | Varied::Sketch(..), ..) => {
+                SECONDS * 3 / 2
+            }
+            // Nothing to settle: no page moves, or none is worth more than another, sweep after sweep.
+            (.., System::FirstTouch) | (_, App::Bwaves | App::Roms, _) => SECONDS / 2,
+            (.., System::NeoMem | System::Pebs(_) | System::PteScan) => SECONDS,
+            (_, App::Gups, _) => 250,
+            _ => 100,
+        }
+    }
+
+    /// How long the program runs, s: as published for GUPS, PageRank and DeathStarBench, and like the latter where
+    /// nothing was.
+    pub fn length(&self) -> u16 {
+        if self.app == App::Gups { 600 } else { 100 }
+    }
+
+    /// When GUPS jumps, s: the paper's 600 s of warm-up, shortened to what it takes to settle.
+    pub fn jumps_at(&self) -> u16 {
+        match self.system {
+            System::NeoMem | System::Pebs(_) | System::PteScan => 50,
+            _ => 250,
+        }
     }
 
     pub(in crate::reproduce) fn effort(&self) -> u32 {
-        match self.system {
-            System::NeoMem | System::Pebs(_) => 4_000,
-            _ => 500,
+        let a_second = match self.system {
+            System::NeoMem | System::PteScan => 80,
+            System::Pebs(_) | System::Memtis => 30,
+            _ => 10,
+        };
+        a_second * u32::from(self.seconds())
+    }
+
+    fn workload(&self) -> String {
+        match (self.app, self.varied) {
+            (App::Gups, Varied::Jump) => {
+                format!("gups:set=18120MiB,hot=2GiB,jump={}s", self.jumps_at())
+            }
+            (App::Gups, _) => "gups:set=18120MiB,hot=2GiB".into(),
+            (App::XsBench, _) => "xsbench:set=17490MiB,index=664MiB,index_share=0.9".into(),
+            (App::PageRank, varied) => {
+                let whole = matches!(varied, Varied::Whole { .. });
+                let build = if whole { BUILT } else { QUICKLY_BUILT.into() };
+                format!("graph:set=17GiB,hubs=256MiB,vertices=1GiB,build={build}s")
+            }
+            (App::DeathStar, _) => {
+                "latest:set=16GiB,start_set=4GiB,growth=128MiB/s,fresh=1GiB".into()
+            }
+            (App::Silo, _) => "kv:set=12512MiB,updates=0,chunk=4KiB".into(),
+            (App::Btree, _) => "xsbench:set=16GiB,index=512MiB".into(),
+            (App::Bwaves, _) => "scan:set=12GiB,writes=0.25".into(),
+            (App::Roms, _) => "scan:set=10GiB,writes=0.25".into(),
         }
     }
 
@@ -88,34 +191,39 @@ impl Bench {
     /// # Errors
     /// Where there is no such machine or policy.
     pub fn scenario(&self) -> Result<Scenario> {
-        let workload = match (self.app, self.jumps) {
-            (App::Gups, false) => "gups:set=18120MiB,hot=2GiB,".into(),
-            (App::Gups, true) => format!("gups:set=18120MiB,hot=2GiB,jump={JUMP_SECONDS}s,"),
-            (App::XsBench, _) => "xsbench:set=15GiB,index=2GiB,".into(),
-            (App::PageRank, _) => "graph:set=16GiB,hubs=1GiB,vertices=4GiB,build=10s,".to_string(),
-        };
+        let pages = if self.varied == (Varied::Whole { huge: true }) { "huge" } else { "base" };
+        let workload = format!("{},threads=32,pages={pages}", self.workload());
         let mut scenario = Scenario {
             machine: "neomem-spr-fpga".into(),
-            seconds: if self.jumps { JUMP_SECONDS + 25 } else { SECONDS }.into(),
+            seconds: self.seconds().into(),
             // Nothing but the policies' own limits.
             max_rate: BytesPerSec(10 << 30),
             // "We maintain a constant CXL memory size."
-            fast_capacity: Some(Bytes::from_mib((16 << 10) / u64::from(self.ratio))),
+            fast_capacity: Some(Bytes::from_mib(match self.varied {
+                Varied::AllFast(true) => 24 << 10,
+                Varied::AllFast(false) => 2,
+                _ => (16 << 10) / u64::from(self.ratio),
+            })),
             grow: true,
-            workload: vec![written(&format!("{workload}threads=32,pages=base"))?],
+            workload: vec![written(&workload)?],
             ..Scenario::default()
         };
         let mut set = |knob: &str, value: f64| {
             scenario.policy_knobs.insert(knob.into(), value);
         };
         match self.varied {
-            Varied::Nothing => {}
             Varied::Interval(ms) => set("migration_interval", f64::from(ms) * 1e-3),
             Varied::Quota(mb) => set("m_quota", f64::from(mb) * 1e6),
+            Varied::Threshold(count) => set("threshold", count.into()),
             Varied::Sketch(width_log2, depth) => {
                 scenario.tracker_knobs.sketch_width_log2 = width_log2.into();
                 scenario.tracker_knobs.sketch_depth = depth.into();
             }
+            Varied::Sampled(period) => {
+                scenario.tracker = Some("pebs".into());
+                scenario.tracker_knobs.sample_period = period.into();
+            }
+            _ => {}
         }
         scenario.policy = match self.system {
             System::NeoMem => "neomem",

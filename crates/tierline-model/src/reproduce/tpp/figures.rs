@@ -4,29 +4,18 @@
 use super::components::{cache1, coupled, unfiltered};
 use super::setup::{App, LINUX, Local, Run};
 use super::{SETUPS, TPP};
-use crate::error::Result;
-use crate::parallel::Said;
 use crate::report::Means;
 use crate::reproduce::Lab;
 use crate::reproduce::figures::{Chart, Curve};
 
 /// All figures.
-///
-/// # Errors
-/// Where a scenario cannot be made.
-pub fn charts(lab: &mut Lab, threads: usize, said: Said<'_>) -> Result<Vec<Chart>> {
-    loop {
-        let charts = [placement(lab), components(lab)].concat();
-        if !lab.run_what_was_asked(threads, said)? {
-            return Ok(charts);
-        }
-    }
+pub fn charts(lab: &Lab) -> Vec<Chart> {
+    [placement(lab), components(lab)].concat()
 }
 
 fn curve(lab: &Lab, name: &str, run: Run, of: impl Fn(&Means) -> f64) -> Curve {
     let rows = lab.report(&run).series.iter();
-    let points = rows.map(|row| (row.seconds, of(&row.means)));
-    Curve { name: name.into(), points: points.collect(), published: false }
+    Curve::ours(name, rows.map(|row| (row.seconds, of(&row.means))))
 }
 
 fn chart(name: &str, title: &str, unit: &'static str, curves: Vec<Curve>) -> Chart {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use tierline_model::parallel::Said;
-use tierline_model::reproduce::{Lab, Outcome, figures, tpp};
+use tierline_model::reproduce::{Lab, Outcome, figures};
 
 use super::svg;
 use crate::cli::sim::hinted;
@@ -19,13 +19,8 @@ pub fn draw(
     threads: usize,
     said: Said<'_>,
 ) -> Result<Vec<PathBuf>> {
-    let mut all = Vec::new();
-    if rows.iter().any(|row| row.id.starts_with("C-")) {
-        all.extend(figures::charts(lab, threads, said).map_err(hinted)?);
-    }
-    if rows.iter().any(|row| row.id.starts_with("T-")) {
-        all.extend(tpp::figures::charts(lab, threads, said).map_err(hinted)?);
-    }
+    let ids: Vec<&str> = rows.iter().map(|row| row.id).collect();
+    let all = figures::charts(&ids, lab, threads, said).map_err(hinted)?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut files = Vec::new();
     for chart in all {
