@@ -305,7 +305,7 @@ impl Tierline {
             let (Some(spot), Some(at)) = (spot, view.pages.locate(hit.page)) else { continue };
             let refused = view.pages.state(hit.page).is_refused();
             if full && !refused && view.split.len() < SPLITS && !view.split.contains(&hit.page) {
-                let rate_per_sec = view.hotness.estimate(view.pages.heat(hit.page)).rate_per_sec();
+                let rate_per_sec = view.estimate(hit.page).rate_per_sec();
                 view.split.push(hit.page);
                 self.splitting.push(Splitting { space: at.space, vpn: at.vpn, spot, rate_per_sec });
             }
@@ -315,6 +315,7 @@ impl Tierline {
     /// Takes in the base pages of huge pages that were split: of what was known of the whole, each of the spot has its
     /// part, and the others were not hit.
     fn take_parts(&mut self, view: &mut View<'_>) {
+        let floors = self.lowest_floors(view);
         for Splitting { space, vpn, spot, rate_per_sec } in std::mem::take(&mut self.splitting) {
             let is_split =
                 view.pages.find(space, vpn).is_some_and(|page| !view.pages.is_huge(page));
@@ -328,7 +329,7 @@ impl Tierline {
                 if spot.holds(within) {
                     view.pages.set_heat(part, heat);
                 }
-                self.sort_in_page(view, part);
+                self.sort_in_page(view, part, &floors);
             }
         }
     }
