@@ -116,7 +116,8 @@ pub const ROWS: &[Row] = &[
         unit: "x",
         long: true,
         find: Some(|lab| cells(lab, Setup { base_pages: true, ..Setup::gups("tpp") })),
-        note: "computed with --long: 32 runs of 600 s over 18.9 million pages, four minutes of CPU each",
+        note: "computed with --long: 32 runs of 600 s over 18.9 million pages, four minutes of CPU each; at 2x and 3x \
+               12 to 24 % above in six cells, presumably as the model has no page walks, which placement shortens less",
         ..ROW
     },
 ];
