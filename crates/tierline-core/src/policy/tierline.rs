@@ -21,12 +21,13 @@
 //!
 //! Knobs: those of its goal, `colloid`. None must be set.
 //!
-//! Where it comes from: rates instead of counts and benefit against cost follow ARMS (sections 4.1 and
-//! 4.3), headroom by early demotion TPP (section 5.1), the second touch TPP (5.3), doubling the bar for
-//! pages that came back NeoMem's ping-pong damping (Algorithm 1), a sampling period by what records cost MEMTIS
-//! (`ksamplingd`), the goal Colloid (3.1, 3.2). Ours are the lower bound, the payback horizon, the sampled search for the
-//! coldest, the alarm, how hot spots in huge pages are found (that they are split is MEMTIS'), that headroom follows the allocation rate, and that the goal, and with it the price of a move,
-//! counts what an access costs the program's other accesses, not only its own latency.
+//! Where it comes from: rates instead of counts and benefit against cost follow ARMS (sections 4.1 and 4.3),
+//! headroom by early demotion TPP (section 5.1), the second touch TPP (5.3), for which one fault stands that tells
+//! how long the page waited, doubling the bar for pages that came back NeoMem's ping-pong damping (Algorithm 1), a
+//! sampling period by what records cost and the splitting of huge pages MEMTIS, the goal Colloid (3.1, 3.2). Ours
+//! are the lower bound, the payback horizon, the sampled search for the coldest, the alarm and when it is believed,
+//! how hot spots in huge pages are found, that headroom follows the allocation rate, and that the goal, and with it
+//! the price of a move, counts what an access costs the program's other accesses, not only its own latency.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Second chance: which pages of a tier are cold, found by asking after them, where the tracker does not see them.
 //!
-//! Some pages are asked after, which begins to watch them, and asked after again later: those accessed meanwhile have
-//! their second chance, the others are cold. What a cold page gets is expected from how long it was idle, and from what
-//! pages of its tier get in the mean. Where cold ones are used up, the next pages are watched for half the time. Where they are not cold
-//! enough for whoever wants their place, they are watched on, for twice the time, while others may have it. So pages are watched for as long
-//! as it takes to tell the cold from those that would come instead. Where all are accessed in the shortest time, as huge pages
-//! are, those that are there the longest are no better or worse than the mean.
+//! Some pages are asked after, which begins to watch them, and asked after again later: those accessed meanwhile
+//! have their second chance, the others are cold. What a cold page gets is expected from how long it was idle, and
+//! from what pages of its tier get in the mean. Where cold ones are used up, the next pages are watched for half the
+//! time. Where they are not cold enough for whoever wants their place, they are watched on, for twice the time,
+//! while others may have it. So pages are watched for as long as it takes to tell the cold from those that would
+//! come instead. Where all are accessed in the shortest time, as huge pages are, those that are there the longest
+//! are no better or worse than the mean.
 //!
 //! Source: F. J. Corbató's second chance (A Paging Experiment with the Multics System, 1968), as in the kernel's
 //! inactive lists; that the time between two looks follows what is wanted is ours, and so are the constants.

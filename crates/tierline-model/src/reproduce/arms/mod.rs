@@ -26,18 +26,6 @@ fn over(lab: &Lab, trial: Trial, policy: &'static str) -> f64 {
     speed(lab, trial) / speed(lab, Trial { policy, knobs: Knobs::Defaults, ..trial })
 }
 
-/// The geometric mean of a few numbers: the root by bisection, as floats here know `+ - * /` only.
-pub(in crate::reproduce) fn geomean(numbers: impl IntoIterator<Item = f64>) -> f64 {
-    let numbers: Vec<f64> = numbers.into_iter().collect();
-    let [mut low, mut high] = [0.0, numbers.iter().copied().fold(1.0, f64::max)];
-    for _ in 0..60 {
-        let middle = (low + high) / 2.0;
-        let product: f64 = numbers.iter().map(|number| number / middle).product();
-        if product > 1.0 { low = middle } else { high = middle }
-    }
-    (low + high) / 2.0
-}
-
 /// Moved either way, GiB.
 fn moved_gib(lab: &Lab, trial: Trial) -> f64 {
     let moves = &lab.report(&trial).moves;
@@ -65,12 +53,6 @@ fn delay(lab: &Lab, trial: Trial) -> f64 {
 mod tests {
     use super::setup::App;
     use super::*;
-
-    #[test]
-    fn a_geometric_mean() {
-        assert!((geomean([2.0, 8.0]) - 4.0).abs() < 1e-9);
-        assert!((geomean([0.25, 4.0, 1.0]) - 1.0).abs() < 1e-9);
-    }
 
     #[test]
     fn every_trial_is_a_scenario() {

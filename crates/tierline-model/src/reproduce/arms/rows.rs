@@ -5,7 +5,8 @@ use tierline_core::policy::Entry;
 use tierline_core::telemetry::rates::Sampled;
 
 use super::setup::{APPS, App, Knobs, Ratio, SECONDS, Testbed, Trial};
-use super::{ARMS, delay, geomean, moved_gib, over, speed};
+use super::{ARMS, delay, moved_gib, over, speed};
+use crate::arithmetic::geometric_mean;
 use crate::reproduce::Lab;
 use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
 
@@ -155,7 +156,7 @@ fn on(testbed: Testbed, app: App, policy: &'static str) -> Trial {
 }
 
 fn mean_over(lab: &Lab, testbed: Testbed, other: &'static str) -> f64 {
-    geomean(APPS.map(|app| over(lab, on(testbed, app, ARMS), other)))
+    geometric_mean(&APPS.map(|app| over(lab, on(testbed, app, ARMS), other)))
 }
 
 fn least(numbers: impl IntoIterator<Item = f64>) -> f64 {
@@ -223,7 +224,7 @@ fn threads(lab: &Lab) -> Found {
 fn ratios(lab: &Lab) -> Found {
     let at = |(fast, slow)| {
         let ratio = Ratio::Parts(fast, slow);
-        geomean(TWO.map(|app| over(lab, Trial { ratio, ..Trial::of(app, ARMS) }, HEMEM)))
+        geometric_mean(&TWO.map(|app| over(lab, Trial { ratio, ..Trial::of(app, ARMS) }, HEMEM)))
     };
     let ours = [(2, 1), (1, 1), (1, 4), (1, 8), (1, 16)].map(at).to_vec();
     // As well as HeMem: within the 3 % of the paper's other comparison.

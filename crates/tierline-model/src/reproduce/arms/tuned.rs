@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::setup::{APPS, App, Knobs, Trial};
-use super::{ARMS, delay, geomean, moved_gib, speed};
+use super::{ARMS, delay, moved_gib, speed};
+use crate::arithmetic::geometric_mean;
 use crate::error::{Error, Result};
 use crate::reproduce::Lab;
 use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
@@ -135,7 +136,8 @@ fn delays(lab: &Lab) -> Found {
 }
 
 fn behind(lab: &Lab) -> Found {
-    let of_tuned = geomean(APPS.map(|app| speed(lab, Trial::of(app, ARMS)) / tuned(lab, app)));
+    let of_tuned =
+        geometric_mean(&APPS.map(|app| speed(lab, Trial::of(app, ARMS)) / tuned(lab, app)));
     vec![100.0 * (1.0 - of_tuned)].into()
 }
 

@@ -9,7 +9,6 @@ mod pagerank;
 mod rows;
 pub mod setup;
 
-use super::arms::geomean;
 use super::lab::Lab;
 use super::row::{Kind, ROW, Row, Test};
 use crate::report::Means;

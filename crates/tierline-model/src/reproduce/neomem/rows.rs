@@ -2,7 +2,8 @@
 //! The rows of all programs and of GUPS.
 
 use super::setup::{APPS, App, Bench, System, Varied};
-use super::{ALIKE, BASELINES, ORDER, PEBS, first_minute, gains, geomean, gups, mean, over, speed};
+use super::{ALIKE, BASELINES, ORDER, PEBS, first_minute, gains, gups, mean, over, speed};
+use crate::arithmetic::geometric_mean;
 use crate::machine::list::Entry as MachineEntry;
 use crate::reproduce::Lab;
 use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
@@ -61,7 +62,10 @@ pub const ROWS: &[Row] = &[
         published: &[1.32, 1.67],
         unit: "x",
         find: Some(|lab| {
-            [PEBS, System::FirstTouch].map(|other| geomean(gains(lab, other))).to_vec().into()
+            [PEBS, System::FirstTouch]
+                .map(|other| geometric_mean(&gains(lab, other)))
+                .to_vec()
+                .into()
         }),
         ..ROW
     },
@@ -195,7 +199,7 @@ pub const ROWS: &[Row] = &[
         unit: "x; %",
         find: Some(|lab| {
             let share = 100.0 * promoted(lab, System::Memtis) / promoted(lab, System::NeoMem);
-            vec![geomean(gains(lab, System::Memtis)), share].into()
+            vec![geometric_mean(&gains(lab, System::Memtis)), share].into()
         }),
         ..ROW
     },
