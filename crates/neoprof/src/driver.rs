@@ -67,6 +67,7 @@ impl std::error::Error for NotNeoProf {}
 pub struct Driver<R: Registers> {
     registers: R,
     source: Source,
+    width: u32,
     counter_bits: u32,
     ring_entries: u64,
     /// What the state monitor said when it was last asked.
@@ -83,6 +84,7 @@ impl<R: Registers> Driver<R> {
         let mut driver = Self {
             registers,
             source,
+            width: 0,
             counter_bits: 0,
             ring_entries: 0,
             told: State::default(),
@@ -98,6 +100,7 @@ impl<R: Registers> Driver<R> {
         if !known {
             return Err(NotNeoProf { shape, version });
         }
+        driver.width = 1 << width;
         driver.counter_bits = u32::try_from(bits).unwrap_or(16);
         driver.ring_entries = driver.read(reg::CHMU_CAP0) >> 48;
         driver.silence();
@@ -193,6 +196,11 @@ impl<R: Registers> Driver<R> {
             writes: low(self.read(reg::GET_WR_CNT)),
         };
         now.since(&std::mem::replace(&mut self.told, now))
+    }
+
+    /// Counters of a lane.
+    pub fn width(&self) -> u32 {
+        self.width
     }
 
     /// Accesses counted since the last clearing, wrapping.

@@ -26,6 +26,7 @@ pub mod driver;
 pub mod hash;
 pub mod histogram;
 mod monitor;
+pub mod rates;
 pub mod registers;
 mod sketch;
 

@@ -287,7 +287,8 @@ impl Tierline {
     fn keep_headroom(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Vec<Move>) {
         for tier in (0..view.tiers.slowest().0).rev().map(TierId) {
             while ledger.is_short(tier)
-                && let Some(Met { page, rate_per_sec }) = self.coldest(view, tier)
+                && let Some(hand) = self.hands.get_mut(tier.index())
+                && let Some(Met { page, rate_per_sec }) = hand.coldest_or_next(view, tier)
             {
                 let reason = Reason::Headroom { rate_per_sec };
                 if demote(view, ledger, page, reason, plan).is_err() {
@@ -316,6 +317,9 @@ impl Tierline {
     /// Takes in the base pages of huge pages that were split: of what was known of the whole, each of the spot has its
     /// part, and the others were not hit.
     fn take_parts(&mut self, view: &mut View<'_>) {
+        if self.splitting.is_empty() {
+            return;
+        }
         let floors = self.lowest_floors(view);
         for Splitting { space, vpn, spot, rate_per_sec } in std::mem::take(&mut self.splitting) {
             let is_split =

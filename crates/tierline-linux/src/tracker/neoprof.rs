@@ -4,8 +4,9 @@
 //! **What it does.** A unit in the slow memory's device (`hardware/neoprof`) counts every access that reaches it by page,
 //! and names a page once it was accessed more often than a threshold since the counters were last cleared. The
 //! tracker reads the names every 10 ms, from NeoMem's registers (`neoprof`) or from the hotlist of a CXL hotness
-//! monitoring unit (`chmu`), finds out whose pages they are, and clears the counters every 5 s. How soon after a
-//! clearing a page is named tells its rate. The unit's histogram and its state monitor go to the policy.
+//! monitoring unit (`chmu`), and finds out whose pages they are. It clears the counters every 2 s, and sets the threshold
+//! so that it is exceeded by few of them; how soon after a clearing a page is named tells its rate (`neoprof::rates`).
+//! A policy may say when and how to do all that. The unit's histogram and its state monitor go to it.
 //!
 //! **When it helps.** Every access counts, reads and writes, behind all caches, and the program pays nothing: no
 //! faults, no flushes.
@@ -13,7 +14,7 @@
 //! **When it hurts.** It takes such a device. Only the slow tier is seen: a promoted page falls silent. Who owns a frame
 //! must be read from page tables (`owners.rs`), once for all memory of the programs, and again where pages have moved
 //! without being seen; a frame of nobody's (the kernel's, another program's) costs one such reading a minute at
-//! most. A huge page is seen as its base pages.
+//! most. A huge page is seen as its base pages, whose accesses add up.
 //!
 //! **Knobs.** [`Settings`]; threshold and intervals are the policy's where it wishes ([`Watch::Counters`]).
 //!
@@ -33,7 +34,7 @@ use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 
 use ::neoprof::driver::{Registers, Source};
 use ::neoprof::histogram::bin_start;
-use ::neoprof::{Driver, Histogram};
+use ::neoprof::{Driver, Histogram, rates};
 
 use crate::error::{Error, Result};
 use crate::journal::Journal;
@@ -44,13 +45,12 @@ use owners::Owners;
 use place::Window;
 pub use place::{Place, find};
 
-/// NeoMem's intervals (table V). The threshold is ours: between two clearings seven accesses a second are named, which
-/// is about what repays a move within twenty.
+/// How it is watched where nobody says: names are read as often as NeoMem does (table V).
 const WATCH: Watch = Watch::Counters {
-    threshold: 32,
+    threshold: rates::LEAST,
     read: Nanos::from_millis(10),
-    update: Nanos::from_secs(1),
-    clear: Nanos::from_secs(5),
+    update: Nanos(rates::INTERVAL_NS),
+    clear: Nanos(rates::INTERVAL_NS),
 };
 /// Names read at once: a register across the bus takes a microsecond, in an emulator fifteen (ours).
 const READ: usize = 4096;
@@ -90,7 +90,7 @@ pub struct Counts {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     frame: u64,
-    exposure: Nanos,
+    hits: f32,
     /// Where it is not found when this many rounds have begun, it is nobody's.
     until: u64,
 }
@@ -99,6 +99,8 @@ struct Waiting {
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
     threshold: u32,
+    /// Whether the threshold follows the counters, as nobody says what it is to be.
+    adaptive: bool,
     read: Nanos,
     update: Nanos,
     clear: Nanos,
@@ -217,6 +219,7 @@ impl<R: Registers> NeoProf<R> {
             due: Nanos::ZERO,
         };
         tracker.rewatch(WATCH)?;
+        tracker.pace.adaptive = true;
         Ok(tracker)
     }
 
@@ -236,21 +239,32 @@ impl<R: Registers> NeoProf<R> {
         self.nobodys.retain(|_, since| now < *since + NOBODYS);
     }
 
-    /// Takes names that wait in the device, while there are not as many here as it can hold itself. They were named
-    /// at some time since the last poll.
-    fn read_names(&mut self, now: Nanos, cleared: Nanos) {
+    /// Takes names that wait in the device, while there are not as many here as it can hold itself, with so many hits
+    /// each; `None`: they tell nothing.
+    fn read_names(&mut self, hits: Option<f32>) {
         if self.waiting.len() >= 4 * READ {
             return;
         }
         self.names.clear();
         self.driver.hot_pages(READ, &mut self.names);
         self.counts.named += self.names.len() as u64;
-        let named = Nanos(self.pace.polled.max(cleared).0.midpoint(now.0));
-        let exposure = named.saturating_sub(cleared).max(Nanos(1));
+        let Some(hits) = hits else { return };
         let until = self.owners.passes() + 2;
-        let waiting =
-            |page: &u32| Waiting { frame: self.first + u64::from(*page), exposure, until };
+        let waiting = |page: &u32| Waiting { frame: self.first + u64::from(*page), hits, until };
         self.waiting.extend(self.names.iter().map(waiting));
+    }
+
+    /// The hits of a page that was named at some time since the last poll, when `accesses` had been counted of all.
+    /// Where nobody says how the device is watched, they are those of all the interval.
+    #[expect(clippy::cast_precision_loss, reason = "a threshold of 16 bits")]
+    fn hits(&self, now: Nanos, cleared: Nanos, accesses: u32) -> Option<f32> {
+        let count = self.pace.threshold.saturating_add(1);
+        if !self.pace.adaptive {
+            return Some(count as f32);
+        }
+        let named = self.pace.polled.max(cleared).0.midpoint(now.0);
+        let all = self.accesses.midpoint(accesses);
+        rates::in_interval(count, all, self.driver.width(), named.saturating_sub(cleared.0))
     }
 
     /// Gives out names whose owners are known, after looking a little further for the others.
@@ -265,23 +279,20 @@ impl<R: Registers> NeoProf<R> {
 
     /// Gives out so many names at most, oldest first; returns how many were met whose owner is still to be found.
     fn give_out(&mut self, now: Nanos, most: usize, out: &mut Observations) -> u64 {
-        let Self { owners, waiting, nobodys, counts, pace, tier, .. } = self;
-        #[expect(clippy::cast_precision_loss, reason = "a threshold of 16 bits")]
-        let hits = pace.threshold as f32 + 1.0;
+        let Self { owners, waiting, nobodys, counts, tier, .. } = self;
         let (mut given, mut unknown) = (0, 0);
         waiting.retain(|one| {
             if given == most {
                 return true;
             }
             if let Some((space, vpn)) = owners.of(one.frame) {
-                let (exposure, tier) = (Some(one.exposure), Some(*tier));
                 out.samples.push(Sample {
                     space,
                     vpn,
                     base_pages: 1,
-                    hits,
-                    exposure,
-                    tier,
+                    hits: one.hits,
+                    exposure: None,
+                    tier: Some(*tier),
                     write: None,
                 });
                 (given, counts.found) = (given + 1, counts.found + 1);
@@ -313,6 +324,10 @@ impl<R: Registers> NeoProf<R> {
         {
             self.asked = false;
             self.counted = Some(self.told(&histogram));
+            if self.pace.adaptive {
+                self.pace.threshold = rates::threshold(&histogram);
+                self.driver.set_threshold(self.pace.threshold);
+            }
         }
     }
 
@@ -324,9 +339,8 @@ impl<R: Registers> NeoProf<R> {
         }
     }
 
-    /// Accesses a second since the last poll.
-    fn rate(&mut self, now: Nanos) -> Option<f64> {
-        let accesses = self.driver.accesses();
+    /// Accesses a second since the last poll, when so many are counted now.
+    fn rate(&mut self, now: Nanos, accesses: u32) -> Option<f64> {
         let more = accesses.wrapping_sub(std::mem::replace(&mut self.accesses, accesses));
         let passed = now.saturating_sub(std::mem::replace(&mut self.pace.polled, now));
         (passed > Nanos::ZERO).then(|| f64::from(more) / passed.as_secs_f64())
@@ -361,13 +375,14 @@ impl<R: Registers> Tracker for NeoProf<R> {
             return Ok(());
         };
         out.memory = Some(self.pace.clear);
-        self.read_names(now, cleared);
-        out.slow_hits_per_sec = self.rate(now);
+        out.watched += now.saturating_sub(self.pace.polled);
+        let accesses = self.driver.accesses();
+        self.read_names(self.hits(now, cleared, accesses));
+        out.slow_hits_per_sec = self.rate(now, accesses);
         self.deliver(now, out);
         self.update(now);
-        if now >= cleared + self.pace.clear {
-            // Who was not named in all that time got no more than the threshold.
-            out.watched += now.saturating_sub(cleared);
+        // What the counters are is to be known before they are cleared, where the threshold follows them.
+        if now >= cleared + self.pace.clear && !(self.pace.adaptive && self.asked) {
             self.clear(now);
         }
         Ok(())
@@ -382,7 +397,7 @@ impl<R: Registers> Tracker for NeoProf<R> {
 
     fn rewatch(&mut self, watch: Watch) -> Result<()> {
         if let Watch::Counters { threshold, read, update, clear } = watch {
-            self.pace = Pace { threshold, read, update, clear, ..self.pace };
+            self.pace = Pace { threshold, adaptive: false, read, update, clear, ..self.pace };
             if self.pace.cleared.is_some() {
                 self.driver.set_threshold(threshold);
             }
@@ -439,14 +454,17 @@ mod tests {
     fn a_hot_page_is_a_sample_with_its_rate() {
         for source in [Source::Fifo, Source::Hotlist] {
             let (_folder, mut tracker) = watching(source);
-            accesses(&mut tracker, 300, 33);
-            accesses(&mut tracker, 9, 32);
+            accesses(&mut tracker, 300, 17);
+            accesses(&mut tracker, 9, 16);
             let mut out = Observations::default();
             tracker.poll(tracker.next_due(), &mut out).expect("reads");
             let [sample] = out.samples[..] else { panic!("{:?}", out.samples) };
             assert_eq!((sample.space, sample.vpn, sample.tier), (ME, Vpn(4), Some(TierId(1))));
-            assert_eq!((sample.hits, sample.exposure), (33.0, Some(Nanos::from_millis(5))));
-            assert_eq!(out.slow_hits_per_sec, Some(6500.0), "65 accesses in 10 ms");
+            // After 5 ms on average, and others got 16 of 1024 counters' accesses by then: so many in 2 s.
+            let hits = (17.0 - 16.0 / 1024.0) * 400.0;
+            assert!((sample.hits / hits - 1.0).abs() < 1e-6, "{} hits, not {hits}", sample.hits);
+            assert_eq!((sample.exposure, out.watched), (None, Nanos::from_millis(10)));
+            assert_eq!(out.slow_hits_per_sec, Some(3300.0), "33 accesses in 10 ms");
             assert_eq!(tracker.counts().found, 1);
         }
     }
@@ -471,6 +489,23 @@ mod tests {
         let all: u32 = told[0].histogram.iter().map(|(_, counters)| counters).sum();
         assert_eq!((told[0].histogram.len(), told[0].histogram[1], all), (64, (1, 0), 1024));
         assert!(told[0].utilisation > 0.99, "no cycle passed without an access");
+    }
+
+    #[test]
+    fn left_alone_the_threshold_follows_the_counters() {
+        let (_folder, mut tracker) = watching(Source::Fifo);
+        let cleared = |tracker: &NeoProf<Unit>| tracker.pace.cleared.expect("watching");
+        let begun = cleared(&tracker);
+        (1_000..1_032).for_each(|page| accesses(&mut tracker, page, 500));
+        while cleared(&tracker) == begun {
+            let now = tracker.next_due();
+            tracker.poll(now, &mut Observations::default()).expect("reads");
+        }
+        assert_eq!(cleared(&tracker).saturating_sub(begun), Nanos(rates::INTERVAL_NS));
+        assert_eq!(tracker.driver.registers().counted_accesses(), 0);
+        // One counter in 64 is one of 16, and 32 pages are as many or more of them.
+        let theta = tracker.driver.registers().theta();
+        assert!((500..600).contains(&theta), "{theta}");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! all slower tiers.
 
 use neoprof::histogram::bin_start;
-use neoprof::{Config, LANES_MAX, NeoProf, State};
+use neoprof::{Config, LANES_MAX, NeoProf, State, rates};
 use tierline_core::policy::Watch;
 use tierline_core::port::{Counted, Observations, Sample, SpaceId, Vpn};
 use tierline_core::rng::Rng;
@@ -18,7 +18,7 @@ use tierline_core::unit::Nanos;
 
 use super::list::Knobs;
 use super::{Quantum, Tracker};
-use crate::machine::Costs;
+use crate::machine::{Costs, nanos};
 use crate::world::job::Job;
 
 /// Draws per ns (ours): a thousand pages are drawn a thousand times a second each.
@@ -27,12 +27,12 @@ const DRAWS_PER_NS: f64 = 1e-3;
 const CYCLES_PER_NS: f64 = 0.4;
 /// An uncached read of a register across the bus (ours), which is all that the host does.
 const REGISTER_NS: f64 = 1_000.0;
-/// How it is watched where nobody says: NeoMem's intervals (table V), and its artifact's first threshold.
+/// How it is watched where nobody says, as on Linux.
 const WATCH: Watch = Watch::Counters {
-    threshold: 10,
+    threshold: rates::LEAST,
     read: Nanos::from_millis(10),
-    update: Nanos::from_secs(1),
-    clear: Nanos::from_secs(5),
+    update: Nanos(rates::INTERVAL_NS),
+    clear: Nanos(rates::INTERVAL_NS),
 };
 
 /// The device, and who reads it.
@@ -40,11 +40,15 @@ const WATCH: Watch = Watch::Counters {
 pub struct Device {
     unit: NeoProf,
     watch: Watch,
+    /// Whether θ follows the counters, as nobody says how it is watched.
+    adaptive: bool,
     /// Where each program's memory begins on the device and how long it is, in base pages.
     spaces: Vec<(u32, u32, SpaceId)>,
     next: u32,
-    /// When hot pages and counters were last read, and counters cleared.
+    /// When hot pages were last read, and how many accesses were counted by then.
     read: Nanos,
+    counted_by: u32,
+    /// When counters were last read, and cleared.
     updated: Nanos,
     cleared: Nanos,
     told: State,
@@ -55,9 +59,9 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device that is watched as in the paper.
+    /// A device that is watched as is best for what it tells.
     pub fn new(knobs: &Knobs) -> Self {
-        Self::of(WATCH, knobs)
+        Self { adaptive: true, ..Self::of(WATCH, knobs) }
     }
 
     /// A device that is watched so, with a sketch as the knobs say, or the nearest that there is.
@@ -70,9 +74,11 @@ impl Device {
         let mut device = Self {
             unit: NeoProf::new(config),
             watch,
+            adaptive: false,
             spaces: Vec::new(),
             next: 0,
             read: Nanos::ZERO,
+            counted_by: 0,
             updated: Nanos::ZERO,
             cleared: Nanos::ZERO,
             told: State::default(),
@@ -125,11 +131,27 @@ impl Device {
         seen
     }
 
+    /// The hits of a page that was named at some time since the last reading. Where nobody says how the device is
+    /// watched, they are those of all the interval; `None` where they tell nothing.
+    #[expect(clippy::cast_precision_loss, reason = "a threshold of 16 bits")]
+    fn hits(&mut self, now: Nanos) -> Option<f32> {
+        let (count, accesses) = (self.unit.theta() + 1, self.unit.counted_accesses());
+        let by = std::mem::replace(&mut self.counted_by, accesses).midpoint(accesses);
+        if !self.adaptive {
+            return Some(count as f32);
+        }
+        let named = self.read.max(self.cleared).0.midpoint(now.0);
+        let width = u32::try_from(self.unit.config().width()).unwrap_or(u32::MAX);
+        rates::in_interval(count, by, width, named.saturating_sub(self.cleared.0))
+    }
+
     /// Reads all hot pages that wait. Returns how many.
     fn read_hot(&mut self, now: Nanos, jobs: &[Job], out: &mut Observations) -> u32 {
         let mut read = 0;
+        let hits = self.hits(now);
         while let Some(page) = self.unit.pop_hot() {
             read += 1;
+            let Some(hits) = hits else { continue };
             let holds = |(start, length, _): &&(u32, u32, SpaceId)| {
                 (*start..start + length).contains(&page)
             };
@@ -139,17 +161,12 @@ impl Device {
             let vpn = Vpn((page - start).into());
             let Some(page) = job.page_at(vpn) else { continue };
             let Some(tier) = job.tier_at(page, vpn) else { continue };
-            #[expect(clippy::cast_precision_loss, reason = "a threshold of 16 bits")]
-            let hits = self.unit.theta() as f32 + 1.0;
-            // To see a base page of a huge one for some time is to see all of it for a part of that.
-            let parts = if job.places.is_split(page) { 1 } else { job.unit() };
-            let exposure = Nanos(now.saturating_sub(self.cleared).0 / parts);
             out.samples.push(Sample {
                 space,
                 vpn,
                 base_pages: 1,
                 hits,
-                exposure: Some(exposure.max(Nanos(1))),
+                exposure: None,
                 tier: Some(tier),
                 write: None,
             });
@@ -196,18 +213,20 @@ impl Tracker for Device {
         let now = quantum.end();
         let mut registers = 0;
         if now >= self.read + read {
+            registers += 1 + u32::from(self.adaptive) + self.read_hot(now, jobs, out);
             self.read = now;
-            registers += 1 + self.read_hot(now, jobs, out);
         }
         if now >= self.updated + update {
             self.updated = now;
             self.update();
             registers += 5 + 64; // the state monitor's three, the trigger, how many bins there are, the bins
         }
+        out.watched += nanos(quantum.ns);
         if now >= self.cleared + clear {
-            // Who was not named in all that time got no more than the threshold.
-            out.watched += now.saturating_sub(self.cleared);
-            self.cleared = now;
+            if self.adaptive {
+                self.unit.set_threshold(rates::threshold(&self.unit.histogram()));
+            }
+            (self.cleared, self.counted_by) = (now, 0);
             self.unit.reset();
             self.told = State::default();
             registers += 1;
@@ -219,7 +238,7 @@ impl Tracker for Device {
     fn rewatch(&mut self, watch: Watch) {
         if let Watch::Counters { threshold, .. } = watch {
             self.unit.set_threshold(threshold);
-            self.watch = watch;
+            (self.watch, self.adaptive) = (watch, false);
         }
     }
 

@@ -34,7 +34,7 @@ fn scenario(tracker: &str, more: &str) -> Scenario {
 fn the_default_policy_finds_the_hot_set_with_every_tracker() {
     for entry in TRACKERS {
         let (threads, least) = match entry.name {
-            "pebs" | "ibs" | "truth" => (15.0, 0.93),
+            "pebs" | "ibs" | "neoprof" | "truth" => (15.0, 0.93),
             "accessed" | "page_idle" => (0.003, 0.93),
             // A part of memory at a time, or a page of a region: the default policy does no harm with
             // them, and in this time no good (as on Linux, see SPECIFICATION.md).
@@ -115,7 +115,8 @@ fn a_window_shows_all_that_is_touched_in_it() {
 fn a_device_that_counts_names_the_hot_pages_of_slow_memory_and_knows_how_busy_it_is() {
     // So wide that no cold page shares a counter with a hot one in either lane.
     let mut world = world("neoprof", "tracker_knobs = { sketch_width_log2 = 22 }");
-    seen(&mut world, 5);
+    let begun = Nanos::from_secs(4); // where its counters are cleared, too
+    seen(&mut world, 4);
     let job = &world.jobs()[0];
     let hot_ns = job.reads_per_ns * job.pattern.density(0) / 512.0; // a base page
     let clear = Nanos::from_secs(5);
@@ -127,10 +128,10 @@ fn a_device_that_counts_names_the_hot_pages_of_slow_memory_and_knows_how_busy_it
         update: Nanos::from_secs(1),
         clear,
     });
-    world.measure(clear);
+    world.measure(begun);
     let before = *world.books();
     let mut out = Observations::default();
-    world.observe(clear * 2, &mut out);
+    world.observe(begun + clear, &mut out);
     let job = &world.jobs()[0];
     assert!(out.samples.iter().all(|s| s.tier == Some(TierId(1))));
     let is_hot = |vpn| job.page_at(vpn).is_some_and(|page| job.pattern.band(page) == 0);
@@ -140,10 +141,63 @@ fn a_device_that_counts_names_the_hot_pages_of_slow_memory_and_knows_how_busy_it
     let false_ones = 1.0 - named / count(out.samples.len());
     assert!(named >= 0.98 * all && false_ones <= 0.02, "{named} of {all}, {false_ones} false");
 
-    let counted = world.measure(clear * 2).counted.expect("the device told");
+    let counted = world.measure(begun + clear).counted.expect("the device told");
     let counters: u64 = counted.histogram.iter().map(|&(_, counters)| u64::from(counters)).sum();
     assert_eq!(counters, 1 << 22);
     let since = world.books().since(&before);
     let used = (since.reads[1] * 2.0 / (since.ns * 0.4)).min(1.0);
     assert!((counted.utilisation / used - 1.0).abs() < 0.05, "{} {used}", counted.utilisation);
+}
+
+/// Nobody says how it is watched: with a counter for every 16 pages, the accesses it tells of are still those of hot
+/// pages, and no more than there were.
+#[test]
+fn a_device_that_is_left_alone_tells_of_hot_pages_however_few_its_counters() {
+    let mut world = world("neoprof", "tracker_knobs = { sketch_width_log2 = 16 }");
+    seen(&mut world, 2); // its first threshold is too low for so many accesses
+    let before = *world.books();
+    world.measure(Nanos::from_secs(2));
+    let mut out = Observations::default();
+    for tick in 1..=400 {
+        world.observe(Nanos::from_secs(2) + Nanos::from_millis(10) * tick, &mut out);
+    }
+    world.measure(Nanos::from_secs(6));
+    let job = &world.jobs()[0];
+    let hits = |band| {
+        let of = |s: &&tierline_core::port::Sample| {
+            job.page_at(s.vpn).is_some_and(|page| job.pattern.band(page) == band)
+        };
+        out.samples.iter().filter(of).map(|s| f64::from(s.hits)).sum::<f64>()
+    };
+    let accesses = 2.0 * world.books().since(&before).reads[1]; // as many writes as reads
+    let [hot, cold] = [0, 1].map(hits);
+    assert!(hot > 10.0 * cold, "{hot} of hot pages, {cold} of others");
+    assert!(hot + cold < 1.1 * accesses, "{hot} and {cold} of {accesses}");
+    assert!(hot > 0.05 * accesses, "{hot} of {accesses}");
+}
+
+/// What is popular drifts through base pages, of which samples find few: over the counts of the device the default
+/// policy does at least as well as the policy that was made for it.
+#[test]
+fn the_default_policy_makes_as_much_of_a_counting_device_as_neomem() {
+    let speed = |policy: &str| {
+        let text = format!(
+            r#"
+            machine = "neomem-spr-fpga"
+            policy = "{policy}"
+            tracker = "neoprof"
+            seconds = 30
+            fast_capacity = "1GiB"
+            grow = true
+            [[workload]]
+            kind = "kv"
+            set = "3GiB"
+            drift = "16MiB/s"
+            pages = "base"
+            "#
+        );
+        run(&Scenario::parse("test", &text).unwrap()).unwrap().overall.programs[0].throughput
+    };
+    let [ours, theirs] = ["tierline", "neomem"].map(speed);
+    assert!(ours > theirs, "{ours} and {theirs}");
 }

@@ -107,6 +107,18 @@ impl Hand {
         self.coldest.pop()
     }
 
+    /// The coldest found; where nobody sees this tier and there is none left, the next resident, about whom nothing is
+    /// known.
+    pub fn coldest_or_next(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Met> {
+        let coldest = self.coldest(view, tier);
+        if coldest.is_some() || !(self.unseen && self.second_chance.is_exhausted()) {
+            return coldest;
+        }
+        let Met { page, .. } = self.go_on(view, tier, 1, |_| 0.0).pop()?;
+        let mean = view.mean_rate(tier, view.pages.locate(page)?.size);
+        Some(Met { rate_per_sec: if mean.is_finite() { mean } else { 0.0 }, page })
+    }
+
     /// Takes back what was not used.
     pub fn give_back(&mut self, met: Met) {
         match self.unseen {

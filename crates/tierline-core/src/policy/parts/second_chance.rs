@@ -116,11 +116,12 @@ impl SecondChance {
         let answers = view.answers.iter().filter(|(page, _)| still(*page));
         let (busy, cold): (Vec<_>, Vec<_>) =
             answers.filter_map(|&(page, accessed)| Some((page, accessed?))).partition(|it| it.1);
-        self.cold = cold.into_iter().rev().filter_map(|(page, _)| met(page, idle)).collect();
-        if self.cold.is_empty() && self.window == SHORTEST {
+        self.cold.clear();
+        if self.window == SHORTEST {
             let longest_there = busy.into_iter().rev();
-            self.cold = longest_there.filter_map(|(page, _)| met(page, Nanos::ZERO)).collect();
+            self.cold.extend(longest_there.filter_map(|(page, _)| met(page, Nanos::ZERO)));
         }
+        self.cold.extend(cold.into_iter().rev().filter_map(|(page, _)| met(page, idle)));
         (self.idle, self.told) = (idle, view.now);
     }
 
@@ -138,6 +139,11 @@ impl SecondChance {
         self.cold.push(met);
         self.used -= 1;
         self.wanted = true;
+    }
+
+    /// Whether even those watched for the shortest time are used up: to look longer would find none the sooner.
+    pub fn is_exhausted(&self) -> bool {
+        self.window == SHORTEST && self.cold.is_empty()
     }
 
     /// Whether more may be found.
