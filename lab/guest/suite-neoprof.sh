@@ -19,6 +19,6 @@ while read -r name duration words; do
 done <<END
 neoprof 3s --tracker neoprof --policy neomem --knobs threshold=400
 chmu 3s --tracker chmu --policy neomem --knobs threshold=400
-rule 7s --tracker neoprof --policy neomem
+rule 5s --tracker neoprof --policy neomem
 default 3s --tracker neoprof
 END

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# Redis behind a memory device that counts its accesses: filled on the slow node, as a neighbour has the fast one, and managed from
+# its start. Then the neighbour is gone.
+. /job/suite-lib.sh
+echo 0 >/proc/sys/kernel/numa_balancing
+echo 0 >/sys/kernel/mm/numa/demotion_enabled
+socket=/tmp/redis.sock
+
+lab-load fill --node 0 --size 300M --hold 600s --report /out/neighbour.json >/tmp/neighbour.ready &
+neighbour=$!
+until grep -q READY /tmp/neighbour.ready; do
+	kill -0 $neighbour 2>/dev/null || exit 1
+	sleep 0.1
+done
+
+settings >/out/redis.before
+tierline run --tracker neoprof --summary /out/redis.summary.json -- \
+	redis-server --save '' --appendonly no --port 0 --unixsocket $socket --daemonize no >/out/redis.out 2>/out/redis.err &
+manager=$!
+until [ -S $socket ]; do
+	kill -0 $manager 2>/dev/null || exit 1
+	sleep 0.1
+done
+# One key in twenty gets nine of ten requests, and a tenth of all set a value anew, at another place.
+client="lab-load redis-client --socket $socket --keys 20000 --value 4K --hot-keys-share 0.05 --interval 250ms"
+$client --load-only --report /out/filled.json || exit 1
+$client --duration 1s --report /out/slow.json
+fact slow.load $?
+kill $neighbour
+$client --duration 4s --report /out/redis.json
+fact redis.load $?
+kill -TERM $manager
+ended redis.status $manager
+same redis
