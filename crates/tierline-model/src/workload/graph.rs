@@ -55,10 +55,8 @@ impl Graph {
         let window = Bytes::from_mib(512).min(self.set);
         let build = Phase {
             lasts: Some(self.build),
-            bands: vec![(window, 1.0), (self.set, 0.05)],
-            layout: Layout::Back,
-            jump: Bytes::ZERO,
             change: Change::Sweep,
+            ..Phase::forever(vec![(window, 1.0), (self.set, 0.05)], Layout::Back)
         };
         // Half of all lines are edges, streamed; the other half are vertices, most of them hubs.
         let iterate = Phase::forever(

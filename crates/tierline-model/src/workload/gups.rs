@@ -12,7 +12,7 @@ use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, Nanos};
 
 use super::kv::lines;
-use super::program::{Change, Layout, Memory, Phase, Placement, Program, Reach};
+use super::program::{Layout, Memory, Phase, Placement, Program, Reach};
 use crate::text;
 
 /// Its knobs.
@@ -68,13 +68,8 @@ impl Gups {
         let lines = lines(self.object);
         let of_hot = self.hot_share + (1.0 - self.hot_share) * part;
         let bands = vec![(self.hot, of_hot), (self.set, 1.0 - of_hot)];
-        let before = Phase {
-            lasts: self.jump,
-            bands,
-            layout: Layout::Scattered(self.chunk),
-            jump: Bytes::ZERO,
-            change: Change::None,
-        };
+        let before =
+            Phase { lasts: self.jump, ..Phase::forever(bands, Layout::Scattered(self.chunk)) };
         let after = Phase { lasts: None, jump: self.hot, ..before.clone() };
         let phases = if self.jump.is_some() { vec![before, after] } else { vec![before] };
         Ok(Program {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, Nanos};
 
-use super::program::{Change, Layout, Memory, Phase, Placement, Program, Reach};
+use super::program::{Layout, Memory, Phase, Placement, Program, Reach};
 use crate::text;
 
 /// Its knobs.
@@ -49,10 +49,11 @@ impl Liblinear {
     pub fn program(self) -> Result<Program, String> {
         let phase = |at: u64| Phase {
             lasts: Some(self.phase),
-            bands: vec![(self.active, 0.85), (self.set, 0.15)],
-            layout: Layout::Scattered(Bytes::from_mib(8)),
             jump: Bytes(self.active.0 * at),
-            change: Change::None,
+            ..Phase::forever(
+                vec![(self.active, 0.85), (self.set, 0.15)],
+                Layout::Scattered(Bytes::from_mib(8)),
+            )
         };
         Ok(Program {
             name: "liblinear".into(),

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::program::Program;
-use super::{antagonist, datacenter, graph, gups, kv, latest, liblinear, scan, xsbench};
+use super::{antagonist, datacenter, graph, gups, kv, latest, liblinear, pagerank, scan, xsbench};
 use crate::error::{Error, Result};
 
 /// A kind of workload.
@@ -49,6 +49,11 @@ pub const WORKLOADS: &[Entry] = &[
         name: "graph",
         doc: include_str!("graph.rs"),
         make: |knobs| make(knobs, graph::Graph::program),
+    },
+    Entry {
+        name: "pagerank",
+        doc: include_str!("pagerank.rs"),
+        make: |knobs| make(knobs, pagerank::PageRank::program),
     },
     Entry {
         name: "liblinear",

@@ -10,6 +10,7 @@ pub mod latest;
 pub mod liblinear;
 pub mod list;
 pub mod order;
+pub mod pagerank;
 pub mod pattern;
 pub mod places;
 pub mod program;

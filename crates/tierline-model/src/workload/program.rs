@@ -93,6 +93,10 @@ pub struct Phase {
     pub jump: Bytes,
     /// What changes meanwhile.
     pub change: Change,
+    /// What accesses to the memory weigh from here on, where not what they did.
+    pub weight: Option<f64>,
+    /// What a core of the program has in flight from here on, likewise.
+    pub reach: Option<Reach>,
 }
 
 /// Where popular memory lies.
@@ -122,6 +126,8 @@ pub enum Change {
     Load(Nanos, BytesPerSec),
     /// Pages come and go.
     Churn(Churn),
+    /// There is none: what there was is freed. What comes later is loaded.
+    Absent,
 }
 
 /// Short-lived pages: they are allocated at a rate, in bursts at a multiple of it, and freed after a time. What
@@ -155,19 +161,29 @@ pub enum Placement {
 }
 
 impl Program {
+    /// Goes by what a phase has otherwise.
+    pub fn enter(&mut self, phase: usize) {
+        let Phase { weight, reach, .. } = self.phases[phase];
+        self.memory.weight = weight.unwrap_or(self.memory.weight);
+        self.reach = reach.unwrap_or(self.reach);
+    }
+
     /// What is wrong with it, in words that name the figure.
     pub(super) fn problem(&self) -> Option<String> {
         let fine = |x: f64| x.is_finite() && x >= 0.0;
         if self.bytes == Bytes::ZERO {
             return Some("it has no memory".into());
         }
-        for (what, x) in [
+        let weights = self.phases.iter().filter_map(|phase| phase.weight);
+        let weights = weights.map(|weight| ("weight of accesses in a phase", weight));
+        let figures = [
             ("threads", self.threads),
             ("lines written per line read", self.writes_per_read),
             ("lines per operation", self.reads_per_op),
             ("weight of accesses", self.memory.weight),
             ("share of latency that is waited for", self.memory.exposed),
-        ] {
+        ];
+        for (what, x) in figures.into_iter().chain(weights) {
             if !fine(x) {
                 return Some(format!("{what}: {x}, expected 0 or more"));
             }
@@ -185,7 +201,15 @@ impl Program {
 impl Phase {
     /// One that never ends and never changes.
     pub fn forever(bands: Vec<(Bytes, f64)>, layout: Layout) -> Self {
-        Self { lasts: None, bands, layout, jump: Bytes::ZERO, change: Change::None }
+        Self {
+            lasts: None,
+            bands,
+            layout,
+            jump: Bytes::ZERO,
+            change: Change::None,
+            weight: None,
+            reach: None,
+        }
     }
 
     /// The pattern over `pages` live pages of `size`.

@@ -75,7 +75,14 @@ pub struct Job {
 
 impl Job {
     /// A program that starts at `now`, its memory not placed yet.
-    pub fn new(space: SpaceId, program: Program, size: PageSize, now: Nanos, seed: u64) -> Self {
+    pub fn new(
+        space: SpaceId,
+        mut program: Program,
+        size: PageSize,
+        now: Nanos,
+        seed: u64,
+    ) -> Self {
+        program.enter(0);
         let first = &program.phases[0];
         let live = pages_of(first.live(program.bytes), size);
         let pattern = first.pattern(live, size, seed);
@@ -245,8 +252,8 @@ impl Job {
     /// Puts all pages that are there from the start where the placement says, and tells where that is.
     pub fn place(&mut self, frames: &mut Frames, out: &mut Observations) {
         let change = self.program.phases[self.phase].change;
-        if matches!(change, Change::Load(..) | Change::Churn(_)) {
-            if matches!(change, Change::Load(..)) && self.program.managed {
+        if matches!(change, Change::Load(..) | Change::Churn(_) | Change::Absent) {
+            if !matches!(change, Change::Churn(_)) && self.program.managed {
                 out.spaces.push(SpaceEvent::Mapped(self.region(0, self.places.pages().into())));
             }
             return;
@@ -428,6 +435,7 @@ impl Job {
     pub fn turn(&mut self, now: Nanos) {
         let Some(ends) = self.phase_ends.filter(|&ends| ends <= now) else { return };
         self.phase = (self.phase + 1) % self.program.phases.len();
+        self.program.enter(self.phase);
         let phase = &self.program.phases[self.phase];
         self.phase_ends = phase.lasts.map(|lasts| ends + lasts);
         self.pattern = phase.pattern(self.live(), self.size, self.seed);
@@ -443,6 +451,10 @@ impl Job {
         let age = nanos(self.age_ns);
         let bytes = match change {
             Change::None => return 0,
+            Change::Absent => {
+                self.vanish(frames, out);
+                return 0;
+            }
             Change::Drift(rate) | Change::Growth(_, rate) => per_sec(rate.0) * ns * 1e-9,
             Change::Load(after, rate) if age > after => per_sec(rate.0) * ns * 1e-9,
             Change::Load(..) => return 0,
@@ -469,6 +481,23 @@ impl Job {
         }
         self.drifted += u64::from(whole > 0);
         0
+    }
+
+    /// Frees all there is of it.
+    fn vanish(&mut self, frames: &mut Frames, out: &mut Observations) {
+        if !self.has_memory() {
+            return;
+        }
+        for page in 0..self.live() {
+            if self.let_go(page, frames) {
+                self.freed.push(page);
+            }
+        }
+        self.paged_out = Due::default();
+        if self.program.managed {
+            let base_pages = u64::from(self.live()) * self.unit();
+            out.spaces.push(SpaceEvent::Unmapped(self.space, self.vpn(0), base_pages));
+        }
     }
 
     fn load(&mut self, pages: u32, frames: &mut Frames, out: &mut Observations) -> u32 {

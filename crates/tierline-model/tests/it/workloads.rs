@@ -77,6 +77,30 @@ fn programs_come_and_go_and_leave_nothing_behind() {
     assert_eq!(Bytes(used), Bytes::from_mib(4 << 10));
 }
 
+/// The list of edges is freed once the rows are filled, and they once they are copied.
+#[test]
+fn what_pagerank_frees_is_free() {
+    let text = r#"
+        [[workload]]
+        kind = "pagerank"
+        scale = 20
+        generate = "1s"
+        build = "1s"
+        squish = "1s"
+        pages = "base"
+    "#;
+    for (seconds, a_vertex) in
+        [(1, 8 * 16 + 4), (2, 8 * 16 + 4 + 8 + 8 + 8 * 16), (4, 8 + 8 * 16 + 8)]
+    {
+        let world = run(text, seconds);
+        let used = world
+            .tiers()
+            .iter()
+            .map(|(id, tier)| tier.capacity.0 - world.frames().free_bytes(id).0);
+        assert_eq!(used.sum::<u64>() >> 20, a_vertex, "after {seconds} s");
+    }
+}
+
 #[test]
 fn a_knob_that_nobody_knows_is_named() {
     let error = Entry::find("gups").unwrap().program(written("gups:hott=1GiB").unwrap());

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rows of PageRank.
 
+use tierline_core::unit::Nanos;
+
 use super::ORDER;
-use super::setup::{App, BUILT, Bench, GENERATED, QUICKLY_BUILT, System, Varied};
+use super::setup::{App, Bench, System, Varied};
 use crate::reproduce::Lab;
 use crate::reproduce::row::{Found, ROW, Row};
+use crate::workload::pagerank::PageRank;
 
 /// Table VI's columns.
 const COLUMNS: [(System, bool); 4] =
     [(System::NeoMem, true), (System::Tpp, true), (System::NeoMem, false), (System::Tpp, false)];
 /// GAPBS runs PageRank so many times.
-const TRIALS: f64 = 16.0;
+const TRIALS: u8 = 16;
 /// A trial of TPP in base pages, s (table VI).
 const TRIAL: f64 = 3.32;
 
@@ -18,11 +21,11 @@ const TRIAL: f64 = 3.32;
 pub const ROWS: &[Row] = &[
     Row {
         id: "N-F14",
-        title: "PageRank: a dynamic threshold over 100, 200, 300, 400: above 1 (ours: over all iterations)",
+        title: "PageRank: a dynamic threshold over 100, 200, 300, 400, least of 16 trials: above 1",
         source: "NeoMem, figure 14",
         unit: "x",
         find: Some(thresholds),
-        note: "as N-T6: nothing is promoted, whatever the threshold",
+        note: "trials are alike: the graph is made where the list was freed, in fast memory, whatever the threshold, and the rest of it is streamed, which is hardly waited for. While rows are filled, fixed thresholds promote three times as much",
         ..ORDER
     },
     Row {
@@ -31,14 +34,8 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, table VI",
         published: &[76.28, 105.31, 81.39, 99.39],
         unit: "s",
-        find: Some(|lab| {
-            COLUMNS
-                .map(|column| times(lab, column))
-                .map(|[a, b, c]| a + b + TRIALS * c)
-                .to_vec()
-                .into()
-        }),
-        note: "TPP in base pages is fitted, the others by their rates over its. Edges are drawn at random here, where the program streams them: no fast page is idle for long, the reclaimer finds nothing to demote, and while it iterates nothing is promoted",
+        find: Some(|lab| COLUMNS.map(|at| total(lab, column(at))).to_vec().into()),
+        note: "TPP in base pages is fitted, the others by their rates over its, part by part. The list fills fast memory, so what else is needed to build is in slow memory: NeoMem promotes it into the room of list pages that were read. TPP promotes nothing, as it takes two faults a minute apart",
         ..ROW
     },
     Row {
@@ -48,10 +45,10 @@ pub const ROWS: &[Row] = &[
         published: &[7.61, 10.96, 8.63, 10.67, 23.9, 36.9, 25.58, 35.67, 2.8, 3.59, 2.95, 3.32],
         unit: "s",
         find: Some(|lab| {
-            let times = COLUMNS.map(|column| times(lab, column));
+            let times = COLUMNS.map(|at| times(lab, column(at)));
             (0..3).flat_map(|phase| times.map(|times| times[phase])).collect()
         }),
-        note: "as N-T6",
+        note: "as N-T6. The reclaimer here comes round for the first time when the list is generated, so names are not promoted in base pages",
         ..ROW
     },
     Row {
@@ -61,13 +58,13 @@ pub const ROWS: &[Row] = &[
         published: &[11.53, 2.7, 14.9, 2.01, 7.02, 0.74],
         unit: "GB",
         find: Some(promoted),
-        note: "all memory is huge pages where any is; else as N-T6: what is promoted here is the sweep of the build",
+        note: "all memory is huge pages where any is; what NeoMem promotes are rows while they are filled and the graph while it is iterated over, of huge pages all for one hot base page",
         ..ROW
     },
 ];
 
-fn bench(varied: Varied) -> Bench {
-    Bench { varied, ..Bench::of(App::PageRank, System::NeoMem) }
+fn bench(system: System, varied: Varied) -> Bench {
+    Bench { varied, ..Bench::of(App::PageRank, system) }
 }
 
 /// The mean rate between two times of a run.
@@ -82,36 +79,55 @@ fn between(lab: &Lab, bench: Bench, from: f64, until: f64) -> f64 {
     (sum / (until - from)).max(1.0)
 }
 
+/// Trial by trial the least gain of the dynamic threshold over each.
 fn thresholds(lab: &Lab) -> Found {
-    let iterations = |varied| {
-        let bench = bench(varied);
-        between(lab, bench, QUICKLY_BUILT.into(), bench.seconds().into())
+    let start = PageRank::default().ends().squished.as_secs_f64();
+    let gain = |count| {
+        let trial = |at: u8| {
+            let [from, until] = [at, at + 1].map(|at| start + TRIAL * f64::from(at));
+            let of = |varied| between(lab, bench(System::NeoMem, varied), from, until);
+            of(Varied::Nothing) / of(Varied::Threshold(count))
+        };
+        (0..TRIALS).map(trial).fold(f64::INFINITY, f64::min)
     };
-    let dynamic = iterations(Varied::Nothing);
-    let fixed = [100, 200, 300, 400].map(Varied::Threshold);
-    let ours = fixed.map(|varied| dynamic / iterations(varied)).to_vec();
+    let ours = [100, 200, 300, 400].map(gain).to_vec();
     Found { holds: ours.iter().all(|&gain| gain > 1.0), ours }
 }
 
-fn whole((system, huge): (System, bool)) -> Bench {
-    Bench { system, ..bench(Varied::Whole { huge }) }
+fn column((system, huge): (System, bool)) -> Bench {
+    bench(system, if huge { Varied::Huge } else { Varied::Nothing })
 }
 
 /// Generation, build and a trial, s: as long as published for TPP in base pages, and for another by its rate over
-/// that of TPP.
-fn times(lab: &Lab, column: (System, bool)) -> [f64; 3] {
-    let end = f64::from(whole(column).seconds());
-    let phases =
-        [(0.0, GENERATED, GENERATED), (GENERATED, BUILT, BUILT - GENERATED), (BUILT, end, TRIAL)];
-    phases.map(|(from, until, published)| {
-        let of = |column| between(lab, whole(column), from, until);
-        published * of((System::Tpp, false)) / of(column)
-    })
+/// that of TPP, in each of their parts.
+fn times(lab: &Lab, run: Bench) -> [f64; 3] {
+    let ends = PageRank::default().ends();
+    let squished = ends.squished.as_secs_f64();
+    let took = |from: f64, until: f64| {
+        let of = |bench| between(lab, bench, from, until);
+        (until - from) * of(Bench::of(App::PageRank, System::Tpp)) / of(run)
+    };
+    let parts = |ends: &[Nanos]| {
+        let parts = ends.windows(2).map(|ends| took(ends[0].as_secs_f64(), ends[1].as_secs_f64()));
+        parts.sum()
+    };
+    let trials = f64::from(TRIALS);
+    [
+        parts(&[Nanos::ZERO, ends.drawn, ends.shuffled, ends.generated]),
+        parts(&[ends.generated, ends.counted, ends.built]),
+        took(squished, squished + TRIAL * trials) / trials,
+    ]
+}
+
+/// All of it, s, without what GAPBS does not time.
+pub fn total(lab: &Lab, run: Bench) -> f64 {
+    let [generate, build, trial] = times(lab, run);
+    generate + build + f64::from(TRIALS) * trial
 }
 
 #[expect(clippy::cast_precision_loss, reason = "pages of one run")]
 fn promoted(lab: &Lab) -> Found {
-    let of = |column| lab.report(&whole(column)).moves.promoted_pages as f64 * 4096e-9;
+    let of = |at| lab.report(&column(at)).moves.promoted_pages as f64 * 4096e-9;
     let [neomem_huge, tpp_huge, neomem, tpp] = COLUMNS.map(of);
     vec![0.0, 0.0, neomem, tpp, neomem_huge, tpp_huge].into()
 }
