@@ -14,8 +14,8 @@ use crate::histogram::{Histogram, bin_start};
 /// Time between two clearings, ns. Longer, and pages that became hot meanwhile seem slower than they are; shorter, and
 /// counts are fewer.
 pub const INTERVAL_NS: u64 = 2_000_000_000;
-/// The least θ, and the first: eight accesses a second, about what repays a move within twenty.
-pub const LEAST: u32 = 16;
+/// The least θ, and the first: a page whose lines were read once, one after the other, is not hot for that.
+pub const LEAST: u32 = 64;
 /// One counter in so many is above θ.
 const ABOVE: u64 = 64;
 

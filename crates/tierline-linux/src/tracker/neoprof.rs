@@ -454,17 +454,17 @@ mod tests {
     fn a_hot_page_is_a_sample_with_its_rate() {
         for source in [Source::Fifo, Source::Hotlist] {
             let (_folder, mut tracker) = watching(source);
-            accesses(&mut tracker, 300, 17);
-            accesses(&mut tracker, 9, 16);
+            accesses(&mut tracker, 300, 65);
+            accesses(&mut tracker, 9, 64);
             let mut out = Observations::default();
             tracker.poll(tracker.next_due(), &mut out).expect("reads");
             let [sample] = out.samples[..] else { panic!("{:?}", out.samples) };
             assert_eq!((sample.space, sample.vpn, sample.tier), (ME, Vpn(4), Some(TierId(1))));
-            // After 5 ms on average, and others got 16 of 1024 counters' accesses by then: so many in 2 s.
-            let hits = (17.0 - 16.0 / 1024.0) * 400.0;
+            // After 5 ms on average, when each of 1024 counters had its part of half of all: so many in 2 s.
+            let hits = (65.0 - 64.0 / 1024.0) * 400.0;
             assert!((sample.hits / hits - 1.0).abs() < 1e-6, "{} hits, not {hits}", sample.hits);
             assert_eq!((sample.exposure, out.watched), (None, Nanos::from_millis(10)));
-            assert_eq!(out.slow_hits_per_sec, Some(3300.0), "33 accesses in 10 ms");
+            assert_eq!(out.slow_hits_per_sec, Some(12_900.0), "129 accesses in 10 ms");
             assert_eq!(tracker.counts().found, 1);
         }
     }
@@ -514,7 +514,7 @@ mod tests {
         let mut seconds = 1;
         let mut rounds = Vec::new();
         while seconds < 70 {
-            accesses(&mut tracker, 77, 33);
+            accesses(&mut tracker, 77, 65);
             seconds += 1;
             let mut out = Observations::default();
             tracker.poll(Nanos::from_secs(seconds), &mut out).expect("reads");
