@@ -179,14 +179,17 @@ impl<R: Rules> OnFault<R> {
             if left == Bytes::ZERO {
                 continue;
             }
-            // What cannot be moved in a tick would have to be looked at again.
             let most = left.min(view.budget).base_pages();
-            let most = usize::try_from(most).unwrap_or(usize::MAX / LOOKS);
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
             let all = self.lru.len(tier, takes);
             let narrow = all >> priority < most;
             let priority = priority.saturating_sub(u8::from(narrow || left == missing));
             self.reclaim[tier.index()].priority = priority;
-            let count = (all >> priority).min(most.saturating_mul(LOOKS)).max(BATCH);
+            // What cannot be moved in a tick would have to be looked at again. How much can is known once something was.
+            let counters = &view.counters;
+            let moved = counters.demote_anon + counters.demote_file > 0;
+            let looks = if moved { most.saturating_mul(LOOKS) } else { usize::MAX };
+            let count = (all >> priority).min(looks).max(BATCH);
             let (now, awake) = (view.now, since);
             let look = Look { now, passed, awake, tier, takes, priority, count };
             self.lru.scan(view.pages, view.ask, look);

@@ -48,7 +48,7 @@ pub const ROWS: &[Row] = &[
             let times = COLUMNS.map(|at| times(lab, column(at)));
             (0..3).flat_map(|phase| times.map(|times| times[phase])).collect()
         }),
-        note: "as N-T6. The reclaimer here comes round for the first time when the list is generated, so names are not promoted in base pages",
+        note: "as N-T6",
         ..ROW
     },
     Row {

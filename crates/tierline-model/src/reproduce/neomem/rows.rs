@@ -53,6 +53,7 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 11",
         unit: "x",
         find: Some(order),
+        note: "of Silo no fast page is idle for as long as the reclaimer takes to come round, so next to nothing is demoted, and presumably samples name hotter pages first; of Btree, bwaves and roms no page is worth more than another for long; for DeathStarBench and XSBench see below",
         ..ORDER
     },
     Row {
@@ -61,6 +62,7 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 11",
         published: &[1.32, 1.67],
         unit: "x",
+        note: "as N-F11 and N-F11-FT",
         find: Some(|lab| {
             [PEBS, System::FirstTouch]
                 .map(|other| geometric_mean(&gains(lab, other)))
@@ -76,7 +78,7 @@ pub const ROWS: &[Row] = &[
         published: &[1.19, 1.67],
         unit: "x",
         find: Some(death_star),
-        note: "least is over PEBS, which presumably promotes less of what is lukewarm; most over TPP, AutoNUMA and first touch alike, as their reclaimers come round only at the end. How its posts divide between new and old is ours",
+        note: "least is over PEBS, which presumably promotes less of what is lukewarm; most over first touch, which puts every post in slow memory once it is full. How its posts divide between new and old is ours",
         ..ROW
     },
     Row {
@@ -115,6 +117,7 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 12",
         unit: "x",
         find: Some(ratios),
+        note: "of PageRank it is over PEBS at all three, but does not widen; of GUPS at 1:8 its hot set and what it churns do not fit; Btree's index is where it was first touched",
         ..ORDER
     },
     Row {
@@ -123,6 +126,7 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 13",
         unit: "x",
         find: Some(traffic),
+        note: "as N-F11",
         ..ORDER
     },
     Row {
@@ -131,6 +135,7 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 13",
         unit: "GB",
         find: Some(promotions),
+        note: "more than half of NeoMem's are pages that bwaves and roms sweep through, which TPP and AutoNUMA leave: hint faults here go by the rate of the moment, so that a page which a sweep has passed never faults. Most of TPP's and AutoNUMA's are XSBench's and GUPS'",
         ..ORDER
     },
     Row {
@@ -189,6 +194,7 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 17",
         unit: "x",
         find: Some(memtis),
+        note: "behind it on Silo, as N-F11; most on DeathStarBench, whose new posts MEMTIS leaves in slow memory",
         ..ORDER
     },
     Row {
@@ -197,6 +203,7 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 17",
         published: &[1.58, 1.1],
         unit: "x; %",
+        note: "as N-F17; MEMTIS' sampler keeps to 3 % of a core here from the start, with which it finds as much as anybody",
         find: Some(|lab| {
             let share = 100.0 * promoted(lab, System::Memtis) / promoted(lab, System::NeoMem);
             vec![geometric_mean(&gains(lab, System::Memtis)), share].into()
