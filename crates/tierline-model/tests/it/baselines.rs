@@ -7,6 +7,7 @@ use tierline_core::port::{Move, Observations, Outcome, PageSize, SpaceId, World}
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
+use tierline_model::run::run;
 use tierline_model::scenario::Scenario;
 use tierline_model::world::ModelWorld;
 use tierline_model::world::shadows::Counts;
@@ -327,4 +328,29 @@ fn nomad_saves_the_mover_time_on_what_is_read_and_wastes_it_on_what_is_written()
     let (written, _, shadows) = run("nomad", 1.0);
     assert!(shadows.aborted > shadows.kept, "{shadows:?}");
     assert!(written.failed["dirtied"] > 0 && written.given_up > 0, "{written:?}");
+}
+
+/// 786,432 base pages are looked at in a second, and those not accessed by the next time go down: nobody waits for what
+/// moving them costs, which is not known before one was moved.
+#[test]
+fn a_full_tier_is_gone_round_before_anything_was_moved() {
+    for policy in ["tpp", "neomem"] {
+        let text = format!(
+            r#"
+            machine = "neomem-spr-fpga"
+            policy = "{policy}"
+            seconds = 4
+            fast_capacity = "3GiB"
+            grow = true
+            [[workload]]
+            kind = "gups"
+            set = "9GiB"
+            hot = "1GiB"
+            pages = "base"
+            "#
+        );
+        let report = run(&Scenario::parse("test", &text).unwrap()).unwrap();
+        let demoted = report.moves.demoted_pages;
+        assert!(demoted > 4_000, "{policy}: {demoted}");
+    }
 }
