@@ -201,3 +201,30 @@ fn the_default_policy_makes_as_much_of_a_counting_device_as_neomem() {
     let [ours, theirs] = ["tierline", "neomem"].map(speed);
     assert!(ours > theirs, "{ours} and {theirs}");
 }
+
+/// 1.25 GiB are allocated after fast memory is full, all of whose pages are accessed every few milliseconds: who cannot
+/// see which are the coldest has others go down in time all the same, so that what is new is fast.
+#[test]
+fn headroom_is_kept_where_nobody_sees_fast_memory() {
+    for tracker in ["neoprof", "hint_faults"] {
+        let text = format!(
+            r#"
+            machine = "neomem-spr-fpga"
+            tracker = "{tracker}"
+            seconds = 20
+            fast_capacity = "1GiB"
+            grow = true
+            [[workload]]
+            kind = "latest"
+            set = "3GiB"
+            start_set = "1GiB"
+            growth = "64MiB/s"
+            fresh = "320MiB"
+            pages = "base"
+            "#
+        );
+        let report = run(&Scenario::parse("test", &text).unwrap()).unwrap();
+        let (demoted, allocated) = (report.moves.demoted_pages, 1280 << 8);
+        assert!(demoted * 10 > allocated * 9, "{tracker}: {demoted} for {allocated}");
+    }
+}

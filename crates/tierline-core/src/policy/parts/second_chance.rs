@@ -6,8 +6,8 @@
 //! from what pages of its tier get in the mean. Where cold ones are used up, the next pages are watched for half the
 //! time. Where they are not cold enough for whoever wants their place, they are watched on, for twice the time,
 //! while others may have it. So pages are watched for as long as it takes to tell the cold from those that would
-//! come instead. Where all are accessed in the shortest time, as huge pages are, those that are there the longest
-//! are no better or worse than the mean.
+//! come instead. Where too few are idle for the shortest time, as huge pages never are, those that are there the
+//! longest follow, no better or worse than the mean.
 //!
 //! Source: F. J. Corbató's second chance (A Paging Experiment with the Multics System, 1968), as in the kernel's
 //! inactive lists; that the time between two looks follows what is wanted is ours, and so are the constants.
