@@ -25,11 +25,21 @@ pub fn threshold(histogram: &Histogram) -> u32 {
     bin_start(bin + 1).max(LEAST)
 }
 
-/// Accesses in all of an interval of a page at its rate, that was counted so often within `ns` of a clearing, when a unit of
-/// that width had counted so many of all pages. `None` where it may be nothing but what others got.
+/// When a unit's names were read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Time since the clearing, ns.
+    pub ns: u64,
+    /// Accesses to all pages that were counted by then.
+    pub accesses: u32,
+}
+
+/// Accesses in all of an interval, at its rate, of a page that a unit of that width had counted so often at some time
+/// between two readings. `None` where it may be nothing but what others got.
 #[expect(clippy::cast_precision_loss, reason = "an interval")]
 #[expect(clippy::cast_possible_truncation, reason = "hits need no more than an f32")]
-pub fn in_interval(count: u32, all: u32, width: u32, ns: u64) -> Option<f32> {
+pub fn in_interval(count: u32, width: u32, last: Reading, now: Reading) -> Option<f32> {
+    let (ns, all) = (last.ns.midpoint(now.ns), last.accesses.midpoint(now.accesses));
     let own = f64::from(count) - f64::from(all) / f64::from(width.max(1));
     (own >= 1.0).then(|| (own * INTERVAL_NS as f64 / ns.max(1) as f64) as f32)
 }
@@ -73,10 +83,14 @@ mod tests {
         (0..pages).for_each(|page| unit.accesses(page, false, each));
         unit.accesses(7, false, 2_000);
         let count = u32::from(unit.estimate(7));
-        let (all, width) = (unit.counted_accesses(), 1 << WIDTH_LOG2);
-        let found = in_interval(count, all, width, INTERVAL_NS / 4).expect("own accesses");
+        let width = 1 << WIDTH_LOG2;
+        let own = |count, accesses, ns| {
+            let reading = Reading { ns, accesses };
+            in_interval(count, width, reading, reading)
+        };
+        let found = own(count, unit.counted_accesses(), INTERVAL_NS / 4).expect("own accesses");
         assert!((found / (4.0 * 2_030.0) - 1.0).abs() < 0.05, "{found}, counted {count}");
-        assert_eq!(in_interval(60, 60 * width, width, INTERVAL_NS), None);
+        assert_eq!(own(60, 60 * width, INTERVAL_NS), None);
     }
 
     #[test]

@@ -34,7 +34,8 @@ use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 
 use ::neoprof::driver::{Registers, Source};
 use ::neoprof::histogram::bin_start;
-use ::neoprof::{Driver, Histogram, rates};
+use ::neoprof::rates::{self, Reading};
+use ::neoprof::{Driver, Histogram};
 
 use crate::error::{Error, Result};
 use crate::journal::Journal;
@@ -120,8 +121,8 @@ pub struct NeoProf<R: Registers = Window> {
     tier: TierId,
     pace: Pace,
     watching: bool,
-    /// Accesses that the unit had counted when it was last asked.
-    accesses: u32,
+    /// When names were last read since the clearing.
+    reading: Reading,
     utilisation: f64,
     asked: bool,
     counted: Option<Counted>,
@@ -208,7 +209,7 @@ impl<R: Registers> NeoProf<R> {
             tier,
             pace: Pace::default(),
             watching: false,
-            accesses: 0,
+            reading: Reading::default(),
             utilisation: 0.0,
             asked: false,
             counted: None,
@@ -235,7 +236,7 @@ impl<R: Registers> NeoProf<R> {
 
     fn clear(&mut self, now: Nanos) {
         self.driver.clear();
-        (self.pace.cleared, self.accesses) = (Some(now), 0);
+        (self.pace.cleared, self.reading) = (Some(now), Reading::default());
         self.nobodys.retain(|_, since| now < *since + NOBODYS);
     }
 
@@ -254,17 +255,15 @@ impl<R: Registers> NeoProf<R> {
         self.waiting.extend(self.names.iter().map(waiting));
     }
 
-    /// The hits of a page that was named at some time since the last poll, when `accesses` had been counted of all.
-    /// Where nobody says how the device is watched, they are those of all the interval.
+    /// The hits of a page that was named at some time since the last reading. Where nobody says how the device is
+    /// watched, they are those of all the interval; `None` where they tell nothing.
     #[expect(clippy::cast_precision_loss, reason = "a threshold of 16 bits")]
-    fn hits(&self, now: Nanos, cleared: Nanos, accesses: u32) -> Option<f32> {
+    fn hits(&self, now: Reading) -> Option<f32> {
         let count = self.pace.threshold.saturating_add(1);
         if !self.pace.adaptive {
             return Some(count as f32);
         }
-        let named = self.pace.polled.max(cleared).0.midpoint(now.0);
-        let all = self.accesses.midpoint(accesses);
-        rates::in_interval(count, all, self.driver.width(), named.saturating_sub(cleared.0))
+        rates::in_interval(count, self.driver.width(), self.reading, now)
     }
 
     /// Gives out names whose owners are known, after looking a little further for the others.
@@ -339,9 +338,10 @@ impl<R: Registers> NeoProf<R> {
         }
     }
 
-    /// Accesses a second since the last poll, when so many are counted now.
-    fn rate(&mut self, now: Nanos, accesses: u32) -> Option<f64> {
-        let more = accesses.wrapping_sub(std::mem::replace(&mut self.accesses, accesses));
+    /// Accesses a second since the last reading.
+    fn rate(&mut self, now: Nanos, reading: Reading) -> Option<f64> {
+        let last = std::mem::replace(&mut self.reading, reading);
+        let more = reading.accesses.wrapping_sub(last.accesses);
         let passed = now.saturating_sub(std::mem::replace(&mut self.pace.polled, now));
         (passed > Nanos::ZERO).then(|| f64::from(more) / passed.as_secs_f64())
     }
@@ -376,9 +376,10 @@ impl<R: Registers> Tracker for NeoProf<R> {
         };
         out.memory = Some(self.pace.clear);
         out.watched += now.saturating_sub(self.pace.polled);
-        let accesses = self.driver.accesses();
-        self.read_names(self.hits(now, cleared, accesses));
-        out.slow_hits_per_sec = self.rate(now, accesses);
+        let ns = now.saturating_sub(cleared).0;
+        let reading = Reading { ns, accesses: self.driver.accesses() };
+        self.read_names(self.hits(reading));
+        out.slow_hits_per_sec = self.rate(now, reading);
         self.deliver(now, out);
         self.update(now);
         // What the counters are is to be known before they are cleared, where the threshold follows them.

@@ -9,7 +9,8 @@
 //! all slower tiers.
 
 use neoprof::histogram::bin_start;
-use neoprof::{Config, LANES_MAX, NeoProf, State, rates};
+use neoprof::rates::{self, Reading};
+use neoprof::{Config, LANES_MAX, NeoProf, State};
 use tierline_core::policy::Watch;
 use tierline_core::port::{Counted, Observations, Sample, SpaceId, Vpn};
 use tierline_core::rng::Rng;
@@ -45,12 +46,12 @@ pub struct Device {
     /// Where each program's memory begins on the device and how long it is, in base pages.
     spaces: Vec<(u32, u32, SpaceId)>,
     next: u32,
-    /// When hot pages were last read, and how many accesses were counted by then.
+    /// When hot pages and counters were last read, and counters cleared.
     read: Nanos,
-    counted_by: u32,
-    /// When counters were last read, and cleared.
     updated: Nanos,
     cleared: Nanos,
+    /// The last reading of hot pages since then.
+    reading: Reading,
     told: State,
     counted: Option<Counted>,
     /// Parts of reads, of writes and of cycles that are still to come.
@@ -78,9 +79,9 @@ impl Device {
             spaces: Vec::new(),
             next: 0,
             read: Nanos::ZERO,
-            counted_by: 0,
             updated: Nanos::ZERO,
             cleared: Nanos::ZERO,
+            reading: Reading::default(),
             told: State::default(),
             counted: None,
             carry: [0.0; 3],
@@ -135,14 +136,15 @@ impl Device {
     /// watched, they are those of all the interval; `None` where they tell nothing.
     #[expect(clippy::cast_precision_loss, reason = "a threshold of 16 bits")]
     fn hits(&mut self, now: Nanos) -> Option<f32> {
-        let (count, accesses) = (self.unit.theta() + 1, self.unit.counted_accesses());
-        let by = std::mem::replace(&mut self.counted_by, accesses).midpoint(accesses);
+        let ns = now.saturating_sub(self.cleared).0;
+        let reading = Reading { ns, accesses: self.unit.counted_accesses() };
+        let last = std::mem::replace(&mut self.reading, reading);
+        let count = self.unit.theta() + 1;
         if !self.adaptive {
             return Some(count as f32);
         }
-        let named = self.read.max(self.cleared).0.midpoint(now.0);
         let width = u32::try_from(self.unit.config().width()).unwrap_or(u32::MAX);
-        rates::in_interval(count, by, width, named.saturating_sub(self.cleared.0))
+        rates::in_interval(count, width, last, reading)
     }
 
     /// Reads all hot pages that wait. Returns how many.
@@ -174,13 +176,16 @@ impl Device {
         read
     }
 
-    /// Reads the histogram and the state monitor.
+    /// Reads the histogram, which θ follows where nobody sets it, and the state monitor.
     fn update(&mut self) {
         let state = self.unit.state();
         let utilisation = state.since(&self.told).utilisation().unwrap_or(0.0);
         self.told = state;
-        let bins = self.unit.histogram().bins;
-        let histogram = (0..).map(bin_start).zip(bins).collect();
+        let counters = self.unit.histogram();
+        if self.adaptive {
+            self.unit.set_threshold(rates::threshold(&counters));
+        }
+        let histogram = (0..).map(bin_start).zip(counters.bins).collect();
         self.counted =
             Some(Counted { histogram, error_bound: self.unit.error_bound(), utilisation });
     }
@@ -213,8 +218,8 @@ impl Tracker for Device {
         let now = quantum.end();
         let mut registers = 0;
         if now >= self.read + read {
-            registers += 1 + u32::from(self.adaptive) + self.read_hot(now, jobs, out);
             self.read = now;
+            registers += 1 + u32::from(self.adaptive) + self.read_hot(now, jobs, out);
         }
         if now >= self.updated + update {
             self.updated = now;
@@ -223,10 +228,7 @@ impl Tracker for Device {
         }
         out.watched += nanos(quantum.ns);
         if now >= self.cleared + clear {
-            if self.adaptive {
-                self.unit.set_threshold(rates::threshold(&self.unit.histogram()));
-            }
-            (self.cleared, self.counted_by) = (now, 0);
+            (self.cleared, self.reading) = (now, Reading::default());
             self.unit.reset();
             self.told = State::default();
             registers += 1;

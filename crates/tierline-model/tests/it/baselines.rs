@@ -7,10 +7,11 @@ use tierline_core::port::{Move, Observations, Outcome, PageSize, SpaceId, World}
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
-use tierline_model::run::run;
 use tierline_model::scenario::Scenario;
 use tierline_model::world::ModelWorld;
 use tierline_model::world::shadows::Counts;
+
+use crate::run::on_neomems_machine;
 
 const SLOW: TierId = TierId(1);
 
@@ -335,22 +336,9 @@ fn nomad_saves_the_mover_time_on_what_is_read_and_wastes_it_on_what_is_written()
 #[test]
 fn a_full_tier_is_gone_round_before_anything_was_moved() {
     for policy in ["tpp", "neomem"] {
-        let text = format!(
-            r#"
-            machine = "neomem-spr-fpga"
-            policy = "{policy}"
-            seconds = 4
-            fast_capacity = "3GiB"
-            grow = true
-            [[workload]]
-            kind = "gups"
-            set = "9GiB"
-            hot = "1GiB"
-            pages = "base"
-            "#
-        );
-        let report = run(&Scenario::parse("test", &text).unwrap()).unwrap();
-        let demoted = report.moves.demoted_pages;
+        let settings = format!("policy = '{policy}'\nseconds = 4");
+        let workload = "kind = 'gups'\nset = '9GiB'\nhot = '1GiB'";
+        let demoted = on_neomems_machine(&settings, "3GiB", workload).moves.demoted_pages;
         assert!(demoted > 4_000, "{policy}: {demoted}");
     }
 }

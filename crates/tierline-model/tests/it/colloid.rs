@@ -9,8 +9,8 @@ use tierline_model::load::{Capacity, Curve};
 use tierline_model::load::{Class, LINE_BYTES, Loads, PerTier, solve};
 use tierline_model::machine::Machine;
 use tierline_model::machine::list::Entry;
-use tierline_model::run::run;
-use tierline_model::scenario::Scenario;
+
+use crate::run::report;
 
 /// Antagonist cores at 0x, 1x, 2x and 3x.
 const ANTAGONIST_CORES: [f64; 4] = [0.0, 5.0, 10.0, 15.0];
@@ -178,7 +178,7 @@ fn the_world_agrees_with_the_closed_form() {
             hot_share_fast = {share}
             "#
         );
-        let report = run(&Scenario::parse("test", &text).unwrap()).unwrap();
+        let report = report(&text);
         let machine = machine();
         let ours = report.steady.programs[1].bytes_per_second * 1e-9;
         let closed =

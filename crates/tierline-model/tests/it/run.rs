@@ -9,8 +9,24 @@ use tierline_model::report::Report;
 use tierline_model::run::run;
 use tierline_model::scenario::Scenario;
 
-fn report(text: &str) -> Report {
+/// What comes of a scenario.
+pub fn report(text: &str) -> Report {
     run(&Scenario::parse("test", text).unwrap()).unwrap()
+}
+
+/// What comes of a program in base pages on NeoMem's machine, with so much fast memory.
+pub fn on_neomems_machine(settings: &str, fast: &str, workload: &str) -> Report {
+    report(&format!(
+        r#"
+        machine = "neomem-spr-fpga"
+        {settings}
+        fast_capacity = "{fast}"
+        grow = true
+        [[workload]]
+        {workload}
+        pages = "base"
+        "#
+    ))
 }
 
 const SMALL: &str = r#"

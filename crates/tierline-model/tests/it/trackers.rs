@@ -10,6 +10,8 @@ use tierline_model::scenario::Scenario;
 use tierline_model::tracker::list::TRACKERS;
 use tierline_model::world::ModelWorld;
 
+use crate::run::on_neomems_machine;
+
 /// 4 GiB of which the 1 GiB at the end of memory is hot, on a machine with 2 GiB of fast memory.
 fn scenario(tracker: &str, more: &str) -> Scenario {
     let text = format!(
@@ -181,22 +183,9 @@ fn a_device_that_is_left_alone_tells_of_hot_pages_however_few_its_counters() {
 #[test]
 fn the_default_policy_makes_as_much_of_a_counting_device_as_neomem() {
     let speed = |policy: &str| {
-        let text = format!(
-            r#"
-            machine = "neomem-spr-fpga"
-            policy = "{policy}"
-            tracker = "neoprof"
-            seconds = 30
-            fast_capacity = "1GiB"
-            grow = true
-            [[workload]]
-            kind = "kv"
-            set = "3GiB"
-            drift = "16MiB/s"
-            pages = "base"
-            "#
-        );
-        run(&Scenario::parse("test", &text).unwrap()).unwrap().overall.programs[0].throughput
+        let settings = format!("policy = '{policy}'\ntracker = 'neoprof'\nseconds = 30");
+        let workload = "kind = 'kv'\nset = '3GiB'\ndrift = '16MiB/s'";
+        on_neomems_machine(&settings, "1GiB", workload).overall.programs[0].throughput
     };
     let [ours, theirs] = ["tierline", "neomem"].map(speed);
     assert!(ours > theirs, "{ours} and {theirs}");
@@ -207,23 +196,10 @@ fn the_default_policy_makes_as_much_of_a_counting_device_as_neomem() {
 #[test]
 fn headroom_is_kept_where_nobody_sees_fast_memory() {
     for tracker in ["neoprof", "hint_faults"] {
-        let text = format!(
-            r#"
-            machine = "neomem-spr-fpga"
-            tracker = "{tracker}"
-            seconds = 20
-            fast_capacity = "1GiB"
-            grow = true
-            [[workload]]
-            kind = "latest"
-            set = "3GiB"
-            start_set = "1GiB"
-            growth = "64MiB/s"
-            fresh = "320MiB"
-            pages = "base"
-            "#
-        );
-        let report = run(&Scenario::parse("test", &text).unwrap()).unwrap();
+        let settings = format!("tracker = '{tracker}'\nseconds = 20");
+        let growth = "start_set = '1GiB'\ngrowth = '64MiB/s'\nfresh = '320MiB'";
+        let workload = format!("kind = 'latest'\nset = '3GiB'\n{growth}");
+        let report = on_neomems_machine(&settings, "1GiB", &workload);
         let (demoted, allocated) = (report.moves.demoted_pages, 1280 << 8);
         assert!(demoted * 10 > allocated * 9, "{tracker}: {demoted} for {allocated}");
     }

@@ -131,3 +131,15 @@ fn promoted(lab: &Lab) -> Found {
     let [neomem_huge, tpp_huge, neomem, tpp] = COLUMNS.map(of);
     vec![0.0, 0.0, neomem, tpp, neomem_huge, tpp_huge].into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_as_long_as_all_its_trials() {
+        let made = PageRank::default().ends().squished.as_secs_f64();
+        let end = made + TRIAL * f64::from(TRIALS);
+        assert!((0.0..1.0).contains(&(f64::from(column(COLUMNS[0]).seconds()) - end)), "{end}");
+    }
+}
