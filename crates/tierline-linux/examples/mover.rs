@@ -4,8 +4,7 @@
 
 use std::ptr::null_mut;
 
-use tierline_core::policy::Reason;
-use tierline_core::port::{Move, Outcome, PageSize, SpaceEvent, SpaceId, Vpn};
+use tierline_core::port::{Move, Outcome, PageSize, Reason, SpaceEvent, SpaceId, Vpn};
 use tierline_core::tier::{NodeId, TierId, Tiers};
 use tierline_core::unit::{BASE_PAGE, BASE_PER_HUGE, Bytes};
 use tierline_linux::journal::Journal;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use tierline_core::policy::Watch;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, PageAt, Question, SpaceEvent, SpaceId, Telemetry, World,
+    Attention, Move, Observations, Outcome, PageAt, Question, SpaceEvent, SpaceId, Telemetry,
+    Watch, World,
 };
 use tierline_core::tier::{NodeId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};

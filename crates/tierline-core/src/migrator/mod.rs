@@ -3,14 +3,13 @@
 //! once more, tries again what was busy, and writes down what really happened. It never invents a move.
 
 pub mod budget;
-pub mod counters;
 pub mod history;
 
 use std::collections::BTreeMap;
 
+use crate::counters::Counters;
 use crate::event::Event;
 use crate::migrator::budget::TokenBucket;
-use crate::migrator::counters::Counters;
 use crate::migrator::history::History;
 use crate::page::{Location, PageIdx, PageTable};
 use crate::port::{Move, Outcome, PageAt, PageSize, SpaceEvent, Telemetry, World};

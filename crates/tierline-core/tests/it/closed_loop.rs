@@ -2,10 +2,9 @@
 //! A toy machine whose latencies answer to load: a program and an antagonist, each with a fixed number of
 //! reads in flight, on two tiers. A tenth of Colloid's machine: 7.2 GB of which 2.4 GB are hot, 3.2 GB fast.
 
-use tierline_core::policy::Watch;
 use tierline_core::port::{
     Attention, Move, Observations, Outcome, PageKind, PageSize, Question, Region, Residence,
-    Sample, SpaceEvent, Telemetry, TierTelemetry, TrueRate, Vpn, World,
+    Sample, SpaceEvent, Telemetry, TierTelemetry, TrueRate, Vpn, Watch, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{TierId, Tiers};

@@ -2,7 +2,8 @@
 //! Huge pages that are split: in a world of huge pages with a few hot base pages each, more than fit whole.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::{Entry, Policy};
+use tierline_core::policy::Policy;
+use tierline_core::policy::list::PolicyEntry;
 use tierline_core::port::{
     Attention, Move, Observations, Outcome, PageAt, PageKind, PageSize, Region, Residence, Sample,
     SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, World,
@@ -138,7 +139,7 @@ impl World for Huges {
 
 /// MEMTIS that cools 200 times as often as it does, for a world that is so much smaller.
 fn memtis(split: f64) -> Box<dyn Policy> {
-    let mut policy = (Entry::find("memtis").unwrap().make)();
+    let mut policy = (PolicyEntry::find("memtis").unwrap().make)();
     for (knob, value) in
         [("adaptation_period", 1_000.0), ("cooling_period", 20_000.0), ("split", split)]
     {
@@ -185,7 +186,7 @@ fn memtis_splits_huge_pages_with_hot_spots_and_packs_the_spots() {
 /// Of accesses that are spread evenly over a huge page nothing is gained, and nothing is split.
 #[test]
 fn the_default_splits_huge_pages_with_hot_spots_alone() {
-    let default = || (Entry::find("tierline").unwrap().make)();
+    let default = || (PolicyEntry::find("tierline").unwrap().make)();
     let run = |hot, splits| {
         let mut world = Huges { hot, ..Huges::new(splits) };
         let engine = run_with(&mut world, default());

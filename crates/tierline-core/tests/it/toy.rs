@@ -5,11 +5,10 @@
 use std::ops::Range;
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::Watch;
 use tierline_core::port::{
     Attention, Move, Observations, Outcome, PageAt, PageKind, PageSize, Question, Region,
     Residence, Sample, SpaceEvent, SpaceId, Stretch, Telemetry, TierTelemetry, TrueRate, Vpn,
-    World,
+    Watch, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{NodeId, Tier, TierId, Tiers};

@@ -4,8 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use tierline_core::policy::Reason;
-use tierline_core::port::SpaceId;
+use tierline_core::port::{Reason, SpaceId};
 use tierline_core::tier::Tier;
 
 use super::*;

@@ -19,8 +19,7 @@ pub mod soft_dirty;
 pub mod window;
 pub mod windowed;
 
-use tierline_core::policy::Watch;
-use tierline_core::port::{Attention, Counted, Observations, SpaceId};
+use tierline_core::port::{Attention, Counted, Observations, SpaceId, Watch};
 use tierline_core::unit::Nanos;
 
 use crate::error::Result;

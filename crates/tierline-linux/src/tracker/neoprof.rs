@@ -27,8 +27,7 @@ mod place;
 use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
-use tierline_core::policy::Watch;
-use tierline_core::port::{Attention, Counted, Observations, Sample, SpaceId};
+use tierline_core::port::{Attention, Counted, Observations, Sample, SpaceId, Watch};
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 

@@ -2,8 +2,7 @@
 //! What the hardware samplers share: events on every CPU whose records carry an address and its source.
 
 use rustc_hash::FxHashSet;
-use tierline_core::policy::Watch;
-use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn};
+use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn, Watch};
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 

@@ -8,8 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use tierline_core::policy::Watch;
-use tierline_core::port::{Observations, Sample};
+use tierline_core::port::{Observations, Sample, Watch};
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};

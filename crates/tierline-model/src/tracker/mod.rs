@@ -10,8 +10,7 @@ pub mod neoprof;
 pub mod pebs;
 pub mod truth;
 
-use tierline_core::policy::Watch;
-use tierline_core::port::{Attention, Counted, Observations};
+use tierline_core::port::{Attention, Counted, Observations, Watch};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 

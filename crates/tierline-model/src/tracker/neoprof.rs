@@ -11,8 +11,7 @@
 use neoprof::histogram::bin_start;
 use neoprof::rates::{self, Reading};
 use neoprof::{Config, LANES_MAX, NeoProf, State};
-use tierline_core::policy::Watch;
-use tierline_core::port::{Counted, Observations, Sample, SpaceId, Vpn};
+use tierline_core::port::{Counted, Observations, Sample, SpaceId, Vpn, Watch};
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;

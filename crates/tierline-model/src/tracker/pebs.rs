@@ -5,8 +5,7 @@
 //! drawn from the distribution of its accesses. A record costs the thread it interrupts; where the ring
 //! is full, records are lost and counted.
 
-use tierline_core::policy::Watch;
-use tierline_core::port::{Observations, Sample, Vpn};
+use tierline_core::port::{Observations, Sample, Vpn, Watch};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 

@@ -2,9 +2,8 @@
 //! The world with things going wrong, as on a real kernel: moves that fail, samples that are lost, counters
 //! that stand still, a program that exits while its pages are being moved, a tier that others fill up.
 
-use tierline_core::policy::Watch;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, PageAt, Question, Telemetry, World,
+    Attention, Move, Observations, Outcome, PageAt, Question, Telemetry, Watch, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The border to the core.
 
-use tierline_core::policy::Watch;
 use tierline_core::port::{
     Attention, Move, Observations, Outcome, PageAt, PageSize, Question, Telemetry, TierTelemetry,
-    World,
+    Watch, World,
 };
 use tierline_core::tier::{Tier, TierId};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, BytesPerSec, Nanos};

@@ -2,8 +2,7 @@
 //! The systems that others are compared with, in the closed loop: each does what it is known for.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::Reason;
-use tierline_core::port::{Move, Observations, Outcome, PageSize, SpaceId, World};
+use tierline_core::port::{Move, Observations, Outcome, PageSize, Reason, SpaceId, World};
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whole runs.
 
-use tierline_core::policy::{Reason, Wants};
-use tierline_core::port::{Move, Observations, PageSize, World};
+use tierline_core::policy::Wants;
+use tierline_core::port::{Move, Observations, PageSize, Reason, World};
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 use tierline_model::report::Report;

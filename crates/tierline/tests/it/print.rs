@@ -5,7 +5,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use tierline_core::policy::POLICIES;
+use tierline_core::policy::list::POLICIES;
 use tierline_core::tracker::TRACKERS;
 
 use crate::machine::Machine;

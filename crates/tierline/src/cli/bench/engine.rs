@@ -4,7 +4,7 @@
 use anyhow::Result;
 use serde::Serialize;
 use tierline_core::engine::Engine;
-use tierline_core::policy::Entry;
+use tierline_core::policy::list::PolicyEntry;
 use tierline_core::port::{
     Attention, Move, Observations, Outcome, PageKind, PageSize, Region, Sample, SpaceEvent,
     SpaceId, Telemetry, TierTelemetry, Vpn, World,
@@ -100,7 +100,7 @@ fn tiers() -> Tiers {
 
 /// Measures and prints.
 pub fn run(samples: u32, ticks: u32, globals: &Globals) -> Result<u8> {
-    let policy = (Entry::find("tierline").expect("the default policy").make)();
+    let policy = (PolicyEntry::find("tierline").expect("the default policy").make)();
     let limits = Limits { per_tier: vec![None; 2] };
     let mut engine = Engine::new(tiers(), limits, policy, BytesPerSec(u64::MAX));
     let mut world = Told { samples: Vec::new(), first: true };

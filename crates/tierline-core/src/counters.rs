@@ -97,8 +97,7 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Reason;
-    use crate::port::{PageSize, SpaceId, Vpn};
+    use crate::port::{PageSize, Reason, SpaceId, Vpn};
     use crate::tier::TierId;
 
     #[test]
