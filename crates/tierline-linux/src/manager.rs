@@ -206,7 +206,7 @@ impl Manager {
             None => {
                 let made_for = made_for(wants.watch);
                 let mut choice = ladder::choose(root, &journal, &tiers, &options, made_for)?;
-                wants.watch.map_or(Ok(()), |watch| choice.tracker.rewatch(watch))?;
+                wants.watch.map_or(Ok(false), |watch| choice.tracker.rewatch(watch))?;
                 choice
             }
             Some(knobs) => {

@@ -2,7 +2,7 @@
 //! What a policy may look at in one tick.
 
 use crate::counters::Counters;
-use crate::migrator::{Latencies, size_index};
+use crate::migrator::costs::{Latencies, size_index};
 use crate::page::{PageIdx, PageTable};
 use crate::port::{PageSize, Stretch, Telemetry, TrueRate};
 use crate::qos::Limits;

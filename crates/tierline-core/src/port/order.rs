@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::address::{PageSize, SpaceId, Vpn};
+use super::address::{PageAt, PageSize, SpaceId, Vpn};
 use crate::tier::TierId;
 
 /// Why a page is moved. Every move carries one.
@@ -78,26 +78,71 @@ pub struct Move {
     pub reason: Reason,
 }
 
-/// What became of one move, as read back from the world.
+/// One thing that a world is asked to do with one page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Order {
+    /// Move the page to another tier.
+    Move(Move),
+    /// Page it out: write its content to the file or the swap device behind it and free its memory. The next access
+    /// brings the page back, wherever new pages go then.
+    PageOut(PageAt),
+    /// Split a huge page into base pages, which stay where they are. Whether and when the world forms a huge page
+    /// there again is up to the world, which reports it as a region of another page size.
+    Split(PageAt),
+}
+
+impl Order {
+    /// The page it is about.
+    pub fn page(&self) -> PageAt {
+        match *self {
+            Self::Move(Move { space, vpn, size, .. }) => PageAt { space, vpn, size },
+            Self::PageOut(page) | Self::Split(page) => page,
+        }
+    }
+
+    /// The move, where it is one.
+    pub fn as_move(&self) -> Option<Move> {
+        if let Self::Move(m) = *self { Some(m) } else { None }
+    }
+}
+
+/// What became of one order, as read back from the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It is where it was wanted.
-    Moved,
-    /// It was there already, or went somewhere else: it is in this tier.
+    /// Done as ordered.
+    Done,
+    /// The page was there already, or went somewhere else: it is in this tier.
     Elsewhere(TierId),
-    /// Busy or pinned for now; worth another try later.
+    /// Busy or pinned for now; another try may succeed.
     Busy,
-    /// Written to while it was copied: it stays; worth another try later.
+    /// Written to while it was copied: it stays; another try may succeed.
     Dirtied,
     /// The target tier has no room.
     NoRoom,
-    /// Nothing is mapped there any more.
+    /// No such page is mapped there.
     PageGone,
     /// The whole address space is gone.
     SpaceGone,
-    /// It will not move: shared, or not ours to move.
+    /// It will not happen: the page is shared, unmovable, or not ours.
     Refused,
     /// It was not tried: a dry run.
     Skipped,
+}
+
+impl Outcome {
+    /// Its name in counters, metrics and event files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Elsewhere(_) => "elsewhere",
+            Self::Busy => "busy",
+            Self::Dirtied => "dirtied",
+            Self::NoRoom => "no_room",
+            Self::PageGone => "page_gone",
+            Self::SpaceGone => "space_gone",
+            Self::Refused => "refused",
+            Self::Skipped => "skipped",
+        }
+    }
 }

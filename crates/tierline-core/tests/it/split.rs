@@ -5,8 +5,9 @@ use tierline_core::engine::Engine;
 use tierline_core::policy::Policy;
 use tierline_core::policy::list::PolicyEntry;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, PageAt, PageKind, PageSize, Region, Residence, Sample,
-    SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, World,
+    Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, PageKind,
+    PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry,
+    Vpn, Watch, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -75,6 +76,25 @@ impl Huges {
     }
 }
 
+impl Huges {
+    fn move_page(&mut self, m: &Move) -> Outcome {
+        let first = usize::try_from(m.vpn.0).unwrap();
+        assert_eq!(self.whole[first / 512], m.size == PageSize::Huge, "of one size: {m:?}");
+        let pages = usize::try_from(m.size.base_pages()).unwrap();
+        self.place[first..first + pages].fill(m.to);
+        assert!(self.in_fast() <= FAST);
+        Outcome::Done
+    }
+
+    fn split_page(&mut self, at: &PageAt) -> Outcome {
+        self.asked += 1;
+        let whole = &mut self.whole[usize::try_from(at.vpn.0 / 512).unwrap()];
+        assert!(*whole && at.size == PageSize::Huge, "{at:?}");
+        *whole = self.splits.is_some_and(|fails| self.asked.is_multiple_of(fails));
+        if *whole { Outcome::Busy } else { Outcome::Done }
+    }
+}
+
 impl World for Huges {
     fn observe(&mut self, _now: Nanos, out: &mut Observations) {
         if !std::mem::replace(&mut self.told, true) {
@@ -110,30 +130,32 @@ impl World for Huges {
         Telemetry { tiers: tiers.into(), ..Telemetry::default() }
     }
 
-    fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
-        for m in moves {
-            let first = usize::try_from(m.vpn.0).unwrap();
-            assert_eq!(self.whole[first / 512], m.size == PageSize::Huge, "of one size: {m:?}");
-            let pages = usize::try_from(m.size.base_pages()).unwrap();
-            self.place[first..first + pages].fill(m.to);
-            assert!(self.in_fast() <= FAST);
-            out.push(Outcome::Moved);
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default().with(Capability::Split, self.splits.is_some())
+    }
+
+    fn act(&mut self, _now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
+        let mut spent = Nanos::ZERO;
+        for order in orders {
+            let (outcome, cost) = match order {
+                Order::Move(m) => (self.move_page(m), Nanos(2_000)),
+                Order::Split(at) => (self.split_page(at), Nanos(100_000)),
+                Order::PageOut(at) => unreachable!("not offered: {at:?}"),
+            };
+            spent += cost;
+            out.push(outcome);
         }
-        Nanos(2_000) * moves.len() as u64
+        spent
     }
 
     fn attend(&mut self, _attention: Attention) {}
 
-    fn split(&mut self, _now: Nanos, pages: &[PageAt], out: &mut Vec<bool>) -> Nanos {
-        let Some(fails) = self.splits else { return Nanos::ZERO };
-        for at in pages {
-            self.asked += 1;
-            let whole = &mut self.whole[usize::try_from(at.vpn.0 / 512).unwrap()];
-            assert!(*whole && at.size == PageSize::Huge, "{at:?}");
-            *whole = self.asked.is_multiple_of(fails);
-            out.push(!*whole);
-        }
-        Nanos(100_000) * pages.len() as u64
+    fn watch(&mut self, _watch: Watch) -> bool {
+        false
+    }
+
+    fn accessed(&mut self, _now: Nanos, _questions: &[Question], _out: &mut Vec<bool>) {
+        unreachable!("not offered")
     }
 }
 

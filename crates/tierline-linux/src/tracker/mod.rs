@@ -46,8 +46,8 @@ pub trait Tracker {
 
     /// Hears how accesses are to be seen from now on, when a policy wishes for it otherwise than before. A
     /// tracker that cannot goes on as it did.
-    fn rewatch(&mut self, _watch: Watch) -> Result<()> {
-        Ok(())
+    fn rewatch(&mut self, _watch: Watch) -> Result<bool> {
+        Ok(false)
     }
 
     /// True where it tells of huge pages itself.

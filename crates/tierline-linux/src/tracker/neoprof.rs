@@ -395,14 +395,13 @@ impl<R: Registers> Tracker for NeoProf<R> {
     // Reading one register when nothing is hot costs the same whether or not anybody cares.
     fn attend(&mut self, _attention: Attention) {}
 
-    fn rewatch(&mut self, watch: Watch) -> Result<()> {
-        if let Watch::Counters { threshold, read, update, clear } = watch {
-            self.pace = Pace { threshold, adaptive: false, read, update, clear, ..self.pace };
-            if self.pace.cleared.is_some() {
-                self.driver.set_threshold(threshold);
-            }
+    fn rewatch(&mut self, watch: Watch) -> Result<bool> {
+        let Watch::Counters { threshold, read, update, clear } = watch else { return Ok(false) };
+        self.pace = Pace { threshold, adaptive: false, read, update, clear, ..self.pace };
+        if self.pace.cleared.is_some() {
+            self.driver.set_threshold(threshold);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn sees_fast_memory(&self) -> bool {

@@ -96,10 +96,12 @@ impl Tracker for HintFaults {
         cpu_ns
     }
 
-    fn rewatch(&mut self, watch: Watch) {
-        if matches!(watch, Watch::HintFaults { .. }) {
+    fn rewatch(&mut self, watch: Watch) -> bool {
+        let can = matches!(watch, Watch::HintFaults { .. });
+        if can {
             self.watch = watch;
         }
+        can
     }
 
     fn sees_fast_memory(&self) -> bool {

@@ -236,11 +236,11 @@ impl Tracker for Device {
         f64::from(registers) * REGISTER_NS
     }
 
-    fn rewatch(&mut self, watch: Watch) {
-        if let Watch::Counters { threshold, .. } = watch {
-            self.unit.set_threshold(threshold);
-            (self.watch, self.adaptive) = (watch, false);
-        }
+    fn rewatch(&mut self, watch: Watch) -> bool {
+        let Watch::Counters { threshold, .. } = watch else { return false };
+        self.unit.set_threshold(threshold);
+        (self.watch, self.adaptive) = (watch, false);
+        true
     }
 
     fn sees_fast_memory(&self) -> bool {

@@ -71,7 +71,7 @@ fn run_in(scenario: &Scenario, policy: Box<dyn Policy>, faults: Faults) -> (Engi
     for tick in 0..160 {
         let events = engine.tick(TICK * tick, &mut world);
         for event in events {
-            if let Event::Move { moved: m, outcome: Outcome::Moved, .. } = event {
+            if let Event::Move { moved: m, outcome: Outcome::Done, .. } = event {
                 moved += m.size.bytes().0;
             }
         }
@@ -199,7 +199,10 @@ fn pages_that_come_and_go_and_a_full_slow_tier_upset_no_policy_and_no_bystander(
         let mut out = 0;
         for tick in 0..4_000 {
             let events = engine.tick(TICK * tick, &mut world);
-            out += events.iter().filter(|e| matches!(e, Event::PageOut { out: true, .. })).count();
+            out += events
+                .iter()
+                .filter(|e| matches!(e, Event::PageOut { outcome: Outcome::Done, .. }))
+                .count();
             if tick % 50 == 0 {
                 world.check();
                 engine.pages().check();
