@@ -303,4 +303,4 @@ fn wrong(found: &str, why: String) -> Error {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the kernel counts: memory per node, page moves, pressure.
 
+pub mod page_in;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
