@@ -27,7 +27,7 @@
 //! |---|---|---|
 //! | `out` | required | the JSON summary: written at exit and, with `"complete":false`, at markers |
 //! | `pages` | none | misses per guest page, written at exit; format in [`report::write_pages`] |
-//! | `trace`, `epoch_ms` | none, 100 | a trace (docs/trace-format.md) of guest frames, in epochs of the modelled clock |
+//! | `trace`, `epoch_ms` | none, 100 | a trace (docs/design/trace-format.md) of guest frames, in epochs of the modelled clock |
 //! | `neoprof` | none | a socket: NeoProf counts the slow node's accesses, and is a PCI device there (`-device vfio-user-pci`) |
 //! | `neoprof_log` | none | all it sees and is asked, for `hardware/neoprof/check --replay` |
 //! | `slow` | none | guest-physical ranges of the slow node, hex, end excluded: `40000000-80000000+100000000-140000000` |
