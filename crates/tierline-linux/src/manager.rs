@@ -9,8 +9,9 @@ use serde::Serialize;
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
 use tierline_core::knob::Knob;
-use tierline_core::policy::{Entry, POLICIES, Policy, Watch};
-use tierline_core::port::Attention;
+use tierline_core::policy::Policy;
+use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::port::{Attention, Watch};
 use tierline_core::qos::Limits;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
@@ -110,7 +111,7 @@ pub struct Status {
     /// Moves that did not end as wanted, by outcome.
     pub failed_moves: BTreeMap<String, u64>,
     /// What the policy decided and what became of it, in base pages, as TPP counts it (5.5).
-    pub tiering: tierline_core::migrator::counters::Counters,
+    pub tiering: tierline_core::counters::Counters,
     /// What the kernel counted meanwhile of its own tiering and of all page moves on the machine, by its names
     /// (`/proc/vmstat`); what stood still is left out.
     pub kernel: BTreeMap<String, u64>,
@@ -205,7 +206,7 @@ impl Manager {
             None => {
                 let made_for = made_for(wants.watch);
                 let mut choice = ladder::choose(root, &journal, &tiers, &options, made_for)?;
-                wants.watch.map_or(Ok(()), |watch| choice.tracker.rewatch(watch))?;
+                wants.watch.map_or(Ok(false), |watch| choice.tracker.rewatch(watch))?;
                 choice
             }
             Some(knobs) => {
@@ -385,7 +386,7 @@ fn change(change: Change) -> (String, String, String) {
 
 /// The policy that was asked for, with its knobs set.
 fn policy(options: &Options) -> Result<Box<dyn Policy>> {
-    let entry = Entry::find(&options.policy).ok_or_else(|| no_policy(&options.policy))?;
+    let entry = PolicyEntry::find(&options.policy).ok_or_else(|| no_policy(&options.policy))?;
     let mut policy = (entry.make)();
     for (name, value) in &options.knobs {
         let known = policy.knobs();
