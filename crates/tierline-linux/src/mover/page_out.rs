@@ -275,7 +275,7 @@ impl Left {
         match refused {
             Some(Errno::NOMEM) => Outcome::PageGone,
             Some(_) => Outcome::Refused,
-            None if !self.any => Outcome::Moved,
+            None if !self.any => Outcome::Done,
             None if self.shared => Outcome::Refused,
             None if self.anonymous && full() => Outcome::NoRoom,
             None => Outcome::Busy,
@@ -347,7 +347,7 @@ mod tests {
         };
         let (out, own, shared, file) =
             ((false, false, true), (true, true, true), (true, false, true), (true, true, false));
-        assert_eq!(outcome(&[out, out], None, true), Outcome::Moved);
+        assert_eq!(outcome(&[out, out], None, true), Outcome::Done);
         assert_eq!(outcome(&[out, own], None, true), Outcome::NoRoom);
         assert_eq!(outcome(&[out, own], None, false), Outcome::Busy);
         assert_eq!(outcome(&[file], None, true), Outcome::Busy, "no swap is needed for it");
@@ -410,7 +410,7 @@ mod tests {
         let (mut pager, mut out) = (Pager::new(&Root::default()), vec![Outcome::Busy]);
         pager.page_out(&pages, &mut out);
         assert_eq!(out[0], Outcome::Busy, "what was there stays");
-        assert_eq!(out[1..=PAGES], [Outcome::Moved; PAGES], "{:?}", pager.take_errors());
+        assert_eq!(out[1..=PAGES], [Outcome::Done; PAGES], "{:?}", pager.take_errors());
         assert_eq!(out[PAGES + 1..], [Outcome::SpaceGone, Outcome::PageGone]);
         assert_eq!((cached(start), cached(other)), (0, PAGES));
         // SAFETY: as it was mapped.

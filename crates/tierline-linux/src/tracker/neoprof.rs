@@ -314,7 +314,7 @@ impl<R: Registers> NeoProf<R> {
         if now >= self.pace.updated + self.pace.update {
             self.pace.updated = now;
             self.utilisation = self.driver.state().utilisation().unwrap_or(0.0);
-            self.driver.ask_histogram();
+            self.driver.request_histogram();
             self.asked = true;
         }
         if self.asked
