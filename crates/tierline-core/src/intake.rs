@@ -201,7 +201,5 @@ fn place(pages: &mut PageTable, hotness: &Hotness, shared: bool, page: PageIdx, 
     if state.tier().is_none() && shared {
         pages.set_heat(page, hotness.newborn());
     }
-    if let Some(at) = pages.locate(page) {
-        pages.set_tier(page, at.size, tier);
-    }
+    pages.set_tier(page, tier);
 }

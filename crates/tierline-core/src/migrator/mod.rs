@@ -132,7 +132,7 @@ impl Migrator {
             on.events.push(Event::of(on.now, order, outcome));
             if outcome == Outcome::Done {
                 self.counts.tiering.paged_out(at.kind, at.size.base_pages());
-                on.pages.clear_tier(page, at.size);
+                on.pages.clear_tier(page);
             }
         }
     }
@@ -197,7 +197,7 @@ impl Migrator {
             Outcome::Done => self.settle_done(m, on),
             Outcome::Elsewhere(tier) => {
                 if let Some(page) = page {
-                    on.pages.set_tier(page, m.size, tier);
+                    on.pages.set_tier(page, tier);
                 }
             }
             Outcome::Busy | Outcome::Dirtied => {
@@ -224,7 +224,7 @@ impl Migrator {
             if up { &mut self.counts.promoted_pages } else { &mut self.counts.demoted_pages };
         *counter += m.size.base_pages();
         let Some(page) = on.pages.find(m.space, m.vpn) else { return };
-        on.pages.set_tier(page, m.size, m.to);
+        on.pages.set_tier(page, m.to);
         let returns = on.pages.state(page).returns();
         if self.history.note(on.now, m.space, m.vpn, up) {
             self.counts.ping_pong_pages += m.size.base_pages();

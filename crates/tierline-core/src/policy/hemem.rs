@@ -34,7 +34,7 @@ use crate::lists::review::Review;
 use crate::page::PageIdx;
 use crate::policy::view::View;
 use crate::port::{Allocation, Move, Reason, Watch};
-use crate::telemetry::counts::{self, Counts};
+use crate::telemetry::counts::{self, CountWord, Counts};
 use crate::tier::TierId;
 use crate::unit::{Bytes, BytesPerSec, Nanos, in_time};
 
@@ -116,13 +116,14 @@ impl Hemem {
         self.residents.settle(view.memory.pages);
         for &page in view.evidence.touched {
             if self.residents.class(view.memory.pages, page).is_none() {
-                let class = self.class(view.memory.pages.word(page), false);
+                let class = self.class(view.memory.pages.heat::<CountWord>(page).0, false);
                 self.residents.put(view.memory.pages, page, class);
             }
         }
         for hit in view.evidence.hits {
-            let (word, hot) = self.counts.count(view.memory.pages.word(hit.page), hit);
-            view.memory.pages.set_word(hit.page, word);
+            let (word, hot) =
+                self.counts.count(view.memory.pages.heat::<CountWord>(hit.page).0, hit);
+            view.memory.pages.set_heat(hit.page, CountWord(word));
             let class = self.class(word, hot);
             if self.residents.class(view.memory.pages, hit.page) != Some(class) {
                 self.residents.put(view.memory.pages, hit.page, class);
@@ -139,7 +140,7 @@ impl Hemem {
         for from in (1..=view.machine.tiers.slowest().0).map(TierId) {
             for class in (self.hot_class()..self.classes()).rev() {
                 while let Some(page) = self.residents.first(view.memory.pages, from, class) {
-                    let word = view.memory.pages.word(page);
+                    let word = view.memory.pages.heat::<CountWord>(page).0;
                     if !self.counts.was_hot(word) {
                         self.residents.put(
                             view.memory.pages,
@@ -180,7 +181,7 @@ impl Hemem {
             let (victim, victim_class) = self.coldest(view, to, below).ok_or(Short::Room)?;
             let victim_size = view.memory.pages.locate(victim).ok_or(Short::Page)?.size;
             let down = ledger.below(to, victim_size).ok_or(Short::Room)?;
-            let word = view.memory.pages.word(victim);
+            let word = view.memory.pages.heat::<CountWord>(victim).0;
             let rate_per_sec = self.rate(view, word);
             let reason = Reason::MakeRoom { rate_per_sec };
             bytes += ledger.plan(view.memory.pages, victim, down, reason, plan)?;
@@ -197,7 +198,7 @@ impl Hemem {
         for class in 0..below {
             while let Some(page) = self.residents.first(view.memory.pages, tier, class) {
                 let now = if self.goal.shifts() {
-                    self.class(view.memory.pages.word(page), false)
+                    self.class(view.memory.pages.heat::<CountWord>(page).0, false)
                 } else {
                     class
                 };
@@ -247,7 +248,7 @@ impl Hemem {
                 return;
             }
             let Some(page) = self.residents.first(view.memory.pages, from, class) else { return };
-            let word = view.memory.pages.word(page);
+            let word = view.memory.pages.heat::<CountWord>(page).0;
             let now = self.class(word, false);
             if now != class {
                 self.residents.put(view.memory.pages, page, now); // it cooled since it was listed
@@ -287,7 +288,7 @@ impl Hemem {
             let Some(page) = self.review.next(&mut self.residents, view.memory.pages) else {
                 return;
             };
-            let word = view.memory.pages.word(page);
+            let word = view.memory.pages.heat::<CountWord>(page).0;
             let class = self.class(word, self.counts.is_hot(word));
             self.residents.put(view.memory.pages, page, class);
         }

@@ -37,7 +37,7 @@ use crate::page::PageIdx;
 use crate::policy::view::View;
 use crate::port::{Allocation, Move, PageSize, Reason, SpaceId, Vpn, Watch};
 use crate::telemetry::Hit;
-use crate::telemetry::histogram::{self, Histogram, Turn};
+use crate::telemetry::histogram::{self, BinWord, Histogram, Turn};
 use crate::telemetry::subpages::{self, Subpages};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
@@ -187,7 +187,7 @@ impl Memtis {
             // Of the slowest tier only pages that were sampled are named, and those are not new.
             let slowest =
                 view.memory.pages.state(page).tier() == Some(view.machine.tiers.slowest());
-            let mut word = view.memory.pages.word(page);
+            let mut word = view.memory.pages.heat::<BinWord>(page).0;
             if !slowest && !self.histogram.knows(word) {
                 word = self.histogram.newborn(at.size);
                 if let Some(born) = self.histogram.known(word) {
@@ -195,14 +195,17 @@ impl Memtis {
                 }
             }
             word = sized(word, at.size);
-            view.memory.pages.set_word(page, word);
+            view.memory.pages.set_heat(page, BinWord(word));
             self.residents.put(view.memory.pages, page, self.class(word));
         }
         for hit in view.evidence.hits {
             let Some(at) = view.memory.pages.locate(hit.page) else { continue };
-            let (word, turn) =
-                self.count(sized(view.memory.pages.word(hit.page), at.size), hit, fits);
-            view.memory.pages.set_word(hit.page, word);
+            let (word, turn) = self.count(
+                sized(view.memory.pages.heat::<BinWord>(hit.page).0, at.size),
+                hit,
+                fits,
+            );
+            view.memory.pages.set_heat(hit.page, BinWord(word));
             match turn {
                 Turn::None => {}
                 Turn::Cooled => self.subpages.cooled(in_use, capacity),
@@ -265,12 +268,12 @@ impl Memtis {
     fn split(&mut self, view: &mut View<'_>) {
         for _ in 0..(SPLITS * view.machine.tiers.len()).min(self.to_split.len()) {
             let Some(page) = self.to_split.pop_front() else { return };
-            let word = view.memory.pages.word(page);
+            let word = view.memory.pages.heat::<BinWord>(page).0;
             let Some(at) = view.memory.pages.locate(page).filter(|_| word & TO_SPLIT != 0) else {
                 continue; // gone since
             };
             self.residents.remove(view.memory.pages, page);
-            view.memory.pages.set_word(page, word & !(SKEW | TO_SPLIT));
+            view.memory.pages.set_heat(page, BinWord(word & !(SKEW | TO_SPLIT)));
             self.splitting.push(Splitting { space: at.space, vpn: at.vpn, page, word });
             view.orders.split.push(page);
         }
@@ -286,7 +289,7 @@ impl Memtis {
                 self.residents.put(
                     view.memory.pages,
                     first,
-                    self.class(view.memory.pages.word(first)),
+                    self.class(view.memory.pages.heat::<BinWord>(first).0),
                 );
                 continue;
             }
@@ -298,7 +301,7 @@ impl Memtis {
             view.memory.pages.for_each(space, vpn, pages, |part| parts.push(part));
             for (part, &count) in parts.into_iter().zip(counts.iter()) {
                 let word = self.histogram.part(word, count);
-                view.memory.pages.set_word(part, word);
+                view.memory.pages.set_heat(part, BinWord(word));
                 self.residents.put(view.memory.pages, part, self.class(word));
             }
         }
@@ -310,10 +313,10 @@ impl Memtis {
             let Some(page) = self.review.next(&mut self.residents, view.memory.pages) else {
                 return;
             };
-            let mut word = view.memory.pages.word(page);
+            let mut word = view.memory.pages.heat::<BinWord>(page).0;
             if self.subpages.knobs.split {
                 word = self.cool(page, word);
-                view.memory.pages.set_word(page, word);
+                view.memory.pages.set_heat(page, BinWord(word));
             }
             self.residents.put(view.memory.pages, page, self.class(word));
         }
@@ -362,7 +365,7 @@ impl Memtis {
                 let Some(page) = self.residents.first(view.memory.pages, TierId::FAST, cold) else {
                     break;
                 };
-                let word = view.memory.pages.word(page);
+                let word = view.memory.pages.heat::<BinWord>(page).0;
                 if !self.histogram.is_cold(word) {
                     self.residents.put(view.memory.pages, page, self.class(word));
                     continue; // warm, or hot by now
@@ -412,7 +415,7 @@ impl Memtis {
     fn hot(&mut self, view: &mut View<'_>, tier: TierId, size: PageSize) -> Option<(PageIdx, u64)> {
         loop {
             let page = self.residents.first(view.memory.pages, tier, list(HOT, size))?;
-            let word = view.memory.pages.word(page);
+            let word = view.memory.pages.heat::<BinWord>(page).0;
             if self.histogram.is_hot(word) {
                 return Some((page, word));
             }

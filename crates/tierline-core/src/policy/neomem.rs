@@ -31,7 +31,7 @@ use crate::knobs;
 use crate::page::PageTable;
 use crate::policy::view::View;
 use crate::port::{Allocation, Counted, Watch};
-use crate::telemetry::lru::Lru;
+use crate::telemetry::lru::{Lru, LruWord};
 use crate::telemetry::tally::Tally;
 use crate::tier::TierId;
 use crate::unit::{Bytes, BytesPerSec, Nanos, in_time};
@@ -207,8 +207,8 @@ impl Rules for Neomem {
         if fault.tier == TierId::FAST {
             return false;
         }
-        let (count, word) = self.tally.add(pages.word(fault.page), fault.hits);
-        pages.set_word(fault.page, word);
+        let (count, word) = self.tally.add(pages.heat::<LruWord>(fault.page).0, fault.hits);
+        pages.set_heat(fault.page, LruWord(word));
         count > self.threshold()
     }
 

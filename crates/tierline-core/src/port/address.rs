@@ -121,3 +121,20 @@ pub struct PageAt {
     /// Its size.
     pub size: PageSize,
 }
+
+/// A tenant: a program, a container, a pod, which may have limits of its own. `tn0` is nobody: it has the address
+/// spaces that no tenant owns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct TenantId(pub u16);
+
+impl TenantId {
+    /// Has the address spaces that no tenant owns.
+    pub const NOBODY: Self = Self(0);
+}
+
+impl fmt::Display for TenantId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tn{}", self.0)
+    }
+}

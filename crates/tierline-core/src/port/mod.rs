@@ -11,7 +11,7 @@ mod order;
 mod requests;
 mod telemetry;
 
-pub use self::address::{PageAt, PageKind, PageSize, Region, SpaceId, Vpn};
+pub use self::address::{PageAt, PageKind, PageSize, Region, SpaceId, TenantId, Vpn};
 pub use self::capability::{Capabilities, Capability};
 pub use self::observations::{
     Observations, Question, Residence, Sample, SpaceEvent, Stretch, TrueRate,

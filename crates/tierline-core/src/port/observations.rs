@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::address::{Region, SpaceId, Vpn};
+use super::address::{Region, SpaceId, TenantId, Vpn};
 use crate::tier::TierId;
 use crate::unit::Nanos;
 
@@ -17,6 +17,8 @@ pub enum SpaceEvent {
     Unmapped(SpaceId, Vpn, u64),
     /// The whole address space is gone (exit or exec).
     Gone(SpaceId),
+    /// The address space belongs to this tenant from now on: told before its first mapping, and when its owner changes.
+    Owned(SpaceId, TenantId),
 }
 
 /// Where a page lives, as seen by the world. Kept apart from samples, as it is no sign of heat.

@@ -24,7 +24,7 @@
 //! The estimator is ours. Its bounds are Wilson's score interval (E. B. Wilson, 1927), which holds for few looks as
 //! for many and in the limit for a Poisson count: `(k + z²/2 ± z·√(k(1 - k/n) + z²/4)) / (n + z²)`.
 
-use crate::page::Heat;
+use super::heat::Heat;
 use crate::unit::Nanos;
 
 /// The watch clock and what it takes to read a page's heat by it.

@@ -25,7 +25,7 @@ use crate::policy::{Policy, Wants};
 use crate::port::{Capability, Move, PageKind, PageSize, Reason, Watch};
 use crate::telemetry::Hit;
 use crate::telemetry::fault_latency::{latency, share};
-use crate::telemetry::lru::{Look, Lru, Takes};
+use crate::telemetry::lru::{Look, Lru, LruWord, Takes};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -255,8 +255,8 @@ impl<R: Rules> OnFault<R> {
         plan: &mut Vec<Move>,
     ) {
         let Some(tier) = view.memory.pages.state(hit.page).tier() else { return };
-        let (latency, word) = latency(view.memory.pages.word(hit.page), hit, view.now);
-        view.memory.pages.set_word(hit.page, word);
+        let (latency, word) = latency(view.memory.pages.heat::<LruWord>(hit.page).0, hit, view.now);
+        view.memory.pages.set_heat(hit.page, LruWord(word));
         if !self.lru.holds(view.memory.pages, hit.page) {
             return;
         }
