@@ -226,7 +226,8 @@ impl Manager {
                 notes.push(format!("what goes cold in fast memory is not seen: {error}"));
                 None
             });
-        let limits = Limits { per_tier: vec![options.fast_limit] };
+        let mut limits = Limits::default();
+        limits.set(tierline_core::port::TenantId::NOBODY, TierId::FAST, options.fast_limit);
         let latency = LoadedLatency::open(root, &tiers, &topology, options.latency_probe);
         let engine = Engine::new(tiers.clone(), limits, policy, options.max_rate);
         let mut world =

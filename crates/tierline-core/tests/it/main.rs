@@ -9,6 +9,7 @@ mod faults;
 mod imports;
 mod published;
 mod split;
+mod tenants;
 mod toy;
 mod toy_policy;
 mod tpp;

@@ -69,6 +69,7 @@ impl World for ModelWorld {
             tiers: self.tiers.iter().map(measured).collect(),
             stall: share(since.stall_ns),
             page_in_stall: share(since.page_in_ns),
+            tenants: Vec::new(),
             counted: self.tracker.counted(),
         }
     }
