@@ -9,11 +9,11 @@ use crate::policy::view::{Evidence, Machine, Memory, Orders, View};
 use crate::policy::{Policy, Wants};
 use crate::port::{Attention, Move, Observations, Telemetry, World};
 use crate::qos::Limits;
+use crate::questions::Questions;
 use crate::telemetry::calm::{Calm, SlowHits};
 use crate::telemetry::hotness::Hotness;
 use crate::telemetry::stretches::StretchHeat;
 use crate::tier::Tiers;
-use crate::tracker::questions::Questions;
 use crate::unit::{BytesPerSec, Nanos};
 
 /// Samples for which there is always room, 160 KiB. Ours.
