@@ -196,7 +196,7 @@ fn check(lab: &mut Lab, groups: &mut Cgroups, memory: &Memory, child: &mut UnixS
     page_in.stall(now(), &root, groups).expect("PSI");
 
     let out = lab.out(memory.base, BASE_PAGES, PageSize::Base);
-    lab.expect("base pages are out", out.get(&Outcome::Moved) == Some(&BASE_PAGES));
+    lab.expect("base pages are out", out.get(&Outcome::Done) == Some(&BASE_PAGES));
     let bytes = Bytes::from_base_pages(BASE_PAGES as u64);
     lab.expect("all of them are in swap", lab.swapped() >= bytes);
     let after = user(groups);
@@ -206,7 +206,7 @@ fn check(lab: &mut Lab, groups: &mut Cgroups, memory: &Memory, child: &mut UnixS
         before.saturating_sub(after).0 >= bytes.0 / 10 * 9,
     );
     let out = lab.out(memory.huge, HUGE_PAGES, PageSize::Huge);
-    lab.expect("huge pages are out", out.get(&Outcome::Moved) == Some(&HUGE_PAGES));
+    lab.expect("huge pages are out", out.get(&Outcome::Done) == Some(&HUGE_PAGES));
     let all = Bytes::from_base_pages((HUGE_PAGES as u64) * BASE_PER_HUGE) + bytes;
     lab.expect("all of them are in swap", lab.swapped() >= all);
     let out = lab.out(memory.shared, 8, PageSize::Base);
