@@ -11,11 +11,11 @@ use crate::policy::{Policy, Wants};
 use crate::port::{Attention, Observations, SpaceEvent, SpaceId, Telemetry, TenantId, World};
 use crate::qos::Limits;
 use crate::qos::enforcer::Enforcer;
+use crate::questions::Questions;
 use crate::telemetry::calm::{Calm, SlowHits};
 use crate::telemetry::hotness::Hotness;
 use crate::telemetry::stretches::StretchHeat;
 use crate::tier::Tiers;
-use crate::tracker::questions::Questions;
 use crate::unit::{BytesPerSec, Nanos};
 
 /// Samples for which there is always room, 160 KiB. Ours.

@@ -11,12 +11,12 @@ use tierline_core::event::Event;
 use tierline_core::knob::Knob;
 use tierline_core::policy::Policy;
 use tierline_core::policy::list::{POLICIES, PolicyEntry};
-use tierline_core::port::{Attention, Capability, Watch};
+use tierline_core::port::{Attention, Capability};
 use tierline_core::qos::Limits;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 
-use crate::citizen::{self, Action, Finding};
+use crate::citizen::{self, Action, Finding, Plan};
 use crate::error::{Error, Result};
 use crate::journal::{Change, Journal};
 use crate::kernel_tiering::KernelTiering;
@@ -27,6 +27,7 @@ use crate::telemetry::Counters;
 use crate::topology::{TierSpec, Topology};
 use crate::tracker::inspect::Inspector;
 use crate::tracker::ladder;
+use crate::tracker::list::Setup;
 use crate::tracker::neoprof::Place;
 use crate::world::LinuxWorld;
 
@@ -78,6 +79,18 @@ impl Default for Options {
             latency_probe: false,
             state_dir: "/run/tierline".into(),
         }
+    }
+}
+
+impl Options {
+    /// The machine that a tracker is opened on.
+    pub(crate) fn setup<'a>(
+        &'a self,
+        root: &'a Root,
+        journal: &'a Journal,
+        tiers: &'a Tiers,
+    ) -> Setup<'a> {
+        Setup { root, journal, tiers, neoprof: self.neoprof.as_ref() }
     }
 }
 
@@ -204,8 +217,8 @@ impl Manager {
         notes.push(about_tiers(&tiers));
         let choice = match policy.kernel() {
             None => {
-                let made_for = made_for(wants.watch);
-                let mut choice = ladder::choose(root, &journal, &tiers, &options, made_for)?;
+                let setup = options.setup(root, &journal, &tiers);
+                let mut choice = ladder::choose(&setup, options.tracker.as_deref(), wants.watch)?;
                 wants.watch.map_or(Ok(false), |watch| choice.tracker.rewatch(watch))?;
                 choice
             }
@@ -217,7 +230,7 @@ impl Manager {
             }
         };
         notes.push(about_tracker(&choice));
-        notes.extend(behave(root, &journal, &options, &pids, choice.tracker.name())?);
+        notes.extend(behave(root, &journal, &options, &pids, choice.tracker.uses())?);
         let asks = policy.needs().contains(&Capability::Answers);
         let inspector = (policy_moves && (asks || !choice.tracker.sees_fast_memory()))
             .then(|| Inspector::new(root, &tiers))
@@ -364,11 +377,8 @@ pub(crate) fn behave(
     journal: &Journal,
     options: &Options,
     pids: &[u32],
-    tracker: &str,
+    plan: Plan,
 ) -> Result<Vec<String>> {
-    let is = |name: &str| tracker == name;
-    let plan =
-        citizen::Plan { hint_faults: is("hint_faults"), damon: is("damon"), kernel: is("kernel") };
     let findings = citizen::look(root, &options.state_dir, pids, plan);
     citizen::apply(journal, root, &findings)?;
     Ok(findings.iter().map(told).collect())
@@ -425,15 +435,6 @@ fn wrong_knob(policy: &str, name: &str, value: f64, known: &[Knob]) -> Error {
     Error::Input { what: "knob", found: format!("{name}={value}"), why }
 }
 
-/// The tracker that sees what a policy was made for.
-fn made_for(watch: Option<Watch>) -> Option<&'static str> {
-    match watch? {
-        Watch::HintFaults { fast_too: false, .. } => Some("hint_faults"),
-        Watch::Counters { .. } => Some("neoprof"),
-        _ => None,
-    }
-}
-
 fn no_policy(name: &str) -> Error {
     let known: Vec<&str> = POLICIES.iter().map(|entry| entry.name).collect();
     Error::Missing {
@@ -486,7 +487,7 @@ mod tests {
     #[test]
     fn knobs_are_set_within_their_range_and_others_are_told() {
         let tpp = policy(&with("tpp", &[("demote_scale", 0.05)])).expect("a policy");
-        assert_eq!((tpp.name(), made_for(tpp.wants().watch)), ("tpp", Some("hint_faults")));
+        assert_eq!(tpp.name(), "tpp");
         for wrong in [("no_such", 1.0), ("demote_scale", 5.0)] {
             let error = policy(&with("tpp", &[wrong])).err().expect("refused").to_string();
             assert!(

@@ -37,7 +37,7 @@ use crate::machine::file::MachineFile;
 use crate::machine::list::Entry as MachineEntry;
 use crate::text;
 use crate::tracker::Tracker;
-use crate::tracker::list::{Entry as TrackerEntry, Knobs, TRACKERS, serve};
+use crate::tracker::list::{Knobs, TRACKERS, TrackerEntry, serve};
 use crate::workload::list::Entry as WorkloadEntry;
 use crate::workload::program::Placement;
 use crate::workload::replay::{Recording, Replay};

@@ -9,6 +9,7 @@ use tierline_core::port::{Attention, Observations, Sample};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
+use super::list::TrackerEntry;
 use super::{Quantum, Tracker};
 use crate::arithmetic::{exp, ln};
 use crate::machine::Costs;
@@ -20,6 +21,17 @@ const WINDOWS_REMEMBERED: u64 = 16;
 const CALM: u64 = 10;
 /// A run whose pages are all but surely touched is told in one piece.
 const SURE: f64 = 1.0 - 1e-9;
+
+/// Page tables in the list of trackers.
+pub const ACCESSED: TrackerEntry = TrackerEntry {
+    name: "accessed",
+    open: |knobs| Box::new(Accessed::new(ACCESSED.name, knobs.window, knobs.window_period)),
+};
+/// Idle page tracking in it.
+pub const PAGE_IDLE: TrackerEntry = TrackerEntry {
+    name: "page_idle",
+    open: |knobs| Box::new(Accessed::new(PAGE_IDLE.name, knobs.window, knobs.window_period)),
+};
 
 /// The scanner.
 #[derive(Clone, Debug)]

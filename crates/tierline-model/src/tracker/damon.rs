@@ -13,10 +13,15 @@ use tierline_core::port::{Observations, Stretch};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
+use super::list::TrackerEntry;
 use super::{Quantum, Tracker};
 use crate::arithmetic::exp;
 use crate::machine::Costs;
 use crate::world::job::Job;
+
+/// The tracker in the list.
+pub const DAMON: TrackerEntry =
+    TrackerEntry { name: "damon", open: |knobs| Box::new(Damon::new(knobs.regions)) };
 
 const SAMPLING: Nanos = Nanos::from_millis(5);
 const AGGREGATION: Nanos = Nanos::from_millis(100);
@@ -64,7 +69,7 @@ impl Damon {
 
 impl Tracker for Damon {
     fn name(&self) -> &'static str {
-        "damon"
+        DAMON.name
     }
 
     fn watch(

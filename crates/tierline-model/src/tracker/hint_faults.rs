@@ -13,6 +13,7 @@ use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
+use super::list::TrackerEntry;
 use super::{Quantum, Tracker};
 use crate::arithmetic::exponential;
 use crate::due::{Due, whole};
@@ -22,6 +23,12 @@ use crate::world::job::Job;
 
 /// Evidence older than this is forgotten, as on Linux (`tierline_linux::tracker::hint_faults`).
 const MEMORY: Nanos = Nanos::from_millis(500);
+
+/// The tracker in the list.
+pub const HINT_FAULTS: TrackerEntry = TrackerEntry {
+    name: "hint_faults",
+    open: |knobs| Box::new(HintFaults::new(knobs.scan_period, knobs.scan_part, knobs.scan_fast)),
+};
 
 /// The scanner with its armed pages.
 #[derive(Clone, Debug)]
@@ -61,7 +68,7 @@ impl HintFaults {
 
 impl Tracker for HintFaults {
     fn name(&self) -> &'static str {
-        "hint_faults"
+        HINT_FAULTS.name
     }
 
     fn watch(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The list of trackers that the model has, by the names of `tierline_core::tracker`.
+//! The list of trackers that the model has. A new one is a file with its [`TrackerEntry`] and a line in [`TRACKERS`].
 
 use serde::Deserialize;
 use tierline_core::port::Watch;
@@ -61,46 +61,23 @@ impl Default for Knobs {
     }
 }
 
-/// A kind of tracker.
-#[derive(Clone, Copy)]
-pub struct Entry {
+/// A tracker of the model.
+pub struct TrackerEntry {
     /// The name users type.
     pub name: &'static str,
-    make: fn(&Knobs) -> Box<dyn Tracker>,
+    pub(super) open: fn(&Knobs) -> Box<dyn Tracker>,
 }
 
 /// Every tracker of the model; the first is the default.
-pub const TRACKERS: &[Entry] = &[
-    Entry {
-        name: "pebs",
-        make: |knobs| Box::new(pebs::Pebs::new("pebs", knobs.sample_period, knobs.ring)),
-    },
-    Entry {
-        name: "ibs",
-        make: |knobs| Box::new(pebs::Pebs::new("ibs", knobs.sample_period, knobs.ring)),
-    },
-    Entry {
-        name: "accessed",
-        make: |knobs| {
-            Box::new(accessed::Accessed::new("accessed", knobs.window, knobs.window_period))
-        },
-    },
-    Entry {
-        name: "page_idle",
-        make: |knobs| {
-            Box::new(accessed::Accessed::new("page_idle", knobs.window, knobs.window_period))
-        },
-    },
-    Entry {
-        name: "hint_faults",
-        make: |knobs| {
-            let (period, part) = (knobs.scan_period, knobs.scan_part);
-            Box::new(hint_faults::HintFaults::new(period, part, knobs.scan_fast))
-        },
-    },
-    Entry { name: "neoprof", make: |knobs| Box::new(neoprof::Device::new(knobs)) },
-    Entry { name: "damon", make: |knobs| Box::new(damon::Damon::new(knobs.regions)) },
-    Entry { name: "truth", make: |_| Box::<truth::Truth>::default() },
+pub const TRACKERS: &[TrackerEntry] = &[
+    pebs::PEBS,
+    pebs::IBS,
+    accessed::ACCESSED,
+    accessed::PAGE_IDLE,
+    hint_faults::HINT_FAULTS,
+    neoprof::NEOPROF,
+    damon::DAMON,
+    truth::TRUTH,
 ];
 
 /// What serves a policy that wants to watch so; knobs say what the wish leaves open.
@@ -109,7 +86,13 @@ pub fn serve(watch: Watch, knobs: &Knobs) -> Box<dyn Tracker> {
         // Stores are not sampled: reads are what the model counts.
         Watch::Samples { loads, cpu_permille, .. } => {
             let settled = knobs.sampler_settled;
-            Box::new(pebs::Pebs::within("pebs", as_f64(loads), cpu_permille, settled, knobs.ring))
+            Box::new(pebs::Pebs::within(
+                pebs::PEBS.name,
+                as_f64(loads),
+                cpu_permille,
+                settled,
+                knobs.ring,
+            ))
         }
         watch @ Watch::HintFaults { .. } => Box::new(hint_faults::HintFaults::of(watch)),
         Watch::Stretches { sampling, aggregation, count } => {
@@ -126,7 +109,7 @@ fn as_f64(period: u64) -> f64 {
     period as f64
 }
 
-impl Entry {
+impl TrackerEntry {
     /// The tracker of that name.
     ///
     /// # Errors
@@ -140,6 +123,6 @@ impl Entry {
 
     /// One with these knobs.
     pub fn open(&self, knobs: &Knobs) -> Box<dyn Tracker> {
-        (self.make)(knobs)
+        (self.open)(knobs)
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Trackers: what a sampler, a scanner or a fault handler would have seen of a quantum, and what its
-//! looking costs the program and the machine. Names are those of `tierline_core::tracker`.
+//! looking costs the program and the machine. A tracker of Linux (`tierline_linux::tracker`) has the same name here.
 
 pub mod accessed;
 pub mod damon;

@@ -16,10 +16,14 @@ use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 
-use super::list::Knobs;
+use super::list::{Knobs, TrackerEntry};
 use super::{Quantum, Tracker};
 use crate::machine::{Costs, nanos};
 use crate::world::job::Job;
+
+/// The tracker in the list.
+pub const NEOPROF: TrackerEntry =
+    TrackerEntry { name: "neoprof", open: |knobs| Box::new(Device::new(knobs)) };
 
 /// Draws per ns (ours): a thousand pages are drawn a thousand times a second each.
 const DRAWS_PER_NS: f64 = 1e-3;
@@ -192,7 +196,7 @@ impl Device {
 
 impl Tracker for Device {
     fn name(&self) -> &'static str {
-        "neoprof"
+        NEOPROF.name
     }
 
     fn watch(

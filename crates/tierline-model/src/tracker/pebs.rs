@@ -9,6 +9,7 @@ use tierline_core::port::{Observations, Sample, Vpn, Watch};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
+use super::list::TrackerEntry;
 use super::{Quantum, Tracker};
 use crate::machine::{Costs, nanos};
 use crate::world::job::Job;
@@ -24,6 +25,17 @@ const PERIODS: [u16; 30] = [
 ];
 const STEP_NS: f64 = 15e9;
 const SLACK: f64 = 0.005;
+
+/// PEBS in the list of trackers.
+pub const PEBS: TrackerEntry = TrackerEntry {
+    name: "pebs",
+    open: |knobs| Box::new(Pebs::new(PEBS.name, knobs.sample_period, knobs.ring)),
+};
+/// IBS in it.
+pub const IBS: TrackerEntry = TrackerEntry {
+    name: "ibs",
+    open: |knobs| Box::new(Pebs::new(IBS.name, knobs.sample_period, knobs.ring)),
+};
 
 /// The sampler.
 #[derive(Clone, Debug)]

@@ -10,9 +10,13 @@ use tierline_core::port::{Observations, TrueRate};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
+use super::list::TrackerEntry;
 use super::{Quantum, Tracker};
 use crate::machine::Costs;
 use crate::world::job::Job;
+
+/// The tracker in the list.
+pub const TRUTH: TrackerEntry = TrackerEntry { name: "truth", open: |_| Box::<Truth>::default() };
 
 const AGAIN: Nanos = Nanos::from_secs(1);
 
@@ -25,7 +29,7 @@ pub struct Truth {
 
 impl Tracker for Truth {
     fn name(&self) -> &'static str {
-        "truth"
+        TRUTH.name
     }
 
     fn watch(

@@ -7,8 +7,8 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use tierline_core::policy::list::{POLICIES, PolicyEntry};
-use tierline_core::tracker::TRACKERS;
 use tierline_linux::root::Root;
+use tierline_linux::tracker::TRACKERS;
 use tierline_model::world::transfer::{Entry as Transfer, TRANSFERS};
 
 use super::Globals;
