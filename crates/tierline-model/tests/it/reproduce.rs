@@ -21,7 +21,8 @@ fn every_row_of_the_targets_is_listed_once() {
         assert!(listed >= count, "{paper}: {listed} of {count}");
     }
     for row in rows() {
-        assert_eq!(row.find.is_none(), row.kind == Kind::NotYet, "{}", row.id);
+        assert_eq!(row.find.is_none(), row.kinds == [Kind::NotYet], "{}", row.id);
+        assert!(row.kinds.len() <= row.published.len().max(1), "{}: kinds of no figure", row.id);
         let computed = ["C-", "T-", "A-", "N-"].iter().any(|paper| row.id.starts_with(paper));
         assert!(computed || row.find.is_none(), "{}", row.id);
         assert!(row.find.is_some() || !row.id.starts_with("C-"), "{}", row.id);
@@ -36,6 +37,7 @@ fn what_is_fitted_to_bandwidth_and_set_by_the_paper_holds() {
     for outcome in outcomes {
         assert_eq!(outcome.holds, Some(true), "{outcome:?}");
         assert!(outcome.error.is_some_and(|error| error.abs() < 0.03), "{outcome:?}");
+        assert_eq!(outcome.counts(), outcome.id == "C-BW", "inputs are no evidence");
     }
 }
 
@@ -48,7 +50,9 @@ fn rows_come_out_the_same_on_one_and_on_two_threads() {
 #[test]
 fn a_row_that_nothing_computes_says_so_and_one_that_nobody_knows_is_refused() {
     let [row] = &outcomes(&["N-HW"], 1)[..] else { panic!("one row") };
-    assert_eq!((row.kind, row.holds, &row.ours), (Kind::NotYet, None, &None));
+    assert_eq!((&row.kinds[..], row.holds), (&[Kind::NotYet; 2][..], None));
+    assert!(row.ours.is_empty());
+    assert!(!row.is_computable() && !row.counts());
     let error = select(&["C-F77".into()], false).unwrap_err().to_string();
     assert!(error.contains("C-F77"), "{error}");
 }
@@ -59,7 +63,7 @@ fn a_row_that_nothing_computes_says_so_and_one_that_nobody_knows_is_refused() {
 fn fitted_rows_and_order_rows_hold() {
     for outcome in outcomes(&["C-"], 2) {
         println!("{:18} {:?} {:?}", outcome.id, outcome.error, outcome.holds);
-        if matches!(outcome.kind, Kind::Fitted | Kind::Order) {
+        if outcome.kinds.iter().all(|kind| matches!(kind, Kind::Fitted | Kind::Order)) {
             assert_eq!(outcome.holds, Some(true), "{outcome:?}");
         }
     }

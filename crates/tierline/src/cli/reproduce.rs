@@ -6,8 +6,8 @@ use std::thread::available_parallelism;
 
 use anyhow::Result;
 use clap::Args;
-use tierline_model::reproduce::outcome::Figure;
-use tierline_model::reproduce::{Lab, Outcome, compute, select};
+use serde::Serialize;
+use tierline_model::reproduce::{Kind, Lab, Outcome, compute, select};
 
 use super::Globals;
 use super::sim::hinted;
@@ -18,8 +18,9 @@ use crate::progress::Progress;
 
 /// Compute published figures on the modelled machines, beside the published numbers
 ///
-/// Every row of the scoreboard with its error, and whether it holds: fitted rows within 3 %, predicted ones
-/// within 10 %, bounds as bounds, and order rows by their order. Exit status 0, whatever misses.
+/// Every row of the scoreboard with its error, and whether it holds: fitted figures within 3 %, predicted ones
+/// within 10 %, bounds as bounds, and order rows by their order. Rows of given figures, which are inputs, are
+/// not counted. Exit status 0, whatever misses.
 #[derive(Debug, Args)]
 pub struct ReproduceArgs {
     /// Rows, by the beginning of their ids, as in C-F7; all, if left out
@@ -40,6 +41,11 @@ pub struct ReproduceArgs {
     plot: Option<PathBuf>,
 }
 
+#[derive(Serialize)]
+struct Report<'a> {
+    rows: &'a [Outcome],
+}
+
 impl ReproduceArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
@@ -58,7 +64,7 @@ impl ReproduceArgs {
         };
         drop(progress);
         match globals.json {
-            true => print::out(&(serde_json::to_string_pretty(&outcomes)? + "\n"))?,
+            true => print::json(&Report { rows: &outcomes })?,
             false => print::out(&describe(&outcomes))?,
         }
         for file in drawn {
@@ -74,39 +80,58 @@ pub fn cores() -> usize {
 }
 
 fn describe(outcomes: &[Outcome]) -> String {
-    let head = ["id", "what", "published", "ours", "unit", "error", "kind", "holds"];
+    let head = ["id", "what", "published", "ours", "unit", "error", "kinds", "holds"];
     let mut rows = vec![row(head)];
     let mut notes = String::new();
     for outcome in outcomes {
-        let kind = serde_json::to_value(outcome.kind).unwrap_or_default();
         rows.push(row([
             outcome.id,
             outcome.title,
-            &figure(outcome.published.as_ref()),
-            &figure(outcome.ours.as_ref()),
+            &figures(&outcome.published),
+            &figures(&outcome.ours),
             outcome.unit,
             &outcome.error.map_or("-".into(), |error| format!("{:+.1} %", error * 100.0)),
-            kind.as_str().unwrap_or_default(),
-            match outcome.holds {
-                Some(true) => "yes",
-                Some(false) => "NO",
-                None => "-",
-            },
+            &kinds(&outcome.kinds),
+            verdict(outcome),
         ]));
         if !outcome.note.is_empty() {
             notes += &format!("{}: {}\n", outcome.id, outcome.note);
         }
     }
-    let computed = outcomes.iter().filter(|outcome| outcome.holds.is_some()).count();
-    let held = outcomes.iter().filter(|outcome| outcome.holds == Some(true)).count();
-    let count =
-        format!("\n{held} of {computed} computed rows hold, of {} listed.\n", outcomes.len());
     let notes = if notes.is_empty() { notes } else { format!("\nNotes\n{notes}") };
-    print::table(&rows) + &notes + &count
+    print::table(&rows) + &notes + &format!("\n{}\n", count(outcomes))
 }
 
-fn figure(figure: Option<&Figure>) -> String {
-    let Some(figure) = figure else { return "-".into() };
+/// Whether a row holds.
+fn verdict(outcome: &Outcome) -> &'static str {
+    match outcome.holds {
+        Some(true) if outcome.counts() => "yes",
+        Some(true) => "given",
+        Some(false) => "NO",
+        None if outcome.is_computable() => "not run",
+        None => "-",
+    }
+}
+
+/// How many rows hold, of those that can miss.
+fn count(outcomes: &[Outcome]) -> String {
+    let counted = || outcomes.iter().filter(|outcome| outcome.counts());
+    let held = counted().filter(|outcome| outcome.holds == Some(true)).count();
+    format!("{held} of {} computed rows hold, of {} listed.", counted().count(), outcomes.len())
+}
+
+/// The kinds of figures: one word where all are alike.
+fn kinds(kinds: &[Kind]) -> String {
+    let mut distinct = kinds.to_vec();
+    distinct.dedup();
+    let of = if distinct.len() > 1 { kinds } else { &distinct };
+    of.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(" ")
+}
+
+fn figures(figures: &[f64]) -> String {
+    if figures.is_empty() {
+        return "-".into();
+    }
     let number = |x: &f64| {
         let text = match x.abs() {
             100.0.. => format!("{x:.0}"),
@@ -119,5 +144,5 @@ fn figure(figure: Option<&Figure>) -> String {
             None => text,
         }
     };
-    figure.numbers().iter().map(number).collect::<Vec<_>>().join(" ")
+    figures.iter().map(number).collect::<Vec<_>>().join(" ")
 }

@@ -90,21 +90,33 @@ fn a_machine_is_fitted_to_a_table_and_runs() {
 #[test]
 fn the_scoreboard_prints_its_rows_as_an_array() {
     let line = "reproduce C-BW N-HW M-F2 --json";
-    let rows = json(line);
-    let rows = rows.as_array().expect("an array");
+    let report = json(line);
+    assert_eq!(report["schema_version"], 1);
+    let rows = report["rows"].as_array().expect("rows");
     let ids: Vec<_> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["C-BW", "N-HW", "M-F2"]);
     for row in rows {
         let keys: Vec<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
-        for key in
-            ["id", "title", "source", "published", "ours", "unit", "error", "kind", "holds", "note"]
-        {
+        for key in [
+            "id",
+            "title",
+            "source",
+            "published",
+            "ours",
+            "unit",
+            "error",
+            "kinds",
+            "holds",
+            "note",
+        ] {
             assert!(keys.contains(&key), "{key}: {row}");
         }
     }
-    assert_eq!((&rows[0]["kind"], &rows[0]["holds"]), (&"fitted".into(), &true.into()));
+    assert_eq!(rows[0]["kinds"], serde_json::json!(["fitted", "fitted", "fitted"]));
+    assert_eq!(rows[0]["holds"], true);
     assert_eq!(rows[0]["published"], serde_json::json!([51.0, 65.0, 70.0]));
-    assert_eq!((&rows[1]["kind"], &rows[1]["ours"]), (&"not yet".into(), &().into()));
+    assert_eq!(rows[1]["kinds"], serde_json::json!(["not yet", "not yet"]));
+    assert_eq!(rows[1]["ours"], serde_json::json!([]));
     assert_eq!(output(line).stdout, output(&format!("{line} --threads 1")).stdout);
     let kept = tempfile::tempdir().expect("a folder");
     let keep = format!("{line} --keep {}", kept.path().display());
