@@ -139,10 +139,15 @@ impl Row {
         self.kinds.get(at).copied().unwrap_or(last)
     }
 
+    /// The kind of each figure; one where there are none.
+    pub fn kinds(&self) -> Vec<Kind> {
+        (0..self.published.len().max(1)).map(|at| self.kind(at)).collect()
+    }
+
     /// Ours beside the published figures, by what the lab has run so far.
     pub(super) fn outcome(&self, lab: &Lab) -> Outcome {
+        let found = self.find.and_then(|find| lab.complete(find));
         // Nothing is found where a policy that it takes is not in the list.
-        let found = self.find.map(|find| find(lab));
         let found = found.filter(|found| self.published.is_empty() || !found.ours.is_empty());
         let pairs: Vec<Pair> = match &found {
             Some(found) => {

@@ -7,10 +7,11 @@ use std::thread::available_parallelism;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use tierline_model::reproduce::{Kind, Lab, Outcome, compute, select};
+use tierline_model::reproduce::{Kind, Lab, Outcome, Row, compute, select};
+use tierline_model::runner::{Archive, Runner};
 
-use super::Globals;
 use super::sim::hinted;
+use super::{FOUND, Globals};
 use crate::kept::Kept;
 use crate::plot::figures::draw;
 use crate::print::{self, row};
@@ -20,12 +21,15 @@ use crate::progress::Progress;
 ///
 /// Every row of the scoreboard with its error, and whether it holds: fitted figures within 3 %, predicted ones
 /// within 10 %, bounds as bounds, and order rows by their order. Rows of given figures, which are inputs, are
-/// not counted. Exit status 0, whatever misses.
+/// not counted. Exit status 0, whatever misses; 1 if Ctrl-C left rows out.
 #[derive(Debug, Args)]
 pub struct ReproduceArgs {
-    /// Rows, by the beginning of their ids, as in C-F7; all, if left out
+    /// Rows; C-F7* stands for all that begin so; all, if left out
     #[arg(value_name = "ID")]
     ids: Vec<String>,
+    /// List the rows, and compute nothing
+    #[arg(long)]
+    list: bool,
     /// Also rows that take hours
     #[arg(long)]
     long: bool,
@@ -33,9 +37,12 @@ pub struct ReproduceArgs {
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Keep the reports of all runs here, and run nothing again that this build of tierline has run: what takes hours
-    /// can be stopped, and goes on
+    /// can be interrupted and resumed
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Begin no run after this time; rows whose runs were not made are listed as such
+    #[arg(long, value_name = "M")]
+    minutes: Option<f64>,
     /// Write the figures of the papers that rows are of here as SVG, with the published points of Colloid's
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
@@ -50,18 +57,21 @@ impl ReproduceArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         let rows = select(&self.ids, self.long).map_err(hinted)?;
-        let mut lab = match &self.keep {
-            Some(folder) => Lab::with(Box::new(Kept::open(folder)?)),
-            None => Lab::default(),
-        };
+        if self.list {
+            return list(&rows, globals);
+        }
+        let kept = self.keep.as_ref().map(Kept::open).transpose()?;
         let threads = self.threads.unwrap_or_else(cores);
-        let progress = Progress::new();
-        let said = |done, of| progress.said(done, of);
-        let outcomes = compute(&rows, &mut lab, threads, &said).map_err(hinted)?;
+        let progress = Progress::new(threads, self.minutes)?;
+        let archive = kept.as_ref().map(|kept| kept as &dyn Archive);
+        let runner = Runner { threads, archive, observer: &progress };
+        let mut lab = Lab::default();
+        let outcomes = compute(&rows, &mut lab, &runner).map_err(hinted)?;
         let drawn = match &self.plot {
-            Some(folder) => draw(folder, &outcomes, &mut lab, threads, &said)?,
+            Some(folder) => draw(folder, &outcomes, &mut lab, &runner)?,
             None => Vec::new(),
         };
+        let interrupted = progress.was_interrupted();
         drop(progress);
         match globals.json {
             true => print::json(&Report { rows: &outcomes })?,
@@ -70,8 +80,45 @@ impl ReproduceArgs {
         for file in drawn {
             print::to_stderr(&format!("tierline: wrote {}", file.display()));
         }
-        Ok(0)
+        Ok(if interrupted { FOUND } else { 0 })
     }
+}
+
+#[derive(Serialize)]
+struct List {
+    rows: Vec<Listed>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    id: &'static str,
+    title: &'static str,
+    source: &'static str,
+    figures: usize,
+    kinds: Vec<Kind>,
+    takes_hours: bool,
+}
+
+fn list(rows: &[Row], globals: &Globals) -> Result<u8> {
+    if globals.json {
+        let listed = rows.iter().map(|row| Listed {
+            id: row.id,
+            title: row.title,
+            source: row.source,
+            figures: row.published.len(),
+            kinds: row.kinds(),
+            takes_hours: row.long,
+        });
+        print::json(&List { rows: listed.collect() })?;
+        return Ok(0);
+    }
+    let mut table = vec![row(["id", "what", "source", "kinds", ""])];
+    table.extend(rows.iter().map(|of| {
+        let long = if of.long { "takes hours: --long" } else { "" };
+        row([of.id, of.title, of.source, &kinds(&of.kinds()), long])
+    }));
+    print::out(&print::table(&table))?;
+    Ok(0)
 }
 
 /// Cores that there are.

@@ -124,9 +124,35 @@ fn the_scoreboard_prints_its_rows_as_an_array() {
         assert_eq!(output(&keep).stdout, output(line).stdout, "run, and read back");
         assert!(kept.path().read_dir().expect("a folder").count() > 0);
     }
-    let refused = output("reproduce C-F55");
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("did you mean C-F"), "{}", text(&refused.stderr));
+    for (wrong, hint) in [("C-F55", "did you mean C-F5-"), ("C-F7", "did you mean C-F7*?")] {
+        let refused = output(&format!("reproduce {wrong}"));
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains(hint), "{}", text(&refused.stderr));
+    }
+}
+
+#[test]
+fn the_scoreboard_is_listed_without_being_computed() {
+    let list = json("reproduce --list C-F7* --json");
+    let rows = list["rows"].as_array().expect("rows");
+    let of = |id: &str| rows.iter().find(|row| row["id"] == id).expect("the row");
+    assert!(rows.len() == 4 && rows.iter().all(|row| row["title"].is_string()));
+    assert_eq!(
+        (&of("C-F7-cells-TPP")["figures"], &of("C-F7-cells-TPP-4K")["takes_hours"]),
+        (&16.into(), &true.into())
+    );
+    let printed = text(&output("reproduce --list T-T1-Web1-21").stdout);
+    assert!(printed.contains("fitted predicted predicted predicted"), "{printed}");
+}
+
+#[test]
+fn what_there_is_no_time_for_is_listed_as_not_run() {
+    let line = "reproduce C-BW C-PAR --minutes 0";
+    let report = json(&format!("{line} --json"));
+    assert_eq!(report["rows"][0]["holds"], serde_json::Value::Null);
+    assert_eq!(report["rows"][1]["holds"], true);
+    let printed = text(&output(line).stdout);
+    assert!(printed.contains("not run") && printed.contains("0 of 0 computed rows"), "{printed}");
 }
 
 #[test]
