@@ -6,7 +6,8 @@ use tierline_core::policy::Entry as Policy;
 use tierline_core::qos::Limits;
 use tierline_core::unit::{Bytes, Nanos};
 use tierline_model::scenario::Scenario;
-use tierline_model::workload::list::{Entry, WORKLOADS, written};
+use tierline_model::workload::WORKLOADS;
+use tierline_model::workload::list::{Entry, listed, written};
 
 /// Runs `seconds` with the default policy and checks all books on the way.
 fn run(text: &str, seconds: u64) -> tierline_model::world::ModelWorld {
@@ -42,7 +43,7 @@ fn every_workload_runs_and_keeps_its_books() {
 
 #[test]
 fn every_workload_says_what_it_does_and_where_it_comes_from() {
-    for entry in WORKLOADS {
+    for entry in listed() {
         let text = entry.explain();
         assert!(text.starts_with(entry.name), "{text}");
         for heading in ["What it does:", "Where it comes from:"] {
@@ -103,7 +104,7 @@ fn what_pagerank_frees_is_free() {
 
 #[test]
 fn a_knob_that_nobody_knows_is_named() {
-    let error = Entry::find("gups").unwrap().program(written("gups:hott=1GiB").unwrap());
+    let error = Entry::find("gups").unwrap().program(&written("gups:hott=1GiB").unwrap());
     let error = error.unwrap_err().to_string();
     assert!(error.contains("workload gups") && error.contains("hott"), "{error}");
     let scenario = Scenario::parse("f.toml", "sedonds = 3").unwrap_err().to_string();
@@ -117,7 +118,7 @@ fn what_makes_no_program_is_refused_and_no_threads_are_fine() {
         ("gups:set=0B,hot=0B", "hot"),
         ("gups:hot_share=1.5", "share"),
         ("antagonist:intensity=-1", "intensity"),
-        ("antagonist:buffer=0B", "memory"),
+        ("antagonist:buffer=0B", "buffer"),
         ("liblinear:phase=0s", "phase"),
     ] {
         let table = written(text).unwrap();
