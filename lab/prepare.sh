@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# What ./demo and ./test need on a fresh Debian 12 or newer. Sourced; says what it installs before it does.
+# Installs what ./demo and ./test need on Debian 12 or newer. To be sourced; prints what it installs.
 
 : "${HOME:=$(getent passwd "$(id -u)" | cut -d: -f6)}"
 export HOME PATH="$HOME/.cargo/bin:$PATH"
@@ -15,7 +15,7 @@ give_up() { # WHAT NEXT_STEP
 	return 1
 }
 
-# Installs those of the packages that are missing; fails, saying what to type, where that is not possible.
+# Installs the missing ones of these packages. If that is not possible, fails and prints the command to run.
 install_packages() { # PACKAGE…
 	local missing
 	missing=$(for package; do dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null | grep -q '^install ok installed$' || echo "$package"; done)
@@ -23,7 +23,7 @@ install_packages() { # PACKAGE…
 	local words="apt-get install -y --no-install-recommends ${missing//$'\n'/ }"
 	[ "$(id -u)" = 0 ] || { give_up "missing packages, and this is not root: ${missing//$'\n'/ }" "sudo $words"; return 1; }
 	say "installing Debian packages: ${missing//$'\n'/ }"
-	# shellcheck disable=SC2086 # words are words
+	# shellcheck disable=SC2086 # split into words on purpose
 	{ apt-get -q update && $words; } >/tmp/tierline-apt.$$ 2>&1 || { tail -5 /tmp/tierline-apt.$$ >&2; rm -f /tmp/tierline-apt.$$; give_up "cannot install them" "$words"; return 1; }
 	rm -f /tmp/tierline-apt.$$
 }
@@ -33,7 +33,8 @@ rust_is_new_enough() {
 	have=$(cargo --version 2>/dev/null | cut -d' ' -f2) && [ -n "$have" ] && printf '%s\n' $RUST_OLDEST "$have" | sort -VC
 }
 
-# Cargo of RUST_OLDEST or newer: as it is; else by rustup, else by Debian's rustup (13 and newer), else by rustup's own installer.
+# Makes cargo of RUST_OLDEST or newer available: an installed one, else by rustup, else by Debian's rustup (13
+# and newer), else by rustup's own installer.
 prepare_rust() {
 	install_packages gcc libc6-dev || return 1
 	rust_is_new_enough && return 0
@@ -51,12 +52,12 @@ prepare_rust() {
 	rust_is_new_enough || give_up "no Rust $RUST_OLDEST or newer" "https://rustup.rs, then run this again"
 }
 
-# What the lab needs: its packages, a kernel and a QEMU. LAB_PROBLEM says why not.
+# Prepares the lab: its packages, a kernel and QEMU. LAB_PROBLEM holds the reason of a failure.
 prepare_lab() {
 	local log status
 	log=$(mktemp)
 	{
-		# shellcheck disable=SC2046 # one package a line
+		# shellcheck disable=SC2046 # one package per line
 		install_packages python3 && install_packages $(lab/lab deps) && lab/lab fetch
 	} 2>&1 | tee "$log"
 	status=${PIPESTATUS[0]}
@@ -66,7 +67,7 @@ prepare_lab() {
 	return "$status"
 }
 
-# The guest's programs, and the plugin for the QEMU that `lab/lab run` will take.
+# Builds the guest's programs, and the plugin for the QEMU that `lab/lab run` will use.
 build_lab() {
 	lab/lab build || return 1
 	lab/lab list | grep -q '^qemu  *11 ' || lab/lab build --qemu 10

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the targets have in common.
+//! Code shared by the targets.
 
 use tierline_trace::convert::{Format, Options};
 use tierline_trace::survey::Survey;
 
-/// A converter: whatever it is fed, what it writes is a whole trace.
+/// Runs a converter. Its output must be a complete trace for any input.
 ///
 /// # Panics
-/// Where it is not, or there is no such format.
+/// If it is not, or if the format is unknown.
 pub fn convert(format: &str, mut bytes: &[u8]) {
     let format = Format::find(format).expect("a format of the list");
     let mut out = Vec::new();

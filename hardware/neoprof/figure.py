@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of JSON from `neoprof-bench --undercount` to an SVG: bars by distance."""
+"""Converts the JSON lines of `neoprof-bench --undercount` to an SVG: bars by distance."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ for row in rows:
     if row["pipeline"] == "ours":
         out.append(f'<text x="{x - 2}" y="{BASE + 18}" text-anchor="middle">{row["distance"]}</text>')
 out.append(f'<text x="355" y="{BASE + 38}" text-anchor="middle">cycles from one access to the next</text>')
-for i, (name, text) in enumerate([("naive", "read, add, write back, without forwards"), ("ours", "ours")]):
+for i, (name, text) in enumerate([("naive", "read, add, write back, without forwarding"), ("ours", "ours")]):
     out.append(f'<rect x="380" y="{38 + 18 * i}" width="12" height="12" fill="{COLOURS[name]}"/>')
     out.append(f'<text x="398" y="{48 + 18 * i}">{text}</text>')
 print("\n".join(out + ["</svg>"]))

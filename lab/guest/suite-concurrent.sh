@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What is typed and what comes back, on a healthy machine.
+# Commands and their output on a healthy machine.
 . /job/suite-lib.sh
 
 try topology tierline topology --json
@@ -25,7 +25,7 @@ kill -TERM $manager
 ended signal.status $manager
 same signal
 
-# A shell starts the load, and ends with a status of its own.
+# A shell starts the load and ends with its own status.
 echo 0 >/proc/sys/kernel/numa_balancing
 settings >/out/children.before
 before=$(migrated)
@@ -42,7 +42,7 @@ ended children.status $manager
 fact children.migrated $(($(migrated) - before))
 same children
 
-# Rehearsed: everything but the moves.
+# Dry run: everything except the moves.
 load dry --size 200M --hot 48M --duration 8s
 settings >/out/dry.before
 attach dry --dry-run --events /out/dry.events
@@ -53,7 +53,8 @@ ended dry.status $manager
 fact dry.migrated $(($(migrated) - before))
 same dry
 
-# Told to end, and with a time limit, the manager leaves and the load stays. (What a script starts with & ignores SIGINT.)
+# On a signal, and at a time limit, the manager ends and the load continues. (A process started with & by a
+# script ignores SIGINT.)
 load leave --size 100M --hot 16M --duration 9s
 settings >/out/leave.before
 attach leave --tracker hint_faults

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# One program, left alone and then managed, on a machine whose clock counts instructions.
+# One program, unmanaged and then managed, on a machine whose clock counts instructions.
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
-# As in the standard workload, a warm page is touched a thirtieth as often as a hot one.
+# As in the standard workload, a warm page gets a thirtieth of the accesses of a hot page.
 program="--size 200M --hot 32M --hot-share 0.95"
 
 load hold $program --duration 3s

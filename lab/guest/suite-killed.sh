@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Managers and targets that die, fork and come back, at the worst moments.
+# Managers and targets that are killed, exit or fork during moves.
 . /job/suite-lib.sh
 echo 1 >/proc/sys/kernel/numa_balancing
 
-# kill -9 while it moves: a low rate keeps it moving all the time. Each start puts back what the one before left.
+# kill -9 during moves: a low rate keeps it moving all the time. Each start restores the settings that the
+# previous one changed.
 load killed --size 200M --hot 96M --scatter --duration 18s
 settings >/out/killed.before
 go killed
@@ -30,7 +31,7 @@ fact killed.kills $kills
 fact killed.moving $moving
 fact killed.dirty $dirty
 
-# The last one leaves what it changed to `recover`.
+# `recover` restores the settings of the last one.
 load last --size 60M --hot 16M --duration 8s
 attach last --tracker hint_faults
 go last
@@ -48,7 +49,7 @@ same killed
 try again tierline recover --json
 ended last.load $load
 
-# A target that ends while its pages move.
+# A target that exits while its pages move.
 settings >/out/ends.before
 load ends --size 100M --hot 64M --duration 5s
 attach ends --max-rate 4MB/s
@@ -67,7 +68,7 @@ kill -9 $load
 ended dies.status $manager
 same ends
 
-# A target that forks, exits, maps and unmaps without pause.
+# A target that continuously forks, exits, maps and unmaps.
 lab-load forker --duration 8s --size 64M --report /out/forker.json --start-file /tmp/fork >/tmp/forker &
 load=$!
 until grep -q READY /tmp/forker; do sleep 0.1; done

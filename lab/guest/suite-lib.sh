@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the guests of lab/suite share. A script sources it, says facts on stdout (`key=value`) and leaves files in /out;
-# lab/suite reads both and judges.
+# Functions shared by the guests of lab/suite; to be sourced. A script prints facts on stdout (`key=value`) and
+# writes files to /out; lab/suite checks both.
 mkdir -p /out
 ladder=/sys/kernel/mm/damon/admin/kdamonds
 
@@ -8,7 +8,7 @@ fact() {
 	echo "$1=$2"
 }
 
-# try NAME CMD…: its status is a fact, its words are files.
+# try NAME CMD…: runs a command; its status becomes a fact, its output goes to files.
 try() {
 	name=$1
 	shift
@@ -16,7 +16,7 @@ try() {
 	fact $name.status $?
 }
 
-# load NAME [WORDS OF gups]: a load that waits for `go NAME`, populated; $load is its pid.
+# load NAME [WORDS OF gups]: starts a populated load that waits for `go NAME`; $load is its pid.
 load() {
 	name=$1
 	shift
@@ -41,7 +41,7 @@ attach() {
 	manager=$!
 }
 
-# ended NAME PID: waits, and its status is the fact NAME.
+# ended NAME PID: waits for a process; its status becomes the fact NAME.
 ended() {
 	wait $2
 	fact $1 $?
@@ -51,7 +51,7 @@ migrated() {
 	sed -n 's/^pgmigrate_success //p' /proc/vmstat
 }
 
-# Every setting that Tierline may change, with its value.
+# Prints every setting that Tierline may change, with its value.
 settings() {
 	for file in /proc/sys/kernel/numa_balancing* /sys/kernel/debug/sched/numa_balancing/* /sys/kernel/mm/numa/demotion_enabled /proc/sys/vm/watermark_scale_factor \
 		/sys/module/damon_*/parameters/enabled $ladder/nr_kdamonds $ladder/*/state /proc/sys/kernel/perf_event_* \
@@ -64,7 +64,7 @@ settings() {
 	done
 }
 
-# same NAME: says whether settings are as /out/NAME.before has them; the difference is the fact.
+# same NAME: compares the settings with /out/NAME.before; the difference becomes a fact.
 same() {
 	settings >/out/$1.after
 	fact $1.changed "$(diff /out/$1.before /out/$1.after | grep '^[+-][^+-]' | tr '\n' ' ')"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# A memory device that counts its accesses, and what policies make of it: each managed run is one line below.
+# Policies with a memory device that counts accesses: one managed run per line below.
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
-# Nine of ten accesses go to the hot set, the others anywhere. The observer asks for every page.
+# Nine of ten accesses go to the hot set, the others anywhere. The observer queries every page.
 program="--size 128M --hot 16M --scatter --hot-share 0.9 --interval 500ms --sample 4096 --mapping-sample 32768"
 
 load hold $program --duration 1500ms

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A machine whose memory is all alike.
+# A machine with one kind of memory.
 . /job/suite-lib.sh
 try topology tierline topology --json
 try run tierline run --summary /out/run.summary.json -- sh -c 'echo ran; exit 7'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Redis behind a memory device that counts its accesses: filled on the slow node, as a neighbour has the fast one, and managed from
-# its start. Then the neighbour is gone.
+# Redis with a memory device that counts accesses. It is filled on the slow node, as another program occupies
+# the fast one, and is managed from its start. Then the other program exits.
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
 echo 0 >/sys/kernel/mm/numa/demotion_enabled
@@ -21,7 +21,7 @@ until [ -S $socket ]; do
 	kill -0 $manager 2>/dev/null || exit 1
 	sleep 0.1
 done
-# One key in twenty gets nine of ten requests, and a tenth of all set a value anew, at another place.
+# One key in twenty gets nine of ten requests. A tenth of all requests write a value anew, at another address.
 client="lab-load redis-client --socket $socket --keys 20000 --value 4K --hot-keys-share 0.05 --interval 250ms"
 $client --load-only --report /out/filled.json || exit 1
 $client --duration 1s --report /out/slow.json

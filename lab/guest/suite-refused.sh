@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# What a tired person types, what is missing, and a fast tier that somebody else has filled.
+# Wrong input, missing prerequisites, and a fast tier filled by another program.
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
 chmod 755 /run # as everywhere else
 echo nobody::65534:65534::/:/lab/bin/sh >>/etc/passwd
 settings >/out/refused.before
 
-# The load is the user's, so that the only thing missing is the privilege.
+# The load belongs to the user, so that only the privilege is missing.
 echo 'lab-load gups --size 60M --hot 16M --duration 5s --verify --start-file /tmp/mine.go --report - >/tmp/mine.out & echo $! >/tmp/mine.pid; wait $!' >/tmp/mine.sh
 su nobody -s /lab/bin/sh -c 'sh /tmp/mine.sh' &
 mine=$!
@@ -37,7 +37,7 @@ try owndoctor su nobody -s /lab/bin/sh -c "tierline doctor --json"
 ended mine.load $mine
 cp /tmp/mine.out /out/mine.out
 
-# Without /proc/kcore the ladder goes one down.
+# Without /proc/kcore the next tracker of the ladder is used.
 mount --bind /dev/null /proc/kcore
 try kcore tierline attach -p 1 --tracker accessed --duration 1s
 try ladder tierline attach -p 1 --duration 1s
@@ -45,7 +45,7 @@ umount /proc/kcore
 try strict tierline run --strict --tracker pebs -- true
 same refused
 
-# A bystander holds most of fast memory and never touches it; the kernel would demote it to make room.
+# A bystander occupies most of fast memory and never accesses it; the kernel would demote it to make room.
 echo 1 >/sys/kernel/mm/numa/demotion_enabled
 fill=$(($(sed -n 's/.*MemFree: *\([0-9]*\) kB/\1/p' /sys/devices/system/node/node0/meminfo) / 1024 - 50))
 load crowded --size 200M --hot 96M --duration 10s
@@ -58,7 +58,7 @@ ended crowded.load $load
 ended crowded.status $manager
 ended bystander.status $bystander
 
-# Somebody fills it while pages move there.
+# Fast memory fills up while pages move to it.
 echo 0 >/sys/kernel/mm/numa/demotion_enabled
 load rush --size 200M --hot 96M --duration 9s
 attach rush --max-rate 32MB/s

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The kernel's tiering, led by Tierline; then ours in its place, with bursts of new pages beside a bystander.
+# The kernel's tiering, driven by Tierline; then our own instead, with bursts of new pages and a bystander.
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
 
@@ -37,7 +37,7 @@ load crowd --size 400M --hot 64M --hot-share 0.99 --node 0 --duration 26s
 lab-load burst --start-file /tmp/crowd.go --size 24M --delay 10s --period 5s --bursts 4 --live 1s --report /out/burst.json >/tmp/burst &
 burst=$!
 until grep -q READY /tmp/burst; do sleep 0.1; done
-# Fast memory is full now, and the kernel is allowed to demote, as far as the machine's owner is concerned.
+# Fast memory is full now, and the machine's owner has enabled demotion by the kernel.
 echo 1 >/sys/kernel/mm/numa/demotion_enabled
 settings >/out/burst.before
 tierline attach -p $load,$burst --policy tpp --summary /out/burst.summary.json >/out/burst.out 2>/out/burst.err &

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every tracker by its name: it sees, pages move, and the machine is as it was.
+# Every tracker by name: it reports accesses, pages move, and all settings are restored.
 . /job/suite-lib.sh
 
 for tracker in accessed hint_faults damon soft_dirty; do
-	# A value to put back for the one who changes it, silence for the others.
+	# NUMA balancing on for hint_faults, which must restore it; off for the others.
 	[ $tracker = hint_faults ]
 	echo $((1 - $?)) >/proc/sys/kernel/numa_balancing
 	load $tracker --size 100M --hot 16M --duration 7s
@@ -19,7 +19,7 @@ done
 for tracker in pebs ibs page_idle; do
 	try $tracker tierline attach -p 1 --tracker $tracker --duration 1s
 done
-# As 7.2 boots by default, DAMON is taken.
+# In a default boot of 7.2, damon_stat occupies DAMON.
 settings >/out/taken.before
 stat=/sys/module/damon_stat/parameters/enabled
 if [ -e $stat ]; then

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The QEMU lab, in the order a run meets its parts.
+"""The QEMU lab. The modules, in the order in which a run uses them:
 
-    cli      what the words on the command line mean
-    cache    one folder that holds everything fetched, and says what it holds
+    cli      the command line
+    cache    the folder of everything downloaded, with a manifest
     apt      Debian packages, downloaded and unpacked, never installed
-    kernel   a Debian kernel made ready to boot fast
-    qemu     a QEMU that runs beside the system's
+    kernel   a Debian kernel, prepared to boot fast
+    qemu     a QEMU besides the system's
     image    root file systems for programs that need one
-    machine  the computer to emulate: memory nodes, clock, ports
+    machine  the emulated computer: memory nodes, clock, ports
     cpio     files for the guest
     guest    one boot, one command, one exit status
 
-What never happens here: nothing is installed, no apt source of the host is read from or written to
-except to learn its mirror, and no QEMU outlives the process that started it.
+Rules: nothing is installed. Of the host's apt sources only the mirror's address is read; nothing is written to them. No QEMU outlives the
+process that started it.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian packages of any suite, downloaded and unpacked beside the system, never installed.
+"""Debian packages of any suite, downloaded and unpacked, never installed.
 
-Each suite gets apt lists of its own in the cache and an *empty* record of installed packages. Asked to install
-something there, apt names every package it needs, down to the C library: that list is the plan. The host's sources,
-lists and installed packages stay as they are (adding sid to them would upgrade half the machine at the next install).
+Each suite has its own apt lists in the cache and an *empty* list of installed packages. So for a requested installation apt names
+every package needed, down to the C library. The host's sources, lists and installed packages stay unchanged (with sid among the
+sources, the next installation would upgrade half the system).
 """
 
 import hashlib
@@ -20,7 +20,7 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 class Suite:
-    """One suite of Debian, or several that are only complete together (backports on its release)."""
+    """One suite of Debian, or several that are complete only together (backports and its release)."""
 
     def __init__(self, name, *below):
         self.name = name
@@ -29,16 +29,16 @@ class Suite:
         self._fresh = False
 
     def closure(self, *packages):
-        """These packages and everything they depend on."""
+        """These packages and all their dependencies."""
         lines = self._apt("apt-get", "install", "--print-uris", "-y", "--no-install-recommends", *packages)
         return self._plan(lines, packages[0])
 
     def alone(self, *packages):
-        """These packages and nothing else."""
+        """These packages only."""
         return self._plan(self._apt("apt-get", "download", "--print-uris", *packages), packages[0])
 
     def depends(self, package):
-        """The names that the newest version of a package depends on: metapackages tell the real name so."""
+        """The dependencies of the newest version of a package. A metapackage names the real package this way."""
         text = self._apt("apt-cache", "show", "--no-all-versions", package)
         line = re.search(r"^Depends: (.*)$", text, re.M)
         return re.findall(r"(?:^|, )([a-z0-9.+-]+)", line[1]) if line else []
@@ -84,7 +84,7 @@ class Suite:
 
 
 class Packages:
-    """A list of .deb files of one suite: what to download, and under which key the result is cached."""
+    """A list of .deb files of one suite, and the key under which the result is cached."""
 
     def __init__(self, suite, files, main):
         if not files:
@@ -94,13 +94,13 @@ class Packages:
         self.key = hashlib.sha256("\n".join(files).encode()).hexdigest()[:12]
 
     def download(self, folder):
-        """Fetches every file; apt checks each against the signed lists."""
+        """Downloads every file; apt verifies each against the signed lists."""
         folder.mkdir(parents=True)
         names = [file.split("_") for file in self.files]
         self.suite._apt("apt-get", "-q", "download", *(f"{name}={unquote(version)}" for name, version, *_ in names), cwd=folder)
 
     def unpack(self, debs, root, only=None):
-        """Unpacks the files into one tree, without running anything of theirs; `only` names packages."""
+        """Unpacks the files into one tree without running maintainer scripts; `only` selects packages."""
         root.mkdir(parents=True, exist_ok=True)
         for deb in sorted(debs.glob("*.deb"), key=lambda deb: (not deb.name.startswith("base-files_"), deb.name)):
             if only and deb.name.split("_")[0] not in only:
@@ -115,7 +115,7 @@ class Packages:
 
 
 def mirror():
-    """The Debian mirror that this machine itself uses."""
+    """The Debian mirror configured on this machine."""
     etc = Path("/etc/apt")
     for file in sorted([*etc.glob("sources.list.d/*.sources"), etc / "sources.list", *etc.glob("sources.list.d/*.list")]):
         found = file.exists() and re.search(r"^(?:URIs:|deb\s.*?)\s*(\w+://\S+/debian/?)(?=\s|$)", file.read_text(), re.M)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One folder holds everything the lab fetched; `manifest.json` in it says what, from where, with which checksums.
+"""One folder with everything the lab downloaded. `manifest.json` in it lists contents, sources and checksums.
 
-A thing (a kernel, a QEMU, an image) is built in a folder of its own and enters the manifest when it is whole. So an
-interrupted or failed fetch leaves the last good one in place, and a guest that is running keeps its files: the one before
-is only removed when a third arrives.
+An item (a kernel, a QEMU, an image) is built in its own folder and entered into the manifest when it is complete. So an interrupted or
+failed download leaves the previous item usable, and a running guest keeps its files: the previous item is removed only when the one after
+the next arrives.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ ROOT = Path(os.environ.get("TIERLINE_LAB_CACHE") or Path.home() / ".cache/tierli
 
 
 class LabError(Exception):
-    """Something that keeps the lab from working: what was found, and one next step."""
+    """An error that stops the lab: what was found, and one next step."""
 
     def __init__(self, what, hint=None):
         super().__init__(what)
@@ -27,12 +27,12 @@ class LabError(Exception):
 
 
 def say(line):
-    """Progress goes to stderr; stdout belongs to the guest."""
+    """Prints progress to stderr; stdout is the guest's."""
     print(f"lab: {line}", file=sys.stderr, flush=True)
 
 
 def manifest():
-    """Everything cached: {"kernel": {"7.2": entry}, "qemu": …, "image": …}."""
+    """All cached items: {"kernel": {"7.2": entry}, "qemu": …, "image": …}."""
     try:
         return json.loads((ROOT / "manifest.json").read_text())
     except FileNotFoundError:
@@ -40,7 +40,7 @@ def manifest():
 
 
 def find(kind, name):
-    """The entry of a cached thing, or None; an entry whose folder is gone does not count."""
+    """The entry of a cached item, or None; also None if its folder is missing."""
     entry = manifest().get(kind, {}).get(name)
     return entry if entry and (ROOT / entry["folder"]).is_dir() else None
 
@@ -51,7 +51,7 @@ def folder(entry):
 
 @contextlib.contextmanager
 def locked():
-    """One fetch at a time; others wait."""
+    """One download at a time; others wait."""
     ROOT.mkdir(parents=True, exist_ok=True)
     with open(ROOT / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -59,10 +59,10 @@ def locked():
 
 
 def obtain(kind, name, suites, plan, build, refresh=False):
-    """The cached thing, fetched first where it is missing or `refresh` asks for the newest.
+    """The cached item. Downloads it if it is missing, or if `refresh` requests the newest.
 
-    `plan(suite)` says which packages make it; `build(packages, folder)` fills the folder and returns what else the
-    manifest should say. Suites are tried in order; where all fail, the last good one is used, and that is said.
+    `plan(suite)` returns the packages of the item; `build(packages, folder)` fills the folder and returns further fields for the
+    manifest. Suites are tried in order. If all fail, the previous item is used, with a message.
     """
     kept = find(kind, name)
     if kept and not refresh:
@@ -86,11 +86,11 @@ def obtain(kind, name, suites, plan, build, refresh=False):
     if kept:
         say(f"{kind} {name}: keeping {kept['version']} of {kept['fetched']}")
         return kept
-    raise LabError(f"cannot fetch {kind} {name} ({'; '.join(failures)})", "is the package mirror reachable?")
+    raise LabError(f"cannot fetch {kind} {name} ({'; '.join(failures)})", "check that the package mirror is reachable")
 
 
 def _publish(kind, name, suite, packages, build):
-    """Builds into a fresh folder, renames it into place, then records it."""
+    """Builds in a temporary folder, renames it into place, then updates the manifest."""
     final = ROOT / kind / f"{name}-{packages.key}"
     part = final.with_suffix(f".part{os.getpid()}")
     shutil.rmtree(part, ignore_errors=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the words on the command line mean."""
+"""The command line."""
 
 import argparse
 import os
@@ -12,13 +12,13 @@ from . import cache, guest, image, kernel, qemu
 from .cache import LabError, say
 from .machine import Machine, size
 
-# Debian packages that the lab needs on this machine, beyond python3 and dpkg.
+# Debian packages that the lab needs on the host, besides python3 and dpkg.
 HOST_PACKAGES = ["debian-archive-keyring", "squashfs-tools", "zstd"]
 
 
 def main():
     options = _parser().parse_args()
-    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C does: leave through every `finally` and `with`
+    for number in (signal.SIGTERM, signal.SIGHUP):  # like Ctrl-C: leave through every `finally` and `with`
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         return options.do(options)
@@ -90,7 +90,7 @@ def _deps(_):
 
 
 def _build(options):
-    """Static programs for the guest, and the plugin for QEMU: 10 has another interface than 11, and gets its own build."""
+    """Static programs for the guest, and the plugin for QEMU. The plugin API of QEMU 10 differs from that of 11, so it needs its own build."""
     os.chdir(guest.LAB.parent)
     old = ["--features", "api4", "--target-dir", guest.TARGET / "plugin-api4"] if options.qemu == "10" else []
     plugin = subprocess.run(["cargo", "build", "--release", "-p", "lab-plugin", *old])
@@ -112,49 +112,49 @@ def _parser():
 
     run = command("run", _run, "boot a guest, run a command in it, exit with its status (124: timed out, 125: the lab failed)")
     _guest_options(run)
-    run.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="of this machine's time, for all of it (300)")
-    run.add_argument("--get", action="append", default=[], metavar="GUESTPATH[:HOSTPATH]", help="bring a file or folder back at the end")
+    run.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="limit for the whole run, in the host's time (300)")
+    run.add_argument("--get", action="append", default=[], metavar="GUESTPATH[:HOSTPATH]", help="copy a file or folder from the guest at the end")
     run.add_argument("--truth", type=Path, metavar="FILE.json", help="count every memory access with the QEMU plugin (lab/lab build)")
-    run.add_argument("--truth-options", default="", metavar="K=V,…", help="more for the plugin: kernel=0|1, llc=BYTES, ways=N")
-    run.add_argument("--console", type=Path, metavar="FILE", help="keep what the kernel says")
+    run.add_argument("--truth-options", default="", metavar="K=V,…", help="further options of the plugin: kernel=0|1, llc=BYTES, ways=N")
+    run.add_argument("--console", type=Path, metavar="FILE", help="save the kernel's messages")
     run.add_argument("command", nargs="*", metavar="CMD", help="after `--`; runs as root in /job")
     shell = command("shell", _shell, "boot to a shell on this terminal; Ctrl-A X kills the guest")
     _guest_options(shell)
     shell.set_defaults(timeout=0, get=[], truth=None, truth_options="", console=None)
 
-    fetch = command("fetch", _fetch, "fetch a kernel and QEMU into the cache (run does so by itself where they are missing)")
+    fetch = command("fetch", _fetch, "download a kernel and QEMU into the cache (run does this when they are missing)")
     fetch.add_argument("--kernel", choices=kernel.KERNELS, default="7.2")
     fetch.add_argument("--all", action="store_true", help="both kernels, QEMU 11 and 10, and all images")
     fetch.add_argument("--refresh", action="store_true", help="look for newer versions of what is cached")
     build = command("image", _image, "build a root file system for --image, and print its path")
     build.add_argument("name", choices=image.IMAGES)
     build.add_argument("--refresh", action="store_true", help="look for newer packages")
-    programs = command("build", _build, "build what the guest runs (tierline, lab-load) and the plugin")
-    programs.add_argument("--qemu", choices=qemu.QEMUS, default="11", help="the one the plugin is for (11)")
-    command("list", _list, "what is cached")
-    command("deps", _deps, "the Debian packages that the lab needs on this machine")
+    programs = command("build", _build, "build the guest's programs (tierline, lab-load) and the plugin")
+    programs.add_argument("--qemu", choices=qemu.QEMUS, default="11", help="QEMU version of the plugin (11)")
+    command("list", _list, "list the cache")
+    command("deps", _deps, "list the Debian packages that the lab needs on the host")
     return parser
 
 
 def _guest_options(parser):
     machine = Machine()
     parser.add_argument("--kernel", choices=kernel.KERNELS, default="7.2", help="7.2: Debian sid's newest; 6.12: bookworm-backports' (7.2)")
-    parser.add_argument("--qemu", choices=qemu.QEMUS, help="its major version (11, or 10 where 11 cannot be had)")
-    parser.add_argument("--fast", default="1G", metavar="SIZE", help="memory of node 0, which has the processors (1G)")
-    parser.add_argument("--slow", default="2G", metavar="SIZE", help="memory of node 1, which has none (2G)")
+    parser.add_argument("--qemu", choices=qemu.QEMUS, help="major version (11, or 10 if 11 is not available)")
+    parser.add_argument("--fast", default="1G", metavar="SIZE", help="memory of node 0, with the processors (1G)")
+    parser.add_argument("--slow", default="2G", metavar="SIZE", help="memory of node 1, without processors (2G)")
     parser.add_argument("--slow-latency", type=int, default=machine.slow_latency_ns, metavar="NS",
-                        help=f"what HMAT says of node 1 ({machine.slow_latency_ns}; node 0: {machine.fast_latency_ns})")
+                        help=f"latency of node 1 in HMAT ({machine.slow_latency_ns}; node 0: {machine.fast_latency_ns})")
     parser.add_argument("--slow-bandwidth", default=machine.slow_bandwidth, metavar="PER_S",
-                        help=f"what HMAT says of node 1 ({machine.slow_bandwidth}; node 0: {machine.fast_bandwidth})")
+                        help=f"bandwidth of node 1 in HMAT ({machine.slow_bandwidth}; node 0: {machine.fast_bandwidth})")
     parser.add_argument("--shape", choices=["numa", "cxl"], default="numa", help="node 1 as plain memory, or as a CXL expander (numa)")
     parser.add_argument("--mode", choices=["concurrent", "deterministic"], default="concurrent",
-                        help="processors at once, or one whose clock counts instructions (concurrent)")
-    parser.add_argument("--seed", type=int, default=1, help="of the deterministic mode (1)")
-    parser.add_argument("--cpus", type=int, help="processors (2; deterministic: 1)")
+                        help="several processors, or one whose clock counts instructions (concurrent)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the deterministic mode (1)")
+    parser.add_argument("--cpus", type=int, help="number of processors (2; deterministic: 1)")
     parser.add_argument("--thp", choices=["always", "madvise", "never"], help="transparent huge pages (the kernel's default)")
-    parser.add_argument("--damon-stat", action="store_true", help="leave damon_stat running, as 7.2 does by default")
-    parser.add_argument("--append", default="", metavar="WORDS", help="more for the kernel's command line")
+    parser.add_argument("--damon-stat", action="store_true", help="keep damon_stat on, the default of kernel 7.2")
+    parser.add_argument("--append", default="", metavar="WORDS", help="further words for the kernel's command line")
     parser.add_argument("--neoprof", action="store_true",
-                        help="NeoProf in node 1's memory: a PCI device that counts its accesses (lab/lab build, QEMU 11)")
+                        help="emulate a NeoProf: a PCI device that counts accesses to node 1 (lab/lab build, QEMU 11)")
     parser.add_argument("--image", choices=image.IMAGES, help="run the command in this root file system")
-    parser.add_argument("--file", action="append", default=[], metavar="HOST[:GUEST]", help="put a file or folder into the guest (/job)")
+    parser.add_argument("--file", action="append", default=[], metavar="HOST[:GUEST]", help="copy a file or folder into the guest (/job)")

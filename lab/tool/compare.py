@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The comparison: one guest a run, the same workload, one contender after the other.
+"""Runs each contender on the same workload, one guest per run.
 
-Each contender has up to two runs of each workload. In the *concurrent* one (two processors) times are read: when the hot
-set is in fast memory, how long it stays there, what the manager costs. In the *deterministic* one (one processor whose
-clock counts instructions) the program's own progress is read, against that under `hold`: what is lost is the cost of being
-managed, as everything runs on the one processor. Emulated wall-clock speed is never read: it says nothing.
+Each contender has up to two runs of each workload. The *concurrent* run (two processors) measures times: when the hot set is in fast memory,
+how long it stays there, and the manager's cost. The *deterministic* run (one processor, whose clock counts instructions) measures the
+program's progress relative to `hold`. The difference is the cost of being managed, as all programs share the one processor. Emulated
+wall-clock speed is not used, as it is meaningless.
 """
 
 import argparse
@@ -17,24 +17,25 @@ from pathlib import Path
 LAB = Path(__file__).resolve().parent.parent
 BASE_PAGE = 4096
 
-# name: words for `lab-load`; loads that run side by side have a comma between them
+# name: arguments of `lab-load`; a comma separates programs that run at the same time
 STANDARD = {
     "hot128": "gups --size 700M --hot 128M --hot-share 0.9 --write-share 0.5 --jump 50s --duration 90s --node 1",
     "scatter128": "gups --size 700M --hot 128M --scatter --hot-share 0.9 --write-share 0.5 --jump 50s --duration 90s --node 1",
-    # A bystander who sleeps and a program overflow fast memory; then somebody needs memory for a second, again and again.
-    # Most memory is touched once in seconds, as in TPP's programs (of theirs 55 to 80 % rests for two minutes).
+    # A sleeping bystander and a program overflow fast memory; then a third program repeatedly needs memory for
+    # a second. Most memory is touched every few seconds. (In TPP's programs 55 to 80 % is idle for two
+    # minutes.)
     "burst": "fill --size 60M --hold 45s , gups --size 400M --hot 64M --hot-share 0.99 --write-share 0.5 --duration 40s --node 0 , "
              "burst --size 24M --delay 10s --period 5s --bursts 6 --live 1s",
 }
 CONTENDERS = ["hold", "tierline", "tierline:hint_faults", "tierline:damon", "tierline:soft_dirty", "tpp", "kernel", "damo"]
 
-# column, heading, how it prints
+# key, heading, format
 COLUMNS = [
     ("contender", "contender", str), ("tracker", "tracker", str), ("workload", "workload", str),
     ("t90_seconds", "90 % fast [s]", "{:.1f}".format), ("t90_after_jump_seconds", "after jump [s]", "{:.1f}".format),
     ("hot_share_steady", "steady", "{:.3f}".format), ("hot_share_end", "end", "{:.3f}".format),
     ("burst_fast_mean", "bursts fast", "{:.3f}".format), ("burst_fast_least", "least", "{:.3f}".format),
-    ("bystander_share", "bystander's", "{:.3f}".format), ("kernel_demoted", "kernel demoted", "{:,}".format),
+    ("bystander_share", "bystander", "{:.3f}".format), ("kernel_demoted", "kernel demoted", "{:,}".format),
     ("fast_share", "fast accesses", "{:.3f}".format), ("moved_pages", "moved", "{:,}".format),
     ("needed_pages", "needed", "{:,}".format), ("accesses_vs_hold", "accesses/hold", "{:.3f}".format),
     ("cpu_share_converging", "CPU conv.", "{:.1%}".format), ("cpu_share_steady", "CPU steady", "{:.2%}".format),
@@ -60,32 +61,32 @@ def main():
 
 def _parser():
     parser = argparse.ArgumentParser(prog="lab/compare", description=__doc__.splitlines()[0])
-    parser.add_argument("--contender", action="append", help=f"repeated; of {', '.join(CONTENDERS)}, another POLICY[:TRACKER][/KNOBS] of "
-                        "Tierline's, or a command with {pid} in it for another manager (see --file); default: all that are named here")
+    parser.add_argument("--contender", action="append", help=f"may be repeated; one of {', '.join(CONTENDERS)}, another POLICY[:TRACKER][/KNOBS] of "
+                        "Tierline, or a command of another manager, containing {pid} (see --file); default: all named here")
     parser.add_argument("--workload", action="append", choices=STANDARD, help="default: all")
     parser.add_argument("--mode", choices=["both", "concurrent", "deterministic"], default="both")
-    parser.add_argument("--file", action="append", default=[], metavar="HOST[:GUEST]", help="put into the guest")
+    parser.add_argument("--file", action="append", default=[], metavar="HOST[:GUEST]", help="copy into the guest")
     parser.add_argument("--kernel", default="7.2")
     parser.add_argument("--fast", default="400M")
     parser.add_argument("--slow", default="2G")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds of this machine's time for one run")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the raw reports of all runs")
+    parser.add_argument("--timeout", type=float, default=600, help="limit for one run, in seconds of the host's time")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="save the raw reports of all runs")
     parser.add_argument("--json", action="store_true")
-    own = parser.add_argument_group("a workload of your own instead of the standard ones")
-    own.add_argument("--size", help="of the program, as in 700M")
-    own.add_argument("--hot", default="128M", help="of its hot set")
-    own.add_argument("--scatter", action="store_true", help="hot pages all over instead of one range")
-    own.add_argument("--hot-share", default="0.9", help="of accesses that go to the hot set")
-    own.add_argument("--write-share", default="0.5", help="of accesses that also store")
+    own = parser.add_argument_group("your own workload instead of the standard ones")
+    own.add_argument("--size", help="size of the program, as in 700M")
+    own.add_argument("--hot", default="128M", help="size of its hot set")
+    own.add_argument("--scatter", action="store_true", help="scatter the hot pages instead of one range")
+    own.add_argument("--hot-share", default="0.9", help="share of accesses to the hot set")
+    own.add_argument("--write-share", default="0.5", help="share of accesses that also store")
     own.add_argument("--skew", default="0", help="Zipf exponent inside the hot set")
-    own.add_argument("--jump", help="when the hot set moves elsewhere, as in 50s")
+    own.add_argument("--jump", help="when the hot set moves to other pages, as in 50s")
     own.add_argument("--duration", default="90s")
     parser.set_defaults(workload=None, contender=None)
     return _Defaults(parser)
 
 
 class _Defaults:
-    """argparse appends to a list default, so lists get theirs afterwards."""
+    """Fills in list defaults after parsing, as argparse would append to them."""
 
     def __init__(self, parser):
         self.parser = parser
@@ -98,7 +99,7 @@ class _Defaults:
 
 
 def _with_hold(options):
-    """`hold` is the measure of the others' progress, so it comes first where that is measured."""
+    """Puts `hold` first, as the progress of others is relative to it."""
     if options.mode == "concurrent":
         return options.contender
     return ["hold"] + [c for c in options.contender if c != "hold"]
@@ -145,7 +146,7 @@ def _contest(options, contender, workload, words):
 
 
 def _run(options, contender, workload, words, mode):
-    """Boots one guest for one run and returns what it brought back; nothing where it failed."""
+    """Boots one guest for one run. Returns its results; nothing if the run failed."""
     with tempfile.TemporaryDirectory(prefix="compare.") as folder:
         here = options.keep / f"{workload}-{contender.replace(':', '-').split()[0].replace('/', '_')}-{mode}" if options.keep else Path(folder)
         here.mkdir(parents=True, exist_ok=True)
@@ -159,7 +160,7 @@ def _run(options, contender, workload, words, mode):
         with open(here / "log", "wb") as log:
             status = subprocess.run([str(word) for word in command], stdout=log, stderr=log).returncode
         if status:
-            print(f"{contender} on {workload} ({mode}) ended with {status}:", file=sys.stderr)
+            print(f"{contender} on {workload} ({mode}) failed with status {status}:", file=sys.stderr)
             sys.stderr.write("".join((here / "log").read_text(errors="replace").splitlines(keepends=True)[-8:]))
             return {}
         return {"report": _json(here / "out/gups.json"), "burst": _json(here / "out/burst.json"), "fill": _json(here / "out/fill.json"),
@@ -176,7 +177,7 @@ def _ndjson(path):
 
 
 def _truth(path):
-    """The share of misses that fast memory served between the workload's first marker and its last."""
+    """The share of misses served by fast memory between the workload's first and last marker."""
     whole = _json(path)
     marks = {mark["id"]: mark for mark in (whole or {}).get("markers", [])}
     if 1 not in marks or 3 not in marks:
@@ -186,7 +187,7 @@ def _truth(path):
 
 
 def _cpu_shares(readings, report):
-    """CPU per second of the manager and its kernel threads, while the hot set is on its way and while it is not."""
+    """CPU share of the manager and its kernel threads, while the hot set is being moved and afterwards."""
     start = report.get("t_start_seconds")
     points = [(r["t_seconds"] - start, sum(p["run_seconds"] or 0 for p in r["processes"])) for r in readings] if start else []
     if len(points) < 4 or not any(cpu for _, cpu in points):

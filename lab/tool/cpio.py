@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives in the newc format, which the kernel unpacks as its first file system; several in a row are fine.
+"""Archives in the newc format, which the kernel unpacks as its first file system; several may be concatenated.
 
-Written here rather than by the cpio program for one reason: the same files give the same bytes (sorted, owned by root,
-no times), and so the same guest, run after run.
+Written here, not by the cpio program, to be reproducible: the same files give the same bytes (sorted, owned by root, without times),
+and so the same guest in every run.
 """
 
 import os
@@ -24,7 +24,7 @@ class Archive:
         self._add(path, stat.S_IFLNK | 0o777, str(target).encode())
 
     def tree(self, source, path):
-        """A file, or a folder and all in it, as found on this machine; executable bits are kept, and links below."""
+        """A file, or a folder with its contents. Executable bits and links inside are kept."""
         source = Path(source)
         if source.is_dir():
             self.folder(path)

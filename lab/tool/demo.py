@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Redis on a machine with a fast and a slow memory node, three times from the same start; one table. ./demo prepares it.
+"""Runs Redis on a machine with a fast and a slow memory node three times, from the same start; prints one table. Prepared by ./demo.
 
-Each run is a guest of its own in the deterministic mode (one processor, whose clock counts instructions): a Redis is
-filled, its first keys landing in fast memory until that is full; then a client asks for skewed keys, hot ones scattered
-over the key space, and the contender takes over. The plugin under the guest sees every load and store.
+Each run is a guest in the deterministic mode (one processor, whose clock counts instructions). Redis is filled; its first keys are placed
+in fast memory until that is full. Then a client requests keys with a skewed distribution, the hot ones scattered over the key space, and
+the contender starts. The plugin of QEMU sees every load and store.
 """
 
 import argparse
@@ -18,17 +18,17 @@ from pathlib import Path
 LAB = Path(__file__).resolve().parent.parent
 PAGE = 4096
 
-CONTENDERS = [("hold", "left where they landed"), ("kernel", "the kernel's own tiering"), ("tierline", "Tierline")]
+CONTENDERS = [("hold", "never moved"), ("kernel", "the kernel's own tiering"), ("tierline", "Tierline")]
 FAST, SLOW = "160M", "1G"
-# A value of 4000 bytes fills one page (Redis allocates 4096 for it), so a hot key is a hot page.
+# A value of 4000 bytes fills one page (Redis allocates 4096), so a hot key is a hot page.
 KEYS, VALUE = 50_000, 4000
 HOT_KEYS, HOT_SHARE, GET_SHARE = 0.02, 0.9, 0.98
 INTERVAL = "250ms"
 
-# key, heading (two lines), how it prints
+# key, heading (two lines), format
 COLUMNS = [
     ("title", "", "pages are", str), ("fast_share", "accesses served", "by fast memory", "{:.1%}".format),
-    ("modelled_seconds_per_request", "time a request", "(modelled)", lambda s: f"{s * 1e6:.1f} µs"),
+    ("modelled_seconds_per_request", "time per request", "(modelled)", lambda s: f"{s * 1e6:.1f} µs"),
     ("t90_seconds", "90 % of the hot", "set fast after", "{:.1f} s".format),
     ("moved_pages", "pages", "moved", "{:,}".format), ("needless_pages", "of them", "needless", "{:,}".format),
     ("cpu_seconds", "manager's", "CPU", "{:.2f} s".format), ("rss_bytes", "manager's", "memory", lambda n: f"{n / 2**20:.1f} MiB"),
@@ -56,16 +56,16 @@ def main():
 
 def _parser():
     parser = argparse.ArgumentParser(prog="./demo", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="the table as an array, in base units; null is unknown")
-    parser.add_argument("--duration", default="10s", help="of the load, in the guest's time (10s)")
-    parser.add_argument("--kernel", choices=["7.2", "6.12"], default="7.2", help="the guest's (7.2)")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the raw reports of all runs")
-    parser.add_argument("--timeout", type=float, default=900, help="seconds of this machine's time for one run (900)")
+    parser.add_argument("--json", action="store_true", help="print the table as an array, in base units; null: unknown")
+    parser.add_argument("--duration", default="10s", help="length of the load, in the guest's time (10s)")
+    parser.add_argument("--kernel", choices=["7.2", "6.12"], default="7.2", help="the guest's kernel (7.2)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="save the raw reports of all runs")
+    parser.add_argument("--timeout", type=float, default=900, help="limit for one run, in seconds of the host's time (900)")
     return parser
 
 
 def _run(options, contender):
-    """Boots one guest for one run; what it brought back, or None where it failed, which is told."""
+    """Boots one guest for one run. Returns its results, or None after a failure, which is printed."""
     with tempfile.TemporaryDirectory(prefix="tierline-demo.") as folder:
         here = (options.keep or Path(folder)) / contender
         here.mkdir(parents=True, exist_ok=True)
@@ -85,8 +85,8 @@ def _run(options, contender):
         finally:
             guest.terminate()  # however we end, no guest stays behind
         if guest.returncode:
-            _say(f"Error: the run of {contender} ended with {guest.returncode}:\n  " + "  ".join(words[-12:])
-                 + "Hint: lab/selftest tells whether the lab works here")
+            _say(f"Error: the run of {contender} failed with status {guest.returncode}:\n  " + "  ".join(words[-12:])
+                 + "Hint: run lab/selftest to see whether the lab works on this machine")
             return None
         return _read(here)
 
@@ -103,7 +103,7 @@ def _read(here):
 
 
 def _words(file, separator=None, skip=0):
-    """`name value` lines as a dict."""
+    """Parses `name value` lines into a dict."""
     lines = (line.split(separator)[skip:] for line in file.read_text().splitlines())
     return {line[0]: line[1].strip() for line in lines if len(line) > 1}
 
@@ -128,7 +128,7 @@ def _row(run, hold):
 
 
 def _marks(run):
-    """The plugin's counts when the load began (1), at each interval (4) and when it ended (3)."""
+    """The plugin's counts at the start of the load (1), at each interval (4) and at its end (3)."""
     return [mark for mark in run["markers"] if mark["id"] in (1, 3, 4)]
 
 
@@ -138,20 +138,20 @@ def _fast_share(before, after):
 
 
 def _hot_traffic():
-    """Share of the requests that are for hot keys: the hot ones, and those of the others that happen to be."""
+    """Share of requests for hot keys: the hot requests, and the other requests that hit a hot key by chance."""
     return HOT_SHARE + (1 - HOT_SHARE) * HOT_KEYS
 
 
 def _reached(hold):
-    """The fast share of accesses that says: 90 % of the hot set is in fast memory."""
+    """The fast share of accesses at which 90 % of the hot set is in fast memory."""
     return _fast_share_with(hold, 0.9)
 
 
 def _fast_share_with(hold, hot_part):
-    """The fast share of accesses while this part of the hot values, and no other value, is in fast memory.
+    """The fast share of accesses if this part of the hot values, and no other value, is in fast memory.
 
-    Not all accesses are for values: the client, and Redis beside its values, count too. Under `hold` the values lie as
-    the fill left them, so what the fast share there exceeds the share of Redis's pages in fast memory by is theirs.
+    Not all accesses go to values; the client and Redis's other memory count too. Under `hold` the values stay where the fill put them.
+    So the excess of the fast share over the share of Redis's pages in fast memory belongs to the other accesses.
     """
     first, *_, last = _marks(hold)
     landed, share = 1 - _slow_part(hold["before"]), _fast_share(first, last)
@@ -160,7 +160,7 @@ def _fast_share_with(hold, hot_part):
 
 
 def _arrived(run, hold):
-    """What part of the way from `hold` to a wholly fast hot set the fast share of accesses went, by the last interval."""
+    """Progress of the fast share from `hold` (0) to a hot set wholly in fast memory (1), in the last interval."""
     (first, *_, last), (*_, before, end) = _marks(hold), _marks(run)
     start = _fast_share(first, last)
     gained = _fast_share(before, end) - start if run is not hold else 0.0
@@ -168,7 +168,7 @@ def _arrived(run, hold):
 
 
 def _t90(run, marks, wanted):
-    """When the first interval ended whose fast share is as wanted."""
+    """End of the first interval with at least the wanted fast share."""
     for sample, before, after in zip(run["load"]["samples"], marks, marks[1:]):
         if _fast_share(before, after) >= wanted:
             return sample["t_seconds"]
@@ -181,9 +181,9 @@ def _slow_part(before):
 
 
 def _needed_pages(run):
-    """Hot pages that lay in slow memory, and as many cold ones out of their way as had no free room in fast memory.
+    """Moves needed: the hot pages that were in slow memory, and a cold page moved out for each that finds no free room.
 
-    Hot are the hot keys' values, and all of Redis's memory that is no value: each of its pages serves dozens of keys.
+    Hot are the values of hot keys, and all memory of Redis besides values: each of its pages serves dozens of keys.
     """
     index = max(0, run["used_bytes"] - KEYS * PAGE) // PAGE
     promoted = round((KEYS * HOT_KEYS + index) * _slow_part(run["before"]))
@@ -206,15 +206,15 @@ def _table(rows):
 
 def _legend(options, rows):
     return f"""\
-Redis with {KEYS:,} values of {VALUE:,} bytes ({KEYS * PAGE >> 20} MiB) in a guest with {FAST} of fast memory, the kernel's own part included, and {SLOW}
-of slow; {HOT_KEYS:.0%} of the keys, scattered, get {HOT_SHARE:.0%} of the requests; {options.duration} of load in the guest's time.
-  accesses  Loads and stores that missed the cache, by user programs (Redis, client, Tierline), counted by the lab's QEMU plugin.
-  modelled  Instructions and misses of these programs with round costs (0.3 ns; 80 ns fast, 200 ns slow): no claim about a CPU.
-  90 %      From the start of the load until, in {INTERVAL} steps, {rows[0]['fast_share_wanted']:.1%} of accesses were fast: what they are with 90 % of
-            the hot values fast, no cold one, and all that is no value as it was in the first run.
-  needless  Moved, less the hot pages that were slow and the cold ones that had to make room for them: as many of these as the
-            fast share of accesses at the end says have arrived. Without a manager, what the kernel moved for its own reasons.
-  CPU       In the guest's time. What the kernel's tiering costs is not told apart from the rest of the kernel's work."""
+Redis with {KEYS:,} values of {VALUE:,} bytes ({KEYS * PAGE >> 20} MiB) in a guest with {FAST} of fast memory (including the kernel's) and {SLOW}
+of slow memory. {HOT_KEYS:.0%} of the keys, scattered, get {HOT_SHARE:.0%} of the requests. The load runs for {options.duration} of the guest's time.
+  accesses  Loads and stores of user programs (Redis, client, Tierline) that missed the cache, counted by the lab's QEMU plugin.
+  modelled  Instructions and misses of these programs at round costs (0.3 ns; 80 ns fast, 200 ns slow); not a claim about a real CPU.
+  90 %      Time from the start of the load, in steps of {INTERVAL}, until {rows[0]['fast_share_wanted']:.1%} of accesses were fast. This is the share with
+            90 % of the hot values in fast memory, no cold value, and all other memory as in the first run.
+  needless  Pages moved minus pages needed: the hot pages that were slow and the cold pages that made room for them, in proportion to the
+            progress that the fast share shows at the end. Without a manager: pages that the kernel moved for its own reasons.
+  CPU       In the guest's time. For the kernel's tiering it is unknown, as it cannot be separated from other work of the kernel."""
 
 
 NEXT = """\
@@ -222,7 +222,7 @@ Next:
   ./test                        checks all of this
   lab/compare --help            other workloads, trackers and contenders
   tierline run -- YOUR PROGRAM  on a machine with two tiers (target/lab/x86_64-unknown-linux-gnu/release/tierline);
-  tierline doctor               says whether yours is one"""
+  tierline doctor               checks whether your machine is one"""
 
 
 def _say(line):

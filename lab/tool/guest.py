@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One boot, one command, one exit status.
 
-In: an archive appended to the kernel's first file system holds the command, its files and guest/init. Out: five named
-virtio-serial ports. `lab.out` and `lab.err` become our stdout and stderr as they grow; `lab.end` carries a tar archive with
-the exit status and the files asked for; `lab.cpu` answers a line with host CPU nanoseconds (all processors of the guest,
-all of QEMU, wall clock) to every byte written to it: what the guest's work cost, whatever else this host was doing. A
-byte that we write to `lab.ask` makes a guest that hangs say on its console what every task is doing, and reset.
+Input: an archive, appended to the kernel's first file system, with the command, its files and guest/init. Output: five named virtio-serial
+ports. `lab.out` and `lab.err` are relayed to stdout and stderr. `lab.end` carries a tar archive with the exit status and the requested
+files. `lab.cpu` answers each byte with a line of host CPU times in nanoseconds (the guest's processors, all of QEMU, wall clock): the cost
+of the guest's work, whatever else runs on the host. A byte written to `lab.ask` makes a hanging guest print the state of all tasks on its
+console, and reset.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ LAST_WORDS_S = 15  # that a guest has for saying what its tasks do, after its ti
 
 @dataclass
 class Job:
-    """What to boot and what to do there."""
+    """What to boot, and what to run in it."""
 
     machine: Machine
     kernel: dict
@@ -61,7 +61,7 @@ class Job:
 
 
 def run(job):
-    """Boots, runs the command, relays its output, brings files back; returns its exit status."""
+    """Boots, runs the command, relays its output, copies files back. Returns the exit status."""
     with _workplace() as work:
         work = Path(work)
         (work / "initrd").write_bytes(_first_files(job))
@@ -84,13 +84,13 @@ def run(job):
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(LAST_WORDS_S)
         if not in_time:
-            cache.say(f"no end after {job.timeout_s:g} s: guest killed; its last words:\n{_last_words(work, console, 60)}")
+            cache.say(f"timeout after {job.timeout_s:g} s: guest killed; its last output:\n{_last_words(work, console, 60)}")
             return TIMED_OUT
         return _finish(job, work, console)
 
 
 def shell(job):
-    """Boots to a shell on this terminal; leaving it ends the guest. Ctrl-A X kills it."""
+    """Boots to a shell on this terminal; leaving the shell ends the guest. Ctrl-A X kills it."""
     with _workplace() as work:
         work = Path(work)
         (work / "initrd").write_bytes(_first_files(job))
@@ -100,7 +100,7 @@ def shell(job):
 
 
 def _first_files(job):
-    """The kernel's base files, then ours: init, the command, what it needs."""
+    """The kernel's base files and ours: init, the command, its files."""
     archive = Archive()
     for name in ("init", "cxl-up"):
         archive.file(f"lab/{name}", (LAB / "guest" / name).read_bytes(), 0o755)
@@ -115,17 +115,17 @@ def _first_files(job):
     archive.folder("job")
     for there, _ in job.get:
         if not there.startswith("/") or there.startswith(("/proc/", "/sys/", "/dev/")):
-            raise LabError(f"cannot bring {there} back", "copy it to a file first, and name that by its full path")
+            raise LabError(f"cannot copy {there} from the guest", "copy it to a regular file first, and give its full path")
     for here, there in job.files:
         if not Path(here).exists():
-            raise LabError(f"no file {here} to put into the guest")
+            raise LabError(f"no file {here} to copy into the guest")
         outside = job.image and not there.startswith(("/job/", "/lab/"))
         archive.tree(here, f"lab/files{there}" if outside else there.strip("/"))
     return (cache.folder(job.kernel) / "base.cpio").read_bytes() + archive.bytes()
 
 
 def _environment(job):
-    """Shell assignments for init; those exported are the command's to use as well."""
+    """Shell assignments for init; exported ones are also visible to the command."""
     slow = "+".join(f"{lo:x}-{hi:x}" for lo, hi in job.machine.slow_ranges())
     return (f"export LAB_SHAPE={job.machine.shape} LAB_MODE={job.machine.mode} LAB_SLOW={slow}\n"
             f"LAB_IMAGE={'1' if job.image else ''} LAB_SHELL={'' if job.command else '1'} LAB_THP={job.thp}\n")
@@ -174,7 +174,7 @@ def _workplace():
 
 
 class _started:
-    """QEMU for the length of a `with`: it dies at its end, whatever ended it, and with this process, even on SIGKILL."""
+    """QEMU for the duration of a `with` block. It is killed at the end in any case, and with this process, even on SIGKILL."""
 
     def __init__(self, words, entry, **options):
         command, environment = qemu.command(entry)
@@ -191,7 +191,7 @@ class _started:
 
 
 def _relay(process, work, deadline):
-    """Copies the guest's output as it grows, until QEMU ends (True) or time is up (False)."""
+    """Relays the guest's output until QEMU ends (True) or time is up (False)."""
     streams = [(work / "out", sys.stdout.buffer), (work / "err", sys.stderr.buffer)]
     readers = []
     while True:
@@ -209,15 +209,15 @@ def _relay(process, work, deadline):
 
 
 def _finish(job, work, console):
-    """The status that the guest left, and its files; a guest that left none has died, and its last words are told."""
+    """The guest's exit status and files. If there is no status, the guest died; its last output is part of the error."""
     try:
         with tarfile.open(work / "end") as end:
             status = int(end.extractfile("lab/status").read())
             for there, here in job.get:
                 _extract(end, there.strip("/"), Path(here))
     except (OSError, tarfile.TarError, KeyError, ValueError):
-        raise LabError(f"the guest died before its command ended; its last words:\n{_last_words(work, console, 20)}",
-                       "--console FILE keeps all of them") from None
+        raise LabError(f"the guest died before its command ended; its last output:\n{_last_words(work, console, 20)}",
+                       "--console FILE saves the complete output") from None
     return status
 
 
@@ -230,7 +230,7 @@ def _extract(archive, name, here):
     """One member, or a folder with all below it, written as `here`."""
     members = [member for member in archive.getmembers() if member.name == name or member.name.startswith(name + "/")]
     if not members:
-        raise LabError(f"no /{name} in the guest to bring back")
+        raise LabError(f"no /{name} in the guest")
     for member in members:
         target = here / member.name.removeprefix(name).strip("/") if member.name != name else here
         if member.isdir():
@@ -242,7 +242,7 @@ def _extract(archive, name, here):
 
 
 def _answer_cpu(ours, pid):
-    """Serves port lab.cpu; the names of QEMU's threads tell the guest's processors from the rest."""
+    """Serves port lab.cpu. QEMU's thread names distinguish the guest's processors from the rest."""
     with ours:
         try:
             while ours.recv(1):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Root file systems for programs that need more than static binaries: Debian packages and all they depend on, unpacked
-into a squashfs. No maintainer script runs, so nothing needs a chroot or root; root is the only user inside.
+"""Root file systems for programs that need more than static binaries: Debian packages with all dependencies, unpacked into a squashfs.
+No maintainer script runs, so neither chroot nor root is needed; the only user inside is root.
 """
 
 import shutil
@@ -9,12 +9,13 @@ import subprocess
 from . import apt, cache
 from .cache import LabError
 
-# name: (suites, best first; packages, the one whose version names the image first)
+# name: (suites, preferred first; packages, the first one gives the image its version)
 IMAGES = {
     "redis": ([apt.TRIXIE, apt.SID], ["redis-server", "redis-tools", "sqlite3", "libsqlite3-0"]),
     "damo": ([apt.SID, apt.FORKY], ["damo", "python3"]),
 }
-# Merged-/usr links come from base-files; the shell and the small tools scripts expect are not in anyone's dependencies.
+# Merged-/usr links come from base-files. The shell and the small tools that scripts expect are in no package's
+# dependencies.
 ALWAYS = ["base-files", "dash", "coreutils", "grep", "sed", "procps"]
 
 

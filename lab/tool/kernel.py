@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Debian cloud kernel made ready to boot fast: the bare ELF inside vmlinuz, and a small first file system.
+"""A Debian cloud kernel, prepared to boot fast: the bare ELF inside vmlinuz, and a small first file system.
 
 QEMU enters the ELF directly, which saves the guest a second of unpacking at emulated speed. The first file system is
 busybox with the modules that lab machines use, already unpacked.
@@ -15,7 +15,8 @@ from . import apt, cache
 from .cache import LabError, say
 from .cpio import Archive
 
-# What --kernel can name, and the suites to ask, best first. Debian's newest moves on every week or so: it is taken as it comes.
+# Names for --kernel, and their suites, preferred first. Debian's newest kernel changes about weekly; the
+# present one is used.
 NEWEST = "7.2"
 KERNELS = {NEWEST: [apt.SID, apt.FORKY], "6.12": [apt.BOOKWORM, apt.TRIXIE]}
 
@@ -28,15 +29,15 @@ def obtain(name, refresh=False):
 
 
 def _plan(name, suite):
-    """Since 7.x a kernel comes in three packages; before, in one. The metapackage names the release."""
+    """From 7.x on, a kernel consists of three packages; before, of one. The metapackage names the release."""
     images = [dep for dep in suite.depends("linux-image-cloud-amd64") if dep.startswith("linux-image-")]
     if not images:
-        raise LabError("linux-image-cloud-amd64 names no kernel")
+        raise LabError("linux-image-cloud-amd64 depends on no kernel package")
     release = images[0].removeprefix("linux-image-").removesuffix("-unsigned")
     if not release.startswith(f"{name}."):
         if name != NEWEST:
-            raise LabError(f"it has {release}, not {name}")
-        say(f"{suite.name} has moved on: --kernel {name} means {release}")
+            raise LabError(f"{release} found instead of {name}")
+        say(f"{suite.name} has a newer kernel: --kernel {name} selects {release}")
     split = [f"linux-binary-{release}", f"linux-modules-{release}", f"linux-base-{release}"]
     packages = split if suite.has(split[0]) else [f"linux-image-{release}-unsigned"]
     return suite.alone(*packages, "busybox-static")
@@ -56,7 +57,7 @@ def _build(packages, folder):
 
 
 def elf(vmlinuz):
-    """The kernel proper inside a bzImage: its header says where the packed payload lies (boot protocol 2.08)."""
+    """The kernel itself inside a bzImage. The header gives the position of the compressed payload (boot protocol 2.08)."""
     setup_sectors = vmlinuz[0x1F1] or 4
     offset, length = struct.unpack_from("<II", vmlinuz, 0x248)
     start = (setup_sectors + 1) * 512 + offset
@@ -65,16 +66,16 @@ def elf(vmlinuz):
         try:
             return subprocess.run(["zstd", "-dcq"], input=payload, capture_output=True, check=True).stdout
         except FileNotFoundError:
-            raise LabError("this kernel is packed with zstd", "apt-get install zstd") from None
+            raise LabError("this kernel is compressed with zstd", "apt-get install zstd") from None
     if payload.startswith(b"\xfd7zXZ"):
         return lzma.LZMADecompressor().decompress(payload)
     if payload.startswith(b"\x1f\x8b"):
         return zlib.decompressobj(31).decompress(payload)
-    raise LabError(f"cannot tell how this kernel is packed ({payload[:4].hex()})")
+    raise LabError(f"unknown compression of the kernel ({payload[:4].hex()})")
 
 
 def _base(root, modules, release):
-    """busybox under /lab/bin with a link for each of its commands, and the unpacked modules with their index."""
+    """busybox in /lab/bin with a link for each of its commands, and the unpacked modules with their index."""
     busybox = next(path for path in (root / "usr/bin/busybox", root / "bin/busybox") if path.exists())  # /usr or not
     stage = root / "stage"
     home = stage / "lib/modules" / release
@@ -98,7 +99,7 @@ def _base(root, modules, release):
 
 
 def _with_dependencies(folder):
-    """The modules of the list that this kernel has, unpacked, and what they depend on: each module names that itself."""
+    """The modules of the list that this kernel has, unpacked, with their dependencies, which each module names."""
     files = {file.name.partition(".ko")[0].replace("-", "_"): file for file in folder.rglob("*.ko*")}
     todo, done = [name for name in MODULES if name in files], {}
     while todo:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The computer to emulate: a fast node with the processors, a slow node without, and where the slow one lies.
+"""The emulated computer: a fast node with the processors, a slow node without, and the address ranges of the slow one.
 
-Two shapes. `numa`: both nodes are plain memory, told apart by the firmware's tables (SRAT, SLIT, HMAT). `cxl`: the slow
-node is a CXL memory expander that the guest brings up itself (guest/cxl-up). Neither models speed: the tables only claim it.
+Two shapes. `numa`: both nodes are plain memory; only the firmware's tables (SRAT, SLIT, HMAT) distinguish them. `cxl`: the slow node is a CXL
+memory expander that the guest sets up (guest/cxl-up). Neither models speed: latencies and bandwidths exist in the tables only.
 
-Two modes. `concurrent`: processors run at once, and time is the host's. `deterministic`: one processor, whose clock counts
-instructions; idle time is skipped, and counters repeat from run to run to within a percent, whatever the host does.
+Two modes. `concurrent`: several processors, real time. `deterministic`: one processor, whose clock counts instructions; idle time is
+skipped, and counters repeat within a percent, whatever the load of the host.
 """
 
 from dataclasses import dataclass
@@ -31,14 +31,14 @@ class Machine:
 
     def check(self, qemu_major):
         if self.shape == "cxl" and self.slow % (256 * MIB):
-            raise LabError(f"a CXL expander of {self.slow >> 20}M", "--slow must be a multiple of 256M in the shape cxl")
+            raise LabError(f"a CXL expander cannot have {self.slow >> 20}M", "--slow must be a multiple of 256M in the shape cxl")
         if self.shape == "cxl" and qemu_major < 11:
-            raise LabError(f"the shape cxl with QEMU {qemu_major}: its CXL memory is a hundred times too slow", "lab/lab fetch --refresh")
+            raise LabError(f"QEMU {qemu_major} does not support the shape cxl: its CXL memory is a hundred times too slow", "lab/lab fetch --refresh")
         if self.mode == "deterministic" and self.cpus != 1:
-            raise LabError(f"{self.cpus} processors in deterministic mode", "--cpus 1, or --mode concurrent")
+            raise LabError(f"deterministic mode does not support {self.cpus} processors", "--cpus 1, or --mode concurrent")
 
     def arguments(self):
-        """What QEMU is told about processors, memory and time."""
+        """QEMU's arguments for processors, memory and time."""
         return [*self._time(), *(self._numa() if self.shape == "numa" else self._cxl())]
 
     def kernel_words(self):
@@ -47,8 +47,8 @@ class Machine:
     def slow_ranges(self):
         """Guest-physical ranges [lo, hi) of node 1.
 
-        q35 leaves a hole below 4 GiB: RAM of 2816 MiB and more is split at 2 GiB and goes on at 4 GiB; less fits below the
-        hole. Node 1's memory follows node 0's. A CXL window starts at the first 256 MiB boundary after the host bridge's
+        q35 leaves a hole below 4 GiB: RAM of 2816 MiB or more is split at 2 GiB and continues at 4 GiB; less RAM fits below the
+        hole. Node 1 follows node 0. A CXL window starts at the first 256 MiB boundary after the host bridge's
         registers (1 MiB), which follow the RAM above 4 GiB.
         """
         ram = self.fast + (self.slow if self.shape == "numa" else 0)
@@ -61,7 +61,8 @@ class Machine:
         return [(lo, hi) for lo, hi in ranges if lo < hi]
 
     def _time(self):
-        # Without ERMS the kernel copies pages by words: TCG runs `rep movsb` a byte at a time, up to five times slower.
+        # Without ERMS the kernel copies pages word by word. TCG emulates `rep movsb` byte by byte, up to five
+        # times slower.
         cpu = "max,-erms,-fsrm,-fsrs"
         if self.shape == "cxl":
             cpu += ",-hypervisor"  # else the kernel refuses to flush its caches, and so to commit a region
@@ -93,8 +94,8 @@ class Machine:
 
 
 def size(text):
-    """Bytes of a size such as 400M or 2G."""
+    """Parses a size such as 400M or 2G into bytes."""
     units = {"K": 10, "M": 20, "G": 30}
     if text[-1:].upper() not in units or not text[:-1].isdigit() or int(text[:-1]) == 0:
-        raise LabError(f"a memory size of '{text}'", "say it like 400M or 2G")
+        raise LabError(f"'{text}' is not a memory size", "write it like 400M or 2G")
     return int(text[:-1]) << units[text[-1].upper()]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A QEMU that runs beside the system's: unpacked with every library it needs, started through its own loader.
+"""A QEMU besides the system's: unpacked with all its libraries, started through its own loader.
 
-11 is sid's: fast CXL memory, and the plugin interface of today. 10 is the fallback, from bookworm-backports: as good for
-NUMA machines, a hundred times slower on CXL memory. Both run on any Debian, whatever its C library.
+11 is sid's, with fast CXL memory and the present plugin interface. 10 is the fallback, from bookworm-backports: equally good for NUMA
+machines, a hundred times slower with CXL memory. Both run on any Debian, whatever its C library.
 """
 
 import shutil
@@ -14,18 +14,18 @@ QEMUS = {"11": [apt.SID, apt.FORKY], "10": [apt.BOOKWORM, apt.TRIXIE]}
 
 
 def obtain(name=None, refresh=False):
-    """The QEMU of that major version; without one named, 11, or 10 where 11 cannot be had."""
+    """The QEMU of this major version; without a name, 11, or 10 if 11 is not available."""
     if name:
         return _fetch(name, refresh)
     try:
         return _fetch("11", refresh)
     except LabError as error:
-        say(f"{error}; falling back to QEMU 10")
+        say(f"{error}; using QEMU 10 instead")
         return _fetch("10", refresh)
 
 
 def command(entry):
-    """The words that start it, and the environment it needs."""
+    """The command that starts it, and its environment."""
     root = cache.folder(entry) / "root"
     libraries = root / "usr/lib/x86_64-linux-gnu"
     loader = next(path for path in (root / "usr/lib64/ld-linux-x86-64.so.2", root / "lib64/ld-linux-x86-64.so.2",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! PageRank and a breadth-first search on a Kronecker graph, as in GAPBS: hubs are hot, edges are streamed.
-//! Built by `record` with plain rustc.
+//! Compiled by `record` with plain rustc.
 
 const SCALE: u32 = 14;
 const DEGREE: u32 = 8;
@@ -13,7 +13,7 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
-/// An edge by Graph500's quadrants: 0.57, 0.19, 0.19, 0.05.
+/// An edge by the quadrant probabilities of Graph500: 0.57, 0.19, 0.19, 0.05.
 fn edge(state: &mut u64) -> (u32, u32) {
     (0..SCALE).fold((0, 0), |(from, to), _| {
         let (a, b) = match random(state) % 100 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to a Redis: GETs and some SETs by Zipf's law; half way, other keys become the popular ones."""
+"""Sends requests to a Redis: GETs and some SETs with Zipf-distributed keys; half-way, other keys become popular."""
 
 import random
 import socket
@@ -29,11 +29,11 @@ def main(path):
     weights = [1 / (rank + 1) ** SKEW for rank in range(KEYS)]
     drawn = rng.choices(range(KEYS), weights, k=REQUESTS)
     server = socket.socket(socket.AF_UNIX)
-    # Under Valgrind it takes minutes to start.
+    # Under Valgrind the server needs minutes to start.
     while server.connect_ex(path) != 0:
         time.sleep(0.5)
     file = server.makefile("rb")
-    # Keys are made within the server: what is asked is what takes time here.
+    # The server creates the keys itself, as requests are slow here.
     server.sendall(command(b"DEBUG", b"POPULATE", b"%d" % KEYS, b"key", b"256"))
     replies(file, 1)
     for start in range(0, REQUESTS, BATCH):

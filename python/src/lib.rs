@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The model for Python: scenarios in, JSON out. Tables are made of it in `tierline/__init__.py`.
-//!
-//! While a scenario runs, other threads of Python do too.
+//! The model for Python: scenarios in, JSON out. `tierline/__init__.py` turns the JSON into tables. Other
+//! Python threads run while a scenario is simulated.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -10,7 +9,7 @@ use std::thread::available_parallelism;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tierline_core::knob::Form;
-use tierline_core::policy::{Entry, POLICIES};
+use tierline_core::policy::list::{POLICIES, PolicyEntry};
 use tierline_model::compare::{self, Cell, Field};
 use tierline_model::error::{Error, Result};
 use tierline_model::reproduce::arms::setup::trial;
@@ -18,7 +17,7 @@ use tierline_model::reproduce::{self, Lab};
 use tierline_model::runner::Runner;
 use tierline_model::scenario::{self, Traces};
 
-/// What runs where; it never changes.
+/// An immutable scenario.
 #[pyclass(frozen)]
 #[derive(Clone)]
 struct Scenario(scenario::Scenario);
@@ -39,31 +38,31 @@ impl Scenario {
         let cell = Cell { machine: machine.into(), workload: workload.into(), ratio };
         let field =
             Field { policies: vec![], cells: vec![], traces: Traces::default(), seconds, seed };
-        compare::scenario(&field, &cell, policy).map(Self).map_err(raised)
+        compare::scenario(&field, &cell, policy).map(Self).map_err(to_python)
     }
 
-    /// The text of a scenario file, as `tierline sim` takes it.
+    /// Parses a scenario file, as `tierline sim` does.
     #[staticmethod]
     fn parse(text: &str) -> PyResult<Self> {
-        scenario::Scenario::parse("scenario", text).map(Self).map_err(raised)
+        scenario::Scenario::parse("scenario", text).map(Self).map_err(to_python)
     }
 
-    /// ARMS' set-up (section 7) of a program, as in the rows `A-`: `gups`, `silo-tpcc`, `silo-ycsb`, …
+    /// ARMS' configuration (section 7) of a program, as in the rows `A-`: `gups`, `silo-tpcc`, `silo-ycsb`, …
     #[staticmethod]
     #[pyo3(signature = (program, *, policy = "arms"))]
     fn arms(program: &str, policy: &str) -> PyResult<Self> {
         let app = serde_json::from_value(program.into())
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         let entry = entry(policy)?;
-        trial(app, entry.name).scenario().map(Self).map_err(raised)
+        trial(app, entry.name).scenario().map(Self).map_err(to_python)
     }
 
-    /// The same with another policy, and with these of its knobs set.
+    /// The same scenario with another policy and the given knobs.
     #[pyo3(signature = (policy, knobs = None))]
     fn under(&self, policy: &str, knobs: Option<BTreeMap<String, f64>>) -> PyResult<Self> {
         let policy_knobs = knobs.unwrap_or_default();
         let scenario = scenario::Scenario { policy: policy.into(), policy_knobs, ..self.0.clone() };
-        scenario.policy_set().map_err(raised)?;
+        scenario.policy_set().map_err(to_python)?;
         Ok(Self(scenario))
     }
 
@@ -72,14 +71,14 @@ impl Scenario {
     }
 }
 
-/// Names of the policies that the model has, the default first.
+/// Names of the model's policies, the default first.
 #[pyfunction]
 fn policies() -> Vec<&'static str> {
     let modelled = POLICIES.iter().filter(|entry| (entry.make)().kernel().is_none());
     modelled.map(|entry| entry.name).collect()
 }
 
-/// A knob: name, about, unit, form, least, greatest, default.
+/// A knob: name, description, unit, form, minimum, maximum, default.
 type Knob = (&'static str, &'static str, &'static str, &'static str, f64, f64, f64);
 
 #[pyfunction]
@@ -96,7 +95,7 @@ fn knobs(policy: &str) -> PyResult<Vec<Knob>> {
     Ok(knobs.iter().map(row).collect())
 }
 
-/// The reports of scenarios, in their order, as JSON.
+/// Runs scenarios. Returns their reports in the same order, as JSON.
 #[pyfunction]
 fn run(
     py: Python<'_>,
@@ -105,7 +104,7 @@ fn run(
 ) -> PyResult<Vec<String>> {
     let scenarios: Vec<_> = scenarios.iter().map(|scenario| scenario.0.clone()).collect();
     let reports = py.detach(|| Runner::on(threads_or_cores(threads)).run(&scenarios));
-    reports.map_err(raised)?.iter().flatten().map(json).collect()
+    reports.map_err(to_python)?.iter().flatten().map(json).collect()
 }
 
 /// The rows of `tierline compare`, as JSON.
@@ -124,7 +123,7 @@ fn compare_cells(
     let cells = Cell::product(&machines, &workloads, &ratios);
     let field = Field { policies, cells, traces: Traces::default(), seconds, seed };
     let entries = py.detach(|| compare::compare(&field, &Runner::on(threads_or_cores(threads))));
-    json(&entries.map_err(raised)?)
+    json(&entries.map_err(to_python)?)
 }
 
 /// The rows of `tierline reproduce`, as JSON.
@@ -134,12 +133,12 @@ fn rows(py: Python<'_>, ids: Vec<String>, long: bool, threads: Option<usize>) ->
         let rows = reproduce::select(&ids, long)?;
         reproduce::compute(&rows, &mut Lab::default(), &Runner::on(threads_or_cores(threads)))
     });
-    json(&outcomes.map_err(raised)?)
+    json(&outcomes.map_err(to_python)?)
 }
 
-fn entry(policy: &str) -> PyResult<&'static Entry> {
+fn entry(policy: &str) -> PyResult<&'static PolicyEntry> {
     let scenario = scenario::Scenario { policy: policy.into(), ..scenario::Scenario::default() };
-    scenario.policy().map_err(raised)
+    scenario.policy().map_err(to_python)
 }
 
 fn threads_or_cores(threads: Option<usize>) -> usize {
@@ -150,10 +149,10 @@ fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// A model's error as Python's, with what there is where something is not.
-fn raised(error: Error) -> PyErr {
+/// Converts a model error to a Python error; for an unknown name, with the list of known names.
+fn to_python(error: Error) -> PyErr {
     let text = match &error {
-        Error::Unknown { known, .. } => format!("{error}; there are: {}", known.join(", ")),
+        Error::Unknown { known, .. } => format!("{error}; known: {}", known.join(", ")),
         Error::File { .. } | Error::Figure { .. } => error.to_string(),
     };
     PyValueError::new_err(text)

@@ -3,8 +3,8 @@
 
     target/python/venv/bin/python python/studies/arms.py --trials 30
 
-writes what it finds to crates/tierline-model/src/reproduce/arms/tuned.toml, from which `tierline reproduce A-F3` and the like are computed:
-who doubts a setting runs it. Trials are kept in target/python/arms, and a study that was stopped goes on.
+writes the results to crates/tierline-model/src/reproduce/arms/tuned.toml, from which `tierline reproduce A-F3` and others are computed.
+Trials are kept in target/python/arms; an interrupted study resumes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def row(program: str, tuning: Tuning) -> str:
-    """A line on a program."""
+    """One line of output for a program."""
     knobs = ", ".join(f"{name}={value:.4g}" for name, value in tuning["best"]["knobs"].items())
     first = ", ".join(f"{name} {share:.2f}" for name, share in list(tuning["importance"].items())[:3])
     at, cpu = tuning["best"]["trial"], tuning["cpu_seconds"]
@@ -42,7 +42,7 @@ def row(program: str, tuning: Tuning) -> str:
 
 
 def written(found: dict[str, Tuning]) -> str:
-    """The settings as the model reads them."""
+    """The settings in the format of tuned.toml."""
     some = next(iter(found.values()))
     minutes = sum(tuning["cpu_seconds"] for tuning in found.values()) / 60
     text = (

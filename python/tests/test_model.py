@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model from Python."""
+"""The model, called from Python."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ def test_same_seed_same_fingerprint_on_any_number_of_threads() -> None:
     assert [run.report for run in tierline.simulate_all(scenarios, threads=1)] == [one.report, other.report, again.report]
 
 
-def test_a_series_has_a_row_an_interval() -> None:
+def test_a_series_has_one_row_per_interval() -> None:
     series = tierline.simulate(GUPS).series()
     assert lengths(series) == {2}
     assert series["seconds"] == pytest.approx([1, 2], abs=0.1)
@@ -43,7 +43,7 @@ def test_every_policy_declares_its_knobs_with_the_default_in_the_range() -> None
             assert knob.form in ("real", "whole", "switch") and knob.about
 
 
-def test_compare_gives_columns_of_one_length() -> None:
+def test_compare_gives_columns_of_equal_length() -> None:
     table = tierline.compare(["hold", "hemem"], workloads=["gups:set=4GiB,hot=1GiB"], ratios=[(1, 3)], seconds=2)
     assert lengths(table) == {2}
     assert table["policy"] == ["hold", "hemem"] and max(table["relative_to_best"]) == 1
@@ -56,7 +56,7 @@ def test_reproduce_gives_figures_as_lists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         (lambda: Scenario("colloid-ick", "gups"), "colloid-icx"),
         (lambda: Scenario("colloid-icx", "gusp"), "gups"),
@@ -67,12 +67,12 @@ def test_reproduce_gives_figures_as_lists() -> None:
         (lambda: tierline.reproduce("Z-1"), "Z-1"),
     ],
 )
-def test_what_nobody_knows_is_named(wrong: object, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_an_unknown_name_is_reported_with_known_ones(wrong: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         wrong()
 
 
-def test_other_threads_go_on_while_the_model_runs() -> None:
+def test_other_threads_run_while_the_model_runs() -> None:
     ticks = 0
     over = threading.Event()
 

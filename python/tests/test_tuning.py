@@ -22,7 +22,7 @@ def knob(form: str, least: float, most: float) -> Knob:
     return Knob("knob", "", "", form, least, most, least)
 
 
-def test_ranges_over_decades_are_searched_by_their_logarithm() -> None:
+def test_ranges_over_decades_are_searched_logarithmically() -> None:
     assert distribution(knob("real", 0.001, 1)) == FloatDistribution(0.001, 1, log=True)
     assert distribution(knob("real", 0, 1000)) == FloatDistribution(0, 1000)
     assert distribution(knob("whole", 1, 64)) == IntDistribution(1, 64)
@@ -30,7 +30,7 @@ def test_ranges_over_decades_are_searched_by_their_logarithm() -> None:
     assert distribution(knob("switch", 0, 1)) == CategoricalDistribution((0, 1))
 
 
-def test_the_defaults_come_first_and_the_best_is_a_trial_that_can_be_run_again() -> None:
+def test_the_first_trial_is_the_default_and_the_best_trial_can_be_repeated() -> None:
     found = tune(GUPS, "hemem", trials=14, threads=2)
     assert found["trials"] == 14 == len(found["history"]["trial"])
     assert found["default"]["trial"] == 0
@@ -46,13 +46,13 @@ def test_same_seed_same_trials() -> None:
     assert first == again != other
 
 
-def test_a_study_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+def test_an_interrupted_study_resumes(tmp_path: Path) -> None:
     rounds = iter([False, False, True])
     begun = tune(GUPS, "hemem", trials=8, out=tmp_path, threads=2, stop=lambda: next(rounds))
     assert begun["trials"] == 4
-    heard: list[int] = []
-    ended = tune(GUPS, "hemem", trials=8, out=tmp_path, threads=2, said=lambda now: heard.append(now["trials"]))
-    assert heard == [6, 8]
+    reported: list[int] = []
+    ended = tune(GUPS, "hemem", trials=8, out=tmp_path, threads=2, progress=lambda now: reported.append(now["trials"]))
+    assert reported == [6, 8]
     for column, values in begun["history"].items():
         assert ended["history"][column][:4] == values
     assert ended["cpu_seconds"] > begun["cpu_seconds"] > 0
@@ -60,7 +60,7 @@ def test_a_study_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
         tune(GUPS, "memtis", trials=8, out=tmp_path)
 
 
-def test_trials_that_were_lost_are_run_again(tmp_path: Path) -> None:
+def test_lost_trials_are_run_again(tmp_path: Path) -> None:
     class Lost(Exception):
         pass
 
@@ -83,20 +83,20 @@ def test_a_policy_without_knobs_is_refused() -> None:
         tune(GUPS, "hold", trials=2)
 
 
-def test_an_interrupt_ends_it_with_what_was_found(tmp_path: Path) -> None:
+def test_an_interrupt_ends_tuning_with_a_result(tmp_path: Path) -> None:
     command = [*COMMAND, "--trials", "100000", "--seconds", "5", "--out", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/") as child:
         assert child.stderr is not None
         while not Path(tmp_path, "trials.log").exists() or Path(tmp_path, "trials.log").stat().st_size < 10_000:
             assert child.poll() is None, child.stderr.read()
         child.send_signal(signal.SIGINT)
-        told, _ = child.communicate(timeout=60)
+        out, _ = child.communicate(timeout=60)
     assert child.returncode == 0
-    found = json.loads(told)
+    found = json.loads(out)
     assert 0 < found["trials"] < 100_000
     assert json.loads(Path(tmp_path, "tuning.json").read_text()) == found
 
 
-def test_what_is_wrong_is_told_in_a_line() -> None:
+def test_an_error_is_one_line() -> None:
     child = subprocess.run([*COMMAND, "--ratio", "1:3", "--trials", "0"], capture_output=True, text=True, check=False, cwd="/")
     assert child.returncode == 2 and child.stderr == "Error: no trial was done\n"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tierline's model of tiered memory: run policies, compare them, recompute published figures, tune knobs.
 
-Tables are columns by name, all of one length, as `pyarrow.table` and `pandas.DataFrame` take them. Figures are in base units: bytes,
-seconds, operations a second; where it is another, its name says so.
+Tables are dictionaries of columns of equal length, as `pyarrow.table` and `pandas.DataFrame` accept them. Figures are in base units:
+bytes, seconds, operations per second; otherwise the name states the unit.
 
     >>> import tierline
     >>> gups = tierline.Scenario("arms-optane", "gups:hot=8GiB", ratio=(1, 8))
@@ -20,14 +20,14 @@ from . import _tierline
 from ._tierline import Scenario, policies
 from .tuning import Tuning, tune
 
-__all__ = ["Knob", "Run", "Scenario", "Table", "Tuning", "compare", "knobs", "policies", "reproduce", "simulate", "simulate_all", "tune"]
+__all__ = ["Knob", "Result", "Scenario", "Table", "Tuning", "compare", "knobs", "policies", "reproduce", "simulate", "simulate_all", "tune"]
 
 Table: TypeAlias = dict[str, list[Any]]
 
 
 @dataclass(frozen=True)
 class Knob:
-    """A number of a policy that may be set."""
+    """An adjustable number of a policy."""
 
     name: str
     about: str
@@ -45,35 +45,35 @@ def knobs(policy: str) -> list[Knob]:
 
 
 @dataclass(frozen=True)
-class Run:
-    """What came of a scenario."""
+class Result:
+    """The result of a scenario."""
 
     report: dict[str, Any]
-    """As `tierline sim --json` has it."""
+    """The report, as printed by `tierline sim --json`."""
 
     @property
     def throughput(self) -> float:
-        """Operations a second of the first program, over all of the run: getting there counts."""
+        """Operations per second of the first program over the whole run, including the time until pages are placed."""
         return float(self.report["overall"]["programs"][0]["throughput"])
 
     @property
     def fingerprint(self) -> str:
-        """Of all events: same seed, same code, same fingerprint."""
+        """Hash of all events: the same seed and code give the same fingerprint."""
         return str(self.report["fingerprint"])
 
     def series(self) -> Table:
-        """A row an interval; columns are named as in `dram.latency_ns`, after programs and tiers."""
+        """One row per interval. Columns are named after programs and tiers, as in `dram.latency_ns`."""
         return _columns(_flat(row) for row in self.report["series"])
 
 
-def simulate(scenario: Scenario) -> Run:
-    """Runs a scenario. Other threads of Python go on meanwhile."""
+def simulate(scenario: Scenario) -> Result:
+    """Runs a scenario. Other threads of Python continue meanwhile."""
     return simulate_all([scenario])[0]
 
 
-def simulate_all(scenarios: Sequence[Scenario], *, threads: int | None = None) -> list[Run]:
-    """Runs scenarios on all cores, or on so many threads. What comes out does not depend on how many."""
-    return [Run(json.loads(report)) for report in _tierline.run(list(scenarios), threads)]
+def simulate_all(scenarios: Sequence[Scenario], *, threads: int | None = None) -> list[Result]:
+    """Runs scenarios on all cores, or on this many threads. The results do not depend on the number of threads."""
+    return [Result(json.loads(report)) for report in _tierline.run(list(scenarios), threads)]
 
 
 def compare(
@@ -86,7 +86,7 @@ def compare(
     seed: int = 1,
     threads: int | None = None,
 ) -> Table:
-    """Policies on workloads on machines: the rows of `tierline compare`."""
+    """Runs every policy with every workload on every machine: the rows of `tierline compare`."""
     text = _tierline.compare_cells(list(policies), list(machines), list(workloads), list(ratios), seconds, seed, threads)
     return _columns(json.loads(text))
 
@@ -103,7 +103,7 @@ def _columns(rows: Iterable[dict[str, Any]]) -> Table:
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """One row of a report: numbers alone, those of programs and tiers under their names."""
+    """Flattens one row of a report: numbers only; those of programs and tiers get their names as prefix."""
     flat = {name: value for name, value in row.items() if not isinstance(value, list)}
     for part in [*row["programs"], *row["tiers"]]:
         for name, value in part.items():

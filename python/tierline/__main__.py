@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tierline`: what `tierline tune` runs. Its answer is JSON on stdout; progress goes to stderr."""
+"""`python -m tierline`, the backend of `tierline tune`. Prints the result as JSON on stdout and progress on stderr."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import Scenario, Tuning, tune
 
 
 def main() -> int:
-    """Tunes as the arguments say."""
+    """Runs tuning with the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tierline")
     parser.add_argument("--policy", required=True)
     parser.add_argument("--machine", required=True)
@@ -31,7 +31,7 @@ def main() -> int:
     def interrupt(*_: object) -> None:
         nonlocal interrupted
         interrupted = True
-        # The second time it ends at once.
+        # A second interrupt terminates at once.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     signal.signal(signal.SIGINT, interrupt)
@@ -44,7 +44,7 @@ def main() -> int:
             out=asked.out,
             seed=asked.seed,
             threads=asked.threads,
-            said=lambda now: _say(now, asked.trials),
+            progress=lambda now: _print_progress(now, asked.trials),
             stop=lambda: interrupted,
         )
     except (ValueError, OSError) as error:
@@ -57,7 +57,7 @@ def main() -> int:
     return 0
 
 
-def _say(now: Tuning, trials: int) -> None:
+def _print_progress(now: Tuning, trials: int) -> None:
     line = f"tierline: {now['trials']} of {trials} trials, best {now['gain']:.3f} of default, {now['cpu_seconds']:.0f} s of CPU"
     if sys.stderr.isatty():
         print(f"\r{line}", end="\n" if now["trials"] >= trials else "", file=sys.stderr, flush=True)

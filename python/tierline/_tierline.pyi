@@ -4,7 +4,7 @@ from typing import final
 
 @final
 class Scenario:
-    """What runs where; it never changes."""
+    """An immutable scenario."""
 
     def __new__(
         cls,
@@ -16,21 +16,21 @@ class Scenario:
         seconds: float = 20.0,
         seed: int = 1,
     ) -> Scenario:
-        """A cell of `tierline compare`: a workload as on the command line; fast to slow memory, or the machine's own."""
+        """A cell of `tierline compare`: a workload as on the command line; `ratio` of fast to slow memory, default the machine's own."""
 
     @staticmethod
     def parse(text: str) -> Scenario:
-        """The text of a scenario file, as `tierline sim` takes it. Recordings (`trace`) are not read."""
+        """Parses a scenario file, as `tierline sim` does. Recordings (`trace`) are not read."""
 
     @staticmethod
     def arms(program: str, *, policy: str = "arms") -> Scenario:
-        """ARMS' set-up of a program, as in the rows `A-`: `gups`, `silo-tpcc`, `silo-ycsb`, `xs-bench`, `graph`, `small-graph`, `btree`."""
+        """ARMS' configuration of a program, as in the rows `A-`: `gups`, `silo-tpcc`, `silo-ycsb`, `xs-bench`, `graph`, `small-graph`, `btree`."""
 
     def under(self, policy: str, knobs: Mapping[str, float] | None = None) -> Scenario:
-        """The same with another policy, and with these of its knobs set, in base units."""
+        """The same scenario with another policy and the given knobs, in base units."""
 
 def policies() -> list[str]:
-    """Names of the policies that the model has, the default first."""
+    """Names of the model's policies, the default first."""
 
 def knobs(policy: str) -> list[tuple[str, str, str, str, float, float, float]]: ...
 def run(scenarios: list[Scenario], threads: int | None) -> list[str]: ...

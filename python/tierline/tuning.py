@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tuning: the settings of a policy's knobs with which a program does most.
+"""Tuning: searches the knob settings of a policy that give a program the highest throughput.
 
-Bayesian optimisation by Optuna's tree-structured Parzen estimator, all knobs modelled together. As ARMS' SMAC it takes whole numbers,
-switches and many knobs at once; but it needs no compiler and no model library, and its trials resume from a plain file.
+Bayesian optimisation by Optuna's tree-structured Parzen estimator, with all knobs in one model. Like the SMAC of ARMS it supports whole
+numbers, switches and many knobs; unlike SMAC it needs no compiler, and its trials resume from a plain file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from . import Knob, Scenario
 
 DECADES = 100.0
-"""A range whose greatest value is so many times the least is searched by its logarithm."""
+"""Ranges whose maximum is at least this many times the minimum are searched on a logarithmic scale."""
 
 
 class Setting(TypedDict):
@@ -27,12 +27,12 @@ class Setting(TypedDict):
 
     trial: int
     throughput: float
-    """Operations a second of the first program, over all of the run."""
+    """Operations per second of the first program over the whole run."""
     knobs: dict[str, float]
 
 
 class Tuning(TypedDict):
-    """What tuning found."""
+    """Result of tuning."""
 
     policy: str
     scenario: str
@@ -40,15 +40,15 @@ class Tuning(TypedDict):
     seed: int
     trials: int
     cpu_seconds: float
-    """CPU time of all trials, by whatever session."""
+    """CPU time of all trials, in all sessions."""
     default: Setting
     best: Setting
     gain: float
-    """Throughput of the best over that of the default."""
+    """Throughput of the best trial relative to the default."""
     importance: dict[str, float]
-    """Share of each knob in what makes a trial one of the best tenth (PED-ANOVA), greatest first; empty while that cannot be told."""
+    """Importance of each knob for reaching the best tenth of trials (PED-ANOVA), highest first; empty with too few trials."""
     history: dict[str, list[Any]]
-    """A row a trial: `trial`, `throughput`, and a column a knob."""
+    """One row per trial: `trial`, `throughput`, and one column per knob."""
 
 
 def tune(
@@ -59,13 +59,13 @@ def tune(
     out: str | os.PathLike[str] | None = None,
     seed: int = 1,
     threads: int | None = None,
-    said: Callable[[Tuning], None] = lambda _: None,
+    progress: Callable[[Tuning], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Tuning:
-    """Searches the knobs of `policy` until so many trials are done, the defaults first.
+    """Searches the knobs of `policy` until `trials` trials are done; the first has the defaults.
 
-    As many trials as there are threads run at a time; with as many threads and the same seed they are the same. With a folder `out`
-    trials are kept there, and a later call goes on after them. `said` hears the state after each round, `stop` is asked before it.
+    One trial per thread runs at a time. With the same seed and number of threads the trials are the same. If `out` names a folder,
+    trials are stored there, and a later call resumes. `progress` is called after each round; if `stop` returns true, no round follows.
     """
     import optuna
 
@@ -88,14 +88,14 @@ def tune(
             study.tell(trial, run.throughput)
         spent = study.user_attrs.get("cpu_seconds", 0.0) + time.process_time() - begun
         study.set_user_attr("cpu_seconds", spent)
-        said(_found(study, policy, seed))
+        progress(_found(study, policy, seed))
     if not _done(study):
         raise ValueError("no trial was done")
     return _found(study, policy, seed)
 
 
 def distribution(knob: Knob) -> optuna.distributions.BaseDistribution:
-    """What a knob may be: its range, by the logarithm where that spans decades."""
+    """Range of a knob, logarithmic if it spans decades."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     log = knob.least > 0 and knob.most / knob.least >= DECADES
@@ -111,7 +111,7 @@ def _number(knob: Knob, value: float) -> float:
 
 
 def _study(scenario: Scenario, out: str | os.PathLike[str] | None, seed: int) -> optuna.Study:
-    """The study of a scenario: a new one, or what a folder has of it."""
+    """The study of a scenario: a new one, or the one stored in the folder."""
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
@@ -124,11 +124,11 @@ def _study(scenario: Scenario, out: str | os.PathLike[str] | None, seed: int) ->
     if study.user_attrs.get("scenario", repr(scenario)) != repr(scenario):
         raise ValueError(f"{out} has trials of another scenario; name another folder")
     study.set_user_attr("scenario", repr(scenario))
-    # Those that a session left in the middle are run again.
+    # Trials that an earlier session left unfinished are run again.
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
         study.enqueue_trial(trial.params)
-    # A session that goes on must not draw the numbers again that the first one drew.
+    # A resumed session must not repeat the random numbers of the first one.
     study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), multivariate=True)
     return study
 

@@ -3,7 +3,7 @@
 
 use neoprof::{Config, NeoProf};
 
-/// Nanoseconds of CPU that this process has had: a busy machine does not count.
+/// CPU time of this process in ns. Unlike wall-clock time it does not depend on other load.
 fn cpu_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/schedstat").expect("Linux");
     stat.split(' ').next().and_then(|ns| ns.parse().ok()).expect("a number")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writes what is made of `hardware/neoprof/registers.toml`: `cargo run -p neoprof --example generate`.
+//! Writes the files that are generated from `hardware/neoprof/registers.toml`: `cargo run -p neoprof --example
+//! generate`.
 
 #[path = "../tests/it/generated.rs"]
 mod generated;

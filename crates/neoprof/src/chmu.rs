@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The hotlist of a CXL hotness monitoring unit (CHMU): a ring that the host reads without side effects.
-//! Its layout is that of public drafts of drivers, not of the specification.
+//! The hotlist of a CXL hotness monitoring unit (CHMU): a ring buffer that the host reads without side effects.
+//! The layout follows public driver drafts, not the CXL specification.
 
 use crate::registers as reg;
 
@@ -40,7 +40,7 @@ impl Chmu {
         self.conf0 & reg::CHMU_CONF0_ENABLE != 0
     }
 
-    /// The threshold to be exceeded, as NeoProf means it.
+    /// The threshold as NeoProf defines it: a count must exceed it. The CHMU's must be reached.
     pub(crate) fn theta(&self) -> u32 {
         ((self.conf0 >> 32) as u32).max(1) - 1
     }
@@ -52,7 +52,7 @@ impl Chmu {
             && self.bitmap >> (page >> 16) & 1 == 1
     }
 
-    /// Puts a hot page at the tail; false, and the overflow is noted, if the ring is full.
+    /// Appends a hot page. If the ring is full, sets the overflow flag and returns false.
     pub(crate) fn push(&mut self, page: u32, count: u16) -> bool {
         let next = (self.tail + 1) & self.mask();
         if next == self.head {

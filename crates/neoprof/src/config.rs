@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The shape of a NeoProf and its switches.
+//! The configuration of a NeoProf: its dimensions and its switches.
 
-/// Lanes a sketch may have at most: as many as there are seeds for.
+/// Maximum number of lanes: there are seeds for this many.
 pub const LANES_MAX: usize = 4;
 
-/// The shape and the switches at power-up. The default is Table IV of the paper.
+/// Dimensions, and switches at power-up. The default is Table IV of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// log2 of the counters a lane, the paper's W: 6 to 24.
+    /// log2 of the counters per lane, the paper's W: 6 to 24.
     pub width_log2: u32,
     /// Lanes, the paper's D: 1 to [`LANES_MAX`].
     pub depth: usize,
-    /// Bits a counter, 4 to 16. Counters saturate; the artifact's wrap.
+    /// Bits per counter, 4 to 16. Counters saturate; those of the authors' artifact wrap.
     pub counter_bits: u32,
-    /// log2 of the hot pages that can wait to be read: 2 to 24.
+    /// log2 of the capacity of the hot-page queue: 2 to 24.
     pub fifo_log2: u32,
-    /// log2 of the entries of the CHMU hotlist, 2 to 12; one of them always stays free. Ours.
+    /// log2 of the entries of the CHMU hotlist, 2 to 12; one entry always stays free. Ours.
     pub ring_log2: u32,
-    /// The state monitor samples one cycle in so many, at least 1. Ours (the artifact: 101).
+    /// The state monitor samples one cycle in this many, at least 1. Ours (the artifact: 101).
     pub sample_interval: u32,
-    /// Writes are not counted (a habit of the artifact; the paper says "each access").
+    /// Writes are not counted. Behaviour of the artifact; the paper says "each access".
     pub reads_only: bool,
-    /// An access to the page of the counted access before is not counted (a habit of the artifact).
+    /// An access to the same page as the last counted access is not counted. Behaviour of the artifact.
     pub dedupe: bool,
 }
 
@@ -41,18 +41,18 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Counters a lane.
+    /// Counters per lane.
     pub fn width(&self) -> usize {
         1 << self.width_log2
     }
 
-    /// Where counters saturate.
+    /// The value at which counters saturate.
     pub fn counter_max(&self) -> u16 {
         u16::MAX >> (16 - self.counter_bits)
     }
 
     /// # Panics
-    /// Where a number is outside the range that its field states.
+    /// If a number is outside the range that its field documents.
     pub(crate) fn check(&self) {
         assert!((6..=24).contains(&self.width_log2), "width_log2 is {}", self.width_log2);
         assert!((1..=LANES_MAX).contains(&self.depth), "depth is {}", self.depth);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The whole unit: monitors, sketch, hot pages, and the registers over them.
+//! The complete unit: monitors, sketch, hot pages, and the registers.
 
 use std::collections::VecDeque;
 
@@ -10,10 +10,10 @@ use crate::monitor::{State, StateMonitor};
 use crate::registers as reg;
 use crate::sketch::Sketch;
 
-/// What a read of `GET_HOT_PAGE` gives when no page waits.
+/// Value of `GET_HOT_PAGE` when no page is queued.
 pub const NO_PAGE: u32 = u32::MAX;
 
-/// One NeoProf.
+/// One NeoProf unit.
 #[derive(Clone, Debug)]
 pub struct NeoProf {
     config: Config,
@@ -30,10 +30,10 @@ pub struct NeoProf {
 }
 
 impl NeoProf {
-    /// A unit after power-up, at whose threshold nothing is hot.
+    /// A unit after power-up. The threshold is at its maximum, so no page is hot.
     ///
     /// # Panics
-    /// Where a number of `config` is outside the range that its field states.
+    /// If a number of `config` is outside the range that its field documents.
     pub fn new(config: Config) -> Self {
         config.check();
         Self {
@@ -51,12 +51,12 @@ impl NeoProf {
         }
     }
 
-    /// The shape, and the switches as they are now.
+    /// The dimensions, and the present switches.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// One cycle of the device with an access to `page`, its number on the device in units of 4 KiB.
+    /// One cycle of the device with an access to `page`, the page number on the device in units of 4 KiB.
     #[inline]
     pub fn access(&mut self, page: u32, write: bool) {
         self.monitor.accesses(write, 1);
@@ -65,13 +65,13 @@ impl NeoProf {
         }
     }
 
-    /// The same as so many calls of [`Self::access`] in a row, in the time of a few.
+    /// Equivalent to `n` calls of [`Self::access`], but faster.
     pub fn accesses(&mut self, page: u32, write: bool, n: u32) {
         self.monitor.accesses(write, u64::from(n));
         let counted = self.counted(page, write, n);
         let place = self.sketch.place(page);
-        // Up to the access that would make the page hot, only counters change; from the second after it on, nothing
-        // but counters can change, or the same list is found full again.
+        // Until the access that makes the page hot, only counters change. After it, again only counters change,
+        // or each access finds the list full once more.
         let until_hot = self.theta().saturating_sub(u32::from(self.sketch.estimate(&place)));
         let before = until_hot.min(counted);
         self.sketch.add(&place, before);
@@ -98,7 +98,7 @@ impl NeoProf {
         }
     }
 
-    /// A page is hot: hands it over if it is new and there is room.
+    /// The page is hot: reports it, unless it was reported before or the list is full.
     fn hot(&mut self, page: u32, count: u16) {
         let place = self.sketch.place(page);
         if self.sketch.all_hot(&place) {
@@ -119,77 +119,78 @@ impl NeoProf {
         self.sketch.set_hot(&place);
     }
 
-    /// One cycle of the device with an access that never reaches the sketch, as it is lost between the clocks of
-    /// memory controller and core.
+    /// One cycle with an access that is lost between the clock domains of memory controller and core. The
+    /// sketch does not count it.
     pub fn lose_access(&mut self, write: bool) {
         self.monitor.accesses(write, 1);
         self.dropped = self.dropped.wrapping_add(1);
     }
 
-    /// So many cycles of the device without an access.
+    /// `cycles` cycles without an access.
     pub fn idle(&mut self, cycles: u64) {
         self.monitor.idle(cycles);
     }
 
-    /// Sets θ: a page is hot when its estimated count exceeds it. Clears nothing (the artifact resets all).
+    /// Sets θ: a page is hot when its estimated count exceeds it. Clears nothing (the artifact resets
+    /// everything).
     pub fn set_threshold(&mut self, theta: u32) {
         self.threshold = theta;
     }
 
-    /// The threshold in force: that of the CHMU while it is enabled.
+    /// The active threshold: that of the CHMU while it is enabled.
     #[inline]
     pub fn theta(&self) -> u32 {
         if self.chmu.enabled() { self.chmu.theta() } else { self.threshold }
     }
 
-    /// Takes the oldest hot page. A page is given once until the next reset, but for pages that collide in every
-    /// lane with one given before: those are missed.
+    /// Takes the oldest hot page. Between two resets each page is reported once. A page that shares all its
+    /// counters with reported pages is missed.
     pub fn pop_hot(&mut self) -> Option<u32> {
         self.hot.pop_front()
     }
 
-    /// Hot pages waiting.
+    /// Number of queued hot pages.
     pub fn hot_len(&self) -> usize {
         self.hot.len()
     }
 
-    /// The count of `page` as the sketch has it: never below the true one (unless saturated). Not a register.
+    /// The count of `page` in the sketch: never below the true count, unless saturated. Not a register.
     pub fn estimate(&self, page: u32) -> u16 {
         self.sketch.estimate(&self.sketch.place(page))
     }
 
-    /// Counters of the first lane by their count. Reads the whole lane.
+    /// Histogram of the counters of the first lane. Reads the whole lane.
     pub fn histogram(&self) -> Histogram {
         Histogram::of(self.sketch.lane(0))
     }
 
-    /// By how much an estimate exceeds the true count at most: [`Histogram::error_bound`].
+    /// Maximum error of an estimate: [`Histogram::error_bound`].
     pub fn error_bound(&self) -> u32 {
         self.histogram().error_bound(self.config.counter_max().into())
     }
 
-    /// What the state monitor has counted.
+    /// The counts of the state monitor.
     pub fn state(&self) -> State {
         self.monitor.state
     }
 
-    /// Accesses that the sketch has counted since the reset, wrapping.
+    /// Accesses counted by the sketch since the reset; wraps.
     pub fn counted_accesses(&self) -> u32 {
         self.accesses
     }
 
-    /// How often a hot page found no room since the reset, wrapping. Its hot bits stay clear, so that a later
-    /// access reports it (the artifact loses it until the reset).
+    /// Number of times that a hot page found the list full since the reset; wraps. Its hot bits stay clear, so
+    /// a later access reports it (in the artifact it is lost until the reset).
     pub fn withheld(&self) -> u32 {
         self.withheld
     }
 
-    /// The counters of a lane. Not a register.
+    /// The counters of one lane. Not a register.
     pub fn lane(&self, lane: usize) -> &[u16] {
         self.sketch.lane(lane)
     }
 
-    /// Clears sketch, histogram, hot pages, hotlist and monitors. Threshold and configuration stay.
+    /// Clears sketch, histogram, hot pages, hotlist and monitors. Keeps threshold and configuration.
     pub fn reset(&mut self) {
         self.sketch.clear();
         self.monitor.reset();
@@ -202,7 +203,7 @@ impl NeoProf {
         self.dropped = 0;
     }
 
-    /// Reads the word at an offset of the register window, with its side effects. 0 where there is no register.
+    /// Reads the register at `offset`, with its side effects. 0 if there is no register.
     pub fn read(&mut self, offset: u32) -> u64 {
         let shape = || {
             u64::from(self.config.width_log2)
@@ -253,7 +254,7 @@ impl NeoProf {
         }
     }
 
-    /// Writes the word at an offset of the register window. Nothing happens where no register takes it.
+    /// Writes the register at `offset`. Ignored if there is no writable register.
     pub fn write(&mut self, offset: u32, value: u64) {
         let low = (value & 0xffff_ffff) as u32;
         match offset {
@@ -292,7 +293,7 @@ impl NeoProf {
         }
     }
 
-    /// The page monitor: how many of `n` accesses in a row go on to the sketch.
+    /// The page monitor: how many of `n` consecutive accesses are passed to the sketch.
     #[inline]
     fn counted(&mut self, page: u32, write: bool, n: u32) -> u32 {
         let tracked = if self.chmu.enabled() {

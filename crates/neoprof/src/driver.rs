@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The host's side: what a driver does with the registers, whatever they are reached through.
+//! The host's driver. It works on any implementation of [`Registers`].
 
 use std::fmt;
 
@@ -9,14 +9,13 @@ use crate::histogram::{BINS, Histogram};
 use crate::monitor::State;
 use crate::registers as reg;
 
-/// Vendor and device on the PCI bus: a vendor that is nobody's, and `NP`. Ours; the paper's prototype has its
-/// manufacturer's.
+/// PCI vendor and device: an unassigned vendor, and `NP`. Ours; the paper's prototype has its manufacturer's.
 pub const PCI_ID: (u16, u16) = (0x1234, 0x4e50);
 
-/// Bytes of the register window.
+/// Size of the register window in bytes.
 pub const WINDOW_BYTES: usize = 0x1_0000;
 
-/// A register window, each register an aligned word of 64 bits.
+/// A register window. Each register is an aligned word of 64 bits.
 pub trait Registers {
     /// Reads the word at `offset`, with its side effects.
     fn read(&mut self, offset: u32) -> u64;
@@ -35,34 +34,35 @@ impl Registers for NeoProf {
     }
 }
 
-/// Which of the unit's two lists hot pages are taken from.
+/// The list from which hot pages are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// NeoMem's: one register, which a read takes the oldest page from.
+    /// NeoMem's queue: one register; each read takes the oldest page.
     Fifo,
-    /// The CHMU's: a ring in the window, read without side effects between head and tail.
+    /// The CHMU's ring buffer: read between head and tail, without side effects.
     Hotlist,
 }
 
-/// These registers are not NeoProf's.
+/// The registers are not those of a NeoProf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotNeoProf {
-    /// What is where the shape should be.
+    /// The value found in place of the shape.
     pub shape: u64,
-    /// What is where the version of the CHMU block should be.
+    /// The value found in place of the version of the CHMU block.
     pub version: u64,
 }
 
 impl fmt::Display for NotNeoProf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { shape, version } = self;
-        write!(f, "the registers are not NeoProf's: shape {shape:#x}, version {version:#x}")
+        write!(f, "not NeoProf registers: shape {shape:#x}, version {version:#x}")
     }
 }
 
 impl std::error::Error for NotNeoProf {}
 
-/// One unit, driven. It is left as it was found but for the threshold: see [`Driver::silence`].
+/// Driver of one unit. Of the unit's state, only the threshold must be reset at the end: see
+/// [`Driver::silence`].
 #[derive(Debug)]
 pub struct Driver<R: Registers> {
     registers: R,
@@ -70,16 +70,16 @@ pub struct Driver<R: Registers> {
     width: u32,
     counter_bits: u32,
     ring_entries: u64,
-    /// What the state monitor said when it was last asked.
-    told: State,
+    /// The state monitor's counts at the last call of [`Driver::state`].
+    last_state: State,
     reads: u64,
 }
 
 impl<R: Registers> Driver<R> {
-    /// Looks at what is behind the registers, clears it, and takes it over; nothing is hot yet.
+    /// Identifies the unit, clears it, and takes control. Initially no page is hot.
     ///
     /// # Errors
-    /// Where it is no NeoProf that this driver knows.
+    /// If it is not a NeoProf that this driver supports.
     pub fn new(registers: R, source: Source) -> Result<Self, NotNeoProf> {
         let mut driver = Self {
             registers,
@@ -87,7 +87,7 @@ impl<R: Registers> Driver<R> {
             width: 0,
             counter_bits: 0,
             ring_entries: 0,
-            told: State::default(),
+            last_state: State::default(),
             reads: 0,
         };
         let (shape, version) = (driver.read(reg::SHAPE), driver.read(reg::CHMU_COMMON_CAP0));
@@ -108,7 +108,7 @@ impl<R: Registers> Driver<R> {
         Ok(driver)
     }
 
-    /// Sets θ: a page is hot when it was accessed more often than that since the last clearing.
+    /// Sets θ: a page is hot when it was accessed more than θ times since the last clearing.
     pub fn set_threshold(&mut self, theta: u32) {
         match self.source {
             Source::Fifo => self.write(reg::SET_THRESHOLD, theta.into()),
@@ -120,20 +120,20 @@ impl<R: Registers> Driver<R> {
         }
     }
 
-    /// Nothing is hot any more, as after power-up.
+    /// Sets the maximum threshold, as after power-up: no page is hot.
     pub fn silence(&mut self) {
         self.write(reg::CHMU_CONF0, 0);
         self.write(reg::SET_THRESHOLD, u32::MAX.into());
     }
 
-    /// Clears counters, monitors and whatever waits.
+    /// Clears counters, monitors and queued pages.
     pub fn clear(&mut self) {
         self.write(reg::RESET, 1);
-        self.told = State::default();
+        self.last_state = State::default();
     }
 
-    /// Takes the hot pages that wait, oldest first, `most` at most, each its number on the device in 4 KiB. Returns
-    /// whether some may be left.
+    /// Takes up to `most` hot pages, oldest first, as page numbers on the device in units of 4 KiB. Returns
+    /// whether more may be queued.
     pub fn hot_pages(&mut self, most: usize, out: &mut Vec<u32>) -> bool {
         match self.source {
             Source::Fifo => self.pop(most, out),
@@ -170,12 +170,12 @@ impl<R: Registers> Driver<R> {
         head != tail
     }
 
-    /// Asks for a copy of the histogram, which takes the unit a moment.
-    pub fn ask_histogram(&mut self) {
+    /// Requests a copy of the histogram. The unit needs a moment for it.
+    pub fn request_histogram(&mut self) {
         self.write(reg::SET_HIST_EN, 1);
     }
 
-    /// The copy that was asked for; `None` while it is not whole.
+    /// The requested copy; `None` while it is incomplete.
     pub fn histogram(&mut self) -> Option<Histogram> {
         (self.read(reg::GET_NR_HIST_BIN) == BINS as u64).then(|| {
             let bins = std::array::from_fn(|_| low(self.read(reg::GET_HIST)));
@@ -183,42 +183,42 @@ impl<R: Registers> Driver<R> {
         })
     }
 
-    /// By how much a count may exceed the true one, by a histogram of this unit.
+    /// Maximum error of a count, from a histogram of this unit.
     pub fn error_bound(&self, histogram: &Histogram) -> u32 {
         histogram.error_bound((1 << self.counter_bits) - 1)
     }
 
-    /// What the state monitor has counted since this was last asked or cleared.
+    /// The counts of the state monitor since the last call or clearing.
     pub fn state(&mut self) -> State {
         let now = State {
             samples: low(self.read(reg::GET_NR_SAMPLE)),
             reads: low(self.read(reg::GET_RD_CNT)),
             writes: low(self.read(reg::GET_WR_CNT)),
         };
-        now.since(&std::mem::replace(&mut self.told, now))
+        now.since(&std::mem::replace(&mut self.last_state, now))
     }
 
-    /// Counters of a lane.
+    /// Counters per lane.
     pub fn width(&self) -> u32 {
         self.width
     }
 
-    /// Accesses counted since the last clearing, wrapping.
+    /// Accesses counted since the last clearing; wraps.
     pub fn accesses(&mut self) -> u32 {
         low(self.read(reg::GET_NR_ACCESS))
     }
 
-    /// Accesses that the unit lost between its clocks since the last clearing, wrapping.
+    /// Accesses lost between the unit's clock domains since the last clearing; wraps.
     pub fn dropped(&mut self) -> u32 {
         low(self.read(reg::GET_NR_DROPPED))
     }
 
-    /// Registers read so far.
+    /// Number of register reads so far.
     pub fn reads(&self) -> u64 {
         self.reads
     }
 
-    /// What the driver drives.
+    /// The register window.
     pub fn registers(&mut self) -> &mut R {
         &mut self.registers
     }
@@ -233,7 +233,7 @@ impl<R: Registers> Driver<R> {
     }
 }
 
-/// A field by its mask.
+/// Extracts a field by its mask.
 fn field(word: u64, mask: u64) -> u64 {
     (word & mask) >> mask.trailing_zeros()
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! H3 hashing (Ramakrishna, Fu, Bahcekapili 1997; the paper's equation 5): the hash of a page is the XOR of one
-//! seed for each of its set bits. A narrower sketch uses the low bits of the same seeds.
+//! H3 hashing (Ramakrishna, Fu, Bahcekapili 1997; equation 5 of the paper): the hash of a page is the XOR of
+//! one seed per set bit. A narrower sketch uses the low bits of the same seeds.
 
 use crate::config::LANES_MAX;
 
-/// Seeds by lane and bit of the page. Ours: splitmix64 (Steele, Lea, Flood 2014) from 0, upper halves.
+/// Seeds by lane and bit of the page number. Ours: splitmix64 (Steele, Lea, Flood 2014) from 0, upper halves.
 pub const SEEDS: [[u32; 32]; LANES_MAX] = seeds();
 
 const fn seeds() -> [[u32; 32]; LANES_MAX] {
@@ -19,7 +19,7 @@ const fn seeds() -> [[u32; 32]; LANES_MAX] {
     table
 }
 
-/// The index of `page` in `lane` by the definition, bit by bit.
+/// The index of `page` in `lane`, computed bit by bit from the definition.
 pub fn h3(lane: usize, page: u32, width_log2: u32) -> u32 {
     let mut hash = 0;
     for (bit, seed) in SEEDS[lane].iter().enumerate() {
@@ -30,7 +30,7 @@ pub fn h3(lane: usize, page: u32, width_log2: u32) -> u32 {
     hash & ((1 << width_log2) - 1)
 }
 
-/// The same a byte at a time, for two lanes at once.
+/// Lookup tables for the same hash: one byte of the page and two lanes at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
     pairs: Vec<Box<[[u64; 256]; 4]>>,
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(SEEDS[0][..2], [0xe220_a839, 0x6e78_9e6a]);
     }
 
-    /// A lane whose seeds did not span all indices would leave counters unused.
+    /// If the seeds of a lane did not span all indices, some counters would never be used.
     #[test]
     fn every_index_of_every_width_is_reached() {
         for (lane, seeds) in SEEDS.iter().enumerate() {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_the_definition() {
+    fn tables_agree_with_the_definition() {
         let tables = Tables::new(3, 19);
         for i in 0..10_000u32 {
             let page = i.wrapping_mul(0x9e37_79b9);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! NeoProf (NeoMem, MICRO 2024, Section IV): the unit in a memory device that counts every access to every page
-//! with a Count-Min sketch, and tells the host which pages are hot. This is its reference model; the hardware in
-//! `hardware/neoprof` must agree with it in every bit of every register.
+//! NeoProf (NeoMem, MICRO 2024, Section IV): the unit in a memory device that counts the accesses to every page
+//! with a Count-Min sketch and reports hot pages to the host. This crate is the reference model. The hardware
+//! in `hardware/neoprof` must agree with it in every bit of every register.
 //!
 //! ```text
 //!   access ─► page monitor ─► H3 ─► D lanes of counters ─► min > θ ─► new? ─► hot pages, or the CHMU's hotlist
@@ -16,7 +16,7 @@
 //! assert_eq!(neoprof.pop_hot(), None);
 //! ```
 //!
-//! No I/O, no clock, no randomness: the same calls give the same answers.
+//! No I/O, no clock, no randomness: the same calls give the same results.
 #![forbid(unsafe_code)]
 
 mod chmu;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The two monitors at the memory controller (Section IV-A): which accesses go on to the sketch, and how busy the
-//! device is.
+//! The two monitors at the memory controller (Section IV-A). The page monitor selects the accesses that are
+//! counted; the state monitor measures how busy the device is.
 
-/// What the state monitor counted since the reset. All wrap: take differences with `wrapping_sub`.
+/// Counts of the state monitor since the reset. They wrap: take differences with `wrapping_sub`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Cycles sampled.
@@ -14,13 +14,13 @@ pub struct State {
 }
 
 impl State {
-    /// Algorithm 1's B: the share of sampled cycles that carried data, 0 to 1; `None` before the first sample.
+    /// B of Algorithm 1: the share of sampled cycles that carried data, 0 to 1. `None` before the first sample.
     pub fn utilisation(&self) -> Option<f64> {
         let busy = f64::from(self.reads) + f64::from(self.writes);
         (self.samples > 0).then(|| busy / f64::from(self.samples))
     }
 
-    /// What was counted after `earlier`.
+    /// The difference to `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -31,11 +31,11 @@ impl State {
     }
 }
 
-/// Samples one cycle in `interval`, the first one after a reset first.
+/// Samples one cycle in `interval`, starting with the first cycle after a reset.
 #[derive(Clone, Debug)]
 pub(crate) struct StateMonitor {
     interval: u64,
-    /// Cycles until the next sample; 0: this one.
+    /// Cycles until the next sample; 0 means the present cycle.
     wait: u64,
     pub(crate) state: State,
 }
@@ -45,7 +45,7 @@ impl StateMonitor {
         Self { interval: u64::from(interval.max(1)), wait: 0, state: State::default() }
     }
 
-    /// Forgets everything but the interval.
+    /// Clears everything but the interval.
     pub(crate) fn reset(&mut self) {
         (self.wait, self.state) = (0, State::default());
     }
@@ -54,7 +54,7 @@ impl StateMonitor {
         self.interval
     }
 
-    /// So many cycles pass; returns how many of them are sampled, wrapping.
+    /// Advances by `cycles`. Returns how many of them are sampled; wraps.
     #[inline]
     fn pass(&mut self, cycles: u64) -> u32 {
         if cycles <= self.wait {

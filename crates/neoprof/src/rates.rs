@@ -1,41 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rates: how fast the pages are accessed that a unit names, and how it is to be asked where nobody says.
+//! Access rates of the reported pages, and the threshold to use when no policy sets one.
 //!
-//! A page is named when it was counted θ + 1 times since a clearing. In that count is what the pages got that share
-//! its counters: on average, all accesses over the counters of a lane (as in Count-Mean-Min: F. Deng and D. Rafiei, New
-//! Estimation Algorithms for Streaming Data, 2007). The rest is its own, and over the time since the clearing its rate.
+//! A page is reported when its count since the last clearing exceeds θ. The count includes accesses to other
+//! pages in the same counters: on average, all accesses divided by the counters of a lane (Count-Mean-Min: F.
+//! Deng and D. Rafiei, New Estimation Algorithms for Streaming Data, 2007). The rest, divided by the time since
+//! the clearing, is the page's own rate.
 //!
-//! θ is what one counter in 64 exceeded at the end of the interval before. So few pages are named for what others got,
-//! however many accesses there are; of more hot pages than that, the hottest first, and when they have been promoted the
-//! next. The threshold is NeoMem's quantile (algorithm 1) at its upper bound (table V, 1.56 %); the rest is ours.
+//! θ is the count that one counter in 64 exceeded in the last interval. So few pages are reported because of
+//! collisions, however many accesses there are. If more pages are hot, the hottest are reported first and the
+//! others after those were promoted. The threshold is NeoMem's quantile (Algorithm 1) at its upper bound (Table
+//! V, 1.56 %); the rest is ours.
 
 use crate::histogram::{Histogram, bin_start};
 
-/// Time between two clearings, ns. Longer, and pages that became hot meanwhile seem slower than they are; shorter, and
-/// counts are fewer.
+/// Time between two clearings, ns. If it is longer, the rate of pages that became hot within it is
+/// underestimated; if shorter, counts are too small. Ours.
 pub const INTERVAL_NS: u64 = 2_000_000_000;
-/// The least θ, and the first: a page whose lines were read once, one after the other, is not hot for that.
+/// Minimum and first θ: reading each line of a page once (64 lines) does not make the page hot.
 pub const LEAST: u32 = 64;
-/// One counter in so many is above θ.
+/// One counter in this many exceeds θ.
 const ABOVE: u64 = 64;
 
-/// The next θ, by the counters at the end of an interval.
+/// The next θ, from the histogram at the end of an interval.
 pub fn threshold(histogram: &Histogram) -> u32 {
     let bin = histogram.bin_of_rank(histogram.total() / ABOVE);
     bin_start(bin + 1).max(LEAST)
 }
 
-/// When a unit's names were read.
+/// When hot pages were read from a unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Time since the clearing, ns.
     pub ns: u64,
-    /// Accesses to all pages that were counted by then.
+    /// Accesses to all pages counted by then.
     pub accesses: u32,
 }
 
-/// Accesses in all of an interval, at its rate, of a page that a unit of that width had counted so often at some time
-/// between two readings. `None` where it may be nothing but what others got.
+/// Accesses per interval of one page, from its own rate. The page reached `count` between two readings, in a
+/// unit with `width` counters per lane. `None` if collisions alone may explain the count.
 #[expect(clippy::cast_precision_loss, reason = "an interval")]
 #[expect(clippy::cast_possible_truncation, reason = "hits need no more than an f32")]
 pub fn in_interval(count: u32, width: u32, last: Reading, now: Reading) -> Option<f32> {
@@ -55,9 +57,9 @@ mod tests {
         NeoProf::new(Config { width_log2: WIDTH_LOG2, ..Config::default() })
     }
 
-    /// Three pages for every counter, all alike, and a few that get ten times as much.
+    /// Three pages for each counter with equal rates, and a few pages with ten times that rate.
     #[test]
-    fn few_pages_are_named_for_what_others_got() {
+    fn collisions_cause_few_reports() {
         let (pages, hot, each) = (3 << WIDTH_LOG2, 32, 40);
         let mut unit = unit();
         let fill = |unit: &mut NeoProf| {
@@ -72,12 +74,12 @@ mod tests {
         let named: Vec<u32> = std::iter::from_fn(|| unit.pop_hot()).collect();
         let found = named.iter().filter(|&&page| page < hot).count();
         assert!(found == hot as usize, "{found} of {hot} at θ = {theta}");
-        // Both counters of a page are above what one in 64 is one time in 4096.
+        // Both counters of a page are among the highest 1/64 by chance once in 4096 pages.
         assert!(named.len() - found <= pages as usize / 512, "{} others", named.len() - found);
     }
 
     #[test]
-    fn a_page_s_own_accesses_are_what_it_got() {
+    fn own_accesses_are_estimated_within_five_percent() {
         let (pages, each) = (2 << WIDTH_LOG2, 30);
         let mut unit = unit();
         (0..pages).for_each(|page| unit.accesses(page, false, each));

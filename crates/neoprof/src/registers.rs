@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Offsets of registers, in bytes, and masks of their fields.
-//! Made of hardware/neoprof/registers.toml by `cargo run -p neoprof --example generate`; change that.
+//! Generated from hardware/neoprof/registers.toml by `cargo run -p neoprof --example generate`; edit that file.
 
 /// Write: 1: clears sketch, histogram, hot pages, monitors and hotlist; threshold and configuration stay (*ours*).
 pub const RESET: u32 = 0x100;
 
-/// Read: the threshold in force (*ours*). Write: θ: a page is hot when its estimated count exceeds it. Clears nothing. After power-up all ones: nothing is hot (*ours*).
+/// Read: the active threshold (*ours*). Write: θ: a page is hot when its estimated count exceeds it. Clears nothing. After power-up all ones: nothing is hot (*ours*).
 pub const SET_THRESHOLD: u32 = 0x200;
 
-/// Read: hot pages waiting.
+/// Read: number of queued hot pages.
 pub const GET_NR_HOT_PAGE: u32 = 0x300;
 
-/// Read: takes the oldest hot page: its number on the device in units of 4 KiB; all ones (32 bits) if there is none (*ours*).
+/// Read: takes the oldest hot page: its page number on the device in units of 4 KiB; all ones (32 bits) if there is none (*ours*).
 pub const GET_HOT_PAGE: u32 = 0x400;
 
 /// Read: cycles sampled; 32 bits, wraps (*ours*).
@@ -23,7 +23,7 @@ pub const GET_RD_CNT: u32 = 0x600;
 /// Read: sampled cycles with a write; 32 bits, wraps (*ours*).
 pub const GET_WR_CNT: u32 = 0x700;
 
-/// Write: 1: takes a copy of the histogram to be read out.
+/// Write: 1: copies the histogram, to be read by GET_HIST.
 pub const SET_HIST_EN: u32 = 0x800;
 
 /// Read: bins of the copy not yet read: 64 after SET_HIST_EN.
@@ -32,19 +32,19 @@ pub const GET_NR_HIST_BIN: u32 = 0x900;
 /// Read: takes the next bin, lowest first; 0 if there is none (*ours*).
 pub const GET_HIST: u32 = 0xa00;
 
-/// Read: the switches. Write: switches of the page monitor, for the published artifact's habits.
+/// Read: the switches. Write: switches of the page monitor; both reproduce behaviour of the published artifact.
 pub const CONTROL: u32 = 0xb00;
 /// writes are not counted.
 pub const CONTROL_READS_ONLY: u64 = 0x1;
-/// an access to the page of the access before is not counted.
+/// an access to the same page as the access before is not counted.
 pub const CONTROL_DEDUPE: u64 = 0x2;
 
-/// Read: the interval. Write: the state monitor samples one cycle in so many; 0 counts as 1. 100 after power-up.
+/// Read: the interval. Write: the state monitor samples one cycle in this many; 0 means 1. 100 after power-up.
 pub const SAMPLE_INTERVAL: u32 = 0xb08;
 
-/// Read: what is under way.
+/// Read: operations in progress.
 pub const STATUS: u32 = 0xb10;
-/// clearing, copying the histogram, or accesses on their way.
+/// clearing, copying the histogram, or accesses in the pipeline.
 pub const STATUS_BUSY: u64 = 0x1;
 
 /// Read: accesses counted since the reset; 32 bits, wraps.
@@ -53,18 +53,18 @@ pub const GET_NR_ACCESS: u32 = 0xb18;
 /// Read: accesses lost between the clock domains since the reset; 32 bits, wraps.
 pub const GET_NR_DROPPED: u32 = 0xb20;
 
-/// Read: times that a hot page found no room; it is reported at a later access. 32 bits, wraps.
+/// Read: number of times that a hot page found the list full; it is reported at a later access. 32 bits, wraps.
 pub const GET_NR_WITHHELD: u32 = 0xb28;
 
-/// Read: the shape of the sketch.
+/// Read: the dimensions of the unit.
 pub const SHAPE: u32 = 0xb30;
-/// log2 of counters a lane.
+/// log2 of the counters per lane.
 pub const SHAPE_WIDTH_LOG2: u64 = 0xff;
 /// lanes.
 pub const SHAPE_DEPTH: u64 = 0xff00;
-/// bits a counter; counters saturate.
+/// bits per counter; counters saturate.
 pub const SHAPE_COUNTER_BITS: u64 = 0xff0000;
-/// log2 of the hot pages that can wait.
+/// log2 of the capacity of the hot-page queue.
 pub const SHAPE_FIFO_LOG2: u64 = 0xff000000;
 
 /// Read: constant.
@@ -81,9 +81,9 @@ pub const CHMU_COMMON_CAP1_INSTANCE_BYTES: u64 = 0xffff;
 
 /// Read: constant; no interrupts, no epochs.
 pub const CHMU_CAP0: u32 = 0x1010;
-/// what can be tracked: reads, writes, both; not told apart by TEE.
+/// supported: reads, writes, both; TEE and other accesses are not distinguished.
 pub const CHMU_CAP0_TRACKED: u64 = 0x3f00;
-/// entries of the hotlist.
+/// number of entries of the hotlist.
 pub const CHMU_CAP0_HOTLIST_ENTRIES: u64 = 0xffff000000000000;
 
 /// Read: constant.
@@ -103,7 +103,7 @@ pub const CHMU_CAP2: u32 = 0x1020;
 /// Read: offset of the hotlist from the start of this block.
 pub const CHMU_CAP3: u32 = 0x1028;
 
-/// Read: as written, RESET as 0. Write: configuration.
+/// Read: the value written, with RESET = 0. Write: configuration.
 pub const CHMU_CONF0: u32 = 0x1050;
 /// reads are tracked.
 pub const CHMU_CONF0_TRACK_READS: u64 = 0x1;
@@ -113,15 +113,15 @@ pub const CHMU_CONF0_TRACK_WRITES: u64 = 0x2;
 pub const CHMU_CONF0_TRACK_BOTH: u64 = 0x4;
 /// hot pages go to the hotlist.
 pub const CHMU_CONF0_ENABLE: u64 = 0x10000;
-/// as a write of 1 to the register RESET.
+/// same effect as writing 1 to the register RESET.
 pub const CHMU_CONF0_RESET: u64 = 0x20000;
-/// the count that must be *reached*: θ + 1; 0 counts as 1.
+/// the count that must be *reached*: θ + 1; 0 means 1.
 pub const CHMU_CONF0_THRESHOLD: u64 = 0xffffffff00000000;
 
-/// Read: as written. Write: unit size, down-sampling, reporting mode; kept, but there is nothing to choose.
+/// Read: the value written. Write: unit size, down-sampling, reporting mode; stored without effect, as only one choice is supported.
 pub const CHMU_CONF1: u32 = 0x1058;
 
-/// Read: as written. Write: fill level of the hotlist at which STATUS.LEVEL is set; 0 is never.
+/// Read: the value written. Write: fill level of the hotlist at which STATUS.LEVEL is set; 0 means never.
 pub const CHMU_CONF2: u32 = 0x1060;
 /// entries.
 pub const CHMU_CONF2_NOTIFY: u64 = 0xffff;
@@ -130,24 +130,24 @@ pub const CHMU_CONF2_NOTIFY: u64 = 0xffff;
 pub const CHMU_STATUS: u32 = 0x1070;
 /// CONF0.ENABLE.
 pub const CHMU_STATUS_ENABLED: u64 = 0x1;
-/// a reset is under way.
+/// a reset is in progress.
 pub const CHMU_STATUS_IN_PROGRESS: u64 = 0xffff0000;
-/// bits of the count in an entry of the hotlist.
+/// bits of the count in a hotlist entry.
 pub const CHMU_STATUS_COUNTER_BITS: u64 = 0xff00000000;
 /// a hot page found the hotlist full.
 pub const CHMU_STATUS_OVERFLOW: u64 = 0x10000000000;
 /// the fill level of CONF2 was reached.
 pub const CHMU_STATUS_LEVEL: u64 = 0x20000000000;
 
-/// Read: both indices; empty: HEAD = TAIL, full: TAIL + 1 = HEAD. Write: HEAD; TAIL is the device's.
+/// Read: both indices; empty: HEAD = TAIL; full: TAIL + 1 = HEAD. Write: HEAD; only the device changes TAIL.
 pub const CHMU_RING: u32 = 0x1078;
-/// the oldest entry, moved by the host.
+/// index of the oldest entry, advanced by the host.
 pub const CHMU_RING_HEAD: u64 = 0xffff;
-/// where the next entry goes.
+/// index of the next free entry.
 pub const CHMU_RING_TAIL: u64 = 0xffff0000;
 
-/// Read: as written. Write: bit n: pages of the n-th 256 MiB are tracked; pages beyond 16 GiB never. All ones after power-up.
+/// Read: the value written. Write: bit n: pages of the n-th 256 MiB are tracked; pages beyond 16 GiB are never tracked. All ones after power-up.
 pub const CHMU_BITMAP: u32 = 0x1080;
 
-/// Read: the hotlist, one word an entry, without side effects: page << COUNTER_BITS | count.
+/// Read: the hotlist, one word per entry, without side effects: page << COUNTER_BITS | count.
 pub const CHMU_HOTLIST: u32 = 0x2000;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The Count-Min sketch with hot bits (Section IV-B). Hardware clears it by its valid bits; here counters are
-//! zeroed, which is the same to every reader.
+//! The Count-Min sketch with hot bits (Section IV-B). The hardware clears it by valid bits; here counters are
+//! set to zero, with the same result for every reader.
 
 use crate::config::{Config, LANES_MAX};
 use crate::hash::Tables;
@@ -11,13 +11,13 @@ pub(crate) struct Sketch {
     depth: usize,
     max: u16,
     tables: Tables,
-    /// Lane after lane.
+    /// All lanes, one after the other.
     counters: Vec<u16>,
     /// One bit for each counter, in the same order.
     hot: Vec<u64>,
 }
 
-/// Where a page is counted, lane by lane; the first `depth` are used.
+/// The indices of a page's counters, one per lane. The first `depth` are used.
 pub(crate) type Place = [usize; LANES_MAX];
 
 impl Sketch {
@@ -60,7 +60,7 @@ impl Sketch {
         }
     }
 
-    /// [`Self::count`] with a depth known beforehand: it is the whole cost of an access.
+    /// [`Self::count`] for a depth known at compile time: this is the whole cost of an access.
     #[inline]
     fn count_in<const D: usize>(&mut self, page: u32) -> u16 {
         let mut least = u16::MAX;

@@ -16,8 +16,10 @@
 //! arguments. No order depends on a hash. A policy moves nothing; the migrator invents nothing.
 #![forbid(unsafe_code)]
 
+pub mod counters;
 pub mod engine;
 pub mod event;
+pub mod intake;
 pub mod knob;
 pub mod lists;
 pub mod migrator;

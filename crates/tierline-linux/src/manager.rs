@@ -9,8 +9,9 @@ use serde::Serialize;
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
 use tierline_core::knob::Knob;
-use tierline_core::policy::{Entry, POLICIES, Policy, Watch};
-use tierline_core::port::Attention;
+use tierline_core::policy::Policy;
+use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::port::{Attention, Capability, Watch};
 use tierline_core::qos::Limits;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
@@ -110,7 +111,7 @@ pub struct Status {
     /// Moves that did not end as wanted, by outcome.
     pub failed_moves: BTreeMap<String, u64>,
     /// What the policy decided and what became of it, in base pages, as TPP counts it (5.5).
-    pub tiering: tierline_core::migrator::counters::Counters,
+    pub tiering: tierline_core::counters::Counters,
     /// What the kernel counted meanwhile of its own tiering and of all page moves on the machine, by its names
     /// (`/proc/vmstat`); what stood still is left out.
     pub kernel: BTreeMap<String, u64>,
@@ -205,7 +206,7 @@ impl Manager {
             None => {
                 let made_for = made_for(wants.watch);
                 let mut choice = ladder::choose(root, &journal, &tiers, &options, made_for)?;
-                wants.watch.map_or(Ok(()), |watch| choice.tracker.rewatch(watch))?;
+                wants.watch.map_or(Ok(false), |watch| choice.tracker.rewatch(watch))?;
                 choice
             }
             Some(knobs) => {
@@ -217,7 +218,8 @@ impl Manager {
         };
         notes.push(about_tracker(&choice));
         notes.extend(behave(root, &journal, &options, &pids, choice.tracker.name())?);
-        let inspector = (policy_moves && !choice.tracker.sees_fast_memory())
+        let asks = policy.needs().contains(&Capability::Answers);
+        let inspector = (policy_moves && (asks || !choice.tracker.sees_fast_memory()))
             .then(|| Inspector::new(root, &tiers))
             .transpose()
             .unwrap_or_else(|error| {
@@ -230,6 +232,7 @@ impl Manager {
         let mut world =
             LinuxWorld::new(root, tiers, targets, choice.tracker, latency, options.dry_run)?;
         inspector.into_iter().for_each(|inspector| world.inspect_with(inspector));
+        world.fits(engine.policy())?;
         let (root, started, due) = (root.clone(), None, Nanos::ZERO);
         Ok(Self { root, engine, world, journal, options, before, notes, started, due })
     }
@@ -282,7 +285,7 @@ impl Manager {
             schema_version: 1,
             pid: std::process::id(),
             uptime_seconds: now.saturating_sub(self.started.unwrap_or(now)).as_secs_f64(),
-            policy: engine.policy_name().into(),
+            policy: engine.policy().name().into(),
             tracker: self.world.tracker().name().into(),
             attention: match engine.attention() {
                 Attention::Alert => "alert".into(),
@@ -324,7 +327,7 @@ impl Manager {
         let sum = |prefix: &str| {
             since.iter().filter(|(name, _)| name.starts_with(prefix)).map(|(_, count)| count).sum()
         };
-        let own = self.engine.kernel().is_some();
+        let own = self.engine.policy().kernel().is_some();
         let moved = if own { [sum("pgpromote_success"), sum("pgdemote_")] } else { [0, 0] };
         (since, moved)
     }
@@ -385,7 +388,7 @@ fn change(change: Change) -> (String, String, String) {
 
 /// The policy that was asked for, with its knobs set.
 fn policy(options: &Options) -> Result<Box<dyn Policy>> {
-    let entry = Entry::find(&options.policy).ok_or_else(|| no_policy(&options.policy))?;
+    let entry = PolicyEntry::find(&options.policy).ok_or_else(|| no_policy(&options.policy))?;
     let mut policy = (entry.make)();
     for (name, value) in &options.knobs {
         let known = policy.knobs();

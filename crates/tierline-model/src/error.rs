@@ -32,6 +32,9 @@ pub enum Error {
         /// What there is.
         known: Vec<String>,
     },
+    /// A policy needs what the model does not have.
+    #[error("{0}, which the model does not have")]
+    Unfit(tierline_core::policy::Unfit),
 }
 
 impl Error {

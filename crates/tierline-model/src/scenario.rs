@@ -25,8 +25,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use tierline_core::policy::{self, Allocation, Policy, Wants, Watch};
-use tierline_core::port::PageSize;
+use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{Policy, Wants, fits};
+use tierline_core::port::{Allocation, PageSize, Watch};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use toml::{Table, Value};
 
@@ -124,7 +125,7 @@ impl Default for Scenario {
         Self {
             machine: "colloid-icx".into(),
             machine_text: None,
-            policy: policy::POLICIES[0].name.into(),
+            policy: POLICIES[0].name.into(),
             policy_knobs: BTreeMap::new(),
             tracker: None,
             tracker_knobs: Knobs::default(),
@@ -210,21 +211,13 @@ impl Scenario {
     /// The policy's entry in the core's list.
     ///
     /// # Errors
-    /// `Error::Unknown` with the names there are; `Error::Figure` where the policy is the Linux kernel.
-    pub fn policy(&self) -> Result<&'static policy::Entry> {
-        let entry = policy::Entry::find(&self.policy).ok_or_else(|| {
-            let known = policy::POLICIES.iter().map(|entry| entry.name);
+    /// `Error::Unknown` with the names there are; `Error::Unfit` where the policy needs what the model lacks.
+    pub fn policy(&self) -> Result<&'static PolicyEntry> {
+        let entry = PolicyEntry::find(&self.policy).ok_or_else(|| {
+            let known = POLICIES.iter().map(|entry| entry.name);
             Error::unknown("policy", &self.policy, known)
         })?;
-        if (entry.make)().kernel().is_some() {
-            return Err(Error::Figure {
-                place: format!("policy {}", entry.name),
-                why:
-                    "it is the Linux kernel at work, and there is none in the model; policy linux \
-                      stands for it"
-                        .into(),
-            });
-        }
+        fits((entry.make)().as_ref(), ModelWorld::offers()).map_err(Error::Unfit)?;
         Ok(entry)
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Caches between a core and memory: what of raw accesses reaches memory, as lines read and written.
+//! Models the caches between a core and memory: which raw accesses reach memory, as lines read and written.
 
 use serde::Serialize;
 
@@ -7,10 +7,10 @@ use serde::Serialize;
 pub const LINE_BYTES: u64 = 64;
 /// Lines of the first level: 32 KiB.
 const L1_LINES: u64 = 512;
-/// No line has this tag: its number would lie beyond the end of the address space.
+/// Marks an empty entry: this line number lies beyond the address space.
 const EMPTY: u64 = u64::MAX;
 
-/// Size and shape of the last-level cache.
+/// Size and associativity of the last-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Geometry {
     /// Capacity.
@@ -20,11 +20,11 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Whether the cache can be built. A set is found with a mask, hence the
-    /// powers of two; 1 GiB is far above any cache worth a model.
+    /// Whether the cache can be modelled. A set is found with a mask, so sizes must be powers of two. The limit
+    /// of 1 GiB is far above real caches.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong.
     pub fn check(self) -> Result<(), String> {
         let Geometry { bytes, ways } = self;
         let whole = bytes.is_power_of_two() && ways.is_power_of_two();
@@ -38,29 +38,29 @@ impl Geometry {
     }
 }
 
-/// What an access did to memory.
+/// Effect of an access on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effect {
     /// Whether its line had to be read from memory.
     pub read: bool,
-    /// The address of a line that was written to memory, to make room or because no cache had it any more.
+    /// Address of a line that was written to memory: an evicted dirty line, or a store to a line that left the
+    /// last level.
     pub written: Option<u64>,
 }
 
-/// The caches of a core, or of all: a direct-mapped filter, then a set-associative cache that replaces the
-/// least recently used line and writes back what was stored to. Neither includes the other, and a hit in the
-/// first does not refresh the line in the second.
+/// The caches of one core, or of all: a direct-mapped filter, then a set-associative write-back cache with LRU
+/// replacement. Neither includes the other, and a hit in the first does not refresh the line in the second.
 pub struct Caches {
-    /// A line's number, times two, plus one where the second level knows that it was stored to.
+    /// Line number times two, plus one if the second level knows that the line is dirty.
     l1: Box<[u64]>,
-    /// Set after set, each with its most recently used line first; numbered likewise.
+    /// All sets, each with its most recently used line first; same encoding.
     llc: Box<[u64]>,
     ways: usize,
     set_mask: u64,
 }
 
 impl Caches {
-    /// Empty caches. The geometry must have passed its `check`.
+    /// Empty caches. The geometry must have passed `check`.
     pub fn new(llc: Geometry) -> Caches {
         let lines = llc.bytes / LINE_BYTES;
         Caches {
@@ -71,7 +71,7 @@ impl Caches {
         }
     }
 
-    /// Touches the line that holds `address`.
+    /// Accesses the line that holds `address`.
     #[inline]
     pub fn access(&mut self, address: u64, store: bool) -> Effect {
         let line = address / LINE_BYTES;
@@ -90,7 +90,7 @@ impl Caches {
         let found = set.iter().position(|&other| other | 1 == tag | 1);
         let at = found.unwrap_or(set.len() - 1);
         let before = set[at];
-        // The victim of a miss is the last way: rotating overwrites it.
+        // The victim of a miss is in the last way; the rotation overwrites it.
         set[..=at].rotate_right(1);
         let stays = if found.is_some() { before & 1 } else { 0 };
         set[0] = tag | stays;
@@ -98,7 +98,7 @@ impl Caches {
         Effect { read: found.is_none(), written: victim.then(|| (before >> 1) * LINE_BYTES) }
     }
 
-    /// The first store to a line that the filter has: the second level learns of it.
+    /// The first store to a line in the filter: marks it dirty in the second level.
     fn stored(&mut self, line: u64) -> Effect {
         let set = self.set(line);
         let found = set.iter_mut().find(|other| **other == line << 1);
@@ -132,7 +132,7 @@ mod tests {
         Caches::new(Geometry { bytes: 4 * LINE_BYTES, ways: 2 })
     }
 
-    /// Addresses that share set 0 of `tiny` and one slot of the first level.
+    /// Addresses that share set 0 of `tiny` and one entry of the first level.
     fn clash(n: u64) -> u64 {
         n * L1_LINES * LINE_BYTES
     }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_apart() {
+    fn sets_are_independent() {
         let mut caches = tiny();
         for n in 1..=2 {
             assert!(misses(&mut caches, clash(n)));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_to_is_written_back_once() {
+    fn a_dirty_line_is_written_back_once() {
         let mut caches = tiny();
         assert_eq!(caches.access(clash(1), true), Effect { read: true, written: None });
         assert_eq!(caches.access(clash(1) + 8, true), Effect { read: false, written: None });
@@ -202,9 +202,9 @@ mod tests {
         assert_eq!(caches.access(clash(4), false).written, None, "2 was only read");
     }
 
-    /// Read first, stored to while only the filter is asked: still written back.
+    /// A store to a line that was read before, and hits only the filter, is still written back.
     #[test]
-    fn a_store_that_hits_the_filter_counts() {
+    fn a_store_that_hits_the_filter_marks_the_line_dirty() {
         let mut caches = tiny();
         caches.access(clash(1), false);
         assert_eq!(caches.access(clash(1), true), Effect { read: false, written: None });

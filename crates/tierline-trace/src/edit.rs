@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Traces from traces: a stretch of one, several side by side.
+//! Editing traces: cut out an interval, merge several.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -11,8 +11,8 @@ use crate::read::{Block, Reader};
 use crate::tally::Tally;
 use crate::write::Writer;
 
-/// Writes the epochs that begin within `time` (ns from the start). A source that is cut short gives what it
-/// has, and then its error.
+/// Writes the epochs that begin within `time` (ns from the start). If the source is damaged, writes the epochs
+/// before the damage, then returns the error.
 ///
 /// # Errors
 /// Those of reader and writer.
@@ -41,23 +41,23 @@ pub fn cut<R: Read, W: Write>(input: R, out: W, time: Range<u64>) -> Result<()> 
     result
 }
 
-/// Writes traces as if their programs had run side by side from the start. Spaces are numbered anew, by input
-/// and in the order in which they appear. An epoch of the result takes in whole epochs of the inputs: it ends
-/// with the longest of those that come next.
+/// Merges traces as if their programs had run side by side from the start. Spaces are renumbered by input and
+/// in order of appearance. An epoch of the result consists of whole epochs of the inputs: it ends with the
+/// longest of those that come next.
 ///
 /// # Errors
-/// `Error::Asked` where pages or evidence differ; those of reader and writer.
+/// `Error::Usage` if page sizes or evidence differ; those of reader and writer.
 pub fn merge<R: Read, W: Write>(inputs: Vec<R>, out: W) -> Result<()> {
     let mut inputs = inputs.into_iter().map(Input::new).collect::<Result<Vec<_>>>()?;
     let Some(first) = inputs.first() else {
-        return Err(Error::Asked("merge what? name the traces".into()));
+        return Err(Error::Usage("nothing to merge: name at least one trace".into()));
     };
     let header = first.reader.header().clone();
     for input in &inputs {
         let other = input.reader.header();
         if (other.evidence, other.page_bits) != (header.evidence, header.page_bits) {
-            return Err(Error::Asked(format!(
-                "traces differ: {} with pages of 2^{} bytes, {} with 2^{}; convert them alike first",
+            return Err(Error::Usage(format!(
+                "traces differ: {} with pages of 2^{} bytes, {} with 2^{}; convert them with the same options first",
                 header.evidence.name(),
                 header.page_bits,
                 other.evidence.name(),
@@ -94,7 +94,7 @@ pub fn merge<R: Read, W: Write>(inputs: Vec<R>, out: W) -> Result<()> {
     wrong.map_or(Ok(()), Err)
 }
 
-/// A trace on its way, the head of its next epoch read already.
+/// An open trace. The header of its next epoch has been read.
 struct Input<R: Read> {
     reader: Reader<R>,
     next: Option<Epoch>,
@@ -111,12 +111,12 @@ impl<R: Read> Input<R> {
         Ok(Self { reader, next, now: 0 })
     }
 
-    /// When the next epoch ends.
+    /// End of the next epoch.
     fn ends(&self) -> Option<u64> {
         self.next.map(|epoch| self.now.saturating_add(epoch.ns))
     }
 
-    /// Takes in all epochs that end by then; returns the accesses that went with them.
+    /// Passes on all epochs that end by `end`; returns the sum of their accesses.
     fn take_until(&mut self, end: u64, mut take: impl FnMut(u32, &Record)) -> Result<u64> {
         let mut accesses = 0u64;
         while let Some(epoch) = self.next

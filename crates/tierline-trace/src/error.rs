@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be wrong with a trace: where, what was expected there, what was found.
+//! Errors in traces: position, what was expected, what was found.
 
 use std::io;
 
-/// Why reading or writing ended. What was read before stays good.
+/// Why reading or writing stopped. Everything read before remains valid.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Not what the format says.
+    /// The file does not follow the format.
     #[error("at byte {offset}: expected {expected}, found {found}")]
     Format {
         /// Bytes from the start of the file.
         offset: u64,
-        /// What the format has there.
+        /// What the format requires.
         expected: String,
-        /// What is there.
+        /// What was found.
         found: String,
     },
-    /// Another tool's text does not read.
+    /// The text of another tool cannot be parsed.
     #[error("line {line}: expected {expected}, found {found:?}")]
     Text {
         /// Counted from 1.
         line: u64,
-        /// What that tool writes.
+        /// What the tool writes.
         expected: &'static str,
-        /// What is there, shortened.
+        /// What was found, shortened.
         found: String,
     },
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
-    Asked(String),
+    Usage(String),
     /// The file cannot be read or written.
     #[error("at byte {offset}: {source}")]
     Io {
         /// Bytes from the start of the file.
         offset: u64,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
 }

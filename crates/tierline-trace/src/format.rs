@@ -1,50 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The format's words and numbers, byte by byte in `docs/trace-format.md`.
+//! Constants and types of the format. `docs/design/trace-format.md` describes it byte by byte.
 
-/// The first eight bytes: as in PNG, they show a file that was sent as text.
+/// The first eight bytes. As in PNG, they reveal a transfer in text mode.
 pub const MAGIC: [u8; 8] = *b"\x89TLT\r\n\x1a\n";
 /// The version written here, and the only one read.
 pub const VERSION: u16 = 1;
-/// Bytes of the file's header before the source's text.
+/// Size of the file header before the source text.
 pub const HEADER: usize = 16;
-/// The longest text that says where a trace is from.
+/// Maximum length of the source text.
 pub const MAX_SOURCE: usize = 4096;
-/// Bytes of a block's head.
+/// Size of a block header.
 pub const BLOCK: usize = 32;
-/// Of those, the bytes that the checksum covers.
+/// Of these, the bytes covered by the checksum.
 pub const SUMMED: usize = 24;
-/// Records of a block at most.
+/// Maximum number of records in a block.
 pub const MAX_RECORDS: usize = 1 << 16;
-/// Bytes of a block's records at most: a page of ten bytes, two counts of five.
+/// Maximum size of a block's records: ten bytes for a page, five for each of two counts.
 pub const MAX_PLAIN: usize = MAX_RECORDS * 20;
-/// Bytes of such a block at most once it is compressed: zstd's bound.
+/// Maximum size of a compressed block: zstd's bound.
 pub const MAX_STORED: usize = MAX_PLAIN + (MAX_PLAIN >> 8) + 64;
 
-/// A block that begins an epoch.
+/// Starts an epoch.
 pub const EPOCH: [u8; 4] = *b"EPCH";
-/// A block of records.
+/// Holds records.
 pub const PAGES: [u8; 4] = *b"PAGE";
-/// The block that ends a whole trace.
+/// Ends a complete trace.
 pub const LAST: [u8; 4] = *b"LAST";
 
-/// What counts are worth.
+/// How accesses were counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Evidence {
     /// Every access to memory was counted.
     #[default]
     Counted,
-    /// Some accesses were seen, and each counts for its sampling period.
+    /// Accesses were sampled; each sample counts for its sampling period.
     Sampled,
-    /// Only that a page was touched: counts are the looks that found it so, and say which pages get more
-    /// than others, not how many accesses there were.
+    /// Only touched pages are known. A count is the number of scans that found the page accessed: counts rank
+    /// pages, but are not numbers of accesses.
     Touched,
 }
 
 impl Evidence {
-    /// Every kind, by its number in a file.
+    /// All kinds, in the order of their numbers in a file.
     pub const ALL: [Self; 3] = [Self::Counted, Self::Sampled, Self::Touched];
 
-    /// The word that reports use.
+    /// Name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Counted => "counted",
@@ -54,14 +54,14 @@ impl Evidence {
     }
 }
 
-/// What holds for all of a trace.
+/// Properties of a whole trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What counts are worth.
+    /// How accesses were counted.
     pub evidence: Evidence,
-    /// A page has two to the power of this many bytes.
+    /// log2 of the page size in bytes.
     pub page_bits: u8,
-    /// Where it is from, for people.
+    /// Where the trace comes from, for people.
     pub source: String,
 }
 
@@ -72,19 +72,19 @@ impl Header {
     }
 }
 
-/// A stretch of time in which accesses were added up.
+/// An interval for which accesses were summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Epoch {
-    /// How long it was, ns: of real time, or of the converter's modelled clock.
+    /// Length in ns: real time, or the converter's modelled clock.
     pub ns: u64,
-    /// Accesses before any cache; 0 where that is not known.
+    /// Accesses before any cache; 0 if unknown.
     pub accesses: u64,
 }
 
 /// A page in an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Record {
-    /// Its number: the address over the page's size.
+    /// Page number: address divided by page size.
     pub page: u64,
     /// Lines read from memory.
     pub reads: u32,

@@ -4,13 +4,13 @@
 //! ```text
 //!   convert   text and binary of other tools ─┐
 //!   cache     raw accesses → misses           ├─► tally   counts per page ─► write ─► FILE
-//!   (record)  what a tracker saw              ┘             until an epoch ends        │
+//!   (record)  observations of a tracker       ┘             per epoch                  │
 //!                                                                                      ▼
-//!   survey · edit · a replay in the model  ◄────────────────────────────────────────  read
+//!   survey · edit · replay in the model  ◄──────────────────────────────────────────  read
 //! ```
 //!
-//! The format is that of `docs/trace-format.md`. Reader and writer hold one block in memory, whatever the
-//! length of the trace. Nothing here knows of policies, machines or kernels.
+//! The format is described in `docs/design/trace-format.md`. Reader and writer hold one block in memory,
+//! whatever the length of the trace. This crate knows no policies, machines or kernels.
 #![forbid(unsafe_code)]
 
 pub mod cache;

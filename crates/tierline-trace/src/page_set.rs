@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A set of pages of any address spaces: a bit a page, in chunks that exist once one of their pages does.
+//! A set of pages of any address spaces: one bit per page, in chunks that are allocated on first use.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct PageSet {
 #[derive(Clone, Debug)]
 struct Chunk {
     bits: Box<[u64; WORDS]>,
-    /// Pages of the set before each word; from [`PageSet::number`].
+    /// Pages of the set before each word; computed by [`PageSet::number`].
     before: Box<[u32; WORDS]>,
 }
 
@@ -39,17 +39,17 @@ impl PageSet {
         }
     }
 
-    /// How many pages it has.
+    /// Number of pages.
     pub fn len(&self) -> u64 {
         self.pages
     }
 
-    /// Whether it has none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.pages == 0
     }
 
-    /// Gives every page its number. Pages beyond 2^32 get none that can be relied on: see [`PageSet::len`].
+    /// Numbers the pages. Numbers above 2^32 - 1 are not valid: check [`PageSet::len`].
     pub fn number(&mut self) {
         let mut pages = 0u32;
         for chunk in self.chunks.values_mut() {
@@ -60,7 +60,7 @@ impl PageSet {
         }
     }
 
-    /// The number of a page; `None` where it is not in the set.
+    /// The number of a page; `None` if it is not in the set.
     pub fn index(&self, space: u32, page: u64) -> Option<u32> {
         let chunk = self.chunks.get(&(space, page >> CHUNK_BITS))?;
         let (word, bit) = place(page);
@@ -68,7 +68,7 @@ impl PageSet {
         there.then(|| chunk.before[word] + (chunk.bits[word] & (bit - 1)).count_ones())
     }
 
-    /// All pages, by space and address.
+    /// All pages by space and address.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.chunks.iter().flat_map(|(&(space, chunk), Chunk { bits, .. })| {
             let words = (0u64..).zip(bits.iter());
@@ -81,7 +81,7 @@ impl PageSet {
     }
 }
 
-/// The word of a chunk that has a page's bit, and the bit.
+/// The word of a chunk that holds a page's bit, and the bit.
 fn place(page: u64) -> (usize, u64) {
     let within = page & ((1 << CHUNK_BITS) - 1);
     (usize::try_from(within >> 6).unwrap_or(0), 1 << (within & 63))

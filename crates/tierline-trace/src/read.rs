@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The reader: a block at a time, each checked before it is believed.
+//! The reader: one block at a time, each verified before use.
 
 use std::io::{ErrorKind, Read};
 
@@ -17,9 +17,9 @@ use crate::write::checksum;
 pub enum Block<'a> {
     /// An epoch begins.
     Epoch(Epoch),
-    /// Pages of a space in this epoch, rising.
+    /// Pages of a space in this epoch, in rising order.
     Pages {
-        /// The address space: a process, as a rule.
+        /// The address space: usually a process.
         space: u32,
         /// Its pages.
         records: &'a [Record],
@@ -43,7 +43,7 @@ impl<R: Read> Reader<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// `Error::Format` where it is not the header of a trace.
+    /// `Error::Format` if it is not the header of a trace.
     pub fn new(input: R) -> Result<Self> {
         let decompressor = Decompressor::new().map_err(|source| Error::Io { offset: 0, source })?;
         let mut reader = Self {
@@ -61,7 +61,7 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// What holds for all of the trace.
+    /// Properties of the whole trace.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -94,7 +94,7 @@ impl<R: Read> Reader<R> {
             return Err(Error::format(12, format!("a text of {MAX_SOURCE} bytes at most"), length));
         }
         let mut text = vec![0; length];
-        self.fill(&mut text, "the text of where it is from")?;
+        self.fill(&mut text, "the source text")?;
         let mut sum = [0; 8];
         let at = self.offset;
         self.fill(&mut sum, "the header's checksum")?;
@@ -104,11 +104,11 @@ impl<R: Read> Reader<R> {
         Ok(Header { evidence, page_bits, source })
     }
 
-    /// The next block; `None` once the trace has ended as it should. After an error there is nothing more:
-    /// what came before it is good.
+    /// The next block; `None` at the proper end of the trace. After an error no more blocks follow; those
+    /// before it are valid.
     ///
     /// # Errors
-    /// `Error::Format` with the offset of what is wrong, `Error::Io`.
+    /// `Error::Format` with the offset of the error; `Error::Io`.
     #[expect(clippy::should_implement_trait, reason = "a block borrows from the reader")]
     pub fn next(&mut self) -> Result<Option<Block<'_>>> {
         if self.ended {
@@ -117,7 +117,7 @@ impl<R: Read> Reader<R> {
         self.ended = true;
         let start = self.offset;
         let mut head = [0; BLOCK];
-        self.fill(&mut head, "a block, or the one that ends the trace")?;
+        self.fill(&mut head, "a block")?;
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| head[at + i]));
         let kind = [head[0], head[1], head[2], head[3]];
         let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
@@ -159,11 +159,11 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Decompresses and decodes the block that was just read.
+    /// Decompresses and decodes the block just read.
     fn unpack(&mut self, start: u64, count: u64, plain: u64) -> Result<()> {
         let fits = |n: u64, most: usize| usize::try_from(n).ok().filter(|&n| n <= most);
         if self.counted.0 == 0 {
-            return Err(Error::format(start, "an epoch before its records", "records"));
+            return Err(Error::format(start, "an epoch before records", "records"));
         }
         let records = fits(count, MAX_RECORDS).ok_or_else(|| {
             Error::format(start + 12, format!("{MAX_RECORDS} records at most"), count)
@@ -211,7 +211,7 @@ fn check(offset: u64, expected: u64, parts: &[&[u8]]) -> Result<()> {
     Err(Error::format(offset, format!("checksum {expected:016x}"), format!("{found:016x}")))
 }
 
-/// Three columns of so many numbers: steps from page to page, reads, writes.
+/// Three columns of `count` numbers: differences of page numbers, reads, writes.
 fn decode(bytes: &[u8], count: usize, records: &mut Vec<Record>) -> Result<(), &'static str> {
     records.clear();
     records.resize(count, Record::default());
@@ -229,10 +229,10 @@ fn decode(bytes: &[u8], count: usize, records: &mut Vec<Record>) -> Result<(), &
     })
     .ok_or("a column of pages")?;
     if !rises {
-        return Err("pages that rise");
+        return Err("rising page numbers");
     }
     let mut high = 0;
-    #[expect(clippy::cast_possible_truncation, reason = "what is lost is looked at below")]
+    #[expect(clippy::cast_possible_truncation, reason = "overflow is checked below")]
     let mut low = |value: u64| {
         high |= value >> 32;
         value as u32
@@ -241,12 +241,12 @@ fn decode(bytes: &[u8], count: usize, records: &mut Vec<Record>) -> Result<(), &
     rest = column(rest, records, |record, n| record.writes = low(n)).ok_or("a column of writes")?;
     match (high, rest.is_empty()) {
         (0, true) => Ok(()),
-        (0, false) => Err("three columns and no more"),
+        (0, false) => Err("exactly three columns"),
         _ => Err("counts below 2^32"),
     }
 }
 
-/// Decodes one number a record. Most are below 128, a byte each: eight such are taken in one go.
+/// Decodes one number per record. Most are below 128, one byte each: eight of them are decoded at once.
 #[inline]
 fn column<'a>(
     bytes: &'a [u8],
@@ -276,7 +276,7 @@ fn column<'a>(
     bytes.get(at..)
 }
 
-/// A LEB128 number and its length; `None` where it does not end or exceeds 64 bits.
+/// A LEB128 number and its length; `None` if it is truncated or exceeds 64 bits.
 #[inline]
 fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0;

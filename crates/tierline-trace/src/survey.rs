@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A survey: what is in a trace, in one pass. Memory is a bit for every page it touches.
+//! Summary of a trace, in one pass. Needs one bit of memory per touched page.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -9,36 +9,36 @@ use crate::format::Header;
 use crate::page_set::PageSet;
 use crate::read::{Block, Reader};
 
-/// What a trace holds.
+/// Summary of a trace.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// What holds for all of it.
+    /// Properties of the whole trace.
     pub header: Header,
     /// Epochs.
     pub epochs: u64,
-    /// Their time, ns.
+    /// Total time, ns.
     pub ns: u64,
-    /// Records: pages, epoch by epoch.
+    /// Records: one per page and epoch.
     pub records: u64,
     /// Lines read from memory.
     pub reads: u64,
     /// Lines written to memory.
     pub writes: u64,
-    /// Accesses before any cache; 0 where that is not known.
+    /// Accesses before any cache; 0 if unknown.
     pub accesses: u64,
     /// Address spaces.
     pub spaces: BTreeSet<u32>,
-    /// Every page that is touched.
+    /// Every touched page.
     pub pages: PageSet,
-    /// Bytes of the file that were read.
+    /// Bytes read from the file.
     pub bytes: u64,
 }
 
 impl Survey {
-    /// Reads a trace to its end, or to the first thing that is wrong with it: what was read counts.
+    /// Reads a trace to its end, or to the first error; everything before the error is included.
     ///
     /// # Errors
-    /// Where not even the header reads.
+    /// If the header cannot be read.
     pub fn take<R: Read>(input: R) -> Result<(Self, Option<Error>)> {
         let mut reader = Reader::new(input)?;
         let mut survey = Self {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The tally: adds accesses up by page until an epoch ends, and writes it.
+//! Sums accesses by page until an epoch ends, then writes the epoch.
 
 use std::io::Write;
 
@@ -9,21 +9,20 @@ use crate::error::Result;
 use crate::format::{Epoch, Record};
 use crate::write::Writer;
 
-/// Counts of the epoch that runs, and the writer of those that are over. Memory is that of the pages of one
-/// epoch.
+/// The counts of the present epoch, and the writer of finished ones. Needs memory for the pages of one epoch.
 pub struct Tally<W: Write> {
     writer: Writer<W>,
     counts: FxHashMap<(u32, u64), (u32, u32)>,
     accesses: u64,
     length_ns: u64,
-    /// When the epoch that runs began, ns.
+    /// Start of the present epoch, ns.
     start: u64,
     sorted: Vec<(u32, Record)>,
     part: Vec<Record>,
 }
 
 impl<W: Write> Tally<W> {
-    /// A tally of epochs of `length_ns`, from time 0 on.
+    /// Epochs of `length_ns`, starting at time 0.
     pub fn new(writer: Writer<W>, length_ns: u64) -> Self {
         Self {
             writer,
@@ -36,7 +35,7 @@ impl<W: Write> Tally<W> {
         }
     }
 
-    /// Counts lines read and written of a page.
+    /// Counts lines of a page that were read and written.
     pub fn add(&mut self, space: u32, page: u64, reads: u32, writes: u32) {
         let count = self.counts.entry((space, page)).or_default();
         count.0 = count.0.saturating_add(reads);
@@ -48,8 +47,8 @@ impl<W: Write> Tally<W> {
         self.accesses += count;
     }
 
-    /// It is `now`, ns: an epoch that is over is written. A time without any access is one epoch, however
-    /// long. A clock that goes back is taken to stand.
+    /// Advances the clock to `now`, ns, and writes the epoch if it is over. An interval without any access is
+    /// one epoch, whatever its length. If the clock runs backwards, it is taken to stand still.
     ///
     /// # Errors
     /// Those of the writer.
@@ -65,7 +64,7 @@ impl<W: Write> Tally<W> {
         if empty > 0 { self.end(self.start + empty) } else { Ok(()) }
     }
 
-    /// Writes the epoch that runs; it ends at `now`.
+    /// Ends the present epoch at `now` and writes it.
     ///
     /// # Errors
     /// Those of the writer.
@@ -88,12 +87,12 @@ impl<W: Write> Tally<W> {
         Ok(())
     }
 
-    /// When the epoch that runs began, ns.
+    /// Start of the present epoch, ns.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// Writes what is left, up to `now`, and ends the trace.
+    /// Writes the last epoch, up to `now`, and ends the trace.
     ///
     /// # Errors
     /// Those of the writer.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The writer: a block at a time.
+//! The writer: one block at a time.
 
 use std::io::Write;
 
@@ -12,14 +12,14 @@ use crate::format::{
     SUMMED, VERSION,
 };
 
-/// zstd's default: a higher one gains a few per cent here and costs a multiple.
+/// zstd's default. Higher levels gain a few per cent here and take several times as long.
 const LEVEL: i32 = 3;
-/// Records of a block: decoded, they fit a second-level cache.
+/// Records per block: decoded, they fit a second-level cache.
 const PART: usize = 1 << 14;
 const _: () = assert!(PART <= MAX_RECORDS);
 
-/// Writes a trace. One that is dropped before [`Writer::finish`] lacks its last block, and reads as cut
-/// short.
+/// Writes a trace. If the writer is dropped before [`Writer::finish`], the last block is missing, and readers
+/// report a truncated trace.
 pub struct Writer<W: Write> {
     out: W,
     offset: u64,
@@ -30,15 +30,15 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a trace.
+    /// Starts a trace.
     ///
     /// # Errors
-    /// `Error::Asked` for a header that no file can have; `Error::Io`.
+    /// `Error::Usage` for an invalid header; `Error::Io`.
     pub fn new(out: W, header: &Header) -> Result<Self> {
         let source = header.source.as_bytes();
         if !(6..=40).contains(&header.page_bits) || source.len() > MAX_SOURCE {
             let bits = header.page_bits;
-            return Err(Error::Asked(format!(
+            return Err(Error::Usage(format!(
                 "a trace has pages of 2^6 to 2^40 bytes and a source of {MAX_SOURCE} bytes at most; \
                  asked for are 2^{bits} and {}",
                 source.len()
@@ -60,7 +60,7 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Begins an epoch; its records follow.
+    /// Starts an epoch; its records follow.
     ///
     /// # Errors
     /// `Error::Io`.
@@ -69,17 +69,17 @@ impl<W: Write> Writer<W> {
         self.block(EPOCH, epoch.ns, epoch.accesses, &[])
     }
 
-    /// Appends records of a space to the epoch: pages rise within a call.
+    /// Appends records of a space to the epoch, in rising order of pages within one call.
     ///
     /// # Errors
-    /// `Error::Asked` where pages do not rise, or no epoch has begun; `Error::Io`.
+    /// `Error::Usage` if pages do not rise, or if no epoch has begun; `Error::Io`.
     pub fn records(&mut self, space: u32, records: &[Record]) -> Result<()> {
         if self.epochs == 0 {
-            return Err(Error::Asked("records need an epoch to be in".into()));
+            return Err(Error::Usage("records before the first epoch".into()));
         }
         if let Some(pair) = records.windows(2).find(|pair| pair[0].page >= pair[1].page) {
             let [a, b] = [pair[0].page, pair[1].page];
-            return Err(Error::Asked(format!("pages must rise within a block: {a:#x}, {b:#x}")));
+            return Err(Error::Usage(format!("pages must rise within a block: {a:#x}, {b:#x}")));
         }
         records.chunks(PART).try_for_each(|part| self.part(space, part))
     }
@@ -121,7 +121,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Ends the trace and hands back what it was written to.
+    /// Ends the trace and returns the output.
     ///
     /// # Errors
     /// `Error::Io`.
@@ -133,14 +133,14 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// XXH3, 64 bits, of parts in a row.
+/// XXH3, 64 bits, of the concatenated parts.
 pub(crate) fn checksum(parts: &[&[u8]]) -> u64 {
     let mut hash = Xxh3::new();
     parts.iter().for_each(|part| hash.update(part));
     hash.digest()
 }
 
-/// LEB128: seven bits a byte, the lowest first, the top bit set on all but the last.
+/// LEB128: seven bits per byte, lowest first, top bit set on all but the last byte.
 fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value.to_le_bytes()[0] | 0x80);

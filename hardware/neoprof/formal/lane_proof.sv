@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is claimed of sketch_lane: after an access, the counter is the number of accesses to it since it was cleared, or
-// saturated. Everything else is the solver's choice, as in rmw_proof.sv.
+// Claim for sketch_lane: after an access, the counter is the number of accesses since it was cleared, or
+// saturated. The solver chooses everything else, as in rmw_proof.sv.
 module lane_proof #(
     parameter int WIDTH_BITS = 6,
     parameter int COUNTER_BITS = 4,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The update hazard, proved for every sequence of accesses up to a bound, and each forward shown to be needed.
+"""Proves the update pipeline for every sequence of accesses up to a bound, and that each forwarding path is needed.
 
 Needs pyosys, whose `sat` does the work; `hardware/neoprof/check` runs this. Prints a line of JSON for each claim.
 """
@@ -18,7 +18,7 @@ HARDWARE = pathlib.Path(__file__).resolve().parent.parent
 RMW = ["rmw_ram.sv"]
 LANE = RMW + ["sketch_lane.sv"]
 CLAIMS = [
-    # proof, sources, parameters, bound in cycles: seven of them are the beginning
+    # proof, sources, parameters, bound in cycles (of which the first seven are initialisation)
     ("rmw_proof", RMW, {"ADDR_BITS": 6, "DATA_BITS": 2, "BANK_BITS": 0}, 20),
     ("rmw_proof", RMW, {"ADDR_BITS": 6, "DATA_BITS": 2, "BANK_BITS": 2}, 20),
     ("lane_proof", LANE, {"WIDTH_BITS": 6, "COUNTER_BITS": 4, "BANK_BITS": 0}, 15),
@@ -32,7 +32,7 @@ FAULTS = [
 
 
 def holds(proof, sources, parameters, bound, fault=None):
-    """Whether no sequence of `bound` cycles breaks the claim. In a process of its own: Yosys logs to file descriptors."""
+    """Whether no sequence of `bound` cycles violates the claim. Runs in its own process, as Yosys logs to file descriptors."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         files = []
@@ -60,7 +60,7 @@ def holds(proof, sources, parameters, bound, fault=None):
             return True
         if "SAT temporal induction proof finished - model found for base case: FAIL!" in log:
             return False
-        raise RuntimeError(f"{proof}: Yosys says neither\n{log[-2000:]}")
+        raise RuntimeError(f"{proof}: neither proof nor counterexample in the output of Yosys\n{log[-2000:]}")
 
 
 def main():

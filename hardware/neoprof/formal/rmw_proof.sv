@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is claimed of rmw_ram: a word comes out as it was last written, in the order of accesses, whatever comes between and
-// however close. Addresses, gaps, whether there is a write, what is written, the contents of the memory and of all registers
-// at the start are the solver's choice; so is the word that is watched.
+// Claim for rmw_ram: a read returns the word as it was last written in the order of accesses, at every distance
+// and with any accesses between. The solver chooses addresses, gaps, writes and their data, the initial
+// contents of memory and registers, and the word that is checked.
 module rmw_proof #(
     parameter int ADDR_BITS = 6,
     parameter int DATA_BITS = 2,
@@ -18,7 +18,7 @@ module rmw_proof #(
   logic [2:0] time_now = 0;
   logic running, write_now;
 
-  // Whatever was under way at power-up is over after three cycles; then the word is cleared.
+  // Accesses in progress at power-up end after three cycles; then the word is cleared.
   assign running = time_now == 7;
   assign write_now = write && running;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A FIFO between two clocks (Cummings 2002): each side sees the other's pointer in Gray code, two registers later.
+// A FIFO between two clock domains (Cummings 2002): each side sees the other's pointer in Gray code, after two
+// registers.
 module async_fifo #(
     parameter int DATA_BITS = 33,
     parameter int ADDR_BITS = 7
@@ -7,7 +8,7 @@ module async_fifo #(
     input  logic                 in_clk,
     input  logic                 in_rst,
     input  logic                 in_valid,
-    output logic                 in_full,   // what comes in this cycle is lost
+    output logic                 in_full, // an entry that arrives in this cycle is lost
     input  logic [DATA_BITS-1:0] in_data,
     input  logic                 out_clk,
     input  logic                 out_rst,
@@ -16,7 +17,7 @@ module async_fifo #(
     output logic [DATA_BITS-1:0] out_data
 );
   logic [DATA_BITS-1:0] words[1 << ADDR_BITS];
-  logic [ADDR_BITS:0] in_at, in_gray, in_seen_meta, in_seen;    // in_seen: in_gray, as the taker sees it
+  logic [ADDR_BITS:0] in_at, in_gray, in_seen_meta, in_seen; // in_seen: in_gray, synchronised to the reader's clock
   logic [ADDR_BITS:0] out_at, out_gray, out_seen_meta, out_seen;
 
   assign in_full = in_gray == {~out_seen[ADDR_BITS:ADDR_BITS-1], out_seen[ADDR_BITS-2:0]};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A word that is carried to another clock again and again: held still while a toggle tells the other side to take it, and
-// taken anew when the toggle has come back. What arrives is a word that once was there, whole.
+// Transfers a word to another clock domain repeatedly. The word is held while a toggle signals the other side
+// to sample it, and is updated when the toggle has returned. So the other side always sees a complete former
+// value.
 module cdc_word #(
     parameter int BITS = 32
 ) (

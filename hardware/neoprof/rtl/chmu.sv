@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CXL hotness monitoring unit, always-on mode: its registers, and the hotlist, a ring that is read without side effects.
-// After public drafts of drivers, not after the specification.
+// A CXL hotness monitoring unit, always-on mode: its registers, and the hotlist, a ring buffer read without
+// side effects. It follows public driver drafts, not the CXL specification.
 module chmu #(
     parameter int COUNTER_BITS = 16,
     parameter int RING_BITS = 10
 ) (
     input  logic                    clk,
     input  logic                    rst,
-    input  logic                    clear,     // under way
-    // Registers: the address a cycle before the rest.
+    input  logic                    clear, // in progress
+    // Registers: the address comes one cycle before the rest.
     input  logic [15:0]             addr,
     input  logic [15:0]             addr1,
     input  logic                    write1,
     input  logic [63:0]             data1,
     output logic [63:0]             read1,
-    output logic                    reset,     // asked for
-    // What is to be tracked, and since when a page is hot.
+    output logic                    reset, // requested
+    // Which accesses are tracked, and from which count a page is hot.
     output logic                    enabled,
     output logic [31:0]             theta,
     input  logic [31:16]            page,

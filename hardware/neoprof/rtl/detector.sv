@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hot-page detector: one page a cycle in, hot pages out, seven cycles later.
+// The hot-page detector: takes one page per cycle; reports hot pages seven cycles later.
 //
-//   stage 0, 1  H3                     4  min of the counters, min > θ
-//         2     counters are read      6  hot bits come; a page that is hot, new and finds room is reported
-//         4     new counters come
+//   stage 0, 1  H3                     4  minimum of the counters, min > θ
+//         2     counters are read      6  hot bits arrive; a page that is hot, new and finds room is reported
+//         4     counters are updated
 module detector #(
     parameter int WIDTH_BITS = 12,
     parameter int DEPTH = 2,
@@ -97,7 +97,7 @@ module detector #(
         .clear_row
     );
 
-    // Hot bits, in words of 32 like the valid bits, and cleared with them.
+    // Hot bits, in words of 32, cleared together with the valid bits.
     rmw_ram #(
         .ADDR_BITS(WIDTH_BITS - 5),
         .DATA_BITS(32),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// H3: the XOR of one seed for each set bit of the page, in two stages of sixteen bits and two halves.
+// H3 hash: the XOR of one seed per set bit of the page, in two stages (16 bits each, in two halves).
 module h3 #(
     parameter int LANE = 0,
     parameter int BITS = 12

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters of the first lane by their count, in 64 bins, without a sweep over the lane.
+// Histogram of the counters of the first lane, in 64 bins, without a sweep over the lane.
 //
-// Counters only grow until they are cleared, each by one. So it is enough to count, as accesses come, how many counters
-// have entered each bin: bin n holds those that entered it less those that entered bin n + 1. The starts of bins are such
-// that count + 8 is a floating-point number of three bits of fraction, and the bin is its exponent and fraction.
+// Counters only grow by one until they are cleared. So it suffices to count how many counters have entered each
+// bin: bin n holds those that entered it minus those that entered bin n + 1. Bin boundaries are such that count
+// + 8 is a floating-point number with three fraction bits; the bin is its exponent and fraction.
 module histogram #(
     parameter int WIDTH_BITS = 12,
     parameter int COUNTER_BITS = 16
 ) (
     input  logic                    clk,
-    // A counter grew to this count, or stays there, saturated: that is the start of no bin where counters have four bits or
-    // more.
+    // A counter reached this count, or stays saturated there. The saturated value is not the start of a bin if
+    // counters have four bits or more.
     input  logic                    grew,
     input  logic [COUNTER_BITS-1:0] count,
     input  logic                    clear,
     input  logic [5:0]              clear_row,
-    // Copies all bins, the highest first; no access may be under way.
+    // Copies all bins, highest first; no access may be in progress.
     input  logic                    copy,
     input  logic [5:0]              copy_bin,
     // The copy.
@@ -28,7 +28,8 @@ module histogram #(
   logic [WIDTH_BITS:0] entered, above;
   logic [WIDTH_BITS:0] copied[64];
 
-  // Where count + 8 = 1fff × 2^e with nothing below the fraction, the counter enters the bin of e - 3 and fff.
+  // If count + 8 = 1fff × 2^e and all bits below the fraction are zero, the counter enters the bin (e - 3,
+  // fff).
   always_comb begin
     scaled = {1'b0, count} + (COUNTER_BITS + 1)'(8);
     entered_bin = '0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hot pages waiting for the host.
+// Queue of hot pages for the host.
 module hot_fifo #(
     parameter int ADDR_BITS = 10
 ) (

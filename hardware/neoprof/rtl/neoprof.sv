@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// NeoProf (NeoMem, MICRO 2024): counts every access to every page of a memory device, and tells the host which are hot.
+// NeoProf (NeoMem, MICRO 2024): counts the accesses to every page of a memory device and reports hot pages to
+// the host.
 //
 //        mem_clk                          |   clk
 //   access ─► async_fifo ─────────────────┼─► page monitor ─► detector ─► hot_fifo, or the hotlist of chmu
 //      └────► state_monitor ─► cdc_word ──┼─► registers           └─► histogram
 //
-// Registers: a request in cycle t is answered in t+2; the next may come then. Offsets are those of registers.md.
+// Registers: a request in cycle t is answered in t+2, when the next request may come. Offsets: registers.md.
 module neoprof #(
-    parameter int WIDTH_BITS = 19,    // log2 of counters a lane: W
+    parameter int WIDTH_BITS = 19, // log2 of the counters per lane: W
     parameter int DEPTH = 2,          // lanes: D
     parameter int COUNTER_BITS = 16,
-    parameter int BANK_BITS = 3,      // log2 of banks a lane
-    parameter int FIFO_BITS = 14,     // log2 of hot pages that can wait
+    parameter int BANK_BITS = 3, // log2 of the banks per lane
+    parameter int FIFO_BITS = 14, // log2 of the capacity of the hot-page queue
     parameter int RING_BITS = 10,     // log2 of the entries of the hotlist
-    parameter int CROSSING_BITS = 7   // log2 of accesses between the clocks
+    parameter int CROSSING_BITS = 7 // log2 of the accesses buffered between the clock domains
 ) (
-    // The memory controller: at most one access a cycle.
+    // The memory controller: at most one access per cycle.
     input  logic        mem_clk,
     input  logic        mem_rst,
     input  logic        access,
     input  logic        access_write,
     input  logic [31:0] access_page,
-    output logic        access_lost,    // by the sketch, not by the state monitor
-    output logic        mem_restart,    // the state monitor begins anew after this cycle
+    output logic        access_lost, // not counted by the sketch, but by the state monitor
+    output logic        mem_restart, // the state monitor restarts after this cycle
 
     // The host.
     input  logic        clk,
@@ -34,15 +35,15 @@ module neoprof #(
     output logic        bus_answer,
     output logic [63:0] bus_read
 );
-  localparam int ROW_BITS = WIDTH_BITS - BANK_BITS - 5;          // of valid and hot bits in a bank
-  localparam int WALK_BITS = ROW_BITS > 6 ? ROW_BITS : 6;        // and the 64 bins of the histogram
+  localparam int ROW_BITS = WIDTH_BITS - BANK_BITS - 5; // rows of valid and hot bits in a bank
+  localparam int WALK_BITS = ROW_BITS > 6 ? ROW_BITS : 6; // at least the 64 bins of the histogram
 
   logic bus_write1, bus_read1, was_waiting1, reset_asked;
   logic [15:0] bus_addr1;
   logic [63:0] bus_data1, read1, chmu_read1;
   logic chmu_reset;
 
-  // ---- mem_clk: what the memory controller does -----------------------------------------------------------------------
+  // ---- mem_clk: the memory controller's side -----------------------------------------------------------------------
 
   logic [31:0] mem_samples, mem_reads, mem_writes, mem_dropped, mem_interval;
   logic cleared, restarted, mem_clear_ask, mem_restart_ask, mem_clear;
@@ -90,7 +91,7 @@ module neoprof #(
       .dropped(mem_dropped)
   );
 
-  // ---- between ---------------------------------------------------------------------------------------------------------
+  // ---- clock domain crossing ---------------------------------------------------------------------------------------------------------
 
   logic [31:0] interval, samples, reads, writes, dropped;
   logic clear_ask, restart_ask, clear_done, restart_done;
@@ -117,13 +118,13 @@ module neoprof #(
       .out_data({clear_done, restart_done, samples, reads, writes, dropped})
   );
 
-  // ---- clk: clearing and copying; accesses wait between the clocks meanwhile ----------------------------------------------
+  // ---- clk: clearing and copying; accesses wait in the crossing ----------------------------------------------
 
   typedef enum logic [2:0] {RUN, DRAIN, CLEAR, COPY, SETTLE} phase_t;
   phase_t phase;
   logic want_clear, want_copy, clear, copy, busy, detector_busy, counted;
   logic [WALK_BITS-1:0] walk;
-  logic [3:0] quiet;  // cycles until all that was under way is done
+  logic [3:0] quiet; // cycles until the pipeline is empty
 
   assign take  = phase == RUN && !want_clear && !want_copy;
   assign clear = phase == CLEAR;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Made of hardware/neoprof/registers.toml by `cargo run -p neoprof --example generate`; change that.
+// Generated from hardware/neoprof/registers.toml by `cargo run -p neoprof --example generate`; edit that file.
 // verilator lint_off UNUSEDPARAM
 package regs;
   localparam bit [15:0] RESET = 16'h0100;
@@ -63,7 +63,7 @@ package regs;
   localparam bit [15:0] CHMU_BITMAP = 16'h1080;
   localparam bit [15:0] CHMU_HOTLIST = 16'h2000;
 
-  // H3 seeds: 32 bits for each of 32 bits of the page, lane 0 and bit 0 lowest.
+  // H3 seeds: one 32-bit word per bit of the page number, lane 0 and bit 0 lowest.
   localparam int LANES_MAX = 4;
   localparam bit [4095:0] SEEDS = {
     32'h12d05c40, 32'h6f1384a3, 32'hc847729f, 32'ha192afe3, 32'h40b12b12, 32'h9fea7dfc, 32'hb1392dbd, 32'h370595aa,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A memory of words that are read, changed and written back, one a cycle, with no hazard at any distance.
+// A memory for read-modify-write, one word per cycle, without hazards at any distance.
 //
-//   cycle  t    addr is taken; the banks are read
-//          t+1  the bank's word is chosen; addr is compared with those that are one, two and three cycles ahead
-//          t+2  old is out, next and write come in
+//   cycle  t    addr arrives; the banks are read
+//          t+1  the bank's word is selected; addr is compared with the addresses one, two and three cycles ahead
+//          t+2  old is output; next and write are input
 //          t+3  the word is written
 //
-// What is read in cycle t lacks the writes of the three cycles before (the third falls on the read itself: the memory may
-// return anything then). These are forwarded, the latest first; anything older is in the memory.
+// A read in cycle t misses the writes of the three preceding cycles. (The third coincides with the read; the
+// memory may return anything then.) These writes are forwarded, the latest first; older writes are in the
+// memory.
 module rmw_ram #(
     parameter int ADDR_BITS = 12,
     parameter int DATA_BITS = 16,
@@ -20,7 +21,7 @@ module rmw_ram #(
     output logic [DATA_BITS-1:0] old,
     input  logic                 write,
     input  logic [DATA_BITS-1:0] next,
-    // Writes 0 to a row of all banks; no word may be under way.
+    // Writes 0 to one row of all banks; no access may be in progress.
     input  logic                           clear,
     input  logic [ADDR_BITS-BANK_BITS-1:0] clear_row
 );
@@ -29,7 +30,7 @@ module rmw_ram #(
 
   logic [ADDR_BITS-1:0] addr1, addr2, addr3, addr4;
   logic [DATA_BITS-1:0] chosen, data2, next3, next4, next5;
-  logic same3, same4, same5;  // as the word one, two, three cycles ahead, which is then in stage 3, 4, 5
+  logic same3, same4, same5; // same address as the access one, two, three cycles ahead, which is then in stage 3, 4, 5
   logic write3, write4, write5;
 
   always_ff @(posedge clk) begin

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One lane of the sketch: saturating counters, and their valid bits in words of 32, by which they are cleared.
+// One lane of the sketch: saturating counters, and their valid bits in words of 32. Clearing resets the valid
+// bits only.
 module sketch_lane #(
     parameter int WIDTH_BITS = 12,
     parameter int COUNTER_BITS = 16,
@@ -9,8 +10,8 @@ module sketch_lane #(
     // cycle t
     input  logic [WIDTH_BITS-1:0]   index,
     // cycle t+2
-    input  logic                    count,  // the access is one to be counted
-    output logic [COUNTER_BITS-1:0] after,  // the counter with it
+    input  logic                    count, // this access is to be counted
+    output logic [COUNTER_BITS-1:0] after, // the counter after this access
     input  logic                             clear,
     input  logic [WIDTH_BITS-BANK_BITS-6:0]  clear_row
 );

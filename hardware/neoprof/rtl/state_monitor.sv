@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts, of one cycle in an interval, those that carried a read or a write; and every access that was lost on its way to
-// the sketch. In the clock of the memory controller; `restart` begins an interval anew.
+// Samples one cycle per interval and counts reads and writes; also counts every access lost before the sketch.
+// Runs on the memory controller's clock; `restart` starts a new interval.
 module state_monitor (
     input  logic        clk,
     input  logic        rst,

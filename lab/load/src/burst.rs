@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `burst`: memory that is allocated, used for a moment and freed, again and again.
+//! `burst`: memory that is repeatedly allocated, used briefly and freed, as by a request handler or a compiler.
 //!
-//! What a request handler or a compiler does. Such memory is hot from its first
-//! write and gone before any tracker has seen it, so it must land on the fast
-//! node: a manager helps it by keeping some of that node free.
+//! Such memory is hot from its first write and freed before any tracker has observed it. So it should be placed
+//! on the fast node at once: a manager helps by keeping headroom there.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,7 +20,7 @@ use crate::rng::Rng;
 use crate::unit::{Bytes, Span};
 use crate::vmstat;
 
-/// Pages asked for per burst.
+/// Pages sampled per burst.
 const SAMPLE: usize = 8192;
 
 #[derive(clap::Args, Clone, Debug, Serialize)]
@@ -30,15 +29,15 @@ pub struct Args {
     #[arg(long, default_value = "100M")]
     #[serde(rename = "size_bytes")]
     size: Bytes,
-    /// From the start of a burst to the next
+    /// Time from the start of a burst to the next
     #[arg(long, default_value = "5s")]
     #[serde(rename = "period_seconds")]
     period: Span,
-    /// Before the first
+    /// Delay before the first burst
     #[arg(long, default_value = "0s")]
     #[serde(rename = "delay_seconds")]
     delay: Span,
-    /// How many
+    /// Number of bursts
     #[arg(long, default_value_t = 6)]
     bursts: u32,
     /// How long a burst's memory is used before it is freed
@@ -54,7 +53,7 @@ pub struct Args {
     /// Seed of the samples
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// Where the JSON report goes; - is stdout
+    /// Where to write the JSON report; - is stdout
     #[arg(long, default_value = "-")]
     #[serde(skip)]
     report: String,
@@ -67,11 +66,11 @@ pub struct Args {
 #[derive(Serialize)]
 struct Burst {
     t_seconds: f64,
-    /// The first write to every page.
+    /// Duration of the first write to every page.
     populate_seconds: f64,
-    /// Share on the fast node right after.
+    /// Share on the fast node afterwards.
     fast_share: Option<f64>,
-    /// The same before it was freed.
+    /// The same just before it was freed.
     fast_share_end: Option<f64>,
     /// Passes over all of its cache lines.
     passes: u64,
@@ -84,7 +83,7 @@ struct Report<'a> {
     pid: u32,
     parameters: &'a Args,
     fast_share_mean: Option<f64>,
-    /// Of the burst that got least.
+    /// Of the burst with the lowest share.
     fast_share_least: Option<f64>,
     populate_seconds_mean: f64,
     tag_mismatches: u64,

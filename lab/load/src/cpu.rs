@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cpu`: what a manager and its kernel threads cost.
+//! `cpu`: the cost of a manager and its kernel threads.
 //!
-//! User and system seconds come from /proc/PID/stat, in ticks of 10 ms, and count
-//! all threads that ever were. `run_seconds` is the sum of the living threads'
-//! /proc/PID/task/*/schedstat, to the nanosecond: the better number for a kernel
-//! thread that wakes for microseconds. Take a reading before and after, subtract.
+//! User and system time come from /proc/PID/stat, in ticks of 10 ms, and include all threads that ever existed.
+//! `run_seconds` is the sum of /proc/PID/task/*/schedstat over living threads, in nanoseconds: more exact for a
+//! kernel thread that runs for microseconds. Take a reading before and after, and subtract.
 
 use std::fs;
 use std::io::Write;
@@ -26,18 +25,18 @@ pub struct Args {
     /// Processes
     #[arg(long, value_delimiter = ',')]
     pid: Vec<u32>,
-    /// Prefixes of names of processes or kernel threads, like kdamond
+    /// Name prefixes of processes or kernel threads, like kdamond
     #[arg(long, value_delimiter = ',', num_args = 1..)]
     comm: Vec<String>,
-    /// Where the JSON report goes; - is stdout
+    /// Where to write the JSON report; - is stdout
     #[arg(long, default_value = "-")]
     report: String,
-    /// Look again and again, one line of JSON a look, until killed
+    /// Repeat at this interval, one line of JSON each, until killed
     #[arg(long)]
     every: Option<Span>,
 }
 
-/// What the kernel says of a process.
+/// Figures of one process.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Process {
     pid: u32,
@@ -46,7 +45,7 @@ struct Process {
     user_seconds: f64,
     system_seconds: f64,
     run_seconds: Option<f64>,
-    /// Null for kernel threads, which have no memory of their own.
+    /// Null for kernel threads, which have no memory.
     rss_bytes: Option<u64>,
     rss_peak_bytes: Option<u64>,
 }
@@ -62,34 +61,34 @@ struct Prefix {
 
 #[derive(Serialize)]
 struct Report {
-    /// Since boot, so that two readings can be put in relation.
+    /// Since boot, so that readings can be related.
     t_seconds: f64,
     processes: Vec<Process>,
-    /// Asked for by --pid and not there.
+    /// Requested by --pid, but not found.
     missing: Vec<u32>,
-    /// Sums by --comm.
+    /// Sums for each --comm.
     comms: Vec<Prefix>,
 }
 
-/// The name, whether it is a kernel thread, user and system ticks. The name may
-/// hold spaces and parentheses, so the last one ends it.
+/// Name, whether it is a kernel thread, user and system ticks. The name may contain spaces and parentheses; the
+/// last parenthesis ends it.
 fn parse_stat(text: &str) -> Option<(&str, bool, u64, u64)> {
     let (head, rest) = text.rsplit_once(") ")?;
     let (_, comm) = head.split_once('(')?;
-    // From field 3, the state, on.
+    // From field 3, the state, onwards.
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some((comm, number(9)? & PF_KTHREAD != 0, number(14)?, number(15)?))
 }
 
-/// A size of /proc/PID/status.
+/// A size in /proc/PID/status.
 fn parse_status(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kilobytes * 1024)
 }
 
-/// Time on a CPU of the living threads.
+/// CPU time of the living threads.
 fn run_seconds(pid: u32) -> Option<f64> {
     let mut total_ns = 0;
     for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
@@ -129,9 +128,9 @@ fn sum(prefix: &str, processes: &[Process]) -> Prefix {
 }
 
 pub fn run(args: &Args) -> Result<Verdict> {
-    ensure!(!(args.pid.is_empty() && args.comm.is_empty()), "say --pid, --comm or both");
+    ensure!(!(args.pid.is_empty() && args.comm.is_empty()), "give --pid, --comm or both");
     let Some(every) = args.every else {
-        report::write(&args.report, &look(args)?)?;
+        report::write(&args.report, &reading(args)?)?;
         return Ok(Verdict::Good);
     };
     let mut out: Box<dyn Write> = match args.report.as_str() {
@@ -139,14 +138,14 @@ pub fn run(args: &Args) -> Result<Verdict> {
         path => Box::new(fs::File::create(path)?),
     };
     loop {
-        let mut line = serde_json::to_vec(&look(args)?)?;
+        let mut line = serde_json::to_vec(&reading(args)?)?;
         line.push(b'\n');
         out.write_all(&line)?;
         std::thread::sleep(every.0);
     }
 }
 
-fn look(args: &Args) -> Result<Report> {
+fn reading(args: &Args) -> Result<Report> {
     let t_seconds = sys::boot_seconds();
     let mut missing = Vec::new();
     let mut processes = Vec::new();
@@ -175,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_hold_anything() {
+    fn a_name_may_contain_any_character() {
         let text = "12 (a) (b c) S 1 1 1 0 -1 2129984 5 6 7 8 31 64 0 0 20 0 1";
         assert_eq!(parse_stat(text), Some(("a) (b c", true, 31, 64)));
         assert_eq!(parse_stat("12 (x) S 1"), None);

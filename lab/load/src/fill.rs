@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `fill`: somebody else, who fills a node and leaves a manager less of it.
+//! `fill`: a bystander that fills a node, so that less is left for a manager.
 //!
-//! Idle memory is what a good manager takes away from here; memory that is
-//! touched all the time (`--touch`) is what it must leave. The share that is
-//! still on the node at the end tells which of the two it did.
+//! A good manager takes idle memory from it, and leaves memory that is accessed all the time (`--touch`). The
+//! share that is still on the node at the end shows which.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,7 +19,7 @@ use crate::rng::Rng;
 use crate::sys;
 use crate::unit::{Bytes, Span};
 
-/// Pages asked for to know a share.
+/// Pages sampled to measure a share.
 const SAMPLE: usize = 8192;
 
 #[derive(clap::Args, Clone, Debug, Serialize)]
@@ -28,22 +27,22 @@ pub struct Args {
     /// The node to fill
     #[arg(long, default_value_t = 0)]
     node: u32,
-    /// How much
+    /// Size
     #[arg(long, default_value = "300M")]
     #[serde(rename = "size_bytes")]
     size: Bytes,
-    /// How long it stays
+    /// How long to hold the memory
     #[arg(long, default_value = "60s")]
     #[serde(rename = "hold_seconds")]
     hold: Span,
-    /// Touch every page this often; without, never again
+    /// Access every page at this interval; without this option, never again
     #[arg(long)]
     #[serde(rename = "touch_seconds")]
     touch: Option<Span>,
     /// Huge pages
     #[arg(long, value_enum, default_value = "never", num_args = 0..=1, default_missing_value = "allow")]
     thp: Thp,
-    /// Where the JSON report goes; - is stdout
+    /// Where to write the JSON report; - is stdout
     #[arg(long, default_value = "-")]
     #[serde(skip)]
     report: String,
@@ -77,7 +76,7 @@ pub fn run(args: &Args) -> Result<Verdict> {
     let fill_seconds = start.elapsed().as_secs_f64();
     let mut census = Census::of_all(&memory, SAMPLE, &mut Rng::new(SEED));
     let node_share_start = census.share_on(args.node);
-    // Without a start file this is the word that the node is full.
+    // Without a start file, READY means that the node is full.
     if args.start_file.is_none() {
         report::ready(None)?;
     }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `forker`: forks and exits children without pause, while it and they touch
-//! memory and map and unmap regions. For the races of a manager: processes that
-//! are gone when their pages are to be moved, pages shared by two processes,
-//! addresses that hold another region than a moment ago.
+//! `forker`: continuously forks children that exit, while all processes access memory and map and unmap
+//! regions. It provokes races in a manager: processes that exit while their pages are being moved, pages shared
+//! by two processes, addresses that are reused by another region.
 //!
-//! Everything carries tags. A child checks a sample of what it inherited, writes
-//! over some of it (its own copies, then), and checks its copies and tags of its
-//! own region; the parent checks that no child's write came through.
+//! All memory is tagged. A child checks a sample of the inherited pages, overwrites some of them (its own
+//! copies), and checks its copies and the tags of its own region. The parent checks that no write of a child
+//! reached its memory.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,26 +20,26 @@ use crate::report;
 use crate::rng::{Rng, hash};
 use crate::unit::{Bytes, Span};
 
-/// Pages that a child or a round of the parent looks at.
+/// Pages accessed by a child, or by the parent in one round.
 const TOUCHED: u32 = 64;
-/// Regions that the parent keeps at a time, and the largest, in pages.
+/// Number of regions that the parent keeps, and their maximum size in pages.
 const REGIONS: u32 = 8;
 const REGION_PAGES: u32 = 512;
-/// What a child exits with if it found something wrong, or panicked.
+/// Exit statuses of a child that found an error, or panicked.
 const CHILD_MISMATCH: i32 = 1;
 const CHILD_PANIC: i32 = 101;
 
 #[derive(clap::Args, Clone, Debug, Serialize)]
 pub struct Args {
-    /// How long
+    /// Duration of the run
     #[arg(long, default_value = "10s")]
     #[serde(rename = "duration_seconds")]
     duration: Span,
-    /// Memory that the children inherit
+    /// Memory inherited by the children
     #[arg(long, default_value = "32M")]
     #[serde(rename = "size_bytes")]
     size: Bytes,
-    /// Children at a time
+    /// Number of children at a time
     #[arg(long, default_value_t = 4)]
     children: usize,
     /// Huge pages
@@ -49,7 +48,7 @@ pub struct Args {
     /// Seed of every random choice
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// Where the JSON report goes; - is stdout
+    /// Where to write the JSON report; - is stdout
     #[arg(long, default_value = "-")]
     #[serde(skip)]
     report: String,
@@ -76,7 +75,7 @@ struct Report<'a> {
     children_died: u64,
 }
 
-/// The parent's word of a page: its number, which a child overwrites in its copy.
+/// Word with the page number, which a child overwrites in its copy.
 const OWN: usize = 1;
 
 fn page(memory: &Memory, rng: &mut Rng) -> usize {
@@ -91,7 +90,7 @@ fn region(args: &Args, rng: &mut Rng) -> std::io::Result<Memory> {
     Ok(memory)
 }
 
-/// What a child does; true if all was as it should be.
+/// The work of a child; true if all checks succeeded.
 fn child(args: &Args, base: &Memory, mut rng: Rng) -> bool {
     let mut good = true;
     let written: Vec<(usize, u64)> = (0..TOUCHED)
@@ -116,8 +115,8 @@ fn child(args: &Args, base: &Memory, mut rng: Rng) -> bool {
 
 /// Forks a child that runs `work` and exits with its result.
 fn fork(work: impl FnOnce() -> bool) -> std::io::Result<()> {
-    // SAFETY: this process has one thread, so the child's copies of locks and of
-    // the allocator are whole; the child leaves by _exit and never returns from here.
+    // SAFETY: this process has one thread, so the child's copies of locks and of the allocator are consistent.
+    // The child leaves by _exit and never returns from here.
     match unsafe { libc::fork() } {
         -1 => Err(std::io::Error::last_os_error()),
         0 => {
@@ -133,12 +132,11 @@ fn fork(work: impl FnOnce() -> bool) -> std::io::Result<()> {
     }
 }
 
-/// Waits for a child, if there is one to wait for; the exit status or, of one
-/// that died of a signal, nothing.
+/// Waits for a child, if there is one. Returns its exit status, or None inside if it died of a signal.
 fn reap(block: bool) -> Option<Option<i32>> {
     let mut status = 0;
     let flags = if block { 0 } else { libc::WNOHANG };
-    // SAFETY: status is ours to write.
+    // SAFETY: status is a local variable.
     let pid = unsafe { libc::waitpid(-1, &raw mut status, flags) };
     (pid > 0).then(|| libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)))
 }
@@ -197,7 +195,7 @@ pub fn run(args: &Args) -> Result<Verdict> {
             let page = page(&base, &mut rng);
             let own = base.word(page, OWN).load(Relaxed) == page as u64;
             report.tag_mismatches += u64::from(!own || !base.tag_holds(page));
-            // Breaks the sharing with a child that is alive.
+            // Unshares a page from a living child.
             base.word(page, OWN + 1).fetch_add(1, Relaxed);
         }
         if regions.len() == REGIONS as usize {

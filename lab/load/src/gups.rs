@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `gups`: random accesses to one mapping, most of them to a hot part of it.
 //!
-//! What it is: giga-updates per second with a hot set, as in HeMem (SOSP 2021)
-//! and most papers since. A share of the accesses, uniform or by Zipf's law over
-//! pages, goes to the hot set; the others go anywhere, the hot set included. At
-//! the jump other pages become hot. Memory begins on the slow node: whoever
-//! manages it has all to do.
+//! Giga-updates per second with a hot set, as in HeMem (SOSP 2021) and most papers since. A share of the
+//! accesses, uniform or by Zipf's law over pages, goes to the hot set; the others go anywhere, including the
+//! hot set. At the jump other pages become hot. The memory starts on the slow node, so that the manager has to
+//! move the whole hot set.
 //!
-//! Each access is to the second word of a cache line, so that the tags (the first
-//! word of a page) stay as written. A store adds one to its word; with one thread
-//! the words must in the end add up to the number of stores, so that `--verify`
-//! notices a store lost in a migration too.
+//! Each access is to the second word of a cache line, so that tags (the first word of a page) stay unchanged. A
+//! store increments its word. With one thread, the words must add up to the number of stores, so `--verify`
+//! also detects a store lost in a migration.
 //!
-//! The tables of `--scatter` (4 bytes a hot page) and `--skew` (8 bytes a hot
-//! page) are read at random as well and live in the process's heap, which the
-//! default policy puts on the fast node.
+//! The tables of `--scatter` (4 bytes per hot page) and `--skew` (8 bytes per hot page) are also read at
+//! random. They are on the process's heap, which the default policy places on the fast node.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -36,7 +33,7 @@ use crate::unit::{Bytes, PAGE, Span, share};
 use crate::vmstat;
 use crate::zipf::Zipf;
 
-/// Accesses between two looks at the clock.
+/// Accesses between two readings of the clock.
 const CHUNK: u64 = 4096;
 /// Cache lines of a page, and its logarithm.
 const LINES: u32 = 64;
@@ -54,10 +51,10 @@ pub struct Args {
     #[arg(long, default_value = "128M")]
     #[serde(rename = "hot_bytes")]
     hot: Bytes,
-    /// Hot pages from all over the mapping instead of a range
+    /// Scatter the hot pages over the mapping instead of using a range
     #[arg(long)]
     scatter: bool,
-    /// Share of the accesses that goes to the hot set
+    /// Share of the accesses to the hot set
     #[arg(long, default_value = "0.9", value_parser = share)]
     hot_share: f64,
     /// Share of the accesses that are read-modify-write stores
@@ -74,7 +71,7 @@ pub struct Args {
     #[arg(long, default_value = "90s")]
     #[serde(rename = "duration_seconds")]
     duration: Span,
-    /// Node that the mapping is populated on, while it has room
+    /// Node on which the mapping is populated, as long as it has room
     #[arg(long, default_value_t = 1)]
     node: u32,
     /// Node that counts as fast memory
@@ -86,18 +83,18 @@ pub struct Args {
     /// Seed of every random choice
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// Where the JSON report goes; - is stdout
+    /// Where to write the JSON report; - is stdout
     #[arg(long, default_value = "-")]
     #[serde(skip)]
     report: String,
-    /// How often the observer asks
+    /// Interval of the observer
     #[arg(long, default_value = "250ms")]
     #[serde(rename = "interval_seconds")]
     interval: Span,
-    /// Hot pages that the observer asks for
+    /// Hot pages that the observer samples
     #[arg(long, default_value_t = 1024)]
     sample: usize,
-    /// Pages of the whole mapping that it asks for every 5 s
+    /// Pages of the whole mapping that it samples every 5 s
     #[arg(long, default_value_t = 8192)]
     mapping_sample: usize,
     /// Huge pages
@@ -112,7 +109,7 @@ pub struct Args {
     verify: bool,
 }
 
-/// The accesses' proportions, as bounds of 16 random bits.
+/// The mix of accesses, as bounds for 16 random bits.
 #[derive(Clone, Copy)]
 struct Mix {
     hot: u64,
@@ -122,7 +119,7 @@ struct Mix {
 
 /// Chooses a line of the hot set.
 trait Pick {
-    /// From 32 random bits; a picker that needs more draws them.
+    /// Picks from 32 random bits; a picker that needs more draws them.
     fn line(&self, bits: u64, rng: &mut Rng) -> u32;
 }
 
@@ -175,7 +172,7 @@ impl Pick for SkewedPages<'_> {
     }
 }
 
-/// The hot loop; returns how many of the accesses were stores.
+/// The inner loop. Returns the number of stores.
 #[inline(never)]
 fn chunk<P: Pick>(words: &[AtomicU64], pick: &P, mix: Mix, rng: &mut Rng) -> u64 {
     assert!(mix.lines as usize * LINE_WORDS <= words.len());
@@ -185,8 +182,8 @@ fn chunk<P: Pick>(words: &[AtomicU64], pick: &P, mix: Mix, rng: &mut Rng) -> u64
         let bits = x >> 32;
         let line = if x & 0xffff < mix.hot { pick.line(bits, rng) } else { scale(bits, mix.lines) };
         debug_assert!(line < mix.lines);
-        // SAFETY: hot sets are made of pages below the mapping's, so a line is
-        // below `mix.lines`, and its second word inside, as asserted above.
+        // SAFETY: hot sets contain only pages of the mapping, so a line is below `mix.lines`, and its second
+        // word is inside, as asserted above.
         let word = unsafe { words.get_unchecked(line as usize * LINE_WORDS + 1) };
         let value = word.load(Relaxed);
         if (x >> 16) & 0xffff < mix.store {
@@ -200,7 +197,7 @@ fn chunk<P: Pick>(words: &[AtomicU64], pick: &P, mix: Mix, rng: &mut Rng) -> u64
     stores
 }
 
-/// A chunk on whichever hot set it is.
+/// Runs a chunk on the given hot set.
 fn chunk_on(
     words: &[AtomicU64],
     set: &HotSet,
@@ -225,7 +222,7 @@ fn chunk_on(
     }
 }
 
-/// What all threads of the load know.
+/// Data shared by all threads of the load.
 struct Plan<'a> {
     memory: &'a Memory,
     before: &'a HotSet,
@@ -236,12 +233,12 @@ struct Plan<'a> {
     start: Instant,
 }
 
-/// What a thread did.
+/// Result of a thread.
 #[derive(Clone, Copy, Default)]
 struct Done {
     stores: u64,
     cpu: Duration,
-    /// When the jump happened and after how many accesses (of all threads).
+    /// Time of the jump, and the number of accesses before it (all threads).
     jump: Option<(f64, u64)>,
 }
 
@@ -276,13 +273,13 @@ fn work(plan: &Plan, shared: &Shared, thread: usize, mut rng: Rng) -> Done {
     done
 }
 
-/// What `--verify` found.
+/// Result of `--verify`.
 #[derive(Serialize)]
 struct Verified {
     pages: usize,
     tag_mismatches: u64,
     first_mismatch_page: Option<usize>,
-    /// With one thread: what the words must add up to, and what they do.
+    /// With one thread: the expected sum of the words, and the sum found.
     stores_made: Option<u64>,
     stores_found: Option<u64>,
 }
@@ -323,7 +320,7 @@ struct Report<'a> {
     accesses: u64,
     accesses_before_jump: Option<u64>,
     accesses_per_second: f64,
-    /// With one thread exact, with more only nearly: they lose each other's.
+    /// Exact with one thread; with more, threads overwrite each other's increments.
     stores: u64,
     #[serde(flatten)]
     summary: Summary,
@@ -347,7 +344,7 @@ pub fn run(args: &Args) -> Result<Verdict> {
         .ok()
         .filter(|n| n.checked_mul(LINES).is_some())
         .context("--size may be at most 256G")?;
-    ensure!(args.skew >= 0.0, "--skew is an exponent of at least 0, and 0 is uniform");
+    ensure!(args.skew >= 0.0, "--skew must be at least 0 (0 is uniform)");
     let jump = args.jump.filter(|at| at.0 < args.duration.0);
     let hot_pages = u32::try_from(args.hot.pages()).context("--hot must be below --size")?;
     let (before, after) = hot::choose(total, hot_pages, args.scatter, jump.is_some(), args.seed)?;
@@ -445,7 +442,7 @@ pub fn run(args: &Args) -> Result<Verdict> {
 mod tests {
     use super::*;
 
-    /// Runs some chunks and counts the stores by page.
+    /// Runs some chunks and counts stores by page.
     fn stores_by_page(set: &HotSet, skew: Option<f64>, pages: u32) -> Vec<u64> {
         let memory = Memory::map(pages as usize, Thp::Never, 1).unwrap();
         memory.tag();
@@ -465,14 +462,14 @@ mod tests {
     }
 
     #[test]
-    fn accesses_go_where_they_should() {
+    fn accesses_follow_the_requested_mix() {
         for scatter in [false, true] {
             for skew in [None, Some(1.0)] {
                 let (set, _) = hot::choose(1000, 100, scatter, false, 3).unwrap();
                 let by_page = stores_by_page(&set, skew, 1000);
                 let all: u64 = by_page.iter().sum();
                 let hot: u64 = set.pages().iter().map(|&page| by_page[page as usize]).sum();
-                // 0.9, and a tenth of the rest by chance.
+                // 0.9, plus a tenth of the rest by chance.
                 let share = hot as f64 / all as f64;
                 assert!((share - 0.91).abs() < 0.005, "{scatter} {skew:?}: {share}");
                 let first = by_page[set.pages()[0] as usize] as f64 / all as f64;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Latencies in a log-linear histogram: 32 steps per doubling, so a percentile is
-//! at most 3.2 % too high, from a nanosecond to centuries, in 15 KB.
+//! Log-linear histogram of latencies: 32 steps per doubling, so a percentile is at most 3.2 % too high, from a
+//! nanosecond to centuries, in 15 KB.
 
 use serde::Serialize;
 
@@ -16,10 +16,10 @@ pub struct Histogram {
     max: u64,
 }
 
-/// A histogram in a few numbers.
+/// Summary of a histogram.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Percentiles {
-    /// How many values.
+    /// Number of values.
     pub count: u64,
     /// Their mean.
     pub mean_ns: f64,
@@ -31,11 +31,11 @@ pub struct Percentiles {
     pub p99_ns: u64,
     /// 999 of 1000 are at most this.
     pub p999_ns: u64,
-    /// The largest, exactly.
+    /// The exact maximum.
     pub max_ns: u64,
 }
 
-/// Where a value counts.
+/// The bucket of a value.
 fn bucket(value: u64) -> usize {
     if value < STEPS as u64 {
         return usize::try_from(value).expect("below 32");
@@ -56,12 +56,12 @@ fn top(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Without values.
+    /// An empty histogram.
     pub fn new() -> Histogram {
         Histogram { counts: vec![0; BUCKETS], count: 0, sum: 0, max: 0 }
     }
 
-    /// Adds a value some times.
+    /// Adds a value `times` times.
     pub fn add(&mut self, value: u64, times: u64) {
         self.counts[bucket(value)] += times;
         self.count += times;
@@ -69,7 +69,7 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// Adds another's values.
+    /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
         self.count += other.count;
@@ -89,7 +89,7 @@ impl Histogram {
         self.max
     }
 
-    /// The numbers for a report.
+    /// The summary for a report.
     pub fn percentiles(&self) -> Percentiles {
         Percentiles {
             count: self.count,
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_tile_the_numbers() {
+    fn buckets_cover_all_numbers_without_overlap() {
         let mut next = 0u64;
         for b in 0..BUCKETS {
             assert_eq!(bucket(next), b, "{next}");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_a_step_too_high_at_most() {
+    fn percentiles_are_at_most_one_step_too_high() {
         let mut histogram = Histogram::new();
         for value in 1..=100_000 {
             histogram.add(value, 1);

@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which pages are hot, before the jump and after it.
 //!
-//! A range is what a table or an arena looks like; scattered pages are what a
-//! heap with many small objects looks like, and what managers that reason in
-//! regions find hard. The two hot sets share no page.
+//! A range resembles a table or an arena. Scattered pages resemble a heap with many small objects, which is
+//! difficult for managers that work with regions. The two hot sets share no page.
 
 use anyhow::{Result, ensure};
 
 use crate::rng::Rng;
 
-/// Hot pages, in the order of their rank where some are hotter than others.
+/// Hot pages, ordered by rank if some are hotter than others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HotSet {
-    /// Neighbours.
+    /// Contiguous pages.
     Range {
         /// The first page.
         first: u32,
-        /// How many.
+        /// Number of pages.
         len: u32,
     },
-    /// Pages from all over the mapping.
+    /// Pages scattered over the mapping.
     Scattered(Vec<u32>),
 }
 
 impl HotSet {
-    /// How many pages.
+    /// Number of pages.
     pub fn len(&self) -> u32 {
         match self {
             HotSet::Range { len, .. } => *len,
@@ -43,8 +42,8 @@ impl HotSet {
 
 /// The hot sets before and after the jump, `hot` of `total` pages each.
 ///
-/// Ranges lie like this, with equal gaps: `gap after gap before gap`. Without
-/// room for the second, `before` ends the mapping.
+/// Ranges are laid out with equal gaps: `gap after gap before gap`. If there is no room for the second,
+/// `before` is at the end of the mapping.
 pub fn choose(
     total: u32,
     hot: u32,
@@ -54,7 +53,7 @@ pub fn choose(
 ) -> Result<(HotSet, Option<HotSet>)> {
     ensure!(hot > 0 && hot <= total, "--hot must be between a page and --size");
     let both = total.checked_sub(hot).is_some_and(|rest| rest >= hot);
-    ensure!(both || !jump, "--jump needs a second hot set: --hot may be at most half of --size");
+    ensure!(both || !jump, "--jump needs a second hot set, so --hot may be at most half of --size");
     if scatter {
         let mut pages = Rng::new(seed).permutation(total);
         let after = jump.then(|| pages[hot as usize..2 * hot as usize].to_vec());
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn sets_that_do_not_fit_are_refused() {
         assert!(choose(1000, 501, false, true, 1).is_err());
         assert!(choose(1000, 1001, true, false, 1).is_err());
         assert!(choose(1000, 0, true, false, 1).is_err());

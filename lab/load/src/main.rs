@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `lab-load`: the lab's workloads, one binary with verbs.
 //!
-//! A tiered-memory manager can only be judged by a program whose hot pages are
-//! known. These programs choose their hot pages themselves, so they also know,
-//! at any moment, what share of them is in fast memory; and they carry tags in
-//! their pages, so they notice when a migration loses a byte.
+//! A tiered-memory manager can only be judged by a program whose hot pages are known. These programs choose
+//! their hot pages, so they know at any time which share of them is in fast memory. Their pages carry tags, so
+//! they detect bytes lost in a migration.
 //!
-//! Exit status: 0 done, 1 the memory or the server held something else than
-//! what was written, 2 the verb could not run.
+//! Exit status: 0 success, 1 memory or server returned wrong data, 2 the verb could not run.
 
 mod burst;
 mod cpu;
@@ -34,12 +32,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// What a verb found out about the bytes it wrote.
+/// Result of checking the written data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Everything that was checked was as written.
+    /// Everything checked was as written.
     Good,
-    /// Something was not.
+    /// Something differed.
     Corrupt,
 }
 
@@ -59,19 +57,19 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Random accesses with a known hot set, and what share of it is in fast memory
+    /// Random accesses with a known hot set; reports its share in fast memory
     Gups(gups::Args),
-    /// Skewed GET and SET against a redis server on a unix socket
+    /// Skewed GET and SET requests to a redis server on a unix socket
     RedisClient(redis::Args),
-    /// A process's pages by node, from numa_maps
+    /// Pages of a process by node, from numa_maps
     Where(where_is::Args),
-    /// Short-lived bursts of memory, and where each of them landed
+    /// Short-lived bursts of memory, and their placement
     Burst(burst::Args),
-    /// Somebody else, who fills a node
+    /// A bystander that fills a node
     Fill(fill::Args),
-    /// Forks, exits, maps and unmaps without pause, verifying tags
+    /// Continuous fork, exit, map and unmap, with verified tags
     Forker(forker::Args),
-    /// CPU seconds and resident sizes of processes and kernel threads
+    /// CPU time and resident size of processes and kernel threads
     Cpu(cpu::Args),
 }
 

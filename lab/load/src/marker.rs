@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Markers: how the plugin under the guest learns where a phase begins.
+//! Markers: they report the start of a phase to the plugin of QEMU.
 //!
-//! `nopl 0x7e11e7ID(%rax)` does nothing on any x86-64; the lab's QEMU plugin
-//! notes its counters when it is executed (`lab/plugin/src/marker.rs`).
+//! `nopl 0x7e11e7ID(%rax)` has no effect on any x86-64. When it is executed, the lab's plugin records its
+//! counters (`lab/plugin/src/marker.rs`).
 
-/// The measured phase begins.
+/// The measured phase starts.
 pub const START: u32 = 1;
 /// The hot set has changed.
 pub const JUMP: u32 = 2;
-/// The measured phase is over.
+/// The measured phase ends.
 pub const END: u32 = 3;
-/// One more interval of the measured phase has gone by.
+/// An interval of the measured phase has passed.
 pub const INTERVAL: u32 = 4;
 
 /// Executes marker `ID`.
@@ -18,8 +18,8 @@ pub const INTERVAL: u32 = 4;
 pub fn mark<const ID: u32>() {
     const { assert!(ID < 256) };
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a no-op with an operand that is never dereferenced. Not `nomem`,
-    // so that the compiler moves no access across it.
+    // SAFETY: a no-op whose operand is never dereferenced. Not `nomem`, so that the compiler does not move
+    // accesses across it.
     unsafe {
         std::arch::asm!(
             ".byte 0x0f, 0x1f, 0x80",

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Anonymous memory whose pages can be told apart.
+//! Anonymous memory with tagged pages.
 //!
-//! The first word of each page is a tag, a hash of the page's number and a seed.
-//! Loads never write it, so a page that was lost, swapped with another or copied
-//! in part shows at the end.
+//! The first word of each page is a tag, a hash of page number and seed. Loads never write it. So a page that
+//! was lost, swapped with another or copied in part is detected at the end.
 
 use std::io;
 use std::ptr::NonNull;
@@ -19,13 +18,13 @@ use crate::unit::PAGE;
 /// 64-bit words of a page.
 pub const WORDS: usize = PAGE / 8;
 
-/// What the kernel is told about huge pages.
+/// Advice to the kernel about huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Thp {
     /// MADV_NOHUGEPAGE
     Never,
-    /// Nothing: the system's setting decides
+    /// None: the system's setting applies
     Allow,
     /// MADV_HUGEPAGE
     Always,
@@ -38,8 +37,7 @@ pub struct Memory {
     seed: u64,
 }
 
-// SAFETY: the memory is reached through atomics alone, and the mapping lives as
-// long as the value that owns it.
+// SAFETY: the memory is accessed only through atomics, and the mapping lives as long as the value that owns it.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -49,7 +47,7 @@ impl Memory {
     pub fn map(pages: usize, thp: Thp, seed: u64) -> io::Result<Memory> {
         assert!(pages > 0, "an empty mapping");
         let bytes = pages * PAGE;
-        // SAFETY: no address is asked for, so no existing mapping is replaced.
+        // SAFETY: no address is requested, so no existing mapping is replaced.
         let base = unsafe {
             mmap_anonymous(
                 std::ptr::null_mut(),
@@ -66,9 +64,9 @@ impl Memory {
             Thp::Always => Some(Advice::LinuxHugepage),
         };
         if let Some(advice) = advice {
-            // SAFETY: the range is ours, and the advice changes no content.
+            // SAFETY: the range is ours, and the advice does not change contents.
             match unsafe { madvise(base, bytes, advice) } {
-                // A kernel without huge pages makes none.
+                // A kernel without huge pages rejects the advice.
                 Err(rustix::io::Errno::INVAL) => {}
                 other => other?,
             }
@@ -76,7 +74,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// How many pages.
+    /// Number of pages.
     pub fn pages(&self) -> usize {
         self.pages
     }
@@ -87,10 +85,10 @@ impl Memory {
         self.base.as_ptr() as usize + page * PAGE
     }
 
-    /// All words.
+    /// All words of the mapping.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is page-aligned, readable and writable, this long,
-        // and reached through this slice alone, for as long as self is borrowed.
+        // SAFETY: the mapping is page-aligned, readable, writable, and this long. It is accessed only through
+        // this slice while self is borrowed.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast(), self.pages * WORDS) }
     }
 
@@ -107,12 +105,12 @@ impl Memory {
         }
     }
 
-    /// Whether a page's tag is as written.
+    /// Whether a page's tag is correct.
     pub fn tag_holds(&self, page: usize) -> bool {
         self.word(page, 0).load(Relaxed) == hash(self.seed, page as u64)
     }
 
-    /// Pages whose tag is not as written.
+    /// Pages with a wrong tag.
     pub fn mismatches(&self) -> impl Iterator<Item = usize> {
         (0..self.pages).filter(|&page| !self.tag_holds(page))
     }
@@ -130,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_changed_tag_is_found_and_other_words_are_free() {
+    fn a_changed_tag_is_detected_and_other_words_may_change() {
         let memory = Memory::map(16, Thp::Never, 5).unwrap();
         memory.tag();
         memory.word(3, 1).store(9, Relaxed);

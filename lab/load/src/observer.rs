@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The observer: asks the kernel where a sample of the hot pages lives.
+//! The observer: queries the nodes of a sample of the hot pages.
 //!
-//! It must not disturb what it watches. A query reads page tables and touches no
-//! page, so it makes nothing hot and takes no hint fault. On the emulated CPU of
-//! the lab (250 MIPS, counted instructions) it costs 2.5 us a page: 1024 pages
-//! four times a second are 1.0 % of it, 8192 pages every 5 s another 0.4 %. Fewer
-//! pages or a longer interval cost less and see less (`--sample`,
-//! `--mapping-sample`, `--interval`). Its CPU time is in the report.
+//! It must not disturb the load. A query reads page tables and accesses no page, so it makes nothing hot and
+//! causes no hint fault. On the lab's emulated CPU (250 MIPS, counted instructions) a query costs 2.5 us per
+//! page: 1024 pages four times a second take 1.0 % of it, 8192 pages every 5 s another 0.4 %. Fewer pages or a
+//! longer interval cost less and give less data (`--sample`, `--mapping-sample`, `--interval`). The report
+//! contains its CPU time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -20,18 +19,18 @@ use crate::rng::Rng;
 use crate::series::Sample;
 use crate::sys;
 
-/// How often the whole mapping is sampled.
+/// Interval of sampling the whole mapping.
 const MAPPING_EVERY: Duration = Duration::from_secs(5);
 
-/// Pages that are asked for together.
+/// Pages that are queried together.
 pub struct Census {
     addresses: Vec<usize>,
     nodes: Vec<i32>,
 }
 
 impl Census {
-    /// At most `most` of the pages, by chance, in the order of their addresses
-    /// so that the walks of the page tables are short.
+    /// A random sample of at most `most` of the pages, in the order of addresses, so that page-table walks are
+    /// short.
     pub fn new(memory: &Memory, mut pages: Vec<u32>, most: usize, rng: &mut Rng) -> Census {
         if pages.len() > most {
             rng.shuffle(&mut pages);
@@ -48,8 +47,8 @@ impl Census {
         Census::new(memory, (0..pages).collect(), most, rng)
     }
 
-    /// Asks. A page that is nowhere at the moment (between two places, not
-    /// populated) counts neither way; null if none is known.
+    /// The share of pages on `node`. A page without a location (being moved, or not populated) is not counted;
+    /// null if no location is known.
     pub fn share_on(&mut self, node: u32) -> Option<f64> {
         sys::nodes_of(&self.addresses, &mut self.nodes).ok()?;
         let known = self.nodes.iter().filter(|&&n| n >= 0).count();
@@ -58,23 +57,23 @@ impl Census {
     }
 }
 
-/// What the load tells the observer.
+/// State that the load shares with the observer.
 pub struct Shared {
-    /// Accesses so far, of each thread. Each in its own cache line.
+    /// Accesses so far, by thread. Each counter has its own cache line.
     pub accesses: Vec<Padded>,
     /// 0 before the jump, 1 after it.
     pub phase: AtomicUsize,
-    /// The timed run is over.
+    /// The timed run has ended.
     pub stop: AtomicBool,
 }
 
-/// A counter that shares its cache line with no other.
+/// A counter in a cache line of its own.
 #[repr(align(128))]
 #[derive(Default)]
 pub struct Padded(pub AtomicU64);
 
 impl Shared {
-    /// For this many threads.
+    /// State for this many threads.
     pub fn new(threads: usize) -> Shared {
         Shared {
             accesses: (0..threads).map(|_| Padded::default()).collect(),
@@ -89,7 +88,7 @@ impl Shared {
     }
 }
 
-/// The whole mapping at a moment.
+/// State of the whole mapping at one time.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct MappingSample {
     /// Since the start of the timed run.
@@ -98,7 +97,7 @@ pub struct MappingSample {
     pub fast_share: Option<f64>,
 }
 
-/// Watches one mapping.
+/// Observes one mapping.
 pub struct Observer {
     fast_node: u32,
     interval: Duration,
@@ -114,8 +113,8 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// `hot` are the hot sets by phase; at most `sample.0` pages of each are
-    /// asked for, and `sample.1` of the mapping.
+    /// `hot` are the hot sets by phase. At most `sample.0` pages of each are queried, and `sample.1` of the
+    /// mapping.
     pub fn new(
         memory: &Memory,
         hot: &[&HotSet],
@@ -136,7 +135,7 @@ impl Observer {
         }
     }
 
-    /// Asks once, at `now` since the start.
+    /// Queries once, at `now` since the start.
     pub fn observe(&mut self, shared: &Shared, now: Duration, mapping: bool) {
         let t_seconds = now.as_secs_f64();
         let phase = shared.phase.load(Relaxed);
@@ -151,8 +150,8 @@ impl Observer {
         self.mapping_due = now + MAPPING_EVERY;
     }
 
-    /// Asks at every interval until told to stop, and marks it for the plugin. A moment that was slept
-    /// through is left out, not made up for.
+    /// Queries at every interval until `stop`, and marks each interval for the plugin. A missed interval is
+    /// skipped, not made up for.
     pub fn watch(mut self, shared: &Shared, start: Instant) -> Observer {
         let mut due = self.interval;
         while !shared.stop.load(Relaxed) {
@@ -178,14 +177,14 @@ mod tests {
     use crate::memory::Thp;
 
     #[test]
-    fn a_census_counts_populated_pages_alone() {
+    fn a_census_counts_only_populated_pages() {
         let memory = Memory::map(64, Thp::Never, 1).unwrap();
         let mut census = Census::of_all(&memory, 16, &mut Rng::new(1));
         assert_eq!(census.addresses.len(), 16);
         assert!(census.addresses.is_sorted());
         assert_eq!(census.share_on(0), None, "nothing is populated");
         memory.tag();
-        // A kernel without move_pages says nothing, which is not "nowhere".
+        // A kernel without move_pages gives no location, which differs from "on no node".
         assert!(matches!(census.share_on(0), None | Some(0.0..=1.0)));
         assert!(matches!(census.share_on(63), None | Some(0.0)));
     }

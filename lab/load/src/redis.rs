@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `redis-client`: skewed GET and SET against a redis server, over a unix socket.
+//! `redis-client`: skewed GET and SET requests to a redis server over a unix socket.
 //!
-//! A real program with hot data that nobody laid out: hot keys are scattered over
-//! the key space by a seeded permutation, and the server's allocator scatters
-//! them over its heap. A value begins with its key, so a GET also checks that the
-//! server still holds what was set. One connection, requests in batches
-//! (`--pipeline`); the latency of a request is from the write of its batch to the
-//! read that completed its reply.
+//! A real program whose hot data is not laid out on purpose: a seeded permutation scatters hot keys over the
+//! key space, and the server's allocator scatters them over its heap. A value starts with its key, so each GET
+//! checks that the server returns what was set. One connection, requests in batches (`--pipeline`). The latency
+//! of a request is measured from the write of its batch to the read that completed its reply.
 //!
-//! At the jump the ranks move on by half of the key space: with a hot share of at
-//! most half, all hot keys are new.
+//! At the jump, ranks are shifted by half of the key space: with a hot share of at most half, all hot keys are
+//! new.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -28,7 +26,7 @@ use crate::rng::{Rng, scale};
 use crate::unit::{Bytes, Span, share};
 use crate::zipf::Zipf;
 
-/// Keys per batch while filling: large, for only the sum of the work counts.
+/// Keys per batch while filling; large, as latency does not matter.
 const FILL_BATCH: u32 = 64;
 
 #[derive(clap::Args, Clone, Debug, Serialize)]
@@ -36,7 +34,7 @@ pub struct Args {
     /// The server's unix socket
     #[arg(long, default_value = "/tmp/redis.sock")]
     socket: PathBuf,
-    /// How many keys
+    /// Number of keys
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1..))]
     keys: u32,
     /// Size of a value
@@ -46,7 +44,7 @@ pub struct Args {
     /// Share of the keys that is hot
     #[arg(long, default_value = "0.1", value_parser = share)]
     hot_keys_share: f64,
-    /// Share of the requests that goes to hot keys; the others go to any key
+    /// Share of the requests for hot keys; the others are for any key
     #[arg(long, default_value = "0.9", value_parser = share)]
     hot_share: f64,
     /// Zipf exponent over all keys, instead of a hot share
@@ -59,7 +57,7 @@ pub struct Args {
     #[arg(long, default_value = "60s")]
     #[serde(rename = "duration_seconds")]
     duration: Span,
-    /// This many requests instead of a duration
+    /// Number of requests, instead of a duration
     #[arg(long)]
     requests: Option<u64>,
     /// When other keys become hot
@@ -78,11 +76,11 @@ pub struct Args {
     /// Seed of every random choice
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// Where the JSON report goes; - is stdout
+    /// Where to write the JSON report; - is stdout
     #[arg(long, default_value = "-")]
     #[serde(skip)]
     report: String,
-    /// How often the requests so far are noted
+    /// Interval of recording the number of requests
     #[arg(long, default_value = "1s")]
     #[serde(rename = "interval_seconds")]
     interval: Span,
@@ -121,7 +119,7 @@ impl Keys {
     }
 
     fn len(&self) -> u32 {
-        u32::try_from(self.order.len()).expect("made of a u32")
+        u32::try_from(self.order.len()).expect("the length comes from a u32")
     }
 
     fn rank(&self, rng: &mut Rng) -> u32 {
@@ -150,28 +148,28 @@ fn name(key: u32) -> [u8; 16] {
     name
 }
 
-/// What a GET of a key must give: its name, and filling.
+/// Whether a GET of a key returned the expected value: its name, then filling.
 fn is_value(key: u32, size: usize, value: &[u8]) -> bool {
     let name = name(key);
     let tagged = size.min(name.len());
     value.len() == size && value[..tagged] == name[..tagged]
 }
 
-/// What was asked, to check the answer against.
+/// A sent request, to check its reply.
 #[derive(Clone, Copy)]
 enum Request {
     Get(u32),
     Set,
 }
 
-/// How the answers were.
+/// Counts of replies.
 #[derive(Default, Serialize)]
 struct Answers {
     gets: u64,
     sets: u64,
     /// GETs of a key that the server did not have.
     misses: u64,
-    /// GETs that gave something else than was set.
+    /// GETs that returned something other than what was set.
     mismatches: u64,
 }
 
@@ -214,15 +212,15 @@ impl Client {
         resp::encode(&mut self.out, &[b"GET", &name(key)]);
     }
 
-    /// Sends what was encoded and takes the replies to `requests`, calling
-    /// `completed` with how many each read completed.
+    /// Sends the encoded requests and reads the replies. Calls `completed` with the number of replies completed
+    /// by each read.
     fn exchange(
         &mut self,
         requests: &[Request],
         answers: &mut Answers,
         mut completed: impl FnMut(u64),
     ) -> Result<()> {
-        self.stream.write_all(&self.out).context("the server went away")?;
+        self.stream.write_all(&self.out).context("lost the connection to the server")?;
         self.out.clear();
         let mut open = requests.iter();
         while open.len() > 0 {
@@ -231,8 +229,7 @@ impl Client {
             self.filled += read;
             let (mut at, mut done) = (0, 0);
             while let Some((reply, used)) = resp::parse(&self.buffer[at..self.filled])? {
-                let request =
-                    *open.next().context("the server sent more replies than asked for")?;
+                let request = *open.next().context("the server sent more replies than requests")?;
                 match (request, reply) {
                     (Request::Set, Reply::Simple(_)) => answers.sets += 1,
                     (Request::Get(key), Reply::Bulk(value)) => {
@@ -244,7 +241,7 @@ impl Client {
                         answers.misses += 1;
                     }
                     (_, Reply::Error(text)) => {
-                        bail!("the server says: {}", String::from_utf8_lossy(text))
+                        bail!("error from the server: {}", String::from_utf8_lossy(text))
                     }
                     (_, other) => bail!("an unexpected reply: {other:?}"),
                 }
@@ -276,7 +273,7 @@ impl Client {
     }
 }
 
-/// Requests so far at a moment.
+/// Requests up to one time.
 #[derive(Serialize)]
 struct Sample {
     t_seconds: f64,
@@ -334,7 +331,7 @@ pub fn run(args: &Args) -> Result<Verdict> {
         return Ok(Verdict::Good);
     }
     if let Some(s) = args.zipf {
-        ensure!(s >= 0.0, "--zipf is an exponent of at least 0");
+        ensure!(s >= 0.0, "--zipf must be at least 0");
     }
 
     let mut rng = Rng::new(args.seed);
@@ -430,7 +427,7 @@ mod tests {
             (0..100_000).for_each(|_| counts[keys.draw(rng) as usize] += 1);
             let hot: Vec<usize> = (0..1000).filter(|&key| counts[key] > 300).collect();
             let share = hot.iter().map(|&key| counts[key]).sum::<u32>();
-            assert!((90_000..92_000).contains(&share), "0.9 and a tenth of the rest: {share}");
+            assert!((90_000..92_000).contains(&share), "0.9 plus a tenth of the rest: {share}");
             hot.into_iter().collect::<HashSet<usize>>()
         };
         let before = hot(&keys, &mut rng);
@@ -441,7 +438,7 @@ mod tests {
         assert!(before.iter().any(|&k| k < 200) && before.iter().any(|&k| k >= 800), "scattered");
     }
 
-    /// A server that keeps nothing in mind but what it was sent last.
+    /// A server that remembers only the last value.
     fn echo_server(socket: &std::path::Path) -> std::thread::JoinHandle<()> {
         let listener = std::os::unix::net::UnixListener::bind(socket).unwrap();
         std::thread::spawn(move || {

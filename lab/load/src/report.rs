@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a load and the one who started it talk: READY, the start file, the report.
+//! Communication with the script that started the load: READY, the start file, the report.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// How often the start file is looked for.
+/// Interval of checking for the start file.
 const POLL: Duration = Duration::from_millis(10);
 
-/// Says on stdout that the memory is populated and the clock not yet running,
-/// then waits for the start file if there is one, so that a manager can attach.
+/// Prints READY: memory is populated, and the clock has not started. Then waits for the start file, if any, so
+/// that a manager can attach.
 pub fn ready(start_file: Option<&Path>) -> Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "READY {}", std::process::id())?;

@@ -13,7 +13,7 @@ pub fn encode(out: &mut Vec<u8>, parts: &[&[u8]]) {
     }
 }
 
-/// A reply, within the buffer that it was read into.
+/// A reply, borrowed from the read buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// `+OK`
@@ -28,8 +28,7 @@ pub enum Reply<'a> {
     Nil,
 }
 
-/// The first reply in `buffer` and how many bytes it took, or `None` if it is not
-/// all there yet.
+/// The first reply in `buffer` and its length, or `None` if it is incomplete.
 pub fn parse(buffer: &[u8]) -> Result<Option<(Reply<'_>, usize)>> {
     let Some(end) = buffer.windows(2).position(|pair| pair == b"\r\n") else {
         return Ok(None);
@@ -56,7 +55,7 @@ pub fn parse(buffer: &[u8]) -> Result<Option<(Reply<'_>, usize)>> {
                 return Ok(None);
             };
             if after != b"\r\n" {
-                bail!("a bulk string of {len} bytes does not end where it says");
+                bail!("a bulk string of {len} bytes has the wrong length");
             }
             return Ok(Some((Reply::Bulk(&buffer[body..body + len]), body + len + 2)));
         }
@@ -77,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_come_one_by_one_and_in_pieces() {
+    fn replies_are_parsed_one_by_one_and_when_complete() {
         let stream = b"+OK\r\n$4\r\na\r\nb\r\n$-1\r\n:17\r\n$0\r\n\r\n-ERR no\r\n";
         let expected = [
             Reply::Simple(b"OK"),

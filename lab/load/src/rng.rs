@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Random numbers for a hot loop on an emulated CPU: xorshift64* (Marsaglia
-//! 2003, Vigna 2014). Ten instructions and one word of state; the core's
-//! xoshiro256++ costs twice that, and here the loop is the measurement.
+//! Random numbers for a tight loop on an emulated CPU: xorshift64* (Marsaglia 2003, Vigna 2014). Ten
+//! instructions and one word of state. The core's xoshiro256++ costs twice as much, and here the loop itself is
+//! measured.
 
-/// A seeded generator; its state is never zero.
+/// A seeded generator; the state is never zero.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// Equal seeds give equal sequences on every machine.
+    /// The same seed gives the same sequence on every machine.
     pub fn new(seed: u64) -> Rng {
         Rng(hash(seed, 0) | 1)
     }
 
-    /// The next 64 bits. The high ones are the better ones.
+    /// The next 64 bits. The high bits have the better quality.
     #[inline(always)]
     pub fn next(&mut self) -> u64 {
         let mut x = self.0;
@@ -29,7 +29,7 @@ impl Rng {
         scale(self.next() >> 32, bound)
     }
 
-    /// Fisher and Yates.
+    /// Fisher-Yates shuffle.
     pub fn shuffle(&mut self, items: &mut [u32]) {
         for last in (1..items.len()).rev() {
             let other = self.below(u32::try_from(last + 1).expect("fewer than 2^32 items"));
@@ -45,14 +45,14 @@ impl Rng {
     }
 }
 
-/// Takes 32 random bits to `0..bound`.
+/// Scales 32 random bits to `0..bound`.
 #[inline(always)]
 pub fn scale(bits: u64, bound: u32) -> u32 {
     debug_assert!(bits >> 32 == 0);
     ((bits * u64::from(bound)) >> 32) as u32
 }
 
-/// Mixes two words into one (splitmix64's finaliser); what pages are tagged with.
+/// Mixes two words into one (splitmix64's finaliser). Used for page tags.
 pub fn hash(a: u64, b: u64) -> u64 {
     let mut z =
         a.wrapping_add(b.wrapping_mul(0xd134_2543_de82_ef95)).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permutation_holds_everything_once_and_repeats_with_its_seed() {
+    fn a_permutation_is_complete_and_reproducible() {
         let items = Rng::new(3).permutation(1000);
         assert_eq!(items, Rng::new(3).permutation(1000));
         assert_ne!(items, Rng::new(4).permutation(1000));

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run's samples say: how fast the hot pages came to fast memory, how
-//! many stayed, and how it went after the jump.
+//! Evaluates the samples of a run: how fast hot pages reached fast memory, how many stayed, and the same after
+//! the jump.
 
 use serde::Serialize;
 
-/// The share that counts as "the hot set is in fast memory".
+/// The share at which the hot set counts as being in fast memory.
 const THERE: f64 = 0.9;
-/// Without a t90, the steady share is the mean of this long before the jump.
+/// Without a t90, the steady share is the mean of this time before the jump.
 const STEADY_SECONDS: f64 = 10.0;
-/// The end is this long.
+/// Length of the final phase.
 const END_SECONDS: f64 = 5.0;
 
-/// The current hot set at a moment.
+/// State of the present hot set at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Sample {
     /// Since the start of the timed run.
@@ -22,23 +22,23 @@ pub struct Sample {
     pub accesses: u64,
 }
 
-/// The samples in a few numbers. Null: never, or no such moment.
+/// Summary of the samples. Null: never reached, or no such time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// First time that the hot share reached 0.9, if before the jump.
     pub t90_seconds: Option<f64>,
-    /// The same after the jump, counted from the jump.
+    /// The same after the jump, measured from the jump.
     pub t90_after_jump_seconds: Option<f64>,
     /// Mean from t90, or from 10 s before the jump, to the jump (or the end).
     pub hot_share_steady: Option<f64>,
-    /// The last one before the jump.
+    /// The last value before the jump.
     pub hot_share_at_jump: Option<f64>,
     /// Mean of the last 5 s.
     pub hot_share_end: Option<f64>,
 }
 
-/// The observer hears of the jump by so much later at most: until then it looks at the old hot set.
-const TOLD_SECONDS: f64 = 0.1;
+/// Maximum delay until the observer uses the new hot set after a jump. Samples in between refer to the old one.
+const JUMP_DELAY_SECONDS: f64 = 0.1;
 
 fn t90(samples: &[Sample]) -> Option<f64> {
     samples.iter().find(|s| s.hot_share.is_some_and(|share| share >= THERE)).map(|s| s.t_seconds)
@@ -53,11 +53,12 @@ fn mean_from(samples: &[Sample], from_seconds: f64) -> Option<f64> {
     (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
 }
 
-/// Sums up samples in order of time; `jump` is when it happened.
+/// Summarises samples in order of time; `jump_seconds` is the time of the jump.
 pub fn summary(samples: &[Sample], jump_seconds: Option<f64>) -> Summary {
     let until = |seconds| samples.partition_point(|s| s.t_seconds < seconds);
     let before = &samples[..jump_seconds.map_or(samples.len(), until)];
-    let after = &samples[jump_seconds.map_or(samples.len(), |jump| until(jump + TOLD_SECONDS))..];
+    let after =
+        &samples[jump_seconds.map_or(samples.len(), |jump| until(jump + JUMP_DELAY_SECONDS))..];
     let t90_seconds = t90(before);
     let last = samples.last().map_or(0.0, |s| s.t_seconds);
     let steady_from = t90_seconds.unwrap_or_else(|| jump_seconds.unwrap_or(last) - STEADY_SECONDS);
@@ -91,11 +92,14 @@ mod tests {
         assert_eq!(summary.hot_share_at_jump, Some(0.8));
         assert_eq!(summary.t90_after_jump_seconds, Some(2.5));
         let end = summary.hot_share_end.unwrap();
-        assert!((end - (0.1 + 0.2 + 0.95) / 3.0).abs() < 1e-12, "the jump cuts the end: {end}");
+        assert!(
+            (end - (0.1 + 0.2 + 0.95) / 3.0).abs() < 1e-12,
+            "the final phase starts after the jump: {end}"
+        );
     }
 
     #[test]
-    fn a_sample_at_the_jump_itself_is_of_neither_set() {
+    fn a_sample_at_the_jump_belongs_to_neither_set() {
         let mut shares = samples(&[0.0, 1.0, 1.0, 0.1, 0.95]);
         shares[2].t_seconds = 2.01;
         let summary = summary(&shares, Some(2.0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The three NUMA calls that no crate wraps, and the clocks of a thread.
+//! The NUMA system calls that no crate wraps, and clocks of a thread.
 
 use std::io;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use rustix::time::{ClockId, clock_gettime};
 const MPOL_DEFAULT: libc::c_int = 0;
 const MPOL_PREFERRED: libc::c_int = 1;
 
-/// A status that the kernel never gives: the entry was not written.
+/// A status that the kernel never returns: the entry was not written.
 const UNWRITTEN: i32 = i32::MIN;
 
-/// Lets this thread's new pages come from a node if it has room.
+/// Prefers a node for new pages of this thread.
 ///
-/// A thread's policy and not a mapping's: NUMA balancing passes over mappings
-/// that carry a policy of their own, so `mbind` would hide the load from it.
+/// This sets a thread's policy, not a mapping's: NUMA balancing skips mappings with their own policy, so
+/// `mbind` would exclude the load from it.
 pub fn prefer_node(node: u32) -> io::Result<()> {
     assert!(node < 64, "the mask has 64 bits");
     let mask: u64 = 1 << node;
-    // SAFETY: the kernel reads 8 bytes of the mask, which outlives the call. It
-    // takes one bit less than told, hence 65.
+    // SAFETY: the kernel reads 8 bytes of the mask, which outlives the call. It uses one bit less than passed,
+    // hence 65.
     let rc = unsafe { libc::syscall(libc::SYS_set_mempolicy, MPOL_PREFERRED, &raw const mask, 65) };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes `prefer_node` back.
+/// Reverts `prefer_node`.
 pub fn prefer_default() -> io::Result<()> {
     // SAFETY: no memory is passed.
     let rc =
@@ -33,8 +33,8 @@ pub fn prefer_default() -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Runs `work` with new pages preferably on `node`, and with the default policy
-/// afterwards. A kernel without NUMA has node 0 alone.
+/// Runs `work` with new pages preferably on `node`, then restores the default policy. A kernel without NUMA has
+/// only node 0.
 pub fn on_node<T>(node: u32, work: impl FnOnce() -> T) -> io::Result<T> {
     match prefer_node(node) {
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) && node == 0 => return Ok(work()),
@@ -45,14 +45,13 @@ pub fn on_node<T>(node: u32, work: impl FnOnce() -> T) -> io::Result<T> {
     Ok(done)
 }
 
-/// Asks on which nodes this process's pages at `addresses` are; `nodes` gets a
-/// node, or a negative errno, for each. Nothing is moved.
+/// Queries the nodes of this process's pages at `addresses`. `nodes` gets a node or a negative errno for each.
+/// Moves nothing.
 pub fn nodes_of(addresses: &[usize], nodes: &mut Vec<i32>) -> io::Result<()> {
     nodes.clear();
     nodes.resize(addresses.len(), UNWRITTEN);
-    // SAFETY: both arrays have `addresses.len()` entries and outlive the call,
-    // which writes the second alone. The addresses are not dereferenced, and a
-    // null `nodes` argument makes this a query.
+    // SAFETY: both arrays have `addresses.len()` entries and outlive the call, which writes only the second.
+    // The addresses are not dereferenced; a null `nodes` argument makes this a query.
     let rc = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
@@ -67,7 +66,7 @@ pub fn nodes_of(addresses: &[usize], nodes: &mut Vec<i32>) -> io::Result<()> {
     if rc >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Seconds since boot, which readings of different programs have in common.
+/// Seconds since boot: a common clock for reports of different programs.
 pub fn boot_seconds() -> f64 {
     let t = clock_gettime(ClockId::Boottime);
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sizes and times as people write them on a command line: `700M`, `250ms`.
+//! Sizes and times on the command line: `700M`, `250ms`.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub const PAGE: usize = 4096;
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// Whole pages that hold this many bytes.
+    /// Number of whole pages that hold this many bytes.
     pub fn pages(self) -> usize {
         usize::try_from(self.0.div_ceil(PAGE as u64)).expect("a 64-bit machine")
     }

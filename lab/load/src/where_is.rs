@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `where`: a process's pages by node, from /proc/PID/numa_maps.
+//! `where`: pages of a process by node, from /proc/PID/numa_maps.
 //!
-//! A line there is a mapping. Pages of a mapping with a file count as file pages,
-//! also the private copies among them (`anon=`), whose node the kernel does not
-//! say apart; how many those are is reported.
+//! Each line is a mapping. All pages of a file mapping count as file pages, including private copies (`anon=`),
+//! whose node the kernel does not report separately. The number of those copies is reported.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +18,7 @@ pub struct Args {
     /// The process
     #[arg(long)]
     pid: u32,
-    /// Where the JSON report goes; - is stdout
+    /// Where to write the JSON report; - is stdout
     #[arg(long, default_value = "-")]
     report: String,
 }
@@ -38,7 +37,7 @@ struct Report {
     nodes: BTreeMap<u32, Pages>,
     anon_pages: u64,
     file_pages: u64,
-    /// Of `file_pages`, private copies.
+    /// Private copies among `file_pages`.
     anon_pages_of_files: u64,
     mappings: u64,
 }
@@ -50,7 +49,7 @@ fn parse(pid: u32, text: &str) -> Report {
         let value = |name: &str| {
             fields().find_map(|field| field.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
         };
-        // Hugetlb counts in its own pages, and says how large they are.
+        // Hugetlb mappings count in their own page size, which they state.
         let small = value("kernelpagesize_kB").unwrap_or(4u64) * 1024 / PAGE as u64;
         let of_file = fields().any(|field| field.starts_with("file="));
         report.mappings += 1;
@@ -79,7 +78,7 @@ fn parse(pid: u32, text: &str) -> Report {
 
 pub fn run(args: &Args) -> Result<Verdict> {
     let path = format!("/proc/{}/numa_maps", args.pid);
-    // File names in there need not be UTF-8.
+    // File names in it need not be UTF-8.
     let text = std::fs::read(&path)
         .with_context(|| format!("cannot read {path}; is the process alive, and are you root?"))?;
     report::write(&args.report, &parse(args.pid, &String::from_utf8_lossy(&text)))?;

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Zipf's law by an alias table (Walker 1977, Vose 1991): rank `k` of `n` comes
-//! up in proportion to `1 / (k + 1)^s`.
+//! Zipf's law by an alias table (Walker 1977, Vose 1991): rank `k` of `n` is drawn with probability
+//! proportional to `1 / (k + 1)^s`.
 //!
-//! One table look-up and no floating point per draw: on an emulated CPU a `pow`
-//! costs more than the access it is to choose. The price is 8 bytes per rank,
-//! which are themselves hot memory of the process.
+//! One table look-up and no floating point per draw: on an emulated CPU a `pow` costs more than the access
+//! itself. The table takes 8 bytes per rank, which are themselves hot memory of the process.
 
 use crate::rng::{Rng, scale};
 
-/// A column of the table: itself below the cut, its alias from there on.
+/// A column of the table: the rank itself below the cut, its alias above.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     cut: u32,
     alias: u32,
 }
 
-/// A sampler of ranks, 0 the most frequent.
+/// A sampler of ranks; rank 0 is the most frequent.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     columns: Vec<Column>,
@@ -26,7 +25,7 @@ impl Zipf {
     /// Ranks `0..n` with exponent `s`.
     #[expect(clippy::cast_possible_truncation, reason = "as saturates, and the cut is a fraction")]
     pub fn new(n: u32, s: f64) -> Zipf {
-        assert!(n > 0, "somebody must be drawn");
+        assert!(n > 0, "at least one rank");
         let mut weight: Vec<f64> = (1..=n).map(|k| f64::from(k).powf(-s)).collect();
         let mean = weight.iter().sum::<f64>() / f64::from(n);
         weight.iter_mut().for_each(|w| *w /= mean);
@@ -61,14 +60,14 @@ impl Zipf {
 mod tests {
     use super::*;
 
-    /// Share of the draws that go to the first `head` of `n` ranks, by definition.
+    /// Share of the draws of the first `head` of `n` ranks, by definition.
     fn head_mass(n: u32, head: u32, s: f64) -> f64 {
         let mass = |m: u32| (1..=m).map(|k| f64::from(k).powf(-s)).sum::<f64>();
         mass(head) / mass(n)
     }
 
     #[test]
-    fn the_head_has_its_analytic_mass() {
+    fn draws_follow_the_analytic_distribution() {
         const DRAWS: u32 = 400_000;
         for (n, s) in [(1000, 0.99), (32_768, 0.8), (32_768, 1.2), (10, 0.0), (1, 1.0)] {
             let zipf = Zipf::new(n, s);

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The part of QEMU's plugin interface that is used here, declared by hand:
-//! distributions package QEMU without `qemu-plugin.h`.
+//! The part of QEMU's plugin interface that is used here, declared by hand, as distributions package QEMU
+//! without `qemu-plugin.h`.
 //!
-//! Generations 4 and 7 differ, here, in what the callbacks for translation and
-//! exit are given.
+//! Versions 4 and 7 differ here in the arguments of the callbacks for translation and exit.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// The generation that this build speaks.
+/// The API version of this build.
 pub const VERSION: c_int = if cfg!(feature = "api4") { 4 } else { 7 };
 
-/// QEMU's name for one loaded plugin.
+/// QEMU's handle of a loaded plugin.
 pub type Id = u64;
 
-/// `QEMU_PLUGIN_CB_NO_REGS`: callbacks look at no register.
+/// `QEMU_PLUGIN_CB_NO_REGS`: callbacks access no registers.
 pub const NO_REGS: c_int = 0;
 /// `QEMU_PLUGIN_MEM_R`.
 pub const MEM_R: c_int = 1;
@@ -22,7 +21,7 @@ pub const MEM_W: c_int = 2;
 /// `QEMU_PLUGIN_INLINE_ADD_U64`.
 pub const INLINE_ADD: c_int = 0;
 
-/// `qemu_info_t`; in user-mode emulation the counts of vCPUs mean nothing.
+/// `qemu_info_t`. In user-mode emulation the vCPU counts are not valid.
 #[repr(C)]
 pub struct Info {
     pub target_name: *const c_char,
@@ -33,19 +32,19 @@ pub struct Info {
     pub max_vcpus: c_int,
 }
 
-/// A block of guest code that is being translated.
+/// A block of guest code under translation.
 #[repr(C)]
 pub struct Tb([u8; 0]);
 
-/// One instruction of a block.
+/// An instruction of a block.
 #[repr(C)]
 pub struct Insn([u8; 0]);
 
-/// Where an access went.
+/// The physical address of an access.
 #[repr(C)]
 pub struct Hwaddr([u8; 0]);
 
-/// One allocation per vCPU, which translated code can add to.
+/// One allocation per vCPU, to which translated code can add.
 #[repr(C)]
 pub struct Scoreboard([u8; 0]);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The arguments given after the plugin's path, `key=value` each.
+//! The arguments after the plugin's path, each `key=value`.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -8,44 +8,44 @@ use serde::Serialize;
 
 use tierline_trace::cache::Geometry;
 
-/// What one event costs on the modelled clock, in picoseconds.
+/// Cost of one event on the modelled clock, in picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Costs {
-    /// An instruction, its cache hits included.
+    /// An instruction, including cache hits.
     pub insn_ps: u64,
-    /// A miss that the fast node serves.
+    /// A miss served by the fast node.
     pub fast_ps: u64,
-    /// A miss that the slow node serves.
+    /// A miss served by the slow node.
     pub slow_ps: u64,
 }
 
 /// The plugin's configuration.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Args {
-    /// Where the JSON summary goes.
+    /// File for the JSON summary.
     pub out: PathBuf,
-    /// Where the misses per page go, if anywhere.
+    /// File for the misses per page, if any.
     pub pages: Option<PathBuf>,
-    /// Where a trace of the misses goes, if anywhere.
+    /// File for a trace of the misses, if any.
     pub trace: Option<PathBuf>,
-    /// Length of its epochs on the modelled clock, milliseconds.
+    /// Length of its epochs on the modelled clock, in milliseconds.
     pub epoch_ms: u64,
-    /// Where NeoProf is served as a PCI device over vfio-user, if at all.
+    /// Socket on which NeoProf is served as a PCI device over vfio-user, if any.
     pub neoprof: Option<PathBuf>,
-    /// Where what it sees and is asked goes, if anywhere.
+    /// File for the log of its accesses and register accesses, if any.
     pub neoprof_log: Option<PathBuf>,
     /// Guest-physical addresses of the slow node; all others are fast.
     pub slow: Vec<Range<u64>>,
-    /// Whether the guest's kernel is instrumented as well.
+    /// Whether the guest's kernel is also instrumented.
     pub kernel: bool,
     /// The last-level cache.
     pub llc: Geometry,
-    /// The modelled clock's constants.
+    /// Costs on the modelled clock.
     pub costs: Costs,
 }
 
 impl Args {
-    /// Reads the arguments; the error names the one at fault and what it should be.
+    /// Parses the arguments. An error names the wrong one and what was expected.
     pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Args, String> {
         let mut out = None;
         let mut pages = None;
@@ -70,7 +70,7 @@ impl Args {
                 "slow" => {
                     slow = ranges(value).ok_or_else(|| wanted("slow=LO-HI[+LO-HI] in hex"))?
                 }
-                // QEMU itself turns a bare `kernel` into `kernel=on`.
+                // QEMU turns a bare `kernel` into `kernel=on`.
                 "kernel" => match value {
                     "1" | "on" => kernel = true,
                     "0" | "off" => kernel = false,
@@ -88,7 +88,7 @@ impl Args {
                 }
             }
         }
-        let out = out.ok_or("`out=PATH` is missing: where should the summary go?")?;
+        let out = out.ok_or("`out=PATH` is missing: expected the file for the summary")?;
         llc.check()?;
         Ok(Args { out, pages, trace, epoch_ms, neoprof, neoprof_log, slow, kernel, llc, costs })
     }
@@ -101,7 +101,7 @@ fn ranges(list: &str) -> Option<Vec<Range<u64>>> {
         let range = hex(lo)?..hex(hi)?;
         (!range.is_empty()).then_some(range)
     };
-    // A lab without a slow node passes the key with nothing behind it.
+    // Without a slow node the lab passes the key with an empty value.
     list.split('+').filter(|s| !s.is_empty()).map(range).collect()
 }
 

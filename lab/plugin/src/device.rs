@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! NeoProf in the slow node's memory: the reference model of `crates/neoprof`, fed with what the caches let through.
+//! NeoProf in the slow node's memory: the reference model of `crates/neoprof`, with the accesses that miss the
+//! caches.
 //!
-//! Its clock runs at 400 MHz (NeoMem, table III) of the modelled clock, so idle time of the guest is not in it. An access
-//! takes a cycle: a line that is read, or one that is written back.
+//! It runs at 400 MHz (NeoMem, table III) of the modelled clock, so the guest's idle time is not included. Each
+//! access takes one cycle: a line read, or a line written back.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -16,47 +17,48 @@ use tierline_trace::cache::Effect;
 use crate::args::Args;
 use crate::vcpu::PAGE_BYTES;
 
-/// Misses between two looks at the clock, which adds up all vCPUs.
+/// Misses between two readings of the clock, which requires summing over all vCPUs.
 const CLOCK_EVERY: u32 = 1024;
 
-/// The unit, and who uses it how much.
+/// The unit, and statistics of its use.
 pub struct Device {
     memory: Range<u64>,
-    state: Mutex<State>,
+    state: Mutex<Unit>,
 }
 
-struct State {
+struct Unit {
     unit: NeoProf,
     /// Cycles so far.
     cycles: u64,
     taken: u32,
-    counts: Counts,
+    counts: DeviceUse,
     log: Option<BufWriter<File>>,
 }
 
-/// What was done with it.
+/// Statistics of its use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct DeviceUse {
     /// Lines read from its memory.
     pub memory_reads: u64,
     /// Lines written to it.
     pub memory_writes: u64,
     /// Registers read.
     pub register_reads: u64,
-    /// Of them, hot pages.
+    /// Of these, hot pages.
     pub hot_pages_read: u64,
     /// Registers written.
     pub register_writes: u64,
-    /// Of them, clearings.
+    /// Of these, clearings.
     pub clearings: u64,
     /// Cycles of its clock.
     pub cycles: u64,
 }
 
-/// One entry of the log: a little-endian u32, in its low two bits what follows above them; after a register's comes
-/// its value, a little-endian u64. `hardware/neoprof/check --replay` reads it.
+/// An entry of the log: a little-endian u32. Its low two bits give the kind of entry, the rest is the page or
+/// register. After a register follows its value, a little-endian u64. `hardware/neoprof/check --replay` reads
+/// the log.
 #[derive(Clone, Copy)]
-enum Entry {
+enum LogEntry {
     MemoryRead = 0,
     MemoryWrite = 1,
     RegisterRead = 2,
@@ -64,32 +66,32 @@ enum Entry {
 }
 
 impl Device {
-    /// The unit that the arguments ask for. Its memory reaches from the slow node's first byte to its last.
+    /// The unit, if the arguments request it. It covers the slow node from its first byte to its last.
     ///
     /// # Errors
-    /// Where there is no slow node, or the log's file cannot be made.
+    /// If there is no slow node, or the log cannot be created.
     pub fn open(args: &Args) -> Result<Option<Device>, String> {
         if args.neoprof.is_none() {
             return Ok(None);
         }
         let ends = |of: fn(&Range<u64>) -> u64| args.slow.iter().map(of);
         let memory = ends(|r| r.start).min().zip(ends(|r| r.end).max());
-        let (start, end) = memory.ok_or("`neoprof=`: expected a slow node that it could watch")?;
+        let (start, end) = memory.ok_or("`neoprof=`: expected a slow node (slow=LO-HI)")?;
         let log = args.neoprof_log.as_ref().map(|path| {
             let wrong = |error| format!("`neoprof_log={}`: {error}", path.display());
             File::create(path).map(BufWriter::new).map_err(wrong)
         });
-        let state = State {
+        let state = Unit {
             unit: NeoProf::new(Config::default()),
             cycles: 0,
             taken: 0,
-            counts: Counts::default(),
+            counts: DeviceUse::default(),
             log: log.transpose()?,
         };
         Ok(Some(Device { memory: start..end, state: Mutex::new(state) }))
     }
 
-    /// Takes what an access at `phys` did; `now` tells the modelled clock, ns.
+    /// Counts the effect of an access at `phys`; `now` returns the modelled clock, ns.
     pub fn take(&self, phys: u64, effect: Effect, now: impl FnOnce() -> u64) {
         let page = |phys: u64| {
             let inside = self.memory.contains(&phys).then(|| phys - self.memory.start)?;
@@ -109,7 +111,7 @@ impl Device {
         }
     }
 
-    /// Reads a register, at `now` on the modelled clock, ns.
+    /// Reads a register at `now` of the modelled clock, ns.
     pub fn read(&self, offset: u32, now: u64) -> u64 {
         let mut state = self.lock();
         state.run_to(now);
@@ -118,56 +120,57 @@ impl Device {
         let is_page = offset == reg::GET_HOT_PAGE && value != u64::from(NO_PAGE)
             || offset >= reg::CHMU_HOTLIST;
         state.counts.hot_pages_read += u64::from(is_page);
-        state.log_register(Entry::RegisterRead, offset, value);
+        state.log_register(LogEntry::RegisterRead, offset, value);
         value
     }
 
-    /// Writes a register, likewise.
+    /// Writes a register at `now` of the modelled clock, ns.
     pub fn write(&self, offset: u32, value: u64, now: u64) {
         let mut state = self.lock();
         state.run_to(now);
         state.unit.write(offset, value);
         state.counts.register_writes += 1;
         state.counts.clearings += u64::from(offset == reg::RESET && value & 1 == 1);
-        state.log_register(Entry::RegisterWrite, offset, value);
+        state.log_register(LogEntry::RegisterWrite, offset, value);
     }
 
-    /// A reset of the machine.
+    /// Resets the unit, on a reset of the machine.
     pub fn reset(&self) {
         let mut state = self.lock();
         state.unit.write(reg::RESET, 1);
-        state.log_register(Entry::RegisterWrite, reg::RESET, 1);
+        state.log_register(LogEntry::RegisterWrite, reg::RESET, 1);
     }
 
-    /// What was done with it so far.
-    pub fn counts(&self) -> Counts {
+    /// The statistics so far.
+    pub fn counts(&self) -> DeviceUse {
         let state = self.lock();
-        Counts { cycles: state.cycles, ..state.counts }
+        DeviceUse { cycles: state.cycles, ..state.counts }
     }
 
-    /// Writes what is left of the log.
+    /// Writes the rest of the log.
     pub fn finish(&self) {
         let mut state = self.lock();
         let ended = state.log.as_mut().map_or(Ok(()), Write::flush);
-        state.told(ended);
+        state.report_failure(ended);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Unit> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl Unit {
     fn access(&mut self, page: u32, write: bool) {
         self.unit.access(page, write);
         self.cycles += 1;
         let count =
             if write { &mut self.counts.memory_writes } else { &mut self.counts.memory_reads };
         *count += 1;
-        self.log(if write { Entry::MemoryWrite } else { Entry::MemoryRead }, page, &[]);
+        self.log(if write { LogEntry::MemoryWrite } else { LogEntry::MemoryRead }, page, &[]);
     }
 
-    /// Lets cycles without an access pass. A burst may have run ahead of the clock.
+    /// Advances the unit to `now_ns` with idle cycles. After a burst the unit may already be ahead of the
+    /// clock.
     fn run_to(&mut self, now_ns: u64) {
         let cycles = now_ns / 5 * 2;
         if cycles > self.cycles {
@@ -176,20 +179,20 @@ impl State {
         }
     }
 
-    fn log_register(&mut self, entry: Entry, offset: u32, value: u64) {
+    fn log_register(&mut self, entry: LogEntry, offset: u32, value: u64) {
         self.log(entry, offset, &value.to_le_bytes());
     }
 
-    fn log(&mut self, entry: Entry, what: u32, value: &[u8]) {
+    fn log(&mut self, entry: LogEntry, what: u32, value: &[u8]) {
         let Some(log) = &mut self.log else { return };
         let word = (what << 2 | entry as u32).to_le_bytes();
         let written = log.write_all(&word).and_then(|()| log.write_all(value));
-        self.told(written);
+        self.report_failure(written);
     }
 
-    fn told(&mut self, written: std::io::Result<()>) {
+    fn report_failure(&mut self, written: std::io::Result<()>) {
         if let Err(error) = written {
-            eprintln!("lab-plugin: NeoProf's log ends here: {error}");
+            eprintln!("lab-plugin: cannot write NeoProf's log, which ends here: {error}");
             self.log = None;
         }
     }
@@ -208,7 +211,7 @@ mod tests {
     const READ: Effect = Effect { read: true, written: None };
 
     #[test]
-    fn it_counts_what_reaches_its_memory() {
+    fn it_counts_accesses_that_reach_its_memory() {
         let device = device("");
         device.write(reg::SET_THRESHOLD, 1, 0);
         for phys in [0x8000, 0x8040, 0x7fff, 0x3_0000, 0x2_0000] {
@@ -218,7 +221,7 @@ mod tests {
         device.take(0x100, back, || 0);
         let pages = [(); 3].map(|()| device.read(reg::GET_HOT_PAGE, 0));
         assert_eq!(pages, [0, 0x18, NO_PAGE.into()], "numbered from the node's first byte");
-        let want = Counts {
+        let want = DeviceUse {
             memory_reads: 3,
             memory_writes: 1,
             register_reads: 3,
@@ -231,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn its_clock_is_the_modelled_one() {
+    fn its_clock_follows_the_modelled_clock() {
         let device = device("");
         device.write(reg::SAMPLE_INTERVAL, 1, 0);
         (0..10).for_each(|_| device.take(0x8000, READ, || 0));
@@ -241,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_has_all_in_order() {
+    fn the_log_records_everything_in_order() {
         let path = std::env::temp_dir().join(format!("lab-plugin-{}-neoprof", std::process::id()));
         let device = device(&format!("neoprof_log={}", path.display()));
         device.take(0x9000, Effect { read: true, written: Some(0x8000) }, || 0);

@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Markers: how a program in the guest says "here a phase begins or ends".
+//! Markers: a program in the guest marks the start or end of a phase.
 //!
-//! A marker is the instruction `nopl 0x7e11e7ID(%rax)`, which does nothing on any
-//! x86-64, so a marked program runs unchanged without the plugin. `ID`, 0 to 255,
-//! is the program's to choose. In Rust, where `ID` is a constant:
+//! A marker is the instruction `nopl 0x7e11e7ID(%rax)`. It has no effect on any x86-64, so a marked program
+//! also runs without the plugin. The program chooses `ID`, 0 to 255. In Rust, with a constant `ID`:
 //!
 //! ```text
 //! asm!("nopl {}(%rax)", const 0x7e11_e700 | ID, options(att_syntax, nostack, preserves_flags));
 //! ```
 //!
-//! (Without `nomem`: the compiler must not move accesses across it.) Only
-//! instrumented code marks: with `kernel=0`, user code.
+//! (Without `nomem`, so that the compiler does not move accesses across it.) Only instrumented code is marked:
+//! with `kernel=0`, user code.
 
 use serde::Serialize;
 
 use crate::args::Costs;
 use crate::vcpu::Totals;
 
-/// Markers that are kept; later ones are only counted.
+/// Maximum number of recorded markers; later ones are only counted.
 const KEPT: usize = 100_000;
-/// At each of this many first markers the summary is due; after that, whenever
-/// there are a sixteenth more. A summary grows with its markers, so one at each of
-/// them would cost their square.
+/// The summary is rewritten at each of this many first markers, then whenever their number has grown by a
+/// sixteenth. A summary grows with its markers, so rewriting it at each would cost quadratic time.
 const EAGER: usize = 256;
 
 /// Bytes of a marker instruction.
@@ -44,7 +42,7 @@ pub struct Marker {
     pub vcpu: u32,
     /// The modelled clock.
     pub modelled_ps: u64,
-    /// Instructions begun, the marker not among them.
+    /// Instructions started, without the marker.
     pub instructions: u64,
     /// Misses to the fast node.
     pub fast_misses: u64,
@@ -57,7 +55,7 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// A marker at this moment.
+    /// A marker with the present counts.
     pub fn new(id: u8, vcpu: u32, totals: &Totals, costs: Costs) -> Marker {
         Marker {
             id,
@@ -75,16 +73,16 @@ impl Marker {
 /// The markers so far, in order.
 #[derive(Default)]
 pub struct Log {
-    /// The first of them.
+    /// The recorded markers.
     pub kept: Vec<Marker>,
-    /// How many more there were than could be kept.
+    /// Number of markers that were not recorded.
     pub dropped: u64,
-    /// How many make the next summary due.
+    /// Number of markers at which the next summary is due.
     due: usize,
 }
 
 impl Log {
-    /// Adds a marker and says whether the summary is due.
+    /// Adds a marker. Returns whether the summary is due.
     pub fn push(&mut self, marker: Marker) -> bool {
         if self.kept.len() == KEPT {
             self.dropped += 1;
@@ -113,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_bounded_and_asks_ever_more_rarely() {
+    fn the_log_is_bounded_and_summaries_become_rarer() {
         let mut log = Log::default();
         let marker = Marker::new(
             1,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What QEMU calls: once to install, at each translation, and at each access.
+//! The functions that QEMU calls: at installation, at each translation, and at each access.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
@@ -14,7 +14,7 @@ use crate::report::{self, Summary};
 use crate::serve::{self, Words};
 use crate::vcpu::{Pages, Totals, Vcpu};
 
-/// Read by QEMU before it calls anything.
+/// QEMU reads this before it calls any function.
 #[unsafe(no_mangle)]
 static qemu_plugin_version: c_int = api::VERSION;
 
@@ -29,8 +29,8 @@ struct Lab {
     device: Option<Device>,
 }
 
-// SAFETY: the scoreboard, the one pointer in here, is QEMU's, which allows any
-// thread to use it and never frees it unasked.
+// SAFETY: the only pointer in it is the scoreboard, which QEMU allows any thread to use and frees only on
+// request.
 unsafe impl Sync for Lab {}
 // SAFETY: as above.
 unsafe impl Send for Lab {}
@@ -50,7 +50,7 @@ unsafe extern "C" fn qemu_plugin_install(
     // SAFETY: QEMU passes a description that lives as long as this call.
     let info = unsafe { &*info };
     let words: Vec<_> = (0..usize::try_from(argc).unwrap_or(0))
-        // SAFETY: there are `argc` strings, and they stay while the plugin is loaded.
+        // SAFETY: there are `argc` strings, valid while the plugin is loaded.
         .map(|i| unsafe { CStr::from_ptr(*argv.add(i)) }.to_string_lossy())
         .collect();
     match install(id, info, words.iter().map(AsRef::as_ref)) {
@@ -68,11 +68,11 @@ fn install<'a>(
     words: impl Iterator<Item = &'a str>,
 ) -> Result<(), String> {
     if !info.system_emulation {
-        return Err("expected qemu-system: a single program has no physical addresses".into());
+        return Err("expected qemu-system, as user-mode emulation has no physical addresses".into());
     }
     let args = Args::parse(words)?;
     let vcpus = (0..info.max_vcpus).map(|_| Vcpu::new(&args)).collect();
-    // SAFETY: a scoreboard may be made at any time from the install call on.
+    // SAFETY: a scoreboard may be created at any time after installation.
     let score = unsafe { api::qemu_plugin_scoreboard_new(size_of::<u64>()) };
     let instructions = api::U64 { score, offset: 0 };
     let recorder = Recorder::open(&args)?.map(Mutex::new);
@@ -80,11 +80,11 @@ fn install<'a>(
     let socket = args.neoprof.clone();
     let lab = Lab { args, vcpus, instructions, log: Mutex::default(), recorder, device };
     if LAB.set(lab).is_err() {
-        return Err("loaded twice: one instance counts for the whole machine".into());
+        return Err("loaded twice; one instance counts for the whole machine".into());
     }
-    // QEMU makes its devices, and connects, after it has loaded its plugins.
+    // QEMU creates its devices and connects after loading its plugins.
     socket.map_or(Ok(()), |socket| serve::serve(&socket, Registers))?;
-    // SAFETY: the callbacks have the types of this generation and live for ever.
+    // SAFETY: the callbacks have the types of this API version and are static.
     unsafe {
         #[cfg(feature = "api4")]
         api::qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
@@ -105,17 +105,17 @@ extern "C" fn translated(tb: *mut Tb, _: *mut c_void) {
     instrument(tb);
 }
 
-/// Chooses what is counted in a block of guest code. Done once per translation,
-/// so whatever can be decided here costs nothing later.
+/// Selects what is counted in a block of guest code. Runs once per translation, so decisions made here cost
+/// nothing later.
 fn instrument(tb: *mut Tb) {
     let Some(lab) = LAB.get() else { return };
-    // SAFETY: QEMU lends the block for this call.
+    // SAFETY: the block is valid during this call.
     let (vaddr, len) = unsafe { (api::qemu_plugin_tb_vaddr(tb), api::qemu_plugin_tb_n_insns(tb)) };
     let kernel = vaddr >> 63 == 1;
     if kernel && !lab.args.kernel {
         return;
     }
-    // SAFETY: the block is lent, the scoreboard is ours.
+    // SAFETY: the block is valid during this call; the scoreboard is ours.
     unsafe {
         api::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
             tb,
@@ -129,14 +129,14 @@ fn instrument(tb: *mut Tb) {
         let insn = unsafe { api::qemu_plugin_tb_get_insn(tb, index) };
         if let Some(id) = marker_in(insn) {
             let data = pack(id, len - index);
-            // SAFETY: the instruction is one of the lent block's.
+            // SAFETY: the instruction belongs to the block, which is valid during this call.
             unsafe {
                 api::qemu_plugin_register_vcpu_insn_exec_cb(insn, marked, api::NO_REGS, data);
             }
             continue;
         }
-        // SAFETY: the instruction is one of the lent block's. One that both loads
-        // and stores gets both calls.
+        // SAFETY: the instruction belongs to the block, which is valid during this call. An instruction that
+        // loads and stores gets both callbacks.
         unsafe {
             let (flags, none) = (api::NO_REGS, null_mut());
             api::qemu_plugin_register_vcpu_mem_cb(insn, accessed::<false>, flags, api::MEM_R, none);
@@ -147,13 +147,13 @@ fn instrument(tb: *mut Tb) {
 
 fn marker_in(insn: *const Insn) -> Option<u8> {
     let mut bytes = [0u8; marker::BYTES];
-    // SAFETY: QEMU writes at most the length that it is given.
+    // SAFETY: QEMU writes at most the given length.
     let len = unsafe { api::qemu_plugin_insn_data(insn, bytes.as_mut_ptr().cast(), bytes.len()) };
     marker::recognise(&bytes[..len])
 }
 
-/// A marker's user data: its id, and how many instructions of its block, itself
-/// included, were counted in advance when the block was entered.
+/// A marker's user data: its id, and the number of instructions of its block, up to and including the marker,
+/// that were counted when the block was entered.
 fn pack(id: u8, ahead: usize) -> *mut c_void {
     without_provenance_mut(ahead << 8 | usize::from(id))
 }
@@ -165,8 +165,8 @@ fn unpack(data: *mut c_void) -> (u8, u64) {
 
 /// The hot path: called for every load or store of instrumented code.
 extern "C" fn accessed<const STORE: bool>(vcpu: c_uint, info: u32, vaddr: u64, _: *mut c_void) {
-    // SAFETY: QEMU asks for these to be called from this callback; the answer
-    // lives as long as it, and is null only where there is no physical memory.
+    // SAFETY: these functions may be called from this callback. The result is valid during the callback, and
+    // null only if there is no physical memory.
     let phys = unsafe {
         let addr = api::qemu_plugin_get_hwaddr(info, vaddr);
         if addr.is_null() || api::qemu_plugin_hwaddr_is_io(addr) {
@@ -189,7 +189,7 @@ extern "C" fn accessed<const STORE: bool>(vcpu: c_uint, info: u32, vaddr: u64, _
     }
 }
 
-/// NeoProf's registers, as the guest reads and writes them.
+/// NeoProf's registers, for reads and writes by the guest.
 struct Registers;
 
 impl Words for Registers {
@@ -204,7 +204,7 @@ impl Words for Registers {
         }
     }
 
-    // No look at the clock: there may be no vCPU yet whose instructions could be counted.
+    // Does not read the clock: there may be no vCPU yet.
     fn reset(&self) {
         if let Some((_, device)) = Self::device() {
             device.reset();
@@ -273,7 +273,7 @@ impl Lab {
             .collect()
     }
 
-    /// The modelled clock of the vCPU that is ahead.
+    /// The modelled clock of the most advanced vCPU.
     fn modelled_ns(&self) -> u64 {
         let clocks = self.totals().into_iter().map(|vcpu| vcpu.modelled_ps(self.args.costs));
         clocks.max().unwrap_or(0) / 1000

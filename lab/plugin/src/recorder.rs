@@ -11,20 +11,20 @@ use tierline_trace::{Evidence, Header, Result, Writer};
 use crate::args::Args;
 use crate::vcpu::PAGE_BYTES;
 
-/// Misses between two looks at the clock, which adds up all vCPUs.
+/// Misses between two readings of the clock, which requires summing over all vCPUs.
 const CLOCK_EVERY: u32 = 1024;
 
-/// Writes the trace, of all vCPUs together. A file that cannot be written ends it, and is said once.
+/// Writes the trace of all vCPUs. A write error ends the trace and is reported once.
 pub struct Recorder {
     tally: Option<Tally<BufWriter<File>>>,
     taken: u32,
 }
 
 impl Recorder {
-    /// The recorder that the arguments ask for.
+    /// The recorder, if the arguments request one.
     ///
     /// # Errors
-    /// Where its file cannot be made.
+    /// If its file cannot be created.
     pub fn open(args: &Args) -> Result<Option<Recorder>, String> {
         let Some(path) = &args.trace else { return Ok(None) };
         let wrong = |error: &dyn std::fmt::Display| format!("`trace={}`: {error}", path.display());
@@ -38,7 +38,7 @@ impl Recorder {
         Ok(Some(Recorder { tally: Some(tally), taken: 0 }))
     }
 
-    /// Takes what an access at `phys` did; `now` tells the modelled clock, ns.
+    /// Records the effect of an access at `phys`; `now` returns the modelled clock, ns.
     pub fn take(&mut self, phys: u64, effect: Effect, now: impl FnOnce() -> u64) {
         let Some(tally) = &mut self.tally else { return };
         if effect.read {
@@ -50,21 +50,21 @@ impl Recorder {
         self.taken += 1;
         if self.taken.is_multiple_of(CLOCK_EVERY) {
             let result = tally.at(now());
-            self.told(result);
+            self.report_failure(result);
         }
     }
 
-    /// Writes what is left.
+    /// Writes the rest of the trace.
     pub fn finish(&mut self, now: u64) {
         if let Some(tally) = self.tally.take() {
             let result = tally.finish(now).map(drop);
-            self.told(result);
+            self.report_failure(result);
         }
     }
 
-    fn told(&mut self, result: Result<()>) {
+    fn report_failure(&mut self, result: Result<()>) {
         if let Err(error) = result {
-            eprintln!("lab-plugin: the trace ends here: {error}");
+            eprintln!("lab-plugin: cannot write the trace, which ends here: {error}");
             self.tally = None;
         }
     }
@@ -82,7 +82,7 @@ mod tests {
         let args = Args::parse(["out=o", &trace, "epoch_ms=1"]).unwrap();
         let mut recorder = Recorder::open(&args).unwrap().unwrap();
         let effect = Effect { read: true, written: Some(5 * PAGE_BYTES) };
-        // A look at the clock every 1024 misses; it runs 400 us on between two.
+        // The clock is read every 1024 misses; it advances by 400 us between two readings.
         let mut now = 0;
         for miss in 0..4096 {
             recorder.take(miss % 3 * PAGE_BYTES, effect, || {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The files: a JSON summary and a table of misses per page.
+//! Output files: a JSON summary and a table of misses per page.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::args::{Args, Costs};
-use crate::device::Counts;
+use crate::device::DeviceUse;
 use crate::marker::{Log, Marker};
 use crate::vcpu::{Accesses, PAGE_BYTES, Pages, Totals};
 use tierline_trace::cache::Geometry;
 
-/// The summary's first line of defence: a reader refuses a version it does not know.
+/// A reader must refuse versions that it does not know.
 const SCHEMA_VERSION: u32 = 1;
 
-/// The summary, in the order in which it is written.
+/// The summary, in the order of output.
 #[derive(Serialize)]
 pub struct Summary<'a> {
     schema_version: u32,
-    /// The generation of QEMU's plugin API.
+    /// Version of QEMU's plugin API.
     api: i32,
-    /// False in a summary written at a marker: the guest was still running.
+    /// False in a summary written at a marker, while the guest was running.
     complete: bool,
     vcpus: usize,
     kernel: bool,
@@ -40,8 +40,8 @@ pub struct Summary<'a> {
     modelled_ps: u64,
     modelled_seconds: f64,
     modelled_ps_by_vcpu: Vec<u64>,
-    neoprof: Option<Counts>,
-    /// Known at exit only.
+    neoprof: Option<DeviceUse>,
+    /// Known only at exit.
     pages: Option<PageSummary>,
     constants: Costs,
     markers: &'a [Marker],
@@ -55,13 +55,13 @@ struct PageSummary {
 }
 
 impl<'a> Summary<'a> {
-    /// Sums up; `pages` are there once the guest has ended.
+    /// Builds the summary; `pages` exists after the guest has ended.
     pub fn new(
         api: i32,
         args: &'a Args,
         vcpus: &[Totals],
         log: &'a Log,
-        neoprof: Option<Counts>,
+        neoprof: Option<DeviceUse>,
         pages: Option<&Pages>,
     ) -> Summary<'a> {
         let mut sum = Totals::default();
@@ -103,9 +103,8 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// Writes the misses per page: little-endian u32 throughout, a header of four
-/// (the bytes `TLPG`, format version 1, bytes per page, number of frames), then
-/// one count per guest page frame, from frame 0.
+/// Writes the misses per page, all as little-endian u32: a header of four words (the bytes `TLPG`, format
+/// version 1, bytes per page, number of frames), then one count per guest page frame, from frame 0.
 pub fn write_pages(path: &Path, pages: &Pages) -> io::Result<()> {
     let word = |n: u64| u32::try_from(n).map_err(io::Error::other).map(u32::to_le_bytes);
     replace(path, |file| {
@@ -117,8 +116,7 @@ pub fn write_pages(path: &Path, pages: &Pages) -> io::Result<()> {
     })
 }
 
-/// Writes beside the file and renames, so that a reader, or a QEMU killed
-/// half-way, never leaves half a file.
+/// Writes a temporary file and renames it, so that no reader or crash ever leaves a partial file.
 fn replace(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
@@ -155,7 +153,7 @@ mod tests {
         let file = path("summary");
 
         let vcpus = [totals(10), totals(30)];
-        Summary::new(7, &args, &vcpus, &log, Some(Counts::default()), Some(&pages))
+        Summary::new(7, &args, &vcpus, &log, Some(DeviceUse::default()), Some(&pages))
             .write(&file)
             .unwrap();
         let json: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
@@ -184,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_have_the_header_that_is_documented() {
+    fn pages_have_the_documented_header() {
         let file = path("pages");
         write_pages(&file, &Pages { misses: vec![0, 258], beyond: 0 }).unwrap();
         let bytes = fs::read(&file).unwrap();

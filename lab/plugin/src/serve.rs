@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A PCI device whose one BAR is a window of registers, served over vfio-user to the QEMU that has loaded the plugin.
+//! A PCI device whose only BAR is a register window, served over vfio-user to the QEMU that loaded the plugin.
 
 use std::fs::File;
 use std::io;
@@ -14,19 +14,19 @@ use vfio_bindings::bindings::vfio::{
 use vfio_user::{DmaMapFlags, DmaUnmapFlags, IrqInfo, Server, ServerBackend, ServerRegion};
 
 const CONFIG_BYTES: usize = 256;
-/// Where PCI keeps vendor, device and class.
+/// Offsets of vendor, device and class in PCI configuration space.
 const IDS: usize = 0;
 const BASE_CLASS: usize = 0x0b;
 /// "Device does not fit in any defined class".
 const UNASSIGNED: u8 = 0xff;
 
-/// Words behind the BAR: called on the server's thread while the vCPU that asked waits.
+/// The words behind the BAR. Called on the server's thread while the accessing vCPU waits.
 pub trait Words: Send + 'static {
     /// Reads the word at `offset`.
     fn read(&self, offset: u32) -> u64;
     /// Writes the word at `offset`.
     fn write(&self, offset: u32, value: u64);
-    /// Resets the device: also before any vCPU exists.
+    /// Resets the device; may be called before any vCPU exists.
     fn reset(&self);
 }
 
@@ -35,10 +35,10 @@ struct Device<W> {
     words: W,
 }
 
-/// Listens at `socket` and serves whoever connects first, on a thread of its own.
+/// Listens at `socket` and serves the first connection on a separate thread.
 ///
 /// # Errors
-/// Where nobody can listen there.
+/// If the socket cannot be created.
 pub fn serve(socket: &Path, words: impl Words) -> Result<(), String> {
     let regions = (0..VFIO_PCI_NUM_REGIONS).map(region).collect();
     let irqs = (0..VFIO_PCI_NUM_IRQS).map(|index| IrqInfo { index, flags: 0, count: 0 }).collect();
@@ -47,7 +47,7 @@ pub fn serve(socket: &Path, words: impl Words) -> Result<(), String> {
     let mut device = Device { config: config(), words };
     std::thread::spawn(move || {
         if let Err(error) = server.run(&mut device) {
-            eprintln!("lab-plugin: NeoProf's registers are gone: {error}");
+            eprintln!("lab-plugin: stopped serving NeoProf's registers: {error}");
         }
     });
     Ok(())
@@ -74,7 +74,7 @@ fn config() -> [u8; CONFIG_BYTES] {
     config
 }
 
-/// The word at `offset`, if it is asked for whole.
+/// The offset of a word, if the access is a whole aligned word.
 fn word(offset: u64, len: usize) -> Option<u32> {
     (len == 8 && offset.is_multiple_of(8)).then(|| u32::try_from(offset).ok()).flatten()
 }
@@ -103,7 +103,7 @@ impl<W: Words> ServerBackend for Device<W> {
         Ok(())
     }
 
-    // The device neither reads nor writes the guest's memory, nor interrupts it.
+    // The device neither accesses the guest's memory nor raises interrupts.
 
     fn dma_map(
         &mut self,
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    /// Says what it is asked for, and remembers what it is told.
+    /// Returns the requested offset, and records writes.
     struct Echo(Mutex<Vec<(u32, u64)>>);
 
     impl Words for Echo {
@@ -160,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn registers_are_whole_words_and_config_is_bytes() {
+    fn registers_are_words_and_config_is_bytes() {
         let mut device = Device { config: config(), words: Echo(Mutex::default()) };
         let mut word = [0; 8];
         device.region_read(VFIO_PCI_BAR0_REGION_INDEX, 0x208, &mut word).unwrap();
         assert_eq!(u64::from_le_bytes(word), 0x208 << 32 | 1);
         let mut half = [0; 4];
         device.region_read(VFIO_PCI_BAR0_REGION_INDEX, 0x208, &mut half).unwrap();
-        assert_eq!(half, [0xff; 4], "no register is half a word");
+        assert_eq!(half, [0xff; 4], "half a word is not a register");
         device.region_write(VFIO_PCI_BAR0_REGION_INDEX, 0x200, &7u64.to_le_bytes()).unwrap();
         device.region_write(VFIO_PCI_BAR0_REGION_INDEX, 0x204, &[1; 4]).unwrap();
         assert_eq!(*device.words.0.lock().unwrap(), [(0x200, 7)]);
@@ -179,6 +179,6 @@ mod tests {
         device.region_read(VFIO_PCI_CONFIG_REGION_INDEX, 2, &mut half).unwrap();
         assert_eq!(half, [0x50, 0x4e, 6, 0]);
         device.region_read(VFIO_PCI_CONFIG_REGION_INDEX, 254, &mut half).unwrap();
-        assert_eq!(half, [0, 0, 0xff, 0xff], "beyond its end there is nothing");
+        assert_eq!(half, [0, 0, 0xff, 0xff], "reads beyond the end return 0xff");
     }
 }

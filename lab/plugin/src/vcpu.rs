@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one vCPU has done so far.
+//! Counts of one vCPU.
 //!
-//! A vCPU's thread is the only one that writes here. Others read, at markers and
-//! at exit, so the counters are atomics that are loaded and stored, never
-//! read-modify-written: plain moves on every host, and a reader sees some recent
-//! value.
+//! Only the vCPU's thread writes. Others read, at markers and at exit. So the counters are atomics that are
+//! loaded and stored, never read-modify-written: plain moves on every host, and a reader gets a recent value.
 
 use std::cell::UnsafeCell;
 use std::ops::{AddAssign, Range};
@@ -15,10 +13,10 @@ use serde::Serialize;
 use crate::args::{Args, Costs};
 use tierline_trace::cache::{Caches, Effect};
 
-/// Bytes of a page in the per-page counts, whatever the guest maps it with.
+/// Page size of the per-page counts, independent of the guest's mappings.
 pub const PAGE_BYTES: u64 = 4096;
-/// Page frames that are counted one by one: guest-physical addresses below 64 GiB.
-/// A table of zeroes takes memory only where it is written.
+/// Page frames with their own count: guest-physical addresses below 64 GiB. A table of zeroes takes memory only
+/// where it is written.
 const FRAMES: usize = 1 << 24;
 
 #[derive(Default)]
@@ -35,7 +33,7 @@ impl Counter {
     }
 }
 
-/// Loads and stores apart.
+/// Separate counts of loads and stores.
 #[derive(Default)]
 struct Pair {
     loads: Counter,
@@ -53,8 +51,8 @@ impl Pair {
     }
 }
 
-/// One vCPU: its caches and its counts.
-// Two vCPUs never share a line, nor a pair of lines that the host fetches as one.
+/// One vCPU: its caches and counts.
+// Two vCPUs share neither a cache line nor a pair of lines that the host fetches together.
 #[repr(align(128))]
 pub struct Vcpu {
     caches: UnsafeCell<Caches>,
@@ -65,12 +63,12 @@ pub struct Vcpu {
     beyond: Counter,
 }
 
-// SAFETY: all fields but `caches` are atomics, and `caches` is touched in
-// `access` alone, whose contract keeps it to one thread.
+// SAFETY: all fields except `caches` are atomics, and `caches` is accessed only in `access`, whose contract
+// restricts it to one thread.
 unsafe impl Sync for Vcpu {}
 
 impl Vcpu {
-    /// A vCPU that has done nothing.
+    /// A vCPU without counts.
     pub fn new(args: &Args) -> Vcpu {
         Vcpu {
             caches: UnsafeCell::new(Caches::new(args.llc)),
@@ -82,7 +80,7 @@ impl Vcpu {
         }
     }
 
-    /// Counts one access to guest RAM at `phys`, and says what it did to memory.
+    /// Counts one access to guest RAM at `phys`. Returns its effect on memory.
     ///
     /// # Safety
     ///
@@ -90,7 +88,7 @@ impl Vcpu {
     #[inline]
     pub unsafe fn access(&self, phys: u64, store: bool, slow: &[Range<u64>]) -> Effect {
         self.all.bump(store);
-        // SAFETY: the caller keeps calls apart, and nothing else borrows the caches.
+        // SAFETY: the caller never overlaps calls, and nothing else borrows the caches.
         let effect = unsafe { &mut *self.caches.get() }.access(phys, store);
         if effect.read {
             self.miss(phys, store, slow);
@@ -108,22 +106,21 @@ impl Vcpu {
         }
     }
 
-    /// The counts so far; `instructions` are counted by QEMU.
+    /// The counts so far; QEMU counts `instructions`.
     pub fn totals(&self, instructions: u64) -> Totals {
         Totals { instructions, all: self.all.get(), fast: self.fast.get(), slow: self.slow.get() }
     }
 }
 
-// An array of atomics cannot be asked of the allocator as zeroes directly, and
-// writing 64 MiB of zeroes per vCPU would make them real memory.
+// The allocator cannot provide zeroed atomics directly, and writing 64 MiB of zeroes per vCPU would allocate
+// that memory.
 fn zeroed(len: usize) -> Box<[AtomicU32]> {
     let plain = Box::into_raw(vec![0u32; len].into_boxed_slice());
-    // SAFETY: AtomicU32 has the size, alignment and bit validity of u32, and the
-    // box has just been given up.
+    // SAFETY: AtomicU32 has the size, alignment and bit validity of u32, and the box was just given up.
     unsafe { Box::from_raw(plain as *mut [AtomicU32]) }
 }
 
-/// Loads and stores of one kind.
+/// Separate counts of loads and stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Accesses {
     /// Reads.
@@ -146,16 +143,16 @@ impl AddAssign for Accesses {
     }
 }
 
-/// The counts of a vCPU, or of several, at one moment.
+/// The counts of one or several vCPUs at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Instructions begun.
+    /// Instructions started.
     pub instructions: u64,
     /// All accesses to guest RAM.
     pub all: Accesses,
-    /// Those that missed the caches and went to the fast node.
+    /// Misses served by the fast node.
     pub fast: Accesses,
-    /// Those that missed the caches and went to the slow node.
+    /// Misses served by the slow node.
     pub slow: Accesses,
 }
 
@@ -167,7 +164,7 @@ impl Totals {
             + self.slow.sum() * costs.slow_ps
     }
 
-    /// The share of misses that the fast node served; none without a miss.
+    /// Share of misses served by the fast node; none without a miss.
     pub fn fast_share(&self) -> Option<f64> {
         let misses = self.fast.sum() + self.slow.sum();
         (misses > 0).then(|| self.fast.sum() as f64 / misses as f64)
@@ -183,17 +180,17 @@ impl AddAssign<&Totals> for Totals {
     }
 }
 
-/// Misses per page frame of all vCPUs together.
+/// Misses per page frame, over all vCPUs.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pages {
     /// From frame 0 to the last frame with a miss.
     pub misses: Vec<u32>,
-    /// Misses at addresses above the table.
+    /// Misses at addresses beyond the table.
     pub beyond: u64,
 }
 
 impl Pages {
-    /// Adds up the vCPUs' tables.
+    /// Sums the tables of the vCPUs.
     pub fn sum(vcpus: &[Vcpu]) -> Pages {
         let mut misses = Vec::new();
         for vcpu in vcpus {
@@ -222,7 +219,7 @@ mod tests {
     }
 
     fn access(vcpu: &Vcpu, phys: u64, store: bool) {
-        // SAFETY: a test's vCPU is not shared.
+        // SAFETY: in a test the vCPU is not shared.
         unsafe { vcpu.access(phys, store, &args().slow) };
     }
 
@@ -243,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_share() {
+    fn no_misses_give_no_share() {
         assert_eq!(Totals::default().fast_share(), None);
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The driver against the reference model's registers, and against registers that are not NeoProf's.
+//! The driver with the registers of the reference model, and with registers that are not a NeoProf's.
 
 use neoprof::driver::{Registers, Source};
 use neoprof::{Config, Driver, NeoProf, registers as reg};
@@ -14,7 +14,7 @@ fn driver(source: Source) -> Driver<NeoProf> {
         sample_interval: 1,
         ..Config::default()
     };
-    Driver::new(NeoProf::new(config), source).expect("the reference model is one")
+    Driver::new(NeoProf::new(config), source).expect("the reference model is a NeoProf")
 }
 
 fn access(driver: &mut Driver<NeoProf>, page: u32, times: u32) {
@@ -22,7 +22,7 @@ fn access(driver: &mut Driver<NeoProf>, page: u32, times: u32) {
 }
 
 #[test]
-fn a_page_is_named_once_when_it_exceeds_the_threshold() {
+fn a_page_is_reported_once_when_it_exceeds_the_threshold() {
     for source in BOTH {
         let mut driver = driver(source);
         let mut pages = Vec::new();
@@ -37,7 +37,7 @@ fn a_page_is_named_once_when_it_exceeds_the_threshold() {
         driver.clear();
         access(&mut driver, 3, 3);
         assert!(!driver.hot_pages(10, &mut pages));
-        assert_eq!(pages, [4, 3, 3], "{source:?}: again after a clearing");
+        assert_eq!(pages, [4, 3, 3], "{source:?}: reported again after clearing");
         driver.silence();
         access(&mut driver, 5, 100);
         assert!(!driver.hot_pages(10, &mut pages) && pages.len() == 3);
@@ -45,7 +45,7 @@ fn a_page_is_named_once_when_it_exceeds_the_threshold() {
 }
 
 #[test]
-fn a_list_that_is_full_is_taken_in_parts_and_goes_round() {
+fn a_full_list_is_read_in_parts_and_wraps() {
     for source in BOTH {
         let mut driver = driver(source);
         driver.set_threshold(0);
@@ -53,9 +53,9 @@ fn a_list_that_is_full_is_taken_in_parts_and_goes_round() {
         for round in 0..5 {
             (0..7).for_each(|page| access(&mut driver, 10 * round + page, 1));
             let mut pages = Vec::new();
-            assert!(driver.hot_pages(3, &mut pages), "{source:?}: four are left");
+            assert!(driver.hot_pages(3, &mut pages), "{source:?}: four pages are left");
             assert_eq!(pages.len(), 3);
-            assert!(!driver.hot_pages(4, &mut pages), "{source:?}: none is");
+            assert!(!driver.hot_pages(4, &mut pages), "{source:?}: no page is left");
             seen.extend(pages);
         }
         let all: Vec<u32> = (0..5).flat_map(|round| (0..7).map(move |p| 10 * round + p)).collect();
@@ -64,17 +64,17 @@ fn a_list_that_is_full_is_taken_in_parts_and_goes_round() {
 }
 
 #[test]
-fn telemetry_is_what_the_unit_counted_since_it_was_last_asked() {
+fn telemetry_is_the_difference_to_the_last_reading() {
     let mut driver = driver(Source::Fifo);
-    assert_eq!(driver.histogram(), None, "nobody asked");
+    assert_eq!(driver.histogram(), None, "not requested");
     access(&mut driver, 1, 9);
     driver.registers().access(2, true);
     driver.registers().idle(10);
-    driver.ask_histogram();
-    let histogram = driver.histogram().expect("the model has it at once");
+    driver.request_histogram();
+    let histogram = driver.histogram().expect("the model answers at once");
     assert_eq!((histogram.bins[0], histogram.bins[1], histogram.bins[8]), (254, 1, 1));
     assert_eq!(driver.error_bound(&histogram), driver.registers().error_bound());
-    assert_eq!(driver.histogram(), None, "taken");
+    assert_eq!(driver.histogram(), None, "already read");
     let state = driver.state();
     assert_eq!((state.samples, state.reads, state.writes), (20, 9, 1));
     driver.registers().idle(4);
@@ -84,7 +84,7 @@ fn telemetry_is_what_the_unit_counted_since_it_was_last_asked() {
     assert_eq!((driver.state().samples, driver.accesses()), (3, 0));
 }
 
-/// Registers of something else.
+/// Registers of another device.
 #[derive(Debug)]
 struct Other(u64);
 
@@ -94,15 +94,15 @@ impl Registers for Other {
     }
 
     fn write(&mut self, offset: u32, _: u64) {
-        panic!("nothing is written to what is not known, here to {offset:#x}");
+        panic!("an unknown device was written to, at {offset:#x}");
     }
 }
 
 #[test]
-fn what_is_not_neoprof_is_left_alone() {
+fn an_unknown_device_is_not_written_to() {
     for word in [0, u64::MAX, 1 | 1 << 8] {
-        let error = Driver::new(Other(word), Source::Fifo).expect_err("not ours").to_string();
-        assert!(error.contains("not NeoProf's"), "{error}");
+        let error = Driver::new(Other(word), Source::Fifo).expect_err("not a NeoProf").to_string();
+        assert!(error.contains("not NeoProf registers"), "{error}");
     }
 }
 
@@ -114,6 +114,6 @@ fn every_read_of_a_register_is_counted() {
     access(&mut driver, 1, 1);
     let mut pages = Vec::new();
     driver.hot_pages(9, &mut pages);
-    assert_eq!(driver.reads() - before, 2, "how many, and the page");
+    assert_eq!(driver.reads() - before, 2, "one read for the number of pages, one for the page");
     assert_eq!(driver.registers().read(reg::GET_NR_HOT_PAGE), 0);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is made of the register description: constants for hardware and software, and a page to read.
+//! Generates files from the register description: constants for hardware and software, and a documentation
+//! page.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use neoprof::{LANES_MAX, hash};
 
 const SOURCE: &str = include_str!("../../../../hardware/neoprof/registers.toml");
-const HEAD: &str = "Made of hardware/neoprof/registers.toml by `cargo run -p neoprof --example generate`; change that.";
+const HEAD: &str = "Generated from hardware/neoprof/registers.toml by `cargo run -p neoprof --example generate`; edit that file.";
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,7 +103,7 @@ fn verilog(description: &Description) -> String {
     }
     writeln!(
         out,
-        "\n  // H3 seeds: 32 bits for each of 32 bits of the page, lane 0 and bit 0 lowest."
+        "\n  // H3 seeds: one 32-bit word per bit of the page number, lane 0 and bit 0 lowest."
     )
     .unwrap();
     writeln!(out, "  localparam int LANES_MAX = {LANES_MAX};").unwrap();
@@ -151,12 +152,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checked_in_files_are_what_the_description_says() {
+    fn generated_files_are_up_to_date() {
         for (path, text) in files() {
             let found = std::fs::read_to_string(&path).unwrap();
             assert!(
                 found == text,
-                "{} differs: cargo run -p neoprof --example generate",
+                "{} is out of date; run: cargo run -p neoprof --example generate",
                 path.display()
             );
         }
@@ -168,7 +169,11 @@ mod tests {
         let mut seen = std::collections::BTreeMap::new();
         for (name, offset, register) in each(&description) {
             assert!(offset % 8 == 0, "{name} is not aligned");
-            assert_eq!(seen.insert(offset, name.clone()), None, "{name} has another's offset");
+            assert_eq!(
+                seen.insert(offset, name.clone()),
+                None,
+                "{name} has the offset of another register"
+            );
             let mut used = 0;
             for field in &register.fields {
                 assert_eq!(used & mask(field), 0, "{name}.{} overlaps", field.name);
@@ -179,7 +184,7 @@ mod tests {
 
     /// The offsets of Table II, typed from the paper.
     #[test]
-    fn table_ii_is_the_papers() {
+    fn offsets_match_table_ii() {
         use neoprof::registers::*;
         let ours = [RESET, SET_THRESHOLD, GET_NR_HOT_PAGE, GET_HOT_PAGE, GET_NR_SAMPLE];
         assert_eq!(ours, [0x100, 0x200, 0x300, 0x400, 0x500]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The reference model against properties, hand-worked registers and the register description.
+//! Tests of the reference model: properties, registers worked out by hand, and the register description.
 
 mod driver;
 mod generated;

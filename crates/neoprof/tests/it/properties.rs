@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What holds for any traffic, against true counts kept beside.
+//! Properties that hold for any traffic, compared with exact counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ fn small() -> impl Strategy<Value = Config> {
     )
 }
 
-/// Pages and whether each access writes: a few pages often, others seldom, anywhere in 32 bits.
+/// Random traffic of (page, is a write): a few pages often, others rarely, anywhere in 32 bits.
 fn traffic(len: usize) -> impl Strategy<Value = Vec<(u32, bool)>> {
     let page = prop_oneof![3 => 0u32..20, 2 => 0u32..2000, 1 => 0..u32::MAX];
     prop::collection::vec((page, any::<bool>()), 0..len)
@@ -38,14 +38,14 @@ proptest! {
         let max = u32::from(config.counter_max());
         for (page, count) in truth(&traffic) {
             let estimate = u32::from(neoprof.estimate(page));
-            prop_assert!(estimate >= count.min(max) && estimate <= max, "{page}: {estimate} for {count}");
+            prop_assert!(estimate >= count.min(max) && estimate <= max, "{page}: {estimate} for a true count of {count}");
         }
         prop_assert_eq!(neoprof.counted_accesses() as usize, traffic.len());
     }
 
-    /// Every counter of a lane together is every access, as long as none saturated.
+    /// The counters of a lane add up to all accesses, as long as none is saturated.
     #[test]
-    fn every_access_is_in_every_lane_once(mut config in small(), traffic in traffic(2000)) {
+    fn every_access_is_counted_once_per_lane(mut config in small(), traffic in traffic(2000)) {
         config.counter_bits = 16;
         let mut neoprof = NeoProf::new(config);
         traffic.iter().for_each(|&(page, write)| neoprof.access(page, write));
@@ -56,8 +56,8 @@ proptest! {
         prop_assert_eq!(neoprof.histogram().total(), config.width() as u64);
     }
 
-    /// With room for all: each page once, at the access whose estimate first exceeds the threshold, unless pages
-    /// reported before cover all its counters.
+    /// If the list has room, each page is reported once: at the access whose estimate first exceeds the
+    /// threshold, unless reported pages already set all its hot bits.
     #[test]
     fn a_hot_page_is_reported_exactly_once_until_the_reset(
         mut config in small(), traffic in traffic(1500), theta in 0u32..12,
@@ -73,7 +73,7 @@ proptest! {
                 match neoprof.pop_hot() {
                     Some(popped) => {
                         prop_assert!(hot && popped == page, "access {i} of period {period}");
-                        prop_assert!(reported.insert(page), "{page} twice");
+                        prop_assert!(reported.insert(page), "{page} reported twice");
                     }
                     None => prop_assert!(
                         !hot || reported.contains(&page) || covered(&config, &reported, page),
@@ -86,9 +86,9 @@ proptest! {
         }
     }
 
-    /// A full list loses no page that is accessed again.
+    /// A page that finds the list full is reported at a later access.
     #[test]
-    fn a_page_that_found_no_room_is_reported_later(pages in prop::collection::btree_set(0u32..1 << 20, 5..40)) {
+    fn a_withheld_page_is_reported_later(pages in prop::collection::btree_set(0u32..1 << 20, 5..40)) {
         let mut neoprof = NeoProf::new(Config { fifo_log2: 2, ..Config::default() });
         neoprof.set_threshold(0);
         let mut found = BTreeSet::new();
@@ -101,9 +101,9 @@ proptest! {
         prop_assert!(neoprof.withheld() > 0);
     }
 
-    /// Batches are single accesses, whatever the mode; every readable register agrees.
+    /// A batch equals its single accesses, in every mode; every readable register agrees.
     #[test]
-    fn a_batch_is_its_single_accesses(
+    fn a_batch_equals_single_accesses(
         config in small(), reads_only: bool, dedupe: bool, chmu: bool, interval in 1u32..9, theta in 0u32..40,
         batches in prop::collection::vec((0u32..60, any::<bool>(), 0u32..30, 0u64..20), 0..200),
     ) {
@@ -131,8 +131,8 @@ proptest! {
         prop_assert_eq!(one.lane(0), all.lane(0));
     }
 
-    /// Section IV-B: with probability 1 - 2^-D, an estimate exceeds the truth by the bound at most. Pages here were
-    /// not accessed, so that the estimate is the error; allowed are five standard deviations of 4000 trials.
+    /// Section IV-B: with probability 1 - 2^-D the error of an estimate is at most the bound. The pages tested
+    /// were not accessed, so the estimate is the error. Tolerance: five standard deviations of 4000 trials.
     #[test]
     fn the_error_bound_holds_with_its_probability(depth in 1usize..=4, seed: u32, busy in 1u32..6) {
         let mut neoprof = NeoProf::new(Config { width_log2: 10, depth, ..Config::default() });
@@ -149,7 +149,7 @@ proptest! {
     }
 }
 
-/// Whether other pages reported have set all hot bits of `page`.
+/// Whether other reported pages have set all hot bits of `page`.
 fn covered(config: &Config, reported: &BTreeSet<u32>, page: u32) -> bool {
     let h3 = |lane, page| neoprof::hash::h3(lane, page, config.width_log2);
     (0..config.depth).all(|lane| reported.iter().any(|&other| h3(lane, other) == h3(lane, page)))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Registers and their side effects, worked by hand.
+//! Registers and their side effects, with results worked out by hand.
 
 use neoprof::{Config, NeoProf, State, registers as reg};
 
@@ -23,7 +23,7 @@ fn after_power_up_nothing_is_hot() {
 }
 
 #[test]
-fn hot_pages_come_in_order_and_are_taken_by_reading() {
+fn reading_takes_hot_pages_in_order() {
     let mut neoprof = small();
     neoprof.write(reg::SET_THRESHOLD, 1);
     assert_eq!(neoprof.read(reg::SET_THRESHOLD), 1);
@@ -34,11 +34,11 @@ fn hot_pages_come_in_order_and_are_taken_by_reading() {
     assert_eq!([(); 3].map(|()| neoprof.read(reg::GET_HOT_PAGE)), [9, 5, 0xffff_ffff]);
     assert_eq!(neoprof.read(reg::GET_NR_ACCESS), 7);
     neoprof.write(reg::RESET, 0);
-    assert_eq!(neoprof.read(reg::GET_NR_ACCESS), 7, "only a 1 resets");
+    assert_eq!(neoprof.read(reg::GET_NR_ACCESS), 7, "only writing 1 resets");
     neoprof.write(reg::RESET, 1);
     assert_eq!((neoprof.read(reg::GET_NR_ACCESS), neoprof.read(reg::SET_THRESHOLD)), (0, 1));
     (0..2).for_each(|_| neoprof.access(9, false));
-    assert_eq!(neoprof.read(reg::GET_HOT_PAGE), 9, "again after the reset");
+    assert_eq!(neoprof.read(reg::GET_HOT_PAGE), 9, "reported again after the reset");
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_new_threshold_clears_nothing() {
 }
 
 #[test]
-fn the_histogram_is_a_copy_taken_bin_by_bin() {
+fn the_histogram_copy_is_read_bin_by_bin() {
     let mut neoprof = small();
     (0..9).for_each(|_| neoprof.access(3, false));
     assert_eq!(neoprof.read(reg::GET_NR_HIST_BIN), 0);
@@ -68,7 +68,7 @@ fn the_histogram_is_a_copy_taken_bin_by_bin() {
 #[test]
 fn the_state_monitor_samples_one_cycle_in_its_interval() {
     let mut neoprof = small();
-    // Cycles 0, 4, 8 and 12 are sampled: a read, nothing, a write, a write.
+    // Cycles 0, 4, 8 and 12 are sampled: a read, an idle cycle, a write, a write.
     neoprof.access(1, false);
     neoprof.idle(7);
     (0..6).for_each(|_| neoprof.access(1, true));
@@ -84,10 +84,10 @@ fn the_state_monitor_samples_one_cycle_in_its_interval() {
 }
 
 #[test]
-fn the_artifacts_habits_are_switches() {
+fn switches_reproduce_the_artifact() {
     let mut neoprof = small();
     neoprof.write(reg::CONTROL, reg::CONTROL_READS_ONLY | reg::CONTROL_DEDUPE);
-    // Counted: 1, 2, 1. A write between does not part two reads of one page.
+    // Counted: 1, 2, 1. A write between two reads of one page does not separate them.
     for (page, write) in [(1, false), (1, false), (1, true), (1, false), (2, false), (1, false)] {
         neoprof.access(page, write);
     }
@@ -107,7 +107,7 @@ fn the_hotlist_is_a_ring_without_side_effects() {
         (0..5).for_each(|_| neoprof.access(page, false));
         (0..5).for_each(|_| neoprof.access(100 + page, true));
     }
-    // Four entries hold three pages; each reached the count of 3.
+    // A ring of four entries holds three pages; each reached the count of 3.
     assert_eq!(neoprof.read(reg::CHMU_RING), 3 << 16);
     let entries = [0, 1, 2].map(|i| neoprof.read(reg::CHMU_HOTLIST + 8 * i));
     assert_eq!(entries, [1 << 16 | 3, 2 << 16 | 3, 3 << 16 | 3]);
@@ -115,8 +115,8 @@ fn the_hotlist_is_a_ring_without_side_effects() {
     assert_eq!(neoprof.read(reg::CHMU_STATUS), flags | 16 << 32 | 1);
     neoprof.write(reg::CHMU_STATUS, reg::CHMU_STATUS_OVERFLOW);
     assert_eq!(neoprof.read(reg::CHMU_STATUS) & flags, reg::CHMU_STATUS_LEVEL);
-    assert_eq!(neoprof.hot_len(), 0, "nothing goes to the other list");
-    // With room again, the pages that found none come at their next access, with the count they have then.
+    assert_eq!(neoprof.hot_len(), 0, "the queue stays empty");
+    // Once there is room, withheld pages are reported at their next access, with their count at that time.
     neoprof.write(reg::CHMU_RING, 3);
     neoprof.access(5, false);
     assert_eq!(neoprof.read(reg::CHMU_HOTLIST + 8 * 3), 5 << 16 | 6);
@@ -125,7 +125,7 @@ fn the_hotlist_is_a_ring_without_side_effects() {
 }
 
 #[test]
-fn the_range_bitmap_leaves_out_what_is_not_in_it() {
+fn ranges_outside_the_bitmap_are_not_tracked() {
     let mut neoprof = small();
     let both = reg::CHMU_CONF0_ENABLE | reg::CHMU_CONF0_TRACK_BOTH;
     neoprof.write(reg::CHMU_CONF0, both);
@@ -139,7 +139,7 @@ fn the_range_bitmap_leaves_out_what_is_not_in_it() {
 }
 
 #[test]
-fn a_window_has_nothing_between_registers() {
+fn offsets_between_registers_read_as_zero() {
     let mut neoprof = small();
     for offset in [0, 0x108, 0xB38, 0x1018 + 0x70, 0x2000 + 8 * 4, 0xfff8] {
         neoprof.write(offset, u64::MAX);

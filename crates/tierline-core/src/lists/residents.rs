@@ -132,7 +132,7 @@ mod tests {
         let all: Vec<PageIdx> =
             (0..4).map(|vpn| pages.find(SpaceId(1), Vpn(vpn)).unwrap()).collect();
         for &page in &all {
-            pages.set_tier(page, PageSize::Base, TierId(0));
+            pages.set_tier(page, TierId(0));
         }
         (pages, all)
     }
@@ -142,7 +142,7 @@ mod tests {
         let (mut pages, all) = table();
         let mut residents = Residents::new(2);
         all.iter().for_each(|&page| residents.put(&mut pages, page, 1));
-        pages.set_tier(all[0], PageSize::Base, TierId(1)); // moved behind our back
+        pages.set_tier(all[0], TierId(1)); // moved behind our back
         pages.apply(SpaceEvent::Unmapped(SpaceId(1), Vpn(1), 1));
         pages.set_refused(all[2]);
         assert_eq!(residents.first(&mut pages, TierId(0), 1), Some(all[3]));
@@ -158,7 +158,7 @@ mod tests {
         residents.put(&mut pages, all[0], 0);
         residents.moves(&mut pages, all[0], 0);
         assert_eq!(residents.first(&mut pages, TierId(0), 0), None);
-        pages.set_tier(all[0], PageSize::Base, TierId(1));
+        pages.set_tier(all[0], TierId(1));
         residents.settle(&mut pages);
         assert_eq!(residents.first(&mut pages, TierId(1), 0), Some(all[0]));
     }

@@ -27,7 +27,7 @@ use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageTable;
-use crate::telemetry::lru::Lru;
+use crate::telemetry::lru::{Lru, LruWord};
 use crate::tier::TierId;
 use crate::unit::Bytes;
 
@@ -57,8 +57,8 @@ pub fn autonuma(name: &'static str) -> OnFault<Autonuma> {
 impl Rules for Autonuma {
     fn is_hot(&mut self, fault: &Fault, _lru: &mut Lru, pages: &mut PageTable) -> bool {
         self.scan.fault(fault.now, fault.tier == TierId::FAST);
-        let word = pages.word(fault.page);
-        pages.set_word(fault.page, word | FAULTED);
+        let word = pages.heat::<LruWord>(fault.page).0;
+        pages.set_heat(fault.page, LruWord(word | FAULTED));
         fault.tier > TierId::FAST && (word & FAULTED != 0 || !self.knobs.two_faults)
     }
 

@@ -17,10 +17,11 @@
 //! random, here by rate.
 
 use super::parts::placement::{Placement, Run, capacities, fill, ranked, told};
-use super::{Allocation, Policy, View, Wants, Watch};
+use super::{Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
-use crate::port::{Move, Vpn};
+use crate::policy::view::View;
+use crate::port::{Allocation, Capability, Move, Vpn, Watch};
 
 knobs! {
     /// The knobs.
@@ -82,10 +83,14 @@ impl Policy for Fixed {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
-        if !view.truth.is_empty() {
+        if !view.evidence.truth.is_empty() {
             self.placement = self.place(view);
         }
         self.placement.work(view, plan);
+    }
+
+    fn needs(&self) -> &'static [Capability] {
+        &[Capability::TrueRates]
     }
 
     fn wants(&self) -> Wants {

@@ -16,10 +16,11 @@
 //!
 //! Where it comes from: Linux 6.1 and later, kernel/sched/fair.c, mm/vmscan.c, Documentation/admin-guide/sysctl.
 
-use super::{Policy, View};
+use super::Policy;
 use crate::knob::Knob;
 use crate::knobs;
-use crate::port::Move;
+use crate::policy::view::View;
+use crate::port::{Capability, Move};
 use crate::unit::{Bytes, Nanos};
 
 knobs! {
@@ -46,6 +47,10 @@ impl Policy for Kernel {
     }
 
     fn plan(&mut self, _view: &mut View<'_>, _plan: &mut Vec<Move>) {}
+
+    fn needs(&self) -> &'static [Capability] {
+        &[Capability::KernelTiering]
+    }
 
     fn kernel(&self) -> Option<&Kernel> {
         Some(self)

@@ -13,7 +13,13 @@
 
 use super::Hit;
 use crate::knobs;
+use crate::page::page_word;
 use crate::tier::TierId;
+
+page_word! {
+    /// Counts of a page, and the clock at which they were last cooled.
+    CountWord
+}
 
 knobs! {
     /// The knobs of the counts.

@@ -13,8 +13,14 @@
 //! cooled when they are next met, as if that scan took no time.
 
 use crate::knobs;
+use crate::page::page_word;
 use crate::port::PageSize;
 use crate::unit::{BASE_PER_HUGE, Bytes};
+
+page_word! {
+    /// The count of a page, and the clock at which it was last cooled.
+    BinWord
+}
 
 knobs! {
     /// The knobs of the histogram.

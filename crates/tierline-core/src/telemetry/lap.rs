@@ -9,10 +9,15 @@
 //! Source: AutoTiering (ATC 2021) and its public code, which shifts at the time of the scan.
 
 use crate::lists::residents::Residents;
-use crate::page::{PageIdx, PageTable};
-use crate::policy::parts::review::Review;
+use crate::lists::review::Review;
+use crate::page::{PageIdx, PageTable, page_word};
 use crate::port::PageKind;
 use crate::tier::{TierId, Tiers};
+
+page_word! {
+    /// The passes in which a page was accessed.
+    LapWord
+}
 
 /// Levels of a page.
 const LEVELS: u8 = 9;
@@ -48,7 +53,7 @@ impl Lap {
     pub fn believe(&mut self, pages: &mut PageTable, touched: &[PageIdx]) {
         self.residents.settle(pages);
         for &page in touched {
-            if pages.word(page) & KNOWN == 0 {
+            if pages.heat::<LapWord>(page).0 & KNOWN == 0 {
                 self.note(pages, page, HISTORY);
             }
             if self.residents.class(pages, page).is_none() {
@@ -132,11 +137,11 @@ impl Lap {
     }
 
     fn note(&self, pages: &mut PageTable, page: PageIdx, history: u64) {
-        pages.set_word(page, KNOWN | (self.pass & PASS) << PASS_SHIFT | history);
+        pages.set_heat(page, LapWord(KNOWN | (self.pass & PASS) << PASS_SHIFT | history));
     }
 
     fn history(&self, pages: &PageTable, page: PageIdx) -> u64 {
-        let word = pages.word(page);
+        let word = pages.heat::<LapWord>(page).0;
         if word & KNOWN == 0 {
             return HISTORY;
         }

@@ -22,10 +22,15 @@ use std::collections::VecDeque;
 
 use super::Hit;
 use crate::lists::residents::Residents;
-use crate::page::{FETCHED, PageIdx, PageTable};
+use crate::page::{FETCHED, PageIdx, PageTable, page_word};
 use crate::port::PageKind;
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
+
+page_word! {
+    /// The place of a page in the lists, its last scan, and what policies over the lists keep of its faults.
+    LruWord
+}
 
 const INACTIVE: u8 = 0;
 const ACTIVE: u8 = 1;
@@ -85,7 +90,13 @@ impl Lru {
             for &page in touched {
                 if self.class(pages, page).is_none() {
                     let list = list(pages, page);
-                    pages.set_word(page, stamped(pages.word(page), (list == FILE).then_some(now)));
+                    pages.set_heat(
+                        page,
+                        LruWord(stamped(
+                            pages.heat::<LruWord>(page).0,
+                            (list == FILE).then_some(now),
+                        )),
+                    );
                     self.residents.put(pages, page, list | INACTIVE);
                 }
             }
@@ -105,9 +116,9 @@ impl Lru {
     }
 
     fn judge(&mut self, pages: &mut PageTable, now: Nanos, page: PageIdx, answer: Option<bool>) {
-        let word = pages.word(page);
+        let word = pages.heat::<LruWord>(page).0;
         let accessed = word >> ASKED == 0 || answer.unwrap_or(word & SEEN != 0);
-        pages.set_word(page, stamped(word & !SEEN, Some(now)));
+        pages.set_heat(page, LruWord(stamped(word & !SEEN, Some(now))));
         if self.class(pages, page).is_none_or(|class| class & ACTIVE != 0) {
             return;
         }
@@ -146,7 +157,7 @@ impl Lru {
 
     /// An access that the kernel saw by itself: the second makes an inactive page active.
     pub fn mark_accessed(&mut self, pages: &mut PageTable, page: PageIdx) {
-        if !self.is_active(pages, page) && pages.word(page) & REFERENCED != 0 {
+        if !self.is_active(pages, page) && pages.heat::<LruWord>(page).0 & REFERENCED != 0 {
             self.activate(pages, page);
         } else {
             set(pages, page, REFERENCED, true);
@@ -166,7 +177,7 @@ impl Lru {
 
     /// Whether the page was demoted, and not promoted since.
     pub fn is_demoted(&self, pages: &PageTable, page: PageIdx) -> bool {
-        pages.word(page) & DEMOTED != 0
+        pages.heat::<LruWord>(page).0 & DEMOTED != 0
     }
 
     /// Whether `page` is in a list, and not on its way.
@@ -234,7 +245,7 @@ impl Lru {
                 break;
             }
             let Some(page) = self.residents.first(pages, look.tier, list | ACTIVE) else { break };
-            pages.set_word(page, stamped(pages.word(page), Some(look.now)));
+            pages.set_heat(page, LruWord(stamped(pages.heat::<LruWord>(page).0, Some(look.now))));
             self.residents.put(pages, page, list | INACTIVE);
         }
         let inactive = self.residents.len(look.tier, list | INACTIVE);
@@ -245,7 +256,7 @@ impl Lru {
             }
             let Some(page) = self.residents.first(pages, look.tier, list | INACTIVE) else { break };
             self.residents.put(pages, page, list | INACTIVE);
-            let since = since(pages.word(page), look.now);
+            let since = since(pages.heat::<LruWord>(page).0, look.now);
             // Who is at work goes round many times between two ticks.
             ask.push((page, if since <= look.awake { round.min(since) } else { since }));
         }
@@ -321,8 +332,8 @@ fn since(word: u64, now: Nanos) -> Nanos {
 }
 
 fn set(pages: &mut PageTable, page: PageIdx, flag: u64, on: bool) {
-    let word = pages.word(page);
-    pages.set_word(page, if on { word | flag } else { word & !flag });
+    let word = pages.heat::<LruWord>(page).0;
+    pages.set_heat(page, LruWord(if on { word | flag } else { word & !flag }));
 }
 
 #[cfg(test)]
@@ -355,7 +366,7 @@ mod tests {
     fn asked(count: u64) -> (PageTable, Vec<PageIdx>, Lru) {
         let (mut pages, all, lru) = new(count);
         for &page in &all {
-            pages.set_word(page, stamped(pages.word(page), Some(AT)));
+            pages.set_heat(page, LruWord(stamped(pages.heat::<LruWord>(page).0, Some(AT))));
         }
         (pages, all, lru)
     }
@@ -376,7 +387,7 @@ mod tests {
             kind: PageKind::File,
         }));
         let all: Vec<_> = (0..count).map(|vpn| pages.find(SpaceId(2), Vpn(vpn)).unwrap()).collect();
-        all.iter().for_each(|&page| pages.set_tier(page, PageSize::Base, FAST));
+        all.iter().for_each(|&page| pages.set_tier(page, FAST));
         all
     }
 

@@ -6,6 +6,7 @@ pub mod calm;
 pub mod counts;
 pub mod ewma;
 pub mod fault_latency;
+pub mod heat;
 pub mod histogram;
 pub mod hotness;
 pub mod lap;

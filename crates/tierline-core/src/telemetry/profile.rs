@@ -12,10 +12,14 @@
 
 use serde::Serialize;
 
-use crate::page::{PageIdx, PageTable};
+use crate::page::{PageIdx, PageTable, page_word};
 use crate::port::{Observations, PageKind, PageSize};
-use crate::tier::TierId;
 use crate::unit::Bytes;
+
+page_word! {
+    /// Whether a page was seen.
+    SeenWord
+}
 
 /// Intervals that are remembered.
 pub const REMEMBERED: u32 = u64::BITS;
@@ -65,7 +69,7 @@ impl Profile {
         let mut touched = std::mem::take(&mut self.touched);
         for at in &seen.residence {
             self.pages.for_each(at.space, at.vpn, at.base_pages, |page| touched.push(page));
-            touched.drain(..).for_each(|page| self.reside(page, at.tier));
+            touched.drain(..).for_each(|page| self.pages.set_tier(page, at.tier));
         }
         for sample in &seen.samples {
             let (space, vpn) = (sample.space, sample.vpn);
@@ -75,12 +79,6 @@ impl Profile {
         self.touched = touched;
     }
 
-    fn reside(&mut self, page: PageIdx, tier: TierId) {
-        if let Some(at) = self.pages.locate(page) {
-            self.pages.set_tier(page, at.size, tier);
-        }
-    }
-
     fn touch(&mut self, page: PageIdx) {
         let Some(at) = self.pages.locate(page) else { return };
         if self.history.len() < self.pages.indices() {
@@ -88,8 +86,8 @@ impl Profile {
         }
         let kind = place_of(at.kind);
         let history = &mut self.history[page.index()];
-        if self.pages.word(page) != SEEN {
-            self.pages.set_word(page, SEEN);
+        if self.pages.heat::<SeenWord>(page).0 != SEEN {
+            self.pages.set_heat(page, SeenWord(SEEN));
             self.new[kind] += at.size.base_pages();
             *history = 1;
             return;
@@ -138,7 +136,7 @@ impl Profile {
         for index in 0..self.pages.indices() {
             let page = PageIdx::from_index(index);
             let Some(at) = self.pages.locate(page) else { continue };
-            let seen = self.pages.word(page) == SEEN;
+            let seen = self.pages.heat::<SeenWord>(page).0 == SEEN;
             if seen || self.pages.state(page).tier().is_some() {
                 let history = self.history.get(index).copied().filter(|_| seen).unwrap_or(0);
                 let over = if self.between { history } else { history >> 1 };
@@ -224,6 +222,7 @@ impl Heat {
 mod tests {
     use super::*;
     use crate::port::{Region, Residence, Sample, SpaceEvent, SpaceId, Vpn};
+    use crate::tier::TierId;
 
     const PAGE: Bytes = PageSize::Base.bytes();
 

@@ -14,9 +14,14 @@
 use super::Hit;
 use super::ewma::Form;
 use crate::knobs;
-use crate::page::{PageIdx, PageTable};
+use crate::page::{PageIdx, PageTable, page_word};
 use crate::port::PageSize;
 use crate::unit::Nanos;
+
+page_word! {
+    /// The place of a page in the list of sampled pages, plus one.
+    SlotWord
+}
 
 knobs! {
     /// The knobs of the averages.
@@ -125,7 +130,7 @@ impl Rates {
 
     /// Where the page is; a word may be left from a page that had this index before.
     fn place(&self, pages: &PageTable, page: PageIdx) -> Option<usize> {
-        let at = usize::try_from(pages.word(page)).ok()?.checked_sub(1)?;
+        let at = usize::try_from(pages.heat::<SlotWord>(page).0).ok()?.checked_sub(1)?;
         self.sampled.get(at).is_some_and(|known| known.page == page).then_some(at)
     }
 
@@ -144,7 +149,7 @@ impl Rates {
                 size,
             };
             self.sampled.push(new);
-            pages.set_word(hit.page, self.sampled.len() as u64);
+            pages.set_heat(hit.page, SlotWord(self.sampled.len() as u64));
             Some(self.sampled.len() - 1)
         });
         let Some(at) = at else { return };
@@ -182,7 +187,7 @@ impl Rates {
                 known.long += long * (rate - known.long);
             }
             let (page, now) = (known.page, score(known));
-            let is_its = pages.word(page) == at as u64 + 1;
+            let is_its = pages.heat::<SlotWord>(page).0 == at as u64 + 1;
             if is_its && now > least {
                 out.push(Scored { at, score: now, gained: now - before });
                 at += 1;
@@ -190,12 +195,12 @@ impl Rates {
             }
             self.sampled.swap_remove(at);
             if let Some(moved) = self.sampled.get(at)
-                && pages.word(moved.page) == self.sampled.len() as u64 + 1
+                && pages.heat::<SlotWord>(moved.page).0 == self.sampled.len() as u64 + 1
             {
-                pages.set_word(moved.page, at as u64 + 1);
+                pages.set_heat(moved.page, SlotWord(at as u64 + 1));
             }
             if is_its {
-                pages.set_word(page, 0);
+                pages.set_heat(page, SlotWord(0));
                 faded(pages, page);
             }
         }
@@ -304,7 +309,7 @@ mod tests {
                 order.push((page, at));
             });
         }
-        assert!(rates.is_empty() && all.iter().all(|&page| pages.word(page) == 0));
+        assert!(rates.is_empty() && all.iter().all(|&page| pages.heat::<SlotWord>(page).0 == 0));
         assert_eq!(order.iter().map(|(page, _)| *page).max(), Some(all[2]));
         assert!(
             order[0].1 == order[1].1 && order[1].1 < order[2].1,
@@ -336,7 +341,7 @@ mod tests {
                         let scored = end(&mut rates, &mut pages, &interval(500, 1_000));
                         for s in scored {
                             let known = *rates.at(s.at);
-                            prop_assert_eq!(pages.word(known.page), s.at as u64 + 1);
+                            prop_assert_eq!(pages.heat::<SlotWord>(known.page).0, s.at as u64 + 1);
                             prop_assert!(hits[known.page.index()] > 0 && s.score > 0.0);
                         }
                         let known = |&page: &PageIdx| rates.knows(&pages, page);

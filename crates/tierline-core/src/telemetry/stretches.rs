@@ -9,7 +9,8 @@
 //! Policies act on pages, and hear of some at every report, as of a sampler's: of runs of a huge page's length,
 //! spread evenly over each stretch, as many as it was accessed often, the next ones the next time. Ours.
 
-use crate::page::{Heat, PageTable};
+use super::heat::Heat;
+use crate::page::PageTable;
 use crate::port::{Sample, SpaceId, Stretch, Vpn};
 use crate::unit::BASE_PER_HUGE;
 

@@ -7,14 +7,20 @@
 //! Knobs: none.
 //! Where it comes from: the need for a test.
 
+use tierline_core::policy::Policy;
+use tierline_core::policy::list::PolicyEntry;
 use tierline_core::policy::parts::ledger::Ledger;
-use tierline_core::policy::{Entry, Policy, Reason, View};
-use tierline_core::port::Move;
+use tierline_core::policy::view::View;
+use tierline_core::port::{Move, Reason};
 use tierline_core::tier::TierId;
 use tierline_core::unit::Bytes;
 
-pub const SWAP: Entry =
-    Entry { name: "swap", doc: include_str!("toy_policy.rs"), goal: None, make: || Box::new(Swap) };
+pub const SWAP: PolicyEntry = PolicyEntry {
+    name: "swap",
+    doc: include_str!("toy_policy.rs"),
+    goal: None,
+    make: || Box::new(Swap),
+};
 
 struct Swap;
 
@@ -24,11 +30,17 @@ impl Policy for Swap {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
-        let mut ledger = Ledger::new(view, view.budget, |_| Bytes::ZERO);
-        for &page in view.touched.iter().filter(|page| !view.pages.state(**page).is_refused()) {
-            let rate_per_sec = view.hotness.estimate(view.pages.heat(page)).rate_per_sec();
+        let mut ledger = Ledger::new(view, view.machine.budget, |_| Bytes::ZERO);
+        for &page in view
+            .evidence
+            .touched
+            .iter()
+            .filter(|page| !view.memory.pages.state(**page).is_refused())
+        {
+            let rate_per_sec =
+                view.memory.hotness.estimate(view.memory.pages.heat(page)).rate_per_sec();
             let reason = Reason::Hot { rate_per_sec };
-            let _ = ledger.plan(view.pages, page, TierId::FAST, reason, plan);
+            let _ = ledger.plan(view.memory.pages, page, TierId::FAST, reason, plan);
         }
     }
 }

@@ -13,8 +13,8 @@
 //! 000001000000-000002646000 (  22.273 MiB)           0    86
 //! ```
 //!
-//! A snapshot is an epoch. Every page of a region gets the region's number: DAMON looks at one page of it at a
-//! time and does not know better. Times may be plain ns (`--raw_number`).
+//! A snapshot is an epoch. Every page of a region gets the region's count, as DAMON samples one page of the
+//! region at a time. Times may be plain ns (`--raw_number`).
 
 use std::io::{BufRead, Write};
 
@@ -22,7 +22,7 @@ use crate::convert::{Lines, Options, end};
 use crate::error::{Error, Result};
 use crate::tally::Tally;
 
-/// Pages of a region at most, as every one of them is counted: 64 GiB of base pages, 32 TiB of huge ones.
+/// Maximum size of a region in pages, as each page gets a record: 64 GiB of base pages, 32 TiB of huge pages.
 const MOST_PAGES: u64 = 1 << 24;
 
 pub fn convert(
@@ -51,7 +51,8 @@ fn read(
             Some(("base_time_absolute", _)) => {
                 records += 1;
                 if records > 1 {
-                    let advice = "one target: split the report here, convert each part, and merge";
+                    let advice =
+                        "a single target; split the report here, convert each part, then merge";
                     return Err(wrong(advice));
                 }
             }
@@ -98,7 +99,7 @@ fn region(text: &str) -> Option<(u64, u64, u32)> {
     Some((hex(start)?, hex(end)?, counts.split_whitespace().next()?.parse().ok()?))
 }
 
-/// As damo writes times: numbers with units that add up, or plain ns.
+/// A time as damo writes it: numbers with units, to be added up, or plain ns.
 fn time(text: &str) -> Option<u64> {
     let mut words = text.split_whitespace();
     let mut sum = 0u64;

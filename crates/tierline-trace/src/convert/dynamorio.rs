@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! DynamoRIO's view tool (`drrun -t drmemtrace -tool view`, on stderr): a line a record.
+//! DynamoRIO's view tool (`drrun -t drmemtrace -tool view`, on stderr): one line per record.
 //!
 //! ```text
 //!        47445       37770:     2765543 ifetch       5 byte(s) @ 0x0000000000404a7e 48 8b 5c 24 08 ...
@@ -7,8 +7,8 @@
 //!        47449       37773:     2765543 <marker: timestamp 13312570674112282>
 //! ```
 //!
-//! Reads, writes and fetches count; prefetches and flushes do not: what a program asked for is what its
-//! threads wait for. Lines without an access (markers, heads, encodings that spill over) are passed over.
+//! Reads, writes and instruction fetches are counted. Prefetches and flushes are not: threads do not wait for
+//! them. Lines without an access (markers, headers, continued encodings) are skipped.
 
 use crate::convert::Lines;
 use crate::convert::raw::Raw;
@@ -30,7 +30,7 @@ pub fn read(lines: &mut Lines<'_>, raw: &mut Raw<'_>) -> Result<()> {
             _ => {}
         }
     }
-    if any { Ok(()) } else { Err(Error::text(1, "the text of the view tool", "no access in it")) }
+    if any { Ok(()) } else { Err(Error::text(1, "output of the view tool", "no access")) }
 }
 
 fn parse<'a>(before: &'a str, after: &str) -> Option<(&'a str, u64, u64)> {

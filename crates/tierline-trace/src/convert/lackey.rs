@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Valgrind's lackey, `--trace-mem=yes`: a line an access, addresses in hex, sizes in decimal.
+//! Valgrind's lackey, `--trace-mem=yes`: one line per access, addresses in hex, sizes in decimal.
 //!
 //! ```text
 //! I  0401ab70,3      an instruction
 //!  L 1fff000758,8    a load
 //!  S 1fff000748,8    a store
-//!  M 0421e7c0,4      a load and a store of the same place
-//! ==31344== ...      of Valgrind itself, as is --31344-- and **31344**
+//!  M 0421e7c0,4      a load and a store of the same address
+//! ==31344== ...      messages of Valgrind, also --31344-- and **31344**
 //! ```
 
 use crate::convert::Lines;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Converters: what other tools write, as a trace.
+//! Converters from the formats of other tools.
 
 mod damo;
 mod dynamorio;
@@ -16,14 +16,14 @@ use crate::format::{Evidence, Header};
 use crate::tally::Tally;
 use crate::write::Writer;
 
-/// How to convert.
+/// Options of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Length of an epoch, ns. A source with epochs of its own keeps those.
+    /// Epoch length, ns. A source with its own epochs keeps them.
     pub epoch_ns: u64,
-    /// The caches that raw accesses pass before they reach memory; `None`: all reach it.
+    /// Caches that raw accesses pass before they reach memory; `None`: all accesses reach memory.
     pub cache: Option<Geometry>,
-    /// A page has two to the power of this many bytes.
+    /// log2 of the page size in bytes.
     pub page_bits: u8,
 }
 
@@ -34,23 +34,23 @@ impl Default for Options {
     }
 }
 
-/// A format that can be read.
+/// An input format.
 #[derive(Clone, Copy)]
 pub struct Format {
-    /// The name users type.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What writes it.
+    /// The command that produces it.
     pub about: &'static str,
-    /// What its counts are worth.
+    /// How its accesses were counted.
     pub evidence: Evidence,
     run: fn(&mut dyn BufRead, &Options, Tally<&mut dyn Write>) -> Result<()>,
 }
 
-/// Every format there is.
+/// All formats.
 pub const FORMATS: &[Format] = &[
     Format {
         name: "damo",
-        about: "damo report raw (DAMON regions; an epoch a snapshot)",
+        about: "damo report raw (DAMON regions; one epoch per snapshot)",
         evidence: Evidence::Touched,
         run: damo::convert,
     },
@@ -74,7 +74,7 @@ pub const FORMATS: &[Format] = &[
     },
     Format {
         name: "oracle-general",
-        about: "libCacheSim's oracleGeneral, plain or zstd (requests for objects)",
+        about: "libCacheSim's oracleGeneral, plain or zstd (requests to an object cache)",
         evidence: Evidence::Counted,
         run: oracle_general::convert,
     },
@@ -86,10 +86,10 @@ impl Format {
         FORMATS.iter().find(|format| format.name == name)
     }
 
-    /// Converts all of `input`. What was converted before an error is written and ends as a whole trace.
+    /// Converts all of `input`. After an error, the output is a complete trace of the part before the error.
     ///
     /// # Errors
-    /// `Error::Text` or `Error::Format` where the input is not what that tool writes.
+    /// `Error::Text` or `Error::Format` if the input is not in this format.
     pub fn convert(
         &self,
         input: &mut dyn BufRead,
@@ -97,7 +97,7 @@ impl Format {
         out: &mut dyn Write,
     ) -> Result<()> {
         if let Some(cache) = options.cache {
-            cache.check().map_err(Error::Asked)?;
+            cache.check().map_err(Error::Usage)?;
         }
         let cache = match options.cache.filter(|_| self.evidence == Evidence::Counted) {
             Some(Geometry { bytes, ways }) => format!("; misses of {bytes} bytes, {ways} ways"),
@@ -109,14 +109,14 @@ impl Format {
     }
 }
 
-/// Lines of a text, counted; what is not UTF-8 is replaced.
+/// Lines of a text, counted. Bytes that are not UTF-8 are an error.
 struct Lines<'a> {
     input: &'a mut dyn BufRead,
     bytes: Vec<u8>,
     line: u64,
 }
 
-/// No tool writes longer lines; what is longer is not text.
+/// No supported tool writes longer lines.
 const LONGEST_LINE: u64 = 1 << 16;
 
 impl<'a> Lines<'a> {
@@ -141,7 +141,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Ends a trace whichever way its conversion went: what was read is kept.
+/// Ends the trace even if the conversion failed: what was read is kept.
 fn end(result: Result<()>, finished: Result<&mut dyn Write>) -> Result<()> {
     result.and(finished.map(drop))
 }

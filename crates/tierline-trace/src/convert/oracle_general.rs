@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! libCacheSim's oracleGeneral: requests for objects of a cache, 24 bytes each, little-endian, plain or in a
-//! zstd frame: time in seconds (u32), object (u64), its bytes (u32), next access (i64, of no use here).
+//! libCacheSim's oracleGeneral: requests to an object cache, 24 bytes each, little-endian, plain or in a zstd
+//! frame: time in seconds (u32), object (u64), size in bytes (u32), next access (i64, not used).
 //!
-//! A request reads all lines of its object. Objects lie as in a slab allocator: pages of a size class, in the
-//! order in which objects first appear; classes are a quarter of a power of two apart. Memory is that of the
-//! objects' places. An object whose size changes is put elsewhere.
+//! A request reads all lines of its object. Objects are placed as by a slab allocator: pages of a size class,
+//! in order of first appearance; size classes are a quarter of a power of two apart. An object whose size
+//! changes gets a new place.
 
 use std::io::{BufRead, BufReader, Read, Write};
 
@@ -18,9 +18,9 @@ use crate::tally::Tally;
 const REQUEST: usize = 24;
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const SECOND_NS: u64 = 1_000_000_000;
-/// Memory that a size class takes at a time, as memcached does.
+/// Memory that a size class allocates at a time, as in memcached.
 const SLAB: u64 = 1 << 20;
-/// Of larger objects only this much is read: a request is no scan of memory.
+/// At most this much of an object is read: larger reads would be scans of memory.
 const LARGEST: u32 = 1 << 20;
 
 pub fn convert(
@@ -60,7 +60,7 @@ fn read(input: &mut dyn BufRead, raw: &mut Raw<'_>) -> Result<()> {
         let object = u64::from_le_bytes(std::array::from_fn(|i| request[4 + i]));
         let first = *first.get_or_insert(seconds);
         raw.at(seconds.saturating_sub(first) * SECOND_NS)?;
-        // Nothing is read of an object without a size: libCacheSim passes over it too.
+        // libCacheSim also ignores objects of size 0.
         if bytes > 0 {
             let bytes = bytes.min(LARGEST);
             let place = places.of(object, bytes);
@@ -72,11 +72,11 @@ fn read(input: &mut dyn BufRead, raw: &mut Raw<'_>) -> Result<()> {
     }
 }
 
-/// Where objects lie.
+/// Addresses of objects.
 #[derive(Default)]
 struct Places {
     known: FxHashMap<u64, (u64, u64)>,
-    /// Of each size class, the next free place and the end of its last slab.
+    /// For each size class: the next free address and the end of its last slab.
     classes: FxHashMap<u64, (u64, u64)>,
     end: u64,
 }
@@ -101,7 +101,7 @@ impl Places {
     }
 }
 
-/// The size class: multiples of a quarter of the power of two below, at least a line.
+/// The size class: multiples of a quarter of the next lower power of two, at least a line.
 fn class(bytes: u64) -> u64 {
     let step = (bytes.max(64).next_power_of_two() / 8).max(16);
     bytes.max(64).div_ceil(step) * step

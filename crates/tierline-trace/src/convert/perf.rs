@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `perf script -F pid,time,period,event,addr`: a line a sample, of an event recorded with `perf record -d`.
+//! `perf script -F pid,time,period,event,addr`: one line per sample, of an event recorded with `perf record
+//! -d`.
 //!
 //! ```text
 //! 31359 23719.235412:          1 page-faults:     55e5f8e6a640
 //! ```
 //!
-//! More fields may come before the time; the number before the event is the period, which the sample counts
-//! for. Events whose name has `store` or `write` in it are writes, all others reads. Addresses of the kernel
-//! are passed over, and so is address 0, which stands for none.
+//! More fields may precede the time. The number before the event is the sampling period, by which the sample is
+//! weighted. Events with `store` or `write` in their name are writes, all others reads. Kernel addresses and
+//! address 0 (no address) are skipped.
 
 use std::io::{BufRead, Write};
 
@@ -16,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::tally::Tally;
 
 const EXPECTED: &str =
-    "a time, an event and an address, as of perf script -F pid,time,period,event,addr";
+    "a time, an event and an address, as printed by perf script -F pid,time,period,event,addr";
 
 pub fn convert(
     input: &mut dyn BufRead,
@@ -81,13 +82,13 @@ fn parse(text: &str) -> Option<Sample> {
     }
     let event = word.strip_suffix(':')?;
     let address = u64::from_str_radix(words.next()?, 16).ok()?;
-    // A symbol follows where there is an instruction's address instead.
+    // Without addresses, perf prints the instruction with its symbol instead.
     let alone = words.next().is_none_or(|next| !next.contains('+') && !next.starts_with('['));
     let store = event.contains("store") || event.contains("write");
     alone.then_some(Sample { pid, ns: ns?, period, store, address })
 }
 
-/// Seconds with a point in them, in ns.
+/// Converts decimal seconds to ns.
 fn seconds(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.')?;
     let digits = u32::try_from(part.len()).ok().filter(|&n| (1..=9).contains(&n))?;

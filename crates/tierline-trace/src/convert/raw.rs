@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Raw accesses: every load and store with its address, through the caches, on a modelled clock.
+//! Raw accesses: every load and store with its address, filtered by caches, timed by a modelled clock.
 //!
-//! A tool that sees every access slows a program down hundreds of times, so its own time says nothing. The
-//! clock is that of the lab's plugin: an instruction, its cache hits included, and a line from memory.
+//! A tool that records every access slows a program down hundreds of times, so real time is meaningless. The
+//! modelled clock is that of the lab's plugin: a fixed time per instruction, including cache hits, and per line
+//! read from memory.
 
 use std::io::{BufRead, Write};
 
@@ -11,14 +12,14 @@ use crate::convert::{Lines, Options, end};
 use crate::error::Result;
 use crate::tally::Tally;
 
-/// An instruction, in ps (ours: 3.3 a ns).
+/// Time per instruction, ps (ours: 3.3 instructions per ns).
 const INSTRUCTION_PS: u64 = 300;
-/// A line read from memory, in ps (ours: fast DRAM).
+/// Time per line read from memory, ps (ours: fast DRAM).
 const LINE_PS: u64 = 80_000;
-/// No instruction moves more; some tools give whole state saves as one access.
+/// No instruction accesses more bytes; some tools report whole state saves as one access.
 const LONGEST: u64 = 1 << 16;
 
-/// Converts a text of accesses without a time of their own.
+/// Converts a text of accesses without times.
 pub fn text(
     input: &mut dyn BufRead,
     options: &Options,
@@ -30,36 +31,36 @@ pub fn text(
     raw.finish(result)
 }
 
-/// Takes accesses and counts what reaches memory.
+/// Takes accesses and counts those that reach memory.
 pub struct Raw<'a> {
     caches: Option<Caches>,
     tally: Tally<&'a mut dyn Write>,
     page_bits: u8,
-    /// The modelled clock, ps.
+    /// The clock, ps.
     clock: u64,
-    /// Whether that clock runs; else the source tells the time.
+    /// Whether the clock is modelled; otherwise the source provides times.
     modelled: bool,
 }
 
 impl<'a> Raw<'a> {
-    /// With a modelled clock, or with the source's.
+    /// With a modelled clock, or with the times of the source.
     pub fn new(options: &Options, tally: Tally<&'a mut dyn Write>, modelled: bool) -> Self {
         let caches = options.cache.map(Caches::new);
         Self { caches, tally, page_bits: options.page_bits, clock: 0, modelled }
     }
 
-    /// An instruction was executed.
+    /// Advances the modelled clock by one instruction.
     pub fn instruction(&mut self) {
         self.clock = self.clock.saturating_add(INSTRUCTION_PS);
     }
 
-    /// The source says that it is `now`, ns.
+    /// Sets the clock to the source's time, ns.
     pub fn at(&mut self, now: u64) -> Result<()> {
         self.clock = now.saturating_mul(1000).max(self.clock);
         self.tally.at(self.clock / 1000)
     }
 
-    /// So many bytes were loaded or stored.
+    /// A load or store of `bytes` bytes.
     pub fn access(&mut self, address: u64, bytes: u64, store: bool) -> Result<()> {
         let last = address.saturating_add(bytes.clamp(1, LONGEST) - 1) / LINE_BYTES;
         self.tally.accesses(1);

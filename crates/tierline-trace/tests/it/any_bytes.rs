@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes: every reader ends with an answer, never a panic. `fuzz/` looks longer.
+//! Arbitrary input: every reader returns a result and never panics. `fuzz/` runs longer.
 
 use proptest::prelude::*;
 use tierline_trace::convert::{FORMATS, Options};
@@ -7,7 +7,7 @@ use tierline_trace::survey::Survey;
 
 use super::Plain;
 
-/// Words that the formats are made of, so that chance gets further than the first line.
+/// Tokens of the formats, so that random input gets beyond the first line.
 const WORDS: &[&str] = &[
     "I  ",
     " L ",
@@ -50,7 +50,7 @@ fn convert_all(bytes: &[u8]) {
             let mut out = Vec::new();
             let options = Options { cache, epoch_ns: 1000, ..Options::default() };
             let result = format.convert(&mut &*bytes, &options, &mut out);
-            // Whatever came of it, what was written is a whole trace.
+            // In any case the output is a complete trace.
             let (_, wrong) = Plain::read(&out);
             assert!(wrong.is_none(), "{}: {wrong:?} after {result:?}", format.name);
         }
@@ -72,7 +72,7 @@ proptest! {
         convert_all(words.concat().as_bytes());
     }
 
-    /// A good header before chance.
+    /// Random bytes after a valid header.
     #[test]
     fn no_blocks_make_the_reader_panic(
         kind in prop::sample::select(vec![*b"EPCH", *b"PAGE", *b"LAST"]),

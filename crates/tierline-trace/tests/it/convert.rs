@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What other tools write. The samples of damo 1.9.0, perf 6.1 and Valgrind 3.19 were made by these tools (and
-//! shortened); that of DynamoRIO is made by hand after its view tool, that of libCacheSim here.
+//! Output of other tools. The samples of damo 1.9.0, perf 6.1 and Valgrind 3.19 come from these tools,
+//! shortened. The one of DynamoRIO was written by hand after its view tool, that of libCacheSim is made here.
 
 use tierline_trace::cache::Geometry;
 use tierline_trace::convert::{Format, Options};
@@ -25,13 +25,13 @@ fn damo_regions_become_pages() {
     let text = include_bytes!("../samples/damo.txt");
     let (plain, result) = convert("damo", text, Options::default());
     result.unwrap();
-    // monitoring_start 0, ends 5.145 s, and so on: an epoch a snapshot.
+    // monitoring_start 0, end 5.145 s, and so on: one epoch per snapshot.
     let text = str::from_utf8(text).unwrap();
     let snapshots = text.matches("monitoring_start").count();
     let busy = plain.0.iter().filter(|(_, spaces)| !spaces.is_empty()).count();
     assert_eq!(busy, snapshots);
     assert_eq!(plain.0[0].0.ns, 5_145_000_000);
-    // Every page of every region that was accessed, and no other.
+    // Exactly the pages of regions that were accessed.
     let mut expected = 0;
     for line in text.lines().filter(|line| line.contains('(')) {
         let bounds = line.split_once('-').unwrap();
@@ -46,7 +46,7 @@ fn damo_regions_become_pages() {
 }
 
 #[test]
-fn damo_with_two_targets_says_what_to_do() {
+fn damo_with_two_targets_gives_advice() {
     let text = b"base_time_absolute: 0 ns\nbase_time_absolute: 0 ns\n";
     let (_, result) = convert("damo", text, Options::default());
     let error = result.unwrap_err().to_string();
@@ -54,7 +54,7 @@ fn damo_with_two_targets_says_what_to_do() {
 }
 
 #[test]
-fn perf_samples_count_for_their_period_and_know_their_process() {
+fn perf_samples_are_weighted_by_period_and_keep_their_process() {
     let text = include_bytes!("../samples/perf.txt");
     let (plain, result) = convert("perf", text, Options::default());
     result.unwrap();
@@ -69,9 +69,9 @@ fn perf_samples_count_for_their_period_and_know_their_process() {
     assert_eq!(plain.lines(0x7_f000_0001), (0, 1009));
 }
 
-/// Instructions instead of addresses: what perf prints when it is not asked for addresses.
+/// perf prints instructions if no addresses were recorded.
 #[test]
-fn perf_without_addresses_is_told_apart() {
+fn perf_without_addresses_is_an_error() {
     let line =
         b"sqlite3 31359 23719.235412:  1 page-faults:  7f4ae01a1b70 _start+0x0 (/usr/lib/ld.so)\n";
     let (_, result) = convert("perf", line, Options::default());
@@ -79,7 +79,7 @@ fn perf_without_addresses_is_told_apart() {
 }
 
 #[test]
-fn lackeys_accesses_pass_the_cache() {
+fn accesses_of_lackey_pass_the_cache() {
     let text = include_bytes!("../samples/lackey.txt");
     let (all, result) = convert("lackey", text, uncached());
     result.unwrap();
@@ -95,12 +95,12 @@ fn lackeys_accesses_pass_the_cache() {
     let (cached, result) = convert("lackey", text, Options::default());
     result.unwrap();
     let (before, after) = (sum(&all), sum(&cached));
-    // Fewer lines are read than loads and stores were made, and nothing leaves a cache that is never full.
+    // Fewer lines are read than loads and stores were made, and a cache that is never full evicts nothing.
     assert!(after.0 > 0 && after.0 < (before.0 + before.1) / 2, "{before:?} {after:?}");
 }
 
-/// A stream through more memory than the cache has: every line is read once, and written back but for the
-/// last ones.
+/// Stores to more memory than the cache holds: every line is read once, and all but the last ones are written
+/// back.
 #[test]
 fn a_stream_of_stores_reads_and_writes_every_line() {
     let lines: String = (0..4096).map(|line| format!(" S {:x},8\n", line * 64)).collect();
@@ -115,21 +115,21 @@ fn a_stream_of_stores_reads_and_writes_every_line() {
 }
 
 #[test]
-fn a_line_that_is_none_ends_it_and_what_came_before_is_kept() {
+fn an_invalid_line_ends_the_conversion_and_earlier_lines_are_kept() {
     let (plain, result) = convert("lackey", b" L 1000,8\nhello\n L 2000,8\n", uncached());
     assert!(matches!(result, Err(Error::Text { line: 2, .. })), "{result:?}");
     assert_eq!((plain.lines(1), plain.lines(2)), ((1, 0), (0, 0)));
 }
 
 #[test]
-fn dynamorios_reads_and_writes_count_and_prefetches_do_not() {
+fn dynamorio_counts_reads_and_writes_but_no_prefetches() {
     let text = include_bytes!("../samples/dynamorio.txt");
     let (plain, result) = convert("dynamorio", text, uncached());
     result.unwrap();
     assert_eq!(plain.lines(0x7_fdf6_4e2a), (1, 1));
     assert_eq!(plain.lines(0x7_fdf6_4e2b), (1, 0));
     assert_eq!(plain.lines(0x7_fdf6_4e2c), (0, 0));
-    // Three instructions of 0.3 ns and two lines of 80 ns; a store without a cache waits for nothing.
+    // Three instructions of 0.3 ns and two lines of 80 ns; a store without a cache takes no time.
     assert_eq!(plain.0[0].0, Epoch { ns: 160, accesses: 3 });
     let (_, result) = convert("dynamorio", b"no trace at all\n", uncached());
     assert!(result.unwrap_err().to_string().contains("view tool"));
@@ -146,7 +146,7 @@ fn requests_become_reads_of_objects_in_slabs() {
     let options = Options { epoch_ns: 1_000_000_000, ..uncached() };
     let (trace, result) = convert("oracle-general", &plain, options);
     result.unwrap();
-    // Two lines of the one object, twice, three seconds apart; 128 of the other, in a slab of its own.
+    // Two lines of one object, twice, three seconds apart; 128 lines of the other, in its own slab.
     assert_eq!(trace.lines(0), (4, 0));
     assert_eq!((trace.lines(256), trace.lines(257)), ((64, 0), (64, 0)));
     assert_eq!(trace.0.iter().map(|(epoch, _)| epoch.ns).sum::<u64>(), 3_000_000_000);

@@ -11,16 +11,16 @@ fn epoch(ns: u64, accesses: u64, page: u64, reads: u32) -> (Epoch, Spaces) {
 }
 
 #[test]
-fn a_cut_has_the_epochs_that_begin_within() {
+fn a_cut_has_the_epochs_that_begin_within_the_interval() {
     let all = Plain(vec![epoch(10, 0, 1, 1), epoch(10, 0, 2, 2), epoch(10, 0, 3, 3)]);
     let mut out = Vec::new();
     cut(&all.write()[..], &mut out, 10..20).unwrap();
     assert_eq!(Plain::read(&out).0, Plain(all.0[1..2].to_vec()));
 }
 
-/// Of a damaged source, too, the cut is a whole trace.
+/// The cut of a damaged source is also a complete trace.
 #[test]
-fn a_cut_of_a_damaged_trace_has_what_came_before() {
+fn a_cut_of_a_damaged_trace_has_the_part_before_the_damage() {
     let all = Plain(vec![epoch(10, 0, 1, 1), epoch(10, 0, 2, 2)]);
     let bytes = all.write();
     let mut out = Vec::new();
@@ -30,7 +30,8 @@ fn a_cut_of_a_damaged_trace_has_what_came_before() {
     assert!(wrong.is_none() && read == all, "{read:?}");
 }
 
-/// Two short epochs of one beside one long of the other: counts and accesses add up, spaces are told apart.
+/// Two short epochs of one trace and a long one of the other: counts and accesses are added up, spaces stay
+/// separate.
 #[test]
 fn merged_programs_run_side_by_side() {
     let quick = Plain(vec![epoch(10, 4, 1, 1), epoch(10, 4, 1, 2), epoch(10, 4, 9, 3)]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Round trips, and what is said of damage.
+//! Round trips, and errors for damaged files.
 
 use proptest::prelude::*;
 use tierline_trace::format::MAX_RECORDS;
@@ -32,21 +32,21 @@ fn plain() -> impl Strategy<Value = Plain> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(plain in plain()) {
+    fn a_written_trace_reads_back_equal(plain in plain()) {
         let (read, wrong) = Plain::read(&plain.write());
         prop_assert!(wrong.is_none(), "{wrong:?}");
         prop_assert_eq!(read, plain);
     }
 
-    /// Cut anywhere: what reads is the start of what was written, and the error says where the end was met.
+    /// A truncated trace reads as a prefix of the original, and the error states where the end was found.
     #[test]
-    fn of_a_trace_cut_short_the_start_is_usable(plain in plain(), at in 0.0f64..1.0) {
+    fn a_truncated_trace_reads_as_a_prefix(plain in plain(), at in 0.0f64..1.0) {
         let bytes = plain.write();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a place in a small file")]
         let cut = (bytes.len() as f64 * at) as usize;
         let (read, wrong) = Plain::read(&bytes[..cut]);
         let Some(Error::Format { offset, found, .. }) = wrong else {
-            return Err(TestCaseError::fail("a cut trace read as a whole one"));
+            return Err(TestCaseError::fail("a truncated trace was read without an error"));
         };
         prop_assert_eq!(offset, cut as u64);
         prop_assert_eq!(found, "the end of the file");
@@ -59,9 +59,9 @@ proptest! {
         }
     }
 
-    /// Any byte changed: an error at or after what was good, never other records.
+    /// After any changed byte, the reader reports an error and never returns wrong records.
     #[test]
-    fn a_changed_byte_is_noticed(plain in plain(), at in any::<prop::sample::Index>(), flip in 1u8..) {
+    fn a_changed_byte_is_detected(plain in plain(), at in any::<prop::sample::Index>(), flip in 1u8..) {
         let mut bytes = plain.write();
         let at = at.index(bytes.len());
         bytes[at] ^= flip;
@@ -93,7 +93,7 @@ proptest! {
     }
 }
 
-/// Memory does not grow with the epoch: it is written in blocks.
+/// Memory use does not grow with the epoch, as it is written in blocks.
 #[test]
 fn a_large_epoch_is_read_in_bounded_blocks() {
     let records: Vec<Record> =
@@ -107,9 +107,9 @@ fn a_large_epoch_is_read_in_bounded_blocks() {
     assert_eq!(joined, records);
 }
 
-/// The bytes of `docs/trace-format.md`'s example, written by hand, but for the checksums and the zstd frame.
+/// The example of `docs/design/trace-format.md`, written by hand, except for checksums and the zstd frame.
 #[test]
-fn the_documented_example_is_what_is_written() {
+fn the_documented_example_is_correct() {
     let record = Record { page: 0x1234, reads: 300, writes: 1 };
     let epoch = Epoch { ns: 1_000_000, accesses: 5000 };
     let bytes = Plain(vec![(epoch, vec![(7, vec![record])])]).write();

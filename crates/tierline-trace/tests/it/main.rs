@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The format as others see it: round trips, damage, bounds, and what other tools write.
+//! Tests of the public interface: round trips, damage, bounds, and input from other tools.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod any_bytes;
@@ -9,7 +9,7 @@ mod format;
 
 use tierline_trace::{Block, Epoch, Error, Evidence, Header, Reader, Record, Writer};
 
-/// A trace in plain words.
+/// A trace as plain data.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Plain(Vec<(Epoch, Spaces)>);
 
@@ -17,7 +17,7 @@ struct Plain(Vec<(Epoch, Spaces)>);
 type Spaces = Vec<(u32, Vec<Record>)>;
 
 impl Plain {
-    /// What reads of these bytes, and what went wrong.
+    /// Reads `bytes`; returns what could be read, and the error, if any.
     fn read(bytes: &[u8]) -> (Self, Option<Error>) {
         let mut plain = Self::default();
         let mut reader = match Reader::new(bytes) {
@@ -48,7 +48,7 @@ impl Plain {
         writer.finish().unwrap()
     }
 
-    /// Lines read and written of a page, in all.
+    /// Total lines read and written of a page.
     fn lines(&self, page: u64) -> (u32, u32) {
         let all = self.0.iter().flat_map(|(_, spaces)| spaces).flat_map(|(_, records)| records);
         all.filter(|record| record.page == page)

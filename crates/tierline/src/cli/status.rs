@@ -140,7 +140,7 @@ fn tier(tier: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tierline_core::migrator::counters::Counters;
+    use tierline_core::counters::Counters;
     use tierline_linux::manager::{Status, TierStatus};
 
     #[test]

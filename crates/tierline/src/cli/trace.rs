@@ -24,7 +24,7 @@ use crate::recording::{not_a_trace, open, survey};
 
 /// Convert, inspect, plot, cut and merge memory traces
 ///
-/// A trace says which pages a program read and wrote, epoch by epoch; docs/trace-format.md has its format.
+/// A trace says which pages a program read and wrote, epoch by epoch; docs/design/trace-format.md has its format.
 /// `tierline record` makes one, `tierline sim --trace` replays it.
 #[derive(Debug, Args)]
 pub struct TraceArgs {
@@ -155,7 +155,7 @@ impl TraceArgs {
 fn told(source: &Path, result: Result<(), Error>, output: &Path) -> Result<u8> {
     match result {
         Ok(()) => Ok(0),
-        Err(Error::Asked(why)) => {
+        Err(Error::Usage(why)) => {
             Err(Hinted::error(why, "`tierline trace info FILE` says what is in each"))
         }
         Err(error) => {

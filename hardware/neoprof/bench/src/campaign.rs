@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Phases of random configuration, clocks and traffic, each ended by a comparison of everything.
+//! Phases of random configuration, clocks and traffic. Each ends with a complete comparison.
 
 use anyhow::Result;
 use neoprof::registers as reg;
@@ -8,7 +8,7 @@ use tierline_core::rng::Rng;
 use crate::lockstep::{Clocks, Lockstep, TOGETHER};
 use crate::traffic::Traffic;
 
-/// Runs phases until so many cycles have passed, or to the first mismatch.
+/// Runs phases until `cycles` have passed or a mismatch was found.
 pub fn run(pair: &mut Lockstep, recorded: &[(u32, bool)], cycles: u64) -> Result<()> {
     while pair.cycles < cycles && pair.mismatches == 0 {
         phase(pair, recorded)?;
@@ -23,7 +23,8 @@ fn phase(pair: &mut Lockstep, recorded: &[(u32, bool)]) -> Result<()> {
     let mut traffic = Traffic::draw(&mut rng, config.width_log2, recorded);
     let flood = rng.below(6) == 0;
     if flood {
-        // More pages than any list takes, all hot, and the same ones every time: what a reset left behind shows.
+        // More hot pages than any list can hold, the same ones every time: this reveals state that survives a
+        // reset.
         let theta = rng.below(2);
         let enable = reg::CHMU_CONF0_ENABLE * rng.below(2);
         pair.write(reg::SET_THRESHOLD, theta)?;
@@ -57,7 +58,7 @@ fn pick(rng: &mut Rng, n: u64) -> usize {
     usize::try_from(rng.below(n)).unwrap_or(0)
 }
 
-/// Writes some registers; nothing is under way.
+/// Writes some registers; nothing is in progress.
 fn configure(pair: &mut Lockstep) -> Result<()> {
     let mut rng = Rng::new(pair.rng.next_u64());
     pair.clocks = [
@@ -93,7 +94,7 @@ fn configure(pair: &mut Lockstep) -> Result<()> {
     if rng.below(16) == 0 {
         pair.write(reg::CHMU_BITMAP, u64::MAX)?;
     }
-    // Writes to what takes none.
+    // Writes to read-only registers and to unused offsets.
     pair.write(8 * u32::try_from(rng.below(0x20))? + 8, u64::MAX)?;
     pair.write(
         [reg::GET_NR_HOT_PAGE, reg::SHAPE, reg::CHMU_CAP0, reg::GET_HIST][pick(&mut rng, 4)],
@@ -102,14 +103,14 @@ fn configure(pair: &mut Lockstep) -> Result<()> {
     if rng.below(3) == 0 {
         pair.write(reg::SAMPLE_INTERVAL, [0, 1, 2, 3, 7, 100][pick(&mut rng, 6)])?;
     }
-    // The traffic comes while the copy is made, and must not be in it.
+    // The traffic arrives during the copy and must not be part of it.
     if rng.below(2) == 0 {
         pair.write(reg::SET_HIST_EN, 1)?;
     }
     Ok(())
 }
 
-/// Compares everything, takes some of what can be taken, and perhaps resets; nothing is under way.
+/// Compares everything, takes part of the queued entries, and sometimes resets; nothing is in progress.
 fn inspect(pair: &mut Lockstep, rng: &mut Rng) -> Result<()> {
     pair.compare_all()?;
     let bins = [0, 3, 70][pick(rng, 3)];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The Verilated hardware: built for a shape, perhaps with a fault put in, and stepped clock edge by clock edge.
+//! The Verilated hardware: built for given dimensions, optionally with an injected fault, and stepped by clock
+//! edges.
 
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use neoprof::Config;
 
-/// What goes in before a clock edge.
+/// Inputs before a clock edge.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct In {
@@ -24,7 +25,7 @@ pub struct In {
     pub bus_write: bool,
 }
 
-/// What is seen before that edge.
+/// Outputs before that edge.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Out {
@@ -34,7 +35,7 @@ pub struct Out {
     pub answer: bool,
 }
 
-/// A shape of the hardware: what the model has, and what only hardware has.
+/// Dimensions of the hardware: those of the model, and those that only hardware has.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub model: Config,
@@ -42,7 +43,7 @@ pub struct Shape {
     pub crossing_log2: u32,
 }
 
-/// Where tools and sources are, and where things are built.
+/// Paths of tools, sources and build output.
 pub struct Workshop {
     pub verilator_root: PathBuf,
     pub hardware: PathBuf,
@@ -76,8 +77,7 @@ pub const SOURCES: [&str; 12] = [
 ];
 
 impl Workshop {
-    /// Verilates and compiles, and returns the library. The folder's name says what it is; an older one of the same
-    /// name is replaced.
+    /// Verilates and compiles; returns the library. An older build of the same name is replaced.
     pub fn build(&self, name: &str, shape: &Shape, mutant: Option<&Mutant>) -> Result<PathBuf> {
         let folder = self.build.join(name);
         let _ = std::fs::remove_dir_all(&folder);
@@ -90,7 +90,7 @@ impl Workshop {
                 let found = text.matches(&mutant.find).count();
                 ensure!(
                     found == 1,
-                    "mutant {}: `{}` is {found} times in {source}",
+                    "mutant {}: `{}` occurs {found} times instead of once in {source}",
                     mutant.name,
                     mutant.find
                 );
@@ -132,7 +132,7 @@ impl Workshop {
         run(&mut command, "Verilator")
     }
 
-    /// All in one unit: most of the time goes into Verilator's headers.
+    /// Compiles everything as one unit, as most of the time goes into Verilator's headers.
     fn compile(&self, folder: &Path, mutant: bool) -> Result<PathBuf> {
         let mut unit = String::new();
         let mut parts: Vec<PathBuf> = std::fs::read_dir(folder.join("cpp"))?
@@ -158,7 +158,7 @@ impl Workshop {
         Ok(library)
     }
 
-    /// What every build shares: Verilator's own library.
+    /// Builds Verilator's own library, which all builds share.
     pub fn prepare(&self) -> Result<()> {
         std::fs::create_dir_all(&self.build)?;
         let library = self.build.join("libverilated.so");
@@ -208,14 +208,14 @@ pub struct Dut {
     context: *mut c_void,
     step: unsafe extern "C" fn(*mut c_void, *const In, *mut Out),
     free: unsafe extern "C" fn(*mut c_void),
-    /// Keeps the functions above where they are.
+    /// Keeps the functions above loaded.
     _library: libloading::Library,
 }
 
 impl Dut {
-    /// Hardware after power-up: registers and memories hold what `seed` says.
+    /// Hardware after power-up; the initial contents of registers and memories come from `seed`.
     pub fn new(library: &Path, seed: u32) -> Result<Self> {
-        // SAFETY: the library is the one that `Workshop::build` has made, whose functions have these types.
+        // SAFETY: the library was made by `Workshop::build`; its functions have these types.
         unsafe {
             let library = libloading::Library::new(library)?;
             let new: libloading::Symbol<unsafe extern "C" fn(u32) -> *mut c_void> =
@@ -226,11 +226,11 @@ impl Dut {
         }
     }
 
-    /// Applies the inputs, looks at the outputs, and makes the clock edges that are asked for.
+    /// Applies the inputs, reads the outputs, and makes the requested clock edges.
     #[inline]
     pub fn step(&mut self, input: &In) -> Out {
         let mut out = Out::default();
-        // SAFETY: the context is the library's own, and both structs are laid out as shim.cpp has them.
+        // SAFETY: the context comes from this library, and shim.cpp declares both structs with the same layout.
         unsafe { (self.step)(self.context, input, &raw mut out) };
         out
     }
@@ -238,7 +238,7 @@ impl Dut {
 
 impl Drop for Dut {
     fn drop(&mut self) {
-        // SAFETY: the context came from dut_new and is used no more.
+        // SAFETY: the context came from dut_new and is not used afterwards.
         unsafe { (self.free)(self.context) };
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hardware and reference model side by side. The model takes an access when the memory controller makes it; the hardware
-//! some cycles later. So registers are compared where nothing is under way, and hot pages, whose order is fixed, at any time.
+//! Hardware and reference model side by side. The model counts an access immediately, the hardware some cycles
+//! later. So registers are compared when nothing is in progress; hot pages, which have a fixed order, at any
+//! time.
 
 use anyhow::{Result, bail, ensure};
 use neoprof::{NO_PAGE, NeoProf, registers as reg};
@@ -8,8 +9,8 @@ use tierline_core::rng::Rng;
 
 use crate::dut::{Dut, In, Out, Shape};
 
-/// What the clocks do: of so many steps, the memory's has an edge in `mem`, and the core's in `core`, at random, or both in
-/// every step.
+/// The two clocks: of `of` steps, the memory's clock has an edge in `mem` and the core's in `core`, at random;
+/// or both in every step.
 #[derive(Clone, Copy, Debug)]
 pub struct Clocks {
     pub mem: u64,
@@ -17,7 +18,7 @@ pub struct Clocks {
     pub of: u64,
 }
 
-/// Both in every step.
+/// Both clocks have an edge in every step.
 pub const TOGETHER: Clocks = Clocks { mem: 1, core: 1, of: 1 };
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +33,7 @@ pub struct Lockstep {
     pub model: NeoProf,
     pub clocks: Clocks,
     pub rng: Rng,
-    /// A write that takes effect in the memory's clock, which the model takes over then.
+    /// A write that takes effect in the memory's clock domain; the model applies it then.
     pending: Option<(u32, u64)>,
     /// Edges of the core's clock.
     pub cycles: u64,
@@ -59,14 +60,14 @@ impl Lockstep {
         for _ in 0..8 {
             pair.dut.step(&In { mem_edge: true, core_edge: true, reset: true, ..In::default() });
         }
-        // Power-up clears by itself, at the end of which the state monitor begins anew.
+        // Power-up clears the unit; at its end the state monitor restarts.
         pair.pending = Some((reg::RESET, 1));
         pair.settle()?;
         pair.freeze()?;
         Ok(pair)
     }
 
-    /// One step of the clocks, in which the memory may have an access.
+    /// One step of the clocks, with at most one memory access.
     fn step(&mut self, access: Option<(u32, bool)>, request: Option<Request>) -> (Out, bool, bool) {
         let Clocks { mem, core, of } = self.clocks;
         let (mem_edge, core_edge) = match of {
@@ -99,13 +100,13 @@ impl Lockstep {
         (out, mem_edge, core_edge)
     }
 
-    /// The memory's next edge carries this, while the core goes on.
+    /// Makes an access at the memory's next edge; the core's clock continues.
     #[inline]
     pub fn access(&mut self, access: Option<(u32, bool)>) {
         while !self.step(access, None).1 {}
     }
 
-    /// A request on the bus, without accesses.
+    /// A bus request, without accesses.
     fn request(&mut self, request: Request) -> Result<u64> {
         while !self.step(None, Some(request)).2 {}
         for _ in 0..1000 {
@@ -114,21 +115,21 @@ impl Lockstep {
                 return Ok(out.bus_read);
             }
         }
-        bail!("the bus gives no answer at {:#x}", request.offset)
+        bail!("no answer from the bus at {:#x}", request.offset)
     }
 
     fn read_dut(&mut self, offset: u32) -> Result<u64> {
         self.request(Request { write: false, offset, data: 0 })
     }
 
-    /// Waits until nothing is under way, and what the monitors have counted has come over.
+    /// Waits until nothing is in progress and the monitors' counts have arrived.
     pub fn settle(&mut self) -> Result<()> {
         for _ in 0..40 {
             self.step(None, None);
         }
         for _ in 0..100_000 {
             if self.read_dut(reg::STATUS)? & reg::STATUS_BUSY == 0 && self.pending.is_none() {
-                // The counts come with a handshake of either clock's registers, there and back.
+                // The counts arrive by a handshake between registers of both clocks.
                 for _ in 0..60 * self.clocks.of {
                     self.step(None, None);
                 }
@@ -138,12 +139,12 @@ impl Lockstep {
         bail!("the hardware stays busy")
     }
 
-    /// Hot pages that wait in the hardware.
+    /// Hot pages queued in the hardware.
     pub fn waiting(&mut self) -> Result<u64> {
         self.read_dut(reg::GET_NR_HOT_PAGE)
     }
 
-    /// Reads a register of both and compares.
+    /// Reads a register of both and compares the values.
     pub fn compare(&mut self, offset: u32) -> Result<u64> {
         let found = self.read_dut(offset)?;
         let expected = self.model.read(offset);
@@ -151,7 +152,7 @@ impl Lockstep {
         Ok(found)
     }
 
-    /// Notes whether a register holds what it should.
+    /// Records whether a register has the expected value.
     pub fn check(&mut self, offset: u32, found: u64, expected: u64) {
         self.comparisons += 1;
         if found != expected {
@@ -163,7 +164,7 @@ impl Lockstep {
         }
     }
 
-    /// Takes a hot page while accesses are under way. The model is ahead, so the hardware may have none yet.
+    /// Takes a hot page while accesses are in progress. The model is ahead, so the hardware may have none yet.
     pub fn pop_live(&mut self) -> Result<()> {
         ensure!(self.live_is_exact(), "pages may be withheld");
         let found = self.read_dut(reg::GET_HOT_PAGE)?;
@@ -174,7 +175,7 @@ impl Lockstep {
         Ok(())
     }
 
-    /// Whether no page can find the list full before the hardware has caught up with the model.
+    /// Whether the list cannot become full before the hardware has caught up with the model.
     pub fn live_is_exact(&self) -> bool {
         self.model.hot_len() + self.crossing + 64 < 1 << self.model.config().fifo_log2
     }
@@ -199,12 +200,12 @@ impl Lockstep {
         Ok(())
     }
 
-    /// No further samples are taken for four billion cycles, so that they can be compared.
+    /// Stops sampling for four billion cycles, so that the samples can be compared.
     pub fn freeze(&mut self) -> Result<()> {
         self.write(reg::SAMPLE_INTERVAL, FROZEN)
     }
 
-    /// Compares every register that reading does not change.
+    /// Compares every register whose reading has no side effect.
     pub fn compare_all(&mut self) -> Result<()> {
         const PLAIN: [u32; 27] = [
             reg::SET_THRESHOLD,
@@ -238,7 +239,7 @@ impl Lockstep {
         for offset in PLAIN {
             self.compare(offset)?;
         }
-        // An offset without a register, now and then one by chance.
+        // A random offset, mostly without a register.
         let nowhere = 8 * u32::try_from(self.rng.below(0x140)).unwrap_or(0);
         if ![reg::GET_HOT_PAGE, reg::GET_HIST].contains(&nowhere) {
             self.compare(nowhere)?;
@@ -246,7 +247,7 @@ impl Lockstep {
         Ok(())
     }
 
-    /// Compares what waits in the hotlist, and takes it.
+    /// Compares the entries of the hotlist and takes them.
     pub fn take_hotlist(&mut self) -> Result<()> {
         let ring = self.compare(reg::CHMU_RING)?;
         let (mut head, tail) = (ring & 0xffff, ring >> 16 & 0xffff);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! NeoProf's hardware against its reference model: lockstep runs, and faults put in that they must find.
+//! Tests NeoProf's hardware against its reference model: lockstep runs, and injected faults that they must
+//! find.
 
 mod campaign;
 mod dut;
@@ -30,22 +31,22 @@ struct Arguments {
     /// Prints JSON.
     #[arg(long)]
     json: bool,
-    /// Puts faults into the hardware at W = 4096 alone.
+    /// Injects faults at W = 4096 only.
     #[arg(long)]
     quick: bool,
-    /// Where random choices begin.
+    /// Seed of random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Prints what a pipeline without forwards loses, and nothing else.
+    /// Prints the under-counting of a pipeline without forwarding, and nothing else.
     #[arg(long)]
     undercount: bool,
-    /// Does again what a machine of the lab did with its NeoProf, and nothing else.
+    /// Replays the log of a lab machine's NeoProf, and nothing else.
     #[arg(long, value_name = "LOG")]
     replay: Option<PathBuf>,
-    /// Verilator's folder: that with bin/ and include/.
+    /// Verilator's folder, with bin/ and include/.
     #[arg(long)]
     verilator: PathBuf,
-    /// Where to build.
+    /// Folder for builds.
     #[arg(long)]
     build: PathBuf,
 }
@@ -56,7 +57,7 @@ struct Mutants {
     mutant: Vec<Mutant>,
 }
 
-/// What is said of a width.
+/// Results for one width.
 #[derive(serde::Serialize)]
 struct Row {
     width: usize,
@@ -69,7 +70,7 @@ struct Row {
     mutants_caught: usize,
     /// Hardware and model in lockstep, in CPU time.
     cycles_per_second: f64,
-    /// Hardware alone, an access a cycle, in CPU time.
+    /// Hardware alone, one access per cycle, in CPU time.
     stream_cycles_per_second: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_mismatch: Option<String>,
@@ -77,8 +78,8 @@ struct Row {
     mutants_missed: Vec<String>,
 }
 
-/// A small shape whose counters saturate and whose lists fill at once; a middling one; Table IV of the paper. The last has
-/// no banks, which cost a simulation dearly and change nothing that the other two would not show.
+/// A small configuration, whose counters saturate and whose lists fill at once; a medium one; and Table IV of
+/// the paper. The last has no banks: they slow down the simulation, and the other two test them.
 fn shapes() -> [Shape; 3] {
     let of =
         |width_log2, depth, counter_bits, fifo_log2, ring_log2, bank_log2, crossing_log2| Shape {
@@ -96,7 +97,7 @@ fn shapes() -> [Shape; 3] {
     [of(8, 3, 5, 3, 2, 1, 3), of(12, 2, 16, 8, 4, 2, 5), of(19, 2, 16, 14, 10, 0, 7)]
 }
 
-/// Cycles in which a fault must be found.
+/// Cycles within which a fault must be found.
 const MUTANT_CYCLES: u64 = 8_000_000;
 
 enum Job<'a> {
@@ -176,7 +177,7 @@ fn main() -> Result<()> {
                     let name =
                         format!("w{}-{}", shapes[i].model.width(), mutant.name.replace(' ', "-"));
                     let library = workshop.build(&name, &shapes[i], Some(mutant))?;
-                    // Hardware that gives no answer is found out too.
+                    // Hardware that does not answer also counts as found.
                     let caught = Lockstep::new(Dut::new(&library, 1)?, &shapes[i], arguments.seed)
                         .and_then(|mut pair| {
                             campaign::run(&mut pair, &recorded, MUTANT_CYCLES).map(|()| pair)
@@ -228,7 +229,7 @@ fn print(row: &Row) {
         "W = {width}, D = {depth}, {banks} banks: {cycles} cycles, {comparisons} comparisons, {mismatches} mismatches"
     );
     println!(
-        "  {mutants_caught} of {mutants} mutants caught; {:.2} M cycles a CPU second in lockstep, {:.2} M the hardware alone",
+        "  {mutants_caught} of {mutants} mutants caught; {:.2} M cycles a CPU second in lockstep, {:.2} M for the hardware alone",
         row.cycles_per_second / 1e6,
         row.stream_cycles_per_second / 1e6
     );
@@ -236,7 +237,7 @@ fn print(row: &Row) {
     row.mutants_missed.iter().for_each(|name| println!("  missed: {name}"));
 }
 
-/// Cycles in a CPU second with an access in every cycle, the hardware alone.
+/// Cycles per CPU second of the hardware alone, with one access per cycle.
 fn stream(library: &Path) -> Result<f64> {
     const CYCLES: u32 = 2_000_000;
     let mut dut = Dut::new(library, 1)?;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a machine did with its NeoProf (`lab/plugin`, `neoprof_log`), done again with the hardware: every access, and
-//! every register read and written, in their order. The hardware must answer as the machine was answered, and as the
-//! model beside it.
+//! Replays the log of a lab machine's NeoProf (`lab/plugin`, `neoprof_log`) with the hardware: every access and
+//! every register access, in order. The hardware must return what the machine read, and what the model returns.
 
 use std::io::{ErrorKind, Read};
 
@@ -10,7 +9,7 @@ use neoprof::registers as reg;
 
 use crate::lockstep::Lockstep;
 
-/// What was done again.
+/// Result of a replay.
 #[derive(Debug, Default, serde::Serialize)]
 pub struct Replayed {
     pub accesses: u64,
@@ -23,8 +22,8 @@ pub struct Replayed {
     pub first_mismatch: Option<String>,
 }
 
-/// Goes through the log. Time without an access is left out, so the three counts of the state monitor differ and are
-/// not compared.
+/// Replays the log. Idle time is left out, so the three counts of the state monitor differ and are not
+/// compared.
 pub fn run(pair: &mut Lockstep, log: &mut impl Read) -> Result<Replayed> {
     let mut done = Replayed::default();
     let mut settled = true;
@@ -44,7 +43,7 @@ pub fn run(pair: &mut Lockstep, log: &mut impl Read) -> Result<Replayed> {
         }
         if word & 3 == 3 {
             pair.write(what, value)?;
-            settled = false; // a copy of the histogram takes the hardware a moment
+            settled = false; // the hardware needs a moment to copy the histogram
             done.register_writes += 1;
             continue;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Verilated NeoProf behind three C functions; dut.rs mirrors the structs.
+// C interface of the Verilated NeoProf: three functions. dut.rs mirrors the structs.
 #include <cstdint>
 #include <memory>
 #include "Vdut.h"
@@ -22,7 +22,7 @@ struct Dut {
 
 extern "C" Dut *dut_new(uint32_t seed) {
     auto *dut = new Dut;
-    dut->context.randReset(2); // memories and registers hold anything at power-up
+    dut->context.randReset(2); // memories and registers have random contents at power-up
     dut->context.randSeed(static_cast<int>(seed));
     dut->top = std::make_unique<Vdut>(&dut->context);
     return dut;

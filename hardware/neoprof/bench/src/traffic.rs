@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the memory controller sees: random, skewed, adversarial and recorded.
+//! Traffic at the memory controller: random, skewed, adversarial and recorded.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,23 +8,23 @@ use anyhow::Result;
 use neoprof::hash::h3;
 use tierline_core::rng::Rng;
 
-/// A kind of traffic, with what it needs.
+/// A kind of traffic and its parameters.
 #[derive(Clone, Debug)]
 pub enum Traffic {
-    /// Any of so many pages, from a first one.
+    /// Uniform over `pages` pages from `first`.
     Uniform { first: u32, pages: u32 },
-    /// Nine of ten to a few.
+    /// Nine of ten accesses go to a few pages.
     Skewed { first: u32, pages: u32, hot: u32 },
-    /// A few pages that meet in counters, valid words or hot words, at every distance, with gaps.
+    /// A few pages that share counters, valid words or hot words, at every distance, with gaps.
     Meeting { pages: Vec<u32> },
-    /// One page in bursts, so that counters saturate and bins pass by.
+    /// One page in bursts, so that counters saturate and pass through all bins.
     Bursts { page: u32, left: u32 },
-    /// A recording, from a place in it.
+    /// A recording, from position `at`.
     Recorded { at: usize },
 }
 
 impl Traffic {
-    /// Draws a kind.
+    /// Draws a kind at random.
     pub fn draw(rng: &mut Rng, width_log2: u32, recorded: &[(u32, bool)]) -> Self {
         let below = |rng: &mut Rng, n: u64| u32::try_from(rng.below(n)).unwrap_or(0);
         let first = below(rng, 1 << 32) & [0, 0x3f_ffff, u32::MAX][rng.below(3) as usize];
@@ -65,7 +65,7 @@ impl Traffic {
     }
 }
 
-/// Pages whose counters are the same or neighbours (so that they share words of valid and hot bits) in some lane.
+/// Pages whose counters are equal or adjacent in some lane, so that they share words of valid and hot bits.
 fn meeting(rng: &mut Rng, width_log2: u32, first: u32) -> Vec<u32> {
     let lane = rng.below(2) as usize;
     let shift = [0, 5][rng.below(2) as usize];
@@ -85,8 +85,8 @@ fn meeting(rng: &mut Rng, width_log2: u32, first: u32) -> Vec<u32> {
     pages
 }
 
-/// Accesses of a recording, epoch by epoch. A trace says how often each page was accessed in an epoch; here an access in the
-/// epoch's order, in turn, page after page.
+/// Accesses of a recorded trace. A trace gives the number of accesses per page and epoch; here the pages of an
+/// epoch are accessed in turn.
 pub fn recorded(path: &Path) -> Result<Vec<(u32, bool)>> {
     let mut reader = tierline_trace::Reader::new(File::open(path)?)?;
     let (mut accesses, mut epoch) = (Vec::new(), Vec::new());

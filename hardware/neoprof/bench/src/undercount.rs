@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a pipeline without forwards loses: how many accesses to a page it takes until the page is reported.
+//! Under-counting of a pipeline without forwarding: how many accesses a page needs until it is reported.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::lockstep::Lockstep;
 
 const THETA: u64 = 100;
 
-/// Prints, for accesses to one page at every distance up to eight cycles, the accesses until it was reported.
+/// Prints the accesses until a page is reported, for accesses one to eight cycles apart.
 pub fn print(workshop: &Workshop, shape: &Shape) -> Result<()> {
     let naive = Mutant {
         name: "naive".to_owned(),
@@ -38,7 +38,7 @@ pub fn print(workshop: &Workshop, shape: &Shape) -> Result<()> {
     Ok(())
 }
 
-/// The least number of accesses, so many cycles apart, after which a page is reported.
+/// The least number of accesses, `distance` cycles apart, after which a page is reported.
 fn until_hot(library: &Path, shape: &Shape, distance: u32) -> Result<u32> {
     let mut pair = Lockstep::new(Dut::new(library, 1)?, shape, 1)?;
     pair.write(reg::SET_THRESHOLD, THETA)?;

@@ -7,7 +7,7 @@
 //!
 //! Source: TPP (sections 5.1 and 5.2), where a fixed 2 % is free. That it follows the rate is ours.
 
-use crate::policy::View;
+use crate::policy::view::View;
 use crate::unit::{Bytes, Nanos};
 
 /// The longest time between two decisions: a tick and a batch of moves.
@@ -30,7 +30,11 @@ impl Headroom {
     /// Takes in what was allocated since the last tick, by whomever; no tier will keep more than `most`.
     pub fn listen(&mut self, view: &View<'_>, most: Bytes) {
         // Moves from tier to tier do not change the sum.
-        self.update(view.now, view.telemetry.tiers.iter().map(|tier| tier.free).sum(), most);
+        self.update(
+            view.now,
+            view.machine.telemetry.tiers.iter().map(|tier| tier.free).sum(),
+            most,
+        );
     }
 
     fn update(&mut self, now: Nanos, free: Bytes, most: Bytes) {

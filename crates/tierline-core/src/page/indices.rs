@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Dense page indices: runs of them are given out, and given out again once they are free.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which indices are free.
+#[derive(Debug, Default)]
+pub(super) struct Indices {
+    /// Length of each free run, by its first index.
+    free: BTreeMap<u32, u32>,
+    /// The same runs by length.
+    by_length: BTreeSet<(u32, u32)>,
+    /// All indices from here on were never given out.
+    next: u32,
+}
+
+impl Indices {
+    /// All indices that were ever given out are below.
+    pub fn end(&self) -> u32 {
+        self.next
+    }
+
+    /// Takes a run of indices; `None` where there are no more.
+    pub fn take(&mut self, pages: u32) -> Option<u32> {
+        if let Some(&(length, at)) = self.by_length.range((pages, 0)..).next() {
+            self.forget(at, length);
+            if length > pages {
+                self.note(at + pages, length - pages);
+            }
+            return Some(at);
+        }
+        let first = self.next;
+        self.next = first.checked_add(pages)?;
+        Some(first)
+    }
+
+    /// Gives a run of indices back.
+    pub fn release(&mut self, first: u32, pages: u32) {
+        let (mut at, mut length) = (first, pages);
+        if let Some((&before, &n)) = self.free.range(..first).next_back()
+            && before + n == first
+        {
+            self.forget(before, n);
+            (at, length) = (before, n + pages);
+        }
+        if let Some(&n) = self.free.get(&(first + pages)) {
+            self.forget(first + pages, n);
+            length += n;
+        }
+        self.note(at, length);
+    }
+
+    fn note(&mut self, at: u32, length: u32) {
+        self.free.insert(at, length);
+        self.by_length.insert((length, at));
+    }
+
+    fn forget(&mut self, at: u32, length: u32) {
+        self.free.remove(&at);
+        self.by_length.remove(&(length, at));
+    }
+
+    /// Asserts that `used` indices and the free ones are all that were given out.
+    pub fn check(&self, used: u64) {
+        let free: u64 = self.free.values().map(|&n| u64::from(n)).sum();
+        let by_length: BTreeMap<u32, u32> =
+            self.by_length.iter().map(|&(length, at)| (at, length)).collect();
+        assert_eq!(self.free, by_length);
+        assert_eq!(used + free, u64::from(self.next), "an index is lost or used twice");
+    }
+}

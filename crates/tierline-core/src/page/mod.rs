@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The page table: what is known of every managed page, in eight bytes a page.
+//!
+//! A [`Region`] maps a run of virtual pages to a run of dense 32-bit indices (`regions.rs`, `indices.rs`). What is known
+//! of a page is one word by its index (`words.rs`), so that a sample costs one cache miss. Memory that is mapped
+//! and never sampled costs nothing. No function here walks pages that the caller did not name.
+//!
+//! An address space belongs to a tenant. Regions, words and moves do not depend on whose they are: a tenant's bytes in
+//! each tier are the sums over its spaces.
+
+mod indices;
+mod regions;
+mod words;
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use self::indices::Indices;
+pub use self::regions::Location;
+use self::regions::{Found, Run, Space, pages_u32};
+use self::words::Words;
+pub(crate) use self::words::page_word;
+pub use self::words::{FETCHED, METADATA_BYTES_PER_PAGE, PageState, PageWord, WORD_BITS};
+use crate::port::{PageSize, Region, SpaceEvent, SpaceId, TenantId, Vpn};
+use crate::tier::TierId;
+use crate::unit::{BASE_PER_HUGE, Bytes};
+
+/// The dense index of a managed page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageIdx(u32);
+
+impl PageIdx {
+    /// Its place in a table with an entry a page.
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The page with that place.
+    #[expect(clippy::cast_possible_truncation, reason = "the inverse of `index`")]
+    pub(crate) const fn from_index(index: usize) -> Self {
+        Self(index as u32)
+    }
+}
+
+impl fmt::Display for PageIdx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p{}", self.0)
+    }
+}
+
+/// All managed pages.
+#[derive(Default)]
+pub struct PageTable {
+    words: Words,
+    spaces: BTreeMap<SpaceId, Space>,
+    by_index: BTreeMap<u32, (SpaceId, Vpn)>,
+    indices: Indices,
+    in_tier: [u64; TierId::MAX],
+    base_pages: u64,
+    last_found: Cell<Found>,
+}
+
+impl fmt::Debug for PageTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageTable")
+            .field("base_pages", &self.base_pages)
+            .field("regions", &self.by_index.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl PageTable {
+    /// Applies one change of what there is to manage.
+    pub fn apply(&mut self, event: SpaceEvent) {
+        self.last_found.take();
+        match event {
+            SpaceEvent::Mapped(region) => self.map(region),
+            SpaceEvent::Unmapped(space, vpn, base_pages) => self.unmap(space, vpn, base_pages),
+            SpaceEvent::Gone(space) => self.remove_space(space),
+            SpaceEvent::Owned(space, tenant) => {
+                self.spaces.entry(space).or_default().tenant = tenant;
+            }
+        }
+    }
+
+    /// Base pages mapped.
+    pub fn base_pages(&self) -> u64 {
+        self.base_pages
+    }
+
+    /// Bytes of managed memory known to be in `tier`.
+    pub fn bytes_in(&self, tier: TierId) -> Bytes {
+        Bytes::from_base_pages(self.in_tier[tier.index()])
+    }
+
+    /// Bytes known to be in each tier, of every tenant that has any address space.
+    pub fn by_tenant(&self) -> BTreeMap<TenantId, [Bytes; TierId::MAX]> {
+        let mut tenants = BTreeMap::new();
+        for space in self.spaces.values() {
+            let sums: &mut [Bytes; TierId::MAX] = tenants.entry(space.tenant).or_default();
+            for (sum, &base_pages) in sums.iter_mut().zip(&space.in_tier) {
+                *sum += Bytes::from_base_pages(base_pages);
+            }
+        }
+        tenants
+    }
+
+    /// Whose address space it is.
+    pub fn tenant_of(&self, space: SpaceId) -> TenantId {
+        self.spaces.get(&space).map(|space| space.tenant).unwrap_or_default()
+    }
+
+    /// Indices that were ever given out: every page's is below.
+    pub(crate) fn indices(&self) -> usize {
+        self.indices.end() as usize
+    }
+
+    /// Bytes of metadata held now.
+    pub fn metadata_bytes(&self) -> usize {
+        self.words.bytes()
+    }
+
+    /// The spaces there are, in order.
+    pub fn spaces(&self) -> impl Iterator<Item = SpaceId> + '_ {
+        self.spaces.keys().copied()
+    }
+
+    fn map(&mut self, region: Region) {
+        if region.base_pages == 0 || self.is_mapped(&region) {
+            return;
+        }
+        self.unmap(region.space, region.start, region.base_pages);
+        let mut run =
+            Run { base_pages: region.base_pages, size: region.size, kind: region.kind, first: 0 };
+        let Some(first) = self.take_indices(run.pages()) else {
+            return; // 2^32 pages are managed already: 16 TiB in base pages
+        };
+        run.first = first;
+        self.base_pages += run.base_pages;
+        self.by_index.insert(first, (region.space, region.start));
+        self.spaces.entry(region.space).or_default().runs.insert(region.start, run);
+    }
+
+    fn unmap(&mut self, space: SpaceId, start: Vpn, base_pages: u64) {
+        let end = start.0.saturating_add(base_pages);
+        for (vpn, run) in self.overlapped(space, start.0, end) {
+            self.cut(space, vpn, run, start.0, end);
+        }
+    }
+
+    fn overlapped(&self, space: SpaceId, start: u64, end: u64) -> Vec<(Vpn, Run)> {
+        let Some(Space { runs, .. }) = self.spaces.get(&space) else { return Vec::new() };
+        let from = runs.range(..=Vpn(start)).next_back().map_or(Vpn(start), |(&vpn, _)| vpn);
+        let overlapped = runs.range(from..Vpn(end.max(from.0)));
+        let overlapped = overlapped.filter(|(vpn, run)| vpn.0 + run.base_pages > start);
+        overlapped.map(|(&vpn, &run)| (vpn, run)).collect()
+    }
+
+    /// Whether all of a region is there already, in pages of its size and kind: a split that the world
+    /// tells of after it was done here. What is known of such pages stays.
+    fn is_mapped(&self, region: &Region) -> bool {
+        let (start, end) = (region.start.0, region.start.0 + region.base_pages);
+        let overlapped = self.overlapped(region.space, start, end);
+        let same = |run: &Run| run.size == region.size && run.kind == region.kind;
+        let covered = overlapped
+            .iter()
+            .filter(|(_, run)| same(run))
+            .map(|(vpn, run)| end.min(vpn.0 + run.base_pages) - start.max(vpn.0));
+        covered.sum::<u64>() == region.base_pages
+    }
+
+    /// Splits a huge page in place: its base pages lie where it lay and in its tier, and nothing else is
+    /// known of them. False where it is no huge page, or 2^32 pages are managed already.
+    pub fn split(&mut self, page: PageIdx) -> bool {
+        let Some(at) = self.locate(page).filter(|at| at.size == PageSize::Huge) else {
+            return false;
+        };
+        let Some(first) = self.take_indices(pages_u32(BASE_PER_HUGE)) else { return false };
+        let tier = self.state(page).tier();
+        self.last_found.take();
+        self.unmap(at.space, at.vpn, BASE_PER_HUGE);
+        let run = Run { base_pages: BASE_PER_HUGE, size: PageSize::Base, kind: at.kind, first };
+        self.attach(at.space, at.vpn, run);
+        self.base_pages += BASE_PER_HUGE;
+        for page in run.pages_in(0, BASE_PER_HUGE) {
+            tier.iter().for_each(|&tier| self.set_tier(page, tier));
+        }
+        true
+    }
+
+    /// Removes `start..end` from one run; of a huge page that is hit, all.
+    fn cut(&mut self, space: SpaceId, vpn: Vpn, run: Run, start: u64, end: u64) {
+        let unit = run.size.base_pages();
+        let lo = (start.max(vpn.0) - vpn.0) / unit * unit;
+        let hi = (end.min(vpn.0 + run.base_pages) - vpn.0).div_ceil(unit) * unit;
+        self.detach(space, vpn, run.first);
+        let (first, pages) = (run.first + pages_u32(lo / unit), pages_u32((hi - lo) / unit));
+        self.release_indices(space, first, pages, unit);
+        self.base_pages -= hi - lo;
+        if lo > 0 {
+            self.attach(space, vpn, Run { base_pages: lo, ..run });
+        }
+        if hi < run.base_pages {
+            let rest = Run {
+                base_pages: run.base_pages - hi,
+                first: run.first + pages_u32(hi / unit),
+                ..run
+            };
+            self.attach(space, Vpn(vpn.0 + hi), rest);
+        }
+    }
+
+    fn attach(&mut self, space: SpaceId, vpn: Vpn, run: Run) {
+        self.by_index.insert(run.first, (space, vpn));
+        self.spaces.entry(space).or_default().runs.insert(vpn, run);
+    }
+
+    fn detach(&mut self, space: SpaceId, vpn: Vpn, first: u32) {
+        self.by_index.remove(&first);
+        if let Some(space) = self.spaces.get_mut(&space) {
+            space.runs.remove(&vpn);
+        }
+    }
+
+    fn remove_space(&mut self, space: SpaceId) {
+        let runs = self.spaces.get(&space).map(|space| space.runs.clone()).unwrap_or_default();
+        for run in runs.into_values() {
+            self.by_index.remove(&run.first);
+            self.release_indices(space, run.first, run.pages(), run.size.base_pages());
+            self.base_pages -= run.base_pages;
+        }
+        self.spaces.remove(&space);
+    }
+
+    fn take_indices(&mut self, pages: u32) -> Option<u32> {
+        let first = self.indices.take(pages)?;
+        self.words.cover(self.indices.end());
+        Some(first)
+    }
+
+    fn release_indices(&mut self, space: SpaceId, first: u32, pages: u32, base_pages_each: u64) {
+        if pages == 0 {
+            return;
+        }
+        let of_space = self.spaces.get_mut(&space).map(|space| &mut space.in_tier);
+        let mut sums = [Some(&mut self.in_tier), of_space];
+        self.words.reset(first, pages, |tier| {
+            for sum in sums.iter_mut().flatten() {
+                sum[tier.index()] -= base_pages_each;
+            }
+        });
+        self.indices.release(first, pages);
+    }
+
+    /// The page that holds `vpn`.
+    pub fn find(&self, space: SpaceId, vpn: Vpn) -> Option<PageIdx> {
+        let mut found = None;
+        self.for_each(space, vpn, 1, |page| found = Some(page));
+        found
+    }
+
+    /// Calls `f` for every managed page in a run of base pages, a huge page once.
+    pub fn for_each(&self, space: SpaceId, vpn: Vpn, base_pages: u32, mut f: impl FnMut(PageIdx)) {
+        let end = vpn.0.saturating_add(u64::from(base_pages));
+        let last = self.last_found.get();
+        if last.holds(space, vpn.0, end) {
+            return last.run.pages_in(vpn.0 - last.start.0, end - last.start.0).for_each(f);
+        }
+        let Some(Space { runs, .. }) = self.spaces.get(&space) else { return };
+        let from = runs.range(..=vpn).next_back().map_or(vpn, |(&start, _)| start);
+        for (&start, run) in runs.range(from..Vpn(end.max(from.0))) {
+            let lo = vpn.0.max(start.0) - start.0;
+            let hi = (end.min(start.0 + run.base_pages)).saturating_sub(start.0);
+            if lo >= hi {
+                continue;
+            }
+            self.last_found.set(Found { space, start, run: *run });
+            run.pages_in(lo, hi).for_each(&mut f);
+        }
+    }
+
+    /// Where `page` is, or `None` if it was unmapped since.
+    pub fn locate(&self, page: PageIdx) -> Option<Location> {
+        self.last_found.get().locate(page).or_else(|| {
+            let (_, &(space, start)) = self.by_index.range(..=page.0).next_back()?;
+            let found = Found { space, start, run: *self.spaces.get(&space)?.runs.get(&start)? };
+            self.last_found.set(found);
+            found.locate(page)
+        })
+    }
+
+    /// Whether it is a huge page.
+    pub fn is_huge(&self, page: PageIdx) -> bool {
+        self.locate(page).is_some_and(|at| at.size == PageSize::Huge)
+    }
+
+    /// Brings what is known of these pages into the cache. Done for many at once, their misses overlap:
+    /// several times as fast as one after the other, each with work in between.
+    pub fn fetch(&self, pages: impl Iterator<Item = PageIdx>) {
+        std::hint::black_box(pages.fold(0, |sum, page| sum ^ self.words.get(page)));
+    }
+
+    /// What is remembered of the page's heat, in the form in which it was written.
+    pub fn heat<W: PageWord>(&self, page: PageIdx) -> W {
+        self.words.heat(page)
+    }
+
+    /// Replaces the page's heat.
+    pub fn set_heat<W: PageWord>(&mut self, page: PageIdx, heat: W) {
+        self.renew_heat(page, |_| heat);
+    }
+
+    /// Lets `renew` make the page's heat anew; returns its flags.
+    pub fn renew_heat<W: PageWord>(
+        &mut self,
+        page: PageIdx,
+        renew: impl FnOnce(W) -> W,
+    ) -> PageState {
+        self.words.renew(page, renew)
+    }
+
+    /// The page's flags.
+    pub fn state(&self, page: PageIdx) -> PageState {
+        self.words.state(page)
+    }
+
+    /// Notes that a policy holds the page in its queue of candidates, or no longer does.
+    pub fn set_queued(&mut self, page: PageIdx, on: bool) {
+        self.words.set_state(page, self.state(page).queued(on));
+    }
+
+    /// Notes that a policy holds the page in its list of residents, or no longer does.
+    pub fn set_listed(&mut self, page: PageIdx, on: bool) {
+        self.words.set_state(page, self.state(page).listed(on));
+    }
+
+    /// Notes that the kernel refused to move the page.
+    pub fn set_refused(&mut self, page: PageIdx) {
+        self.words.set_state(page, self.state(page).refused());
+    }
+
+    /// Notes how often the page came back soon after a move; more than 3 count as 3.
+    pub fn set_returns(&mut self, page: PageIdx, returns: u8) {
+        self.words.set_state(page, self.state(page).returned(returns));
+    }
+
+    /// Notes the tier that a page lives in.
+    pub fn set_tier(&mut self, page: PageIdx, tier: TierId) {
+        self.put_in_tier(page, Some(tier));
+    }
+
+    /// Notes that a page lives nowhere: it was paged out.
+    pub fn clear_tier(&mut self, page: PageIdx) {
+        self.put_in_tier(page, None);
+    }
+
+    fn put_in_tier(&mut self, page: PageIdx, tier: Option<TierId>) {
+        let before = self.state(page).tier();
+        let Some(at) = self.locate(page).filter(|_| before != tier) else { return };
+        self.words.set_state(page, self.state(page).in_tier(tier));
+        let of_space = self.spaces.get_mut(&at.space).map(|space| &mut space.in_tier);
+        for sum in [Some(&mut self.in_tier), of_space].into_iter().flatten() {
+            if let Some(before) = before {
+                sum[before.index()] -= at.size.base_pages();
+            }
+            if let Some(tier) = tier {
+                sum[tier.index()] += at.size.base_pages();
+            }
+        }
+    }
+
+    /// Re-derives the books from the pages themselves. Walks everything: for tests only.
+    ///
+    /// # Panics
+    /// Where the counts kept along the way differ from what is there.
+    pub fn check(&self) {
+        let mut in_tier = [0; TierId::MAX];
+        let (mut base_pages, mut indices) = (0, 0);
+        for (&id, space) in &self.spaces {
+            let (mut last_end, mut in_space) = (0, [0; TierId::MAX]);
+            for (&vpn, run) in &space.runs {
+                assert!(vpn.0 >= last_end, "regions overlap at {vpn:?}");
+                last_end = vpn.0 + run.base_pages;
+                base_pages += run.base_pages;
+                indices += u64::from(run.pages());
+                assert_eq!(self.by_index.get(&run.first), Some(&(id, vpn)));
+                for i in 0..run.pages() {
+                    if let Some(tier) = self.state(PageIdx(run.first + i)).tier() {
+                        in_space[tier.index()] += run.size.base_pages();
+                    }
+                }
+            }
+            assert_eq!(in_space, space.in_tier, "{id}");
+            in_tier.iter_mut().zip(in_space).for_each(|(sum, n)| *sum += n);
+        }
+        self.indices.check(indices);
+        assert_eq!(base_pages, self.base_pages);
+        assert_eq!(in_tier, self.in_tier);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runs of virtual pages and the runs of indices that they map to.
+
+use std::collections::BTreeMap;
+
+use super::PageIdx;
+use crate::port::{PageAt, PageKind, PageSize, SpaceId, TenantId, Vpn};
+use crate::tier::TierId;
+
+/// Where a page is found again outside: the inverse of [`PageTable::find`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Whose page.
+    pub space: SpaceId,
+    /// The page (of a huge page: its head).
+    pub vpn: Vpn,
+    /// Its size.
+    pub size: PageSize,
+    /// What backs it.
+    pub kind: PageKind,
+}
+
+impl From<Location> for PageAt {
+    /// As a world is asked for it.
+    fn from(Location { space, vpn, size, .. }: Location) -> Self {
+        Self { space, vpn, size }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Run {
+    pub base_pages: u64,
+    pub size: PageSize,
+    pub kind: PageKind,
+    pub first: u32,
+}
+
+impl Run {
+    pub fn pages(&self) -> u32 {
+        pages_u32(self.base_pages / self.size.base_pages())
+    }
+
+    /// The pages of its base pages from `lo` to `hi`, a huge page once.
+    pub fn pages_in(&self, lo: u64, hi: u64) -> impl Iterator<Item = PageIdx> + use<> {
+        let (first, shift) = (self.first, self.size.shift());
+        let (lo, hi) = (lo >> shift, (hi + self.size.base_pages() - 1) >> shift);
+        (pages_u32(lo)..pages_u32(hi)).map(move |page| PageIdx(first + page))
+    }
+}
+
+/// One address space: whose it is, its runs, and where its pages are.
+#[derive(Debug, Default)]
+pub(super) struct Space {
+    pub tenant: TenantId,
+    pub runs: BTreeMap<Vpn, Run>,
+    /// Base pages known to be in each tier.
+    pub in_tier: [u64; TierId::MAX],
+}
+
+/// The run that was found last: most samples and moves are of few runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found {
+    pub space: SpaceId,
+    pub start: Vpn,
+    pub run: Run,
+}
+
+impl Found {
+    pub fn holds(&self, space: SpaceId, start: u64, end: u64) -> bool {
+        self.space == space && self.start.0 <= start && end <= self.start.0 + self.run.base_pages
+    }
+
+    /// Where a page is, if it is one of the run's.
+    pub fn locate(&self, page: PageIdx) -> Option<Location> {
+        let Self { space, start, run } = *self;
+        let offset = page.0.checked_sub(run.first).filter(|&offset| offset < run.pages())?;
+        let vpn = Vpn(start.0 + u64::from(offset) * run.size.base_pages());
+        Some(Location { space, vpn, size: run.size, kind: run.kind })
+    }
+}
+
+/// Page counts of a run fit in 32 bits: longer runs cannot be given indices and are refused by `map`.
+pub(super) fn pages_u32(pages: u64) -> u32 {
+    u32::try_from(pages).unwrap_or(u32::MAX)
+}

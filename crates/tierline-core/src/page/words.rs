@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is known of a page, in one word: its heat, in whatever form, and its flags.
+//!
+//! Words are in chunks that are allocated when one of their pages is first touched.
+
+use super::PageIdx;
+use crate::tier::TierId;
+
+const CHUNK_BITS: u32 = 12;
+pub(super) const CHUNK_PAGES: usize = 1 << CHUNK_BITS;
+/// Of a page's flags: its tier's number plus one; zero where it is unknown.
+const TIER: u8 = 0b111;
+
+/// Bytes of metadata of one page, base or huge.
+pub const METADATA_BYTES_PER_PAGE: usize = size_of::<Chunk>() / CHUNK_PAGES;
+
+/// Pages to fetch into the cache together ([`super::PageTable::fetch`]): enough to overlap as many misses as
+/// processors can, few enough to stay there until they are used.
+pub const FETCHED: usize = 64;
+
+/// Bits of a page's heat; the flags are above them.
+pub const WORD_BITS: u32 = 56;
+
+/// The words of a run of pages.
+type Chunk = [u64; CHUNK_PAGES];
+
+/// A page of which nothing is known: zero, which the system gives without writing it.
+const UNKNOWN: u64 = 0;
+/// The bits of its heat.
+const WORD: u64 = (1 << WORD_BITS) - 1;
+
+/// Heat of some form, as it is kept in a page's word. A table keeps heat of one form; that nobody reads it as another is
+/// asserted.
+pub trait PageWord: Copy {
+    /// The form's name.
+    const FORM: &'static str;
+
+    /// Reads it from the lower [`WORD_BITS`] of a word; zero where nothing is known.
+    fn of_bits(bits: u64) -> Self;
+
+    /// The same bits again; no more than [`WORD_BITS`].
+    fn bits(self) -> u64;
+}
+
+/// Declares heat that is a word of bits, to which a module gives their meaning.
+macro_rules! page_word {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name(pub u64);
+
+        impl $crate::page::PageWord for $name {
+            const FORM: &'static str = stringify!($name);
+
+            fn of_bits(bits: u64) -> Self {
+                Self(bits)
+            }
+
+            fn bits(self) -> u64 {
+                self.0
+            }
+        }
+    };
+}
+pub(crate) use page_word;
+
+/// The flags of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageState(u8);
+
+impl PageState {
+    const QUEUED: u8 = 1 << 3;
+    const LISTED: u8 = 1 << 4;
+    const RETURNS_SHIFT: u8 = 5;
+    const REFUSED: u8 = 1 << 7;
+
+    fn of(known: u64) -> Self {
+        Self((known >> WORD_BITS) as u8)
+    }
+
+    /// The tier it lives in, where known.
+    pub fn tier(self) -> Option<TierId> {
+        (self.0 & TIER).checked_sub(1).map(TierId)
+    }
+
+    /// A policy holds it in its queue of candidates.
+    pub fn is_queued(self) -> bool {
+        self.0 & Self::QUEUED != 0
+    }
+
+    /// A policy holds it in its list of a tier's residents.
+    pub fn is_listed(self) -> bool {
+        self.0 & Self::LISTED != 0
+    }
+
+    /// A policy holds all that it needs to hold: a page of the fastest tier in its list, or any in its queue.
+    pub fn is_held(self) -> bool {
+        self.is_queued() || self.is_listed() && self.tier() == Some(TierId::FAST)
+    }
+
+    /// The kernel refused to move it; not tried again while it is mapped.
+    pub fn is_refused(self) -> bool {
+        self.0 & Self::REFUSED != 0
+    }
+
+    /// How often it came back soon after a move, up to 3.
+    pub fn returns(self) -> u8 {
+        (self.0 >> Self::RETURNS_SHIFT) & 0b11
+    }
+
+    pub(super) fn queued(self, on: bool) -> Self {
+        self.with(Self::QUEUED, on)
+    }
+
+    pub(super) fn listed(self, on: bool) -> Self {
+        self.with(Self::LISTED, on)
+    }
+
+    pub(super) fn refused(self) -> Self {
+        self.with(Self::REFUSED, true)
+    }
+
+    pub(super) fn returned(self, times: u8) -> Self {
+        let cleared = self.with(0b11 << Self::RETURNS_SHIFT, false);
+        cleared.with(times.min(3) << Self::RETURNS_SHIFT, true)
+    }
+
+    pub(super) fn in_tier(self, tier: Option<TierId>) -> Self {
+        Self(self.0 & !TIER | tier.map_or(0, |tier| tier.0 + 1))
+    }
+
+    fn with(self, flag: u8, on: bool) -> Self {
+        Self(if on { self.0 | flag } else { self.0 & !flag })
+    }
+}
+
+/// The words of all pages, by index.
+#[derive(Default)]
+pub(super) struct Words {
+    chunks: Vec<Option<Box<Chunk>>>,
+    /// The form of the heat in them, once there is any.
+    form: Option<&'static str>,
+}
+
+impl Words {
+    /// Makes room for indices below `end`.
+    pub fn cover(&mut self, end: u32) {
+        self.chunks.resize_with((end as usize).div_ceil(CHUNK_PAGES), || None);
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.chunks.iter().flatten().count() * size_of::<Chunk>()
+    }
+
+    pub fn get(&self, page: PageIdx) -> u64 {
+        let chunk = self.chunks[page.index() / CHUNK_PAGES].as_ref();
+        chunk.map_or(UNKNOWN, |chunk| chunk[page.index() % CHUNK_PAGES])
+    }
+
+    fn get_mut(&mut self, page: PageIdx) -> &mut u64 {
+        let chunk = &mut self.chunks[page.index() / CHUNK_PAGES];
+        let chunk = chunk.get_or_insert_with(unknown_chunk);
+        &mut chunk[page.index() % CHUNK_PAGES]
+    }
+
+    pub fn heat<W: PageWord>(&self, page: PageIdx) -> W {
+        debug_assert!(
+            self.form.is_none_or(|form| form == W::FORM),
+            "{:?} as {}",
+            self.form,
+            W::FORM
+        );
+        W::of_bits(self.get(page) & WORD)
+    }
+
+    pub fn renew<W: PageWord>(&mut self, page: PageIdx, renew: impl FnOnce(W) -> W) -> PageState {
+        debug_assert_eq!(
+            *self.form.get_or_insert(W::FORM),
+            W::FORM,
+            "a table has heat of one form"
+        );
+        let known = self.get_mut(page);
+        let bits = renew(W::of_bits(*known & WORD)).bits();
+        debug_assert!(bits <= WORD, "a page's heat has {WORD_BITS} bits: {bits:#x}");
+        *known = *known & !WORD | bits;
+        PageState::of(*known)
+    }
+
+    pub fn state(&self, page: PageIdx) -> PageState {
+        PageState::of(self.get(page))
+    }
+
+    pub fn set_state(&mut self, page: PageIdx, state: PageState) {
+        let known = self.get_mut(page);
+        *known = *known & WORD | u64::from(state.0) << WORD_BITS;
+    }
+
+    /// Forgets a run of pages and calls `was_in` with the tier of each whose tier was known. Whole chunks are dropped,
+    /// not written.
+    pub fn reset(&mut self, first: u32, pages: u32, mut was_in: impl FnMut(TierId)) {
+        let (mut at, end) = (first as usize, first as usize + pages as usize);
+        while at < end {
+            let (c, offset) = (at / CHUNK_PAGES, at % CHUNK_PAGES);
+            let n = (CHUNK_PAGES - offset).min(end - at);
+            if let Some(chunk) = &mut self.chunks[c] {
+                for known in &mut chunk[offset..offset + n] {
+                    PageState::of(*known).tier().into_iter().for_each(&mut was_in);
+                    *known = UNKNOWN;
+                }
+            }
+            if n == CHUNK_PAGES {
+                self.chunks[c] = None;
+            }
+            at += n;
+        }
+    }
+}
+
+/// A chunk without a copy of it on the stack.
+#[cold]
+fn unknown_chunk() -> Box<Chunk> {
+    let words = vec![UNKNOWN; CHUNK_PAGES].into_boxed_slice();
+    words.try_into().expect("as many as a chunk has")
+}
