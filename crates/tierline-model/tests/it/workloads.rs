@@ -52,6 +52,43 @@ fn every_workload_says_what_it_does_and_where_it_comes_from() {
     }
 }
 
+/// Names of knobs stand in backquotes; names of files, which have a dot, too.
+#[test]
+fn every_knob_in_the_prose_is_in_the_table_and_every_table_says_what_its_knobs_do() {
+    for entry in listed() {
+        let knobs = (entry.knobs)();
+        assert!(!knobs.is_empty(), "{}", entry.name);
+        for knob in &knobs {
+            assert!(knob.about.len() > 5 && !knob.range.is_empty(), "{}: {knob:?}", entry.name);
+        }
+        let text = entry.explain();
+        for word in text.split('`').skip(1).step_by(2).filter(|word| !word.contains('.')) {
+            assert!(knobs.iter().any(|knob| knob.name == word), "{}: {word}", entry.name);
+        }
+        let named = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        for word in named.filter(|word| word.contains('_')) {
+            assert!(knobs.iter().any(|knob| knob.name == word), "{}: {word}", entry.name);
+        }
+    }
+}
+
+/// What is set is what the program gets, and a default that is written out changes nothing.
+#[test]
+fn a_default_that_is_written_out_makes_the_same_program() {
+    for entry in WORKLOADS {
+        let set: Vec<_> = (entry.knobs)()
+            .iter()
+            .filter(|knob| knob.default != "none")
+            .map(|knob| format!("{}={}", knob.name, knob.default))
+            .collect();
+        let line = format!("{}:{}", entry.name, set.join(","));
+        let mut table = written(&line).unwrap();
+        table.remove("kind");
+        let plain = entry.program(&toml::Table::new()).unwrap();
+        assert_eq!(entry.program(&table).unwrap(), plain, "{line}");
+    }
+}
+
 #[test]
 fn programs_come_and_go_and_leave_nothing_behind() {
     let text = r#"

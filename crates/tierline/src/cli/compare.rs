@@ -109,7 +109,7 @@ impl CompareArgs {
 
     fn policies(&self) -> Vec<String> {
         match self.policy.is_empty() {
-            true => matrix::POLICIES.iter().map(ToString::to_string).collect(),
+            true => matrix::policies().map(String::from).collect(),
             false => self.policy.clone(),
         }
     }
