@@ -12,9 +12,9 @@ use tierline_core::knob::Form;
 use tierline_core::policy::list::{POLICIES, PolicyEntry};
 use tierline_model::compare::{self, Cell, Field};
 use tierline_model::error::{Error, Result};
-use tierline_model::parallel::map;
 use tierline_model::reproduce::arms::setup::trial;
 use tierline_model::reproduce::{self, Lab};
+use tierline_model::runner::Runner;
 use tierline_model::scenario::{self, Traces};
 
 /// An immutable scenario.
@@ -103,10 +103,8 @@ fn run(
     threads: Option<usize>,
 ) -> PyResult<Vec<String>> {
     let scenarios: Vec<_> = scenarios.iter().map(|scenario| scenario.0.clone()).collect();
-    let reports = py.detach(|| {
-        map(&scenarios, threads_or_cores(threads), &|_, _| {}, tierline_model::run::run)
-    });
-    reports.into_iter().map(|report| json(&report.map_err(to_python)?)).collect()
+    let reports = py.detach(|| Runner::on(threads_or_cores(threads)).run(&scenarios));
+    reports.map_err(to_python)?.iter().flatten().map(json).collect()
 }
 
 /// The rows of `tierline compare`, as JSON.
@@ -124,7 +122,7 @@ fn compare_cells(
 ) -> PyResult<String> {
     let cells = Cell::product(&machines, &workloads, &ratios);
     let field = Field { policies, cells, traces: Traces::default(), seconds, seed };
-    let entries = py.detach(|| compare::compare(&field, threads_or_cores(threads), &|_, _| {}));
+    let entries = py.detach(|| compare::compare(&field, &Runner::on(threads_or_cores(threads))));
     json(&entries.map_err(to_python)?)
 }
 
@@ -133,7 +131,7 @@ fn compare_cells(
 fn rows(py: Python<'_>, ids: Vec<String>, long: bool, threads: Option<usize>) -> PyResult<String> {
     let outcomes = py.detach(|| -> Result<_> {
         let rows = reproduce::select(&ids, long)?;
-        reproduce::compute(&rows, &mut Lab::default(), threads_or_cores(threads), &|_, _| {})
+        reproduce::compute(&rows, &mut Lab::default(), &Runner::on(threads_or_cores(threads)))
     });
     json(&outcomes.map_err(to_python)?)
 }

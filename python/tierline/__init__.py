@@ -92,13 +92,8 @@ def compare(
 
 
 def reproduce(*ids: str, long: bool = False, threads: int | None = None) -> Table:
-    """Published figures and ours: the rows whose ids start with one of `ids`, or all rows. `published` and `ours` are lists of numbers."""
-    rows = json.loads(_tierline.rows(list(ids), long, threads))
-    for row in rows:
-        for figure in ("published", "ours"):
-            if not isinstance(row[figure], list):
-                row[figure] = [] if row[figure] is None else [row[figure]]
-    return _columns(rows)
+    """Published figures beside ours: the rows of these ids, where C-F7* are all that begin so; all, if left out. `published`, `ours` and `kinds` are lists."""
+    return _columns(json.loads(_tierline.rows(list(ids), long, threads)))
 
 
 def _columns(rows: Iterable[dict[str, Any]]) -> Table:

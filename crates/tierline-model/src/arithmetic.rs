@@ -44,6 +44,12 @@ pub fn pow(x: f64, y: f64) -> f64 {
     exp(y * ln(x))
 }
 
+/// Arithmetic mean; 0 of nothing.
+pub fn mean(of: &[f64]) -> f64 {
+    let count: f64 = of.iter().map(|_| 1.0).sum();
+    if count > 0.0 { of.iter().sum::<f64>() / count } else { 0.0 }
+}
+
 /// Geometric mean; 1 of nothing, 0 where one is not above 0.
 pub fn geometric_mean(of: &[f64]) -> f64 {
     if of.iter().any(|&x| x.is_nan() || x <= 0.0) {
@@ -66,7 +72,8 @@ mod tests {
     use tierline_core::rng::Rng;
 
     #[test]
-    fn geometric_means() {
+    fn means() {
+        assert_eq!((mean(&[2.0, 8.0]), mean(&[])), (5.0, 0.0));
         assert!((geometric_mean(&[2.0, 8.0]) - 4.0).abs() < 1e-9);
         assert_eq!((geometric_mean(&[]), geometric_mean(&[2.0, 0.0])), (1.0, 0.0));
     }

@@ -6,9 +6,8 @@ use tierline_core::tier::TierId;
 use tierline_core::unit::{BASE_PAGE, Bytes, BytesPerSec};
 
 use crate::error::Result;
-use crate::parallel::{Said, map};
 use crate::report::{ProgramMeans, Report};
-use crate::run::run;
+use crate::runner::Runner;
 use crate::scenario::{Scenario, Traces};
 use crate::workload::list::written;
 use crate::workload::program::Placement;
@@ -96,28 +95,31 @@ pub struct Entry {
     pub relative_to_best: f64,
 }
 
-/// Runs the field on so many threads.
+/// Runs the field; without the cells of which a run was not made.
 ///
 /// # Errors
 /// Where a scenario cannot be made.
-pub fn compare(field: &Field, threads: usize, said: Said<'_>) -> Result<Vec<Entry>> {
-    let mut scenarios = Vec::new();
-    for cell in &field.cells {
-        for policy in &field.policies {
-            scenarios.push((scenario(field, cell, policy)?, cell));
-        }
-    }
-    let runs = map(&scenarios, threads, said, |(scenario, _)| run(scenario));
+pub fn compare(field: &Field, runner: &Runner<'_>) -> Result<Vec<Entry>> {
+    let pairs =
+        || field.cells.iter().flat_map(|cell| field.policies.iter().map(move |p| (cell, p)));
+    let scenarios = pairs().map(|(cell, policy)| scenario(field, cell, policy));
+    let scenarios = scenarios.collect::<Result<Vec<_>>>()?;
+    let reports = runner.run(&scenarios)?;
     let mut entries = Vec::new();
-    for ((scenario, cell), report) in scenarios.iter().zip(runs) {
-        entries.push(entry(scenario, cell, &report?)?);
-    }
-    // Policies vary fastest: each field of one machine, workload and ratio is in one piece.
-    for field in entries.chunks_mut(field.policies.len().max(1)) {
-        let best = field.iter().map(|entry| entry.throughput).fold(0.0, f64::max);
-        for entry in field {
+    // Policies vary fastest: a cell is in one piece.
+    let policies = field.policies.len().max(1);
+    let runs = scenarios.chunks(policies).zip(reports.chunks(policies));
+    for (cell, (scenarios, reports)) in field.cells.iter().zip(runs) {
+        let Some(reports) = reports.iter().map(Option::as_ref).collect::<Option<Vec<_>>>() else {
+            continue;
+        };
+        let of = |(scenario, report): (&Scenario, &Report)| entry(scenario, cell, report);
+        let mut ran = scenarios.iter().zip(reports).map(of).collect::<Result<Vec<_>>>()?;
+        let best = ran.iter().map(|entry| entry.throughput).fold(0.0, f64::max);
+        for entry in &mut ran {
             entry.relative_to_best = if best > 0.0 { entry.throughput / best } else { 0.0 };
         }
+        entries.append(&mut ran);
     }
     Ok(entries)
 }

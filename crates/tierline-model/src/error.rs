@@ -21,12 +21,14 @@ pub enum Error {
         why: String,
     },
     /// There is nothing of that name.
-    #[error("there is no {what} {name:?}")]
+    #[error("there is no {what} {name:?}{}", .of.as_ref().map_or(String::new(), |of| format!(" of {of}")))]
     Unknown {
-        /// `machine`, `workload`, `policy`, `tracker`.
+        /// `machine`, `workload`, `policy`, `tracker`, `knob`.
         what: &'static str,
         /// What was typed.
         name: String,
+        /// Of what it was looked for, where that matters.
+        of: Option<String>,
         /// What there is.
         known: Vec<String>,
     },
@@ -47,7 +49,18 @@ impl Error {
         known: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         let known = known.into_iter().map(String::from).collect();
-        Self::Unknown { what, name: name.into(), known }
+        Self::Unknown { what, name: name.into(), of: None, known }
+    }
+
+    /// The same for one among several that have such names.
+    #[must_use]
+    pub fn within(self, place: &str) -> Self {
+        match self {
+            Self::Unknown { what, name, known, .. } => {
+                Self::Unknown { what, name, of: Some(place.into()), known }
+            }
+            other => other,
+        }
     }
 }
 

@@ -32,6 +32,7 @@ pub mod profile;
 pub mod report;
 pub mod reproduce;
 pub mod run;
+pub mod runner;
 pub mod scenario;
 pub mod text;
 pub mod tracker;

@@ -5,34 +5,24 @@
 //! sizes are ours, so that a hot set fits fast memory at some ratios and not at others.
 
 use serde::Serialize;
+use tierline_core::policy::list::{POLICIES, PolicyEntry, Role};
 
 use crate::arithmetic::geometric_mean;
 use crate::compare::{Cell, Entry};
 
 /// The default policy.
-pub const DEFAULT: &str = "tierline";
-/// What knows the true rates: a bound, not a rival.
-const ORACLE: &str = "oracle";
+pub const DEFAULT: &str = POLICIES[0].name;
 
-/// Who competes: everything with a placement of its own that runs in the model.
-pub const POLICIES: &[&str] = &[
-    DEFAULT,
-    "hemem",
-    "hemem+colloid",
-    "memtis",
-    "memtis+colloid",
-    "tpp",
-    "tpp+colloid",
-    "linux",
-    "linux+colloid",
-    "autonuma",
-    "autotiering",
-    "damon",
-    "arms",
-    "neomem",
-    "first-touch",
-    ORACLE,
-];
+/// The policies that compete, and the bounds that they are held against.
+pub fn policies() -> impl Iterator<Item = &'static str> {
+    let compared = POLICIES.iter().filter(|entry| entry.role != Role::Other);
+    compared.map(|entry| entry.name)
+}
+
+/// Whether a policy is a bound and not a rival.
+fn is_bound(policy: &str) -> bool {
+    PolicyEntry::find(policy).is_some_and(|entry| entry.role == Role::Bound)
+}
 
 /// Machines, and what else runs on them: Colloid's machine under its antagonist's four intensities.
 pub const MACHINES: &[(&str, &str)] = &[
@@ -145,7 +135,10 @@ pub fn held(entries: &[Entry]) -> Vec<Held> {
             ratio: own.ratio.clone(),
             rival: rival.policy.clone(),
             of_rival: own.throughput / rival.throughput,
-            of_oracle: find(field, ORACLE).map(|oracle| own.throughput / oracle.throughput),
+            of_oracle: field
+                .iter()
+                .find(|entry| is_bound(&entry.policy))
+                .map(|bound| own.throughput / bound.throughput),
         })
     };
     fields(entries).into_iter().filter_map(one).collect()
@@ -163,9 +156,9 @@ fn find<'a>(field: &'a [Entry], policy: &str) -> Option<&'a Entry> {
     field.iter().find(|entry| entry.policy == policy)
 }
 
-/// The best of a cell, without the oracle and `but`.
+/// The best of a cell, without bounds and `but`.
 fn rivals<'a>(field: &'a [Entry], but: Option<&str>) -> Option<&'a Entry> {
-    let others = field.iter().filter(|e| e.policy != ORACLE && Some(e.policy.as_str()) != but);
+    let others = field.iter().filter(|e| !is_bound(&e.policy) && Some(e.policy.as_str()) != but);
     others.max_by(|a, b| a.throughput.total_cmp(&b.throughput))
 }
 
@@ -198,10 +191,10 @@ mod tests {
         let entries = [
             entry("a", DEFAULT, 10.0),
             entry("a", "hemem", 20.0),
-            entry("a", ORACLE, 90.0),
+            entry("a", "oracle", 90.0),
             entry("b", DEFAULT, 10.0),
             entry("b", "hemem", 5.0),
-            entry("b", ORACLE, 10.0),
+            entry("b", "oracle", 10.0),
         ];
         let standings = standings(&entries);
         assert!((standings[1].of_default - 1.0).abs() < 1e-9, "of 2 and 1/2");
@@ -213,6 +206,17 @@ mod tests {
             ("hemem", 0.5, 2.0)
         );
         assert_eq!(held[1].of_oracle, Some(1.0));
+    }
+
+    /// A new policy competes unless its entry says otherwise.
+    #[test]
+    fn every_rival_of_the_list_is_in_the_matrix() {
+        let compared: Vec<&str> = policies().collect();
+        assert_eq!(compared[0], DEFAULT);
+        for entry in POLICIES {
+            assert_eq!(compared.contains(&entry.name), entry.role != Role::Other, "{}", entry.name);
+        }
+        assert_eq!(compared.iter().filter(|name| is_bound(name)).count(), 1);
     }
 
     #[test]
@@ -228,8 +232,8 @@ mod tests {
             };
             assert!(scenario.machine().is_ok() && scenario.arrivals().is_ok());
         }
-        for policy in POLICIES {
-            let scenario = Scenario { policy: (*policy).into(), ..Scenario::default() };
+        for policy in policies() {
+            let scenario = Scenario { policy: policy.into(), ..Scenario::default() };
             assert!(scenario.policy().is_ok(), "{policy}");
         }
     }

@@ -38,7 +38,8 @@ use crate::machine::list::Entry as MachineEntry;
 use crate::text;
 use crate::tracker::Tracker;
 use crate::tracker::list::{Knobs, TRACKERS, TrackerEntry, serve};
-use crate::workload::list::Entry as WorkloadEntry;
+use crate::workload::knob::ProgramKnobs;
+use crate::workload::list::{COMMON, Entry as WorkloadEntry};
 use crate::workload::program::Placement;
 use crate::workload::replay::{Recording, Replay};
 use crate::world::transfer::{Entry as Transfer, TRANSFERS};
@@ -172,9 +173,6 @@ impl Default for Common {
         }
     }
 }
-
-const COMMON_KEYS: [&str; 7] =
-    ["kind", "trace", "name", "start", "stop", "pages", "hot_share_fast"];
 
 impl Scenario {
     /// Reads a scenario; `place` is its file.
@@ -319,9 +317,14 @@ impl Scenario {
     }
 }
 
+/// Whether a key is taken by every workload.
+fn is_common(key: &str) -> bool {
+    ["kind", "trace"].contains(&key) || COMMON.iter().any(|(name, _)| *name == key)
+}
+
 fn arrival(table: &Table, traces: &Traces) -> Result<Arrival> {
     let (common, own): (Table, Table) =
-        table.clone().into_iter().partition(|(key, _)| COMMON_KEYS.contains(&key.as_str()));
+        table.clone().into_iter().partition(|(key, _)| is_common(key));
     let kind = common.get("kind").and_then(Value::as_str).unwrap_or_default().to_string();
     let wrong = |why: String| Error::Figure { place: format!("workload {kind}"), why };
     let common = Common::deserialize(common).map_err(|error| wrong(error.to_string()))?;
@@ -331,13 +334,13 @@ fn arrival(table: &Table, traces: &Traces) -> Result<Arrival> {
             let recording =
                 traces.0.get(file).ok_or_else(|| Error::unknown("trace", file, known))?;
             let size = common.pages.unwrap_or(recording.size());
-            let wrong = |why| Error::Figure { place: format!("trace {file}"), why };
-            let knobs = Replay::deserialize(own).map_err(|error| wrong(error.to_string()))?;
-            let replay = knobs.program(file, Arc::clone(recording), size).map_err(wrong)?;
+            let place = format!("trace {file}");
+            let replay = Replay::read(&place, &own)?.program(file, Arc::clone(recording), size);
+            let replay = replay.map_err(|why| Error::Figure { place, why })?;
             (replay.0, size, Some(replay.1))
         }
         None => {
-            let program = WorkloadEntry::find(&common.kind)?.program(own)?;
+            let program = WorkloadEntry::find(&common.kind)?.program(&own)?;
             (program, common.pages.unwrap_or(PageSize::Huge), None)
         }
     };

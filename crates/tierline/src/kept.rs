@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use tierline_model::report::Report;
-use tierline_model::reproduce::Archive;
+use tierline_model::runner::Archive;
 
 use crate::print;
 

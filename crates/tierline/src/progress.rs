@@ -1,26 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How far many runs are: a bar where stderr is a terminal, else a line every tenth of them, as logs like it.
+//! How far many runs are: a bar where stderr is a terminal, else a line every tenth of them, as logs like it. Ctrl-C and a
+//! time limit end them early: runs under way are finished, no further one begins.
 
 use std::io::{IsTerminal, stderr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::SIGINT;
+use signal_hook::flag;
+use tierline_core::unit::Nanos;
+use tierline_model::parallel::Observer;
 
+use crate::clock::now;
 use crate::print;
 
-/// What is shown of the runs.
-pub struct Progress(Option<ProgressBar>);
+/// What takes longer is announced.
+const LONG: Nanos = Nanos::from_secs(20);
+/// The exit status of a program that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
+
+/// Watches the runs of a command.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    threads: u64,
+    deadline: Option<Nanos>,
+    interrupted: Arc<AtomicBool>,
+}
 
 impl Progress {
-    /// Nothing yet.
-    pub fn new() -> Self {
+    /// Of runs on so many threads, none of which begins after so many minutes.
+    pub fn new(threads: usize, minutes: Option<f64>) -> Result<Self> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        // The first Ctrl-C is a wish, the second one ends the program. In this order: the first must not see its own mark.
+        flag::register_conditional_shutdown(SIGINT, INTERRUPTED, Arc::clone(&interrupted))
+            .and_then(|_| flag::register(SIGINT, Arc::clone(&interrupted)))
+            .context("cannot listen to Ctrl-C")?;
         let style = ProgressStyle::with_template("{bar:40} {pos} of {len} runs, {eta} left");
         let bar = stderr().is_terminal().then(|| ProgressBar::new(0));
-        Self(bar.zip(style.ok()).map(|(bar, style)| bar.with_style(style)))
+        Ok(Self {
+            bar: bar.zip(style.ok()).map(|(bar, style)| bar.with_style(style)),
+            threads: threads.max(1) as u64,
+            deadline: minutes.map(|minutes| now() + Nanos::from_secs_f64(minutes * 60.0)),
+            interrupted,
+        })
     }
 
-    /// So many are done, of how many.
-    pub fn said(&self, done: usize, of: usize) {
-        match &self.0 {
+    /// Whether Ctrl-C was pressed.
+    pub fn was_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+}
+
+impl Observer for Progress {
+    fn begin(&self, runs: usize, cpu: Nanos) {
+        let lasts = Nanos(cpu.0 / self.threads);
+        if lasts >= LONG && !self.stops() {
+            let minutes = lasts.as_secs_f64() / 60.0;
+            let text =
+                format!("{runs} runs, about {minutes:.1} minutes; Ctrl-C prints what is done");
+            print::to_stderr(&format!("tierline: {text}"));
+        }
+        self.bar.iter().for_each(ProgressBar::reset);
+    }
+
+    fn done(&self, done: usize, of: usize) {
+        match &self.bar {
             Some(bar) => {
                 bar.set_length(of as u64);
                 bar.set_position(done as u64);
@@ -31,11 +77,15 @@ impl Progress {
             None => {}
         }
     }
+
+    fn stops(&self) -> bool {
+        self.was_interrupted() || self.deadline.is_some_and(|deadline| now() >= deadline)
+    }
 }
 
 impl Drop for Progress {
     /// What was computed is printed where the bar was.
     fn drop(&mut self) {
-        self.0.iter().for_each(ProgressBar::finish_and_clear);
+        self.bar.iter().for_each(ProgressBar::finish_and_clear);
     }
 }

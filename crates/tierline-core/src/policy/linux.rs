@@ -13,7 +13,7 @@
 //! go up and down; a page is seen once in a round of the scanner, so a new hot set takes minutes.
 //!
 //! Knobs: hot_threshold (1 s), rate_limit (64 GB/s), adjust_period (60 s), scan_period (60 s), scan_size
-//! (256 MiB).
+//! (256 MiB); with colloid heat_test (0).
 //!
 //! Where it comes from: Linux 6.3, kernel/sched/fair.c, mm/memory-tiers.c, mm/vmscan.c. The scan period stays at
 //! its maximum, where private pages put it, instead of following the share of local and of shared faults.

@@ -17,6 +17,17 @@ use super::{
     Policy, arms, autotiering, damon, first_touch, fixed, hold, kernel, oracle, paging, tierline,
 };
 
+/// What a policy is in comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It places pages so that programs are fast: it competes.
+    Rival,
+    /// It knows what no policy can know.
+    Bound,
+    /// It serves another purpose, as reclaimers do, or only Linux has it.
+    Other,
+}
+
 /// An entry of the list of policies.
 #[derive(Clone, Copy)]
 pub struct PolicyEntry {
@@ -26,6 +37,8 @@ pub struct PolicyEntry {
     pub doc: &'static str,
     /// The head of the file of what it is combined with: another goal than its own, a reclaimer above.
     pub goal: Option<&'static str>,
+    /// What it is in comparisons.
+    pub role: Role,
     /// Makes one.
     pub make: fn() -> Box<dyn Policy>,
 }
@@ -36,159 +49,49 @@ const COLLOID: &str = include_str!("goal/balance.rs");
 /// The head of TMO's file, for the policies that it stands above.
 const TMO: &str = include_str!("tmo.rs");
 
-/// Every policy there is; the first is the default. Help, docs and tests range over this list.
-pub const POLICIES: &[PolicyEntry] = &[
-    PolicyEntry {
-        name: "tierline",
-        doc: include_str!("tierline.rs"),
-        goal: None,
-        make: || Box::<tierline::Tierline>::default(),
-    },
-    PolicyEntry {
-        name: "hemem",
-        doc: include_str!("hemem.rs"),
-        goal: None,
-        make: || Box::new(Hemem::new("hemem", Box::new(Pack))),
-    },
-    PolicyEntry {
-        name: "hemem+colloid",
-        doc: include_str!("hemem.rs"),
-        goal: Some(COLLOID),
-        make: || Box::new(Hemem::new("hemem+colloid", Box::<Balance>::default())),
-    },
-    PolicyEntry {
-        name: "memtis",
-        doc: include_str!("memtis.rs"),
-        goal: None,
-        make: || Box::new(Memtis::new("memtis", Box::new(Pack))),
-    },
-    PolicyEntry {
-        name: "memtis+colloid",
-        doc: include_str!("memtis.rs"),
-        goal: Some(COLLOID),
-        make: || Box::new(Memtis::new("memtis+colloid", Box::<Balance>::default())),
-    },
-    PolicyEntry {
-        name: "arms",
-        doc: include_str!("arms.rs"),
-        goal: None,
-        make: || Box::<arms::Arms>::default(),
-    },
-    PolicyEntry {
-        name: "neomem",
-        doc: include_str!("neomem.rs"),
-        goal: None,
-        make: || Box::new(neomem("neomem")),
-    },
-    PolicyEntry {
-        name: "tpp",
-        doc: include_str!("tpp.rs"),
-        goal: None,
-        make: || Box::new(tpp("tpp", Box::new(Pack))),
-    },
-    PolicyEntry {
-        name: "tpp+colloid",
-        doc: include_str!("tpp.rs"),
-        goal: Some(COLLOID),
-        make: || Box::new(tpp("tpp+colloid", Box::<Balance>::default())),
-    },
-    PolicyEntry {
-        name: "linux",
-        doc: include_str!("linux.rs"),
-        goal: None,
-        make: || Box::new(linux("linux", Box::new(Pack))),
-    },
-    PolicyEntry {
-        name: "linux+colloid",
-        doc: include_str!("linux.rs"),
-        goal: Some(COLLOID),
-        make: || Box::new(linux("linux+colloid", Box::<Balance>::default())),
-    },
-    PolicyEntry {
-        name: "kernel",
-        doc: include_str!("kernel.rs"),
-        goal: None,
-        make: || Box::<kernel::Kernel>::default(),
-    },
-    PolicyEntry {
-        name: "tierline+tmo",
-        doc: include_str!("tierline.rs"),
-        goal: Some(TMO),
-        make: || Box::new(Tmo::over("tierline+tmo", Box::<tierline::Tierline>::default())),
-    },
-    PolicyEntry {
-        name: "tpp+tmo",
-        doc: include_str!("tpp.rs"),
-        goal: Some(TMO),
-        make: || Box::new(Tmo::over("tpp+tmo", Box::new(tpp("tpp", Box::new(Pack))))),
-    },
-    PolicyEntry {
-        name: "linux+tmo",
-        doc: include_str!("linux.rs"),
-        goal: Some(TMO),
-        make: || Box::new(Tmo::over("linux+tmo", Box::new(linux("linux", Box::new(Pack))))),
-    },
-    PolicyEntry {
-        name: "paging+tmo",
-        doc: include_str!("paging.rs"),
-        goal: Some(TMO),
-        make: || Box::new(Tmo::over_paging("paging+tmo", Box::new(paging::paging()))),
-    },
-    PolicyEntry {
-        name: "first-touch+tmo",
-        doc: include_str!("first_touch.rs"),
-        goal: Some(TMO),
-        make: || Box::new(Tmo::over("first-touch+tmo", Box::new(first_touch::FirstTouch))),
-    },
-    PolicyEntry {
-        name: "autonuma",
-        doc: include_str!("autonuma.rs"),
-        goal: None,
-        make: || Box::new(autonuma("autonuma")),
-    },
-    PolicyEntry {
-        name: "autotiering",
-        doc: include_str!("autotiering.rs"),
-        goal: None,
-        make: || Box::<autotiering::Autotiering>::default(),
-    },
-    PolicyEntry {
-        name: "damon",
-        doc: include_str!("damon.rs"),
-        goal: None,
-        make: || Box::<damon::Damon>::default(),
-    },
-    PolicyEntry {
-        name: "oracle",
-        doc: include_str!("oracle.rs"),
-        goal: None,
-        make: || Box::<oracle::Oracle>::default(),
-    },
-    PolicyEntry {
-        name: "fixed",
-        doc: include_str!("fixed.rs"),
-        goal: None,
-        make: || Box::<fixed::Fixed>::default(),
-    },
-    PolicyEntry {
-        name: "paging",
-        doc: include_str!("paging.rs"),
-        goal: None,
-        make: || Box::new(paging::paging()),
-    },
-    PolicyEntry {
-        name: "first-touch",
-        doc: include_str!("first_touch.rs"),
-        goal: None,
-        make: || Box::new(first_touch::FirstTouch),
-    },
-    PolicyEntry {
-        name: "hold",
-        doc: include_str!("hold.rs"),
-        goal: None,
-        make: || Box::new(hold::Hold),
-    },
-];
+/// Declares the list, a line each: the role, the name, the file, what it is combined with, and how it is made.
+macro_rules! policies {
+    (@goal) => { None };
+    (@goal $goal:ident) => { Some($goal) };
+    ($($role:ident $name:literal = $file:literal $(+ $goal:ident)?, $make:expr;)*) => {
+        /// Every policy there is; the first is the default. Help, documents, tests and comparisons range over this list.
+        pub const POLICIES: &[PolicyEntry] = &[$(PolicyEntry {
+            name: $name,
+            doc: include_str!($file),
+            goal: policies!(@goal $($goal)?),
+            role: Role::$role,
+            make: || Box::new($make),
+        },)*];
+    };
+}
+
+policies! {
+    Rival "tierline" = "tierline.rs", tierline::Tierline::default();
+    Rival "hemem" = "hemem.rs", Hemem::new("hemem", Box::new(Pack));
+    Rival "hemem+colloid" = "hemem.rs" + COLLOID, Hemem::new("hemem+colloid", Box::<Balance>::default());
+    Rival "memtis" = "memtis.rs", Memtis::new("memtis", Box::new(Pack));
+    Rival "memtis+colloid" = "memtis.rs" + COLLOID, Memtis::new("memtis+colloid", Box::<Balance>::default());
+    Rival "arms" = "arms.rs", arms::Arms::default();
+    Rival "neomem" = "neomem.rs", neomem("neomem");
+    Rival "tpp" = "tpp.rs", tpp("tpp", Box::new(Pack));
+    Rival "tpp+colloid" = "tpp.rs" + COLLOID, tpp("tpp+colloid", Box::<Balance>::default());
+    Rival "linux" = "linux.rs", linux("linux", Box::new(Pack));
+    Rival "linux+colloid" = "linux.rs" + COLLOID, linux("linux+colloid", Box::<Balance>::default());
+    Other "kernel" = "kernel.rs", kernel::Kernel::default();
+    Other "tierline+tmo" = "tierline.rs" + TMO, Tmo::over("tierline+tmo", Box::<tierline::Tierline>::default());
+    Other "tpp+tmo" = "tpp.rs" + TMO, Tmo::over("tpp+tmo", Box::new(tpp("tpp", Box::new(Pack))));
+    Other "linux+tmo" = "linux.rs" + TMO, Tmo::over("linux+tmo", Box::new(linux("linux", Box::new(Pack))));
+    Other "paging+tmo" = "paging.rs" + TMO, Tmo::over_paging("paging+tmo", Box::new(paging::paging()));
+    Other "first-touch+tmo" = "first_touch.rs" + TMO, Tmo::over("first-touch+tmo", Box::new(first_touch::FirstTouch));
+    Rival "autonuma" = "autonuma.rs", autonuma("autonuma");
+    Rival "autotiering" = "autotiering.rs", autotiering::Autotiering::default();
+    Rival "damon" = "damon.rs", damon::Damon::default();
+    Bound "oracle" = "oracle.rs", oracle::Oracle::default();
+    Other "fixed" = "fixed.rs", fixed::Fixed::default();
+    Other "paging" = "paging.rs", paging::paging();
+    Rival "first-touch" = "first_touch.rs", first_touch::FirstTouch;
+    Other "hold" = "hold.rs", hold::Hold;
+}
 
 impl PolicyEntry {
     /// The policy of that name.

@@ -17,7 +17,9 @@
 //! samples looks skewed, so that it is split for no gain.
 //!
 //! Knobs: adaptation_period (100 000 samples), cooling_period (2 000 000), cooling_alloc (10 GiB), thres_hot
-//! (1), warm_below (0.75), quantum (500 ms), demotion and promotion watermarks (2 % and 3 %), split (on).
+//! (1), warm_below (0.75), quantum (500 ms), period (199 loads), store_period (100 007), demotion_watermark (2 %),
+//! promotion_watermark (3 %), reviewed_per_quantum (65 536 pages), split (on), split_tenths (4), split_slow_latency
+//! (170 ns).
 //!
 //! Where it comes from: MEMTIS (SOSP 2023) and its public kernel 5.15.19; Colloid section 4.2 for the shift.
 //! Departures: huge and base pages wait in lists of their own, huge ones go first; and on a tier so small that

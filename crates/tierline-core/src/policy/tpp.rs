@@ -13,7 +13,7 @@
 //! down without end, and nothing limits their rate. A page is seen once in a round of the scanner.
 //!
 //! Knobs: demote_scale (2 %), decoupled (1), active_lru (1), by_type (0), three_faults (0), scan_period (60 s),
-//! scan_size (256 MiB). Without decoupled, the kernel's own watermarks hold for everything.
+//! scan_size (256 MiB); with colloid heat_test (0). Without decoupled, the kernel's own watermarks hold for everything.
 //!
 //! On Linux: over `hint_faults`, whose budget decides how much is armed instead of scan_period and scan_size;
 //! pages go by their accessed bits, read and cleared one by one as the reclaimer comes by.

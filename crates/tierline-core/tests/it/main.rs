@@ -7,6 +7,7 @@ mod contract;
 mod default_policy;
 mod faults;
 mod imports;
+mod knobs;
 mod published;
 mod split;
 mod tenants;

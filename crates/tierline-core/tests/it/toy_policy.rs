@@ -8,7 +8,7 @@
 //! Where it comes from: the need for a test.
 
 use tierline_core::policy::Policy;
-use tierline_core::policy::list::PolicyEntry;
+use tierline_core::policy::list::{PolicyEntry, Role};
 use tierline_core::policy::parts::ledger::Ledger;
 use tierline_core::policy::plan::Plan;
 use tierline_core::policy::view::View;
@@ -20,6 +20,7 @@ pub const SWAP: PolicyEntry = PolicyEntry {
     name: "swap",
     doc: include_str!("toy_policy.rs"),
     goal: None,
+    role: Role::Rival,
     make: || Box::new(Swap),
 };
 

@@ -5,11 +5,12 @@
 
 use std::fmt::Write;
 
-use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
+use tierline_core::unit::{Bytes, BytesPerSec};
 use toml::{Table, Value};
 
 use crate::error::{Error, Result};
 use crate::machine::list::Entry;
+use crate::runner;
 use crate::scenario::Scenario;
 use crate::workload::list::written;
 
@@ -127,16 +128,9 @@ impl Experiment {
         self.scenario.seconds
     }
 
-    /// Which of two experiments takes longer to run, roughly.
-    pub(super) fn effort(&self) -> u64 {
-        let base = self.scenario.workload.iter().any(|program| program.contains_key("pages"));
-        let pages = if base { 10.0 } else { 1.0 };
-        Nanos::from_secs_f64(self.scenario.seconds * pages).0
-    }
-
     /// Its name: two experiments of the same name are the same run.
     pub fn name(&self) -> String {
-        format!("{:?}", self.scenario)
+        runner::name(&self.scenario)
     }
 
     /// The scenario.

@@ -4,7 +4,7 @@
 use super::lab::Lab;
 use super::{arms, colloid, neomem, tpp};
 use crate::error::Result;
-use crate::parallel::Said;
+use crate::runner::Runner;
 
 /// A chart.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,16 +53,16 @@ const PAPERS: [(&str, Figures); 4] = [
     ("N-", neomem::figures::charts),
 ];
 
-/// All figures of the papers that rows of such ids are of.
+/// All figures of the papers that rows of such ids are of; without those of a paper whose runs were not all made.
 ///
 /// # Errors
 /// Where a scenario cannot be made.
-pub fn charts(ids: &[&str], lab: &mut Lab, threads: usize, said: Said<'_>) -> Result<Vec<Chart>> {
+pub fn charts(ids: &[&str], lab: &mut Lab, runner: &Runner<'_>) -> Result<Vec<Chart>> {
     let asked = |paper: &str| ids.iter().any(|id| id.starts_with(paper));
     loop {
         let papers = PAPERS.iter().filter(|(paper, _)| asked(paper));
-        let charts = papers.flat_map(|(_, charts)| charts(lab)).collect();
-        if !lab.run_what_was_asked(threads, said)? {
+        let charts = papers.filter_map(|(_, charts)| lab.complete(charts)).flatten().collect();
+        if !lab.run_what_was_asked(runner)? {
             return Ok(charts);
         }
     }

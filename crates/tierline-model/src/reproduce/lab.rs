@@ -5,52 +5,47 @@
 //! that was asked for is run, and the rows are computed again. So no row states in advance what it needs, and the
 //! result does not depend on which thread ran what.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::experiment::Experiment;
 use crate::error::Result;
-use crate::parallel::{Said, map};
 use crate::report::{Means, ProgramMeans, Report, Row, TierMeans};
-use crate::run::run;
-
-/// Reports that outlive the program, so that hours of runs can be interrupted and resumed.
-pub trait Archive: Sync {
-    /// The report that was kept under this name.
-    fn find(&self, name: &str) -> Option<Report>;
-    /// Keeps a report.
-    fn keep(&self, name: &str, report: &Report);
-}
+use crate::runner::{Runner, expected};
 
 /// What was run, and what is still to be run, by name.
 pub struct Lab {
     done: BTreeMap<String, Report>,
     asked: RefCell<BTreeMap<String, Experiment>>,
+    /// Whether the placeholder was read.
+    incomplete: Cell<bool>,
     placeholder: Report,
-    archive: Option<Box<dyn Archive>>,
 }
 
 impl Default for Lab {
     fn default() -> Self {
         let (done, asked) = (BTreeMap::new(), RefCell::default());
-        Self { done, asked, placeholder: placeholder(), archive: None }
+        Self { done, asked, incomplete: Cell::new(false), placeholder: placeholder() }
     }
 }
 
 impl Lab {
-    /// A lab that keeps its reports there, and runs nothing again of which there is one.
-    pub fn with(archive: Box<dyn Archive>) -> Self {
-        Self { archive: Some(archive), ..Self::default() }
-    }
-
     /// The report of an experiment.
     pub fn report(&self, experiment: &Experiment) -> &Report {
         let name = experiment.name();
         self.done.get(&name).unwrap_or_else(|| {
+            self.incomplete.set(true);
             self.asked.borrow_mut().insert(name, experiment.clone());
             &self.placeholder
         })
+    }
+
+    /// What `of` finds, if all reports that it reads are there; the others are asked for.
+    pub fn complete<T>(&self, of: impl FnOnce(&Self) -> T) -> Option<T> {
+        self.incomplete.set(false);
+        let found = of(self);
+        (!self.incomplete.get()).then_some(found)
     }
 
     /// The program of an experiment in its steady state.
@@ -71,27 +66,19 @@ impl Lab {
         [of(tiers.first()), of(tiers.get(1))]
     }
 
-    /// Runs what was asked for since the last call; false if that was nothing.
+    /// Runs what was asked for since the last call; false if nothing was, or if no run began.
     ///
     /// # Errors
     /// Where a scenario cannot be made.
-    pub fn run_what_was_asked(&mut self, threads: usize, said: Said<'_>) -> Result<bool> {
+    pub fn run_what_was_asked(&mut self, runner: &Runner<'_>) -> Result<bool> {
         let mut asked: Vec<(String, Experiment)> = self.asked.take().into_iter().collect();
         // Long ones first, so that no thread is left alone with one at the end.
-        asked.sort_by_key(|(_, experiment)| Reverse(experiment.effort()));
-        let archive = self.archive.as_deref();
-        let of = |(name, experiment): &(String, Experiment)| {
-            if let Some(report) = archive.and_then(|archive| archive.find(name)) {
-                return Ok(report);
-            }
-            let report = run(&experiment.scenario()?)?;
-            archive.iter().for_each(|archive| archive.keep(name, &report));
-            Ok(report)
-        };
-        let reports = map(&asked, threads, said, of);
-        let any = !asked.is_empty();
+        asked.sort_by_key(|(_, experiment)| Reverse(expected(&experiment.scenario)));
+        let scenarios = asked.iter().map(|(_, experiment)| experiment.scenario());
+        let reports = runner.run(&scenarios.collect::<Result<Vec<_>>>()?)?;
+        let any = reports.iter().any(Option::is_some);
         for ((name, _), report) in asked.into_iter().zip(reports) {
-            self.done.insert(name, report?);
+            report.map(|report| self.done.insert(name, report));
         }
         Ok(any)
     }

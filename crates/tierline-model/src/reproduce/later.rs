@@ -63,5 +63,5 @@ const fn row(
     published: &'static [f64],
     unit: &'static str,
 ) -> Row {
-    Row { id, title, source, published, unit, kind: Kind::NotYet, ..ROW }
+    Row { id, title, source, published, unit, kinds: &[Kind::NotYet], ..ROW }
 }

@@ -26,12 +26,12 @@ pub mod row;
 pub mod tpp;
 
 pub use experiment::Experiment;
-pub use lab::{Archive, Lab};
+pub use lab::Lab;
 pub use outcome::Outcome;
 pub use row::{Found, Kind, Row, Test};
 
 use crate::error::{Error, Result};
-use crate::parallel::Said;
+use crate::runner::Runner;
 
 /// Every row: those that are computed first.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
@@ -39,34 +39,45 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
     papers.into_iter().flatten().copied().flatten().chain(later::ROWS)
 }
 
-/// The rows whose ids begin with one of `ids`; all where there are none. A row that takes hours is left
-/// out unless `long` is set.
+/// The rows of these ids; `C-F7*` stands for all that begin so. All rows where there are no ids. A row that takes hours
+/// is not computed unless `long` is set.
 ///
 /// # Errors
-/// `Error::Unknown` for a beginning that no row has.
+/// `Error::Unknown` for an id that no row has.
 pub fn select(ids: &[String], long: bool) -> Result<Vec<Row>> {
     for id in ids {
-        if !rows().any(|row| row.id.starts_with(id.as_str())) {
-            return Err(Error::unknown("row", id, rows().map(|row| row.id)));
+        if !rows().any(|row| matches(row, id)) {
+            return Err(unknown(id));
         }
     }
-    let named = |row: &&Row| ids.is_empty() || ids.iter().any(|id| row.id.starts_with(id.as_str()));
+    let named = |row: &&Row| ids.is_empty() || ids.iter().any(|id| matches(row, id));
     Ok(rows().filter(named).map(|row| row.unless_long(long)).collect())
 }
 
-/// Computes rows, with scenarios on so many threads. `said` hears how many runs are done, of how many.
+fn matches(row: &Row, id: &str) -> bool {
+    match id.strip_suffix('*') {
+        Some(beginning) => row.id.starts_with(beginning),
+        None => row.id == id,
+    }
+}
+
+/// What begins as rows do was probably meant for all of them.
+fn unknown(id: &str) -> Error {
+    let pattern = format!("{id}*");
+    match rows().any(|row| matches(row, &pattern)) {
+        true => Error::unknown("row", id, [pattern.as_str()]),
+        false => Error::unknown("row", id, rows().map(|row| row.id)),
+    }
+}
+
+/// Computes rows. Those of which a run was not made have no figures.
 ///
 /// # Errors
 /// Where a scenario cannot be made.
-pub fn compute(
-    rows: &[Row],
-    lab: &mut Lab,
-    threads: usize,
-    said: Said<'_>,
-) -> Result<Vec<Outcome>> {
+pub fn compute(rows: &[Row], lab: &mut Lab, runner: &Runner<'_>) -> Result<Vec<Outcome>> {
     loop {
         let outcomes = rows.iter().map(|row| row.outcome(lab)).collect();
-        if !lab.run_what_was_asked(threads, said)? {
+        if !lab.run_what_was_asked(runner)? {
             return Ok(outcomes);
         }
     }

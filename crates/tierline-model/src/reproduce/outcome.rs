@@ -5,36 +5,7 @@ use serde::Serialize;
 
 use super::row::Kind;
 
-/// A number, or several.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Figure {
-    /// One.
-    One(f64),
-    /// Several.
-    Several(Vec<f64>),
-}
-
-impl Figure {
-    /// A figure where there are numbers.
-    pub fn of(numbers: &[f64]) -> Option<Self> {
-        match numbers {
-            [] => None,
-            [one] => Some(Self::One(*one)),
-            several => Some(Self::Several(several.to_vec())),
-        }
-    }
-
-    /// Its numbers.
-    pub fn numbers(&self) -> &[f64] {
-        match self {
-            Self::One(one) => std::slice::from_ref(one),
-            Self::Several(several) => several,
-        }
-    }
-}
-
-/// Ours beside the published figure.
+/// Ours beside the published figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// The row.
@@ -43,19 +14,31 @@ pub struct Outcome {
     pub title: &'static str,
     /// Where it was published.
     pub source: &'static str,
-    /// The published figure; `None` where words were published.
-    pub published: Option<Figure>,
-    /// Ours; `None` where nothing computes it.
-    pub ours: Option<Figure>,
+    /// The published figures; none where words were published.
+    pub published: Vec<f64>,
+    /// Ours; none where nothing computes them, or they were not run.
+    pub ours: Vec<f64>,
     /// Their unit.
     pub unit: &'static str,
-    /// The largest error of its numbers, as a share of the published one; beyond a bound, where a bound
-    /// was published.
+    /// How each of ours came about.
+    pub kinds: Vec<Kind>,
+    /// The largest error of its figures, as a share of the published one; of what is lost or beyond a bound, where
+    /// that is judged.
     pub error: Option<f64>,
-    /// How ours came about.
-    pub kind: Kind,
-    /// Whether it holds.
+    /// Whether it holds; `None` where it was not computed.
     pub holds: Option<bool>,
     /// Why it misses, or what to know of it.
     pub note: &'static str,
+}
+
+impl Outcome {
+    /// Whether it can miss: a row of inputs is no evidence.
+    pub fn counts(&self) -> bool {
+        self.holds.is_some() && self.kinds.iter().any(|&kind| kind != Kind::Given)
+    }
+
+    /// Whether anything computes it.
+    pub fn is_computable(&self) -> bool {
+        !self.kinds.contains(&Kind::NotYet)
+    }
 }

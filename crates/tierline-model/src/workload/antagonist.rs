@@ -6,44 +6,33 @@
 //! Where it comes from: Colloid (SOSP'24, 2.1): 500 MB; 0x, 1x, 2x and 3x are 0, 5, 10 and 15 cores, which
 //! alone use 0, 51, 65 and 70 % of the default tier's bandwidth.
 
-use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::tier::TierId;
 use tierline_core::unit::Bytes;
 
+use super::knob::{MAX_SET, MAX_THREADS, MIN_SET, program_knobs};
 use super::program::{Layout, Memory, Phase, Placement, Program, Reach};
-use crate::text;
 
 /// Cores of the intensity 1x.
 const CORES: f64 = 5.0;
 
-/// Its knobs.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Antagonist {
-    /// 0 to 3, in the paper; five cores each.
-    pub intensity: f64,
-    /// The buffer.
-    #[serde(deserialize_with = "text::quantity")]
-    pub buffer: Bytes,
-    /// Lines written, per line read.
-    pub writes: f64,
-    /// The tier it loads.
-    pub tier: TierId,
-}
-
-impl Default for Antagonist {
-    fn default() -> Self {
-        Self { intensity: 1.0, buffer: Bytes::from_mib(500), writes: 1.0, tier: TierId::FAST }
+program_knobs! {
+    /// Its knobs.
+    pub struct Antagonist {
+        /// 0 to 3, in the paper; five cores each.
+        intensity: f64 = 1.0, 0.0, MAX_THREADS;
+        /// The buffer.
+        buffer: Bytes = Bytes::from_mib(500), MIN_SET, MAX_SET;
+        /// Lines written, per line read.
+        writes: f64 = 1.0, 0.0, 1.0;
+        /// The tier it loads.
+        tier: TierId = TierId::FAST, TierId::FAST, TierId(6);
     }
 }
 
 impl Antagonist {
     /// The program.
     pub fn program(self) -> Result<Program, String> {
-        if !(self.intensity >= 0.0 && self.intensity.is_finite()) {
-            return Err(format!("intensity is {}, expected 0 or more", self.intensity));
-        }
         Ok(Program {
             name: "antagonist".into(),
             bytes: self.buffer,

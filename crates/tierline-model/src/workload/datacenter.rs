@@ -10,15 +10,15 @@
 //! much of a file's latency prefetching hides are fitted, to Web1's and Cache2's throughput on the default
 //! kernel (T-T1-Web1-21, T-T1-Cache2-21).
 
-use serde::Deserialize;
 use tierline_core::port::PageKind::{self, Anonymous, File, Shared};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
+use toml::Value;
 
+use super::knob::{MAX_THREADS, Setting, expected, program_knobs};
 use super::program::{Change, Churn, Layout, Memory, Phase, Placement, Program, Reach};
 
 /// Which of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum App {
     /// The HipHop virtual machine that serves web requests.
     Web1,
@@ -30,37 +30,54 @@ pub enum App {
     Warehouse,
 }
 
-/// Its knobs.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Datacenter {
-    /// Which of them: web1, cache1, cache2, warehouse.
-    pub app: App,
-    /// Think time between two misses of a slot, ns.
-    pub think_ns: f64,
-    /// Share of a file page's latency that is waited for.
-    pub file_exposed: f64,
-    /// Misses in flight a core.
-    pub in_flight: f64,
-    /// Threads.
-    pub threads: f64,
-    /// Share of the hot memory that is its core.
-    pub core: f64,
-    /// Its memory, against 96 GiB.
-    pub scale: f64,
+program_knobs! {
+    /// Its knobs.
+    pub struct Datacenter {
+        /// Which of them.
+        app: App = App::Web1, App::Web1, App::Warehouse;
+        /// Think time between two misses of a slot, ns.
+        think_ns: f64 = 215.0, 0.0, 1e6;
+        /// Share of a file page's latency that is waited for.
+        file_exposed: f64 = 0.3, 0.0, 1.0;
+        /// Misses in flight a core.
+        in_flight: f64 = 2.0, 0.1, 100.0;
+        /// Threads.
+        threads: f64 = 26.0, 0.0, MAX_THREADS;
+        /// Share of the hot memory that is its core.
+        core: f64 = 0.75, 0.0, 1.0;
+        /// Its memory, against 96 GiB.
+        scale: f64 = 1.0, 0.001, 100.0;
+    }
 }
 
-impl Default for Datacenter {
-    fn default() -> Self {
-        Self {
-            app: App::Web1,
-            think_ns: 215.0,
-            file_exposed: 0.3,
-            in_flight: 2.0,
-            threads: 26.0,
-            core: 0.75,
-            scale: 1.0,
-        }
+impl App {
+    const ALL: [(&str, Self); 4] = [
+        ("web1", Self::Web1),
+        ("cache1", Self::Cache1),
+        ("cache2", Self::Cache2),
+        ("warehouse", Self::Warehouse),
+    ];
+
+    /// The name users type.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, app)| *app == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl Setting for App {
+    const UNIT: &'static str = "name";
+    fn read(value: &Value) -> Result<Self, String> {
+        let app = Self::ALL.iter().find(|(name, _)| value.as_str() == Some(name));
+        app.map(|(_, app)| *app).ok_or_else(|| {
+            let range = Self::range(&Self::Web1, &Self::Warehouse);
+            expected(&format!("one of {range}"), value)
+        })
+    }
+    fn written(&self) -> String {
+        self.name().into()
+    }
+    fn range(_: &Self, _: &Self) -> String {
+        Self::ALL.map(|(name, _)| name).join(", ")
     }
 }
 
@@ -145,22 +162,16 @@ const FRESH_GIB: f64 = 1.25;
 impl Datacenter {
     /// The program: what is loaded first leads.
     pub fn program(self) -> Result<Program, String> {
-        if !(0.0..=1.0).contains(&self.core) {
-            return Err(format!("core is {}, expected 0 to 1", self.core));
-        }
-        if !(self.scale >= 0.001 && self.scale <= 100.0) {
-            return Err(format!("scale is {}, expected 0.001 to 100", self.scale));
-        }
-        let (name, parts) = match self.app {
-            App::Web1 => ("web1", WEB1),
-            App::Cache1 => ("cache1", CACHE1),
-            App::Cache2 => ("cache2", CACHE2),
-            App::Warehouse => ("warehouse", WAREHOUSE),
+        let parts = match self.app {
+            App::Web1 => WEB1,
+            App::Cache1 => CACHE1,
+            App::Cache2 => CACHE2,
+            App::Warehouse => WAREHOUSE,
         };
         let mut memory: Vec<Program> = parts.iter().map(|part| self.memory(part)).collect();
         memory.push(self.fresh(1.0 - parts.iter().map(|part| part.accesses).sum::<f64>()));
         let mut lead = memory.remove(0);
-        lead.name = name.into();
+        lead.name = self.app.name().into();
         lead.memory.beside = memory;
         Ok(lead)
     }

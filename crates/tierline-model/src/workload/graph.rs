@@ -7,42 +7,25 @@
 //! Where it comes from: GAPBS PageRank on Twitter in Colloid (SOSP'24, 5.3: 38 GB with a third fast) and
 //! NeoMem (table 6: generate, build, trials). Shares of the phases are ours.
 
-use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, Nanos};
 
+use super::knob::{MAX_SET, MAX_THREADS, MAX_TIME, MIN_SET, MIN_TIME, gib, program_knobs};
 use super::program::{Change, Layout, Memory, Phase, Placement, Program, Reach};
-use crate::text;
 
-/// Its knobs.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Graph {
-    /// All memory: edges and vertices.
-    #[serde(deserialize_with = "text::quantity")]
-    pub set: Bytes,
-    /// The popular vertices.
-    #[serde(deserialize_with = "text::quantity")]
-    pub hubs: Bytes,
-    /// All vertices.
-    #[serde(deserialize_with = "text::quantity")]
-    pub vertices: Bytes,
-    /// Threads.
-    pub threads: f64,
-    /// How long loading takes.
-    #[serde(deserialize_with = "text::quantity")]
-    pub build: Nanos,
-}
-
-impl Default for Graph {
-    fn default() -> Self {
-        Self {
-            set: Bytes::from_mib(38 << 10),
-            hubs: Bytes::from_mib(2 << 10),
-            vertices: Bytes::from_mib(8 << 10),
-            threads: 15.0,
-            build: Nanos::from_secs(20),
-        }
+program_knobs! {
+    /// Its knobs.
+    pub struct Graph {
+        /// All memory: edges and vertices.
+        set: Bytes = gib(38), MIN_SET, MAX_SET;
+        /// The popular vertices.
+        hubs: Bytes = gib(2), MIN_SET, MAX_SET;
+        /// All vertices.
+        vertices: Bytes = gib(8), MIN_SET, MAX_SET;
+        /// Threads.
+        threads: f64 = 15.0, 0.0, MAX_THREADS;
+        /// How long loading takes.
+        build: Nanos = Nanos::from_secs(20), MIN_TIME, MAX_TIME;
     }
 }
 

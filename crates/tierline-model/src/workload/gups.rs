@@ -7,60 +7,41 @@
 //! bytes read and updated, 15 threads; 4 KiB objects let prefetchers work (5.1). The jump: "a different
 //! set of random pages" (5.2), here as large and disjoint.
 
-use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, Nanos};
 
+use super::knob::{
+    MAX_OBJECT, MAX_SET, MAX_THREADS, MAX_TIME, MIN_SET, MIN_TIME, gib, program_knobs,
+};
 use super::kv::lines;
 use super::program::{Layout, Memory, Phase, Placement, Program, Reach};
-use crate::text;
 
-/// Its knobs.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Gups {
-    /// All memory.
-    #[serde(deserialize_with = "text::quantity")]
-    pub set: Bytes,
-    /// The hot part.
-    #[serde(deserialize_with = "text::quantity")]
-    pub hot: Bytes,
-    /// Share of accesses to the hot set alone; the rest is spread over everything.
-    pub hot_share: f64,
-    /// Bytes of an object.
-    #[serde(deserialize_with = "text::quantity")]
-    pub object: Bytes,
-    /// Threads.
-    pub threads: f64,
-    /// Lines updated, per line read.
-    pub updates: f64,
-    /// Memory whose heat is alike: the hot set is chunks of this size.
-    #[serde(deserialize_with = "text::quantity")]
-    pub chunk: Bytes,
-    /// When the hot set jumps, after the start.
-    #[serde(deserialize_with = "text::maybe")]
-    pub jump: Option<Nanos>,
-}
-
-impl Default for Gups {
-    fn default() -> Self {
-        Self {
-            set: Bytes::from_mib(72 << 10),
-            hot: Bytes::from_mib(24 << 10),
-            hot_share: 0.9,
-            object: Bytes(64),
-            threads: 15.0,
-            updates: 1.0,
-            chunk: Bytes::from_mib(2),
-            jump: None,
-        }
+program_knobs! {
+    /// Its knobs.
+    pub struct Gups {
+        /// All memory.
+        set: Bytes = gib(72), MIN_SET, MAX_SET;
+        /// The hot part.
+        hot: Bytes = gib(24), MIN_SET, MAX_SET;
+        /// Share of accesses to the hot set alone; the rest is spread over everything.
+        hot_share: f64 = 0.9, 0.0, 1.0;
+        /// Bytes of an object.
+        object: Bytes = Bytes(64), Bytes(1), MAX_OBJECT;
+        /// Threads.
+        threads: f64 = 15.0, 0.0, MAX_THREADS;
+        /// Lines updated, per line read.
+        updates: f64 = 1.0, 0.0, 1.0;
+        /// Memory whose heat is alike: the hot set is chunks of this size.
+        chunk: Bytes = Bytes::from_mib(2), MIN_SET, MAX_SET;
+        /// When the hot set jumps, after the start.
+        jump: Option<Nanos> = None, Some(MIN_TIME), Some(MAX_TIME);
     }
 }
 
 impl Gups {
     /// The program.
     pub fn program(self) -> Result<Program, String> {
-        if self.hot > self.set || self.hot == Bytes::ZERO {
+        if self.hot > self.set {
             return Err(format!("hot is {} of a set of {}", self.hot, self.set));
         }
         #[expect(clippy::cast_precision_loss, reason = "bytes of one machine")]

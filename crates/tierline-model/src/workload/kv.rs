@@ -7,61 +7,39 @@
 //! Where it comes from: YCSB's law with skew 0.99; sizes as Silo in Colloid (SOSP'24, 5.3: 400 million
 //! keys of 64 + 100 bytes, about 60 GB). The law is kept in bands, each a factor of 1.25 in rank wide.
 
-use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, BytesPerSec};
 
+use super::knob::{MAX_OBJECT, MAX_RATE, MAX_SET, MAX_THREADS, MIN_SET, gib, program_knobs};
 use super::program::{Change, Layout, Memory, Phase, Placement, Program, Reach};
 use crate::arithmetic::pow;
-use crate::text;
 
 /// Widths of neighbouring bands.
 const RATIO: f64 = 1.25;
 
-/// Its knobs.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Kv {
-    /// All memory.
-    #[serde(deserialize_with = "text::quantity")]
-    pub set: Bytes,
-    /// The exponent of Zipf's law.
-    pub skew: f64,
-    /// Keys and values that are looked up together.
-    #[serde(deserialize_with = "text::quantity")]
-    pub object: Bytes,
-    /// Threads.
-    pub threads: f64,
-    /// Share of lookups that update.
-    pub updates: f64,
-    /// Memory whose popularity is alike.
-    #[serde(deserialize_with = "text::quantity")]
-    pub chunk: Bytes,
-    /// How fast popularity moves on.
-    #[serde(deserialize_with = "text::maybe")]
-    pub drift: Option<BytesPerSec>,
-}
-
-impl Default for Kv {
-    fn default() -> Self {
-        Self {
-            set: Bytes::from_mib(60 << 10),
-            skew: 0.99,
-            object: Bytes(164),
-            threads: 15.0,
-            updates: 0.05,
-            chunk: Bytes::from_mib(2),
-            drift: None,
-        }
+program_knobs! {
+    /// Its knobs.
+    pub struct Kv {
+        /// All memory.
+        set: Bytes = gib(60), MIN_SET, MAX_SET;
+        /// The exponent of Zipf's law.
+        skew: f64 = 0.99, 0.0, 3.0;
+        /// Keys and values that are looked up together.
+        object: Bytes = Bytes(164), Bytes(1), MAX_OBJECT;
+        /// Threads.
+        threads: f64 = 15.0, 0.0, MAX_THREADS;
+        /// Share of lookups that update.
+        updates: f64 = 0.05, 0.0, 1.0;
+        /// Memory whose popularity is alike.
+        chunk: Bytes = Bytes::from_mib(2), MIN_SET, MAX_SET;
+        /// How fast popularity moves on.
+        drift: Option<BytesPerSec> = None, Some(BytesPerSec(1)), Some(MAX_RATE);
     }
 }
 
 impl Kv {
     /// The program.
     pub fn program(self) -> Result<Program, String> {
-        if !(0.0..=3.0).contains(&self.skew) {
-            return Err(format!("skew is {}, expected 0 to 3", self.skew));
-        }
         let lines = lines(self.object);
         let bands = zipf(self.set, self.chunk, self.skew);
         let mut phase = Phase::forever(bands, Layout::Scattered(self.chunk));

@@ -6,47 +6,28 @@
 //! Where it comes from: TPC-C on Silo in ARMS (7: 75.7 GB, "growing") and YCSB's "latest" distribution; TPP's
 //! headroom (ASPLOS'23, 5.2) is made for this. The shares are ours.
 
-use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, BytesPerSec};
 
+use super::knob::{MAX_OBJECT, MAX_RATE, MAX_SET, MAX_THREADS, MIN_SET, gib, program_knobs};
 use super::kv::lines;
 use super::program::{Change, Layout, Memory, Phase, Placement, Program, Reach};
-use crate::text;
 
-/// Its knobs.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Latest {
-    /// Memory at the end.
-    #[serde(deserialize_with = "text::quantity")]
-    pub set: Bytes,
-    /// Memory at the start.
-    #[serde(deserialize_with = "text::quantity")]
-    pub start_set: Bytes,
-    /// Growth.
-    #[serde(deserialize_with = "text::quantity")]
-    pub growth: BytesPerSec,
-    /// The newest, which get half of all accesses; twice as old, a quarter; and so on.
-    #[serde(deserialize_with = "text::quantity")]
-    pub fresh: Bytes,
-    /// Bytes of a row.
-    #[serde(deserialize_with = "text::quantity")]
-    pub object: Bytes,
-    /// Threads.
-    pub threads: f64,
-}
-
-impl Default for Latest {
-    fn default() -> Self {
-        Self {
-            set: Bytes::from_mib(75 << 10),
-            start_set: Bytes::from_mib(20 << 10),
-            growth: BytesPerSec(512 << 20),
-            fresh: Bytes::from_mib(4 << 10),
-            object: Bytes(256),
-            threads: 12.0,
-        }
+program_knobs! {
+    /// Its knobs.
+    pub struct Latest {
+        /// Memory at the end.
+        set: Bytes = gib(75), MIN_SET, MAX_SET;
+        /// Memory at the start.
+        start_set: Bytes = gib(20), MIN_SET, MAX_SET;
+        /// Growth.
+        growth: BytesPerSec = BytesPerSec(512 << 20), BytesPerSec(0), MAX_RATE;
+        /// The newest, which get half of all accesses; twice as old, a quarter; and so on.
+        fresh: Bytes = gib(4), MIN_SET, MAX_SET;
+        /// Bytes of a row.
+        object: Bytes = Bytes(256), Bytes(1), MAX_OBJECT;
+        /// Threads.
+        threads: f64 = 12.0, 0.0, MAX_THREADS;
     }
 }
 

@@ -6,38 +6,23 @@
 //! Where it comes from: Liblinear in ARMS (7), which reports what adaptive batches gain there; lengths and
 //! shares are ours.
 
-use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, Nanos};
 
+use super::knob::{MAX_SET, MAX_THREADS, MAX_TIME, MIN_SET, MIN_TIME, gib, program_knobs};
 use super::program::{Layout, Memory, Phase, Placement, Program, Reach};
-use crate::text;
 
-/// Its knobs.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Liblinear {
-    /// All memory.
-    #[serde(deserialize_with = "text::quantity")]
-    pub set: Bytes,
-    /// The working set of a phase.
-    #[serde(deserialize_with = "text::quantity")]
-    pub active: Bytes,
-    /// Threads.
-    pub threads: f64,
-    /// Length of a phase.
-    #[serde(deserialize_with = "text::quantity")]
-    pub phase: Nanos,
-}
-
-impl Default for Liblinear {
-    fn default() -> Self {
-        Self {
-            set: Bytes::from_mib(48 << 10),
-            active: Bytes::from_mib(8 << 10),
-            threads: 12.0,
-            phase: Nanos::from_secs(20),
-        }
+program_knobs! {
+    /// Its knobs.
+    pub struct Liblinear {
+        /// All memory.
+        set: Bytes = gib(48), MIN_SET, MAX_SET;
+        /// The working set of a phase.
+        active: Bytes = gib(8), MIN_SET, MAX_SET;
+        /// Threads.
+        threads: f64 = 12.0, 0.0, MAX_THREADS;
+        /// Length of a phase.
+        phase: Nanos = Nanos::from_secs(20), MIN_TIME, MAX_TIME;
     }
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The list of workloads: help, docs, scenarios and tests range over it.
+//! What the list of workloads says of each, and how one is written on a command line.
 
-use serde::Deserialize;
 use toml::{Table, Value};
 
+use super::WORKLOADS;
+use super::knob::{Knob, ProgramKnobs};
 use super::program::Program;
-use super::{antagonist, datacenter, graph, gups, kv, latest, liblinear, pagerank, scan, xsbench};
+use super::replay::Replay;
 use crate::error::{Error, Result};
 
 /// A kind of workload.
@@ -15,67 +16,36 @@ pub struct Entry {
     pub name: &'static str,
     /// The head of its file.
     pub doc: &'static str,
-    make: fn(Table) -> Result<Program, String>,
+    /// Its knobs.
+    pub knobs: fn() -> Vec<Knob>,
+    /// Makes its program; the first argument says where the knobs were found.
+    pub(super) make: fn(&str, &Table) -> Result<Program>,
 }
 
-/// Reads the knobs of a workload and makes its program.
-fn make<'de, K: Deserialize<'de>>(
-    knobs: Table,
-    program: impl Fn(K) -> Result<Program, String>,
-) -> Result<Program, String> {
-    let knobs = K::deserialize(knobs).map_err(|error| error.to_string().trim_end().to_string())?;
-    program(knobs)
-}
+/// Recorded programs: they take a file, and so are no entry of the list.
+pub const TRACE: Entry = Entry {
+    name: "trace",
+    doc: include_str!("replay.rs"),
+    knobs: Replay::table,
+    make: |place, _| Err(Error::Figure { place: place.into(), why: "expected trace:FILE".into() }),
+};
 
-/// Every workload there is; the first is the default.
-pub const WORKLOADS: &[Entry] = &[
-    Entry {
-        name: "gups",
-        doc: include_str!("gups.rs"),
-        make: |knobs| make(knobs, gups::Gups::program),
-    },
-    Entry { name: "kv", doc: include_str!("kv.rs"), make: |knobs| make(knobs, kv::Kv::program) },
-    Entry {
-        name: "scan",
-        doc: include_str!("scan.rs"),
-        make: |knobs| make(knobs, scan::Scan::program),
-    },
-    Entry {
-        name: "xsbench",
-        doc: include_str!("xsbench.rs"),
-        make: |knobs| make(knobs, xsbench::XsBench::program),
-    },
-    Entry {
-        name: "graph",
-        doc: include_str!("graph.rs"),
-        make: |knobs| make(knobs, graph::Graph::program),
-    },
-    Entry {
-        name: "pagerank",
-        doc: include_str!("pagerank.rs"),
-        make: |knobs| make(knobs, pagerank::PageRank::program),
-    },
-    Entry {
-        name: "liblinear",
-        doc: include_str!("liblinear.rs"),
-        make: |knobs| make(knobs, liblinear::Liblinear::program),
-    },
-    Entry {
-        name: "latest",
-        doc: include_str!("latest.rs"),
-        make: |knobs| make(knobs, latest::Latest::program),
-    },
-    Entry {
-        name: "datacenter",
-        doc: include_str!("datacenter.rs"),
-        make: |knobs| make(knobs, datacenter::Datacenter::program),
-    },
-    Entry {
-        name: "antagonist",
-        doc: include_str!("antagonist.rs"),
-        make: |knobs| make(knobs, antagonist::Antagonist::program),
-    },
+/// What every workload of a scenario takes besides its own knobs, and what it does.
+pub const COMMON: [(&str, &str); 5] = [
+    ("name", "what reports call it; its kind, unless set"),
+    ("start", "when it starts, after the scenario's start; 0s, unless set"),
+    ("stop", "when it exits; never, unless set"),
+    ("pages", "huge or base; huge, unless set"),
+    (
+        "hot_share_fast",
+        "share of its hot memory that is placed in fast memory by hand, and stays there",
+    ),
 ];
+
+/// Every workload that help and documents list: those of [`WORKLOADS`], and recordings.
+pub fn listed() -> impl Iterator<Item = &'static Entry> {
+    WORKLOADS.iter().chain([&TRACE])
+}
 
 /// Reads `kind:key=value,key=value`, or `trace:FILE,key=value`, as a workload is written on a command line, into the table of a
 /// scenario.
@@ -120,18 +90,21 @@ impl Entry {
     /// The program for these knobs; what is left out has its default.
     ///
     /// # Errors
-    /// `Error::Figure` naming the workload and the knob.
-    pub fn program(&self, knobs: Table) -> Result<Program> {
-        let checked = (self.make)(knobs).and_then(|program| match program.problem() {
-            Some(why) => Err(why),
-            None => Ok(program),
-        });
-        checked.map_err(|why| Error::Figure { place: format!("workload {}", self.name), why })
+    /// Naming the workload and the knob.
+    pub fn program(&self, knobs: &Table) -> Result<Program> {
+        (self.make)(&format!("workload {}", self.name), knobs)
     }
 
     /// The head of its file as plain text.
     pub fn explain(&self) -> String {
         let lines = self.doc.lines().skip(1).take_while(|line| line.starts_with("//!"));
         lines.map(|line| line.trim_start_matches("//!").trim_start().to_string() + "\n").collect()
+    }
+
+    /// What it is, in a line: the first of its head, without its name.
+    pub fn summary(&self) -> String {
+        let text = self.explain();
+        let line = text.lines().next().unwrap_or_default();
+        line.split_once(": ").map_or(line, |(_, rest)| rest).trim_end_matches('.').to_string()
     }
 }

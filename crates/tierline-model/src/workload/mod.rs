@@ -1,23 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Workloads: programs as distributions of accesses, with what their cores can have in flight.
 
-pub mod antagonist;
-pub mod datacenter;
-pub mod graph;
-pub mod gups;
-pub mod kv;
-pub mod latest;
-pub mod liblinear;
+pub mod knob;
 pub mod list;
 pub mod order;
-pub mod pagerank;
 pub mod pattern;
 pub mod places;
 pub mod program;
 pub mod replay;
-pub mod scan;
-pub mod xsbench;
 
 pub use order::Order;
 pub use pattern::{Band, Census, Pattern};
 pub use program::{Change, Layout, Phase, Placement, Program, Reach};
+
+use list::Entry;
+
+/// Declares the files of workloads and the list of them, a line each. rustfmt does not follow it: `./test` formats
+/// each file by itself.
+macro_rules! workloads {
+    ($($name:ident: $knobs:ident,)*) => {
+        $(pub mod $name;)*
+
+        /// Every workload there is; the first is the default. Help, documents, scenarios and tests range over this list.
+        pub const WORKLOADS: &[Entry] = &[$(Entry {
+            name: stringify!($name),
+            doc: include_str!(concat!(stringify!($name), ".rs")),
+            knobs: <$name::$knobs as knob::ProgramKnobs>::table,
+            make: |place, values| knob::make(place, values, $name::$knobs::program),
+        },)*];
+    };
+}
+
+workloads! {
+    gups: Gups,
+    kv: Kv,
+    scan: Scan,
+    xsbench: XsBench,
+    graph: Graph,
+    pagerank: PageRank,
+    liblinear: Liblinear,
+    latest: Latest,
+    datacenter: Datacenter,
+    antagonist: Antagonist,
+}

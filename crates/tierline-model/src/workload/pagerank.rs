@@ -10,41 +10,25 @@
 //! times divide, how long squishing takes, and what misses the cache, all worked out below. Each phase takes its time
 //! however fast it goes: how much is done in it tells.
 
-use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 
+use super::knob::{MAX_THREADS, MAX_TIME, program_knobs};
 use super::program::{Change, Layout, Memory, Phase, Placement, Program, Reach};
-use crate::text;
 
-/// Its knobs.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct PageRank {
-    /// log2 of vertices.
-    pub scale: u32,
-    /// Threads.
-    pub threads: f64,
-    /// How long it takes to generate the list.
-    #[serde(deserialize_with = "text::quantity")]
-    pub generate: Nanos,
-    /// To build the matrix.
-    #[serde(deserialize_with = "text::quantity")]
-    pub build: Nanos,
-    /// To squish it, which GAPBS does not time: ours, to sort 2³¹ ends and to copy 8 GiB out of slow memory.
-    #[serde(deserialize_with = "text::quantity")]
-    pub squish: Nanos,
-}
-
-impl Default for PageRank {
-    fn default() -> Self {
-        Self {
-            scale: 26,
-            threads: 32.0,
-            generate: Nanos::from_millis(10_670),
-            build: Nanos::from_millis(35_670),
-            squish: Nanos::from_secs(5),
-        }
+program_knobs! {
+    /// Its knobs.
+    pub struct PageRank {
+        /// log2 of vertices.
+        scale: u32 = 26, 16, 34;
+        /// Threads.
+        threads: f64 = 32.0, 0.0, MAX_THREADS;
+        /// How long it takes to generate the list.
+        generate: Nanos = Nanos::from_millis(10_670), Nanos::from_secs(1), MAX_TIME;
+        /// To build the matrix.
+        build: Nanos = Nanos::from_millis(35_670), Nanos::from_secs(1), MAX_TIME;
+        /// To squish it, which GAPBS does not time: ours, to sort 2³¹ ends and to copy 8 GiB out of slow memory.
+        squish: Nanos = Nanos::from_secs(5), Nanos::from_secs(1), MAX_TIME;
     }
 }
 
@@ -119,13 +103,6 @@ impl PageRank {
 
     /// The program: the list leads, as it is there first.
     pub fn program(self) -> Result<Program, String> {
-        if !(16..=34).contains(&self.scale) {
-            return Err(format!("scale is {}, expected 16 to 34", self.scale));
-        }
-        let least = Nanos::from_secs(1);
-        if self.generate < least || self.build < least || self.squish < least {
-            return Err("generate, build and squish take 1s at least each".into());
-        }
         let mut list = self.list();
         list.memory.beside = vec![
             self.names(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Replay: a recorded program, in closed loop: its accesses are work, and an epoch lasts until they are done.
+//! trace: a recorded program, in closed loop: its accesses are work, and an epoch lasts until they are done.
 //!
 //! What it does: within an epoch, pages get their recorded shares of the accesses. So many misses are kept in
 //! flight, with as much thinking between them as makes the epoch take its recorded time where unloaded fast
@@ -15,10 +15,10 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Deserialize;
 use tierline_core::port::{PageKind, PageSize};
 use tierline_core::unit::{Bytes, Nanos};
 
+use super::knob::{MAX_THREADS, program_knobs};
 use super::order::Order;
 use super::pattern::{Band, Pattern};
 use super::program::{Layout, Memory, Phase, Placement, Program, Reach};
@@ -81,24 +81,17 @@ impl PartialEq for Trace {
     }
 }
 
-/// What a replay can be told.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Replay {
-    /// Threads.
-    pub threads: f64,
-    /// Misses that a thread keeps in flight; where the trace shows more, so many.
-    pub in_flight: f64,
-    /// Share of its time that the program waited for memory, where the trace does not tell its accesses.
-    pub bound: f64,
-    /// Times that an epoch is done over before the next: a short recording of a program that goes on so.
-    pub stretch: f64,
-}
-
-impl Default for Replay {
-    fn default() -> Self {
-        // One miss after the other, as on the modelled clock of converters; half of the time: ours.
-        Self { threads: 1.0, in_flight: 1.0, bound: 0.5, stretch: 1.0 }
+program_knobs! {
+    /// Its knobs. One miss after the other, as on the modelled clock of converters; half of the time: ours.
+    pub struct Replay {
+        /// Threads.
+        threads: f64 = 1.0, 0.001, MAX_THREADS;
+        /// Misses that a thread keeps in flight; where the trace shows more, so many.
+        in_flight: f64 = 1.0, 0.001, 100.0;
+        /// Share of its time that the program waited for memory, where the trace does not tell its accesses.
+        bound: f64 = 0.5, 0.001, 1.0;
+        /// Times that an epoch is done over before the next: a short recording of a program that goes on so.
+        stretch: f64 = 1.0, 0.001, 1e9;
     }
 }
 
@@ -113,12 +106,6 @@ impl Replay {
         recording: Arc<dyn Recording>,
         size: PageSize,
     ) -> Result<(Program, Trace), String> {
-        let fine = |x: f64| x.is_finite() && x > 0.0;
-        let knobs = [self.threads, self.in_flight, self.stretch, self.bound];
-        if !knobs.into_iter().all(fine) || self.bound > 1.0 {
-            let why = "threads, in_flight, stretch and bound are above 0, bound is at most 1";
-            return Err(why.into());
-        }
         let bytes = Bytes(u64::from(recording.pages(size)) * size.bytes().0);
         if bytes == Bytes::ZERO {
             return Err("it touches no pages of that size; try pages=huge".into());

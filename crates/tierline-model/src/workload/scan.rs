@@ -7,37 +7,23 @@
 //! Where it comes from: the scans of DLRM tables and of analytical queries in TPP (ASPLOS'23, 3) and
 //! Mercury; the pattern that evicts the working set of recency-based policies.
 
-use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::unit::Bytes;
 
+use super::knob::{MAX_SET, MAX_THREADS, MIN_SET, gib, program_knobs};
 use super::program::{Change, Layout, Memory, Phase, Placement, Program, Reach};
-use crate::text;
 
-/// Its knobs.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Scan {
-    /// All memory.
-    #[serde(deserialize_with = "text::quantity")]
-    pub set: Bytes,
-    /// What is accessed at any moment.
-    #[serde(deserialize_with = "text::quantity")]
-    pub window: Bytes,
-    /// Threads.
-    pub threads: f64,
-    /// Lines written, per line read.
-    pub writes: f64,
-}
-
-impl Default for Scan {
-    fn default() -> Self {
-        Self {
-            set: Bytes::from_mib(64 << 10),
-            window: Bytes::from_mib(256),
-            threads: 4.0,
-            writes: 0.0,
-        }
+program_knobs! {
+    /// Its knobs.
+    pub struct Scan {
+        /// All memory.
+        set: Bytes = gib(64), MIN_SET, MAX_SET;
+        /// What is accessed at any moment.
+        window: Bytes = Bytes::from_mib(256), MIN_SET, MAX_SET;
+        /// Threads.
+        threads: f64 = 4.0, 0.0, MAX_THREADS;
+        /// Lines written, per line read.
+        writes: f64 = 0.0, 0.0, 1.0;
     }
 }
 

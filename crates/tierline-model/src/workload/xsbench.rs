@@ -7,37 +7,23 @@
 //! Where it comes from: XSBench in NeoMem (MICRO'24) and ARMS (7: 65 GB; HeMem is wasteful there). The
 //! shares are ours.
 
-use serde::Deserialize;
 use tierline_core::port::PageKind;
 use tierline_core::unit::Bytes;
 
+use super::knob::{MAX_SET, MAX_THREADS, MIN_SET, gib, program_knobs};
 use super::program::{Layout, Memory, Phase, Placement, Program, Reach};
-use crate::text;
 
-/// Its knobs.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct XsBench {
-    /// All memory.
-    #[serde(deserialize_with = "text::quantity")]
-    pub set: Bytes,
-    /// The index.
-    #[serde(deserialize_with = "text::quantity")]
-    pub index: Bytes,
-    /// Share of reads that the index gets.
-    pub index_share: f64,
-    /// Threads.
-    pub threads: f64,
-}
-
-impl Default for XsBench {
-    fn default() -> Self {
-        Self {
-            set: Bytes::from_mib(65 << 10),
-            index: Bytes::from_mib(4 << 10),
-            index_share: 0.6,
-            threads: 12.0,
-        }
+program_knobs! {
+    /// Its knobs.
+    pub struct XsBench {
+        /// All memory.
+        set: Bytes = gib(65), MIN_SET, MAX_SET;
+        /// The index.
+        index: Bytes = gib(4), MIN_SET, MAX_SET;
+        /// Share of reads that the index gets.
+        index_share: f64 = 0.6, 0.0, 1.0;
+        /// Threads.
+        threads: f64 = 12.0, 0.0, MAX_THREADS;
     }
 }
 

@@ -6,7 +6,8 @@ use tierline_core::policy::list::PolicyEntry as Policy;
 use tierline_core::qos::Limits;
 use tierline_core::unit::{Bytes, Nanos};
 use tierline_model::scenario::Scenario;
-use tierline_model::workload::list::{Entry, WORKLOADS, written};
+use tierline_model::workload::WORKLOADS;
+use tierline_model::workload::list::{Entry, listed, written};
 
 /// Runs `seconds` with the default policy and checks all books on the way.
 fn run(text: &str, seconds: u64) -> tierline_model::world::ModelWorld {
@@ -42,12 +43,49 @@ fn every_workload_runs_and_keeps_its_books() {
 
 #[test]
 fn every_workload_says_what_it_does_and_where_it_comes_from() {
-    for entry in WORKLOADS {
+    for entry in listed() {
         let text = entry.explain();
         assert!(text.starts_with(entry.name), "{text}");
         for heading in ["What it does:", "Where it comes from:"] {
             assert!(text.contains(heading), "{} lacks {heading:?}", entry.name);
         }
+    }
+}
+
+/// Names of knobs stand in backquotes; names of files, which have a dot, too.
+#[test]
+fn every_knob_in_the_prose_is_in_the_table_and_every_table_says_what_its_knobs_do() {
+    for entry in listed() {
+        let knobs = (entry.knobs)();
+        assert!(!knobs.is_empty(), "{}", entry.name);
+        for knob in &knobs {
+            assert!(knob.about.len() > 5 && !knob.range.is_empty(), "{}: {knob:?}", entry.name);
+        }
+        let text = entry.explain();
+        for word in text.split('`').skip(1).step_by(2).filter(|word| !word.contains('.')) {
+            assert!(knobs.iter().any(|knob| knob.name == word), "{}: {word}", entry.name);
+        }
+        let named = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        for word in named.filter(|word| word.contains('_')) {
+            assert!(knobs.iter().any(|knob| knob.name == word), "{}: {word}", entry.name);
+        }
+    }
+}
+
+/// What is set is what the program gets, and a default that is written out changes nothing.
+#[test]
+fn a_default_that_is_written_out_makes_the_same_program() {
+    for entry in WORKLOADS {
+        let set: Vec<_> = (entry.knobs)()
+            .iter()
+            .filter(|knob| knob.default != "none")
+            .map(|knob| format!("{}={}", knob.name, knob.default))
+            .collect();
+        let line = format!("{}:{}", entry.name, set.join(","));
+        let mut table = written(&line).unwrap();
+        table.remove("kind");
+        let plain = entry.program(&toml::Table::new()).unwrap();
+        assert_eq!(entry.program(&table).unwrap(), plain, "{line}");
     }
 }
 
@@ -103,7 +141,7 @@ fn what_pagerank_frees_is_free() {
 
 #[test]
 fn a_knob_that_nobody_knows_is_named() {
-    let error = Entry::find("gups").unwrap().program(written("gups:hott=1GiB").unwrap());
+    let error = Entry::find("gups").unwrap().program(&written("gups:hott=1GiB").unwrap());
     let error = error.unwrap_err().to_string();
     assert!(error.contains("workload gups") && error.contains("hott"), "{error}");
     let scenario = Scenario::parse("f.toml", "sedonds = 3").unwrap_err().to_string();
@@ -117,7 +155,7 @@ fn what_makes_no_program_is_refused_and_no_threads_are_fine() {
         ("gups:set=0B,hot=0B", "hot"),
         ("gups:hot_share=1.5", "share"),
         ("antagonist:intensity=-1", "intensity"),
-        ("antagonist:buffer=0B", "memory"),
+        ("antagonist:buffer=0B", "buffer"),
         ("liblinear:phase=0s", "phase"),
     ] {
         let table = written(text).unwrap();

@@ -8,10 +8,11 @@ use anyhow::Result;
 use clap::Args;
 use tierline_model::compare::{Cell, Entry, Field, compare};
 use tierline_model::matrix;
+use tierline_model::runner::Runner;
 
-use super::Globals;
 use super::reproduce::cores;
 use super::sim::{hinted, write};
+use super::{FOUND, Globals};
 use crate::letter::Hinted;
 use crate::parquet;
 use crate::plot;
@@ -83,9 +84,10 @@ impl CompareArgs {
         };
         let form = self.output.as_deref().map(Form::of).transpose()?;
         let threads = self.threads.unwrap_or_else(cores);
-        let progress = Progress::new();
-        let said = |done, of| progress.said(done, of);
-        let entries = compare(&field, threads, &said).map_err(hinted)?;
+        let progress = Progress::new(threads, None)?;
+        let runner = Runner { threads, archive: None, observer: &progress };
+        let entries = compare(&field, &runner).map_err(hinted)?;
+        let interrupted = progress.was_interrupted();
         drop(progress);
         if let Some(file) = &self.plot {
             write(file, &plot::matrix::picture(&matrix::held(&entries))?)?;
@@ -102,12 +104,12 @@ impl CompareArgs {
         if self.matrix && !globals.json && !self.csv {
             print::out(&standings(&entries))?;
         }
-        Ok(0)
+        Ok(if interrupted { FOUND } else { 0 })
     }
 
     fn policies(&self) -> Vec<String> {
         match self.policy.is_empty() {
-            true => matrix::POLICIES.iter().map(ToString::to_string).collect(),
+            true => matrix::policies().map(String::from).collect(),
             false => self.policy.clone(),
         }
     }

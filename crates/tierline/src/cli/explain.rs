@@ -9,21 +9,22 @@ use serde::Serialize;
 use tierline_core::policy::list::{POLICIES, PolicyEntry};
 use tierline_linux::root::Root;
 use tierline_linux::tracker::TRACKERS;
+use tierline_model::workload::list::listed;
 use tierline_model::world::transfer::{Entry as Transfer, TRANSFERS};
 
 use super::Globals;
 use super::trackers::{here, reports};
-use super::why;
+use super::{why, workloads};
 use crate::letter::Hinted;
 use crate::nearest::suggest;
-use crate::print;
+use crate::print::{self, row};
 
-/// Explain a policy, a tracker or a way to move pages; or why pages were moved
+/// Explain a policy, a tracker, a workload or a way to move pages; or why pages were moved
 ///
 /// What it does, when it helps, when it hurts, its knobs, and where it comes from.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// A name of `tierline policies` or `tierline trackers`, or of `--migrator`
+    /// A name of `tierline policies`, `tierline trackers` or `tierline workloads`, or of `--migrator`
     #[arg(required_unless_present = "why")]
     name: Option<String>,
     /// Say instead why pages were moved, from what `--events FILE` wrote
@@ -59,7 +60,9 @@ impl ExplainArgs {
         let tracker = tracker(&name, &globals.root());
         let report = if let Some(entry) = PolicyEntry::find(&name) {
             let also = tracker.map_or(String::new(), |text| format!("\n{text}"));
-            Report { kind: "policy", name, text: entry.explain() + &also }
+            Report { kind: "policy", name, text: entry.explain() + &knobs(entry) + &also }
+        } else if let Some(entry) = listed().find(|entry| entry.name == name) {
+            Report { kind: "workload", name, text: workloads::explain(entry) }
         } else if let Ok(entry) = Transfer::find(&name) {
             Report { kind: "migrator", name, text: entry.explain() }
         } else if let Some(text) = tracker {
@@ -96,6 +99,18 @@ fn address(text: &str) -> Result<u64, String> {
     parsed.map_err(|_| format!("{text} is no address; write it as in 0x7f00deadb000"))
 }
 
+/// The numbers of a policy that may be set; nothing where there are none.
+fn knobs(entry: &PolicyEntry) -> String {
+    let knobs = (entry.make)().knobs();
+    let mut rows = vec![row(["knob", "default", "least", "most", "unit", "what it does"])];
+    rows.extend(knobs.iter().map(|knob| {
+        let [least, most] = knob.range.map(|bound| bound.to_string());
+        let about = knob.about.trim_end_matches('.');
+        row([knob.name, &knob.default.to_string(), &least, &most, knob.unit, about])
+    }));
+    if knobs.is_empty() { String::new() } else { format!("\n{}", print::table(&rows)) }
+}
+
 fn tracker(name: &str, root: &Root) -> Option<String> {
     let tracker = reports(root).into_iter().find(|tracker| tracker.name == name)?;
     let (here, why) = (here(&tracker), &tracker.why);
@@ -109,5 +124,6 @@ fn unknown(name: &str) -> anyhow::Error {
     let policies = POLICIES.iter().map(|entry| entry.name);
     let names = policies.chain(TRACKERS.iter().map(|entry| entry.name));
     let names = names.chain(TRANSFERS.iter().map(|entry| entry.name));
-    Hinted::error(format!("there is no policy and no tracker {name:?}"), suggest(name, names))
+    let names = names.chain(listed().map(|entry| entry.name));
+    Hinted::error(format!("there is no policy, tracker or workload {name:?}"), suggest(name, names))
 }

@@ -25,6 +25,7 @@ mod trackers;
 pub mod tune;
 mod watch;
 mod why;
+mod workloads;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -88,6 +89,7 @@ enum Verb {
     Bench(bench::BenchArgs),
     Policies(policies::PoliciesArgs),
     Trackers(trackers::TrackersArgs),
+    Workloads(workloads::WorkloadsArgs),
     Explain(explain::ExplainArgs),
     Config(config::ConfigArgs),
     Recover(recover::RecoverArgs),
@@ -126,6 +128,7 @@ fn dispatch(verb: &Verb, globals: &Globals) -> Result<u8> {
         Verb::Bench(args) => args.run(globals),
         Verb::Policies(args) => args.run(globals),
         Verb::Trackers(args) => args.run(globals),
+        Verb::Workloads(args) => args.run(globals),
         Verb::Explain(args) => args.run(globals),
         Verb::Config(args) => args.run(globals),
         Verb::Recover(args) => args.run(globals),

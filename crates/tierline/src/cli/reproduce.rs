@@ -6,11 +6,12 @@ use std::thread::available_parallelism;
 
 use anyhow::Result;
 use clap::Args;
-use tierline_model::reproduce::outcome::Figure;
-use tierline_model::reproduce::{Lab, Outcome, compute, select};
+use serde::Serialize;
+use tierline_model::reproduce::{Kind, Lab, Outcome, Row, compute, select};
+use tierline_model::runner::{Archive, Runner};
 
-use super::Globals;
 use super::sim::hinted;
+use super::{FOUND, Globals};
 use crate::kept::Kept;
 use crate::plot::figures::draw;
 use crate::print::{self, row};
@@ -18,13 +19,17 @@ use crate::progress::Progress;
 
 /// Compute published figures on the modelled machines, beside the published numbers
 ///
-/// Every row of the scoreboard with its error, and whether it holds: fitted rows within 3 %, predicted ones
-/// within 10 %, bounds as bounds, and order rows by their order. Exit status 0, whatever misses.
+/// Every row of the scoreboard with its error, and whether it holds: fitted figures within 3 %, predicted ones
+/// within 10 %, bounds as bounds, and order rows by their order. Rows of given figures, which are inputs, are
+/// not counted. Exit status 0, whatever misses; 1 if Ctrl-C left rows out.
 #[derive(Debug, Args)]
 pub struct ReproduceArgs {
-    /// Rows, by the beginning of their ids, as in C-F7; all, if left out
+    /// Rows; C-F7* stands for all that begin so; all, if left out
     #[arg(value_name = "ID")]
     ids: Vec<String>,
+    /// List the rows, and compute nothing
+    #[arg(long)]
+    list: bool,
     /// Also rows that take hours
     #[arg(long)]
     long: bool,
@@ -32,40 +37,88 @@ pub struct ReproduceArgs {
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Keep the reports of all runs here, and run nothing again that this build of tierline has run: what takes hours
-    /// can be stopped, and goes on
+    /// can be interrupted and resumed
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Begin no run after this time; rows whose runs were not made are listed as such
+    #[arg(long, value_name = "M")]
+    minutes: Option<f64>,
     /// Write the figures of the papers that rows are of here as SVG, with the published points of Colloid's
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    rows: &'a [Outcome],
 }
 
 impl ReproduceArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         let rows = select(&self.ids, self.long).map_err(hinted)?;
-        let mut lab = match &self.keep {
-            Some(folder) => Lab::with(Box::new(Kept::open(folder)?)),
-            None => Lab::default(),
-        };
+        if self.list {
+            return list(&rows, globals);
+        }
+        let kept = self.keep.as_ref().map(Kept::open).transpose()?;
         let threads = self.threads.unwrap_or_else(cores);
-        let progress = Progress::new();
-        let said = |done, of| progress.said(done, of);
-        let outcomes = compute(&rows, &mut lab, threads, &said).map_err(hinted)?;
+        let progress = Progress::new(threads, self.minutes)?;
+        let archive = kept.as_ref().map(|kept| kept as &dyn Archive);
+        let runner = Runner { threads, archive, observer: &progress };
+        let mut lab = Lab::default();
+        let outcomes = compute(&rows, &mut lab, &runner).map_err(hinted)?;
         let drawn = match &self.plot {
-            Some(folder) => draw(folder, &outcomes, &mut lab, threads, &said)?,
+            Some(folder) => draw(folder, &outcomes, &mut lab, &runner)?,
             None => Vec::new(),
         };
+        let interrupted = progress.was_interrupted();
         drop(progress);
         match globals.json {
-            true => print::out(&(serde_json::to_string_pretty(&outcomes)? + "\n"))?,
+            true => print::json(&Report { rows: &outcomes })?,
             false => print::out(&describe(&outcomes))?,
         }
         for file in drawn {
             print::to_stderr(&format!("tierline: wrote {}", file.display()));
         }
-        Ok(0)
+        Ok(if interrupted { FOUND } else { 0 })
     }
+}
+
+#[derive(Serialize)]
+struct List {
+    rows: Vec<Listed>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    id: &'static str,
+    title: &'static str,
+    source: &'static str,
+    figures: usize,
+    kinds: Vec<Kind>,
+    takes_hours: bool,
+}
+
+fn list(rows: &[Row], globals: &Globals) -> Result<u8> {
+    if globals.json {
+        let listed = rows.iter().map(|row| Listed {
+            id: row.id,
+            title: row.title,
+            source: row.source,
+            figures: row.published.len(),
+            kinds: row.kinds(),
+            takes_hours: row.long,
+        });
+        print::json(&List { rows: listed.collect() })?;
+        return Ok(0);
+    }
+    let mut table = vec![row(["id", "what", "source", "kinds", ""])];
+    table.extend(rows.iter().map(|of| {
+        let long = if of.long { "takes hours: --long" } else { "" };
+        row([of.id, of.title, of.source, &kinds(&of.kinds()), long])
+    }));
+    print::out(&print::table(&table))?;
+    Ok(0)
 }
 
 /// Cores that there are.
@@ -74,39 +127,58 @@ pub fn cores() -> usize {
 }
 
 fn describe(outcomes: &[Outcome]) -> String {
-    let head = ["id", "what", "published", "ours", "unit", "error", "kind", "holds"];
+    let head = ["id", "what", "published", "ours", "unit", "error", "kinds", "holds"];
     let mut rows = vec![row(head)];
     let mut notes = String::new();
     for outcome in outcomes {
-        let kind = serde_json::to_value(outcome.kind).unwrap_or_default();
         rows.push(row([
             outcome.id,
             outcome.title,
-            &figure(outcome.published.as_ref()),
-            &figure(outcome.ours.as_ref()),
+            &figures(&outcome.published),
+            &figures(&outcome.ours),
             outcome.unit,
             &outcome.error.map_or("-".into(), |error| format!("{:+.1} %", error * 100.0)),
-            kind.as_str().unwrap_or_default(),
-            match outcome.holds {
-                Some(true) => "yes",
-                Some(false) => "NO",
-                None => "-",
-            },
+            &kinds(&outcome.kinds),
+            verdict(outcome),
         ]));
         if !outcome.note.is_empty() {
             notes += &format!("{}: {}\n", outcome.id, outcome.note);
         }
     }
-    let computed = outcomes.iter().filter(|outcome| outcome.holds.is_some()).count();
-    let held = outcomes.iter().filter(|outcome| outcome.holds == Some(true)).count();
-    let count =
-        format!("\n{held} of {computed} computed rows hold, of {} listed.\n", outcomes.len());
     let notes = if notes.is_empty() { notes } else { format!("\nNotes\n{notes}") };
-    print::table(&rows) + &notes + &count
+    print::table(&rows) + &notes + &format!("\n{}\n", count(outcomes))
 }
 
-fn figure(figure: Option<&Figure>) -> String {
-    let Some(figure) = figure else { return "-".into() };
+/// Whether a row holds.
+fn verdict(outcome: &Outcome) -> &'static str {
+    match outcome.holds {
+        Some(true) if outcome.counts() => "yes",
+        Some(true) => "given",
+        Some(false) => "NO",
+        None if outcome.is_computable() => "not run",
+        None => "-",
+    }
+}
+
+/// How many rows hold, of those that can miss.
+fn count(outcomes: &[Outcome]) -> String {
+    let counted = || outcomes.iter().filter(|outcome| outcome.counts());
+    let held = counted().filter(|outcome| outcome.holds == Some(true)).count();
+    format!("{held} of {} computed rows hold, of {} listed.", counted().count(), outcomes.len())
+}
+
+/// The kinds of figures: one word where all are alike.
+fn kinds(kinds: &[Kind]) -> String {
+    let mut distinct = kinds.to_vec();
+    distinct.dedup();
+    let of = if distinct.len() > 1 { kinds } else { &distinct };
+    of.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(" ")
+}
+
+fn figures(figures: &[f64]) -> String {
+    if figures.is_empty() {
+        return "-".into();
+    }
     let number = |x: &f64| {
         let text = match x.abs() {
             100.0.. => format!("{x:.0}"),
@@ -119,5 +191,5 @@ fn figure(figure: Option<&Figure>) -> String {
             None => text,
         }
     };
-    figure.numbers().iter().map(number).collect::<Vec<_>>().join(" ")
+    figures.iter().map(number).collect::<Vec<_>>().join(" ")
 }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use tierline_model::parallel::Said;
 use tierline_model::reproduce::{Lab, Outcome, figures};
+use tierline_model::runner::Runner;
 
 use super::svg;
 use crate::cli::sim::hinted;
@@ -16,11 +16,10 @@ pub fn draw(
     folder: &Path,
     rows: &[Outcome],
     lab: &mut Lab,
-    threads: usize,
-    said: Said<'_>,
+    runner: &Runner<'_>,
 ) -> Result<Vec<PathBuf>> {
     let ids: Vec<&str> = rows.iter().map(|row| row.id).collect();
-    let all = figures::charts(&ids, lab, threads, said).map_err(hinted)?;
+    let all = figures::charts(&ids, lab, runner).map_err(hinted)?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut files = Vec::new();
     for chart in all {

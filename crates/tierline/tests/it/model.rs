@@ -90,21 +90,33 @@ fn a_machine_is_fitted_to_a_table_and_runs() {
 #[test]
 fn the_scoreboard_prints_its_rows_as_an_array() {
     let line = "reproduce C-BW N-HW M-F2 --json";
-    let rows = json(line);
-    let rows = rows.as_array().expect("an array");
+    let report = json(line);
+    assert_eq!(report["schema_version"], 1);
+    let rows = report["rows"].as_array().expect("rows");
     let ids: Vec<_> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["C-BW", "N-HW", "M-F2"]);
     for row in rows {
         let keys: Vec<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
-        for key in
-            ["id", "title", "source", "published", "ours", "unit", "error", "kind", "holds", "note"]
-        {
+        for key in [
+            "id",
+            "title",
+            "source",
+            "published",
+            "ours",
+            "unit",
+            "error",
+            "kinds",
+            "holds",
+            "note",
+        ] {
             assert!(keys.contains(&key), "{key}: {row}");
         }
     }
-    assert_eq!((&rows[0]["kind"], &rows[0]["holds"]), (&"fitted".into(), &true.into()));
+    assert_eq!(rows[0]["kinds"], serde_json::json!(["fitted", "fitted", "fitted"]));
+    assert_eq!(rows[0]["holds"], true);
     assert_eq!(rows[0]["published"], serde_json::json!([51.0, 65.0, 70.0]));
-    assert_eq!((&rows[1]["kind"], &rows[1]["ours"]), (&"not yet".into(), &().into()));
+    assert_eq!(rows[1]["kinds"], serde_json::json!(["not yet", "not yet"]));
+    assert_eq!(rows[1]["ours"], serde_json::json!([]));
     assert_eq!(output(line).stdout, output(&format!("{line} --threads 1")).stdout);
     let kept = tempfile::tempdir().expect("a folder");
     let keep = format!("{line} --keep {}", kept.path().display());
@@ -112,9 +124,35 @@ fn the_scoreboard_prints_its_rows_as_an_array() {
         assert_eq!(output(&keep).stdout, output(line).stdout, "run, and read back");
         assert!(kept.path().read_dir().expect("a folder").count() > 0);
     }
-    let refused = output("reproduce C-F55");
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("did you mean C-F"), "{}", text(&refused.stderr));
+    for (wrong, hint) in [("C-F55", "did you mean C-F5-"), ("C-F7", "did you mean C-F7*?")] {
+        let refused = output(&format!("reproduce {wrong}"));
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains(hint), "{}", text(&refused.stderr));
+    }
+}
+
+#[test]
+fn the_scoreboard_is_listed_without_being_computed() {
+    let list = json("reproduce --list C-F7* --json");
+    let rows = list["rows"].as_array().expect("rows");
+    let of = |id: &str| rows.iter().find(|row| row["id"] == id).expect("the row");
+    assert!(rows.len() == 4 && rows.iter().all(|row| row["title"].is_string()));
+    assert_eq!(
+        (&of("C-F7-cells-TPP")["figures"], &of("C-F7-cells-TPP-4K")["takes_hours"]),
+        (&16.into(), &true.into())
+    );
+    let printed = text(&output("reproduce --list T-T1-Web1-21").stdout);
+    assert!(printed.contains("fitted predicted predicted predicted"), "{printed}");
+}
+
+#[test]
+fn what_there_is_no_time_for_is_listed_as_not_run() {
+    let line = "reproduce C-BW C-PAR --minutes 0";
+    let report = json(&format!("{line} --json"));
+    assert_eq!(report["rows"][0]["holds"], serde_json::Value::Null);
+    assert_eq!(report["rows"][1]["holds"], true);
+    let printed = text(&output(line).stdout);
+    assert!(printed.contains("not run") && printed.contains("0 of 0 computed rows"), "{printed}");
 }
 
 #[test]

@@ -7,14 +7,16 @@ use std::os::unix::net::UnixStream;
 
 use tierline_core::policy::list::POLICIES;
 use tierline_linux::tracker::TRACKERS;
+use tierline_model::workload::list::listed;
 
 use crate::machine::Machine;
 use crate::{json, output, text, tierline};
 
 #[test]
-fn every_policy_and_tracker_is_explained() {
+fn every_policy_tracker_and_workload_is_explained() {
     let names = POLICIES.iter().map(|entry| entry.name);
-    for name in names.chain(TRACKERS.iter().map(|entry| entry.name)) {
+    let names = names.chain(TRACKERS.iter().map(|entry| entry.name));
+    for name in names.chain(listed().map(|entry| entry.name)) {
         let report = json(&format!("explain --json {name}"));
         let text = report["text"].as_str().expect("a text");
         assert!(text.starts_with(name) && text.lines().count() > 3, "{text}");
@@ -26,6 +28,26 @@ fn every_policy_and_tracker_is_explained() {
         "{}",
         text(&unknown.stderr)
     );
+}
+
+#[test]
+fn workloads_are_listed_with_their_knobs() {
+    let list = json("workloads --json");
+    let workloads = list["workloads"].as_array().expect("workloads");
+    let names: Vec<_> = workloads.iter().filter_map(|workload| workload["name"].as_str()).collect();
+    assert!(names.starts_with(&["gups", "kv"]) && names.ends_with(&["trace"]), "{names:?}");
+    let hot = &workloads[0]["knobs"][1];
+    assert_eq!(
+        (&hot["name"], &hot["default"], &hot["unit"]),
+        (&"hot".into(), &"24GiB".into(), &"size".into())
+    );
+    assert!(text(&output("workloads").stdout).contains("random updates to a hot set"));
+    let explained = text(&output("explain gups").stdout);
+    for part in ["What it does:", "hot_share", "0 to 1", "Every workload also takes", "stop"] {
+        assert!(explained.contains(part), "{part}: {explained}");
+    }
+    let knobs = text(&output("explain hemem").stdout);
+    assert!(knobs.contains("hot_reads") && knobs.contains("Sampled loads"), "{knobs}");
 }
 
 #[test]

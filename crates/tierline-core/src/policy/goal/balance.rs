@@ -13,7 +13,7 @@
 //! When it hurts: an access that is slow for another reason than load (a far socket, prefetching) is
 //! taken for load; and every quantum is judged by averages that are sixteen quanta old.
 //!
-//! Knobs: epsilon (0.01), delta (0.05), weight (1/16 in 10 ms), closed_form (0), idle_reads_per_sec.
+//! Knobs: epsilon (0.01), delta (0.05), weight (1/16 in 10 ms), closed_form (0), idle_reads_per_sec, marginal (0).
 //!
 //! Where it comes from: Colloid (SOSP 2024), sections 3.1 and 3.2, Algorithms 1 and 2. The average's weight is
 //! from its public code, as the paper gives none. The idle floor, the unloaded latency for a tier without

@@ -7,7 +7,7 @@ use super::setup::{APPS, App, trial, tuned};
 use super::{ARMS, delay, moved_gib, speed};
 use crate::arithmetic::geometric_mean;
 use crate::error::{Error, Result};
-use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
+use crate::reproduce::row::{Found, ORDER, ROW, Row, Test};
 use crate::reproduce::{Experiment, Lab};
 
 const HEMEM: &str = "hemem";
@@ -24,44 +24,36 @@ pub const ROWS: &[Row] = &[
         source: "ARMS, figure 2",
         published: &[10.0, 4.0, 24.0, 1.0],
         unit: "samples",
-        kind: Kind::Order,
-        test: Test::Own,
         find: Some(best_thresholds),
         note: "of a grid of 5 by 5. With counts judged against both, no page of the published pairs could be hot before all are halved, unless they are (cooling, read_hot)",
-        ..ROW
+        ..ORDER
     },
     Row {
         id: "A-F3",
         title: "tuned HeMem beats its default on every workload: the least gain, and the greatest",
         source: "ARMS, figure 3",
         unit: "x",
-        kind: Kind::Order,
-        test: Test::Own,
         find: Some(gains),
         note: "with the settings of tuned.toml, of 30 trials a program; least on XSBench and Btree, where the defaults are at 0.999 of the oracle",
-        ..ROW
+        ..ORDER
     },
     Row {
         id: "A-T2",
         title: "tuned HeMem over its default: mean time until promotion on graph, Silo, GUPS; moved on XSBench",
         source: "ARMS, table 2",
         unit: "x",
-        kind: Kind::Order,
-        test: Test::Own,
         find: Some(reasons),
         note: "published are the reasons alone: early and accurate, and on XSBench fewer wasteful migrations; holds if all are below 1. On graph and Silo tuned HeMem comes to have 0.50 and 0.77 of the accesses in fast memory, for 0.41 and 0.34, and takes longer to get all of it; on XSBench neither moves anything here",
-        ..ROW
+        ..ORDER
     },
     Row {
         id: "A-F5-tuned",
         title: "mean time until promotion, default and tuned HeMem: GUPS, then Silo",
         source: "ARMS, figure 5",
         unit: "s",
-        kind: Kind::Order,
-        test: Test::Own,
         find: Some(delays),
         note: "published as bars; holds if tuned waits less on both. As in A-F5 of accesses, in half a run; tuned, more of Silo comes to be fast, the last of it later",
-        ..ROW
+        ..ORDER
     },
     Row {
         id: "A-F7-tuned",

@@ -5,7 +5,7 @@ use super::setup::gups;
 use super::{LOADED, SYSTEMS, best_gups, gain, range};
 use crate::reproduce::Experiment;
 use crate::reproduce::lab::Lab;
-use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
+use crate::reproduce::row::{Found, ORDER, ROW, Row, Test};
 
 /// Latencies within this share of each other are equal to Colloid (delta, and half of it for noise).
 const EQUAL: f64 = 0.075;
@@ -62,10 +62,8 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, figure 6",
         published: &[1.0, 1.0, 1.0],
         unit: "x",
-        kind: Kind::Order,
-        test: Test::Own,
         find: Some(balanced),
-        ..ROW
+        ..ORDER
     },
     Row {
         id: "C-F7-192",

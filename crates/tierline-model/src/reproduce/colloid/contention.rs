@@ -4,7 +4,7 @@
 use super::setup::{antagonist, gups, placed};
 use super::{LOADED, SYSTEMS, best_gups};
 use crate::reproduce::lab::Lab;
-use crate::reproduce::row::{FITTED, Found, Kind, ROW, Row, Test};
+use crate::reproduce::row::{FITTED, Found, ROW, Row, Test};
 
 /// Theoretical bandwidth of the default tier, bytes a second.
 const THEORETICAL: f64 = 205e9;
@@ -20,10 +20,8 @@ pub const ROWS: &[Row] = &[
         source: PAPER_21,
         published: &[51.0, 65.0, 70.0],
         unit: "%",
-        kind: Kind::Fitted,
-        test: FITTED,
         find: Some(antagonist_alone),
-        ..ROW
+        ..FITTED
     },
     Row {
         id: "C-F1-0x",
@@ -41,10 +39,8 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, figure 1",
         published: &[1.21],
         unit: "x",
-        kind: Kind::Fitted,
-        test: FITTED,
         find: Some(|lab| vec![best_over(lab, "hemem", 1)].into()),
-        ..ROW
+        ..FITTED
     },
     Row {
         id: "C-F1-1x-others",
@@ -62,10 +58,8 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, artifact: 1.652 with Colloid, which is within 3 % of best",
         published: &[1.675],
         unit: "x",
-        kind: Kind::Fitted,
-        test: FITTED,
         find: Some(|lab| vec![best_over(lab, "hemem", 2)].into()),
-        ..ROW
+        ..FITTED
     },
     Row {
         id: "C-F1-3x",
@@ -73,10 +67,8 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, figure 1",
         published: &[2.3],
         unit: "x",
-        kind: Kind::Fitted,
-        test: FITTED,
         find: Some(|lab| vec![best_over(lab, "hemem", 3)].into()),
-        ..ROW
+        ..FITTED
     },
     Row {
         id: "C-F1-3x-others",
@@ -93,10 +85,8 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, artifact: 6.07e8 updates/s of 128 B",
         published: &[77.7],
         unit: "GB/s",
-        kind: Kind::Fitted,
-        test: FITTED,
         find: Some(|lab| vec![lab.rate(&gups("hemem+colloid")) * 1e-9].into()),
-        ..ROW
+        ..FITTED
     },
     Row {
         id: "C-F2a-unl",
@@ -104,10 +94,8 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, figure 2a",
         published: &[2.5, 3.8, 5.0],
         unit: "x",
-        kind: Kind::Fitted,
-        test: FITTED,
         find: Some(|lab| loaded(|x| packed(lab, x)[0] / UNLOADED_NS)),
-        ..ROW
+        ..FITTED
     },
     Row {
         id: "C-F2a-alt",
@@ -143,7 +131,6 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, figure 2b",
         published: &[25.0, 4.5, 4.0],
         unit: "%",
-        test: Test::Near(0.12),
         find: Some(|lab| {
             loaded(|x| {
                 let best = placed(best_gups(lab, x).0).beside(x);

@@ -4,7 +4,7 @@
 use super::setup::objects;
 use super::{SYSTEMS, gain, range};
 use crate::reproduce::lab::Lab;
-use crate::reproduce::row::{FITTED, Kind, ROW, Row};
+use crate::reproduce::row::{FITTED, ROW, Row};
 
 /// The sizes of figure 8, bytes.
 pub const OBJECTS: [u16; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
@@ -34,10 +34,8 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, 5.1",
         published: &[2.82],
         unit: "x",
-        kind: Kind::Fitted,
-        test: FITTED,
         find: Some(|lab| vec![in_flight(lab, 4096) / in_flight(lab, 64)].into()),
-        ..ROW
+        ..FITTED
     },
     Row {
         id: "C-F8-lat",

@@ -7,7 +7,7 @@ use super::setup::{App, cachelib, gups, pagerank, silo};
 use super::{SYSTEMS, gain, range};
 use crate::reproduce::Experiment;
 use crate::reproduce::lab::Lab;
-use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
+use crate::reproduce::row::{Found, GIVEN, ORDER, ROW, Row, Test};
 
 /// Cores of the testbed's socket.
 const CORES: f64 = 32.0;
@@ -24,11 +24,9 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, figure 11a",
         published: &[1.05, 1.92, 1.05, 1.48, 1.12, 2.12],
         unit: "x",
-        kind: Kind::Order,
-        test: Test::Own,
         find: Some(|lab| grows(lab, pagerank, &[0, 1, 2, 3])),
         note: OF_ORDER,
-        ..ROW
+        ..ORDER
     },
     Row {
         id: "C-F11b",
@@ -36,11 +34,9 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, figure 11b",
         published: &[1.13, 1.25, 1.09, 1.17, 1.08, 1.17],
         unit: "x",
-        kind: Kind::Order,
-        test: Test::Own,
         find: Some(|lab| grows(lab, silo, &[2, 3])),
         note: OF_ORDER,
-        ..ROW
+        ..ORDER
     },
     Row {
         id: "C-F11b-AE",
@@ -48,15 +44,13 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, artifact",
         published: &[1.0, 1.027, 1.106, 1.185],
         unit: "x",
-        kind: Kind::Order,
-        test: Test::Own,
         find: Some(|lab| {
             let at = |x| gain(lab, &silo("tpp").beside(x));
             let ours: Vec<f64> = (0..=3).map(at).collect();
             Found { holds: rises(&ours), ours }
         }),
         note: OF_ORDER,
-        ..ROW
+        ..ORDER
     },
     Row {
         id: "C-F11c",
@@ -64,11 +58,9 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, figure 11c",
         published: &[1.37, 1.74, 1.42, 1.79, 1.48, 1.93],
         unit: "x",
-        kind: Kind::Order,
-        test: Test::Own,
         find: Some(|lab| grows(lab, cachelib, &[2, 3])),
         note: OF_ORDER,
-        ..ROW
+        ..ORDER
     },
     Row {
         id: "C-PAR",
@@ -78,7 +70,7 @@ pub const ROWS: &[Row] = &[
         unit: "",
         test: Test::Within(0.0),
         find: Some(|_| parameters()),
-        ..ROW
+        ..GIVEN
     },
     Row {
         id: "C-CPU",

@@ -11,14 +11,13 @@ pub mod setup;
 
 use super::Experiment;
 use super::lab::Lab;
-use super::row::{Kind, ROW, Row, Test};
+use super::row::Row;
 use crate::report::Means;
 use setup::{APPS, App, System, bench_at};
 
 /// The rows, in the paper's order.
 pub const ROWS: &[&[Row]] = &[rows::ROWS, pagerank::ROWS];
 
-const ORDER: Row = Row { kind: Kind::Order, test: Test::Own, ..ROW };
 /// One load in so many misses (the artifact's baseline; table V: 200 to 5000).
 const PEBS: System = System::Pebs(997);
 /// The five baselines (VI-A).

@@ -4,11 +4,11 @@
 use super::setup::{
     self, APPS, App, LONGER, System, THREADS, bench, gups, interval, longer, sketch,
 };
-use super::{ALIKE, BASELINES, ORDER, PEBS, first_minute, gains, mean, over, over_at, speed};
+use super::{ALIKE, BASELINES, PEBS, first_minute, gains, mean, over, over_at, speed};
 use crate::arithmetic::geometric_mean;
 use crate::machine::list::Entry as MachineEntry;
 use crate::report::Means;
-use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
+use crate::reproduce::row::{Found, GIVEN, ORDER, ROW, Row, Test};
 use crate::reproduce::{Experiment, Lab};
 
 /// Figure 16 names its rate.
@@ -24,10 +24,9 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 3",
         published: &[430.0, 3.6],
         unit: "ns; x",
-        kind: Kind::Fitted,
         find: Some(|_| latencies()),
         note: "unloaded: the machine file's",
-        ..ROW
+        ..GIVEN
     },
     Row {
         id: "N-F3b",

@@ -2,7 +2,8 @@
 //! Figures 17 and 18 and table 2: TPP with one of its parts off, or its optional one on.
 
 use super::setup::{App, Local, run};
-use super::{TPP, count, local, mean, moves, over, percentile, sorted, throughput};
+use super::{TPP, count, local, moves, over, percentile, sorted, throughput};
+use crate::arithmetic::mean;
 use crate::reproduce::row::{Found, ROW, Row};
 use crate::reproduce::{Experiment, Lab};
 use App::{Cache1, Cache2, Web1};

@@ -116,10 +116,6 @@ fn percentile(sorted: &[f64], percent: usize) -> f64 {
     sorted.get(at).copied().unwrap_or(0.0)
 }
 
-fn mean(values: &[f64]) -> f64 {
-    over(values.iter().sum(), values.iter().map(|_| 1.0).sum())
-}
-
 /// Every program and ratio of table 1.
 const SETUPS: [(App, Local); 6] = [
     (App::Web1, Local::TwoThirds),

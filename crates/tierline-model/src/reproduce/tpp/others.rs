@@ -7,7 +7,7 @@ use super::setup::{App, LINUX, Local, SECONDS, run};
 use super::{
     TPP, all_bytes, autotiering, balancing, count, local, moves, over, reclaim_rate, throughput,
 };
-use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
+use crate::reproduce::row::{Found, ORDER, ROW, Row};
 use crate::reproduce::{Experiment, Lab};
 use App::{Cache1, Warehouse, Web1};
 use Local::{Fifth, TwoThirds};
@@ -97,10 +97,8 @@ pub const ROWS: &[Row] = &[
         id: "T-counters",
         title: "every attempt to promote is a success or has a cause, in every set-up of table 1",
         source: "TPP, 5.5",
-        kind: Kind::Order,
-        test: Test::Own,
         find: Some(counters),
-        ..ROW
+        ..ORDER
     },
 ];
 

@@ -9,7 +9,7 @@ use super::over;
 use super::setup::{App, Local, run as of};
 use crate::error::Result;
 use crate::profile::profile;
-use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
+use crate::reproduce::row::{Found, GIVEN, Kind, ROW, Row, Test};
 use crate::run::run;
 use crate::scenario::Scenario;
 use crate::workload::list::written;
@@ -55,7 +55,6 @@ pub const ROWS: &[Row] = &[
         id: "T-wl-web",
         title: "Web1: 35 to 60 % of private memory and 3 to 14 % of files used in 2 min",
         source: "TPP, 3.3",
-        kind: Kind::Order,
         test: Test::Own,
         find: Some(|_| {
             let [_, private, files] = used(Web1, 2);
@@ -63,7 +62,7 @@ pub const ROWS: &[Row] = &[
             Found { ours: Vec::new(), holds }
         }),
         note: "a fact that the program is put together from",
-        ..ROW
+        ..GIVEN
     },
     Row {
         id: "T-wl-cache",
@@ -71,7 +70,7 @@ pub const ROWS: &[Row] = &[
         source: "TPP, 3.3",
         published: &[40.0, 25.0, 43.0, 30.0],
         unit: "%",
-        kind: Kind::Fitted,
+        kinds: &[Kind::Given, Kind::Given, Kind::Predicted],
         find: Some(|_| {
             [used(Cache1, 2), used(Cache2, 1)].iter().flat_map(|of| of[1..].to_vec()).collect()
         }),

@@ -36,12 +36,6 @@ const STEP: Nanos = Nanos::from_millis(50);
 
 /// A program under a policy.
 pub fn run(app: App, local: Local, policy: &str) -> Experiment {
-    let app = match app {
-        App::Web1 => "web1",
-        App::Cache1 => "cache1",
-        App::Cache2 => "cache2",
-        App::Warehouse => "warehouse",
-    };
     // Against 96 GiB.
     let scale = if local == Local::Swap { 64.0 / 96.0 } else { 1.0 };
     let run = Experiment::new("tpp", policy, SECONDS).but(|scenario| {
@@ -50,7 +44,7 @@ pub fn run(app: App, local: Local, policy: &str) -> Experiment {
         // The faulting thread performs the promotion (5.3).
         scenario.synchronous = true;
     });
-    run.program(&format!("datacenter:app={app},scale={scale}")).memory(local)
+    run.program(&format!("datacenter:app={},scale={scale}", app.name())).memory(local)
 }
 
 impl Experiment {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The knobs that a policy's head names are those of its table.
+
+use std::collections::BTreeSet;
+
+use tierline_core::policy::list::{POLICIES, PolicyEntry};
+
+/// The words of all paragraphs that begin with `Knobs:`, without what stands in parentheses, which are defaults.
+fn words(text: &str) -> BTreeSet<String> {
+    let mut depth = 0;
+    let mut words = BTreeSet::new();
+    for paragraph in text.split("\n\n").filter_map(|text| text.trim().strip_prefix("Knobs:")) {
+        let outside = paragraph.chars().filter(|&c| {
+            depth += i32::from(c == '(');
+            let outside = depth == 0;
+            depth -= i32::from(c == ')');
+            outside
+        });
+        let outside: String = outside.collect();
+        let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+        words.extend(outside.split(word).map(String::from));
+    }
+    words
+}
+
+/// What a policy and the parts that it names as the source of further knobs say.
+fn prose(entry: &PolicyEntry) -> BTreeSet<String> {
+    let own = words(&entry.explain());
+    let colloid = PolicyEntry::find("hemem+colloid").expect("it is in the list");
+    match own.contains("colloid") {
+        true => own.union(&words(&colloid.explain())).cloned().collect(),
+        false => own,
+    }
+}
+
+#[test]
+fn every_knob_of_the_table_is_in_the_prose() {
+    let mut missing = Vec::new();
+    for entry in POLICIES {
+        let prose = prose(entry);
+        let knobs = (entry.make)().knobs();
+        let unnamed = knobs.iter().filter(|knob| !prose.contains(knob.name));
+        missing.extend(unnamed.map(|knob| format!("{}: {}", entry.name, knob.name)));
+    }
+    assert!(missing.is_empty(), "knobs that no head names: {missing:#?}");
+}
+
+/// Names of knobs have an underscore, but for a few; those few are not told from words.
+#[test]
+fn every_knob_in_the_prose_is_in_the_table() {
+    let mut missing = Vec::new();
+    for entry in POLICIES {
+        // A file's head serves all policies that are made from it.
+        let kin = POLICIES.iter().filter(|other| other.doc == entry.doc);
+        let knobs: Vec<&str> =
+            kin.flat_map(|kin| (kin.make)().knobs()).map(|knob| knob.name).collect();
+        let named = words(&entry.explain());
+        let unknown = named.iter().filter(|word| word.contains('_'));
+        let unknown = unknown.filter(|word| !knobs.contains(&word.as_str()));
+        missing.extend(unknown.map(|word| format!("{}: {word}", entry.name)));
+    }
+    assert!(missing.is_empty(), "heads name what is no knob: {missing:#?}");
+}
+
+#[test]
+fn what_stands_in_parentheses_is_no_name() {
+    let text = "x: y.\n\nKnobs: one (a, b_c), two_fold (3).\n\nWhere: not_this.";
+    let words = words(text);
+    assert!(["one", "two_fold"].iter().all(|word| words.contains(*word)));
+    assert!(!words.contains("b_c") && !words.contains("not_this"));
+}
