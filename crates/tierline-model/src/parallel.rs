@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many runs on all cores. What comes out does not depend on who ran what.
+//! Runs many simulations on all cores. Results do not depend on the number of threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Hears how many are done, of how many.
+/// Called with the number of finished items and the total.
 pub type Said<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
-/// Applies `of` to all items on so many threads; results in the order of items, which are begun in theirs.
+/// Applies `of` to all items on `threads` threads. Items are started in order; results are in the same order.
 pub fn map<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
-    said: Said<'_>,
+    progress: Said<'_>,
     of: impl Fn(&T) -> R + Sync,
 ) -> Vec<R> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -25,7 +25,7 @@ pub fn map<T: Sync, R: Send>(
                     let Some(item) = items.get(at) else { return };
                     let result = of(item);
                     hold().push((at, result));
-                    said(done.fetch_add(1, Ordering::Relaxed) + 1, items.len());
+                    progress(done.fetch_add(1, Ordering::Relaxed) + 1, items.len());
                 }
             });
         }
@@ -40,17 +40,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_the_order_of_items_on_any_number_of_threads() {
+    fn results_are_in_the_order_of_items_on_any_number_of_threads() {
         let items: Vec<u32> = (0..100).collect();
         for threads in [0, 1, 2, 200] {
-            let said = AtomicUsize::new(0);
-            let tell = |_, of| {
+            let finished = AtomicUsize::new(0);
+            let count = |_, of| {
                 assert_eq!(of, 100);
-                said.fetch_add(1, Ordering::Relaxed);
+                finished.fetch_add(1, Ordering::Relaxed);
             };
-            let doubled = map(&items, threads, &tell, |x| x * 2);
+            let doubled = map(&items, threads, &count, |x| x * 2);
             assert_eq!(doubled, items.iter().map(|x| x * 2).collect::<Vec<_>>());
-            assert_eq!(said.into_inner(), 100);
+            assert_eq!(finished.into_inner(), 100);
         }
     }
 }

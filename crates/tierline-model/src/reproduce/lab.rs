@@ -14,7 +14,7 @@ use super::setup::Setup;
 use super::tpp::setup::Run;
 use crate::error::Result;
 use crate::parallel::{Said, map};
-use crate::report::{Means, ProgramMeans, Report, Row, TierMeans};
+use crate::report::{Interval, Means, ProgramMeans, Report, TierMeans};
 use crate::run::run;
 use crate::scenario::Scenario;
 
@@ -174,7 +174,7 @@ fn stand_in() -> Report {
         Means { programs: vec![program], tiers: vec![tier.clone(), tier], ..Means::default() };
     Report {
         overall: steady.clone(),
-        series: vec![Row { seconds: 0.0, means: steady.clone() }],
+        series: vec![Interval { seconds: 0.0, means: steady.clone() }],
         steady,
         ..Report::default()
     }

@@ -5,7 +5,7 @@ use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use toml::{Table, Value};
 
 use crate::error::{Error, Result};
-use crate::machine::list::Entry;
+use crate::machine::list::MachineEntry;
 use crate::scenario::Scenario;
 use crate::workload::list::written;
 
@@ -204,7 +204,7 @@ impl Setup {
 /// The machine's file with a slower alternate tier, as the paper slows the far socket's clock. Its
 /// bandwidth is left as it is: by how much that falls was not published.
 fn slower(machine: &str, latency_ns: u16) -> Result<String> {
-    let entry = Entry::find(machine)?;
+    let entry = MachineEntry::find(machine)?;
     let path_ns = entry.machine()?.cores.path_ns;
     let wrong = |why: String| Error::Figure { place: entry.name.into(), why };
     let mut file: Table = entry.text.parse().map_err(|e: toml::de::Error| wrong(e.to_string()))?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! antagonist: streams through a small buffer in fast memory, to load its interconnect.
 //!
-//! What it does: reads and writes one to one, in sequence, a buffer that stays in the fastest tier. The
+//! What it does: reads and writes, one to one and in sequence, a buffer that stays in the fastest tier. The
 //! tiering system does not manage it.
 //! Where it comes from: Colloid (SOSP'24, 2.1): 500 MB; 0x, 1x, 2x and 3x are 0, 5, 10 and 15 cores, which
 //! alone use 0, 51, 65 and 70 % of the default tier's bandwidth.
@@ -14,19 +14,19 @@ use tierline_core::unit::Bytes;
 use super::program::{Layout, Memory, Phase, Placement, Program, Reach};
 use crate::text;
 
-/// Cores of the intensity 1x.
+/// Cores at intensity 1x.
 const CORES: f64 = 5.0;
 
 /// Its knobs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Antagonist {
-    /// 0 to 3, in the paper; five cores each.
+    /// Intensity in units of five cores: 0 to 3 in the paper.
     pub intensity: f64,
     /// The buffer.
     #[serde(deserialize_with = "text::quantity")]
     pub buffer: Bytes,
-    /// Lines written, per line read.
+    /// Lines written per line read.
     pub writes: f64,
     /// The tier it loads.
     pub tier: TierId,

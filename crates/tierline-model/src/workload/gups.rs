@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! gups: random updates to a hot set and, more rarely, to everything.
 //!
-//! What it does: each thread picks an object at random, from the hot set with probability 0.9 and from
-//! the whole set with 0.1, reads and updates it; the hot set may jump once.
-//! Where it comes from: HeMem (SOSP'21) and Colloid (SOSP'24, 2.1): 72 GB, of which a random 24 GB hot, 64
-//! bytes read and updated, 15 threads; 4 KiB objects let prefetchers work (5.1). The jump: "a different
-//! set of random pages" (5.2), here as large and disjoint.
+//! What it does: each thread picks a random object, from the hot set with probability 0.9 and from the whole
+//! set with 0.1, reads and updates it. The hot set may jump once.
+//! Where it comes from: HeMem (SOSP'21) and Colloid (SOSP'24, 2.1): 72 GB, of which a random 24 GB is hot; 64
+//! bytes read and updated; 15 threads. With 4 KiB objects, prefetchers are effective (5.1). At the jump, "a
+//! different set of random pages" becomes hot (5.2), here of equal size and disjoint.
 
 use serde::Deserialize;
 use tierline_core::port::PageKind;
@@ -25,19 +25,19 @@ pub struct Gups {
     /// The hot part.
     #[serde(deserialize_with = "text::quantity")]
     pub hot: Bytes,
-    /// Share of accesses to the hot set alone; the rest is spread over everything.
+    /// Share of accesses to the hot set only; the rest goes to the whole set.
     pub hot_share: f64,
-    /// Bytes of an object.
+    /// Size of an object.
     #[serde(deserialize_with = "text::quantity")]
     pub object: Bytes,
     /// Threads.
     pub threads: f64,
-    /// Lines updated, per line read.
+    /// Lines updated per line read.
     pub updates: f64,
-    /// Memory whose heat is alike: the hot set is chunks of this size.
+    /// Granularity: the hot set consists of chunks of this size.
     #[serde(deserialize_with = "text::quantity")]
     pub chunk: Bytes,
-    /// When the hot set jumps, after the start.
+    /// Time of the jump, after the start.
     #[serde(deserialize_with = "text::maybe")]
     pub jump: Option<Nanos>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The list of workloads: help, docs, scenarios and tests range over it.
+//! The list of workloads. Help, documents, scenarios and tests use it.
 
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -10,15 +10,15 @@ use crate::error::{Error, Result};
 
 /// A kind of workload.
 #[derive(Clone, Copy)]
-pub struct Entry {
-    /// The name users type.
+pub struct WorkloadEntry {
+    /// Name on the command line.
     pub name: &'static str,
-    /// The head of its file.
+    /// The documentation at the start of its file.
     pub doc: &'static str,
     make: fn(Table) -> Result<Program, String>,
 }
 
-/// Reads the knobs of a workload and makes its program.
+/// Parses the knobs of a workload and builds its program.
 fn make<'de, K: Deserialize<'de>>(
     knobs: Table,
     program: impl Fn(K) -> Result<Program, String>,
@@ -27,58 +27,62 @@ fn make<'de, K: Deserialize<'de>>(
     program(knobs)
 }
 
-/// Every workload there is; the first is the default.
-pub const WORKLOADS: &[Entry] = &[
-    Entry {
+/// All workloads; the first is the default.
+pub const WORKLOADS: &[WorkloadEntry] = &[
+    WorkloadEntry {
         name: "gups",
         doc: include_str!("gups.rs"),
         make: |knobs| make(knobs, gups::Gups::program),
     },
-    Entry { name: "kv", doc: include_str!("kv.rs"), make: |knobs| make(knobs, kv::Kv::program) },
-    Entry {
+    WorkloadEntry {
+        name: "kv",
+        doc: include_str!("kv.rs"),
+        make: |knobs| make(knobs, kv::Kv::program),
+    },
+    WorkloadEntry {
         name: "scan",
         doc: include_str!("scan.rs"),
         make: |knobs| make(knobs, scan::Scan::program),
     },
-    Entry {
+    WorkloadEntry {
         name: "xsbench",
         doc: include_str!("xsbench.rs"),
         make: |knobs| make(knobs, xsbench::XsBench::program),
     },
-    Entry {
+    WorkloadEntry {
         name: "graph",
         doc: include_str!("graph.rs"),
         make: |knobs| make(knobs, graph::Graph::program),
     },
-    Entry {
+    WorkloadEntry {
         name: "pagerank",
         doc: include_str!("pagerank.rs"),
         make: |knobs| make(knobs, pagerank::PageRank::program),
     },
-    Entry {
+    WorkloadEntry {
         name: "liblinear",
         doc: include_str!("liblinear.rs"),
         make: |knobs| make(knobs, liblinear::Liblinear::program),
     },
-    Entry {
+    WorkloadEntry {
         name: "latest",
         doc: include_str!("latest.rs"),
         make: |knobs| make(knobs, latest::Latest::program),
     },
-    Entry {
+    WorkloadEntry {
         name: "datacenter",
         doc: include_str!("datacenter.rs"),
         make: |knobs| make(knobs, datacenter::Datacenter::program),
     },
-    Entry {
+    WorkloadEntry {
         name: "antagonist",
         doc: include_str!("antagonist.rs"),
         make: |knobs| make(knobs, antagonist::Antagonist::program),
     },
 ];
 
-/// Reads `kind:key=value,key=value`, or `trace:FILE,key=value`, as a workload is written on a command line, into the table of a
-/// scenario.
+/// Parses a workload on the command line, `kind:key=value,key=value` or `trace:FILE,key=value`, into a table of
+/// a scenario.
 ///
 /// # Errors
 /// `Error::Figure` for a knob without a value.
@@ -106,18 +110,18 @@ pub fn written(text: &str) -> Result<Table> {
     Ok(table)
 }
 
-impl Entry {
+impl WorkloadEntry {
     /// The workload of that name.
     ///
     /// # Errors
-    /// `Error::Unknown` with the names there are.
+    /// `Error::Unknown` with the known names.
     pub fn find(name: &str) -> Result<&'static Self> {
         WORKLOADS.iter().find(|entry| entry.name == name).ok_or_else(|| {
             Error::unknown("workload", name, WORKLOADS.iter().map(|entry| entry.name))
         })
     }
 
-    /// The program for these knobs; what is left out has its default.
+    /// The program for these knobs; missing knobs have their defaults.
     ///
     /// # Errors
     /// `Error::Figure` naming the workload and the knob.
@@ -129,7 +133,7 @@ impl Entry {
         checked.map_err(|why| Error::Figure { place: format!("workload {}", self.name), why })
     }
 
-    /// The head of its file as plain text.
+    /// The documentation at the start of its file, as plain text.
     pub fn explain(&self) -> String {
         let lines = self.doc.lines().skip(1).take_while(|line| line.starts_with("//!"));
         lines.map(|line| line.trim_start_matches("//!").trim_start().to_string() + "\n").collect()

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! scan: sweeps through its memory, over and over.
+//! scan: sweeps through its memory, repeatedly.
 //!
-//! What it does: streams through all of its memory at the speed that the machine gives it; at any moment
-//! only a window is accessed. No placement helps a sweep over more than fast memory holds, and a policy that
-//! takes it for a hot set pays for nothing.
-//! Where it comes from: the scans of DLRM tables and of analytical queries in TPP (ASPLOS'23, 3) and
-//! Mercury; the pattern that evicts the working set of recency-based policies.
+//! What it does: streams through all of its memory at the machine's speed; at any moment only a window is
+//! accessed. No placement helps a sweep over more memory than fast memory holds, and a policy that treats it as
+//! a hot set gains nothing for its moves.
+//! Where it comes from: the scans of DLRM tables and of analytical queries in TPP (ASPLOS'23, 3) and Mercury;
+//! the pattern that evicts the working set of recency-based policies.
 
 use serde::Deserialize;
 use tierline_core::port::PageKind;
@@ -21,12 +21,12 @@ pub struct Scan {
     /// All memory.
     #[serde(deserialize_with = "text::quantity")]
     pub set: Bytes,
-    /// What is accessed at any moment.
+    /// Size of the window.
     #[serde(deserialize_with = "text::quantity")]
     pub window: Bytes,
     /// Threads.
     pub threads: f64,
-    /// Lines written, per line read.
+    /// Lines written per line read.
     pub writes: f64,
 }
 

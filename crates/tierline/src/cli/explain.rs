@@ -9,7 +9,7 @@ use serde::Serialize;
 use tierline_core::policy::list::{POLICIES, PolicyEntry};
 use tierline_core::tracker::TRACKERS;
 use tierline_linux::root::Root;
-use tierline_model::world::transfer::{Entry as Transfer, TRANSFERS};
+use tierline_model::world::transfer::{TRANSFERS, TransferEntry};
 
 use super::Globals;
 use super::trackers::{here, reports};
@@ -60,7 +60,7 @@ impl ExplainArgs {
         let report = if let Some(entry) = PolicyEntry::find(&name) {
             let also = tracker.map_or(String::new(), |text| format!("\n{text}"));
             Report { kind: "policy", name, text: entry.explain() + &also }
-        } else if let Ok(entry) = Transfer::find(&name) {
+        } else if let Ok(entry) = TransferEntry::find(&name) {
             Report { kind: "migrator", name, text: entry.explain() }
         } else if let Some(text) = tracker {
             Report { kind: "tracker", name, text }

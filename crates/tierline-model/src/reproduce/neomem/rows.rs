@@ -4,7 +4,7 @@
 use super::setup::{APPS, App, Bench, System, Varied};
 use super::{ALIKE, BASELINES, ORDER, PEBS, first_minute, gains, gups, mean, over, speed};
 use crate::arithmetic::geometric_mean;
-use crate::machine::list::Entry as MachineEntry;
+use crate::machine::list::MachineEntry;
 use crate::reproduce::Lab;
 use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
 

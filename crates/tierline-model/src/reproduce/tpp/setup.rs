@@ -5,7 +5,7 @@ use tierline_core::unit::{BytesPerSec, Nanos};
 use toml::{Table, Value};
 
 use crate::error::{Error, Result};
-use crate::machine::list::Entry;
+use crate::machine::list::MachineEntry;
 use crate::machine::{Costs, Machine};
 use crate::scenario::Scenario;
 pub use crate::workload::datacenter::App;
@@ -116,7 +116,7 @@ impl Run {
 
     /// The machine's file with other sizes, and another latency where wanted.
     fn machine(&self, machine: &str) -> Result<String> {
-        let entry = Entry::find(machine)?;
+        let entry = MachineEntry::find(machine)?;
         let wrong = |why: String| Error::Figure { place: entry.name.into(), why };
         let mut file: Table =
             entry.text.parse().map_err(|e: toml::de::Error| wrong(e.to_string()))?;
