@@ -13,7 +13,7 @@ use tierline_core::policy::list::{POLICIES, PolicyEntry};
 use tierline_model::compare::{self, Cell, Field};
 use tierline_model::error::{Error, Result};
 use tierline_model::parallel::map;
-use tierline_model::reproduce::arms::setup::Trial;
+use tierline_model::reproduce::arms::setup::trial;
 use tierline_model::reproduce::{self, Lab};
 use tierline_model::scenario::{self, Traces};
 
@@ -54,7 +54,7 @@ impl Scenario {
         let app = serde_json::from_value(program.into())
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         let entry = entry(policy)?;
-        Trial::of(app, entry.name).scenario().map(Self).map_err(to_python)
+        trial(app, entry.name).scenario().map(Self).map_err(to_python)
     }
 
     /// The same scenario with another policy and the given knobs.

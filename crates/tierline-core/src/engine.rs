@@ -2,18 +2,17 @@
 //! The whole journey: look, believe, decide, act. One `tick` is one trip round.
 
 use crate::event::{Event, Fingerprint};
+use crate::intake::{Belief, Intake};
 use crate::migrator::{Migrator, Scene};
-use crate::page::{FETCHED, PageIdx, PageTable};
-use crate::policy::kernel::Kernel;
-use crate::policy::view::View;
+use crate::page::{PageIdx, PageTable};
+use crate::policy::view::{Evidence, Machine, Memory, Orders, View};
 use crate::policy::{Policy, Wants};
 use crate::port::{Attention, Move, Observations, Telemetry, World};
 use crate::qos::Limits;
-use crate::telemetry::Hit;
 use crate::telemetry::calm::{Calm, SlowHits};
 use crate::telemetry::hotness::Hotness;
 use crate::telemetry::stretches::StretchHeat;
-use crate::tier::{TierId, Tiers};
+use crate::tier::Tiers;
 use crate::tracker::questions::Questions;
 use crate::unit::{BytesPerSec, Nanos};
 
@@ -35,19 +34,9 @@ pub struct Engine {
     /// The plan used up the budget: there may be more to move.
     backlog: bool,
     fingerprint: Fingerprint,
-    last_tick: Nanos,
-    samples: u64,
-    lost: u64,
     telemetry: Telemetry,
     seen: Observations,
-    /// The pages of a few samples.
-    found: Vec<PageIdx>,
-    touched: Vec<PageIdx>,
-    hits: Vec<Hit>,
-    /// Hits by tier since the last tick.
-    hits_in: [f64; TierId::MAX],
-    /// The time in which they were seen; zero where nobody watched.
-    watched: Nanos,
+    intake: Intake,
     questions: Questions,
     plan: Vec<Move>,
     page_out: Vec<PageIdx>,
@@ -71,16 +60,9 @@ impl Engine {
             attention: Attention::default(),
             backlog: false,
             fingerprint: Fingerprint::default(),
-            last_tick: Nanos::ZERO,
-            samples: 0,
-            lost: 0,
             telemetry: Telemetry::default(),
             seen: Observations::default(),
-            found: Vec::new(),
-            touched: Vec::new(),
-            hits: Vec::new(),
-            hits_in: [0.0; TierId::MAX],
-            watched: Nanos::ZERO,
+            intake: Intake::default(),
             questions: Questions::default(),
             plan: Vec::new(),
             page_out: Vec::new(),
@@ -92,9 +74,6 @@ impl Engine {
     /// One trip round. Returns what happened.
     pub fn tick(&mut self, now: Nanos, world: &mut dyn World) -> &[Event] {
         self.seen.clear();
-        self.touched.clear();
-        self.hits.clear();
-        self.hits_in = [0.0; TierId::MAX];
         self.plan.clear();
         self.events.clear();
 
@@ -114,135 +93,50 @@ impl Engine {
         for event in &self.events {
             self.fingerprint.add(event);
         }
-        self.last_tick = now;
         &self.events
     }
 
-    /// Books what was seen. Returns the slow tiers' hits per second of watching, where any was done.
+    /// Takes in what was observed.
     fn believe(&mut self, now: Nanos) -> Option<SlowHits> {
-        for &event in &self.seen.spaces {
-            self.pages.apply(event);
-        }
-        let Self { pages, hotness, stretches, found, touched, hits, hits_in, seen, .. } = self;
-        let (shared, within) = (!self.wants.own_heat, self.wants.within);
-        if let Some(memory) = seen.memory {
-            hotness.remember(memory);
-        }
-        if let Some(window) = seen.window {
-            hotness.look_for(window, seen.aggregation.unwrap_or(window));
-        }
-        if let Some(sample) = seen.samples.first() {
-            hotness.time(sample.exposure.is_some());
-        }
+        let Self { pages, hotness, stretches, .. } = self;
+        let mut belief = Belief { pages, hotness, stretches };
         let slowest = self.tiers.slowest();
-        for at in &seen.residence {
-            let before = touched.len();
-            pages.for_each(at.space, at.vpn, at.base_pages, |page| touched.push(page));
-            for &page in &touched[before..] {
-                place(pages, hotness, shared, page, at.tier);
-            }
-            if at.tier == slowest && !self.wants.pages_out {
-                touched.truncate(before); // being in slow memory is no news for a policy
-            }
-        }
-        let unseen = hotness.newborn();
-        hotness.advance(seen.watched);
-        if !seen.stretches.is_empty() {
-            let look = seen.window.unwrap_or(seen.watched);
-            let looks = (seen.watched.as_secs_f64() / look.as_secs_f64()).max(1.0);
-            stretches.tell(&seen.stretches, looks, unseen, hotness);
-            stretches.sample(&seen.stretches, looks, pages, &mut seen.samples);
-        }
-        for known in seen.rates.iter().filter(|_| shared) {
-            let before = touched.len();
-            pages.for_each(known.space, known.vpn, known.base_pages, |page| touched.push(page));
-            for &page in &touched[before..] {
-                pages.set_heat(page, hotness.known(known.rate_per_sec));
-            }
-        }
-        let (mut slow_hits, mut all_hits) = (0u32, 0u32);
-        for samples in seen.samples.chunks(FETCHED) {
-            let mut end = [0; FETCHED];
-            for (end, sample) in end.iter_mut().zip(samples) {
-                pages
-                    .for_each(sample.space, sample.vpn, sample.base_pages, |page| found.push(page));
-                *end = found.len();
-            }
-            pages.fetch(found.iter().copied());
-            self.samples += found.len() as u64;
-            let mut from = 0;
-            for (end, sample) in end.into_iter().zip(samples) {
-                let renewal = hotness.renewal(sample.hits, sample.exposure);
-                for &page in &found[std::mem::replace(&mut from, end)..end] {
-                    if let Some(tier) = sample.tier {
-                        place(pages, hotness, shared, page, tier);
-                    }
-                    let state = if shared {
-                        let state = pages.renew_heat(page, |heat| renewal.of(heat));
-                        if within && sample.base_pages == 1 && pages.is_huge(page) {
-                            hits.push(Hit::of(page, state.tier(), sample));
-                        }
-                        state
-                    } else {
-                        let state = pages.state(page);
-                        hits.push(Hit::of(page, state.tier(), sample));
-                        state
-                    };
-                    if !shared || !state.is_held() {
-                        touched.push(page);
-                    }
-                    if let Some(tier) = state.tier() {
-                        hits_in[tier.index()] += f64::from(sample.hits);
-                        slow_hits += u32::from(tier > TierId::FAST);
-                        all_hits += 1;
-                    }
-                }
-            }
-            found.clear();
-        }
-        self.lost += seen.lost;
-        self.watched = Nanos::ZERO;
-        if let Some(per_sec) = seen.slow_hits_per_sec {
-            return Some(SlowHits { per_sec, counts: [0.0; 2], projected: true });
-        }
-        // A tracker without a watch clock watches all the time, in its own way.
-        let watched = if seen.watched > Nanos::ZERO {
-            seen.watched
-        } else {
-            now.saturating_sub(self.last_tick)
-        };
-        let watching = watched > Nanos::ZERO && !seen.samples.is_empty();
-        self.watched = if watching { watched } else { Nanos::ZERO };
-        let per_sec = f64::from(slow_hits) / watched.as_secs_f64();
-        let counts = [f64::from(slow_hits), f64::from(all_hits - slow_hits)];
-        watching.then_some(SlowHits { per_sec, counts, projected: false })
+        self.intake.take_in(now, &mut self.seen, self.wants, slowest, &mut belief)
     }
 
     fn decide(&mut self, now: Nanos) {
         let budget = self.migrator.budget(now);
         let mut view = View {
             now,
-            pages: &mut self.pages,
-            hotness: &self.hotness,
-            stretch_heat: &self.stretches,
-            tiers: &self.tiers,
-            telemetry: &self.telemetry,
-            limits: &self.limits,
-            budget,
-            move_costs: self.migrator.costs.each(),
-            move_latency: self.migrator.costs.latency(),
-            touched: &self.touched,
-            hits: &self.hits,
-            hits_in: &self.hits_in,
-            watched: self.watched,
-            fast_unseen: self.seen.fast_unseen,
-            truth: &self.seen.rates,
-            stretches: &self.seen.stretches,
-            answers: &self.questions.answers,
-            ask: &mut self.questions.asked,
-            page_out: &mut self.page_out,
-            split: &mut self.split,
-            counters: &mut self.migrator.counts.tiering,
+            evidence: Evidence {
+                touched: &self.intake.touched,
+                hits: &self.intake.hits,
+                hits_in: &self.intake.hits_in,
+                watched: self.intake.watched,
+                fast_unseen: self.seen.fast_unseen,
+                truth: &self.seen.rates,
+                stretches: &self.seen.stretches,
+                answers: &self.questions.answers,
+            },
+            memory: Memory {
+                pages: &mut self.pages,
+                hotness: &self.hotness,
+                stretch_heat: &self.stretches,
+            },
+            machine: Machine {
+                tiers: &self.tiers,
+                telemetry: &self.telemetry,
+                limits: &self.limits,
+                budget,
+                move_costs: self.migrator.costs.each(),
+                move_latency: self.migrator.costs.latency(),
+            },
+            orders: Orders {
+                ask: &mut self.questions.asked,
+                page_out: &mut self.page_out,
+                split: &mut self.split,
+                counters: &mut self.migrator.counts.tiering,
+            },
         };
         self.policy.plan(&mut view, &mut self.plan);
         let planned: u64 = self.plan.iter().map(|m| m.size.bytes().0).sum();
@@ -276,16 +170,14 @@ impl Engine {
             world.attend(attention);
         }
         if attention == Attention::Calm && self.seen.samples.capacity() > KEPT {
-            self.let_go();
+            self.shrink();
         }
     }
 
-    /// Frees what a look at everything needed room for: the next one is far off.
-    fn let_go(&mut self) {
+    /// Frees the memory that a scan of everything needed: the next one is far off.
+    fn shrink(&mut self) {
         self.seen = Observations::default();
-        self.found = Vec::new();
-        self.touched = Vec::new();
-        self.hits = Vec::new();
+        self.intake.shrink();
         self.plan = Vec::new();
     }
 
@@ -309,14 +201,9 @@ impl Engine {
         &self.tiers
     }
 
-    /// The policy's name.
-    pub fn policy_name(&self) -> &'static str {
-        self.policy.name()
-    }
-
-    /// The kernel's settings, where the policy leaves moving to it.
-    pub fn kernel(&self) -> Option<&Kernel> {
-        self.policy.kernel()
+    /// The policy.
+    pub fn policy(&self) -> &dyn Policy {
+        self.policy.as_ref()
     }
 
     /// How its policy wants to be served.
@@ -341,20 +228,6 @@ impl Engine {
 
     /// Samples taken in, a page each, and samples that trackers lost.
     pub fn samples(&self) -> (u64, u64) {
-        (self.samples, self.lost)
-    }
-}
-
-/// Notes where a page lives; one that was never placed before starts being watched now.
-fn place(pages: &mut PageTable, hotness: &Hotness, shared: bool, page: PageIdx, tier: TierId) {
-    let state = pages.state(page);
-    if state.tier() == Some(tier) {
-        return;
-    }
-    if state.tier().is_none() && shared {
-        pages.set_heat(page, hotness.newborn());
-    }
-    if let Some(at) = pages.locate(page) {
-        pages.set_tier(page, at.size, tier);
+        (self.intake.samples, self.intake.lost)
     }
 }

@@ -3,6 +3,7 @@
 //! root that a test can replace with a folder.
 
 pub mod btf;
+pub mod cgroup;
 pub mod cha;
 pub mod citizen;
 pub mod doctor;

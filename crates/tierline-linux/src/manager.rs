@@ -11,7 +11,7 @@ use tierline_core::event::Event;
 use tierline_core::knob::Knob;
 use tierline_core::policy::Policy;
 use tierline_core::policy::list::{POLICIES, PolicyEntry};
-use tierline_core::port::{Attention, Watch};
+use tierline_core::port::{Attention, Capability, Watch};
 use tierline_core::qos::Limits;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
@@ -218,7 +218,8 @@ impl Manager {
         };
         notes.push(about_tracker(&choice));
         notes.extend(behave(root, &journal, &options, &pids, choice.tracker.name())?);
-        let inspector = (policy_moves && !choice.tracker.sees_fast_memory())
+        let asks = policy.needs().contains(&Capability::Answers);
+        let inspector = (policy_moves && (asks || !choice.tracker.sees_fast_memory()))
             .then(|| Inspector::new(root, &tiers))
             .transpose()
             .unwrap_or_else(|error| {
@@ -231,6 +232,7 @@ impl Manager {
         let mut world =
             LinuxWorld::new(root, tiers, targets, choice.tracker, latency, options.dry_run)?;
         inspector.into_iter().for_each(|inspector| world.inspect_with(inspector));
+        world.fits(engine.policy())?;
         let (root, started, due) = (root.clone(), None, Nanos::ZERO);
         Ok(Self { root, engine, world, journal, options, before, notes, started, due })
     }
@@ -283,7 +285,7 @@ impl Manager {
             schema_version: 1,
             pid: std::process::id(),
             uptime_seconds: now.saturating_sub(self.started.unwrap_or(now)).as_secs_f64(),
-            policy: engine.policy_name().into(),
+            policy: engine.policy().name().into(),
             tracker: self.world.tracker().name().into(),
             attention: match engine.attention() {
                 Attention::Alert => "alert".into(),
@@ -325,7 +327,7 @@ impl Manager {
         let sum = |prefix: &str| {
             since.iter().filter(|(name, _)| name.starts_with(prefix)).map(|(_, count)| count).sum()
         };
-        let own = self.engine.kernel().is_some();
+        let own = self.engine.policy().kernel().is_some();
         let moved = if own { [sum("pgpromote_success"), sum("pgdemote_")] } else { [0, 0] };
         (since, moved)
     }

@@ -6,6 +6,7 @@
 //! else's pages. So the array is filled with a mark beforehand, pages that kept it are asked about
 //! again, and nothing is sent to a node that has no room of its own.
 
+pub mod page_out;
 pub mod split;
 pub mod syscall;
 

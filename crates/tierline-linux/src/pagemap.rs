@@ -21,6 +21,8 @@ use crate::root::Root;
 use crate::tracker::runs::{Run, Runs};
 
 const PRESENT: u64 = 1 << 63;
+const FILE_OR_SHARED: u64 = 1 << 61;
+const EXCLUSIVE: u64 = 1 << 56;
 const SOFT_DIRTY: u64 = 1 << 55;
 const FRAME: u64 = (1 << 55) - 1;
 /// Entries read at once: 32 KiB.
@@ -41,6 +43,16 @@ impl Entry {
     /// True where it was written since soft-dirty bits were last cleared.
     pub fn is_soft_dirty(self) -> bool {
         self.0 & SOFT_DIRTY != 0
+    }
+
+    /// True where this process alone maps it.
+    pub fn is_exclusive(self) -> bool {
+        self.0 & EXCLUSIVE != 0
+    }
+
+    /// True for private memory, which is no file's and not shared.
+    pub fn is_anonymous(self) -> bool {
+        self.0 & FILE_OR_SHARED == 0
     }
 
     /// Its frame; `None` where the kernel hides it (zero: no `CAP_SYS_ADMIN`).

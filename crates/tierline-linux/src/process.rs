@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which processes are managed, and what they have mapped.
 
+pub(crate) mod advise;
 pub(crate) mod huge;
 pub mod maps;
 pub mod stat;

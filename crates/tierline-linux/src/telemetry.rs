@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the kernel counts: memory per node, page moves, pressure, memory of control groups.
+//! What the kernel counts: memory per node, page moves, pressure.
+
+pub mod page_in;
 
 use std::collections::BTreeMap;
 
@@ -128,29 +130,6 @@ impl Counters {
     }
 }
 
-/// Bytes by kind of memory (`anon`, `file`, …) and node, from a group's `memory.numa_stat`.
-pub type NumaStat = BTreeMap<String, BTreeMap<NodeId, Bytes>>;
-
-/// Reads `memory.numa_stat` of `cgroup`, a path from `/`.
-///
-/// # Errors
-/// `Error::File` where the group is gone or has no memory controller.
-pub fn numa_stat(root: &Root, cgroup: &str) -> Result<NumaStat> {
-    root.read(format!("{cgroup}/memory.numa_stat")).map(|text| parse_numa_stat(&text))
-}
-
-fn parse_numa_stat(text: &str) -> NumaStat {
-    let node = |word: &str| {
-        let (node, bytes) = word.strip_prefix('N')?.split_once('=')?;
-        Some((NodeId(node.parse().ok()?), Bytes(bytes.parse().ok()?)))
-    };
-    let line = |line: &str| {
-        let (name, rest) = line.split_once(' ')?;
-        Some((name.to_string(), rest.split_whitespace().filter_map(node).collect()))
-    };
-    text.lines().filter_map(line).collect()
-}
-
 /// One line of a pressure file: shares of time in percent, and a total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Stall {
@@ -164,7 +143,29 @@ pub struct Stall {
     pub total_us: u64,
 }
 
-/// Pressure (PSI): how long tasks waited for memory.
+/// What tasks wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// A processor.
+    Cpu,
+    /// Memory: its reclaim, and pages that have to be read back.
+    Memory,
+    /// Devices.
+    Io,
+}
+
+impl Resource {
+    /// Its name in the names of pressure files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Io => "io",
+        }
+    }
+}
+
+/// Pressure stall information (PSI): how long tasks waited for a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Pressure {
     /// At least one task waited.
@@ -174,15 +175,30 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// Reads a pressure file: `/proc/pressure/memory` or a group's `memory.pressure`.
+    /// The machine's, from `/proc/pressure`.
     ///
     /// # Errors
-    /// `Error::File` where the kernel has no PSI (`psi=1` at boot).
-    pub fn read(root: &Root, path: &str) -> Result<Self> {
-        root.read(path).map(|text| Self::parse(&text))
+    /// `Error::Missing` where the kernel measures no pressure.
+    pub fn of_machine(root: &Root, of: Resource) -> Result<Self> {
+        let path = format!("/proc/pressure/{}", of.name());
+        match root.read(&path) {
+            Ok(text) => Ok(Self::parse(&text)),
+            Err(Error::File { source, .. }) => Err(Self::missing(&path, &source)),
+            Err(error) => Err(error),
+        }
     }
 
-    fn parse(text: &str) -> Self {
+    /// A pressure file that cannot be read: no file without CONFIG_PSI, no answer without `psi=1`.
+    pub(crate) fn missing(path: &str, source: &std::io::Error) -> Error {
+        Error::Missing {
+            what: "pressure stall information".into(),
+            why: format!("cannot read {path}: {source}"),
+            hint: "boot with psi=1 (the kernel needs CONFIG_PSI)".into(),
+        }
+    }
+
+    /// The text of a pressure file.
+    pub fn parse(text: &str) -> Self {
         let line = |kind: &str| {
             let found = text.lines().find(|line| line.split_whitespace().next() == Some(kind));
             found.map(stall).unwrap_or_default()
@@ -244,10 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_pressure_are_read() {
-        let stat = parse_numa_stat("anon N0=4096 N1=8192\nfile N0=0 Nx=1\n\n");
-        assert_eq!(stat["anon"][&NodeId(1)], Bytes(8192));
-        assert_eq!(stat["file"].len(), 1);
+    fn pressure_is_read() {
         let pressure = Pressure::parse(
             "some avg10=1.50 avg60=0.20 avg300=0.00 total=12345\nfull avg10=0.10 avg60=0 avg300=0 total=6\n",
         );

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::time::Instant;
 
+use tierline_core::policy::{self, Policy};
 use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, Question,
     SpaceEvent, SpaceId, Telemetry, Watch, World,
@@ -92,6 +93,32 @@ impl LinuxWorld {
     /// Lets pages that the tracker does not see be looked at.
     pub fn inspect_with(&mut self, inspector: Inspector) {
         self.inspector = Some(inspector);
+    }
+
+    /// Whether this kernel can serve a policy.
+    ///
+    /// # Errors
+    /// `Error::Missing`, with what is missing and what to do about it.
+    pub fn fits(&self, policy: &dyn Policy) -> Result<()> {
+        policy::fits(policy, self.capabilities()).map_err(|unfit| Error::Missing {
+            what: format!("policy {}", unfit.policy),
+            why: format!("it needs {}", unfit.missing),
+            hint: match unfit.missing {
+                Capability::TrueRates => format!(
+                    "only a modelled machine knows them: tierline sim --policy {}",
+                    unfit.policy
+                ),
+                Capability::PageOut => "page out by hand with memory.reclaim, or choose a policy \
+                                        without +tmo: tierline policies"
+                    .into(),
+                Capability::Answers => "reading them takes root and /proc/kcore: tierline doctor \
+                                        says what is missing"
+                    .into(),
+                Capability::Split | Capability::KernelTiering => {
+                    "tierline policies lists the others".into()
+                }
+            },
+        })
     }
 
     /// Manages one more process, from the next `observe` on.

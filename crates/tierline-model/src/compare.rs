@@ -6,7 +6,7 @@ use tierline_core::tier::TierId;
 use tierline_core::unit::{BASE_PAGE, Bytes, BytesPerSec};
 
 use crate::error::Result;
-use crate::parallel::{Said, map};
+use crate::parallel::{Progress, map};
 use crate::report::{ProgramMeans, Report};
 use crate::run::run;
 use crate::scenario::{Scenario, Traces};
@@ -100,7 +100,7 @@ pub struct Entry {
 ///
 /// # Errors
 /// Where a scenario cannot be made.
-pub fn compare(field: &Field, threads: usize, said: Said<'_>) -> Result<Vec<Entry>> {
+pub fn compare(field: &Field, threads: usize, said: Progress<'_>) -> Result<Vec<Entry>> {
     let mut scenarios = Vec::new();
     for cell in &field.cells {
         for policy in &field.policies {

@@ -30,6 +30,9 @@ pub enum Error {
         /// The known names.
         known: Vec<String>,
     },
+    /// A policy needs what the model does not have.
+    #[error("{0}, which the model does not have")]
+    Unfit(tierline_core::policy::Unfit),
 }
 
 impl Error {

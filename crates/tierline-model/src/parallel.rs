@@ -5,13 +5,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Called with the number of finished items and the total.
-pub type Said<'a> = &'a (dyn Fn(usize, usize) + Sync);
+pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
 /// Applies `of` to all items on `threads` threads. Items are started in order; results are in the same order.
 pub fn map<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
-    progress: Said<'_>,
+    progress: Progress<'_>,
     of: impl Fn(&T) -> R + Sync,
 ) -> Vec<R> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));

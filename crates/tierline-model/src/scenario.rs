@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use tierline_core::policy::list::{POLICIES, PolicyEntry};
-use tierline_core::policy::{Policy, Wants};
+use tierline_core::policy::{Policy, Wants, fits};
 use tierline_core::port::{Allocation, PageSize, Watch};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use toml::{Table, Value};
@@ -213,21 +213,13 @@ impl Scenario {
     /// The policy's entry in the core's list.
     ///
     /// # Errors
-    /// `Error::Unknown` with the known names; `Error::Figure` if the policy is the Linux kernel's.
+    /// `Error::Unknown` with the known names; `Error::Unfit` if the policy needs what the model lacks.
     pub fn policy(&self) -> Result<&'static PolicyEntry> {
         let entry = PolicyEntry::find(&self.policy).ok_or_else(|| {
             let known = POLICIES.iter().map(|entry| entry.name);
             Error::unknown("policy", &self.policy, known)
         })?;
-        if (entry.make)().kernel().is_some() {
-            return Err(Error::Figure {
-                place: format!("policy {}", entry.name),
-                why:
-                    "it needs a running Linux kernel, which the model does not have; use policy linux, \
-                     a model of the kernel's tiering"
-                        .into(),
-            });
-        }
+        fits((entry.make)().as_ref(), ModelWorld::offers()).map_err(Error::Unfit)?;
         Ok(entry)
     }
 

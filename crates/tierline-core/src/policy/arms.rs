@@ -124,21 +124,21 @@ impl Default for Arms {
 impl Arms {
     /// Takes in what was seen.
     fn believe(&mut self, view: &mut View<'_>) {
-        let moved = view.counters.promoted() + view.counters.demoted();
-        self.meter.add(view.now, moved, view.telemetry, view.hits);
-        self.heard |= !view.hits.is_empty();
-        self.residents.settle(view.pages);
-        for hit in view.hits {
-            self.rates.count(view.pages, hit, self.recency.quantum());
+        let moved = view.orders.counters.promoted() + view.orders.counters.demoted();
+        self.meter.add(view.now, moved, view.machine.telemetry, view.evidence.hits);
+        self.heard |= !view.evidence.hits.is_empty();
+        self.residents.settle(view.memory.pages);
+        for hit in view.evidence.hits {
+            self.rates.count(view.memory.pages, hit, self.recency.quantum());
         }
-        for &page in view.touched {
-            let listed = view.pages.state(page).is_listed();
-            if self.rates.knows(view.pages, page) {
+        for &page in view.evidence.touched {
+            let listed = view.memory.pages.state(page).is_listed();
+            if self.rates.knows(view.memory.pages, page) {
                 if listed {
-                    self.residents.remove(view.pages, page);
+                    self.residents.remove(view.memory.pages, page);
                 }
-            } else if self.residents.class(view.pages, page).is_none() {
-                self.residents.put(view.pages, page, UNSEEN);
+            } else if self.residents.class(view.memory.pages, page).is_none() {
+                self.residents.put(view.memory.pages, page, UNSEEN);
             }
         }
     }
@@ -146,13 +146,13 @@ impl Arms {
     /// Ends an interval: averages, mode, who is hot, who is to be moved.
     fn decide(&mut self, view: &mut View<'_>, passed: Nanos) {
         self.passed += passed;
-        let clock = view.hotness.watched();
+        let clock = view.memory.hotness.watched();
         if clock == self.watched && !self.heard {
             return; // nobody looked: that nothing was seen says nothing
         }
         let watched = clock.saturating_sub(std::mem::replace(&mut self.watched, clock));
         self.heard = false;
-        let used = self.meter.read(view.tiers, watched);
+        let used = self.meter.read(view.machine.tiers, watched);
         self.used = used.all;
         if let Some(slow) = used.slow {
             self.recency.hear(view.now, slow);
@@ -166,7 +166,7 @@ impl Arms {
         };
         let Self { rates, residents, scored, .. } = self;
         scored.clear();
-        rates.end(view.pages, &interval, scored, |pages, page| {
+        rates.end(view.memory.pages, &interval, scored, |pages, page| {
             residents.put(pages, page, UNSEEN);
         });
         self.noise = rates.noise(&interval);
@@ -180,7 +180,7 @@ impl Arms {
         ranking.clear();
         ranking.extend((0u32..).zip(scored.iter()).filter_map(|(tag, scored)| {
             let known = rates.at(scored.at);
-            let state = view.pages.state(known.page);
+            let state = view.memory.pages.state(known.page);
             let (page, size, rate) = (known.page, known.size, scored.score);
             let resident = state.tier()? == TierId::FAST;
             let ranked = Ranked { rate, page, size, resident, tag };
@@ -237,8 +237,8 @@ impl Arms {
         plan: &mut Vec<Move>,
     ) -> Result<(), Short> {
         let Ranked { page, rate, size, .. } = candidate.ranked;
-        view.pages.locate(page).ok_or(Short::Page)?;
-        let from = view.pages.state(page).tier().filter(|&tier| tier > TierId::FAST);
+        view.memory.pages.locate(page).ok_or(Short::Page)?;
+        let from = view.memory.pages.state(page).tier().filter(|&tier| tier > TierId::FAST);
         let gain = self.gain(view, from.ok_or(Short::Page)?);
         let mut exchange = Exchange::new(self.worth, self.noise, rate, candidate.hot_for, gain);
         exchange.moving(view.move_time(size, true));
@@ -258,13 +258,13 @@ impl Arms {
         down.into_iter().rev().for_each(|victim| self.give_back(view, victim));
         planned?;
         let reason = Reason::Hot { rate_per_sec: rate };
-        ledger.plan(view.pages, page, TierId::FAST, reason, plan).map(|_| ())
+        ledger.plan(view.memory.pages, page, TierId::FAST, reason, plan).map(|_| ())
     }
 
     /// What an access is faster by in the fastest tier: as measured of late, but no less than without load.
     fn gain(&self, view: &View<'_>, slow: TierId) -> Nanos {
-        let unloaded = view.tiers.latency_gain(slow, TierId::FAST);
-        let latency = |tier: TierId| view.telemetry.tiers.get(tier.index())?.latency;
+        let unloaded = view.machine.tiers.latency_gain(slow, TierId::FAST);
+        let latency = |tier: TierId| view.machine.telemetry.tiers.get(tier.index())?.latency;
         match (latency(slow), latency(TierId::FAST)) {
             (Some(slow), Some(fast)) if self.worth.loaded => {
                 unloaded.max(slow.saturating_sub(fast))
@@ -284,11 +284,11 @@ impl Arms {
         while let Some(&victim) = down.last() {
             let to = ledger.below(TierId::FAST, victim.size).ok_or(Short::Room)?;
             let reason = Reason::MakeRoom { rate_per_sec: victim.rate };
-            match ledger.plan(view.pages, victim.page, to, reason, plan) {
+            match ledger.plan(view.memory.pages, victim.page, to, reason, plan) {
                 Err(Short::Budget) => return Err(Short::Budget),
                 Err(_) => {} // gone since it was ranked
-                Ok(_) if self.rates.knows(view.pages, victim.page) => {}
-                Ok(_) => self.residents.moves(view.pages, victim.page, UNSEEN),
+                Ok(_) if self.rates.knows(view.memory.pages, victim.page) => {}
+                Ok(_) => self.residents.moves(view.memory.pages, victim.page, UNSEEN),
             }
             down.pop();
         }
@@ -298,9 +298,9 @@ impl Arms {
     /// Takes out the coldest page of the fastest tier: one that was never seen, or the last of those that
     /// are not hot.
     fn coldest(&mut self, view: &mut View<'_>) -> Option<Ranked> {
-        while let Some(page) = self.residents.first(view.pages, TierId::FAST, UNSEEN) {
-            self.residents.remove(view.pages, page);
-            if let Some(at) = view.pages.locate(page) {
+        while let Some(page) = self.residents.first(view.memory.pages, TierId::FAST, UNSEEN) {
+            self.residents.remove(view.memory.pages, page);
+            if let Some(at) = view.memory.pages.locate(page) {
                 return Some(Ranked { rate: 0.0, page, size: at.size, resident: true, tag: 0 });
             }
         }
@@ -308,19 +308,19 @@ impl Arms {
     }
 
     fn give_back(&mut self, view: &mut View<'_>, victim: Ranked) {
-        if self.rates.knows(view.pages, victim.page) {
+        if self.rates.knows(view.memory.pages, victim.page) {
             self.victims.push_front(victim);
         } else {
-            self.residents.put_first(view.pages, victim.page, UNSEEN);
+            self.residents.put_first(view.memory.pages, victim.page, UNSEEN);
         }
     }
 }
 
 /// What the managed programs can have of the fastest tier.
 fn capacity(view: &View<'_>) -> Bytes {
-    let held = view.pages.bytes_in(TierId::FAST);
-    let free = view.telemetry.tiers.first().map_or(Bytes::ZERO, |tier| tier.free);
-    let limit = view.limits.room(TierId::FAST, Bytes::ZERO);
+    let held = view.memory.pages.bytes_in(TierId::FAST);
+    let free = view.machine.telemetry.tiers.first().map_or(Bytes::ZERO, |tier| tier.free);
+    let limit = view.machine.limits.room(TierId::FAST, Bytes::ZERO);
     limit.map_or(held + free, |limit| limit.min(held + free))
 }
 

@@ -66,19 +66,19 @@ impl Autotiering {
         let began = *self.pass_began.get_or_insert(view.now);
         if view.now.saturating_sub(began) >= self.scan.period() {
             self.pass_began = Some(view.now);
-            self.lap.next_pass(view.tiers);
+            self.lap.next_pass(view.machine.tiers);
         }
-        self.lap.believe(view.pages, view.touched);
-        self.lap.look(view.pages, self.knobs.looks);
+        self.lap.believe(view.memory.pages, view.evidence.touched);
+        self.lap.look(view.memory.pages, self.knobs.looks);
     }
 
     /// Judges one fault.
     fn fault(&mut self, view: &mut View<'_>, hit: &Hit, ledger: &mut Ledger, plan: &mut Vec<Move>) {
-        let state = view.pages.state(hit.page);
+        let state = view.memory.pages.state(hit.page);
         // A page that is planned to move is in no list.
         let Some(tier) = state.tier().filter(|_| state.is_listed()) else { return };
         self.scan.fault(view.now, tier == TierId::FAST);
-        let level = self.lap.accessed(view.pages, hit.page);
+        let level = self.lap.accessed(view.memory.pages, hit.page);
         if tier == TierId::FAST {
             return;
         }
@@ -86,16 +86,16 @@ impl Autotiering {
             return;
         }
         let reason = Reason::Hot { rate_per_sec: self.rate(level) };
-        let mut planned = ledger.plan(view.pages, hit.page, TierId::FAST, reason, plan);
+        let mut planned = ledger.plan(view.memory.pages, hit.page, TierId::FAST, reason, plan);
         if planned == Err(Short::Room) && self.knobs.opm && !self.in_background() {
             while planned == Err(Short::Room)
                 && self.demote(view, Some(level), ledger, plan).is_ok()
             {
-                planned = ledger.plan(view.pages, hit.page, TierId::FAST, reason, plan);
+                planned = ledger.plan(view.memory.pages, hit.page, TierId::FAST, reason, plan);
             }
         }
         match planned {
-            Ok(_) => self.lap.moves(view.pages, hit.page),
+            Ok(_) => self.lap.moves(view.memory.pages, hit.page),
             Err(Short::Room) => self.scan.failed(),
             Err(_) => {}
         }
@@ -107,17 +107,20 @@ impl Autotiering {
 
     /// Whether a page would be promoted out of the reserve, and is accessed no more than the least accessed above.
     fn refuses(&mut self, view: &mut View<'_>, level: u8, room: Bytes) -> bool {
-        let marks = Watermarks::of(view.tiers[TierId::FAST].capacity);
+        let marks = Watermarks::of(view.machine.tiers[TierId::FAST].capacity);
         self.in_background()
             && room <= marks.high - marks.low
-            && self.lap.least(view.pages, TierId::FAST).is_some_and(|(_, least)| level <= least)
+            && self
+                .lap
+                .least(view.memory.pages, TierId::FAST)
+                .is_some_and(|(_, least)| level <= least)
     }
 
     /// Pages out files of every tier between the watermarks, as the kernel below does.
     fn page_out(&mut self, view: &mut View<'_>) {
-        for (id, tier) in view.tiers.iter() {
+        for (id, tier) in view.machine.tiers.iter() {
             let marks = Watermarks::of(tier.capacity);
-            let measured = &view.telemetry.tiers[id.index()];
+            let measured = &view.machine.telemetry.tiers[id.index()];
             let woken = measured.turned_away || measured.free < marks.low;
             let awake = &mut self.awake[id.index()];
             *awake = (*awake || woken) && measured.free < marks.high;
@@ -127,11 +130,11 @@ impl Autotiering {
             let mut missing = marks.high.saturating_sub(measured.free);
             let mut looks = self.knobs.looks;
             while missing > Bytes::ZERO
-                && let Some(page) = self.lap.least_file(view.pages, id, &mut looks)
-                && let Some(at) = view.pages.locate(page)
+                && let Some(page) = self.lap.least_file(view.memory.pages, id, &mut looks)
+                && let Some(at) = view.memory.pages.locate(page)
             {
-                self.lap.moves(view.pages, page);
-                view.page_out.push(page);
+                self.lap.moves(view.memory.pages, page);
+                view.orders.page_out.push(page);
                 missing = missing.saturating_sub(at.size.bytes());
             }
         }
@@ -145,19 +148,19 @@ impl Autotiering {
         ledger: &mut Ledger,
         plan: &mut Vec<Move>,
     ) -> Result<Bytes, Short> {
-        let (page, level) = self.lap.least(view.pages, TierId::FAST).ok_or(Short::Page)?;
+        let (page, level) = self.lap.least(view.memory.pages, TierId::FAST).ok_or(Short::Page)?;
         if below.is_some_and(|below| level >= below) {
             return Err(Short::Page);
         }
-        let size = view.pages.locate(page).ok_or(Short::Page)?.size;
+        let size = view.memory.pages.locate(page).ok_or(Short::Page)?.size;
         let to = ledger.below(TierId::FAST, size).ok_or(Short::Room)?;
         let rate_per_sec = self.rate(level);
         let reason = match below {
             Some(_) => Reason::MakeRoom { rate_per_sec },
             None => Reason::Headroom { rate_per_sec },
         };
-        let bytes = ledger.plan(view.pages, page, to, reason, plan)?;
-        self.lap.moves(view.pages, page);
+        let bytes = ledger.plan(view.memory.pages, page, to, reason, plan)?;
+        self.lap.moves(view.memory.pages, page);
         Ok(bytes)
     }
 
@@ -182,15 +185,15 @@ impl Policy for Autotiering {
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
         self.believe(view);
-        let capacity = |tier| view.tiers[tier].capacity;
+        let capacity = |tier| view.machine.tiers[tier].capacity;
         let background = self.in_background();
-        let floor = |tier: TierId| match tier == view.tiers.slowest() {
+        let floor = |tier: TierId| match tier == view.machine.tiers.slowest() {
             true => Bytes::ZERO,
             false if background => Watermarks::of(capacity(tier)).low,
             false => Watermarks::of(capacity(tier)).high,
         };
-        let mut ledger = Ledger::new(view, view.budget, floor);
-        let hits = view.hits;
+        let mut ledger = Ledger::new(view, view.machine.budget, floor);
+        let hits = view.evidence.hits;
         for hit in hits {
             self.fault(view, hit, &mut ledger, plan);
         }

@@ -118,8 +118,8 @@ impl Damon {
 
     /// Grants each scheme what its goal lets it try, and finds out where.
     fn begin(&mut self, view: &View<'_>) {
-        let capacity = view.tiers[TierId::FAST].capacity.0.max(1);
-        let free = view.telemetry.tiers[TierId::FAST.index()].free.0.min(capacity);
+        let capacity = view.machine.tiers[TierId::FAST].capacity.0.max(1);
+        let free = view.machine.telemetry.tiers[TierId::FAST.index()].free.0.min(capacity);
         let in_bp = |bytes: u64| u128::from(bytes) * u128::from(MET) / u128::from(capacity);
         let most = self.most(view);
         let tuner = match self.knobs.tuner {
@@ -147,17 +147,19 @@ impl Damon {
         if self.knobs.quota_time == Nanos::ZERO {
             return self.knobs.quota;
         }
-        let cost = view.move_costs.iter().copied().max().unwrap_or(Nanos(1)).max(Nanos(1));
+        let cost = view.machine.move_costs.iter().copied().max().unwrap_or(Nanos(1)).max(Nanos(1));
         self.knobs.quota.min(Bytes::from_base_pages(self.knobs.quota_time.0 / cost.0))
     }
 
     /// Moves what was found as it should be.
     fn apply(&self, view: &View<'_>, found: &[(PageIdx, Option<bool>)], plan: &mut Vec<Move>) {
-        let mut ledger = Ledger::new(view, view.budget, |_| Bytes::ZERO);
+        let mut ledger = Ledger::new(view, view.machine.budget, |_| Bytes::ZERO);
         for up in [false, true] {
             for &(page, accessed) in found {
-                let tier = view.pages.state(page).tier();
-                let (Some(tier), Some(at)) = (tier, view.pages.locate(page)) else { continue };
+                let tier = view.memory.pages.state(page).tier();
+                let (Some(tier), Some(at)) = (tier, view.memory.pages.locate(page)) else {
+                    continue;
+                };
                 if (tier > TierId::FAST) != up || accessed == Some(!up) {
                     continue;
                 }
@@ -166,7 +168,7 @@ impl Damon {
                     false => (ledger.below(tier, at.size), Reason::Headroom { rate_per_sec: 0.0 }),
                 };
                 if let Some(to) = to {
-                    let _ = ledger.plan(view.pages, page, to, reason, plan);
+                    let _ = ledger.plan(view.memory.pages, page, to, reason, plan);
                 }
             }
         }
@@ -203,13 +205,13 @@ impl Scheme {
                 return;
             }
             looks -= 1;
-            let page = view.pages.find(stretch.space, stretch.vpn);
-            let size = page.and_then(|page| view.pages.locate(page)).map(|at| at.size);
+            let page = view.memory.pages.find(stretch.space, stretch.vpn);
+            let size = page.and_then(|page| view.memory.pages.locate(page)).map(|at| at.size);
             let base_pages = size.unwrap_or(PageSize::Base).base_pages();
             stretch.vpn = Vpn(stretch.vpn.0 + base_pages);
             stretch.base_pages = stretch.base_pages.saturating_sub(base_pages);
             let Some(page) = page else { continue };
-            let state = view.pages.state(page);
+            let state = view.memory.pages.state(page);
             let elsewhere = state.tier().is_some_and(|tier| (tier > TierId::FAST) == up);
             if elsewhere && !state.is_refused() {
                 self.left = self.left.saturating_sub(Bytes::from_base_pages(base_pages));
@@ -225,8 +227,8 @@ impl Policy for Damon {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
-        if !view.stretches.is_empty() {
-            self.stretches = view.stretches.to_vec();
+        if !view.evidence.stretches.is_empty() {
+            self.stretches = view.evidence.stretches.to_vec();
         }
         if self.interval.due(view.now, self.knobs.interval).is_some() {
             self.begin(view);
@@ -238,9 +240,9 @@ impl Policy for Damon {
             let found: Vec<_> = wanted.into_iter().map(|page| (page, None)).collect();
             return self.apply(view, &found, plan);
         }
-        self.apply(view, view.answers, plan);
+        self.apply(view, view.evidence.answers, plan);
         let within = self.knobs.aggregation;
-        view.ask.extend(wanted.into_iter().map(|page| (page, within)));
+        view.orders.ask.extend(wanted.into_iter().map(|page| (page, within)));
     }
 
     fn wants(&self) -> Wants {

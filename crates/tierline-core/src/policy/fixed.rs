@@ -21,7 +21,7 @@ use super::{Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::policy::view::View;
-use crate::port::{Allocation, Move, Vpn, Watch};
+use crate::port::{Allocation, Capability, Move, Vpn, Watch};
 
 knobs! {
     /// The knobs.
@@ -83,10 +83,14 @@ impl Policy for Fixed {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
-        if !view.truth.is_empty() {
+        if !view.evidence.truth.is_empty() {
             self.placement = self.place(view);
         }
         self.placement.work(view, plan);
+    }
+
+    fn needs(&self) -> &'static [Capability] {
+        &[Capability::TrueRates]
     }
 
     fn wants(&self) -> Wants {

@@ -113,36 +113,36 @@ impl Hemem {
 
     /// Counts what was seen and sorts it into the lists.
     fn believe(&mut self, view: &mut View<'_>) {
-        self.residents.settle(view.pages);
-        for &page in view.touched {
-            if self.residents.class(view.pages, page).is_none() {
-                let class = self.class(view.pages.word(page), false);
-                self.residents.put(view.pages, page, class);
+        self.residents.settle(view.memory.pages);
+        for &page in view.evidence.touched {
+            if self.residents.class(view.memory.pages, page).is_none() {
+                let class = self.class(view.memory.pages.word(page), false);
+                self.residents.put(view.memory.pages, page, class);
             }
         }
-        for hit in view.hits {
-            let (word, hot) = self.counts.count(view.pages.word(hit.page), hit);
-            view.pages.set_word(hit.page, word);
+        for hit in view.evidence.hits {
+            let (word, hot) = self.counts.count(view.memory.pages.word(hit.page), hit);
+            view.memory.pages.set_word(hit.page, word);
             let class = self.class(word, hot);
-            if self.residents.class(view.pages, hit.page) != Some(class) {
-                self.residents.put(view.pages, hit.page, class);
+            if self.residents.class(view.memory.pages, hit.page) != Some(class) {
+                self.residents.put(view.memory.pages, hit.page, class);
             }
         }
         if self.cooled != self.counts.clock() {
             self.cooled = self.counts.clock();
-            self.review = Review::of(&self.residents, view.tiers, 1..self.classes());
+            self.review = Review::of(&self.residents, view.machine.tiers, 1..self.classes());
         }
     }
 
     /// Hot slow pages up, longest hot first. False where fast memory holds hot pages only.
     fn pack(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Vec<Move>) -> bool {
-        for from in (1..=view.tiers.slowest().0).map(TierId) {
+        for from in (1..=view.machine.tiers.slowest().0).map(TierId) {
             for class in (self.hot_class()..self.classes()).rev() {
-                while let Some(page) = self.residents.first(view.pages, from, class) {
-                    let word = view.pages.word(page);
+                while let Some(page) = self.residents.first(view.memory.pages, from, class) {
+                    let word = view.memory.pages.word(page);
                     if !self.counts.was_hot(word) {
                         self.residents.put(
-                            view.pages,
+                            view.memory.pages,
                             page,
                             self.class(word, false).min(class - 1),
                         );
@@ -174,37 +174,37 @@ impl Hemem {
         reason: Reason,
         plan: &mut Vec<Move>,
     ) -> Result<(f64, Bytes), Short> {
-        let size = view.pages.locate(page).ok_or(Short::Page)?.size;
+        let size = view.memory.pages.locate(page).ok_or(Short::Page)?.size;
         let (mut share, mut bytes) = (0.0, Bytes::ZERO);
         while ledger.room(to) < size.bytes() {
             let (victim, victim_class) = self.coldest(view, to, below).ok_or(Short::Room)?;
-            let victim_size = view.pages.locate(victim).ok_or(Short::Page)?.size;
+            let victim_size = view.memory.pages.locate(victim).ok_or(Short::Page)?.size;
             let down = ledger.below(to, victim_size).ok_or(Short::Room)?;
-            let word = view.pages.word(victim);
+            let word = view.memory.pages.word(victim);
             let rate_per_sec = self.rate(view, word);
             let reason = Reason::MakeRoom { rate_per_sec };
-            bytes += ledger.plan(view.pages, victim, down, reason, plan)?;
+            bytes += ledger.plan(view.memory.pages, victim, down, reason, plan)?;
             share += self.counts.share(word);
-            self.residents.moves(view.pages, victim, victim_class);
+            self.residents.moves(view.memory.pages, victim, victim_class);
         }
-        ledger.plan(view.pages, page, to, reason, plan)?;
-        self.residents.moves(view.pages, page, class);
+        ledger.plan(view.memory.pages, page, to, reason, plan)?;
+        self.residents.moves(view.memory.pages, page, class);
         Ok((share, bytes))
     }
 
     /// The page of the lowest class that has been in it for longest.
     fn coldest(&mut self, view: &mut View<'_>, tier: TierId, below: u8) -> Option<(PageIdx, u8)> {
         for class in 0..below {
-            while let Some(page) = self.residents.first(view.pages, tier, class) {
+            while let Some(page) = self.residents.first(view.memory.pages, tier, class) {
                 let now = if self.goal.shifts() {
-                    self.class(view.pages.word(page), false)
+                    self.class(view.memory.pages.word(page), false)
                 } else {
                     class
                 };
                 if now == class {
                     return Some((page, class));
                 }
-                self.residents.put(view.pages, page, now); // it cooled since it was listed
+                self.residents.put(view.memory.pages, page, now); // it cooled since it was listed
             }
         }
         None
@@ -246,18 +246,18 @@ impl Hemem {
             if quota.is_spent() || misfits > MISFITS {
                 return;
             }
-            let Some(page) = self.residents.first(view.pages, from, class) else { return };
-            let word = view.pages.word(page);
+            let Some(page) = self.residents.first(view.memory.pages, from, class) else { return };
+            let word = view.memory.pages.word(page);
             let now = self.class(word, false);
             if now != class {
-                self.residents.put(view.pages, page, now); // it cooled since it was listed
+                self.residents.put(view.memory.pages, page, now); // it cooled since it was listed
                 continue;
             }
             let share = self.counts.share(word);
-            let Some(at) = view.pages.locate(page) else { return };
+            let Some(at) = view.memory.pages.locate(page) else { return };
             let bytes = at.size.bytes();
             if !quota.admits(share, bytes) {
-                self.residents.put(view.pages, page, class);
+                self.residents.put(view.memory.pages, page, class);
                 misfits += 1;
                 continue;
             }
@@ -269,9 +269,9 @@ impl Hemem {
                 let to = shift.below.iter().find(|&&to| ledger.room(to) >= bytes);
                 let planned = to
                     .ok_or(Short::Room)
-                    .and_then(|&to| ledger.plan(view.pages, page, to, reason, plan));
+                    .and_then(|&to| ledger.plan(view.memory.pages, page, to, reason, plan));
                 planned.map(|_| {
-                    self.residents.moves(view.pages, page, class);
+                    self.residents.moves(view.memory.pages, page, class);
                     (0.0, Bytes::ZERO)
                 })
             };
@@ -284,10 +284,12 @@ impl Hemem {
     /// longer.
     fn cool(&mut self, view: &mut View<'_>) {
         for _ in 0..self.knobs.cooled_per_quantum {
-            let Some(page) = self.review.next(&mut self.residents, view.pages) else { return };
-            let word = view.pages.word(page);
+            let Some(page) = self.review.next(&mut self.residents, view.memory.pages) else {
+                return;
+            };
+            let word = view.memory.pages.word(page);
             let class = self.class(word, self.counts.is_hot(word));
-            self.residents.put(view.pages, page, class);
+            self.residents.put(view.memory.pages, page, class);
         }
     }
 

@@ -20,7 +20,7 @@ use super::Policy;
 use crate::knob::Knob;
 use crate::knobs;
 use crate::policy::view::View;
-use crate::port::Move;
+use crate::port::{Capability, Move};
 use crate::unit::{Bytes, Nanos};
 
 knobs! {
@@ -47,6 +47,10 @@ impl Policy for Kernel {
     }
 
     fn plan(&mut self, _view: &mut View<'_>, _plan: &mut Vec<Move>) {}
+
+    fn needs(&self) -> &'static [Capability] {
+        &[Capability::KernelTiering]
+    }
 
     fn kernel(&self) -> Option<&Kernel> {
         Some(self)

@@ -145,9 +145,9 @@ impl Memtis {
 
     /// What the managed programs can have of the fastest tier.
     fn capacity(view: &View<'_>) -> Bytes {
-        let held = view.pages.bytes_in(TierId::FAST);
-        let free = view.telemetry.tiers.first().map_or(Bytes::ZERO, |tier| tier.free);
-        let limit = view.limits.room(TierId::FAST, Bytes::ZERO);
+        let held = view.memory.pages.bytes_in(TierId::FAST);
+        let free = view.machine.telemetry.tiers.first().map_or(Bytes::ZERO, |tier| tier.free);
+        let limit = view.machine.limits.room(TierId::FAST, Bytes::ZERO);
         limit.map_or(held + free, |limit| limit.min(held + free))
     }
 
@@ -171,22 +171,23 @@ impl Memtis {
 
     /// Counts what was seen and sorts it into the lists.
     fn believe(&mut self, view: &mut View<'_>) {
-        self.residents.settle(view.pages);
+        self.residents.settle(view.memory.pages);
         self.take_parts(view);
         let capacity = Self::capacity(view);
         let fits = capacity.saturating_sub(self.promotion_watermark(capacity));
-        let in_use = Bytes::from_base_pages(view.pages.base_pages());
+        let in_use = Bytes::from_base_pages(view.memory.pages.base_pages());
         if self.histogram.allocated(in_use) {
             self.subpages.cooled(in_use, capacity);
         }
-        for &page in view.touched {
-            if self.residents.class(view.pages, page).is_some() {
+        for &page in view.evidence.touched {
+            if self.residents.class(view.memory.pages, page).is_some() {
                 continue;
             }
-            let Some(at) = view.pages.locate(page) else { continue };
+            let Some(at) = view.memory.pages.locate(page) else { continue };
             // Of the slowest tier only pages that were sampled are named, and those are not new.
-            let slowest = view.pages.state(page).tier() == Some(view.tiers.slowest());
-            let mut word = view.pages.word(page);
+            let slowest =
+                view.memory.pages.state(page).tier() == Some(view.machine.tiers.slowest());
+            let mut word = view.memory.pages.word(page);
             if !slowest && !self.histogram.knows(word) {
                 word = self.histogram.newborn(at.size);
                 if let Some(born) = self.histogram.known(word) {
@@ -194,13 +195,14 @@ impl Memtis {
                 }
             }
             word = sized(word, at.size);
-            view.pages.set_word(page, word);
-            self.residents.put(view.pages, page, self.class(word));
+            view.memory.pages.set_word(page, word);
+            self.residents.put(view.memory.pages, page, self.class(word));
         }
-        for hit in view.hits {
-            let Some(at) = view.pages.locate(hit.page) else { continue };
-            let (word, turn) = self.count(sized(view.pages.word(hit.page), at.size), hit, fits);
-            view.pages.set_word(hit.page, word);
+        for hit in view.evidence.hits {
+            let Some(at) = view.memory.pages.locate(hit.page) else { continue };
+            let (word, turn) =
+                self.count(sized(view.memory.pages.word(hit.page), at.size), hit, fits);
+            view.memory.pages.set_word(hit.page, word);
             match turn {
                 Turn::None => {}
                 Turn::Cooled => self.subpages.cooled(in_use, capacity),
@@ -211,14 +213,14 @@ impl Memtis {
                 }
             }
             let class = self.class(word);
-            if self.residents.class(view.pages, hit.page) != Some(class) {
-                self.residents.put(view.pages, hit.page, class);
+            if self.residents.class(view.memory.pages, hit.page) != Some(class) {
+                self.residents.put(view.memory.pages, hit.page, class);
             }
         }
         self.histogram.may_fall = self.subpages.has_split();
         if self.reviewed != self.histogram.changes() {
             self.reviewed = self.histogram.changes();
-            self.review = Review::of(&self.residents, view.tiers, 0..LISTS);
+            self.review = Review::of(&self.residents, view.machine.tiers, 0..LISTS);
         }
     }
 
@@ -261,26 +263,31 @@ impl Memtis {
 
     /// Has huge pages split that wait for it, some every quantum.
     fn split(&mut self, view: &mut View<'_>) {
-        for _ in 0..(SPLITS * view.tiers.len()).min(self.to_split.len()) {
+        for _ in 0..(SPLITS * view.machine.tiers.len()).min(self.to_split.len()) {
             let Some(page) = self.to_split.pop_front() else { return };
-            let word = view.pages.word(page);
-            let Some(at) = view.pages.locate(page).filter(|_| word & TO_SPLIT != 0) else {
+            let word = view.memory.pages.word(page);
+            let Some(at) = view.memory.pages.locate(page).filter(|_| word & TO_SPLIT != 0) else {
                 continue; // gone since
             };
-            self.residents.remove(view.pages, page);
-            view.pages.set_word(page, word & !(SKEW | TO_SPLIT));
+            self.residents.remove(view.memory.pages, page);
+            view.memory.pages.set_word(page, word & !(SKEW | TO_SPLIT));
             self.splitting.push(Splitting { space: at.space, vpn: at.vpn, page, word });
-            view.split.push(page);
+            view.orders.split.push(page);
         }
     }
 
     /// Sorts the base pages of huge pages that were split into the lists, and puts back those that were not.
     fn take_parts(&mut self, view: &mut View<'_>) {
         for Splitting { space, vpn, page, word } in std::mem::take(&mut self.splitting) {
-            let Some(first) = view.pages.find(space, vpn) else { continue };
-            let is_split = view.pages.locate(first).is_some_and(|at| at.size == PageSize::Base);
+            let Some(first) = view.memory.pages.find(space, vpn) else { continue };
+            let is_split =
+                view.memory.pages.locate(first).is_some_and(|at| at.size == PageSize::Base);
             if !is_split {
-                self.residents.put(view.pages, first, self.class(view.pages.word(first)));
+                self.residents.put(
+                    view.memory.pages,
+                    first,
+                    self.class(view.memory.pages.word(first)),
+                );
                 continue;
             }
             let Some(known) = self.histogram.known(word) else { continue };
@@ -288,11 +295,11 @@ impl Memtis {
             self.histogram.split(word);
             let mut parts = Vec::with_capacity(counts.len());
             let pages = u32::try_from(counts.len()).unwrap_or(u32::MAX);
-            view.pages.for_each(space, vpn, pages, |part| parts.push(part));
+            view.memory.pages.for_each(space, vpn, pages, |part| parts.push(part));
             for (part, &count) in parts.into_iter().zip(counts.iter()) {
                 let word = self.histogram.part(word, count);
-                view.pages.set_word(part, word);
-                self.residents.put(view.pages, part, self.class(word));
+                view.memory.pages.set_word(part, word);
+                self.residents.put(view.memory.pages, part, self.class(word));
             }
         }
     }
@@ -300,13 +307,15 @@ impl Memtis {
     /// Sorts listed pages again after a cooling or a new threshold, some every quantum.
     fn look_again(&mut self, view: &mut View<'_>) {
         for _ in 0..self.knobs.reviewed_per_quantum {
-            let Some(page) = self.review.next(&mut self.residents, view.pages) else { return };
-            let mut word = view.pages.word(page);
+            let Some(page) = self.review.next(&mut self.residents, view.memory.pages) else {
+                return;
+            };
+            let mut word = view.memory.pages.word(page);
             if self.subpages.knobs.split {
                 word = self.cool(page, word);
-                view.pages.set_word(page, word);
+                view.memory.pages.set_word(page, word);
             }
-            self.residents.put(view.pages, page, self.class(word));
+            self.residents.put(view.memory.pages, page, self.class(word));
         }
     }
 
@@ -314,7 +323,7 @@ impl Memtis {
         let capacity = Self::capacity(view);
         let waiting = self.waiting(view);
         let wanted =
-            view.pages.bytes_in(TierId::FAST) + waiting + self.demotion_watermark(capacity);
+            view.memory.pages.bytes_in(TierId::FAST) + waiting + self.demotion_watermark(capacity);
         let over = wanted.saturating_sub(capacity);
         match self.goal.aim(view, passed) {
             Aim::Pack => Task { over, lack: waiting, shifts: Vec::new() },
@@ -332,7 +341,7 @@ impl Memtis {
     fn work(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
         let kept = self.promotion_watermark(Self::capacity(view));
         let reserve = |tier| if tier == TierId::FAST { kept } else { Bytes::ZERO };
-        let mut ledger = Ledger::new(view, view.budget, reserve);
+        let mut ledger = Ledger::new(view, view.machine.budget, reserve);
         self.demote(view, &mut ledger, plan);
         self.pack(view, &mut ledger, plan);
         for (shift, mut quota) in std::mem::take(&mut self.task.shifts) {
@@ -350,18 +359,20 @@ impl Memtis {
                 if self.task.over == Bytes::ZERO {
                     return;
                 }
-                let Some(page) = self.residents.first(view.pages, TierId::FAST, cold) else {
+                let Some(page) = self.residents.first(view.memory.pages, TierId::FAST, cold) else {
                     break;
                 };
-                let word = view.pages.word(page);
+                let word = view.memory.pages.word(page);
                 if !self.histogram.is_cold(word) {
-                    self.residents.put(view.pages, page, self.class(word));
+                    self.residents.put(view.memory.pages, page, self.class(word));
                     continue; // warm, or hot by now
                 }
                 let Some(to) = ledger.below(TierId::FAST, size) else { return };
                 let reason = Reason::Headroom { rate_per_sec: self.rate(view, word, size) };
-                let Ok(bytes) = ledger.plan(view.pages, page, to, reason, plan) else { return };
-                self.residents.moves(view.pages, page, cold);
+                let Ok(bytes) = ledger.plan(view.memory.pages, page, to, reason, plan) else {
+                    return;
+                };
+                self.residents.moves(view.memory.pages, page, cold);
                 self.task.over = self.task.over.saturating_sub(bytes);
             }
         }
@@ -373,7 +384,7 @@ impl Memtis {
 
     /// Bytes of hot pages that wait in slower tiers.
     fn waiting(&self, view: &View<'_>) -> Bytes {
-        let slower = (1..=view.tiers.slowest().0).map(TierId);
+        let slower = (1..=view.machine.tiers.slowest().0).map(TierId);
         let lists = slower.flat_map(|tier| SIZES.map(|size| (tier, size)));
         lists
             .map(|(tier, size)| size.bytes() * self.residents.len(tier, list(HOT, size)) as u64)
@@ -382,16 +393,16 @@ impl Memtis {
 
     /// Hot slow pages up, longest hot first, into what is free.
     fn pack(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Vec<Move>) {
-        for from in (1..=view.tiers.slowest().0).map(TierId) {
+        for from in (1..=view.machine.tiers.slowest().0).map(TierId) {
             for size in SIZES {
                 while self.task.lack > Bytes::ZERO
                     && let Some((page, word)) = self.hot(view, from, size)
                 {
                     let reason = Reason::Hot { rate_per_sec: self.rate(view, word, size) };
-                    let planned = ledger.plan(view.pages, page, TierId::FAST, reason, plan);
+                    let planned = ledger.plan(view.memory.pages, page, TierId::FAST, reason, plan);
                     let Ok(bytes) = planned else { return };
                     self.task.lack = self.task.lack.saturating_sub(bytes);
-                    self.residents.moves(view.pages, page, list(HOT, size));
+                    self.residents.moves(view.memory.pages, page, list(HOT, size));
                 }
             }
         }
@@ -400,12 +411,12 @@ impl Memtis {
     /// The page of a tier and size that has been hot for longest, and still is.
     fn hot(&mut self, view: &mut View<'_>, tier: TierId, size: PageSize) -> Option<(PageIdx, u64)> {
         loop {
-            let page = self.residents.first(view.pages, tier, list(HOT, size))?;
-            let word = view.pages.word(page);
+            let page = self.residents.first(view.memory.pages, tier, list(HOT, size))?;
+            let word = view.memory.pages.word(page);
             if self.histogram.is_hot(word) {
                 return Some((page, word));
             }
-            self.residents.put(view.pages, page, list(COLD, size));
+            self.residents.put(view.memory.pages, page, list(COLD, size));
         }
     }
 
@@ -428,7 +439,7 @@ impl Memtis {
                 }
                 let (share, bytes) = (self.histogram.share(word, size), size.bytes());
                 if !quota.admits(share, bytes) {
-                    self.residents.put(view.pages, page, hot);
+                    self.residents.put(view.memory.pages, page, hot);
                     continue;
                 }
                 let to = match shift.up {
@@ -438,10 +449,10 @@ impl Memtis {
                 #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
                 let reason = Reason::Balance { rate_per_sec: (share * shift.reads_per_sec) as f32 };
                 let Some(to) = to else { return Some(Short::Room) };
-                if let Err(short) = ledger.plan(view.pages, page, to, reason, plan) {
+                if let Err(short) = ledger.plan(view.memory.pages, page, to, reason, plan) {
                     return Some(short);
                 }
-                self.residents.moves(view.pages, page, hot);
+                self.residents.moves(view.memory.pages, page, hot);
                 quota.charge(share, bytes);
             }
         }

@@ -29,7 +29,7 @@ pub mod view;
 
 use self::view::View;
 use crate::knob::Knob;
-use crate::port::{Allocation, Move, Watch};
+use crate::port::{Allocation, Capabilities, Capability, Move, Watch};
 use crate::unit::Nanos;
 
 /// How a policy wants to be served. A world comes as close as it can; `None` leaves it to the world.
@@ -52,8 +52,8 @@ pub struct Wants {
     pub within: bool,
 }
 
-/// Decides.
-pub trait Policy {
+/// Decides which pages move.
+pub trait Policy: Send {
     /// The name users know it by.
     fn name(&self) -> &'static str;
 
@@ -64,6 +64,11 @@ pub trait Policy {
     /// How it wants to be served.
     fn wants(&self) -> Wants {
         Wants::default()
+    }
+
+    /// What it cannot work without. A world that does not offer it is refused ([`fits`]).
+    fn needs(&self) -> &'static [Capability] {
+        &[]
     }
 
     /// The settings under which the Linux kernel is to move pages in this policy's place; such a policy
@@ -81,4 +86,23 @@ pub trait Policy {
     fn set(&mut self, _knob: &str, _value: f64) -> bool {
         false
     }
+}
+
+/// A policy needs what a world does not offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("policy {policy} needs {missing}")]
+pub struct Unfit {
+    /// The policy's name.
+    pub policy: &'static str,
+    /// What is missing.
+    pub missing: Capability,
+}
+
+/// Whether a world that offers `offers` can serve a policy.
+///
+/// # Errors
+/// The first need that the world does not meet.
+pub fn fits(policy: &dyn Policy, offers: Capabilities) -> Result<(), Unfit> {
+    let missing = policy.needs().iter().find(|&&need| !offers.has(need));
+    missing.map_or(Ok(()), |&missing| Err(Unfit { policy: policy.name(), missing }))
 }

@@ -124,7 +124,7 @@ impl Neomem {
     /// One round of algorithm 1.
     #[expect(clippy::cast_precision_loss, reason = "pages of a second")]
     fn update(&mut self, view: &View<'_>, counted: &Counted) {
-        let counters = &*view.counters;
+        let counters = &*view.orders.counters;
         let promoted = counters.promote_anon + counters.promote_file;
         let moved = promoted - std::mem::replace(&mut self.promoted, promoted);
         let returned = counters.promote_candidate_demoted
@@ -178,7 +178,7 @@ fn quantile(counted: &Counted, p: f64) -> (u32, u32) {
 /// Of the bandwidth of all tiers below the fastest, what is used, where both are known.
 #[expect(clippy::cast_precision_loss, reason = "bytes a second")]
 fn utilisation(view: &View<'_>) -> f64 {
-    let tiers = view.tiers.iter().zip(&view.telemetry.tiers).skip(1);
+    let tiers = view.machine.tiers.iter().zip(&view.machine.telemetry.tiers).skip(1);
     let known = tiers.filter_map(|((_, tier), now)| Some((now.bandwidth?.0, tier.bandwidth?.0)));
     let (used, all) = known.fold((0, 0), |sum, (used, all)| (sum.0 + used, sum.1 + all));
     (used as f64 / all.max(1) as f64).min(1.0)
@@ -187,13 +187,14 @@ fn utilisation(view: &View<'_>) -> f64 {
 impl Rules for Neomem {
     fn listen(&mut self, view: &View<'_>) {
         let silence = self.knobs.thr_update_interval * 2;
-        if let Some(counted) = &view.telemetry.counted {
+        if let Some(counted) = &view.machine.telemetry.counted {
             self.told = Some(view.now);
             self.update(view, counted);
         } else if self.told.is_none_or(|at| view.now >= at + silence)
             && self.updates.due(view.now, self.knobs.thr_update_interval).is_some()
         {
-            let below = (1..=view.tiers.slowest().0).map(|tier| view.pages.bytes_in(TierId(tier)));
+            let below = (1..=view.machine.tiers.slowest().0)
+                .map(|tier| view.memory.pages.bytes_in(TierId(tier)));
             let pages = below.sum::<Bytes>().base_pages();
             self.update(view, &self.tally.counted(pages, utilisation(view)));
         }

@@ -16,7 +16,7 @@
 use super::parts::placement::{Placement, capacities, fill, ranked, told};
 use super::{Policy, Wants};
 use crate::policy::view::View;
-use crate::port::{Allocation, Move, Watch};
+use crate::port::{Allocation, Capability, Move, Watch};
 
 /// The policy.
 #[derive(Debug, Default)]
@@ -30,10 +30,14 @@ impl Policy for Oracle {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
-        if !view.truth.is_empty() {
+        if !view.evidence.truth.is_empty() {
             self.placement = Placement::of(fill(ranked(&told(view)), capacities(view), 0).0);
         }
         self.placement.work(view, plan);
+    }
+
+    fn needs(&self) -> &'static [Capability] {
+        &[Capability::TrueRates]
     }
 
     fn wants(&self) -> Wants {

@@ -22,7 +22,7 @@ use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::page::PageTable;
-use crate::port::{Allocation, Watch};
+use crate::port::{Allocation, Capability, Watch};
 use crate::telemetry::lru::Lru;
 use crate::unit::{Bytes, Nanos};
 
@@ -43,6 +43,10 @@ impl Rules for Paging {
 
     fn marks(&self, capacity: Bytes) -> Marks {
         Marks::of(Watermarks::of(capacity))
+    }
+
+    fn needs(&self) -> &'static [Capability] {
+        &[Capability::PageOut]
     }
 
     fn demotes(&self) -> bool {

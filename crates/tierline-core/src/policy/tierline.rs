@@ -191,12 +191,12 @@ impl Tierline {
         // that read the page there and write another one in its place.
         let queue = self.goal.queueing(view, from);
         let lines = LINES_PER_BASE * f64::from(size.base_pages_f32());
-        let gain = view.tiers.latency_gain(from, to).as_secs_f64() + queue;
+        let gain = view.machine.tiers.latency_gain(from, to).as_secs_f64() + queue;
         let cost = view.move_cost(size).as_secs_f64() + 2.0 * lines * queue;
         #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
         let floor = (cost / (gain * self.knobs.payback.as_secs_f64())) as f32;
         // What is touched in every look may be far hotter than looks can show.
-        floor.min(view.hotness.ceiling_per_sec() * SURE)
+        floor.min(view.memory.hotness.ceiling_per_sec() * SURE)
     }
 
     /// The floors of all tiers towards the fastest, the lower of the two page sizes: most pages that
@@ -204,30 +204,30 @@ impl Tierline {
     fn lowest_floors(&self, view: &View<'_>) -> Vec<f32> {
         let floor = |from, size| self.floor(view, size, from, TierId::FAST);
         let both = |from| floor(from, PageSize::Base).min(floor(from, PageSize::Huge));
-        view.tiers.iter().map(|(from, _)| both(from)).collect()
+        view.machine.tiers.iter().map(|(from, _)| both(from)).collect()
     }
 
     /// Sorts the pages that were hit into residents and candidates.
     fn sort_in(&mut self, view: &mut View<'_>) {
-        let slowest = view.tiers.slowest();
+        let slowest = view.machine.tiers.slowest();
         self.hands.resize_with(slowest.index(), Hand::default);
         for (tier, hand) in (0..).map(TierId).zip(&mut self.hands) {
             hand.begin(view, tier);
         }
         let floors = self.lowest_floors(view);
-        for pages in view.touched.chunks(FETCHED) {
-            view.pages.fetch(pages.iter().copied());
+        for pages in view.evidence.touched.chunks(FETCHED) {
+            view.memory.pages.fetch(pages.iter().copied());
             for &page in pages {
                 self.sort_in_page(view, page, &floors);
             }
         }
-        self.hit += view.touched.len();
+        self.hit += view.evidence.touched.len();
     }
 
     fn sort_in_page(&mut self, view: &mut View<'_>, page: PageIdx, floors: &[f32]) {
-        let state = view.pages.state(page);
+        let state = view.memory.pages.state(page);
         let Some(tier) = state.tier() else { return };
-        if tier < view.tiers.slowest() && !state.is_listed() {
+        if tier < view.machine.tiers.slowest() && !state.is_listed() {
             self.hands[tier.index()].list(view, page);
         }
         if tier == TierId::FAST || state.is_queued() || state.is_refused() {
@@ -235,7 +235,7 @@ impl Tierline {
         }
         let rate_per_sec = self.surely(view, page);
         if rate_per_sec >= floors[tier.index()] && self.candidates.len() < MAX_CANDIDATES {
-            view.pages.set_queued(page, true);
+            view.memory.pages.set_queued(page, true);
             self.candidates.push(Candidate { rate_per_sec, page });
         }
     }
@@ -243,7 +243,7 @@ impl Tierline {
     /// The rate that a page surely has; none where it must be seen again.
     fn surely(&self, view: &View<'_>, page: PageIdx) -> f32 {
         let believed = view.estimate(page);
-        let seen = view.hotness.is_timed() || believed.hits >= self.knobs.min_hits * FADED;
+        let seen = view.memory.hotness.is_timed() || believed.hits >= self.knobs.min_hits * FADED;
         if seen { believed.at_least_per_sec() } else { 0.0 }
     }
 
@@ -257,14 +257,14 @@ impl Tierline {
         let floors = self.lowest_floors(view);
         let mut candidates = std::mem::take(&mut self.candidates).into_vec();
         candidates.retain_mut(|candidate| {
-            let state = view.pages.state(candidate.page);
+            let state = view.memory.pages.state(candidate.page);
             if !state.is_queued() {
                 return false; // unmapped, its index perhaps in other use
             }
             candidate.rate_per_sec = self.surely(view, candidate.page);
             let floor = state.tier().map_or(f32::INFINITY, |tier| floors[tier.index()]);
             let worth = candidate.rate_per_sec >= floor;
-            view.pages.set_queued(candidate.page, worth);
+            view.memory.pages.set_queued(candidate.page, worth);
             worth
         });
         self.candidates = candidates.into();
@@ -273,12 +273,12 @@ impl Tierline {
     /// Where a candidate is, if its rate is worth a place in `to`.
     fn worth(&self, view: &View<'_>, candidate: Candidate, to: TierId) -> Option<Location> {
         let Candidate { page, rate_per_sec } = candidate;
-        let state = view.pages.state(page);
+        let state = view.memory.pages.state(page);
         let from = state.tier()?;
         if from <= to || state.is_refused() {
             return None;
         }
-        let at = view.pages.locate(page)?;
+        let at = view.memory.pages.locate(page)?;
         // The bar doubles for every time the page came back soon after a move.
         let back = f32::from(1u8 << state.returns());
         (rate_per_sec >= self.floor(view, at.size, from, to) * back).then_some(at)
@@ -286,7 +286,7 @@ impl Tierline {
 
     /// Demotes until every tier has its headroom again, slower tiers first so that they make room.
     fn keep_headroom(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Vec<Move>) {
-        for tier in (0..view.tiers.slowest().0).rev().map(TierId) {
+        for tier in (0..view.machine.tiers.slowest().0).rev().map(TierId) {
             while ledger.is_short(tier)
                 && let Some(hand) = self.hands.get_mut(tier.index())
                 && let Some(Met { page, rate_per_sec }) = hand.coldest_or_next(view, tier)
@@ -303,13 +303,19 @@ impl Tierline {
     /// base pages take room there, or would.
     fn split(&mut self, view: &mut View<'_>, ledger: &Ledger) {
         let full = ledger.room(TierId::FAST) < PageSize::Huge.bytes();
-        for hit in view.hits {
+        for hit in view.evidence.hits {
             let spot = hit.within.and_then(|within| self.spots.hit(hit.page, within));
-            let (Some(spot), Some(at)) = (spot, view.pages.locate(hit.page)) else { continue };
-            let refused = view.pages.state(hit.page).is_refused();
-            if full && !refused && view.split.len() < SPLITS && !view.split.contains(&hit.page) {
+            let (Some(spot), Some(at)) = (spot, view.memory.pages.locate(hit.page)) else {
+                continue;
+            };
+            let refused = view.memory.pages.state(hit.page).is_refused();
+            if full
+                && !refused
+                && view.orders.split.len() < SPLITS
+                && !view.orders.split.contains(&hit.page)
+            {
                 let rate_per_sec = view.estimate(hit.page).rate_per_sec();
-                view.split.push(hit.page);
+                view.orders.split.push(hit.page);
                 self.splitting.push(Splitting { space: at.space, vpn: at.vpn, spot, rate_per_sec });
             }
         }
@@ -323,17 +329,20 @@ impl Tierline {
         }
         let floors = self.lowest_floors(view);
         for Splitting { space, vpn, spot, rate_per_sec } in std::mem::take(&mut self.splitting) {
-            let is_split =
-                view.pages.find(space, vpn).is_some_and(|page| !view.pages.is_huge(page));
+            let is_split = view
+                .memory
+                .pages
+                .find(space, vpn)
+                .is_some_and(|page| !view.memory.pages.is_huge(page));
             if !is_split {
                 continue;
             }
-            let heat = view.hotness.known(rate_per_sec / f32::from(spot.base_pages()));
+            let heat = view.memory.hotness.known(rate_per_sec / f32::from(spot.base_pages()));
             let mut parts = Vec::new();
-            view.pages.for_each(space, vpn, HUGE, |part| parts.push(part));
+            view.memory.pages.for_each(space, vpn, HUGE, |part| parts.push(part));
             for (within, part) in parts.into_iter().enumerate() {
                 if spot.holds(within) {
-                    view.pages.set_heat(part, heat);
+                    view.memory.pages.set_heat(part, heat);
                 }
                 self.sort_in_page(view, part, &floors);
             }
@@ -356,7 +365,7 @@ impl Tierline {
         let mut waiting = Vec::new();
         self.hands.iter_mut().for_each(|hand| hand.search_for(self.candidates.len()));
         while let Some(candidate) = self.candidates.pop() {
-            if !view.pages.state(candidate.page).is_queued() {
+            if !view.memory.pages.state(candidate.page).is_queued() {
                 continue;
             }
             let next = lane.as_ref().map(|lane| TierId(lane.shift.tier.0 + 1));
@@ -372,12 +381,14 @@ impl Tierline {
                     }
                 }
                 // The tier below may still have a place for it.
-                Placed::No if view.pages.state(candidate.page).tier() > next && next.is_some() => {
+                Placed::No
+                    if view.memory.pages.state(candidate.page).tier() > next && next.is_some() =>
+                {
                     waiting.push(candidate);
                 }
                 // Who is not worth it or outbid comes back with the next hit; colder ones may still
                 // fit a slower tier.
-                Placed::Planned | Placed::No => view.pages.set_queued(candidate.page, false),
+                Placed::Planned | Placed::No => view.memory.pages.set_queued(candidate.page, false),
             }
         }
         self.candidates.extend(waiting);
@@ -391,7 +402,7 @@ impl Tierline {
         lane: Option<&mut Lane>,
         plan: &mut Vec<Move>,
     ) -> Placed {
-        let Some(from) = view.pages.state(candidate.page).tier() else { return Placed::No };
+        let Some(from) = view.memory.pages.state(candidate.page).tier() else { return Placed::No };
         let to = lane.as_ref().map_or(0..from.0, |lane| lane.shift.tier.0..lane.shift.tier.0 + 1);
         let nearest = TierId(to.start);
         if from <= nearest {
@@ -418,7 +429,7 @@ impl Tierline {
                 self.make_room(view, ledger, rate, at.size, to, plan);
             }
             let reason = Reason::Hot { rate_per_sec: rate };
-            match ledger.plan(view.pages, candidate.page, to, reason, plan) {
+            match ledger.plan(view.memory.pages, candidate.page, to, reason, plan) {
                 Ok(_) => {
                     self.hands[to.index()].expect(view, candidate.page);
                     if let Some(lane) = lane {
@@ -448,7 +459,7 @@ impl Tierline {
             && let Some(hottest) = hand.hottest(view, tier)
         {
             for Met { page, rate_per_sec } in hottest {
-                let Some(at) = view.pages.locate(page) else { continue };
+                let Some(at) = view.memory.pages.locate(page) else { continue };
                 let share = lane.share(view, page);
                 if !lane.quota.admits(share, at.size.bytes()) {
                     continue;
@@ -476,7 +487,8 @@ impl Tierline {
         while ledger.room(tier) < size.bytes() {
             let Some(victim) = self.coldest(view, tier) else { break };
             // A huge page's rate is spread over its base pages before the two are compared.
-            let victim_size = view.pages.locate(victim.page).map_or(PageSize::Base, |at| at.size);
+            let victim_size =
+                view.memory.pages.locate(victim.page).map_or(PageSize::Base, |at| at.size);
             let density =
                 |rate: f32, size: PageSize| f64::from(rate) / f64::from(size.base_pages_f32());
             let colder = density(victim.rate_per_sec, victim_size) * f64::from(self.knobs.margin)
@@ -508,10 +520,10 @@ fn demote(
     reason: Reason,
     plan: &mut Vec<Move>,
 ) -> Result<(), Short> {
-    let size = view.pages.locate(page).ok_or(Short::Page)?.size;
-    let from = view.pages.state(page).tier().ok_or(Short::Page)?;
+    let size = view.memory.pages.locate(page).ok_or(Short::Page)?.size;
+    let from = view.memory.pages.state(page).tier().ok_or(Short::Page)?;
     let to = ledger.below(from, size).ok_or(Short::Room)?;
-    ledger.plan(view.pages, page, to, reason, plan).map(|_| ())
+    ledger.plan(view.memory.pages, page, to, reason, plan).map(|_| ())
 }
 
 enum Placed {
@@ -541,8 +553,8 @@ impl Lane {
     /// The share of all accesses that the page is believed to get.
     fn share(&self, view: &View<'_>, page: PageIdx) -> f64 {
         let believed = view.estimate(page);
-        let place = view.pages.state(page).tier().zip(view.pages.locate(page));
-        let rate = match place.filter(|_| view.hotness.is_timed()) {
+        let place = view.memory.pages.state(page).tier().zip(view.memory.pages.locate(page));
+        let rate = match place.filter(|_| view.memory.hotness.is_timed()) {
             Some((tier, at)) => believed.expected_per_sec(view.mean_rate(tier, at.size)),
             None => believed.rate_per_sec(),
         };
@@ -565,15 +577,16 @@ impl Policy for Tierline {
         self.sampling.listen(view);
         self.sort_in(view);
         self.take_parts(view);
-        let (slowest, permille) = (view.tiers.slowest(), self.knobs.headroom_permille);
+        let (slowest, permille) = (view.machine.tiers.slowest(), self.knobs.headroom_permille);
         let most = |tier: TierId| match tier == slowest {
             true => Bytes::ZERO,
-            false => Bytes(view.tiers[tier].capacity.0 / 1000 * permille),
+            false => Bytes(view.machine.tiers[tier].capacity.0 / 1000 * permille),
         };
-        let largest = view.tiers.iter().map(|(tier, _)| most(tier)).max().unwrap_or_default();
+        let largest =
+            view.machine.tiers.iter().map(|(tier, _)| most(tier)).max().unwrap_or_default();
         self.headroom.listen(view, largest);
         let headroom = |tier| self.headroom.within(most(tier));
-        let mut ledger = Ledger::new(view, view.budget, headroom);
+        let mut ledger = Ledger::new(view, view.machine.budget, headroom);
         self.split(view, &ledger);
         if let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) {
             self.keep_headroom(view, &mut ledger, plan);

@@ -31,7 +31,7 @@ use crate::knob::Knob;
 use crate::knobs;
 use crate::page::{PageIdx, PageTable};
 use crate::policy::view::View;
-use crate::port::{Move, PageKind, Reason, SpaceId, Vpn};
+use crate::port::{Capability, Move, PageKind, Reason, SpaceId, Vpn};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -124,25 +124,26 @@ impl Tmo {
     /// Adds up pressure; at a probe, says how much to take.
     fn listen(&mut self, view: &View<'_>) {
         let passed = view.now.saturating_sub(self.last.replace(view.now).unwrap_or(view.now));
-        self.down.listen(view.telemetry.stall, passed);
-        self.out.listen(view.telemetry.page_in_stall, passed);
+        self.down.listen(view.machine.telemetry.stall, passed);
+        self.out.listen(view.machine.telemetry.page_in_stall, passed);
         if self.probe.due(view.now, self.knobs.tmo_interval).is_none() {
             return;
         }
         self.leaving.clear();
-        let slowest = view.tiers.slowest();
+        let slowest = view.machine.tiers.slowest();
         let tiers = (0..=slowest.0).map(TierId);
         let (out, down): (Vec<_>, Vec<_>) = tiers.partition(|&tier| self.goes_out(tier, slowest));
-        let bytes =
-            |tiers: Vec<TierId>| tiers.into_iter().map(|tier| view.pages.bytes_in(tier)).sum();
+        let bytes = |tiers: Vec<TierId>| {
+            tiers.into_iter().map(|tier| view.memory.pages.bytes_in(tier)).sum()
+        };
         self.down.begin(bytes(down), &self.knobs);
         self.out.begin(bytes(out), &self.knobs);
     }
 
     /// Has what was to leave, and for which there was no time yet, paged out before anything else.
     fn leave(&mut self, view: &mut View<'_>) {
-        self.leaving.retain(|&page| view.pages.state(page).tier().is_some());
-        view.page_out.extend(&self.leaving);
+        self.leaving.retain(|&page| view.memory.pages.state(page).tier().is_some());
+        view.orders.page_out.extend(&self.leaving);
     }
 
     /// Takes those of the pages asked after that were not accessed, and are not on their way already.
@@ -153,17 +154,17 @@ impl Tmo {
         plan: &mut Vec<Move>,
     ) {
         let moving: BTreeSet<(SpaceId, Vpn)> = plan.iter().map(|m| (m.space, m.vpn)).collect();
-        let leaving: BTreeSet<PageIdx> = view.page_out.iter().copied().collect();
+        let leaving: BTreeSet<PageIdx> = view.orders.page_out.iter().copied().collect();
         let planned: Bytes = plan.iter().map(|m| m.size.bytes()).sum();
-        let budget = view.budget.saturating_sub(planned);
+        let budget = view.machine.budget.saturating_sub(planned);
         let mut ledger = Ledger::new(view, budget, |_| Bytes::ZERO);
-        let slowest = view.tiers.slowest();
+        let slowest = view.machine.tiers.slowest();
         for &(page, _) in answers.iter().filter(|(_, accessed)| *accessed == Some(false)) {
-            let Some(at) = view.pages.locate(page) else { continue };
+            let Some(at) = view.memory.pages.locate(page) else { continue };
             if moving.contains(&(at.space, at.vpn)) || leaving.contains(&page) {
                 continue;
             }
-            let tier = view.pages.state(page).tier();
+            let tier = view.memory.pages.state(page).tier();
             let goes_out = tier.is_some_and(|tier| self.goes_out(tier, slowest));
             let way = if goes_out { &mut self.out } else { &mut self.down };
             if way.left == Bytes::ZERO {
@@ -171,13 +172,13 @@ impl Tmo {
             }
             let taken = match goes_out {
                 true => {
-                    view.page_out.push(page);
+                    view.orders.page_out.push(page);
                     self.leaving.push(page);
                     Ok(at.size.bytes())
                 }
                 false => {
                     let reason = Reason::Headroom { rate_per_sec: 0.0 }; // it was not accessed
-                    ledger.plan(view.pages, page, slowest, reason, plan)
+                    ledger.plan(view.memory.pages, page, slowest, reason, plan)
                 }
             };
             way.left = way.left.saturating_sub(taken.unwrap_or_default());
@@ -186,14 +187,15 @@ impl Tmo {
 
     /// Asks after the next pages of either way.
     fn ask(&mut self, view: &mut View<'_>) {
-        let (slowest, swap, demotes) = (view.tiers.slowest(), self.knobs.swap, self.demotes);
+        let (slowest, swap, demotes) =
+            (view.machine.tiers.slowest(), self.knobs.swap, self.demotes);
         self.asked.clear();
         for (way, is_out) in [(&mut self.down, false), (&mut self.out, true)] {
             if way.left == Bytes::ZERO {
                 continue;
             }
             let from = self.asked.len();
-            let pages = &*view.pages;
+            let pages = &*view.memory.pages;
             let is_file = |page| pages.locate(page).is_some_and(|at| at.kind == PageKind::File);
             let of_use = |page| match !demotes || pages.state(page).tier() == Some(slowest) {
                 true => is_out && (swap || is_file(page)),
@@ -201,7 +203,7 @@ impl Tmo {
             };
             way.hand.next(pages, of_use, &mut self.asked);
             let idle = way.hand.idle;
-            view.ask.extend(self.asked[from..].iter().map(|&page| (page, idle)));
+            view.orders.ask.extend(self.asked[from..].iter().map(|&page| (page, idle)));
         }
     }
 }
@@ -286,13 +288,18 @@ impl Policy for Tmo {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
-        let answers = view.answers;
+        let answers = view.evidence.answers;
         let (for_below, own) = answers.split_at(split(answers, &self.asked));
-        self.below.plan(&mut view.with_answers(for_below), plan);
+        view.evidence.answers = for_below;
+        self.below.plan(view, plan);
         self.listen(view);
         self.leave(view);
         self.take(view, own, plan);
         self.ask(view);
+    }
+
+    fn needs(&self) -> &'static [Capability] {
+        &[Capability::PageOut, Capability::Answers]
     }
 
     fn wants(&self) -> Wants {

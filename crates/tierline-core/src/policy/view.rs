@@ -12,106 +12,107 @@ use crate::telemetry::stretches::StretchHeat;
 use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
 
-/// All that a policy may look at in one tick.
+/// Everything that a policy may read in one tick, and where its orders go.
 #[derive(Debug)]
 pub struct View<'a> {
     /// The time.
     pub now: Nanos,
+    /// What was observed since the last tick.
+    pub evidence: Evidence<'a>,
+    /// The managed pages and what is believed of them.
+    pub memory: Memory<'a>,
+    /// The machine and what moving costs on it.
+    pub machine: Machine<'a>,
+    /// What it asks for besides the moves of its plan.
+    pub orders: Orders<'a>,
+}
+
+/// What was observed since the last tick.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// The pages that were hit or seen in a new place, in order of observation. For policies that rely on the shared
+    /// heat, hits on pages that they hold already are left out.
+    pub touched: &'a [PageIdx],
+    /// Every sign of access, in order, for policies with heat of their own; for those that look into huge pages the
+    /// ones that say which base page it was.
+    pub hits: &'a [Hit],
+    /// Hits by tier.
+    pub hits_in: &'a [f64],
+    /// The time in which they were observed; zero where nothing was watched.
+    pub watched: Nanos,
+    /// The tracker sees no access to the fastest tier: which pages are cold there must be asked.
+    pub fast_unseen: bool,
+    /// The true rates of all pages, in the ticks in which a world that knows them reports them anew.
+    pub truth: &'a [TrueRate],
+    /// All stretches, in the ticks in which a tracker that watches stretches reports them.
+    pub stretches: &'a [Stretch],
+    /// Whether the pages asked about in the last tick were accessed; `None` where the world does not know.
+    pub answers: &'a [(PageIdx, Option<bool>)],
+}
+
+/// The managed pages and what is believed of them.
+#[derive(Debug)]
+pub struct Memory<'a> {
     /// The pages; a policy may set `queued` and `listed`, which are its own.
     pub pages: &'a mut PageTable,
     /// How to read heat.
     pub hotness: &'a Hotness,
-    /// The heat of stretches, where a tracker tells of those.
+    /// The heat of stretches, where the tracker reports those.
     pub stretch_heat: &'a StretchHeat,
-    /// The machine.
+}
+
+/// The machine and what moving costs on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine<'a> {
+    /// Its tiers.
     pub tiers: &'a Tiers,
-    /// What was measured of it.
+    /// What was measured of them.
     pub telemetry: &'a Telemetry,
-    /// Who may use how much.
+    /// How much each may be used.
     pub limits: &'a Limits,
-    /// Bytes that the migrator can take this tick; a longer plan is cut there.
+    /// Bytes that the migrator can move in this tick; a longer plan is cut there.
     pub budget: Bytes,
-    /// What moving one base page costs, as measured, alone and as part of a huge page.
+    /// Measured time to move one base page, alone and as part of a huge page.
     pub move_costs: [Nanos; 2],
-    /// What moving one page took of late, by direction.
+    /// Measured time to move one page lately, by direction.
     pub move_latency: Latencies,
-    /// The pages that were hit or seen in a new place since the last tick, in order of observation. To
-    /// policies that rely on the shared heat, a hit on a page that they hold is no news.
-    pub touched: &'a [PageIdx],
-    /// Every sign of access since the last tick, in order, for policies with heat of their own; for those that look
-    /// into huge pages the ones that tell which base page it was.
-    pub hits: &'a [Hit],
-    /// Hits by tier since the last tick.
-    pub hits_in: &'a [f64],
-    /// The time in which they were seen; zero where nobody watched.
-    pub watched: Nanos,
-    /// Whether nobody sees accesses to the fastest tier: what is cold there must be asked for.
-    pub fast_unseen: bool,
-    /// The true rates of all pages, in the ticks in which a world that knows them tells them anew.
-    pub truth: &'a [TrueRate],
-    /// All stretches, in the ticks in which a tracker that watches stretches tells of them.
-    pub stretches: &'a [Stretch],
-    /// Whether the pages asked after in the last tick were accessed; `None` where the world cannot tell.
-    pub answers: &'a [(PageIdx, Option<bool>)],
-    /// Pages to ask after before the next tick, and how far back.
+}
+
+/// What a policy asks for besides the moves of its plan.
+#[derive(Debug)]
+pub struct Orders<'a> {
+    /// Pages to ask about before the next tick, and how far back.
     pub ask: &'a mut Vec<(PageIdx, Nanos)>,
-    /// Pages to be paged out, after what is planned.
+    /// Pages to page out, after the moves.
     pub page_out: &'a mut Vec<PageIdx>,
-    /// Huge pages to be split, after that; those for which there is no time are to be named again.
+    /// Huge pages to split, after that; those for which there is no time must be named again.
     pub split: &'a mut Vec<PageIdx>,
-    /// What it counts of what it decided; the migrator counts what became of it.
+    /// Counts of what it decided; the migrator counts what became of it.
     pub counters: &'a mut Counters,
 }
 
 impl View<'_> {
-    /// The same, with other answers: for a policy that is not alone in asking.
-    pub fn with_answers<'b>(&'b mut self, answers: &'b [(PageIdx, Option<bool>)]) -> View<'b> {
-        View {
-            now: self.now,
-            pages: &mut *self.pages,
-            hotness: self.hotness,
-            stretch_heat: self.stretch_heat,
-            tiers: self.tiers,
-            telemetry: self.telemetry,
-            limits: self.limits,
-            budget: self.budget,
-            move_costs: self.move_costs,
-            move_latency: self.move_latency,
-            touched: self.touched,
-            hits: self.hits,
-            hits_in: self.hits_in,
-            watched: self.watched,
-            fast_unseen: self.fast_unseen,
-            truth: self.truth,
-            stretches: self.stretches,
-            answers,
-            ask: &mut *self.ask,
-            page_out: &mut *self.page_out,
-            split: &mut *self.split,
-            counters: &mut *self.counters,
-        }
-    }
-
     /// What is believed of a page.
     pub fn estimate(&self, page: PageIdx) -> Estimate {
         let of_stretch = || {
-            let at = self.pages.locate(page)?;
-            self.stretch_heat.heat(at.space, at.vpn)
+            let at = self.memory.pages.locate(page)?;
+            self.memory.stretch_heat.heat(at.space, at.vpn)
         };
-        let heat = if self.stretch_heat.is_empty() { None } else { of_stretch() };
-        self.hotness.estimate(heat.unwrap_or_else(|| self.pages.heat(page)))
+        let heat = if self.memory.stretch_heat.is_empty() { None } else { of_stretch() };
+        self.memory.hotness.estimate(heat.unwrap_or_else(|| self.memory.pages.heat(page)))
     }
 
     /// What moving one page of `size` costs.
     pub fn move_cost(&self, size: PageSize) -> Nanos {
-        self.move_costs[size_index(size)] * size.base_pages()
+        self.machine.move_costs[size_index(size)] * size.base_pages()
     }
 
     /// What moving one page of `size` up or down takes, as measured; before that, at the speed of the slowest
     /// tier, where that is known.
     pub fn move_time(&self, size: PageSize, up: bool) -> Nanos {
-        let measured = if up { self.move_latency.up } else { self.move_latency.down };
-        let slowest = self.tiers.iter().filter_map(|(_, tier)| tier.bandwidth).min();
+        let measured =
+            if up { self.machine.move_latency.up } else { self.machine.move_latency.down };
+        let slowest = self.machine.tiers.iter().filter_map(|(_, tier)| tier.bandwidth).min();
         let copying = slowest.map(|rate| Nanos(size.bytes().0 * 1_000_000_000 / rate.0.max(1)));
         measured[size_index(size)].or(copying).unwrap_or_else(|| self.move_cost(size))
     }
@@ -119,8 +120,9 @@ impl View<'_> {
     /// Accesses per second that a page of that size gets in the mean in a tier; infinite where that is not measured.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a mean rate")]
     pub fn mean_rate(&self, tier: TierId, size: PageSize) -> f32 {
-        let reads = self.telemetry.tiers.get(tier.index()).and_then(|tier| tier.reads_per_sec);
-        let pages = self.pages.bytes_in(tier).base_pages().max(1) as f64;
+        let reads =
+            self.machine.telemetry.tiers.get(tier.index()).and_then(|tier| tier.reads_per_sec);
+        let pages = self.memory.pages.bytes_in(tier).base_pages().max(1) as f64;
         reads.map_or(f32::INFINITY, |reads| (reads / pages) as f32 * size.base_pages_f32())
     }
 
@@ -129,7 +131,7 @@ impl View<'_> {
     #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
     pub fn believed_rate(&self, share: f64, samples: f64) -> f32 {
         let measured: Option<f64> =
-            self.telemetry.tiers.iter().map(|tier| tier.reads_per_sec).sum();
+            self.machine.telemetry.tiers.iter().map(|tier| tier.reads_per_sec).sum();
         measured.map_or(samples, |reads| share * reads) as f32
     }
 }

@@ -10,6 +10,11 @@
 //! The rate is the maximum-likelihood estimate for random (Poisson) accesses: hits over exposure, and where
 //! a look of length `w` sees a page once at most, `-ln(1 - k/n) / w` for `k` hits in `n` looks.
 //!
+//! The length of looks changes. So that `k` never exceeds `n`, evidence is kept in looks: the clock that stamps and
+//! exposures follow advances by the same time for every look, whatever its length, and `w` is the mean length of the
+//! looks remembered. The rate is then never too high in the mean, as `1 - exp(-rate · w)` is concave in `w` (Jensen's
+//! inequality). Where every access counts, and where all looks have the same length, that clock is the watch clock.
+//!
 //! Old evidence fades: no more than a certain exposure is remembered ([`Hotness::remember`]), and hits fade
 //! exponentially with what is beyond it. Pages that are not hit are not visited: their exposure is the advance of
 //! the watch clock since their stamp, added when somebody asks. While placement is off ([`Hotness::hurry`]), a page that is hit after several looks in
@@ -26,9 +31,11 @@ use crate::unit::Nanos;
 #[derive(Clone, Debug)]
 pub struct Hotness {
     watched: Nanos,
+    /// The clock of all evidence, see [`Look`].
+    clock: Nanos,
+    look: Option<Look>,
     memory_seconds: f32,
-    ceiling_per_sec: f32,
-    /// Looks before the last one that are told of together with it, in seconds.
+    /// Looks before the last one that are reported together with it, in seconds of the evidence clock.
     earlier_seconds: f32,
     hurry: bool,
     timed: bool,
@@ -38,11 +45,77 @@ pub struct Hotness {
     changed: u32,
 }
 
+/// Looks that each see a page once at most.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    /// By how much each of them advances the evidence clock: the length of the first.
+    unit: Nanos,
+    /// Looks in a second of the evidence clock.
+    per_sec: f32,
+    /// The length of the present ones.
+    window: Nanos,
+    /// Seconds of the evidence clock in a second of the present ones.
+    scale: f32,
+    /// The mean length of those remembered.
+    mean_seconds: f32,
+    /// How much of the evidence clock that mean covers.
+    covered_seconds: f32,
+    /// Looks of that length in a second.
+    ceiling_per_sec: f32,
+    /// Seconds of watching in a second of the evidence clock, in that mean.
+    watched: f32,
+}
+
+impl Look {
+    fn new(window: Nanos) -> Self {
+        let unit = window.max(SHORTEST);
+        let per_sec = 1.0 / seconds(unit);
+        Self {
+            unit,
+            per_sec,
+            window: unit,
+            scale: 1.0,
+            mean_seconds: seconds(unit),
+            covered_seconds: 0.0,
+            ceiling_per_sec: per_sec,
+            watched: 1.0,
+        }
+    }
+
+    fn set_window(&mut self, window: Nanos) {
+        self.window = window.max(SHORTEST);
+        self.scale = seconds(self.unit) / seconds(self.window);
+    }
+
+    /// What so much time of present looks adds to the evidence clock.
+    fn evidence(&self, watched: Nanos) -> Nanos {
+        let nanos = u128::from(watched.0) * u128::from(self.unit.0) / u128::from(self.window.0);
+        Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Takes present looks into the mean; `memory_seconds` is that of the evidence clock.
+    fn advance(&mut self, evidence: Nanos, memory_seconds: f32) {
+        let added = seconds(evidence);
+        self.covered_seconds = (self.covered_seconds + added).min(memory_seconds).max(added);
+        let share = added / self.covered_seconds;
+        self.mean_seconds += (seconds(self.window) - self.mean_seconds) * share;
+        self.ceiling_per_sec = 1.0 / self.mean_seconds;
+        self.watched = self.mean_seconds / seconds(self.unit);
+    }
+}
+
+/// Above zero: no less than [`SHORTEST`].
+#[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
+fn seconds(time: Nanos) -> f32 {
+    (time.as_secs_f64() as f32).max(MIN_EXPOSURE_SECONDS)
+}
+
 /// What is believed of a page's access rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Hits the estimate rests on, faded.
     pub hits: f32,
+    /// Watched for them.
     seconds: f32,
     /// Looks in that time, the one in vain included; zero where every access counts.
     looks: f32,
@@ -115,13 +188,18 @@ const SILENCE: f32 = 4.5;
 const PRIOR_LOOKS: f32 = 1.0;
 /// No exposure is shorter than this: a hit that comes at once does not prove an infinite rate.
 const MIN_EXPOSURE_SECONDS: f32 = 1e-6;
+/// No look is shorter.
+const SHORTEST: Nanos = Nanos(1_000);
+/// Accesses in one look's time that are the most [`minus_ln_of_rest`] tells of: its value at one.
+const MOST_ACCESSES: f32 = 2.5;
 
 impl Default for Hotness {
     fn default() -> Self {
         Self {
             watched: Nanos::ZERO,
+            clock: Nanos::ZERO,
+            look: None,
             memory_seconds: 10.0,
-            ceiling_per_sec: f32::INFINITY,
             earlier_seconds: 0.0,
             hurry: false,
             timed: false,
@@ -134,7 +212,16 @@ impl Default for Hotness {
 impl Hotness {
     /// Lets the watch clock run on by `watched`.
     pub fn advance(&mut self, watched: Nanos) {
+        if watched == Nanos::ZERO {
+            return;
+        }
         self.watched += watched;
+        let memory_seconds = self.memory_seconds();
+        self.clock += self.look.as_mut().map_or(watched, |look| {
+            let evidence = look.evidence(watched);
+            look.advance(evidence, memory_seconds);
+            evidence
+        });
     }
 
     /// The watch clock: for how long all pages were being watched.
@@ -143,9 +230,8 @@ impl Hotness {
     }
 
     /// Sets how much exposure is remembered; each tracker knows what its evidence is worth.
-    #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
     pub fn remember(&mut self, memory: Nanos) {
-        self.memory_seconds = (memory.as_secs_f64() as f32).max(MIN_EXPOSURE_SECONDS);
+        self.memory_seconds = seconds(memory);
     }
 
     /// While placement is off, what was seen before the change misleads: half the memory is kept, and
@@ -173,7 +259,7 @@ impl Hotness {
 
     /// Ticks back to the last change of what is hot, where what was seen before it is void.
     fn valid_ticks(&self) -> u32 {
-        let looks = self.looks_per_sec() > 0.0;
+        let looks = self.look.is_some();
         if looks { u32::MAX } else { self.now_ticks().wrapping_sub(self.changed) }
     }
 
@@ -183,27 +269,31 @@ impl Hotness {
         (SURELY * SURELY + DOUBLED * doublings as f32).sqrt()
     }
 
+    /// What is remembered, in seconds of the evidence clock.
     fn memory_seconds(&self) -> f32 {
-        if self.hurry { self.memory_seconds / 2.0 } else { self.memory_seconds }
+        let memory = self.memory_seconds * self.look.map_or(1.0, |look| look.scale);
+        if self.hurry { memory / 2.0 } else { memory }
     }
 
     /// Begins looks of that length, each of which sees a page once at most; those of an aggregation are told of
     /// together.
     #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
     pub fn look_for(&mut self, window: Nanos, aggregation: Nanos) {
-        self.earlier_seconds = aggregation.saturating_sub(window).as_secs_f64() as f32;
-        self.ceiling_per_sec = 1.0 / (window.as_secs_f64() as f32).max(MIN_EXPOSURE_SECONDS);
+        let look = self.look.get_or_insert_with(|| Look::new(window));
+        look.set_window(window);
+        let earlier = aggregation.saturating_sub(window);
+        self.earlier_seconds = look.evidence(earlier).as_secs_f64() as f32;
         self.looks = self.looks.saturating_add(u32::from(self.hurry));
     }
 
     /// The highest rate that can be seen: a page found touched in every look may get any more.
     pub fn ceiling_per_sec(&self) -> f32 {
-        self.ceiling_per_sec
+        self.look.map_or(f32::INFINITY, |look| look.ceiling_per_sec)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the stamp wraps by design")]
     fn now_ticks(&self) -> u32 {
-        (self.watched.0 >> TICK_SHIFT) as u32
+        (self.clock.0 >> TICK_SHIFT) as u32
     }
 
     /// What the page's heat becomes when it is hit.
@@ -217,12 +307,14 @@ impl Hotness {
     #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
     pub fn renewal(&self, hits: f32, exposure: Option<Nanos>) -> Renewal {
         let wakes = self.hurry && exposure.is_none();
+        let scale = self.look.map_or(1.0, |look| look.scale);
         Renewal {
             hits,
-            exposure_seconds: exposure.map(|known| known.as_secs_f64() as f32),
+            exposure_seconds: exposure.map(|known| known.as_secs_f64() as f32 * scale),
             now: self.now_ticks(),
             valid_ticks: if exposure.is_none() { self.valid_ticks() } else { u32::MAX },
-            looks_per_sec: if wakes { self.looks_per_sec() } else { 0.0 },
+            looks_per_sec: self.look.map_or(f32::INFINITY, |look| look.per_sec),
+            silence_looks: if wakes && self.look.is_some() { SILENCE } else { f32::INFINITY },
             earlier_seconds: self.earlier_seconds,
             memory_seconds: self.memory_seconds(),
         }
@@ -237,8 +329,15 @@ impl Hotness {
     /// take.
     pub fn known(&self, rate_per_sec: f32) -> Heat {
         let rate = rate_per_sec.max(f32::MIN_POSITIVE);
-        let hits = MAX_HITS.min(rate * self.memory_seconds());
-        Heat { hits, exposure_seconds: hits / rate, stamp: self.now_ticks() }
+        let (memory, stamp) = (self.memory_seconds(), self.now_ticks());
+        let Some(look) = self.look else {
+            let hits = MAX_HITS.min(rate * memory);
+            return Heat { hits, exposure_seconds: hits / rate, stamp };
+        };
+        let p = share_seen(rate * look.mean_seconds).max(f32::MIN_POSITIVE);
+        let hits = MAX_HITS.min(p * (memory * look.per_sec + PRIOR_LOOKS));
+        let looks = (hits / p - PRIOR_LOOKS).max(0.0);
+        Heat { hits, exposure_seconds: looks / look.per_sec, stamp }
     }
 
     /// What is believed of a page now.
@@ -247,20 +346,13 @@ impl Hotness {
         let watched = heat.exposure_seconds + since;
         let (hits, seconds) = fade(heat.hits, watched, self.memory_seconds());
         let seconds = seconds.max(MIN_EXPOSURE_SECONDS);
-        let looks = seconds * self.looks_per_sec();
-        let looks = if looks > 0.0 { looks + PRIOR_LOOKS } else { 0.0 };
-        Estimate {
-            hits,
-            seconds,
-            looks,
-            ceiling_per_sec: self.ceiling_per_sec,
-            surely: self.surely(),
-        }
-    }
-
-    /// Looks in a second of watching; zero where every access counts.
-    fn looks_per_sec(&self) -> f32 {
-        if self.ceiling_per_sec.is_finite() { self.ceiling_per_sec } else { 0.0 }
+        let (ceiling_per_sec, surely) = (self.ceiling_per_sec(), self.surely());
+        let Some(look) = self.look else {
+            return Estimate { hits, seconds, looks: 0.0, ceiling_per_sec, surely };
+        };
+        let looks = seconds * look.per_sec + PRIOR_LOOKS;
+        let seconds = seconds * look.watched;
+        Estimate { hits: hits.min(looks), seconds, looks, ceiling_per_sec, surely }
     }
 }
 
@@ -272,8 +364,10 @@ pub struct Renewal {
     now: u32,
     /// See [`Hotness::valid_ticks`].
     valid_ticks: u32,
-    /// Looks in a second of watching, where pages that wake up begin anew; else zero.
+    /// Looks in a second of the evidence clock; infinite where every access counts.
     looks_per_sec: f32,
+    /// Looks in vain after which a page begins anew.
+    silence_looks: f32,
     /// See [`Hotness::look_for`].
     earlier_seconds: f32,
     memory_seconds: f32,
@@ -284,7 +378,7 @@ impl Renewal {
     #[inline]
     pub fn of(&self, heat: Heat) -> Heat {
         let (heat, since) = valid(heat, self.now, self.valid_ticks);
-        if (since - self.earlier_seconds) * self.looks_per_sec > SILENCE {
+        if (since - self.earlier_seconds) * self.looks_per_sec > self.silence_looks {
             // One of the hits ended the silence.
             return self.believed((self.hits - 1.0).max(0.0), self.earlier_seconds);
         }
@@ -293,7 +387,9 @@ impl Renewal {
         self.believed(hits + self.hits, seconds.max(MIN_EXPOSURE_SECONDS))
     }
 
+    /// No look sees a page twice, and the first may have begun before the page was watched.
     fn believed(&self, hits: f32, exposure_seconds: f32) -> Heat {
+        let hits = hits.min(exposure_seconds * self.looks_per_sec + 1.0);
         let scale = if hits > MAX_HITS { MAX_HITS / hits } else { 1.0 };
         Heat { hits: hits * scale, exposure_seconds: exposure_seconds * scale, stamp: self.now }
     }
@@ -327,6 +423,13 @@ fn minus_ln_of_rest(p: f32) -> f32 {
     p * (6.0 - p) / (6.0 - 4.0 * p)
 }
 
+/// Its inverse: the share of looks that see a page which gets so many accesses in a look's time.
+fn share_seen(accesses: f32) -> f32 {
+    let accesses = accesses.min(MOST_ACCESSES);
+    let half = 3.0 + 2.0 * accesses;
+    6.0 * accesses / (half + (half * half - 6.0 * accesses).sqrt())
+}
+
 /// exp(-x) for x >= 0 within a few hundredths, by basic arithmetic alone, so that it is the same on
 /// every machine.
 fn exp_of_minus(x: f32) -> f32 {
@@ -339,6 +442,8 @@ fn exp_of_minus(x: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::PageTable;
+    use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
     use crate::rng::Rng;
     use proptest::prelude::*;
 
@@ -352,6 +457,17 @@ mod tests {
         near(expected_rate(10.0, 1.0, 0.1), 10.0);
         near(expected_rate(f32::INFINITY, 0.0, 0.5), 2.0);
         assert!(expected_rate(f32::INFINITY, 0.0, 0.0).is_infinite(), "nothing is known");
+    }
+
+    /// The heat as a page table keeps it.
+    fn packed(heat: Heat) -> Heat {
+        let (mut table, space) = (PageTable::default(), SpaceId(1));
+        let (size, kind) = (PageSize::Base, PageKind::Anonymous);
+        let region = Region { space, start: Vpn(0), base_pages: 1, size, kind };
+        table.apply(SpaceEvent::Mapped(region));
+        let page = table.find(space, Vpn(0)).expect("mapped");
+        table.set_heat(page, heat);
+        table.heat(page)
     }
 
     #[test]
@@ -526,7 +642,123 @@ mod tests {
         assert!(hot.at_least_per_sec() > 20.0 && warm.at_least_per_sec() < 5.0, "{hot:?} {warm:?}");
     }
 
+    /// A page that every look sees, another that every second one does: whatever becomes of windows, the first is
+    /// the busier, and its rate is that of the mean window.
+    #[test]
+    fn longer_windows_do_not_make_the_busiest_page_look_coldest() {
+        for (first, then) in
+            [(1, 20), (20, 1)].map(|(a, b)| (Nanos::from_millis(a), Nanos::from_millis(b)))
+        {
+            let mut hotness = Hotness::default();
+            let mut heats = [hotness.newborn(); 2];
+            let mut rates = Vec::new();
+            for i in 0..240 {
+                let window = if i < 120 { first } else { then };
+                hotness.remember(window * 16);
+                hotness.look_for(window, window);
+                hotness.advance(window);
+                heats[0] = hotness.hit(heats[0], 1.0, None);
+                if i % 2 == 0 {
+                    heats[1] = hotness.hit(heats[1], 1.0, None);
+                }
+                let [busy, half] = heats.map(|heat| hotness.estimate(heat).rate_per_sec());
+                assert!(i < 4 || busy > 1.3 * half && half > 0.0, "{i}: {busy} {half}");
+                rates.push((busy, half));
+            }
+            let half = std::f32::consts::LN_2;
+            for (window, got) in [(first, rates[119].1), (then, rates[239].1)] {
+                let expected = half / seconds(window);
+                assert!((got / expected - 1.0).abs() < 0.25, "{got} is not about {expected}");
+            }
+        }
+    }
+
+    /// The clock that evidence follows is the watch clock while windows stay as they are.
+    #[test]
+    fn windows_that_do_not_change_cost_no_precision() {
+        let mut hotness = Hotness::default();
+        for _ in 0..100 {
+            hotness.look_for(Nanos(20_000_001), Nanos(20_000_001));
+            hotness.advance(Nanos(20_000_001));
+            assert_eq!(hotness.clock, hotness.watched);
+            assert_eq!(hotness.ceiling_per_sec(), 1.0 / seconds(Nanos(20_000_001)));
+        }
+    }
+
+    /// What a tracker reports at a time: the length of its looks, how many they are, and in how many of them the page
+    /// was seen. Some trackers report more hits than looks.
+    #[derive(Clone, Copy, Debug)]
+    struct Report {
+        window: Nanos,
+        looks: u64,
+        hits: [f32; 2],
+        hurry: bool,
+        memory: u64,
+    }
+
+    fn reports() -> impl Strategy<Value = Vec<Report>> {
+        let hits = prop_oneof![Just(0.0f32), 0.0f32..3.0, 0.0f32..20_000.0];
+        let window = prop_oneof![0u64..1_000, 1_000_000u64..1_000_000_000, Just(20_000_000)];
+        let report = (window, 1u64..40, hits, 0.0f32..=1.0, any::<bool>(), 0u64..200);
+        let report = report.prop_map(|(window, looks, hits, part, hurry, memory)| Report {
+            window: Nanos(window),
+            looks,
+            hits: [hits, hits * part],
+            hurry,
+            memory,
+        });
+        prop::collection::vec(report, 1..60)
+    }
+
     proptest! {
+        #[test]
+        fn rates_are_sound_whatever_the_windows(reports in reports()) {
+            let mut hotness = Hotness::default();
+            let mut heats = [hotness.newborn(); 2];
+            for Report { window, looks, hits, hurry, memory } in reports {
+                hotness.hurry(hurry);
+                hotness.remember(window * memory);
+                hotness.look_for(window, window * looks);
+                hotness.advance(window * looks);
+                for (heat, hits) in heats.iter_mut().zip(hits) {
+                    // Where both pages were seen, so that both were silent for as long.
+                    if hits > 0.0 {
+                        *heat = hotness.hit(*heat, hits, None);
+                    }
+                    *heat = packed(*heat);
+                }
+                // Bounds of hardly any hits are small differences of large numbers.
+                let near = |rate: f32| rate * 1.0001 + 1e-6 * hotness.ceiling_per_sec();
+                let [more, less] = heats.map(|heat| hotness.estimate(heat));
+                for e in [more, less] {
+                    prop_assert!((0.0..=1.0).contains(&(e.hits / e.looks)), "{e:?}");
+                    let [least, rate, most] =
+                        [e.at_least_per_sec(), e.rate_per_sec(), e.at_most_per_sec()];
+                    prop_assert!(least >= 0.0 && least <= near(rate), "{e:?}");
+                    prop_assert!(rate <= near(most) && most.is_finite(), "{e:?}");
+                    let ceiling = MOST_ACCESSES * hotness.ceiling_per_sec();
+                    prop_assert!(most <= near(ceiling), "{e:?}");
+                    prop_assert!(e.expected_per_sec(1.0).is_finite());
+                }
+                prop_assert!(less.rate_per_sec() <= near(more.rate_per_sec()), "{more:?} {less:?}");
+                let lower = [more, less].map(|e| e.at_least_per_sec());
+                prop_assert!(lower[1] <= near(lower[0]), "{more:?} {less:?}");
+                let upper = [more, less].map(|e| e.at_most_per_sec());
+                prop_assert!(upper[1] <= near(upper[0]), "{more:?} {less:?}");
+            }
+        }
+
+        /// A known rate up to the most that looks tell of comes back.
+        #[test]
+        fn a_known_rate_is_believed_by_looks_too(window in 1_000u64..1_000_000_000, accesses in 0.0f32..4.0) {
+            let mut hotness = Hotness::default();
+            hotness.look_for(Nanos(window), Nanos(window));
+            let rate = accesses * hotness.ceiling_per_sec();
+            let got = hotness.estimate(hotness.known(rate)).rate_per_sec();
+            let expected = rate.min(MOST_ACCESSES * hotness.ceiling_per_sec());
+            prop_assert!((got - expected).abs() <= 0.01 * expected + 1e-30, "{rate}: {got}");
+        }
+
         #[test]
         fn estimates_stay_finite_and_ordered(
             steps in prop::collection::vec((0u64..2_000_000_000, 0.1f32..20_000.0), 1..40),

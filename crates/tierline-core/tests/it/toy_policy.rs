@@ -30,11 +30,17 @@ impl Policy for Swap {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
-        let mut ledger = Ledger::new(view, view.budget, |_| Bytes::ZERO);
-        for &page in view.touched.iter().filter(|page| !view.pages.state(**page).is_refused()) {
-            let rate_per_sec = view.hotness.estimate(view.pages.heat(page)).rate_per_sec();
+        let mut ledger = Ledger::new(view, view.machine.budget, |_| Bytes::ZERO);
+        for &page in view
+            .evidence
+            .touched
+            .iter()
+            .filter(|page| !view.memory.pages.state(**page).is_refused())
+        {
+            let rate_per_sec =
+                view.memory.hotness.estimate(view.memory.pages.heat(page)).rate_per_sec();
             let reason = Reason::Hot { rate_per_sec };
-            let _ = ledger.plan(view.pages, page, TierId::FAST, reason, plan);
+            let _ = ledger.plan(view.memory.pages, page, TierId::FAST, reason, plan);
         }
     }
 }

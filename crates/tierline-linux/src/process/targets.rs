@@ -7,10 +7,10 @@ use regex_lite::Regex;
 use tierline_core::unit::Bytes;
 
 use super::stat::{Stat, children, pids};
+use crate::cgroup::Cgroups;
 use crate::error::{Error, Result};
 use crate::root::Root;
 
-const CGROUPS: &str = "/sys/fs/cgroup";
 /// Unknown processes looked at in one refresh; the rest has its turn in the next ones.
 const SCAN_LIMIT: usize = 2048;
 
@@ -19,7 +19,7 @@ const SCAN_LIMIT: usize = 2048;
 pub struct Selection {
     /// Processes by number, a launched command's included.
     pub pids: Vec<u32>,
-    /// Control groups, relative to `/sys/fs/cgroup` or absolute, with those below them.
+    /// Control groups, absolute or relative to where they are mounted (`/sys/fs/cgroup`), with those below them.
     pub cgroups: Vec<String>,
     /// Processes whose name (at most 15 bytes) it matches.
     pub comm: Option<Regex>,
@@ -62,6 +62,7 @@ struct Known {
 #[derive(Debug)]
 pub struct Targets {
     selection: Selection,
+    groups: Cgroups,
     known: BTreeMap<u32, Known>,
     /// Those known through a control group alone leave with it.
     by_cgroup: BTreeSet<u32>,
@@ -84,17 +85,9 @@ impl Targets {
             });
         }
         selection.pids.iter().try_for_each(|&pid| check_pid(root, pid))?;
-        for group in &selection.cgroups {
-            let folder = cgroup_path(group)?;
-            if !root.exists(format!("{folder}/cgroup.procs")) {
-                return Err(wrong(
-                    "cgroup",
-                    group,
-                    format!("there is no cgroup v2 folder {folder}"),
-                ));
-            }
-        }
-        Ok(Self { selection, known: BTreeMap::new(), by_cgroup: BTreeSet::new(), cursor: 0 })
+        let groups = Cgroups::open(root, &selection.cgroups)?;
+        let (known, by_cgroup) = (BTreeMap::new(), BTreeSet::new());
+        Ok(Self { selection, groups, known, by_cgroup, cursor: 0 })
     }
 
     /// Adds a process by number, as one just launched.
@@ -151,15 +144,12 @@ impl Targets {
     }
 
     fn follow_cgroups(&mut self, root: &Root, changes: &mut Changes) {
-        if self.selection.cgroups.is_empty() {
+        if self.groups.is_empty() {
             return;
         }
-        let mut inside = BTreeSet::new();
-        for group in &self.selection.cgroups {
-            if let Ok(folder) = cgroup_path(group) {
-                cgroup_pids(root, &folder, &mut inside);
-            }
-        }
+        // A service that stops and starts again is followed into its new group.
+        self.groups.look();
+        let inside: BTreeSet<u32> = self.groups.processes().into_keys().collect();
         for pid in self.by_cgroup.difference(&inside).copied().collect::<Vec<_>>() {
             self.forget(pid, changes);
         }
@@ -259,26 +249,6 @@ fn check_pid(root: &Root, pid: u32) -> Result<()> {
     }
 }
 
-fn cgroup_path(group: &str) -> Result<String> {
-    if group.split('/').any(|part| part == "..") {
-        return Err(wrong("cgroup", group, "a path with .. is not taken"));
-    }
-    let below = group.strip_prefix(CGROUPS).unwrap_or(group).trim_matches('/');
-    Ok(format!("{CGROUPS}/{below}").trim_end_matches('/').to_string())
-}
-
-fn cgroup_pids(root: &Root, folder: &str, out: &mut BTreeSet<u32>) {
-    // A threaded group refuses to list processes; its threaded root lists them.
-    let text = root.read(format!("{folder}/cgroup.procs")).unwrap_or_default();
-    out.extend(text.lines().filter_map(|line| line.trim().parse::<u32>().ok()));
-    for name in root.list(folder) {
-        let below = format!("{folder}/{name}");
-        if root.path(&below).is_dir() {
-            cgroup_pids(root, &below, out);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::stat::tests::text;
@@ -293,8 +263,10 @@ mod tests {
     impl Fake {
         fn new() -> Self {
             let dir = tempfile::tempdir().expect("a temporary folder");
-            let root = Root::at(dir.path());
-            Self { _dir: dir, root }
+            let fake = Self { root: Root::at(dir.path()), _dir: dir };
+            let mount = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+            fake.put("/proc/self/mountinfo", mount);
+            fake
         }
 
         fn put(&self, path: &str, text: &str) {
@@ -391,8 +363,5 @@ mod tests {
         let selection = Selection { cgroups: vec!["none".into()], ..Selection::default() };
         let error = Targets::new(selection, &fake.root).map(|_| ()).expect_err("bad").to_string();
         assert!(error.contains("/sys/fs/cgroup/none"), "{error}");
-        assert!(cgroup_path("../x").is_err());
-        assert_eq!(cgroup_path("/sys/fs/cgroup/x/").ok().as_deref(), Some("/sys/fs/cgroup/x"));
-        assert_eq!(cgroup_path("/").ok().as_deref(), Some("/sys/fs/cgroup"));
     }
 }

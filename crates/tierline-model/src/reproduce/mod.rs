@@ -2,33 +2,36 @@
 //! The scoreboard: published figures, and what the model comes to with the same set-up.
 //!
 //! ```text
-//!   rows      one entry a figure: what was published, of what kind it is, how ours is computed
+//!   rows         what was published, and how ours is computed from experiments
 //!     │
-//!   lab       runs the scenarios that rows ask for, each once, on all cores
+//!   experiment   one run of a paper's set-up: a scenario, put together step by step
 //!     │
-//!   outcome   ours beside the published figure: the error, and whether it holds
+//!   lab          runs the experiments that rows ask for, each once, on all cores
+//!     │
+//!   outcome      ours beside the published figures: the error, and whether the row holds
 //! ```
 //!
-//! A machine's figures are fitted to the rows that say so, and to no others; nothing here can change them.
-//! What is held against what is in [`Test`]; a row that misses stays, with a line on the cause.
+//! A machine's figures are fitted to the figures that say so, and to no others; nothing here can change them.
+//! [`Test`] says what a row is held against; a row that misses stays, with a line on the cause.
 
 pub mod arms;
 pub mod colloid;
+pub mod experiment;
 pub mod figures;
 pub mod lab;
 mod later;
 pub mod neomem;
 pub mod outcome;
 pub mod row;
-pub mod setup;
 pub mod tpp;
 
+pub use experiment::Experiment;
 pub use lab::{Archive, Lab};
 pub use outcome::Outcome;
 pub use row::{Found, Kind, Row, Test};
 
 use crate::error::{Error, Result};
-use crate::parallel::Said;
+use crate::parallel::Progress;
 
 /// Every row: those that are computed first.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
@@ -59,7 +62,7 @@ pub fn compute(
     rows: &[Row],
     lab: &mut Lab,
     threads: usize,
-    said: Said<'_>,
+    said: Progress<'_>,
 ) -> Result<Vec<Outcome>> {
     loop {
         let outcomes = rows.iter().map(|row| row.outcome(lab)).collect();

@@ -21,8 +21,7 @@ const BASE_PER_HUGE_F64: f64 = BASE_PER_HUGE as f64;
 
 impl World for ModelWorld {
     fn capabilities(&self) -> Capabilities {
-        use Capability::{Answers, PageOut, Split, TrueRates};
-        Capabilities::of([PageOut, Split, Answers, TrueRates])
+        Self::offers()
     }
 
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
@@ -106,6 +105,12 @@ impl World for ModelWorld {
 }
 
 impl ModelWorld {
+    /// What every modelled machine can do.
+    pub fn offers() -> Capabilities {
+        use Capability::{Answers, PageOut, Split, TrueRates};
+        Capabilities::of([PageOut, Split, Answers, TrueRates])
+    }
+
     fn page_out(&mut self, at: &PageAt, spent_ns: &mut f64) -> Outcome {
         let Some(job) = self.jobs.iter_mut().find(|job| job.space == at.space) else {
             return Outcome::SpaceGone;

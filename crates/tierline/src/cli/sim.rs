@@ -179,6 +179,9 @@ pub fn hinted(error: Error) -> anyhow::Error {
             let hint = suggest(name, known.iter().map(String::as_str));
             Hinted::error(error.to_string(), hint)
         }
+        Error::Unfit(_) => {
+            Hinted::error(error.to_string(), "policy linux models the kernel's tiering")
+        }
         Error::File { .. } | Error::Figure { .. } => error.into(),
     }
 }

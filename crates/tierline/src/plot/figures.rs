@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use tierline_model::parallel::Said;
+use tierline_model::parallel::Progress;
 use tierline_model::reproduce::{Lab, Outcome, figures};
 
 use super::svg;
@@ -17,7 +17,7 @@ pub fn draw(
     rows: &[Outcome],
     lab: &mut Lab,
     threads: usize,
-    said: Said<'_>,
+    said: Progress<'_>,
 ) -> Result<Vec<PathBuf>> {
     let ids: Vec<&str> = rows.iter().map(|row| row.id).collect();
     let all = figures::charts(&ids, lab, threads, said).map_err(hinted)?;

@@ -180,7 +180,8 @@ impl Balance {
 
 impl Goal for Balance {
     fn listen(&mut self, view: &View<'_>) {
-        let measured: Option<Vec<Flow>> = view.telemetry.tiers.iter().map(Flow::of).collect();
+        let measured: Option<Vec<Flow>> =
+            view.machine.telemetry.tiers.iter().map(Flow::of).collect();
         self.current = measured.is_some();
         let Some(measured) = measured else { return };
         let weight = match self.heard {
@@ -194,9 +195,9 @@ impl Goal for Balance {
             flow.occupancy += weight * (new.occupancy - flow.occupancy);
             flow.reads_per_sec += weight * (new.reads_per_sec - flow.reads_per_sec);
         }
-        if view.watched > Nanos::ZERO {
-            let watched = view.watched.as_secs_f64();
-            for (flow, hits) in self.flows.iter_mut().zip(view.hits_in) {
+        if view.evidence.watched > Nanos::ZERO {
+            let watched = view.evidence.watched.as_secs_f64();
+            for (flow, hits) in self.flows.iter_mut().zip(view.evidence.hits_in) {
                 flow.own_per_sec += weight * (hits / watched - flow.own_per_sec);
             }
         }
@@ -207,11 +208,11 @@ impl Goal for Balance {
             return Aim::Pack;
         }
         let lanes = if self.current { self.flows.len().saturating_sub(1) } else { 0 };
-        Aim::Shift((0..lanes).filter_map(|t| self.balance(view.tiers, t, passed)).collect())
+        Aim::Shift((0..lanes).filter_map(|t| self.balance(view.machine.tiers, t, passed)).collect())
     }
 
     fn queueing(&self, view: &View<'_>, tier: TierId) -> f64 {
-        let unloaded = unloaded_ns(view.tiers, tier.index());
+        let unloaded = unloaded_ns(view.machine.tiers, tier.index());
         let flow = self.flows.get(tier.index()).copied().unwrap_or_default();
         (self.cost_ns(flow, unloaded) - unloaded) * 1e-9
     }

@@ -41,7 +41,7 @@ pub struct Shift {
 }
 
 /// What a system's placement is for.
-pub trait Goal: fmt::Debug {
+pub trait Goal: fmt::Debug + Send {
     /// Takes in what was measured; called every tick.
     fn listen(&mut self, view: &View<'_>);
 

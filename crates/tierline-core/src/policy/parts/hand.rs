@@ -49,13 +49,13 @@ pub struct Hand {
 impl Hand {
     /// Takes a page in.
     pub fn list(&mut self, view: &mut View<'_>, page: PageIdx) {
-        view.pages.set_listed(page, true);
+        view.memory.pages.set_listed(page, true);
         self.residents.push_back(page);
     }
 
     /// Takes in a page that is to come, where nobody will see it there.
     pub fn expect(&mut self, view: &mut View<'_>, page: PageIdx) {
-        if self.unseen && !view.pages.state(page).is_listed() {
+        if self.unseen && !view.memory.pages.state(page).is_listed() {
             self.list(view, page);
         }
     }
@@ -64,7 +64,7 @@ impl Hand {
     pub fn begin(&mut self, view: &mut View<'_>, tier: TierId) {
         self.coldest.clear();
         self.looked = 0;
-        self.unseen = view.fast_unseen && tier == TierId::FAST;
+        self.unseen = view.evidence.fast_unseen && tier == TierId::FAST;
         if self.unseen
             && let Some(count) = self.second_chance.listen(view, tier)
         {
@@ -115,7 +115,7 @@ impl Hand {
             return coldest;
         }
         let Met { page, .. } = self.go_on(view, tier, 1, |_| 0.0).pop()?;
-        let mean = view.mean_rate(tier, view.pages.locate(page)?.size);
+        let mean = view.mean_rate(tier, view.memory.pages.locate(page)?.size);
         Some(Met { rate_per_sec: if mean.is_finite() { mean } else { 0.0 }, page })
     }
 
@@ -155,9 +155,9 @@ impl Hand {
         let mut met = Vec::with_capacity(count);
         for _ in 0..count {
             let Some(page) = self.residents.pop_front() else { break };
-            let state = view.pages.state(page);
+            let state = view.memory.pages.state(page);
             if state.tier() != Some(tier) || !state.is_listed() || state.is_refused() {
-                view.pages.set_listed(page, false);
+                view.memory.pages.set_listed(page, false);
                 continue;
             }
             self.residents.push_back(page);

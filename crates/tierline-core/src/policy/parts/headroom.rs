@@ -30,7 +30,11 @@ impl Headroom {
     /// Takes in what was allocated since the last tick, by whomever; no tier will keep more than `most`.
     pub fn listen(&mut self, view: &View<'_>, most: Bytes) {
         // Moves from tier to tier do not change the sum.
-        self.update(view.now, view.telemetry.tiers.iter().map(|tier| tier.free).sum(), most);
+        self.update(
+            view.now,
+            view.machine.telemetry.tiers.iter().map(|tier| tier.free).sum(),
+            most,
+        );
     }
 
     fn update(&mut self, now: Nanos, free: Bytes, most: Bytes) {

@@ -30,14 +30,14 @@ impl Ledger {
     /// A ledger for one plan that moves at most `cap`: what is free above the `reserve` of each tier,
     /// within the limits.
     pub fn new(view: &View<'_>, cap: Bytes, reserve: impl Fn(TierId) -> Bytes) -> Self {
-        let tiers = view.tiers.iter().zip(&view.telemetry.tiers);
+        let tiers = view.machine.tiers.iter().zip(&view.machine.telemetry.tiers);
         let room = tiers.map(|((tier, _), measured)| {
             let free = i128::from(measured.free.0) - i128::from(reserve(tier).0);
-            let used = i128::from(view.pages.bytes_in(tier).0);
-            let limit = view.limits.per_tier.get(tier.index()).copied().flatten();
+            let used = i128::from(view.memory.pages.bytes_in(tier).0);
+            let limit = view.machine.limits.per_tier.get(tier.index()).copied().flatten();
             limit.map_or(free, |limit| (i128::from(limit.0) - used).min(free))
         });
-        Self { budget: view.budget.min(cap), room: room.collect() }
+        Self { budget: view.machine.budget.min(cap), room: room.collect() }
     }
 
     /// Bytes that may still come into `tier`.

@@ -22,7 +22,7 @@ use crate::page::{FETCHED, PageTable};
 use crate::policy::goal::{Aim, Goal, Quota, Shift};
 use crate::policy::view::View;
 use crate::policy::{Policy, Wants};
-use crate::port::{Move, PageKind, PageSize, Reason, Watch};
+use crate::port::{Capability, Move, PageKind, PageSize, Reason, Watch};
 use crate::telemetry::Hit;
 use crate::telemetry::fault_latency::{latency, share};
 use crate::telemetry::lru::{Look, Lru, Takes};
@@ -62,7 +62,7 @@ pub struct Marks {
 }
 
 /// What tells one such system from another.
-pub trait Rules: fmt::Debug {
+pub trait Rules: fmt::Debug + Send {
     /// Hears what was measured, before anything that was seen in the same tick is judged.
     fn listen(&mut self, _view: &View<'_>) {}
 
@@ -79,6 +79,11 @@ pub trait Rules: fmt::Debug {
 
     /// How it wants to be served; `fast_too` if faults in the fastest tier are of use.
     fn wants(&self, fast_too: bool) -> Wants;
+
+    /// What it cannot work without.
+    fn needs(&self) -> &'static [Capability] {
+        &[]
+    }
 
     /// Whether inactive pages are demoted; else they are paged out from every tier.
     fn demotes(&self) -> bool {
@@ -152,9 +157,9 @@ impl<R: Rules> OnFault<R> {
         ledger: &mut Ledger,
         plan: &mut Vec<Move>,
     ) {
-        let slowest = view.tiers.slowest();
+        let slowest = view.machine.tiers.slowest();
         for tier in (0..=slowest.0).rev().map(TierId) {
-            let capacity = view.tiers[tier].capacity;
+            let capacity = view.machine.tiers[tier].capacity;
             let marks = match tier == slowest {
                 true => Marks::of(Watermarks::of(capacity)),
                 false => self.rules.marks(capacity),
@@ -162,7 +167,7 @@ impl<R: Rules> OnFault<R> {
             let free = free(view, tier);
             let Reclaim { awake, since, priority } = self.reclaim[tier.index()];
             let was_awake = awake;
-            let woken = free < marks.wake || view.telemetry.tiers[tier.index()].turned_away;
+            let woken = free < marks.wake || view.machine.telemetry.tiers[tier.index()].turned_away;
             let awake = (awake || woken) && free < marks.enough;
             if !awake {
                 self.reclaim[tier.index()] = ASLEEP;
@@ -180,20 +185,20 @@ impl<R: Rules> OnFault<R> {
             if left == Bytes::ZERO {
                 continue;
             }
-            let most = left.min(view.budget).base_pages();
+            let most = left.min(view.machine.budget).base_pages();
             let most = usize::try_from(most).unwrap_or(usize::MAX);
             let all = self.lru.len(tier, takes);
             let narrow = all >> priority < most;
             let priority = priority.saturating_sub(u8::from(narrow || left == missing));
             self.reclaim[tier.index()].priority = priority;
             // What cannot be moved in a tick would have to be looked at again. How much can is known once something was.
-            let counters = &view.counters;
+            let counters = &view.orders.counters;
             let moved = counters.demote_anon + counters.demote_file > 0;
             let looks = if moved { most.saturating_mul(LOOKS) } else { usize::MAX };
             let count = (all >> priority).min(looks).max(BATCH);
             let (now, awake) = (view.now, since);
             let look = Look { now, passed, awake, tier, takes, priority, count };
-            self.lru.scan(view.pages, view.ask, look);
+            self.lru.scan(view.memory.pages, view.orders.ask, look);
         }
     }
 
@@ -207,21 +212,21 @@ impl<R: Rules> OnFault<R> {
         plan: &mut Vec<Move>,
     ) -> Bytes {
         while missing > Bytes::ZERO
-            && let Some(page) = self.lru.take_cold(view.pages, tier, Takes::All)
+            && let Some(page) = self.lru.take_cold(view.memory.pages, tier, Takes::All)
         {
-            let Some(at) = view.pages.locate(page) else { continue };
+            let Some(at) = view.memory.pages.locate(page) else { continue };
             let Some(to) = ledger.below(tier, at.size) else {
                 if at.kind == PageKind::File {
-                    view.page_out.push(page);
-                    self.lru.moves(view.pages, page);
+                    view.orders.page_out.push(page);
+                    self.lru.moves(view.memory.pages, page);
                     missing = missing.saturating_sub(at.size.bytes());
                 }
                 continue;
             };
             let reason = Reason::Headroom { rate_per_sec: 0.0 }; // it was not accessed
-            let Ok(bytes) = ledger.plan(view.pages, page, to, reason, plan) else { break };
-            self.lru.set_demoted(view.pages, page, true);
-            self.lru.moves(view.pages, page);
+            let Ok(bytes) = ledger.plan(view.memory.pages, page, to, reason, plan) else { break };
+            self.lru.set_demoted(view.memory.pages, page, true);
+            self.lru.moves(view.memory.pages, page);
             missing = missing.saturating_sub(bytes);
         }
         missing
@@ -230,11 +235,11 @@ impl<R: Rules> OnFault<R> {
     /// Pages out what was found cold; returns what is still missing.
     fn page_out(&mut self, view: &mut View<'_>, tier: TierId, mut missing: Bytes) -> Bytes {
         while missing > Bytes::ZERO
-            && let Some(page) = self.lru.take_cold(view.pages, tier, Takes::Files)
+            && let Some(page) = self.lru.take_cold(view.memory.pages, tier, Takes::Files)
         {
-            let Some(at) = view.pages.locate(page) else { continue };
-            view.page_out.push(page);
-            self.lru.moves(view.pages, page);
+            let Some(at) = view.memory.pages.locate(page) else { continue };
+            view.orders.page_out.push(page);
+            self.lru.moves(view.memory.pages, page);
             missing = missing.saturating_sub(at.size.bytes());
         }
         missing
@@ -249,13 +254,13 @@ impl<R: Rules> OnFault<R> {
         ledger: &mut Ledger,
         plan: &mut Vec<Move>,
     ) {
-        let Some(tier) = view.pages.state(hit.page).tier() else { return };
-        let (latency, word) = latency(view.pages.word(hit.page), hit, view.now);
-        view.pages.set_word(hit.page, word);
-        if !self.lru.holds(view.pages, hit.page) {
+        let Some(tier) = view.memory.pages.state(hit.page).tier() else { return };
+        let (latency, word) = latency(view.memory.pages.word(hit.page), hit, view.now);
+        view.memory.pages.set_word(hit.page, word);
+        if !self.lru.holds(view.memory.pages, hit.page) {
             return;
         }
-        let Some(at) = view.pages.locate(hit.page) else { return };
+        let Some(at) = view.memory.pages.locate(hit.page) else { return };
         let fault = Fault {
             now: view.now,
             page: hit.page,
@@ -264,16 +269,16 @@ impl<R: Rules> OnFault<R> {
             latency,
             hits: hit.hits,
             free: free(view, TierId::FAST),
-            capacity: view.tiers[TierId::FAST].capacity,
+            capacity: view.machine.tiers[TierId::FAST].capacity,
         };
-        let hot = self.rules.is_hot(&fault, &mut self.lru, view.pages);
+        let hot = self.rules.is_hot(&fault, &mut self.lru, view.memory.pages);
         let below = tier > TierId::FAST;
         if below {
-            let (pages, counters) = (at.size.base_pages(), &mut view.counters);
+            let (pages, counters) = (at.size.base_pages(), &mut view.orders.counters);
             counters.promote_sampled += pages;
             if hot {
                 counters.promote_candidate += pages;
-                if self.lru.is_demoted(view.pages, hit.page) {
+                if self.lru.is_demoted(view.memory.pages, hit.page) {
                     counters.promote_candidate_demoted += pages;
                 }
             }
@@ -286,27 +291,27 @@ impl<R: Rules> OnFault<R> {
             None if tier == TierId::FAST => return,
             None => {
                 let reason = Reason::Hot { rate_per_sec };
-                ledger.plan(view.pages, hit.page, TierId::FAST, reason, plan)
+                ledger.plan(view.memory.pages, hit.page, TierId::FAST, reason, plan)
             }
             Some(shifts) => {
                 let reason = Reason::Balance { rate_per_sec };
                 let Some((to, quota)) = wanted(view, &fault, shifts, ledger) else { return };
                 let share = probability(view, &fault);
-                let planned = ledger.plan(view.pages, hit.page, to, reason, plan);
+                let planned = ledger.plan(view.memory.pages, hit.page, to, reason, plan);
                 planned.inspect(|&bytes| quota.charge(share, bytes))
             }
         };
         if below && matches!(planned, Ok(_) | Err(Short::Room)) {
-            view.counters.promote_tried += at.size.base_pages();
+            view.orders.counters.promote_tried += at.size.base_pages();
         }
         match planned {
             Ok(_) => {
-                self.lru.set_demoted(view.pages, hit.page, !below);
-                self.lru.moves(view.pages, hit.page);
+                self.lru.set_demoted(view.memory.pages, hit.page, !below);
+                self.lru.moves(view.memory.pages, hit.page);
             }
             Err(Short::Room) => {
                 let nowhere = ledger.below(TierId::FAST, at.size).is_none();
-                let counters = &mut view.counters;
+                let counters = &mut view.orders.counters;
                 let cause = match nowhere {
                     true => &mut counters.promote_fail_system_low,
                     false => &mut counters.promote_fail_low_memory,
@@ -362,14 +367,15 @@ fn wanted<'a>(
 
 /// 1/(Δt·r), r the rate of reads of the page's tier.
 fn probability(view: &View<'_>, fault: &Fault) -> f64 {
-    let reads = view.telemetry.tiers.get(fault.tier.index()).and_then(|tier| tier.reads_per_sec);
+    let reads =
+        view.machine.telemetry.tiers.get(fault.tier.index()).and_then(|tier| tier.reads_per_sec);
     fault.latency.zip(reads).map_or(1.0, |(latency, reads)| share(latency, reads))
 }
 
 /// Bytes that may still come into a tier: what is free, within the limits.
 fn free(view: &View<'_>, tier: TierId) -> Bytes {
-    let free = view.telemetry.tiers[tier.index()].free;
-    let limit = view.limits.room(tier, view.pages.bytes_in(tier));
+    let free = view.machine.telemetry.tiers[tier.index()].free;
+    let limit = view.machine.limits.room(tier, view.memory.pages.bytes_in(tier));
     limit.map_or(free, |limit| limit.min(free))
 }
 
@@ -387,7 +393,13 @@ impl<R: Rules> Policy for OnFault<R> {
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
         self.goal.listen(view);
         self.rules.listen(view);
-        self.lru.believe(view.pages, view.now, view.touched, view.hits, view.answers);
+        self.lru.believe(
+            view.memory.pages,
+            view.now,
+            view.evidence.touched,
+            view.evidence.hits,
+            view.evidence.answers,
+        );
         let passed = view.now.saturating_sub(self.last.unwrap_or(view.now));
         self.last = Some(view.now);
         let mut shifts = match self.goal.aim(view, passed) {
@@ -400,19 +412,23 @@ impl<R: Rules> Policy for OnFault<R> {
                 Some(shifts.into_iter().map(with_quota).collect())
             }
         };
-        let slowest = view.tiers.slowest();
+        let slowest = view.machine.tiers.slowest();
         let floor = |tier| match tier == slowest {
             true => Bytes::ZERO,
-            false => self.rules.marks(view.tiers[tier].capacity).floor,
+            false => self.rules.marks(view.machine.tiers[tier].capacity).floor,
         };
-        let mut ledger = Ledger::new(view, view.budget, floor);
+        let mut ledger = Ledger::new(view, view.machine.budget, floor);
         self.reclaim(view, passed, &mut ledger, plan);
-        for hits in view.hits.chunks(FETCHED) {
-            self.lru.fetch(view.pages, hits.iter().map(|hit| hit.page));
+        for hits in view.evidence.hits.chunks(FETCHED) {
+            self.lru.fetch(view.memory.pages, hits.iter().map(|hit| hit.page));
             for hit in hits {
                 self.fault(view, hit, &mut shifts, &mut ledger, plan);
             }
         }
+    }
+
+    fn needs(&self) -> &'static [Capability] {
+        self.rules.needs()
     }
 
     fn wants(&self) -> Wants {

@@ -59,11 +59,11 @@ struct Cursor {
 
 /// Bytes of every tier that the managed programs can have.
 pub fn capacities(view: &View<'_>) -> Vec<Bytes> {
-    let tiers = view.tiers.iter().zip(&view.telemetry.tiers);
+    let tiers = view.machine.tiers.iter().zip(&view.machine.telemetry.tiers);
     tiers
         .map(|((tier, _), measured)| {
-            let all = view.pages.bytes_in(tier) + measured.free;
-            view.limits.room(tier, Bytes::ZERO).map_or(all, |limit| limit.min(all))
+            let all = view.memory.pages.bytes_in(tier) + measured.free;
+            view.machine.limits.room(tier, Bytes::ZERO).map_or(all, |limit| limit.min(all))
         })
         .collect()
 }
@@ -108,7 +108,7 @@ impl Placement {
 
     /// Plans the next moves: up while there is room, else down to make it.
     pub fn work(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
-        let mut ledger = Ledger::new(view, view.budget, |_| Bytes::ZERO);
+        let mut ledger = Ledger::new(view, view.machine.budget, |_| Bytes::ZERO);
         let mut looks = LOOKS;
         loop {
             match Self::step(&self.runs, &mut self.up, true, &mut looks, view, &mut ledger, plan) {
@@ -143,18 +143,18 @@ impl Placement {
             };
             *looks = looks.checked_sub(1).ok_or(Short::Budget)?;
             let vpn = Vpn(run.vpn.0 + cursor.base_pages);
-            let page = view.pages.find(run.space, vpn);
-            let at = page.and_then(|page| view.pages.locate(page));
+            let page = view.memory.pages.find(run.space, vpn);
+            let at = page.and_then(|page| view.memory.pages.locate(page));
             let size = at.map_or(PageSize::Base, |at| at.size);
             if let Some(page) = page
-                && let state = view.pages.state(page)
+                && let state = view.memory.pages.state(page)
                 && !state.is_refused()
                 && state.tier().is_some_and(|at| if up { at > run.tier } else { at < run.tier })
             {
                 #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
                 let rate_per_sec = (run.rate_per_sec * f64::from(size.base_pages_f32())) as f32;
                 let reason = Reason::Placed { rate_per_sec };
-                match ledger.plan(view.pages, page, run.tier, reason, plan) {
+                match ledger.plan(view.memory.pages, page, run.tier, reason, plan) {
                     Err(Short::Page) => {}
                     Err(short) => return Err(short), // the same page again, later
                     Ok(_) => {
@@ -179,8 +179,8 @@ impl Placement {
 /// What the world told of its pages, as runs.
 pub fn told(view: &View<'_>) -> Vec<Run> {
     let run = |known: &TrueRate| {
-        let page = view.pages.find(known.space, known.vpn);
-        let size = page.and_then(|page| view.pages.locate(page))?.size;
+        let page = view.memory.pages.find(known.space, known.vpn);
+        let size = page.and_then(|page| view.memory.pages.locate(page))?.size;
         Some(Run {
             space: known.space,
             vpn: known.vpn,
@@ -188,7 +188,7 @@ pub fn told(view: &View<'_>) -> Vec<Run> {
             rate_per_sec: f64::from(known.rate_per_sec) / f64::from(size.base_pages_f32()),
         })
     };
-    view.truth.iter().filter_map(run).collect()
+    view.evidence.truth.iter().filter_map(run).collect()
 }
 
 /// Runs that are accessed, hottest first; equals by address.

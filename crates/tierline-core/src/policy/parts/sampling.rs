@@ -40,9 +40,11 @@ impl Sampling {
     pub fn listen(&mut self, view: &View<'_>) {
         let since = view.now.saturating_sub(std::mem::replace(&mut self.last, view.now));
         // Looks that see a page once at most do not sample.
-        if view.watched > Nanos::ZERO && view.hotness.ceiling_per_sec().is_infinite() {
-            self.hits += view.hits_in.iter().sum::<f64>();
-            self.watched += view.watched;
+        if view.evidence.watched > Nanos::ZERO
+            && view.memory.hotness.ceiling_per_sec().is_infinite()
+        {
+            self.hits += view.evidence.hits_in.iter().sum::<f64>();
+            self.watched += view.evidence.watched;
             self.passed += since;
         }
         if self.watched > Nanos::ZERO && self.round.due(view.now, ROUND).is_some() {

@@ -90,7 +90,7 @@ impl SecondChance {
         }
         if view.now >= self.since + self.window {
             let idle = view.now.saturating_sub(self.since);
-            view.ask.extend(self.watched.drain(..).map(|page| (page, idle)));
+            view.orders.ask.extend(self.watched.drain(..).map(|page| (page, idle)));
             self.asked = Some(idle);
         }
         None
@@ -98,22 +98,22 @@ impl SecondChance {
 
     /// Begins to watch these pages.
     pub fn watch(&mut self, view: &mut View<'_>, pages: Vec<PageIdx>) {
-        view.ask.extend(pages.iter().map(|&page| (page, Nanos::ZERO)));
+        view.orders.ask.extend(pages.iter().map(|&page| (page, Nanos::ZERO)));
         (self.watched, self.since) = (pages, view.now);
     }
 
     fn take_in(&mut self, view: &View<'_>, tier: TierId, idle: Nanos) {
         let met = |page: PageIdx, idle: Nanos| {
-            let mean = view.mean_rate(tier, view.pages.locate(page)?.size);
+            let mean = view.mean_rate(tier, view.memory.pages.locate(page)?.size);
             #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
             let rate_per_sec = expected_rate(mean, 0.0, idle.as_secs_f64() as f32);
             rate_per_sec.is_finite().then_some(Met { rate_per_sec, page })
         };
         let still = |page: PageIdx| {
-            let state = view.pages.state(page);
+            let state = view.memory.pages.state(page);
             state.tier() == Some(tier) && state.is_listed() && !state.is_refused()
         };
-        let answers = view.answers.iter().filter(|(page, _)| still(*page));
+        let answers = view.evidence.answers.iter().filter(|(page, _)| still(*page));
         let (busy, cold): (Vec<_>, Vec<_>) =
             answers.filter_map(|&(page, accessed)| Some((page, accessed?))).partition(|it| it.1);
         self.cold.clear();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! ARMS' figures 8, 12 and 13 as curves.
 
-use super::setup::{App, Ratio, Trial};
+use super::setup::{App, trial, trial_at};
 use super::{ARMS, over};
 use crate::reproduce::Lab;
 use crate::reproduce::figures::{Chart, Curve};
@@ -11,7 +11,7 @@ const HEMEM: &str = "hemem";
 /// All figures.
 pub fn charts(lab: &Lab) -> Vec<Chart> {
     let bandwidth = |policy| {
-        let rows = lab.report(&Trial::of(App::Graph, policy)).series.iter();
+        let rows = lab.report(&trial(App::Graph, policy)).series.iter();
         let fast = |row: &crate::report::Interval| {
             row.means.tiers.first().map_or(0.0, |tier| tier.bytes_per_second)
         };
@@ -19,14 +19,11 @@ pub fn charts(lab: &Lab) -> Vec<Chart> {
     };
     let apps = [("GUPS", App::Gups), ("graph", App::Graph)];
     let threads = |(name, app)| {
-        let gain = |threads| over(lab, Trial { threads, ..Trial::of(app, ARMS) }, HEMEM);
+        let gain = |threads| over(lab, &trial(app, ARMS).threads(threads), HEMEM);
         Curve::ours(name, [4, 8, 16, 20].map(|threads| (threads.into(), gain(threads))))
     };
     let ratios = |(name, app)| {
-        let gain = |slow| {
-            let ratio = Ratio::Parts(1, slow);
-            over(lab, Trial { ratio, ..Trial::of(app, ARMS) }, HEMEM)
-        };
+        let gain = |slow| over(lab, &trial_at(app, ARMS, [1, slow]), HEMEM);
         Curve::ours(name, [1, 4, 8, 16].map(|slow| (slow.into(), gain(slow))))
     };
     let chart = |name: &str, title: &str, axes, curves: [Curve; 2]| Chart {

@@ -6,9 +6,9 @@ mod rows;
 pub mod setup;
 mod tuned;
 
+use super::Experiment;
 use super::lab::Lab;
 use super::row::Row;
-use setup::{Knobs, Trial};
 
 /// The rows, in the paper's order.
 pub const ROWS: &[&[Row]] = &[rows::ROWS, tuned::ROWS];
@@ -16,19 +16,19 @@ pub const ROWS: &[&[Row]] = &[rows::ROWS, tuned::ROWS];
 const ARMS: &str = "arms";
 
 /// Operations a second, over all of a run: getting there counts.
-fn speed(lab: &Lab, trial: Trial) -> f64 {
-    let programs = &lab.report(&trial).overall.programs;
+fn speed(lab: &Lab, trial: &Experiment) -> f64 {
+    let programs = &lab.report(trial).overall.programs;
     programs.first().map_or(1.0, |program| program.throughput)
 }
 
 /// A trial's speed over that of the same with another policy.
-fn over(lab: &Lab, trial: Trial, policy: &'static str) -> f64 {
-    speed(lab, trial) / speed(lab, Trial { policy, knobs: Knobs::Defaults, ..trial })
+fn over(lab: &Lab, trial: &Experiment, policy: &str) -> f64 {
+    speed(lab, trial) / speed(lab, &trial.under(policy))
 }
 
 /// Moved either way, GiB.
-fn moved_gib(lab: &Lab, trial: Trial) -> f64 {
-    let moves = &lab.report(&trial).moves;
+fn moved_gib(lab: &Lab, trial: &Experiment) -> f64 {
+    let moves = &lab.report(trial).moves;
     #[expect(clippy::cast_precision_loss, reason = "pages of one run")]
     let pages = (moves.promoted_pages + moves.demoted_pages) as f64;
     pages / f64::from(1 << 18)
@@ -36,9 +36,9 @@ fn moved_gib(lab: &Lab, trial: Trial) -> f64 {
 
 /// Mean time, s, until an access to what came to be fast was fast: of the first half of a run, before
 /// anything jumps.
-fn delay(lab: &Lab, trial: Trial) -> f64 {
+fn delay(lab: &Lab, trial: &Experiment) -> f64 {
     let half = f64::from(setup::SECONDS / 2);
-    let series = lab.report(&trial).series.iter().take_while(|row| row.seconds <= half);
+    let series = lab.report(trial).series.iter().take_while(|row| row.seconds <= half);
     let shares: Vec<f64> =
         series.filter_map(|row| row.means.programs.first()?.shares.first().copied()).collect();
     let best = shares.iter().copied().fold(0.0, f64::max);
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn every_trial_is_a_scenario() {
         for app in setup::APPS.into_iter().chain([App::Liblinear]) {
-            Trial::of(app, ARMS).scenario().unwrap().world().unwrap();
+            setup::trial(app, ARMS).scenario().unwrap().world().unwrap();
         }
     }
 }

@@ -4,11 +4,11 @@
 use tierline_core::policy::list::PolicyEntry;
 use tierline_core::telemetry::rates::Sampled;
 
-use super::setup::{APPS, App, Knobs, Ratio, SECONDS, Testbed, Trial};
+use super::setup::{APPS, App, SECONDS, THREADS, trial, trial_at};
 use super::{ARMS, delay, moved_gib, over, speed};
 use crate::arithmetic::geometric_mean;
-use crate::reproduce::Lab;
 use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
+use crate::reproduce::{Experiment, Lab};
 
 const ORDER: Row = Row { kind: Kind::Order, test: Test::Own, ..ROW };
 const HEMEM: &str = "hemem";
@@ -53,10 +53,7 @@ pub const ROWS: &[Row] = &[
         published: &[1.26, 1.34, 2.3],
         unit: "x",
         find: Some(|lab| {
-            [HEMEM, MEMTIS, "tpp"]
-                .map(|other| mean_over(lab, Testbed::Optane, other))
-                .to_vec()
-                .into()
+            [HEMEM, MEMTIS, "tpp"].map(|other| mean_over(lab, trial, other)).to_vec().into()
         }),
         note: "of 7 stand-ins for 11 programs and inputs; HeMem follows GUPS and Silo TPC-C in seconds here (A-F5), MEMTIS has ten times ARMS' samples and cools five times as often as published (A-mem-cool), and TPP is as good as both on Silo TPC-C",
         ..ROW
@@ -96,7 +93,9 @@ pub const ROWS: &[Row] = &[
         source: "ARMS, figure 11",
         published: &[1.10],
         unit: "x",
-        find: Some(|lab| vec![mean_over(lab, Testbed::Numa, HEMEM)].into()),
+        find: Some(|lab| {
+            vec![mean_over(lab, |app, policy| trial(app, policy).on_numa(), HEMEM)].into()
+        }),
         ..ROW
     },
     Row {
@@ -151,12 +150,8 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
-fn on(testbed: Testbed, app: App, policy: &'static str) -> Trial {
-    Trial { testbed, ..Trial::of(app, policy) }
-}
-
-fn mean_over(lab: &Lab, testbed: Testbed, other: &'static str) -> f64 {
-    geometric_mean(&APPS.map(|app| over(lab, on(testbed, app, ARMS), other)))
+fn mean_over(lab: &Lab, trial: fn(App, &str) -> Experiment, other: &str) -> f64 {
+    geometric_mean(&APPS.map(|app| over(lab, &trial(app, ARMS), other)))
 }
 
 fn least(numbers: impl IntoIterator<Item = f64>) -> f64 {
@@ -166,8 +161,8 @@ fn least(numbers: impl IntoIterator<Item = f64>) -> f64 {
 fn all_slow(lab: &Lab) -> Found {
     let gain = |policy| {
         least(APPS.map(|app| {
-            let slow = Trial { ratio: Ratio::AllSlow, ..Trial::of(app, "first-touch") };
-            speed(lab, Trial::of(app, policy)) / speed(lab, slow)
+            let slow = trial(app, "first-touch").fast_mib(2);
+            speed(lab, &trial(app, policy)) / speed(lab, &slow)
         }))
     };
     let ours = [HEMEM, MEMTIS].map(gain).to_vec();
@@ -175,20 +170,19 @@ fn all_slow(lab: &Lab) -> Found {
 }
 
 fn memtis_slower(lab: &Lab) -> Found {
-    let slower =
-        |app: &App| speed(lab, Trial::of(*app, MEMTIS)) < speed(lab, Trial::of(*app, HEMEM));
+    let slower = |app: &App| speed(lab, &trial(*app, MEMTIS)) < speed(lab, &trial(*app, HEMEM));
     let count = APPS.iter().filter(|app| slower(app)).map(|_| 1.0).sum::<f64>();
     Found { ours: vec![count], holds: count >= 4.0 }
 }
 
 fn delays(lab: &Lab) -> Found {
-    let ours = [App::Gups, App::SiloYcsb].map(|app| delay(lab, Trial::of(app, HEMEM))).to_vec();
+    let ours = [App::Gups, App::SiloYcsb].map(|app| delay(lab, &trial(app, HEMEM))).to_vec();
     Found { holds: ours.iter().all(|&delay| delay * 2.0 >= f64::from(SECONDS) * 0.99), ours }
 }
 
 fn dram_bandwidth(lab: &Lab) -> Found {
     let rate = |policy| {
-        let tiers = &lab.report(&Trial::of(App::Graph, policy)).overall.tiers;
+        let tiers = &lab.report(&trial(App::Graph, policy)).overall.tiers;
         tiers.first().map_or(0.0, |tier| tier.bytes_per_second * 1e-9)
     };
     let ours = [ARMS, HEMEM].map(rate).to_vec();
@@ -197,7 +191,7 @@ fn dram_bandwidth(lab: &Lab) -> Found {
 
 fn migrations(lab: &Lab) -> Found {
     let moved =
-        |policy| APPS.into_iter().map(|app| moved_gib(lab, Trial::of(app, policy))).sum::<f64>();
+        |policy| APPS.into_iter().map(|app| moved_gib(lab, &trial(app, policy))).sum::<f64>();
     let ours = [ARMS, HEMEM, MEMTIS, "tpp"].map(moved).to_vec();
     let holds = ours[1..].iter().all(|&other| ours[0] < other)
         && ours[..3].iter().all(|&other| other < ours[3]);
@@ -206,9 +200,9 @@ fn migrations(lab: &Lab) -> Found {
 
 fn batches(lab: &Lab) -> Found {
     let gain = |app| {
-        let adaptive = Trial::of(app, ARMS);
-        let serial = Trial { knobs: Knobs::One("batch_max", 1), ..adaptive };
-        100.0 * (speed(lab, adaptive) / speed(lab, serial) - 1.0)
+        let adaptive = trial(app, ARMS);
+        let serial = adaptive.knob("batch_max", 1);
+        100.0 * (speed(lab, &adaptive) / speed(lab, &serial) - 1.0)
     };
     let [a, b] = TWO.map(gain);
     vec![gain(App::Liblinear), a.min(b), a.max(b)].into()
@@ -216,17 +210,14 @@ fn batches(lab: &Lab) -> Found {
 
 fn threads(lab: &Lab) -> Found {
     let least_of =
-        |threads| least(TWO.map(|app| over(lab, Trial { threads, ..Trial::of(app, ARMS) }, HEMEM)));
+        |threads| least(TWO.map(|app| over(lab, &trial(app, ARMS).threads(threads), HEMEM)));
     let ours = [4, 8, 16, 20].map(least_of).to_vec();
     Found { holds: ours.iter().all(|&gain| gain >= 1.0), ours }
 }
 
 fn ratios(lab: &Lab) -> Found {
-    let at = |(fast, slow)| {
-        let ratio = Ratio::Parts(fast, slow);
-        geometric_mean(&TWO.map(|app| over(lab, Trial { ratio, ..Trial::of(app, ARMS) }, HEMEM)))
-    };
-    let ours = [(2, 1), (1, 1), (1, 4), (1, 8), (1, 16)].map(at).to_vec();
+    let at = |ratio| geometric_mean(&TWO.map(|app| over(lab, &trial_at(app, ARMS, ratio), HEMEM)));
+    let ours = [[2, 1], [1, 1], [1, 4], [1, 8], [1, 16]].map(at).to_vec();
     // As well as HeMem: within the 3 % of the paper's other comparison.
     let holds =
         ours[..2].iter().all(|&gain| gain > 0.97) && ours[2..].iter().all(|&gain| gain > 1.0);
@@ -236,15 +227,15 @@ fn ratios(lab: &Lab) -> Found {
 /// Sampling takes the program's time; metadata is per sampled huge page.
 #[expect(clippy::cast_precision_loss, reason = "bytes of a page")]
 fn overhead(lab: &Lab) -> Found {
-    let trial = Trial::of(App::XsBench, ARMS);
-    let seconds = f64::from(SECONDS) * f64::from(trial.threads);
-    let sampling = 100.0 * lab.report(&trial).moves.tracker_seconds / seconds;
+    let thread_seconds = f64::from(SECONDS) * f64::from(THREADS);
+    let spent = lab.report(&trial(App::XsBench, ARMS)).moves.tracker_seconds;
+    let sampling = 100.0 * spent / thread_seconds;
     let metadata = 100.0 * size_of::<Sampled>() as f64 / f64::from(2 << 20);
     vec![sampling, metadata].into()
 }
 
 fn cooling(lab: &Lab) -> Found {
-    let report = lab.report(&Trial::of(App::SiloTpcc, MEMTIS));
+    let report = lab.report(&trial(App::SiloTpcc, MEMTIS));
     #[expect(clippy::cast_precision_loss, reason = "samples of one run")]
     let per_second = (report.moves.samples as f64 / f64::from(SECONDS)).max(1.0);
     vec![2e6 / per_second].into()

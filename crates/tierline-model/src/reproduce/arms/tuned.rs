@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::setup::{APPS, App, Knobs, Trial};
+use super::setup::{APPS, App, trial, tuned};
 use super::{ARMS, delay, moved_gib, speed};
 use crate::arithmetic::geometric_mean;
 use crate::error::{Error, Result};
-use crate::reproduce::Lab;
 use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
+use crate::reproduce::{Experiment, Lab};
 
 const HEMEM: &str = "hemem";
 const FOUND: &str = include_str!("tuned.toml");
@@ -84,16 +84,12 @@ pub fn settings() -> Result<BTreeMap<App, BTreeMap<String, f64>>> {
     toml::from_str(FOUND).map_err(|error| Error::file("tuned.toml", &error))
 }
 
-fn tuned(lab: &Lab, app: App) -> f64 {
-    speed(lab, Trial { knobs: Knobs::Tuned, ..Trial::of(app, HEMEM) })
-}
-
 fn best_thresholds(lab: &Lab) -> Found {
     let grid = || HOT_READS.iter().flat_map(|&hot| COOL_ABOVE.iter().map(move |&cool| (hot, cool)));
     let best = |app| {
         let at = |(hot_reads, cool_above)| {
-            let knobs = Knobs::Thresholds { hot_reads, cool_above };
-            speed(lab, Trial { knobs, ..Trial::of(app, HEMEM) })
+            let hemem = trial(app, HEMEM).knob("hot_reads", hot_reads);
+            speed(lab, &hemem.knob("cool_above", cool_above))
         };
         let best = grid().max_by(|&a, &b| at(a).total_cmp(&at(b))).unwrap_or_default();
         [best.0, best.1].map(f64::from)
@@ -103,21 +99,20 @@ fn best_thresholds(lab: &Lab) -> Found {
 }
 
 fn gains(lab: &Lab) -> Found {
-    let gains = APPS.map(|app| tuned(lab, app) / speed(lab, Trial::of(app, HEMEM)));
+    let gains = APPS.map(|app| speed(lab, &tuned(app)) / speed(lab, &trial(app, HEMEM)));
     let least = gains.into_iter().fold(f64::INFINITY, f64::min);
     let most = gains.into_iter().fold(0.0, f64::max);
     Found { holds: least > 1.0, ours: vec![least, most] }
 }
 
 /// A trial with HeMem's defaults, and one with it tuned.
-fn both(app: App) -> [Trial; 2] {
-    let trial = Trial::of(app, HEMEM);
-    [trial, Trial { knobs: Knobs::Tuned, ..trial }]
+fn both(app: App) -> [Experiment; 2] {
+    [trial(app, HEMEM), tuned(app)]
 }
 
 fn reasons(lab: &Lab) -> Found {
-    let over_default = |app, of: fn(&Lab, Trial) -> f64| {
-        let [default, tuned] = both(app).map(|trial| of(lab, trial));
+    let over_default = |app, of: fn(&Lab, &Experiment) -> f64| {
+        let [default, tuned] = both(app).map(|trial| of(lab, &trial));
         if default > 0.0 { tuned / default } else { 1.0 }
     };
     let mut ours =
@@ -127,7 +122,7 @@ fn reasons(lab: &Lab) -> Found {
 }
 
 fn delays(lab: &Lab) -> Found {
-    let of = |app| both(app).map(|trial| delay(lab, trial));
+    let of = |app| both(app).map(|trial| delay(lab, &trial));
     let [gups, silo] = [App::Gups, App::SiloYcsb].map(of);
     Found {
         holds: [gups, silo].iter().all(|[default, tuned]| tuned < default),
@@ -136,8 +131,8 @@ fn delays(lab: &Lab) -> Found {
 }
 
 fn behind(lab: &Lab) -> Found {
-    let of_tuned =
-        geometric_mean(&APPS.map(|app| speed(lab, Trial::of(app, ARMS)) / tuned(lab, app)));
+    let of_tuned = |app| speed(lab, &trial(app, ARMS)) / speed(lab, &tuned(app));
+    let of_tuned = geometric_mean(&APPS.map(of_tuned));
     vec![100.0 * (1.0 - of_tuned)].into()
 }
 
@@ -150,8 +145,7 @@ mod tests {
         let settings = settings().unwrap();
         for app in APPS {
             assert!(!settings[&app].is_empty(), "{app:?}");
-            let trial = Trial { knobs: Knobs::Tuned, ..Trial::of(app, HEMEM) };
-            trial.scenario().unwrap().policy_set().unwrap();
+            tuned(app).scenario().unwrap().policy_set().unwrap();
         }
     }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Figures 5, 6 and 7: what balancing does for the same systems, and where the alternate tier is slower.
 
+use super::setup::gups;
 use super::{LOADED, SYSTEMS, best_gups, gain, range};
+use crate::reproduce::Experiment;
 use crate::reproduce::lab::Lab;
 use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
-use crate::reproduce::setup::Setup;
 
 /// Latencies within this share of each other are equal to Colloid (delta, and half of it for noise).
 const EQUAL: f64 = 0.075;
@@ -37,7 +38,7 @@ pub const ROWS: &[Row] = &[
         find: Some(|lab| {
             let worst = |system| {
                 let short = |x| {
-                    let ours = lab.rate(&Setup::gups(system).with_colloid().beside(x));
+                    let ours = lab.rate(&gups(system).with_colloid().beside(x));
                     100.0 * (1.0 - ours / best_gups(lab, x).1)
                 };
                 (0..=3).map(short).fold(f64::NEG_INFINITY, f64::max)
@@ -74,7 +75,7 @@ pub const ROWS: &[Row] = &[
         unit: "x",
         find: Some(|lab| {
             let gains = |system: &'static str| {
-                range((0..=3).map(move |x| gain(lab, Setup::gups(system).beside(x).alternate(192))))
+                range((0..=3).map(move |x| gain(lab, &gups(system).beside(x).alternate(192))))
             };
             SYSTEMS.into_iter().flat_map(gains).collect()
         }),
@@ -89,7 +90,7 @@ pub const ROWS: &[Row] = &[
             0.992, 1.014, 1.254, 1.765,
         ],
         unit: "x",
-        find: Some(|lab| cells(lab, Setup::gups("hemem"))),
+        find: Some(|lab| cells(lab, &gups("hemem"))),
         ..ROW
     },
     Row {
@@ -101,7 +102,7 @@ pub const ROWS: &[Row] = &[
             1.009, 1.029, 1.424, 1.762,
         ],
         unit: "x",
-        find: Some(|lab| cells(lab, Setup::gups("tpp"))),
+        find: Some(|lab| cells(lab, &gups("tpp"))),
         note: "all cells within 10 % but that of 192 ns at 2x, in which the published HeMem and TPP differ by 13 %",
         ..ROW
     },
@@ -115,7 +116,7 @@ pub const ROWS: &[Row] = &[
         ],
         unit: "x",
         long: true,
-        find: Some(|lab| cells(lab, Setup { base_pages: true, ..Setup::gups("tpp") })),
+        find: Some(|lab| cells(lab, &gups("tpp").base_pages())),
         note: "computed with --long: 32 runs of 600 s over 18.9 million pages, four minutes of CPU each; at 2x and 3x \
                12 to 24 % above in six cells, presumably as the model has no page walks, which placement shortens less",
         ..ROW
@@ -123,25 +124,25 @@ pub const ROWS: &[Row] = &[
 ];
 
 fn at(lab: &Lab, system: &'static str, intensity: u8) -> f64 {
-    gain(lab, Setup::gups(system).beside(intensity))
+    gain(lab, &gups(system).beside(intensity))
 }
 
-fn cells(lab: &Lab, setup: Setup) -> Found {
-    let row = |ns| (0..=3).map(move |x| gain(lab, setup.alternate(ns).beside(x)));
+fn cells(lab: &Lab, without: &Experiment) -> Found {
+    let row = |ns| (0..=3).map(move |x| gain(lab, &without.alternate(ns).beside(x)));
     LATENCIES_NS.into_iter().flat_map(row).collect()
 }
 
 /// At 1x the latencies are equal; at 2x and 3x the hot set is in the alternate tier, the default tier is
 /// still the slower, and the gap is smaller than without.
 fn balanced(lab: &Lab) -> Found {
-    let ratio = |setup: &Setup| {
-        let [default, alternate] = lab.latencies(setup);
+    let ratio = |of: &Experiment| {
+        let [default, alternate] = lab.latencies(of);
         default / alternate
     };
-    let ours = SYSTEMS.map(|system| ratio(&Setup::gups(system).with_colloid().beside(1)));
+    let ours = SYSTEMS.map(|system| ratio(&gups(system).with_colloid().beside(1)));
     let emptied = SYSTEMS.into_iter().all(|system| {
         [2, 3].into_iter().all(|x| {
-            let without = Setup::gups(system).beside(x);
+            let without = gups(system).beside(x);
             let with = without.with_colloid();
             let gap = ratio(&with);
             lab.program(&with).shares[0] < 0.05 && gap > 1.0 && gap < ratio(&without)

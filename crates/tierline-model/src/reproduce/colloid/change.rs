@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Figures 9 and 10: a new hot set, an antagonist that comes, and how much is moved.
 
+use super::setup::{change_seconds, gups};
 use super::{SYSTEMS, best_gups};
+use crate::reproduce::Experiment;
 use crate::reproduce::lab::{Lab, program};
 use crate::reproduce::row::{Found, ROW, Row, Test};
-use crate::reproduce::setup::{Change, Setup};
 
 /// A throughput this close to the last one is as good as it.
 const CLOSE: f64 = 0.05;
@@ -21,7 +22,7 @@ pub const ROWS: &[Row] = &[
         unit: "s",
         test: Test::Within(2.0),
         find: Some(|lab| {
-            let time = |policy| settles(lab, &Setup::gups(policy).change(Change::Jump));
+            let time = |policy| settles(lab, &gups(policy).jump());
             vec![time("hemem+colloid") - time("hemem")].into()
         }),
         note: "both take 5 to 6 s: while far from the end Colloid finds pages by bins of few samples, sooner than HeMem with its eight; its limit slows it only within the last 3 % of throughput",
@@ -60,8 +61,8 @@ pub const ROWS: &[Row] = &[
         test: Test::AtLeast,
         find: Some(|lab| {
             let last = |system| {
-                let setup = contention(system).with_colloid();
-                100.0 * reached(lab, &setup) / best_gups(lab, 3).1
+                let with = contention(system).with_colloid();
+                100.0 * reached(lab, &with) / best_gups(lab, 3).1
             };
             SYSTEMS.map(last).to_vec().into()
         }),
@@ -75,7 +76,7 @@ pub const ROWS: &[Row] = &[
         unit: "% at most",
         test: Test::AtMost,
         find: Some(|lab| {
-            let jump = |policy| Setup::gups(policy).change(Change::Jump);
+            let jump = |policy| gups(policy).jump();
             let steady = &jump("hemem+colloid");
             let means = &lab.report(steady).steady;
             let moved = means.promoted_bytes_per_second + means.demoted_bytes_per_second;
@@ -88,19 +89,19 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// The antagonist comes once the system has settled.
-pub fn contention(system: &'static str) -> Setup {
-    Setup::gups(system).beside(3).change(Change::Contention)
+pub fn contention(system: &str) -> Experiment {
+    gups(system).beside(3).contention()
 }
 
 /// Throughput by the second.
-pub fn series(lab: &Lab, setup: &Setup) -> Vec<(f64, f64)> {
-    let rows = lab.report(setup).series.iter();
+pub fn series(lab: &Lab, of: &Experiment) -> Vec<(f64, f64)> {
+    let rows = lab.report(of).series.iter();
     rows.filter_map(|row| Some((row.seconds, program(&row.means)?.bytes_per_second))).collect()
 }
 
 /// The mean throughput of the last seconds.
-fn reached(lab: &Lab, setup: &Setup) -> f64 {
-    let series = series(lab, setup);
+fn reached(lab: &Lab, of: &Experiment) -> f64 {
+    let series = series(lab, of);
     let from = series.last().map_or(0.0, |last| last.0 - LAST_SECONDS);
     let last: Vec<f64> = series.iter().filter(|at| at.0 > from).map(|at| at.1).collect();
     let count = last.iter().map(|_| 1.0).sum::<f64>().max(1.0);
@@ -108,23 +109,23 @@ fn reached(lab: &Lab, setup: &Setup) -> f64 {
 }
 
 /// Seconds from the change until throughput is close to the last one for good.
-fn settles(lab: &Lab, setup: &Setup) -> f64 {
-    let (reached, change) = (reached(lab, setup), f64::from(setup.change_seconds()));
+fn settles(lab: &Lab, of: &Experiment) -> f64 {
+    let (reached, change) = (reached(lab, of), f64::from(change_seconds(of)));
     let far = |at: &(f64, f64)| at.0 > change && (at.1 / reached - 1.0).abs() > CLOSE;
-    series(lab, setup).into_iter().filter(far).map(|at| at.0 - change).fold(0.0, f64::max)
+    series(lab, of).into_iter().filter(far).map(|at| at.0 - change).fold(0.0, f64::max)
 }
 
 /// Of throughput, the most that was moved in a second after the change, %.
-fn peak(lab: &Lab, setup: &Setup) -> f64 {
-    let change = f64::from(setup.change_seconds());
-    let rows = lab.report(setup).series.iter().filter(|row| row.seconds > change);
+fn peak(lab: &Lab, of: &Experiment) -> f64 {
+    let change = f64::from(change_seconds(of));
+    let rows = lab.report(of).series.iter().filter(|row| row.seconds > change);
     let moved =
         rows.map(|row| row.means.promoted_bytes_per_second + row.means.demoted_bytes_per_second);
-    100.0 * moved.fold(0.0, f64::max) / reached(lab, setup)
+    100.0 * moved.fold(0.0, f64::max) / reached(lab, of)
 }
 
 fn jump_under_load(lab: &Lab) -> Found {
-    let jump = |policy| Setup::gups(policy).beside(3).change(Change::Jump);
+    let jump = |policy| gups(policy).beside(3).jump();
     let ours = ["hemem", "hemem+colloid"].map(|policy| settles(lab, &jump(policy))).to_vec();
     let calm = settles(lab, &jump("memtis+colloid")) <= 1.0;
     Found { holds: calm && ours.iter().all(|&seconds| seconds <= 10.0), ours }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Figures 1 and 2: what contention does to systems that pack.
 
+use super::setup::{antagonist, gups, placed};
 use super::{LOADED, SYSTEMS, best_gups};
 use crate::reproduce::lab::Lab;
 use crate::reproduce::row::{FITTED, Found, Kind, ROW, Row, Test};
-use crate::reproduce::setup::{App, Setup};
 
 /// Theoretical bandwidth of the default tier, bytes a second.
 const THEORETICAL: f64 = 205e9;
@@ -95,7 +95,7 @@ pub const ROWS: &[Row] = &[
         unit: "GB/s",
         kind: Kind::Fitted,
         test: FITTED,
-        find: Some(|lab| vec![lab.rate(&Setup::gups("hemem+colloid")) * 1e-9].into()),
+        find: Some(|lab| vec![lab.rate(&gups("hemem+colloid")) * 1e-9].into()),
         ..ROW
     },
     Row {
@@ -146,8 +146,8 @@ pub const ROWS: &[Row] = &[
         test: Test::Near(0.12),
         find: Some(|lab| {
             loaded(|x| {
-                let setup = Setup::placed(best_gups(lab, x).0).beside(x);
-                100.0 * lab.program(&setup).shares[0]
+                let best = placed(best_gups(lab, x).0).beside(x);
+                100.0 * lab.program(&best).shares[0]
             })
         }),
         note: "placements step by a tenth of the hot set, which is 9 % of accesses",
@@ -162,7 +162,7 @@ pub const ROWS: &[Row] = &[
         test: Test::AtLeast,
         find: Some(|lab| {
             each(|system| {
-                let share = |x| lab.program(&Setup::gups(system).beside(x)).shares[0];
+                let share = |x| lab.program(&gups(system).beside(x)).shares[0];
                 100.0 * (0..=3).map(share).fold(1.0, f64::min)
             })
         }),
@@ -175,10 +175,7 @@ pub const ROWS: &[Row] = &[
         published: &[3.42, 3.39, 3.29],
         unit: "x",
         find: Some(|lab| {
-            each(|system| {
-                let setup = Setup::gups(system);
-                lab.rate(&setup) / lab.rate(&setup.beside(3))
-            })
+            each(|system| lab.rate(&gups(system)) / lab.rate(&gups(system).beside(3)))
         }),
         ..ROW
     },
@@ -196,16 +193,16 @@ fn loaded(of: impl Fn(u8) -> f64) -> Found {
 
 /// Latencies of both tiers under HeMem.
 fn packed(lab: &Lab, intensity: u8) -> [f64; 2] {
-    lab.latencies(&Setup::gups("hemem").beside(intensity))
+    lab.latencies(&gups("hemem").beside(intensity))
 }
 
 fn best_over(lab: &Lab, system: &'static str, intensity: u8) -> f64 {
-    best_gups(lab, intensity).1 / lab.rate(&Setup::gups(system).beside(intensity))
+    best_gups(lab, intensity).1 / lab.rate(&gups(system).beside(intensity))
 }
 
 fn antagonist_alone(lab: &Lab) -> Found {
     loaded(|x| {
-        let report = lab.report(&Setup::placed(0).app(App::Nothing).beside(x));
+        let report = lab.report(&antagonist(x));
         let bytes = report.steady.programs.first().map_or(1.0, |program| program.bytes_per_second);
         100.0 * bytes / THEORETICAL
     })

@@ -4,12 +4,15 @@
 pub mod balance;
 pub mod change;
 mod contention;
+pub mod figures;
 pub mod objects;
 mod programs;
+pub mod setup;
 
+use super::Experiment;
 use super::lab::Lab;
 use super::row::Row;
-use super::setup::{ALTERNATE_NS, App, Setup};
+use setup::placed;
 
 /// The rows, in the paper's order.
 pub const ROWS: &[&[Row]] =
@@ -21,24 +24,16 @@ pub const SYSTEMS: [&str; 3] = ["hemem", "tpp", "memtis"];
 /// The intensities of an antagonist that is there.
 pub const LOADED: [u8; 3] = [1, 2, 3];
 
-/// The placement by hand with the highest throughput (2.1): its tenths of the hot set in the default tier,
+/// The placement of GUPS by hand with the highest throughput (2.1): its tenths of the hot set in the default tier,
 /// and bytes a second.
-pub fn best(lab: &Lab, app: App, intensity: u8, alternate_ns: u16) -> (u8, f64) {
-    let at = |tenths| {
-        let setup = Setup::placed(tenths).app(app).beside(intensity).alternate(alternate_ns);
-        (tenths, lab.rate(&setup))
-    };
+pub fn best_gups(lab: &Lab, intensity: u8) -> (u8, f64) {
+    let at = |tenths| (tenths, lab.rate(&placed(tenths).beside(intensity)));
     (0..=10).map(at).fold((0, 0.0), |best, one| if one.1 > best.1 { one } else { best })
 }
 
-/// The best placement of GUPS with 64 B objects.
-pub fn best_gups(lab: &Lab, intensity: u8) -> (u8, f64) {
-    best(lab, App::Gups(64), intensity, ALTERNATE_NS)
-}
-
 /// Throughput with Colloid over that without.
-pub fn gain(lab: &Lab, setup: Setup) -> f64 {
-    lab.rate(&setup.with_colloid()) / lab.rate(&setup)
+pub fn gain(lab: &Lab, without: &Experiment) -> f64 {
+    lab.rate(&without.with_colloid()) / lab.rate(without)
 }
 
 /// The least and the greatest of some numbers.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Figure 8: larger objects, with which prefetchers keep more in flight.
 
+use super::setup::objects;
 use super::{SYSTEMS, gain, range};
 use crate::reproduce::lab::Lab;
 use crate::reproduce::row::{FITTED, Kind, ROW, Row};
-use crate::reproduce::setup::{App, Setup};
 
 /// The sizes of figure 8, bytes.
 pub const OBJECTS: [u16; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
@@ -21,7 +21,7 @@ pub const ROWS: &[Row] = &[
         unit: "x",
         find: Some(|lab| {
             let gains = |system: &'static str| {
-                range(LARGE.into_iter().map(move |b| gain(lab, of(system, b))))
+                range(LARGE.into_iter().map(move |b| gain(lab, &objects(system, b))))
             };
             SYSTEMS.into_iter().flat_map(gains).collect()
         }),
@@ -46,7 +46,7 @@ pub const ROWS: &[Row] = &[
         published: &[1.77],
         unit: "x",
         find: Some(|lab| {
-            let [default, alternate] = lab.latencies(&of("hemem", 4096));
+            let [default, alternate] = lab.latencies(&objects("hemem", 4096));
             vec![default / alternate].into()
         }),
         note: "not explained: a default tier of 105 GB/s for such objects would give 1.77, but then a gain of 1.60 at 0x, where 1.31 is the published one",
@@ -60,8 +60,8 @@ pub const ROWS: &[Row] = &[
         unit: "%",
         find: Some(|lab| {
             let used = |object| {
-                let setup = of("hemem+colloid", object).beside(3);
-                100.0 * lab.report(&setup).steady.tiers.get(1).map_or(1.0, |tier| tier.utilisation)
+                let with = objects("hemem+colloid", object).beside(3);
+                100.0 * lab.report(&with).steady.tiers.get(1).map_or(1.0, |tier| tier.utilisation)
             };
             vec![used(64), used(4096)].into()
         }),
@@ -70,15 +70,10 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
-/// GUPS under a system with objects of so many bytes.
-pub fn of(system: &'static str, object: u16) -> Setup {
-    Setup::gups(system).app(App::Gups(object))
-}
-
 /// Misses in flight at the CHA by Little's law.
 fn in_flight(lab: &Lab, object: u16) -> f64 {
-    let setup = of("hemem", object);
-    let (program, latencies) = (lab.program(&setup), lab.latencies(&setup));
+    let hemem = objects("hemem", object);
+    let (program, latencies) = (lab.program(&hemem), lab.latencies(&hemem));
     let mean: f64 = program.shares.iter().zip(latencies).map(|(share, ns)| share * ns).sum();
     program.bytes_per_second * mean
 }

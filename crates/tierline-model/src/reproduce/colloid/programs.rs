@@ -3,10 +3,11 @@
 
 use tierline_core::policy::list::PolicyEntry;
 
+use super::setup::{App, cachelib, gups, pagerank, silo};
 use super::{SYSTEMS, gain, range};
+use crate::reproduce::Experiment;
 use crate::reproduce::lab::Lab;
 use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
-use crate::reproduce::setup::{App, Setup};
 
 /// Cores of the testbed's socket.
 const CORES: f64 = 32.0;
@@ -25,7 +26,7 @@ pub const ROWS: &[Row] = &[
         unit: "x",
         kind: Kind::Order,
         test: Test::Own,
-        find: Some(|lab| grows(lab, App::PageRank, &[0, 1, 2, 3])),
+        find: Some(|lab| grows(lab, pagerank, &[0, 1, 2, 3])),
         note: OF_ORDER,
         ..ROW
     },
@@ -37,7 +38,7 @@ pub const ROWS: &[Row] = &[
         unit: "x",
         kind: Kind::Order,
         test: Test::Own,
-        find: Some(|lab| grows(lab, App::Silo, &[2, 3])),
+        find: Some(|lab| grows(lab, silo, &[2, 3])),
         note: OF_ORDER,
         ..ROW
     },
@@ -50,7 +51,7 @@ pub const ROWS: &[Row] = &[
         kind: Kind::Order,
         test: Test::Own,
         find: Some(|lab| {
-            let at = |x| gain(lab, Setup::gups("tpp").app(App::Silo).beside(x));
+            let at = |x| gain(lab, &silo("tpp").beside(x));
             let ours: Vec<f64> = (0..=3).map(at).collect();
             Found { holds: rises(&ours), ours }
         }),
@@ -65,7 +66,7 @@ pub const ROWS: &[Row] = &[
         unit: "x",
         kind: Kind::Order,
         test: Test::Own,
-        find: Some(|lab| grows(lab, App::CacheLib, &[2, 3])),
+        find: Some(|lab| grows(lab, cachelib, &[2, 3])),
         note: OF_ORDER,
         ..ROW
     },
@@ -88,7 +89,7 @@ pub const ROWS: &[Row] = &[
         test: Test::AtMost,
         find: Some(|lab| {
             let most = |system| {
-                let added = |x| overhead(lab, Setup::gups(system).beside(x));
+                let added = |x| overhead(lab, &gups(system).beside(x));
                 (0..=3).map(added).fold(f64::NEG_INFINITY, f64::max)
             };
             SYSTEMS.into_iter().map(most).collect()
@@ -100,7 +101,7 @@ pub const ROWS: &[Row] = &[
 
 /// Gains over `loads`, which rise with load from no loss at none.
 fn grows(lab: &Lab, app: App, loads: &[u8]) -> Found {
-    let at = |system, x| gain(lab, Setup::gups(system).app(app).beside(x));
+    let at = |system, x| gain(lab, &app(system).beside(x));
     let ours = SYSTEMS.into_iter().flat_map(|s| range(loads.iter().map(|&x| at(s, x))));
     let ours = ours.collect();
     let holds = SYSTEMS.into_iter().all(|system| {
@@ -134,11 +135,11 @@ fn parameters() -> Found {
 }
 
 /// Of the socket's time, what Colloid adds, %.
-fn overhead(lab: &Lab, setup: Setup) -> f64 {
-    let share = |setup: &Setup| {
-        let report = lab.report(setup);
+fn overhead(lab: &Lab, without: &Experiment) -> f64 {
+    let share = |of: &Experiment| {
+        let report = lab.report(of);
         let busy = report.moves.mover_seconds + report.moves.tracker_seconds;
-        100.0 * busy / (f64::from(setup.seconds()) * CORES)
+        100.0 * busy / (of.seconds() * CORES)
     };
-    share(&setup.with_colloid()) - share(&setup)
+    share(&without.with_colloid()) - share(without)
 }

@@ -9,10 +9,11 @@ mod pagerank;
 mod rows;
 pub mod setup;
 
+use super::Experiment;
 use super::lab::Lab;
 use super::row::{Kind, ROW, Row, Test};
 use crate::report::Means;
-use setup::{APPS, App, Bench, System, Varied};
+use setup::{APPS, App, System, bench_at};
 
 /// The rows, in the paper's order.
 pub const ROWS: &[&[Row]] = &[rows::ROWS, pagerank::ROWS];
@@ -26,39 +27,41 @@ const BASELINES: [System; 5] =
 /// As fast as another: within the 3 % that fitted rows promise.
 const ALIKE: f64 = 0.97;
 
-/// A mean over all of the program's time: what was simulated, and the rest as it was at last.
-fn mean(lab: &Lab, bench: Bench, of: impl Fn(&Means) -> f64) -> f64 {
-    let report = lab.report(&bench);
-    let [all, simulated] = [f64::from(bench.length()), report.seconds];
+/// A mean over all of a program's time: what was simulated, and the rest as it was at last.
+fn mean(lab: &Lab, app: App, bench: &Experiment, of: impl Fn(&Means) -> f64) -> f64 {
+    let report = lab.report(bench);
+    let [all, simulated] = [f64::from(app.length()), report.seconds];
     let rest = (all - simulated).max(0.0);
     (simulated * of(&report.overall) + rest * of(&report.steady)) / (simulated + rest)
 }
 
 /// Operations a second; of PageRank, whose parts differ in what they do, how much of all of it.
-fn speed(lab: &Lab, bench: Bench) -> f64 {
-    if bench.app == App::PageRank {
+fn speed(lab: &Lab, app: App, bench: &Experiment) -> f64 {
+    if app == App::PageRank {
         return 1.0 / pagerank::total(lab, bench);
     }
-    mean(lab, bench, |means| means.programs.first().map_or(1.0, |program| program.throughput))
+    mean(lab, app, bench, |means| means.programs.first().map_or(1.0, |program| program.throughput))
 }
 
-/// A system's speed over another's.
-fn over(lab: &Lab, bench: Bench, system: System) -> f64 {
-    speed(lab, bench) / speed(lab, Bench { system, ..bench })
+/// NeoMem's speed over another's.
+fn over(lab: &Lab, app: App, system: System) -> f64 {
+    over_at(lab, app, system, 2)
+}
+
+/// NeoMem's speed over another's at a ratio of slow to fast memory.
+fn over_at(lab: &Lab, app: App, system: System, ratio: u8) -> f64 {
+    let of = |system| speed(lab, app, &bench_at(app, system, ratio));
+    of(System::NeoMem) / of(system)
 }
 
 /// NeoMem's speed over another's on all programs.
 fn gains(lab: &Lab, system: System) -> Vec<f64> {
-    APPS.map(|app| over(lab, Bench::of(app, System::NeoMem), system)).to_vec()
-}
-
-fn gups(system: System) -> Bench {
-    Bench::of(App::Gups, system)
+    APPS.map(|app| over(lab, app, system)).to_vec()
 }
 
 /// GUPS' updates a second in its first minute, in 10⁹: getting there counts.
-fn first_minute(lab: &Lab, varied: Varied) -> f64 {
-    let report = lab.report(&Bench { varied, ..gups(System::NeoMem) });
+fn first_minute(lab: &Lab, gups: &Experiment) -> f64 {
+    let report = lab.report(gups);
     report.overall.programs.first().map_or(1.0, |program| program.throughput * 1e-9)
 }
 
@@ -70,16 +73,13 @@ mod tests {
     fn every_bench_is_a_scenario() {
         for app in APPS {
             for system in BASELINES.into_iter().chain([System::NeoMem, System::Memtis]) {
-                let bench = Bench::of(app, system);
+                let bench = setup::bench(app, system);
                 bench.scenario().unwrap().world().unwrap();
-                assert!(bench.seconds() <= bench.length());
+                assert!(bench.seconds() <= app.length().into());
             }
         }
-        let varied =
-            [Varied::Threshold(100), Varied::AllFast(true), Varied::Sampled(10), Varied::Huge];
-        for varied in varied {
-            let bench = Bench { varied, ..Bench::of(App::PageRank, System::NeoMem) };
-            bench.scenario().unwrap().world().unwrap();
+        for varied in [setup::threshold(100), setup::sketch(15, 2), setup::jump(System::Tpp)] {
+            varied.scenario().unwrap().world().unwrap();
         }
     }
 }

@@ -4,9 +4,9 @@
 use tierline_core::unit::Nanos;
 
 use super::ORDER;
-use super::setup::{App, Bench, System, Varied};
-use crate::reproduce::Lab;
+use super::setup::{App, System, bench, threshold};
 use crate::reproduce::row::{Found, ROW, Row};
+use crate::reproduce::{Experiment, Lab};
 use crate::workload::pagerank::PageRank;
 
 /// Table VI's columns.
@@ -34,7 +34,7 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, table VI",
         published: &[76.28, 105.31, 81.39, 99.39],
         unit: "s",
-        find: Some(|lab| COLUMNS.map(|at| total(lab, column(at))).to_vec().into()),
+        find: Some(|lab| COLUMNS.map(|at| total(lab, &column(at))).to_vec().into()),
         note: "TPP in base pages is fitted, the others by their rates over its, part by part. The list fills fast memory, so what else is needed to build is in slow memory: NeoMem promotes it into the room of list pages that were read. TPP promotes nothing, as it takes two faults a minute apart",
         ..ROW
     },
@@ -45,7 +45,7 @@ pub const ROWS: &[Row] = &[
         published: &[7.61, 10.96, 8.63, 10.67, 23.9, 36.9, 25.58, 35.67, 2.8, 3.59, 2.95, 3.32],
         unit: "s",
         find: Some(|lab| {
-            let times = COLUMNS.map(|at| times(lab, column(at)));
+            let times = COLUMNS.map(|at| times(lab, &column(at)));
             (0..3).flat_map(|phase| times.map(|times| times[phase])).collect()
         }),
         note: "as N-T6",
@@ -63,14 +63,10 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
-fn bench(system: System, varied: Varied) -> Bench {
-    Bench { varied, ..Bench::of(App::PageRank, system) }
-}
-
 /// The mean rate between two times of a run.
-fn between(lab: &Lab, bench: Bench, from: f64, until: f64) -> f64 {
+fn between(lab: &Lab, bench: &Experiment, from: f64, until: f64) -> f64 {
     let (mut sum, mut at) = (0.0, 0.0);
-    for row in &lab.report(&bench).series {
+    for row in &lab.report(bench).series {
         let program = row.means.programs.first();
         let within = row.seconds.min(until) - f64::max(at, from);
         sum += program.map_or(0.0, |program| program.throughput) * within.max(0.0);
@@ -85,8 +81,8 @@ fn thresholds(lab: &Lab) -> Found {
     let gain = |count| {
         let trial = |at: u8| {
             let [from, until] = [at, at + 1].map(|at| start + TRIAL * f64::from(at));
-            let of = |varied| between(lab, bench(System::NeoMem, varied), from, until);
-            of(Varied::Nothing) / of(Varied::Threshold(count))
+            let of = |bench| between(lab, &bench, from, until);
+            of(bench(App::PageRank, System::NeoMem)) / of(threshold(count))
         };
         (0..TRIALS).map(trial).fold(f64::INFINITY, f64::min)
     };
@@ -94,18 +90,19 @@ fn thresholds(lab: &Lab) -> Found {
     Found { holds: ours.iter().all(|&gain| gain > 1.0), ours }
 }
 
-fn column((system, huge): (System, bool)) -> Bench {
-    bench(system, if huge { Varied::Huge } else { Varied::Nothing })
+fn column((system, huge): (System, bool)) -> Experiment {
+    let base = bench(App::PageRank, system);
+    if huge { base.with("pages", "huge") } else { base }
 }
 
 /// Generation, build and a trial, s: as long as published for TPP in base pages, and for another by its rate over
 /// that of TPP, in each of their parts.
-fn times(lab: &Lab, run: Bench) -> [f64; 3] {
+fn times(lab: &Lab, run: &Experiment) -> [f64; 3] {
     let ends = PageRank::default().ends();
     let squished = ends.squished.as_secs_f64();
     let took = |from: f64, until: f64| {
-        let of = |bench| between(lab, bench, from, until);
-        (until - from) * of(Bench::of(App::PageRank, System::Tpp)) / of(run)
+        let of = |bench: &Experiment| between(lab, bench, from, until);
+        (until - from) * of(&bench(App::PageRank, System::Tpp)) / of(run)
     };
     let parts = |ends: &[Nanos]| {
         let parts = ends.windows(2).map(|ends| took(ends[0].as_secs_f64(), ends[1].as_secs_f64()));
@@ -120,7 +117,7 @@ fn times(lab: &Lab, run: Bench) -> [f64; 3] {
 }
 
 /// All of it, s, without what GAPBS does not time.
-pub fn total(lab: &Lab, run: Bench) -> f64 {
+pub fn total(lab: &Lab, run: &Experiment) -> f64 {
     let [generate, build, trial] = times(lab, run);
     generate + build + f64::from(TRIALS) * trial
 }
@@ -140,6 +137,6 @@ mod tests {
     fn a_run_is_as_long_as_all_its_trials() {
         let made = PageRank::default().ends().squished.as_secs_f64();
         let end = made + TRIAL * f64::from(TRIALS);
-        assert!((0.0..1.0).contains(&(f64::from(column(COLUMNS[0]).seconds()) - end)), "{end}");
+        assert!((0.0..1.0).contains(&(column(COLUMNS[0]).seconds() - end)), "{end}");
     }
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rows of all programs and of GUPS.
 
-use super::setup::{APPS, App, Bench, System, Varied};
-use super::{ALIKE, BASELINES, ORDER, PEBS, first_minute, gains, gups, mean, over, speed};
+use super::setup::{
+    self, APPS, App, LONGER, System, THREADS, bench, gups, interval, longer, sketch,
+};
+use super::{ALIKE, BASELINES, ORDER, PEBS, first_minute, gains, mean, over, over_at, speed};
 use crate::arithmetic::geometric_mean;
 use crate::machine::list::MachineEntry;
-use crate::reproduce::Lab;
+use crate::report::Means;
 use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
+use crate::reproduce::{Experiment, Lab};
 
 /// Figure 16 names its rate.
 const PEBS_16: System = System::Pebs(397);
@@ -88,10 +91,7 @@ pub const ROWS: &[Row] = &[
         published: &[3.5, 4.7],
         unit: "x",
         find: Some(|lab| {
-            [App::XsBench, App::Gups]
-                .map(|app| over(lab, Bench::of(app, System::NeoMem), System::FirstTouch))
-                .to_vec()
-                .into()
+            [App::XsBench, App::Gups].map(|app| over(lab, app, System::FirstTouch)).to_vec().into()
         }),
         note: "XSBench fills its index first (GridInit.c), so first touch has it in fast memory; GUPS has a hot part in each thread's 32nd, so first touch has 47 % of its accesses there, and for 4.7 the link would have to carry a third of the 27.7 GB/s that it has by what other FPGA cards reach",
         ..ROW
@@ -104,7 +104,7 @@ pub const ROWS: &[Row] = &[
         unit: "x",
         find: Some(|lab| {
             [System::AutoNuma, System::PteScan]
-                .map(|other| over(lab, Bench::of(App::XsBench, System::NeoMem), other))
+                .map(|other| over(lab, App::XsBench, other))
                 .to_vec()
                 .into()
         }),
@@ -166,7 +166,8 @@ pub const ROWS: &[Row] = &[
         unit: "%",
         test: Test::Within(5.0),
         find: Some(|lab| {
-            let [low, default] = [Varied::Quota(64), Varied::Longer].map(|v| first_minute(lab, v));
+            let low = longer().knob("m_quota", 64e6);
+            let [low, default] = [low, longer()].map(|gups| first_minute(lab, &gups));
             vec![100.0 * (low / default - 1.0)].into()
         }),
         note: "the quota only halves p; presumably any p finds a hot set whose pages are alike",
@@ -225,18 +226,14 @@ fn slower(speed: f64, than: f64) -> Found {
 }
 
 fn all_slow(lab: &Lab) -> Found {
-    let speed = |fast| {
-        let bench = Bench::of(App::PageRank, System::FirstTouch);
-        speed(lab, Bench { varied: Varied::AllFast(fast), ..bench })
-    };
-    slower(speed(false), speed(true))
+    let all = bench(App::PageRank, System::FirstTouch);
+    let speed = |fast_mib| speed(lab, App::PageRank, &all.fast_mib(fast_mib));
+    slower(speed(2), speed(24 << 10))
 }
 
 fn sampled(lab: &Lab) -> Found {
-    let speed = |period| {
-        let varied = Varied::Sampled(period);
-        lab.program(&Bench { varied, ..gups(System::FirstTouch) }).throughput
-    };
+    let gups = gups(System::FirstTouch).lasting(1);
+    let speed = |period| lab.program(&gups.sampled(period)).throughput;
     slower(speed(10), speed(10_000))
 }
 
@@ -245,18 +242,18 @@ fn least(numbers: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 fn order(lab: &Lab) -> Found {
-    let gain = |app| least(BASELINES.map(|other| over(lab, Bench::of(app, System::NeoMem), other)));
+    let gain = |app| least(BASELINES.map(|other| over(lab, app, other)));
     let ours = APPS.map(gain).to_vec();
     Found { holds: ours.iter().all(|&gain| gain >= 1.0), ours }
 }
 
 fn death_star(lab: &Lab) -> Found {
-    let gains = BASELINES.map(|other| over(lab, Bench::of(App::DeathStar, System::NeoMem), other));
+    let gains = BASELINES.map(|other| over(lab, App::DeathStar, other));
     vec![least(gains), gains.into_iter().fold(0.0, f64::max)].into()
 }
 
 fn ratios(lab: &Lab) -> Found {
-    let gain = |app, ratio| over(lab, Bench { ratio, ..Bench::of(app, System::NeoMem) }, PEBS);
+    let gain = |app, ratio| over_at(lab, app, PEBS, ratio);
     let ours: Vec<f64> =
         RATIOS.into_iter().flat_map(|app| [2, 4, 8].map(|ratio| gain(app, ratio))).collect();
     let (widens, stays) = ours.split_at(6);
@@ -268,14 +265,15 @@ fn ratios(lab: &Lab) -> Found {
 }
 
 fn traffic(lab: &Lab) -> Found {
-    let slow = |bench| {
-        let bytes =
-            mean(lab, bench, |means| means.tiers.get(1).map_or(1.0, |tier| tier.bytes_per_second));
-        (bytes / speed(lab, bench)).max(1e-9)
+    let slow = |app, system| {
+        let (bench, rate) = (bench(app, system), |means: &Means| {
+            means.tiers.get(1).map_or(1.0, |tier| tier.bytes_per_second)
+        });
+        (mean(lab, app, &bench, rate) / speed(lab, app, &bench)).max(1e-9)
     };
     let of = |app| {
-        let ours = slow(Bench::of(app, System::NeoMem));
-        least(BASELINES.map(|other| slow(Bench::of(app, other)) / ours))
+        let ours = slow(app, System::NeoMem);
+        least(BASELINES.map(|other| slow(app, other) / ours))
     };
     let ours = APPS.map(of).to_vec();
     Found { holds: ours.iter().all(|&other| other >= 1.0), ours }
@@ -284,8 +282,8 @@ fn traffic(lab: &Lab) -> Found {
 /// Bytes promoted in all programs' time.
 fn promoted(lab: &Lab, system: System) -> f64 {
     let of = |app| {
-        let bench = Bench::of(app, system);
-        f64::from(bench.length()) * mean(lab, bench, |means| means.promoted_bytes_per_second)
+        let rate = mean(lab, app, &bench(app, system), |means| means.promoted_bytes_per_second);
+        f64::from(app.length()) * rate
     };
     APPS.into_iter().map(of).sum::<f64>().max(1.0)
 }
@@ -302,32 +300,30 @@ fn promotions(lab: &Lab) -> Found {
 /// The tracker's time in what was simulated, and for the rest as in the last third of a longer run.
 fn profiling(lab: &Lab) -> Found {
     let settled = gups(System::NeoMem);
-    let longer = Bench { varied: Varied::Longer, ..settled };
-    let spent = |bench| lab.report(&bench).moves.tracker_seconds;
-    let [short, long, all] = [settled.seconds(), longer.seconds(), settled.length()].map(f64::from);
-    let rate = (spent(longer) - spent(settled)) / (long - short);
-    vec![100.0 * (spent(longer) + rate * (all - long)) / (32.0 * all)].into()
+    let [long, all] = [LONGER, App::Gups.length()].map(f64::from);
+    let spent = |bench: &Experiment| lab.report(bench).moves.tracker_seconds;
+    let rate = (spent(&longer()) - spent(&settled)) / (long - settled.seconds());
+    let threads = f64::from(THREADS);
+    vec![100.0 * (spent(&longer()) + rate * (all - long)) / (threads * all)].into()
 }
 
 fn intervals(lab: &Lab) -> Found {
-    let longer = [100, 1_000, 5_000].map(Varied::Interval);
-    let all = [Varied::Longer].into_iter().chain(longer);
-    let ours: Vec<f64> = all.map(|varied| first_minute(lab, varied)).collect();
+    let all = [longer(), interval(100), interval(1_000), interval(5_000)];
+    let ours = all.map(|gups| first_minute(lab, &gups)).to_vec();
     let holds = ours.windows(2).all(|pair| pair[1] <= pair[0] / ALIKE) && ours[3] < ours[0];
     Found { ours, holds }
 }
 
 fn sketches(lab: &Lab) -> Found {
-    let varied = [Varied::Sketch(15, 2), Varied::Longer, Varied::Sketch(19, 1)];
-    let ours = varied.map(|varied| first_minute(lab, varied)).to_vec();
+    let all = [sketch(15, 2), longer(), sketch(19, 1)];
+    let ours = all.map(|gups| first_minute(lab, &gups)).to_vec();
     Found { holds: ours[0] < ours[1] && ours[2] < ours[1], ours }
 }
 
 fn jump(lab: &Lab) -> Found {
     let at = |system, after: i32| {
-        let bench = Bench { varied: Varied::Jump, ..gups(system) };
-        let until = f64::from(i32::from(bench.jumps_at()) + after) + 0.5;
-        let row = lab.report(&bench).series.iter().rfind(|row| row.seconds <= until);
+        let until = f64::from(i32::from(setup::jumps_at(system)) + after) + 0.5;
+        let row = lab.report(&setup::jump(system)).series.iter().rfind(|row| row.seconds <= until);
         let program = row.and_then(|row| row.means.programs.first());
         program.map_or(0.0, |program| program.throughput * 1e-9)
     };

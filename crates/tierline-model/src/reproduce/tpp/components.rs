@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Figures 17 and 18 and table 2: TPP with one of its parts off, or its optional one on.
 
-use super::setup::{App, Local, Run};
+use super::setup::{App, Local, run};
 use super::{TPP, count, local, mean, moves, over, percentile, sorted, throughput};
-use crate::reproduce::Lab;
 use crate::reproduce::row::{Found, ROW, Row};
+use crate::reproduce::{Experiment, Lab};
 use App::{Cache1, Cache2, Web1};
 use Local::{Fifth, TwoThirds};
 
@@ -27,7 +27,7 @@ pub const ROWS: &[Row] = &[
         published: &[50.0, 1_200.0],
         unit: "KB/s",
         find: Some(|lab| {
-            let promoted = sorted(lab, cache1(), |means| means.promoted_bytes_per_second * 1e-3);
+            let promoted = sorted(lab, &cache1(), |means| means.promoted_bytes_per_second * 1e-3);
             vec![mean(&promoted), percentile(&promoted, 99)].into()
         }),
         note: "a page of the model is 2 MiB; and the paper's steady 4 to 16 MB/s (7) are a hundred times its 50 KB/s",
@@ -40,9 +40,10 @@ pub const ROWS: &[Row] = &[
         published: &[-91.0, -50.0, -4.0],
         unit: "%",
         find: Some(|lab| {
-            let change =
-                |of: &dyn Fn(Run) -> f64| 100.0 * (over(of(cache1()), of(unfiltered())) - 1.0);
-            let tiering = |run| moves(lab, run).tiering;
+            let change = |of: &dyn Fn(&Experiment) -> f64| {
+                100.0 * (over(of(&cache1()), of(&unfiltered())) - 1.0)
+            };
+            let tiering = |run: &Experiment| moves(lab, run).tiering;
             vec![
                 change(&|run| count(tiering(run).promoted())),
                 change(&|run| count(tiering(run).promote_candidate_demoted)),
@@ -60,12 +61,13 @@ pub const ROWS: &[Row] = &[
         published: &[48.0, 4.0, 2.4],
         unit: "%",
         find: Some(|lab| {
-            let succeeds = |run| {
+            let succeeds = |run: &Experiment| {
                 let tiering = moves(lab, run).tiering;
                 over(count(tiering.promoted()), count(tiering.promote_tried))
             };
-            let change =
-                |of: &dyn Fn(Run) -> f64| 100.0 * (over(of(cache1()), of(unfiltered())) - 1.0);
+            let change = |of: &dyn Fn(&Experiment) -> f64| {
+                100.0 * (over(of(&cache1()), of(&unfiltered())) - 1.0)
+            };
             vec![
                 change(&succeeds),
                 change(&|run| local(lab, run)),
@@ -85,8 +87,8 @@ pub const ROWS: &[Row] = &[
         find: Some(|lab| {
             let setups = [(Web1, TwoThirds), (Cache1, Fifth), (Cache2, Fifth)];
             let both = setups.map(|(app, of)| {
-                let run = Run::of(app, of, TPP).with("by_type", true);
-                [local(lab, run), throughput(lab, run)]
+                let run = run(app, of, TPP).knob("by_type", true);
+                [local(lab, &run), throughput(lab, &run)]
             });
             both.concat().into()
         }),
@@ -96,26 +98,26 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// The case study of 6.2.
-pub(super) fn cache1() -> Run {
-    Run::of(Cache1, Fifth, TPP)
+pub(super) fn cache1() -> Experiment {
+    run(Cache1, Fifth, TPP)
 }
 
-pub(super) fn coupled() -> Run {
-    cache1().with("decoupled", false)
+pub(super) fn coupled() -> Experiment {
+    cache1().knob("decoupled", false)
 }
 
-pub(super) fn unfiltered() -> Run {
-    cache1().with("active_lru", false)
+pub(super) fn unfiltered() -> Experiment {
+    cache1().knob("active_lru", false)
 }
 
 /// New pages in local memory, bytes a second, sorted.
-fn allocated(lab: &Lab, run: Run) -> Vec<f64> {
+fn allocated(lab: &Lab, run: &Experiment) -> Vec<f64> {
     sorted(lab, run, |means| means.tiers[0].allocated_bytes_per_second)
 }
 
 fn decoupling(lab: &Lab) -> Found {
-    let p95 = |run| percentile(&allocated(lab, run), 95);
-    let cxl = 100.0 - local(lab, coupled());
-    let lost = 100.0 - throughput(lab, coupled());
-    vec![over(p95(cache1()), p95(coupled())), cxl, lost].into()
+    let p95 = |run: &Experiment| percentile(&allocated(lab, run), 95);
+    let cxl = 100.0 - local(lab, &coupled());
+    let lost = 100.0 - throughput(lab, &coupled());
+    vec![over(p95(&cache1()), p95(&coupled())), cxl, lost].into()
 }

@@ -2,19 +2,19 @@
 //! TPP's figures 14, 15, 17 and 18 as curves.
 
 use super::components::{cache1, coupled, unfiltered};
-use super::setup::{App, LINUX, Local, Run};
+use super::setup::{App, LINUX, Local, run};
 use super::{SETUPS, TPP};
 use crate::report::Means;
-use crate::reproduce::Lab;
 use crate::reproduce::figures::{Chart, Curve};
+use crate::reproduce::{Experiment, Lab};
 
 /// All figures.
 pub fn charts(lab: &Lab) -> Vec<Chart> {
     [placement(lab), components(lab)].concat()
 }
 
-fn curve(lab: &Lab, name: &str, run: Run, of: impl Fn(&Means) -> f64) -> Curve {
-    let rows = lab.report(&run).series.iter();
+fn curve(lab: &Lab, name: &str, run: &Experiment, of: impl Fn(&Means) -> f64) -> Curve {
+    let rows = lab.report(run).series.iter();
     Curve::ours(name, rows.map(|row| (row.seconds, of(&row.means))))
 }
 
@@ -31,7 +31,7 @@ fn placement(lab: &Lab) -> Vec<Chart> {
     let one = |(app, of): (App, Local)| {
         let ratio = if of == Local::Fifth { (15, "1:4") } else { (14, "2:1") };
         let curves = [("linux", LINUX), ("tpp", TPP)]
-            .map(|(name, system)| curve(lab, name, Run::of(app, of, system), local));
+            .map(|(name, system)| curve(lab, name, &run(app, of, system), local));
         let (name, title) = match app {
             App::Web1 => ("web1", "Web1"),
             App::Cache1 => ("cache1", "Cache1"),
@@ -46,15 +46,15 @@ fn placement(lab: &Lab) -> Vec<Chart> {
 
 /// Figures 17 and 18.
 fn components(lab: &Lab) -> Vec<Chart> {
-    let pair = |other: (&str, Run), of: fn(&Means) -> f64| {
-        vec![curve(lab, "tpp", cache1(), of), curve(lab, other.0, other.1, of)]
+    let pair = |other: (&str, &Experiment), of: fn(&Means) -> f64| {
+        vec![curve(lab, "tpp", &cache1(), of), curve(lab, other.0, other.1, of)]
     };
     let allocated = |means: &Means| {
         means.tiers.first().map_or(0.0, |tier| tier.allocated_bytes_per_second * 1e-6)
     };
     let promoted = |means: &Means| means.promoted_bytes_per_second * 1e-6;
-    let not_decoupled = ("not decoupled", coupled());
-    let no_filter = ("every fault promotes", unfiltered());
+    let not_decoupled = ("not decoupled", &coupled());
+    let no_filter = ("every fault promotes", &unfiltered());
     vec![
         chart("figure-17a", "Allocation in local memory", "MB/s", pair(not_decoupled, allocated)),
         chart("figure-17b", "Promotion", "MB/s", pair(not_decoupled, promoted)),

@@ -13,10 +13,11 @@ mod profiler;
 pub mod setup;
 mod throughput;
 
+use super::Experiment;
 use super::lab::Lab;
 use super::row::Row;
 use crate::report::{MemoryMeans, Moves};
-use setup::{App, Local, Run};
+use setup::{App, Local, run};
 
 /// The rows, in the paper's order.
 pub const ROWS: &[&[Row]] =
@@ -25,34 +26,34 @@ pub const ROWS: &[&[Row]] =
 const TPP: &str = "tpp";
 
 /// NUMA balancing, of the kernel before 5.18.
-fn balancing(app: App, local: Local) -> Run {
-    Run::of(app, local, "autonuma").with("two_faults", false)
+fn balancing(app: App, local: Local) -> Experiment {
+    run(app, local, "autonuma").knob("two_faults", false)
 }
 
 /// AutoTiering, with its reserve (6.3.1).
-fn autotiering(app: App, local: Local) -> Run {
-    Run::of(app, local, "autotiering").with("background_demotion", true)
+fn autotiering(app: App, local: Local) -> Experiment {
+    run(app, local, "autotiering").knob("background_demotion", true)
 }
 
 /// Throughput, % of that with all memory local.
-fn throughput(lab: &Lab, run: Run) -> f64 {
-    let rate = |run: &Run| lab.program(run).throughput;
-    100.0 * rate(&run) / rate(&run.baseline())
+fn throughput(lab: &Lab, run: &Experiment) -> f64 {
+    let rate = |run: &Experiment| lab.program(run).throughput;
+    100.0 * rate(run) / rate(&run.baseline())
 }
 
 /// Share of accesses that local memory serves, %.
-fn local(lab: &Lab, run: Run) -> f64 {
-    100.0 * lab.program(&run).shares[0]
+fn local(lab: &Lab, run: &Experiment) -> f64 {
+    100.0 * lab.program(run).shares[0]
 }
 
 /// Of bytes of some of a program's memory, those in local memory, %.
 fn resident(
     lab: &Lab,
-    run: Run,
+    run: &Experiment,
     of: impl Fn(&MemoryMeans) -> bool,
     bytes: impl Fn(&MemoryMeans) -> Vec<f64>,
 ) -> f64 {
-    let parts = || lab.program(&run).memory.iter().filter(|part| of(part)).map(&bytes);
+    let parts = || lab.program(run).memory.iter().filter(|part| of(part)).map(&bytes);
     let here: f64 = parts().filter_map(|bytes| bytes.first().copied()).sum();
     let all: f64 = parts().flatten().sum();
     if all > 0.0 { 100.0 * here / all } else { 0.0 }
@@ -74,8 +75,8 @@ fn hot_bytes(part: &MemoryMeans) -> Vec<f64> {
 }
 
 /// What tiering did in a run.
-fn moves(lab: &Lab, run: Run) -> &Moves {
-    &lab.report(&run).moves
+fn moves<'a>(lab: &'a Lab, run: &Experiment) -> &'a Moves {
+    &lab.report(run).moves
 }
 
 /// A count of pages.
@@ -90,7 +91,7 @@ fn over(a: f64, b: f64) -> f64 {
 }
 
 /// Pages freed of local memory a second of the reclaimer's time: by moving, or by paging out.
-fn reclaim_rate(lab: &Lab, run: Run) -> f64 {
+fn reclaim_rate(lab: &Lab, run: &Experiment) -> f64 {
     let moves = moves(lab, run);
     let moved = count(moves.promoted_pages + moves.demoted_pages);
     match moves.tiering.page_out_file {
@@ -100,8 +101,8 @@ fn reclaim_rate(lab: &Lab, run: Run) -> f64 {
 }
 
 /// Values of the last three quarters of a run, a second each, sorted.
-fn sorted(lab: &Lab, run: Run, of: impl Fn(&crate::report::Means) -> f64) -> Vec<f64> {
-    let series = &lab.report(&run).series;
+fn sorted(lab: &Lab, run: &Experiment, of: impl Fn(&crate::report::Means) -> f64) -> Vec<f64> {
+    let series = &lab.report(run).series;
     let from = series.last().map_or(0.0, |row| row.seconds) * 0.25;
     let late = series.iter().filter(|row| row.seconds >= from);
     let mut values: Vec<f64> = late.map(|row| of(&row.means)).collect();

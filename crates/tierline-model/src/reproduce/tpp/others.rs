@@ -3,12 +3,12 @@
 
 use tierline_core::port::PageKind;
 
-use super::setup::{App, LINUX, Local, Run, SECONDS};
+use super::setup::{App, LINUX, Local, SECONDS, run};
 use super::{
     TPP, all_bytes, autotiering, balancing, count, local, moves, over, reclaim_rate, throughput,
 };
-use crate::reproduce::Lab;
 use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
+use crate::reproduce::{Experiment, Lab};
 use App::{Cache1, Warehouse, Web1};
 use Local::{Fifth, TwoThirds};
 
@@ -34,7 +34,7 @@ pub const ROWS: &[Row] = &[
         unit: "%",
         find: Some(|lab| {
             let run = autotiering(Web1, TwoThirds);
-            vec![100.0 - local(lab, run), 100.0 - throughput(lab, run)].into()
+            vec![100.0 - local(lab, &run), 100.0 - throughput(lab, &run)].into()
         }),
         note: "what is allocated is slow until it faults, and all hot memory faults; but demoting refills its reserve here as fast as a thread copies, so that it never runs out for long; how long theirs was empty was not published",
         ..ROW
@@ -57,7 +57,7 @@ pub const ROWS: &[Row] = &[
         unit: "%",
         find: Some(|lab| {
             [Web1, Cache1, Warehouse]
-                .map(|app| cxl_used(lab, Run::of(app, TwoThirds, TPP)))
+                .map(|app| cxl_used(lab, &run(app, TwoThirds, TPP)))
                 .to_vec()
                 .into()
         }),
@@ -105,36 +105,36 @@ pub const ROWS: &[Row] = &[
 ];
 
 fn balancing_web(lab: &Lab) -> Found {
-    let [balancing, tpp] = [balancing(Web1, TwoThirds), Run::of(Web1, TwoThirds, TPP)];
-    let promoted = |run| count(moves(lab, run).tiering.promoted());
+    let [balancing, tpp] = [balancing(Web1, TwoThirds), run(Web1, TwoThirds, TPP)];
+    let promoted = |run: &Experiment| count(moves(lab, run).tiering.promoted());
     vec![
-        local(lab, balancing),
-        100.0 - throughput(lab, balancing),
-        over(reclaim_rate(lab, tpp), reclaim_rate(lab, balancing)),
-        over(promoted(tpp), promoted(balancing)),
+        local(lab, &balancing),
+        100.0 - throughput(lab, &balancing),
+        over(reclaim_rate(lab, &tpp), reclaim_rate(lab, &balancing)),
+        over(promoted(&tpp), promoted(&balancing)),
     ]
     .into()
 }
 
 fn cache1(lab: &Lab) -> Found {
     let (balancing, autotiering) = (balancing(Cache1, Fifth), autotiering(Cache1, TwoThirds));
-    let tpp = Run::of(Cache1, Fifth, TPP);
+    let tpp = run(Cache1, Fifth, TPP);
     vec![
-        local(lab, balancing),
-        100.0 - throughput(lab, balancing),
-        local(lab, tpp) - local(lab, autotiering),
-        throughput(lab, tpp) - throughput(lab, autotiering),
+        local(lab, &balancing),
+        100.0 - throughput(lab, &balancing),
+        local(lab, &tpp) - local(lab, &autotiering),
+        throughput(lab, &tpp) - throughput(lab, &autotiering),
     ]
     .into()
 }
 
 /// Base pages a second that failed to be promoted, and the accesses to CXL memory that were left.
 fn with_tmo(lab: &Lab) -> Found {
-    let tpp = Run::of(Web1, TwoThirds, TPP);
-    let both = [tpp, Run::of(Web1, TwoThirds, "tpp+tmo").with("swap", true)];
-    let fails =
-        both.map(|run| count(moves(lab, run).tiering.promote_failed()) / f64::from(SECONDS));
-    let cxl = both.map(|run| 100.0 - local(lab, run));
+    let both = [run(Web1, TwoThirds, TPP), run(Web1, TwoThirds, "tpp+tmo").knob("swap", true)];
+    let fails = both
+        .each_ref()
+        .map(|run| count(moves(lab, run).tiering.promote_failed()) / f64::from(SECONDS));
+    let cxl = both.map(|run| 100.0 - local(lab, &run));
     [fails, cxl].concat().into()
 }
 
@@ -142,26 +142,27 @@ fn with_tmo(lab: &Lab) -> Found {
 /// without it, what it saves.
 fn tmo_saves(lab: &Lab) -> Found {
     let pairs = [(LINUX, "paging+tmo"), (TPP, "tpp+tmo")].map(|(below, with)| {
-        let run = |policy| Run::of(Web1, TwoThirds, policy).for_hours();
-        (run(below), run(with).with("swap", true))
+        let run = |policy| run(Web1, TwoThirds, policy).for_hours();
+        (run(below), run(with).knob("swap", true))
     });
-    let stall = pairs.map(|(_, tmo)| 100.0 * lab.report(&tmo).steady.page_in_stall / THRESHOLD);
+    let stall = |tmo: &Experiment| 100.0 * lab.report(tmo).steady.page_in_stall / THRESHOLD;
+    let stall = pairs.each_ref().map(|(_, tmo)| stall(tmo));
     let saved =
-        pairs.map(|(without, tmo)| 100.0 * (1.0 - over(used(lab, tmo), used(lab, without))));
+        pairs.map(|(without, tmo)| 100.0 * (1.0 - over(used(lab, &tmo), used(lab, &without))));
     [stall, saved].concat().into()
 }
 
 /// Memory in use, GiB of the 96.
 #[expect(clippy::cast_precision_loss, reason = "the bytes of one machine")]
-fn used(lab: &Lab, run: Run) -> f64 {
-    let tiers = &lab.report(&run).steady.tiers;
+fn used(lab: &Lab, run: &Experiment) -> f64 {
+    let tiers = &lab.report(run).steady.tiers;
     96.0 - tiers.iter().map(|tier| tier.free_bytes.0 as f64).sum::<f64>() / f64::from(1 << 30)
 }
 
 /// Of CXL memory, what is not free, %.
 #[expect(clippy::cast_precision_loss, reason = "the bytes of one machine")]
-fn cxl_used(lab: &Lab, run: Run) -> f64 {
-    let report = lab.report(&run);
+fn cxl_used(lab: &Lab, run: &Experiment) -> f64 {
+    let report = lab.report(run);
     let free = report.steady.tiers.get(1).map_or(0.0, |tier| tier.free_bytes.0 as f64);
     100.0 * (1.0 - free / f64::from(32 << 10) / f64::from(1 << 20))
 }
@@ -169,18 +170,18 @@ fn cxl_used(lab: &Lab, run: Run) -> f64 {
 /// Of CXL memory as a swap device, what four hours of TMO fill: private memory and tmpfs that are not in memory
 /// any more; files are dropped.
 fn swapped(lab: &Lab, app: App) -> f64 {
-    let there = |run: Run| -> f64 {
-        let parts = lab.program(&run).memory.iter().filter(|part| part.kind != PageKind::File);
+    let there = |run: &Experiment| -> f64 {
+        let parts = lab.program(run).memory.iter().filter(|part| part.kind != PageKind::File);
         parts.flat_map(all_bytes).sum()
     };
-    let without = Run::of(app, Local::Swap, LINUX);
-    let with = Run::of(app, Local::Swap, "paging+tmo").with("swap", true).for_hours();
-    100.0 * (there(without) - there(with)) / f64::from(32 << 10) / f64::from(1 << 20)
+    let without = run(app, Local::Swap, LINUX);
+    let with = run(app, Local::Swap, "paging+tmo").knob("swap", true).for_hours();
+    100.0 * (there(&without) - there(&with)) / f64::from(32 << 10) / f64::from(1 << 20)
 }
 
 fn counters(lab: &Lab) -> Found {
     let holds = super::SETUPS.into_iter().all(|(app, local)| {
-        let c = moves(lab, Run::of(app, local, TPP)).tiering;
+        let c = moves(lab, &run(app, local, TPP)).tiering;
         // What the budget cut is tried again at the next fault, and counted then.
         c.promoted() + c.promote_failed() <= c.promote_tried
             && c.promote_tried <= c.promote_candidate

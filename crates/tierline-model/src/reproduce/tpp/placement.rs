@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Figures 14 to 16: which memory serves what.
 
-use super::setup::{App, LINUX, Local, Run};
+use super::setup::{App, LINUX, Local, run};
 use super::{TPP, all_bytes, hot_bytes, is_anon, local, over, reclaim_rate, resident, throughput};
-use crate::reproduce::Lab;
 use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
+use crate::reproduce::{Experiment, Lab};
 use App::{Cache1, Cache2, Warehouse, Web1};
 use Local::{Fifth, TwoThirds};
 
@@ -20,8 +20,8 @@ pub const ROWS: &[Row] = &[
         unit: "%",
         find: Some(|lab| {
             let [linux, tpp] = pair(Web1, TwoThirds);
-            let anon = resident(lab, tpp, is_anon, all_bytes);
-            vec![local(lab, linux), local(lab, tpp), anon].into()
+            let anon = resident(lab, &tpp, is_anon, all_bytes);
+            vec![local(lab, &linux), local(lab, &tpp), anon].into()
         }),
         note: "the first is a fact that the program is put together from; reclaim takes files alone while there are many, and they are more than CXL memory holds, so that all private memory is local here, and with it all that is hot: what the paper's other 10 % are it does not say",
         ..ROW
@@ -34,7 +34,7 @@ pub const ROWS: &[Row] = &[
         unit: "x",
         find: Some(|lab| {
             let [linux, tpp] = pair(Web1, TwoThirds);
-            vec![over(reclaim_rate(lab, tpp), reclaim_rate(lab, linux))].into()
+            vec![over(reclaim_rate(lab, &tpp), reclaim_rate(lab, &linux))].into()
         }),
         note: "ours is 100 us a base page written to flash over what moving one takes; their devices are not named",
         ..ROW
@@ -49,7 +49,7 @@ pub const ROWS: &[Row] = &[
         test: Test::Within(2.0),
         find: Some(|lab| {
             let [linux, _] = pair(Cache1, TwoThirds);
-            vec![100.0 - resident(lab, linux, |part| part.name != "fresh", hot_bytes)].into()
+            vec![100.0 - resident(lab, &linux, |part| part.name != "fresh", hot_bytes)].into()
         }),
         note: "a fact that the program is put together from",
         ..ROW
@@ -60,7 +60,7 @@ pub const ROWS: &[Row] = &[
         source: "TPP, figure 14c",
         published: &[78.0, 91.0],
         unit: "%",
-        find: Some(|lab| pair(Cache2, TwoThirds).map(|run| local(lab, run)).to_vec().into()),
+        find: Some(|lab| pair(Cache2, TwoThirds).map(|run| local(lab, &run)).to_vec().into()),
         note: "all that is hot fits local memory, so ours serves all there",
         ..ROW
     },
@@ -71,7 +71,7 @@ pub const ROWS: &[Row] = &[
         published: &[67.0, 94.0],
         unit: "%",
         find: Some(|lab| {
-            let of = |run| resident(lab, run, is_anon, all_bytes);
+            let of = |run| resident(lab, &run, is_anon, all_bytes);
             pair(Warehouse, TwoThirds).map(of).to_vec().into()
         }),
         note: "85 % of 95 % of memory is private (3.4), and two thirds of memory are local: 82 % is all that fits",
@@ -85,7 +85,7 @@ pub const ROWS: &[Row] = &[
         unit: "% of all",
         test: Test::Within(2.0),
         find: Some(|lab| {
-            let [linux, tpp] = pair(Warehouse, TwoThirds).map(|run| local(lab, run));
+            let [linux, tpp] = pair(Warehouse, TwoThirds).map(|run| local(lab, &run));
             vec![tpp - linux].into()
         }),
         ..ROW
@@ -98,8 +98,8 @@ pub const ROWS: &[Row] = &[
         unit: "%",
         find: Some(|lab| {
             let [linux, tpp] = pair(Cache1, Fifth);
-            let trapped = 100.0 - resident(lab, linux, is_anon, all_bytes);
-            vec![trapped, resident(lab, tpp, is_anon, hot_bytes), local(lab, tpp)].into()
+            let trapped = 100.0 - resident(lab, &linux, is_anon, all_bytes);
+            vec![trapped, resident(lab, &tpp, is_anon, hot_bytes), local(lab, &tpp)].into()
         }),
         note: "the first is a fact that the program is put together from; a quarter of the hot pages is touched once a minute and goes down, which costs next to no accesses",
         ..ROW
@@ -113,7 +113,7 @@ pub const ROWS: &[Row] = &[
         find: Some(|lab| {
             let [linux, tpp] = pair(Cache2, Fifth);
             let of = |run| resident(lab, run, is_anon, all_bytes);
-            vec![of(linux), of(tpp), 100.0 - local(lab, tpp)].into()
+            vec![of(&linux), of(&tpp), 100.0 - local(lab, &tpp)].into()
         }),
         note: "the first is a fact that the program is put together from; ours keeps locally what is accessed much, and not the quarter of private memory that is cold nor the fifth that is touched once a minute",
         ..ROW
@@ -126,7 +126,7 @@ pub const ROWS: &[Row] = &[
         unit: "%",
         find: Some(|lab| {
             let range = |system| {
-                let shares = LATENCIES_NS.map(|ns| 100.0 - local(lab, slower(system, ns)));
+                let shares = LATENCIES_NS.map(|ns| 100.0 - local(lab, &slower(system, ns)));
                 [shares.into_iter().fold(100.0, f64::min), shares.into_iter().fold(0.0, f64::max)]
             };
             [range(TPP), range(LINUX)].concat().into()
@@ -147,25 +147,25 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// Under Linux and under TPP.
-fn pair(app: App, local: Local) -> [Run; 2] {
-    [LINUX, TPP].map(|system| Run::of(app, local, system))
+fn pair(app: App, local: Local) -> [Experiment; 2] {
+    [LINUX, TPP].map(|system| run(app, local, system))
 }
 
-fn slower(system: &'static str, cxl_ns: u16) -> Run {
-    Run { cxl_ns: Some(cxl_ns), ..Run::of(Cache2, TwoThirds, system) }
+fn slower(system: &'static str, cxl_ns: u16) -> Experiment {
+    run(Cache2, TwoThirds, system).cxl_ns(cxl_ns)
 }
 
 fn losses(lab: &Lab) -> Found {
-    let latency = |run: Run| {
-        let ([near, far], shares) = (lab.latencies(&run), &lab.program(&run).shares);
+    let latency = |run: &Experiment| {
+        let ([near, far], shares) = (lab.latencies(run), &lab.program(run).shares);
         shares[0] * near + shares[1] * far
     };
     let (mut most_added, mut least, mut most) = (0.0_f64, f64::INFINITY, 0.0_f64);
     for ns in LATENCIES_NS {
         let [linux, tpp] = [LINUX, TPP].map(|system| slower(system, ns));
         let idle = lab.latencies(&linux.baseline())[0];
-        most_added = most_added.max(over(latency(linux) - idle, latency(tpp) - idle));
-        let lost = over(100.0 - throughput(lab, linux), 100.0 - throughput(lab, tpp));
+        most_added = most_added.max(over(latency(&linux) - idle, latency(&tpp) - idle));
+        let lost = over(100.0 - throughput(lab, &linux), 100.0 - throughput(lab, &tpp));
         (least, most) = (least.min(lost), most.max(lost));
     }
     vec![most_added, least, most].into()

@@ -6,7 +6,7 @@ use tierline_core::telemetry::profile::Heat;
 use tierline_core::unit::{Bytes, Nanos};
 
 use super::over;
-use super::setup::{App, Local, Run};
+use super::setup::{App, Local, run as of};
 use crate::error::Result;
 use crate::profile::profile;
 use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
@@ -82,7 +82,7 @@ pub const ROWS: &[Row] = &[
 
 /// Of a program's memory, its private memory and its files: what was used within the last minutes, %.
 fn used(app: App, minutes: u32) -> [f64; 3] {
-    let scenario = Run::of(app, Local::All, "hold").scenario();
+    let scenario = of(app, Local::All, "hold").scenario();
     let profile = scenario.and_then(|scenario| profile(&scenario, MINUTE));
     let report = profile.map_or_else(|_| Vec::new(), |profile| profile.report());
     let share = |of: fn(Option<PageKind>) -> bool| {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Table 1 and what the abstract makes of it.
 
-use super::setup::{App, LINUX, Local, Run};
+use super::setup::{App, LINUX, Local, run};
 use super::{SETUPS, TPP, autotiering, balancing, sorted, throughput};
-use crate::reproduce::Lab;
 use crate::reproduce::row::{Found, Kind, ROW, Row, Test};
+use crate::reproduce::{Experiment, Lab};
 use App::{Cache1, Cache2, Warehouse, Web1};
 use Local::{Fifth, TwoThirds};
 
@@ -98,13 +98,13 @@ const TABLE: Row = Row { title: TITLE, source: TABLE_1, unit: "%", ..ROW };
 
 /// Linux, TPP, and the others as far as they were published.
 fn table(lab: &Lab, app: App, local: Local) -> Found {
-    let both = [LINUX, TPP].map(|system| Run::of(app, local, system));
+    let both = [LINUX, TPP].map(|system| run(app, local, system));
     let runs = both.into_iter().chain(others(app, local));
-    runs.map(|run| throughput(lab, run)).collect()
+    runs.map(|run| throughput(lab, &run)).collect()
 }
 
 /// Table 1 has neither for Data Warehouse, and AutoTiering crashed at 1:4.
-fn others(app: App, local: Local) -> Vec<Run> {
+fn others(app: App, local: Local) -> Vec<Experiment> {
     let runs = [balancing(app, local), autotiering(app, local)];
     let count = match (app, local) {
         (Warehouse, _) => 0,
@@ -116,24 +116,24 @@ fn others(app: App, local: Local) -> Vec<Run> {
 
 fn order(lab: &Lab) -> Found {
     let holds = SETUPS.into_iter().all(|(app, local)| {
-        let tpp = throughput(lab, Run::of(app, local, TPP));
-        let linux = Run::of(app, local, LINUX);
+        let tpp = throughput(lab, &run(app, local, TPP));
+        let linux = run(app, local, LINUX);
         // As good as equal is not below.
-        others(app, local).into_iter().chain([linux]).all(|run| tpp > throughput(lab, run) - 0.1)
+        others(app, local).into_iter().chain([linux]).all(|run| tpp > throughput(lab, &run) - 0.1)
     });
     Found { ours: Vec::new(), holds }
 }
 
 fn head(lab: &Lab) -> Found {
     let gain = |(app, local)| {
-        let of = |system| throughput(lab, Run::of(app, local, system));
+        let of = |system| throughput(lab, &run(app, local, system));
         100.0 * (of(TPP) / of(LINUX) - 1.0)
     };
     let up_to = SETUPS.into_iter().map(gain).fold(0.0, f64::max);
     let gap = SETUPS
         .into_iter()
         .filter(|setup| *setup != (Cache2, Fifth))
-        .map(|(app, local)| 100.0 - throughput(lab, Run::of(app, local, TPP)))
+        .map(|(app, local)| 100.0 - throughput(lab, &run(app, local, TPP)))
         .fold(0.0, f64::max);
     vec![up_to, gap].into()
 }
@@ -141,8 +141,8 @@ fn head(lab: &Lab) -> Found {
 /// In points of table 1, whose differences the abstract's figures are.
 fn over_others(lab: &Lab) -> Found {
     let gains = SETUPS.into_iter().flat_map(|(app, local)| {
-        let tpp = throughput(lab, Run::of(app, local, TPP));
-        others(app, local).into_iter().map(move |run| tpp - throughput(lab, run))
+        let tpp = throughput(lab, &run(app, local, TPP));
+        others(app, local).into_iter().map(move |run| tpp - throughput(lab, &run))
     });
     let [least, most] =
         gains.fold([f64::INFINITY, 0.0], |[least, most], x: f64| [least.min(x), most.max(x)]);
@@ -151,8 +151,7 @@ fn over_others(lab: &Lab) -> Found {
 
 fn steady_moves(lab: &Lab) -> Found {
     let moved = SETUPS.into_iter().filter(|setup| setup.1 == TwoThirds).map(|(app, local)| {
-        let run = Run::of(app, local, TPP);
-        let moved = sorted(lab, run, |means| {
+        let moved = sorted(lab, &run(app, local, TPP), |means| {
             means.promoted_bytes_per_second + means.demoted_bytes_per_second
         });
         super::mean(&moved) * 1e-6

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Takes in what a world observed: mappings and places into the page table, hits into heat, and all of it as
+//! evidence for the policy.
+
+use crate::page::{FETCHED, PageIdx, PageTable};
+use crate::policy::Wants;
+use crate::port::{Observations, Residence, Sample, TrueRate};
+use crate::telemetry::Hit;
+use crate::telemetry::calm::SlowHits;
+use crate::telemetry::hotness::Hotness;
+use crate::telemetry::stretches::StretchHeat;
+use crate::tier::TierId;
+use crate::unit::Nanos;
+
+/// What observations change.
+pub struct Belief<'a> {
+    /// The managed pages.
+    pub pages: &'a mut PageTable,
+    /// The watch clock, and how to read heat by it.
+    pub hotness: &'a mut Hotness,
+    /// The heat of stretches, where the tracker reports those.
+    pub stretches: &'a mut StretchHeat,
+}
+
+/// What was taken in since the last tick, and counts since the start.
+#[derive(Debug, Default)]
+pub struct Intake {
+    /// The pages of a few samples.
+    found: Vec<PageIdx>,
+    /// Pages that were hit or seen in a new place.
+    pub touched: Vec<PageIdx>,
+    /// Single hits, for policies that read those.
+    pub hits: Vec<Hit>,
+    /// Hits by tier.
+    pub hits_in: [f64; TierId::MAX],
+    /// The time in which they were observed; zero where nothing was watched.
+    pub watched: Nanos,
+    /// Samples so far, one a page.
+    pub samples: u64,
+    /// Samples that trackers lost so far.
+    pub lost: u64,
+    last: Nanos,
+}
+
+impl Intake {
+    /// Frees the memory that a scan of everything needed.
+    pub fn shrink(&mut self) {
+        self.found = Vec::new();
+        self.touched = Vec::new();
+        self.hits = Vec::new();
+    }
+
+    /// Takes in what was observed up to `now`. Returns the hits in slow tiers per second of watching, where anything
+    /// was watched.
+    pub fn take_in(
+        &mut self,
+        now: Nanos,
+        seen: &mut Observations,
+        wants: Wants,
+        slowest: TierId,
+        belief: &mut Belief<'_>,
+    ) -> Option<SlowHits> {
+        self.touched.clear();
+        self.hits.clear();
+        self.hits_in = [0.0; TierId::MAX];
+        for &event in &seen.spaces {
+            belief.pages.apply(event);
+        }
+        configure(belief.hotness, seen);
+        let slowest_too = wants.pages_out;
+        for at in &seen.residence {
+            self.place_run(at, wants, belief, at.tier < slowest || slowest_too);
+        }
+        let unseen = belief.hotness.newborn();
+        belief.hotness.advance(seen.watched);
+        if !seen.stretches.is_empty() {
+            let look = seen.window.unwrap_or(seen.watched);
+            let looks = (seen.watched.as_secs_f64() / look.as_secs_f64()).max(1.0);
+            belief.stretches.tell(&seen.stretches, looks, unseen, belief.hotness);
+            belief.stretches.sample(&seen.stretches, looks, belief.pages, &mut seen.samples);
+        }
+        if !wants.own_heat {
+            seen.rates.iter().for_each(|known| self.know(known, belief));
+        }
+        let mut hits = [0; 2];
+        for samples in seen.samples.chunks(FETCHED) {
+            self.take_samples(samples, wants, belief, &mut hits);
+        }
+        self.lost += seen.lost;
+        self.slow_hits(now, seen, hits)
+    }
+
+    /// Notes where a run of pages lives. `is_news`: the policy is to see them, too.
+    fn place_run(&mut self, at: &Residence, wants: Wants, belief: &mut Belief<'_>, is_news: bool) {
+        let before = self.touched.len();
+        belief.pages.for_each(at.space, at.vpn, at.base_pages, |page| self.touched.push(page));
+        for &page in &self.touched[before..] {
+            place(belief.pages, belief.hotness, !wants.own_heat, page, at.tier);
+        }
+        if !is_news {
+            self.touched.truncate(before);
+        }
+    }
+
+    /// Replaces what was believed of a run of pages by their true rate.
+    fn know(&mut self, known: &TrueRate, belief: &mut Belief<'_>) {
+        let before = self.touched.len();
+        belief.pages.for_each(known.space, known.vpn, known.base_pages, |page| {
+            self.touched.push(page);
+        });
+        for &page in &self.touched[before..] {
+            belief.pages.set_heat(page, belief.hotness.known(known.rate_per_sec));
+        }
+    }
+
+    /// Takes in a few samples, so few that their pages stay in the cache. Counts hits below the fastest tier and in
+    /// all tiers.
+    fn take_samples(
+        &mut self,
+        samples: &[Sample],
+        wants: Wants,
+        belief: &mut Belief<'_>,
+        counts: &mut [u32; 2],
+    ) {
+        let Self { found, touched, hits, hits_in, .. } = self;
+        let Belief { pages, hotness, .. } = belief;
+        let shared = !wants.own_heat;
+        let mut end = [0; FETCHED];
+        for (end, sample) in end.iter_mut().zip(samples) {
+            pages.for_each(sample.space, sample.vpn, sample.base_pages, |page| found.push(page));
+            *end = found.len();
+        }
+        pages.fetch(found.iter().copied());
+        self.samples += found.len() as u64;
+        let mut from = 0;
+        for (end, sample) in end.into_iter().zip(samples) {
+            let renewal = hotness.renewal(sample.hits, sample.exposure);
+            for &page in &found[std::mem::replace(&mut from, end)..end] {
+                if let Some(tier) = sample.tier {
+                    place(pages, hotness, shared, page, tier);
+                }
+                let state = match shared {
+                    true => pages.renew_heat(page, |heat| renewal.of(heat)),
+                    false => pages.state(page),
+                };
+                let within = wants.within && sample.base_pages == 1 && pages.is_huge(page);
+                if !shared || within {
+                    hits.push(Hit::of(page, state.tier(), sample));
+                }
+                if !shared || !state.is_held() {
+                    touched.push(page);
+                }
+                if let Some(tier) = state.tier() {
+                    hits_in[tier.index()] += f64::from(sample.hits);
+                    counts[0] += u32::from(tier > TierId::FAST);
+                    counts[1] += 1;
+                }
+            }
+        }
+        found.clear();
+    }
+
+    /// Hits in slow tiers per second of watching, of `[slow, all]` hits.
+    fn slow_hits(&mut self, now: Nanos, seen: &Observations, hits: [u32; 2]) -> Option<SlowHits> {
+        let last = std::mem::replace(&mut self.last, now);
+        self.watched = Nanos::ZERO;
+        if let Some(per_sec) = seen.slow_hits_per_sec {
+            return Some(SlowHits { per_sec, counts: [0.0; 2], projected: true });
+        }
+        // A tracker without a watch clock watches all the time, in its own way.
+        let watched =
+            if seen.watched > Nanos::ZERO { seen.watched } else { now.saturating_sub(last) };
+        let watching = watched > Nanos::ZERO && !seen.samples.is_empty();
+        self.watched = if watching { watched } else { Nanos::ZERO };
+        let [slow, all] = hits;
+        let per_sec = f64::from(slow) / watched.as_secs_f64();
+        let counts = [f64::from(slow), f64::from(all - slow)];
+        watching.then_some(SlowHits { per_sec, counts, projected: false })
+    }
+}
+
+/// Sets the estimator up for what the tracker says of its own observations.
+fn configure(hotness: &mut Hotness, seen: &Observations) {
+    if let Some(memory) = seen.memory {
+        hotness.remember(memory);
+    }
+    if let Some(window) = seen.window {
+        hotness.look_for(window, seen.aggregation.unwrap_or(window));
+    }
+    if let Some(sample) = seen.samples.first() {
+        hotness.time(sample.exposure.is_some());
+    }
+}
+
+/// Notes where a page lives; one whose place was not known before starts being watched now.
+fn place(pages: &mut PageTable, hotness: &Hotness, shared: bool, page: PageIdx, tier: TierId) {
+    let state = pages.state(page);
+    if state.tier() == Some(tier) {
+        return;
+    }
+    if state.tier().is_none() && shared {
+        pages.set_heat(page, hotness.newborn());
+    }
+    if let Some(at) = pages.locate(page) {
+        pages.set_tier(page, at.size, tier);
+    }
+}

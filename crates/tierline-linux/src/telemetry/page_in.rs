@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What programs pay for memory that is out: the time in which they wait for it, and how many pages come back.
+//!
+//! The time is the kernel's pressure stall information (PSI) of memory, `some`: at least one task waited for a page
+//! that was reclaimed not long ago, or for reclaim itself. A page read from a file for the first time does not count.
+
+use tierline_core::unit::Nanos;
+
+use crate::cgroup::{Cgroup, Cgroups, Refaults};
+use crate::error::{Error, Result};
+use crate::root::Root;
+use crate::telemetry::{Pressure, Resource};
+
+/// Measures it between one reading and the next.
+#[derive(Debug, Default)]
+pub struct PageIn {
+    /// The last reading, by group; of the machine where there is no group.
+    before: Vec<Option<Total>>,
+}
+
+/// Time waited since boot, or since the group was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Total {
+    at: Nanos,
+    waited_us: u64,
+}
+
+impl PageIn {
+    /// Share of the time since the last call, 0 to 1, in which tasks waited for memory: of the group that waited most,
+    /// or of the whole machine where there is no group. `None` at the first call, and where all groups are gone.
+    ///
+    /// # Errors
+    /// `Error::Missing` where the kernel measures no pressure.
+    pub fn stall(&mut self, now: Nanos, root: &Root, groups: &Cgroups) -> Result<Option<f64>> {
+        let read: Vec<Option<Pressure>> = match groups.is_empty() {
+            true => vec![Some(Pressure::of_machine(root, Resource::Memory)?)],
+            false => groups
+                .iter()
+                .map(|group| group.pressure(Resource::Memory))
+                .collect::<Result<_>>()?,
+        };
+        self.before.resize(read.len(), None);
+        let mut most: Option<f64> = None;
+        for (before, pressure) in self.before.iter_mut().zip(read) {
+            let total = pressure.map(|p| Total { at: now, waited_us: p.some.total_us });
+            if let (Some(before), Some(total)) = (*before, total)
+                && let Some(share) = total.share_since(before)
+            {
+                most = Some(most.map_or(share, |most| most.max(share)));
+            }
+            *before = total;
+        }
+        Ok(most)
+    }
+}
+
+impl Total {
+    /// `None` where no time has passed, or where another group took the place of the one read before.
+    fn share_since(self, before: Self) -> Option<f64> {
+        let passed = self.at.saturating_sub(before.at).as_secs_f64();
+        let waited = Nanos(self.waited_us.checked_sub(before.waited_us)? * 1000).as_secs_f64();
+        (passed > 0.0).then(|| (waited / passed).min(1.0))
+    }
+}
+
+/// Pages that came back after they had been reclaimed: of the groups, each page once; of the machine where there is no
+/// group.
+///
+/// # Errors
+/// Those of [`Cgroup::refaults`]; `Error::Format` where the kernel does not count them (before Linux 5.9).
+pub fn refaults(root: &Root, groups: &Cgroups) -> Result<Refaults> {
+    if groups.is_empty() {
+        let text = root.read("/proc/vmstat")?;
+        return Refaults::parse(&text).ok_or_else(|| Error::Format {
+            path: root.path("/proc/vmstat"),
+            found: text.lines().next().unwrap_or_default().into(),
+            expected: "workingset_refault_anon and workingset_refault_file",
+        });
+    }
+    let mut sum = Refaults::default();
+    // What a group reports holds what the groups below it report.
+    let is_inner = |one: &Cgroup| {
+        groups.iter().any(|other| other.path() != one.path() && other.contains(one.path()))
+    };
+    for group in groups.iter().filter(|group| !is_inner(group)) {
+        let one = group.refaults()?.unwrap_or_default();
+        sum = Refaults { anon: sum.anon + one.anon, file: sum.file + one.file };
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cgroup::tests::Fake;
+
+    fn waited(fake: &Fake, path: &str, microseconds: u64) {
+        let line =
+            |kind, total| format!("{kind} avg10=0.00 avg60=0.00 avg300=0.00 total={total}\n");
+        fake.put(path, &(line("some", microseconds) + &line("full", 1)));
+    }
+
+    fn groups(fake: &Fake, named: &[&str]) -> Cgroups {
+        named.iter().for_each(|name| fake.group(name, &[]));
+        let named: Vec<String> = named.iter().map(|name| (*name).into()).collect();
+        Cgroups::open(&fake.root, &named).expect("groups")
+    }
+
+    #[test]
+    fn the_stall_is_the_share_of_the_time_since_the_last_reading() {
+        let (fake, mut page_in) = (Fake::new(), PageIn::default());
+        let none = Cgroups::default();
+        let mut at = |secs: u64, total| {
+            waited(&fake, "/proc/pressure/memory", total);
+            page_in.stall(Nanos::from_secs(secs), &fake.root, &none).expect("readable")
+        };
+        assert_eq!(at(10, 500_000), None, "what was before the first reading is not known");
+        assert_eq!(at(12, 1_000_000), Some(0.25));
+        assert_eq!(at(12, 1_000_000), None);
+        assert_eq!(at(13, 1_000_000), Some(0.0));
+        assert_eq!(at(14, 9_000_000), Some(1.0), "never more than all of the time");
+        let unread = PageIn::default().stall(Nanos::ZERO, &Root::at("/nonexistent"), &none);
+        assert!(unread.expect_err("no PSI").hint().is_some_and(|hint| hint.contains("psi=1")));
+    }
+
+    #[test]
+    fn of_several_groups_the_one_that_waits_most_counts() {
+        let (fake, mut page_in) = (Fake::new(), PageIn::default());
+        let groups = groups(&fake, &["a", "b"]);
+        let mut at = |secs: u64, totals: [Option<u64>; 2]| {
+            for (name, total) in ["a", "b"].iter().zip(totals) {
+                let path = format!("/sys/fs/cgroup/{name}");
+                match total {
+                    Some(total) => waited(&fake, &format!("{path}/memory.pressure"), total),
+                    None => std::fs::remove_dir_all(fake.root.path(path)).expect("a group"),
+                }
+            }
+            page_in.stall(Nanos::from_secs(secs), &fake.root, &groups).expect("readable")
+        };
+        assert_eq!(at(0, [Some(0), Some(9_000_000)]), None);
+        assert_eq!(at(10, [Some(1_000_000), Some(11_000_000)]), Some(0.2));
+        assert_eq!(at(20, [Some(4_000_000), None]), Some(0.3), "one is gone");
+        assert_eq!(at(30, [Some(1_000_000), Some(0)]), None, "counters began anew");
+    }
+
+    #[test]
+    fn refaults_of_nested_groups_count_once() {
+        let fake = Fake::new();
+        let stat =
+            |file: u64| format!("workingset_refault_anon 1\nworkingset_refault_file {file}\n");
+        fake.put("/proc/vmstat", &stat(7));
+        let refaults = |groups: &Cgroups| refaults(&fake.root, groups).expect("readable");
+        assert_eq!(refaults(&Cgroups::default()), Refaults { anon: 1, file: 7 });
+        let groups = groups(&fake, &["a", "a/b", "c"]);
+        for (group, file) in [("a", 100), ("a/b", 60), ("c", 10)] {
+            fake.put(&format!("/sys/fs/cgroup/{group}/memory.stat"), &stat(file));
+        }
+        assert_eq!(refaults(&groups), Refaults { anon: 2, file: 110 });
+    }
+}
