@@ -5,6 +5,9 @@
 //! one word over that index, so that a sample costs one miss of the cache; words are in chunks that come
 //! to be when one of their pages is first touched: a terabyte that is mapped and never sampled costs
 //! nothing. Nothing here walks pages that nobody named.
+//!
+//! Mappings and page sizes come from different readers, in any order: a mapping does not say which pages are huge, and
+//! page tables do not say what is mapped. Each is kept until its own reader reports otherwise.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -216,6 +219,8 @@ pub struct PageTable {
     free: BTreeMap<u32, u32>,
     /// The same by length.
     free_by_len: BTreeSet<(u32, u32)>,
+    /// Huge pages that were reported where no memory is mapped yet: their first page and their base pages.
+    unmapped_huge: BTreeMap<(SpaceId, Vpn), u64>,
     next: u32,
     in_tier: [u64; TierId::MAX],
     base_pages: u64,
@@ -237,7 +242,12 @@ impl PageTable {
         self.last_found.take();
         match event {
             SpaceEvent::Mapped(region) => self.map(region),
-            SpaceEvent::Unmapped(space, vpn, base_pages) => self.unmap(space, vpn, base_pages),
+            SpaceEvent::Sized(space, vpn, base_pages, size) => {
+                self.resize(space, vpn.0, vpn.0.saturating_add(base_pages), size);
+            }
+            SpaceEvent::Unmapped(space, vpn, base_pages) => {
+                self.unmap(space, vpn.0, vpn.0.saturating_add(base_pages));
+            }
             SpaceEvent::Gone(space) => self.remove_space(space),
         }
     }
@@ -268,47 +278,136 @@ impl PageTable {
     }
 
     fn map(&mut self, region: Region) {
-        if region.base_pages == 0 || self.is_mapped(&region) {
+        let Region { space, kind, size, .. } = region;
+        let (start, end) = (region.start.0, region.start.0.saturating_add(region.base_pages));
+        let (stays, goes): (Vec<_>, Vec<_>) =
+            self.overlapped(space, start, end).into_iter().partition(|(_, run)| run.kind == kind);
+        for (vpn, run) in goes {
+            self.unmap(space, start.max(vpn.0), end.min(vpn.0 + run.base_pages));
+        }
+        for (from, to) in gaps(start, end, &stays) {
+            let (whole_from, whole_to) = match size {
+                PageSize::Base => (to, to),
+                PageSize::Huge => whole_huge(from, to),
+            };
+            self.add(space, from, whole_from, PageSize::Base, kind);
+            self.add(space, whole_from, whole_to, size, kind);
+            self.add(space, whole_to, to, PageSize::Base, kind);
+        }
+        for (from, to) in self.take_unmapped_huge(space, start, end) {
+            self.resize(space, from, to, PageSize::Huge);
+        }
+    }
+
+    /// Maps pages of which nothing is known where none are.
+    fn add(&mut self, space: SpaceId, start: u64, end: u64, size: PageSize, kind: PageKind) {
+        if start >= end {
             return;
         }
-        self.unmap(region.space, region.start, region.base_pages);
-        let mut run =
-            Run { base_pages: region.base_pages, size: region.size, kind: region.kind, first: 0 };
+        let mut run = Run { base_pages: end - start, size, kind, first: 0 };
         let Some(first) = self.take_indices(run.pages()) else {
             return; // 2^32 pages are managed already: 16 TiB in base pages
         };
         run.first = first;
         self.base_pages += run.base_pages;
-        self.by_index.insert(first, (region.space, region.start));
-        self.spaces.entry(region.space).or_default().insert(region.start, run);
+        self.attach(space, Vpn(start), run);
     }
 
-    fn unmap(&mut self, space: SpaceId, start: Vpn, base_pages: u64) {
-        let end = start.0.saturating_add(base_pages);
-        for (vpn, run) in self.overlapped(space, start.0, end) {
-            self.cut(space, vpn, run, start.0, end);
+    /// Unmaps a run of base pages; the rest of a huge page that it is part of stays, in base pages.
+    fn unmap(&mut self, space: SpaceId, start: u64, end: u64) {
+        self.take_unmapped_huge(space, start, end);
+        let (first, last) = (Vpn(start).huge_head().0, Vpn(end).huge_head().0);
+        for (head, is_cut) in [(first, first < start), (last, last < end)] {
+            if is_cut && start < end {
+                self.split_all(space, head, head + BASE_PER_HUGE);
+            }
         }
+        for (vpn, run) in self.overlapped(space, start, end) {
+            self.cut(space, vpn, run, start, end);
+        }
+    }
+
+    /// Gives the pages of `start..end` their size. Huge pages that are not, or not wholly, mapped are kept for later.
+    fn resize(&mut self, space: SpaceId, start: u64, end: u64, size: PageSize) {
+        if size == PageSize::Base {
+            self.take_unmapped_huge(space, start, end);
+            self.split_all(space, start, end);
+            return;
+        }
+        let (start, end) = whole_huge(start, end);
+        self.take_unmapped_huge(space, start, end);
+        let mut at = start;
+        for (from, to, kind) in self.of_one_kind(space, start, end) {
+            let (from, to) = whole_huge(from, to);
+            if from < to {
+                self.expect_huge(space, at, from);
+                self.form_huge(space, from, to, kind);
+                at = to;
+            }
+        }
+        self.expect_huge(space, at, end);
+    }
+
+    /// Replaces the base pages of `from..to`, all of one kind, by huge ones, of which nothing is known.
+    fn form_huge(&mut self, space: SpaceId, from: u64, to: u64, kind: PageKind) {
+        let mut huge = self.overlapped(space, from, to);
+        huge.retain(|(_, run)| run.size == PageSize::Huge);
+        for (from, to) in gaps(from, to, &huge) {
+            self.unmap(space, from, to);
+            self.add(space, from, to, PageSize::Huge, kind);
+        }
+    }
+
+    /// What of `start..end` is mapped, neighbours of one kind joined whatever their size.
+    fn of_one_kind(&self, space: SpaceId, start: u64, end: u64) -> Vec<(u64, u64, PageKind)> {
+        let mut joined: Vec<(u64, u64, PageKind)> = Vec::new();
+        for (vpn, run) in self.overlapped(space, start, end) {
+            let (from, to) = (start.max(vpn.0), end.min(vpn.0 + run.base_pages));
+            match joined.last_mut() {
+                Some(last) if (last.1, last.2) == (from, run.kind) => last.1 = to,
+                _ => joined.push((from, to, run.kind)),
+            }
+        }
+        joined
+    }
+
+    /// Notes that huge pages were seen where nothing, or not all of them, is mapped.
+    fn expect_huge(&mut self, space: SpaceId, start: u64, end: u64) {
+        if start < end {
+            self.unmapped_huge.insert((space, Vpn(start)), end - start);
+        }
+    }
+
+    /// Takes back what was noted of huge pages that overlap `start..end`.
+    fn take_unmapped_huge(&mut self, space: SpaceId, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let mut taken = Vec::new();
+        if start >= end {
+            return taken;
+        }
+        let end = end.div_ceil(BASE_PER_HUGE).saturating_mul(BASE_PER_HUGE);
+        let start = Vpn(start).huge_head().0;
+        while let Some((&(_, vpn), &base_pages)) =
+            self.unmapped_huge.range((space, Vpn(0))..(space, Vpn(end))).next_back()
+            && vpn.0 + base_pages > start
+        {
+            self.unmapped_huge.remove(&(space, vpn));
+            let to = vpn.0 + base_pages;
+            taken.push((start.max(vpn.0), end.min(to)));
+            for (from, to) in [(vpn.0, start), (end, to)].into_iter().filter(|(from, to)| from < to)
+            {
+                self.unmapped_huge.insert((space, Vpn(from)), to - from);
+            }
+        }
+        taken
     }
 
     fn overlapped(&self, space: SpaceId, start: u64, end: u64) -> Vec<(Vpn, Run)> {
         let Some(runs) = self.spaces.get(&space) else { return Vec::new() };
         let from = runs.range(..=Vpn(start)).next_back().map_or(Vpn(start), |(&vpn, _)| vpn);
         let overlapped = runs.range(from..Vpn(end.max(from.0)));
-        let overlapped = overlapped.filter(|(vpn, run)| vpn.0 + run.base_pages > start);
+        let overlapped =
+            overlapped.filter(|(vpn, run)| start < end && vpn.0 + run.base_pages > start);
         overlapped.map(|(&vpn, &run)| (vpn, run)).collect()
-    }
-
-    /// Whether all of a region is there already, in pages of its size and kind: a split that the world
-    /// tells of after it was done here. What is known of such pages stays.
-    fn is_mapped(&self, region: &Region) -> bool {
-        let (start, end) = (region.start.0, region.start.0 + region.base_pages);
-        let overlapped = self.overlapped(region.space, start, end);
-        let same = |run: &Run| run.size == region.size && run.kind == region.kind;
-        let covered = overlapped
-            .iter()
-            .filter(|(_, run)| same(run))
-            .map(|(vpn, run)| end.min(vpn.0 + run.base_pages) - start.max(vpn.0));
-        covered.sum::<u64>() == region.base_pages
     }
 
     /// Splits a huge page in place: its base pages lie where it lay and in its tier, and nothing else is
@@ -317,20 +416,36 @@ impl PageTable {
         let Some(at) = self.locate(page).filter(|at| at.size == PageSize::Huge) else {
             return false;
         };
-        let Some(first) = self.take_indices(pages_u32(BASE_PER_HUGE)) else { return false };
-        let tier = self.state(page).tier();
         self.last_found.take();
-        self.unmap(at.space, at.vpn, BASE_PER_HUGE);
-        let run = Run { base_pages: BASE_PER_HUGE, size: PageSize::Base, kind: at.kind, first };
-        self.attach(at.space, at.vpn, run);
-        self.base_pages += BASE_PER_HUGE;
-        for page in run.pages_in(0, BASE_PER_HUGE) {
-            tier.iter().for_each(|&tier| self.set_tier(page, PageSize::Base, tier));
+        self.split_all(at.space, at.vpn.0, at.vpn.0 + BASE_PER_HUGE)
+    }
+
+    /// Splits every huge page that overlaps `start..end`. False where one stays whole, as 2^32 pages are managed
+    /// already.
+    fn split_all(&mut self, space: SpaceId, start: u64, end: u64) -> bool {
+        let huge = |(_, run): &(Vpn, Run)| run.size == PageSize::Huge;
+        let runs = self.overlapped(space, start, end).into_iter().filter(huge);
+        runs.fold(true, |all, (vpn, run)| self.split_run(space, vpn, run, start, end) && all)
+    }
+
+    fn split_run(&mut self, space: SpaceId, vpn: Vpn, run: Run, start: u64, end: u64) -> bool {
+        let lo = (start.max(vpn.0) - vpn.0) / BASE_PER_HUGE * BASE_PER_HUGE;
+        let hi = (end.min(vpn.0 + run.base_pages) - vpn.0).div_ceil(BASE_PER_HUGE) * BASE_PER_HUGE;
+        let Some(first) = self.take_indices(pages_u32(hi - lo)) else { return false };
+        let tiers: Vec<_> = run.pages_in(lo, hi).map(|page| self.state(page).tier()).collect();
+        self.cut(space, vpn, run, vpn.0 + lo, vpn.0 + hi);
+        let parts = Run { base_pages: hi - lo, size: PageSize::Base, kind: run.kind, first };
+        self.attach(space, Vpn(vpn.0 + lo), parts);
+        self.base_pages += parts.base_pages;
+        for (part, page) in parts.pages_in(0, parts.base_pages).enumerate() {
+            if let Some(tier) = tiers[part >> PageSize::Huge.shift()] {
+                self.set_tier(page, PageSize::Base, tier);
+            }
         }
         true
     }
 
-    /// Removes `start..end` from one run; of a huge page that is hit, all.
+    /// Removes `start..end` from one run, in whole pages.
     fn cut(&mut self, space: SpaceId, vpn: Vpn, run: Run, start: u64, end: u64) {
         let unit = run.size.base_pages();
         let lo = (start.max(vpn.0) - vpn.0) / unit * unit;
@@ -364,6 +479,7 @@ impl PageTable {
     }
 
     fn remove_space(&mut self, space: SpaceId) {
+        self.unmapped_huge.retain(|(of, _), _| *of != space);
         for (_, run) in self.spaces.remove(&space).unwrap_or_default() {
             self.by_index.remove(&run.first);
             self.release_indices(run.first, run.pages(), run.size.base_pages());
@@ -592,6 +708,8 @@ impl PageTable {
             let mut last_end = 0;
             for (&vpn, run) in runs {
                 assert!(vpn.0 >= last_end, "regions overlap at {vpn:?}");
+                let odd = (vpn.0 | run.base_pages) % run.size.base_pages();
+                assert_eq!(odd, 0, "part of a huge page at {vpn:?}");
                 last_end = vpn.0 + run.base_pages;
                 base_pages += run.base_pages;
                 indices += u64::from(run.pages());
@@ -615,6 +733,20 @@ impl PageTable {
         assert_eq!(base_pages, self.base_pages);
         assert_eq!(in_tier, self.in_tier);
     }
+}
+
+/// What of `start..end` is in none of `runs`, which are in order.
+fn gaps(start: u64, end: u64, runs: &[(Vpn, Run)]) -> Vec<(u64, u64)> {
+    let ends = runs.iter().map(|(vpn, run)| vpn.0 + run.base_pages);
+    let from = std::iter::once(start).chain(ends);
+    let to = runs.iter().map(|(vpn, _)| vpn.0).chain(std::iter::once(end));
+    from.zip(to).filter(|(from, to)| from < to).collect()
+}
+
+/// The whole huge pages in `start..end`; nothing at its end where there is none.
+fn whole_huge(start: u64, end: u64) -> (u64, u64) {
+    let (from, to) = (start.div_ceil(BASE_PER_HUGE) * BASE_PER_HUGE, Vpn(end).huge_head().0);
+    if from < to { (from, to) } else { (end, end) }
 }
 
 /// A chunk without a copy of it on the stack.
@@ -703,13 +835,45 @@ pub(crate) mod tests {
         table.set_word(split[9], 5);
         table.apply(SpaceEvent::Mapped(region(1, 1024, 512, PageSize::Base)));
         assert_eq!(table.word(split[9]), 5);
-        table.apply(SpaceEvent::Mapped(region(1, 1024, 512, PageSize::Huge)));
+        table.apply(SpaceEvent::Sized(SpaceId(1), Vpn(1024), 512, PageSize::Huge));
         table.check();
         assert_eq!(
             table.bytes_in(TierId(1)),
             Bytes::ZERO,
             "made whole by the kernel: another page"
         );
+    }
+
+    #[test]
+    fn a_size_is_kept_when_its_mapping_is_read_later_or_again() {
+        let mut table = PageTable::default();
+        let sized = |vpn, pages, size| SpaceEvent::Sized(SpaceId(1), Vpn(vpn), pages, size);
+        let read = SpaceEvent::Mapped(region(1, 100, 2000, PageSize::Base));
+        table.apply(sized(0, 2560, PageSize::Huge));
+        assert_eq!(table.base_pages(), 0, "a size alone maps nothing");
+        table.apply(read);
+        let huge = |table: &PageTable, vpn| {
+            table.find(SpaceId(1), Vpn(vpn)).map(|page| table.is_huge(page))
+        };
+        let parts = [99, 100, 511, 512, 2047, 2048, 2099, 2100];
+        let sizes = parts.map(|vpn| huge(&table, vpn));
+        let (base, whole) = (Some(false), Some(true));
+        assert_eq!(sizes, [None, base, base, whole, whole, base, base, None]);
+        let page = table.find(SpaceId(1), Vpn(512)).unwrap();
+        table.set_tier(page, PageSize::Huge, TierId(1));
+        table.apply(read);
+        assert_eq!(parts.map(|vpn| huge(&table, vpn)), sizes);
+        assert_eq!(table.state(page).tier(), Some(TierId(1)));
+        // The mapping grows: what was seen beyond it counts now.
+        table.apply(SpaceEvent::Mapped(region(1, 100, 2460, PageSize::Base)));
+        assert_eq!(huge(&table, 2048), whole);
+        // Half of a huge page is unmapped: the kernel splits it, and so do the books.
+        table.apply(SpaceEvent::Unmapped(SpaceId(1), Vpn(768), 256));
+        assert_eq!([512, 767, 768, 1024].map(|vpn| huge(&table, vpn)), [base, base, None, whole]);
+        assert_eq!(table.bytes_in(TierId(1)), Bytes::from_mib(1));
+        table.apply(SpaceEvent::Mapped(region(1, 768, 256, PageSize::Base)));
+        assert_eq!(huge(&table, 512), base, "that it was huge is over");
+        table.check();
     }
 
     #[test]
@@ -756,10 +920,142 @@ pub(crate) mod tests {
         assert_eq!(table.state(page).returns(), 1);
     }
 
+    const QUARTER: u64 = BASE_PER_HUGE / 4;
+    const QUARTERS: u64 = 24;
+
+    /// What the books must say, quarter by quarter of huge pages.
+    #[derive(Default)]
+    struct Expected {
+        kinds: BTreeMap<u64, PageKind>,
+        tiers: BTreeMap<u64, TierId>,
+        /// Where a huge page was seen last.
+        seen_huge: BTreeSet<u64>,
+    }
+
+    impl Expected {
+        fn is_huge(&self, quarter: u64) -> bool {
+            let mut kinds = (quarter / 4 * 4..quarter / 4 * 4 + 4).map(|at| self.kinds.get(&at));
+            let first = kinds.next().flatten();
+            self.seen_huge.contains(&(quarter / 4))
+                && first.is_some()
+                && kinds.all(|kind| kind == first)
+        }
+
+        fn apply(&mut self, event: SpaceEvent) {
+            let huge_before: Vec<bool> = (0..QUARTERS).map(|at| self.is_huge(at)).collect();
+            match event {
+                SpaceEvent::Mapped(Region { start, base_pages, size, kind, .. }) => {
+                    let all = start.0 / QUARTER..(start.0 + base_pages) / QUARTER;
+                    let is_new = |at: &u64| self.kinds.get(at) != Some(&kind);
+                    let new: BTreeSet<u64> = all.filter(is_new).collect();
+                    for &at in &new {
+                        if self.kinds.contains_key(&at) {
+                            self.unmap(at);
+                        }
+                        self.kinds.insert(at, kind);
+                        let mut whole = at / 4 * 4..at / 4 * 4 + 4;
+                        if size == PageSize::Huge && whole.all(|at| new.contains(&at)) {
+                            self.seen_huge.insert(at / 4);
+                        }
+                    }
+                }
+                SpaceEvent::Sized(_, vpn, base_pages, size) => {
+                    for chunk in vpn.0 / BASE_PER_HUGE..(vpn.0 + base_pages) / BASE_PER_HUGE {
+                        match size {
+                            PageSize::Base => self.seen_huge.remove(&chunk),
+                            PageSize::Huge => self.seen_huge.insert(chunk),
+                        };
+                    }
+                }
+                SpaceEvent::Unmapped(_, vpn, base_pages) => {
+                    let all = vpn.0 / QUARTER..(vpn.0 + base_pages) / QUARTER;
+                    all.for_each(|at| self.unmap(at));
+                }
+                SpaceEvent::Gone(_) => *self = Self::default(),
+            }
+            // A huge page that came to be is another page.
+            for (at, was_huge) in (0..QUARTERS).zip(huge_before) {
+                if self.is_huge(at) && !was_huge {
+                    self.tiers.remove(&at);
+                }
+            }
+        }
+
+        fn unmap(&mut self, at: u64) {
+            self.kinds.remove(&at);
+            self.tiers.remove(&at);
+            self.seen_huge.remove(&(at / 4));
+        }
+
+        fn check(&self, table: &PageTable) {
+            table.check();
+            for at in 0..QUARTERS {
+                for vpn in [at * QUARTER, (at + 1) * QUARTER - 1] {
+                    let page = table.find(SpaceId(1), Vpn(vpn));
+                    let found = page.and_then(|page| table.locate(page));
+                    let size = if self.is_huge(at) { PageSize::Huge } else { PageSize::Base };
+                    let expected = self.kinds.get(&at).map(|&kind| (kind, size));
+                    assert_eq!(found.map(|found| (found.kind, found.size)), expected, "at {vpn}");
+                    let tier = page.and_then(|page| table.state(page).tier());
+                    assert_eq!(tier, self.tiers.get(&at).copied(), "at {vpn}");
+                }
+            }
+        }
+    }
+
+    fn events() -> impl Strategy<Value = Vec<(u8, u64, u64, bool, bool)>> {
+        let any = (0u8..8, 0..QUARTERS, 1..=QUARTERS, any::<bool>(), any::<bool>());
+        prop::collection::vec(any, 1..40)
+    }
+
     proptest! {
+        /// Mappings are read, sizes are seen before and after that, pages are split by us and by others, formed again
+        /// and moved, in any order: the last one to know something is right.
+        #[test]
+        fn sizes_follow_whatever_the_order(steps in events()) {
+            let (mut table, mut expected) = (PageTable::default(), Expected::default());
+            for (what, at, quarters, huge, file) in steps {
+                let (at, to) = (at * QUARTER, (at + quarters).min(QUARTERS) * QUARTER);
+                let size = if huge { PageSize::Huge } else { PageSize::Base };
+                let (head, end) = whole_huge(at, to);
+                let event = match what {
+                    0 | 1 => {
+                        let kind = if file { PageKind::File } else { PageKind::Anonymous };
+                        let (start, end) = if huge { (head, end) } else { (at, to) };
+                        let region = region(1, start, end - start, size);
+                        Some(SpaceEvent::Mapped(Region { kind, ..region }))
+                    }
+                    2 | 3 => Some(SpaceEvent::Sized(SpaceId(1), Vpn(head), end - head, size)),
+                    4 => Some(SpaceEvent::Unmapped(SpaceId(1), Vpn(at), to - at)),
+                    5 if huge && file => Some(SpaceEvent::Gone(SpaceId(1))),
+                    _ => None,
+                };
+                if let Some(event) = event {
+                    table.apply(event);
+                    expected.apply(event);
+                } else if what == 5 {
+                    if let Some(page) = table.find(SpaceId(1), Vpn(at)) && table.split(page) {
+                        expected.seen_huge.remove(&(at / BASE_PER_HUGE));
+                    }
+                } else {
+                    let tier = TierId(u8::from(huge));
+                    let mut moved = Vec::new();
+                    let base_pages = u32::try_from(to - at).unwrap();
+                    table.for_each(SpaceId(1), Vpn(at), base_pages, |page| moved.push(page));
+                    for page in moved {
+                        let at = table.locate(page).unwrap();
+                        table.set_tier(page, at.size, tier);
+                        let quarters = at.vpn.0..at.vpn.0 + at.size.base_pages();
+                        expected.tiers.extend(quarters.map(|vpn| (vpn / QUARTER, tier)));
+                    }
+                }
+                expected.check(&table);
+            }
+        }
+
         #[test]
         fn books_balance_under_any_sequence_of_mappings(
-            steps in prop::collection::vec((0u32..3, 0u64..40, 1u64..20, 0u8..6), 1..60),
+            steps in prop::collection::vec((0u32..3, 0u64..40, 1u64..20, 0u8..8), 1..60),
         ) {
             let mut table = PageTable::default();
             for (space, start, len, what) in steps {
@@ -769,6 +1065,8 @@ pub(crate) mod tests {
                     1 => table.apply(SpaceEvent::Mapped(region(space, start, len, PageSize::Huge))),
                     2 => table.apply(SpaceEvent::Unmapped(SpaceId(space), Vpn(start + 7), len)),
                     3 => table.apply(SpaceEvent::Gone(SpaceId(space))),
+                    6 => table.apply(SpaceEvent::Sized(SpaceId(space), Vpn(start), len, PageSize::Huge)),
+                    7 => table.apply(SpaceEvent::Sized(SpaceId(space), Vpn(start), len, PageSize::Base)),
                     4 => {
                         let page = table.find(SpaceId(space), Vpn(start + 9));
                         let size = page.map(|page| table.locate(page).unwrap().size);
