@@ -243,8 +243,8 @@ impl LinuxWorld {
             return;
         }
         self.sized = Some(now);
-        for maps in self.maps.values_mut() {
-            if let Err(problem) = maps.refresh_huge(&self.root, &mut out.spaces) {
+        for maps in self.maps.values() {
+            if let Err(problem) = maps.sizes(&self.root, &mut out.spaces) {
                 self.problems.push(problem);
             }
         }
