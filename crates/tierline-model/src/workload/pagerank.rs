@@ -128,7 +128,7 @@ impl PageRank {
         }
         let least = Nanos::from_secs(1);
         if self.generate < least || self.build < least || self.squish < least {
-            return Err("generate, build and squish take 1s at least each".into());
+            return Err("generate, build and squish must each be at least 1s".into());
         }
         let mut list = self.list();
         list.memory.further = vec![
