@@ -194,7 +194,7 @@ impl Program {
             }
         }
         let timeless = self.phases.iter().any(|phase| phase.lasts == Some(Nanos::ZERO));
-        timeless.then(|| "a phase lasts no time".into())
+        timeless.then(|| "a phase must last longer than 0 s".into())
     }
 }
 
