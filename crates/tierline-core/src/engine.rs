@@ -5,15 +5,17 @@ use crate::event::{Event, Fingerprint};
 use crate::intake::{Belief, Intake};
 use crate::migrator::{Migrator, Scene};
 use crate::page::{PageIdx, PageTable};
+use crate::policy::plan::Plan;
 use crate::policy::view::{Evidence, Machine, Memory, Orders, View};
 use crate::policy::{Policy, Wants};
-use crate::port::{Attention, Move, Observations, Telemetry, World};
+use crate::port::{Attention, Observations, SpaceEvent, SpaceId, Telemetry, TenantId, World};
 use crate::qos::Limits;
+use crate::qos::enforcer::Enforcer;
+use crate::questions::Questions;
 use crate::telemetry::calm::{Calm, SlowHits};
 use crate::telemetry::hotness::Hotness;
 use crate::telemetry::stretches::StretchHeat;
 use crate::tier::Tiers;
-use crate::tracker::questions::Questions;
 use crate::unit::{BytesPerSec, Nanos};
 
 /// Samples for which there is always room, 160 KiB. Ours.
@@ -38,7 +40,8 @@ pub struct Engine {
     seen: Observations,
     intake: Intake,
     questions: Questions,
-    plan: Vec<Move>,
+    plan: Plan,
+    enforcer: Enforcer,
     page_out: Vec<PageIdx>,
     split: Vec<PageIdx>,
     events: Vec<Event>,
@@ -64,7 +67,8 @@ impl Engine {
             seen: Observations::default(),
             intake: Intake::default(),
             questions: Questions::default(),
-            plan: Vec::new(),
+            plan: Plan::default(),
+            enforcer: Enforcer::default(),
             page_out: Vec::new(),
             split: Vec::new(),
             events: Vec::new(),
@@ -74,7 +78,7 @@ impl Engine {
     /// One trip round. Returns what happened.
     pub fn tick(&mut self, now: Nanos, world: &mut dyn World) -> &[Event] {
         self.seen.clear();
-        self.plan.clear();
+        self.plan.reset();
         self.events.clear();
 
         world.observe(now, &mut self.seen);
@@ -85,7 +89,7 @@ impl Engine {
         self.rewatch(world);
         let Self { pages, migrator, events, .. } = self;
         let mut scene = Scene { now, pages, world, events };
-        migrator.carry_out(&self.plan, &self.telemetry, &mut scene);
+        migrator.carry_out(&self.plan, &self.telemetry, &self.limits, &mut scene);
         migrator.page_out(self.page_out.drain(..), &mut scene);
         migrator.split(self.split.drain(..), &mut scene);
         self.attend(now, slow_hits, world);
@@ -138,7 +142,14 @@ impl Engine {
                 counters: &mut self.migrator.counts.tiering,
             },
         };
+        let limited = !self.limits.is_empty();
+        if limited {
+            self.enforcer.lower(&mut view, self.policy.as_ref(), &mut self.plan);
+        }
         self.policy.plan(&mut view, &mut self.plan);
+        if limited {
+            self.enforcer.exchange(&mut view, self.policy.as_ref(), &mut self.plan);
+        }
         let planned: u64 = self.plan.iter().map(|m| m.size.bytes().0).sum();
         self.backlog = planned > budget.0 / 4 * 3;
     }
@@ -178,7 +189,17 @@ impl Engine {
     fn shrink(&mut self) {
         self.seen = Observations::default();
         self.intake.shrink();
-        self.plan = Vec::new();
+        self.plan = Plan::default();
+    }
+
+    /// The limits of tenants; changes take effect in the next tick.
+    pub fn limits_mut(&mut self) -> &mut Limits {
+        &mut self.limits
+    }
+
+    /// Gives an address space to a tenant.
+    pub fn own(&mut self, space: SpaceId, tenant: TenantId) {
+        self.pages.apply(SpaceEvent::Owned(space, tenant));
     }
 
     /// The managed pages.

@@ -5,10 +5,10 @@ use tierline_linux::cha::Cha;
 use tierline_linux::doctor::examine;
 use tierline_linux::journal::{Journal, STATE_DIR};
 use tierline_linux::latency_probe::LatencyProbe;
-use tierline_linux::probe::probe;
 use tierline_linux::root::Root;
 use tierline_linux::telemetry;
 use tierline_linux::topology::{TierSpec, Topology};
+use tierline_linux::tracker::TRACKERS;
 
 fn main() {
     match Journal::recover(STATE_DIR, &Root::default()) {
@@ -22,8 +22,9 @@ fn main() {
     for finding in examine(&Root::default()) {
         println!("{:?} {}: {finding}", finding.severity, finding.id);
     }
-    for rung in probe(&Root::default()) {
-        println!("tracker {} {}: {}", rung.tracker, rung.available, rung.why);
+    for entry in TRACKERS {
+        let found = entry.probe(&Root::default());
+        println!("tracker {} {}: {}", entry.name, found.available, found.why);
     }
 }
 

@@ -3,18 +3,15 @@
 //!
 //! Works without any privilege. What cannot be seen is not held against the machine.
 
-use std::fs::File;
-use std::path::Path;
-
 use tierline_core::tier::Tiers;
 use tierline_core::unit::Bytes;
 
 use crate::citizen::{self, Finding, Plan, Severity};
 use crate::error::Error;
 use crate::journal::{Journal, STATE_DIR};
-use crate::probe;
 use crate::root::Root;
 use crate::topology::Topology;
+use crate::tracker::TRACKERS;
 
 const CGROUPS: &str = "/sys/fs/cgroup";
 /// Control groups looked at.
@@ -155,12 +152,12 @@ fn demotion_off(topology: &Topology) -> Option<Finding> {
 }
 
 fn trackers(root: &Root) -> Vec<Finding> {
-    let ladder = probe::probe(root);
-    if ladder.iter().any(|rung| rung.available) {
+    let found: Vec<_> = TRACKERS.iter().map(|entry| (entry.name, entry.probe(root))).collect();
+    if found.iter().any(|(_, found)| found.available) {
         return Vec::new();
     }
     let why: Vec<String> =
-        ladder.iter().map(|rung| format!("{}: {}", rung.tracker, rung.why)).collect();
+        found.iter().map(|(name, found)| format!("{name}: {}", found.why)).collect();
     vec![Finding::new(
         "no-tracker",
         Severity::Problem,
@@ -319,11 +316,6 @@ fn stale_journals(root: &Root) -> Vec<Finding> {
         )
     });
     stale.collect()
-}
-
-/// True where `path` can be opened for reading.
-pub(crate) fn readable(root: &Root, path: impl AsRef<Path>) -> bool {
-    File::open(root.path(path)).is_ok()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use tierline_core::policy::kernel::Kernel;
 use tierline_core::port::{Attention, Observations, SpaceId};
 use tierline_core::unit::{BytesPerSec, Nanos};
 
+use crate::citizen::Plan;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::root::Root;
@@ -79,6 +80,10 @@ fn missing(path: &str) -> Error {
 impl Tracker for KernelTiering {
     fn name(&self) -> &'static str {
         "kernel"
+    }
+
+    fn uses(&self) -> Plan {
+        Plan { kernel: true, ..Plan::default() }
     }
 
     fn watch(&mut self, _spaces: &[SpaceId]) -> Result<()> {

@@ -19,7 +19,6 @@ pub mod nodes;
 pub mod pagemap;
 pub mod pagetable;
 pub mod perf;
-pub mod probe;
 pub mod process;
 pub mod recorder;
 pub mod root;

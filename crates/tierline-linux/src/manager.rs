@@ -11,22 +11,24 @@ use tierline_core::event::Event;
 use tierline_core::knob::Knob;
 use tierline_core::policy::Policy;
 use tierline_core::policy::list::{POLICIES, PolicyEntry};
-use tierline_core::port::{Attention, Capability, Watch};
+use tierline_core::port::{Attention, Capability};
 use tierline_core::qos::Limits;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 
-use crate::citizen::{self, Action, Finding};
+use crate::citizen::{self, Action, Finding, Plan};
 use crate::error::{Error, Result};
 use crate::journal::{Change, Journal};
 use crate::kernel_tiering::KernelTiering;
 use crate::loaded_latency::LoadedLatency;
+use crate::mover::page_out::{self, Ability, Pager};
 use crate::process::{Selection, Targets};
 use crate::root::Root;
 use crate::telemetry::Counters;
 use crate::topology::{TierSpec, Topology};
 use crate::tracker::inspect::Inspector;
 use crate::tracker::ladder;
+use crate::tracker::list::Setup;
 use crate::tracker::neoprof::Place;
 use crate::world::LinuxWorld;
 
@@ -78,6 +80,18 @@ impl Default for Options {
             latency_probe: false,
             state_dir: "/run/tierline".into(),
         }
+    }
+}
+
+impl Options {
+    /// The machine that a tracker is opened on.
+    pub(crate) fn setup<'a>(
+        &'a self,
+        root: &'a Root,
+        journal: &'a Journal,
+        tiers: &'a Tiers,
+    ) -> Setup<'a> {
+        Setup { root, journal, tiers, neoprof: self.neoprof.as_ref() }
     }
 }
 
@@ -204,8 +218,8 @@ impl Manager {
         notes.push(about_tiers(&tiers));
         let choice = match policy.kernel() {
             None => {
-                let made_for = made_for(wants.watch);
-                let mut choice = ladder::choose(root, &journal, &tiers, &options, made_for)?;
+                let setup = options.setup(root, &journal, &tiers);
+                let mut choice = ladder::choose(&setup, options.tracker.as_deref(), wants.watch)?;
                 wants.watch.map_or(Ok(false), |watch| choice.tracker.rewatch(watch))?;
                 choice
             }
@@ -217,7 +231,8 @@ impl Manager {
             }
         };
         notes.push(about_tracker(&choice));
-        notes.extend(behave(root, &journal, &options, &pids, choice.tracker.name())?);
+        notes.extend(behave(root, &journal, &options, &pids, choice.tracker.uses())?);
+        let pager = pager(root, policy.as_ref(), &options, &targets, &mut notes)?;
         let asks = policy.needs().contains(&Capability::Answers);
         let inspector = (policy_moves && (asks || !choice.tracker.sees_fast_memory()))
             .then(|| Inspector::new(root, &tiers))
@@ -226,12 +241,14 @@ impl Manager {
                 notes.push(format!("what goes cold in fast memory is not seen: {error}"));
                 None
             });
-        let limits = Limits { per_tier: vec![options.fast_limit] };
+        let mut limits = Limits::default();
+        limits.set(tierline_core::port::TenantId::NOBODY, TierId::FAST, options.fast_limit);
         let latency = LoadedLatency::open(root, &tiers, &topology, options.latency_probe);
         let engine = Engine::new(tiers.clone(), limits, policy, options.max_rate);
         let mut world =
             LinuxWorld::new(root, tiers, targets, choice.tracker, latency, options.dry_run)?;
         inspector.into_iter().for_each(|inspector| world.inspect_with(inspector));
+        pager.into_iter().for_each(|pager| world.page_out_with(pager));
         world.fits(engine.policy())?;
         let (root, started, due) = (root.clone(), None, Nanos::ZERO);
         Ok(Self { root, engine, world, journal, options, before, notes, started, due })
@@ -363,14 +380,43 @@ pub(crate) fn behave(
     journal: &Journal,
     options: &Options,
     pids: &[u32],
-    tracker: &str,
+    plan: Plan,
 ) -> Result<Vec<String>> {
-    let is = |name: &str| tracker == name;
-    let plan =
-        citizen::Plan { hint_faults: is("hint_faults"), damon: is("damon"), kernel: is("kernel") };
     let findings = citizen::look(root, &options.state_dir, pids, plan);
     citizen::apply(journal, root, &findings)?;
     Ok(findings.iter().map(told).collect())
+}
+
+/// The knob of policies that may page out private and shared memory, too.
+const SWAP: &str = "swap";
+
+/// What pages out for a policy that needs it.
+fn pager(
+    root: &Root,
+    policy: &dyn Policy,
+    options: &Options,
+    targets: &Targets,
+    notes: &mut Vec<String>,
+) -> Result<Option<Pager>> {
+    if !policy.needs().contains(&Capability::PageOut) {
+        return Ok(None);
+    }
+    let ability = page_out::probe(root, targets.groups())?;
+    notes.extend(about_swap(ability, policy, options)?);
+    Ok(Some(Pager::new(root)))
+}
+
+/// What a user may want to change about swap.
+fn about_swap(ability: Ability, policy: &dyn Policy, options: &Options) -> Result<Option<String>> {
+    let may_swap = policy.knobs().iter().any(|knob| knob.name == SWAP);
+    let swaps = options.knobs.iter().any(|(name, value)| name == SWAP && *value > 0.0);
+    match ability.no_swap {
+        Some(error) if swaps => Err(error),
+        None if may_swap && !swaps => Ok(Some(format!(
+            "only pages of files are paged out; private memory too with --knobs {SWAP}=1"
+        ))),
+        _ => Ok(None),
+    }
 }
 
 fn told(finding: &Finding) -> String {
@@ -422,15 +468,6 @@ fn wrong_knob(policy: &str, name: &str, value: f64, known: &[Knob]) -> Error {
         false => format!("policy {policy} has {}", known.join(", ")),
     };
     Error::Input { what: "knob", found: format!("{name}={value}"), why }
-}
-
-/// The tracker that sees what a policy was made for.
-fn made_for(watch: Option<Watch>) -> Option<&'static str> {
-    match watch? {
-        Watch::HintFaults { fast_too: false, .. } => Some("hint_faults"),
-        Watch::Counters { .. } => Some("neoprof"),
-        _ => None,
-    }
 }
 
 fn no_policy(name: &str) -> Error {
@@ -485,7 +522,7 @@ mod tests {
     #[test]
     fn knobs_are_set_within_their_range_and_others_are_told() {
         let tpp = policy(&with("tpp", &[("demote_scale", 0.05)])).expect("a policy");
-        assert_eq!((tpp.name(), made_for(tpp.wants().watch)), ("tpp", Some("hint_faults")));
+        assert_eq!(tpp.name(), "tpp");
         for wrong in [("no_such", 1.0), ("demote_scale", 5.0)] {
             let error = policy(&with("tpp", &[wrong])).err().expect("refused").to_string();
             assert!(
@@ -503,5 +540,27 @@ mod tests {
         let dry_run = Options { dry_run: true, ..with("kernel", &[]) };
         let tracked = Options { tracker: Some("accessed".into()), ..with("kernel", &[]) };
         assert!(policy(&dry_run).is_err() && policy(&tracked).is_err());
+    }
+
+    #[test]
+    fn swap_is_needed_only_where_it_is_asked_for() {
+        let about = |swaps: f64, no_swap: bool| {
+            let options = with("first-touch+tmo", &[(SWAP, swaps)]);
+            let error = || Error::Missing { what: SWAP.into(), why: "".into(), hint: "".into() };
+            let ability = Ability { no_swap: no_swap.then(error) };
+            let policy = policy(&options).expect("a policy");
+            about_swap(ability, policy.as_ref(), &options)
+        };
+        assert!(about(1.0, true).is_err());
+        assert_eq!(about(1.0, false).expect("there is swap"), None);
+        assert_eq!(about(0.0, true).expect("files alone"), None);
+        let note = about(0.0, false).expect("files alone").expect("a note");
+        assert!(note.contains("--knobs swap=1"), "{note}");
+        let (plain, mut notes) = (policy(&with("hold", &[])).expect("a policy"), Vec::new());
+        let fake = crate::cgroup::tests::Fake::new();
+        fake.put("/proc/1/stat", "");
+        let targets = Targets::new(Selection::default(), &fake.root).expect("no targets");
+        let none = pager(&fake.root, plain.as_ref(), &Options::default(), &targets, &mut notes);
+        assert!(none.expect("not asked for").is_none() && notes.is_empty());
     }
 }

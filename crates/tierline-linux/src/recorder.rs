@@ -36,10 +36,14 @@ impl Recorder {
         let targets = Targets::new(selection, root)?;
         let mut notes = Journal::recover(&options.state_dir, root)?;
         let journal = Journal::open(&options.state_dir)?;
-        let choice = ladder::choose(root, &journal, &tiers, options, None)?;
+        let choice = ladder::choose(
+            &options.setup(root, &journal, &tiers),
+            options.tracker.as_deref(),
+            None,
+        )?;
         notes.push(manager::about_tracker(&choice));
         let tracker = choice.tracker;
-        notes.extend(manager::behave(root, &journal, options, &pids, tracker.name())?);
+        notes.extend(manager::behave(root, &journal, options, &pids, tracker.uses())?);
         let latency = LoadedLatency::open(root, &tiers, &topology, false);
         let world = LinuxWorld::new(root, tiers, targets, tracker, latency, true)?;
         Ok(Self { world, journal, seen: Observations::default(), notes })

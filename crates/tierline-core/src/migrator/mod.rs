@@ -17,8 +17,10 @@ use crate::migrator::history::History;
 use crate::migrator::retries::{Retries, Tried};
 use crate::page::{PageIdx, PageTable};
 use crate::port::{
-    Capability, Move, Order, Outcome, PageAt, PageSize, SpaceEvent, Telemetry, World,
+    Capability, Move, Order, Outcome, PageAt, PageSize, SpaceEvent, Telemetry, TenantId, World,
 };
+use crate::qos::Limits;
+use crate::qos::allowance::Allowance;
 use crate::tier::TierId;
 use crate::unit::{Bytes, BytesPerSec, Nanos};
 
@@ -90,8 +92,15 @@ impl Migrator {
         self.budget.refill(now).min(self.costs.moves_in_time())
     }
 
-    /// Moves what was planned, after what is due for another try.
-    pub fn carry_out(&mut self, plan: &[Move], telemetry: &Telemetry, on: &mut Scene<'_>) {
+    /// Moves what was planned, after what is due for another try. A move that would take a tenant over its limit is
+    /// left out, whoever planned it.
+    pub fn carry_out(
+        &mut self,
+        plan: &[Move],
+        telemetry: &Telemetry,
+        limits: &Limits,
+        on: &mut Scene<'_>,
+    ) {
         let mut wanted = self.retries.take_due(on.now, on.pages);
         wanted.extend(plan.iter().map(|&m| (m, 0)));
         let mut left = self.budget(on.now);
@@ -102,12 +111,13 @@ impl Migrator {
         });
         // Promotions may need the room that demotions make, and only made room counts.
         let (down, up): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|(m, _)| m.to > m.from);
-        let mut room: Vec<Bytes> = telemetry.tiers.iter().map(|tier| tier.free).collect();
+        let room = telemetry.tiers.iter().map(|tier| tier.free).collect();
+        let mut made = Made { room, allowance: Allowance::new(limits, on.pages, telemetry) };
         for mut batch in [down, up] {
-            batch.retain(|(m, _)| take(&mut room, m.to, m.size.bytes()));
+            batch.retain(|(m, _)| made.take(on.pages, m));
             // By process, as the kernel is asked a process at a time; hottest first within it.
             batch.sort_by_key(|(m, _)| m.space);
-            self.moves(&batch, &mut room, on);
+            self.moves(&batch, &mut made, on);
         }
     }
 
@@ -157,7 +167,7 @@ impl Migrator {
         }
     }
 
-    fn moves(&mut self, batch: &[Tried], room: &mut [Bytes], on: &mut Scene<'_>) {
+    fn moves(&mut self, batch: &[Tried], made: &mut Made, on: &mut Scene<'_>) {
         let orders: Vec<Order> = batch.iter().map(|&(m, _)| Order::Move(m)).collect();
         let outcomes = self.act(&orders, on);
         for ((&tried, order), outcome) in batch.iter().zip(orders).zip(outcomes) {
@@ -166,9 +176,9 @@ impl Migrator {
             let (m, _) = tried;
             if outcome == Outcome::Done {
                 self.budget.spend(m.size.bytes());
-                room[m.from.index()] += m.size.bytes();
+                made.give(on.pages, &m, m.from);
             } else {
-                room[m.to.index()] += m.size.bytes();
+                made.give(on.pages, &m, m.to);
             }
         }
     }
@@ -236,13 +246,32 @@ impl Migrator {
     }
 }
 
-/// Takes `bytes` of a tier's room if they are there.
-fn take(room: &mut [Bytes], tier: TierId, bytes: Bytes) -> bool {
-    match room.get_mut(tier.index()) {
-        Some(left) if *left >= bytes => {
-            *left -= bytes;
-            true
-        }
-        _ => false,
+/// Room that is there, and what their limits leave the tenants: only what demotions really made counts.
+struct Made {
+    room: Vec<Bytes>,
+    allowance: Allowance,
+}
+
+impl Made {
+    /// Takes the room that a move needs, if it is there and its tenant may have it.
+    fn take(&mut self, pages: &PageTable, m: &Move) -> bool {
+        let bytes = m.size.bytes();
+        let tenant = self.tenant(pages, m);
+        let admitted = self.allowance.admits(tenant, m.to, bytes);
+        let room = self.room.get_mut(m.to.index()).filter(|left| admitted && **left >= bytes);
+        let Some(room) = room else { return false };
+        *room -= bytes;
+        self.allowance.take(tenant, m.to, bytes);
+        true
+    }
+
+    /// A move left so much room in a tier.
+    fn give(&mut self, pages: &PageTable, m: &Move, tier: TierId) {
+        self.room[tier.index()] += m.size.bytes();
+        self.allowance.give(self.tenant(pages, m), tier, m.size.bytes());
+    }
+
+    fn tenant(&self, pages: &PageTable, m: &Move) -> TenantId {
+        if self.allowance.is_unlimited() { TenantId::NOBODY } else { pages.tenant_of(m.space) }
     }
 }

@@ -2,6 +2,30 @@
 //! Dense page indices: runs of them are given out, and given out again once they are free.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// The dense index of a managed page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageIdx(pub(super) u32);
+
+impl PageIdx {
+    /// Its place in a table with an entry a page.
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The page with that place.
+    #[expect(clippy::cast_possible_truncation, reason = "the inverse of `index`")]
+    pub(crate) const fn from_index(index: usize) -> Self {
+        Self(index as u32)
+    }
+}
+
+impl fmt::Display for PageIdx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p{}", self.0)
+    }
+}
 
 /// Which indices are free.
 #[derive(Debug, Default)]

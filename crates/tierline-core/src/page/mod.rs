@@ -17,37 +17,36 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use self::indices::Indices;
+pub use self::indices::PageIdx;
 pub use self::regions::Location;
 use self::regions::{Found, Run, Space, pages_u32};
 use self::words::Words;
-pub(crate) use self::words::page_word;
 pub use self::words::{FETCHED, METADATA_BYTES_PER_PAGE, PageState, PageWord, WORD_BITS};
 use crate::port::{PageSize, Region, SpaceEvent, SpaceId, TenantId, Vpn};
 use crate::tier::TierId;
 use crate::unit::{BASE_PER_HUGE, Bytes};
 
-/// The dense index of a managed page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PageIdx(u32);
+/// Declares heat that is a word of bits, to which a module gives their meaning.
+macro_rules! page_word {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name(pub u64);
 
-impl PageIdx {
-    /// Its place in a table with an entry a page.
-    pub(crate) const fn index(self) -> usize {
-        self.0 as usize
-    }
+        impl $crate::page::PageWord for $name {
+            const FORM: &'static str = stringify!($name);
 
-    /// The page with that place.
-    #[expect(clippy::cast_possible_truncation, reason = "the inverse of `index`")]
-    pub(crate) const fn from_index(index: usize) -> Self {
-        Self(index as u32)
-    }
+            fn of_bits(bits: u64) -> Self {
+                Self(bits)
+            }
+
+            fn bits(self) -> u64 {
+                self.0
+            }
+        }
+    };
 }
-
-impl fmt::Display for PageIdx {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "p{}", self.0)
-    }
-}
+pub(crate) use page_word;
 
 /// All managed pages.
 #[derive(Default)]
@@ -104,6 +103,20 @@ impl PageTable {
             }
         }
         tenants
+    }
+
+    /// Bytes of a tenant known to be in `tier`.
+    pub fn bytes_of(&self, tenant: TenantId, tier: TierId) -> Bytes {
+        let own = self.spaces.values().filter(|space| space.tenant == tenant);
+        own.map(|space| Bytes::from_base_pages(space.in_tier[tier.index()])).sum()
+    }
+
+    /// The runs of pages of a tenant: the first page of each, and how many there are.
+    pub(crate) fn runs_of(&self, tenant: TenantId) -> Vec<(PageIdx, u32)> {
+        let own = self.spaces.values().filter(|space| space.tenant == tenant);
+        own.flat_map(|space| space.runs.values())
+            .map(|run| (PageIdx(run.first), run.pages()))
+            .collect()
     }
 
     /// Whose address space it is.

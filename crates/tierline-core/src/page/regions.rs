@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::PageIdx;
+use super::indices::PageIdx;
 use crate::port::{PageAt, PageKind, PageSize, SpaceId, TenantId, Vpn};
 use crate::tier::TierId;
 

@@ -3,7 +3,7 @@
 //!
 //! Words are in chunks that are allocated when one of their pages is first touched.
 
-use super::PageIdx;
+use super::indices::PageIdx;
 use crate::tier::TierId;
 
 const CHUNK_BITS: u32 = 12;
@@ -41,28 +41,6 @@ pub trait PageWord: Copy {
     /// The same bits again; no more than [`WORD_BITS`].
     fn bits(self) -> u64;
 }
-
-/// Declares heat that is a word of bits, to which a module gives their meaning.
-macro_rules! page_word {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $name(pub u64);
-
-        impl $crate::page::PageWord for $name {
-            const FORM: &'static str = stringify!($name);
-
-            fn of_bits(bits: u64) -> Self {
-                Self(bits)
-            }
-
-            fn bits(self) -> u64 {
-                self.0
-            }
-        }
-    };
-}
-pub(crate) use page_word;
 
 /// The flags of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

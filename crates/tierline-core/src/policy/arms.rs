@@ -28,17 +28,19 @@
 use std::collections::VecDeque;
 
 use super::parts::batch;
-use super::parts::ledger::{Ledger, Short};
+use super::parts::ledger::{Ledger, Short, capacity};
 use super::parts::quantum::Quantum;
 use super::parts::recency::{self, Recency};
 use super::parts::top::{Ranked, split};
 use super::parts::worth::{self, Exchange};
-use super::{Policy, Wants};
+use super::{Believed, Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::lists::residents::Residents;
-use crate::policy::view::View;
-use crate::port::{Allocation, Move, Reason, Watch};
+use crate::page::PageIdx;
+use crate::policy::plan::Plan;
+use crate::policy::view::{Memory, View};
+use crate::port::{Allocation, Reason, Watch};
 use crate::telemetry::bandwidth::Meter;
 use crate::telemetry::page_hinkley;
 use crate::telemetry::rates::{self, Interval, Rates, Scored};
@@ -186,7 +188,7 @@ impl Arms {
             let ranked = Ranked { rate, page, size, resident, tag };
             (resident || !state.is_refused()).then_some(ranked)
         }));
-        let hot = split(ranking, capacity(view));
+        let hot = split(ranking, capacity(view, TierId::FAST));
         candidates.clear();
         victims.clear();
         for (at, ranked) in ranking.iter().enumerate() {
@@ -211,13 +213,13 @@ impl Arms {
     }
 
     /// Promotes candidates, hottest first, as far as this tick's batch goes and while it pays.
-    fn work(&mut self, view: &mut View<'_>, since: Nanos, plan: &mut Vec<Move>) {
+    fn work(&mut self, view: &mut View<'_>, since: Nanos, plan: &mut Plan) {
         let Some(first) = self.candidates.front() else { return };
         let batch = self.batch.bytes(view, self.used, since, first.ranked.size);
         let mut ledger = Ledger::new(view, batch, |_| Bytes::ZERO);
         while let Some(candidate) = self.candidates.pop_front() {
             match self.exchange(view, &candidate, &mut ledger, plan) {
-                Ok(()) | Err(Short::Page) => {}
+                Ok(()) | Err(Short::Page | Short::Limit) => {}
                 Err(Short::Budget) => {
                     self.candidates.push_front(candidate); // in the next tick
                     return;
@@ -234,7 +236,7 @@ impl Arms {
         view: &mut View<'_>,
         candidate: &Candidate,
         ledger: &mut Ledger,
-        plan: &mut Vec<Move>,
+        plan: &mut Plan,
     ) -> Result<(), Short> {
         let Ranked { page, rate, size, .. } = candidate.ranked;
         view.memory.pages.locate(page).ok_or(Short::Page)?;
@@ -243,6 +245,9 @@ impl Arms {
         let mut exchange = Exchange::new(self.worth, self.noise, rate, candidate.hot_for, gain);
         exchange.moving(view.move_time(size, true));
         let (mut down, mut room) = (Vec::new(), ledger.room(TierId::FAST));
+        if !ledger.admits(view.memory.pages, page, TierId::FAST) {
+            room = size.bytes(); // a page of its own tenant gives way to it, if any
+        }
         while room < size.bytes()
             && exchange.pays()
             && let Some(victim) = self.coldest(view)
@@ -279,10 +284,10 @@ impl Arms {
         view: &mut View<'_>,
         down: &mut Vec<Ranked>,
         ledger: &mut Ledger,
-        plan: &mut Vec<Move>,
+        plan: &mut Plan,
     ) -> Result<(), Short> {
         while let Some(&victim) = down.last() {
-            let to = ledger.below(TierId::FAST, victim.size).ok_or(Short::Room)?;
+            let to = ledger.below(view.memory.pages, victim.page).ok_or(Short::Room)?;
             let reason = Reason::MakeRoom { rate_per_sec: victim.rate };
             match ledger.plan(view.memory.pages, victim.page, to, reason, plan) {
                 Err(Short::Budget) => return Err(Short::Budget),
@@ -316,26 +321,22 @@ impl Arms {
     }
 }
 
-/// What the managed programs can have of the fastest tier.
-fn capacity(view: &View<'_>) -> Bytes {
-    let held = view.memory.pages.bytes_in(TierId::FAST);
-    let free = view.machine.telemetry.tiers.first().map_or(Bytes::ZERO, |tier| tier.free);
-    let limit = view.machine.limits.room(TierId::FAST, Bytes::ZERO);
-    limit.map_or(held + free, |limit| limit.min(held + free))
-}
-
 impl Policy for Arms {
     fn name(&self) -> &'static str {
         "arms"
     }
 
-    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         let since = view.now.saturating_sub(std::mem::replace(&mut self.last, view.now));
         self.believe(view);
         if let Some(passed) = self.quantum.due(view.now, self.recency.quantum()) {
             self.decide(view, passed);
         }
         self.work(view, since, plan);
+    }
+
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+        Believed::exactly(self.rates.rate_of(memory.pages, page))
     }
 
     fn wants(&self) -> Wants {

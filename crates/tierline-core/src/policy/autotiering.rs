@@ -26,11 +26,13 @@
 use super::parts::ledger::{Ledger, Short};
 use super::parts::scan_period::{self, ScanPeriod};
 use super::parts::watermarks::Watermarks;
-use super::{Policy, Wants};
+use super::{Believed, Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
-use crate::policy::view::View;
-use crate::port::{Move, Reason};
+use crate::page::PageIdx;
+use crate::policy::plan::Plan;
+use crate::policy::view::{Memory, View};
+use crate::port::Reason;
 use crate::telemetry::Hit;
 use crate::telemetry::lap::Lap;
 use crate::tier::TierId;
@@ -73,7 +75,7 @@ impl Autotiering {
     }
 
     /// Judges one fault.
-    fn fault(&mut self, view: &mut View<'_>, hit: &Hit, ledger: &mut Ledger, plan: &mut Vec<Move>) {
+    fn fault(&mut self, view: &mut View<'_>, hit: &Hit, ledger: &mut Ledger, plan: &mut Plan) {
         let state = view.memory.pages.state(hit.page);
         // A page that is planned to move is in no list.
         let Some(tier) = state.tier().filter(|_| state.is_listed()) else { return };
@@ -146,14 +148,14 @@ impl Autotiering {
         view: &mut View<'_>,
         below: Option<u8>,
         ledger: &mut Ledger,
-        plan: &mut Vec<Move>,
+        plan: &mut Plan,
     ) -> Result<Bytes, Short> {
         let (page, level) = self.lap.least(view.memory.pages, TierId::FAST).ok_or(Short::Page)?;
         if below.is_some_and(|below| level >= below) {
             return Err(Short::Page);
         }
-        let size = view.memory.pages.locate(page).ok_or(Short::Page)?.size;
-        let to = ledger.below(TierId::FAST, size).ok_or(Short::Room)?;
+        view.memory.pages.locate(page).ok_or(Short::Page)?;
+        let to = ledger.below(view.memory.pages, page).ok_or(Short::Room)?;
         let rate_per_sec = self.rate(level);
         let reason = match below {
             Some(_) => Reason::MakeRoom { rate_per_sec },
@@ -165,7 +167,7 @@ impl Autotiering {
     }
 
     /// Keeps the reserve free.
-    fn refill(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Vec<Move>) {
+    fn refill(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) {
         while ledger.room(TierId::FAST) < self.knobs.reserve
             && self.demote(view, None, ledger, plan).is_ok()
         {}
@@ -183,7 +185,7 @@ impl Policy for Autotiering {
         "autotiering"
     }
 
-    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         self.believe(view);
         let capacity = |tier| view.machine.tiers[tier].capacity;
         let background = self.in_background();
@@ -201,6 +203,10 @@ impl Policy for Autotiering {
             self.refill(view, &mut ledger, plan); // after the promotions: it is for those to come
         }
         self.page_out(view);
+    }
+
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+        Believed::exactly(f32::from(self.lap.level(memory.pages, page)))
     }
 
     fn wants(&self) -> Wants {

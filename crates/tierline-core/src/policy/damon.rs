@@ -31,8 +31,9 @@ use super::{Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageIdx;
+use crate::policy::plan::Plan;
 use crate::policy::view::View;
-use crate::port::{Allocation, Move, PageSize, Reason, Stretch, Vpn, Watch};
+use crate::port::{Allocation, PageSize, Reason, Stretch, Vpn, Watch};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -152,12 +153,12 @@ impl Damon {
     }
 
     /// Moves what was found as it should be.
-    fn apply(&self, view: &View<'_>, found: &[(PageIdx, Option<bool>)], plan: &mut Vec<Move>) {
+    fn apply(&self, view: &View<'_>, found: &[(PageIdx, Option<bool>)], plan: &mut Plan) {
         let mut ledger = Ledger::new(view, view.machine.budget, |_| Bytes::ZERO);
         for up in [false, true] {
             for &(page, accessed) in found {
                 let tier = view.memory.pages.state(page).tier();
-                let (Some(tier), Some(at)) = (tier, view.memory.pages.locate(page)) else {
+                let (Some(tier), Some(_)) = (tier, view.memory.pages.locate(page)) else {
                     continue;
                 };
                 if (tier > TierId::FAST) != up || accessed == Some(!up) {
@@ -165,7 +166,10 @@ impl Damon {
                 }
                 let (to, reason) = match up {
                     true => (Some(TierId::FAST), Reason::Hot { rate_per_sec: self.seen_rate() }),
-                    false => (ledger.below(tier, at.size), Reason::Headroom { rate_per_sec: 0.0 }),
+                    false => (
+                        ledger.below(view.memory.pages, page),
+                        Reason::Headroom { rate_per_sec: 0.0 },
+                    ),
                 };
                 if let Some(to) = to {
                     let _ = ledger.plan(view.memory.pages, page, to, reason, plan);
@@ -226,7 +230,7 @@ impl Policy for Damon {
         "damon"
     }
 
-    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         if !view.evidence.stretches.is_empty() {
             self.stretches = view.evidence.stretches.to_vec();
         }

@@ -8,8 +8,9 @@
 //! Where it comes from: Linux without tiering; "default Linux" in TPP (section 6.1).
 
 use super::{Policy, Wants};
+use crate::policy::plan::Plan;
 use crate::policy::view::View;
-use crate::port::{Allocation, Move};
+use crate::port::Allocation;
 
 /// The policy.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +21,7 @@ impl Policy for FirstTouch {
         "first-touch"
     }
 
-    fn plan(&mut self, _view: &mut View<'_>, _plan: &mut Vec<Move>) {}
+    fn plan(&mut self, _view: &mut View<'_>, _plan: &mut Plan) {}
 
     fn wants(&self) -> Wants {
         Wants { allocation: Some(Allocation::FirstTouch), ..Wants::default() }

@@ -17,11 +17,13 @@
 //! random, here by rate.
 
 use super::parts::placement::{Placement, Run, capacities, fill, ranked, told};
-use super::{Policy, Wants};
+use super::{Believed, Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
-use crate::policy::view::View;
-use crate::port::{Allocation, Capability, Move, Vpn, Watch};
+use crate::page::PageIdx;
+use crate::policy::plan::Plan;
+use crate::policy::view::{Memory, View};
+use crate::port::{Allocation, Capability, Vpn, Watch};
 
 knobs! {
     /// The knobs.
@@ -82,11 +84,15 @@ impl Policy for Fixed {
         "fixed"
     }
 
-    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         if !view.evidence.truth.is_empty() {
             self.placement = self.place(view);
         }
         self.placement.work(view, plan);
+    }
+
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+        Believed::exactly(self.placement.rate_of(memory.pages, page))
     }
 
     fn needs(&self) -> &'static [Capability] {

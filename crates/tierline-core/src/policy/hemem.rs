@@ -26,14 +26,15 @@
 use super::goal::{Aim, Goal, Quota, Shift};
 use super::parts::ledger::{Ledger, Short};
 use super::parts::quantum::Quantum;
-use super::{Policy, Wants};
+use super::{Believed, Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::lists::residents::Residents;
 use crate::lists::review::Review;
 use crate::page::PageIdx;
-use crate::policy::view::View;
-use crate::port::{Allocation, Move, Reason, Watch};
+use crate::policy::plan::Plan;
+use crate::policy::view::{Memory, View};
+use crate::port::{Allocation, Reason, Watch};
 use crate::telemetry::counts::{self, CountWord, Counts};
 use crate::tier::TierId;
 use crate::unit::{Bytes, BytesPerSec, Nanos, in_time};
@@ -136,7 +137,7 @@ impl Hemem {
     }
 
     /// Hot slow pages up, longest hot first. False where fast memory holds hot pages only.
-    fn pack(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Vec<Move>) -> bool {
+    fn pack(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) -> bool {
         for from in (1..=view.machine.tiers.slowest().0).map(TierId) {
             for class in (self.hot_class()..self.classes()).rev() {
                 while let Some(page) = self.residents.first(view.memory.pages, from, class) {
@@ -153,6 +154,7 @@ impl Hemem {
                     let below = self.hot_class();
                     match self.lift(view, ledger, page, class, TierId::FAST, below, reason, plan) {
                         Ok(_) => {}
+                        Err(Short::Limit) => self.residents.moves(view.memory.pages, page, class),
                         Err(short) => return short != Short::Room,
                     }
                 }
@@ -173,14 +175,15 @@ impl Hemem {
         to: TierId,
         below: u8,
         reason: Reason,
-        plan: &mut Vec<Move>,
+        plan: &mut Plan,
     ) -> Result<(f64, Bytes), Short> {
         let size = view.memory.pages.locate(page).ok_or(Short::Page)?.size;
         let (mut share, mut bytes) = (0.0, Bytes::ZERO);
-        while ledger.room(to) < size.bytes() {
+        let admitted = ledger.admits(view.memory.pages, page, to);
+        while admitted && ledger.room(to) < size.bytes() {
             let (victim, victim_class) = self.coldest(view, to, below).ok_or(Short::Room)?;
-            let victim_size = view.memory.pages.locate(victim).ok_or(Short::Page)?.size;
-            let down = ledger.below(to, victim_size).ok_or(Short::Room)?;
+            view.memory.pages.locate(victim).ok_or(Short::Page)?;
+            let down = ledger.below(view.memory.pages, victim).ok_or(Short::Room)?;
             let word = view.memory.pages.heat::<CountWord>(victim).0;
             let rate_per_sec = self.rate(view, word);
             let reason = Reason::MakeRoom { rate_per_sec };
@@ -212,13 +215,7 @@ impl Hemem {
     }
 
     /// Finds pages that make up a shift, from the highest bin down.
-    fn shift(
-        &mut self,
-        view: &mut View<'_>,
-        shift: &Shift,
-        ledger: &mut Ledger,
-        plan: &mut Vec<Move>,
-    ) {
+    fn shift(&mut self, view: &mut View<'_>, shift: &Shift, ledger: &mut Ledger, plan: &mut Plan) {
         let mut quota = Quota::of(shift);
         for class in (0..self.classes()).rev() {
             if shift.up {
@@ -240,7 +237,7 @@ impl Hemem {
         class: u8,
         quota: &mut Quota,
         ledger: &mut Ledger,
-        plan: &mut Vec<Move>,
+        plan: &mut Plan,
     ) {
         let mut misfits = 0;
         for _ in 0..self.residents.len(from, class) {
@@ -304,7 +301,7 @@ impl Policy for Hemem {
         self.name
     }
 
-    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         self.goal.listen(view);
         self.believe(view);
         let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) else { return };
@@ -321,6 +318,13 @@ impl Policy for Hemem {
         if has_cold || !self.knobs.freeze {
             self.cool(view);
         }
+    }
+
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+        let word = memory.pages.heat::<CountWord>(page).0;
+        let count = |loads| f32::from(u16::try_from(loads).unwrap_or(u16::MAX));
+        let surely = if self.counts.is_hot(word) { self.counts.knobs.hot_reads } else { 0 };
+        Believed { surely: count(surely), likely: count(self.counts.loads(word)) }
     }
 
     fn wants(&self) -> Wants {

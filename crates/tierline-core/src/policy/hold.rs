@@ -8,8 +8,8 @@
 //! Where it comes from: the do-nothing baseline of every paper in the field ("first touch").
 
 use super::Policy;
+use crate::policy::plan::Plan;
 use crate::policy::view::View;
-use crate::port::Move;
 
 /// The policy that moves nothing.
 #[derive(Clone, Copy, Debug)]
@@ -20,5 +20,5 @@ impl Policy for Hold {
         "hold"
     }
 
-    fn plan(&mut self, _view: &mut View<'_>, _plan: &mut Vec<Move>) {}
+    fn plan(&mut self, _view: &mut View<'_>, _plan: &mut Plan) {}
 }

@@ -19,8 +19,9 @@
 use super::Policy;
 use crate::knob::Knob;
 use crate::knobs;
+use crate::policy::plan::Plan;
 use crate::policy::view::View;
-use crate::port::{Capability, Move};
+use crate::port::Capability;
 use crate::unit::{Bytes, Nanos};
 
 knobs! {
@@ -46,7 +47,7 @@ impl Policy for Kernel {
         "kernel"
     }
 
-    fn plan(&mut self, _view: &mut View<'_>, _plan: &mut Vec<Move>) {}
+    fn plan(&mut self, _view: &mut View<'_>, _plan: &mut Plan) {}
 
     fn needs(&self) -> &'static [Capability] {
         &[Capability::KernelTiering]

@@ -28,16 +28,17 @@
 use std::collections::VecDeque;
 
 use super::goal::{Aim, Goal, Quota, Shift};
-use super::parts::ledger::{Ledger, Short};
+use super::parts::ledger::{self, Ledger, Short};
 use super::parts::quantum::Quantum;
-use super::{Policy, Wants};
+use super::{Believed, Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::lists::residents::Residents;
 use crate::lists::review::Review;
 use crate::page::PageIdx;
-use crate::policy::view::View;
-use crate::port::{Allocation, Move, PageSize, Reason, SpaceId, Vpn, Watch};
+use crate::policy::plan::Plan;
+use crate::policy::view::{Memory, View};
+use crate::port::{Allocation, PageSize, Reason, SpaceId, Vpn, Watch};
 use crate::telemetry::Hit;
 use crate::telemetry::histogram::{self, BinWord, Histogram, Turn};
 use crate::telemetry::subpages::{self, Subpages};
@@ -147,10 +148,7 @@ impl Memtis {
 
     /// What the managed programs can have of the fastest tier.
     fn capacity(view: &View<'_>) -> Bytes {
-        let held = view.memory.pages.bytes_in(TierId::FAST);
-        let free = view.machine.telemetry.tiers.first().map_or(Bytes::ZERO, |tier| tier.free);
-        let limit = view.machine.limits.room(TierId::FAST, Bytes::ZERO);
-        limit.map_or(held + free, |limit| limit.min(held + free))
+        ledger::capacity(view, TierId::FAST)
     }
 
     fn watermark(capacity: Bytes, share: f64, mib: [u64; 2]) -> Bytes {
@@ -343,7 +341,7 @@ impl Memtis {
     }
 
     /// Goes on with the task, as far as this tick's budget and room allow.
-    fn work(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+    fn work(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         let kept = self.promotion_watermark(Self::capacity(view));
         let reserve = |tier| if tier == TierId::FAST { kept } else { Bytes::ZERO };
         let mut ledger = Ledger::new(view, view.machine.budget, reserve);
@@ -357,7 +355,7 @@ impl Memtis {
     }
 
     /// Cold fast pages down, until what is free is above the watermark and holds all hot slow pages.
-    fn demote(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Vec<Move>) {
+    fn demote(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) {
         for size in SIZES {
             let cold = list(COLD, size);
             for _ in 0..self.residents.len(TierId::FAST, cold).min(LOOKS) {
@@ -372,7 +370,7 @@ impl Memtis {
                     self.residents.put(view.memory.pages, page, self.class(word));
                     continue; // warm, or hot by now
                 }
-                let Some(to) = ledger.below(TierId::FAST, size) else { return };
+                let Some(to) = ledger.below(view.memory.pages, page) else { return };
                 let reason = Reason::Headroom { rate_per_sec: self.rate(view, word, size) };
                 let Ok(bytes) = ledger.plan(view.memory.pages, page, to, reason, plan) else {
                     return;
@@ -397,7 +395,7 @@ impl Memtis {
     }
 
     /// Hot slow pages up, longest hot first, into what is free.
-    fn pack(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Vec<Move>) {
+    fn pack(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) {
         for from in (1..=view.machine.tiers.slowest().0).map(TierId) {
             for size in SIZES {
                 while self.task.lack > Bytes::ZERO
@@ -405,8 +403,11 @@ impl Memtis {
                 {
                     let reason = Reason::Hot { rate_per_sec: self.rate(view, word, size) };
                     let planned = ledger.plan(view.memory.pages, page, TierId::FAST, reason, plan);
-                    let Ok(bytes) = planned else { return };
-                    self.task.lack = self.task.lack.saturating_sub(bytes);
+                    match planned {
+                        Ok(bytes) => self.task.lack = self.task.lack.saturating_sub(bytes),
+                        Err(Short::Limit) => {}
+                        Err(_) => return,
+                    }
                     self.residents.moves(view.memory.pages, page, list(HOT, size));
                 }
             }
@@ -432,7 +433,7 @@ impl Memtis {
         shift: &Shift,
         quota: &mut Quota,
         ledger: &mut Ledger,
-        plan: &mut Vec<Move>,
+        plan: &mut Plan,
     ) -> Option<Short> {
         let sources = if shift.up { shift.below.clone() } else { vec![shift.tier] };
         for (from, size) in sources.into_iter().flat_map(|from| SIZES.map(|size| (from, size))) {
@@ -454,8 +455,13 @@ impl Memtis {
                 #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
                 let reason = Reason::Balance { rate_per_sec: (share * shift.reads_per_sec) as f32 };
                 let Some(to) = to else { return Some(Short::Room) };
-                if let Err(short) = ledger.plan(view.memory.pages, page, to, reason, plan) {
-                    return Some(short);
+                match ledger.plan(view.memory.pages, page, to, reason, plan) {
+                    Err(Short::Limit) => {
+                        self.residents.moves(view.memory.pages, page, hot);
+                        continue;
+                    }
+                    Err(short) => return Some(short),
+                    Ok(_) => {}
                 }
                 self.residents.moves(view.memory.pages, page, hot);
                 quota.charge(share, bytes);
@@ -475,7 +481,7 @@ impl Policy for Memtis {
         self.name
     }
 
-    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         self.goal.listen(view);
         self.believe(view);
         if let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) {
@@ -484,6 +490,13 @@ impl Policy for Memtis {
             self.task = self.decide(view, passed);
         }
         self.work(view, plan);
+    }
+
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+        let size = memory.pages.locate(page).map_or(PageSize::Base, |at| at.size);
+        Believed::exactly(
+            self.histogram.samples_of(memory.pages.heat::<BinWord>(page).0, size) as f32
+        )
     }
 
     fn wants(&self) -> Wants {

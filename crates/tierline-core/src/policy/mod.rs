@@ -22,14 +22,17 @@ pub mod neomem;
 pub mod oracle;
 pub mod paging;
 pub mod parts;
+pub mod plan;
 pub mod tierline;
 pub mod tmo;
 pub mod tpp;
 pub mod view;
 
-use self::view::View;
+use self::plan::Plan;
+use self::view::{Memory, View};
 use crate::knob::Knob;
-use crate::port::{Allocation, Capabilities, Capability, Move, Watch};
+use crate::page::PageIdx;
+use crate::port::{Allocation, Capabilities, Capability, Watch};
 use crate::unit::Nanos;
 
 /// How a policy wants to be served. A world comes as close as it can; `None` leaves it to the world.
@@ -59,7 +62,13 @@ pub trait Policy: Send {
 
     /// Appends the moves it wants now, most wanted first, demotions ahead of the promotions that need
     /// their room.
-    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>);
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan);
+
+    /// How hot it believes a page to be: for choosing among the pages of one tenant.
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+        let estimate = memory.estimate(page);
+        Believed { surely: estimate.at_least_per_sec(), likely: estimate.rate_per_sec() }
+    }
 
     /// How it wants to be served.
     fn wants(&self) -> Wants {
@@ -85,6 +94,22 @@ pub trait Policy: Send {
     /// Sets the knob of that name, before the first plan; false where there is none.
     fn set(&mut self, _knob: &str, _value: f64) -> bool {
         false
+    }
+}
+
+/// How hot a page is believed to be, in any unit that orders a policy's pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Believed {
+    /// What it surely is.
+    pub surely: f32,
+    /// What it most likely is.
+    pub likely: f32,
+}
+
+impl Believed {
+    /// Where no bound is known.
+    pub fn exactly(heat: f32) -> Self {
+        Self { surely: heat, likely: heat }
     }
 }
 

@@ -14,9 +14,11 @@
 //! Where it comes from: the ideal of every paper in the field; ours in form.
 
 use super::parts::placement::{Placement, capacities, fill, ranked, told};
-use super::{Policy, Wants};
-use crate::policy::view::View;
-use crate::port::{Allocation, Capability, Move, Watch};
+use super::{Believed, Policy, Wants};
+use crate::page::PageIdx;
+use crate::policy::plan::Plan;
+use crate::policy::view::{Memory, View};
+use crate::port::{Allocation, Capability, Watch};
 
 /// The policy.
 #[derive(Debug, Default)]
@@ -29,11 +31,15 @@ impl Policy for Oracle {
         "oracle"
     }
 
-    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         if !view.evidence.truth.is_empty() {
             self.placement = Placement::of(fill(ranked(&told(view)), capacities(view), 0).0);
         }
         self.placement.work(view, plan);
+    }
+
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+        Believed::exactly(self.placement.rate_of(memory.pages, page))
     }
 
     fn needs(&self) -> &'static [Capability] {

@@ -42,6 +42,7 @@ use super::parts::sampling::Sampling;
 use super::{Policy, Wants};
 use crate::knob::Knob;
 use crate::page::{FETCHED, Location, PageIdx};
+use crate::policy::plan::Plan;
 use crate::policy::view::View;
 use crate::port::{Move, PageSize, Reason, SpaceId, Vpn};
 use crate::telemetry::spots::{Spot, Spots};
@@ -285,14 +286,14 @@ impl Tierline {
     }
 
     /// Demotes until every tier has its headroom again, slower tiers first so that they make room.
-    fn keep_headroom(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Vec<Move>) {
+    fn keep_headroom(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) {
         for tier in (0..view.machine.tiers.slowest().0).rev().map(TierId) {
             while ledger.is_short(tier)
                 && let Some(hand) = self.hands.get_mut(tier.index())
                 && let Some(Met { page, rate_per_sec }) = hand.coldest_or_next(view, tier)
             {
                 let reason = Reason::Headroom { rate_per_sec };
-                if demote(view, ledger, page, reason, plan).is_err() {
+                if ledger.demote(view.memory.pages, page, reason, plan).is_err() {
                     break;
                 }
             }
@@ -360,7 +361,7 @@ impl Tierline {
         view: &mut View<'_>,
         ledger: &mut Ledger,
         mut lane: Option<&mut Lane>,
-        plan: &mut Vec<Move>,
+        plan: &mut Plan,
     ) {
         let mut waiting = Vec::new();
         self.hands.iter_mut().for_each(|hand| hand.search_for(self.candidates.len()));
@@ -400,7 +401,7 @@ impl Tierline {
         ledger: &mut Ledger,
         candidate: Candidate,
         lane: Option<&mut Lane>,
-        plan: &mut Vec<Move>,
+        plan: &mut Plan,
     ) -> Placed {
         let Some(from) = view.memory.pages.state(candidate.page).tier() else { return Placed::No };
         let to = lane.as_ref().map_or(0..from.0, |lane| lane.shift.tier.0..lane.shift.tier.0 + 1);
@@ -425,7 +426,8 @@ impl Tierline {
         }
         let planned = plan.len();
         for to in to.map(TierId) {
-            if ledger.room(to) < bytes {
+            let admitted = ledger.admits(view.memory.pages, candidate.page, to);
+            if ledger.room(to) < bytes && admitted {
                 self.make_room(view, ledger, rate, at.size, to, plan);
             }
             let reason = Reason::Hot { rate_per_sec: rate };
@@ -438,6 +440,8 @@ impl Tierline {
                     return Placed::Planned;
                 }
                 Err(Short::Budget) => return Placed::Later,
+                // A colder page of its tenant may give way to it.
+                Err(Short::Limit) => return Placed::No,
                 Err(Short::Room | Short::Page) => {}
             }
         }
@@ -445,13 +449,7 @@ impl Tierline {
     }
 
     /// Gives so much of a tier's accesses to those below it.
-    fn give(
-        &mut self,
-        view: &mut View<'_>,
-        ledger: &mut Ledger,
-        lane: &mut Lane,
-        plan: &mut Vec<Move>,
-    ) {
+    fn give(&mut self, view: &mut View<'_>, ledger: &mut Ledger, lane: &mut Lane, plan: &mut Plan) {
         let tier = lane.shift.tier;
         let Some(hand) = self.hands.get_mut(tier.index()) else { return };
         // The hottest carry the most accesses for their bytes.
@@ -465,7 +463,10 @@ impl Tierline {
                     continue;
                 }
                 let planned = plan.len();
-                if demote(view, ledger, page, Reason::Balance { rate_per_sec }, plan).is_err() {
+                if ledger
+                    .demote(view.memory.pages, page, Reason::Balance { rate_per_sec }, plan)
+                    .is_err()
+                {
                     return;
                 }
                 lane.charge(share, &plan[planned..]);
@@ -481,7 +482,7 @@ impl Tierline {
         rate: f32,
         size: PageSize,
         tier: TierId,
-        plan: &mut Vec<Move>,
+        plan: &mut Plan,
     ) {
         let (planned, before) = (plan.len(), ledger.clone());
         while ledger.room(tier) < size.bytes() {
@@ -500,7 +501,7 @@ impl Tierline {
                 }
                 break;
             }
-            if demote(view, ledger, victim.page, reason, plan).is_err() {
+            if ledger.demote(view.memory.pages, victim.page, reason, plan).is_err() {
                 self.hands[tier.index()].give_back(victim);
                 break;
             }
@@ -510,20 +511,6 @@ impl Tierline {
             *ledger = before;
         }
     }
-}
-
-/// Plans a move to the nearest slower tier with room.
-fn demote(
-    view: &View<'_>,
-    ledger: &mut Ledger,
-    page: PageIdx,
-    reason: Reason,
-    plan: &mut Vec<Move>,
-) -> Result<(), Short> {
-    let size = view.memory.pages.locate(page).ok_or(Short::Page)?.size;
-    let from = view.memory.pages.state(page).tier().ok_or(Short::Page)?;
-    let to = ledger.below(from, size).ok_or(Short::Room)?;
-    ledger.plan(view.memory.pages, page, to, reason, plan).map(|_| ())
 }
 
 enum Placed {
@@ -572,7 +559,7 @@ impl Policy for Tierline {
         "tierline"
     }
 
-    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         self.goal.listen(view);
         self.sampling.listen(view);
         self.sort_in(view);

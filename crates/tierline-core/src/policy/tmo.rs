@@ -26,12 +26,13 @@ use std::collections::BTreeSet;
 
 use super::parts::ledger::Ledger;
 use super::parts::quantum::Quantum;
-use super::{Policy, Wants};
+use super::{Believed, Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::{PageIdx, PageTable};
-use crate::policy::view::View;
-use crate::port::{Capability, Move, PageKind, Reason, SpaceId, Vpn};
+use crate::policy::plan::Plan;
+use crate::policy::view::{Memory, View};
+use crate::port::{Capability, PageKind, Reason, SpaceId, Vpn};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -147,12 +148,7 @@ impl Tmo {
     }
 
     /// Takes those of the pages asked after that were not accessed, and are not on their way already.
-    fn take(
-        &mut self,
-        view: &mut View<'_>,
-        answers: &[(PageIdx, Option<bool>)],
-        plan: &mut Vec<Move>,
-    ) {
+    fn take(&mut self, view: &mut View<'_>, answers: &[(PageIdx, Option<bool>)], plan: &mut Plan) {
         let moving: BTreeSet<(SpaceId, Vpn)> = plan.iter().map(|m| (m.space, m.vpn)).collect();
         let leaving: BTreeSet<PageIdx> = view.orders.page_out.iter().copied().collect();
         let planned: Bytes = plan.iter().map(|m| m.size.bytes()).sum();
@@ -287,7 +283,7 @@ impl Policy for Tmo {
         self.name
     }
 
-    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         let answers = view.evidence.answers;
         let (for_below, own) = answers.split_at(split(answers, &self.asked));
         view.evidence.answers = for_below;
@@ -296,6 +292,10 @@ impl Policy for Tmo {
         self.leave(view);
         self.take(view, own, plan);
         self.ask(view);
+    }
+
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+        self.below.heat(memory, page)
     }
 
     fn needs(&self) -> &'static [Capability] {

@@ -91,15 +91,22 @@ pub struct Orders<'a> {
     pub counters: &'a mut Counters,
 }
 
-impl View<'_> {
+impl Memory<'_> {
     /// What is believed of a page.
     pub fn estimate(&self, page: PageIdx) -> Estimate {
         let of_stretch = || {
-            let at = self.memory.pages.locate(page)?;
-            self.memory.stretch_heat.heat(at.space, at.vpn)
+            let at = self.pages.locate(page)?;
+            self.stretch_heat.heat(at.space, at.vpn)
         };
-        let heat = if self.memory.stretch_heat.is_empty() { None } else { of_stretch() };
-        self.memory.hotness.estimate(heat.unwrap_or_else(|| self.memory.pages.heat(page)))
+        let heat = if self.stretch_heat.is_empty() { None } else { of_stretch() };
+        self.hotness.estimate(heat.unwrap_or_else(|| self.pages.heat(page)))
+    }
+}
+
+impl View<'_> {
+    /// What is believed of a page.
+    pub fn estimate(&self, page: PageIdx) -> Estimate {
+        self.memory.estimate(page)
     }
 
     /// What moving one page of `size` costs.

@@ -18,7 +18,7 @@ pub use self::observations::{
 };
 pub use self::order::{Move, Order, Outcome, Reason};
 pub use self::requests::{Allocation, Attention, Watch};
-pub use self::telemetry::{Counted, Telemetry, TierTelemetry};
+pub use self::telemetry::{Counted, Telemetry, TenantTelemetry, TierTelemetry};
 use crate::unit::Nanos;
 
 /// A machine whose pages can be observed and moved.

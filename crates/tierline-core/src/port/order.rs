@@ -30,6 +30,11 @@ pub enum Reason {
         /// Accesses per second it is believed to get.
         rate_per_sec: f32,
     },
+    /// It is the coldest found of a tenant that has more in this tier than its limit.
+    Limit {
+        /// Accesses per second it is believed to get.
+        rate_per_sec: f32,
+    },
     /// Where it is to be was fixed beforehand, from what is known of the program.
     Placed {
         /// Accesses per second it gets.
@@ -46,6 +51,7 @@ impl Reason {
             Self::Headroom { .. } => 2,
             Self::Balance { .. } => 3,
             Self::Placed { .. } => 4,
+            Self::Limit { .. } => 5,
         }
     }
 
@@ -56,6 +62,7 @@ impl Reason {
             | Self::MakeRoom { rate_per_sec }
             | Self::Headroom { rate_per_sec }
             | Self::Balance { rate_per_sec }
+            | Self::Limit { rate_per_sec }
             | Self::Placed { rate_per_sec } => rate_per_sec,
         }
     }

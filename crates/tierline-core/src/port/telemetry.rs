@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::address::TenantId;
 use crate::unit::{Bytes, BytesPerSec, Nanos};
 
 /// What is measured of one tier. What cannot be known is `None`.
@@ -47,7 +48,19 @@ pub struct Telemetry {
     pub stall: Option<f64>,
     /// Of it, what memory costs them that is out altogether: all that a kernel's pressure stall information knows.
     pub page_in_stall: Option<f64>,
+    /// What was measured of each tenant; a tenant that is not here was not measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<TenantTelemetry>,
     /// What a counting device says, whenever it was asked anew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
+}
+
+/// What is measured of one tenant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TenantTelemetry {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// Bytes that it uses in each tier, fastest first; `None` where the world does not know.
+    pub used: Vec<Option<Bytes>>,
 }

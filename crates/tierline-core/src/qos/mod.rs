@@ -1,20 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who may use how much of which tier.
+//! How much of each tier a tenant may use: its limits, what they leave it, and who enforces them.
 
+pub mod allowance;
+pub mod enforcer;
+
+use std::collections::BTreeMap;
+
+use crate::port::TenantId;
 use crate::tier::TierId;
 use crate::unit::Bytes;
 
-/// Limits on what the managed programs together may hold in a tier. No entry: no limit.
+/// Limits on the bytes that a tenant may have in a tier. No entry: no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// One optional limit a tier, fastest first; tiers beyond the end have none.
-    pub per_tier: Vec<Option<Bytes>>,
-}
+pub struct Limits(BTreeMap<TenantId, [Option<Bytes>; TierId::MAX]>);
 
 impl Limits {
-    /// Bytes that may still come into `tier` when `used` are there; `None` where there is no limit.
-    pub fn room(&self, tier: TierId, used: Bytes) -> Option<Bytes> {
-        let limit = (*self.per_tier.get(tier.index())?)?;
-        Some(limit.saturating_sub(used))
+    /// One limit of one tenant.
+    pub fn of(tenant: TenantId, tier: TierId, limit: Bytes) -> Self {
+        let mut limits = Self::default();
+        limits.set(tenant, tier, Some(limit));
+        limits
+    }
+
+    /// Sets a tenant's limit in a tier, or lifts it.
+    pub fn set(&mut self, tenant: TenantId, tier: TierId, limit: Option<Bytes>) {
+        let of_tenant = self.0.entry(tenant).or_default();
+        of_tenant[tier.index()] = limit;
+        if of_tenant.iter().all(Option::is_none) {
+            self.0.remove(&tenant);
+        }
+    }
+
+    /// A tenant's limit in a tier.
+    pub fn get(&self, tenant: TenantId, tier: TierId) -> Option<Bytes> {
+        self.0.get(&tenant)?[tier.index()]
+    }
+
+    /// Lifts all limits of a tenant.
+    pub fn lift(&mut self, tenant: TenantId) {
+        self.0.remove(&tenant);
+    }
+
+    /// Whether nobody has a limit.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The tenants with limits, and their limits in each tier.
+    pub fn iter(&self) -> impl Iterator<Item = (TenantId, &[Option<Bytes>; TierId::MAX])> {
+        self.0.iter().map(|(&tenant, limits)| (tenant, limits))
     }
 }

@@ -128,6 +128,12 @@ impl Rates {
         self.place(pages, page).is_some()
     }
 
+    /// The greater of the page's two averages, in accesses per second; zero where it is not remembered.
+    pub fn rate_of(&self, pages: &PageTable, page: PageIdx) -> f32 {
+        let known = self.place(pages, page).map(|at| &self.sampled[at]);
+        known.map_or(0.0, |known| known.short.max(known.long))
+    }
+
     /// Where the page is; a word may be left from a page that had this index before.
     fn place(&self, pages: &PageTable, page: PageIdx) -> Option<usize> {
         let at = usize::try_from(pages.heat::<SlotWord>(page).0).ok()?.checked_sub(1)?;

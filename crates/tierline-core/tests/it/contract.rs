@@ -4,7 +4,7 @@
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
 use tierline_core::policy::list::{POLICIES, PolicyEntry};
-use tierline_core::port::{Outcome, PageKind, World};
+use tierline_core::port::{Outcome, PageKind, TenantId, World};
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
@@ -17,7 +17,7 @@ pub const TICK: Nanos = Nanos::from_millis(100);
 pub const RATE: BytesPerSec = BytesPerSec(64 << 20);
 
 /// Every policy of the core, and one that was added by a file and a line.
-fn policies() -> impl Iterator<Item = &'static PolicyEntry> {
+pub fn policies() -> impl Iterator<Item = &'static PolicyEntry> {
     POLICIES.iter().chain(&[
         SWAP, //
     ])
@@ -159,16 +159,24 @@ fn same_seed_same_fingerprint_for_every_policy() {
     }
 }
 
+/// With a limit a policy places at least half of what the limit allows, or of what it would place without one: some fill
+/// slowly, by rates and rounds of their own.
 #[test]
 fn every_policy_follows_a_limit() {
+    const LIMIT: u64 = 100;
     for entry in policies() {
-        let mut toy = Toy::new(machine(&[2_000, 8_000]), skewed(4_000, 100.0, 1.0, 8), 9);
-        let limits = Limits { per_tier: vec![Some(Bytes::from_base_pages(100))] };
-        let policy = (entry.make)();
-        toy.watch = policy.wants().watch;
-        let mut engine = Engine::new(toy.tiers.clone(), limits, policy, RATE);
-        run(&mut engine, &mut toy, 0, 60);
-        assert!(toy.used(TierId::FAST) <= 100, "{}", entry.name);
+        let fast = |limits: Limits| {
+            let mut toy = Toy::new(machine(&[2_000, 8_000]), skewed(4_000, 100.0, 1.0, 8), 9);
+            let policy = (entry.make)();
+            toy.watch = policy.wants().watch;
+            let mut engine = Engine::new(toy.tiers.clone(), limits, policy, RATE);
+            run(&mut engine, &mut toy, 0, 200);
+            toy.used(TierId::FAST)
+        };
+        let limit = Bytes::from_base_pages(LIMIT);
+        let limited = fast(Limits::of(TenantId::NOBODY, TierId::FAST, limit));
+        let least = fast(Limits::default()).min(LIMIT) / 2;
+        assert!((least..=LIMIT).contains(&limited), "{}: {least} to 100, {limited}", entry.name);
     }
 }
 

@@ -10,6 +10,7 @@ mod imports;
 mod knobs;
 mod published;
 mod split;
+mod tenants;
 mod toy;
 mod toy_policy;
 mod tpp;

@@ -10,8 +10,9 @@
 use tierline_core::policy::Policy;
 use tierline_core::policy::list::{PolicyEntry, Role};
 use tierline_core::policy::parts::ledger::Ledger;
+use tierline_core::policy::plan::Plan;
 use tierline_core::policy::view::View;
-use tierline_core::port::{Move, Reason};
+use tierline_core::port::Reason;
 use tierline_core::tier::TierId;
 use tierline_core::unit::Bytes;
 
@@ -30,7 +31,7 @@ impl Policy for Swap {
         "swap"
     }
 
-    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         let mut ledger = Ledger::new(view, view.machine.budget, |_| Bytes::ZERO);
         for &page in view
             .evidence

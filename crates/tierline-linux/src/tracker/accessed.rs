@@ -44,12 +44,28 @@ use crate::pagetable::{Format, Leaf, Visit, Walker};
 use crate::root::Root;
 use crate::tracker::flush::{Flush, Need, Spare};
 use crate::tracker::glance::Glance;
+use crate::tracker::list::TrackerEntry;
+use crate::tracker::needs::{btf, clear_refs, readable};
 use crate::tracker::runs::{Run, Runs};
 use crate::tracker::window::Settings;
 use crate::tracker::windowed::{Probe, Seen, Windowed, unless_gone};
 
 /// Every so many scans, where all pages live is told again, not only the touched ones.
 const RESIDENCE_EVERY: u64 = 16;
+
+/// The tracker in the list.
+pub const ACCESSED: TrackerEntry = TrackerEntry {
+    name: "accessed",
+    sees: "every page touched within a short window, loads and stores, in every tier",
+    costs: "no faults in the program; clearing the accessed bits holds off its page faults for a moment",
+    samples: false,
+    made_for: |_| false,
+    needs: |root| {
+        let kcore = readable(root, "/proc/kcore");
+        vec![clear_refs(root), (kcore, "a readable /proc/kcore (root, no lockdown)"), btf(root)]
+    },
+    open: |at| Ok(Box::new(Accessed::new(at.root, at.tiers, Settings::default())?)),
+};
 
 /// The tracker.
 pub type Accessed = Windowed<AccessedBits>;
@@ -112,7 +128,7 @@ impl AccessedBits {
 }
 
 impl Probe for AccessedBits {
-    const NAME: &'static str = "accessed";
+    const NAME: &'static str = ACCESSED.name;
     const TELLS_SIZES: bool = true;
     type Space = Known;
 

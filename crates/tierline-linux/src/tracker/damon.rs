@@ -32,6 +32,7 @@ mod admin;
 use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn};
 use tierline_core::unit::{BASE_PAGE, Nanos};
 
+use crate::citizen::Plan;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::perf::sample::Fields;
@@ -39,7 +40,42 @@ use crate::perf::tracefs::{Described, Field};
 use crate::perf::{Attr, CpuRings, Event};
 use crate::root::Root;
 use crate::tracker::Tracker;
+use crate::tracker::list::TrackerEntry;
+use crate::tracker::needs::{Need, writable};
 use admin::{Admin, Targets};
+
+/// The tracker in the list.
+pub const DAMON: TrackerEntry = TrackerEntry {
+    name: "damon",
+    sees: "regions, by one sampled page each, in every tier",
+    costs: "a kernel thread, in proportion to regions and sampling rate",
+    samples: false,
+    made_for: |_| false,
+    needs,
+    open: |at| Ok(Box::new(Damon::new(at.root, at.journal, Settings::default())?)),
+};
+
+fn needs(root: &Root) -> Vec<Need> {
+    const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+    let modules = ["damon_stat", "damon_reclaim", "damon_lru_sort"];
+    let owned = modules.iter().any(|name| {
+        let on = root.read(format!("/sys/module/{name}/parameters/enabled"));
+        on.is_ok_and(|text| text.trim() == "Y")
+    });
+    let busy = root.list(KDAMONDS).iter().any(|name| {
+        root.read(format!("{KDAMONDS}/{name}/state")).is_ok_and(|text| text.trim() == "on")
+    });
+    let count = format!("{KDAMONDS}/nr_kdamonds");
+    vec![
+        (root.exists(&count), "DAMON's folder in sysfs (CONFIG_DAMON_SYSFS)"),
+        (writable(root, &count), "the right to set DAMON up (root)"),
+        (
+            !owned,
+            "a free DAMON: a kernel module runs it (damon_stat: echo N to its parameter enabled)",
+        ),
+        (!busy, "a free DAMON: somebody's kdamond is on"),
+    ]
+}
 
 /// How often DAMON looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,7 +287,11 @@ impl Damon {
 
 impl Tracker for Damon {
     fn name(&self) -> &'static str {
-        "damon"
+        DAMON.name
+    }
+
+    fn uses(&self) -> Plan {
+        Plan { damon: true, ..Plan::default() }
     }
 
     fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {

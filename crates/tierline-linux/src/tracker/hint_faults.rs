@@ -52,10 +52,11 @@ mod arming;
 mod pace;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn};
+use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn, Watch};
 use tierline_core::tier::TierId;
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 
+use crate::citizen::Plan;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::perf::sample::Fields;
@@ -63,8 +64,39 @@ use crate::perf::tracefs::{Field, Probe};
 use crate::perf::{Attr, CpuRings, Event, monotonic_now, online_cpus};
 use crate::root::Root;
 use crate::tracker::Tracker;
+use crate::tracker::list::TrackerEntry;
+use crate::tracker::needs::{may_sample, two_nodes};
 use arming::{Arm, Arming};
 use pace::Pace;
+
+/// The tracker in the list.
+pub const HINT_FAULTS: TrackerEntry = TrackerEntry {
+    name: "hint_faults",
+    sees: "accesses to slow memory, page by page, with the time from arming to access",
+    costs: "a page fault for every page seen; nothing in fast memory is seen",
+    samples: false,
+    made_for: |watch| matches!(watch, Watch::HintFaults { fast_too: false, .. }),
+    needs: |root| {
+        vec![
+            (root.exists(MODE), "kernel.numa_balancing (CONFIG_NUMA_BALANCING)"),
+            two_nodes(root),
+            (
+                root.exists(format!("{KNOBS}/hot_threshold_ms")),
+                "debugfs with sched/numa_balancing (mounted, root, Linux 6.1)",
+            ),
+            (
+                root.exists("/sys/kernel/tracing/events"),
+                "tracefs on /sys/kernel/tracing (mounted, root)",
+            ),
+            may_sample(root),
+        ]
+    },
+    open: |at| {
+        // With two tiers a hint fault tells where the page was; with more it does not.
+        let slow = (at.tiers.len() == 2).then_some(TierId(1));
+        Ok(Box::new(HintFaults::new(at.root, at.journal, slow, Settings::default())?))
+    },
+};
 
 const MODE: &str = "/proc/sys/kernel/numa_balancing";
 const KNOBS: &str = "/sys/kernel/debug/sched/numa_balancing";
@@ -405,7 +437,11 @@ impl HintFaults {
 
 impl Tracker for HintFaults {
     fn name(&self) -> &'static str {
-        "hint_faults"
+        HINT_FAULTS.name
+    }
+
+    fn uses(&self) -> Plan {
+        Plan { hint_faults: true, ..Plan::default() }
     }
 
     fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {

@@ -21,7 +21,25 @@ use tierline_core::unit::Nanos;
 use crate::error::{Error, Result};
 use crate::perf::Event;
 use crate::root::Root;
+use crate::tracker::list::TrackerEntry;
+use crate::tracker::needs::may_sample;
 use crate::tracker::pmu::{PmuEvent, Sampler, SourceTiers};
+
+/// The tracker in the list.
+pub const IBS: TrackerEntry = TrackerEntry {
+    name: "ibs",
+    sees: "sampled loads that miss the cache, with address and tier (AMD)",
+    costs: "well below 1 % of the program at the default period",
+    samples: true,
+    made_for: |_| false,
+    needs: |root| {
+        vec![
+            (root.exists(UNIT), "the unit ibs_op (AMD, not in a virtual machine)"),
+            may_sample(root),
+        ]
+    },
+    open: |at| Ok(Box::new(open(at.root, &Settings::default())?)),
+};
 
 const UNIT: &str = "/sys/bus/event_source/devices/ibs_op";
 
@@ -48,7 +66,7 @@ impl Default for Settings {
 /// `Error::Missing` where the CPU has no IBS to offer.
 pub fn open(root: &Root, settings: &Settings) -> Result<Sampler> {
     let event = event(root, settings.period)?;
-    Sampler::open(root, "ibs", &[event], settings.tiers, settings.poll)
+    Sampler::open(root, IBS.name, &[event], settings.tiers, settings.poll)
 }
 
 fn event(root: &Root, period: u64) -> Result<PmuEvent> {

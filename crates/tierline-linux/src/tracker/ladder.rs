@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The ladder: the best tracker that this kernel offers, and why not a better one.
 
-use tierline_core::tier::{TierId, Tiers};
-use tierline_core::tracker::TRACKERS;
+use tierline_core::port::Watch;
 
-use ::neoprof::driver::Source;
-
-use super::{
-    Tracker, accessed, damon, hint_faults, ibs, neoprof, page_idle, pebs, soft_dirty, window,
-};
+use super::Tracker;
+use super::list::{Setup, TRACKERS, TrackerEntry};
 use crate::error::{Error, Result};
-use crate::journal::Journal;
-use crate::manager::Options;
-use crate::root::Root;
 
 /// What the ladder came to.
 pub struct Choice {
@@ -22,31 +15,22 @@ pub struct Choice {
     pub passed_over: Vec<(&'static str, Error)>,
 }
 
-/// Takes the tracker that the options name, or the one that the policy was made for, or the first of the list that can
-/// be opened.
+/// Takes the tracker of this name; where none is named, the one that was made for the policy's wish, else the first of
+/// the list that can be opened.
 ///
 /// # Errors
 /// That of the named tracker; where none is named and none can be had, `Error::Missing` with the
 /// reasons of all.
-pub fn choose(
-    root: &Root,
-    journal: &Journal,
-    tiers: &Tiers,
-    options: &Options,
-    made_for: Option<&'static str>,
-) -> Result<Choice> {
-    if let Some(name) = options.tracker.as_deref() {
-        return Ok(Choice {
-            tracker: open(root, journal, tiers, options, name)?,
-            passed_over: Vec::new(),
-        });
+pub fn choose(setup: &Setup<'_>, named: Option<&str>, wish: Option<Watch>) -> Result<Choice> {
+    if let Some(name) = named {
+        let tracker = TrackerEntry::find(name)?.open(setup)?;
+        return Ok(Choice { tracker, passed_over: Vec::new() });
     }
     let mut passed_over = Vec::new();
-    let others = TRACKERS.iter().map(|entry| entry.name).filter(|name| Some(*name) != made_for);
-    for name in made_for.into_iter().chain(others) {
-        match open(root, journal, tiers, options, name) {
+    for entry in in_order(wish) {
+        match entry.open(setup) {
             Ok(tracker) => return Ok(Choice { tracker, passed_over }),
-            Err(error) => passed_over.push((name, error)),
+            Err(error) => passed_over.push((entry.name, error)),
         }
     }
     let reasons: Vec<String> =
@@ -58,40 +42,45 @@ pub fn choose(
     })
 }
 
-fn open(
-    root: &Root,
-    journal: &Journal,
-    tiers: &Tiers,
-    options: &Options,
-    name: &str,
-) -> Result<Box<dyn Tracker>> {
-    let pace = window::Settings::default();
-    // With two tiers a hint fault tells where the page was; with more it does not.
-    let slow = (tiers.len() == 2).then_some(TierId(1));
-    let device = |source| {
-        let settings = neoprof::Settings { source, place: options.neoprof.clone() };
-        neoprof::open(root, journal, tiers, &settings)
-    };
-    Ok(match name {
-        "neoprof" => Box::new(device(Source::Fifo)?),
-        "chmu" => Box::new(device(Source::Hotlist)?),
-        "pebs" => Box::new(pebs::open(root, &pebs::Settings::default())?),
-        "ibs" => Box::new(ibs::open(root, &ibs::Settings::default())?),
-        "accessed" => Box::new(accessed::Accessed::new(root, tiers, pace)?),
-        "page_idle" => Box::new(page_idle::PageIdle::new(root, tiers, pace)?),
-        "hint_faults" => {
-            let settings = hint_faults::Settings::default();
-            Box::new(hint_faults::HintFaults::new(root, journal, slow, settings)?)
-        }
-        "damon" => Box::new(damon::Damon::new(root, journal, damon::Settings::default())?),
-        "soft_dirty" => Box::new(soft_dirty::SoftDirty::new(root, tiers, pace)?),
-        _ => {
-            let known: Vec<&str> = TRACKERS.iter().map(|entry| entry.name).collect();
-            return Err(Error::Missing {
-                what: format!("tracker {name:?}"),
-                why: "there is no tracker of that name".into(),
-                hint: format!("choose one of {}", known.join(", ")),
-            });
-        }
-    })
+/// All trackers, best first; the first that was made for a policy's wish before them.
+fn in_order(wish: Option<Watch>) -> Vec<&'static TrackerEntry> {
+    let mut all: Vec<&TrackerEntry> = TRACKERS.iter().collect();
+    let made_for = |entry: &&TrackerEntry| wish.is_some_and(|wish| (entry.made_for)(wish));
+    if let Some(first) = all.iter().position(made_for) {
+        all[..=first].rotate_right(1);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierline_core::unit::{Bytes, Nanos};
+
+    #[test]
+    fn what_a_policy_was_made_for_comes_first() {
+        let names = |wish| in_order(wish).iter().map(|entry| entry.name).collect::<Vec<_>>();
+        let faults = |fast_too| Watch::HintFaults {
+            pass: Nanos::from_secs(60),
+            bytes: Bytes::from_mib(256),
+            floor: Nanos::from_secs(1),
+            fast_too,
+        };
+        let counters = Watch::Counters {
+            threshold: 16,
+            read: Nanos::from_millis(10),
+            update: Nanos::from_secs(1),
+            clear: Nanos::from_secs(5),
+        };
+        let ladder = names(None);
+        assert_eq!(ladder[..2], ["neoprof", "chmu"]);
+        assert_eq!(names(Some(counters)), ladder);
+        assert_eq!(names(Some(faults(true))), ladder, "the kernel arms no page of fast memory");
+        let moved = names(Some(faults(false)));
+        assert_eq!(moved[0], "hint_faults");
+        let others = |names: &[&'static str]| -> Vec<&'static str> {
+            names.iter().copied().filter(|name| *name != "hint_faults").collect()
+        };
+        assert_eq!(others(&moved), others(&ladder));
+    }
 }

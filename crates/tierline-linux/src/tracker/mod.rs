@@ -10,6 +10,8 @@ pub mod hint_faults;
 pub mod ibs;
 pub mod inspect;
 pub mod ladder;
+pub mod list;
+pub(crate) mod needs;
 pub mod neoprof;
 pub mod page_idle;
 pub mod pebs;
@@ -22,7 +24,9 @@ pub mod windowed;
 use tierline_core::port::{Attention, Counted, Observations, SpaceId, Watch};
 use tierline_core::unit::Nanos;
 
+use crate::citizen::Plan;
 use crate::error::Result;
+pub use list::{TRACKERS, TrackerEntry};
 
 /// A source of signs of access on a running Linux.
 ///
@@ -31,6 +35,11 @@ use crate::error::Result;
 pub trait Tracker {
     /// The name users know it by.
     fn name(&self) -> &'static str;
+
+    /// What of the kernel it uses, which nobody else may use meanwhile.
+    fn uses(&self) -> Plan {
+        Plan::default()
+    }
 
     /// Sets which processes to watch; called whenever the set changes.
     fn watch(&mut self, spaces: &[SpaceId]) -> Result<()>;

@@ -41,9 +41,52 @@ use crate::journal::Journal;
 use crate::nodes::Nodes;
 use crate::root::Root;
 use crate::tracker::Tracker;
+use crate::tracker::list::{Setup, TrackerEntry};
+use crate::tracker::needs::{Need, writable};
 use owners::Owners;
 use place::Window;
 pub use place::{Place, find};
+
+/// The tracker in the list, by NeoMem's own registers.
+pub const NEOPROF: TrackerEntry = TrackerEntry {
+    name: "neoprof",
+    sees: "every access that reaches slow memory, counted by its device (NeoMem's unit)",
+    costs: "no faults; a register read for each hot page",
+    samples: false,
+    made_for: |watch| matches!(watch, Watch::Counters { .. }),
+    needs,
+    open: |at| open_for(at, Source::Fifo),
+};
+/// The same by a hotlist.
+pub const CHMU: TrackerEntry = TrackerEntry {
+    name: "chmu",
+    sees: "the same, by the hotlist of a CXL hotness monitoring unit (after drafts of drivers)",
+    costs: "no faults; a register read for each hot page",
+    samples: false,
+    made_for: |_| false,
+    needs,
+    open: |at| open_for(at, Source::Hotlist),
+};
+
+fn needs(root: &Root) -> Vec<Need> {
+    let device = find(root);
+    let window = device.as_ref().map(|place| format!("/sys/bus/pci/devices/{place}/resource0"));
+    vec![
+        (
+            device.is_some(),
+            "a memory device with NeoProf, PCI 1234:4e50 (--neoprof where its ids are others)",
+        ),
+        (
+            window.is_none_or(|path| writable(root, path)),
+            "the right to its registers (root, no lockdown)",
+        ),
+    ]
+}
+
+fn open_for(at: &Setup<'_>, source: Source) -> Result<Box<dyn Tracker>> {
+    let settings = Settings { source, place: at.neoprof.cloned() };
+    Ok(Box::new(open(at.root, at.journal, at.tiers, &settings)?))
+}
 
 /// How it is watched where nobody says: names are read as often as NeoMem does (table V).
 const WATCH: Watch = Watch::Counters {
@@ -197,8 +240,8 @@ impl<R: Registers> NeoProf<R> {
         let driver = Driver::new(registers, source)
             .map_err(|error| missing(error.to_string(), "`--neoprof` says where they are"))?;
         let name = match source {
-            Source::Fifo => "neoprof",
-            Source::Hotlist => "chmu",
+            Source::Fifo => NEOPROF.name,
+            Source::Hotlist => CHMU.name,
         };
         let mut tracker = Self {
             name,

@@ -29,6 +29,8 @@ use crate::error::{Error, Result};
 use crate::nodes::{FrameTiers, Nodes};
 use crate::pagemap::{Pagemap, mapped, page};
 use crate::root::Root;
+use crate::tracker::list::TrackerEntry;
+use crate::tracker::needs::readable;
 use crate::tracker::runs::{Run, Runs};
 use crate::tracker::window::Settings;
 use crate::tracker::windowed::{Probe, Seen, Windowed, is_gone};
@@ -36,6 +38,25 @@ use crate::tracker::windowed::{Probe, Seen, Windowed, is_gone};
 const BITMAP: &str = "/sys/kernel/mm/page_idle/bitmap";
 /// Every so many scans, where all pages live is told again, not only the touched ones.
 const RESIDENCE_EVERY: u64 = 16;
+
+/// The tracker in the list.
+pub const PAGE_IDLE: TrackerEntry = TrackerEntry {
+    name: "page_idle",
+    sees: "every page touched within a window, in every tier",
+    costs: "no faults in the program; a bitmap write and read a window",
+    samples: false,
+    made_for: |_| false,
+    needs: |root| {
+        vec![
+            (
+                readable(root, BITMAP),
+                "/sys/kernel/mm/page_idle/bitmap (CONFIG_IDLE_PAGE_TRACKING, root)",
+            ),
+            (readable(root, "/proc/kpageflags"), "a readable /proc/kpageflags (root)"),
+        ]
+    },
+    open: |at| Ok(Box::new(PageIdle::new(at.root, at.tiers, Settings::default())?)),
+};
 
 /// The tracker.
 pub type PageIdle = Windowed<IdleBits>;
@@ -79,7 +100,7 @@ impl PageIdle {
 }
 
 impl Probe for IdleBits {
-    const NAME: &'static str = "page_idle";
+    const NAME: &'static str = PAGE_IDLE.name;
     type Space = Known;
 
     fn arm(&mut self, space: SpaceId, known: &mut Known) -> Result<bool> {

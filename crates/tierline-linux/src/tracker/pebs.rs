@@ -22,7 +22,27 @@ use crate::error::{Error, Result};
 use crate::perf::Event;
 use crate::perf::data_src::Source;
 use crate::root::Root;
-use crate::tracker::pmu::{PmuEvent, Sampler, SourceTiers};
+use crate::tracker::list::TrackerEntry;
+use crate::tracker::needs::may_sample;
+use crate::tracker::pmu::{PMUS, PmuEvent, Sampler, SourceTiers};
+
+/// The tracker in the list.
+pub const PEBS: TrackerEntry = TrackerEntry {
+    name: "pebs",
+    sees: "sampled loads that miss the cache, with address and tier (Intel)",
+    costs: "well below 1 % of the program at the default period",
+    samples: true,
+    made_for: |_| false,
+    needs: |root| {
+        let has = |pmu: &&str| root.exists(format!("{PMUS}/{pmu}/events/mem-loads"));
+        let loads = ["cpu", "cpu_core"].iter().any(has);
+        vec![
+            (loads, "a CPU unit with the event mem-loads (Intel, not in a virtual machine)"),
+            may_sample(root),
+        ]
+    },
+    open: |at| Ok(Box::new(open(at.root, &Settings::default())?)),
+};
 
 /// How to sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +89,7 @@ pub fn open(root: &Root, settings: &Settings) -> Result<Sampler> {
     let cpu = Cpu::read(root)?;
     cpu.require_pebs(root)?;
     let events = events(cpu.model, settings);
-    Sampler::open(root, "pebs", &events, settings.tiers, settings.poll)
+    Sampler::open(root, PEBS.name, &events, settings.tiers, settings.poll)
 }
 
 fn events(model: u32, settings: &Settings) -> Vec<PmuEvent> {

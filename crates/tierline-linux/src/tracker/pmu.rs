@@ -13,6 +13,9 @@ use crate::perf::{Attr, CpuRings, Event};
 use crate::root::Root;
 use crate::tracker::Tracker;
 
+/// The units that count events.
+pub(crate) const PMUS: &str = "/sys/bus/event_source/devices";
+
 /// Which tier a kind of memory is; `None` where it cannot be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SourceTiers {

@@ -24,8 +24,9 @@ use tierline_core::unit::Bytes;
 use crate::error::{Error, Result};
 use crate::nodes::{FrameTiers, Nodes};
 use crate::pagemap::{Pagemap, mapped, page, scan};
-use crate::probe::soft_dirty_works;
 use crate::root::Root;
+use crate::tracker::list::TrackerEntry;
+use crate::tracker::needs::{clear_refs, readable};
 use crate::tracker::runs::{Run, Runs};
 use crate::tracker::window::Settings;
 use crate::tracker::windowed::{Probe, Seen, Windowed, is_gone, unless_gone};
@@ -34,6 +35,23 @@ use crate::tracker::windowed::{Probe, Seen, Windowed, is_gone, unless_gone};
 const RESIDENCE_EVERY: u64 = 16;
 
 const WRITTEN: u64 = scan::PRESENT | scan::SOFT_DIRTY;
+
+/// The tracker in the list.
+pub const SOFT_DIRTY: TrackerEntry = TrackerEntry {
+    name: "soft_dirty",
+    sees: "stores only, page by page, in every tier",
+    costs: "a page fault for every page written in a window",
+    samples: false,
+    made_for: |_| false,
+    needs: |root| {
+        vec![
+            clear_refs(root),
+            (readable(root, "/proc/self/pagemap"), "/proc/PID/pagemap"),
+            (soft_dirty_works(root), "CONFIG_MEM_SOFT_DIRTY"),
+        ]
+    },
+    open: |at| Ok(Box::new(SoftDirty::new(at.root, at.tiers, Settings::default())?)),
+};
 
 /// The tracker.
 pub type SoftDirty = Windowed<SoftDirtyBits>;
@@ -78,7 +96,7 @@ impl SoftDirty {
 }
 
 impl Probe for SoftDirtyBits {
-    const NAME: &'static str = "soft_dirty";
+    const NAME: &'static str = SOFT_DIRTY.name;
     type Space = Known;
 
     fn arm(&mut self, space: SpaceId, _: &mut Known) -> Result<bool> {
@@ -167,6 +185,14 @@ impl SoftDirtyBits {
 fn run(pages: &Range<u64>) -> Run {
     let count = u32::try_from(pages.end.saturating_sub(pages.start)).unwrap_or(u32::MAX);
     Run { start: pages.start, pages: count, size: PageSize::Base, tier: None }
+}
+
+/// A kernel with soft-dirty bits marks new pages: some writable mapping of ours has `sd` among its
+/// flags. The kernel shows the flag only where it has the bits.
+fn soft_dirty_works(root: &Root) -> bool {
+    let smaps = root.read("/proc/self/smaps").unwrap_or_default();
+    let mut flags = smaps.lines().filter_map(|line| line.strip_prefix("VmFlags:"));
+    flags.any(|line| line.split_whitespace().any(|flag| flag == "sd"))
 }
 
 #[cfg(test)]

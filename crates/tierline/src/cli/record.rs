@@ -10,8 +10,8 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
 use tierline_core::port::{Observations, Sample};
-use tierline_core::tracker::TRACKERS;
 use tierline_core::unit::Nanos;
+use tierline_linux::tracker::TrackerEntry;
 use tierline_trace::tally::Tally;
 use tierline_trace::{Evidence, Header, Writer};
 
@@ -88,8 +88,7 @@ impl Taking {
         outcome: Rc<RefCell<Outcome>>,
     ) -> Result<Self> {
         // A sampler's hits stand for accesses; what reads bits or faults knows that there was one.
-        let sampled =
-            TRACKERS.iter().any(|t| t.name == tracker && ["pebs", "ibs"].contains(&t.name));
+        let sampled = TrackerEntry::find(tracker).is_ok_and(|entry| entry.samples);
         let evidence = if sampled { Evidence::Sampled } else { Evidence::Touched };
         let file =
             File::create(output).with_context(|| format!("cannot create {}", output.display()))?;

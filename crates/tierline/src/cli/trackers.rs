@@ -4,9 +4,8 @@
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use tierline_core::tracker::TRACKERS;
-use tierline_linux::probe::{Capability, probe};
 use tierline_linux::root::Root;
+use tierline_linux::tracker::{TRACKERS, TrackerEntry};
 
 use super::Globals;
 use crate::print::{self, row};
@@ -27,8 +26,8 @@ struct Report {
 pub struct TrackerReport {
     /// The name users type.
     pub name: &'static str,
-    /// True where nothing that it needs is missing; unknown where it is not probed.
-    pub available: Option<bool>,
+    /// True where nothing that it needs is missing.
+    pub available: bool,
     /// What was found, or what is missing.
     pub why: String,
     /// What it sees.
@@ -54,23 +53,15 @@ impl TrackersArgs {
 
 /// Every tracker of the list with what the machine says of it.
 pub fn reports(root: &Root) -> Vec<TrackerReport> {
-    let ladder = probe(root);
-    let rung = |name: &str| ladder.iter().find(|rung| rung.tracker == name);
-    let report = |entry: &tierline_core::tracker::Entry| TrackerReport {
-        name: entry.name,
-        available: rung(entry.name).map(|rung: &Capability| rung.available),
-        why: rung(entry.name).map_or("not probed".into(), |rung| rung.why.clone()),
-        sees: entry.sees,
-        costs: entry.costs,
+    let report = |entry: &TrackerEntry| {
+        let found = entry.probe(root);
+        let TrackerEntry { name, sees, costs, .. } = *entry;
+        TrackerReport { name, available: found.available, why: found.why, sees, costs }
     };
     TRACKERS.iter().map(report).collect()
 }
 
-/// `yes`, `no`, or `?`.
+/// `yes` or `no`.
 pub fn here(tracker: &TrackerReport) -> &'static str {
-    match tracker.available {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "?",
-    }
+    if tracker.available { "yes" } else { "no" }
 }

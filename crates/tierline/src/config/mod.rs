@@ -10,11 +10,11 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use tierline_core::policy::list::{POLICIES, PolicyEntry as Policy};
-use tierline_core::tracker::{Entry as Tracker, TRACKERS};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use tierline_linux::error::{Error, Result};
 use tierline_linux::manager::Options;
 use tierline_linux::topology::TierSpec;
+use tierline_linux::tracker::TRACKERS;
 use tierline_linux::tracker::neoprof::Place;
 
 use crate::nearest::suggest;
@@ -91,7 +91,7 @@ fn tracker_name<'de, D: Deserializer<'de>>(
 ) -> std::result::Result<Option<String>, D::Error> {
     let name = String::deserialize(deserializer)?;
     let help = || suggest(&name, TRACKERS.iter().map(|entry| entry.name));
-    match name == AUTO || Tracker::find(&name).is_some() {
+    match name == AUTO || TRACKERS.iter().any(|entry| entry.name == name) {
         true => Ok(Some(name)),
         false => Err(D::Error::custom(format!("there is no tracker {name:?}; {}", help()))),
     }

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use tierline_core::policy::list::POLICIES;
-use tierline_core::tracker::TRACKERS;
+use tierline_linux::tracker::TRACKERS;
 use tierline_model::workload::list::listed;
 
 use crate::machine::Machine;
@@ -62,6 +62,17 @@ fn the_lists_are_those_of_the_core() {
         assert_eq!(tracker["name"], entry.name);
         assert!(tracker["available"].is_boolean(), "the probe does not know {}", entry.name);
     }
+}
+
+/// A scenario's tracker is the one of that name on Linux; only a model knows the truth.
+#[test]
+fn the_models_trackers_are_those_of_linux() {
+    let only: Vec<&str> = tierline_model::tracker::list::TRACKERS
+        .iter()
+        .map(|entry| entry.name)
+        .filter(|name| TRACKERS.iter().all(|entry| entry.name != *name))
+        .collect();
+    assert_eq!(only, ["truth"]);
 }
 
 #[test]

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The ledger of a plan: bytes that may still be moved, and room that is left in every tier.
+//! The ledger of a plan: bytes that may still be moved, room that is left in every tier, and what their limits leave
+//! the tenants.
 
 use crate::page::{PageIdx, PageTable};
+use crate::policy::plan::Plan;
 use crate::policy::view::View;
 use crate::port::{Move, PageSize, Reason};
+use crate::qos::allowance::Allowance;
 use crate::tier::TierId;
 use crate::unit::Bytes;
 
@@ -14,6 +17,8 @@ pub enum Short {
     Budget,
     /// The tier has no room.
     Room,
+    /// Its tenant has as much in the tier as it may; the move waits for one of the tenant's own pages to give way.
+    Limit,
     /// The page is gone, or there already.
     Page,
 }
@@ -24,6 +29,7 @@ pub struct Ledger {
     budget: Bytes,
     /// Below zero where less is free than is to be kept.
     room: Vec<i128>,
+    allowance: Allowance,
 }
 
 impl Ledger {
@@ -31,13 +37,45 @@ impl Ledger {
     /// within the limits.
     pub fn new(view: &View<'_>, cap: Bytes, reserve: impl Fn(TierId) -> Bytes) -> Self {
         let tiers = view.machine.tiers.iter().zip(&view.machine.telemetry.tiers);
+        let allowance = allowance(view);
         let room = tiers.map(|((tier, _), measured)| {
             let free = i128::from(measured.free.0) - i128::from(reserve(tier).0);
-            let used = i128::from(view.memory.pages.bytes_in(tier).0);
-            let limit = view.machine.limits.per_tier.get(tier.index()).copied().flatten();
-            limit.map_or(free, |limit| (i128::from(limit.0) - used).min(free))
+            allowance.left_for_all(tier).map_or(free, |left| i128::from(left.0).min(free))
         });
-        Self { budget: view.machine.budget.min(cap), room: room.collect() }
+        Self { budget: view.machine.budget.min(cap), room: room.collect(), allowance }
+    }
+
+    /// What their limits leave the tenants.
+    pub fn allowance(&self) -> &Allowance {
+        &self.allowance
+    }
+
+    /// Whether the limits of its tenant let a page into `to`.
+    pub fn admits(&self, pages: &PageTable, page: PageIdx, to: TierId) -> bool {
+        if self.allowance.is_unlimited() {
+            return true;
+        }
+        let Some(at) = pages.locate(page) else { return true };
+        self.allowance.admits(pages.tenant_of(at.space), to, at.size.bytes())
+    }
+
+    /// Books a plan that was made with another ledger.
+    pub fn replay(&mut self, pages: &PageTable, plan: &Plan) {
+        for m in plan.iter() {
+            self.book(pages, m);
+        }
+    }
+
+    fn book(&mut self, pages: &PageTable, m: &Move) {
+        let bytes = m.size.bytes();
+        self.budget = self.budget.saturating_sub(bytes);
+        self.room[m.to.index()] -= i128::from(bytes.0);
+        self.room[m.from.index()] += i128::from(bytes.0);
+        if !self.allowance.is_unlimited() {
+            let tenant = pages.tenant_of(m.space);
+            self.allowance.take(tenant, m.to, bytes);
+            self.allowance.give(tenant, m.from, bytes);
+        }
     }
 
     /// Bytes that may still come into `tier`.
@@ -56,14 +94,37 @@ impl Ledger {
         self.budget
     }
 
-    /// The nearest tier below `from` with room for a page of `size`.
+    /// The nearest tier below that of `page` which has room for it, within its tenant's limits there.
     #[expect(clippy::cast_possible_truncation, reason = "at most TierId::MAX tiers")]
-    pub fn below(&self, from: TierId, size: PageSize) -> Option<TierId> {
+    pub fn below(&self, pages: &PageTable, page: PageIdx) -> Option<TierId> {
+        let (from, size) = (pages.state(page).tier()?, pages.locate(page)?.size);
         let lower = (from.0 + 1..self.room.len() as u8).map(TierId);
-        lower.into_iter().find(|&tier| self.room(tier) >= size.bytes())
+        let fits = |tier| self.room(tier) >= size.bytes() && self.admits(pages, page, tier);
+        lower.into_iter().find(|&tier| fits(tier))
     }
 
-    /// Plans one move and returns its bytes.
+    /// Whether a page of `size` could go from a tier to a slower one.
+    pub fn has_room_below(&self, from: TierId, size: PageSize) -> bool {
+        self.room[from.index() + 1..].iter().any(|&room| room >= i128::from(size.bytes().0))
+    }
+
+    /// Plans a move to the nearest slower tier with room.
+    ///
+    /// # Errors
+    /// What it falls short of; nothing is planned then.
+    pub fn demote(
+        &mut self,
+        pages: &PageTable,
+        page: PageIdx,
+        reason: Reason,
+        plan: &mut Plan,
+    ) -> Result<Bytes, Short> {
+        pages.locate(page).and(pages.state(page).tier()).ok_or(Short::Page)?;
+        let to = self.below(pages, page).ok_or(Short::Room)?;
+        self.plan(pages, page, to, reason, plan)
+    }
+
+    /// Plans one move and returns its bytes. One that only its tenant's limit forbids is noted as such in the plan.
     ///
     /// # Errors
     /// What it falls short of; nothing is planned then.
@@ -73,18 +134,40 @@ impl Ledger {
         page: PageIdx,
         to: TierId,
         reason: Reason,
-        plan: &mut Vec<Move>,
+        plan: &mut Plan,
     ) -> Result<Bytes, Short> {
         let at = pages.locate(page).ok_or(Short::Page)?;
         let from = pages.state(page).tier().filter(|&from| from != to).ok_or(Short::Page)?;
+        let m = Move { space: at.space, vpn: at.vpn, size: at.size, from, to, reason };
+        if !self.admits(pages, page, to) {
+            plan.push_over_limit(m);
+            return Err(Short::Limit);
+        }
         let bytes = at.size.bytes();
         if self.room(to) < bytes {
             return Err(Short::Room);
         }
-        self.budget = Bytes(self.budget.0.checked_sub(bytes.0).ok_or(Short::Budget)?);
-        self.room[to.index()] -= i128::from(bytes.0);
-        self.room[from.index()] += i128::from(bytes.0);
-        plan.push(Move { space: at.space, vpn: at.vpn, size: at.size, from, to, reason });
+        if self.budget < bytes {
+            return Err(Short::Budget);
+        }
+        self.book(pages, &m);
+        plan.push(m);
         Ok(bytes)
     }
+}
+
+/// What their limits leave the tenants.
+fn allowance(view: &View<'_>) -> Allowance {
+    Allowance::new(view.machine.limits, view.memory.pages, view.machine.telemetry)
+}
+
+/// Bytes that may still come into a tier: what is free, within the limits.
+pub fn free(view: &View<'_>, tier: TierId) -> Bytes {
+    let free = view.machine.telemetry.tiers.get(tier.index()).map_or(Bytes::ZERO, |t| t.free);
+    allowance(view).left_for_all(tier).map_or(free, |left| left.min(free))
+}
+
+/// Bytes of a tier that the managed programs can have.
+pub fn capacity(view: &View<'_>, tier: TierId) -> Bytes {
+    view.memory.pages.bytes_in(tier) + free(view, tier)
 }

@@ -14,15 +14,16 @@
 
 use std::fmt;
 
-use super::ledger::{Ledger, Short};
+use super::ledger::{self, Ledger, Short};
 use super::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::knobs;
-use crate::page::{FETCHED, PageTable};
+use crate::page::{FETCHED, PageIdx, PageTable};
 use crate::policy::goal::{Aim, Goal, Quota, Shift};
-use crate::policy::view::View;
-use crate::policy::{Policy, Wants};
-use crate::port::{Capability, Move, PageKind, PageSize, Reason, Watch};
+use crate::policy::plan::Plan;
+use crate::policy::view::{Memory, View};
+use crate::policy::{Believed, Policy, Wants};
+use crate::port::{Capability, PageKind, PageSize, Reason, Watch};
 use crate::telemetry::Hit;
 use crate::telemetry::fault_latency::{latency, share};
 use crate::telemetry::lru::{Look, Lru, LruWord, Takes};
@@ -155,7 +156,7 @@ impl<R: Rules> OnFault<R> {
         view: &mut View<'_>,
         passed: Nanos,
         ledger: &mut Ledger,
-        plan: &mut Vec<Move>,
+        plan: &mut Plan,
     ) {
         let slowest = view.machine.tiers.slowest();
         for tier in (0..=slowest.0).rev().map(TierId) {
@@ -164,7 +165,7 @@ impl<R: Rules> OnFault<R> {
                 true => Marks::of(Watermarks::of(capacity)),
                 false => self.rules.marks(capacity),
             };
-            let free = free(view, tier);
+            let free = ledger::free(view, tier);
             let Reclaim { awake, since, priority } = self.reclaim[tier.index()];
             let was_awake = awake;
             let woken = free < marks.wake || view.machine.telemetry.tiers[tier.index()].turned_away;
@@ -209,13 +210,13 @@ impl<R: Rules> OnFault<R> {
         tier: TierId,
         mut missing: Bytes,
         ledger: &mut Ledger,
-        plan: &mut Vec<Move>,
+        plan: &mut Plan,
     ) -> Bytes {
         while missing > Bytes::ZERO
             && let Some(page) = self.lru.take_cold(view.memory.pages, tier, Takes::All)
         {
             let Some(at) = view.memory.pages.locate(page) else { continue };
-            let Some(to) = ledger.below(tier, at.size) else {
+            let Some(to) = ledger.below(view.memory.pages, page) else {
                 if at.kind == PageKind::File {
                     view.orders.page_out.push(page);
                     self.lru.moves(view.memory.pages, page);
@@ -252,7 +253,7 @@ impl<R: Rules> OnFault<R> {
         hit: &Hit,
         shifts: &mut Option<Vec<(Shift, Quota)>>,
         ledger: &mut Ledger,
-        plan: &mut Vec<Move>,
+        plan: &mut Plan,
     ) {
         let Some(tier) = view.memory.pages.state(hit.page).tier() else { return };
         let (latency, word) = latency(view.memory.pages.heat::<LruWord>(hit.page).0, hit, view.now);
@@ -268,7 +269,7 @@ impl<R: Rules> OnFault<R> {
             tier,
             latency,
             hits: hit.hits,
-            free: free(view, TierId::FAST),
+            free: ledger::free(view, TierId::FAST),
             capacity: view.machine.tiers[TierId::FAST].capacity,
         };
         let hot = self.rules.is_hot(&fault, &mut self.lru, view.memory.pages);
@@ -310,7 +311,7 @@ impl<R: Rules> OnFault<R> {
                 self.lru.moves(view.memory.pages, hit.page);
             }
             Err(Short::Room) => {
-                let nowhere = ledger.below(TierId::FAST, at.size).is_none();
+                let nowhere = !ledger.has_room_below(TierId::FAST, at.size);
                 let counters = &mut view.orders.counters;
                 let cause = match nowhere {
                     true => &mut counters.promote_fail_system_low,
@@ -372,13 +373,6 @@ fn probability(view: &View<'_>, fault: &Fault) -> f64 {
     fault.latency.zip(reads).map_or(1.0, |(latency, reads)| share(latency, reads))
 }
 
-/// Bytes that may still come into a tier: what is free, within the limits.
-fn free(view: &View<'_>, tier: TierId) -> Bytes {
-    let free = view.machine.telemetry.tiers[tier.index()].free;
-    let limit = view.machine.limits.room(tier, view.memory.pages.bytes_in(tier));
-    limit.map_or(free, |limit| limit.min(free))
-}
-
 /// The rate of accesses of which one came after `latency`.
 #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
 fn per_sec(latency: Nanos) -> f32 {
@@ -390,7 +384,7 @@ impl<R: Rules> Policy for OnFault<R> {
         self.name
     }
 
-    fn plan(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+    fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         self.goal.listen(view);
         self.rules.listen(view);
         self.lru.believe(
@@ -429,6 +423,10 @@ impl<R: Rules> Policy for OnFault<R> {
 
     fn needs(&self) -> &'static [Capability] {
         self.rules.needs()
+    }
+
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+        Believed::exactly(f32::from(u8::from(self.lru.is_active(memory.pages, page))))
     }
 
     fn wants(&self) -> Wants {

@@ -2,11 +2,13 @@
 //! A fixed placement, carried out: goes over all pages that have a place and moves those that are not
 //! there, in rounds until a round finds none.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use super::ledger::{Ledger, Short};
+use super::ledger::{Ledger, Short, capacity};
+use crate::page::{PageIdx, PageTable};
+use crate::policy::plan::Plan;
 use crate::policy::view::View;
-use crate::port::{Move, PageSize, Reason, SpaceId, TrueRate, Vpn};
+use crate::port::{PageSize, Reason, SpaceId, TrueRate, Vpn};
 use crate::tier::TierId;
 use crate::unit::Bytes;
 
@@ -45,6 +47,8 @@ pub struct Placed {
 #[derive(Clone, Debug, Default)]
 pub struct Placement {
     runs: Vec<Placed>,
+    /// Length and rate of each run, by its place.
+    by_place: BTreeMap<(SpaceId, Vpn), (u64, f64)>,
     up: Cursor,
     down: Cursor,
 }
@@ -59,13 +63,7 @@ struct Cursor {
 
 /// Bytes of every tier that the managed programs can have.
 pub fn capacities(view: &View<'_>) -> Vec<Bytes> {
-    let tiers = view.machine.tiers.iter().zip(&view.machine.telemetry.tiers);
-    tiers
-        .map(|((tier, _), measured)| {
-            let all = view.memory.pages.bytes_in(tier) + measured.free;
-            view.machine.limits.room(tier, Bytes::ZERO).map_or(all, |limit| limit.min(all))
-        })
-        .collect()
+    view.machine.tiers.iter().map(|(tier, _)| capacity(view, tier)).collect()
 }
 
 /// Fills tiers in order, fastest first, each with what is left of the runs in their order. A run is cut
@@ -103,11 +101,23 @@ pub fn fill(
 impl Placement {
     /// A placement to be carried out.
     pub fn of(runs: Vec<Placed>) -> Self {
-        Self { runs, ..Self::default() }
+        let place = |run: &Placed| ((run.space, run.vpn), (run.base_pages, run.rate_per_sec));
+        Self { by_place: runs.iter().map(place).collect(), runs, ..Self::default() }
+    }
+
+    /// Accesses per second that a page gets.
+    #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
+    pub fn rate_of(&self, pages: &PageTable, page: PageIdx) -> f32 {
+        let Some(at) = pages.locate(page) else { return 0.0 };
+        let before = self.by_place.range(..=(at.space, at.vpn)).next_back();
+        let run = before.filter(|&(&(space, vpn), &(base_pages, _))| {
+            space == at.space && at.vpn.0 < vpn.0 + base_pages
+        });
+        run.map_or(0.0, |(_, &(_, rate))| rate as f32 * at.size.base_pages_f32())
     }
 
     /// Plans the next moves: up while there is room, else down to make it.
-    pub fn work(&mut self, view: &mut View<'_>, plan: &mut Vec<Move>) {
+    pub fn work(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         let mut ledger = Ledger::new(view, view.machine.budget, |_| Bytes::ZERO);
         let mut looks = LOOKS;
         loop {
@@ -132,7 +142,7 @@ impl Placement {
         looks: &mut u32,
         view: &View<'_>,
         ledger: &mut Ledger,
-        plan: &mut Vec<Move>,
+        plan: &mut Plan,
     ) -> Result<(), Short> {
         loop {
             let Some(run) = runs.get(cursor.run) else {
@@ -155,7 +165,7 @@ impl Placement {
                 let rate_per_sec = (run.rate_per_sec * f64::from(size.base_pages_f32())) as f32;
                 let reason = Reason::Placed { rate_per_sec };
                 match ledger.plan(view.memory.pages, page, run.tier, reason, plan) {
-                    Err(Short::Page) => {}
+                    Err(Short::Page | Short::Limit) => {}
                     Err(short) => return Err(short), // the same page again, later
                     Ok(_) => {
                         cursor.planned = true;

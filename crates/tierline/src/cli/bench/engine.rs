@@ -113,7 +113,7 @@ fn tiers() -> Tiers {
 /// Measures and prints.
 pub fn run(samples: u32, ticks: u32, globals: &Globals) -> Result<u8> {
     let policy = (PolicyEntry::find("tierline").expect("the default policy").make)();
-    let limits = Limits { per_tier: vec![None; 2] };
+    let limits = Limits::default();
     let mut engine = Engine::new(tiers(), limits, policy, BytesPerSec(u64::MAX));
     let mut world = Told { samples: Vec::new(), first: true };
     let (mut rng, mut now, mut spent) = (Rng::new(1), Nanos::ZERO, 0.0);

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Enforces the limits of tenants, under any policy.
+//!
+//! Before the policy plans, what a tenant has above a lowered limit goes down, its coldest pages first. After that, a
+//! promotion that would exceed its tenant's limit is exchanged for a colder page of the same tenant, or dropped: no
+//! tenant loses a page for another one's limit.
+//!
+//! The coldest pages are found in a random sample of the tenant's pages, by the heat that the policy goes by. The
+//! sample, its size and the margin are ours.
+
+use crate::page::PageIdx;
+use crate::policy::parts::ledger::Ledger;
+use crate::policy::plan::Plan;
+use crate::policy::view::View;
+use crate::policy::{Believed, Policy};
+use crate::port::{Move, PageSize, Reason, TenantId};
+use crate::rng::Rng;
+use crate::tier::TierId;
+use crate::unit::Bytes;
+
+/// Pages drawn for each one that is wanted.
+const DRAWN_PER_VICTIM: u64 = 8;
+/// Pages drawn in a tick and for a tenant, at least and at most.
+const DRAWN: [u64; 2] = [64, 1 << 13];
+/// A page must be hotter by this factor than the one that gives way to it; the default policy's margin.
+const MARGIN: f32 = 1.25;
+
+/// The enforcer.
+#[derive(Debug)]
+pub struct Enforcer {
+    rng: Rng,
+}
+
+impl Default for Enforcer {
+    fn default() -> Self {
+        Self { rng: Rng::new(0x7e4a_4175) }
+    }
+}
+
+/// A page that may give way.
+#[derive(Clone, Copy, Debug)]
+struct Victim {
+    page: PageIdx,
+    likely: f32,
+}
+
+impl Enforcer {
+    /// Plans the demotion of what tenants have above their limits, and takes it off the policy's budget.
+    pub fn lower(&mut self, view: &mut View<'_>, policy: &dyn Policy, plan: &mut Plan) {
+        let mut ledger = Ledger::new(view, view.machine.budget, |_| Bytes::ZERO);
+        let excess: Vec<_> = ledger.allowance().excess().collect();
+        for (tenant, tier, mut over) in excess {
+            for victim in self.coldest(view, policy, tenant, tier, over.base_pages()) {
+                if over == Bytes::ZERO || ledger.budget() == Bytes::ZERO {
+                    break;
+                }
+                let reason = Reason::Limit { rate_per_sec: victim.likely };
+                let freed = ledger.demote(view.memory.pages, victim.page, reason, plan);
+                over = over.saturating_sub(freed.unwrap_or_default());
+            }
+        }
+        view.machine.budget = ledger.budget();
+    }
+
+    /// Plans what the policy wanted over a limit, where a colder page of the same tenant gives way.
+    pub fn exchange(&mut self, view: &mut View<'_>, policy: &dyn Policy, plan: &mut Plan) {
+        let wanted = plan.take_over_limit();
+        if wanted.is_empty() {
+            return;
+        }
+        let mut ledger = Ledger::new(view, view.machine.budget, |_| Bytes::ZERO);
+        ledger.replay(view.memory.pages, plan);
+        let mut tenants: Vec<(TenantId, TierId)> =
+            wanted.iter().map(|m| (view.memory.pages.tenant_of(m.space), m.to)).collect();
+        tenants.sort_unstable();
+        tenants.dedup();
+        for (tenant, tier) in tenants {
+            let is_its = |m: &&Move| m.to == tier && view.memory.pages.tenant_of(m.space) == tenant;
+            let own: Vec<Move> = wanted.iter().filter(is_its).copied().collect();
+            let base_pages = own.iter().map(|m| m.size.base_pages()).sum();
+            let victims = self.coldest(view, policy, tenant, tier, base_pages);
+            exchange_one_tenant(view, policy, &own, victims, &mut ledger, plan);
+        }
+    }
+
+    /// The coldest of a random sample of a tenant's pages in a tier, coldest first: enough for `base_pages`.
+    fn coldest(
+        &mut self,
+        view: &View<'_>,
+        policy: &dyn Policy,
+        tenant: TenantId,
+        tier: TierId,
+        base_pages: u64,
+    ) -> Vec<Victim> {
+        let pages = &*view.memory.pages;
+        let runs = pages.runs_of(tenant);
+        let ends: Vec<u64> = runs
+            .iter()
+            .scan(0, |end, &(_, count)| {
+                *end += u64::from(count);
+                Some(*end)
+            })
+            .collect();
+        let Some(&all) = ends.last().filter(|&&all| all > 0) else { return Vec::new() };
+        // Pages of other tiers are drawn in vain.
+        let held: Bytes = view.machine.tiers.iter().map(|(t, _)| pages.bytes_of(tenant, t)).sum();
+        let share = (held.0 / pages.bytes_of(tenant, tier).0.max(1)).clamp(1, 64);
+        let draws = (base_pages * DRAWN_PER_VICTIM * share).clamp(DRAWN[0], DRAWN[1]).min(4 * all);
+        let mut drawn: Vec<PageIdx> = Vec::new();
+        for _ in 0..draws {
+            let at = self.rng.below(all);
+            let run = ends.partition_point(|&end| end <= at);
+            let (first, count) = runs[run];
+            let before = ends[run] - u64::from(count);
+            let offset = usize::try_from(at - before).unwrap_or(usize::MAX);
+            drawn.push(PageIdx::from_index(first.index() + offset));
+        }
+        drawn.sort_unstable();
+        drawn.dedup();
+        let in_tier = |page: &PageIdx| {
+            let state = pages.state(*page);
+            state.tier() == Some(tier) && !state.is_refused()
+        };
+        let heat = |page| Victim { page, likely: density(view, policy, page).likely };
+        let mut victims: Vec<Victim> = drawn.into_iter().filter(in_tier).map(heat).collect();
+        victims.sort_by(|a, b| a.likely.total_cmp(&b.likely).then(a.page.cmp(&b.page)));
+        victims
+    }
+}
+
+/// Exchanges a tenant's wanted pages for its victims, while that pays.
+fn exchange_one_tenant(
+    view: &View<'_>,
+    policy: &dyn Policy,
+    wanted: &[Move],
+    victims: Vec<Victim>,
+    ledger: &mut Ledger,
+    plan: &mut Plan,
+) {
+    let pages = &*view.memory.pages;
+    let mut victims = victims.into_iter().peekable();
+    for m in wanted {
+        let Some(page) = pages.find(m.space, m.vpn) else { continue };
+        let heat = density(view, policy, page).surely;
+        let (planned, before) = (plan.len(), ledger.clone());
+        while !ledger.admits(pages, page, m.to)
+            && let Some(victim) = victims.next_if(|victim| heat > victim.likely * MARGIN)
+        {
+            let reason = Reason::MakeRoom { rate_per_sec: victim.likely };
+            let _ = ledger.demote(pages, victim.page, reason, plan); // a page that is gone makes no room
+        }
+        let fits = ledger.admits(pages, page, m.to);
+        if !fits || ledger.plan(pages, page, m.to, m.reason, plan).is_err() {
+            plan.truncate(planned);
+            *ledger = before;
+            if victims.peek().is_none_or(|victim| heat <= victim.likely * MARGIN) {
+                return; // the others are colder, and so are their chances
+            }
+        }
+    }
+}
+
+/// The heat of a base page of a page, as the policy knows it.
+fn density(view: &View<'_>, policy: &dyn Policy, page: PageIdx) -> Believed {
+    let size = view.memory.pages.locate(page).map_or(PageSize::Base, |at| at.size);
+    let Believed { surely, likely } = policy.heat(&view.memory, page);
+    Believed { surely: surely / size.base_pages_f32(), likely: likely / size.base_pages_f32() }
+}

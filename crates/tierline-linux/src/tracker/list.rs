@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The list of trackers. A new one is a file with its [`TrackerEntry`] and a line in [`TRACKERS`].
+
+use serde::Serialize;
+use tierline_core::port::Watch;
+use tierline_core::tier::Tiers;
+
+use super::needs::Need;
+use super::neoprof::Place;
+use super::{Tracker, accessed, damon, hint_faults, ibs, neoprof, page_idle, pebs, soft_dirty};
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::root::Root;
+
+/// Every tracker there is, best first: the first that the machine offers is taken.
+pub const TRACKERS: &[TrackerEntry] = &[
+    neoprof::NEOPROF,
+    neoprof::CHMU,
+    pebs::PEBS,
+    ibs::IBS,
+    accessed::ACCESSED,
+    page_idle::PAGE_IDLE,
+    hint_faults::HINT_FAULTS,
+    damon::DAMON,
+    soft_dirty::SOFT_DIRTY,
+];
+
+/// What is to be known of a tracker before it is chosen, and how it is opened.
+pub struct TrackerEntry {
+    /// The name users type.
+    pub name: &'static str,
+    /// What it sees.
+    pub sees: &'static str,
+    /// What it costs.
+    pub costs: &'static str,
+    /// It reports one access in many, each of which stands for the others.
+    pub samples: bool,
+    /// A policy that asks for its accesses in this way was made for it.
+    pub(crate) made_for: fn(Watch) -> bool,
+    pub(crate) needs: fn(&Root) -> Vec<Need>,
+    pub(crate) open: fn(&Setup<'_>) -> Result<Box<dyn Tracker>>,
+}
+
+/// The machine that a tracker is opened on.
+#[derive(Clone, Copy)]
+pub struct Setup<'a> {
+    /// Where `/proc` and `/sys` are.
+    pub root: &'a Root,
+    /// Where changed settings are written down.
+    pub journal: &'a Journal,
+    /// The tiers.
+    pub tiers: &'a Tiers,
+    /// Where NeoProf's registers are; `None`: in the first PCI device with its ids.
+    pub neoprof: Option<&'a Place>,
+}
+
+/// Whether a machine offers a tracker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Availability {
+    /// True where nothing that it needs is missing; it may still fail to start.
+    pub available: bool,
+    /// What was found, or everything that is missing.
+    pub why: String,
+}
+
+impl TrackerEntry {
+    /// The tracker of that name.
+    ///
+    /// # Errors
+    /// `Error::Missing` with the names there are.
+    pub fn find(name: &str) -> Result<&'static Self> {
+        TRACKERS.iter().find(|entry| entry.name == name).ok_or_else(|| {
+            let known: Vec<&str> = TRACKERS.iter().map(|entry| entry.name).collect();
+            Error::Missing {
+                what: format!("tracker {name:?}"),
+                why: "there is no tracker of that name".into(),
+                hint: format!("choose one of {}", known.join(", ")),
+            }
+        })
+    }
+
+    /// Checks what it needs; switches nothing on.
+    pub fn probe(&self, root: &Root) -> Availability {
+        let needs = (self.needs)(root);
+        let missing: Vec<&str> =
+            needs.iter().filter(|(there, _)| !there).map(|(_, what)| *what).collect();
+        let why = match missing.is_empty() {
+            true => "all it needs is there".to_string(),
+            false => format!("missing: {}", missing.join(", ")),
+        };
+        Availability { available: missing.is_empty(), why }
+    }
+
+    /// One, ready to watch.
+    ///
+    /// # Errors
+    /// Its own: what it needs is missing.
+    pub fn open(&self, setup: &Setup<'_>) -> Result<Box<dyn Tracker>> {
+        (self.open)(setup)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::tests::fake;
+
+    fn probe(root: &Root, name: &str) -> Availability {
+        TrackerEntry::find(name).expect(name).probe(root)
+    }
+
+    #[test]
+    fn names_are_unique_and_every_tracker_explains_itself() {
+        for (at, entry) in TRACKERS.iter().enumerate() {
+            assert!(TRACKERS[..at].iter().all(|other| other.name != entry.name), "{}", entry.name);
+            assert!(!entry.sees.is_empty() && !entry.costs.is_empty(), "{}", entry.name);
+        }
+        let error = TrackerEntry::find("acessed").err().expect("no such tracker");
+        let hint = error.hint().expect("a next step");
+        assert!(TRACKERS.iter().all(|entry| hint.contains(entry.name)), "{hint}");
+    }
+
+    #[test]
+    fn an_empty_machine_offers_none_and_says_what_is_missing() {
+        let (_dir, root) = fake(&[]);
+        for entry in TRACKERS {
+            let found = entry.probe(&root);
+            assert!(!found.available && found.why.starts_with("missing"), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn a_lab_guest_offers_what_it_has() {
+        let (_dir, root) = fake(&[
+            ("/proc/self/clear_refs", ""),
+            ("/proc/kcore", ""),
+            ("/sys/kernel/btf/vmlinux", ""),
+            ("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds", "0\n"),
+            ("/sys/module/damon_stat/parameters/enabled", "Y\n"),
+        ]);
+        assert!(probe(&root, "accessed").available, "{}", probe(&root, "accessed").why);
+        assert!(probe(&root, "damon").why.contains("damon_stat"));
+    }
+}
