@@ -101,6 +101,7 @@ impl World for Faulty {
         for (told, fresh) in told.tiers.iter_mut().zip(&fresh.tiers) {
             (told.free, told.managed) = (fresh.free, fresh.managed);
         }
+        told.tenants.clone_from(&fresh.tenants);
         self.measured = Some(told.clone());
         told
     }
