@@ -192,6 +192,11 @@ impl Engine {
         self.plan = Plan::default();
     }
 
+    /// The limits of tenants.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// The limits of tenants; changes take effect in the next tick.
     pub fn limits_mut(&mut self) -> &mut Limits {
         &mut self.limits

@@ -93,6 +93,10 @@ pub struct Entry {
     pub recovery_seconds: Option<f64>,
     /// Throughput over the best of the same machine, workload and ratio.
     pub relative_to_best: f64,
+    /// Of all programs that ran in the steady state: see [`crate::report::Means::weighted_speedup`].
+    pub weighted_speedup: f64,
+    /// See [`crate::report::Means::worst_slowdown`].
+    pub worst_slowdown: Option<f64>,
 }
 
 /// Runs the field; without the cells of which a run was not made.
@@ -175,6 +179,8 @@ fn entry(scenario: &Scenario, cell: &Cell, report: &Report) -> Result<Entry> {
         ping_pong_pages: report.moves.ping_pong_pages,
         recovery_seconds: change(scenario)?.map(|at| recovery(report, program, at)),
         relative_to_best: 0.0,
+        weighted_speedup: report.steady.weighted_speedup,
+        worst_slowdown: report.steady.worst_slowdown,
     })
 }
 

@@ -79,6 +79,9 @@ pub struct Interval {
 pub struct Means {
     /// Every program that was running.
     pub programs: Vec<ProgramMeans>,
+    /// Every tenant of the scenario.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<TenantMeans>,
     /// Every tier, fastest first.
     pub tiers: Vec<TierMeans>,
     /// Bytes per second moved to faster tiers.
@@ -87,6 +90,14 @@ pub struct Means {
     pub demoted_bytes_per_second: f64,
     /// Share of the managed programs' time lost to page-ins.
     pub page_in_stall: f64,
+    /// The machine's throughput in programs: the sum of the programs' `speedup`, as many as there are programs where
+    /// none of them slows down (weighted speedup: Snavely and Tullsen, ASPLOS 2000; STP: Eyerman and Eeckhout, IEEE
+    /// Micro 2008). What each program is compared with is ours: see [`ProgramMeans::speedup`].
+    #[serde(default)]
+    pub weighted_speedup: f64,
+    /// The largest `1 / speedup` of a program; `None` where no program had anything to do.
+    #[serde(default)]
+    pub worst_slowdown: Option<f64>,
 }
 
 /// One program over a time span.
@@ -94,6 +105,9 @@ pub struct Means {
 pub struct ProgramMeans {
     /// Its name.
     pub name: String,
+    /// The tenant that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// Operations per second.
     pub throughput: f64,
     /// Name of an operation.
@@ -104,9 +118,27 @@ pub struct ProgramMeans {
     pub shares: Vec<f64>,
     /// Share of its threads' time lost to faults, interrupts and waiting for moved pages.
     pub stalled: f64,
+    /// Its progress over that of the same program alone with all its memory in the fastest tier, whatever the tier's
+    /// capacity: `sum(ns · x / a) / sum(ns)`, over the quanta in which it had something to do, with `x` the lines that
+    /// it read per ns and `a` those that the load solver gives it with no other program, no copying and no stalls. It
+    /// is the time that the same work takes alone over the time that it took. Above 1 where several tiers together
+    /// have more bandwidth than the fastest. `None` where it had nothing to do. This reference is ours.
+    #[serde(default)]
+    pub speedup: Option<f64>,
     /// Its memory by part, if it has several kinds, at the end of the span.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<MemoryMeans>,
+}
+
+/// A tenant at the end of a time span.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TenantMeans {
+    /// Its name.
+    pub name: String,
+    /// Its bytes in each tier.
+    pub used_bytes: Vec<Bytes>,
+    /// Its limit in each tier; `None` where it has none.
+    pub limit_bytes: Vec<Option<Bytes>>,
 }
 
 /// Memory of one kind, at the end of a time span.
@@ -170,18 +202,15 @@ pub struct TierMeans {
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     counters: MachineCounters,
-    /// By space: lines read, recorded time replayed in s, time stalled in ns.
-    programs: Vec<(u32, [f64; 3])>,
+    /// By space: lines read, recorded time replayed in s, ns stalled, ns run, ns alone.
+    programs: Vec<(u32, [f64; 5])>,
     allocated: Vec<f64>,
 }
 
 impl Snapshot {
     /// Reads the counters.
     pub fn of(world: &ModelWorld) -> Self {
-        let programs = world
-            .jobs()
-            .iter()
-            .map(|job| (job.space.0, [job.reads, job.progress_s(), job.stalled_ns]));
+        let programs = world.jobs().iter().map(|job| (job.space.0, counters(job)));
         let allocated = world.tiers().iter().map(|(id, _)| allocated(world, id));
         Self {
             counters: *world.counters(),
@@ -195,18 +224,19 @@ impl Snapshot {
         let since = world.counters().since(&self.counters);
         let ns = since.ns.max(1.0);
         let tiers = world.tiers().len();
-        let rate = |job: &Job| {
+        let counted = |job: &Job| {
             let before = self.programs.iter().find(|(space, _)| *space == job.space.0);
-            let [reads, progress_s, stalled] = before.map_or([0.0; 3], |(_, before)| *before);
-            let per_sec = |now: f64, before: f64| (now - before) / ns * 1e9;
-            (
-                per_sec(job.reads, reads),
-                per_sec(job.progress_s(), progress_s),
-                job.stalled_ns - stalled,
-            )
+            let before = before.map_or([0.0; 5], |(_, before)| *before);
+            let now = counters(job);
+            std::array::from_fn::<f64, 5, _>(|at| now[at] - before[at])
+        };
+        let rate = |job: &Job| {
+            let [reads, progress_s, stalled_ns, ..] = counted(job);
+            (reads / ns * 1e9, progress_s / ns * 1e9, stalled_ns)
         };
         let programs = world.jobs().chunk_by(|a, b| a.leader == b.leader).map(|group| {
             let lead = &group[0];
+            let [.., ran_ns, alone_ns] = counted(lead);
             let reads_per_sec: f64 = group.iter().map(|job| rate(job).0).sum();
             let of_accesses = |job: &Job| match reads_per_sec > 0.0 {
                 true => rate(job).0 / reads_per_sec,
@@ -222,6 +252,7 @@ impl Snapshot {
             let memory = group.iter().map(|job| MemoryMeans::of(job, of_accesses(job), tiers));
             ProgramMeans {
                 name: lead.program.name.clone(),
+                tenant: None,
                 throughput: match lead.player {
                     Some(_) => rate(lead).1,
                     None => reads_per_sec / lead.program.reads_per_op,
@@ -230,6 +261,7 @@ impl Snapshot {
                 bytes_per_second: group.iter().map(bytes).sum(),
                 shares,
                 stalled: rate(lead).2 / (ns * lead.program.threads.max(1.0)),
+                speedup: (ran_ns > 0.0).then(|| alone_ns / ran_ns),
                 memory: if group.len() > 1 { memory.collect() } else { Vec::new() },
             }
         });
@@ -242,8 +274,13 @@ impl Snapshot {
             allocated_bytes_per_second: (allocated(world, id) - self.allocated[id.index()]) / ns
                 * 1e9,
         };
+        let programs: Vec<ProgramMeans> = programs.collect();
+        let speedups = || programs.iter().filter_map(|program| program.speedup);
         Means {
-            programs: programs.collect(),
+            weighted_speedup: speedups().sum(),
+            worst_slowdown: speedups().reduce(f64::min).map(|least| 1.0 / least),
+            programs,
+            tenants: Vec::new(),
             tiers: world.tiers().iter().map(tier).collect(),
             promoted_bytes_per_second: since.promoted_bytes / ns * 1e9,
             demoted_bytes_per_second: since.demoted_bytes / ns * 1e9,
@@ -255,6 +292,11 @@ impl Snapshot {
 #[expect(clippy::cast_precision_loss, reason = "the bytes of one machine")]
 fn allocated(world: &ModelWorld, tier: TierId) -> f64 {
     world.frames().allocated(tier).0 as f64
+}
+
+/// What adds up in a program: see [`Snapshot`].
+fn counters(job: &Job) -> [f64; 5] {
+    [job.reads, job.progress_s(), job.stalled_ns, job.ran_ns, job.alone_ns]
 }
 
 /// FNV-1a over words: the engine's fingerprint and every figure of the series.

@@ -31,8 +31,9 @@ pub const TRACE: WorkloadEntry = WorkloadEntry {
 };
 
 /// What every workload of a scenario takes besides its own knobs, and what it does.
-pub const COMMON: [(&str, &str); 5] = [
+pub const COMMON: [(&str, &str); 6] = [
     ("name", "what reports call it; its kind, unless set"),
+    ("tenant", "a [[tenant]] of the scenario, which it belongs to; nobody's, unless set"),
     ("start", "when it starts, after the scenario's start; 0s, unless set"),
     ("stop", "when it exits; never, unless set"),
     ("pages", "huge or base; huge, unless set"),

@@ -3,7 +3,7 @@
 
 use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, PageSize,
-    Question, Telemetry, TierTelemetry, Watch, World,
+    Question, Telemetry, TenantId, TenantTelemetry, TierTelemetry, Watch, World,
 };
 use tierline_core::tier::{Tier, TierId};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, BytesPerSec, Nanos};
@@ -69,7 +69,7 @@ impl World for ModelWorld {
             tiers: self.tiers.iter().map(measured).collect(),
             stall: share(since.stall_ns),
             page_in_stall: share(since.page_in_ns),
-            tenants: Vec::new(),
+            tenants: self.measure_tenants(),
             counted: self.tracker.counted(),
         }
     }
@@ -110,6 +110,25 @@ impl ModelWorld {
     pub fn offers() -> Capabilities {
         use Capability::{Answers, PageOut, Split, TrueRates};
         Capabilities::of([PageOut, Split, Answers, TrueRates])
+    }
+
+    /// Bytes that a tenant's programs have in each tier, of what is managed and what is not.
+    pub fn used_by(&self, tenant: TenantId) -> Vec<Bytes> {
+        let own = || self.jobs.iter().filter(|job| job.tenant == tenant);
+        let in_tier = |(tier, _)| own().map(|job| job.bytes_in(tier)).sum();
+        self.tiers.iter().map(in_tier).collect()
+    }
+
+    fn measure_tenants(&self) -> Vec<TenantTelemetry> {
+        let mut tenants: Vec<TenantId> = self.jobs.iter().map(|job| job.tenant).collect();
+        tenants.sort_unstable();
+        tenants.dedup();
+        tenants.retain(|&tenant| tenant != TenantId::NOBODY);
+        let measured = |tenant| TenantTelemetry {
+            tenant,
+            used: self.used_by(tenant).into_iter().map(Some).collect(),
+        };
+        tenants.into_iter().map(measured).collect()
     }
 
     fn page_out(&mut self, at: &PageAt, spent_ns: &mut f64) -> Outcome {

@@ -220,6 +220,7 @@ fn describe(entries: &[Entry]) -> String {
 fn entry_rows(entries: &[Entry]) -> Vec<Vec<String>> {
     let head = ["machine", "workload", "ratio", "policy", "throughput", "of best", "fast share"];
     let mut rows = vec![row(head)];
+    rows[0].extend(row(["weighted speed-up", "worst slowdown"]));
     rows[0].extend(row(["mean ns", "moved GiB", "recovery s"]));
     for entry in entries {
         let best = if entry.relative_to_best >= 1.0 { " *" } else { "" };
@@ -235,6 +236,8 @@ fn entry_rows(entries: &[Entry]) -> Vec<Vec<String>> {
         #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
         let moved = entry.migrated_bytes as f64 / f64::from(1 << 30);
         cells.extend([
+            format!("{:.3}", entry.weighted_speedup),
+            entry.worst_slowdown.map_or("-".into(), |slowdown| format!("{slowdown:.3}")),
             format!("{:.0}", entry.mean_latency_ns),
             format!("{moved:.1}"),
             entry.recovery_seconds.map_or("-".into(), |seconds| format!("{seconds:.0}")),

@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use tierline_core::event::Event;
-use tierline_core::unit::Nanos;
+use tierline_core::unit::{Bytes, Nanos};
 use tierline_model::error::Error;
-use tierline_model::report::{ProgramMeans, Report};
-use tierline_model::run::{run, run_with_events};
+use tierline_model::report::{ProgramMeans, Report, TenantMeans, TierMeans};
+use tierline_model::run::{run, run_told};
 use tierline_model::scenario::Scenario;
 use tierline_model::workload::list::written;
 
@@ -187,9 +187,9 @@ pub fn hinted(error: Error) -> anyhow::Error {
 }
 
 fn describe(runs: &[Report]) -> String {
-    let head = ["policy", "program", "throughput", "unit", "fast share", "tier ns", "moved GiB"];
+    let head = ["policy", "program", "throughput", "unit", "fast share", "speed-up", "tier ns"];
     let mut rows = vec![row(head)];
-    rows[0].extend(row(["ping-pong pages", "fingerprint"]));
+    rows[0].extend(row(["moved GiB", "ping-pong pages", "fingerprint"]));
     for run in runs {
         for (at, program) in run.steady.programs.iter().enumerate() {
             let mut cells = program_row(program);
@@ -206,8 +206,49 @@ fn describe(runs: &[Report]) -> String {
         "\nMeans of the last quarter of {seconds} s on {machine}; moves and fingerprint of all of it. \
          Again: --seed {seed}\n"
     );
+    let machine: String = runs.iter().map(machine).collect();
     let tiering: String = runs.iter().filter_map(tiering).collect();
-    print::table(&rows) + &about + &tiering
+    print::table(&rows) + &tenants(runs) + &about + &machine + &tiering
+}
+
+/// What each tenant uses and may use of each tier at the end; nothing without tenants.
+fn tenants(runs: &[Report]) -> String {
+    let mut rows = Vec::new();
+    for run in runs {
+        for (at, tenant) in run.steady.tenants.iter().enumerate() {
+            if rows.is_empty() {
+                rows.push(row(["policy", "tenant", "programs"]));
+                let tier = |tier: &TierMeans| format!("{} GiB, of limit", tier.name);
+                rows[0].extend(run.steady.tiers.iter().map(tier));
+            }
+            let policy = if at == 0 { run.policy.as_str() } else { "" };
+            let its = |program: &&ProgramMeans| program.tenant.as_ref() == Some(&tenant.name);
+            let programs = run.steady.programs.iter().filter(its);
+            let programs: Vec<&str> = programs.map(|program| program.name.as_str()).collect();
+            rows.push(row([policy, &tenant.name, &programs.join(", ")]));
+            rows.last_mut().into_iter().for_each(|cells| cells.extend(used(tenant)));
+        }
+    }
+    if rows.is_empty() { String::new() } else { format!("\n{}", print::table(&rows)) }
+}
+
+/// What a tenant uses of each tier, and its limit there.
+fn used(tenant: &TenantMeans) -> impl Iterator<Item = String> {
+    let gib = |bytes: Bytes| format!("{:.2}", gib(bytes.base_pages()));
+    let tiers = tenant.used_bytes.iter().zip(&tenant.limit_bytes);
+    tiers.map(move |(&used, limit)| format!("{} / {}", gib(used), limit.map_or("-".into(), gib)))
+}
+
+/// How far the machine is from one on which every program is alone.
+fn machine(run: &Report) -> String {
+    let (policy, steady) = (&run.policy, &run.steady);
+    let Some(slowdown) = steady.worst_slowdown else { return String::new() };
+    let programs = steady.programs.len();
+    let weighted = steady.weighted_speedup;
+    format!(
+        "{policy}, against each program alone in fast memory: weighted speed-up {weighted:.3} of {programs}, worst \
+         slowdown {slowdown:.3}\n"
+    )
 }
 
 /// What tiering did, of what it counted, in base pages; nothing where it did nothing.
@@ -225,6 +266,7 @@ fn program_row(program: &ProgramMeans) -> Vec<String> {
         &count(program.throughput),
         &format!("{}/s", program.unit),
         &format!("{:.3}", program.shares.first().copied().unwrap_or_default()),
+        &program.speedup.map_or("-".into(), |speedup| format!("{speedup:.3}")),
     ])
 }
 
