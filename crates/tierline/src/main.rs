@@ -8,7 +8,9 @@ mod config;
 mod drive;
 mod kept;
 mod letter;
+mod metrics;
 mod nearest;
+mod openmetrics;
 mod parquet;
 mod plot;
 mod print;
@@ -16,6 +18,7 @@ mod progress;
 mod recording;
 mod serve;
 mod signals;
+mod status;
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 /// Version of the layout of everything printed with `--json`.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Writes `text` to stdout.
 pub fn out(text: &str) -> Result<()> {

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde::Serialize;
 use tierline_core::unit::{Bytes, Nanos};
-use tierline_linux::manager::{Manager, Options, Status};
+use tierline_linux::manager::{Manager, Options};
 use tierline_linux::process::Selection;
 use tierline_linux::root::Root;
 
@@ -22,6 +22,7 @@ use crate::drive::{self, Driver, Reports};
 use crate::letter;
 use crate::print::{SCHEMA_VERSION, Voice, to_stderr};
 use crate::serve::StatusSocket;
+use crate::status::Status;
 
 /// Options of the verbs that manage.
 #[derive(Debug, Args)]
@@ -161,8 +162,8 @@ pub fn say_unmanaged(voice: Voice, error: &anyhow::Error) {
 /// The last line of a managed run.
 pub fn say_summary(voice: Voice, json: bool, status: Option<&Status>) {
     match status {
-        Some(status) if json && !voice.quiet => to_stderr(&drive::as_json(status)),
-        Some(status) => voice.say(&drive::one_line(status)),
+        Some(status) if json && !voice.quiet => to_stderr(&status.json()),
+        Some(status) => voice.say(&status.line()),
         None => {}
     }
 }

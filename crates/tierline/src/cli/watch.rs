@@ -10,7 +10,7 @@ use tierline_core::event::Event;
 use tierline_core::port::Observations;
 use tierline_core::unit::Nanos;
 use tierline_linux::error::Error;
-use tierline_linux::manager::{Options, Status};
+use tierline_linux::manager::Options;
 use tierline_linux::process::{Selection, Targets};
 use tierline_linux::recorder::Recorder;
 
@@ -22,6 +22,7 @@ use crate::config::value::Text;
 use crate::drive::{Driver, Managed, Reports};
 use crate::print::Voice;
 use crate::signals::Signals;
+use crate::status::Status;
 
 /// Makes something of what a tracker sees.
 pub trait Watcher {

@@ -50,7 +50,7 @@ fn doctor_says_what_to_do_next() {
     assert!(findings.iter().all(|f| f["next_step"].as_str().is_some_and(|next| !next.is_empty())));
     let serious = findings.iter().any(|finding| finding["severity"] != "note");
     assert_eq!(output.status.code(), Some(i32::from(serious)));
-    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["schema_version"], 2);
 }
 
 #[test]

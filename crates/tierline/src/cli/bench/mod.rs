@@ -8,7 +8,6 @@ use std::fs;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use tierline_core::port::PageSize;
 use tierline_core::unit::Bytes;
@@ -19,6 +18,7 @@ use tierline_model::workload::list::written;
 
 use super::Globals;
 use super::sim::hinted;
+use crate::clock;
 use crate::print::{self, row};
 
 /// Measure Tierline itself
@@ -118,10 +118,8 @@ fn measure(machine: &str, size: PageSize, seconds: f64) -> Result<Speed> {
     })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "seconds of a process")]
 fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    clock::cpu().as_secs_f64()
 }
 
 fn peak_rss() -> Option<Bytes> {

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Orders by tenant, action, reason and outcome, counted from the engine's events.
+
+use std::collections::BTreeMap;
+
+use tierline_core::event::Event;
+use tierline_core::migrator::outcome_name;
+use tierline_core::policy::Reason;
+use tierline_core::port::SpaceId;
+use tierline_core::unit::Bytes;
+
+/// What an order was, why it was given and how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OrderKind {
+    /// The tenant whose memory it is, by its place in `Manager::tenants`.
+    pub tenant: usize,
+    /// `promote`, `demote`, `page_out` or `split`.
+    pub action: &'static str,
+    /// Why the policy gave it; `unstated` where it gives no reason.
+    pub reason: &'static str,
+    /// How it ended.
+    pub outcome: &'static str,
+}
+
+/// Bytes ordered since the start, by kind of order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OrderTally(BTreeMap<OrderKind, Bytes>);
+
+impl OrderTally {
+    /// Counts the orders among `events`.
+    pub fn add(&mut self, events: &[Event], tenant_of: impl Fn(SpaceId) -> usize) {
+        for event in events {
+            if let Some((kind, bytes)) = order(event, &tenant_of) {
+                *self.0.entry(kind).or_default() += bytes;
+            }
+        }
+    }
+
+    /// Every kind of order that was given, with its bytes.
+    pub fn iter(&self) -> impl Iterator<Item = (OrderKind, Bytes)> + '_ {
+        self.0.iter().map(|(kind, bytes)| (*kind, *bytes))
+    }
+}
+
+fn order(event: &Event, tenant_of: impl Fn(SpaceId) -> usize) -> Option<(OrderKind, Bytes)> {
+    match *event {
+        Event::Move { moved, outcome, .. } => {
+            let kind = OrderKind {
+                tenant: tenant_of(moved.space),
+                action: if moved.to < moved.from { "promote" } else { "demote" },
+                reason: reason_name(moved.reason),
+                outcome: outcome_name(outcome),
+            };
+            Some((kind, moved.size.bytes()))
+        }
+        Event::PageOut { page, out, .. } => {
+            let outcome = if out { "moved" } else { "refused" };
+            let (tenant, reason) = (tenant_of(page.space), "unstated");
+            let kind = OrderKind { tenant, action: "page_out", reason, outcome };
+            Some((kind, page.size.bytes()))
+        }
+        Event::Split { page, done, .. } => {
+            let outcome = if done { "split" } else { "refused" };
+            let (tenant, reason) = (tenant_of(page.space), "unstated");
+            let kind = OrderKind { tenant, action: "split", reason, outcome };
+            Some((kind, page.size.bytes()))
+        }
+        Event::PingPong { .. } | Event::Attend { .. } => None,
+    }
+}
+
+/// The name of a reason, as in the events that `--events` writes.
+fn reason_name(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Hot { .. } => "hot",
+        Reason::MakeRoom { .. } => "make_room",
+        Reason::Headroom { .. } => "headroom",
+        Reason::Balance { .. } => "balance",
+        Reason::Placed { .. } => "placed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierline_core::port::{Attention, Move, Outcome, PageAt, PageSize, Vpn};
+    use tierline_core::tier::TierId;
+    use tierline_core::unit::Nanos;
+
+    fn moved(space: u32, from: u8, to: u8, size: PageSize, outcome: Outcome) -> Event {
+        let reason = Reason::Hot { rate_per_sec: 1.0 };
+        let (from, to) = (TierId(from), TierId(to));
+        let moved = Move { space: SpaceId(space), vpn: Vpn(0), size, from, to, reason };
+        Event::Move { at: Nanos::ZERO, moved, outcome }
+    }
+
+    #[test]
+    fn orders_are_summed_by_tenant_action_reason_and_outcome() {
+        let page = PageAt { space: SpaceId(7), vpn: Vpn(0), size: PageSize::Huge };
+        let events = [
+            moved(7, 1, 0, PageSize::Base, Outcome::Moved),
+            moved(7, 1, 0, PageSize::Huge, Outcome::Moved),
+            moved(8, 1, 0, PageSize::Base, Outcome::Busy),
+            moved(7, 0, 1, PageSize::Base, Outcome::Moved),
+            Event::PageOut { at: Nanos::ZERO, page, out: true },
+            Event::Split { at: Nanos::ZERO, page, done: false },
+            Event::Attend { at: Nanos::ZERO, attention: Attention::Calm },
+        ];
+        let mut tally = OrderTally::default();
+        tally.add(&events, |space| usize::from(space == SpaceId(8)));
+        let told: Vec<_> = tally
+            .iter()
+            .map(|(k, bytes)| (k.tenant, k.action, k.reason, k.outcome, bytes.base_pages()))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (0, "demote", "hot", "moved", 1),
+                (0, "page_out", "unstated", "moved", 512),
+                (0, "promote", "hot", "moved", 513),
+                (0, "split", "unstated", "refused", 512),
+                (1, "promote", "hot", "busy", 1),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_reason_has_the_name_that_events_give_it() {
+        let rate_per_sec = 1.0;
+        for reason in [
+            Reason::Hot { rate_per_sec },
+            Reason::MakeRoom { rate_per_sec },
+            Reason::Headroom { rate_per_sec },
+            Reason::Balance { rate_per_sec },
+            Reason::Placed { rate_per_sec },
+        ] {
+            let written = serde_json::to_value(reason).expect("JSON");
+            assert_eq!(written["why"], reason_name(reason));
+        }
+    }
+}
