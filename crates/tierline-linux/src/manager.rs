@@ -49,8 +49,8 @@ pub struct Options {
     pub tiers: Option<TierSpec>,
     /// Bytes moved per second, at most.
     pub max_rate: BytesPerSec,
-    /// Bytes of fast memory that the managed programs may hold together.
-    pub fast_limit: Option<Bytes>,
+    /// What the managed programs may hold together.
+    pub limits: Limits,
     /// Look, believe and decide, but move nothing.
     pub dry_run: bool,
     /// Time between ticks while something happens.
@@ -71,7 +71,7 @@ impl Default for Options {
             tiers: None,
             // NeoMem's quota.
             max_rate: BytesPerSec(256 << 20),
-            fast_limit: None,
+            limits: Limits::default(),
             dry_run: false,
             interval: Nanos::from_millis(10),
             latency_probe: false,
@@ -166,9 +166,8 @@ impl Manager {
                 notes.push(format!("what goes cold in fast memory is not seen: {error}"));
                 None
             });
-        let limits = Limits { per_tier: vec![options.fast_limit] };
         let latency = LoadedLatency::open(root, &tiers, &topology, options.latency_probe);
-        let engine = Engine::new(tiers.clone(), limits, policy, options.max_rate);
+        let engine = Engine::new(tiers.clone(), options.limits.clone(), policy, options.max_rate);
         let mut world =
             LinuxWorld::new(root, tiers, targets, choice.tracker, latency, options.dry_run)?;
         inspector.into_iter().for_each(|inspector| world.inspect_with(inspector));
@@ -274,7 +273,7 @@ impl Manager {
     /// The tenants: one, of all managed programs.
     pub fn tenants(&self) -> Vec<TenantStatus> {
         let tiers = || self.engine.tiers().iter().map(|(id, _)| id);
-        let limit = |id: TierId| self.options.fast_limit.filter(|_| id == TierId::FAST);
+        let limit = |id: TierId| self.options.limits.per_tier.get(id.index()).copied().flatten();
         vec![TenantStatus {
             name: "all".into(),
             processes: self.world.pids().count(),

@@ -19,6 +19,7 @@ mod recording;
 mod serve;
 mod signals;
 mod status;
+mod tenants;
 
 fn main() -> std::process::ExitCode {
     cli::main()

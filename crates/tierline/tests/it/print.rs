@@ -93,7 +93,7 @@ fn the_configuration_says_where_each_value_is_from() {
         .expect("a file");
     fs::write(root.join("etc/tierline/tierline.d/a.toml"), "interval = \"2s\"").expect("a file");
     let line = format!(
-        "config print --json --root {} --set fast_limit=1G --max-rate 8M/s",
+        "config print --json --root {} --set limit=fast=1G --max-rate 8M/s",
         root.display()
     );
     let report = json(&line);
@@ -101,7 +101,8 @@ fn the_configuration_says_where_each_value_is_from() {
     let of = |key: &str| keys.iter().find(|k| k["key"] == key).expect("a key").clone();
     assert!(of("policy")["source"].as_str().is_some_and(|s| s.ends_with("tierline.toml")));
     assert_eq!(of("interval")["value"], "2s");
-    assert_eq!(of("fast_limit")["source"], "--set fast_limit=1G");
+    assert_eq!(of("limit")["source"], "--set limit=fast=1G");
+    assert_eq!(of("limit")["value"], "fast=1GiB");
     assert_eq!(of("max_rate")["value"], "8MiB/s");
     assert_eq!(of("tracker")["source"], "default");
 }
