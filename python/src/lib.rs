@@ -10,7 +10,7 @@ use std::thread::available_parallelism;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tierline_core::knob::Form;
-use tierline_core::policy::{Entry, POLICIES};
+use tierline_core::policy::list::{POLICIES, PolicyEntry};
 use tierline_model::compare::{self, Cell, Field};
 use tierline_model::error::{Error, Result};
 use tierline_model::parallel::map;
@@ -139,7 +139,7 @@ fn rows(py: Python<'_>, ids: Vec<String>, long: bool, threads: Option<usize>) ->
     json(&outcomes.map_err(raised)?)
 }
 
-fn entry(policy: &str) -> PyResult<&'static Entry> {
+fn entry(policy: &str) -> PyResult<&'static PolicyEntry> {
     let scenario = scenario::Scenario { policy: policy.into(), ..scenario::Scenario::default() };
     scenario.policy().map_err(raised)
 }

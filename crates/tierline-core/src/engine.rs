@@ -2,10 +2,11 @@
 //! The whole journey: look, believe, decide, act. One `tick` is one trip round.
 
 use crate::event::{Event, Fingerprint};
-use crate::migrator::Migrator;
+use crate::migrator::{Migrator, Scene};
 use crate::page::{FETCHED, PageIdx, PageTable};
 use crate::policy::kernel::Kernel;
-use crate::policy::{Policy, View, Wants};
+use crate::policy::view::View;
+use crate::policy::{Policy, Wants};
 use crate::port::{Attention, Move, Observations, Telemetry, World};
 use crate::qos::Limits;
 use crate::telemetry::Hit;
@@ -103,18 +104,11 @@ impl Engine {
         self.questions.put(now, &self.pages, world);
         self.decide(now);
         self.rewatch(world);
-        self.migrator.carry_out(
-            now,
-            &self.plan,
-            &mut self.pages,
-            &self.telemetry,
-            world,
-            &mut self.events,
-        );
-        let page_out = self.page_out.drain(..);
-        self.migrator.page_out(now, page_out, &mut self.pages, world, &mut self.events);
-        let split = self.split.drain(..);
-        self.migrator.split(now, split, &mut self.pages, world, &mut self.events);
+        let Self { pages, migrator, events, .. } = self;
+        let mut scene = Scene { now, pages, world, events };
+        migrator.carry_out(&self.plan, &self.telemetry, &mut scene);
+        migrator.page_out(self.page_out.drain(..), &mut scene);
+        migrator.split(self.split.drain(..), &mut scene);
         self.attend(now, slow_hits, world);
 
         for event in &self.events {
@@ -235,8 +229,8 @@ impl Engine {
             telemetry: &self.telemetry,
             limits: &self.limits,
             budget,
-            move_costs: self.migrator.cost(),
-            move_latency: self.migrator.latency(),
+            move_costs: self.migrator.costs.each(),
+            move_latency: self.migrator.costs.latency(),
             touched: &self.touched,
             hits: &self.hits,
             hits_in: &self.hits_in,

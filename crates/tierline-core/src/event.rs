@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::port::{Attention, Move, Outcome, PageAt};
+use crate::port::{Attention, Move, Order, Outcome, PageAt};
 use crate::unit::Nanos;
 
 /// What happened in the pipeline.
@@ -35,8 +35,8 @@ pub enum Event {
         /// The page.
         #[serde(flatten)]
         page: PageAt,
-        /// Whether it is out.
-        out: bool,
+        /// What became of it.
+        outcome: Outcome,
     },
     /// A huge page was split into base pages, or not.
     Split {
@@ -45,8 +45,8 @@ pub enum Event {
         /// The huge page.
         #[serde(flatten)]
         page: PageAt,
-        /// Whether it is split.
-        done: bool,
+        /// What became of it.
+        outcome: Outcome,
     },
     /// Trackers are told to look closely, or may look away.
     Attend {
@@ -55,6 +55,17 @@ pub enum Event {
         /// How closely.
         attention: Attention,
     },
+}
+
+impl Event {
+    /// An order was carried out, or not.
+    pub(crate) fn of(at: Nanos, order: Order, outcome: Outcome) -> Self {
+        match order {
+            Order::Move(moved) => Self::Move { at, moved, outcome },
+            Order::PageOut(page) => Self::PageOut { at, page, outcome },
+            Order::Split(page) => Self::Split { at, page, outcome },
+        }
+    }
 }
 
 /// A running hash of all events, in order: FNV-1a over their fields.
@@ -76,7 +87,7 @@ impl Fingerprint {
                 self.words(&[1, at.0]);
                 self.moved(&moved);
                 self.words(&[match outcome {
-                    Outcome::Moved => 0,
+                    Outcome::Done => 0,
                     Outcome::Busy => 1,
                     Outcome::NoRoom => 2,
                     Outcome::PageGone => 3,
@@ -94,13 +105,14 @@ impl Fingerprint {
             Event::Attend { at, attention } => {
                 self.words(&[3, at.0, attention as u64]);
             }
-            Event::PageOut { at, page, out } => {
+            Event::PageOut { at, page, outcome } => {
                 let PageAt { space, vpn, size } = page;
-                let words = [4, at.0, space.0.into(), vpn.0, size.base_pages(), u64::from(out)];
-                self.words(&words);
+                let done = u64::from(outcome == Outcome::Done);
+                self.words(&[4, at.0, space.0.into(), vpn.0, size.base_pages(), done]);
             }
-            Event::Split { at, page, done } => {
-                self.words(&[5, at.0, page.space.0.into(), page.vpn.0, u64::from(done)]);
+            Event::Split { at, page, outcome } => {
+                let done = u64::from(outcome == Outcome::Done);
+                self.words(&[5, at.0, page.space.0.into(), page.vpn.0, done]);
             }
         }
     }

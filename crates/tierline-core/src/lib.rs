@@ -16,6 +16,7 @@
 //! arguments. No order depends on a hash. A policy moves nothing; the migrator invents nothing.
 #![forbid(unsafe_code)]
 
+pub mod counters;
 pub mod engine;
 pub mod event;
 pub mod knob;

@@ -242,6 +242,13 @@ impl fmt::Display for BytesPerSec {
     }
 }
 
+/// What a rate amounts to in some time.
+#[expect(clippy::cast_possible_truncation, reason = "saturates at the largest size")]
+pub(crate) fn in_time(rate: BytesPerSec, time: Nanos) -> Bytes {
+    let bytes = u128::from(rate.0) * u128::from(time.0) / 1_000_000_000;
+    Bytes(bytes.min(u128::from(u64::MAX >> 1)) as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

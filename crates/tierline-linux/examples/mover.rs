@@ -4,8 +4,7 @@
 
 use std::ptr::null_mut;
 
-use tierline_core::policy::Reason;
-use tierline_core::port::{Move, Outcome, PageSize, SpaceEvent, SpaceId, Vpn};
+use tierline_core::port::{Move, Outcome, PageSize, Reason, SpaceEvent, SpaceId, Vpn};
 use tierline_core::tier::{NodeId, TierId, Tiers};
 use tierline_core::unit::{BASE_PAGE, BASE_PER_HUGE, Bytes};
 use tierline_linux::journal::Journal;
@@ -108,14 +107,14 @@ fn plain(lab: &mut Lab) {
     let start = memory(16 << 20, 1, false, true);
     let pages = base(start, 4096);
     let moved = lab.migrate(&pages, TierId(0), true);
-    lab.expect("all move", all(&moved, Outcome::Moved));
+    lab.expect("all move", all(&moved, Outcome::Done));
     let vpns: Vec<Vpn> = pages.iter().map(|page| page.0).collect();
     let nodes = lab.mover.where_are(std::process::id(), &vpns).unwrap_or_default();
     lab.expect("where_are agrees", nodes.iter().all(|node| *node == Some(NodeId(0))));
     let again = lab.migrate(&pages, TierId(0), true);
     lab.expect("there already", all(&again, Outcome::Elsewhere(TierId(0))));
     let back = lab.migrate(&pages, TierId(1), true);
-    lab.expect("and back", all(&back, Outcome::Moved));
+    lab.expect("and back", all(&back, Outcome::Done));
     // SAFETY: the range is our own memory of `plain`, which is not used again.
     unsafe { libc::munmap(start.address() as *mut _, 16 << 20) };
     let gone = lab.migrate(&pages[..10], TierId(0), true);
@@ -147,7 +146,7 @@ fn huge(lab: &mut Lab) {
     let seen = huge_bytes(lab);
     lab.expect("the page map shows 16 MiB huge at least", seen >= Bytes(16 << 20));
     let moved = lab.migrate(&heads, TierId(0), true);
-    lab.expect("all move", all(&moved, Outcome::Moved));
+    lab.expect("all move", all(&moved, Outcome::Done));
     let after = Counters::vmstat(&lab.root).unwrap_or_default();
     let grown = after.since(&before);
     lab.expect("8 whole, 0 split", {
@@ -158,7 +157,7 @@ fn huge(lab: &mut Lab) {
     lab.expect("tails came along", tail == [Some(NodeId(0))]);
     let tails: Vec<_> = (0..512).map(|at| (Vpn(start.0 + at), PageSize::Base)).collect();
     let down = lab.migrate(&tails, TierId(1), true);
-    lab.expect("512 tails named one by one end where they were sent", all(&down, Outcome::Moved));
+    lab.expect("512 tails named one by one end where they were sent", all(&down, Outcome::Done));
 }
 
 fn huge_bytes(lab: &Lab) -> Bytes {
@@ -190,7 +189,7 @@ fn shared(lab: &mut Lab) {
     lab.expect("refused without the setting", all(&refused, Outcome::Refused));
     std::mem::swap(&mut alone, &mut lab.mover);
     let moved = lab.migrate(&pages, TierId(0), true);
-    lab.expect("moved with it", all(&moved, Outcome::Moved));
+    lab.expect("moved with it", all(&moved, Outcome::Done));
     // SAFETY: our own child.
     unsafe {
         libc::kill(child, libc::SIGKILL);
@@ -222,7 +221,7 @@ fn pinned(lab: &mut Lab) {
         libc::vmsplice(pipe[1], &raw const held, 1, 0)
     };
     let out = lab.migrate(&base(start, 32), TierId(0), true);
-    let moved = out.iter().filter(|outcome| **outcome == Outcome::Moved).count();
+    let moved = out.iter().filter(|outcome| **outcome == Outcome::Done).count();
     lab.expect(
         "it is busy, the others move",
         sent == 4096 && out[5] == Outcome::Busy && moved == 31,

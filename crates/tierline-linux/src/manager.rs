@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
 use tierline_core::knob::Knob;
-use tierline_core::policy::{Entry, POLICIES, Policy, Watch};
+use tierline_core::policy::Policy;
+use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::port::Watch;
 use tierline_core::qos::Limits;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
@@ -147,7 +149,7 @@ impl Manager {
             None => {
                 let made_for = made_for(wants.watch);
                 let mut choice = ladder::choose(root, &journal, &tiers, &options, made_for)?;
-                wants.watch.map_or(Ok(()), |watch| choice.tracker.rewatch(watch))?;
+                wants.watch.map_or(Ok(false), |watch| choice.tracker.rewatch(watch))?;
                 choice
             }
             Some(knobs) => {
@@ -338,7 +340,7 @@ fn told(finding: &Finding) -> String {
 
 /// The policy that was asked for, with its knobs set.
 fn policy(options: &Options) -> Result<Box<dyn Policy>> {
-    let entry = Entry::find(&options.policy).ok_or_else(|| no_policy(&options.policy))?;
+    let entry = PolicyEntry::find(&options.policy).ok_or_else(|| no_policy(&options.policy))?;
     let mut policy = (entry.make)();
     for (name, value) in &options.knobs {
         let known = policy.knobs();

@@ -314,7 +314,7 @@ impl<S: MoveSyscall> Mover<S> {
     }
 
     fn count(&mut self, part: &[(usize, &Move)], outcomes: &[Outcome]) {
-        let moved = part.iter().filter(|(at, _)| outcomes[*at] == Outcome::Moved);
+        let moved = part.iter().filter(|(at, _)| outcomes[*at] == Outcome::Done);
         let mut pages: Vec<(u64, u64)> =
             moved.map(|(_, one)| (head(one), one.size.base_pages())).collect();
         pages.sort_unstable();
@@ -358,7 +358,7 @@ fn settled(code: i32, to: TierId, tiers: &Tiers) -> Option<Outcome> {
 /// pages that are still where they were.
 fn judge(code: i32, to: TierId, tiers: &Tiers, failed: Option<i32>) -> Outcome {
     match node_of(code) {
-        Ok(node) if tiers.of_node(node) == Some(to) => Outcome::Moved,
+        Ok(node) if tiers.of_node(node) == Some(to) => Outcome::Done,
         Ok(_) => match failed {
             None => Outcome::Busy,
             Some(libc::ENOMEM) => Outcome::NoRoom,

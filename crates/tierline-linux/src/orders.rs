@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 
 use tierline_core::event::Event;
-use tierline_core::migrator::outcome_name;
-use tierline_core::policy::Reason;
-use tierline_core::port::SpaceId;
+use tierline_core::port::{Order, SpaceId};
 use tierline_core::unit::Bytes;
 
 /// What an order was, why it was given and how it ended.
@@ -43,47 +41,23 @@ impl OrderTally {
 }
 
 fn order(event: &Event, tenant_of: impl Fn(SpaceId) -> usize) -> Option<(OrderKind, Bytes)> {
-    match *event {
+    let (page, action, reason, outcome) = match *event {
         Event::Move { moved, outcome, .. } => {
-            let kind = OrderKind {
-                tenant: tenant_of(moved.space),
-                action: if moved.to < moved.from { "promote" } else { "demote" },
-                reason: reason_name(moved.reason),
-                outcome: outcome_name(outcome),
-            };
-            Some((kind, moved.size.bytes()))
+            let action = if moved.to < moved.from { "promote" } else { "demote" };
+            (Order::Move(moved).page(), action, moved.reason.name(), outcome)
         }
-        Event::PageOut { page, out, .. } => {
-            let outcome = if out { "moved" } else { "refused" };
-            let (tenant, reason) = (tenant_of(page.space), "unstated");
-            let kind = OrderKind { tenant, action: "page_out", reason, outcome };
-            Some((kind, page.size.bytes()))
-        }
-        Event::Split { page, done, .. } => {
-            let outcome = if done { "split" } else { "refused" };
-            let (tenant, reason) = (tenant_of(page.space), "unstated");
-            let kind = OrderKind { tenant, action: "split", reason, outcome };
-            Some((kind, page.size.bytes()))
-        }
-        Event::PingPong { .. } | Event::Attend { .. } => None,
-    }
-}
-
-/// The name of a reason, as in the events that `--events` writes.
-fn reason_name(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Hot { .. } => "hot",
-        Reason::MakeRoom { .. } => "make_room",
-        Reason::Headroom { .. } => "headroom",
-        Reason::Balance { .. } => "balance",
-        Reason::Placed { .. } => "placed",
-    }
+        Event::PageOut { page, outcome, .. } => (page, "page_out", "unstated", outcome),
+        Event::Split { page, outcome, .. } => (page, "split", "unstated", outcome),
+        Event::PingPong { .. } | Event::Attend { .. } => return None,
+    };
+    let tenant = tenant_of(page.space);
+    Some((OrderKind { tenant, action, reason, outcome: outcome.name() }, page.size.bytes()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tierline_core::port::{Attention, Move, Outcome, PageAt, PageSize, Vpn};
+    use tierline_core::port::{Attention, Move, Outcome, PageAt, PageSize, Reason, Vpn};
     use tierline_core::tier::TierId;
     use tierline_core::unit::Nanos;
 
@@ -98,12 +72,12 @@ mod tests {
     fn orders_are_summed_by_tenant_action_reason_and_outcome() {
         let page = PageAt { space: SpaceId(7), vpn: Vpn(0), size: PageSize::Huge };
         let events = [
-            moved(7, 1, 0, PageSize::Base, Outcome::Moved),
-            moved(7, 1, 0, PageSize::Huge, Outcome::Moved),
+            moved(7, 1, 0, PageSize::Base, Outcome::Done),
+            moved(7, 1, 0, PageSize::Huge, Outcome::Done),
             moved(8, 1, 0, PageSize::Base, Outcome::Busy),
-            moved(7, 0, 1, PageSize::Base, Outcome::Moved),
-            Event::PageOut { at: Nanos::ZERO, page, out: true },
-            Event::Split { at: Nanos::ZERO, page, done: false },
+            moved(7, 0, 1, PageSize::Base, Outcome::Done),
+            Event::PageOut { at: Nanos::ZERO, page, outcome: Outcome::Done },
+            Event::Split { at: Nanos::ZERO, page, outcome: Outcome::Refused },
             Event::Attend { at: Nanos::ZERO, attention: Attention::Calm },
         ];
         let mut tally = OrderTally::default();
@@ -115,9 +89,9 @@ mod tests {
         assert_eq!(
             told,
             [
-                (0, "demote", "hot", "moved", 1),
-                (0, "page_out", "unstated", "moved", 512),
-                (0, "promote", "hot", "moved", 513),
+                (0, "demote", "hot", "done", 1),
+                (0, "page_out", "unstated", "done", 512),
+                (0, "promote", "hot", "done", 513),
                 (0, "split", "unstated", "refused", 512),
                 (1, "promote", "hot", "busy", 1),
             ]
@@ -135,7 +109,7 @@ mod tests {
             Reason::Placed { rate_per_sec },
         ] {
             let written = serde_json::to_value(reason).expect("JSON");
-            assert_eq!(written["why"], reason_name(reason));
+            assert_eq!(written["why"], reason.name());
         }
     }
 }

@@ -2,11 +2,12 @@
 //! The Linux world: processes are watched by a tracker and pages moved by `move_pages`.
 
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 use std::time::Instant;
 
-use tierline_core::policy::Watch;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, PageAt, Question, SpaceEvent, SpaceId, Telemetry, World,
+    Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, Question,
+    SpaceEvent, SpaceId, Telemetry, Watch, World,
 };
 use tierline_core::tier::{NodeId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
@@ -203,6 +204,30 @@ impl LinuxWorld {
     }
 }
 
+impl LinuxWorld {
+    fn move_pages(&mut self, orders: &[Order], out: &mut Vec<Outcome>) {
+        let memory = &self.memory;
+        let mut room =
+            |node: NodeId| memory.iter().find(|m| m.node == node).map_or(Bytes::ZERO, |m| m.usable);
+        let moves: Vec<Move> = orders.iter().filter_map(Order::as_move).collect();
+        self.mover.migrate(&moves, &self.tiers, &mut room, out);
+    }
+
+    fn split_pages(&mut self, orders: &[Order], out: &mut Vec<Outcome>) {
+        let pages: Vec<PageAt> = orders.iter().map(Order::page).collect();
+        match mover::split::split(&self.root, &pages) {
+            Ok(done) => out.extend(done.iter().map(|&done| match done {
+                true => Outcome::Done,
+                false => Outcome::Busy,
+            })),
+            Err(problem) => {
+                self.problems.push(problem);
+                out.extend(pages.iter().map(|_| Outcome::Refused)); // nobody knows what is split
+            }
+        }
+    }
+}
+
 impl World for LinuxWorld {
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
         out.fast_unseen = !self.tracker.sees_fast_memory();
@@ -230,26 +255,24 @@ impl World for LinuxWorld {
         Telemetry { tiers, counted: self.tracker.counted(), ..Telemetry::default() }
     }
 
-    fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
-        self.measured = None;
-        if self.dry_run {
-            out.extend(moves.iter().map(|_| Outcome::Skipped));
-            return Nanos::ZERO;
-        }
-        let memory = &self.memory;
-        let mut room =
-            |node: NodeId| memory.iter().find(|m| m.node == node).map_or(Bytes::ZERO, |m| m.usable);
-        self.mover.migrate(moves, &self.tiers, &mut room, out)
+    fn capabilities(&self) -> Capabilities {
+        use Capability::{Answers, KernelTiering, Split};
+        Capabilities::of([KernelTiering, Split]).with(Answers, self.inspector.is_some())
     }
 
-    fn split(&mut self, _now: Nanos, pages: &[PageAt], out: &mut Vec<bool>) -> Nanos {
+    fn act(&mut self, _now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
+        self.measured = None;
         if self.dry_run {
+            out.extend(orders.iter().map(|_| Outcome::Skipped));
             return Nanos::ZERO;
         }
         let began = Instant::now();
-        match mover::split::split(&self.root, pages) {
-            Ok(done) => out.extend(done),
-            Err(problem) => self.problems.push(problem),
+        for alike in orders.chunk_by(|a, b| discriminant(a) == discriminant(b)) {
+            match alike[0] {
+                Order::Move(_) => self.move_pages(alike, out),
+                Order::Split(_) => self.split_pages(alike, out),
+                Order::PageOut(page) => unreachable!("not offered: {page:?}"),
+            }
         }
         Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
@@ -258,10 +281,11 @@ impl World for LinuxWorld {
         self.tracker.attend(attention);
     }
 
-    fn watch(&mut self, watch: Watch) {
-        if let Err(problem) = self.tracker.rewatch(watch) {
+    fn watch(&mut self, watch: Watch) -> bool {
+        self.tracker.rewatch(watch).unwrap_or_else(|problem| {
             self.problems.push(problem);
-        }
+            false
+        })
     }
 
     fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use tierline_core::migrator::counters::Counters;
+use tierline_core::counters::Counters;
 use tierline_core::port::PageKind;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};

@@ -25,8 +25,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use tierline_core::policy::{self, Allocation, Policy, Wants, Watch};
-use tierline_core::port::PageSize;
+use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{Policy, Wants};
+use tierline_core::port::{Allocation, PageSize, Watch};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use toml::{Table, Value};
 
@@ -123,7 +124,7 @@ impl Default for Scenario {
         Self {
             machine: "colloid-icx".into(),
             machine_text: None,
-            policy: policy::POLICIES[0].name.into(),
+            policy: POLICIES[0].name.into(),
             policy_knobs: BTreeMap::new(),
             tracker: None,
             tracker_knobs: Knobs::default(),
@@ -213,9 +214,9 @@ impl Scenario {
     ///
     /// # Errors
     /// `Error::Unknown` with the names there are; `Error::Figure` where the policy is the Linux kernel.
-    pub fn policy(&self) -> Result<&'static policy::Entry> {
-        let entry = policy::Entry::find(&self.policy).ok_or_else(|| {
-            let known = policy::POLICIES.iter().map(|entry| entry.name);
+    pub fn policy(&self) -> Result<&'static PolicyEntry> {
+        let entry = PolicyEntry::find(&self.policy).ok_or_else(|| {
+            let known = POLICIES.iter().map(|entry| entry.name);
             Error::unknown("policy", &self.policy, known)
         })?;
         if (entry.make)().kernel().is_some() {

@@ -228,7 +228,7 @@ impl Source<'_> {
         for (action, prefix) in [("promote", "pgpromote_success"), ("demote", "pgdemote_")] {
             let counts = self.kernel.iter().filter(|(name, _)| name.starts_with(prefix));
             let pages = counts.map(|(_, count)| count).sum();
-            each(["all", action, "kernel", "moved"], Bytes::from_base_pages(pages));
+            each(["all", action, "kernel", "done"], Bytes::from_base_pages(pages));
         }
     }
 }
@@ -438,16 +438,16 @@ mod tests {
             .with("uptime_seconds", &[], Nanos::from_millis(1500))
             .with("tier_free_bytes", &["fast"], Bytes(4096))
             .with("tier_free_bytes", &["slow"], Bytes(u64::MAX))
-            .with("orders_bytes_total", &["a", "promote", "hot", "moved"], Bytes(8192))
+            .with("orders_bytes_total", &["a", "promote", "hot", "done"], Bytes(8192))
             .with("orders_bytes_total", &["a", "promote", "hot", "busy"], Bytes(1));
         let json = serde_json::to_value(&samples).expect("JSON");
         assert_eq!(json["uptime_seconds"], 1.5);
         assert_eq!(json["tier_free_bytes"]["slow"], u64::MAX);
-        assert_eq!(json["orders_bytes_total"]["a"]["promote"]["hot"]["moved"], 8192);
+        assert_eq!(json["orders_bytes_total"]["a"]["promote"]["hot"]["done"], 8192);
         let read: Samples = serde_json::from_value(json.clone()).expect("samples");
         assert_eq!(serde_json::to_value(&read).expect("JSON"), json);
         assert_eq!(read.iter().count(), 5);
-        let moved = read.sum("orders_bytes_total", &[("action", "promote"), ("outcome", "moved")]);
+        let moved = read.sum("orders_bytes_total", &[("action", "promote"), ("outcome", "done")]);
         assert!((moved - 8192.0).abs() < 1e-9 && read.sum("no_such_metric", &[]) == 0.0);
     }
 

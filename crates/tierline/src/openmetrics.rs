@@ -110,7 +110,7 @@ mod tests {
         let metrics = Samples::default()
             .with("uptime_seconds", &[], Nanos::from_millis(1500))
             .with("tier_free_bytes", &["fast"], Bytes(4096))
-            .with("orders_bytes_total", &["db", "promote", "hot", "moved"], Bytes(8192));
+            .with("orders_bytes_total", &["db", "promote", "hot", "done"], Bytes(8192));
         let (policy, tracker, version) = (policy.into(), "damon".into(), "1.0".into());
         Status { pid, policy, tracker, version, metrics, ..Status::default() }
     }
@@ -132,7 +132,7 @@ tierline_tier_free_bytes{tier="fast"} 4096
 # HELP tierline_orders_bytes Memory that was ordered to be promoted, demoted, paged out or split.
 # TYPE tierline_orders_bytes counter
 # UNIT tierline_orders_bytes bytes
-tierline_orders_bytes_total{tenant="db",action="promote",reason="hot",outcome="moved"} 8192
+tierline_orders_bytes_total{tenant="db",action="promote",reason="hot",outcome="done"} 8192
 # EOF
 "#;
         assert_eq!(written, expected);

@@ -93,10 +93,8 @@ impl Status {
             })
             .collect();
         let orders = |filter: &[(&str, &str)]| metrics.sum("orders_bytes_total", filter);
-        let moved = |action| orders(&[("action", action), ("outcome", "moved")]);
-        let ended = orders(&[("outcome", "moved")])
-            + orders(&[("outcome", "split")])
-            + orders(&[("outcome", "skipped")]);
+        let moved = |action| orders(&[("action", action), ("outcome", "done")]);
+        let ended = orders(&[("outcome", "done")]) + orders(&[("outcome", "skipped")]);
         format!(
             "{}, {} processes: {}; promoted {}, demoted {}, failed {}; own CPU {:.1} s",
             self.attention,
@@ -229,7 +227,7 @@ mod tests {
             .with("tier_latency_seconds", &["near"], Nanos(90))
             .with("tiering_pages_total", &["promote_tried"], 9)
             .with("tiering_pages_total", &["promote_anon"], 0)
-            .with("orders_bytes_total", &["all", "promote", "hot", "moved"], Bytes(1 << 20))
+            .with("orders_bytes_total", &["all", "promote", "hot", "done"], Bytes(1 << 20))
             .with("orders_bytes_total", &["all", "promote", "hot", "busy"], Bytes(2 << 20))
             .with("orders_bytes_total", &["all", "demote", "make_room", "skipped"], Bytes(4 << 20));
         Status {

@@ -5,6 +5,7 @@
 //! when one of their pages is first listed. Every operation takes constant time.
 
 pub mod residents;
+pub mod review;
 
 use std::fmt;
 

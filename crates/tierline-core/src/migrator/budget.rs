@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The budget: a token bucket in bytes.
 
-use crate::unit::{Bytes, BytesPerSec, Nanos};
+use crate::unit::{Bytes, BytesPerSec, Nanos, in_time};
 
 /// The bucket holds what may be moved in this time, so that a quiet second is not made up for by a burst.
 const DEPTH: Nanos = Nanos::from_millis(250);
@@ -45,13 +45,6 @@ impl TokenBucket {
         assert!(bytes <= self.tokens, "over budget: {bytes} of {}", self.tokens);
         self.tokens -= bytes;
     }
-}
-
-/// What a rate amounts to in some time.
-#[expect(clippy::cast_possible_truncation, reason = "saturates at the largest size")]
-pub(crate) fn in_time(rate: BytesPerSec, time: Nanos) -> Bytes {
-    let bytes = u128::from(rate.0) * u128::from(time.0) / 1_000_000_000;
-    Bytes(bytes.min(u128::from(u64::MAX >> 1)) as u64)
 }
 
 #[cfg(test)]

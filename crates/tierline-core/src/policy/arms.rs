@@ -33,11 +33,12 @@ use super::parts::quantum::Quantum;
 use super::parts::recency::{self, Recency};
 use super::parts::top::{Ranked, split};
 use super::parts::worth::{self, Exchange};
-use super::{Allocation, Policy, Reason, View, Wants, Watch};
+use super::{Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::lists::residents::Residents;
-use crate::port::Move;
+use crate::policy::view::View;
+use crate::port::{Allocation, Move, Reason, Watch};
 use crate::telemetry::bandwidth::Meter;
 use crate::telemetry::page_hinkley;
 use crate::telemetry::rates::{self, Interval, Rates, Scored};
@@ -123,7 +124,8 @@ impl Default for Arms {
 impl Arms {
     /// Takes in what was seen.
     fn believe(&mut self, view: &mut View<'_>) {
-        self.meter.listen(view);
+        let moved = view.counters.promoted() + view.counters.demoted();
+        self.meter.add(view.now, moved, view.telemetry, view.hits);
         self.heard |= !view.hits.is_empty();
         self.residents.settle(view.pages);
         for hit in view.hits {
@@ -150,7 +152,7 @@ impl Arms {
         }
         let watched = clock.saturating_sub(std::mem::replace(&mut self.watched, clock));
         self.heard = false;
-        let used = self.meter.read(view, watched);
+        let used = self.meter.read(view.tiers, watched);
         self.used = used.all;
         if let Some(slow) = used.slow {
             self.recency.hear(view.now, slow);

@@ -26,10 +26,11 @@
 use super::parts::ledger::{Ledger, Short};
 use super::parts::scan_period::{self, ScanPeriod};
 use super::parts::watermarks::Watermarks;
-use super::{Policy, Reason, View, Wants};
+use super::{Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
-use crate::port::Move;
+use crate::policy::view::View;
+use crate::port::{Move, Reason};
 use crate::telemetry::Hit;
 use crate::telemetry::lap::Lap;
 use crate::tier::TierId;

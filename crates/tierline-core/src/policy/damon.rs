@@ -27,11 +27,12 @@ use std::collections::VecDeque;
 use super::parts::ledger::Ledger;
 use super::parts::quantum::Quantum;
 use super::parts::tuner::{MET, Quota, Tuner};
-use super::{Allocation, Policy, Reason, View, Wants, Watch};
+use super::{Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageIdx;
-use crate::port::{Move, PageSize, Stretch, Vpn};
+use crate::policy::view::View;
+use crate::port::{Allocation, Move, PageSize, Reason, Stretch, Vpn, Watch};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 

@@ -7,8 +7,9 @@
 //! Knobs: none.
 //! Where it comes from: Linux without tiering; "default Linux" in TPP (section 6.1).
 
-use super::{Allocation, Policy, View, Wants};
-use crate::port::Move;
+use super::{Policy, Wants};
+use crate::policy::view::View;
+use crate::port::{Allocation, Move};
 
 /// The policy.
 #[derive(Clone, Copy, Debug)]

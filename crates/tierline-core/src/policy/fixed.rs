@@ -17,10 +17,11 @@
 //! random, here by rate.
 
 use super::parts::placement::{Placement, Run, capacities, fill, ranked, told};
-use super::{Allocation, Policy, View, Wants, Watch};
+use super::{Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
-use crate::port::{Move, Vpn};
+use crate::policy::view::View;
+use crate::port::{Allocation, Move, Vpn, Watch};
 
 knobs! {
     /// The knobs.

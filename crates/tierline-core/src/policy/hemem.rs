@@ -26,17 +26,17 @@
 use super::goal::{Aim, Goal, Quota, Shift};
 use super::parts::ledger::{Ledger, Short};
 use super::parts::quantum::Quantum;
-use super::parts::review::Review;
-use super::{Allocation, Policy, Reason, View, Wants, Watch};
+use super::{Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::lists::residents::Residents;
-use crate::migrator::budget::in_time;
+use crate::lists::review::Review;
 use crate::page::PageIdx;
-use crate::port::Move;
+use crate::policy::view::View;
+use crate::port::{Allocation, Move, Reason, Watch};
 use crate::telemetry::counts::{self, Counts};
 use crate::tier::TierId;
-use crate::unit::{Bytes, BytesPerSec, Nanos};
+use crate::unit::{Bytes, BytesPerSec, Nanos, in_time};
 
 knobs! {
     /// The knobs, without those of the counts.

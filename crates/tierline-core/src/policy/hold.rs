@@ -7,7 +7,8 @@
 //! Knobs: none.
 //! Where it comes from: the do-nothing baseline of every paper in the field ("first touch").
 
-use super::{Policy, View};
+use super::Policy;
+use crate::policy::view::View;
 use crate::port::Move;
 
 /// The policy that moves nothing.

@@ -16,9 +16,10 @@
 //!
 //! Where it comes from: Linux 6.1 and later, kernel/sched/fair.c, mm/vmscan.c, Documentation/admin-guide/sysctl.
 
-use super::{Policy, View};
+use super::Policy;
 use crate::knob::Knob;
 use crate::knobs;
+use crate::policy::view::View;
 use crate::port::Move;
 use crate::unit::{Bytes, Nanos};
 

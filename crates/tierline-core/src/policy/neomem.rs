@@ -21,20 +21,20 @@
 //! it clears the counters, so once a second, the quota is 8 GiB/s, and errors are not looked at. A threshold is 1 at
 //! least, as in both; it starts there (ours).
 
+use super::Wants;
 use super::goal::pack::Pack;
 use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
 use super::parts::quantum::Quantum;
 use super::parts::watermarks::Watermarks;
-use super::{Allocation, View, Wants, Watch};
 use crate::knob::Knob;
 use crate::knobs;
-use crate::migrator::budget::in_time;
 use crate::page::PageTable;
-use crate::port::Counted;
+use crate::policy::view::View;
+use crate::port::{Allocation, Counted, Watch};
 use crate::telemetry::lru::Lru;
 use crate::telemetry::tally::Tally;
 use crate::tier::TierId;
-use crate::unit::{Bytes, BytesPerSec, Nanos};
+use crate::unit::{Bytes, BytesPerSec, Nanos, in_time};
 
 knobs! {
     /// The knobs.

@@ -14,8 +14,9 @@
 //! Where it comes from: the ideal of every paper in the field; ours in form.
 
 use super::parts::placement::{Placement, capacities, fill, ranked, told};
-use super::{Allocation, Policy, View, Wants, Watch};
-use crate::port::Move;
+use super::{Policy, Wants};
+use crate::policy::view::View;
+use crate::port::{Allocation, Move, Watch};
 
 /// The policy.
 #[derive(Debug, Default)]

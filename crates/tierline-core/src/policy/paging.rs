@@ -15,13 +15,14 @@
 //! Where it comes from: Linux 5.12 as TPP (ASPLOS 2023) describes it in sections 5.1, 5.2 and 6.1; watermarks as in
 //! `tierline-core`'s watermarks. There is no swap device, as in the paper's experiments.
 
+use super::Wants;
 use super::goal::Goal;
 use super::goal::pack::Pack;
 use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
 use super::parts::watermarks::Watermarks;
-use super::{Allocation, Wants, Watch};
 use crate::knob::Knob;
 use crate::page::PageTable;
+use crate::port::{Allocation, Watch};
 use crate::telemetry::lru::Lru;
 use crate::unit::{Bytes, Nanos};
 

@@ -26,11 +26,12 @@ use std::collections::BTreeSet;
 
 use super::parts::ledger::Ledger;
 use super::parts::quantum::Quantum;
-use super::{Policy, Reason, View, Wants};
+use super::{Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::{PageIdx, PageTable};
-use crate::port::{Move, PageKind, SpaceId, Vpn};
+use crate::policy::view::View;
+use crate::port::{Move, PageKind, Reason, SpaceId, Vpn};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 

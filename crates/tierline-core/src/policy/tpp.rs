@@ -22,13 +22,14 @@
 //! whoever knows that a program's file pages are cold (5.4), so off. `three_faults` is the public patch, in
 //! which the first fault only marks a page referenced. Demoted pages are not armed at once.
 
+use super::Wants;
 use super::goal::Goal;
 use super::parts::on_fault::{Fault, Marks, OnFault, Rules, hint_faults};
 use super::parts::watermarks::Watermarks;
-use super::{Allocation, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageTable;
+use crate::port::Allocation;
 use crate::telemetry::lru::Lru;
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};

@@ -8,8 +8,8 @@
 //! Source: ARMS (sections 4.2 and 4.4), which reads hardware counters; what stands for them is ours.
 
 use super::Hit;
-use crate::policy::View;
-use crate::tier::TierId;
+use crate::port::Telemetry;
+use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
 
 /// What a sampled access moves.
@@ -41,33 +41,32 @@ pub struct Use {
 }
 
 impl Meter {
-    /// Adds what was measured of the last tick, and our moves in it.
+    /// Adds what was measured of the last tick. `moved` counts the base pages that we moved so far.
     #[expect(clippy::cast_precision_loss, reason = "bytes moved in one tick")]
-    pub fn listen(&mut self, view: &View<'_>) {
-        let moved = view.counters.promoted() + view.counters.demoted();
+    pub fn add(&mut self, now: Nanos, moved: u64, telemetry: &Telemetry, hits: &[Hit]) {
         let ours = Bytes::from_base_pages(moved - self.ours_before.min(moved));
         self.ours_before = moved;
-        let seconds = view.now.saturating_sub(self.last.unwrap_or(view.now)).as_secs_f64();
-        self.last = Some(view.now);
+        let seconds = now.saturating_sub(self.last.unwrap_or(now)).as_secs_f64();
+        self.last = Some(now);
         self.seconds += seconds;
         self.ours += ours.0 as f64;
-        for (tier, measured) in (0..).map(TierId).zip(&view.telemetry.tiers) {
+        for (tier, measured) in (0..).map(TierId).zip(&telemetry.tiers) {
             let bytes = measured.bandwidth.map(|bandwidth| bandwidth.0 as f64 * seconds);
             let sum = &mut self.bytes[usize::from(tier > TierId::FAST)];
             *sum = bytes.map(|bytes| sum.unwrap_or(0.0) + bytes).or(*sum);
         }
         let slow = |hit: &&Hit| hit.tier > Some(TierId::FAST);
-        self.slow_hits += view.hits.iter().filter(slow).map(|hit| f64::from(hit.hits)).sum::<f64>();
+        self.slow_hits += hits.iter().filter(slow).map(|hit| f64::from(hit.hits)).sum::<f64>();
     }
 
     /// What was used since the last reading; `watched` is the trackers' time of watching in it.
     #[expect(clippy::cast_precision_loss, reason = "a bandwidth is far below 2^52")]
-    pub fn read(&mut self, view: &View<'_>, watched: Nanos) -> Use {
+    pub fn read(&mut self, tiers: &Tiers, watched: Nanos) -> Use {
         let seconds = self.seconds.max(1e-9);
         let used = |bytes: f64| (bytes - self.ours).max(0.0) / seconds;
         let [fast, slow] = self.bytes.map(|bytes| bytes.map(used));
         let peak = |slow: bool| {
-            let tiers = view.tiers.iter().filter(|(tier, _)| (*tier > TierId::FAST) == slow);
+            let tiers = tiers.iter().filter(|(tier, _)| (*tier > TierId::FAST) == slow);
             let peaks: Option<u64> = tiers.map(|(_, tier)| Some(tier.bandwidth?.0)).sum();
             peaks.map(|peak| peak as f64).filter(|&peak| peak > 0.0)
         };

@@ -13,8 +13,7 @@
 
 use super::Hit;
 use crate::knobs;
-use crate::migrator::budget::in_time;
-use crate::unit::{Bytes, BytesPerSec, Nanos};
+use crate::unit::{Bytes, BytesPerSec, Nanos, in_time};
 
 knobs! {
     /// The knobs of the threshold.

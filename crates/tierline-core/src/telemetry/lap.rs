@@ -9,8 +9,8 @@
 //! Source: AutoTiering (ATC 2021) and its public code, which shifts at the time of the scan.
 
 use crate::lists::residents::Residents;
+use crate::lists::review::Review;
 use crate::page::{PageIdx, PageTable};
-use crate::policy::parts::review::Review;
 use crate::port::PageKind;
 use crate::tier::{TierId, Tiers};
 

@@ -2,10 +2,10 @@
 //! A toy machine whose latencies answer to load: a program and an antagonist, each with a fixed number of
 //! reads in flight, on two tiers. A tenth of Colloid's machine: 7.2 GB of which 2.4 GB are hot, 3.2 GB fast.
 
-use tierline_core::policy::Watch;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, PageKind, PageSize, Question, Region, Residence,
-    Sample, SpaceEvent, Telemetry, TierTelemetry, TrueRate, Vpn, World,
+    Attention, Capabilities, Capability, Observations, Order, Outcome, PageKind, PageSize,
+    Question, Region, Residence, Sample, SpaceEvent, Telemetry, TierTelemetry, TrueRate, Vpn,
+    Watch, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{TierId, Tiers};
@@ -259,19 +259,28 @@ impl World for ClosedLoop {
         Telemetry { tiers: vec![tier(0), tier(1)], ..Telemetry::default() }
     }
 
-    fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
-        for m in moves {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::of([Capability::Answers, Capability::TrueRates])
+    }
+
+    fn act(&mut self, _now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
+        for order in orders {
+            let Order::Move(m) = order else { unreachable!("not offered: {order:?}") };
             let page = usize::try_from(m.vpn.0 / BASE_PER_HUGE).unwrap();
             assert_eq!((self.place[page], m.size), (m.from, PageSize::Huge));
             assert!(m.to > TierId::FAST || self.free() > 0, "no room");
             self.place[page] = m.to;
             self.moved += 1;
-            out.push(Outcome::Moved);
+            out.push(Outcome::Done);
         }
-        Nanos(200_000) * moves.len() as u64
+        Nanos(200_000) * orders.len() as u64
     }
 
     fn attend(&mut self, _attention: Attention) {}
+
+    fn watch(&mut self, _watch: Watch) -> bool {
+        false
+    }
 
     fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
         for question in questions {

@@ -3,7 +3,7 @@
 //! balancing stops where the latencies meet.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::Entry;
+use tierline_core::policy::list::PolicyEntry;
 use tierline_core::qos::Limits;
 use tierline_core::unit::Nanos;
 
@@ -23,7 +23,7 @@ impl Run {
     }
 
     fn with(policy: &str, hot_from: usize, intensity: f64, knobs: &[(&str, f64)]) -> Self {
-        let mut policy = (Entry::find(policy).expect("a policy of that name").make)();
+        let mut policy = (PolicyEntry::find(policy).expect("a policy of that name").make)();
         for (knob, value) in knobs {
             assert!(policy.set(knob, *value), "{} has no {knob}", policy.name());
         }

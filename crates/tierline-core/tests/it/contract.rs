@@ -3,7 +3,7 @@
 
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
-use tierline_core::policy::{Entry, POLICIES};
+use tierline_core::policy::list::{POLICIES, PolicyEntry};
 use tierline_core::port::{Outcome, PageKind, World};
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -17,7 +17,7 @@ pub const TICK: Nanos = Nanos::from_millis(100);
 pub const RATE: BytesPerSec = BytesPerSec(64 << 20);
 
 /// Every policy of the core, and one that was added by a file and a line.
-fn policies() -> impl Iterator<Item = &'static Entry> {
+fn policies() -> impl Iterator<Item = &'static PolicyEntry> {
     POLICIES.iter().chain(&[
         SWAP, //
     ])
@@ -30,7 +30,7 @@ pub fn skewed(pages: usize, hot: f64, warm: f64, seed: u64) -> Vec<f64> {
 }
 
 /// The policy in a toy that lets it see in the way it wants.
-fn engine(entry: &Entry, toy: &mut Toy) -> Engine {
+fn engine(entry: &PolicyEntry, toy: &mut Toy) -> Engine {
     let policy = (entry.make)();
     toy.watch = policy.wants().watch;
     Engine::new(toy.tiers.clone(), Limits::default(), policy, RATE)

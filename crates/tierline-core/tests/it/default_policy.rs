@@ -2,9 +2,8 @@
 //! What the default policy promises.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::Watch;
 use tierline_core::policy::tierline::Tierline;
-use tierline_core::port::Attention;
+use tierline_core::port::{Attention, Watch};
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};

@@ -2,9 +2,10 @@
 //! Bad days: a decorator around the toy world that makes moves fail and samples vanish.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::POLICIES;
+use tierline_core::policy::list::POLICIES;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, Question, SpaceEvent, Telemetry, Vpn, World,
+    Attention, Capabilities, Move, Observations, Order, Outcome, Question, SpaceEvent, Telemetry,
+    Vpn, Watch, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -55,6 +56,22 @@ impl Faulty {
     }
 }
 
+impl Faulty {
+    fn try_move(&mut self, m: &Move) -> Outcome {
+        if let Some(left) = &mut self.exits_after {
+            *left = left.saturating_sub(1);
+        }
+        let fault = match self.rng.below(100) {
+            _ if self.exits_after == Some(0) => Outcome::SpaceGone,
+            n if n < self.busy => Outcome::Busy,
+            n if n < self.busy + self.refused => Outcome::Refused,
+            _ => return self.toy.try_move(m),
+        };
+        self.toy.asked.push((*m, fault));
+        fault
+    }
+}
+
 impl World for Faulty {
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
         if self.exits_after == Some(0) {
@@ -81,24 +98,26 @@ impl World for Faulty {
         telemetry
     }
 
-    fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
-        for (i, m) in moves.iter().enumerate() {
-            if let Some(left) = &mut self.exits_after {
-                *left = left.saturating_sub(1);
-            }
-            if self.fills_up && i == moves.len() / 2 {
+    fn capabilities(&self) -> Capabilities {
+        self.toy.capabilities()
+    }
+
+    fn act(&mut self, now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
+        let mut spent = Nanos::ZERO;
+        for (i, order) in orders.iter().enumerate() {
+            if self.fills_up && i == orders.len() / 2 {
                 self.toy.others[0] += self.toy.free(TierId::FAST);
             }
-            let outcome = match self.rng.below(100) {
-                _ if self.exits_after == Some(0) => Outcome::SpaceGone,
-                n if n < self.busy => Outcome::Busy,
-                n if n < self.busy + self.refused => Outcome::Refused,
-                _ => self.toy.try_move(m),
-            };
-            self.toy.asked.push((*m, outcome));
-            out.push(outcome);
+            match order {
+                Order::Move(m) => out.push(self.try_move(m)),
+                _ => spent += self.toy.act(now, std::slice::from_ref(order), out),
+            }
         }
-        Nanos(2_000) * moves.len() as u64
+        spent + Nanos(2_000) * orders.len() as u64
+    }
+
+    fn watch(&mut self, watch: Watch) -> bool {
+        self.toy.watch(watch)
     }
 
     fn attend(&mut self, attention: Attention) {

@@ -6,6 +6,7 @@ mod colloid;
 mod contract;
 mod default_policy;
 mod faults;
+mod imports;
 mod published;
 mod split;
 mod toy;

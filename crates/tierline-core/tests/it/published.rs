@@ -2,9 +2,9 @@
 //! What is particular to each published system, seen from outside.
 
 use tierline_core::engine::Engine;
+use tierline_core::policy::list::{POLICIES, PolicyEntry};
 use tierline_core::policy::parts::watermarks::Watermarks;
-use tierline_core::policy::{Entry, POLICIES, Watch};
-use tierline_core::port::PageKind;
+use tierline_core::port::{PageKind, Watch};
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
@@ -13,7 +13,7 @@ use crate::contract::{RATE, skewed};
 use crate::toy::{Toy, machine, run};
 
 fn engine(policy: &str, toy: &mut Toy, knobs: &[(&str, f64)]) -> Engine {
-    let mut policy = (Entry::find(policy).unwrap().make)();
+    let mut policy = (PolicyEntry::find(policy).unwrap().make)();
     knobs.iter().for_each(|(knob, value)| assert!(policy.set(knob, *value), "no {knob}"));
     toy.watch = policy.wants().watch;
     Engine::new(toy.tiers.clone(), Limits::default(), policy, RATE)

@@ -2,10 +2,12 @@
 //! Huge pages that are split: in a world of huge pages with a few hot base pages each, more than fit whole.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::{Entry, Policy};
+use tierline_core::policy::Policy;
+use tierline_core::policy::list::PolicyEntry;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, PageAt, PageKind, PageSize, Region, Residence, Sample,
-    SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, World,
+    Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, PageKind,
+    PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry,
+    Vpn, Watch, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -74,6 +76,25 @@ impl Huges {
     }
 }
 
+impl Huges {
+    fn move_page(&mut self, m: &Move) -> Outcome {
+        let first = usize::try_from(m.vpn.0).unwrap();
+        assert_eq!(self.whole[first / 512], m.size == PageSize::Huge, "of one size: {m:?}");
+        let pages = usize::try_from(m.size.base_pages()).unwrap();
+        self.place[first..first + pages].fill(m.to);
+        assert!(self.in_fast() <= FAST);
+        Outcome::Done
+    }
+
+    fn split_page(&mut self, at: &PageAt) -> Outcome {
+        self.asked += 1;
+        let whole = &mut self.whole[usize::try_from(at.vpn.0 / 512).unwrap()];
+        assert!(*whole && at.size == PageSize::Huge, "{at:?}");
+        *whole = self.splits.is_some_and(|fails| self.asked.is_multiple_of(fails));
+        if *whole { Outcome::Busy } else { Outcome::Done }
+    }
+}
+
 impl World for Huges {
     fn observe(&mut self, _now: Nanos, out: &mut Observations) {
         if !std::mem::replace(&mut self.told, true) {
@@ -109,36 +130,38 @@ impl World for Huges {
         Telemetry { tiers: tiers.into(), ..Telemetry::default() }
     }
 
-    fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
-        for m in moves {
-            let first = usize::try_from(m.vpn.0).unwrap();
-            assert_eq!(self.whole[first / 512], m.size == PageSize::Huge, "of one size: {m:?}");
-            let pages = usize::try_from(m.size.base_pages()).unwrap();
-            self.place[first..first + pages].fill(m.to);
-            assert!(self.in_fast() <= FAST);
-            out.push(Outcome::Moved);
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default().with(Capability::Split, self.splits.is_some())
+    }
+
+    fn act(&mut self, _now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
+        let mut spent = Nanos::ZERO;
+        for order in orders {
+            let (outcome, cost) = match order {
+                Order::Move(m) => (self.move_page(m), Nanos(2_000)),
+                Order::Split(at) => (self.split_page(at), Nanos(100_000)),
+                Order::PageOut(at) => unreachable!("not offered: {at:?}"),
+            };
+            spent += cost;
+            out.push(outcome);
         }
-        Nanos(2_000) * moves.len() as u64
+        spent
     }
 
     fn attend(&mut self, _attention: Attention) {}
 
-    fn split(&mut self, _now: Nanos, pages: &[PageAt], out: &mut Vec<bool>) -> Nanos {
-        let Some(fails) = self.splits else { return Nanos::ZERO };
-        for at in pages {
-            self.asked += 1;
-            let whole = &mut self.whole[usize::try_from(at.vpn.0 / 512).unwrap()];
-            assert!(*whole && at.size == PageSize::Huge, "{at:?}");
-            *whole = self.asked.is_multiple_of(fails);
-            out.push(!*whole);
-        }
-        Nanos(100_000) * pages.len() as u64
+    fn watch(&mut self, _watch: Watch) -> bool {
+        false
+    }
+
+    fn accessed(&mut self, _now: Nanos, _questions: &[Question], _out: &mut Vec<bool>) {
+        unreachable!("not offered")
     }
 }
 
 /// MEMTIS that cools 200 times as often as it does, for a world that is so much smaller.
 fn memtis(split: f64) -> Box<dyn Policy> {
-    let mut policy = (Entry::find("memtis").unwrap().make)();
+    let mut policy = (PolicyEntry::find("memtis").unwrap().make)();
     for (knob, value) in
         [("adaptation_period", 1_000.0), ("cooling_period", 20_000.0), ("split", split)]
     {
@@ -185,7 +208,7 @@ fn memtis_splits_huge_pages_with_hot_spots_and_packs_the_spots() {
 /// Of accesses that are spread evenly over a huge page nothing is gained, and nothing is split.
 #[test]
 fn the_default_splits_huge_pages_with_hot_spots_alone() {
-    let default = || (Entry::find("tierline").unwrap().make)();
+    let default = || (PolicyEntry::find("tierline").unwrap().make)();
     let run = |hot, splits| {
         let mut world = Huges { hot, ..Huges::new(splits) };
         let engine = run_with(&mut world, default());

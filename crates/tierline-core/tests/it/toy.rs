@@ -5,11 +5,10 @@
 use std::ops::Range;
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::Watch;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, PageAt, PageKind, PageSize, Question, Region,
-    Residence, Sample, SpaceEvent, SpaceId, Stretch, Telemetry, TierTelemetry, TrueRate, Vpn,
-    World,
+    Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, PageKind,
+    PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId, Stretch, Telemetry,
+    TierTelemetry, TrueRate, Vpn, Watch, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{NodeId, Tier, TierId, Tiers};
@@ -155,8 +154,21 @@ impl Toy {
         self.place[page] = Some(self.tiers.slowest()).filter(|&tier| self.free(tier) > 0);
     }
 
-    /// Moves one page, whatever anybody planned.
+    fn page_out(&mut self, at: &PageAt) -> Outcome {
+        let page = usize::try_from(at.vpn.0).unwrap();
+        assert_eq!(at.space, SPACE, "nobody else's page is paged out");
+        self.paged_out.push(page);
+        if self.place[page].take().is_some() { Outcome::Done } else { Outcome::PageGone }
+    }
+
+    /// Moves one page and records that it was asked to.
     pub fn try_move(&mut self, m: &Move) -> Outcome {
+        let outcome = self.move_page(m);
+        self.asked.push((*m, outcome));
+        outcome
+    }
+
+    fn move_page(&mut self, m: &Move) -> Outcome {
         let page = usize::try_from(m.vpn.0).unwrap();
         assert_eq!(m.space, SPACE);
         match self.place[page] {
@@ -165,7 +177,7 @@ impl Toy {
             Some(_) if self.free(m.to) == 0 => Outcome::NoRoom,
             Some(_) => {
                 self.place[page] = Some(m.to);
-                Outcome::Moved
+                Outcome::Done
             }
         }
     }
@@ -324,31 +336,32 @@ impl World for Toy {
         Telemetry { tiers: self.tiers.iter().map(measured).collect(), ..Telemetry::default() }
     }
 
-    fn migrate(&mut self, _now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
-        for m in moves {
-            let outcome = self.try_move(m);
-            self.asked.push((*m, outcome));
+    fn capabilities(&self) -> Capabilities {
+        use Capability::{Answers, KernelTiering, PageOut, TrueRates};
+        Capabilities::of([Answers, KernelTiering, PageOut, TrueRates])
+    }
+
+    fn act(&mut self, _now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
+        let mut spent = Nanos::ZERO;
+        for order in orders {
+            let (outcome, cost) = match order {
+                Order::Move(m) => (self.try_move(m), self.move_cost),
+                Order::PageOut(at) => (self.page_out(at), Nanos(100_000)),
+                Order::Split(at) => unreachable!("not offered: {at:?}"),
+            };
+            spent += cost;
             out.push(outcome);
         }
-        self.move_cost * moves.len() as u64
+        spent
     }
 
     fn attend(&mut self, attention: Attention) {
         self.attention = attention;
     }
 
-    fn page_out(&mut self, _now: Nanos, pages: &[PageAt], out: &mut Vec<bool>) -> Nanos {
-        for at in pages {
-            let page = usize::try_from(at.vpn.0).unwrap();
-            assert_eq!(at.space, SPACE, "nobody else's page is paged out");
-            out.push(self.place[page].take().is_some());
-            self.paged_out.push(page);
-        }
-        Nanos(100_000) * pages.len() as u64
-    }
-
-    fn watch(&mut self, watch: Watch) {
+    fn watch(&mut self, watch: Watch) -> bool {
         self.watch = Some(watch);
+        true
     }
 
     fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {

@@ -7,14 +7,20 @@
 //! Knobs: none.
 //! Where it comes from: the need for a test.
 
+use tierline_core::policy::Policy;
+use tierline_core::policy::list::PolicyEntry;
 use tierline_core::policy::parts::ledger::Ledger;
-use tierline_core::policy::{Entry, Policy, Reason, View};
-use tierline_core::port::Move;
+use tierline_core::policy::view::View;
+use tierline_core::port::{Move, Reason};
 use tierline_core::tier::TierId;
 use tierline_core::unit::Bytes;
 
-pub const SWAP: Entry =
-    Entry { name: "swap", doc: include_str!("toy_policy.rs"), goal: None, make: || Box::new(Swap) };
+pub const SWAP: PolicyEntry = PolicyEntry {
+    name: "swap",
+    doc: include_str!("toy_policy.rs"),
+    goal: None,
+    make: || Box::new(Swap),
+};
 
 struct Swap;
 

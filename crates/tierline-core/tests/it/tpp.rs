@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! TPP part by part (ASPLOS'23, 5): two touches, headroom, what is counted, and what its switches change.
 
+use tierline_core::counters::Counters;
 use tierline_core::engine::Engine;
-use tierline_core::migrator::counters::Counters;
-use tierline_core::policy::{Allocation, Entry, Policy, Watch};
-use tierline_core::port::PageKind;
+use tierline_core::policy::Policy;
+use tierline_core::policy::list::PolicyEntry;
+use tierline_core::port::{Allocation, PageKind, Watch};
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
 
@@ -12,7 +13,7 @@ use crate::contract::{RATE, TICK, skewed};
 use crate::toy::{Toy, machine};
 
 fn tpp(switches: &[(&str, f64)]) -> Box<dyn Policy> {
-    let mut policy = (Entry::find("tpp").unwrap().make)();
+    let mut policy = (PolicyEntry::find("tpp").unwrap().make)();
     for (switch, value) in switches {
         assert!(policy.set(switch, *value), "{switch}");
     }
@@ -46,7 +47,7 @@ fn a_page_is_promoted_at_its_second_fault_at_its_first_without_the_filter_or_at_
 
 #[test]
 fn only_pages_below_the_fastest_tier_are_armed() {
-    let armed = |name: &str| (Entry::find(name).unwrap().make)().wants().watch;
+    let armed = |name: &str| (PolicyEntry::find(name).unwrap().make)().wants().watch;
     assert!(matches!(armed("tpp"), Some(Watch::HintFaults { fast_too: false, .. })));
 }
 

@@ -4,8 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use tierline_core::policy::Reason;
-use tierline_core::port::SpaceId;
+use tierline_core::port::{Reason, SpaceId};
 use tierline_core::tier::Tier;
 
 use super::*;
@@ -105,17 +104,17 @@ fn promotions(count: u64) -> Vec<Move> {
 #[test]
 fn pages_move_in_batches_and_are_counted() {
     let (out, mover) = migrate(fake(10), &promotions(10), 100);
-    assert_eq!(out, [Outcome::Moved; 10]);
+    assert_eq!(out, [Outcome::Done; 10]);
     let counters = mover.counters();
     assert_eq!((counters.calls, counters.base_pages), (3, 10));
     assert_eq!(counters.bytes, Bytes(40960));
-    assert_eq!(counters.outcomes[&Outcome::Moved], 10);
+    assert_eq!(counters.outcomes[&Outcome::Done], 10);
 }
 
 #[test]
 fn a_full_node_spills_to_the_next_and_a_full_tier_is_not_even_asked() {
     let (out, mover) = migrate(fake(4), &promotions(4), 1);
-    assert_eq!(out, [Outcome::Moved, Outcome::Moved, Outcome::NoRoom, Outcome::NoRoom]);
+    assert_eq!(out, [Outcome::Done, Outcome::Done, Outcome::NoRoom, Outcome::NoRoom]);
     let pages = mover.syscall.pages.borrow();
     assert_eq!(pages.values().copied().collect::<Vec<_>>(), [0, 2, 1, 1]);
     drop(pages);
@@ -138,7 +137,7 @@ fn of_several_local_nodes_the_one_under_least_pressure_is_promoted_to() {
 fn a_pinned_page_is_busy_and_those_around_it_move() {
     let fake = Fake { pinned: vec![Vpn(2).address()], ..fake(3) };
     let (out, _) = migrate(fake, &promotions(3), 100);
-    assert_eq!(out[0], Outcome::Moved);
+    assert_eq!(out[0], Outcome::Done);
     assert_eq!(out[1], Outcome::Busy);
     assert_eq!(out[2], Outcome::Busy, "behind the pinned page the call never comes");
 }
@@ -153,8 +152,8 @@ fn pages_that_are_gone_there_already_or_named_twice() {
     assert_eq!(
         out,
         [
-            Outcome::Moved,
-            Outcome::Moved,
+            Outcome::Done,
+            Outcome::Done,
             Outcome::Elsewhere(TierId(0)),
             Outcome::PageGone,
             Outcome::PageGone
@@ -167,12 +166,12 @@ fn pages_that_are_gone_there_already_or_named_twice() {
 fn a_shared_page_moves_only_where_that_is_wanted() {
     let make = || Fake { shared: vec![Vpn(2).address()], ..fake(3) };
     let (out, mut mover) = migrate(make(), &promotions(3), 100);
-    assert_eq!(out, [Outcome::Moved; 3]);
+    assert_eq!(out, [Outcome::Done; 3]);
     assert!(mover.take_errors().is_empty());
     let mut mover = Mover::with(make(), Settings { batch: 4, shared: false });
     let mut out = Vec::new();
     mover.migrate(&promotions(3), &tiers(), &mut |_| Bytes(1 << 30), &mut out);
-    assert_eq!(out, [Outcome::Moved, Outcome::Refused, Outcome::Moved]);
+    assert_eq!(out, [Outcome::Done, Outcome::Refused, Outcome::Done]);
     assert_eq!(mover.counters().errnos[&libc::EACCES], 1);
 }
 
@@ -180,10 +179,10 @@ fn a_shared_page_moves_only_where_that_is_wanted() {
 fn a_call_that_fails_half_way_is_read_back() {
     let fake = Fake { fail: Some((libc::ENOMEM, 2)), ..fake(4) };
     let (out, _) = migrate(fake, &promotions(4), 100);
-    assert_eq!(out, [Outcome::Moved, Outcome::Moved, Outcome::NoRoom, Outcome::NoRoom]);
+    assert_eq!(out, [Outcome::Done, Outcome::Done, Outcome::NoRoom, Outcome::NoRoom]);
     let broken = Fake { fail: Some((libc::ENODEV, 1)), ..self::fake(2) };
     let (out, mut mover) = migrate(broken, &promotions(2), 100);
-    assert_eq!(out, [Outcome::Moved, Outcome::Refused]);
+    assert_eq!(out, [Outcome::Done, Outcome::Refused]);
     assert!(mover.take_errors()[0].to_string().contains("os error 19"));
 }
 
@@ -213,7 +212,7 @@ fn a_huge_page_is_named_by_its_head() {
     fake.pages.borrow_mut().insert(Vpn(512).address(), 1);
     let huge = Move { size: PageSize::Huge, ..promote(600) };
     let (out, mover) = migrate(fake, &[huge, huge], 1000);
-    assert_eq!(out, [Outcome::Moved; 2]);
+    assert_eq!(out, [Outcome::Done; 2]);
     assert_eq!(mover.counters().base_pages, 512);
 }
 

@@ -19,8 +19,7 @@ pub mod soft_dirty;
 pub mod window;
 pub mod windowed;
 
-use tierline_core::policy::Watch;
-use tierline_core::port::{Attention, Counted, Observations, SpaceId};
+use tierline_core::port::{Attention, Counted, Observations, SpaceId, Watch};
 use tierline_core::unit::Nanos;
 
 use crate::error::Result;
@@ -47,8 +46,8 @@ pub trait Tracker {
 
     /// Hears how accesses are to be seen from now on, when a policy wishes for it otherwise than before. A
     /// tracker that cannot goes on as it did.
-    fn rewatch(&mut self, _watch: Watch) -> Result<()> {
-        Ok(())
+    fn rewatch(&mut self, _watch: Watch) -> Result<bool> {
+        Ok(false)
     }
 
     /// True where it tells of huge pages itself.

@@ -27,8 +27,7 @@ mod place;
 use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
-use tierline_core::policy::Watch;
-use tierline_core::port::{Attention, Counted, Observations, Sample, SpaceId};
+use tierline_core::port::{Attention, Counted, Observations, Sample, SpaceId, Watch};
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 
@@ -396,14 +395,13 @@ impl<R: Registers> Tracker for NeoProf<R> {
     // Reading one register when nothing is hot costs the same whether or not anybody cares.
     fn attend(&mut self, _attention: Attention) {}
 
-    fn rewatch(&mut self, watch: Watch) -> Result<()> {
-        if let Watch::Counters { threshold, read, update, clear } = watch {
-            self.pace = Pace { threshold, adaptive: false, read, update, clear, ..self.pace };
-            if self.pace.cleared.is_some() {
-                self.driver.set_threshold(threshold);
-            }
+    fn rewatch(&mut self, watch: Watch) -> Result<bool> {
+        let Watch::Counters { threshold, read, update, clear } = watch else { return Ok(false) };
+        self.pace = Pace { threshold, adaptive: false, read, update, clear, ..self.pace };
+        if self.pace.cleared.is_some() {
+            self.driver.set_threshold(threshold);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn sees_fast_memory(&self) -> bool {

@@ -2,8 +2,7 @@
 //! What the hardware samplers share: events on every CPU whose records carry an address and its source.
 
 use rustc_hash::FxHashSet;
-use tierline_core::policy::Watch;
-use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn};
+use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn, Watch};
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 
@@ -162,14 +161,14 @@ impl Tracker for Sampler {
         self.due
     }
 
-    fn rewatch(&mut self, watch: Watch) -> Result<()> {
-        let Watch::Samples { loads, stores, .. } = watch else { return Ok(()) };
+    fn rewatch(&mut self, watch: Watch) -> Result<bool> {
+        let Watch::Samples { loads, stores, .. } = watch else { return Ok(false) };
         for (event, rings) in self.events.iter_mut().filter(|(event, _)| event.counts_accesses) {
             let period = if event.stores { stores.unwrap_or(event.period) } else { loads };
             rings.sample_every(period)?;
             event.period = period;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The cost follows the misses by itself: settled placement misses less.

@@ -8,8 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use tierline_core::policy::Watch;
-use tierline_core::port::{Observations, Sample};
+use tierline_core::port::{Observations, Sample, Watch};
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
@@ -97,10 +96,12 @@ impl Tracker for HintFaults {
         cpu_ns
     }
 
-    fn rewatch(&mut self, watch: Watch) {
-        if matches!(watch, Watch::HintFaults { .. }) {
+    fn rewatch(&mut self, watch: Watch) -> bool {
+        let can = matches!(watch, Watch::HintFaults { .. });
+        if can {
             self.watch = watch;
         }
+        can
     }
 
     fn sees_fast_memory(&self) -> bool {

@@ -2,7 +2,7 @@
 //! The list of trackers that the model has, by the names of `tierline_core::tracker`.
 
 use serde::Deserialize;
-use tierline_core::policy::Watch;
+use tierline_core::port::Watch;
 use tierline_core::unit::{Bytes, Nanos};
 
 use super::{Tracker, accessed, damon, hint_faults, neoprof, pebs, truth};

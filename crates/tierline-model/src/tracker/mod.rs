@@ -10,8 +10,7 @@ pub mod neoprof;
 pub mod pebs;
 pub mod truth;
 
-use tierline_core::policy::Watch;
-use tierline_core::port::{Attention, Counted, Observations};
+use tierline_core::port::{Attention, Counted, Observations, Watch};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
@@ -51,7 +50,9 @@ pub trait Tracker {
     ) -> f64;
 
     /// Hears how to look from now on, where a policy changed its mind.
-    fn rewatch(&mut self, _watch: Watch) {}
+    fn rewatch(&mut self, _watch: Watch) -> bool {
+        false
+    }
 
     /// False where it sees nothing of the fastest tier: silence there says nothing then.
     fn sees_fast_memory(&self) -> bool {

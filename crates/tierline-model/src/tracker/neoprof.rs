@@ -11,8 +11,7 @@
 use neoprof::histogram::bin_start;
 use neoprof::rates::{self, Reading};
 use neoprof::{Config, LANES_MAX, NeoProf, State};
-use tierline_core::policy::Watch;
-use tierline_core::port::{Counted, Observations, Sample, SpaceId, Vpn};
+use tierline_core::port::{Counted, Observations, Sample, SpaceId, Vpn, Watch};
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
@@ -237,11 +236,11 @@ impl Tracker for Device {
         f64::from(registers) * REGISTER_NS
     }
 
-    fn rewatch(&mut self, watch: Watch) {
-        if let Watch::Counters { threshold, .. } = watch {
-            self.unit.set_threshold(threshold);
-            (self.watch, self.adaptive) = (watch, false);
-        }
+    fn rewatch(&mut self, watch: Watch) -> bool {
+        let Watch::Counters { threshold, .. } = watch else { return false };
+        self.unit.set_threshold(threshold);
+        (self.watch, self.adaptive) = (watch, false);
+        true
     }
 
     fn sees_fast_memory(&self) -> bool {

@@ -5,8 +5,7 @@
 //! drawn from the distribution of its accesses. A record costs the thread it interrupts; where the ring
 //! is full, records are lost and counted.
 
-use tierline_core::policy::Watch;
-use tierline_core::port::{Observations, Sample, Vpn};
+use tierline_core::port::{Observations, Sample, Vpn, Watch};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
@@ -135,16 +134,14 @@ impl Tracker for Pebs {
         cpu_ns
     }
 
-    fn rewatch(&mut self, watch: Watch) {
-        if let Watch::Samples { loads, cpu_permille, .. } = watch {
-            let since = std::mem::take(&mut self.since);
-            #[expect(clippy::cast_precision_loss, reason = "a sampling period")]
-            let period = loads as f64;
-            *self = Self {
-                since,
-                ..Self::within(self.name, period, cpu_permille, self.settled, self.ring)
-            };
-        }
+    fn rewatch(&mut self, watch: Watch) -> bool {
+        let Watch::Samples { loads, cpu_permille, .. } = watch else { return false };
+        let since = std::mem::take(&mut self.since);
+        #[expect(clippy::cast_precision_loss, reason = "a sampling period")]
+        let period = loads as f64;
+        let renewed = Self::within(self.name, period, cpu_permille, self.settled, self.ring);
+        *self = Self { since, ..renewed };
+        true
     }
 }
 

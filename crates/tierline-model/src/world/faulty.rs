@@ -2,9 +2,8 @@
 //! The world with things going wrong, as on a real kernel: moves that fail, samples that are lost, counters
 //! that stand still, a program that exits while its pages are being moved, a tier that others fill up.
 
-use tierline_core::policy::Watch;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, PageAt, Question, Telemetry, World,
+    Attention, Capabilities, Observations, Order, Outcome, Question, Telemetry, Watch, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
@@ -49,24 +48,37 @@ impl Faulty {
         share > 0.0 && self.rng.unit() < share
     }
 
-    fn one(&mut self, now: Nanos, m: &Move, out: &mut Vec<Outcome>) -> Nanos {
-        self.moves += 1;
-        if self.faults.exit_at_move == Some(self.moves) {
-            self.world.exit(m.space);
+    /// The fault that strikes an order, if one does.
+    fn fault(&mut self, order: &Order) -> Option<Outcome> {
+        match order {
+            Order::Move(m) => {
+                self.moves += 1;
+                if self.faults.exit_at_move == Some(self.moves) {
+                    self.world.exit(m.space);
+                }
+                let busy = self.strikes(self.faults.busy).then_some(Outcome::Busy);
+                let full = |world: &mut Self| world.strikes(world.faults.no_memory);
+                busy.or_else(|| full(self).then_some(Outcome::NoRoom))
+            }
+            Order::Split(_) => self.strikes(self.faults.busy).then_some(Outcome::Busy),
+            Order::PageOut(_) => None,
         }
-        if self.strikes(self.faults.busy) {
-            out.push(Outcome::Busy);
+    }
+
+    fn one(&mut self, now: Nanos, order: &Order, out: &mut Vec<Outcome>) -> Nanos {
+        if let Some(fault) = self.fault(order) {
+            out.push(fault);
             return Nanos::ZERO;
         }
-        if self.strikes(self.faults.no_memory) {
-            out.push(Outcome::NoRoom);
-            return Nanos::ZERO;
-        }
-        self.world.migrate(now, std::slice::from_ref(m), out)
+        self.world.act(now, std::slice::from_ref(order), out)
     }
 }
 
 impl World for Faulty {
+    fn capabilities(&self) -> Capabilities {
+        self.world.capabilities()
+    }
+
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
         if let Some((_, tier)) = self.faults.full.take_if(|(at, _)| *at <= now) {
             self.world.fill(tier);
@@ -93,31 +105,16 @@ impl World for Faulty {
         told
     }
 
-    fn migrate(&mut self, now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
-        moves.iter().map(|m| self.one(now, m, out)).sum()
-    }
-
-    fn page_out(&mut self, now: Nanos, pages: &[PageAt], out: &mut Vec<bool>) -> Nanos {
-        self.world.page_out(now, pages, out)
-    }
-
-    fn split(&mut self, now: Nanos, pages: &[PageAt], out: &mut Vec<bool>) -> Nanos {
-        let mut spent = Nanos::ZERO;
-        for page in pages {
-            match self.strikes(self.faults.busy) {
-                true => out.push(false),
-                false => spent += self.world.split(now, std::slice::from_ref(page), out),
-            }
-        }
-        spent
+    fn act(&mut self, now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
+        orders.iter().map(|order| self.one(now, order, out)).sum()
     }
 
     fn accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
         self.world.accessed(now, questions, out);
     }
 
-    fn watch(&mut self, watch: Watch) {
-        self.world.watch(watch);
+    fn watch(&mut self, watch: Watch) -> bool {
+        self.world.watch(watch)
     }
 
     fn attend(&mut self, attention: Attention) {

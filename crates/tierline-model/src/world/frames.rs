@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Frames: how much of every tier is taken, in base pages, and in which tier a new page goes.
 
-use tierline_core::policy::Allocation;
 use tierline_core::policy::parts::watermarks::Watermarks;
-use tierline_core::port::PageKind;
+use tierline_core::port::{Allocation, PageKind};
 use tierline_core::tier::TierId;
 use tierline_core::unit::Bytes;
 

@@ -17,8 +17,7 @@ pub mod transfer;
 
 pub use arrivals::Arrival;
 
-use tierline_core::policy::Allocation;
-use tierline_core::port::{Attention, Observations, SpaceId};
+use tierline_core::port::{Allocation, Attention, Observations, SpaceId};
 use tierline_core::rng::Rng;
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::Nanos;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The border to the core.
 
-use tierline_core::policy::Watch;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, PageAt, PageSize, Question, Telemetry, TierTelemetry,
-    World,
+    Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, PageSize,
+    Question, Telemetry, TierTelemetry, Watch, World,
 };
 use tierline_core::tier::{Tier, TierId};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, BytesPerSec, Nanos};
@@ -21,6 +20,11 @@ use crate::workload::program::Placement;
 const BASE_PER_HUGE_F64: f64 = BASE_PER_HUGE as f64;
 
 impl World for ModelWorld {
+    fn capabilities(&self) -> Capabilities {
+        use Capability::{Answers, PageOut, Split, TrueRates};
+        Capabilities::of([PageOut, Split, Answers, TrueRates])
+    }
+
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
         self.run_until(now);
         let seen = &mut self.seen;
@@ -70,11 +74,13 @@ impl World for ModelWorld {
         }
     }
 
-    fn migrate(&mut self, now: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
+    fn act(&mut self, now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
         let mut spent_ns = 0.0;
-        for m in moves {
-            out.push(self.move_page(m, &mut spent_ns));
-        }
+        out.extend(orders.iter().map(|order| match order {
+            Order::Move(m) => self.move_page(m, &mut spent_ns),
+            Order::PageOut(page) => self.page_out(page, &mut spent_ns),
+            Order::Split(page) => self.split(page, &mut spent_ns),
+        }));
         self.mover.work(now, spent_ns);
         nanos(spent_ns)
     }
@@ -89,29 +95,8 @@ impl World for ModelWorld {
         }
     }
 
-    fn page_out(&mut self, now: Nanos, pages: &[PageAt], out: &mut Vec<bool>) -> Nanos {
-        let mut spent_ns = 0.0;
-        for page in pages {
-            let done = self.page_out_one(page);
-            out.push(done.is_some());
-            #[expect(clippy::cast_precision_loss, reason = "the base pages of a page")]
-            let base_pages = page.size.base_pages() as f64;
-            spent_ns += done.map_or(0.0, |each_ns| base_pages * each_ns);
-        }
-        self.mover.work(now, spent_ns);
-        nanos(spent_ns)
-    }
-
-    fn split(&mut self, now: Nanos, pages: &[PageAt], out: &mut Vec<bool>) -> Nanos {
-        let mut spent_ns = 0.0;
-        out.extend(pages.iter().map(|page| self.split_one(page, &mut spent_ns)));
-        self.mover.work(now, spent_ns);
-        self.books.mover_ns += spent_ns;
-        nanos(spent_ns)
-    }
-
-    fn watch(&mut self, watch: Watch) {
-        self.tracker.rewatch(watch);
+    fn watch(&mut self, watch: Watch) -> bool {
+        self.tracker.rewatch(watch)
     }
 
     fn attend(&mut self, attention: Attention) {
@@ -121,30 +106,43 @@ impl World for ModelWorld {
 }
 
 impl ModelWorld {
-    /// What it costs a base page, ns; `None` where it stayed.
-    fn page_out_one(&mut self, at: &PageAt) -> Option<f64> {
-        let job = self.jobs.iter_mut().find(|job| job.space == at.space)?;
+    fn page_out(&mut self, at: &PageAt, spent_ns: &mut f64) -> Outcome {
+        let Some(job) = self.jobs.iter_mut().find(|job| job.space == at.space) else {
+            return Outcome::SpaceGone;
+        };
         let whole = |page: &u32| at.size == job.size && !job.places.is_split(*page);
-        let page = job.page_at(at.vpn).filter(|page| whole(page) && !stays(job))?;
+        let Some(page) = job.page_at(at.vpn).filter(whole) else { return Outcome::PageGone };
+        if stays(job) {
+            return Outcome::Refused;
+        }
         self.shadows.take(at.space, page);
+        if !job.page_out(page, &mut self.frames, &mut self.rng) {
+            return Outcome::Busy;
+        }
         let [out_ns, _] = self.machine.costs.paging(job.program.kind);
-        job.page_out(page, &mut self.frames, &mut self.rng).then_some(out_ns)
+        #[expect(clippy::cast_precision_loss, reason = "the base pages of a page")]
+        let base_pages = at.size.base_pages() as f64;
+        *spent_ns += base_pages * out_ns;
+        Outcome::Done
     }
 
-    fn split_one(&mut self, at: &PageAt, spent_ns: &mut f64) -> bool {
-        let job = self.jobs.iter_mut().find(|job| job.space == at.space && !stays(job));
-        let Some((job, page)) = job.and_then(|job| job.page_at(at.vpn).map(|page| (job, page)))
-        else {
-            return false;
+    fn split(&mut self, at: &PageAt, spent_ns: &mut f64) -> Outcome {
+        let Some(job) = self.jobs.iter_mut().find(|job| job.space == at.space) else {
+            return Outcome::SpaceGone;
         };
-        if at.size != job.size || !job.places.split(page) {
-            return false;
+        if stays(job) {
+            return Outcome::Refused;
         }
+        let page = job.page_at(at.vpn).filter(|_| at.size == job.size);
+        let Some(page) = page.filter(|&page| job.places.split(page)) else {
+            return Outcome::PageGone;
+        };
         self.shadows.take(at.space, page);
         let toll = self.mover.split(job);
         job.stall_ns += toll.program_ns;
+        self.books.mover_ns += toll.mover_ns;
         *spent_ns += toll.mover_ns;
-        true
+        Outcome::Done
     }
 
     fn move_page(&mut self, m: &Move, spent_ns: &mut f64) -> Outcome {
@@ -204,14 +202,14 @@ impl ModelWorld {
         self.shadows.fit(&self.frames);
         if has_copy {
             self.shadows.counts.remapped += 1;
-            return Outcome::Moved;
+            return Outcome::Done;
         }
         let bytes = bytes_f64(m.size.bytes());
         match up {
             true => self.books.promoted_bytes += bytes,
             false => self.books.demoted_bytes += bytes,
         }
-        Outcome::Moved
+        Outcome::Done
     }
 }
 

@@ -2,8 +2,7 @@
 //! The systems that others are compared with, in the closed loop: each does what it is known for.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::Reason;
-use tierline_core::port::{Move, Observations, Outcome, PageSize, SpaceId, World};
+use tierline_core::port::{Move, Observations, Order, Outcome, PageSize, Reason, SpaceId, World};
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
@@ -211,18 +210,18 @@ impl Hands {
         let reason = Reason::Placed { rate_per_sec: 0.0 };
         let m = Move { space: SpaceId(1), vpn, size: PageSize::Huge, from, to, reason };
         let mut out = Vec::new();
-        let spent = self.world.migrate(self.now, &[m], &mut out);
+        let spent = self.world.act(self.now, &[Order::Move(m)], &mut out);
         (out[0], spent.as_secs_f64() * 1e9)
     }
 
     /// Makes room for, and promotes, `count` pages. Returns them, and the mean time a move took.
     fn promote(&mut self, count: usize) -> Vec<u32> {
         for page in self.pages_in(TierId::FAST).into_iter().take(count) {
-            assert_eq!(self.move_page(page, TierId::FAST, SLOW).0, Outcome::Moved);
+            assert_eq!(self.move_page(page, TierId::FAST, SLOW).0, Outcome::Done);
         }
         let mut promoted = self.pages_in(SLOW);
         promoted.truncate(count);
-        promoted.retain(|&page| self.move_page(page, SLOW, TierId::FAST).0 == Outcome::Moved);
+        promoted.retain(|&page| self.move_page(page, SLOW, TierId::FAST).0 == Outcome::Done);
         promoted
     }
 }
@@ -239,7 +238,7 @@ fn nomad_demotes_what_was_not_written_for_next_to_nothing() {
         let copied = hands.world.books().demoted_bytes;
         for page in pages {
             let (outcome, ns) = hands.move_page(page, TierId::FAST, SLOW);
-            assert_eq!(outcome, Outcome::Moved);
+            assert_eq!(outcome, Outcome::Done);
             assert!((least_ns..most_ns).contains(&ns), "{migrator}: {ns} ns");
         }
         hands.world.check();

@@ -4,7 +4,8 @@
 
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
-use tierline_core::policy::{Entry, POLICIES, Policy};
+use tierline_core::policy::Policy;
+use tierline_core::policy::list::{POLICIES, PolicyEntry};
 use tierline_core::port::Outcome;
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
@@ -57,7 +58,7 @@ fn faults() -> Vec<(&'static str, Faults)> {
 }
 
 /// Runs a policy for 8 s. Returns the engine and the world as they are then.
-fn run(entry: &Entry, faults: Faults) -> (Engine, Faulty) {
+fn run(entry: &PolicyEntry, faults: Faults) -> (Engine, Faulty) {
     run_in(&scenario(), (entry.make)(), faults)
 }
 
@@ -70,7 +71,7 @@ fn run_in(scenario: &Scenario, policy: Box<dyn Policy>, faults: Faults) -> (Engi
     for tick in 0..160 {
         let events = engine.tick(TICK * tick, &mut world);
         for event in events {
-            if let Event::Move { moved: m, outcome: Outcome::Moved, .. } = event {
+            if let Event::Move { moved: m, outcome: Outcome::Done, .. } = event {
                 moved += m.size.bytes().0;
             }
         }
@@ -126,7 +127,7 @@ fn huge_pages_are_split_under_every_fault_with_the_books_in_order() {
     "#;
     let scenario = Scenario::parse("test", text).unwrap();
     for ((what, faults), transfer) in faults().into_iter().zip(["exclusive", "nomad"].repeat(4)) {
-        let mut policy = (Entry::find("memtis").unwrap().make)();
+        let mut policy = (PolicyEntry::find("memtis").unwrap().make)();
         for (knob, value) in [("adaptation_period", 10_000.0), ("cooling_period", 50_000.0)] {
             assert!(policy.set(knob, value), "{knob}");
         }
@@ -198,7 +199,10 @@ fn pages_that_come_and_go_and_a_full_slow_tier_upset_no_policy_and_no_bystander(
         let mut out = 0;
         for tick in 0..4_000 {
             let events = engine.tick(TICK * tick, &mut world);
-            out += events.iter().filter(|e| matches!(e, Event::PageOut { out: true, .. })).count();
+            out += events
+                .iter()
+                .filter(|e| matches!(e, Event::PageOut { outcome: Outcome::Done, .. }))
+                .count();
             if tick % 50 == 0 {
                 world.check();
                 engine.pages().check();

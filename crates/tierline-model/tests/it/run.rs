@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whole runs.
 
-use tierline_core::policy::{Reason, Wants};
-use tierline_core::port::{Move, Observations, PageSize, World};
+use tierline_core::policy::Wants;
+use tierline_core::port::{Move, Observations, Order, PageSize, Reason, World};
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 use tierline_model::report::Report;
@@ -103,7 +103,7 @@ fn a_page_is_copied_by_as_many_threads_as_a_policy_asks_for() {
             to: TierId(1),
             reason: Reason::Headroom { rate_per_sec: 1.0 },
         };
-        world.migrate(Nanos::from_millis(10), &[demotion], &mut Vec::new())
+        world.act(Nanos::from_millis(10), &[Order::Move(demotion)], &mut Vec::new())
     };
     let (one, four) = (spent(Some(1)), spent(Some(4)));
     assert_eq!(spent(None), one);

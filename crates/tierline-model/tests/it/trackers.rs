@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What each tracker lets a policy see, against what is so.
 
-use tierline_core::policy::Watch;
-use tierline_core::port::{Observations, World};
+use tierline_core::port::{Observations, Watch, World};
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 use tierline_model::run::run;

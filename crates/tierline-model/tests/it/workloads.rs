@@ -2,7 +2,7 @@
 //! Every workload of the list, on its own and with others that come and go.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::Entry as Policy;
+use tierline_core::policy::list::PolicyEntry as Policy;
 use tierline_core::qos::Limits;
 use tierline_core::unit::{Bytes, Nanos};
 use tierline_model::scenario::Scenario;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use tierline_core::policy::{Entry, POLICIES};
+use tierline_core::policy::list::{POLICIES, PolicyEntry};
 use tierline_core::tracker::TRACKERS;
 use tierline_linux::root::Root;
 use tierline_model::world::transfer::{Entry as Transfer, TRANSFERS};
@@ -57,7 +57,7 @@ impl ExplainArgs {
         }
         let name = self.name.clone().unwrap_or_default();
         let tracker = tracker(&name, &globals.root());
-        let report = if let Some(entry) = Entry::find(&name) {
+        let report = if let Some(entry) = PolicyEntry::find(&name) {
             let also = tracker.map_or(String::new(), |text| format!("\n{text}"));
             Report { kind: "policy", name, text: entry.explain() + &also }
         } else if let Ok(entry) = Transfer::find(&name) {

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use tierline_core::policy::{Entry, POLICIES};
+use tierline_core::policy::list::{POLICIES, PolicyEntry};
 
 use super::Globals;
 use crate::print::{self, row};
@@ -40,13 +40,13 @@ impl PoliciesArgs {
     }
 }
 
-fn report(entry: &Entry) -> PolicyReport {
+fn report(entry: &PolicyEntry) -> PolicyReport {
     let default = POLICIES.first().is_some_and(|first| first.name == entry.name);
     PolicyReport { name: entry.name, default, summary: summary(entry), text: entry.explain() }
 }
 
 /// The first line of its explanation, which starts with the name.
-fn summary(entry: &Entry) -> String {
+fn summary(entry: &PolicyEntry) -> String {
     let text = entry.explain();
     let line = text.lines().next().unwrap_or_default();
     line.split_once(": ").map_or(line, |(_, rest)| rest).trim_end_matches('.').to_string()

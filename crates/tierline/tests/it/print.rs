@@ -5,7 +5,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use tierline_core::policy::POLICIES;
+use tierline_core::policy::list::POLICIES;
 use tierline_core::tracker::TRACKERS;
 
 use crate::machine::Machine;
@@ -149,7 +149,7 @@ fn every_recorded_move_says_why() {
     let promoted = run["runs"][0]["moves"]["promoted_pages"].as_u64().expect("a count");
     let moves = json(&format!("explain --json --why {}", events.display()));
     let moves = moves["moves"].as_array().expect("a list");
-    let up = |m: &&serde_json::Value| m["to"] == 0 && m["outcome"] == "moved";
+    let up = |m: &&serde_json::Value| m["to"] == 0 && m["outcome"] == "done";
     let pages = |m: &serde_json::Value| if m["size"] == "huge" { 512 } else { 1 };
     let told: u64 = moves.iter().filter(up).map(pages).sum();
     assert!(promoted > 0 && told == promoted, "{told} of {promoted}");

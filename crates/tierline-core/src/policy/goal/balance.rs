@@ -23,7 +23,7 @@ use super::shift::{Watermarks, closed_form};
 use super::{Aim, Goal, Shift};
 use crate::knob::Knob;
 use crate::knobs;
-use crate::policy::View;
+use crate::policy::view::View;
 use crate::port::TierTelemetry;
 use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, Nanos};

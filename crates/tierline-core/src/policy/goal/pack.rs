@@ -4,7 +4,7 @@
 
 use super::{Aim, Goal};
 use crate::knob::Knob;
-use crate::policy::View;
+use crate::policy::view::View;
 use crate::unit::Nanos;
 
 /// The goal.

@@ -10,7 +10,7 @@
 //! on when nothing is spare, so that what is in the wrong place does not stay there, is ours.
 
 use crate::knobs;
-use crate::policy::View;
+use crate::policy::view::View;
 use crate::port::PageSize;
 use crate::unit::{Bytes, Nanos};
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use super::second_chance::SecondChance;
 use crate::page::PageIdx;
-use crate::policy::View;
+use crate::policy::view::View;
 use crate::telemetry::hotness::Estimate;
 use crate::tier::TierId;
 

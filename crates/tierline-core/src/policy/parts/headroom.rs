@@ -7,7 +7,7 @@
 //!
 //! Source: TPP (sections 5.1 and 5.2), where a fixed 2 % is free. That it follows the rate is ours.
 
-use crate::policy::View;
+use crate::policy::view::View;
 use crate::unit::{Bytes, Nanos};
 
 /// The longest time between two decisions: a tick and a batch of moves.

@@ -2,8 +2,8 @@
 //! The ledger of a plan: bytes that may still be moved, and room that is left in every tier.
 
 use crate::page::{PageIdx, PageTable};
-use crate::policy::{Reason, View};
-use crate::port::{Move, PageSize};
+use crate::policy::view::View;
+use crate::port::{Move, PageSize, Reason};
 use crate::tier::TierId;
 use crate::unit::Bytes;
 

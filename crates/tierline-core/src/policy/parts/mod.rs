@@ -9,7 +9,6 @@ pub mod on_fault;
 pub mod placement;
 pub mod quantum;
 pub mod recency;
-pub mod review;
 pub mod sampling;
 pub mod scan_period;
 pub mod second_chance;

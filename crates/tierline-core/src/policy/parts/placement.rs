@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 
 use super::ledger::{Ledger, Short};
-use crate::policy::{Reason, View};
-use crate::port::{Move, PageSize, SpaceId, TrueRate, Vpn};
+use crate::policy::view::View;
+use crate::port::{Move, PageSize, Reason, SpaceId, TrueRate, Vpn};
 use crate::tier::TierId;
 use crate::unit::Bytes;
 

@@ -10,7 +10,8 @@
 //! straight to the period that fits, and that it never samples more rarely than the world does by itself, is ours.
 
 use super::quantum::Quantum;
-use crate::policy::{View, Watch};
+use crate::policy::view::View;
+use crate::port::Watch;
 use crate::unit::Nanos;
 
 /// Loads to a record: primes, each about twice the one before (ours).

@@ -10,7 +10,8 @@
 
 use super::on_fault::hint_faults;
 use crate::knobs;
-use crate::policy::{Allocation, Wants};
+use crate::policy::Wants;
+use crate::port::Allocation;
 use crate::unit::{Bytes, Nanos};
 
 knobs! {

@@ -14,7 +14,7 @@
 
 use super::hand::Met;
 use crate::page::PageIdx;
-use crate::policy::View;
+use crate::policy::view::View;
 use crate::telemetry::hotness::expected_rate;
 use crate::tier::TierId;
 use crate::unit::Nanos;

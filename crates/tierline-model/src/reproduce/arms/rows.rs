@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rows.
 
-use tierline_core::policy::Entry;
+use tierline_core::policy::list::PolicyEntry;
 use tierline_core::telemetry::rates::Sampled;
 
 use super::setup::{APPS, App, Knobs, Ratio, SECONDS, Testbed, Trial};
@@ -251,7 +251,7 @@ fn cooling(lab: &Lab) -> Found {
 }
 
 fn parameters() -> Found {
-    let knobs = Entry::find(ARMS).map(|entry| (entry.make)().knobs()).unwrap_or_default();
+    let knobs = PolicyEntry::find(ARMS).map(|entry| (entry.make)().knobs()).unwrap_or_default();
     let of = |(name, unit): (&str, f64)| {
         knobs.iter().find(|knob| knob.name == name).map(|knob| knob.default * unit)
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Figure 11 with the nearest workloads of the model, and what Colloid costs and is set to.
 
-use tierline_core::policy::Entry;
+use tierline_core::policy::list::PolicyEntry;
 
 use super::{SYSTEMS, gain, range};
 use crate::reproduce::lab::Lab;
@@ -119,7 +119,8 @@ fn rises(gains: &[f64]) -> bool {
 
 fn parameters() -> Found {
     let knob = |policy, name| {
-        let knobs = Entry::find(policy).map(|entry| (entry.make)().knobs()).unwrap_or_default();
+        let knobs =
+            PolicyEntry::find(policy).map(|entry| (entry.make)().knobs()).unwrap_or_default();
         knobs.iter().find(|knob| knob.name == name).map_or(f64::NAN, |knob| knob.default)
     };
     vec![

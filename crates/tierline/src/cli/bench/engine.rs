@@ -4,10 +4,10 @@
 use anyhow::Result;
 use serde::Serialize;
 use tierline_core::engine::Engine;
-use tierline_core::policy::Entry;
+use tierline_core::policy::list::PolicyEntry;
 use tierline_core::port::{
-    Attention, Move, Observations, Outcome, PageKind, PageSize, Region, Sample, SpaceEvent,
-    SpaceId, Telemetry, TierTelemetry, Vpn, World,
+    Attention, Capabilities, Observations, Order, Outcome, PageKind, PageSize, Question, Region,
+    Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, Watch, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -60,12 +60,24 @@ impl World for Told {
         Telemetry { tiers: vec![TierTelemetry::default(); 2], ..Telemetry::default() }
     }
 
-    fn migrate(&mut self, _: Nanos, moves: &[Move], out: &mut Vec<Outcome>) -> Nanos {
-        out.extend(moves.iter().map(|_| Outcome::NoRoom));
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn act(&mut self, _: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
+        out.extend(orders.iter().map(|_| Outcome::NoRoom));
         Nanos::ZERO
     }
 
     fn attend(&mut self, _: Attention) {}
+
+    fn watch(&mut self, _: Watch) -> bool {
+        false
+    }
+
+    fn accessed(&mut self, _: Nanos, _: &[Question], _: &mut Vec<bool>) {
+        unreachable!("not offered")
+    }
 }
 
 fn draw(rng: &mut Rng, count: u32, samples: &mut Vec<Sample>) {
@@ -100,7 +112,7 @@ fn tiers() -> Tiers {
 
 /// Measures and prints.
 pub fn run(samples: u32, ticks: u32, globals: &Globals) -> Result<u8> {
-    let policy = (Entry::find("tierline").expect("the default policy").make)();
+    let policy = (PolicyEntry::find("tierline").expect("the default policy").make)();
     let limits = Limits { per_tier: vec![None; 2] };
     let mut engine = Engine::new(tiers(), limits, policy, BytesPerSec(u64::MAX));
     let mut world = Told { samples: Vec::new(), first: true };

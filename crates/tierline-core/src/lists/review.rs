@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A second look at listed pages, some every quantum, after all heat was halved or a threshold moved.
 
-use crate::lists::residents::Residents;
+use super::residents::Residents;
 use crate::page::{PageIdx, PageTable};
 use crate::tier::{TierId, Tiers};
 

@@ -51,14 +51,14 @@ impl Counters {
     pub fn settled(&mut self, m: &Move, kind: PageKind, outcome: Outcome) {
         let counter = match (m.to < m.from, outcome) {
             (_, Outcome::Skipped) => return,
-            (true, Outcome::Moved) => match kind {
+            (true, Outcome::Done) => match kind {
                 PageKind::Anonymous => &mut self.promote_anon,
                 PageKind::File | PageKind::Shared => &mut self.promote_file,
             },
             (true, Outcome::NoRoom) => &mut self.promote_fail_low_memory,
             (true, Outcome::Busy | Outcome::Refused) => &mut self.promote_fail_references,
             (true, _) => &mut self.promote_fail_gone,
-            (false, Outcome::Moved) => match kind {
+            (false, Outcome::Done) => match kind {
                 PageKind::Anonymous => &mut self.demote_anon,
                 PageKind::File | PageKind::Shared => &mut self.demote_file,
             },
@@ -97,14 +97,13 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Reason;
-    use crate::port::{PageSize, SpaceId, Vpn};
+    use crate::port::{PageSize, Reason, SpaceId, Vpn};
     use crate::tier::TierId;
 
     #[test]
     fn every_end_of_a_move_is_counted_once() {
         let outcomes = [
-            Outcome::Moved,
+            Outcome::Done,
             Outcome::Elsewhere(TierId(1)),
             Outcome::Busy,
             Outcome::NoRoom,

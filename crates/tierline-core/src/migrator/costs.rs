@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What carrying out orders costs, as measured batch by batch, and how much fits into one tick at that.
+
+use crate::port::{Order, PageSize};
+use crate::unit::{Bytes, Nanos};
+
+/// One tick's orders of a kind take no longer than this, as measured: trackers must be read in between. Ours.
+const MAX_BUSY: Nanos = Nanos::from_millis(200);
+/// Cost of moving one base page before it was measured: several times what current machines take, so that only
+/// clearly hot pages move before that. Ours.
+const ASSUMED_COST: Nanos = Nanos(10_000);
+/// The first batch is small: it measures what moving costs here.
+const FIRST_BATCH: Bytes = PageSize::Huge.bytes();
+/// Weight of the newest batch in a measured cost. Ours.
+const COST_WEIGHT: f64 = 0.25;
+/// The same where the two directions are measured apart, each half as often. Ours.
+const LATENCY_WEIGHT: f64 = 0.1;
+/// The cost of a smaller batch is mostly that of the call.
+const COST_MIN_PAGES: u64 = 32;
+
+/// Time that moving one page took, as measured in batches of pages of one size; base pages first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    /// To faster memory.
+    pub up: [Option<Nanos>; 2],
+    /// To slower memory.
+    pub down: [Option<Nanos>; 2],
+}
+
+/// The measured costs.
+#[derive(Clone, Debug, Default)]
+pub struct Costs {
+    /// Of moving one base page, in pages of either size.
+    each: [Option<Nanos>; 2],
+    latency: Latencies,
+    /// Of moving one base page in recent batches, mixed ones included.
+    pace: Option<Nanos>,
+    /// Of paging out one base page.
+    page_out: Option<Nanos>,
+    /// Of splitting one huge page.
+    split: Option<Nanos>,
+}
+
+impl Costs {
+    /// Of moving one base page, in pages of either size.
+    pub fn each(&self) -> [Nanos; 2] {
+        self.each.map(|cost| cost.unwrap_or(ASSUMED_COST))
+    }
+
+    /// Time that moving one page took lately.
+    pub fn latency(&self) -> Latencies {
+        self.latency
+    }
+
+    /// Bytes that can be moved in one tick.
+    pub fn moves_in_time(&self) -> Bytes {
+        let in_time = within(self.pace).map_or(FIRST_BATCH, Bytes::from_base_pages);
+        in_time.max(PageSize::Huge.bytes())
+    }
+
+    /// Base pages that can be paged out in one tick.
+    pub fn page_outs_in_time(&self) -> u64 {
+        within(self.page_out).unwrap_or(FIRST_BATCH.base_pages()).max(PageSize::Huge.base_pages())
+    }
+
+    /// Huge pages that can be split in one tick.
+    pub fn splits_in_time(&self) -> usize {
+        usize::try_from(within(self.split).unwrap_or(1).max(1)).unwrap_or(usize::MAX)
+    }
+
+    /// Learns from a batch of orders of one kind, which took `spent`.
+    pub fn learn(&mut self, orders: &[Order], spent: Nanos) {
+        let count = orders.len() as u64;
+        let base_pages: u64 = orders.iter().map(|order| order.page().size.base_pages()).sum();
+        match orders[0] {
+            Order::PageOut(_) => {
+                average_in(&mut self.page_out, Nanos(spent.0 / base_pages), COST_WEIGHT);
+            }
+            Order::Split(_) => average_in(&mut self.split, Nanos(spent.0 / count), COST_WEIGHT),
+            Order::Move(first) if base_pages >= COST_MIN_PAGES => {
+                let new = Nanos(spent.0 / base_pages);
+                average_in(&mut self.pace, new, COST_WEIGHT);
+                if orders.iter().all(|order| order.page().size == first.size) {
+                    let size = size_index(first.size);
+                    average_in(&mut self.each[size], new, COST_WEIGHT);
+                    let Latencies { up, down } = &mut self.latency;
+                    let latency = if first.to < first.from { up } else { down };
+                    average_in(&mut latency[size], Nanos(spent.0 / count), LATENCY_WEIGHT);
+                }
+            }
+            Order::Move(_) => {}
+        }
+    }
+}
+
+/// How many fit into a tick at this cost each.
+fn within(cost: Option<Nanos>) -> Option<u64> {
+    cost.map(|cost| MAX_BUSY.0 / cost.0.max(1))
+}
+
+/// Averages a new reading in; the first is taken as it is.
+fn average_in(average: &mut Option<Nanos>, new: Nanos, weight: f64) {
+    let mixed = |old: Nanos| {
+        let (old, new) = (old.as_secs_f64(), new.as_secs_f64());
+        Nanos::from_secs_f64(old + weight * (new - old))
+    };
+    *average = Some(average.map_or(new, mixed));
+}
+
+/// The place of a page size in a table of two.
+pub(crate) fn size_index(size: PageSize) -> usize {
+    match size {
+        PageSize::Base => 0,
+        PageSize::Huge => 1,
+    }
+}

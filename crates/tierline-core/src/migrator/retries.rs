@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Moves of busy pages that are tried again later.
+
+use std::collections::BTreeMap;
+
+use crate::page::PageTable;
+use crate::port::Move;
+use crate::unit::Nanos;
+
+/// A busy page is tried again after this, doubled every time. Ours.
+const FIRST_RETRY: Nanos = Nanos::from_millis(100);
+/// After so many tries a busy page is given up until a policy names it again. Ours.
+const MAX_TRIES: u32 = 5;
+
+/// A move and how often it was tried already.
+pub type Tried = (Move, u32);
+
+/// Moves by the time at which they are due.
+#[derive(Debug, Default)]
+pub struct Retries {
+    due: BTreeMap<(Nanos, u64), Tried>,
+    next: u64,
+}
+
+impl Retries {
+    /// Keeps a move for another try. False where it was the last one.
+    pub fn keep(&mut self, now: Nanos, (m, tries): Tried) -> bool {
+        let again = tries + 1 < MAX_TRIES;
+        if again {
+            self.next += 1;
+            self.due.insert((now + FIRST_RETRY * (1 << tries), self.next), (m, tries + 1));
+        }
+        again
+    }
+
+    /// Takes the moves that are due, of pages that are as they were when the move was planned.
+    pub fn take_due(&mut self, now: Nanos, pages: &PageTable) -> Vec<Tried> {
+        let later = self.due.split_off(&(now + Nanos(1), 0));
+        let due = std::mem::replace(&mut self.due, later);
+        let stays = |m: &Move| {
+            let page = pages.find(m.space, m.vpn);
+            let in_tier = page.filter(|&page| pages.state(page).tier() == Some(m.from));
+            in_tier.and_then(|page| pages.locate(page)).is_some_and(|at| at.size == m.size)
+        };
+        due.into_values().filter(|(m, _)| stays(m)).collect()
+    }
+}

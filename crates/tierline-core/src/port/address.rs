@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a page is named at the border: an address space, a virtual page number, a size.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::unit::{BASE_PAGE, BASE_PER_HUGE, Bytes};
+
+/// One address space: on Linux a process (its pid), in the model a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct SpaceId(pub u32);
+
+/// A virtual page number: a virtual address divided by the base page size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Vpn(pub u64);
+
+impl Vpn {
+    /// The page that holds `address`.
+    pub const fn of(address: u64) -> Self {
+        Self(address / BASE_PAGE.0)
+    }
+
+    /// The page's first byte.
+    pub const fn address(self) -> u64 {
+        self.0 * BASE_PAGE.0
+    }
+
+    /// The first base page of the huge page that this one lies in.
+    pub const fn huge_head(self) -> Self {
+        Self(self.0 / BASE_PER_HUGE * BASE_PER_HUGE)
+    }
+}
+
+impl fmt::Display for SpaceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s{}", self.0)
+    }
+}
+
+/// The unit that moves.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum PageSize {
+    /// 4 KiB.
+    #[default]
+    Base,
+    /// 2 MiB; moves whole.
+    Huge,
+}
+
+impl PageSize {
+    /// Base pages in one page of this size.
+    pub const fn base_pages(self) -> u64 {
+        match self {
+            Self::Base => 1,
+            Self::Huge => BASE_PER_HUGE,
+        }
+    }
+
+    /// The same, to spread a page's rate over them.
+    pub(crate) const fn base_pages_f32(self) -> f32 {
+        match self {
+            Self::Base => 1.0,
+            Self::Huge => 512.0,
+        }
+    }
+
+    /// The binary logarithm of that.
+    pub(crate) const fn shift(self) -> u32 {
+        self.base_pages().trailing_zeros()
+    }
+
+    /// Bytes of one page of this size.
+    pub const fn bytes(self) -> Bytes {
+        Bytes::from_base_pages(self.base_pages())
+    }
+}
+
+/// What backs a page.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum PageKind {
+    /// Private memory: heap, stack.
+    #[default]
+    Anonymous,
+    /// The page cache, mapped.
+    File,
+    /// Shared memory.
+    Shared,
+}
+
+/// A run of virtual pages of one kind and size. `base_pages` counts base pages for either size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Region {
+    /// Where it is.
+    pub space: SpaceId,
+    /// Its first page; on a huge-page boundary where `size` is huge.
+    pub start: Vpn,
+    /// Its length in base pages; a multiple of 512 where `size` is huge.
+    pub base_pages: u64,
+    /// The size of its pages.
+    pub size: PageSize,
+    /// What backs it.
+    pub kind: PageKind,
+}
+
+/// One page, as a world names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PageAt {
+    /// Whose page.
+    pub space: SpaceId,
+    /// The page; of a huge page, its head.
+    pub vpn: Vpn,
+    /// Its size.
+    pub size: PageSize,
+}
