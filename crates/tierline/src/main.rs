@@ -11,6 +11,7 @@ mod letter;
 mod metrics;
 mod nearest;
 mod openmetrics;
+mod output;
 mod parquet;
 mod plot;
 mod print;

@@ -15,6 +15,7 @@ use tierline_model::machine::table::Table;
 
 use super::Globals;
 use super::sim::hinted;
+use crate::output::Output;
 use crate::print::{self, row};
 
 /// List the modelled machines, show one, or fit one to your measurements
@@ -193,6 +194,7 @@ fn fit(
     output: Option<&Path>,
     globals: &Globals,
 ) -> Result<()> {
+    let file = output.map(Output::create).transpose()?;
     let mut fits = Vec::new();
     for (at, path) in files.iter().enumerate() {
         let text =
@@ -207,13 +209,13 @@ fn fit(
         let capacity = capacity.get(at).copied().unwrap_or(Bytes::from_mib(64 << 10));
         fits.push(Fit::of(&format!("tier{at}"), capacity, &table, link));
     }
-    if let Some(path) = output {
+    if let Some(to) = file {
         let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         let about = format!("Fitted by tierline machines fit to {}", names.join(", "));
         let file = MachineFile::fitted_to(&about, "fitted to a loaded-latency table", &fits)
             .map_err(hinted)?;
         let text = format!("# SPDX-License-Identifier: Apache-2.0\n{}", toml::to_string(&file)?);
-        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        to.text(&text)?;
     }
     let tiers = files.iter().zip(&fits).map(|(table, fit)| fit_tier(table, fit)).collect();
     let report = FitReport { tiers, file: output.map(Path::to_path_buf) };

@@ -21,6 +21,7 @@ use super::manage::create;
 use crate::config::value::Knobs;
 use crate::letter::Hinted;
 use crate::nearest::suggest;
+use crate::output::Output;
 use crate::plot;
 use crate::print::{self, row};
 use crate::recording;
@@ -94,22 +95,19 @@ impl SimArgs {
                 "run one --policy at a time",
             ));
         }
+        let plot = self.plot.as_deref().map(Output::svg).transpose()?;
+        let html = self.html.as_deref().map(Output::html).transpose()?;
         let mut runs = Vec::new();
         for policy in policies {
             let scenario = Scenario { policy, ..scenario.clone() };
             runs.push(self.run_one(&scenario)?);
         }
-        if let Some(file) = &self.plot {
-            write(file, &plot::run::picture(&runs)?)?;
-        }
-        if let Some(file) = &self.html {
-            write(file, &plot::run::page(&runs, &describe(&runs))?)?;
-        }
+        let drawn = draw(&runs, plot, html);
         match globals.json {
             true => print::json(&Runs { runs })?,
             false => print::out(&describe(&runs))?,
         }
-        Ok(0)
+        drawn.map(|()| 0)
     }
 
     /// Runs a scenario, and writes its events down where that is asked for.
@@ -163,9 +161,20 @@ impl SimArgs {
     }
 }
 
+/// Draws what is asked for.
+fn draw(runs: &[Report], plot: Option<Output>, html: Option<Output>) -> Result<()> {
+    if let Some(file) = plot {
+        file.text(&plot::run::picture(runs)?)?;
+    }
+    if let Some(file) = html {
+        file.text(&plot::run::page(runs, &describe(runs))?)?;
+    }
+    Ok(())
+}
+
 /// Writes a text into a file.
 pub fn write(file: &Path, text: &str) -> Result<()> {
-    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    Output::create(file)?.text(text)
 }
 
 fn read(file: &Path) -> Result<String> {

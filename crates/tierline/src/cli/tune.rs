@@ -3,6 +3,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -89,6 +90,10 @@ impl TuneArgs {
         // Ctrl-C goes to the package too, which ends after the runs under way; its answer is waited for.
         signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)))?;
         let python = python()?;
+        if let Some(folder) = &self.out {
+            let cannot = || format!("cannot make {}", folder.display());
+            fs::create_dir_all(folder).with_context(cannot)?;
+        }
         let mut command = Command::new(&python);
         // Not what lies in the current folder.
         command.env("PYTHONSAFEPATH", "1");

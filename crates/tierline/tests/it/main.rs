@@ -5,6 +5,7 @@
 mod attach;
 mod machine;
 mod model;
+mod output;
 mod print;
 mod profile;
 mod run;
