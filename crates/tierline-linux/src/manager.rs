@@ -407,9 +407,9 @@ pub(crate) fn about_tracker(choice: &ladder::Choice) -> String {
     if choice.passed_over.is_empty() {
         return format!("tracker: {name}");
     }
-    let why = |(name, error): &(&str, Error)| format!("{name}: {error}");
-    let passed: Vec<String> = choice.passed_over.iter().map(why).collect();
-    format!("tracker: {name} (not {})", passed.join("; "))
+    let why = |(name, error): &(&str, Error)| format!("\n  {name}: {error}");
+    let passed: String = choice.passed_over.iter().map(why).collect();
+    format!("tracker: {name}; better ones cannot be used here:{passed}")
 }
 
 #[cfg(test)]

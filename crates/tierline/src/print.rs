@@ -41,10 +41,10 @@ pub struct Voice {
 }
 
 impl Voice {
-    /// A line of our own among those of the program.
+    /// Lines of our own among those of the program.
     pub fn say(self, text: &str) {
-        if !self.quiet {
-            to_stderr(&format!("tierline: {text}"));
+        for line in text.lines().filter(|_| !self.quiet) {
+            to_stderr(&format!("tierline: {line}"));
         }
     }
 }

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use tierline_core::event::Event;
+use tierline_core::knob::Knob;
 use tierline_core::unit::Nanos;
 use tierline_model::error::Error;
 use tierline_model::report::{ProgramMeans, Report};
@@ -100,6 +101,7 @@ impl SimArgs {
         let mut runs = Vec::new();
         for policy in policies {
             let scenario = Scenario { policy, ..scenario.clone() };
+            Self::check_knobs(&scenario)?;
             runs.push(self.run_one(&scenario)?);
         }
         let drawn = draw(&runs, plot, html);
@@ -108,6 +110,30 @@ impl SimArgs {
             false => print::out(&describe(&runs))?,
         }
         drawn.map(|()| 0)
+    }
+
+    /// A knob outside its range would make a policy that nobody has tried.
+    fn check_knobs(scenario: &Scenario) -> Result<()> {
+        let known = scenario.policy_set().map_err(hinted)?.knobs();
+        for (name, value) in &scenario.policy_knobs {
+            let Some(knob) = known.iter().find(|knob| knob.name == name) else { continue };
+            let [least, most] = knob.range;
+            if !(least..=most).contains(value) {
+                let Knob { unit, default, .. } = knob;
+                let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+                return Err(Hinted::error(
+                    format!(
+                        "knob {name}={value} of {}: expected {least} to {most}{unit}",
+                        scenario.policy
+                    ),
+                    format!(
+                        "its default is {default}{unit}; `tierline explain {}` says what it does",
+                        scenario.policy
+                    ),
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Runs a scenario, and writes its events down where that is asked for.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod attach;
+mod errors;
 mod machine;
 mod model;
 mod output;
