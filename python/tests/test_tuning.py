@@ -35,9 +35,9 @@ def test_the_defaults_come_first_and_the_best_is_a_trial_that_can_be_run_again()
     assert found["trials"] == 14 == len(found["history"]["trial"])
     assert found["default"]["trial"] == 0
     assert found["default"]["knobs"] == {knob.name: knob.default for knob in tierline.knobs("hemem")}
-    assert found["best"]["throughput"] == max(found["history"]["throughput"])
+    assert found["best"]["throughput_per_second"] == max(found["history"]["throughput_per_second"])
     assert found["gain"] >= 1
-    assert tierline.simulate(GUPS.under("hemem", found["best"]["knobs"])).throughput == found["best"]["throughput"]
+    assert tierline.simulate(GUPS.under("hemem", found["best"]["knobs"])).throughput == found["best"]["throughput_per_second"]
     assert sum(found["importance"].values()) == pytest.approx(1)
 
 

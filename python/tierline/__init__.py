@@ -54,7 +54,7 @@ class Run:
     @property
     def throughput(self) -> float:
         """Operations a second of the first program, over all of the run: getting there counts."""
-        return float(self.report["overall"]["programs"][0]["throughput"])
+        return float(self.report["overall"]["programs"][0]["throughput_per_second"])
 
     @property
     def fingerprint(self) -> str:

@@ -28,6 +28,15 @@ pub fn json(value: &impl Serialize) -> Result<()> {
     out(&(serde_json::to_string_pretty(&versioned)? + "\n"))
 }
 
+/// Writes a document to stdout: as it is, or as JSON.
+pub fn document(text: &str, as_json: bool) -> Result<()> {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        text: &'a str,
+    }
+    if as_json { json(&Document { text }) } else { out(text) }
+}
+
 /// Writes a line to stderr. That nobody reads it is no reason to stop.
 pub fn to_stderr(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");

@@ -211,7 +211,7 @@ fn describe(entries: &[Entry]) -> String {
             &entry.workload,
             entry.ratio.as_deref().unwrap_or("-"),
             &entry.policy,
-            &format!("{:.4e} {}", entry.throughput, entry.unit),
+            &format!("{:.4e} {}/s", entry.throughput, entry.unit),
             &format!("{:.3}{best}", entry.relative_to_best),
             &format!("{:.3}", entry.fast_share),
         ]);

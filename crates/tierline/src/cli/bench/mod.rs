@@ -72,6 +72,12 @@ struct Speed {
     peak_rss_bytes: Option<Bytes>,
 }
 
+/// What was measured, run by run.
+#[derive(Serialize)]
+struct Speeds<T> {
+    runs: Vec<T>,
+}
+
 impl BenchArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
@@ -85,7 +91,7 @@ impl BenchArgs {
             speeds.push(measure(MACHINES[0].name, size, seconds)?);
         }
         match globals.json {
-            true => print::out(&(serde_json::to_string_pretty(&speeds)? + "\n"))?,
+            true => print::json(&Speeds { runs: speeds })?,
             false => print::out(&describe(&speeds))?,
         }
         Ok(0)
