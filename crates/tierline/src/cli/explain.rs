@@ -12,6 +12,7 @@ use tierline_linux::root::Root;
 use tierline_model::world::transfer::{Entry as Transfer, TRANSFERS};
 
 use super::Globals;
+use super::names;
 use super::trackers::{here, reports};
 use super::why;
 use crate::letter::Hinted;
@@ -24,7 +25,7 @@ use crate::print;
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// A name of `tierline policies` or `tierline trackers`, or of `--migrator`
-    #[arg(required_unless_present = "why")]
+    #[arg(required_unless_present = "why", value_parser = names::explained(), hide_possible_values = true)]
     name: Option<String>,
     /// Say instead why pages were moved, from what `--events FILE` wrote
     #[arg(long, value_name = "FILE", conflicts_with = "name")]

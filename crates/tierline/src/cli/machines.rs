@@ -14,6 +14,7 @@ use tierline_model::machine::list::{Entry, MACHINES};
 use tierline_model::machine::table::Table;
 
 use super::Globals;
+use super::names;
 use super::sim::hinted;
 use crate::output::Output;
 use crate::print::{self, row};
@@ -32,6 +33,7 @@ enum What {
     /// Show every figure of one with its source
     Show {
         /// A name of the list
+        #[arg(value_parser = names::machine(), hide_possible_values = true)]
         name: String,
     },
     /// Fit a machine to loaded-latency tables, a file a tier, fastest first

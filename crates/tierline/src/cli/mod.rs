@@ -11,6 +11,7 @@ mod explain;
 mod machines;
 mod man;
 mod manage;
+mod names;
 mod policies;
 mod profile;
 mod record;
@@ -129,8 +130,8 @@ fn dispatch(verb: &Verb, globals: &Globals) -> Result<u8> {
         Verb::Explain(args) => args.run(globals),
         Verb::Config(args) => args.run(globals),
         Verb::Recover(args) => args.run(globals),
-        Verb::Completion(args) => args.run(),
-        Verb::Man(args) => args.run(),
+        Verb::Completion(args) => args.run(globals),
+        Verb::Man(args) => args.run(globals),
     }
 }
 

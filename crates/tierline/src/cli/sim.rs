@@ -19,6 +19,7 @@ use tierline_model::workload::list::written;
 
 use super::Globals;
 use super::manage::create;
+use super::names;
 use crate::config::value::Knobs;
 use crate::letter::Hinted;
 use crate::nearest::suggest;
@@ -37,25 +38,25 @@ pub struct SimArgs {
     #[arg(value_name = "SCENARIO.toml")]
     scenario: Option<PathBuf>,
     /// A machine of `tierline machines`, or a file of its form
-    #[arg(long, value_name = "NAME|FILE.toml")]
+    #[arg(long, value_name = "NAME|FILE.toml", value_parser = names::machine(), hide_possible_values = true)]
     machine: Option<String>,
     /// A workload, with its knobs where wanted, as in gups:hot=12GiB,jump=50s; may be repeated
-    #[arg(long, value_name = "KIND[:KEY=VALUE,…]")]
+    #[arg(long, value_name = "KIND[:KEY=VALUE,…]", value_parser = names::workload(), hide_possible_values = true)]
     workload: Vec<String>,
     /// A recorded program, with its knobs where wanted, as in redis.trace,in_flight=2; may be repeated
     #[arg(long, value_name = "FILE[,KEY=VALUE,…]")]
     trace: Vec<String>,
     /// Policies of `tierline policies`, one run each
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = names::policy(), hide_possible_values = true)]
     policy: Vec<String>,
     /// The policies' numbers, in base units, as in hot_reads=4,quantum=0.05: those of `tierline explain`
     #[arg(long, value_name = "KNOB=NUMBER,…")]
     knobs: Option<Knobs>,
     /// How the policy sees accesses: a tracker of `tierline trackers` that the model has
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = names::modelled_tracker(), hide_possible_values = true)]
     tracker: Option<String>,
     /// How pages are moved: exclusive, or nomad
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = names::migrator(), hide_possible_values = true)]
     migrator: Option<String>,
     /// Simulated time
     #[arg(long, value_name = "S")]

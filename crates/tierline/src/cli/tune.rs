@@ -16,6 +16,7 @@ use tierline_core::knob::Knob;
 use tierline_model::scenario::Scenario;
 
 use super::Globals;
+use super::names;
 use super::sim::{hinted, write};
 use crate::letter::Hinted;
 use crate::plot;
@@ -29,13 +30,13 @@ use crate::print::{self, row};
 #[derive(Debug, Args)]
 pub struct TuneArgs {
     /// A policy of `tierline policies`
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = names::policy(), hide_possible_values = true)]
     policy: String,
     /// A machine of `tierline machines`
-    #[arg(long, value_name = "NAME", default_value = "colloid-icx")]
+    #[arg(long, value_name = "NAME", default_value = "colloid-icx", value_parser = names::machine(), hide_possible_values = true)]
     machine: String,
     /// A workload, with its knobs where wanted, as in gups:hot=12GiB,jump=50s; what follows a + runs beside it
-    #[arg(long, value_name = "KIND[:KEY=VALUE,…]", default_value = "gups")]
+    #[arg(long, value_name = "KIND[:KEY=VALUE,…]", default_value = "gups", value_parser = names::workload(), hide_possible_values = true)]
     workload: String,
     /// Fast memory to slow, of the workload's memory, as in 1:8; the machine's own, if left out
     #[arg(long, value_name = "F:S")]
@@ -78,6 +79,7 @@ pub struct Tuning {
 #[derive(Debug, Deserialize, Serialize)]
 struct Setting {
     trial: u32,
+    #[serde(rename = "throughput_per_second")]
     throughput: f64,
     knobs: serde_json::Map<String, serde_json::Value>,
 }

@@ -15,6 +15,7 @@ use tierline_linux::process::{Selection, Targets};
 use tierline_linux::recorder::Recorder;
 
 use super::attach::{Attached, explained};
+use super::names;
 use super::run::{Running, exit_code};
 use super::{Globals, UNUSABLE};
 use crate::clock;
@@ -52,7 +53,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Text<Nanos>>,
     /// How accesses are seen: one of `tierline trackers` [default: the best here]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = names::tracker(), hide_possible_values = true)]
     pub tracker: Option<String>,
     /// Leave out what the processes start
     #[arg(long)]

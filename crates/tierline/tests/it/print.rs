@@ -132,6 +132,48 @@ fn completions_and_manuals_know_the_verbs() {
 }
 
 #[test]
+fn completions_offer_names_and_no_hidden_option() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = text(&output(&format!("completion {shell}")).stdout);
+        assert!(script.contains("json"), "{shell}");
+        assert!(!script.contains("--root") && !script.contains("-l root"), "{shell}");
+        assert!(!script.contains("A folder that stands for /"), "{shell}");
+    }
+    let bash = text(&output("completion bash").stdout);
+    let of = |verb: &str| {
+        let from = bash.find(&format!("        tierline__subcmd__{verb})")).expect(verb);
+        let length = bash[from..].find("\n            ;;\n").expect("its end");
+        let end = from + length;
+        &bash[from..end]
+    };
+    for (verb, names) in [
+        ("sim", ["hemem+colloid", "colloid-icx", "gups", "pebs", "nomad"]),
+        ("tune", ["hemem+colloid", "colloid-icx", "gups", "hemem", "gups"]),
+        ("record", ["soft_dirty", "damon", "pebs", "hint_faults", "accessed"]),
+        ("explain", ["hemem", "damon", "nomad", "tierline", "pebs"]),
+    ] {
+        let offered = of(verb);
+        assert!(names.iter().all(|name| offered.contains(name)), "{verb}: {offered}");
+    }
+}
+
+#[test]
+fn documents_are_printed_as_json_too() {
+    let script = json("completion fish --json");
+    assert!(script["text"].as_str().is_some_and(|text| text.contains("complete -c tierline")));
+    assert!(json("man --json")["text"].as_str().is_some_and(|text| text.contains(".TH")));
+    let machine = Machine::new();
+    let pages = json(&format!("man {} --json", machine.file("man").display()));
+    let pages = pages["files"].as_array().expect("files").clone();
+    assert!(pages.len() > 20 && pages.iter().all(|page| page.is_string()), "{pages:?}");
+    for line in ["bench model --seconds 1", "bench trace --records 1000"] {
+        let runs = json(&format!("{line} --json"));
+        assert_eq!(runs["schema_version"], 2);
+        assert!(runs["runs"][0].is_object(), "{runs}");
+    }
+}
+
+#[test]
 fn nothing_to_recover_and_nobody_to_ask_is_fine() {
     let machine = Machine::new();
     let dir = machine.file("state");
