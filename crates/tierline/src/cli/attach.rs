@@ -26,8 +26,10 @@ use crate::tenants::{Target, TierLimits, Word, selection, tenants};
 /// Ctrl-C, or for the given time. Pages then stay where they are; settings are put back.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("targets").required(true).multiple(true))]
-#[command(after_help = "Examples:\n  tierline attach --comm '^redis' --duration 10m\n  \
-                  tierline attach --cgroup system.slice/db.service --limit fast=30% --cgroup user.slice")]
+#[command(after_help = "Examples:\n\
+  \x20 tierline attach -p 4242 --duration 10m\n\
+  \x20 tierline attach --comm '^redis' --dry-run\n\
+  \x20 tierline attach --cgroup system.slice/db.service --limit fast=30% --cgroup user.slice")]
 pub struct AttachArgs {
     #[command(flatten)]
     words: Words,

@@ -23,6 +23,9 @@ use crate::print;
 ///
 /// What it does, when it helps, when it hurts, its knobs, and where it comes from.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+  \x20 tierline explain hemem\n\
+  \x20 tierline explain --why events.ndjson --page 0x7f00deadb000")]
 pub struct ExplainArgs {
     /// A name of `tierline policies` or `tierline trackers`, or of `--migrator`
     #[arg(required_unless_present = "why", value_parser = names::explained(), hide_possible_values = true)]

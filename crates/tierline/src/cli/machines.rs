@@ -21,6 +21,10 @@ use crate::print::{self, row};
 
 /// List the modelled machines, show one, or fit one to your measurements
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+  \x20 tierline machines\n\
+  \x20 tierline machines show colloid-icx\n\
+  \x20 tierline machines fit local.txt cxl.csv --capacity 64G,256G -o mine.toml")]
 pub struct MachinesArgs {
     #[command(subcommand)]
     what: Option<What>,
@@ -29,8 +33,10 @@ pub struct MachinesArgs {
 #[derive(Debug, Subcommand)]
 enum What {
     /// List them (as without a word)
+    #[command(after_help = "Example: tierline machines list")]
     List,
     /// Show every figure of one with its source
+    #[command(after_help = "Example: tierline machines show colloid-icx")]
     Show {
         /// A name of the list
         #[arg(value_parser = names::machine(), hide_possible_values = true)]
@@ -40,6 +46,9 @@ enum What {
     ///
     /// A table is the output of `mlc --loaded_latency` (with that of `--max_bandwidth`, if there), or CSV with
     /// the columns gb_per_s, ns and write_share.
+    #[command(
+        after_help = "Example: tierline machines fit local.txt cxl.csv --capacity 64G,256G -o mine.toml"
+    )]
     Fit {
         /// The tables
         #[arg(required = true, value_name = "FILE")]

@@ -14,6 +14,7 @@ use crate::print;
 
 /// Print the man page, or write one a verb into a folder
 #[derive(Debug, Args)]
+#[command(after_help = "Example: tierline man /usr/share/man/man1")]
 pub struct ManArgs {
     /// Where to write tierline.1, tierline-run.1 and so on; created where it is missing
     dir: Option<PathBuf>,

@@ -34,7 +34,9 @@ use crate::recording::{not_a_trace, open, survey};
 /// idle.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("targets").required(true).multiple(true))]
-#[command(after_help = "Example: tierline profile --interval 60s --duration 1h -p 4242")]
+#[command(after_help = "Examples:\n\
+  \x20 tierline profile --interval 60s --duration 1h -p 4242\n\
+  \x20 tierline profile --trace redis.trace")]
 pub struct ProfileArgs {
     /// A trace
     #[arg(long, value_name = "FILE", group = "targets", conflicts_with_all = ["pid", "cgroup", "command", "workload"])]

@@ -21,6 +21,7 @@ use crate::progress::Progress;
 /// Every row of the scoreboard with its error, and whether it holds: fitted rows within 3 %, predicted ones
 /// within 10 %, bounds as bounds, and order rows by their order. Exit status 0, whatever misses.
 #[derive(Debug, Args)]
+#[command(after_help = "Example: tierline reproduce C-F1")]
 pub struct ReproduceArgs {
     /// Rows, by the beginning of their ids, as in C-F7; all, if left out
     #[arg(value_name = "ID")]

@@ -33,7 +33,9 @@ const BY_SIGNAL: i32 = 128;
 /// the exit status (128 + N where signal N killed it; 127 where there is no such command, 126 where
 /// it cannot be run). Where its memory cannot be managed, it runs all the same.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: tierline run --status-interval 1s -- redis-server --port 7000")]
+#[command(after_help = "Examples:\n\
+  \x20 tierline run --status-interval 1s -- redis-server --port 7000\n\
+  \x20 tierline run --limit fast=4GiB --policy hemem -- ./app")]
 pub struct RunArgs {
     /// Fail instead of running the command unmanaged
     #[arg(long)]

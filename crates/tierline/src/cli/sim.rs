@@ -33,6 +33,10 @@ use crate::recording;
 /// The same policies that run on Linux, in simulated time: a minute of a 72 GB machine takes less than a
 /// second. Same seed, same result, on any machine.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+  \x20 tierline sim --policy hemem,hemem+colloid --workload gups --workload antagonist:intensity=3\n\
+  \x20 tierline sim scenarios/several-tenants.toml --plot run.svg\n\
+  \x20 tierline sim --trace redis.trace --machine ddr5-cxl-asic --seconds 60")]
 pub struct SimArgs {
     /// A file that says what runs where; flags override it
     #[arg(value_name = "SCENARIO.toml")]

@@ -21,6 +21,9 @@ use crate::status::Status;
 ///
 /// Asks every manager through its socket in the state folder.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+  \x20 tierline status --json\n\
+  \x20 tierline status --metrics >/var/lib/node_exporter/tierline.prom")]
 pub struct StatusArgs {
     /// Where the sockets are [default: /run/tierline]
     #[arg(long, value_name = "DIR")]

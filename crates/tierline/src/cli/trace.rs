@@ -27,6 +27,10 @@ use crate::recording::{not_a_trace, open, survey};
 /// A trace says which pages a program read and wrote, epoch by epoch; docs/trace-format.md has its format.
 /// `tierline record` makes one, `tierline sim --trace` replays it.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+  \x20 tierline trace convert --from lackey lackey.txt app.trace\n\
+  \x20 tierline trace info app.trace\n\
+  \x20 tierline trace cut app.trace --start 10s --end 20s -o part.trace")]
 pub struct TraceArgs {
     #[command(subcommand)]
     what: What,
@@ -36,11 +40,13 @@ pub struct TraceArgs {
 enum What {
     Convert(Convert),
     /// Say what is in a trace; exit status 1 where it is cut short or damaged
+    #[command(after_help = "Example: tierline trace info app.trace")]
     Info {
         /// The trace
         file: PathBuf,
     },
     /// Draw a heat map: touched memory by time
+    #[command(after_help = "Example: tierline trace plot app.trace -o heat.svg")]
     Plot {
         /// The trace
         file: PathBuf,
@@ -49,6 +55,9 @@ enum What {
         output: PathBuf,
     },
     /// Take a stretch of time out of a trace
+    #[command(
+        after_help = "Example: tierline trace cut app.trace --start 10s --end 20s -o part.trace"
+    )]
     Cut {
         /// The trace
         file: PathBuf,
@@ -63,6 +72,7 @@ enum What {
         output: PathBuf,
     },
     /// Put traces side by side, as if their programs had started together
+    #[command(after_help = "Example: tierline trace merge redis.trace sqlite.trace -o both.trace")]
     Merge {
         /// The traces
         #[arg(required = true)]
@@ -103,7 +113,10 @@ struct Convert {
 
 fn formats() -> String {
     let line = |format: &Format| format!("  {:<16}{}\n", format.name, format.about);
-    "Formats:\n".to_string() + &FORMATS.iter().map(line).collect::<String>()
+    let formats: String = FORMATS.iter().map(line).collect();
+    format!(
+        "Formats:\n{formats}\nExample: tierline trace convert --from lackey lackey.txt app.trace"
+    )
 }
 
 #[derive(Serialize)]

@@ -28,6 +28,9 @@ use crate::print::{self, row};
 /// the first program's throughput over all of the run. Needs the Python package: python/build. Ctrl-C ends it
 /// after the runs under way; the same command with the same --out goes on.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Example: tierline tune --policy hemem --machine arms-optane --ratio 1:8 --out tuned"
+)]
 pub struct TuneArgs {
     /// A policy of `tierline policies`
     #[arg(long, value_name = "NAME", value_parser = names::policy(), hide_possible_values = true)]

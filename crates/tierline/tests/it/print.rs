@@ -173,6 +173,20 @@ fn documents_are_printed_as_json_too() {
     }
 }
 
+/// Names in an example are known only to the verb that runs it.
+#[test]
+fn the_examples_of_the_model_run() {
+    for verb in ["sim", "compare"] {
+        let help = text(&output(&format!("{verb} --help")).stdout);
+        let lines = help.lines().map(|line| line.strip_prefix("Example: ").unwrap_or(line).trim());
+        let begin = format!("tierline {verb} --policy");
+        let example = lines.clone().find(|line| line.starts_with(&begin)).expect("an example");
+        let line = example.strip_prefix("tierline ").expect("it").to_string() + " --seconds 0.2";
+        let output = output(&line);
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn nothing_to_recover_and_nobody_to_ask_is_fine() {
     let machine = Machine::new();
