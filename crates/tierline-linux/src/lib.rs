@@ -16,6 +16,7 @@ pub mod loaded_latency;
 pub mod manager;
 pub mod mover;
 pub mod nodes;
+pub mod orders;
 pub mod pagemap;
 pub mod pagetable;
 pub mod perf;

@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
 use tierline_core::knob::Knob;
 use tierline_core::policy::Policy;
 use tierline_core::policy::list::{POLICIES, PolicyEntry};
-use tierline_core::port::{Attention, Capability};
+use tierline_core::port::Capability;
 use tierline_core::qos::Limits;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
@@ -21,10 +20,12 @@ use crate::error::{Error, Result};
 use crate::journal::{Change, Journal};
 use crate::kernel_tiering::KernelTiering;
 use crate::loaded_latency::LoadedLatency;
+use crate::orders::OrderTally;
 use crate::process::{Selection, Targets};
 use crate::root::Root;
 use crate::telemetry::Counters;
 use crate::topology::{TierSpec, Topology};
+use crate::tracker::Tracker;
 use crate::tracker::inspect::Inspector;
 use crate::tracker::ladder;
 use crate::tracker::list::Setup;
@@ -51,8 +52,8 @@ pub struct Options {
     pub tiers: Option<TierSpec>,
     /// Bytes moved per second, at most.
     pub max_rate: BytesPerSec,
-    /// Bytes of fast memory that the managed programs may hold together.
-    pub fast_limit: Option<Bytes>,
+    /// What the managed programs may hold together.
+    pub limits: Limits,
     /// Look, believe and decide, but move nothing.
     pub dry_run: bool,
     /// Time between ticks while something happens.
@@ -73,7 +74,7 @@ impl Default for Options {
             tiers: None,
             // NeoMem's quota.
             max_rate: BytesPerSec(256 << 20),
-            fast_limit: None,
+            limits: Limits::default(),
             dry_run: false,
             interval: Nanos::from_millis(10),
             latency_probe: false,
@@ -94,64 +95,8 @@ impl Options {
     }
 }
 
-/// A manager at one moment. Sizes in bytes, times in seconds.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Status {
-    /// Version of this layout.
-    pub schema_version: u32,
-    /// The manager's process.
-    pub pid: u32,
-    /// For how long it has been running.
-    pub uptime_seconds: f64,
-    /// The policy in use.
-    pub policy: String,
-    /// The tracker in use.
-    pub tracker: String,
-    /// `alert`, `moving` or `calm`.
-    pub attention: String,
-    /// True where nothing is moved.
-    pub dry_run: bool,
-    /// The managed processes.
-    pub targets: Vec<TargetStatus>,
-    /// The machine's tiers, fastest first.
-    pub tiers: Vec<TierStatus>,
-    /// Base pages promoted: by us, or by the kernel where tiering is left to it.
-    pub promoted_pages: u64,
-    /// Base pages demoted, likewise.
-    pub demoted_pages: u64,
-    /// Base pages that came back soon after a move.
-    pub ping_pong_pages: u64,
-    /// Moves that did not end as wanted, by outcome.
-    pub failed_moves: BTreeMap<String, u64>,
-    /// What the policy decided and what became of it, in base pages, as TPP counts it (5.5).
-    pub tiering: tierline_core::counters::Counters,
-    /// What the kernel counted meanwhile of its own tiering and of all page moves on the machine, by its names
-    /// (`/proc/vmstat`); what stood still is left out.
-    pub kernel: BTreeMap<String, u64>,
-    /// Time spent inside `move_pages`.
-    pub moving_seconds: f64,
-    /// Samples taken in.
-    pub samples: u64,
-    /// Samples that the tracker lost.
-    pub lost_samples: u64,
-    /// CPU time of the manager itself.
-    pub cpu_seconds: f64,
-    /// CPU time of kernel threads that work for the tracker.
-    pub kernel_cpu_seconds: f64,
-    /// Resident memory of the manager.
-    pub rss_bytes: u64,
-    /// Of that, what is known of pages.
-    pub metadata_bytes: u64,
-    /// Memory managed.
-    pub managed_bytes: u64,
-    /// Settings of the machine that are changed while it runs: path, before, now.
-    pub changes: Vec<(String, String, String)>,
-    /// Hash of all events so far.
-    pub fingerprint: String,
-}
-
 /// A managed process.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetStatus {
     /// Its number.
     pub pid: u32,
@@ -159,21 +104,17 @@ pub struct TargetStatus {
     pub comm: String,
 }
 
-/// A tier.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct TierStatus {
+/// A tenant: programs that share limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TenantStatus {
     /// Its name.
     pub name: String,
-    /// Its nodes.
-    pub nodes: Vec<u16>,
-    /// All of it.
-    pub capacity_bytes: u64,
-    /// Free, the kernel's reserves taken off.
-    pub free_bytes: u64,
-    /// Known to be held by the managed processes.
-    pub managed_bytes: u64,
-    /// Latency of a read, loaded where that is measured.
-    pub latency_ns: Option<u64>,
+    /// How many of its processes are managed.
+    pub processes: usize,
+    /// What it holds of each tier, fastest first.
+    pub used: Vec<Bytes>,
+    /// What it may hold of each tier; `None`: no limit.
+    pub limits: Vec<Option<Bytes>>,
 }
 
 /// Manages processes on this machine.
@@ -187,6 +128,8 @@ pub struct Manager {
     before: Counters,
     notes: Vec<String>,
     started: Option<Nanos>,
+    orders: OrderTally,
+    problems: u64,
     due: Nanos,
 }
 
@@ -239,16 +182,25 @@ impl Manager {
                 notes.push(format!("what goes cold in fast memory is not seen: {error}"));
                 None
             });
-        let mut limits = Limits::default();
-        limits.set(tierline_core::port::TenantId::NOBODY, TierId::FAST, options.fast_limit);
         let latency = LoadedLatency::open(root, &tiers, &topology, options.latency_probe);
-        let engine = Engine::new(tiers.clone(), limits, policy, options.max_rate);
+        let engine = Engine::new(tiers.clone(), options.limits.clone(), policy, options.max_rate);
         let mut world =
             LinuxWorld::new(root, tiers, targets, choice.tracker, latency, options.dry_run)?;
         inspector.into_iter().for_each(|inspector| world.inspect_with(inspector));
         world.fits(engine.policy())?;
-        let (root, started, due) = (root.clone(), None, Nanos::ZERO);
-        Ok(Self { root, engine, world, journal, options, before, notes, started, due })
+        Ok(Self {
+            root: root.clone(),
+            engine,
+            world,
+            journal,
+            options,
+            before,
+            notes,
+            started: None,
+            orders: OrderTally::default(),
+            problems: 0,
+            due: Nanos::ZERO,
+        })
     }
 
     /// What it has to say before it starts: which tracker, which settings it changes, and why.
@@ -269,6 +221,8 @@ impl Manager {
             return &[];
         }
         let events = self.engine.tick(now, &mut self.world);
+        // One tenant holds all.
+        self.orders.add(events, |_| 0);
         let moving = events.iter().any(|event| matches!(event, Event::Move { .. }));
         let next = if moving { self.options.interval } else { IDLE_INTERVAL };
         self.due = (now + next).min(self.world.next_due()).max(now + SHORTEST_INTERVAL);
@@ -287,80 +241,83 @@ impl Manager {
 
     /// Takes what went wrong since the last call without stopping the manager.
     pub fn take_problems(&mut self) -> Vec<Error> {
-        self.world.take_problems()
+        let problems = self.world.take_problems();
+        self.problems += problems.len() as u64;
+        problems
     }
 
-    /// How things stand.
-    pub fn status(&self, now: Nanos) -> Status {
-        let (engine, counts) = (&self.engine, &self.engine.migrator().counts);
-        let (samples, lost_samples) = engine.samples();
-        let (kernel, [kernel_promoted, kernel_demoted]) = self.kernel_moves();
-        Status {
-            schema_version: 1,
-            pid: std::process::id(),
-            uptime_seconds: now.saturating_sub(self.started.unwrap_or(now)).as_secs_f64(),
-            policy: engine.policy().name().into(),
-            tracker: self.world.tracker().name().into(),
-            attention: match engine.attention() {
-                Attention::Alert => "alert".into(),
-                Attention::Moving => "moving".into(),
-                Attention::Calm => "calm".into(),
-            },
-            dry_run: self.options.dry_run,
-            targets: self.world.pids().map(|pid| self.target(pid)).collect(),
-            tiers: engine.tiers().iter().map(|(id, tier)| self.tier(id, tier)).collect(),
-            promoted_pages: counts.promoted_pages + kernel_promoted,
-            demoted_pages: counts.demoted_pages + kernel_demoted,
-            ping_pong_pages: counts.ping_pong_pages,
-            failed_moves: counts.failed.iter().map(|(name, n)| ((*name).into(), *n)).collect(),
-            tiering: counts.tiering,
-            kernel,
-            moving_seconds: counts.busy.as_secs_f64(),
-            samples,
-            lost_samples,
-            cpu_seconds: own_cpu().as_secs_f64(),
-            kernel_cpu_seconds: self.world.tracker().kernel_cpu().as_secs_f64(),
-            rss_bytes: own_rss(&self.root),
-            metadata_bytes: engine.pages().metadata_bytes() as u64,
-            managed_bytes: Bytes::from_base_pages(engine.pages().base_pages()).0,
-            changes: self.journal.changes().into_iter().map(change).collect(),
-            fingerprint: format!("{:016x}", engine.fingerprint().0),
-        }
+    /// The pipeline.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
     }
 
-    /// What the kernel counted of moves since we began; and of that, where tiering is left to it, the pages
-    /// that it promoted and demoted.
-    fn kernel_moves(&self) -> (BTreeMap<String, u64>, [u64; 2]) {
+    /// The tracker in use.
+    pub fn tracker(&self) -> &dyn Tracker {
+        self.world.tracker()
+    }
+
+    /// How it manages.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Time since the first step.
+    pub fn uptime(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.started.unwrap_or(now))
+    }
+
+    /// Time since the last sample; `None` before the first.
+    pub fn silence(&self, now: Nanos) -> Option<Nanos> {
+        self.world.last_sample().map(|at| now.saturating_sub(at))
+    }
+
+    /// Orders by what they were and how they ended.
+    pub fn orders(&self) -> &OrderTally {
+        &self.orders
+    }
+
+    /// Errors so far that did not stop it.
+    pub fn problems(&self) -> u64 {
+        self.problems
+    }
+
+    /// The managed processes.
+    pub fn targets(&self) -> Vec<TargetStatus> {
+        let comm = |pid| self.root.read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        self.world.pids().map(|pid| TargetStatus { pid, comm: comm(pid) }).collect()
+    }
+
+    /// The tenants: one, of all managed programs.
+    pub fn tenants(&self) -> Vec<TenantStatus> {
+        let tiers = || self.engine.tiers().iter().map(|(id, _)| id);
+        let limit = |id: TierId| self.options.limits.per_tier.get(id.index()).copied().flatten();
+        vec![TenantStatus {
+            name: "all".into(),
+            processes: self.world.pids().count(),
+            used: tiers().map(|id| self.engine.pages().bytes_in(id)).collect(),
+            limits: tiers().map(limit).collect(),
+        }]
+    }
+
+    /// Settings of the machine that are changed while it runs.
+    pub fn changes(&self) -> Vec<Change> {
+        self.journal.changes()
+    }
+
+    /// Resident memory of this process, by the second field of `statm`, in pages.
+    pub fn resident(&self) -> Bytes {
+        let statm = self.root.read("/proc/self/statm").unwrap_or_default();
+        let pages = statm.split(' ').nth(1).and_then(|field| field.parse().ok());
+        Bytes::from_base_pages(pages.unwrap_or(0))
+    }
+
+    /// What the kernel counted of page moves on the whole machine since the start, by its names
+    /// (`/proc/vmstat`).
+    pub fn kernel_counts(&self) -> BTreeMap<String, u64> {
         let now = Counters::vmstat(&self.root).unwrap_or_default();
-        let told = now.of_moves();
-        let since = now.since(&self.before).into_iter();
-        let since: BTreeMap<String, u64> = since
-            .filter(|(name, _)| told.contains_key(name))
-            .map(|(name, count)| (name.to_string(), count))
-            .collect();
-        let sum = |prefix: &str| {
-            since.iter().filter(|(name, _)| name.starts_with(prefix)).map(|(_, count)| count).sum()
-        };
-        let own = self.engine.policy().kernel().is_some();
-        let moved = if own { [sum("pgpromote_success"), sum("pgdemote_")] } else { [0, 0] };
-        (since, moved)
-    }
-
-    fn target(&self, pid: u32) -> TargetStatus {
-        let comm = self.root.read(format!("/proc/{pid}/comm")).unwrap_or_default();
-        TargetStatus { pid, comm }
-    }
-
-    fn tier(&self, id: TierId, tier: &Tier) -> TierStatus {
-        let measured = self.engine.telemetry().tiers.get(id.index()).copied().unwrap_or_default();
-        TierStatus {
-            name: tier.name.clone(),
-            nodes: tier.nodes.iter().map(|node| node.0).collect(),
-            capacity_bytes: tier.capacity.0,
-            free_bytes: measured.free.0,
-            managed_bytes: self.engine.pages().bytes_in(id).0,
-            latency_ns: measured.latency.or(tier.latency).map(|latency| latency.0),
-        }
+        let (of_moves, since) = (now.of_moves(), now.since(&self.before));
+        let since = since.into_iter().filter(|(name, _)| of_moves.contains_key(name));
+        since.map(|(name, count)| (name.to_string(), count)).collect()
     }
 
     /// Stops and puts every changed setting back; pages stay where they are.
@@ -391,10 +348,6 @@ fn told(finding: &Finding) -> String {
         }
         _ => format!("{}: {}", finding.what, finding.next_step),
     }
-}
-
-fn change(change: Change) -> (String, String, String) {
-    (change.path, change.original, change.current)
 }
 
 /// The policy that was asked for, with its knobs set.
@@ -457,22 +410,9 @@ pub(crate) fn about_tracker(choice: &ladder::Choice) -> String {
     if choice.passed_over.is_empty() {
         return format!("tracker: {name}");
     }
-    let why = |(name, error): &(&str, Error)| format!("{name}: {error}");
-    let passed: Vec<String> = choice.passed_over.iter().map(why).collect();
-    format!("tracker: {name} (not {})", passed.join("; "))
-}
-
-fn own_cpu() -> Nanos {
-    let t = clock_gettime(ClockId::ProcessCPUTime);
-    let (seconds, nanos) = (u64::try_from(t.tv_sec), u64::try_from(t.tv_nsec));
-    Nanos::from_secs(seconds.unwrap_or(0)) + Nanos(nanos.unwrap_or(0))
-}
-
-/// Resident bytes by the second field of `statm`, in pages.
-fn own_rss(root: &Root) -> u64 {
-    let statm = root.read("/proc/self/statm").unwrap_or_default();
-    let pages = statm.split(' ').nth(1).and_then(|field| field.parse().ok());
-    Bytes::from_base_pages(pages.unwrap_or(0)).0
+    let why = |(name, error): &(&str, Error)| format!("\n  {name}: {error}");
+    let passed: String = choice.passed_over.iter().map(why).collect();
+    format!("tracker: {name}; better ones cannot be used here:{passed}")
 }
 
 #[cfg(test)]

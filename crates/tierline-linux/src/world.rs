@@ -53,6 +53,8 @@ pub struct LinuxWorld {
     /// Which tier a frame is in; `None` where the machine does not tell.
     frames: Option<FrameTiers>,
     looked_around: Option<Nanos>,
+    /// When the tracker last reported a sample.
+    last_sample: Option<Nanos>,
     /// When page sizes were last looked at; `None`: a process appeared since.
     sized: Option<Nanos>,
     problems: Vec<Error>,
@@ -85,6 +87,7 @@ impl LinuxWorld {
             memory,
             measured: None,
             looked_around: None,
+            last_sample: None,
             sized: None,
             problems: Vec::new(),
         })
@@ -135,6 +138,11 @@ impl LinuxWorld {
     /// The tracker in use.
     pub fn tracker(&self) -> &dyn Tracker {
         self.tracker.as_ref()
+    }
+
+    /// When the tracker last reported a sample; `None` before the first.
+    pub fn last_sample(&self) -> Option<Nanos> {
+        self.last_sample
     }
 
     /// When there is something to observe next.
@@ -256,6 +264,9 @@ impl World for LinuxWorld {
             && let Err(problem) = self.tracker.poll(now, out)
         {
             self.problems.push(problem);
+        }
+        if !out.samples.is_empty() {
+            self.last_sample = Some(now);
         }
         self.locate(out);
     }

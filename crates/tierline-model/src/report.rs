@@ -86,6 +86,7 @@ pub struct Means {
     /// Bytes a second moved to slower tiers.
     pub demoted_bytes_per_second: f64,
     /// Share of the managed programs' time lost to page-ins.
+    #[serde(rename = "page_in_stall_share")]
     pub page_in_stall: f64,
 }
 
@@ -95,6 +96,7 @@ pub struct ProgramMeans {
     /// Its name.
     pub name: String,
     /// Operations a second.
+    #[serde(rename = "throughput_per_second")]
     pub throughput: f64,
     /// What an operation is called.
     pub unit: Cow<'static, str>,
@@ -103,6 +105,7 @@ pub struct ProgramMeans {
     /// Share of its accesses that each tier served, at the end of the time.
     pub shares: Vec<f64>,
     /// Share of its threads' time lost to faults, interrupts and waiting for moved pages.
+    #[serde(rename = "stalled_share")]
     pub stalled: f64,
     /// Its memory part by part, where it is of several kinds, at the end of the time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -117,6 +120,7 @@ pub struct MemoryMeans {
     /// What backs it.
     pub kind: PageKind,
     /// Share of the program's accesses that go to it.
+    #[serde(rename = "accesses_share")]
     pub of_accesses: f64,
     /// Share of accesses to it that each tier served.
     pub shares: Vec<f64>,
@@ -159,6 +163,7 @@ pub struct TierMeans {
     /// Bytes a second, by whomever.
     pub bytes_per_second: f64,
     /// Share of its capacity to carry in use.
+    #[serde(rename = "utilisation_share")]
     pub utilisation: f64,
     /// Bytes free at the end.
     pub free_bytes: Bytes,

@@ -8,7 +8,10 @@ mod config;
 mod drive;
 mod kept;
 mod letter;
+mod metrics;
 mod nearest;
+mod openmetrics;
+mod output;
 mod parquet;
 mod plot;
 mod print;
@@ -16,6 +19,8 @@ mod progress;
 mod recording;
 mod serve;
 mod signals;
+mod status;
+mod tenants;
 
 fn main() -> std::process::ExitCode {
     cli::main()

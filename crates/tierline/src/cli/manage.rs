@@ -9,19 +9,22 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde::Serialize;
+use tierline_core::qos::Limits;
 use tierline_core::unit::{Bytes, Nanos};
-use tierline_linux::manager::{Manager, Options, Status};
-use tierline_linux::process::Selection;
+use tierline_linux::manager::{Manager, Options};
 use tierline_linux::root::Root;
+use tierline_linux::topology::Topology;
 
 use super::Globals;
 use crate::config::Layer;
 use crate::config::file::Sources;
 use crate::config::value::Text;
 use crate::drive::{self, Driver, Reports};
-use crate::letter;
+use crate::letter::{self, Hinted};
 use crate::print::{SCHEMA_VERSION, Voice, to_stderr};
 use crate::serve::StatusSocket;
+use crate::status::Status;
+use crate::tenants::{self, TenantSpec, TierLimits};
 
 /// Options of the verbs that manage.
 #[derive(Debug, Args)]
@@ -56,6 +59,8 @@ pub struct Plan {
     pub root: Root,
     /// How to manage.
     pub options: Options,
+    /// What a tenant may hold where its command line does not say.
+    pub limit: TierLimits,
     /// The smallest process to manage.
     pub min_rss: Bytes,
     /// Whether what the managed processes start is managed too.
@@ -74,6 +79,7 @@ impl ManageArgs {
     pub fn plan(&self, globals: &Globals) -> Result<Plan> {
         let root = globals.root();
         let layer = self.sources.stack(&root, self.layer.clone())?.flatten();
+        let limit = layer.limits();
         let (options, min_rss) = layer.options(self.dry_run)?;
         let voice = Voice { quiet: self.quiet };
         let reports = Reports {
@@ -87,14 +93,17 @@ impl ManageArgs {
             json: globals.json,
         };
         let summary = self.summary.as_deref().map(Summary::open).transpose()?;
-        Ok(Plan { root, options, min_rss, children: !self.no_children, voice, reports, summary })
+        let children = !self.no_children;
+        Ok(Plan { root, options, limit, min_rss, children, voice, reports, summary })
     }
 }
 
 impl Plan {
-    /// A manager of `selection`, watching from now on, its settings in force.
-    pub fn start(&self, selection: Selection) -> Result<Manager> {
-        let (root, options) = (self.root.clone(), self.options.clone());
+    /// A manager of these tenants, watching from now on, its settings in force.
+    pub fn start(&self, tenants: &[TenantSpec]) -> Result<Manager> {
+        let selection = tenants::selection(tenants, self.children, self.min_rss);
+        let (root, mut options) = (self.root.clone(), self.options.clone());
+        options.limits = self.limits(tenants)?;
         let started = catch_unwind(move || Manager::new(&root, selection, options));
         let manager = match started {
             Ok(manager) => manager?,
@@ -104,6 +113,22 @@ impl Plan {
         };
         manager.notes().iter().for_each(|note| self.voice.say(note));
         Ok(manager)
+    }
+
+    /// The limits, checked against the machine's tiers.
+    fn limits(&self, tenants: &[TenantSpec]) -> Result<Limits> {
+        if tenants.iter().all(|tenant| tenant.limits.is_empty()) {
+            return Ok(Limits::default());
+        }
+        let tiers = Topology::read(&self.root)?.tiers(self.options.tiers.as_ref())?;
+        let limits = tenants.iter().map(|tenant| tenant.per_tier(&tiers));
+        match &limits.collect::<Result<Vec<_>>>()?[..] {
+            [per_tier] => Ok(Limits { per_tier: per_tier.clone() }),
+            several => Err(Hinted::error(
+                format!("{} targets have limits; a manager keeps those of one", several.len()),
+                "name one target, or no limit",
+            )),
+        }
     }
 
     /// What drives `manager`, and where its summary goes in the end.
@@ -161,8 +186,8 @@ pub fn say_unmanaged(voice: Voice, error: &anyhow::Error) {
 /// The last line of a managed run.
 pub fn say_summary(voice: Voice, json: bool, status: Option<&Status>) {
     match status {
-        Some(status) if json && !voice.quiet => to_stderr(&drive::as_json(status)),
-        Some(status) => voice.say(&drive::one_line(status)),
+        Some(status) if json && !voice.quiet => to_stderr(&status.json()),
+        Some(status) => voice.say(&status.line()),
         None => {}
     }
 }

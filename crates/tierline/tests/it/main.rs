@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 mod attach;
+mod errors;
 mod machine;
 mod model;
+mod output;
 mod print;
 mod profile;
 mod run;
