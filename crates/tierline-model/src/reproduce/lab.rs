@@ -102,7 +102,7 @@ fn placeholder() -> Report {
         Means { programs: vec![program], tiers: vec![tier.clone(), tier], ..Means::default() };
     Report {
         overall: steady.clone(),
-        series: vec![Row { seconds: 0.0, means: steady.clone() }],
+        series: vec![Interval { seconds: 0.0, means: steady.clone() }],
         steady,
         ..Report::default()
     }

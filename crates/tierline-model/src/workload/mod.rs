@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Workloads: programs as distributions of accesses, with what their cores can have in flight.
+//! Workloads: programs as distributions of accesses, with the parallelism of their cores.
 
 pub mod knob;
 pub mod list;

@@ -13,7 +13,7 @@ use tierline_core::knob::Knob;
 use tierline_core::unit::Nanos;
 use tierline_model::error::Error;
 use tierline_model::report::{ProgramMeans, Report};
-use tierline_model::run::{run, run_told};
+use tierline_model::run::{run, run_with_events};
 use tierline_model::scenario::Scenario;
 use tierline_model::workload::list::written;
 
@@ -154,7 +154,7 @@ impl SimArgs {
             }
         };
         let policy = scenario.policy_set().map_err(hinted)?;
-        let report = run_told(scenario, policy, &mut told).map_err(hinted)?;
+        let report = run_with_events(scenario, policy, &mut told).map_err(hinted)?;
         written
             .and_then(|()| log.flush())
             .with_context(|| format!("cannot write {}", path.display()))?;

@@ -6,7 +6,7 @@ use super::setup::{
 };
 use super::{ALIKE, BASELINES, PEBS, first_minute, gains, mean, over, over_at, speed};
 use crate::arithmetic::geometric_mean;
-use crate::machine::list::Entry as MachineEntry;
+use crate::machine::list::MachineEntry;
 use crate::report::Means;
 use crate::reproduce::row::{Found, GIVEN, ORDER, ROW, Row, Test};
 use crate::reproduce::{Experiment, Lab};
