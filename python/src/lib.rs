@@ -153,7 +153,7 @@ fn json(value: &impl serde::Serialize) -> PyResult<String> {
 fn to_python(error: Error) -> PyErr {
     let text = match &error {
         Error::Unknown { known, .. } => format!("{error}; known: {}", known.join(", ")),
-        Error::File { .. } | Error::Figure { .. } => error.to_string(),
+        Error::File { .. } | Error::Figure { .. } | Error::Unfit(_) => error.to_string(),
     };
     PyValueError::new_err(text)
 }

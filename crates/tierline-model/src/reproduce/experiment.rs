@@ -9,7 +9,7 @@ use tierline_core::unit::{Bytes, BytesPerSec};
 use toml::{Table, Value};
 
 use crate::error::{Error, Result};
-use crate::machine::list::Entry;
+use crate::machine::list::MachineEntry;
 use crate::runner;
 use crate::scenario::Scenario;
 use crate::workload::list::written;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::experiment::Experiment;
 use crate::error::Result;
-use crate::report::{Means, ProgramMeans, Report, Row, TierMeans};
+use crate::report::{Interval, Means, ProgramMeans, Report, TierMeans};
 use crate::runner::{Runner, expected};
 
 /// What was run, and what is still to be run, by name.

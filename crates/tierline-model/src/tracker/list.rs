@@ -65,7 +65,7 @@ impl Default for TrackerKnobs {
 pub struct TrackerEntry {
     /// The name users type.
     pub name: &'static str,
-    pub(super) open: fn(&Knobs) -> Box<dyn Tracker>,
+    pub(super) open: fn(&TrackerKnobs) -> Box<dyn Tracker>,
 }
 
 /// Every tracker of the model; the first is the default.
@@ -122,7 +122,7 @@ impl TrackerEntry {
     }
 
     /// One with these knobs.
-    pub fn open(&self, knobs: &Knobs) -> Box<dyn Tracker> {
+    pub fn open(&self, knobs: &TrackerKnobs) -> Box<dyn Tracker> {
         (self.open)(knobs)
     }
 }

@@ -174,7 +174,7 @@ impl Datacenter {
         memory.push(self.fresh(1.0 - parts.iter().map(|part| part.accesses).sum::<f64>()));
         let mut lead = memory.remove(0);
         lead.name = self.app.name().into();
-        lead.memory.beside = memory;
+        lead.memory.further = memory;
         Ok(lead)
     }
 

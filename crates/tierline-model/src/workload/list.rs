@@ -23,7 +23,7 @@ pub struct WorkloadEntry {
 }
 
 /// Recorded programs: they take a file, and so are no entry of the list.
-pub const TRACE: Entry = Entry {
+pub const TRACE: WorkloadEntry = WorkloadEntry {
     name: "trace",
     doc: include_str!("replay.rs"),
     knobs: Replay::table,
@@ -43,7 +43,7 @@ pub const COMMON: [(&str, &str); 5] = [
 ];
 
 /// Every workload that help and documents list: those of [`WORKLOADS`], and recordings.
-pub fn listed() -> impl Iterator<Item = &'static Entry> {
+pub fn listed() -> impl Iterator<Item = &'static WorkloadEntry> {
     WORKLOADS.iter().chain([&TRACE])
 }
 

@@ -7,7 +7,7 @@ use tierline_core::qos::Limits;
 use tierline_core::unit::{Bytes, Nanos};
 use tierline_model::scenario::Scenario;
 use tierline_model::workload::WORKLOADS;
-use tierline_model::workload::list::{Entry, listed, written};
+use tierline_model::workload::list::{WorkloadEntry, listed, written};
 
 /// Runs for `seconds` with the default policy and checks all accounts on the way.
 fn run(text: &str, seconds: u64) -> tierline_model::world::ModelWorld {
@@ -141,7 +141,7 @@ fn memory_freed_by_pagerank_is_free() {
 
 #[test]
 fn a_knob_that_nobody_knows_is_named() {
-    let error = Entry::find("gups").unwrap().program(&written("gups:hott=1GiB").unwrap());
+    let error = WorkloadEntry::find("gups").unwrap().program(&written("gups:hott=1GiB").unwrap());
     let error = error.unwrap_err().to_string();
     assert!(error.contains("workload gups") && error.contains("hott"), "{error}");
     let scenario = Scenario::parse("f.toml", "sedonds = 3").unwrap_err().to_string();
