@@ -24,6 +24,7 @@ pub mod process;
 pub mod recorder;
 pub mod root;
 pub mod telemetry;
+pub mod tenant;
 pub mod topology;
 pub mod tracker;
 pub mod world;

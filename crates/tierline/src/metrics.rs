@@ -222,7 +222,7 @@ impl Source<'_> {
             let tenant = self.tenants.get(kind.tenant).map_or("", |tenant| tenant.name.as_str());
             each([tenant, kind.action, kind.reason, kind.outcome], bytes);
         }
-        if self.engine().kernel().is_none() {
+        if self.engine().policy().kernel().is_none() {
             return;
         }
         for (action, prefix) in [("promote", "pgpromote_success"), ("demote", "pgdemote_")] {

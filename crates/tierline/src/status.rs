@@ -64,7 +64,7 @@ impl Status {
             managed: true,
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
-            policy: engine.policy_name().into(),
+            policy: engine.policy().name().into(),
             tracker: manager.tracker().name().into(),
             attention: attention(engine.attention()).into(),
             dry_run: manager.options().dry_run,

@@ -13,10 +13,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::Result;
-use regex_lite::Regex;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::Bytes;
 use tierline_linux::process::Selection;
+pub use tierline_linux::tenant::Target;
+use tierline_linux::tenant::Tenant;
 
 use crate::config::value::Written;
 use crate::letter::Hinted;
@@ -32,19 +33,6 @@ pub struct TenantSpec {
     /// What it may hold: its own limits, those for every target, the configuration's. The first that names a
     /// tier decides.
     pub limits: Vec<TierLimits>,
-}
-
-/// Which processes belong to a tenant. What they start belongs to it too.
-#[derive(Clone, Debug)]
-pub enum Target {
-    /// A command that is started, by its name.
-    Command(String),
-    /// Processes by number.
-    Pids(Vec<u32>),
-    /// A control group with those below it.
-    Cgroup(String),
-    /// Processes whose name matches.
-    Comm(Regex),
 }
 
 /// A tier as a person names it: its name, or `t0` for the fastest.
@@ -73,17 +61,19 @@ pub enum Word {
     Limits(TierLimits),
 }
 
-impl Target {
-    fn name(&self) -> String {
-        match self {
-            Self::Command(name) => name.clone(),
-            Self::Pids(pids) => {
-                let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
-                format!("pid {}", pids.join(","))
-            }
-            Self::Cgroup(path) => cgroup(path).into(),
-            Self::Comm(pattern) => pattern.as_str().into(),
+/// What a target is called in reports.
+fn name(target: &Target) -> String {
+    match target {
+        Target::Command(name) => name.clone(),
+        Target::Pids(pids) => {
+            let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
+            format!("pid {}", pids.join(","))
         }
+        Target::Cgroup(path) => match cgroup(path) {
+            "" => "/".into(),
+            path => path.into(),
+        },
+        Target::Comm(pattern) => pattern.as_str().into(),
     }
 }
 
@@ -104,7 +94,7 @@ pub fn tenants(words: &[Word], default: &TierLimits) -> Result<Vec<TenantSpec>> 
         match word {
             Word::Target(target) => {
                 let limits = vec![TierLimits::default()];
-                let spec = TenantSpec { name: target.name(), target: target.clone(), limits };
+                let spec = TenantSpec { name: name(target), target: target.clone(), limits };
                 check_new(&tenants, &spec)?;
                 tenants.push(spec);
             }
@@ -171,6 +161,15 @@ pub fn selection(tenants: &[TenantSpec], children: bool, min_rss: Bytes) -> Sele
 }
 
 impl TenantSpec {
+    /// The tenant of a machine with these tiers.
+    ///
+    /// # Errors
+    /// Those of [`TenantSpec::per_tier`].
+    pub fn on(&self, tiers: &Tiers) -> Result<Tenant> {
+        let limits = self.per_tier(tiers)?;
+        Ok(Tenant { name: self.name.clone(), target: self.target.clone(), limits })
+    }
+
     /// The limit in each tier of a machine, fastest first; `None`: no limit.
     ///
     /// # Errors
@@ -292,6 +291,7 @@ impl Written for TierLimits {
 mod tests {
     use super::*;
     use crate::letter;
+    use regex_lite::Regex;
 
     const GIB: u64 = 1 << 30;
 

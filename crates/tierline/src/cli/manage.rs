@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde::Serialize;
-use tierline_core::qos::Limits;
+use tierline_core::tier::Tiers;
 use tierline_core::unit::{Bytes, Nanos};
 use tierline_linux::manager::{Manager, Options};
 use tierline_linux::root::Root;
+use tierline_linux::tenant::Tenant;
 use tierline_linux::topology::Topology;
 
 use super::Globals;
@@ -20,7 +21,7 @@ use crate::config::Layer;
 use crate::config::file::Sources;
 use crate::config::value::Text;
 use crate::drive::{self, Driver, Reports};
-use crate::letter::{self, Hinted};
+use crate::letter;
 use crate::print::{SCHEMA_VERSION, Voice, to_stderr};
 use crate::serve::StatusSocket;
 use crate::status::Status;
@@ -102,9 +103,9 @@ impl Plan {
     /// A manager of these tenants, watching from now on, its settings in force.
     pub fn start(&self, tenants: &[TenantSpec]) -> Result<Manager> {
         let selection = tenants::selection(tenants, self.children, self.min_rss);
-        let (root, mut options) = (self.root.clone(), self.options.clone());
-        options.limits = self.limits(tenants)?;
-        let started = catch_unwind(move || Manager::new(&root, selection, options));
+        let (root, options) = (self.root.clone(), self.options.clone());
+        let tenants = self.tenants(tenants)?;
+        let started = catch_unwind(move || Manager::new(&root, selection, tenants, options));
         let manager = match started {
             Ok(manager) => manager?,
             Err(panic) => {
@@ -115,20 +116,14 @@ impl Plan {
         Ok(manager)
     }
 
-    /// The limits, checked against the machine's tiers.
-    fn limits(&self, tenants: &[TenantSpec]) -> Result<Limits> {
-        if tenants.iter().all(|tenant| tenant.limits.is_empty()) {
-            return Ok(Limits::default());
-        }
-        let tiers = Topology::read(&self.root)?.tiers(self.options.tiers.as_ref())?;
-        let limits = tenants.iter().map(|tenant| tenant.per_tier(&tiers));
-        match &limits.collect::<Result<Vec<_>>>()?[..] {
-            [per_tier] => Ok(Limits { per_tier: per_tier.clone() }),
-            several => Err(Hinted::error(
-                format!("{} targets have limits; a manager keeps those of one", several.len()),
-                "name one target, or no limit",
-            )),
-        }
+    /// The tenants, their limits checked against the machine's tiers.
+    fn tenants(&self, tenants: &[TenantSpec]) -> Result<Vec<Tenant>> {
+        let tiers = match tenants.iter().all(|tenant| tenant.limits.is_empty()) {
+            // The manager says best what is wrong with a machine's tiers.
+            true => Tiers(Vec::new()),
+            false => Topology::read(&self.root)?.tiers(self.options.tiers.as_ref())?,
+        };
+        tenants.iter().map(|tenant| tenant.on(&tiers)).collect()
     }
 
     /// What drives `manager`, and where its summary goes in the end.

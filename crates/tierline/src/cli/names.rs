@@ -7,9 +7,9 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};
 use tierline_core::policy::list::POLICIES;
-use tierline_core::tracker::TRACKERS;
+use tierline_linux::tracker::TRACKERS;
 use tierline_model::machine::list::MACHINES;
-use tierline_model::workload::list::WORKLOADS;
+use tierline_model::workload::list::listed;
 use tierline_model::world::transfer::TRANSFERS;
 
 /// A name of a list, or anything else.
@@ -55,7 +55,7 @@ pub fn machine() -> Names {
 
 /// A workload of the model.
 pub fn workload() -> Names {
-    Names(|| WORKLOADS.iter().map(|workload| workload.name).collect())
+    Names(|| listed().map(|workload| workload.name).collect())
 }
 
 /// A way to move pages.
@@ -65,5 +65,7 @@ pub fn migrator() -> Names {
 
 /// Whatever `tierline explain` explains.
 pub fn explained() -> Names {
-    Names(|| [policy(), tracker(), workload(), migrator()].iter().flat_map(|names| (names.0)()).collect())
+    Names(|| {
+        [policy(), tracker(), workload(), migrator()].iter().flat_map(|names| (names.0)()).collect()
+    })
 }

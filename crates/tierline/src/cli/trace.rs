@@ -207,7 +207,7 @@ fn made(
     mut out: Output,
     nothing: impl Fn() -> String,
 ) -> Result<Made> {
-    if let Err(Error::Asked(why)) = result {
+    if let Err(Error::Usage(why)) = result {
         return Err(Hinted::error(why, "`tierline trace info FILE` says what is in each"));
     }
     let holds = holds_pages(out.reopen()?);

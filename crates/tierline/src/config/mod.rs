@@ -163,7 +163,6 @@ impl Layer {
             neoprof: full.neoprof.and_then(|value| value.0),
             tiers: full.tiers.and_then(|value| value.0),
             max_rate: full.max_rate.map_or(base.max_rate, |value| value.0),
-            limits: base.limits,
             interval,
             latency_probe: full.latency_probe.unwrap_or(base.latency_probe),
             state_dir: full.state_dir.map_or(base.state_dir, |dir| {
