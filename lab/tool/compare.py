@@ -148,7 +148,7 @@ def _contest(options, contender, workload, words):
         "accesses_vs_hold": None,
         "cpu_share_converging": converging,
         "cpu_share_steady": steady,
-        "rss_bytes": summary.get("rss_bytes"),
+        "rss_bytes": summary.get("metrics", {}).get("manager_resident_bytes"),
     }, (counted.get("report") or {}).get("accesses")
 
 

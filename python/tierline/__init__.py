@@ -54,7 +54,7 @@ class Result:
     @property
     def throughput(self) -> float:
         """Operations per second of the first program over the whole run, including the time until pages are placed."""
-        return float(self.report["overall"]["programs"][0]["throughput"])
+        return float(self.report["overall"]["programs"][0]["throughput_per_second"])
 
     @property
     def fingerprint(self) -> str:

@@ -13,6 +13,7 @@ pub enum Event {
     /// A move was carried out, or not.
     Move {
         /// When.
+        #[serde(rename = "at_ns")]
         at: Nanos,
         /// The move, with its reason.
         #[serde(flatten)]
@@ -23,6 +24,7 @@ pub enum Event {
     /// A page came back soon after it had been moved away.
     PingPong {
         /// When.
+        #[serde(rename = "at_ns")]
         at: Nanos,
         /// The second of the two moves.
         #[serde(flatten)]
@@ -31,6 +33,7 @@ pub enum Event {
     /// A page was paged out, or not.
     PageOut {
         /// When.
+        #[serde(rename = "at_ns")]
         at: Nanos,
         /// The page.
         #[serde(flatten)]
@@ -41,6 +44,7 @@ pub enum Event {
     /// A huge page was split into base pages, or not.
     Split {
         /// When.
+        #[serde(rename = "at_ns")]
         at: Nanos,
         /// The huge page.
         #[serde(flatten)]
@@ -51,6 +55,7 @@ pub enum Event {
     /// Trackers are told to look closely, or may look away.
     Attend {
         /// When.
+        #[serde(rename = "at_ns")]
         at: Nanos,
         /// How closely.
         attention: Attention,

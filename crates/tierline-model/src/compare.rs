@@ -77,6 +77,7 @@ pub struct Entry {
     /// The seed.
     pub seed: u64,
     /// Operations a second in the steady state: the last quarter of the time.
+    #[serde(rename = "throughput_per_second")]
     pub throughput: f64,
     /// What they are.
     pub unit: String,
@@ -172,7 +173,7 @@ fn entry(scenario: &Scenario, cell: &Cell, report: &Report) -> Result<Entry> {
         policy: report.policy.clone(),
         seed: report.seed,
         throughput: program.throughput,
-        unit: format!("{}/s", program.unit),
+        unit: program.unit.to_string(),
         fast_share: program.shares.first().copied().unwrap_or_default(),
         mean_latency_ns: latency,
         migrated_bytes: (report.moves.promoted_pages + report.moves.demoted_pages) * BASE_PAGE.0,

@@ -89,6 +89,7 @@ pub struct Means {
     /// Bytes per second moved to slower tiers.
     pub demoted_bytes_per_second: f64,
     /// Share of the managed programs' time lost to page-ins.
+    #[serde(rename = "page_in_stall_share")]
     pub page_in_stall: f64,
     /// The machine's throughput in programs: the sum of the programs' `speedup`, as many as there are programs where
     /// none of them slows down (weighted speedup: Snavely and Tullsen, ASPLOS 2000; STP: Eyerman and Eeckhout, IEEE
@@ -109,6 +110,7 @@ pub struct ProgramMeans {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// Operations per second.
+    #[serde(rename = "throughput_per_second")]
     pub throughput: f64,
     /// Name of an operation.
     pub unit: Cow<'static, str>,
@@ -117,6 +119,7 @@ pub struct ProgramMeans {
     /// Share of its accesses served by each tier, at the end of the span.
     pub shares: Vec<f64>,
     /// Share of its threads' time lost to faults, interrupts and waiting for moved pages.
+    #[serde(rename = "stalled_share")]
     pub stalled: f64,
     /// Its progress over that of the same program alone with all its memory in the fastest tier, whatever the tier's
     /// capacity: `sum(ns · x / a) / sum(ns)`, over the quanta in which it had something to do, with `x` the lines that
@@ -149,6 +152,7 @@ pub struct MemoryMeans {
     /// What backs it.
     pub kind: PageKind,
     /// Share of the program's accesses to it.
+    #[serde(rename = "accesses_share")]
     pub of_accesses: f64,
     /// Share of these accesses served by each tier.
     pub shares: Vec<f64>,
@@ -191,6 +195,7 @@ pub struct TierMeans {
     /// Bytes per second, by all programs.
     pub bytes_per_second: f64,
     /// Utilisation of its capacity to carry traffic.
+    #[serde(rename = "utilisation_share")]
     pub utilisation: f64,
     /// Bytes free at the end.
     pub free_bytes: Bytes,

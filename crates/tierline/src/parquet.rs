@@ -27,7 +27,7 @@ const COLUMNS: [(&str, Column); 15] = [
     ("ratio", Text(|row| row.ratio.as_deref())),
     ("policy", Text(|row| Some(&row.policy))),
     ("seed", Count(|row| row.seed)),
-    ("throughput", Number(|row| Some(row.throughput))),
+    ("throughput_per_second", Number(|row| Some(row.throughput))),
     ("unit", Text(|row| Some(&row.unit))),
     ("fast_share", Number(|row| Some(row.fast_share))),
     ("mean_latency_ns", Number(|row| Some(row.mean_latency_ns))),

@@ -24,6 +24,9 @@ use crate::recording;
 /// Every combination is a run of `tierline sim`, on all cores. Same seed, same table, whatever the number of
 /// cores.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Example: tierline compare --policy hemem,tpp --workload gups --workload kv --ratio 1:2,1:8"
+)]
 pub struct CompareArgs {
     /// Policies of `tierline policies`
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', required_unless_present = "matrix")]
@@ -229,7 +232,7 @@ fn entry_rows(entries: &[Entry]) -> Vec<Vec<String>> {
             &entry.workload,
             entry.ratio.as_deref().unwrap_or("-"),
             &entry.policy,
-            &format!("{:.4e} {}", entry.throughput, entry.unit),
+            &format!("{:.4e} {}/s", entry.throughput, entry.unit),
             &format!("{:.3}{best}", entry.relative_to_best),
             &format!("{:.3}", entry.fast_share),
         ]);

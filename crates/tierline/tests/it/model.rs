@@ -14,9 +14,9 @@ fn one_seed_prints_the_same_bytes_twice() {
     assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
     assert_eq!(first.stdout, output(line).stdout);
     let report = json(line);
-    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["schema_version"], 2);
     assert_eq!(report["runs"][1]["policy"], "tierline");
-    let throughput = &report["runs"][0]["steady"]["programs"][0]["throughput"];
+    let throughput = &report["runs"][0]["steady"]["programs"][0]["throughput_per_second"];
     assert!(throughput.as_f64().is_some_and(|ops| ops > 1e8), "{throughput}");
     assert_eq!(report["runs"][0]["series"].as_array().map(Vec::len), Some(2));
 }
@@ -208,7 +208,7 @@ fn a_comparison_prints_a_row_a_run() {
         "ratio",
         "policy",
         "seed",
-        "throughput",
+        "throughput_per_second",
         "unit",
         "fast_share",
         "mean_latency_ns",
