@@ -293,7 +293,7 @@ impl Manager {
     /// How things stand.
     pub fn status(&self, now: Nanos) -> Status {
         let (engine, counts) = (&self.engine, &self.engine.migrator().counts);
-        let (samples, lost_samples) = engine.samples();
+        let (samples, lost_samples) = (engine.intake().samples, engine.intake().lost);
         let (kernel, [kernel_promoted, kernel_demoted]) = self.kernel_moves();
         Status {
             schema_version: 1,

@@ -100,7 +100,7 @@ impl Log {
         let mut hash = Hash::new(engine.fingerprint().0);
         self.series.iter().for_each(|row| hash.row(row));
         let counts = &engine.migrator().counts;
-        let (samples, samples_lost) = engine.samples();
+        let (samples, samples_lost) = (engine.intake().samples, engine.intake().lost);
         let steady = self.late.as_ref().map_or_else(Means::default, |late| late.until(world));
         Report {
             machine: scenario.machine.clone(),
