@@ -122,7 +122,7 @@ impl Log {
         let mut hash = Hash::new(engine.fingerprint().0);
         self.series.iter().for_each(|interval| hash.interval(interval));
         let counts = &engine.migrator().counts;
-        let (samples, samples_lost) = engine.samples();
+        let (samples, samples_lost) = (engine.intake().samples, engine.intake().lost);
         let means = |since| self.means(since, engine, world);
         let steady = self.late.as_ref().map_or_else(Means::default, means);
         Report {

@@ -125,9 +125,9 @@ pub static METRICS: &[Metric] = &[
         |m, out| out.add(&[], m.problems())),
 
     counter("samples", Unit::None, &[], "Samples that the tracker reported, one for each page",
-        |m, out| out.add(&[], m.engine().samples().0)),
+        |m, out| out.add(&[], m.engine().intake().samples)),
     counter("lost_samples", Unit::None, &[], "Samples that the tracker lost",
-        |m, out| out.add(&[], m.engine().samples().1)),
+        |m, out| out.add(&[], m.engine().intake().lost)),
     gauge("tracker_silence", Unit::Seconds, &[], "Time since the tracker last reported a sample",
         |m, out| out.some(&[], m.silence(m.now))),
     counter("tracker_cpu", Unit::Seconds, &[], "CPU time of kernel threads that work for the tracker",

@@ -203,19 +203,18 @@ mod tests {
         Bar { goal, payback: Nanos::from_secs(20), min_hits: 2.0 }
     }
 
-    /// By hand: 1000 ns a move against 100 ns an access within 20 s is an access every two seconds.
+    /// By hand: 10 µs a move against 100 ns an access within 20 s is five accesses a second.
     #[test]
     fn the_floor_is_the_cost_over_the_gain_within_the_payback_time() {
         let mut stage = Stage::of_base_pages(1, SLOW);
         let floor = bar(&Pack).floor(&stage.view(), PageSize::Base, SLOW, TierId::FAST);
-        assert!((floor - 0.5).abs() < 1e-6, "{floor}");
+        assert!((floor - 5.0).abs() < 1e-6, "{floor}");
     }
 
     #[test]
     fn pages_leave_the_queue_hottest_first_and_cold_ones_do_not_enter() {
         let mut stage = Stage::of_base_pages(4, SLOW);
-        let heat = [2.0, 0.1, 8.0, 4.0];
-        stage.set_rates(&heat);
+        stage.set_rates(&[20.0, 1.0, 80.0, 40.0]);
         let pages = stage.all.clone();
         let mut queue = Candidates::default();
         let mut view = stage.view();
@@ -230,14 +229,14 @@ mod tests {
     #[test]
     fn a_ranking_drops_pages_that_cooled_and_they_can_enter_again() {
         let mut stage = Stage::of_base_pages(2, SLOW);
-        stage.set_rates(&[2.0, 8.0]);
+        stage.set_rates(&[20.0, 80.0]);
         let [first, second] = stage.all[..] else { unreachable!() };
         let mut queue = Candidates::default();
         let mut view = stage.view();
         let floors = bar(&Pack).lowest(&view);
         queue.offer(&mut view, &bar(&Pack), &floors, first);
         queue.offer(&mut view, &bar(&Pack), &floors, second);
-        stage.set_rates(&[8.0, 0.1]);
+        stage.set_rates(&[80.0, 1.0]);
         let mut view = stage.view();
         queue.rank(&mut view, &bar(&Pack));
         assert_eq!(queue.len(), 2, "no page was hit since: the ranking waits");
@@ -245,19 +244,19 @@ mod tests {
         queue.rank(&mut view, &bar(&Pack));
         assert_eq!(queue.len(), 1);
         assert!(!view.memory.pages.state(second).is_queued());
-        assert_eq!(queue.pop(&view).map(|c| (c.page, c.rate_per_sec > 4.0)), Some((first, true)));
+        assert_eq!(queue.pop(&view).map(|c| (c.page, c.rate_per_sec > 40.0)), Some((first, true)));
     }
 
     #[test]
     fn the_bar_doubles_for_a_page_that_came_back() {
         let mut stage = Stage::of_base_pages(1, SLOW);
         let page = stage.all[0];
-        let candidate = Candidate { rate_per_sec: 0.9, page };
+        let candidate = Candidate { rate_per_sec: 9.0, page };
         let goal = Pack;
         assert!(bar(&goal).passed_by(&stage.view(), candidate, TierId::FAST).is_some());
         stage.pages.set_returns(page, 1);
         assert!(bar(&goal).passed_by(&stage.view(), candidate, TierId::FAST).is_none());
-        let hotter = Candidate { rate_per_sec: 1.1, page };
+        let hotter = Candidate { rate_per_sec: 11.0, page };
         assert!(bar(&goal).passed_by(&stage.view(), hotter, TierId::FAST).is_some());
     }
 }

@@ -2,7 +2,7 @@
 //! A view for the unit tests of parts: pages of one program on a machine with two tiers, and the orders given.
 
 use crate::counters::Counters;
-use crate::migrator::costs::Latencies;
+use crate::migrator::costs::Costs;
 use crate::page::{PageIdx, PageTable};
 use crate::policy::view::{Evidence, Machine, Memory, Orders, View};
 use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn};
@@ -28,6 +28,7 @@ pub struct Stage {
     ask: Vec<(PageIdx, Nanos)>,
     page_out: Vec<PageIdx>,
     counters: Counters,
+    costs: Costs,
 }
 
 impl Stage {
@@ -71,6 +72,7 @@ impl Stage {
             ask: Vec::new(),
             page_out: Vec::new(),
             counters: Counters::default(),
+            costs: Costs::default(),
         }
     }
 
@@ -86,7 +88,7 @@ impl Stage {
         Hit { page, tier: None, hits: 1.0, exposure: None, write: None, within: None }
     }
 
-    /// A move of a base page costs 1 µs, and 64 MiB may be moved.
+    /// Nothing is known of the costs of moves yet, and 64 MiB may be moved.
     pub fn view(&mut self) -> View<'_> {
         View {
             now: Nanos::from_secs(1),
@@ -110,8 +112,7 @@ impl Stage {
                 telemetry: &self.telemetry,
                 limits: &self.limits,
                 budget: Bytes::from_mib(64),
-                move_costs: [Nanos(1_000); 2],
-                move_latency: Latencies::default(),
+                costs: &self.costs,
             },
             orders: Orders {
                 ask: &mut self.ask,
