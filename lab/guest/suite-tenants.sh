@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two Redis servers, each in a cgroup of its own with a limit of its own, under one manager. Then a second manager
-# with a limit that is 100 MiB lower for the first of them. Then that server ends, and its cgroup is removed.
+# Two Redis servers under one manager, each in its own cgroup with its own limit. Then a second manager, with a limit that is
+# 100 MiB lower for the first server. Then that server ends, and its cgroup is removed.
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
 echo 0 >/sys/kernel/mm/numa/demotion_enabled
@@ -18,12 +18,12 @@ server() {
 	lab-load redis-client --socket /tmp/$1.sock --keys $2 --value 4K --load-only --report /out/$1.filled.json || exit 1
 }
 
-# client NAME KEYS TIME: requests in the background, one key in twenty gets nine of ten.
+# client NAME KEYS TIME: sends requests in the background; one key in twenty gets nine of ten requests.
 client() {
 	lab-load redis-client --socket /tmp/$1.sock --keys $2 --value 4K --hot-keys-share 0.05 --duration $3 --report /out/$1.json >/dev/null 2>&1 &
 }
 
-# used NAME: sets $fast and $slow to the bytes of a cgroup in node 0 and node 1.
+# used NAME: sets $fast and $slow to the bytes that a cgroup uses in node 0 and node 1.
 used() {
 	fast=0
 	slow=0
@@ -42,7 +42,7 @@ hundredths() {
 	hundredths=${seconds%.*}${seconds#*.}
 }
 
-# watch FILE TIME: writes time and use of both cgroups to a file, for so many hundredths of a second.
+# watch FILE TIME: writes time and memory use of both cgroups to a file, for TIME hundredths of a second.
 watch() {
 	hundredths
 	began=$hundredths

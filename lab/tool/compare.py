@@ -224,7 +224,7 @@ def _table(rows):
 
 
 def _document(options, rows):
-    """The table as Markdown, with what was run, from which commit, where and when, and what was not run."""
+    """The table as Markdown, with command, commit, host, date, and what was not run."""
     command = shlex.join(["lab/compare", *sys.argv[1:]])
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=LAB, capture_output=True, text=True).stdout.strip() or "unknown"
     kinds = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]

@@ -92,7 +92,7 @@ def compare(
 
 
 def reproduce(*ids: str, long: bool = False, threads: int | None = None) -> Table:
-    """Published figures beside ours: the rows of these ids, where C-F7* are all that begin so; all, if left out. `published`, `ours` and `kinds` are lists."""
+    """Published figures and ours: the rows of these ids (`C-F7*` matches a prefix), or all rows. `published`, `ours` and `kinds` are lists."""
     return _columns(json.loads(_tierline.rows(list(ids), long, threads)))
 
 

@@ -91,12 +91,12 @@ pub struct Means {
     /// Share of the managed programs' time lost to page-ins.
     #[serde(rename = "page_in_stall_share")]
     pub page_in_stall: f64,
-    /// The machine's throughput in programs: the sum of the programs' `speedup`, as many as there are programs where
-    /// none of them slows down (weighted speedup: Snavely and Tullsen, ASPLOS 2000; STP: Eyerman and Eeckhout, IEEE
-    /// Micro 2008). What each program is compared with is ours: see [`ProgramMeans::speedup`].
+    /// Throughput of the machine in programs: the sum of the programs' `speedup`, equal to their number if none
+    /// slows down (weighted speedup: Snavely and Tullsen, ASPLOS 2000; STP: Eyerman and Eeckhout, IEEE Micro
+    /// 2008). The reference of each program is ours: see [`ProgramMeans::speedup`].
     #[serde(default)]
     pub weighted_speedup: f64,
-    /// The largest `1 / speedup` of a program; `None` where no program had anything to do.
+    /// The largest `1 / speedup` of a program; `None` if no program had work.
     #[serde(default)]
     pub worst_slowdown: Option<f64>,
 }
@@ -106,7 +106,7 @@ pub struct Means {
 pub struct ProgramMeans {
     /// Its name.
     pub name: String,
-    /// The tenant that it belongs to.
+    /// The tenant to which it belongs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// Operations per second.
@@ -121,11 +121,11 @@ pub struct ProgramMeans {
     /// Share of its threads' time lost to faults, interrupts and waiting for moved pages.
     #[serde(rename = "stalled_share")]
     pub stalled: f64,
-    /// Its progress over that of the same program alone with all its memory in the fastest tier, whatever the tier's
-    /// capacity: `sum(ns · x / a) / sum(ns)`, over the quanta in which it had something to do, with `x` the lines that
-    /// it read per ns and `a` those that the load solver gives it with no other program, no copying and no stalls. It
-    /// is the time that the same work takes alone over the time that it took. Above 1 where several tiers together
-    /// have more bandwidth than the fastest. `None` where it had nothing to do. This reference is ours.
+    /// Its progress relative to running alone with all its memory in the fastest tier, whatever that tier's
+    /// capacity: `sum(ns · x / a) / sum(ns)` over the quanta in which it had work. `x` is the lines read per
+    /// ns, `a` the lines per ns that the load solver gives it without other programs, copying and stalls. This
+    /// is the time of the same work alone divided by the time taken. Above 1 if several tiers have more
+    /// bandwidth than the fastest one. `None` if it had no work. This reference is ours.
     #[serde(default)]
     pub speedup: Option<f64>,
     /// Its memory by part, if it has several kinds, at the end of the span.
@@ -140,7 +140,7 @@ pub struct TenantMeans {
     pub name: String,
     /// Its bytes in each tier.
     pub used_bytes: Vec<Bytes>,
-    /// Its limit in each tier; `None` where it has none.
+    /// Its limit in each tier; `None` without a limit.
     pub limit_bytes: Vec<Option<Bytes>>,
 }
 
@@ -299,7 +299,7 @@ fn allocated(world: &ModelWorld, tier: TierId) -> f64 {
     world.frames().allocated(tier).0 as f64
 }
 
-/// What adds up in a program: see [`Snapshot`].
+/// Cumulative counters of a program: see [`Snapshot`].
 fn counters(job: &Job) -> [f64; 5] {
     [job.reads, job.progress_s(), job.stalled_ns, job.ran_ns, job.alone_ns]
 }

@@ -95,7 +95,7 @@ impl Log {
         }
     }
 
-    /// What held since a time, with who owns what.
+    /// Means since a snapshot, with tenants.
     fn means(&self, since: &Snapshot, engine: &Engine, world: &ModelWorld) -> Means {
         let mut means = since.until(world);
         let ids = || (1..).map(TenantId).zip(&self.tenants);

@@ -99,7 +99,7 @@ pub struct Scenario {
     pub fast_capacity: Option<Bytes>,
     /// Whether the slowest tier is enlarged to hold all programs, with room for moves.
     pub grow: bool,
-    /// Whose programs run, and their limits.
+    /// The tenants and their limits.
     pub tenant: Vec<Tenant>,
     /// The programs.
     pub workload: Vec<Table>,
@@ -252,7 +252,7 @@ impl Scenario {
         self.workload.iter().map(|table| arrival(table, &self.traces, &self.tenant)).collect()
     }
 
-    /// When which tenant's limits change.
+    /// The schedule of limits.
     ///
     /// # Errors
     /// As [`Schedule::read`].
@@ -336,7 +336,7 @@ impl Scenario {
     }
 }
 
-/// Whether a key is taken by every workload.
+/// Whether every workload accepts this key.
 fn is_common(key: &str) -> bool {
     ["kind", "trace"].contains(&key) || COMMON.iter().any(|(name, _)| *name == key)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The tenants of a scenario, and what limits each of them has when.
+//! The tenants of a scenario, and their limits over time.
 //!
 //! ```toml
 //! [[tenant]]
@@ -12,9 +12,9 @@
 //! tenant = "redis"
 //! ```
 //!
-//! `limit` holds from the start. Each entry of `limits` changes the tiers that it names and no others; `"100%"` is as
-//! good as no limit. A tier goes by its name on the machine or by `t0`, `t1`, …; `fast` is the fastest tier and `slow`
-//! the slowest, unless the machine has tiers of these names.
+//! `limit` applies from the start. Each entry of `limits` changes only the tiers that it names; `"100%"` is
+//! equivalent to no limit. A tier is named as on the machine, or `t0`, `t1`, …; `fast` is the fastest tier and
+//! `slow` the slowest, unless the machine has tiers of these names.
 
 use std::collections::BTreeMap;
 
@@ -30,25 +30,25 @@ use crate::text;
 use crate::workload::program::{Placement, Program};
 use crate::world::Arrival;
 
-/// Limits as they are written: by tier, a size or a percentage of the tier's capacity.
+/// Limits in a scenario file: by tier, a size or a percentage of the tier's capacity.
 pub type Written = BTreeMap<String, String>;
 
-/// A tenant as it is written.
+/// A tenant in a scenario file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tenant {
-    /// The name that workloads and reports use.
+    /// The name in workloads and reports.
     pub name: String,
     /// Its limits from the start.
     pub limit: Written,
-    /// Changes of them.
+    /// Changes of its limits.
     pub limits: Vec<LimitsFrom>,
 }
 
-/// Limits from a time on.
+/// Limits that apply from a time on.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct LimitsFrom {
-    /// Since the scenario's start.
+    /// Time since the scenario's start.
     #[serde(deserialize_with = "text::quantity")]
     pub at: Nanos,
     /// The limits that change.
@@ -65,18 +65,18 @@ struct Change {
     limit: Bytes,
 }
 
-/// When which limit changes.
+/// The schedule of changes of limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
-    /// The next one last.
+    /// The next change is the last element.
     changes: Vec<Change>,
 }
 
 impl Schedule {
-    /// Reads the limits of all tenants on a machine, where these programs run.
+    /// Reads the limits of all tenants, for this machine and these programs.
     ///
     /// # Errors
-    /// Where two tenants have the same name, and for a limit that this machine and these programs cannot keep.
+    /// If two tenants have the same name, or a limit is impossible on this machine with these programs.
     pub fn read(tenants: &[Tenant], machine: &Machine, arrivals: &[Arrival]) -> Result<Self> {
         let mut changes = Vec::new();
         for (at, tenant) in tenants.iter().enumerate() {
@@ -85,20 +85,20 @@ impl Schedule {
                 return wrong("it has no name; give it one, as in name = \"redis\"");
             }
             if tenants[..at].iter().any(|other| other.name == tenant.name) {
-                return wrong("it is there twice; give each [[tenant]] a name of its own");
+                return wrong("this name occurs twice; give each [[tenant]] its own name");
             }
             let from_start = LimitsFrom { at: Nanos::ZERO, limit: tenant.limit.clone() };
             for from in std::iter::once(&from_start).chain(&tenant.limits) {
                 changes.extend(tenant.changes(id(at), from, machine, arrivals)?);
             }
         }
-        // Of the changes at one time the last one written holds.
+        // Of several changes at one time, the last one in the file applies.
         changes.sort_by_key(|change| change.at);
         changes.reverse();
         Ok(Self { changes })
     }
 
-    /// Makes the changes that are due.
+    /// Applies the changes that are due.
     pub fn apply(&mut self, now: Nanos, limits: &mut Limits) {
         while let Some(change) = self.changes.pop_if(|change| change.at <= now) {
             limits.set(change.tenant, change.tier, Some(change.limit));
@@ -109,7 +109,7 @@ impl Schedule {
 /// The tenant of that name.
 ///
 /// # Errors
-/// `Error::Unknown` with the names there are; `Error::Figure` where there are none.
+/// `Error::Unknown` with the known names; `Error::Figure` if there are no tenants.
 pub fn find(tenants: &[Tenant], name: &str) -> Result<TenantId> {
     if tenants.is_empty() {
         let why = format!("the scenario has no tenants; add a [[tenant]] with name = {name:?}");
@@ -121,7 +121,7 @@ pub fn find(tenants: &[Tenant], name: &str) -> Result<TenantId> {
     })
 }
 
-/// Tenants are numbered from 1 in the order in which they are written.
+/// Tenants are numbered from 1, in the order of the file.
 fn id(at: usize) -> TenantId {
     TenantId(u16::try_from(at + 1).unwrap_or(u16::MAX))
 }
@@ -143,7 +143,7 @@ impl Tenant {
             let tier = tier(machine, name)?;
             let limit = self.limit(name, text, machine.tiers[tier.index()].capacity)?;
             if changes.iter().any(|other| other.tier == tier) {
-                let why = format!("{name} is a tier that has two limits; leave one of them out");
+                let why = format!("{name} has two limits; remove one of them");
                 return Err(self.wrong(&why));
             }
             let own = arrivals.iter().filter(|arrival| arrival.tenant == tenant);

@@ -47,7 +47,7 @@ impl Class {
         class
     }
 
-    /// The same program with all that it accesses in the fastest tier.
+    /// The same program with all its memory in the fastest tier.
     pub fn all_in_fastest(&self) -> Self {
         let moved = |lines: &PerTier| {
             let mut fast = PerTier::default();

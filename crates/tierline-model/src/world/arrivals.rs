@@ -18,7 +18,7 @@ pub struct Arrival {
     pub program: Program,
     /// The size of its pages.
     pub size: PageSize,
-    /// Whom it belongs to.
+    /// Its tenant.
     pub tenant: TenantId,
     /// When it starts.
     pub start: Nanos,

@@ -31,9 +31,9 @@ pub struct Job {
     pub space: SpaceId,
     /// The space of the program to which this memory belongs: its own, or the leader's.
     pub leader: SpaceId,
-    /// Whom it belongs to.
+    /// Its tenant.
     pub tenant: TenantId,
-    /// What it is.
+    /// The program.
     pub program: Program,
     /// The size of its pages.
     pub size: PageSize,
@@ -53,11 +53,11 @@ pub struct Job {
     pub stall_ns: f64,
     /// Thread time lost so far, ns.
     pub stalled_ns: f64,
-    /// Time in which it had something to do, ns.
+    /// Time in which it had work, ns.
     pub ran_ns: f64,
-    /// Time in which it would have done the same work alone, with all its memory in the fastest tier, ns.
+    /// Time that the same work would take alone, with all its memory in the fastest tier, ns.
     pub alone_ns: f64,
-    /// Patterns so far: those who rely on one learn that it is another.
+    /// Number of patterns so far; a change tells others that the pattern is new.
     pub version: u64,
     /// The recording that it replays, if any.
     pub player: Option<Player>,
@@ -79,7 +79,7 @@ pub struct Job {
     paged_out: Due<u32>,
     /// Pages allocated while no tier had room above its watermark.
     tight: u64,
-    /// What it asks of the machine alone, with all its memory in the fastest tier, and what it gets.
+    /// Its load when alone, with all its memory in the fastest tier, and its resulting rate.
     alone: (Class, f64),
 }
 
@@ -136,12 +136,12 @@ impl Job {
         Self { leader, ..self }
     }
 
-    /// The same with an owner.
+    /// The same job with a tenant.
     pub fn owned_by(self, tenant: TenantId) -> Self {
         Self { tenant, ..self }
     }
 
-    /// The pages that are in use by now.
+    /// Pages in use at present.
     pub fn live(&self) -> u32 {
         self.pattern.order().pages()
     }
@@ -268,7 +268,7 @@ impl Job {
         self.reads += self.reads_in_quantum;
     }
 
-    /// Books the time in which it would have done alone what it did in a quantum: as `class`, with so many lines read
+    /// Adds the time that the work of a quantum would take alone: that of `class`, at this rate of lines read
     /// per ns.
     pub fn compare(
         &mut self,
@@ -279,7 +279,7 @@ impl Job {
         network: &Network,
     ) {
         let (in_flight, _) = self.program.reach.of(cores);
-        let in_flight = self.program.threads * in_flight; // faults and moves stall it no more
+        let in_flight = self.program.threads * in_flight; // without stalls by faults and moves
         let alone = Class { in_flight, ..class.all_in_fastest() };
         if alone != self.alone.0 {
             let mut loads = Loads::default();
@@ -293,7 +293,7 @@ impl Job {
         }
     }
 
-    /// Puts all pages that are there from the start where the placement says, and tells where that is.
+    /// Places all initial pages according to the placement, and reports their tiers.
     pub fn place(&mut self, frames: &mut Frames, out: &mut Observations) {
         let change = self.program.phases[self.phase].change;
         if matches!(change, Change::Load(..) | Change::Churn(_) | Change::Absent) {

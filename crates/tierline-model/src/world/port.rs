@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The border to the core.
+//! The model's implementation of the core's port.
 
 use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, PageSize,
@@ -63,7 +63,7 @@ impl World for ModelWorld {
                 bandwidth: ran.then(|| bytes_per_sec(since.bytes[t] / since.ns * 1e9)),
             }
         };
-        // Page-ins are booked when they begin, and may take longer than was measured.
+        // Page-ins are counted when they start, and may take longer than the measured time.
         let share = |ns: f64| (since.slots_ns > 0.0).then(|| (ns / since.slots_ns).min(1.0));
         Telemetry {
             tiers: self.tiers.iter().map(measured).collect(),
@@ -106,13 +106,13 @@ impl World for ModelWorld {
 }
 
 impl ModelWorld {
-    /// What every modelled machine can do.
+    /// Capabilities of every modelled machine.
     pub fn offers() -> Capabilities {
         use Capability::{Answers, PageOut, Split, TrueRates};
         Capabilities::of([PageOut, Split, Answers, TrueRates])
     }
 
-    /// Bytes that a tenant's programs have in each tier, of what is managed and what is not.
+    /// Bytes of a tenant's programs in each tier, managed or not.
     pub fn used_by(&self, tenant: TenantId) -> Vec<Bytes> {
         let own = || self.jobs.iter().filter(|job| job.tenant == tenant);
         let in_tier = |(tier, _)| own().map(|job| job.bytes_in(tier)).sum();
@@ -197,7 +197,7 @@ impl ModelWorld {
             false => job.page_rate(page),
         };
         let up = m.to < tier;
-        // Shadows are kept of whole pages only.
+        // Shadows are kept only for unsplit pages.
         let aside = up && !is_part && self.settings.transfer == Transfer::Shadow;
         let has_copy = !is_part && self.shadows.take(m.space, page) == Some(m.to);
         let mut toll = match has_copy {
@@ -238,7 +238,7 @@ impl ModelWorld {
     }
 }
 
-/// What was put in a tier for good.
+/// Whether this memory never moves.
 fn stays(job: &Job) -> bool {
     !job.program.managed || matches!(job.program.placement, Placement::Pinned(_))
 }

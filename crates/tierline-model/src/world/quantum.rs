@@ -82,7 +82,7 @@ impl ModelWorld {
         self.now = end;
     }
 
-    /// One job of each program, in the order of their classes.
+    /// One job per program, in the order of classes.
     pub(crate) fn leaders(&self) -> impl Iterator<Item = &Job> {
         self.jobs.chunk_by(|a, b| a.leader == b.leader).map(|group| &group[0])
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tenants on the modelled machine: limits hold, a lowered one is obeyed in time, and reports say what tenants use and
-//! how far programs are from being alone.
+//! Tenants on the modelled machine: limits are kept, a lowered limit is obeyed in time, and reports contain the
+//! tenants' memory use and the programs' slowdown.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use tierline_model::scenario::Scenario;
 use crate::run::report;
 
 const GIB: u64 = 1 << 30;
-/// Fast memory of the machine below.
+/// Fast memory of this machine.
 const FAST: u64 = 2 * GIB;
 
-/// Two tenants that each want more fast memory than there is.
+/// Two tenants, each of which could use more fast memory than exists.
 fn two_tenants(settings: &str, first: &str, second: &str) -> String {
     format!(
         r#"
@@ -52,10 +52,10 @@ fn fast(row: &Interval, tenant: usize) -> u64 {
     row.means.tenants[tenant].used_bytes[0].0
 }
 
-/// The first program is put into fast memory as far as there is any, 2 GiB, as no kernel asks for limits when it
-/// allocates. What is over goes down at 1 GiB/s.
+/// At first touch the first program occupies all 2 GiB of fast memory, as a kernel does not check limits at
+/// allocation. The excess is demoted at 1 GiB/s.
 #[test]
-fn limits_hold_in_every_row_and_are_made_use_of() {
+fn limits_are_kept_in_every_interval_and_used_up() {
     for policy in ["tierline", "memtis", "hemem"] {
         let settings = format!("policy = \"{policy}\"\nseconds = 20");
         let limits = ["limit = { fast = \"768MiB\" }", "limit = { t0 = \"40%\" }"];
@@ -65,7 +65,7 @@ fn limits_hold_in_every_row_and_are_made_use_of() {
             let at = format!("{policy}, {} s", row.seconds);
             let tenants = &row.means.tenants;
             for (tenant, limit) in limits.into_iter().enumerate() {
-                // 0.4 of 2 GiB is no whole number of bytes.
+                // 0.4 of 2 GiB is not a whole number of bytes.
                 assert!(tenants[tenant].limit_bytes[0].unwrap().0.abs_diff(limit) <= 1, "{at}");
                 assert_eq!(tenants[tenant].limit_bytes[1], None, "{at}");
                 assert!(row.seconds < 3.0 || fast(row, tenant) <= limit, "{at}: {tenants:?}");
@@ -75,7 +75,7 @@ fn limits_hold_in_every_row_and_are_made_use_of() {
             let free = row.means.tiers[0].free_bytes.0;
             assert_eq!(fast(row, 0) + fast(row, 1) + free, FAST, "{at}");
         }
-        // Each wants more than it may have, so it has nearly that.
+        // Each tenant could use more than its limit, so it should use nearly all of it.
         let last = report.series.last().unwrap();
         for (tenant, limit) in limits.into_iter().enumerate() {
             let used = fast(last, tenant);
@@ -102,11 +102,11 @@ fn a_limit_lowered_by_100_mb_is_obeyed_within_a_second_at_256_mib_per_s() {
     }
     for row in rows(16.0, 17.1) {
         assert!(fast(row, 0) <= after, "{}: {}", row.seconds, fast(row, 0));
-        assert!(fast(row, 0) >= after / 10 * 9, "no more goes down than has to");
+        assert!(fast(row, 0) >= after / 10 * 9, "no more is demoted than necessary");
         at_new += 1;
     }
     assert!(at_old >= 8 && at_new >= 8, "{at_old} rows before and {at_new} after");
-    // The other tenant keeps what it had.
+    // The other tenant keeps its memory.
     let had = rows(14.0, 14.99).map(|row| fast(row, 1)).min().unwrap();
     let has = rows(15.0, 17.1).map(|row| fast(row, 1)).min().unwrap();
     assert!(has + (32 << 20) >= had && had * 10 >= GIB * 9, "{has} of {had}");
@@ -124,7 +124,7 @@ fn a_tenant_without_limits_changes_nothing() {
 }
 
 #[test]
-fn the_core_learns_of_an_owner_before_the_first_mapping_and_what_it_uses() {
+fn owners_are_reported_before_the_first_mapping_and_use_is_measured() {
     let text = two_tenants("seconds = 5", "", "") + "[[workload]]\nkind = \"scan\"\nset = \"1GiB\"";
     let mut world = Scenario::parse("test", &text).unwrap().world().unwrap();
     let mut seen = Observations::default();
@@ -138,12 +138,12 @@ fn the_core_learns_of_an_owner_before_the_first_mapping_and_what_it_uses() {
                 let owner = owned.iter().find(|(space, _)| *space == region.space);
                 mapped.push(owner.map(|&(_, tenant)| tenant));
             }
-            other => panic!("nothing else happens: {other:?}"),
+            other => panic!("unexpected event: {other:?}"),
         }
     }
     assert_eq!(mapped, [Some(TenantId(1)), Some(TenantId(2)), None]);
     let measured = world.measure(Nanos::from_millis(10)).tenants;
-    assert_eq!(measured.len(), 2, "nobody's scan is not measured");
+    assert_eq!(measured.len(), 2, "a program without tenant is not measured");
     for (at, tenant) in measured.iter().enumerate() {
         let job = &world.jobs()[at];
         let used = [TierId(0), TierId(1)].map(|tier| Some(job.bytes_in(tier)));
@@ -152,7 +152,7 @@ fn the_core_learns_of_an_owner_before_the_first_mapping_and_what_it_uses() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused_with_the_next_step() {
+fn impossible_limits_are_refused_with_a_next_step() {
     let refused = |first: &str, second: &str, more: &str| {
         let text = two_tenants("seconds = 1", first, second) + more;
         run(&Scenario::parse("test", &text).unwrap()).unwrap_err().to_string()
@@ -167,7 +167,7 @@ fn what_cannot_be_kept_is_refused_with_the_next_step() {
         ("limit = { fast = \"much\" }", "", &["first", "fast", "much", "as in 512M"]),
         ("limit = { fats = \"1GiB\" }", "", &["tier", "fats", "colloid-icx"]),
         ("limit = { t2 = \"1GiB\" }", "", &["tier", "t2", "colloid-icx"]),
-        ("limit = { t0 = \"1GiB\", fast = \"1GiB\" }", "", &["first", "two limits", "leave one"]),
+        ("limit = { t0 = \"1GiB\", fast = \"1GiB\" }", "", &["first", "two limits", "remove one"]),
         ("limits = [{ at = \"1s\", slow = \"999GiB\" }]", "", &["first", "slow", "999GiB"]),
         ("limit = { fast = \"400MiB\" }", bound, &["first", "bind 500 MiB", "raise"]),
     ] {
@@ -186,10 +186,10 @@ fn what_cannot_be_kept_is_refused_with_the_next_step() {
     assert!(error.contains("at"), "{error}");
 }
 
-/// The speed-up that is booked on the way is what two simulations give: of the programs together, and of each alone on
-/// a machine on which all its memory is fast. Nothing moves and nothing stalls, so that both see the same patterns.
+/// The reported speed-up equals that of separate simulations: of the programs together, and of each alone on a
+/// machine where all its memory is fast. There are no moves and no stalls, so both have the same patterns.
 #[test]
-fn a_speed_up_is_the_throughput_over_that_alone_in_fast_memory() {
+fn speedup_is_relative_to_running_alone_in_fast_memory() {
     let programs = [
         "kind = \"gups\"\nset = \"6GiB\"\nhot = \"2GiB\"",
         "kind = \"scan\"\nset = \"4GiB\"\nthreads = 5",
@@ -202,12 +202,12 @@ fn a_speed_up_is_the_throughput_over_that_alone_in_fast_memory() {
     let mut speedups = Vec::new();
     for (program, own) in together.programs.iter().zip(programs) {
         let alone = &simulated("", &[own]);
-        assert!((alone.programs[0].shares[0] - 1.0).abs() < 1e-9, "it is alone in fast memory");
+        assert!((alone.programs[0].shares[0] - 1.0).abs() < 1e-9, "all its memory is fast");
         assert!((alone.weighted_speedup - 1.0).abs() < 1e-6, "{}", alone.weighted_speedup);
         let expected = program.throughput / alone.programs[0].throughput;
         let booked = program.speedup.unwrap();
         assert!((booked / expected - 1.0).abs() < 1e-6, "{booked}, not {expected}");
-        assert!(booked < 0.9, "{booked}: the other program and slow memory cost something");
+        assert!(booked < 0.9, "{booked}: the other program and slow memory slow it down");
         speedups.push(booked);
     }
     let weighted: f64 = speedups.iter().sum();
@@ -216,9 +216,9 @@ fn a_speed_up_is_the_throughput_over_that_alone_in_fast_memory() {
     assert!((together.worst_slowdown.unwrap() - 1.0 / least).abs() < 1e-12);
 }
 
-/// A program's speed-up counts the time in which it ran, and a program without threads counts for nothing.
+/// The speed-up of a program covers the time in which it ran; a program without threads does not count.
 #[test]
-fn a_late_program_is_not_slow_and_an_idle_one_is_not_counted() {
+fn a_late_program_is_not_slow_and_an_idle_one_does_not_count() {
     let text = r#"
         seconds = 3
         policy = "hold"
