@@ -22,7 +22,8 @@ const KEPT: usize = 4096;
 /// The pipeline with all it knows.
 pub struct Engine {
     tiers: Tiers,
-    limits: Limits,
+    /// The limits of tenants; changes take effect in the next tick.
+    pub limits: Limits,
     policy: Box<dyn Policy>,
     wants: Wants,
     migrator: Migrator,
@@ -145,16 +146,6 @@ impl Engine {
             self.intake.shrink();
             self.plan = Plan::default();
         }
-    }
-
-    /// The limits of tenants.
-    pub fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    /// The limits of tenants; changes take effect in the next tick.
-    pub fn limits_mut(&mut self) -> &mut Limits {
-        &mut self.limits
     }
 
     /// Gives an address space to a tenant.

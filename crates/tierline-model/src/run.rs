@@ -48,7 +48,7 @@ pub fn run_with_events(
     let mut log = Log::new(scenario, &world, end);
     let mut now = Nanos::ZERO;
     while now <= end {
-        schedule.apply(now, engine.limits_mut());
+        schedule.apply(now, &mut engine.limits);
         on_events(engine.tick(now, &mut world));
         log.note(now, scenario.report_every, &engine, &world);
         // The thread that moves pages also runs the engine.
@@ -106,7 +106,7 @@ impl Log {
         let tenant = |(id, name): (TenantId, &String)| TenantMeans {
             name: name.clone(),
             used_bytes: world.used_by(id),
-            limit_bytes: world.tiers().iter().map(|(t, _)| engine.limits().get(id, t)).collect(),
+            limit_bytes: world.tiers().iter().map(|(t, _)| engine.limits.get(id, t)).collect(),
         };
         means.tenants = ids().map(tenant).collect();
         means

@@ -91,7 +91,7 @@ fn a_machine_is_fitted_to_a_table_and_runs() {
 fn the_scoreboard_prints_its_rows_as_an_array() {
     let line = "reproduce C-BW N-HW M-F2 --json";
     let report = json(line);
-    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["schema_version"], 2);
     let rows = report["rows"].as_array().expect("rows");
     let ids: Vec<_> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["C-BW", "N-HW", "M-F2"]);

@@ -233,9 +233,9 @@ fn a_managed_command_is_seen_reported_and_let_go() {
     assert_eq!((&status["schema_version"], &status["managed"]), (&2.into(), &true.into()));
     let metrics = &status["metrics"];
     assert_eq!(metrics["tier_capacity_bytes"]["slow"], 2_u64 << 30);
-    assert_eq!(metrics["tenant_limit_bytes"]["all"], serde_json::json!({"fast": 256 << 20}));
+    assert_eq!(metrics["tenant_limit_bytes"]["sh"], serde_json::json!({"fast": 256 << 20}));
     let targets = status["targets"].as_array().map(Vec::len);
-    assert_eq!(metrics["tenant_processes"]["all"], serde_json::json!(targets));
+    assert_eq!(metrics["tenant_processes"]["sh"], serde_json::json!(targets));
     assert!(metrics["manager_resident_bytes"].as_u64() > Some(0), "{status}");
     assert!(metrics["samples_total"].is_u64() && metrics["orders_bytes_total"].is_null());
     let state = machine.file("state").display().to_string();
