@@ -173,7 +173,9 @@ impl Tenant {
         };
         match percent.trim().parse::<f64>() {
             Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(capacity.part(percent / 100.0)),
-            _ => Err(wrong("; write a size, as in \"4GiB\", or a percentage from 0% to 100%".into())),
+            _ => {
+                Err(wrong("; write a size, as in \"4GiB\", or a percentage from 0% to 100%".into()))
+            }
         }
     }
 }

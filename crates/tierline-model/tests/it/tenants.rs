@@ -56,7 +56,8 @@ fn fast(row: &Row, tenant: usize) -> u64 {
 /// allocates. What is over goes down at 1 GiB/s.
 #[test]
 fn limits_hold_in_every_row_and_are_made_use_of() {
-    for policy in ["tierline", "memtis", "hemem"] {
+    // The published ones promote only what they take for hot: they leave some of their room free.
+    for (policy, least) in [("tierline", 90), ("memtis", 50), ("hemem", 50)] {
         let settings = format!("policy = \"{policy}\"\nseconds = 20");
         let limits = ["limit = { fast = \"768MiB\" }", "limit = { t0 = \"40%\" }"];
         let report = report(&two_tenants(&settings, limits[0], limits[1]));
@@ -75,11 +76,11 @@ fn limits_hold_in_every_row_and_are_made_use_of() {
             let free = row.means.tiers[0].free_bytes.0;
             assert_eq!(fast(row, 0) + fast(row, 1) + free, FAST, "{at}");
         }
-        // Each wants more than it may have, so it has nearly that.
+        // Each wants more than it may have; the second one has nothing but what was promoted.
         let last = report.series.last().unwrap();
         for (tenant, limit) in limits.into_iter().enumerate() {
             let used = fast(last, tenant);
-            assert!(used * 10 >= limit * 9, "{policy}: tenant {tenant} has {used} of {limit}");
+            assert!(used * 100 >= limit * least, "{policy}: tenant {tenant} has {used} of {limit}");
         }
         assert_eq!(report.steady.programs[1].tenant.as_deref(), Some("second"));
     }

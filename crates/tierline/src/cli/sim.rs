@@ -206,9 +206,9 @@ fn describe(runs: &[Report]) -> String {
         "\nMeans of the last quarter of {seconds} s on {machine}; moves and fingerprint of all of it. \
          Again: --seed {seed}\n"
     );
-    let machine: String = runs.iter().map(machine).collect();
+    let speedups: String = runs.iter().map(speedups).collect();
     let tiering: String = runs.iter().filter_map(tiering).collect();
-    print::table(&rows) + &tenants(runs) + &about + &machine + &tiering
+    print::table(&rows) + &tenants(runs) + &about + &speedups + &tiering
 }
 
 /// What each tenant uses and may use of each tier at the end; nothing without tenants.
@@ -239,8 +239,8 @@ fn used(tenant: &TenantMeans) -> impl Iterator<Item = String> {
     tiers.map(move |(&used, limit)| format!("{} / {}", gib(used), limit.map_or("-".into(), gib)))
 }
 
-/// How far the machine is from one on which every program is alone.
-fn machine(run: &Report) -> String {
+/// How far the programs are from being alone on the machine; nothing where none had anything to do.
+fn speedups(run: &Report) -> String {
     let (policy, steady) = (&run.policy, &run.steady);
     let Some(slowdown) = steady.worst_slowdown else { return String::new() };
     let programs = steady.programs.len();
