@@ -51,6 +51,13 @@ migrated() {
 	sed -n 's/^pgmigrate_success //p' /proc/vmstat
 }
 
+# swap SIZE: compressed memory to page out to. It is the guest's own, so nothing waits for a disk and runs repeat.
+swap() {
+	modprobe zram
+	echo $1 >/sys/block/zram0/disksize
+	mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
+}
+
 # Prints every setting that Tierline may change, with its value.
 settings() {
 	for file in /proc/sys/kernel/numa_balancing* /sys/kernel/debug/sched/numa_balancing/* /sys/kernel/mm/numa/demotion_enabled /proc/sys/vm/watermark_scale_factor \

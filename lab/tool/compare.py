@@ -8,7 +8,10 @@ wall-clock speed is not used, as it is meaningless.
 """
 
 import argparse
+import datetime
 import json
+import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -56,6 +59,9 @@ def main():
             rows.append(row)
             print(_line(row), file=sys.stderr, flush=True)
     print(json.dumps(rows, indent=1) if options.json else _table(rows))
+    if options.markdown:
+        options.markdown.write_text(_document(options, rows), encoding="utf-8")
+        print(f"lab/compare: wrote {options.markdown}", file=sys.stderr)
     return 0
 
 
@@ -72,6 +78,7 @@ def _parser():
     parser.add_argument("--timeout", type=float, default=600, help="limit for one run, in seconds of the host's time")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="save the raw reports of all runs")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--markdown", type=Path, metavar="FILE.md", help="also write the results as a document, with command, commit, host and date")
     own = parser.add_argument_group("your own workload instead of the standard ones")
     own.add_argument("--size", help="size of the program, as in 700M")
     own.add_argument("--hot", default="128M", help="size of its hot set")
@@ -214,6 +221,27 @@ def _table(rows):
     cells = [[heading for _, heading, _ in columns]] + [[_cell(row, column) for column in columns] for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     return "\n".join("  ".join(cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))) for row in cells)
+
+
+def _document(options, rows):
+    """The table as Markdown, with what was run, from which commit, where and when, and what was not run."""
+    command = shlex.join(["lab/compare", *sys.argv[1:]])
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=LAB, capture_output=True, text=True).stdout.strip() or "unknown"
+    kinds = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    host = f"{kinds[0] if kinds else 'an unknown processor'} with {len(os.sched_getaffinity(0))} cores"
+    columns = [column for column in COLUMNS if any(row.get(column[0]) is not None for row in rows)]
+    table = [[heading for _, heading, _ in columns], ["---"] * len(columns)] + [[_cell(row, column) for column in columns] for row in rows]
+    left_out = [f"contender {name}" for name in CONTENDERS if name not in options.contender]
+    if not options.size:
+        left_out += [f"workload {name}" for name in STANDARD if name not in options.workload]
+    modes = {"both": "both modes", "concurrent": "concurrent mode alone", "deterministic": "deterministic mode alone"}[options.mode]
+    return "\n".join([
+        "# The lab", "", "Written by a command, not by hand:", "", "```", command, "```", "",
+        f"commit {commit}, on {host}, {datetime.date.today()}.", "",
+        f"A guest of QEMU with {options.fast} of fast and {options.slow} of slow memory, kernel {options.kernel}, {modes}; one run each. Costs of",
+        "the kernel are 5 to 40 times those of silicon here, and wall-clock speed means nothing.", "",
+        *(["Not run: " + ", ".join(left_out) + ".", ""] if left_out else []),
+        *("| " + " | ".join(cells) + " |" for cells in table), ""])
 
 
 def _line(row):

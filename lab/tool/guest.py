@@ -155,8 +155,8 @@ def _qemu_words(job, work):
 
 
 def _neoprof(job, socket_path):
-    """The plugin as a PCI device. Both ends are in one QEMU, so an answer comes unless all of it stands still; and a write is to
-    have happened when the guest goes on, as in the deterministic mode every access has its place."""
+    """QEMU's arguments for the plugin as a PCI device. Both ends are in the same QEMU, hence the long timeout. Writes are not posted, so
+    that they are complete before the guest continues, as the deterministic mode requires."""
     if qemu.major(job.qemu) < 11:
         raise LabError(f"NeoProf with QEMU {qemu.major(job.qemu)}, which has no vfio-user-pci", "lab/lab fetch --refresh")
     device = {"driver": "vfio-user-pci", "bus": "pcie.0", "x-no-posted-writes": True, "x-msg-timeout": 600_000,
@@ -195,7 +195,7 @@ def _relay(process, work, deadline):
     streams = [(work / "out", sys.stdout.buffer), (work / "err", sys.stderr.buffer)]
     readers = []
     while True:
-        ended = process.poll() is not None  # asked before the last read, so that the read misses nothing
+        ended = process.poll() is not None  # checked before the last read, so that no output is missed
         readers = readers or ([(open(file, "rb"), to) for file, to in streams] if all(file.exists() for file, _ in streams) else [])
         for reader, to in readers:
             while data := reader.read(1 << 16):

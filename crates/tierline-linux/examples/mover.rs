@@ -163,14 +163,16 @@ fn huge(lab: &mut Lab) {
 fn huge_bytes(lab: &Lab) -> Bytes {
     let mut maps = Maps::new(SpaceId(std::process::id()));
     let mut events: Vec<SpaceEvent> = Vec::new();
-    let done = maps
-        .refresh(&lab.root, &mut events)
-        .and_then(|()| maps.refresh_huge(&lab.root, &mut events));
+    let done =
+        maps.refresh(&lab.root, &mut events).and_then(|()| maps.sizes(&lab.root, &mut events));
     if let Err(error) = done {
         println!("  {error}");
     }
-    let huge = maps.regions().into_iter().filter(|region| region.size == PageSize::Huge);
-    Bytes::from_base_pages(huge.map(|region| region.base_pages).sum())
+    let huge = events.iter().map(|event| match event {
+        SpaceEvent::Sized(_, _, base_pages, PageSize::Huge) => *base_pages,
+        _ => 0,
+    });
+    Bytes::from_base_pages(huge.sum())
 }
 
 fn shared(lab: &mut Lab) {

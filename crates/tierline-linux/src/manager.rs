@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Change, Journal};
 use crate::kernel_tiering::KernelTiering;
 use crate::loaded_latency::LoadedLatency;
+use crate::mover::page_out::{self, Ability, Pager};
 use crate::process::{Selection, Targets};
 use crate::root::Root;
 use crate::telemetry::Counters;
@@ -231,6 +232,7 @@ impl Manager {
         };
         notes.push(about_tracker(&choice));
         notes.extend(behave(root, &journal, &options, &pids, choice.tracker.uses())?);
+        let pager = pager(root, policy.as_ref(), &options, &targets, &mut notes)?;
         let asks = policy.needs().contains(&Capability::Answers);
         let inspector = (policy_moves && (asks || !choice.tracker.sees_fast_memory()))
             .then(|| Inspector::new(root, &tiers))
@@ -246,6 +248,7 @@ impl Manager {
         let mut world =
             LinuxWorld::new(root, tiers, targets, choice.tracker, latency, options.dry_run)?;
         inspector.into_iter().for_each(|inspector| world.inspect_with(inspector));
+        pager.into_iter().for_each(|pager| world.page_out_with(pager));
         world.fits(engine.policy())?;
         let (root, started, due) = (root.clone(), None, Nanos::ZERO);
         Ok(Self { root, engine, world, journal, options, before, notes, started, due })
@@ -384,6 +387,38 @@ pub(crate) fn behave(
     Ok(findings.iter().map(told).collect())
 }
 
+/// The knob of policies that may page out private and shared memory, too.
+const SWAP: &str = "swap";
+
+/// What pages out for a policy that needs it.
+fn pager(
+    root: &Root,
+    policy: &dyn Policy,
+    options: &Options,
+    targets: &Targets,
+    notes: &mut Vec<String>,
+) -> Result<Option<Pager>> {
+    if !policy.needs().contains(&Capability::PageOut) {
+        return Ok(None);
+    }
+    let ability = page_out::probe(root, targets.groups())?;
+    notes.extend(about_swap(ability, policy, options)?);
+    Ok(Some(Pager::new(root)))
+}
+
+/// What a user may want to change about swap.
+fn about_swap(ability: Ability, policy: &dyn Policy, options: &Options) -> Result<Option<String>> {
+    let may_swap = policy.knobs().iter().any(|knob| knob.name == SWAP);
+    let swaps = options.knobs.iter().any(|(name, value)| name == SWAP && *value > 0.0);
+    match ability.no_swap {
+        Some(error) if swaps => Err(error),
+        None if may_swap && !swaps => Ok(Some(format!(
+            "only pages of files are paged out; private memory too with --knobs {SWAP}=1"
+        ))),
+        _ => Ok(None),
+    }
+}
+
 fn told(finding: &Finding) -> String {
     match &finding.action {
         Action::SwitchOff { path, value } => {
@@ -505,5 +540,27 @@ mod tests {
         let dry_run = Options { dry_run: true, ..with("kernel", &[]) };
         let tracked = Options { tracker: Some("accessed".into()), ..with("kernel", &[]) };
         assert!(policy(&dry_run).is_err() && policy(&tracked).is_err());
+    }
+
+    #[test]
+    fn swap_is_needed_only_where_it_is_asked_for() {
+        let about = |swaps: f64, no_swap: bool| {
+            let options = with("first-touch+tmo", &[(SWAP, swaps)]);
+            let error = || Error::Missing { what: SWAP.into(), why: "".into(), hint: "".into() };
+            let ability = Ability { no_swap: no_swap.then(error) };
+            let policy = policy(&options).expect("a policy");
+            about_swap(ability, policy.as_ref(), &options)
+        };
+        assert!(about(1.0, true).is_err());
+        assert_eq!(about(1.0, false).expect("there is swap"), None);
+        assert_eq!(about(0.0, true).expect("files alone"), None);
+        let note = about(0.0, false).expect("files alone").expect("a note");
+        assert!(note.contains("--knobs swap=1"), "{note}");
+        let (plain, mut notes) = (policy(&with("hold", &[])).expect("a policy"), Vec::new());
+        let fake = crate::cgroup::tests::Fake::new();
+        fake.put("/proc/1/stat", "");
+        let targets = Targets::new(Selection::default(), &fake.root).expect("no targets");
+        let none = pager(&fake.root, plain.as_ref(), &Options::default(), &targets, &mut notes);
+        assert!(none.expect("not asked for").is_none() && notes.is_empty());
     }
 }

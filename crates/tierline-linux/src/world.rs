@@ -15,11 +15,13 @@ use tierline_core::unit::{Bytes, Nanos};
 
 use crate::error::{Error, Result};
 use crate::loaded_latency::LoadedLatency;
+use crate::mover::page_out::Pager;
 use crate::mover::{self, Mover};
 use crate::nodes::{FrameTiers, Nodes};
 use crate::pagemap::residence;
 use crate::process::{Maps, Targets};
 use crate::root::Root;
+use crate::telemetry::page_in::PageIn;
 use crate::telemetry::{self, NodeMemory};
 use crate::tracker::Tracker;
 use crate::tracker::inspect::{CENSUS_EVERY, Inspector};
@@ -45,6 +47,8 @@ pub struct LinuxWorld {
     /// When it last counted them; `None`: a process appeared since.
     counted: Option<Nanos>,
     mover: Mover,
+    /// Pages out, where the policy needs that.
+    paging: Option<Paging>,
     latency: LoadedLatency,
     dry_run: bool,
     memory: Vec<NodeMemory>,
@@ -56,6 +60,14 @@ pub struct LinuxWorld {
     /// When page sizes were last looked at; `None`: a process appeared since.
     sized: Option<Nanos>,
     problems: Vec<Error>,
+}
+
+/// Paging out, and what it costs the programs.
+struct Paging {
+    pager: Pager,
+    page_in: PageIn,
+    /// Share of their time, when it was last measured.
+    stall: Option<f64>,
 }
 
 impl LinuxWorld {
@@ -80,6 +92,7 @@ impl LinuxWorld {
             inspector: None,
             counted: None,
             mover: Mover::new(mover::Settings::default()),
+            paging: None,
             latency,
             dry_run,
             memory,
@@ -95,6 +108,11 @@ impl LinuxWorld {
         self.inspector = Some(inspector);
     }
 
+    /// Lets pages be paged out.
+    pub fn page_out_with(&mut self, pager: Pager) {
+        self.paging = Some(Paging { pager, page_in: PageIn::default(), stall: None });
+    }
+
     /// Whether this kernel can serve a policy.
     ///
     /// # Errors
@@ -108,9 +126,7 @@ impl LinuxWorld {
                     "only a modelled machine knows them: tierline sim --policy {}",
                     unfit.policy
                 ),
-                Capability::PageOut => "page out by hand with memory.reclaim, or choose a policy \
-                                        without +tmo: tierline policies"
-                    .into(),
+                Capability::PageOut => "choose a policy without +tmo: tierline policies".into(),
                 Capability::Answers => "reading them takes root and /proc/kcore: tierline doctor \
                                         says what is missing"
                     .into(),
@@ -146,6 +162,7 @@ impl LinuxWorld {
     /// Takes what went wrong since the last call without stopping anything.
     pub fn take_problems(&mut self) -> Vec<Error> {
         self.problems.extend(self.mover.take_errors());
+        self.problems.extend(self.paging.iter_mut().flat_map(|paging| paging.pager.take_errors()));
         std::mem::take(&mut self.problems)
     }
 
@@ -200,6 +217,17 @@ impl LinuxWorld {
         }
     }
 
+    fn measure_page_in(&mut self, now: Nanos) {
+        let Some(paging) = &mut self.paging else { return };
+        match paging.page_in.stall(now, &self.root, self.targets.groups()) {
+            Ok(stall) => paging.stall = stall.or(paging.stall),
+            Err(problem) => {
+                paging.stall = None;
+                self.problems.push(problem);
+            }
+        }
+    }
+
     fn count_pages(&mut self, now: Nanos, out: &mut Observations) {
         let Some(inspector) = &mut self.inspector else { return };
         if self.counted.is_none_or(|at| now >= at + CENSUS_EVERY) {
@@ -215,8 +243,8 @@ impl LinuxWorld {
             return;
         }
         self.sized = Some(now);
-        for maps in self.maps.values_mut() {
-            if let Err(problem) = maps.refresh_huge(&self.root, &mut out.spaces) {
+        for maps in self.maps.values() {
+            if let Err(problem) = maps.sizes(&self.root, &mut out.spaces) {
                 self.problems.push(problem);
             }
         }
@@ -230,6 +258,14 @@ impl LinuxWorld {
             |node: NodeId| memory.iter().find(|m| m.node == node).map_or(Bytes::ZERO, |m| m.usable);
         let moves: Vec<Move> = orders.iter().filter_map(Order::as_move).collect();
         self.mover.migrate(&moves, &self.tiers, &mut room, out);
+    }
+
+    fn page_out(&mut self, orders: &[Order], out: &mut Vec<Outcome>) {
+        let pages: Vec<PageAt> = orders.iter().map(Order::page).collect();
+        match &mut self.paging {
+            Some(paging) => paging.pager.page_out(&pages, out),
+            None => out.extend(pages.iter().map(|_| Outcome::Refused)),
+        }
     }
 
     fn split_pages(&mut self, orders: &[Order], out: &mut Vec<Outcome>) {
@@ -265,15 +301,20 @@ impl World for LinuxWorld {
         if self.measured.is_none_or(|at| now >= at + every) {
             self.measured = Some(now);
             self.read_memory();
+            self.measure_page_in(now);
         }
+        let page_in_stall = self.paging.as_ref().and_then(|paging| paging.stall);
         let mut tiers = telemetry::tiers(&self.tiers, &self.memory);
         self.latency.fill(now, &mut tiers);
-        Telemetry { tiers, counted: self.tracker.counted(), ..Telemetry::default() }
+        let counted = self.tracker.counted();
+        Telemetry { tiers, counted, page_in_stall, ..Telemetry::default() }
     }
 
     fn capabilities(&self) -> Capabilities {
-        use Capability::{Answers, KernelTiering, Split};
-        Capabilities::of([KernelTiering, Split]).with(Answers, self.inspector.is_some())
+        use Capability::{Answers, KernelTiering, PageOut, Split};
+        Capabilities::of([KernelTiering, Split])
+            .with(Answers, self.inspector.is_some())
+            .with(PageOut, self.paging.is_some())
     }
 
     fn act(&mut self, _now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
@@ -287,7 +328,7 @@ impl World for LinuxWorld {
             match alike[0] {
                 Order::Move(_) => self.move_pages(alike, out),
                 Order::Split(_) => self.split_pages(alike, out),
-                Order::PageOut(page) => unreachable!("not offered: {page:?}"),
+                Order::PageOut(_) => self.page_out(alike, out),
             }
         }
         Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Logarithm, exponential and power by basic arithmetic: the platform's own differ in the last bits from
-//! one library to the next, and a fingerprint must not.
+//! Logarithm, exponential and power from basic arithmetic. Platform libraries differ in the last bits, which
+//! would change fingerprints.
 
 use tierline_core::rng::Rng;
 
 const LN_2: f64 = std::f64::consts::LN_2;
 
-/// The natural logarithm of a positive, normal number: its exponent, and `2·atanh((m−1)/(m+1))` of its
-/// mantissa.
+/// Natural logarithm of a positive, normal number: its exponent, and `2·atanh((m−1)/(m+1))` of its mantissa.
 pub fn ln(x: f64) -> f64 {
     debug_assert!(x.is_normal() && x > 0.0, "ln of {x}");
     let bits = x.to_bits();
     let exponent = i32::try_from((bits >> 52) & 0x7ff).unwrap_or(0) - 1023;
     let mantissa = f64::from_bits(bits & ((1 << 52) - 1) | (1023 << 52));
-    // To within a factor of √2 of 1, where the series is short.
+    // Within a factor of √2 of 1, where the series is short.
     let (mantissa, exponent) =
         if mantissa > 1.5 { (mantissa * 0.5, exponent + 1) } else { (mantissa, exponent) };
     let z = (mantissa - 1.0) / (mantissa + 1.0);
@@ -26,7 +25,7 @@ pub fn ln(x: f64) -> f64 {
     f64::from(exponent) * LN_2 + 2.0 * sum
 }
 
-/// The exponential function: a short series after halving the argument ten times.
+/// Exponential function: a short series after halving the argument ten times.
 pub fn exp(x: f64) -> f64 {
     if x < -700.0 {
         return 0.0;
@@ -80,7 +79,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_agree_with_the_platform(x in 1e-12f64..1e12, y in -2.0f64..2.0) {
+        fn functions_agree_with_the_platform(x in 1e-12f64..1e12, y in -2.0f64..2.0) {
             prop_assert!((ln(x) - x.ln()).abs() <= 1e-13 * x.ln().abs().max(1.0));
             prop_assert!((exp(20.0 * y) / (20.0 * y).exp() - 1.0).abs() < 1e-11);
             prop_assert!((pow(x, y) / x.powf(y) - 1.0).abs() < 1e-10);

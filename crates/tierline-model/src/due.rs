@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is due at a tick of a clock that only goes forward, handed out in order, a stretch of the clock at a time.
+//! A queue of items by due tick, for a clock that only advances. Due items are returned in order, one interval
+//! of the clock at a time.
 //!
-//! Things wait in buckets by the highest bit in which their tick differs from the clock: a bucket is either due
-//! as a whole, or not at all, or the one that the clock has come into, which is spread anew. So a thing is touched
-//! as often as its distance has bits, in rows, where a heap would go all over memory for each; sorted is only what
-//! is due.
+//! Items are kept in buckets, by the highest bit in which their tick differs from the clock. When the clock
+//! advances, a bucket is due as a whole, or not at all, or is the one that the clock has entered, whose items
+//! are redistributed. So an item is moved at most once per bit of its distance, sequentially in memory, unlike
+//! in a heap. Only due items are sorted.
 //!
-//! Source: radix heaps (Ahuja, Mehlhorn, Orlin and Tarjan, J. ACM 1990), emptied by stretches instead of one by
-//! one.
+//! Source: radix heaps (Ahuja, Mehlhorn, Orlin and Tarjan, J. ACM 1990), emptied by intervals instead of item
+//! by item.
 
-/// Things with the ticks at which they are due.
+/// Items with their due ticks.
 #[derive(Clone, Debug)]
 pub struct Due<T> {
     clock: u64,
-    /// The first is due now.
+    /// The first bucket is due now.
     buckets: [Vec<(u64, T)>; BUCKETS],
 }
 
@@ -26,14 +27,14 @@ impl<T> Default for Due<T> {
 }
 
 impl<T: Copy + Ord> Due<T> {
-    /// Adds what is due at `at`; at once, where the clock is there already.
+    /// Adds an item due at `at`, or now if the clock has passed that tick.
     pub fn push(&mut self, at: u64, what: T) {
         let ahead = at.max(self.clock) ^ self.clock;
         self.buckets[bits(ahead)].push((at, what));
     }
 
-    /// Moves the clock on to `now`, if it is not there yet, and adds to `out` what is due until then, `now`
-    /// included, in its order.
+    /// Advances the clock to `now` (never backwards) and appends to `out` the items due until `now`, inclusive,
+    /// in order.
     pub fn take(&mut self, now: u64, out: &mut Vec<(u64, T)>) {
         let from = out.len();
         let now = now.max(self.clock);
@@ -48,12 +49,12 @@ impl<T: Copy + Ord> Due<T> {
             }
         }
         if self.buckets[reached].is_empty() {
-            self.buckets[reached] = spread; // for its room
+            self.buckets[reached] = spread; // keeps its allocation
         }
         out[from..].sort_unstable();
     }
 
-    /// Takes everything, in its order; the clock stays where it is.
+    /// Removes all items, in order; the clock does not change.
     pub fn take_all(&mut self) -> Vec<(u64, T)> {
         let mut all: Vec<_> = self.buckets.iter_mut().flat_map(|bucket| bucket.drain(..)).collect();
         all.sort_unstable();
@@ -61,7 +62,7 @@ impl<T: Copy + Ord> Due<T> {
     }
 }
 
-/// The tick that a clock of accesses has reached.
+/// Whole ticks of a clock of accesses.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -71,7 +72,7 @@ pub fn whole(accesses: f64) -> u64 {
     accesses as u64
 }
 
-/// The place of the highest bit that is set, from 1; 0 of none.
+/// Position of the highest set bit, from 1; 0 if none.
 fn bits(x: u64) -> usize {
     (u64::BITS - x.leading_zeros()) as usize
 }
@@ -84,9 +85,9 @@ mod tests {
     use std::collections::BinaryHeap;
 
     proptest! {
-        /// Against a heap: near and far things, at the ends of the clock too.
+        /// Compared with a heap: near and far items, also at the ends of the clock.
         #[test]
-        fn it_hands_out_what_a_heap_does(
+        fn it_returns_the_same_order_as_a_heap(
             steps in prop::collection::vec((0u32..64, any::<u64>(), any::<u8>(), any::<bool>()), 1..300),
         ) {
             let (mut due, mut heap) = (Due::default(), BinaryHeap::new());

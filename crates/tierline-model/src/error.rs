@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An error is a letter to a tired person: the file, the key, what was found, one next step.
+//! Errors in user input: the file, the key, what was found, and one next step.
 
-/// What can be wrong with what a person wrote.
+/// An error in user input.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file does not read: line, column and key are in the text.
+    /// A file cannot be parsed; the text contains line, column and key.
     #[error("{place}: {why}")]
     File {
         /// The file, or the name of an embedded one.
         place: String,
-        /// What the parser says.
+        /// The parser's message.
         why: String,
     },
-    /// A file reads, but a figure in it makes no machine or workload.
+    /// A file can be parsed, but a figure makes an invalid machine or workload.
     #[error("{place}: {why}")]
     Figure {
         /// The file, or the name of an embedded one.
         place: String,
-        /// The key and what is wrong with it.
+        /// The key and the problem.
         why: String,
     },
     /// There is nothing of that name.
@@ -25,7 +25,7 @@ pub enum Error {
     Unknown {
         /// `machine`, `workload`, `policy`, `tracker`, `knob`.
         what: &'static str,
-        /// What was typed.
+        /// The given name.
         name: String,
         /// Of what it was looked for, where that matters.
         of: Option<String>,
@@ -42,7 +42,7 @@ impl Error {
         Self::File { place: place.into(), why: error.to_string().trim_end().into() }
     }
 
-    /// Something of that name was asked for, and there are only these.
+    /// A lookup of a name failed; `known` are the valid ones.
     pub fn unknown<'a>(
         what: &'static str,
         name: &str,
@@ -64,5 +64,5 @@ impl Error {
     }
 }
 
-/// The result of reading what a person wrote. The other error type is for helpers.
+/// Result of parsing user input. The second error type is for internal functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

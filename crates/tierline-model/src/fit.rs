@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Least squares without slopes: Nelder and Mead's simplex (1965), with its standard coefficients.
+//! Least squares without derivatives: the simplex of Nelder and Mead (1965), with its standard coefficients.
 //!
-//! Parameters are positive and of different sizes, so the simplex starts with steps in proportion to
-//! them and never leaves the positive side. Only basic arithmetic: a fit gives the same figures
-//! everywhere.
+//! Parameters are positive and differ in magnitude, so the first steps are proportional to them, and the
+//! simplex stays positive. Only basic arithmetic is used, so a fit gives the same figures on every platform.
 
 /// The first step, as a share of each parameter.
 const FIRST_STEP: f64 = 0.15;
-/// Evaluations a parameter.
+/// Evaluations per parameter.
 const EFFORT: usize = 200;
-/// Restarts from the best point found: a simplex that went flat is blown up again.
+/// Restarts from the best point found, in case the simplex has become degenerate.
 const RESTARTS: u32 = 2;
 
-/// The parameters near `start` for which `cost` is least.
+/// Parameters near `start` that minimise `cost`.
 pub fn minimise(start: &[f64], mut cost: impl FnMut(&[f64]) -> f64) -> Vec<f64> {
     let mut best = start.to_vec();
     for _ in 0..RESTARTS {
@@ -68,7 +67,7 @@ fn mean(corners: &[(f64, Vec<f64>)], at: usize) -> f64 {
     sum / n
 }
 
-/// Draws all corners half way to the best.
+/// Moves all corners half-way to the best.
 fn shrink(corners: &mut [(f64, Vec<f64>)], cost: &mut impl FnMut(&[f64]) -> f64) {
     let best = corners[0].1.clone();
     for (value, corner) in &mut corners[1..] {
@@ -81,9 +80,9 @@ fn shrink(corners: &mut [(f64, Vec<f64>)], cost: &mut impl FnMut(&[f64]) -> f64)
 mod tests {
     use super::*;
 
-    /// Rosenbrock's valley, the usual trial: the least is at (1, 1).
+    /// Rosenbrock's valley, a common test problem: the minimum is at (1, 1).
     #[test]
-    fn it_finds_the_end_of_rosenbrocks_valley() {
+    fn it_finds_the_minimum_of_rosenbrocks_function() {
         let found = minimise(&[0.3, 2.0], |p| {
             let (a, b) = (1.0 - p[0], p[1] - p[0] * p[0]);
             a * a + 100.0 * b * b

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! World A: a deterministic closed-loop model of a machine with tiers.
+//! A deterministic closed-loop model of a machine with memory tiers.
 //!
 //! ```text
-//!   workload     which page gets which share of a program's accesses
+//!   workload     share of a program's accesses for each page
 //!       │
-//!   load         cores keep so many misses in flight; tiers answer the slower the fuller they are
-//!       │        (one fixed point a quantum: throughput and loaded latency of everything)
-//!   tracker      what a sampler, a scanner or a fault handler would have seen of it
+//!   load         cores keep a number of misses in flight; tiers are slower when they are busier
+//!       │        (one fixed point per quantum: throughput and loaded latency of everything)
+//!   tracker      what a sampler, a scanner or a fault handler would have observed
 //!       │
 //!   world        pages, moves and counters: `tierline_core::port::World`
 //!       │
-//!   run          a scenario with a policy of the core's list, and what came of it
+//!   run          a scenario with a policy of the core's list, and its report
 //! ```
 //!
-//! What never happens here: no clock, file, thread or environment is read (machine files are embedded
-//! or passed in as text); no order depends on a hash; no arithmetic but `+ - * /` on floats, so that
-//! results are the same to the last bit on every machine. A quantum costs samples and moves, never
-//! pages.
+//! Rules: the model reads no clock, file or environment (machine files are embedded or passed as text). No order depends
+//! on a hash. Floats use only `+ - * /`, so results are identical to the last bit on every machine. The cost of a
+//! quantum grows with samples and moves, never with pages.
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;

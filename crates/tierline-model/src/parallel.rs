@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn results_come_in_the_order_of_items_on_any_number_of_threads() {
+    fn results_are_in_the_order_of_items_on_any_number_of_threads() {
         let items: Vec<u32> = (0..100).collect();
         for threads in [0, 1, 2, 200] {
             let counter = Counter { done: AtomicUsize::new(0), most: 101 };

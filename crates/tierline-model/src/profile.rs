@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Profiles programs on a modelled machine: where their pages are put at first they stay, and accessed bits say of
-//! every page whether it was accessed in an interval.
+//! Profiles programs on a modelled machine. Pages stay where they are first placed; accessed bits show which
+//! pages were accessed in each interval.
 
 use tierline_core::port::{Observations, World};
 use tierline_core::telemetry::profile::Profile;
@@ -9,11 +9,11 @@ use tierline_core::unit::Nanos;
 use crate::error::Result;
 use crate::scenario::Scenario;
 
-/// Profiles what runs in a scenario, for its time. Accessed bits are read once an interval, unless the scenario
-/// names another tracker.
+/// Profiles the programs of a scenario. Accessed bits are read once per interval, unless the scenario names
+/// another tracker.
 ///
 /// # Errors
-/// Where something of the scenario cannot be made.
+/// If a part of the scenario is invalid.
 pub fn profile(scenario: &Scenario, interval: Nanos) -> Result<Profile> {
     let mut scenario = Scenario { policy: "hold".into(), ..scenario.clone() };
     scenario.tracker.get_or_insert_with(|| "accessed".into());

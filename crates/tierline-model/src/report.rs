@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What came of a run: a row an interval, and a summary. All figures in base units, the unit in the key.
+//! The report of a run: a time series and a summary. All figures are in base units; keys contain the unit.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use tierline_core::unit::{Bytes, Nanos};
 
 use crate::load::LINE_BYTES;
 use crate::world::ModelWorld;
-use crate::world::books::Books;
+use crate::world::counters::MachineCounters;
 use crate::world::job::Job;
 
-/// A run and its outcome.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The machine.
@@ -27,19 +27,19 @@ pub struct Report {
     pub seed: u64,
     /// Simulated time.
     pub seconds: f64,
-    /// A hash of all events and rows, in order: same seed, same code, same hash.
+    /// Hash of all events and of the series, in order: the same seed and code give the same hash.
     pub fingerprint: String,
-    /// Means over the last quarter of the time.
+    /// Means over the last quarter of the run.
     pub steady: Means,
-    /// Means over all of it.
+    /// Means over the whole run.
     pub overall: Means,
-    /// What became of moves.
+    /// Outcomes of moves.
     pub moves: Moves,
-    /// A row an interval.
-    pub series: Vec<Row>,
+    /// One entry per interval.
+    pub series: Vec<Interval>,
 }
 
-/// What happened to pages.
+/// Pages moved, split and paged out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moves {
     /// Base pages promoted.
@@ -50,7 +50,7 @@ pub struct Moves {
     pub ping_pong_pages: u64,
     /// Huge pages that were split.
     pub split_pages: u64,
-    /// What tiering did, by kind of page and by cause.
+    /// Counters of tiering, by kind of page and by cause.
     pub tiering: Counters,
     /// Time the reclaimer was busy paging out.
     pub paging_seconds: f64,
@@ -58,35 +58,35 @@ pub struct Moves {
     pub mover_seconds: f64,
     /// CPU time of the tracker.
     pub tracker_seconds: f64,
-    /// Samples that trackers delivered, and that they lost.
+    /// Samples delivered by trackers, and samples lost.
     pub samples: u64,
     /// See `samples`.
     pub samples_lost: u64,
 }
 
-/// One interval.
+/// One interval of the series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
-    /// When it ended.
+pub struct Interval {
+    /// End of the interval.
     pub seconds: f64,
-    /// What held in it.
+    /// Means over the interval.
     #[serde(flatten)]
     pub means: Means,
 }
 
-/// Means over a time.
+/// Means over a time span.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Means {
-    /// Every program that ran.
+    /// Every program that was running.
     pub programs: Vec<ProgramMeans>,
     /// Every tenant of the scenario.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<TenantMeans>,
     /// Every tier, fastest first.
     pub tiers: Vec<TierMeans>,
-    /// Bytes a second moved to faster tiers.
+    /// Bytes per second moved to faster tiers.
     pub promoted_bytes_per_second: f64,
-    /// Bytes a second moved to slower tiers.
+    /// Bytes per second moved to slower tiers.
     pub demoted_bytes_per_second: f64,
     /// Share of the managed programs' time lost to page-ins.
     pub page_in_stall: f64,
@@ -100,7 +100,7 @@ pub struct Means {
     pub worst_slowdown: Option<f64>,
 }
 
-/// A program over a time.
+/// One program over a time span.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgramMeans {
     /// Its name.
@@ -108,13 +108,13 @@ pub struct ProgramMeans {
     /// The tenant that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Operations a second.
+    /// Operations per second.
     pub throughput: f64,
-    /// What an operation is called.
+    /// Name of an operation.
     pub unit: Cow<'static, str>,
-    /// Bytes a second it read and wrote.
+    /// Bytes per second that it read and wrote.
     pub bytes_per_second: f64,
-    /// Share of its accesses that each tier served, at the end of the time.
+    /// Share of its accesses served by each tier, at the end of the span.
     pub shares: Vec<f64>,
     /// Share of its threads' time lost to faults, interrupts and waiting for moved pages.
     pub stalled: f64,
@@ -125,12 +125,12 @@ pub struct ProgramMeans {
     /// have more bandwidth than the fastest. `None` where it had nothing to do. This reference is ours.
     #[serde(default)]
     pub speedup: Option<f64>,
-    /// Its memory part by part, where it is of several kinds, at the end of the time.
+    /// Its memory by part, if it has several kinds, at the end of the span.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<MemoryMeans>,
 }
 
-/// A tenant at the end of a time.
+/// A tenant at the end of a time span.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TenantMeans {
     /// Its name.
@@ -141,24 +141,24 @@ pub struct TenantMeans {
     pub limit_bytes: Vec<Option<Bytes>>,
 }
 
-/// Memory of one kind, at the end of a time.
+/// Memory of one kind, at the end of a time span.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryMeans {
     /// Its name.
     pub name: String,
     /// What backs it.
     pub kind: PageKind,
-    /// Share of the program's accesses that go to it.
+    /// Share of the program's accesses to it.
     pub of_accesses: f64,
-    /// Share of accesses to it that each tier served.
+    /// Share of these accesses served by each tier.
     pub shares: Vec<f64>,
     /// Its bytes in each tier.
     pub bytes: Vec<Bytes>,
-    /// Of them, those in pages that are accessed every two minutes or more often (TPP's measure of hot).
+    /// Of these, bytes in pages accessed at least every two minutes (TPP's definition of hot).
     pub hot_bytes: Vec<Bytes>,
 }
 
-/// TPP's window for what is hot, ns (section 3.2).
+/// TPP's window for hot pages, ns (section 3.2).
 const HOT_WITHIN_NS: f64 = 120e9;
 
 impl MemoryMeans {
@@ -181,43 +181,47 @@ impl MemoryMeans {
     }
 }
 
-/// A tier over a time.
+/// One tier over a time span.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TierMeans {
     /// Its name.
     pub name: String,
-    /// Loaded latency of a demand read; `None` where there was none.
+    /// Loaded latency of a demand read; `None` if there was none.
     pub latency_ns: Option<f64>,
-    /// Bytes a second, by whomever.
+    /// Bytes per second, by all programs.
     pub bytes_per_second: f64,
-    /// Share of its capacity to carry in use.
+    /// Utilisation of its capacity to carry traffic.
     pub utilisation: f64,
     /// Bytes free at the end.
     pub free_bytes: Bytes,
-    /// Bytes a second of new pages.
+    /// Bytes per second of new pages.
     pub allocated_bytes_per_second: f64,
 }
 
 /// The counters of a world at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    books: Books,
+    counters: MachineCounters,
     /// By space: lines read, recorded time replayed in s, ns stalled, ns run, ns alone.
     programs: Vec<(u32, [f64; 5])>,
     allocated: Vec<f64>,
 }
 
 impl Snapshot {
-    /// Reads them.
+    /// Reads the counters.
     pub fn of(world: &ModelWorld) -> Self {
         let programs = world.jobs().iter().map(|job| (job.space.0, counters(job)));
         let allocated = world.tiers().iter().map(|(id, _)| allocated(world, id));
-        Self { books: *world.books(), programs: programs.collect(), allocated: allocated.collect() }
+        Self {
+            counters: *world.counters(),
+            programs: programs.collect(),
+            allocated: allocated.collect(),
+        }
     }
 
-    /// What held between this time and that of `world` now.
+    /// Means between this snapshot and the present state of `world`.
     pub fn until(&self, world: &ModelWorld) -> Means {
-        let since = world.books().since(&self.books);
+        let since = world.counters().since(&self.counters);
         let ns = since.ns.max(1.0);
         let tiers = world.tiers().len();
         let counted = |job: &Job| {
@@ -295,7 +299,7 @@ fn counters(job: &Job) -> [f64; 5] {
     [job.reads, job.progress_s(), job.stalled_ns, job.ran_ns, job.alone_ns]
 }
 
-/// FNV-1a over words: of an engine's fingerprint and of every figure of every row.
+/// FNV-1a over words: the engine's fingerprint and every figure of the series.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hash(u64);
 
@@ -312,13 +316,13 @@ impl Hash {
         }
     }
 
-    pub(crate) fn row(&mut self, row: &Row) {
-        self.word(row.seconds.to_bits());
-        for program in &row.means.programs {
+    pub(crate) fn interval(&mut self, interval: &Interval) {
+        self.word(interval.seconds.to_bits());
+        for program in &interval.means.programs {
             self.word(program.throughput.to_bits());
             program.shares.iter().for_each(|share| self.word(share.to_bits()));
         }
-        for tier in &row.means.tiers {
+        for tier in &interval.means.tiers {
             self.word(tier.latency_ns.map_or(0, f64::to_bits));
             self.word(tier.bytes_per_second.to_bits());
         }
@@ -329,7 +333,7 @@ impl Hash {
     }
 }
 
-/// When a row is due.
+/// Whether the next interval is complete.
 pub(crate) fn due(now: Nanos, last: Nanos, every: Nanos) -> bool {
     now.saturating_sub(last) >= every
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs a scenario: the core's engine over the model's world, and what came of it.
+//! Runs a scenario: the core's engine with the model's world. Returns a report.
 
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
@@ -9,34 +9,34 @@ use tierline_core::qos::Limits;
 use tierline_core::unit::Nanos;
 
 use crate::error::Result;
-use crate::report::{Hash, Means, Moves, Report, Row, Snapshot, TenantMeans, due};
+use crate::report::{Hash, Interval, Means, Moves, Report, Snapshot, TenantMeans, due};
 use crate::scenario::Scenario;
 use crate::world::ModelWorld;
 
 /// Runs a scenario with the policy it names.
 ///
 /// # Errors
-/// Where something of the scenario cannot be made.
+/// If a part of the scenario is invalid.
 pub fn run(scenario: &Scenario) -> Result<Report> {
     run_policy(scenario, scenario.policy_set()?)
 }
 
-/// Runs a scenario with any policy, of the list or not.
+/// Runs a scenario with the given policy, which need not be in the list.
 ///
 /// # Errors
-/// Where something of the scenario cannot be made.
+/// If a part of the scenario is invalid.
 pub fn run_policy(scenario: &Scenario, policy: Box<dyn Policy>) -> Result<Report> {
-    run_told(scenario, policy, &mut |_| {})
+    run_with_events(scenario, policy, &mut |_| {})
 }
 
-/// Likewise; `told` hears all events, tick by tick.
+/// The same; `on_events` receives the events of each tick.
 ///
 /// # Errors
-/// Where something of the scenario cannot be made.
-pub fn run_told(
+/// If a part of the scenario is invalid.
+pub fn run_with_events(
     scenario: &Scenario,
     policy: Box<dyn Policy>,
-    told: &mut dyn FnMut(&[Event]),
+    on_events: &mut dyn FnMut(&[Event]),
 ) -> Result<Report> {
     let wants = policy.wants();
     let mut world = scenario.world_for(&wants)?;
@@ -49,18 +49,18 @@ pub fn run_told(
     let mut now = Nanos::ZERO;
     while now <= end {
         schedule.apply(now, engine.limits_mut());
-        told(engine.tick(now, &mut world));
+        on_events(engine.tick(now, &mut world));
         log.note(now, scenario.report_every, &engine, &world);
-        // The thread that moves pages is the one that ticks.
+        // The thread that moves pages also runs the engine.
         now = (now + interval).max(world.busy_until());
     }
-    // Programs run on to the end, whenever the last tick was.
+    // Programs run until the end, whenever the last tick was.
     world.run_until(end);
     log.note(end, Nanos(1), &engine, &world);
     Ok(log.report(scenario, name, &engine, &world))
 }
 
-/// What is written down on the way.
+/// Data collected during a run.
 struct Log {
     tenants: Vec<String>,
     start: Snapshot,
@@ -68,7 +68,7 @@ struct Log {
     last_at: Nanos,
     late: Option<Snapshot>,
     late_from: Nanos,
-    series: Vec<Row>,
+    series: Vec<Interval>,
 }
 
 impl Log {
@@ -87,7 +87,7 @@ impl Log {
     fn note(&mut self, now: Nanos, every: Nanos, engine: &Engine, world: &ModelWorld) {
         if due(now, self.last_at, every) {
             let means = self.means(&self.last, engine, world);
-            self.series.push(Row { seconds: now.as_secs_f64(), means });
+            self.series.push(Interval { seconds: now.as_secs_f64(), means });
             (self.last, self.last_at) = (Snapshot::of(world), now);
         }
         if now >= self.late_from && self.late.is_none() {
@@ -120,7 +120,7 @@ impl Log {
         world: &ModelWorld,
     ) -> Report {
         let mut hash = Hash::new(engine.fingerprint().0);
-        self.series.iter().for_each(|row| hash.row(row));
+        self.series.iter().for_each(|interval| hash.interval(interval));
         let counts = &engine.migrator().counts;
         let (samples, samples_lost) = engine.samples();
         let means = |since| self.means(since, engine, world);
@@ -141,8 +141,8 @@ impl Log {
                 split_pages: counts.split,
                 tiering: counts.tiering,
                 paging_seconds: counts.paging.as_secs_f64(),
-                mover_seconds: world.books().mover_ns * 1e-9,
-                tracker_seconds: world.books().tracker_ns * 1e-9,
+                mover_seconds: world.counters().mover_ns * 1e-9,
+                tracker_seconds: world.counters().tracker_ns * 1e-9,
                 samples,
                 samples_lost,
             },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A scenario: a machine, what runs on it and when, a policy and its tracker, and a seed.
+//! A scenario: a machine, programs with their times, a policy and its tracker, and a seed.
 //!
 //! ```toml
 //! machine = "colloid-icx"
@@ -36,79 +36,79 @@ use toml::{Table, Value};
 use crate::error::{Error, Result};
 use crate::machine::Machine;
 use crate::machine::file::MachineFile;
-use crate::machine::list::Entry as MachineEntry;
+use crate::machine::list::MachineEntry;
 use crate::tenant::{self, Schedule, Tenant};
 use crate::text;
 use crate::tracker::Tracker;
-use crate::tracker::list::{Knobs, TRACKERS, TrackerEntry, serve};
+use crate::tracker::list::{TRACKERS, TrackerEntry, TrackerKnobs, serve};
 use crate::workload::knob::ProgramKnobs;
-use crate::workload::list::{COMMON, Entry as WorkloadEntry};
+use crate::workload::list::{COMMON, WorkloadEntry};
 use crate::workload::program::Placement;
 use crate::workload::replay::{Recording, Replay};
-use crate::world::transfer::{Entry as Transfer, TRANSFERS};
+use crate::world::transfer::{TRANSFERS, TransferEntry};
 use crate::world::{Arrival, ModelWorld, Settings};
 
-/// The shortest step of anything.
+/// The shortest permitted step.
 const SHORTEST: Nanos = Nanos(10_000);
-/// The longest run: the core's watch clock wraps after ten hours of watching.
+/// The longest run: the core's watch clock wraps after ten hours.
 const LONGEST_SECONDS: f64 = 36_000.0;
-/// Time between two ticks for a policy to which it is all one, and the longest there is for others.
+/// Time between ticks for a policy without a quantum, and the maximum for others.
 const INTERVAL: Nanos = Nanos::from_millis(50);
-/// A slowest tier that is grown has one part in so many free: where no page is, none can be exchanged. Ours.
+/// An enlarged slowest tier has this fraction free: without a free page, pages cannot be exchanged. Ours.
 const ROOM_TO_MOVE: u64 = 16;
 
-/// A scenario as it is written. Unknown keys are errors.
+/// A parsed scenario file. Unknown keys are errors.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
-    /// A machine of the list.
+    /// Name of a machine in the list.
     pub machine: String,
-    /// The text of a machine file to take instead; `machine` is its path.
+    /// Text of a machine file to use instead; `machine` is then its path.
     #[serde(skip)]
     pub machine_text: Option<String>,
-    /// A policy of the core's list.
+    /// Name of a policy in the core's list.
     pub policy: String,
-    /// The policy's knobs, in base units, a switch 0 or 1; what is left out has its default.
+    /// The policy's knobs, in base units; a switch is 0 or 1. Missing knobs have their defaults.
     pub policy_knobs: BTreeMap<String, f64>,
-    /// A tracker of the list; left out, what the policy wants to be served with.
+    /// Name of a tracker in the list. Default: the one requested by the policy.
     pub tracker: Option<String>,
-    /// What the tracker is told.
-    pub tracker_knobs: Knobs,
+    /// Settings of the tracker.
+    pub tracker_knobs: TrackerKnobs,
     /// Simulated time.
     pub seconds: f64,
-    /// The seed of all chance.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Time between two ticks of the engine, if moving took no longer; left out, as the policy wants.
+    /// Time between ticks of the engine, if moving takes no longer. Default: as the policy requests.
     #[serde(deserialize_with = "text::maybe")]
     pub interval: Option<Nanos>,
-    /// The model's longest step.
+    /// Maximum step of the model.
     #[serde(deserialize_with = "text::quantity")]
     pub quantum: Nanos,
-    /// Time between two rows of the report.
+    /// Time between entries of the report's series.
     #[serde(deserialize_with = "text::quantity")]
     pub report_every: Nanos,
-    /// The most that the migrator moves.
+    /// Maximum rate of the migrator.
     #[serde(deserialize_with = "text::quantity")]
     pub max_rate: BytesPerSec,
-    /// Whether the touching thread pays for a promotion.
+    /// Whether the faulting thread performs the promotion.
     pub synchronous: bool,
-    /// How pages are moved, by the names of `world::transfer`.
+    /// How pages are moved: a name in `world::transfer`.
     pub migrator: String,
-    /// Size of the fastest tier, where it is not the machine's own.
+    /// Size of the fastest tier, if different from the machine's.
     #[serde(deserialize_with = "text::maybe")]
     pub fast_capacity: Option<Bytes>,
-    /// Whether the slowest tier is made as large as it takes to hold what runs, and to move it.
+    /// Whether the slowest tier is enlarged to hold all programs, with room for moves.
     pub grow: bool,
     /// Whose programs run, and their limits.
     pub tenant: Vec<Tenant>,
-    /// What runs.
+    /// The programs.
     pub workload: Vec<Table>,
-    /// The recordings that workloads name as `trace`, read by whoever runs the scenario.
+    /// The recordings that workloads name as `trace`, opened by the caller.
     #[serde(skip)]
     pub traces: Traces,
 }
 
-/// Recordings by the name of their file.
+/// Recordings by file name.
 #[derive(Clone, Default)]
 pub struct Traces(pub BTreeMap<String, Arc<dyn Recording>>);
 
@@ -133,7 +133,7 @@ impl Default for Scenario {
             policy: POLICIES[0].name.into(),
             policy_knobs: BTreeMap::new(),
             tracker: None,
-            tracker_knobs: Knobs::default(),
+            tracker_knobs: TrackerKnobs::default(),
             seconds: 100.0,
             seed: 1,
             interval: None,
@@ -151,7 +151,7 @@ impl Default for Scenario {
     }
 }
 
-/// The keys that every workload of a scenario takes besides its own.
+/// Keys that every workload of a scenario accepts, besides its own.
 #[derive(Deserialize)]
 #[serde(default)]
 struct Common {
@@ -183,7 +183,7 @@ impl Default for Common {
 }
 
 impl Scenario {
-    /// Reads a scenario; `place` is its file.
+    /// Parses a scenario; `place` is the name of its file.
     ///
     /// # Errors
     /// `Error::File` with the line and key.
@@ -194,7 +194,7 @@ impl Scenario {
     /// The machine.
     ///
     /// # Errors
-    /// `Error::Unknown` where there is none of that name.
+    /// `Error::Unknown` if the name is unknown.
     pub fn machine(&self) -> Result<Machine> {
         let mut machine = match &self.machine_text {
             Some(text) => {
@@ -219,7 +219,7 @@ impl Scenario {
     /// The policy's entry in the core's list.
     ///
     /// # Errors
-    /// `Error::Unknown` with the names there are; `Error::Unfit` where the policy needs what the model lacks.
+    /// `Error::Unknown` with the known names; `Error::Unfit` if the policy needs what the model lacks.
     pub fn policy(&self) -> Result<&'static PolicyEntry> {
         let entry = PolicyEntry::find(&self.policy).ok_or_else(|| {
             let known = POLICIES.iter().map(|entry| entry.name);
@@ -232,7 +232,7 @@ impl Scenario {
     /// The policy, with its knobs set.
     ///
     /// # Errors
-    /// `Error::Unknown` where there is no such policy, or it has no such knob.
+    /// `Error::Unknown` if the policy or the knob is unknown.
     pub fn policy_set(&self) -> Result<Box<dyn Policy>> {
         let mut policy = (self.policy()?.make)();
         for (knob, &value) in &self.policy_knobs {
@@ -247,7 +247,7 @@ impl Scenario {
     /// The programs and their times.
     ///
     /// # Errors
-    /// As [`WorkloadEntry::program`], and for a tenant or a key that neither the workload nor the scenario knows.
+    /// As [`WorkloadEntry::program`], and for a tenant or a key unknown to both the workload and the scenario.
     pub fn arrivals(&self) -> Result<Vec<Arrival>> {
         self.workload.iter().map(|table| arrival(table, &self.traces, &self.tenant)).collect()
     }
@@ -263,12 +263,12 @@ impl Scenario {
         }
     }
 
-    /// The files that its workloads replay.
+    /// The trace files of its workloads.
     pub fn trace_files(&self) -> impl Iterator<Item = &str> {
         self.workload.iter().filter_map(|table| table.get("trace")?.as_str())
     }
 
-    /// Steps of no length would never end.
+    /// Steps of zero length would never end.
     fn check(&self) -> Result<()> {
         let wrong = |why: String| Err(Error::Figure { place: "scenario".into(), why });
         for (what, time) in [
@@ -287,15 +287,15 @@ impl Scenario {
         Ok(())
     }
 
-    /// The time between two ticks for a policy that wants to be served so: what the scenario says, else
-    /// often enough for the policy's quantum.
+    /// Time between ticks for a policy with these requirements: the scenario's, else short enough for the
+    /// policy's quantum.
     pub fn interval(&self, wants: &Wants) -> Nanos {
         let often = wants.quantum.map_or(INTERVAL, |quantum| quantum.min(INTERVAL));
         self.interval.unwrap_or(often)
     }
 
-    /// The tracker of a policy that wants to be served so: what the scenario says, else what it wants and the
-    /// machine has.
+    /// The tracker for a policy with these requirements: the scenario's, else the requested one if the machine
+    /// has it.
     fn tracker(&self, wants: &Wants, machine: &Machine) -> Result<Box<dyn Tracker>> {
         let wish =
             wants.watch.filter(|watch| machine.neoprof || !matches!(watch, Watch::Counters { .. }));
@@ -306,18 +306,18 @@ impl Scenario {
         }
     }
 
-    /// The world of this scenario at its start, for the policy that it names.
+    /// The world at the start of this scenario, for its policy.
     ///
     /// # Errors
-    /// Where something of it cannot be made.
+    /// If a part of the scenario is invalid.
     pub fn world(&self) -> Result<ModelWorld> {
         self.world_for(&self.policy_set()?.wants())
     }
 
-    /// The world of this scenario at its start, for a policy that wants to be served so.
+    /// The world at the start of this scenario, for a policy with these requirements.
     ///
     /// # Errors
-    /// Where something of it cannot be made.
+    /// If a part of the scenario is invalid.
     pub fn world_for(&self, wants: &Wants) -> Result<ModelWorld> {
         self.check()?;
         let mut machine = self.machine()?;
@@ -329,7 +329,7 @@ impl Scenario {
             quantum: self.quantum,
             synchronous: self.synchronous,
             allocation: wants.allocation.unwrap_or(Allocation::FirstTouch),
-            transfer: Transfer::find(&self.migrator)?.transfer,
+            transfer: TransferEntry::find(&self.migrator)?.transfer,
             seed: self.seed,
         };
         Ok(ModelWorld::new(machine, self.arrivals()?, tracker, settings))

@@ -186,7 +186,7 @@ fn bound(program: &Program, tier: TierId) -> Bytes {
         true => program.bytes,
         false => Bytes::ZERO,
     };
-    own + program.memory.beside.iter().map(|part| bound(part, tier)).sum()
+    own + program.memory.further.iter().map(|part| bound(part, tier)).sum()
 }
 
 fn tier(machine: &Machine, name: &str) -> Result<TierId> {

@@ -39,8 +39,8 @@ impl<W: Write> Writer<W> {
         if !(6..=40).contains(&header.page_bits) || source.len() > MAX_SOURCE {
             let bits = header.page_bits;
             return Err(Error::Usage(format!(
-                "a trace has pages of 2^6 to 2^40 bytes and a source of {MAX_SOURCE} bytes at most; \
-                 asked for are 2^{bits} and {}",
+                "pages must have 2^6 to 2^40 bytes and the source at most {MAX_SOURCE} bytes; \
+                 found 2^{bits} and {}",
                 source.len()
             )));
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The one place where the time is read.
 
+use chrono::DateTime;
 use rustix::time::{ClockId, clock_gettime};
 use tierline_core::unit::Nanos;
 
@@ -9,4 +10,11 @@ pub fn now() -> Nanos {
     let time = clock_gettime(ClockId::Monotonic);
     let [secs, nanos] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
     Nanos(secs * 1_000_000_000 + nanos)
+}
+
+/// The date, as in 2026-11-23 (UTC).
+pub fn today() -> String {
+    let time = clock_gettime(ClockId::Realtime);
+    DateTime::from_timestamp(time.tv_sec, 0)
+        .map_or_else(String::new, |at| at.date_naive().to_string())
 }

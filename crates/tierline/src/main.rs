@@ -5,6 +5,7 @@
 mod cli;
 mod clock;
 mod config;
+mod document;
 mod drive;
 mod kept;
 mod letter;

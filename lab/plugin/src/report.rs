@@ -121,13 +121,13 @@ fn replace(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".tmp");
-    let beside = PathBuf::from(beside);
-    let mut file = BufWriter::new(File::create(&beside)?);
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let temporary = PathBuf::from(temporary);
+    let mut file = BufWriter::new(File::create(&temporary)?);
     write(&mut file)?;
     file.flush()?;
-    fs::rename(&beside, path)
+    fs::rename(&temporary, path)
 }
 
 #[cfg(test)]

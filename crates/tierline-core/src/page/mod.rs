@@ -9,6 +9,7 @@
 //! each tier are the sums over its spaces.
 
 mod indices;
+mod mapping;
 mod regions;
 mod words;
 
@@ -19,12 +20,12 @@ use std::fmt;
 use self::indices::Indices;
 pub use self::indices::PageIdx;
 pub use self::regions::Location;
-use self::regions::{Found, Run, Space, pages_u32};
+use self::regions::{Found, Space};
 use self::words::Words;
 pub use self::words::{FETCHED, METADATA_BYTES_PER_PAGE, PageState, PageWord, WORD_BITS};
-use crate::port::{PageSize, Region, SpaceEvent, SpaceId, TenantId, Vpn};
+use crate::port::{PageSize, SpaceEvent, SpaceId, TenantId, Vpn};
 use crate::tier::TierId;
-use crate::unit::{BASE_PER_HUGE, Bytes};
+use crate::unit::Bytes;
 
 /// Declares heat that is a word of bits, to which a module gives their meaning.
 macro_rules! page_word {
@@ -55,6 +56,8 @@ pub struct PageTable {
     spaces: BTreeMap<SpaceId, Space>,
     by_index: BTreeMap<u32, (SpaceId, Vpn)>,
     indices: Indices,
+    /// Huge pages that were reported where no memory is mapped yet: their first page and their base pages.
+    unmapped_huge: BTreeMap<(SpaceId, Vpn), u64>,
     in_tier: [u64; TierId::MAX],
     base_pages: u64,
     last_found: Cell<Found>,
@@ -75,7 +78,12 @@ impl PageTable {
         self.last_found.take();
         match event {
             SpaceEvent::Mapped(region) => self.map(region),
-            SpaceEvent::Unmapped(space, vpn, base_pages) => self.unmap(space, vpn, base_pages),
+            SpaceEvent::Sized(space, vpn, base_pages, size) => {
+                self.resize(space, vpn.0, vpn.0.saturating_add(base_pages), size);
+            }
+            SpaceEvent::Unmapped(space, vpn, base_pages) => {
+                self.unmap(space, vpn.0, vpn.0.saturating_add(base_pages));
+            }
             SpaceEvent::Gone(space) => self.remove_space(space),
             SpaceEvent::Owned(space, tenant) => {
                 self.spaces.entry(space).or_default().tenant = tenant;
@@ -137,113 +145,6 @@ impl PageTable {
     /// The spaces there are, in order.
     pub fn spaces(&self) -> impl Iterator<Item = SpaceId> + '_ {
         self.spaces.keys().copied()
-    }
-
-    fn map(&mut self, region: Region) {
-        if region.base_pages == 0 || self.is_mapped(&region) {
-            return;
-        }
-        self.unmap(region.space, region.start, region.base_pages);
-        let mut run =
-            Run { base_pages: region.base_pages, size: region.size, kind: region.kind, first: 0 };
-        let Some(first) = self.take_indices(run.pages()) else {
-            return; // 2^32 pages are managed already: 16 TiB in base pages
-        };
-        run.first = first;
-        self.base_pages += run.base_pages;
-        self.by_index.insert(first, (region.space, region.start));
-        self.spaces.entry(region.space).or_default().runs.insert(region.start, run);
-    }
-
-    fn unmap(&mut self, space: SpaceId, start: Vpn, base_pages: u64) {
-        let end = start.0.saturating_add(base_pages);
-        for (vpn, run) in self.overlapped(space, start.0, end) {
-            self.cut(space, vpn, run, start.0, end);
-        }
-    }
-
-    fn overlapped(&self, space: SpaceId, start: u64, end: u64) -> Vec<(Vpn, Run)> {
-        let Some(Space { runs, .. }) = self.spaces.get(&space) else { return Vec::new() };
-        let from = runs.range(..=Vpn(start)).next_back().map_or(Vpn(start), |(&vpn, _)| vpn);
-        let overlapped = runs.range(from..Vpn(end.max(from.0)));
-        let overlapped = overlapped.filter(|(vpn, run)| vpn.0 + run.base_pages > start);
-        overlapped.map(|(&vpn, &run)| (vpn, run)).collect()
-    }
-
-    /// Whether all of a region is there already, in pages of its size and kind: a split that the world
-    /// tells of after it was done here. What is known of such pages stays.
-    fn is_mapped(&self, region: &Region) -> bool {
-        let (start, end) = (region.start.0, region.start.0 + region.base_pages);
-        let overlapped = self.overlapped(region.space, start, end);
-        let same = |run: &Run| run.size == region.size && run.kind == region.kind;
-        let covered = overlapped
-            .iter()
-            .filter(|(_, run)| same(run))
-            .map(|(vpn, run)| end.min(vpn.0 + run.base_pages) - start.max(vpn.0));
-        covered.sum::<u64>() == region.base_pages
-    }
-
-    /// Splits a huge page in place: its base pages lie where it lay and in its tier, and nothing else is
-    /// known of them. False where it is no huge page, or 2^32 pages are managed already.
-    pub fn split(&mut self, page: PageIdx) -> bool {
-        let Some(at) = self.locate(page).filter(|at| at.size == PageSize::Huge) else {
-            return false;
-        };
-        let Some(first) = self.take_indices(pages_u32(BASE_PER_HUGE)) else { return false };
-        let tier = self.state(page).tier();
-        self.last_found.take();
-        self.unmap(at.space, at.vpn, BASE_PER_HUGE);
-        let run = Run { base_pages: BASE_PER_HUGE, size: PageSize::Base, kind: at.kind, first };
-        self.attach(at.space, at.vpn, run);
-        self.base_pages += BASE_PER_HUGE;
-        for page in run.pages_in(0, BASE_PER_HUGE) {
-            tier.iter().for_each(|&tier| self.set_tier(page, tier));
-        }
-        true
-    }
-
-    /// Removes `start..end` from one run; of a huge page that is hit, all.
-    fn cut(&mut self, space: SpaceId, vpn: Vpn, run: Run, start: u64, end: u64) {
-        let unit = run.size.base_pages();
-        let lo = (start.max(vpn.0) - vpn.0) / unit * unit;
-        let hi = (end.min(vpn.0 + run.base_pages) - vpn.0).div_ceil(unit) * unit;
-        self.detach(space, vpn, run.first);
-        let (first, pages) = (run.first + pages_u32(lo / unit), pages_u32((hi - lo) / unit));
-        self.release_indices(space, first, pages, unit);
-        self.base_pages -= hi - lo;
-        if lo > 0 {
-            self.attach(space, vpn, Run { base_pages: lo, ..run });
-        }
-        if hi < run.base_pages {
-            let rest = Run {
-                base_pages: run.base_pages - hi,
-                first: run.first + pages_u32(hi / unit),
-                ..run
-            };
-            self.attach(space, Vpn(vpn.0 + hi), rest);
-        }
-    }
-
-    fn attach(&mut self, space: SpaceId, vpn: Vpn, run: Run) {
-        self.by_index.insert(run.first, (space, vpn));
-        self.spaces.entry(space).or_default().runs.insert(vpn, run);
-    }
-
-    fn detach(&mut self, space: SpaceId, vpn: Vpn, first: u32) {
-        self.by_index.remove(&first);
-        if let Some(space) = self.spaces.get_mut(&space) {
-            space.runs.remove(&vpn);
-        }
-    }
-
-    fn remove_space(&mut self, space: SpaceId) {
-        let runs = self.spaces.get(&space).map(|space| space.runs.clone()).unwrap_or_default();
-        for run in runs.into_values() {
-            self.by_index.remove(&run.first);
-            self.release_indices(space, run.first, run.pages(), run.size.base_pages());
-            self.base_pages -= run.base_pages;
-        }
-        self.spaces.remove(&space);
     }
 
     fn take_indices(&mut self, pages: u32) -> Option<u32> {
@@ -394,6 +295,8 @@ impl PageTable {
             let (mut last_end, mut in_space) = (0, [0; TierId::MAX]);
             for (&vpn, run) in &space.runs {
                 assert!(vpn.0 >= last_end, "regions overlap at {vpn:?}");
+                let odd = (vpn.0 | run.base_pages) % run.size.base_pages();
+                assert_eq!(odd, 0, "part of a huge page at {vpn:?}");
                 last_end = vpn.0 + run.base_pages;
                 base_pages += run.base_pages;
                 indices += u64::from(run.pages());

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The page table keeps its books under any sequence of events.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
+use super::mapping::whole_huge;
 use super::words::CHUNK_PAGES;
 use super::*;
-use crate::port::PageKind;
+use crate::port::{PageKind, Region};
+use crate::unit::BASE_PER_HUGE;
 
 page_word! {
     /// Any heat.
@@ -75,7 +79,7 @@ fn a_huge_page_is_split_in_place() {
     table.set_heat(split[9], Word(5));
     table.apply(SpaceEvent::Mapped(region(1, 1024, 512, PageSize::Base)));
     assert_eq!(table.heat::<Word>(split[9]).0, 5);
-    table.apply(SpaceEvent::Mapped(region(1, 1024, 512, PageSize::Huge)));
+    table.apply(SpaceEvent::Sized(SpaceId(1), Vpn(1024), 512, PageSize::Huge));
     table.check();
     assert_eq!(table.bytes_in(TierId(1)), Bytes::ZERO, "made whole by the kernel: another page");
 }
@@ -112,10 +116,174 @@ fn flags_do_not_disturb_each_other() {
     assert_eq!(table.state(page).returns(), 1);
 }
 
+#[test]
+fn a_size_is_kept_when_its_mapping_is_read_later_or_again() {
+    let mut table = PageTable::default();
+    let sized = |vpn, pages, size| SpaceEvent::Sized(SpaceId(1), Vpn(vpn), pages, size);
+    let read = SpaceEvent::Mapped(region(1, 100, 2000, PageSize::Base));
+    table.apply(sized(0, 2560, PageSize::Huge));
+    assert_eq!(table.base_pages(), 0, "a size alone maps nothing");
+    table.apply(read);
+    let huge =
+        |table: &PageTable, vpn| table.find(SpaceId(1), Vpn(vpn)).map(|page| table.is_huge(page));
+    let parts = [99, 100, 511, 512, 2047, 2048, 2099, 2100];
+    let sizes = parts.map(|vpn| huge(&table, vpn));
+    let (base, whole) = (Some(false), Some(true));
+    assert_eq!(sizes, [None, base, base, whole, whole, base, base, None]);
+    let page = table.find(SpaceId(1), Vpn(512)).unwrap();
+    table.set_tier(page, TierId(1));
+    table.apply(read);
+    assert_eq!(parts.map(|vpn| huge(&table, vpn)), sizes);
+    assert_eq!(table.state(page).tier(), Some(TierId(1)));
+    // The mapping grows: what was seen beyond it counts now.
+    table.apply(SpaceEvent::Mapped(region(1, 100, 2460, PageSize::Base)));
+    assert_eq!(huge(&table, 2048), whole);
+    // Half of a huge page is unmapped: the kernel splits it, and so do the books.
+    table.apply(SpaceEvent::Unmapped(SpaceId(1), Vpn(768), 256));
+    assert_eq!([512, 767, 768, 1024].map(|vpn| huge(&table, vpn)), [base, base, None, whole]);
+    assert_eq!(table.bytes_in(TierId(1)), Bytes::from_mib(1));
+    table.apply(SpaceEvent::Mapped(region(1, 768, 256, PageSize::Base)));
+    assert_eq!(huge(&table, 512), base, "that it was huge is over");
+    table.check();
+}
+
+const QUARTER: u64 = BASE_PER_HUGE / 4;
+const QUARTERS: u64 = 24;
+
+/// What the books must say, quarter by quarter of huge pages.
+#[derive(Default)]
+struct Expected {
+    kinds: BTreeMap<u64, PageKind>,
+    tiers: BTreeMap<u64, TierId>,
+    /// Where a huge page was seen last.
+    seen_huge: BTreeSet<u64>,
+}
+
+impl Expected {
+    fn is_huge(&self, quarter: u64) -> bool {
+        let mut kinds = (quarter / 4 * 4..quarter / 4 * 4 + 4).map(|at| self.kinds.get(&at));
+        let first = kinds.next().flatten();
+        self.seen_huge.contains(&(quarter / 4))
+            && first.is_some()
+            && kinds.all(|kind| kind == first)
+    }
+
+    fn apply(&mut self, event: SpaceEvent) {
+        let huge_before: Vec<bool> = (0..QUARTERS).map(|at| self.is_huge(at)).collect();
+        match event {
+            SpaceEvent::Mapped(Region { start, base_pages, size, kind, .. }) => {
+                let all = start.0 / QUARTER..(start.0 + base_pages) / QUARTER;
+                let is_new = |at: &u64| self.kinds.get(at) != Some(&kind);
+                let new: BTreeSet<u64> = all.filter(is_new).collect();
+                for &at in &new {
+                    if self.kinds.contains_key(&at) {
+                        self.unmap(at);
+                    }
+                    self.kinds.insert(at, kind);
+                    let mut whole = at / 4 * 4..at / 4 * 4 + 4;
+                    if size == PageSize::Huge && whole.all(|at| new.contains(&at)) {
+                        self.seen_huge.insert(at / 4);
+                    }
+                }
+            }
+            SpaceEvent::Sized(_, vpn, base_pages, size) => {
+                for chunk in vpn.0 / BASE_PER_HUGE..(vpn.0 + base_pages) / BASE_PER_HUGE {
+                    match size {
+                        PageSize::Base => self.seen_huge.remove(&chunk),
+                        PageSize::Huge => self.seen_huge.insert(chunk),
+                    };
+                }
+            }
+            SpaceEvent::Unmapped(_, vpn, base_pages) => {
+                let all = vpn.0 / QUARTER..(vpn.0 + base_pages) / QUARTER;
+                all.for_each(|at| self.unmap(at));
+            }
+            SpaceEvent::Gone(_) => *self = Self::default(),
+            SpaceEvent::Owned(..) => {}
+        }
+        // A huge page that came to be is another page.
+        for (at, was_huge) in (0..QUARTERS).zip(huge_before) {
+            if self.is_huge(at) && !was_huge {
+                self.tiers.remove(&at);
+            }
+        }
+    }
+
+    fn unmap(&mut self, at: u64) {
+        self.kinds.remove(&at);
+        self.tiers.remove(&at);
+        self.seen_huge.remove(&(at / 4));
+    }
+
+    fn check(&self, table: &PageTable) {
+        table.check();
+        for at in 0..QUARTERS {
+            for vpn in [at * QUARTER, (at + 1) * QUARTER - 1] {
+                let page = table.find(SpaceId(1), Vpn(vpn));
+                let found = page.and_then(|page| table.locate(page));
+                let size = if self.is_huge(at) { PageSize::Huge } else { PageSize::Base };
+                let expected = self.kinds.get(&at).map(|&kind| (kind, size));
+                assert_eq!(found.map(|found| (found.kind, found.size)), expected, "at {vpn}");
+                let tier = page.and_then(|page| table.state(page).tier());
+                assert_eq!(tier, self.tiers.get(&at).copied(), "at {vpn}");
+            }
+        }
+    }
+}
+
+fn events() -> impl Strategy<Value = Vec<(u8, u64, u64, bool, bool)>> {
+    let any = (0u8..8, 0..QUARTERS, 1..=QUARTERS, any::<bool>(), any::<bool>());
+    prop::collection::vec(any, 1..40)
+}
+
 proptest! {
+    /// Mappings are read, sizes are seen before and after that, pages are split by us and by others, formed again
+    /// and moved, in any order: the last one to know something is right.
+    #[test]
+    fn sizes_follow_whatever_the_order(steps in events()) {
+        let (mut table, mut expected) = (PageTable::default(), Expected::default());
+        for (what, at, quarters, huge, file) in steps {
+            let (at, to) = (at * QUARTER, (at + quarters).min(QUARTERS) * QUARTER);
+            let size = if huge { PageSize::Huge } else { PageSize::Base };
+            let (head, end) = whole_huge(at, to);
+            let event = match what {
+                0 | 1 => {
+                    let kind = if file { PageKind::File } else { PageKind::Anonymous };
+                    let (start, end) = if huge { (head, end) } else { (at, to) };
+                    let region = region(1, start, end - start, size);
+                    Some(SpaceEvent::Mapped(Region { kind, ..region }))
+                }
+                2 | 3 => Some(SpaceEvent::Sized(SpaceId(1), Vpn(head), end - head, size)),
+                4 => Some(SpaceEvent::Unmapped(SpaceId(1), Vpn(at), to - at)),
+                5 if huge && file => Some(SpaceEvent::Gone(SpaceId(1))),
+                _ => None,
+            };
+            if let Some(event) = event {
+                table.apply(event);
+                expected.apply(event);
+            } else if what == 5 {
+                if let Some(page) = table.find(SpaceId(1), Vpn(at)) && table.split(page) {
+                    expected.seen_huge.remove(&(at / BASE_PER_HUGE));
+                }
+            } else {
+                let tier = TierId(u8::from(huge));
+                let mut moved = Vec::new();
+                let base_pages = u32::try_from(to - at).unwrap();
+                table.for_each(SpaceId(1), Vpn(at), base_pages, |page| moved.push(page));
+                for page in moved {
+                    let at = table.locate(page).unwrap();
+                    table.set_tier(page, tier);
+                    let quarters = at.vpn.0..at.vpn.0 + at.size.base_pages();
+                    expected.tiers.extend(quarters.map(|vpn| (vpn / QUARTER, tier)));
+                }
+            }
+            expected.check(&table);
+        }
+    }
+
     #[test]
     fn books_balance_under_any_sequence_of_mappings(
-        steps in prop::collection::vec((0u32..3, 0u64..40, 1u64..20, 0u8..6), 1..60),
+        steps in prop::collection::vec((0u32..3, 0u64..40, 1u64..20, 0u8..8), 1..60),
     ) {
         let mut table = PageTable::default();
         for (space, start, len, what) in steps {
@@ -125,6 +293,8 @@ proptest! {
                 1 => table.apply(SpaceEvent::Mapped(region(space, start, len, PageSize::Huge))),
                 2 => table.apply(SpaceEvent::Unmapped(SpaceId(space), Vpn(start + 7), len)),
                 3 => table.apply(SpaceEvent::Gone(SpaceId(space))),
+                6 => table.apply(SpaceEvent::Sized(SpaceId(space), Vpn(start), len, PageSize::Huge)),
+                7 => table.apply(SpaceEvent::Sized(SpaceId(space), Vpn(start), len, PageSize::Base)),
                 4 => {
                     let page = table.find(SpaceId(space), Vpn(start + 9));
                     let size = page.map(|page| table.locate(page).unwrap().size);

@@ -494,9 +494,9 @@ impl Policy for Memtis {
 
     fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
         let size = memory.pages.locate(page).map_or(PageSize::Base, |at| at.size);
-        Believed::exactly(
-            self.histogram.samples_of(memory.pages.heat::<BinWord>(page).0, size) as f32
-        )
+        let samples = self.histogram.samples_of(memory.pages.heat::<BinWord>(page).0, size);
+        #[expect(clippy::cast_possible_truncation, reason = "heat is f32")]
+        Believed::exactly(samples as f32)
     }
 
     fn wants(&self) -> Wants {

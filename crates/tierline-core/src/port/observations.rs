@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::address::{Region, SpaceId, TenantId, Vpn};
+use super::address::{PageSize, Region, SpaceId, TenantId, Vpn};
 use crate::tier::TierId;
 use crate::unit::Nanos;
 
@@ -11,8 +11,12 @@ use crate::unit::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpaceEvent {
-    /// A region appeared, or took another page size; what it overlaps is replaced.
+    /// A region is mapped. What of it was mapped already, as the same kind, stays as it is; `size` is that of the
+    /// rest, unless [`SpaceEvent::Sized`] has reported another.
     Mapped(Region),
+    /// The pages in a run of whole huge pages have this size, as far as they are mapped, now or later. It may be
+    /// reported again and again.
+    Sized(SpaceId, Vpn, u64, PageSize),
     /// A run of base pages is gone.
     Unmapped(SpaceId, Vpn, u64),
     /// The whole address space is gone (exit or exec).

@@ -94,7 +94,7 @@ pub enum Order {
     /// brings the page back, wherever new pages go then.
     PageOut(PageAt),
     /// Split a huge page into base pages, which stay where they are. Whether and when the world forms a huge page
-    /// there again is up to the world, which reports it as a region of another page size.
+    /// there again is up to the world, which reports it by [`super::SpaceEvent::Sized`].
     Split(PageAt),
 }
 

@@ -313,7 +313,7 @@ mod tests {
         profile.see(&Observations { spaces, ..Observations::default() });
         assert_eq!(profile.report()[0].memory, PAGE);
         profile.see(&mapped(1, PageKind::Anonymous, 2));
-        assert_eq!(profile.report()[0].used_within(1), Some(Bytes::ZERO), "another page");
+        assert_eq!(profile.report()[0].used_within(1), Some(PAGE), "the other one");
         profile.see(&accessed(1, 0, 1));
         assert_eq!(
             (profile.report()[0].new, profile.report()[0].came_back),

@@ -18,19 +18,17 @@ pub struct Maps {
     /// The text last seen: one comparison tells that nothing changed.
     text: Vec<u8>,
     runs: Vec<Run>,
-    /// Runs inside `runs` that are mapped by huge pages.
-    huge: Vec<(u64, u64)>,
     hugetlb: Bytes,
 }
 
 impl Maps {
     /// Nothing is known of `space` yet.
     pub fn new(space: SpaceId) -> Self {
-        Self { space, text: Vec::new(), runs: Vec::new(), huge: Vec::new(), hugetlb: Bytes::ZERO }
+        Self { space, text: Vec::new(), runs: Vec::new(), hugetlb: Bytes::ZERO }
     }
 
-    /// Reads the mappings and appends what changed: unmapped runs first, then mapped ones, all as
-    /// base pages. Nothing is parsed where the text is the same as last time. A process that has
+    /// Reads the mappings and appends what changed: unmapped runs first, then mapped ones. They do not say which
+    /// pages are huge. Nothing is parsed where the text is the same as last time. A process that has
     /// ended is `Gone`, not an error.
     ///
     /// # Errors
@@ -56,40 +54,26 @@ impl Maps {
         Ok(())
     }
 
-    /// Asks which pages are huge (`PAGEMAP_SCAN`, Linux 6.7) and appends the runs whose page size
-    /// changed since the last time. Walks page tables - about 0.1 s for a million base pages - so
-    /// call it rarely.
+    /// Asks which pages are huge (`PAGEMAP_SCAN`, Linux 6.7) and appends the page sizes of all mappings that may
+    /// have huge pages. Walks page tables - about 0.1 s for a million base pages - so call it rarely.
     ///
     /// # Errors
     /// `Error::Missing` where the kernel has no `PAGEMAP_SCAN`, `Error::File` where the page map
     /// may not be opened. An ended process is no error.
-    pub fn refresh_huge(&mut self, root: &Root, out: &mut Vec<SpaceEvent>) -> Result<()> {
-        let wide = self.runs.iter().filter(|(start, end, _)| end - start >= BASE_PER_HUGE);
-        let wide: Vec<(u64, u64)> = wide.map(|(start, end, _)| (*start, *end)).collect();
-        let now = huge::scan(root, self.space.0, &wide)?;
-        for (start, end) in subtract(&self.huge, &now) {
-            self.mapped(start, end, PageSize::Base, out);
-        }
-        for (start, end) in subtract(&now, &self.huge) {
-            self.mapped(start, end, PageSize::Huge, out);
-        }
-        self.huge = now;
+    pub fn sizes(&self, root: &Root, out: &mut Vec<SpaceEvent>) -> Result<()> {
+        let whole = self.runs.iter().map(|(start, end, _)| {
+            (start.next_multiple_of(BASE_PER_HUGE), Vpn(*end).huge_head().0)
+        });
+        let whole: Vec<(u64, u64)> = whole.filter(|(start, end)| start < end).collect();
+        let huge = huge::scan(root, self.space.0, &whole)?;
+        let mut sized = |runs: &[(u64, u64)], size| {
+            let event =
+                |&(start, end)| SpaceEvent::Sized(self.space, Vpn(start), end - start, size);
+            out.extend(runs.iter().map(event));
+        };
+        sized(&subtract(&whole, &huge), PageSize::Base);
+        sized(&huge, PageSize::Huge);
         Ok(())
-    }
-
-    /// The regions as last read, huge runs apart from base ones, by address.
-    pub fn regions(&self) -> Vec<Region> {
-        let mut regions = Vec::new();
-        for &(start, end, kind) in &self.runs {
-            let inside = intersect(&[(start, end)], &self.huge);
-            for (start, end) in subtract(&[(start, end)], &inside) {
-                regions.push(self.region(start, end, PageSize::Base, kind));
-            }
-            let huge = inside.into_iter();
-            regions.extend(huge.map(|(start, end)| self.region(start, end, PageSize::Huge, kind)));
-        }
-        regions.sort_by_key(|region| region.start);
-        regions
     }
 
     /// Bytes mapped from hugetlb: reserved by their program, and not managed.
@@ -101,27 +85,17 @@ impl Maps {
         for kind in [PageKind::Anonymous, PageKind::File, PageKind::Shared] {
             for (start, end) in subtract(&of_kind(&self.runs, kind), &of_kind(&runs, kind)) {
                 out.push(SpaceEvent::Unmapped(self.space, Vpn(start), end - start));
-                self.huge = subtract(&self.huge, &[(start, end)]);
             }
         }
         for kind in [PageKind::Anonymous, PageKind::File, PageKind::Shared] {
             for (start, end) in subtract(&of_kind(&runs, kind), &of_kind(&self.runs, kind)) {
-                out.push(SpaceEvent::Mapped(self.region(start, end, PageSize::Base, kind)));
+                let (space, size) = (self.space, PageSize::Base);
+                let (start, base_pages) = (Vpn(start), end - start);
+                let region = Region { space, start, base_pages, size, kind };
+                out.push(SpaceEvent::Mapped(region));
             }
         }
         self.runs = runs;
-    }
-
-    fn mapped(&self, start: u64, end: u64, size: PageSize, out: &mut Vec<SpaceEvent>) {
-        for kind in [PageKind::Anonymous, PageKind::File, PageKind::Shared] {
-            for (start, end) in intersect(&[(start, end)], &of_kind(&self.runs, kind)) {
-                out.push(SpaceEvent::Mapped(self.region(start, end, size, kind)));
-            }
-        }
-    }
-
-    fn region(&self, start: u64, end: u64, size: PageSize, kind: PageKind) -> Region {
-        Region { space: self.space, start: Vpn(start), base_pages: end - start, size, kind }
     }
 }
 
@@ -222,11 +196,6 @@ fn subtract(runs: &[(u64, u64)], holes: &[(u64, u64)]) -> Vec<(u64, u64)> {
     left
 }
 
-/// What of `runs` is in one of `others`; both by address, without overlaps.
-fn intersect(runs: &[(u64, u64)], others: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    subtract(runs, &subtract(runs, others))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,7 +271,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
         std::fs::remove_dir_all(root.path("/proc/5")).expect("an end");
         maps.refresh(&root, &mut out).expect("maps");
         assert_eq!(out, [SpaceEvent::Gone(SpaceId(5))]);
-        assert!(maps.regions().is_empty());
+        assert!(maps.runs.is_empty());
     }
 
     #[test]
@@ -319,10 +288,6 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
     #[test]
     fn run_arithmetic() {
         assert_eq!(subtract(&[(0, 10), (20, 30)], &[(2, 4), (8, 22)]), [(0, 2), (4, 8), (22, 30)]);
-        assert_eq!(
-            intersect(&[(0, 10), (20, 30)], &[(2, 4), (8, 22)]),
-            [(2, 4), (8, 10), (20, 22)]
-        );
         assert_eq!(subtract(&[], &[(1, 2)]), []);
         assert_eq!(subtract(&[(1, 2), (2, 3)], &[(1, 3)]), []);
     }

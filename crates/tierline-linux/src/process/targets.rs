@@ -95,6 +95,11 @@ impl Targets {
         self.selection.pids.push(pid);
     }
 
+    /// The submitted control groups.
+    pub fn groups(&self) -> &Cgroups {
+        &self.groups
+    }
+
     /// The managed processes, ascending.
     pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
         self.known.iter().filter(|(_, known)| known.managed).map(|(pid, _)| *pid)

@@ -31,7 +31,7 @@
 //! (huge) are seen in a window, and two cold pages. Largest resident set of a program with nothing but
 //! this tracker: 7.5 MB.
 
-use tierline_core::port::{Observations, PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
+use tierline_core::port::{Observations, PageSize, SpaceEvent, SpaceId, Vpn};
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes};
 
@@ -85,8 +85,6 @@ pub struct AccessedBits {
 #[derive(Default)]
 pub struct Known {
     process: Option<Process>,
-    /// Its huge pages, by number and sorted.
-    huge: Vec<u64>,
     scans: u64,
     need: Need,
     spare: Spare,
@@ -156,17 +154,16 @@ impl Probe for AccessedBits {
         known.glance.restart();
         let full = known.scans.is_multiple_of(RESIDENCE_EVERY);
         let mut look = Look {
-            scan: Scan::new(space, full, &known.huge, out),
+            scan: Scan::new(space, full, out),
             frames: &self.frames,
             slowest: self.tiers.slowest(),
             spare: &mut known.spare,
             glance: &mut known.glance,
         };
         self.walker.walk(&self.kcore, process.table, &mut look);
-        let (seen, huge) = look.scan.finish();
+        let seen = look.scan.finish();
         known.glance.set_base_pages(seen.present);
         known.need.saw(seen.accessed, known.flushed);
-        known.huge = huge;
         known.scans += 1;
         Ok(Some(seen))
     }
@@ -234,7 +231,7 @@ impl Visit for Look<'_> {
 
     fn untouched(&mut self, chunk: Vpn, count: u64) {
         self.glance.offer(chunk);
-        self.scan.note_base(chunk.0 / BASE_PER_HUGE);
+        self.scan.sized(chunk.0 / BASE_PER_HUGE, PageSize::Base);
         self.scan.seen.present += count;
     }
 }
@@ -246,21 +243,14 @@ struct Scan<'a> {
     out: &'a mut Observations,
     runs: Runs,
     seen: Seen,
-    /// The huge pages of the scan before, sorted.
-    known: &'a [u64],
-    /// Those of this one, sorted.
-    huge: Vec<u64>,
-    /// Those of `known` that are base pages now, sorted.
-    split: Vec<u64>,
-    /// The last 2 MiB that base pages were seen in.
-    chunk: u64,
+    /// The stretch of 2 MiB each, all of one page size, that the last pages were in: the first, the one after the last.
+    alike: (u64, u64, PageSize),
 }
 
 impl<'a> Scan<'a> {
-    fn new(space: SpaceId, full: bool, known: &'a [u64], out: &'a mut Observations) -> Self {
+    fn new(space: SpaceId, full: bool, out: &'a mut Observations) -> Self {
         let (runs, seen) = (Runs::new(space, None), Seen::default());
-        let (huge, split, chunk) = (Vec::with_capacity(known.len()), Vec::new(), u64::MAX);
-        Self { space, full, out, runs, seen, known, huge, split, chunk }
+        Self { space, full, out, runs, seen, alike: (0, 0, PageSize::Base) }
     }
 
     #[inline]
@@ -269,16 +259,10 @@ impl<'a> Scan<'a> {
             self.seen.strange += 1;
             return;
         }
-        let chunk = leaf.vpn.0 / BASE_PER_HUGE;
-        let pages: u32 = match leaf.size {
-            PageSize::Base => {
-                self.note_base(chunk);
-                1
-            }
-            PageSize::Huge => {
-                self.note_huge(chunk);
-                512
-            }
+        self.sized(leaf.vpn.0 / BASE_PER_HUGE, leaf.size);
+        let pages = match leaf.size {
+            PageSize::Base => 1,
+            PageSize::Huge => 512,
         };
         let page = Run { start: leaf.vpn.0, pages, size: leaf.size, tier };
         self.seen.present += u64::from(pages);
@@ -291,68 +275,52 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Tells of a huge page that is new.
-    fn note_huge(&mut self, chunk: u64) {
-        self.huge.push(chunk);
-        if self.known.binary_search(&chunk).is_err() {
-            self.resized(chunk, PageSize::Huge);
-        }
-    }
-
-    /// Tells of a huge page that was split.
+    /// Takes in the page size of 2 MiB. Reported at every scan: memory that was unmapped meanwhile, or is not yet known
+    /// to be mapped, needs no books here.
     #[inline]
-    fn note_base(&mut self, chunk: u64) {
-        if chunk == self.chunk {
+    fn sized(&mut self, chunk: u64, size: PageSize) {
+        let (first, end, alike) = self.alike;
+        if alike == size && chunk + 1 == end {
             return;
         }
-        self.chunk = chunk;
-        if self.known.binary_search(&chunk).is_ok() {
-            self.split.push(chunk);
-            self.resized(chunk, PageSize::Base);
+        if alike == size && chunk == end {
+            self.alike.1 = chunk + 1;
+            return;
+        }
+        self.report_size();
+        debug_assert!(first <= chunk, "pages come by ascending address");
+        self.alike = (chunk, chunk + 1, size);
+    }
+
+    fn report_size(&mut self) {
+        let (first, end, size) = self.alike;
+        if first < end {
+            let (start, base_pages) = (Vpn(first * BASE_PER_HUGE), (end - first) * BASE_PER_HUGE);
+            self.out.spaces.push(SpaceEvent::Sized(self.space, start, base_pages, size));
         }
     }
 
-    /// Says that the page size changed; neighbours that changed alike are one region.
-    fn resized(&mut self, chunk: u64, size: PageSize) {
-        let (start, base_pages) = (Vpn(chunk * BASE_PER_HUGE), BASE_PER_HUGE);
-        if let Some(SpaceEvent::Mapped(last)) = self.out.spaces.last_mut()
-            && (last.space, last.size) == (self.space, size)
-            && last.start.0 + last.base_pages == start.0
-        {
-            last.base_pages += base_pages;
-            return;
-        }
-        // Page tables do not say what backs a page; transparent huge pages are mostly anonymous.
-        let kind = PageKind::Anonymous;
-        let region = Region { space: self.space, start, base_pages, size, kind };
-        self.out.spaces.push(SpaceEvent::Mapped(region));
-    }
-
-    fn finish(mut self) -> (Seen, Vec<u64>) {
+    fn finish(mut self) -> Seen {
+        self.report_size();
         self.runs.finish(self.out);
-        // A huge page that is unmapped now may come back as base pages: that is to be told then.
-        let seen = |list: &[u64], chunk: &u64| list.binary_search(chunk).is_ok();
-        let gone = |c: &&u64| !seen(&self.huge, c) && !seen(&self.split, c);
-        let gone: Vec<u64> = self.known.iter().filter(gone).copied().collect();
-        if !gone.is_empty() {
-            self.huge.extend(gone);
-            self.huge.sort_unstable();
-        }
-        (self.seen, self.huge)
+        self.seen
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::Maps;
+    use crate::topology::tests::fake;
+    use tierline_core::page::PageTable;
 
     fn leaf(vpn: u64, size: PageSize, accessed: bool) -> Leaf {
         Leaf { vpn: Vpn(vpn), pfn: 0, size, accessed, writable: true, dirty: true }
     }
 
     /// One scan over `leaves`, all in tier 1.
-    fn scan(known: &[u64], leaves: &[Leaf], out: &mut Observations) -> (Seen, Vec<u64>) {
-        let mut scan = Scan::new(SpaceId(9), true, known, out);
+    fn scan(leaves: &[Leaf], out: &mut Observations) -> Seen {
+        let mut scan = Scan::new(SpaceId(9), true, out);
         for leaf in leaves {
             scan.page(*leaf, Some(TierId(1)));
         }
@@ -360,11 +328,11 @@ mod tests {
     }
 
     fn sizes(out: &Observations) -> Vec<(u64, u64, PageSize)> {
-        let region = |event: &SpaceEvent| match event {
-            SpaceEvent::Mapped(r) => (r.start.0, r.base_pages, r.size),
+        let sized = |event: &SpaceEvent| match event {
+            SpaceEvent::Sized(_, vpn, base_pages, size) => (vpn.0, *base_pages, *size),
             other => panic!("{other:?}"),
         };
-        out.spaces.iter().map(region).collect()
+        out.spaces.iter().map(sized).collect()
     }
 
     #[test]
@@ -372,39 +340,62 @@ mod tests {
         let mut out = Observations::default();
         let base = |vpn, accessed| leaf(vpn, PageSize::Base, accessed);
         let leaves = [base(1, true), base(2, true), base(3, false), base(4, true)];
-        let (seen, huge) = scan(&[], &leaves, &mut out);
-        assert_eq!((seen, huge), (Seen { present: 4, accessed: 3, strange: 0 }, vec![]));
+        let seen = scan(&leaves, &mut out);
+        assert_eq!(seen, Seen { present: 4, accessed: 3, strange: 0 });
         let samples: Vec<_> = out.samples.iter().map(|s| (s.vpn.0, s.base_pages)).collect();
         assert_eq!(samples, [(1, 2), (4, 1)]);
         assert_eq!(out.samples[0].tier, Some(TierId(1)));
         assert_eq!((out.residence.len(), out.residence[0].base_pages), (1, 4));
-        assert_eq!(sizes(&out), []);
+        assert_eq!(sizes(&out), [(0, 512, PageSize::Base)]);
     }
 
     #[test]
-    fn a_huge_page_is_told_once_and_again_when_split() {
+    fn every_scan_reports_all_page_sizes() {
         let (huge, base) = (PageSize::Huge, PageSize::Base);
-        let both = [leaf(512, huge, true), leaf(1024, huge, false)];
-        let mut out = Observations::default();
-        let (_, known) = scan(&[], &both, &mut out);
-        assert_eq!(known, [1, 2]);
-        assert_eq!(sizes(&out), [(512, 1024, huge)], "neighbours are one region");
-        out.clear();
-        let (_, known) = scan(&known, &both, &mut out);
-        assert_eq!(sizes(&out), [], "known already");
-        let (_, known) = scan(&known, &[leaf(1024, huge, false)], &mut out);
-        assert_eq!((known.as_slice(), sizes(&out).len()), (&[1, 2][..], 0), "one is unmapped");
-        let (_, known) = scan(&known, &[leaf(600, base, true), leaf(601, base, true)], &mut out);
-        assert_eq!((known, sizes(&out)), (vec![2], vec![(512, 512, base)]));
+        let leaves = [
+            leaf(512, huge, true),
+            leaf(1024, huge, false),
+            leaf(1600, base, true),
+            leaf(1700, base, true),
+            leaf(2048, base, true),
+            leaf(4096, huge, true),
+        ];
+        for _ in 0..2 {
+            let mut out = Observations::default();
+            scan(&leaves, &mut out);
+            assert_eq!(sizes(&out), [(512, 1024, huge), (1536, 1024, base), (4096, 512, huge)]);
+        }
+    }
+
+    /// Page tables are scanned more often than mappings are read: a mapping may become known after its huge pages were
+    /// seen, go, and come back at the same place.
+    #[test]
+    fn huge_pages_are_known_whenever_their_mapping_is_read() {
+        let (_dir, root) = fake(&[("/proc/9/maps", "1000-3000 rw-p 0 0:0 0\n")]);
+        let (mut maps, mut table) = (Maps::new(SpaceId(9)), PageTable::default());
+        let head = [leaf(512, PageSize::Huge, true)];
+        let texts =
+            ["1000-3000 rw-p 0 0:0 0\n", "1000-3000 rw-p 0 0:0 0\n200000-400000 rw-p 0 0:0 0\n"];
+        for (i, text) in [texts[0], texts[1], texts[0], texts[1]].into_iter().enumerate() {
+            let mut out = Observations::default();
+            scan(&head, &mut out);
+            std::fs::write(root.path("/proc/9/maps"), text).expect("a mapping");
+            maps.refresh(&root, &mut out.spaces).expect("maps");
+            scan(&head, &mut out);
+            out.spaces.drain(..).for_each(|event| table.apply(event));
+            let size = table.find(SpaceId(9), Vpn(512)).map(|page| table.is_huge(page));
+            assert_eq!(size, (i % 2 == 1).then_some(true), "look {i}");
+            table.check();
+        }
     }
 
     #[test]
     fn pages_in_no_known_memory_are_only_counted() {
         let mut out = Observations::default();
-        let mut scan = Scan::new(SpaceId(9), true, &[], &mut out);
+        let mut scan = Scan::new(SpaceId(9), true, &mut out);
         scan.page(leaf(512, PageSize::Huge, true), None);
-        let (seen, huge) = scan.finish();
-        assert_eq!((seen.strange, seen.present, huge.len()), (1, 0, 0));
+        let seen = scan.finish();
+        assert_eq!((seen.strange, seen.present), (1, 0));
         assert!(out.samples.is_empty() && out.spaces.is_empty());
     }
 }

@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a tier can carry, by the share `w` of writes in its traffic.
+//! The capacity of a tier, as a function of the share `w` of writes in its traffic.
 //!
-//! - Half duplex (DDR, HBM): `1/C(w) = (1−w)/Cr + w/Cw + 4·w·(1−w)·T`. Reads, writes, and the time the
-//!   bus takes to turn around, which is worst at an even mix.
-//! - Full duplex (UPI, CXL): `C(w) = min(D / max(w, 1−w), M)`. Reads and writes have a direction each,
-//!   and protocol overhead caps their sum.
 //!
-//! Both are homogeneous, so utilisation follows from read and write traffic without a division by the
-//! mix: `u = R/Cr + W/Cw + 4·T·R·W/(R+W)`, and `u = max(R/D, W/D, (R+W)/M)`.
+//! - Half duplex (DDR, HBM): `1/C(w) = (1−w)/Cr + w/Cw + 4·w·(1−w)·T`: reads, writes, and the time to turn the
+//!   bus around, which is longest at an even mix.
+//! - Full duplex (UPI, CXL): `C(w) = min(D / max(w, 1−w), M)`. Reads and writes have one direction each, and
+//!   protocol overhead limits their sum.
+//!
+//! Both are homogeneous, so utilisation follows from read and write traffic without dividing by the mix: `u =
+//! R/Cr + W/Cw + 4·T·R·W/(R+W)`, and `u = max(R/D, W/D, (R+W)/M)`.
 
-/// The capacity law of a tier. Bandwidths in GB/s, which is bytes per ns.
+/// The capacity law of a tier. Bandwidths in GB/s, that is bytes per ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Capacity {
     /// One bus for both directions.
     HalfDuplex {
-        /// `Cr`: all reads.
+        /// `Cr`: reads only.
         read: f64,
-        /// `Cw`: all writes.
+        /// `Cw`: writes only.
         write: f64,
-        /// `T`: ns a byte for turning the bus around.
+        /// `T`: bus turnaround time per byte, ns.
         turnaround: f64,
     },
-    /// A pair of lanes.
+    /// One link for each direction.
     FullDuplex {
-        /// `D`: either direction.
+        /// `D`: one direction.
         direction: f64,
-        /// `M`: both together.
+        /// `M`: both directions together.
         total: f64,
     },
 }
 
-/// Utilisation with its slopes by read and write traffic.
+/// Utilisation, and its derivatives by read and write traffic.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Use {
     pub utilisation: f64,
@@ -39,27 +40,27 @@ pub(super) struct Use {
 }
 
 impl Capacity {
-    /// The half-duplex law from three measured peaks: all reads, all writes, one to one.
+    /// The half-duplex law from three measured peaks: reads only, writes only, one to one.
     pub fn half_duplex(read: f64, write: f64, even: f64) -> Self {
         Self::HalfDuplex { read, write, turnaround: 1.0 / even - 0.5 / read - 0.5 / write }
     }
 
-    /// The most it carries at a share of writes.
+    /// The maximum traffic for a share of writes.
     pub fn gb_per_s(&self, write_share: f64) -> f64 {
         1.0 / self.usage(1.0 - write_share, write_share).utilisation
     }
 
-    /// Utilisation by `read` and `write` GB/s; above 1 for more than it can carry.
+    /// Utilisation for `read` and `write` GB/s; above 1 if that exceeds the capacity.
     pub fn utilisation(&self, read: f64, write: f64) -> f64 {
         self.usage(read, write).utilisation
     }
 
-    /// Whether all its figures are finite and more traffic always means more utilisation.
+    /// Whether all figures are finite, and more traffic always means more utilisation.
     pub fn is_sound(&self) -> bool {
         match *self {
             Self::HalfDuplex { read, write, turnaround } => {
                 let positive = read > 0.0 && write > 0.0 && turnaround.is_finite();
-                // A negative T (mixed traffic faster than the mean of the two) has a limit.
+                // A negative T (mixed traffic faster than the mean of the two) is limited.
                 let rising = 1.0 / read + 4.0 * turnaround > 0.0;
                 positive && rising && 1.0 / write + 4.0 * turnaround > 0.0
             }
@@ -109,9 +110,9 @@ mod tests {
         }
     }
 
-    /// UPI of the PROFET machine: 40 GB/s either way, 61 both (PROFET).
+    /// UPI of the PROFET machine: 40 GB/s in one direction, 61 in both (PROFET).
     #[test]
-    fn a_link_carries_more_both_ways_than_one_way() {
+    fn a_link_carries_more_in_both_directions_than_in_one() {
         let c = Capacity::FullDuplex { direction: 40.0, total: 61.0 };
         assert!((c.gb_per_s(0.0) - 40.0).abs() < 1e-9 && (c.gb_per_s(0.5) - 61.0).abs() < 1e-9);
         assert!((c.gb_per_s(0.9) - 40.0 / 0.9).abs() < 1e-9);
@@ -119,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn slopes_are_those_of_the_utilisation(
+        fn derivatives_match_finite_differences(
             r in 1.0f64..200.0, w in 1.0f64..200.0, t in 0.0f64..0.002, half: bool,
         ) {
             let c = match half {
@@ -129,7 +130,7 @@ mod tests {
             let (here, d) = (c.usage(r, w), 1e-6);
             let by_read = (c.utilisation(r + d, w) - here.utilisation) / d;
             let by_write = (c.utilisation(r, w + d) - here.utilisation) / d;
-            // At a kink of the full-duplex law the two sides differ.
+            // At a kink of the full-duplex law the two derivatives differ.
             let near = |x: f64| x.abs() < 1.0;
             let kink = !half && (near(r - w) || near(r.max(w) * 1.5 - r - w));
             prop_assert!(kink || (by_read - here.by_read).abs() < 1e-6);

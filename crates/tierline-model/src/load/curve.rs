@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Loaded latency: `L(u) = L0 + a·u + q·u²/(1−u)` at utilisation `u` of the tier's capacity.
 //!
-//! With `a = q` this is `L0 + q·u/(1−u)`, a service time and a queue; links have a harder knee and take
-//! a small `q` with a larger `a`. The form fits 14 published loaded-latency families with a mean error
-//! of 1.0 to 3.4 % a family (Mess, PROFET: DDR4, DDR5, HBM2e, LPDDR5, UPI and CXL).
+//! With `a = q` this is `L0 + q·u/(1−u)`: a service time and a queue. Links have a sharper knee: a small `q`
+//! and a larger `a`. The form fits 14 published families of loaded-latency curves with a mean error of 1.0 to
+//! 3.4 % per family (Mess, PROFET: DDR4, DDR5, HBM2e, LPDDR5, UPI and CXL).
 //!
-//! Solvers work with the backlog `y = u/(1−u)`, in which the curve is all but a straight line:
-//! `u²/(1−u) = y − u`, so `L = L0 + (a−q)·u + q·y`.
+//! Solvers use the backlog `y = u/(1−u)`, in which the curve is nearly a straight line: `u²/(1−u) = y − u`, so
+//! `L = L0 + (a−q)·u + q·y`.
 
-/// The latency of a tier by its utilisation.
+/// The latency of a tier as a function of utilisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// `L0`: latency of a read with nobody else about, ns.
+    /// `L0`: latency of a read on an idle machine, ns.
     pub unloaded_ns: f64,
     /// `a`: ns added in proportion to utilisation.
     pub linear_ns: f64,
@@ -20,7 +20,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// A curve of one slope, `a = q`: memory behind its own controller.
+    /// A curve with `a = q`: memory behind its own controller.
     pub const fn one_slope(unloaded_ns: f64, queue_ns: f64) -> Self {
         Self { unloaded_ns, linear_ns: queue_ns, queue_ns }
     }
@@ -31,7 +31,7 @@ impl Curve {
         self.unloaded_ns + self.linear_ns * utilisation + self.queue_ns * queue
     }
 
-    /// Latency at a backlog, and its slope there.
+    /// Latency at a backlog, and its derivative.
     pub(super) fn at_backlog(&self, backlog: f64) -> (f64, f64) {
         let share = 1.0 / (1.0 + backlog); // 1 − u
         let bend = self.linear_ns - self.queue_ns;
@@ -47,13 +47,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn backlog_and_utilisation_say_the_same(
+        fn backlog_and_utilisation_give_the_same_latency(
             a in 0.0f64..100.0, q in 0.0f64..100.0, u in 0.0f64..0.999,
         ) {
             let curve = Curve { unloaded_ns: 65.0, linear_ns: a, queue_ns: q };
             let (latency, slope) = curve.at_backlog(u / (1.0 - u));
             prop_assert!((latency / curve.at(u) - 1.0).abs() < 1e-9);
-            prop_assert!(slope >= 0.0, "more backlog never answers sooner");
+            prop_assert!(slope >= 0.0, "latency never falls with the backlog");
         }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Load: what latency every tier answers with, and what throughput every program gets from it.
+//! Load: the latency of every tier, and the throughput of every program.
 //!
-//! Programs are classes in a closed loop ([`class`]), tiers are queues with a capacity ([`capacity`])
-//! and a latency that rises with its use ([`curve`]). [`solve`](solve()) finds the point at which the two agree.
+//! Programs are classes in a closed loop ([`class`]). Tiers are queues with a capacity ([`capacity`]) and a
+//! latency that rises with utilisation ([`curve`]). [`solve`](solve()) finds the point at which both agree.
 
 pub mod bisect;
 pub mod capacity;
@@ -19,40 +19,40 @@ pub use solve::solve;
 /// One tier as a queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Queue {
-    /// Its latency by utilisation.
+    /// Its latency as a function of utilisation.
     pub curve: Curve,
-    /// What it can carry.
+    /// The traffic that it can carry.
     pub capacity: Capacity,
 }
 
 /// The machine as a network of queues.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Network {
-    /// One queue a tier, fastest first.
+    /// One queue per tier, fastest first.
     pub tiers: Vec<Queue>,
-    /// From a core to the point where tier latencies are measured (Intel: the CHA), ns.
+    /// Time from a core to the point at which tier latencies are measured (Intel: the CHA), ns.
     pub path_ns: f64,
-    /// Reads in flight that the socket's shared queue holds for all tiers together. Where they would be
-    /// more, every request waits before it gets in, whichever tier it is for: so slow tiers delay
-    /// requests to fast ones (Mercury, figures 1 to 4). `None`: never full.
+    /// Capacity of the socket's shared queue: reads in flight to all tiers. If there would be more, every
+    /// request waits for a place, whatever its tier. So slow tiers delay requests to fast ones (Mercury,
+    /// figures 1 to 4). `None`: unlimited.
     pub shared_queue: Option<f64>,
 }
 
-/// The fixed point: everything that follows from who accesses what.
+/// The fixed point: the state of the machine under given programs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loads {
-    /// Loaded latency of a read, a tier, as counted at the CHA; the wait for the shared queue is not in it.
+    /// Loaded latency of a read by tier, measured at the CHA, without the wait for the shared queue.
     pub latency_ns: PerTier,
-    /// Use of the tier's capacity, 0 to just below 1.
+    /// Utilisation of the tier's capacity, 0 to just below 1.
     pub utilisation: PerTier,
     /// The wait for the shared queue.
     pub wait_ns: f64,
-    /// Reads completed per ns, a class.
+    /// Reads per ns, by class.
     pub reads_per_ns: Vec<f64>,
 }
 
 impl Loads {
-    /// Reads in flight at a tier: Little's law holds by construction.
+    /// Reads in flight at a tier. Little's law holds by construction.
     pub fn occupancy(&self, classes: &[Class], tier: usize) -> f64 {
         self.reads(classes, tier) * self.latency_ns[tier]
     }

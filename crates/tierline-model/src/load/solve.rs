@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The fixed point, fast: Newton's method on all backlogs at once, safeguarded by bisection.
+//! The fixed point by Newton's method on all backlogs, safeguarded by bisection.
 //!
-//! A pure function of its arguments, with no history and a bounded number of steps, so that equal
-//! machines and programs give equal bits. About six Newton steps settle a two-tier machine.
+//! A pure function with a bounded number of steps: equal machines and programs give equal bits. A two-tier
+//! machine takes about six Newton steps.
 
 use tierline_core::tier::TierId;
 
@@ -10,18 +10,18 @@ use super::bisect::{MAX_BACKLOG, MAX_TIERS, bisect};
 use super::point::{Point, miss, utilisation};
 use super::{Class, LINE_BYTES, Loads, Network, PerTier};
 
-/// Steps that may go wrong; after those, a step that brings the guess no nearer is halved.
+/// Steps that may increase the error; after these, a step that does not reduce it is halved.
 const FREE_STEPS: u32 = 10;
-/// Steps before bisection takes over.
+/// Maximum number of steps; then bisection is used.
 const STEPS: u32 = 200;
-/// Relative miss that counts as met.
+/// Relative error at which a guess is accepted.
 const CLOSE: f64 = 1e-12;
 /// No step changes a backlog by more than this factor.
 const REACH: f64 = 8.0;
-/// Halvings in the search for the shared queue's wait.
+/// Halvings in the search for the wait for the shared queue.
 const WAIT_HALVINGS: u32 = 60;
 
-/// Solves for every latency and throughput, into `loads`.
+/// Computes all latencies and throughputs into `loads`.
 pub fn solve(network: &Network, classes: &[Class], loads: &mut Loads) {
     debug_assert!(classes.iter().all(Class::is_sound), "{classes:?}");
     let mut backlog = settle(network, classes, 0.0, start(network, classes));
@@ -38,7 +38,7 @@ pub fn solve(network: &Network, classes: &[Class], loads: &mut Loads) {
     loads.reads_per_ns.extend(classes.iter().map(|class| rate(class, &latency_ns, extra_ns)));
 }
 
-/// Reads per ns of a class; an idle one makes none.
+/// Reads per ns of a class; zero if it is idle.
 fn rate(class: &Class, latency_ns: &PerTier, extra_ns: f64) -> f64 {
     match class.in_flight > 0.0 {
         true => class.in_flight / class.round_ns(latency_ns, extra_ns),
@@ -46,7 +46,7 @@ fn rate(class: &Class, latency_ns: &PerTier, extra_ns: f64) -> f64 {
     }
 }
 
-/// A first guess: the utilisation that unloaded latencies would lead to, taken for the backlog.
+/// First guess: the utilisation at unloaded latencies, used as the backlog.
 fn start(network: &Network, classes: &[Class]) -> PerTier {
     let mut point = Point::at(network, &PerTier::default());
     point.add_traffic(network, classes, network.path_ns);
@@ -57,7 +57,7 @@ fn start(network: &Network, classes: &[Class]) -> PerTier {
     backlog
 }
 
-/// The wait before the shared queue at which the reads inside it fit, with the backlogs that go with it.
+/// The wait for the shared queue at which the reads inside fit into it, and the corresponding backlogs.
 fn share_queue(
     network: &Network,
     classes: &[Class],
@@ -75,7 +75,7 @@ fn share_queue(
     if inside(&backlog, 0.0) <= room {
         return (0.0, backlog);
     }
-    // With the longest wait all misses in flight are outside: those inside are fewer than K·L0/W.
+    // With the longest wait, all misses in flight are outside: those inside are fewer than K·L0/W.
     let all: f64 = classes.iter().map(|class| class.in_flight).sum();
     let longest = Point::at(network, &backlog).latency_ns.iter().fold(0.0, |a: f64, &b| a.max(b));
     let (mut low, mut high) = (0.0, all / room * longest);
@@ -91,7 +91,7 @@ fn share_queue(
     (high, settle(network, classes, high, settled))
 }
 
-/// The backlogs at a given wait, from a guess.
+/// The backlogs for a given wait, starting from a guess.
 fn settle(network: &Network, classes: &[Class], wait_ns: f64, guess: PerTier) -> PerTier {
     let extra_ns = network.path_ns + wait_ns;
     let (mut backlog, mut stride) = (guess, 1.0);
@@ -119,7 +119,7 @@ fn settle(network: &Network, classes: &[Class], wait_ns: f64, guess: PerTier) ->
     }
 }
 
-/// Goes a part of a step; backlogs stay positive and within a factor of where they were.
+/// Takes part of a step. Backlogs stay positive and within a factor of their old values.
 fn walk(from: &PerTier, by: &PerTier, stride: f64) -> PerTier {
     let mut to = *from;
     for (y, dy) in to.iter_mut().zip(by) {
@@ -129,17 +129,17 @@ fn walk(from: &PerTier, by: &PerTier, stride: f64) -> PerTier {
     to
 }
 
-/// A Newton step from a guess, and how good the guess was.
+/// A Newton step, and the error of the guess from which it starts.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     by: PerTier,
-    /// The largest miss.
+    /// The largest error.
     worst: f64,
-    /// All misses squared: what a step must reduce.
+    /// Sum of squared errors, which a step must reduce.
     squares: f64,
 }
 
-/// The Newton step from a guess; `None` where the slopes are degenerate.
+/// The Newton step from a guess; `None` if the matrix is singular.
 fn newton(network: &Network, classes: &[Class], extra_ns: f64, backlog: &PerTier) -> Option<Step> {
     let n = network.tiers.len();
     let mut point = Point::at(network, backlog);

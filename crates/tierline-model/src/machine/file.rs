@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The form of a machine file. Every figure is `{ value, source }`, with `fitted` where it was adjusted
-//! until published rows came out; those rows are no prediction on this machine. Unknown keys are errors.
+//! The format of a machine file. Every figure is `{ value, source }`; `fitted` lists published rows to which
+//! the figure was adjusted. Those rows are not predictions on this machine. Unknown keys are errors.
 
 use serde::{Deserialize, Serialize};
 use tierline_core::unit::Bytes;
@@ -9,26 +9,26 @@ use super::{Cores, Costs, Machine, MemoryTier, capacity};
 use crate::error::{Error, Result};
 use crate::load::{Curve, Queue};
 
-/// A figure, and where it is from.
+/// A figure and its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// The figure.
+    /// The value.
     pub value: f64,
-    /// Where it is from: a paper's section, a measurement, a rule of thumb.
+    /// The source: a paper's section, a measurement, a rule of thumb.
     pub source: String,
-    /// Rows of the scoreboard that it was fitted to.
+    /// Rows of the scoreboard to which it was fitted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fitted: Vec<String>,
 }
 
-/// A size with its unit, and where it is from.
+/// A size with its unit, and its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Size {
     /// As in `32GiB`.
     pub value: String,
-    /// Where it is from.
+    /// The source.
     pub source: String,
 }
 
@@ -36,19 +36,19 @@ pub struct Size {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineFile {
-    /// What it is, in a sentence.
+    /// Description, in one sentence.
     pub about: String,
     /// Its cores.
     pub core: CoreFile,
     /// Reads in flight that the socket can hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_queue: Option<Figure>,
-    /// Who says that its slow memory counts its accesses itself (NeoProf); left out where it does not.
+    /// Source of the statement that its slow memory counts accesses (NeoProf); absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neoprof: Option<String>,
     /// Its tiers, fastest first.
     pub tier: Vec<TierFile>,
-    /// Costs that differ from those of most kernels.
+    /// Costs that differ from the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
 }
@@ -76,7 +76,7 @@ pub struct TierFile {
     pub capacity: Size,
     /// `L0`, at the point of measurement.
     pub unloaded_ns: Figure,
-    /// `a`; as `queue_ns` where it is left out.
+    /// `a`; default: equal to `queue_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linear_ns: Option<Figure>,
     /// `q`.
@@ -84,7 +84,7 @@ pub struct TierFile {
     /// One bus for both directions (DDR, HBM, Optane).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub half_duplex: Option<HalfDuplexFile>,
-    /// A pair of lanes (UPI, CXL).
+    /// One link for each direction (UPI, CXL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_duplex: Option<FullDuplexFile>,
 }
@@ -93,11 +93,11 @@ pub struct TierFile {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HalfDuplexFile {
-    /// All reads.
+    /// Reads only.
     pub read_gb_per_s: Figure,
-    /// All writes.
+    /// Writes only.
     pub write_gb_per_s: Figure,
-    /// One to one.
+    /// One read per write.
     pub even_gb_per_s: Figure,
 }
 
@@ -105,14 +105,14 @@ pub struct HalfDuplexFile {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FullDuplexFile {
-    /// Either direction alone.
+    /// One direction alone.
     pub direction_gb_per_s: Figure,
-    /// Both together.
+    /// Both directions together.
     pub total_gb_per_s: Figure,
 }
 
 impl MachineFile {
-    /// Reads the text of a machine file; `name` is that of the machine, `place` that of the file.
+    /// Parses a machine file; `name` is the name of the machine, `place` the name of the file.
     ///
     /// # Errors
     /// `Error::File` with the file, line and key.
@@ -120,10 +120,10 @@ impl MachineFile {
         toml::from_str(text).map_err(|error| Error::file(place, &error))
     }
 
-    /// The machine that it describes.
+    /// The described machine.
     ///
     /// # Errors
-    /// `Error::Figure` naming the tier and what is wrong with it.
+    /// `Error::Figure` naming the tier and the problem.
     pub fn machine(&self, name: &str, place: &str) -> Result<Machine> {
         let wrong = |why: String| Error::Figure { place: place.into(), why };
         let core = &self.core;
@@ -146,7 +146,7 @@ impl MachineFile {
         machine.problem().map_or(Ok(machine), |why| Err(wrong(why)))
     }
 
-    /// All rows that some figure was fitted to, each once.
+    /// All rows to which some figure was fitted, without duplicates.
     pub fn fitted(&self) -> Vec<String> {
         let mut rows: Vec<String> =
             self.figures().into_iter().flat_map(|(_, figure)| figure.fitted.clone()).collect();
@@ -155,7 +155,7 @@ impl MachineFile {
         rows
     }
 
-    /// Every figure with the key it stands under.
+    /// Every figure with its key.
     pub fn figures(&self) -> Vec<(String, &Figure)> {
         let core = &self.core;
         let mut figures = vec![

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The machines that come with Tierline, embedded: help, docs and tests range over this list.
+//! The machines that come with Tierline, embedded. Help, documents and tests use this list.
 
 use super::Machine;
 use super::file::MachineFile;
@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 
 /// A machine file of the folder `machines/`.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
-    /// The name users type: that of the file.
+pub struct MachineEntry {
+    /// Name on the command line: that of the file.
     pub name: &'static str,
     /// The file's text.
     pub text: &'static str,
@@ -16,15 +16,15 @@ pub struct Entry {
 
 macro_rules! machines {
     ($($name:literal),* $(,)?) => {
-        &[$(Entry {
+        &[$(MachineEntry {
             name: $name,
             text: include_str!(concat!("../../../../machines/", $name, ".toml")),
         }),*]
     };
 }
 
-/// Every machine there is; the first is the default.
-pub const MACHINES: &[Entry] = machines![
+/// All machines; the first is the default.
+pub const MACHINES: &[MachineEntry] = machines![
     "colloid-icx",
     "neomem-spr-fpga",
     "arms-optane",
@@ -36,11 +36,11 @@ pub const MACHINES: &[Entry] = machines![
     "hbm-ddr5-cxl",
 ];
 
-impl Entry {
+impl MachineEntry {
     /// The machine of that name.
     ///
     /// # Errors
-    /// `Error::Unknown` with the names there are.
+    /// `Error::Unknown` with the known names.
     pub fn find(name: &str) -> Result<&'static Self> {
         MACHINES
             .iter()
@@ -48,10 +48,10 @@ impl Entry {
             .ok_or_else(|| Error::unknown("machine", name, MACHINES.iter().map(|entry| entry.name)))
     }
 
-    /// The file, parsed.
+    /// The parsed file.
     ///
     /// # Errors
-    /// As [`MachineFile::parse`]; a test parses all.
+    /// As [`MachineFile::parse`]; a test parses all files.
     pub fn file(&self) -> Result<MachineFile> {
         MachineFile::parse(&self.place(), self.text)
     }
@@ -59,7 +59,7 @@ impl Entry {
     /// The machine.
     ///
     /// # Errors
-    /// As [`MachineFile::machine`]; a test makes all.
+    /// As [`MachineFile::machine`]; a test builds all machines.
     pub fn machine(&self) -> Result<Machine> {
         self.file()?.machine(self.name, &self.place())
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Machines: tiers, cores and what the operating system's work costs. One TOML is one machine, and
-//! names the source of every figure in it.
+//! Machines: tiers, cores, and costs of the operating system. One TOML file describes one machine and names the
+//! source of every figure.
 
 pub mod costs;
 pub mod file;
@@ -16,22 +16,22 @@ pub use costs::Costs;
 
 use crate::load::{Capacity, Network, Queue};
 
-/// A machine, ready to be loaded.
+/// A modelled machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// The name users type.
+    /// Name on the command line.
     pub name: String,
-    /// What it is, in a sentence.
+    /// Description, in one sentence.
     pub about: String,
     /// Its tiers, fastest first.
     pub tiers: Vec<MemoryTier>,
     /// Its cores.
     pub cores: Cores,
-    /// Reads in flight that the socket can hold, where that is known.
+    /// Reads in flight that the socket can hold, if known.
     pub shared_queue: Option<f64>,
-    /// Whether its slow memory counts its accesses itself (NeoProf).
+    /// Whether its slow memory counts accesses (NeoProf).
     pub neoprof: bool,
-    /// What faults, samples and moves cost.
+    /// Costs of faults, samples and moves.
     pub costs: Costs,
 }
 
@@ -42,31 +42,31 @@ pub struct MemoryTier {
     pub name: String,
     /// Its size.
     pub capacity: Bytes,
-    /// How it answers.
+    /// Its queue: latency and capacity.
     pub queue: Queue,
 }
 
-/// What a core can have in flight.
+/// Memory-level parallelism of the cores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cores {
-    /// How many there are.
+    /// Number of cores.
     pub count: f64,
-    /// From the core to where tier latencies are measured, ns.
+    /// Time from a core to the point at which tier latencies are measured, ns.
     pub path_ns: f64,
-    /// Misses in flight of a core that reads lines at random.
+    /// Misses in flight of a core that reads random lines.
     pub in_flight_random: f64,
-    /// Misses in flight of a core that streams, prefetches included.
+    /// Misses in flight of a core that streams, including prefetches.
     pub in_flight_stream: f64,
-    /// Think time a miss slot of a streaming core, ns.
+    /// Think time per miss slot of a streaming core, ns.
     pub stream_think_ns: f64,
-    /// By how much a core that reads whole pages at random has more in flight than one that reads
-    /// lines: the hardware prefetcher's share.
+    /// Gain in misses in flight of a core that reads random whole pages instead of random lines: the effect of
+    /// the hardware prefetcher.
     pub prefetch_gain: f64,
 }
 
 impl Cores {
-    /// Misses in flight of a core that reads objects of so many lines at random places. A prefetcher
-    /// can run ahead for all lines but the first; ours is the straight line in their share.
+    /// Misses in flight of a core that reads objects of `lines` lines at random places. A prefetcher can fetch
+    /// all lines but the first; we interpolate linearly in their share.
     pub fn in_flight_objects(&self, lines: f64) -> f64 {
         let ahead = |lines: f64| 1.0 - 1.0 / lines;
         let gain = (self.prefetch_gain - 1.0) * ahead(lines) / ahead(64.0);
@@ -75,7 +75,7 @@ impl Cores {
 }
 
 impl Machine {
-    /// The machine as queues.
+    /// The machine as a network of queues.
     pub fn network(&self) -> Network {
         Network {
             tiers: self.tiers.iter().map(|tier| tier.queue).collect(),
@@ -84,7 +84,7 @@ impl Machine {
         }
     }
 
-    /// The machine as the core is told of it: unloaded latencies from the core, read bandwidths.
+    /// The machine as described to the core: unloaded latencies from the core, and read bandwidths.
     pub fn describe(&self) -> Tiers {
         let tier = |(node, tier): (u16, &MemoryTier)| Tier {
             name: tier.name.clone(),
@@ -96,7 +96,7 @@ impl Machine {
         Tiers((0..).zip(&self.tiers).map(tier).collect())
     }
 
-    /// What is wrong with it, in words that name the figure.
+    /// The problem of an invalid machine, naming the figure.
     pub(crate) fn problem(&self) -> Option<String> {
         if self.tiers.is_empty() || self.tiers.len() > TierId::MAX {
             return Some(format!("a machine has 1 to {} tiers", TierId::MAX));
@@ -107,11 +107,11 @@ impl Machine {
                 return Some(format!("tier {name}: capacity is zero"));
             }
             if !(curve.unloaded_ns > 0.0 && curve.queue_ns > 0.0 && curve.linear_ns >= 0.0) {
-                return Some(format!("tier {name}: unloaded_ns and queue_ns are positive"));
+                return Some(format!("tier {name}: unloaded_ns and queue_ns must be positive"));
             }
             if !queue.capacity.is_sound() {
                 return Some(format!(
-                    "tier {name}: more traffic must mean more use: {:?}",
+                    "tier {name}: utilisation must rise with traffic: {:?}",
                     queue.capacity
                 ));
             }
@@ -120,7 +120,7 @@ impl Machine {
     }
 }
 
-/// Nanoseconds to the nearest whole one.
+/// Rounds to whole nanoseconds.
 pub(crate) fn nanos(ns: f64) -> Nanos {
     Nanos::from_secs_f64((ns + 0.5) * 1e-9)
 }
@@ -134,7 +134,7 @@ fn bytes_per_sec(gb_per_s: f64) -> BytesPerSec {
     BytesPerSec((gb_per_s * 1e9) as u64)
 }
 
-/// The capacity law that a machine file states.
+/// The capacity law in a machine file.
 pub(crate) fn capacity(half: Option<[f64; 3]>, full: Option<[f64; 2]>) -> Option<Capacity> {
     match (half, full) {
         (Some([read, write, even]), None) => Some(Capacity::half_duplex(read, write, even)),

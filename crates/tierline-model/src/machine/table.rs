@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Loaded-latency tables as people have them: the output of Intel's Memory Latency Checker, or CSV.
+//! Loaded-latency tables: the output of Intel's Memory Latency Checker, or CSV.
 //!
-//! MLC's `--loaded_latency` prints delay, ns and MB/s a line; `--max_bandwidth` prints peaks by mix. Both may
-//! be in one file. CSV has a head that names its columns: `gb_per_s`, `ns`, and `write_share` where the
-//! traffic was not all reads.
+//! MLC's `--loaded_latency` prints delay, ns and MB/s per line; `--max_bandwidth` prints peaks by mix. A file
+//! may contain both. CSV has a header with the columns `gb_per_s`, `ns`, and, if the traffic was not reads
+//! only, `write_share`.
 
-use super::fit::Point;
+use super::fit::Measurement;
 use crate::error::{Error, Result};
 
-/// What a table says.
+/// A parsed table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// Latencies by bandwidth.
-    pub points: Vec<Point>,
-    /// Peak GB/s by share of writes, where it was measured.
+    pub points: Vec<Measurement>,
+    /// Peak GB/s by share of writes, if measured.
     pub peaks: Vec<(f64, f64)>,
 }
 
-/// Share of writes in the mixes that MLC names.
+/// Share of writes in MLC's mixes.
 const MIXES: [(&str, f64); 4] = [
     ("ALL Reads", 0.0),
     ("3:1 Reads-Writes", 0.25),
@@ -26,10 +26,10 @@ const MIXES: [(&str, f64); 4] = [
 ];
 
 impl Table {
-    /// Reads a table; `place` is its file.
+    /// Parses a table; `place` is the name of its file.
     ///
     /// # Errors
-    /// `Error::Figure` where it holds too few points, or a line that is no point.
+    /// `Error::Figure` if there are too few points, or a line is not a point.
     pub fn parse(place: &str, text: &str) -> Result<Self> {
         let wrong = |why: String| Error::Figure { place: place.into(), why };
         let head =
@@ -47,7 +47,7 @@ impl Table {
     }
 }
 
-/// Lines of three numbers are points, lines that name a mix are peaks, all others are prose.
+/// Lines of three numbers are points, lines that name a mix are peaks; other lines are ignored.
 fn mlc(text: &str) -> Table {
     let mut table = Table::default();
     for line in text.lines() {
@@ -64,7 +64,7 @@ fn mlc(text: &str) -> Table {
             && ns > 0.0
             && mb > 0.0
         {
-            table.points.push(Point { gb_per_s: mb * 1e-3, ns, write_share: 0.0 });
+            table.points.push(Measurement { gb_per_s: mb * 1e-3, ns, write_share: 0.0 });
         }
     }
     table
@@ -96,17 +96,16 @@ fn csv(text: &str) -> Result<Table, String> {
     let share = at("write_share");
     let mut table = Table::default();
     for (number, line) in lines {
-        let cells: Vec<f64> = line
-            .split(',')
-            .map(|cell| cell.trim().parse())
-            .collect::<Result<_, _>>()
-            .map_err(|_| format!("line {number}: {line:?} is not all numbers"))?;
+        let cells: Vec<f64> =
+            line.split(',').map(|cell| cell.trim().parse()).collect::<Result<_, _>>().map_err(
+                |_| format!("line {number}: {line:?} contains something other than numbers"),
+            )?;
         let cell = |at: usize| cells.get(at).copied().filter(|x| *x >= 0.0);
         match (cell(gb), cell(ns), share.map_or(Some(0.0), cell)) {
             (Some(gb_per_s), Some(ns), Some(write_share)) if ns > 0.0 && write_share < 1.0 => {
-                table.points.push(Point { gb_per_s, ns, write_share });
+                table.points.push(Measurement { gb_per_s, ns, write_share });
             }
-            _ => return Err(format!("line {number}: {line:?} is no point")),
+            _ => return Err(format!("line {number}: {line:?} is not a point")),
         }
     }
     Ok(table)
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_of_csv_is_named() {
+    fn a_bad_line_of_csv_is_reported() {
         let text = "gb_per_s,ns\n1,80\n2,x\n";
         let error = Table::parse("t.csv", text).unwrap_err().to_string();
         assert!(error.contains("t.csv") && error.contains("line 3"), "{error}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A machine file from fitted tiers, with the cores of the default machine.
+//! Writes a machine file from fitted tiers, with the cores of the default machine.
 
 use super::file::{CoreFile, Figure, FullDuplexFile, HalfDuplexFile, MachineFile, Size, TierFile};
 use super::fit::Fit;
@@ -8,10 +8,10 @@ use crate::error::Result;
 use crate::load::Capacity;
 
 impl MachineFile {
-    /// A machine of these tiers, fastest first; `source` is said of each figure that was fitted.
+    /// A machine with these tiers, fastest first; `source` is stated for each fitted figure.
     ///
     /// # Errors
-    /// None but those of the embedded default machine, whose cores it takes.
+    /// Only those of the embedded default machine, which provides the cores.
     pub fn fitted_to(about: &str, source: &str, fits: &[Fit]) -> Result<Self> {
         let cores = MACHINES[0].file()?.core;
         let borrowed = |figure: Figure| Figure {

@@ -9,7 +9,7 @@ use tierline_core::unit::{Bytes, BytesPerSec};
 use toml::{Table, Value};
 
 use crate::error::{Error, Result};
-use crate::machine::list::Entry;
+use crate::machine::list::MachineEntry;
 use crate::runner;
 use crate::scenario::Scenario;
 use crate::workload::list::written;
@@ -156,7 +156,7 @@ pub struct MachineText {
 impl MachineText {
     fn of(scenario: &Scenario) -> Result<Self> {
         let name = scenario.machine.clone();
-        let text = scenario.machine_text.as_deref().unwrap_or(Entry::find(&name)?.text);
+        let text = scenario.machine_text.as_deref().unwrap_or(MachineEntry::find(&name)?.text);
         let file = text.parse().map_err(|error: toml::de::Error| Error::file(&name, &error))?;
         Ok(Self { name, file })
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The papers' figures as curves, with the published points where numbers were published.
 
+use super::PAPERS;
 use super::lab::Lab;
-use super::{arms, colloid, neomem, tpp};
 use crate::error::Result;
 use crate::runner::Runner;
 
@@ -42,17 +42,6 @@ impl Curve {
     }
 }
 
-/// The figures of a paper.
-type Figures = fn(&Lab) -> Vec<Chart>;
-
-/// The papers: how their rows begin, and their figures.
-const PAPERS: [(&str, Figures); 4] = [
-    ("C-", colloid::figures::charts),
-    ("T-", tpp::figures::charts),
-    ("A-", arms::figures::charts),
-    ("N-", neomem::figures::charts),
-];
-
 /// All figures of the papers that rows of such ids are of; without those of a paper whose runs were not all made.
 ///
 /// # Errors
@@ -60,8 +49,9 @@ const PAPERS: [(&str, Figures); 4] = [
 pub fn charts(ids: &[&str], lab: &mut Lab, runner: &Runner<'_>) -> Result<Vec<Chart>> {
     let asked = |paper: &str| ids.iter().any(|id| id.starts_with(paper));
     loop {
-        let papers = PAPERS.iter().filter(|(paper, _)| asked(paper));
-        let charts = papers.filter_map(|(_, charts)| lab.complete(charts)).flatten().collect();
+        let papers = PAPERS.iter().filter(|paper| asked(paper.prefix));
+        let all = papers.filter_map(|paper| lab.complete(paper.charts?));
+        let charts = all.flatten().collect();
         if !lab.run_what_was_asked(runner)? {
             return Ok(charts);
         }

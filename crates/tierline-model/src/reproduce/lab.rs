@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::experiment::Experiment;
 use crate::error::Result;
-use crate::report::{Means, ProgramMeans, Report, Row, TierMeans};
+use crate::report::{Interval, Means, ProgramMeans, Report, TierMeans};
 use crate::runner::{Runner, expected};
 
 /// What was run, and what is still to be run, by name.
@@ -102,7 +102,7 @@ fn placeholder() -> Report {
         Means { programs: vec![program], tiers: vec![tier.clone(), tier], ..Means::default() };
     Report {
         overall: steady.clone(),
-        series: vec![Row { seconds: 0.0, means: steady.clone() }],
+        series: vec![Interval { seconds: 0.0, means: steady.clone() }],
         steady,
         ..Report::default()
     }

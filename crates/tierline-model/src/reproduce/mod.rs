@@ -19,13 +19,14 @@ pub mod colloid;
 pub mod experiment;
 pub mod figures;
 pub mod lab;
-mod later;
+mod mercury;
 pub mod neomem;
 pub mod outcome;
 pub mod row;
 pub mod tpp;
 
 pub use experiment::Experiment;
+use figures::Chart;
 pub use lab::Lab;
 pub use outcome::Outcome;
 pub use row::{Found, Kind, Row, Test};
@@ -33,10 +34,26 @@ pub use row::{Found, Kind, Row, Test};
 use crate::error::{Error, Result};
 use crate::runner::Runner;
 
-/// Every row: those that are computed first.
+/// A paper whose figures are held against ours.
+#[derive(Clone, Copy)]
+pub struct Paper {
+    /// How the ids of its rows begin.
+    pub prefix: &'static str,
+    /// Its name, and where it was published.
+    pub name: &'static str,
+    /// What it is about, and what ours are computed with.
+    pub about: &'static str,
+    rows: &'static [&'static [Row]],
+    charts: Option<fn(&Lab) -> Vec<Chart>>,
+}
+
+/// The papers, in the order of rows.
+pub const PAPERS: [Paper; 5] =
+    [colloid::PAPER, tpp::PAPER, arms::PAPER, neomem::PAPER, mercury::PAPER];
+
+/// Every row.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    let papers = [colloid::ROWS, tpp::ROWS, arms::ROWS, neomem::ROWS];
-    papers.into_iter().flatten().copied().flatten().chain(later::ROWS)
+    PAPERS.iter().flat_map(|paper| paper.rows.iter().copied().flatten())
 }
 
 /// The rows of these ids; `C-F7*` stands for all that begin so. All rows where there are no ids. A row that takes hours

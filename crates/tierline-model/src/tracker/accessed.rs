@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Accessed bits: every page touched within a window, in every tier.
+//! Accessed bits: every page accessed within a window, in every tier.
 //!
-//! A page of rate r is touched in a window w with probability `1 − exp(−r·w)`. Pages of a run are drawn by
-//! the gaps between touched ones, so a scan of the model costs what was touched; the scanner's own cost is
-//! that of all pages, as on Linux. Called calm, it looks rarely.
+//! A page with rate r is accessed in a window w with probability `1 − exp(−r·w)`. For pages in a run of one
+//! band, the gaps between accessed pages are drawn, so the cost in the model grows with accessed pages. The
+//! scanner's charged cost is that of all pages, as on Linux. When calm, it scans rarely.
 
 use tierline_core::port::{Attention, Observations, Sample};
 use tierline_core::rng::Rng;
@@ -15,11 +15,11 @@ use crate::arithmetic::{exp, ln};
 use crate::machine::Costs;
 use crate::world::job::Job;
 
-/// Windows that are remembered, as on Linux (`tierline_linux::tracker::windowed`).
+/// Number of windows remembered, as on Linux (`tierline_linux::tracker::windowed`).
 const WINDOWS_REMEMBERED: u64 = 16;
-/// How many times rarer calm looks are.
+/// Factor by which the period grows when calm.
 const CALM: u64 = 10;
-/// A run whose pages are all but surely touched is told in one piece.
+/// A run whose pages are almost certainly accessed is reported as one sample.
 const SURE: f64 = 1.0 - 1e-9;
 
 /// Page tables in the list of trackers.
@@ -44,12 +44,12 @@ pub struct Accessed {
 }
 
 impl Accessed {
-    /// A scanner that looks for `window` every `period`.
+    /// A scanner with a window of `window` every `period`.
     pub fn new(name: &'static str, window: Nanos, period: Nanos) -> Self {
         Self { name, window, period, last: Nanos::ZERO, calm: false }
     }
 
-    fn look(&self, job: &Job, rng: &mut Rng, out: &mut Observations) {
+    fn scan(&self, job: &Job, rng: &mut Rng, out: &mut Observations) {
         let window_ns = self.window.as_secs_f64() * 1e9;
         for run in job.pattern.runs() {
             let rate = job.reads_per_ns * job.pattern.density(run.band);
@@ -87,7 +87,7 @@ impl Tracker for Accessed {
         self.last = quantum.end();
         let mut cpu_ns = 0.0;
         for job in jobs.iter().filter(|job| job.program.managed) {
-            self.look(job, rng, out);
+            self.scan(job, rng, out);
             cpu_ns += f64::from(job.live()) * job.pieces(job.size) * costs.scan_ns;
         }
         out.watched += self.window;
@@ -101,7 +101,7 @@ impl Tracker for Accessed {
     }
 }
 
-/// All pages of a run, a sample for each stretch in one tier.
+/// All pages of a run, one sample for each part in one tier.
 fn whole(job: &Job, pages: std::ops::Range<u32>, out: &mut Observations) {
     let mut start = pages.start;
     for page in pages.clone() {
@@ -115,7 +115,7 @@ fn whole(job: &Job, pages: std::ops::Range<u32>, out: &mut Observations) {
     }
 }
 
-/// Pages of a run, each untouched with the same probability: the gaps are geometric.
+/// Pages of a run, each accessed with the same probability: the gaps are geometric.
 fn some(
     job: &Job,
     pages: std::ops::Range<u32>,

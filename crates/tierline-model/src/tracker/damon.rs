@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! DAMON: regions of memory, each watched by one random page at a time.
+//! DAMON: regions of memory, each sampled at one random page at a time.
 //!
-//! Every sampling interval one page of each region is looked at; hits add up over an aggregation, and then
-//! neighbours of like heat are merged and regions are split at random, so that borders find their place.
-//! The cost is bound by the number of regions. Intervals and limits are the kernel's defaults (5 ms, 100 ms,
-//! 10 to 1000 regions) unless a policy wants others; regions merge where their hits differ by less than a
-//! tenth of the most possible, and as long as theirs differ by no more from one aggregation to the next, they age.
+//! At every sampling interval one page of each region is checked; hits are summed over an aggregation interval.
+//! Then neighbouring regions with similar counts are merged, and regions are split at random, so that their
+//! borders adapt. The cost is bounded by the number of regions. Intervals and limits are the kernel's defaults
+//! (5 ms, 100 ms, 10 to 1000 regions) unless a policy requests others. Regions merge if their hits differ by
+//! less than a tenth of the maximum. A region ages while its hits change by no more than that from one
+//! aggregation to the next.
 
 use std::collections::BTreeMap;
 
@@ -26,14 +27,14 @@ pub const DAMON: TrackerEntry =
 const SAMPLING: Nanos = Nanos::from_millis(5);
 const AGGREGATION: Nanos = Nanos::from_millis(100);
 const MIN_REGIONS: usize = 10;
-/// Aggregations that are remembered, as on Linux.
+/// Aggregations remembered, as on Linux.
 const REMEMBERED: u64 = 10;
 
 /// The monitor.
 #[derive(Clone, Debug)]
 pub struct Damon {
     sampling: Nanos,
-    /// Looks in an aggregation.
+    /// Samples per aggregation.
     samples: u32,
     min_regions: usize,
     max_regions: usize,
@@ -45,19 +46,19 @@ pub struct Damon {
 struct Region {
     end: u32,
     hits: u32,
-    /// The hits of the aggregation before.
+    /// Hits of the previous aggregation.
     last: u32,
-    /// Aggregations in which its hits have been about the same.
+    /// Number of aggregations with about the same hits.
     age: u32,
 }
 
 impl Damon {
-    /// A monitor with at most so many regions a program.
+    /// A monitor with at most `max_regions` regions per program.
     pub fn new(max_regions: usize) -> Self {
         Self::of(SAMPLING, AGGREGATION, [MIN_REGIONS, max_regions])
     }
 
-    /// A monitor with these intervals, and at least and at most so many regions a program.
+    /// A monitor with these intervals, and minimum and maximum number of regions per program.
     pub fn of(sampling: Nanos, aggregation: Nanos, [least, most]: [usize; 2]) -> Self {
         let sampling = sampling.max(Nanos(1));
         let samples = u32::try_from(aggregation.0 / sampling.0).unwrap_or(u32::MAX).max(1);
@@ -91,9 +92,9 @@ impl Tracker for Damon {
         for job in jobs.iter().filter(|job| job.program.managed) {
             let regions = self.regions.entry(job.space.0).or_default();
             cover(regions, job.live(), self.min_regions);
-            look(regions, job, self.sampling, self.samples, rng);
+            sample(regions, job, self.sampling, self.samples, rng);
             grow_older(regions, self.samples / 10);
-            tell(regions, job, self.samples, aggregation, out);
+            report(regions, job, self.samples, aggregation, out);
             #[expect(clippy::cast_precision_loss, reason = "at most a few thousand regions")]
             let looks = (regions.len() * self.samples as usize) as f64;
             cpu_ns += looks * costs.scan_ns;
@@ -110,7 +111,7 @@ impl Tracker for Damon {
     }
 }
 
-/// Makes regions end where memory does now.
+/// Adjusts the last region to the present size of memory.
 fn cover(regions: &mut Vec<Region>, live: u32, min_regions: usize) {
     if regions.is_empty() {
         let least = u32::try_from(min_regions).unwrap_or(1).min(live).max(1);
@@ -123,7 +124,7 @@ fn cover(regions: &mut Vec<Region>, live: u32, min_regions: usize) {
     }
 }
 
-fn look(regions: &mut [Region], job: &Job, sampling: Nanos, samples: u32, rng: &mut Rng) {
+fn sample(regions: &mut [Region], job: &Job, sampling: Nanos, samples: u32, rng: &mut Rng) {
     let sampling_ns = sampling.as_secs_f64() * 1e9;
     let touched: Vec<f64> = (0..job.pattern.bands().len())
         .map(|band| 1.0 - exp(-job.reads_per_ns * job.pattern.density(band) * sampling_ns))
@@ -140,7 +141,7 @@ fn look(regions: &mut [Region], job: &Job, sampling: Nanos, samples: u32, rng: &
     }
 }
 
-/// A region whose hits are others than they were begins anew.
+/// Restarts the age of regions whose hits have changed.
 fn grow_older(regions: &mut [Region], same: u32) {
     for region in regions {
         let stays = region.hits.abs_diff(region.last) <= same;
@@ -148,8 +149,8 @@ fn grow_older(regions: &mut [Region], same: u32) {
     }
 }
 
-/// Tells all regions, those without hits too.
-fn tell(regions: &[Region], job: &Job, samples: u32, aggregation: Nanos, out: &mut Observations) {
+/// Reports all regions, including those without hits.
+fn report(regions: &[Region], job: &Job, samples: u32, aggregation: Nanos, out: &mut Observations) {
     let mut start = 0;
     for region in regions {
         out.stretches.push(Stretch {

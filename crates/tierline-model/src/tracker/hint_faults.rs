@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hint faults: pages are armed a part of memory at a time, and the next access to one faults.
+//! Hint faults: pages are armed, one part of memory at a time; the next access to an armed page faults.
 //!
-//! A fault comes when the program's accesses have gone on by an exponential number of them whose mean is
-//! one over the page's share. So it is drawn once, on the clock of accesses, and holds however load
-//! changes; only a new phase of the program has all of them drawn again. A fault tells the time since its
-//! page was armed and costs the thread that takes it.
+//! The number of the program's accesses until a fault is exponentially distributed; its mean is one over the
+//! page's share. So it is drawn once, on the clock of accesses, and remains valid when the load changes. Only a
+//! new phase of the program requires new draws. A fault reports the time since its page was armed, and costs
+//! the faulting thread time.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::machine::{Costs, nanos};
 use crate::workload::program::pages_of;
 use crate::world::job::Job;
 
-/// Evidence older than this is forgotten, as on Linux (`tierline_linux::tracker::hint_faults`).
+/// Older evidence is discarded, as on Linux (`tierline_linux::tracker::hint_faults`).
 const MEMORY: Nanos = Nanos::from_millis(500);
 
 /// The tracker in the list.
@@ -41,26 +41,26 @@ pub struct HintFaults {
 #[derive(Clone, Debug, Default)]
 struct Armed {
     version: u64,
-    /// When the next part is armed.
+    /// Time of arming the next part.
     next_part: Nanos,
     cursor: u32,
-    /// A bit a page.
+    /// One bit per page.
     bits: Vec<u64>,
-    /// By the program's clock of accesses: page, and when it was armed.
+    /// On the program's clock of accesses: page, and the time at which it was armed.
     faults: Due<(u32, Nanos)>,
-    /// Those of a quantum.
+    /// Faults of one quantum.
     due: Vec<(u64, (u32, Nanos))>,
 }
 
 impl HintFaults {
-    /// A scanner that arms `part` of each program's memory every `period`; of the fastest tier's pages
-    /// only where asked to (as Colloid does on TPP).
+    /// A scanner that arms `part` of each program's memory every `period`; pages of the fastest tier only if
+    /// requested (as Colloid does on TPP).
     pub fn new(period: Nanos, part: Bytes, fast_too: bool) -> Self {
-        // A pass in no time at all is one in rounds that are as close as they may be.
+        // A pass in no time: rounds as close as permitted.
         Self::of(Watch::HintFaults { pass: Nanos::ZERO, bytes: part, floor: period, fast_too })
     }
 
-    /// A scanner that watches so; a wish for anything else arms nothing.
+    /// A scanner with this configuration; configurations of other trackers arm nothing.
     pub fn of(watch: Watch) -> Self {
         Self { watch, armed: BTreeMap::new() }
     }
@@ -117,7 +117,7 @@ impl Tracker for HintFaults {
 }
 
 impl Armed {
-    /// Draws all faults again where the program's pattern is another.
+    /// Draws all faults again if the program's pattern has changed.
     fn keep_up(&mut self, job: &Job, rng: &mut Rng) {
         self.bits.resize(job.places.pages().div_ceil(64) as usize, 0);
         if self.version == job.version {
@@ -130,7 +130,7 @@ impl Armed {
         }
     }
 
-    /// False where the page was not armed.
+    /// False if the page was not armed.
     fn disarm(&mut self, page: u32) -> bool {
         let (word, mask) = (&mut self.bits[page as usize / 64], 1 << (page % 64));
         let was = *word & mask != 0;
@@ -148,7 +148,7 @@ impl Armed {
             let at = at as f64;
             let tier = job.tier_at(page, job.vpn(page));
             if !self.disarm(page) || tier.is_none() {
-                continue; // freed or paged out since
+                continue; // freed or paged out meanwhile
             }
             let part = ((at - before) / job.reads_in_quantum.max(1.0)).clamp(0.0, 1.0);
             let when = quantum.start + nanos(quantum.ns * part);
@@ -183,7 +183,7 @@ impl Armed {
     }
 }
 
-/// On the program's clock of accesses, when a page that is armed at `from` is accessed.
+/// Time, on the program's clock of accesses, of the next access to a page armed at `from`.
 fn fault_at(job: &Job, page: u32, from: f64, rng: &mut Rng) -> u64 {
     let share = job.pattern.density(job.pattern.band(page));
     whole(from + exponential(rng) / share)

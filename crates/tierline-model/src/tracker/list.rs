@@ -9,42 +9,42 @@ use super::{Tracker, accessed, damon, hint_faults, neoprof, pebs, truth};
 use crate::error::{Error, Result};
 use crate::text;
 
-/// What trackers can be told.
+/// Settings of trackers.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Knobs {
-    /// Reads for one record (pebs, ibs).
+pub struct TrackerKnobs {
+    /// Reads per record (pebs, ibs).
     pub sample_period: f64,
-    /// Records that fit the ring between two looks (pebs, ibs).
+    /// Records that fit into the ring between two readings (pebs, ibs).
     pub ring: usize,
-    /// Whether a sampler that may only cost so much begins where its steps would lead, or with its shortest period,
-    /// as MEMTIS' kernel does: a hundred times the records, for minutes (pebs).
+    /// Whether a sampler with a cost limit starts at the period to which its steps would lead, or at its
+    /// shortest period, as MEMTIS' kernel does: with a hundred times the records, for minutes (pebs).
     pub sampler_settled: bool,
-    /// The time between clearing and reading accessed bits (accessed, page_idle).
+    /// Time between clearing and reading accessed bits (accessed, page_idle).
     #[serde(deserialize_with = "text::quantity")]
     pub window: Nanos,
-    /// The time between two such windows.
+    /// Time between two such windows.
     #[serde(deserialize_with = "text::quantity")]
     pub window_period: Nanos,
-    /// The time between two parts of memory that are armed (hint_faults).
+    /// Time between arming two parts of memory (hint_faults).
     #[serde(deserialize_with = "text::quantity")]
     pub scan_period: Nanos,
-    /// Such a part.
+    /// Size of such a part.
     #[serde(deserialize_with = "text::quantity")]
     pub scan_part: Bytes,
-    /// Whether pages in the fastest tier are armed too, as Colloid does on TPP (hint_faults).
+    /// Whether pages in the fastest tier are also armed, as Colloid does on TPP (hint_faults).
     pub scan_fast: bool,
-    /// Regions a program (damon).
+    /// Maximum number of regions per program (damon).
     pub regions: usize,
-    /// log2 of the counters in a lane, 6 to 24 (neoprof).
+    /// log2 of the counters per lane, 6 to 24 (neoprof).
     pub sketch_width_log2: u32,
     /// Lanes of counters, 1 to 4 (neoprof).
     pub sketch_depth: usize,
 }
 
-impl Default for Knobs {
+impl Default for TrackerKnobs {
     fn default() -> Self {
-        // As on Linux, ours or the kernel's.
+        // As on Linux: ours or the kernel's.
         Self {
             sample_period: 10_007.0,
             ring: 1 << 20,
@@ -65,7 +65,7 @@ impl Default for Knobs {
 pub struct TrackerEntry {
     /// The name users type.
     pub name: &'static str,
-    pub(super) open: fn(&Knobs) -> Box<dyn Tracker>,
+    pub(super) open: fn(&TrackerKnobs) -> Box<dyn Tracker>,
 }
 
 /// Every tracker of the model; the first is the default.
@@ -80,10 +80,10 @@ pub const TRACKERS: &[TrackerEntry] = &[
     truth::TRUTH,
 ];
 
-/// What serves a policy that wants to watch so; knobs say what the wish leaves open.
-pub fn serve(watch: Watch, knobs: &Knobs) -> Box<dyn Tracker> {
+/// The tracker for a policy's request; knobs supply what the request does not specify.
+pub fn serve(watch: Watch, knobs: &TrackerKnobs) -> Box<dyn Tracker> {
     match watch {
-        // Stores are not sampled: reads are what the model counts.
+        // Stores are not sampled: the model counts reads.
         Watch::Samples { loads, cpu_permille, .. } => {
             let settled = knobs.sampler_settled;
             Box::new(pebs::Pebs::within(
@@ -113,7 +113,7 @@ impl TrackerEntry {
     /// The tracker of that name.
     ///
     /// # Errors
-    /// `Error::Unknown` with the names there are.
+    /// `Error::Unknown` with the known names.
     pub fn find(name: &str) -> Result<&'static Self> {
         TRACKERS
             .iter()
@@ -122,7 +122,7 @@ impl TrackerEntry {
     }
 
     /// One with these knobs.
-    pub fn open(&self, knobs: &Knobs) -> Box<dyn Tracker> {
+    pub fn open(&self, knobs: &TrackerKnobs) -> Box<dyn Tracker> {
         (self.open)(knobs)
     }
 }

@@ -17,29 +17,29 @@ use tierline_core::unit::Nanos;
 use crate::machine::Costs;
 use crate::world::job::Job;
 
-/// A quantum that is just over.
+/// A quantum that has just ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantum {
-    /// When it began.
+    /// Its start.
     pub start: Nanos,
-    /// How long it was, ns.
+    /// Its length, ns.
     pub ns: f64,
 }
 
 impl Quantum {
-    /// When it ended.
+    /// Its end.
     pub fn end(&self) -> Nanos {
         self.start + crate::machine::nanos(self.ns)
     }
 }
 
-/// A source of signs of access in the model.
+/// A source of observations in the model.
 pub trait Tracker {
-    /// The name users know it by.
+    /// Name on the command line.
     fn name(&self) -> &'static str;
 
-    /// Appends what was to be seen in a quantum, and charges the programs for it. Returns the CPU time
-    /// of the tracker's own threads, ns.
+    /// Appends the observations of a quantum, and charges the programs for them. Returns the CPU time of the
+    /// tracker's threads, ns.
     fn watch(
         &mut self,
         quantum: Quantum,
@@ -49,21 +49,21 @@ pub trait Tracker {
         out: &mut Observations,
     ) -> f64;
 
-    /// Hears how to look from now on, where a policy changed its mind.
+    /// Reconfigures the tracker at a policy's request.
     fn rewatch(&mut self, _watch: Watch) -> bool {
         false
     }
 
-    /// False where it sees nothing of the fastest tier: silence there says nothing then.
+    /// False if it observes nothing of the fastest tier: a missing access then means nothing.
     fn sees_fast_memory(&self) -> bool {
         true
     }
 
-    /// What a device that counts has to say since it was last asked.
+    /// Report of a counting device since the last call.
     fn counted(&mut self) -> Option<Counted> {
         None
     }
 
-    /// Hears how closely to look.
+    /// Sets how closely to observe.
     fn attend(&mut self, _attention: Attention) {}
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! NeoProf: slow memory counts its accesses itself, in the reference model of that hardware (crate `neoprof`).
+//! NeoProf: slow memory counts its accesses itself, by the reference model of that hardware (crate `neoprof`).
 //!
-//! The device's access stream is drawn from the programs' distributions, thinned: a draw stands for as many
-//! accesses in a row to one page as it takes for all draws together to be all accesses, and only draws that slow memory
-//! serves reach it. So a counter's expectation is that of the device, its spread that of the fewer draws; a quantum
-//! costs draws. A page's number on the device is that in its program, plus where the program's memory begins: it
-//! keeps it when it is moved, and with it what was counted. Copying pages is not seen. One unit stands for those of
-//! all slower tiers.
+//! The device's access stream is drawn from the programs' distributions, thinned: a draw represents several
+//! consecutive accesses to one page, such that all draws together represent all accesses. Only draws served by
+//! slow memory reach the device. So a counter has the right expectation, with the larger variance of fewer
+//! draws, and the cost of a quantum grows with the draws. A page's number on the device is its number in the
+//! program plus the start of the program's memory. It keeps this number, and its count, when it moves. Page
+//! copies are not counted. One unit represents those of all slower tiers.
 
 use neoprof::histogram::bin_start;
 use neoprof::rates::{self, Reading};
@@ -16,7 +16,7 @@ use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 
-use super::list::{Knobs, TrackerEntry};
+use super::list::{TrackerEntry, TrackerKnobs};
 use super::{Quantum, Tracker};
 use crate::machine::{Costs, nanos};
 use crate::world::job::Job;
@@ -27,11 +27,11 @@ pub const NEOPROF: TrackerEntry =
 
 /// Draws per ns (ours): a thousand pages are drawn a thousand times a second each.
 const DRAWS_PER_NS: f64 = 1e-3;
-/// The device's clock (NeoMem, table III: 400 MHz), of which a cycle takes one access.
+/// The device's clock (NeoMem, table III: 400 MHz); each access takes one cycle.
 const CYCLES_PER_NS: f64 = 0.4;
-/// An uncached read of a register across the bus (ours), which is all that the host does.
+/// An uncached register read across the bus (ours), the only cost for the host.
 const REGISTER_NS: f64 = 1_000.0;
-/// How it is watched where nobody says, as on Linux.
+/// Configuration if the policy requests none, as on Linux.
 const WATCH: Watch = Watch::Counters {
     threshold: rates::LEAST,
     read: Nanos::from_millis(10),
@@ -39,37 +39,37 @@ const WATCH: Watch = Watch::Counters {
     clear: Nanos(rates::INTERVAL_NS),
 };
 
-/// The device, and who reads it.
+/// The device, and its reader.
 #[derive(Clone, Debug)]
 pub struct Device {
     unit: NeoProf,
     watch: Watch,
-    /// Whether θ follows the counters, as nobody says how it is watched.
+    /// Whether θ follows the counters, as no configuration was requested.
     adaptive: bool,
-    /// Where each program's memory begins on the device and how long it is, in base pages.
+    /// Start of each program's memory on the device, and its length, in base pages.
     spaces: Vec<(u32, u32, SpaceId)>,
     next: u32,
-    /// When hot pages and counters were last read, and counters cleared.
+    /// Times of the last reading of hot pages, the last reading of counters, and the last clearing.
     read: Nanos,
     updated: Nanos,
     cleared: Nanos,
-    /// The last reading of hot pages since then.
+    /// The last reading of hot pages since the clearing.
     reading: Reading,
-    told: State,
+    last_state: State,
     counted: Option<Counted>,
-    /// Parts of reads, of writes and of cycles that are still to come.
+    /// Fractions of reads, writes and cycles, carried over.
     carry: [f64; 3],
     drawn: Vec<(u32, Vpn)>,
 }
 
 impl Device {
-    /// A device that is watched as is best for what it tells.
-    pub fn new(knobs: &Knobs) -> Self {
+    /// A device with the default configuration.
+    pub fn new(knobs: &TrackerKnobs) -> Self {
         Self { adaptive: true, ..Self::of(WATCH, knobs) }
     }
 
-    /// A device that is watched so, with a sketch as the knobs say, or the nearest that there is.
-    pub fn of(watch: Watch, knobs: &Knobs) -> Self {
+    /// A device with this configuration; the sketch's dimensions come from the knobs, limited to valid values.
+    pub fn of(watch: Watch, knobs: &TrackerKnobs) -> Self {
         let config = Config {
             width_log2: knobs.sketch_width_log2.clamp(6, 24),
             depth: knobs.sketch_depth.clamp(1, LANES_MAX),
@@ -85,7 +85,7 @@ impl Device {
             updated: Nanos::ZERO,
             cleared: Nanos::ZERO,
             reading: Reading::default(),
-            told: State::default(),
+            last_state: State::default(),
             counted: None,
             carry: [0.0; 3],
             drawn: Vec::new(),
@@ -94,7 +94,7 @@ impl Device {
         device
     }
 
-    /// Where a program's memory begins on the device; `None` once 16 TiB have come and gone.
+    /// Start of a program's memory on the device; `None` after 16 TiB have been assigned.
     fn start(&mut self, job: &Job) -> Option<u32> {
         let known = self.spaces.iter().find(|(_, _, space)| *space == job.space);
         if let Some(&(start, ..)) = known {
@@ -107,7 +107,8 @@ impl Device {
         Some(start)
     }
 
-    /// Lets the device see a program's accesses of a quantum, in `draws` draws at most; returns how many it saw.
+    /// Feeds a program's accesses of a quantum to the device, in at most `draws` draws. Returns the number of
+    /// accesses.
     fn see(&mut self, job: &Job, draws: f64, rng: &mut Rng) -> u64 {
         let Some(start) = self.start(job) else { return 0 };
         let reads = whole(&mut self.carry[0], job.reads_in_quantum);
@@ -116,7 +117,7 @@ impl Device {
             return 0;
         }
         let (each, more) = (reads / draws, reads % draws);
-        // First all pages, then their tiers: misses of the cache that do not wait for each other overlap.
+        // First all pages, then their tiers, so that independent cache misses overlap.
         self.drawn.clear();
         self.drawn.extend((0..draws).map(|_| job.draw(rng)));
         let mut seen = 0;
@@ -135,8 +136,8 @@ impl Device {
         seen
     }
 
-    /// The hits of a page that was named at some time since the last reading. Where nobody says how the device is
-    /// watched, they are those of all the interval; `None` where they tell nothing.
+    /// Hits of a page that was reported since the last reading. Without a requested configuration they are the
+    /// hits of a whole interval; `None` if the count is not significant.
     #[expect(clippy::cast_precision_loss, reason = "a threshold of 16 bits")]
     fn hits(&mut self, now: Nanos) -> Option<f32> {
         let ns = now.saturating_sub(self.cleared).0;
@@ -150,7 +151,7 @@ impl Device {
         rates::in_interval(count, width, last, reading)
     }
 
-    /// Reads all hot pages that wait. Returns how many.
+    /// Reads all queued hot pages. Returns their number.
     fn read_hot(&mut self, now: Nanos, jobs: &[Job], out: &mut Observations) -> u32 {
         let mut read = 0;
         let hits = self.hits(now);
@@ -179,11 +180,11 @@ impl Device {
         read
     }
 
-    /// Reads the histogram, which θ follows where nobody sets it, and the state monitor.
+    /// Reads the histogram, from which θ is set if no policy sets it, and the state monitor.
     fn update(&mut self) {
         let state = self.unit.state();
-        let utilisation = state.since(&self.told).utilisation().unwrap_or(0.0);
-        self.told = state;
+        let utilisation = state.since(&self.last_state).utilisation().unwrap_or(0.0);
+        self.last_state = state;
         let counters = self.unit.histogram();
         if self.adaptive {
             self.unit.set_threshold(rates::threshold(&counters));
@@ -227,13 +228,13 @@ impl Tracker for Device {
         if now >= self.updated + update {
             self.updated = now;
             self.update();
-            registers += 5 + 64; // the state monitor's three, the trigger, how many bins there are, the bins
+            registers += 5 + 64; // the state monitor's three, the trigger, the number of bins, the bins
         }
         out.watched += nanos(quantum.ns);
         if now >= self.cleared + clear {
             (self.cleared, self.reading) = (now, Reading::default());
             self.unit.reset();
-            self.told = State::default();
+            self.last_state = State::default();
             registers += 1;
         }
         out.memory = Some(clear);
@@ -256,7 +257,7 @@ impl Tracker for Device {
     }
 }
 
-/// Adds to what is carried, and takes the whole part of it.
+/// Adds to a carry and returns its whole part.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! PEBS and IBS: one in so many reads from memory, with its page and tier.
+//! PEBS and IBS: one record per P reads from memory, with page and tier.
 //!
-//! The counter is exact, as in hardware: every P-th read of a program makes a record, and the page is
-//! drawn from the distribution of its accesses. A record costs the thread it interrupts; where the ring
-//! is full, records are lost and counted.
+//! The counter is exact, as in hardware: every P-th read of a program makes a record, whose page is drawn from
+//! the distribution of its accesses. A record costs the interrupted thread time. If the ring is full, records
+//! are lost and counted.
 
 use tierline_core::port::{Observations, Sample, Vpn, Watch};
 use tierline_core::rng::Rng;
@@ -14,11 +14,11 @@ use super::{Quantum, Tracker};
 use crate::machine::{Costs, nanos};
 use crate::world::job::Job;
 
-/// Evidence older than this is forgotten, as on Linux (`tierline_linux::tracker::pmu`).
+/// Older evidence is discarded, as on Linux (`tierline_linux::tracker::pmu`).
 const MEMORY_NS: f64 = 10e9;
 
-/// The periods of a sampler that may only cost so much, the time between two steps through them, and by how much of
-/// a core its share may be off: MEMTIS, `ksamplingd` (`pebs_period_list`).
+/// A sampler with a cost limit: its periods, the time between two steps, and the tolerated deviation as a share
+/// of a core. From MEMTIS, `ksamplingd` (`pebs_period_list`).
 const PERIODS: [u16; 30] = [
     199, 293, 401, 499, 599, 701, 797, 907, 997, 1201, 1399, 1601, 1801, 1999, 2503, 3001, 3499,
     4001, 4507, 4999, 6007, 7001, 7993, 9001, 10_007, 12_007, 13_999, 16_001, 17_989, 19_997,
@@ -42,11 +42,11 @@ pub const IBS: TrackerEntry = TrackerEntry {
 pub struct Pebs {
     name: &'static str,
     period: f64,
-    /// What records may cost, where that is limited.
+    /// Cost limit of records, if any.
     quota: Option<Quota>,
-    /// Whether it begins with the period that it would come to.
+    /// Whether it starts at the period to which it would converge.
     settled: bool,
-    /// Records that fit the ring between two looks.
+    /// Records that fit into the ring between two readings.
     ring: usize,
     /// Reads of each program since its last record.
     since: Vec<(u32, f64)>,
@@ -54,12 +54,12 @@ pub struct Pebs {
 }
 
 impl Pebs {
-    /// A sampler of one read in `period`, whose ring holds so many records a quantum.
+    /// A sampler of one read in `period`, whose ring holds `ring` records per quantum.
     pub fn new(name: &'static str, period: f64, ring: usize) -> Self {
         Self::within(name, period, None, true, ring)
     }
 
-    /// Likewise, but of fewer where its records would take more than `permille` of a core: at once where it is
+    /// The same, but with fewer records if these would take more than `permille` of a core: at once if
     /// `settled`, else step by step.
     pub fn within(
         name: &'static str,
@@ -122,7 +122,7 @@ impl Tracker for Pebs {
             let room = self.ring.saturating_sub(out.samples.len()) as u64;
             let kept = records.min(room);
             out.lost += records - kept;
-            // First all pages, then their tiers: misses of the cache that do not wait for each other overlap.
+            // First all pages, then their tiers, so that independent cache misses overlap.
             self.drawn.clear();
             self.drawn.extend((0..kept).map(|_| job.draw(rng)));
             for &(page, vpn) in &self.drawn {
@@ -157,16 +157,16 @@ impl Tracker for Pebs {
     }
 }
 
-/// What of a core records may cost. Where they took more of it in the last 15 s, the next longer period of the list
-/// is taken, and where less the next shorter one. It begins with the shortest, or where it is settled with the shortest
-/// that does not cost too much, as if it had been there for long (ours).
+/// Cost limit of records, as a share of a core. If they took more in the last 15 s, the next longer period of
+/// the list is used; if less, the next shorter one. It starts with the shortest period, or, if settled, with
+/// the shortest one within the limit, as if it had been running for long (ours).
 #[derive(Clone, Debug)]
 struct Quota {
     most: f64,
     settled: bool,
     /// 0 before the first read.
     period: f64,
-    /// Since the last step, and what of it records took, ns.
+    /// Time since the last step, and time spent on records in it, ns.
     passed_ns: f64,
     spent_ns: f64,
 }
@@ -176,7 +176,7 @@ impl Quota {
         Self { most, settled, period: 0.0, passed_ns: 0.0, spent_ns: 0.0 }
     }
 
-    /// The period for the next `ns`, no shorter than `shortest`, in which a record of every read would cost `all_ns`.
+    /// The period for the next `ns`, at least `shortest`, given the cost `all_ns` of recording every read.
     fn period(&mut self, shortest: f64, all_ns: f64, ns: f64) -> f64 {
         let mut list = PERIODS.into_iter().map(f64::from).filter(|&period| period >= shortest);
         if self.period <= 0.0 {
@@ -212,9 +212,10 @@ impl Quota {
 mod tests {
     use super::*;
 
-    /// By hand, with 3 % of a core and 300 ns a record: 100 M reads a second cost 30 cores at a record each, and
-    /// 3.5 % at 857, so that 907 is the first that fits. 4.2 % are too much from 150 M on, until 1399; back at
-    /// 100 M 2.1 % are too little, until 1201, whose 2.498 % are too little as well, and 997 has 3.009 %.
+    /// By hand, for 3 % of a core and 300 ns per record. 100 M reads per second cost 30 cores with a record for
+    /// each read, and 3.5 % at 857, so 907 is the first period that fits. From 150 M on, 4.2 % is too much,
+    /// until 1399. Back at 100 M, 2.1 % is too little, until 1201, whose 2.498 % is also too little; 997 has
+    /// 3.009 %.
     #[test]
     fn the_period_follows_the_load_a_step_every_15_s() {
         let mut quota = Quota::of(0.03, true);
@@ -233,7 +234,7 @@ mod tests {
         assert_eq!(after(0.001, 3600), 199.0);
     }
 
-    /// As the kernel begins: seven steps from 199 to 907.
+    /// As in the kernel: seven steps from 199 to 907.
     #[test]
     fn a_sampler_that_is_not_settled_begins_with_the_shortest_period() {
         let mut quota = Quota::of(0.03, false);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Truth: every page's rate, exactly, told when it changes. For oracles; no machine has it.
+//! Truth: the exact rate of every page, reported when it changes. For oracles; no real machine has it.
 //!
-//! Rates are those of the program's throughput when they are told; what matters to a policy is how they
-//! compare. A drifting program is told anew once a second.
+//! Rates use the program's throughput at the time of the report; for policies only their ratios matter. A
+//! drifting program is reported again once per second.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +20,11 @@ pub const TRUTH: TrackerEntry = TrackerEntry { name: "truth", open: |_| Box::<Tr
 
 const AGAIN: Nanos = Nanos::from_secs(1);
 
-/// The oracle's source.
+/// The source for the oracle.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
-    /// What each program was told of: its version, its drift, and when.
-    told: BTreeMap<u32, (u64, u64, Nanos)>,
+    /// Last report of each program: its version, its drift, and the time.
+    reported: BTreeMap<u32, (u64, u64, Nanos)>,
 }
 
 impl Tracker for Truth {
@@ -40,15 +40,15 @@ impl Tracker for Truth {
         _rng: &mut Rng,
         out: &mut Observations,
     ) -> f64 {
-        self.told.retain(|space, _| jobs.iter().any(|job| job.space.0 == *space));
+        self.reported.retain(|space, _| jobs.iter().any(|job| job.space.0 == *space));
         for job in jobs.iter().filter(|job| job.program.managed) {
-            let due = self.told.get(&job.space.0).is_none_or(|&(version, drift, at)| {
+            let due = self.reported.get(&job.space.0).is_none_or(|&(version, drift, at)| {
                 version != job.version || drift != job.drifted && quantum.end() >= at + AGAIN
             });
             if due && job.reads_in_quantum > 0.0 {
-                self.told.insert(job.space.0, (job.version, job.drifted, quantum.end()));
-                tell(job, out);
-                // Known rates do not fade.
+                self.reported.insert(job.space.0, (job.version, job.drifted, quantum.end()));
+                report(job, out);
+                // Known rates do not decay.
                 out.memory = Some(Nanos::from_secs(1_000));
             }
         }
@@ -56,7 +56,7 @@ impl Tracker for Truth {
     }
 }
 
-fn tell(job: &Job, out: &mut Observations) {
+fn report(job: &Job, out: &mut Observations) {
     for run in job.pattern.runs() {
         let rate = job.reads_per_ns * 1e9 * job.pattern.density(run.band);
         #[expect(clippy::cast_possible_truncation, reason = "rates are f32 in the core")]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! antagonist: streams through a small buffer in fast memory, to load its interconnect.
 //!
-//! What it does: reads and writes one to one, in sequence, a buffer that stays in the fastest tier. The
+//! What it does: reads and writes, one to one and in sequence, a buffer that stays in the fastest tier. The
 //! tiering system does not manage it.
 //! Where it comes from: Colloid (SOSP'24, 2.1): 500 MB; 0x, 1x, 2x and 3x are 0, 5, 10 and 15 cores, which
 //! alone use 0, 51, 65 and 70 % of the default tier's bandwidth.
@@ -13,7 +13,7 @@ use tierline_core::unit::Bytes;
 use super::knob::{MAX_SET, MAX_THREADS, MIN_SET, program_knobs};
 use super::program::{Layout, Memory, Phase, Placement, Program, Reach};
 
-/// Cores of the intensity 1x.
+/// Cores at intensity 1x.
 const CORES: f64 = 5.0;
 
 program_knobs! {

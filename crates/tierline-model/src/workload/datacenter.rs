@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! datacenter: Meta's Web1, Cache1, Cache2 and Data Warehouse, put together anew from what was published of them.
+//! datacenter: Meta's Web1, Cache1, Cache2 and Data Warehouse, reconstructed from published facts.
 //!
-//! What it does: a program with private memory, files and short-lived pages loads for two or three minutes and then
-//! serves. Of each kind of memory a part is hot: a core gets nearly all accesses, and the rest of it is touched
-//! about once a minute. Of what is cold, little comes back within minutes and most within hours.
-//! Where it comes from: TPP (ASPLOS 2023), sections 3.2 to 3.6 and 6; each fact is named in the code. These are
-//! reconstructions, 96 GiB each and loaded in minutes, where the paper's servers take hours. Not published, and
-//! ours: how accesses divide among kinds, how hot the core is, how much is short-lived. Think time and how
-//! much of a file's latency prefetching hides are fitted, to Web1's and Cache2's throughput on the default
-//! kernel (T-T1-Web1-21, T-T1-Cache2-21).
+//! What it does: a program with private memory, files and short-lived pages loads for two or three minutes,
+//! then serves requests. A part of each kind of memory is hot: a core gets nearly all accesses, and the rest of
+//! the hot part is accessed about once a minute. Of cold memory, little is accessed again within minutes, and
+//! most within hours.
+//! Where it comes from: TPP (ASPLOS 2023), sections 3.2 to 3.6 and 6; the code names each fact. These are
+//! reconstructions of 96 GiB each, loaded in minutes, where the paper's servers take hours. Not published, and
+//! ours: the distribution of accesses among kinds, the rate of the core, the amount of short-lived memory.
+//! Think time and the share of a file's latency hidden by prefetching are fitted, to the throughput of Web1 and
+//! Cache2 on the default kernel (T-T1-Web1-21, T-T1-Cache2-21).
 
 use tierline_core::port::PageKind::{self, Anonymous, File, Shared};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
@@ -20,13 +21,13 @@ use super::program::{Change, Churn, Layout, Memory, Phase, Placement, Program, R
 /// Which of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum App {
-    /// The HipHop virtual machine that serves web requests.
+    /// The HipHop virtual machine, which serves web requests.
     Web1,
-    /// The object cache in front of databases.
+    /// An object cache in front of databases.
     Cache1,
-    /// Another one.
+    /// Another object cache.
     Cache2,
-    /// Parallel computing over data sets.
+    /// Parallel computing on data sets.
     Warehouse,
 }
 
@@ -87,11 +88,11 @@ struct Part {
     name: &'static str,
     kind: PageKind,
     gib: f64,
-    /// Share that is accessed within two minutes.
+    /// Share accessed within two minutes.
     hot: f64,
     /// Share of all accesses.
     accesses: f64,
-    /// Loading starts after so many seconds.
+    /// Start of loading, in seconds.
     after: u64,
 }
 
@@ -107,14 +108,14 @@ const fn part(
 }
 
 /// 95 to 98 % of memory are in use (3.2). 35 to 60 % of private pages are hot and 3 to 14 % of files (3.3).
-/// Files are read first, fill local memory, and private memory grows after them (3.4, 6.1.1); what the default
-/// kernel serves locally, 22 %, is them for the most part.
+/// Files are read first and fill local memory; private memory grows afterwards (3.4, 6.1.1). What the default
+/// kernel serves locally, 22 %, is mostly files.
 const WEB1: &[Part] =
     &[part("file", File, 63.0, 0.085, 0.12, 0), part("anon", Anonymous, 27.0, 0.48, 0.83, 127)];
-/// 70 to 82 % of memory are files, most in tmpfs, allocated at the start (3.3 to 3.5). 40 % of private pages are
-/// hot and 25 % of files (3.3). All private pages find room in a local node of two thirds of memory, and a
-/// seventh in one of a fifth (6.1.1, 6.1.2): so they are allocated alongside the files. Of what is hot, 8 % is
-/// what was allocated last (6.1.1).
+/// 70 to 82 % of memory are files, most in tmpfs, allocated at the start (3.3 to 3.5). 40 % of private pages
+/// are hot and 25 % of files (3.3). All private pages fit into a local node of two thirds of memory, and a
+/// seventh into one of a fifth (6.1.1, 6.1.2), so they are allocated together with the files. Of hot memory, 8
+/// % was allocated last (6.1.1).
 const CACHE1: &[Part] = &[
     part("tmpfs", Shared, 40.0, 0.36, 0.33, 0),
     part("anon", Anonymous, 22.0, 0.40, 0.55, 26),
@@ -123,31 +124,32 @@ const CACHE1: &[Part] = &[
 /// 70 to 82 % files (3.4). 75 % of private pages are hot (6.1.1), and almost as many files (3.3).
 const CACHE2: &[Part] =
     &[part("tmpfs", Shared, 68.0, 0.70, 0.47, 0), part("anon", Anonymous, 22.0, 0.75, 0.45, 26)];
-/// 15 % files, almost all of them cold (3.3, 3.4). A third of private pages is hot, and most of that is local on the
-/// default kernel already (6.1.1): it was allocated first.
+/// 15 % files, almost all of them cold (3.3, 3.4). A third of private pages is hot, most of it already local on
+/// the default kernel (6.1.1), so it was allocated first.
 const WAREHOUSE: &[Part] = &[
     part("file", File, 13.5, 0.02, 0.02, 0),
     part("anon", Anonymous, 50.0, 0.45, 0.88, 27),
     part("anon-late", Anonymous, 26.0, 0.10, 0.05, 128),
 ];
 
-/// Loading, each part.
+/// Rate of loading, for each part.
 const LOAD: BytesPerSec = BytesPerSec(1 << 29);
 const GIB: f64 = 1_073_741_824.0;
-/// A page of the model, which is accessed as often as one of the paper's base pages (4 to 16 MB/s are 1 to 4 K pages a
-/// second, 7): there are fewer and larger ones, and what the kernel does with one it does with each that it stands for.
+/// A page of the model is accessed as often as one base page of the paper (4 to 16 MB/s are 1 to 4 K pages a
+/// second, 7). There are fewer and larger pages; kernel operations on one of them count for all base pages that
+/// it represents.
 const PAGE: f64 = 2_097_152.0;
-/// Accesses a second, roughly: what the rates below are shares of.
+/// Approximate accesses per second, to which the rates below refer.
 const ACCESSES: f64 = 1.8e8;
-/// A page that is hot but not of the core: 43 % of Cache2's private pages are accessed within a minute and 75 %
+/// Rate of a hot page outside the core: 43 % of Cache2's private pages are accessed within a minute and 75 %
 /// within two (3.3, 6.1.1): ln 4 in two minutes.
 const LUKEWARM_PER_SEC: f64 = 1.386 / 120.0;
-/// Cold pages that come back soon, and how often: of pages that turn hot again, 80 % were cold for less than ten
-/// minutes (3.6).
+/// Share of cold pages that are soon accessed again, and their rate: of pages that become hot again, 80 % were
+/// cold for less than ten minutes (3.6).
 const WARM: f64 = 0.05;
 const WARM_PER_SEC: f64 = 1.0 / 300.0;
 const FROZEN_PER_SEC: f64 = 1.0 / 18_000.0;
-/// Objects and slabs that lie together.
+/// Size of objects and slabs that are contiguous.
 const CHUNK: Bytes = Bytes::from_mib(16);
 /// Pages for requests: short-lived, less than a minute (6.2), and hot (5.2).
 const FRESH: Churn = Churn {
@@ -160,7 +162,7 @@ const FRESH: Churn = Churn {
 const FRESH_GIB: f64 = 1.25;
 
 impl Datacenter {
-    /// The program: what is loaded first leads.
+    /// The program; the part loaded first is the leader.
     pub fn program(self) -> Result<Program, String> {
         let parts = match self.app {
             App::Web1 => WEB1,
@@ -172,7 +174,7 @@ impl Datacenter {
         memory.push(self.fresh(1.0 - parts.iter().map(|part| part.accesses).sum::<f64>()));
         let mut lead = memory.remove(0);
         lead.name = self.app.name().into();
-        lead.memory.beside = memory;
+        lead.memory.further = memory;
         Ok(lead)
     }
 
@@ -222,7 +224,7 @@ impl Datacenter {
             phases: vec![phase],
             placement: Placement::FirstTouch,
             managed: true,
-            memory: Memory { weight, exposed, in_base_pages: true, beside: Vec::new() },
+            memory: Memory { weight, exposed, in_base_pages: true, further: Vec::new() },
         }
     }
 }
@@ -242,7 +244,7 @@ mod tests {
 
     fn of(app: App) -> (Vec<Program>, f64) {
         let lead = Datacenter { app, ..Datacenter::default() }.program().unwrap();
-        let mut parts = lead.memory.beside.clone();
+        let mut parts = lead.memory.further.clone();
         parts.push(lead);
         let all = parts.iter().map(|part| gib(part.bytes)).sum();
         (parts, all)
@@ -254,7 +256,7 @@ mod tests {
 
     /// 3.2: 95 to 98 % of the system's memory; 3.4: the shares of files.
     #[test]
-    fn memory_is_as_published() {
+    fn memory_sizes_match_the_paper() {
         for (app, files) in
             [(App::Cache1, 0.70..0.82), (App::Cache2, 0.70..0.82), (App::Warehouse, 0.14..0.16)]
         {
@@ -266,9 +268,10 @@ mod tests {
         }
     }
 
-    /// 2: 55 to 80 % of allocated memory is idle in any two minutes. Cache2 is hotter than that by section 6.1.1.
+    /// Section 2: 55 to 80 % of allocated memory is idle in any two minutes. By section 6.1.1, Cache2 has less
+    /// idle memory.
     #[test]
-    fn what_is_idle_is_as_published() {
+    fn idle_shares_match_the_paper() {
         for app in [App::Web1, App::Cache1, App::Warehouse] {
             let parts = match app {
                 App::Web1 => WEB1,
@@ -281,9 +284,9 @@ mod tests {
         }
     }
 
-    /// 3.6: of pages that turn hot, about 80 % were accessed within the ten minutes before.
+    /// 3.6: of pages that become hot, about 80 % were accessed within the ten minutes before.
     #[test]
-    fn what_comes_back_is_as_published() {
+    fn reaccess_times_match_the_paper() {
         let soon = WARM * WARM_PER_SEC;
         let late = 0.6 * FROZEN_PER_SEC;
         assert!((0.75..0.87).contains(&(soon / (soon + late))));

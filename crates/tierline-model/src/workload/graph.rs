@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! graph: load a graph, then iterate over it with a few hot vertices.
+//! graph: loads a graph, then iterates over it with a few hot vertices.
 //!
-//! What it does: a build phase writes the edge list from end to end; then iterations stream edges and
-//! gather the ranks of their ends, whose popularity follows the skewed degrees. What was hot while loading
-//! is not what is hot later.
-//! Where it comes from: GAPBS PageRank on Twitter in Colloid (SOSP'24, 5.3: 38 GB with a third fast) and
+//! What it does: a build phase writes the edge list sequentially. Then iterations stream edges and gather the
+//! ranks of their ends, whose popularity follows the skewed degrees. The hot set of loading differs from that
+//! of the iterations.
+//! Where it comes from: GAPBS PageRank on Twitter in Colloid (SOSP'24, 5.3: 38 GB, a third of it fast) and
 //! NeoMem (table 6: generate, build, trials). Shares of the phases are ours.
 
 use tierline_core::port::PageKind;
@@ -41,7 +41,7 @@ impl Graph {
             change: Change::Sweep,
             ..Phase::forever(vec![(window, 1.0), (self.set, 0.05)], Layout::Back)
         };
-        // Half of all lines are edges, streamed; the other half are vertices, most of them hubs.
+        // Half of all lines are streamed edges; the other half are vertices, most of them hubs.
         let iterate = Phase::forever(
             vec![(self.hubs, 0.35), (self.vertices, 0.15), (self.set, 0.5)],
             Layout::Scattered(Bytes::from_mib(2)),

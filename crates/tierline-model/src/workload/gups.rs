@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! gups: random updates to a hot set and, more rarely, to everything.
 //!
-//! What it does: each thread picks an object at random, from the hot set with probability 0.9 and from
-//! the whole set with 0.1, reads and updates it; the hot set may jump once.
-//! Where it comes from: HeMem (SOSP'21) and Colloid (SOSP'24, 2.1): 72 GB, of which a random 24 GB hot, 64
-//! bytes read and updated, 15 threads; 4 KiB objects let prefetchers work (5.1). The jump: "a different
-//! set of random pages" (5.2), here as large and disjoint.
+//! What it does: each thread picks a random object, from the hot set with probability 0.9 and from the whole
+//! set with 0.1, reads and updates it. The hot set may jump once.
+//! Where it comes from: HeMem (SOSP'21) and Colloid (SOSP'24, 2.1): 72 GB, of which a random 24 GB is hot; 64
+//! bytes read and updated; 15 threads. With 4 KiB objects, prefetchers are effective (5.1). At the jump, "a
+//! different set of random pages" becomes hot (5.2), here of equal size and disjoint.
 
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, Nanos};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! kv: a key-value store whose keys follow Zipf's law, with popularity that drifts.
+//! kv: a key-value store with Zipf-distributed keys, whose popularity may drift.
 //!
-//! What it does: looks up keys and updates some; the chance of a key's page falls with its rank to the
-//! power of the skew. Slabs of values are spread over memory. With drift, popularity moves on through the
-//! ranks: what is hot becomes a little less so, and new keys come to the top.
-//! Where it comes from: YCSB's law with skew 0.99; sizes as Silo in Colloid (SOSP'24, 5.3: 400 million
-//! keys of 64 + 100 bytes, about 60 GB). The law is kept in bands, each a factor of 1.25 in rank wide.
+//! What it does: looks up keys and updates some. The probability of a key's page falls with its rank to the
+//! power of the skew. Slabs of values are scattered over memory. With drift, popularity moves through the
+//! ranks: hot keys slowly become less hot, and new keys become the hottest.
+//! Where it comes from: YCSB's distribution with skew 0.99; sizes as Silo in Colloid (SOSP'24, 5.3: 400 million
+//! keys of 64 + 100 bytes, about 60 GB). The distribution is represented by bands, each spanning a factor of
+//! 1.25 in rank.
 
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, BytesPerSec};
@@ -14,7 +15,7 @@ use super::knob::{MAX_OBJECT, MAX_RATE, MAX_SET, MAX_THREADS, MIN_SET, gib, prog
 use super::program::{Change, Layout, Memory, Phase, Placement, Program, Reach};
 use crate::arithmetic::pow;
 
-/// Widths of neighbouring bands.
+/// Ratio of the widths of neighbouring bands.
 const RATIO: f64 = 1.25;
 
 program_knobs! {
@@ -61,14 +62,14 @@ impl Kv {
     }
 }
 
-/// Whole cache lines of an object.
+/// Whole cache lines per object.
 #[expect(clippy::cast_precision_loss, reason = "an object is small")]
 pub(super) fn lines(object: Bytes) -> f64 {
     object.0.div_ceil(64).max(1) as f64
 }
 
-/// Bands of Zipf's law over `set`, ranked by chunk. The weight of a band is the integral of rank to the
-/// power of minus the skew, by Simpson's rule.
+/// Bands of Zipf's law over `set`, ranked by chunk. The weight of a band is the integral of rank to the power
+/// of minus the skew, by Simpson's rule.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

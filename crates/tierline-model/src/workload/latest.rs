@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! latest: memory grows, and what is newest is accessed most.
+//! latest: memory grows, and the newest memory is accessed most.
 //!
-//! What it does: rows are appended and read soon after; older rows are read ever less. Fast memory fills
-//! up with what was hot once, and only a policy that demotes early has room for what is hot now.
-//! Where it comes from: TPC-C on Silo in ARMS (7: 75.7 GB, "growing") and YCSB's "latest" distribution; TPP's
-//! headroom (ASPLOS'23, 5.2) is made for this. The shares are ours.
+//! What it does: rows are appended and read soon afterwards; older rows are read less and less. Fast memory
+//! fills with pages that are no longer hot, and only a policy that demotes early has room for new ones.
+//! Where it comes from: TPC-C on Silo in ARMS (7: 75.7 GB, "growing") and YCSB's "latest" distribution; the
+//! target of TPP's headroom (ASPLOS'23, 5.2). The shares are ours.
 
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, BytesPerSec};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! liblinear: training that changes its working set from phase to phase.
+//! liblinear: training whose working set changes from phase to phase.
 //!
-//! What it does: alternates between sweeps over all examples and work on the weights of the active
-//! features, another part of memory each time. A policy has a phase's length to find the working set.
-//! Where it comes from: Liblinear in ARMS (7), which reports what adaptive batches gain there; lengths and
-//! shares are ours.
+//! What it does: alternates between sweeps over all examples and work on the weights of active features, in
+//! another part of memory each time. A policy has the length of a phase to find the working set.
+//! Where it comes from: Liblinear in ARMS (7), which reports the gain of adaptive batches; lengths and shares
+//! are ours.
 
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, Nanos};
@@ -26,7 +26,7 @@ program_knobs! {
     }
 }
 
-/// Phases before the first comes again.
+/// Number of phases in a cycle.
 const PHASES: u64 = 4;
 
 impl Liblinear {

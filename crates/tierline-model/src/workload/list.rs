@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 
 /// A kind of workload.
 #[derive(Clone, Copy)]
-pub struct Entry {
-    /// The name users type.
+pub struct WorkloadEntry {
+    /// Name on the command line.
     pub name: &'static str,
-    /// The head of its file.
+    /// The documentation at the start of its file.
     pub doc: &'static str,
     /// Its knobs.
     pub knobs: fn() -> Vec<Knob>,
@@ -23,7 +23,7 @@ pub struct Entry {
 }
 
 /// Recorded programs: they take a file, and so are no entry of the list.
-pub const TRACE: Entry = Entry {
+pub const TRACE: WorkloadEntry = WorkloadEntry {
     name: "trace",
     doc: include_str!("replay.rs"),
     knobs: Replay::table,
@@ -44,7 +44,7 @@ pub const COMMON: [(&str, &str); 6] = [
 ];
 
 /// Every workload that help and documents list: those of [`WORKLOADS`], and recordings.
-pub fn listed() -> impl Iterator<Item = &'static Entry> {
+pub fn listed() -> impl Iterator<Item = &'static WorkloadEntry> {
     WORKLOADS.iter().chain([&TRACE])
 }
 
@@ -77,18 +77,18 @@ pub fn written(text: &str) -> Result<Table> {
     Ok(table)
 }
 
-impl Entry {
+impl WorkloadEntry {
     /// The workload of that name.
     ///
     /// # Errors
-    /// `Error::Unknown` with the names there are.
+    /// `Error::Unknown` with the known names.
     pub fn find(name: &str) -> Result<&'static Self> {
         WORKLOADS.iter().find(|entry| entry.name == name).ok_or_else(|| {
             Error::unknown("workload", name, WORKLOADS.iter().map(|entry| entry.name))
         })
     }
 
-    /// The program for these knobs; what is left out has its default.
+    /// The program for these knobs; missing knobs have their defaults.
     ///
     /// # Errors
     /// Naming the workload and the knob.
@@ -96,7 +96,7 @@ impl Entry {
         (self.make)(&format!("workload {}", self.name), knobs)
     }
 
-    /// The head of its file as plain text.
+    /// The documentation at the start of its file, as plain text.
     pub fn explain(&self) -> String {
         let lines = self.doc.lines().skip(1).take_while(|line| line.starts_with("//!"));
         lines.map(|line| line.trim_start_matches("//!").trim_start().to_string() + "\n").collect()

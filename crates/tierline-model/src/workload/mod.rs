@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Workloads: programs as distributions of accesses, with what their cores can have in flight.
+//! Workloads: programs as distributions of accesses, with the parallelism of their cores.
 
 pub mod knob;
 pub mod list;
@@ -13,7 +13,7 @@ pub use order::Order;
 pub use pattern::{Band, Census, Pattern};
 pub use program::{Change, Layout, Phase, Placement, Program, Reach};
 
-use list::Entry;
+use list::WorkloadEntry;
 
 /// Declares the files of workloads and the list of them, a line each. rustfmt does not follow it: `./test` formats
 /// each file by itself.
@@ -22,7 +22,7 @@ macro_rules! workloads {
         $(pub mod $name;)*
 
         /// Every workload there is; the first is the default. Help, documents, scenarios and tests range over this list.
-        pub const WORKLOADS: &[Entry] = &[$(Entry {
+        pub const WORKLOADS: &[WorkloadEntry] = &[$(WorkloadEntry {
             name: stringify!($name),
             doc: include_str!(concat!(stringify!($name), ".rs")),
             knobs: <$name::$knobs as knob::ProgramKnobs>::table,

@@ -1,48 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which page has which rank: a bijection in constant time and memory.
+//! The mapping between pages and popularity ranks: a bijection in constant time and memory.
 //!
-//! Popularity is a matter of rank; where in memory the popular pages lie is a matter of order. Chunks of
-//! pages keep their inner order, as objects and slabs do, and are shuffled by a Feistel network whose
-//! round function is a hash of the seed; numbers beyond the last chunk are walked over (cycle walking,
-//! Black and Rogaway 2002), at most one in two.
+//! Popularity depends on rank; the order determines where popular pages are in memory. Chunks of pages keep
+//! their inner order, as objects and slabs do. They are shuffled by a Feistel network whose round function is a
+//! hash of the seed. Numbers beyond the last chunk are skipped by cycle walking (Black and Rogaway 2002), at
+//! most one in two.
 
 use tierline_core::rng::Rng;
 
 const ROUNDS: usize = 4;
 
-/// Places to ranks and back.
+/// Mapping from pages to ranks and back.
 #[derive(Clone, Debug)]
 pub struct Order {
     pages: u32,
-    /// Pages in a chunk, as a power of two.
+    /// log2 of the pages per chunk.
     chunk_bits: u32,
     shuffle: Option<Shuffle>,
     listed: Option<Listed>,
     reversed: bool,
-    /// Added to every rank, round the end: how far popularity has moved on.
+    /// Added to every rank, modulo the number of pages: the drift of popularity so far.
     offset: u32,
 }
 
 impl Order {
-    /// Ranks in the order of addresses.
+    /// Ranks in order of addresses.
     pub fn contiguous(pages: u32) -> Self {
         Self { pages, chunk_bits: 0, shuffle: None, listed: None, reversed: false, offset: 0 }
     }
 
-    /// The last page first: what grows or is swept through has its newest page at the end.
+    /// The last page has rank 0: for growth and sweeps, the newest page is at the end.
     pub fn reversed(pages: u32) -> Self {
         Self { reversed: true, ..Self::contiguous(pages) }
     }
 
-    /// Chunks of `chunk` pages, rounded down to a power of two, in a shuffled order; the last pages that
-    /// fill no chunk stay last.
+    /// Chunks of `chunk` pages, rounded down to a power of two, in shuffled order. Pages at the end that do not
+    /// fill a chunk stay at the end.
     pub fn scattered(pages: u32, chunk: u32, seed: u64) -> Self {
         let chunk_bits = chunk.clamp(1, pages.max(1)).ilog2();
         let shuffle = Some(Shuffle::new(pages >> chunk_bits, seed));
         Self { chunk_bits, shuffle, ..Self::contiguous(pages) }
     }
 
-    /// The pages of `first` in their order, then all others by address. None of `first` comes twice.
+    /// The pages of `first` in this order, then all others by address. `first` has no duplicates.
     pub fn listed(pages: u32, first: impl Iterator<Item = u32>) -> Self {
         let mut ranks = vec![u32::MAX; pages as usize];
         let mut order: Vec<u32> = first.filter(|&page| page < pages).collect();
@@ -54,18 +54,18 @@ impl Order {
         Self { listed: Some(Listed { order, ranks }), ..Self::contiguous(pages) }
     }
 
-    /// How many pages there are.
+    /// Number of pages.
     pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// Whether ranks fall as addresses rise.
+    /// Whether ranks fall with rising addresses.
     pub fn is_reversed(&self) -> bool {
         self.reversed
     }
 
-    /// The first page after `page` whose rank may not follow on those before it: ranks are in a row within
-    /// a chunk, but for the end of the ranks.
+    /// The first page after `page` whose rank may not continue the sequence: ranks are consecutive within a
+    /// chunk, except where the drift wraps.
     pub fn end_of_chunk(&self, page: u32) -> u32 {
         if let Some(Listed { ranks, .. }) = &self.listed {
             let rest = ranks[page as usize..].windows(2);
@@ -79,7 +79,7 @@ impl Order {
         end.min(self.pages)
     }
 
-    /// Moves popularity on by so many ranks.
+    /// Advances popularity by this many ranks.
     pub fn advance(&mut self, ranks: u32) {
         self.offset = self.around(u64::from(self.offset) + u64::from(ranks));
     }
@@ -116,7 +116,7 @@ impl Order {
         }
     }
 
-    /// Adds pages at the end; only an order without an offset and a shuffle can.
+    /// Adds pages at the end. Requires an order without offset and shuffle.
     pub(super) fn grow(&mut self, pages: u32) {
         debug_assert!(self.shuffle.is_none() && self.offset == 0);
         self.pages += pages;
@@ -128,13 +128,13 @@ impl Order {
 
     fn around(&self, rank: u64) -> u32 {
         let pages = u64::from(self.pages.max(1));
-        // At most twice the pages: a subtraction is cheaper than a division.
+        // At most twice the number of pages, so a subtraction replaces a division.
         let rank = if rank >= pages { rank - pages } else { rank };
         u32::try_from(rank).unwrap_or(0)
     }
 }
 
-/// An order that is written down, both ways.
+/// An explicit order, in both directions.
 #[derive(Clone, Debug)]
 struct Listed {
     order: Vec<u32>,
@@ -194,11 +194,11 @@ impl Shuffle {
         (x & ((1 << self.low_bits) - 1), x >> self.low_bits)
     }
 
-    /// Multiply, fold, multiply, keyed: cheap, as a shuffle must hide an order from statistics, not from an enemy.
+    /// Multiply, fold, multiply, with a key: fast; it only needs to look random to statistics.
     fn mix(&self, x: u32, round: usize) -> u32 {
         let once = u64::from(x ^ self.keys[round]).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let twice = (once ^ (once >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        u32::try_from(twice >> 40).unwrap_or(0) // of the upper half, 16 bits are needed
+        u32::try_from(twice >> 40).unwrap_or(0) // 16 bits of the upper half suffice
     }
 }
 
@@ -209,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranks_and_pages_are_one_to_one(
+        fn ranks_and_pages_are_a_bijection(
             pages in 1u32..5_000, chunk in 1u32..600, seed: u64, moved in 0u32..5_000,
         ) {
             let mut order = Order::scattered(pages, chunk, seed);
@@ -224,16 +224,16 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_order_is_as_it_is_written() {
+    fn a_listed_order_is_kept() {
         let order = Order::listed(6, [4, 5, 1].into_iter());
         assert_eq!((0..6).map(|rank| order.page(rank)).collect::<Vec<_>>(), [4, 5, 1, 0, 2, 3]);
         assert!((0..6).all(|page| order.page(order.rank(page)) == page));
         assert_eq!([0, 1, 2, 4].map(|page| order.end_of_chunk(page)), [1, 2, 4, 6]);
     }
 
-    /// Of a scattered half, about half lies in either half of memory.
+    /// About half of a scattered half is in each half of memory.
     #[test]
-    fn a_shuffle_leaves_no_trace_of_the_order() {
+    fn a_shuffle_looks_random() {
         let order = Order::scattered(36_864, 1, 1);
         let low = (0..18_432).filter(|&rank| order.page(rank) < 18_432).count();
         assert!((8_900..9_532).contains(&low), "{low}");

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! pagerank: makes a graph and iterates over it, as GAPBS does from end to end.
+//! pagerank: builds a graph and iterates over it, as GAPBS does from start to end.
 //!
-//! What it does: generates a list of edges, end to end, and renames their ends by a shuffled array; counts degrees and fills
-//! the rows of a matrix, each edge at two random places; frees the list; copies the rows, sorted, into the
-//! graph and frees them; then iterates: the graph is streamed and contributions are gathered at random. Fast memory is full of what
-//! is no longer needed while what is needed is being made, and empty when it is freed.
-//! Where it comes from: GAPBS (`generator.h`, `builder.h`, `pr.cc`), a Kronecker graph of 16 edges a vertex, undirected, so each
-//! edge is in two rows, in NeoMem (MICRO 2024, table VI: how long TPP takes to generate and to build). Ours: how these
-//! times divide, how long squishing takes, and what misses the cache, all worked out below. Each phase takes its time
-//! however fast it goes: how much is done in it tells.
+//! What it does: generates a list of edges sequentially, and renames their ends through a shuffled array.
+//! Counts degrees and fills the rows of a matrix, each edge at two random places; frees the list. Copies the
+//! rows, sorted, into the graph and frees them. Then iterates: streams the graph and gathers contributions at
+//! random. Fast memory is full of data that is no longer needed while the needed data is built, and empty after
+//! the former is freed.
+//! Where it comes from: GAPBS (`generator.h`, `builder.h`, `pr.cc`), a Kronecker graph of 16 edges per vertex,
+//! undirected, so each edge is in two rows, in NeoMem (MICRO 2024, table VI: TPP's times to generate and to
+//! build). Ours: how these times are divided, the duration of squishing, and the cache misses, all derived
+//! below. The phases have fixed durations; the amount of work done in them is the result.
 
 use tierline_core::port::PageKind;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
@@ -32,61 +33,63 @@ program_knobs! {
     }
 }
 
-/// When its phases end.
+/// End times of its phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
     /// Edges are drawn.
     pub drawn: Nanos,
     /// The array of new names is shuffled.
     pub shuffled: Nanos,
-    /// The list's ends are renamed: it is generated.
+    /// The ends are renamed; generation is complete.
     pub generated: Nanos,
     /// Degrees are counted.
     pub counted: Nanos,
-    /// The matrix is filled: it is built.
+    /// The matrix is filled; building is complete.
     pub built: Nanos,
-    /// The graph is made.
+    /// The graph is complete.
     pub squished: Nanos,
 }
 
-/// Edges a vertex (`-k`, by default).
+/// Edges per vertex (`-k`, default).
 const DEGREE: u64 = 16;
-/// Percent of generation. A core draws 26 numbers an edge in 100 ns, all together 3.4 s; one core alone swaps 2²⁶ names, of which
-/// three in four miss the cache, 5.3 s in slow memory; 2³¹ names are looked up, of which a third misses, 2.3 s.
+/// Shares of generation in percent. A core draws 26 numbers per edge in 100 ns, 3.4 s on all cores. One core
+/// swaps 2²⁶ names, of which three in four miss the cache, 5.3 s in slow memory. 2³¹ names are looked up, of
+/// which a third misses, 2.3 s.
 const DRAW: u64 = 31;
 const SHUFFLE: u64 = 48;
-/// Percent of building: of all misses.
+/// Share of building in percent, by cache misses.
 const COUNT: u64 = 23;
 
-/// Lines missed for a line of eight edges, or of sixteen ends of edges, each of which goes to another place: of degrees,
-/// contributions and names a third misses, of a row's next free place, of which there are eight in a line, half, and of the rows
-/// themselves 0.56. Ends are as frequent as R-MAT with 0.57, 0.19, 0.19 has them: of the bits of a vertex's number before it
-/// is renamed each is 0 three times in four, 0.76. The cache is the L3 of a Xeon 6430, 60 MB, least recently used first
-/// (Che's approximation), less what is streamed through it.
+/// Lines missed per line of eight edges, i.e. sixteen ends, each of which accesses another place. Of degrees,
+/// contributions and names a third misses; of a row's next free place (eight per line) half; of the rows 0.56.
+/// Ends have the frequencies of R-MAT with 0.57, 0.19, 0.19: before renaming, each bit of a vertex number is 0
+/// with probability 0.76. The cache is the L3 of a Xeon 6430, 60 MB, LRU (Che's approximation), minus the share
+/// taken by streams.
 const GATHERED: f64 = 16.0 * 0.32;
 const CURSORS: f64 = 16.0 * 0.51;
 const FILLED: f64 = 16.0 * 0.56;
-/// Vertices' own values, in a line of sixteen, a line of edges.
+/// The vertices' own values, sixteen per line, per line of edges.
 const OWN: f64 = 1.0 / 16.0;
-/// What is streamed is waited for by so much less as a core has more in flight of it (colloid-icx).
+/// Exposed share of a stream's latency: the ratio of a core's misses in flight at random and in a stream
+/// (colloid-icx).
 const STREAMED: f64 = AT_RANDOM / 22.65;
-/// What threads stream at any moment, 2 MiB each of 32.
+/// Memory streamed at any moment: 2 MiB for each of 32 threads.
 const WINDOW: Bytes = Bytes::from_mib(64);
-/// At which memory is touched first where all of it is at once: slow memory takes no more.
+/// Rate of first touch for memory that is touched at once: the limit of slow memory.
 const TOUCH: BytesPerSec = BytesPerSec(16 << 30);
-/// In which the names are numbered.
+/// Duration of numbering the names.
 const NUMBERED: Nanos = Nanos::from_millis(100);
 
 /// A line of eight edges is drawn in 800 ns (ours).
 const DRAWING: Reach = Reach::Fixed(1.0, 800.0);
-/// What a core has in flight at random (colloid-icx).
+/// Misses in flight of a core at random (colloid-icx).
 const AT_RANDOM: f64 = 3.959;
-/// Nothing passes an atomic increment.
+/// Atomic increments do not overlap.
 const ATOMIC: Reach = Reach::Fixed(1.0, 0.0);
 const GATHERING: Reach = Reach::Objects(1.0);
 
 impl PageRank {
-    /// When its phases end.
+    /// End times of its phases.
     pub fn ends(&self) -> Ends {
         let part = |of: Nanos, percent: u64| Nanos(of.0 / 100 * percent);
         let generated = self.generate;
@@ -101,10 +104,10 @@ impl PageRank {
         }
     }
 
-    /// The program: the list leads, as it is there first.
+    /// The program; the list is the leader, as it exists first.
     pub fn program(self) -> Result<Program, String> {
         let mut list = self.list();
-        list.memory.beside = vec![
+        list.memory.further = vec![
             self.names(),
             self.degrees(),
             self.cursors(),
@@ -116,12 +119,12 @@ impl PageRank {
         Ok(list)
     }
 
-    /// So many bytes a vertex.
+    /// Memory for `bytes` bytes per vertex.
     fn a_vertex(&self, bytes: u64) -> Bytes {
         Bytes(bytes << self.scale)
     }
 
-    /// Pairs of names. They are read twice to count degrees: the first time for the highest name.
+    /// Pairs of names. They are read twice to count degrees: the first time to find the highest name.
     fn list(&self) -> Program {
         let bytes = self.a_vertex(8 * DEGREE);
         let Ends { drawn, shuffled, generated, counted, built, .. } = self.ends();
@@ -136,12 +139,12 @@ impl PageRank {
             during(self.squish, 0.0, Reach::Stream, alike(bytes, Change::Absent)),
             Phase { reach: Some(GATHERING), ..absent(bytes) },
         ];
-        // Of five times that it is read, it is written twice.
+        // Written in two of the five passes.
         let list = self.memory("pagerank", bytes, 0.4, phases);
         Program { memory: Memory { exposed: STREAMED, ..list.memory }, ..list }
     }
 
-    /// The array by which vertices are renamed.
+    /// The array for renaming vertices.
     fn names(&self) -> Program {
         let bytes = self.a_vertex(4);
         let Ends { drawn, shuffled, generated, .. } = self.ends();
@@ -176,7 +179,7 @@ impl PageRank {
         self.memory("cursors", bytes, 1.0, phases)
     }
 
-    /// Each edge in the rows of both its ends. Where each row begins comes first, and is read when it is copied.
+    /// Each edge, in the rows of both its ends, after an index of row starts, which is read during copying.
     fn rows(&self) -> Program {
         let index = self.a_vertex(8);
         let bytes = index + self.a_vertex(8 * DEGREE);
@@ -191,7 +194,7 @@ impl PageRank {
         self.memory("rows", bytes, 1.0, phases)
     }
 
-    /// Differences of degrees and their sums, from which the graph is squished.
+    /// Differences of degrees and their sums, used to squish the graph.
     fn offsets(&self) -> Program {
         let bytes = self.a_vertex(4 + 8);
         let Ends { built, squished, .. } = self.ends();
@@ -200,8 +203,8 @@ impl PageRank {
         self.memory("offsets", bytes, 1.0, phases)
     }
 
-    /// Where each row begins, and the rows. Rows are sorted first and copied then. An iteration takes less than the
-    /// reclaimer needs to come by again, so each page is as good as any.
+    /// The index of row starts, and the rows. Rows are first sorted, then copied. An iteration is shorter than
+    /// a cycle of the reclaimer, so all pages are equal to it.
     fn graph(&self) -> Program {
         let bytes = self.a_vertex(8 + 8 * DEGREE);
         let Ends { built, squished, .. } = self.ends();
@@ -213,7 +216,7 @@ impl PageRank {
         Program { memory: Memory { exposed: STREAMED, ..graph.memory }, ..graph }
     }
 
-    /// Contributions, and scores: freed and allocated again for each trial, which puts them where they were.
+    /// Contributions and scores: freed and allocated again for each trial, at the same addresses.
     fn vertices(&self) -> Program {
         let contributions = self.a_vertex(4);
         let bytes = contributions + self.a_vertex(4);
@@ -248,12 +251,12 @@ impl PageRank {
     }
 }
 
-/// Any page as much as any other.
+/// All pages equally popular.
 fn alike(bytes: Bytes, change: Change) -> Phase {
     Phase { change, ..Phase::forever(vec![(bytes, 1.0)], Layout::Front) }
 }
 
-/// From end to end.
+/// A sequential pass.
 fn streamed(bytes: Bytes, change: Change) -> Phase {
     let bands = vec![(WINDOW.min(bytes), 1.0), (bytes, 0.0)];
     Phase { change, ..Phase::forever(bands, Layout::Back) }
@@ -271,7 +274,7 @@ fn absent(bytes: Bytes) -> Phase {
     Phase { weight: Some(0.0), ..alike(bytes, Change::Absent) }
 }
 
-/// All of it in a time, with some to spare.
+/// The rate that covers all of it within a time, with a small reserve.
 fn rate(bytes: Bytes, time: Nanos) -> BytesPerSec {
     BytesPerSec(bytes.0 / (time.0 / 1_000_000).max(1) * 1_010)
 }
@@ -284,34 +287,35 @@ mod tests {
     /// 2²⁶ vertices, and 2³¹ ends of edges.
     const VERTICES: f64 = 67_108_864.0;
     const PLACES: f64 = 2_147_483_648.0;
-    /// Lines of an L3 of 60 MB, and of an edge streamed for each place.
+    /// Lines of an L3 of 60 MB, and lines of edges streamed per place.
     const CACHE: f64 = 60.0 * 16_384.0;
     const PASSED: f64 = 1.0 / 16.0;
 
-    /// Vertices by the ones of their number: how many, and how often each is an end.
+    /// Vertices by the number of ones in their number: count, and frequency as an end.
     fn vertices() -> impl Iterator<Item = (f64, f64)> {
         let many = |ones| (0..ones).fold(1.0, |n, i| n * f64::from(SCALE - i) / f64::from(i + 1));
         let each = |ones| (0..SCALE).fold(1.0, |p, bit| p * if bit < ones { 0.24 } else { 0.76 });
         (0..=SCALE).map(move |ones| (many(ones), each(ones)))
     }
 
-    /// The probability that a vertex is no end for a time, which is in places.
+    /// Probability that a vertex is not accessed within `time`, in places.
     fn idle(time: f64) -> f64 {
         vertices().map(|(many, each)| many * (-each * time).exp()).sum::<f64>() / VERTICES
     }
 
-    /// Of lines of so many vertices: how many are in the cache if they stay for a time.
+    /// Number of lines with `of` vertices each that are in the cache if a line stays for `time`.
     fn there(of: i32, time: f64) -> f64 {
         VERTICES / f64::from(of) * (1.0 - idle(time).powi(of))
     }
 
-    /// And what part of accesses misses them.
+    /// Share of accesses that miss them.
     fn missed(of: i32, time: f64) -> f64 {
         let all = vertices().map(|(many, each)| many * each * (-each * time).exp()).sum::<f64>();
         all * idle(time).powi(of - 1)
     }
 
-    /// The lines at which rows are filled, one a row, or of short rows one for all in it: how many, how often one of them and all are.
+    /// Lines at which rows are filled: one per row, or one for all short rows in it. Count, frequency of one
+    /// row, frequency of all rows in the line.
     fn rows() -> impl Iterator<Item = (f64, f64, f64)> {
         vertices().map(|(many, each)| {
             let shared = (each * PLACES / 16.0).min(1.0);
@@ -319,7 +323,7 @@ mod tests {
         })
     }
 
-    /// How long a line stays.
+    /// The time that a line stays in the cache.
     fn stays(there: impl Fn(f64) -> f64) -> f64 {
         let (mut short, mut long) = (1.0, 1e9);
         for _ in 0..60 {
@@ -331,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_misses_the_cache_is_worked_out() {
+    fn cache_misses_are_derived_from_the_graph() {
         let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 0.02, "{a} is not {b}");
         near(16.0 * missed(16, stays(|time| there(16, time))), GATHERED);
         let of_rows = |time: f64| {
@@ -347,9 +351,9 @@ mod tests {
         assert_eq!(COUNT, 23);
     }
 
-    /// NeoMem, VI-A: from 10.3 to 19.7 GB of all its programs.
+    /// NeoMem, VI-A: its programs have 10.3 to 19.7 GB.
     #[test]
-    fn memory_is_as_published() {
+    fn memory_size_matches_the_paper() {
         let of = |memory: Program| memory.bytes.0;
         let it = PageRank::default();
         let filled = of(it.list()) + of(it.degrees()) + of(it.cursors()) + of(it.rows());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which page gets which share of the accesses: bands of ranks, uniform within a band.
+//! The distribution of accesses: bands of ranks, uniform within a band.
 //!
-//! A hot set is two bands; Zipf's law is a few dozen, each spanning a constant ratio of ranks. So the
-//! share of accesses that a tier serves is a sum over bands of how many pages of the band are there, and a
-//! page that moves changes one count ([`Census`]). No quantum walks pages.
+//! A hot set is two bands; Zipf's law is a few dozen, each spanning a constant ratio of ranks. So a tier's
+//! share of accesses is a sum over bands, of the number of the band's pages in the tier, and moving a page
+//! changes one count ([`Census`]). No quantum visits all pages.
 
 use std::ops::Range;
 
@@ -13,18 +13,18 @@ use tierline_core::tier::TierId;
 use super::order::Order;
 use super::places::{NOWHERE, Places};
 
-/// Pages that are equally popular.
+/// Pages of equal popularity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
     /// The first rank after it.
     pub end: u32,
-    /// Share of all accesses that go to its pages together.
+    /// Share of all accesses to its pages.
     pub share: f64,
 }
 
-/// Pages in a row that are equally popular.
+/// Consecutive pages of equal popularity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct PageRun {
     /// The pages.
     pub pages: Range<u32>,
     /// Their band.
@@ -36,12 +36,12 @@ pub struct Run {
 pub struct Pattern {
     order: Order,
     bands: Vec<Band>,
-    /// Running sums of shares in units of 2^-64, for drawing.
+    /// Cumulative shares in units of 2^-64, for drawing.
     until: Vec<u64>,
 }
 
 impl Pattern {
-    /// Bands over an order. Shares are scaled to add up to 1; empty bands are left out.
+    /// Bands over an order. Shares are normalised to add up to 1; empty bands are dropped.
     pub fn new(order: Order, bands: impl IntoIterator<Item = Band>) -> Self {
         let mut kept: Vec<Band> = Vec::new();
         for band in bands {
@@ -60,12 +60,12 @@ impl Pattern {
         Self { until: running_sums(&kept), order, bands: kept }
     }
 
-    /// The bands, most popular first as a rule.
+    /// The bands, usually most popular first.
     pub fn bands(&self) -> &[Band] {
         &self.bands
     }
 
-    /// Where ranks lie.
+    /// The mapping of ranks to pages.
     pub fn order(&self) -> &Order {
         &self.order
     }
@@ -85,12 +85,12 @@ impl Pattern {
         self.band_of_rank(self.order.rank(page))
     }
 
-    /// Share of all accesses that one page of a band gets.
+    /// Share of all accesses to one page of a band.
     pub fn density(&self, band: usize) -> f64 {
         self.bands[band].share / f64::from(self.bands[band].end - self.start(band))
     }
 
-    /// The page of one access.
+    /// The page of a random access.
     pub fn draw(&self, rng: &mut Rng) -> u32 {
         let at = rng.next_u64();
         let band = self.until.partition_point(|&until| until <= at).min(self.bands.len() - 1);
@@ -99,8 +99,8 @@ impl Pattern {
         self.order.page(start + u32::try_from(within).unwrap_or(0))
     }
 
-    /// All pages in the order of addresses, in runs of one band.
-    pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+    /// All pages in order of addresses, in runs of one band.
+    pub fn runs(&self) -> impl Iterator<Item = PageRun> + '_ {
         let mut page = 0;
         std::iter::from_fn(move || {
             let start = page;
@@ -111,11 +111,11 @@ impl Pattern {
                 false => self.bands[band].end - rank,
             };
             page = (start + ahead).min(self.order.end_of_chunk(start));
-            Some(Run { pages: start..page, band })
+            Some(PageRun { pages: start..page, band })
         })
     }
 
-    /// Moves popularity on by so many ranks and keeps the census in step, at the cost of what changed
+    /// Advances popularity by this many ranks and updates the census. The cost grows with the pages that change
     /// bands.
     pub fn advance(&mut self, ranks: u32, places: &Places, census: &mut Census) {
         let mut left = ranks % self.order.pages().max(1);
@@ -129,7 +129,7 @@ impl Pattern {
         }
     }
 
-    /// Adds pages at the end of memory, which a reversed order ranks first. Their tiers are known already.
+    /// Adds pages at the end of memory, which a reversed order ranks first. Their tiers are already set.
     pub fn grow(&mut self, pages: u32, places: &Places, census: &mut Census) {
         let mut left = pages;
         while left > 0 {
@@ -148,7 +148,7 @@ impl Pattern {
         }
     }
 
-    /// Counts the last pages of a band to another one.
+    /// Counts the last pages of a band in another band.
     fn overflow(&self, band: usize, next: usize, ranks: u32, places: &Places, census: &mut Census) {
         for rank in self.bands[band].end - ranks..self.bands[band].end {
             for (tier, base_pages) in places.parts(self.order.page(rank)) {
@@ -158,7 +158,7 @@ impl Pattern {
         }
     }
 
-    /// Pages of the narrowest band: no longer step keeps pages from skipping a band.
+    /// Pages of the narrowest band: with steps of at most this length, no page skips a band.
     fn narrowest(&self) -> u32 {
         let widths = (0..self.bands.len()).map(|b| self.bands[b].end - self.start(b));
         widths.min().unwrap_or(1).max(1)
@@ -176,12 +176,12 @@ fn running_sums(bands: &[Band]) -> Vec<u64> {
     bands.iter().map(|band| (sum += band.share, (sum * scale) as u64).1).collect()
 }
 
-/// How many base pages of each band are in each tier: integers, so that nothing drifts.
+/// Base pages by band and tier; integers, so that no error accumulates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census(Vec<[u64; TierId::MAX + 1]>);
 
 impl Census {
-    /// Counts all pages: when a program starts, and when its pattern changes altogether.
+    /// Counts all pages: at a program's start, and after a complete change of its pattern.
     pub fn take(pattern: &Pattern, places: &Places) -> Self {
         let mut census = Self(vec![[0; TierId::MAX + 1]; pattern.bands.len()]);
         for run in pattern.runs() {
@@ -190,7 +190,7 @@ impl Census {
         census
     }
 
-    /// All pages, of so many base pages, are nowhere yet.
+    /// A census with all `base_pages` base pages unplaced.
     pub fn nowhere(pattern: &Pattern, base_pages: u64) -> Self {
         let mut counts = vec![[0; TierId::MAX + 1]; pattern.bands.len()];
         for (band, counts) in counts.iter_mut().enumerate() {
@@ -204,7 +204,7 @@ impl Census {
         parts.for_each(|(tier, base_pages)| self.0[band][usize::from(tier)] += base_pages);
     }
 
-    /// Base pages of a band went from one tier to another.
+    /// Records that base pages of a band moved from one tier to another.
     pub fn moved(&mut self, band: usize, from: u8, to: u8, base_pages: u64) {
         self.0[band][usize::from(from)] -= base_pages;
         self.0[band][usize::from(to)] += base_pages;
@@ -215,7 +215,7 @@ impl Census {
         self.0[band][usize::from(tier)]
     }
 
-    /// The share of accesses that each tier serves. Pages that are nowhere yet are not accessed.
+    /// Share of accesses served by each tier. Unplaced pages are not accessed.
     pub fn shares(&self, pattern: &Pattern) -> [f64; TierId::MAX] {
         let mut shares = [0.0; TierId::MAX];
         for (band, counts) in self.0.iter().enumerate() {
@@ -284,7 +284,7 @@ mod tests {
             prop_assert_eq!(next, pages);
         }
 
-        /// Kept along the way or counted anew: the census is the same, of split pages too.
+        /// Whether updated incrementally or counted again, the census is equal, also with split pages.
         #[test]
         fn the_census_follows_moves_and_drift(
             steps in prop::collection::vec((0u32..500, 0u8..3, 0u32..700, 0u64..1024), 1..40),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a workload comes to: memory, threads, and phases of a pattern. The machine adds how many misses
+//! The program of a workload: memory, threads, and phases of access patterns. The machine adds how many misses
 //! its cores keep in flight.
 
 use tierline_core::port::{PageKind, PageSize};
@@ -13,59 +13,59 @@ use crate::machine::Cores;
 /// A program that runs on the modelled machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
-    /// The name reports use.
+    /// Name in reports.
     pub name: String,
-    /// Its memory once it is fully grown.
+    /// Size of its memory when fully grown.
     pub bytes: Bytes,
     /// What backs it.
     pub kind: PageKind,
-    /// Threads, a core each.
+    /// Number of threads, one per core.
     pub threads: f64,
-    /// What a core of it has in flight.
+    /// Parallelism of a core.
     pub reach: Reach,
-    /// Lines written back, per line read.
+    /// Lines written back per line read.
     pub writes_per_read: f64,
-    /// Lines read, per operation.
+    /// Lines read per operation.
     pub reads_per_op: f64,
-    /// What an operation is called.
+    /// Name of an operation.
     pub unit: &'static str,
-    /// What it does, one after the other, round and round.
+    /// Its phases, repeated cyclically.
     pub phases: Vec<Phase>,
-    /// Where its pages are put.
+    /// Initial placement of its pages.
     pub placement: Placement,
-    /// Whether the tiering system manages it, or it only is in the way.
+    /// Whether the tiering system manages it.
     pub managed: bool,
-    /// What its accesses weigh, and further memory that the same threads access.
+    /// Weight of accesses to this memory, and further memory of the same threads.
     pub memory: Memory,
 }
 
-/// Memory of one kind among others of the same program.
+/// Properties of one kind of memory among others of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
-    /// Accesses to it, against those to the program's other memory.
+    /// Weight of accesses to it, relative to the program's other memory.
     pub weight: f64,
-    /// Share of its latency that is waited for; prefetching hides the rest.
+    /// Share of its latency that threads wait for; prefetching hides the rest.
     pub exposed: f64,
-    /// Each of its huge pages stands for as many base pages: it faults, is looked at and is moved as those.
+    /// Each huge page represents base pages: it faults, is scanned and is moved like them.
     pub in_base_pages: bool,
-    /// Further memory of the same threads: of each, everything but threads, reach and operations counts.
-    pub beside: Vec<Program>,
+    /// Further memory of the same threads. Threads, reach and operations of these entries are ignored.
+    pub further: Vec<Program>,
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { weight: 1.0, exposed: 1.0, in_base_pages: false, beside: Vec::new() }
+        Self { weight: 1.0, exposed: 1.0, in_base_pages: false, further: Vec::new() }
     }
 }
 
-/// How many misses a core keeps in flight, and how long it thinks between them.
+/// Number of misses that a core keeps in flight, and its think time between them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reach {
-    /// Objects of so many lines at random places.
+    /// Objects of this many lines at random places.
     Objects(f64),
-    /// A stream that the prefetcher knows.
+    /// A stream with effective prefetching.
     Stream,
-    /// So many, with ns of thinking a miss slot.
+    /// A fixed number of misses, and ns of think time per miss slot.
     Fixed(f64, f64),
 }
 
@@ -80,95 +80,95 @@ impl Reach {
     }
 }
 
-/// A time in which the pattern stays, or drifts evenly.
+/// A period in which the pattern is constant or changes steadily.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
-    /// How long; the last phase may have no end.
+    /// Its duration; the last phase may be endless.
     pub lasts: Option<Nanos>,
-    /// Shares of accesses by memory, most popular first: bytes up to which, and the share.
+    /// Shares of accesses by memory, most popular first: upper end in bytes, and share.
     pub bands: Vec<(Bytes, f64)>,
-    /// Where popular memory lies.
+    /// Location of popular memory.
     pub layout: Layout,
-    /// How far popularity is moved on at its start, against the layout.
+    /// Shift of popularity at the start of the phase, relative to the layout.
     pub jump: Bytes,
-    /// What changes meanwhile.
+    /// Changes during the phase.
     pub change: Change,
-    /// What accesses to the memory weigh from here on, where not what they did.
+    /// New weight of accesses to this memory, if it changes.
     pub weight: Option<f64>,
-    /// What a core of the program has in flight from here on, likewise.
+    /// New parallelism of a core, if it changes.
     pub reach: Option<Reach>,
 }
 
-/// Where popular memory lies.
+/// Location of popular memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// At the start, in one piece.
+    /// Contiguous at the start.
     Front,
-    /// At the end, in one piece: a sweep goes forward, growth adds the most popular.
+    /// Contiguous at the end: a sweep moves forward, growth adds the most popular memory.
     Back,
     /// In chunks of this size at random places.
     Scattered(Bytes),
 }
 
-/// What changes during a phase.
+/// Change during a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
     /// Nothing.
     None,
-    /// Popularity moves on at this rate.
+    /// Popularity drifts at this rate.
     Drift(BytesPerSec),
-    /// Popularity moves on by what is read: a sweep.
+    /// Popularity advances with the memory read: a sweep.
     Sweep,
-    /// Memory grows at this rate from a start.
+    /// Memory grows at this rate from an initial size.
     Growth(Bytes, BytesPerSec),
-    /// Memory comes at this rate, in the order of addresses, from so long after the start until all is
-    /// there; the pattern is that of all.
+    /// Memory is loaded at this rate, in order of addresses, starting after this delay. The pattern is that of
+    /// the complete memory.
     Load(Nanos, BytesPerSec),
-    /// Pages come and go.
+    /// Short-lived pages.
     Churn(Churn),
-    /// There is none: what there was is freed. What comes later is loaded.
+    /// No memory: everything is freed. Later phases load it again.
     Absent,
 }
 
-/// Short-lived pages: they are allocated at a rate, in bursts at a multiple of it, and freed after a time. What
-/// would be more than all of the memory is not allocated.
+/// Short-lived pages: allocated at a rate, in bursts at a multiple of it, and freed after a lifetime.
+/// Allocation stops when all of the memory is in use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Churn {
-    /// Allocated between bursts.
+    /// Allocation rate between bursts.
     pub rate: BytesPerSec,
-    /// Times as much in a burst.
+    /// Factor of the rate during a burst.
     pub burst: f64,
-    /// Between the starts of two bursts.
+    /// Time between the starts of two bursts.
     pub every: Nanos,
-    /// How long a burst lasts.
+    /// Duration of a burst.
     pub lasts: Nanos,
-    /// How long a page lives.
+    /// Lifetime of a page.
     pub lifetime: Nanos,
 }
 
-/// Where pages are put at first.
+/// Initial placement of pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Placement {
-    /// In the fastest tier with room, in the order of addresses.
+    /// In the fastest tier with room, in order of addresses.
     FirstTouch,
-    /// All in one tier, and there they stay.
+    /// All in one tier, permanently.
     Pinned(TierId),
-    /// In the fastest tier with room, when a recording first touches them.
+    /// In the fastest tier with room, at the first access in a recording.
     AsTouched,
-    /// By hand, as Colloid's best case (2.1): this share of the most popular band in the fastest tier, the
-    /// rest of it in the next; what is left of the fastest is filled with the other pages.
+    /// Fixed placement, as in Colloid's best case (2.1): this share of the most popular band in the fastest
+    /// tier, the rest of it in the next; the rest of the fastest tier is filled with other pages.
     HotShare(f64),
 }
 
 impl Program {
-    /// Goes by what a phase has otherwise.
+    /// Applies a phase's weight and reach.
     pub fn enter(&mut self, phase: usize) {
         let Phase { weight, reach, .. } = self.phases[phase];
         self.memory.weight = weight.unwrap_or(self.memory.weight);
         self.reach = reach.unwrap_or(self.reach);
     }
 
-    /// What is wrong with it, in words that name the figure.
+    /// The problem of an invalid program, naming the figure.
     pub(super) fn problem(&self) -> Option<String> {
         let fine = |x: f64| x.is_finite() && x >= 0.0;
         if self.bytes == Bytes::ZERO {
@@ -194,12 +194,12 @@ impl Program {
             }
         }
         let timeless = self.phases.iter().any(|phase| phase.lasts == Some(Nanos::ZERO));
-        timeless.then(|| "a phase lasts no time".into())
+        timeless.then(|| "a phase must last longer than 0 s".into())
     }
 }
 
 impl Phase {
-    /// One that never ends and never changes.
+    /// A phase without end and without change.
     pub fn forever(bands: Vec<(Bytes, f64)>, layout: Layout) -> Self {
         Self {
             lasts: None,
@@ -224,7 +224,7 @@ impl Phase {
         Pattern::new(order, self.bands.iter().map(band))
     }
 
-    /// Memory that is live at its start, of `all`.
+    /// Memory that is live at its start, out of `all`.
     pub fn live(&self, all: Bytes) -> Bytes {
         match self.change {
             Change::Growth(start, _) => start.min(all),
@@ -233,7 +233,7 @@ impl Phase {
     }
 }
 
-/// Whole pages in `bytes`, at least one where there are any bytes.
+/// Whole pages for `bytes`; at least one unless `bytes` is zero.
 pub fn pages_of(bytes: Bytes, size: PageSize) -> u32 {
     u32::try_from(bytes.0.div_ceil(size.bytes().0)).unwrap_or(u32::MAX)
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! trace: a recorded program, in closed loop: its accesses are work, and an epoch lasts until they are done.
 //!
-//! What it does: within an epoch, pages get their recorded shares of the accesses. So many misses are kept in
-//! flight, with as much thinking between them as makes the epoch take its recorded time where unloaded fast
-//! memory serves all; in slower or busier memory it takes longer. Epochs without accesses take their recorded
-//! time. After the last epoch the first one follows. Throughput is told as recorded seconds a second: 1 is as
-//! recorded, however the epochs differ. Pages are allocated when their first epoch begins.
-//! When it hurts: a program's memory-level parallelism is not in a trace; with more misses in flight than it
-//! really had, slow memory looks better than it is. Memory that the trace never touches does not exist here.
-//! Of traces that only know touched pages, the number of accesses is guessed (`bound`).
+//! What it does: within an epoch, pages get their recorded shares of accesses. A number of misses is kept in
+//! flight, with think time such that the epoch takes its recorded time if unloaded fast memory serves all
+//! accesses; with slower or busier memory it takes longer. Epochs without accesses take their recorded time.
+//! After the last epoch the first one follows. Throughput is recorded seconds per second: 1 is the recorded
+//! speed, however epochs differ. Pages are allocated at the start of the first epoch that accesses them.
+//! When it hurts: a trace does not contain the program's memory-level parallelism; with too many misses in
+//! flight, slow memory looks better than it is. Memory that the trace never accesses does not exist here. For
+//! traces of touched pages only, the number of accesses is estimated (`bound`).
 //! Where it comes from: ours; the loop is that of Colloid's cores (SOSP'24, 2.2) with think time.
 
 use std::cmp::Reverse;
@@ -24,36 +24,36 @@ use super::pattern::{Band, Pattern};
 use super::program::{Layout, Memory, Phase, Placement, Program, Reach};
 use crate::machine::{Machine, nanos};
 
-/// A trace, wherever it is kept. The model does no I/O: who runs a scenario reads the file.
+/// A source of trace data. The model does no I/O: the caller reads the file.
 pub trait Recording: Send + Sync {
-    /// How many pages of that size it touches. They are numbered from 0.
+    /// Number of pages of this size that it accesses. They are numbered from 0.
     fn pages(&self, size: PageSize) -> u32;
 
-    /// The size of its own pages, or the next smaller one that there is.
+    /// The size of its pages, or the next smaller supported size.
     fn size(&self) -> PageSize;
 
-    /// Its epochs from the first on, in pages of that size.
+    /// Its epochs from the first one, with pages of this size.
     fn open(&self, size: PageSize) -> Box<dyn Epochs>;
 }
 
-/// Epochs one after the other.
+/// A sequence of epochs.
 pub trait Epochs {
-    /// Puts the next epoch into `epoch`; false where there is none.
+    /// Reads the next epoch into `epoch`; false at the end.
     fn next(&mut self, epoch: &mut Recorded) -> bool;
 }
 
-/// An epoch as it was recorded.
+/// A recorded epoch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorded {
-    /// How long it was, ns; 0 where that is not known.
+    /// Its length, ns; 0 if unknown.
     pub ns: f64,
-    /// Whether counts are accesses; else they only say which pages get more than others.
+    /// Whether counts are numbers of accesses; otherwise they only rank pages.
     pub counted: bool,
-    /// Pages with lines read and written. No page comes twice.
+    /// Pages with lines read and written. No page appears twice.
     pub pages: Vec<(u32, f64, f64)>,
 }
 
-/// A recording with how it is to be replayed.
+/// A recording and its replay settings.
 #[derive(Clone)]
 pub struct Trace {
     recording: Arc<dyn Recording>,
@@ -96,10 +96,10 @@ program_knobs! {
 }
 
 impl Replay {
-    /// The program that does as the recording says, in pages of `size`.
+    /// The program that replays the recording, with pages of `size`.
     ///
     /// # Errors
-    /// In words, for a knob out of its range.
+    /// A message for an invalid setting.
     pub fn program(
         self,
         name: &str,
@@ -128,39 +128,39 @@ impl Replay {
     }
 }
 
-/// A replay on its way.
+/// A replay in progress.
 pub struct Player {
     trace: Trace,
     size: PageSize,
-    /// Misses a thread keeps in flight at least.
+    /// Minimum number of misses that a thread keeps in flight.
     in_flight: f64,
     epochs: Box<dyn Epochs>,
     epoch: Recorded,
     ends: End,
-    /// Reads that the epoch takes, and time that those before it and it itself take in fast memory, s.
+    /// Reads of the epoch; time of all earlier epochs and of this one in fast memory, s.
     work: f64,
     done_s: f64,
     lasts_s: f64,
 }
 
-/// When an epoch ends.
+/// End of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
-    /// On the program's clock of accesses.
+    /// At a value of the program's clock of accesses.
     Reads(f64),
     /// At a time.
     At(Nanos),
 }
 
-/// What a program does in an epoch.
+/// A program's behaviour in an epoch.
 pub struct Turn {
-    /// Which page gets what.
+    /// The distribution of accesses.
     pub pattern: Pattern,
-    /// The pages that are accessed.
+    /// The accessed pages.
     pub touched: Vec<u32>,
-    /// Misses in flight a thread, and think time.
+    /// Misses in flight per thread, and think time.
     pub reach: Reach,
-    /// Lines written back, per line read.
+    /// Lines written back per line read.
     pub writes_per_read: f64,
 }
 
@@ -171,7 +171,7 @@ impl fmt::Debug for Player {
 }
 
 impl Player {
-    /// At the start of a trace. `reach` is what a thread keeps in flight at least.
+    /// At the start of a trace. `reach` contains the minimum number of misses in flight per thread.
     pub fn new(trace: Trace, size: PageSize, reach: Reach) -> Self {
         let in_flight = if let Reach::Fixed(misses, _) = reach { misses } else { 1.0 };
         let epochs = trace.recording.open(size);
@@ -179,7 +179,7 @@ impl Player {
         Self { trace, size, in_flight, epochs, epoch, ends, work: 0.0, done_s: 0.0, lasts_s: 0.0 }
     }
 
-    /// Whether the epoch is over, at this time and after so many reads.
+    /// Whether the epoch is over, at this time and after this many reads.
     pub fn is_over(&self, now: Nanos, reads: f64) -> bool {
         match self.ends {
             End::Reads(until) => reads >= until,
@@ -187,8 +187,7 @@ impl Player {
         }
     }
 
-    /// How far the program has come after so many reads: the time that it took for that when it was recorded,
-    /// s. An idle epoch counts once it is over.
+    /// Progress after this many reads, in recorded seconds. An idle epoch counts once it is over.
     pub fn progress_s(&self, reads: f64) -> f64 {
         match self.ends {
             End::Reads(until) if self.work > 0.0 => {
@@ -198,7 +197,7 @@ impl Player {
         }
     }
 
-    /// Time until the epoch is over if the program goes on reading so fast, ns.
+    /// Time until the end of the epoch at this rate of reads, ns.
     pub fn left_ns(&self, now: Nanos, reads: f64, reads_per_ns: f64) -> f64 {
         match self.ends {
             End::Reads(until) if reads_per_ns > 0.0 => (until - reads) / reads_per_ns,
@@ -207,7 +206,7 @@ impl Player {
         }
     }
 
-    /// The next epoch of a program with so many threads. `None` where the trace has none at all.
+    /// The next epoch of a program with this many threads. `None` if the trace has no epochs.
     pub fn turn(
         &mut self,
         now: Nanos,
@@ -237,7 +236,7 @@ impl Player {
         }
         let unloaded_ns = machine.cores.path_ns + machine.tiers[0].queue.curve.unloaded_ns;
         let recorded_ns = self.epoch.ns * self.trace.stretch;
-        // Of all that waits for a line; a page that was only written to was read to be written to.
+        // Number of lines that are waited for; a page that was only written had to be read first.
         let work = match self.epoch.counted || recorded_ns == 0.0 {
             true if sum.reads > 0.0 => sum.reads * self.trace.stretch,
             true => sum.total * self.trace.stretch,
@@ -246,11 +245,11 @@ impl Player {
         let in_flight = self.in_flight.max(work * unloaded_ns / (recorded_ns.max(1.0) * threads));
         let in_flight = if recorded_ns > 0.0 { in_flight } else { self.in_flight };
         let think_ns = (threads * in_flight * recorded_ns / work - unloaded_ns).max(0.0);
-        // What was read beyond the last epoch's end is part of this one.
+        // Reads beyond the end of the last epoch count for this one.
         let from = if let End::Reads(until) = self.ends { until } else { reads };
         self.ends = End::Reads(from + work);
         self.work = work;
-        // In fast memory with nobody else about; where that is not known, without thinking.
+        // Duration in unloaded fast memory; without think time if the recorded time is unknown.
         self.lasts_s = work * (unloaded_ns + think_ns) / (threads * in_flight) * 1e-9;
         let writes_per_read = match self.epoch.counted && sum.reads > 0.0 {
             true => (sum.total - sum.reads) / sum.reads,
@@ -260,17 +259,17 @@ impl Player {
     }
 }
 
-/// Lines of an epoch.
+/// Totals of an epoch.
 struct Sum {
     reads: f64,
     total: f64,
 }
 
-/// Pages in bands of like counts, most accessed first: a band spans a quarter of a power of two. All other
-/// pages share nothing.
+/// Pages in bands of similar counts, most accessed first: a band spans a quarter of a power of two. All other
+/// pages have a share of zero.
 fn pattern(pages: &mut [(u32, f64, f64)], live: u32) -> (Pattern, Sum) {
     let count = |&(_, reads, writes): &(u32, f64, f64)| reads + writes;
-    // Exponent and two bits of the fraction.
+    // The exponent and two bits of the fraction.
     let class = |page: &(u32, f64, f64)| count(page).to_bits() >> 50;
     pages.sort_unstable_by_key(|page| (Reverse(class(page)), page.0));
     let mut sum = Sum { reads: 0.0, total: 0.0 };

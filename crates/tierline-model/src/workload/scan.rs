@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! scan: sweeps through its memory, over and over.
+//! scan: sweeps through its memory, repeatedly.
 //!
-//! What it does: streams through all of its memory at the speed that the machine gives it; at any moment
-//! only a window is accessed. No placement helps a sweep over more than fast memory holds, and a policy that
-//! takes it for a hot set pays for nothing.
-//! Where it comes from: the scans of DLRM tables and of analytical queries in TPP (ASPLOS'23, 3) and
-//! Mercury; the pattern that evicts the working set of recency-based policies.
+//! What it does: streams through all of its memory at the machine's speed; at any moment only a window is
+//! accessed. No placement helps a sweep over more memory than fast memory holds, and a policy that treats it as
+//! a hot set gains nothing for its moves.
+//! Where it comes from: the scans of DLRM tables and of analytical queries in TPP (ASPLOS'23, 3) and Mercury;
+//! the pattern that evicts the working set of recency-based policies.
 
 use tierline_core::port::PageKind;
 use tierline_core::unit::Bytes;

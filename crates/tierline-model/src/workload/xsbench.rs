@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! xsbench: a small hot index, and everything else alike.
+//! xsbench: a small hot index; all other memory is equally popular.
 //!
-//! What it does: each lookup searches the unionised energy grid, whose upper levels are hot, and then reads
-//! cross sections anywhere. The hot part fits in fast memory with room to spare; among the rest there is
-//! nothing to choose, and policies that move it are wasteful.
-//! Where it comes from: XSBench in NeoMem (MICRO'24) and ARMS (7: 65 GB; HeMem is wasteful there). The
+//! What it does: each look-up searches the unionised energy grid, whose upper levels are hot, then reads cross
+//! sections anywhere. The hot part easily fits into fast memory. The rest is uniform, so moving it is wasted
+//! effort.
+//! Where it comes from: XSBench in NeoMem (MICRO'24) and ARMS (7: 65 GB; there HeMem makes wasteful moves). The
 //! shares are ours.
 
 use tierline_core::port::PageKind;
@@ -36,7 +36,7 @@ impl XsBench {
             bytes: self.set,
             kind: PageKind::Anonymous,
             threads: self.threads,
-            // Binary searches wait for each line before they know the next.
+            // A binary search waits for each line before it knows the next.
             reach: Reach::Fixed(2.0, 20.0),
             writes_per_read: 0.0,
             reads_per_op: 30.0,

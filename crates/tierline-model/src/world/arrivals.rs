@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Programs come and go.
+//! Start and exit of programs.
 
 use tierline_core::port::{PageSize, SpaceEvent, SpaceId, TenantId};
 use tierline_core::tier::TierId;
@@ -11,10 +11,10 @@ use super::job::Job;
 use crate::workload::program::{Placement, Program, pages_of};
 use crate::workload::replay::{Player, Trace};
 
-/// A program and its time.
+/// A program with its start and end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrival {
-    /// What runs.
+    /// The program.
     pub program: Program,
     /// The size of its pages.
     pub size: PageSize,
@@ -24,12 +24,12 @@ pub struct Arrival {
     pub start: Nanos,
     /// When it ends, if it does.
     pub stop: Option<Nanos>,
-    /// The recording that it replays, if it does.
+    /// The recording to replay, if any.
     pub trace: Option<Trace>,
 }
 
-/// A program that is still to come. Memory that is to be pinned is kept for it from the start: who binds
-/// memory to a node gets it there, however full the node is by then.
+/// A program that has not started. Memory to be pinned is reserved from the beginning: a program that binds
+/// memory to a node gets it there even if the node is full by then.
 #[derive(Clone, Debug)]
 pub(super) struct Awaited {
     arrival: Arrival,
@@ -37,7 +37,7 @@ pub(super) struct Awaited {
 }
 
 impl Awaited {
-    /// Keeps what is pinned, if there is as much.
+    /// Reserves memory to be pinned, if available.
     pub(super) fn new(arrival: Arrival, frames: &mut Frames) -> Self {
         let pages = pages_of(arrival.program.bytes, arrival.size);
         let base_pages = u64::from(pages) * arrival.size.base_pages();
@@ -51,14 +51,14 @@ impl Awaited {
         Self { arrival, kept }
     }
 
-    /// Base pages kept for it, and where.
+    /// Base pages reserved for it, and their tier.
     pub(super) fn kept(&self) -> Option<(TierId, u64)> {
         self.kept
     }
 }
 
 impl ModelWorld {
-    /// Starts and ends what is due, and lets patterns change. Returns when something is due next.
+    /// Starts and ends programs that are due, and updates patterns. Returns the time of the next such event.
     pub(super) fn come_and_go(&mut self) -> Option<Nanos> {
         let now = self.now;
         let running: Vec<SpaceId> = self.jobs.iter().map(|job| job.space).collect();
@@ -87,13 +87,13 @@ impl ModelWorld {
         self.next_space += 1;
         self.stops.extend(arrival.stop.map(|at| (space, at)));
         let mut program = arrival.program;
-        let (threads, beside) = (program.threads, std::mem::take(&mut program.memory.beside));
+        let (threads, further) = (program.threads, std::mem::take(&mut program.memory.further));
         let seed = self.rng.next_u64();
         let (size, reach, tenant) = (arrival.size, program.reach, arrival.tenant);
         let mut job = Job::new(space, program, size, self.now, seed).owned_by(tenant);
         job.player = arrival.trace.map(|trace| Player::new(trace, size, reach));
         self.add(job);
-        for part in beside {
+        for part in further {
             let own = SpaceId(self.next_space);
             self.next_space += 1;
             let part = Program { threads, ..part };
@@ -111,7 +111,7 @@ impl ModelWorld {
         self.jobs.push(job);
     }
 
-    /// Ends a program with all its memory, whatever is being done with its pages.
+    /// Ends a program and frees its memory, whatever operation on its pages is in progress.
     pub fn exit(&mut self, space: SpaceId) {
         let Some(leader) = self.job(space).map(|job| job.leader) else { return };
         self.stops.retain(|(of, _)| *of != leader);

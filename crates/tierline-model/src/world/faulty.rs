@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The world with things going wrong, as on a real kernel: moves that fail, samples that are lost, counters
-//! that stand still, a program that exits while its pages are being moved, a tier that others fill up.
+//! A world with failures like those of a real kernel: failing moves, lost samples, stalled counters, a program
+//! that exits while its pages are moved, a tier filled by other programs.
 
 use tierline_core::port::{
     Attention, Capabilities, Observations, Order, Outcome, Question, Telemetry, Watch, World,
@@ -11,26 +11,26 @@ use tierline_core::unit::Nanos;
 
 use super::ModelWorld;
 
-/// What goes wrong, and how often. The default is nothing.
+/// Kinds of failures, and their frequency. The default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
     /// Share of moves that fail with EBUSY.
     pub busy: f64,
     /// Share of moves that fail with ENOMEM.
     pub no_memory: f64,
-    /// Share of samples that are lost; every other one is counted as lost.
+    /// Share of samples that are lost; every other loss is reported.
     pub lost_samples: f64,
-    /// Share of measurements that repeat the one before.
+    /// Share of measurements that repeat the previous one.
     pub stalled_counters: f64,
-    /// The program whose page is the so-many-th to be moved exits just before that.
+    /// At the move with this number, the program that owns the page exits first.
     pub exit_at_move: Option<u64>,
-    /// From then on somebody else has taken all that was free in a tier.
+    /// From this time on, another program occupies all free memory of a tier.
     pub full: Option<(Nanos, TierId)>,
 }
 
-/// A world with faults.
+/// A world with failures.
 pub struct Faulty {
-    /// The world behind.
+    /// The underlying world.
     pub world: ModelWorld,
     faults: Faults,
     rng: Rng,
@@ -39,7 +39,7 @@ pub struct Faulty {
 }
 
 impl Faulty {
-    /// A world in which these things go wrong, by a seed of their own.
+    /// A world with these failures, and a separate seed for them.
     pub fn new(world: ModelWorld, faults: Faults, seed: u64) -> Self {
         Self { world, faults, rng: Rng::new(seed), moves: 0, measured: None }
     }
@@ -48,7 +48,7 @@ impl Faulty {
         share > 0.0 && self.rng.unit() < share
     }
 
-    /// The fault that strikes an order, if one does.
+    /// The failure of an order, if any.
     fn fault(&mut self, order: &Order) -> Option<Outcome> {
         match order {
             Order::Move(m) => {
@@ -93,17 +93,17 @@ impl World for Faulty {
     fn measure(&mut self, now: Nanos) -> Telemetry {
         let fresh = self.world.measure(now);
         let stalled = self.strikes(self.faults.stalled_counters);
-        let mut told = match &self.measured {
+        let mut repeated = match &self.measured {
             Some(before) if stalled => before.clone(),
             _ => fresh.clone(),
         };
-        // Counters stand still; how much memory is free is asked of the kernel.
-        for (told, fresh) in told.tiers.iter_mut().zip(&fresh.tiers) {
-            (told.free, told.managed) = (fresh.free, fresh.managed);
+        // Counters stall; free memory is read from the kernel and does not.
+        for (tier, fresh) in repeated.tiers.iter_mut().zip(&fresh.tiers) {
+            (tier.free, tier.managed) = (fresh.free, fresh.managed);
         }
-        told.tenants.clone_from(&fresh.tenants);
-        self.measured = Some(told.clone());
-        told
+        repeated.tenants.clone_from(&fresh.tenants);
+        self.measured = Some(repeated.clone());
+        repeated
     }
 
     fn act(&mut self, now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {

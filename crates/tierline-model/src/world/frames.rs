@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames: how much of every tier is taken, in base pages, and in which tier a new page goes.
+//! Frames: how much of every tier is in use, in base pages, and the tier of a new page.
 
 use tierline_core::policy::parts::watermarks::Watermarks;
 use tierline_core::port::{Allocation, PageKind};
@@ -15,25 +15,25 @@ pub struct Frames {
     used: Vec<u64>,
     rule: Allocation,
     marks: Vec<Watermarks>,
-    /// Tiers that fell to their low watermark and are to get no new pages until their high one is free.
+    /// Tiers that fell to their low watermark; they get no new pages until their high watermark is free.
     halted: Vec<bool>,
-    /// Tiers that did so since it was last asked.
+    /// Tiers that did so since the last query.
     turned_away: Vec<bool>,
-    /// Base pages that were ever allocated in each tier.
+    /// Base pages allocated so far in each tier.
     allocated: Vec<u64>,
 }
 
-/// Where a new page went.
+/// Placement of a new page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The tier.
     pub tier: TierId,
-    /// No tier had its low watermark free: the thread that allocates has to reclaim first.
+    /// No tier had its low watermark free, so the allocating thread has to reclaim first.
     pub tight: bool,
 }
 
 impl Frames {
-    /// An empty machine, on which new pages go by a rule.
+    /// An empty machine with an allocation rule for new pages.
     pub fn new(machine: &Machine, rule: Allocation) -> Self {
         let capacity: Vec<u64> =
             machine.tiers.iter().map(|tier| tier.capacity.base_pages()).collect();
@@ -60,12 +60,12 @@ impl Frames {
         Bytes::from_base_pages(self.free(tier))
     }
 
-    /// Whether there is such a tier.
+    /// Whether the tier exists.
     pub fn has(&self, tier: TierId) -> bool {
         tier.index() < self.capacity.len()
     }
 
-    /// Takes base pages for a new page of some kind, in a tier from `first` on.
+    /// Allocates base pages for a new page of this kind, in the first suitable tier from `first` on.
     pub fn allocate(&mut self, first: TierId, kind: PageKind, base_pages: u64) -> Option<Place> {
         let place = self.place(first, kind, base_pages)?;
         self.take(place.tier, base_pages);
@@ -90,7 +90,7 @@ impl Frames {
         (0u8..).map(TierId).take(self.capacity.len()).skip(first.index())
     }
 
-    /// Whether the kernel's allocator puts a page there.
+    /// Whether the kernel's allocator would use this tier.
     fn is_open(&mut self, tier: TierId, coupled: bool, base_pages: u64) -> bool {
         let (marks, free) = (self.marks[tier.index()], self.free(tier));
         let halted = &mut self.halted[tier.index()];
@@ -102,27 +102,27 @@ impl Frames {
         !*halted
     }
 
-    /// The tiers that fell to their low watermark since this was last asked.
+    /// Tiers that fell to their low watermark since the last call.
     pub fn take_turned_away(&mut self) -> Vec<bool> {
         let tiers = self.capacity.len();
         std::mem::replace(&mut self.turned_away, vec![false; tiers])
     }
 
-    /// Bytes that were ever allocated in a tier.
+    /// Bytes allocated so far in a tier.
     pub fn allocated(&self, tier: TierId) -> Bytes {
         Bytes::from_base_pages(self.allocated[tier.index()])
     }
 
-    /// Takes base pages of a tier.
+    /// Allocates base pages in a tier.
     ///
     /// # Panics
-    /// Where there are not as many: nothing may ever overfill a tier.
+    /// If there are not enough: no tier may ever be overfilled.
     pub fn take(&mut self, tier: TierId, base_pages: u64) {
         assert!(self.free(tier) >= base_pages, "{tier} is full");
         self.used[tier.index()] += base_pages;
     }
 
-    /// Gives base pages of a tier back.
+    /// Frees base pages of a tier.
     pub fn give(&mut self, tier: TierId, base_pages: u64) {
         self.used[tier.index()] -= base_pages;
     }

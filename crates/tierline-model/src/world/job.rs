@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A running program: where its pages are, and how far it got. Memory of another kind beside it is a job of its
-//! own, led by the program's.
+//! A running program: where its pages are, and its progress. A program's memory of another kind is a separate
+//! job, led by the program's job.
 
 use std::collections::VecDeque;
 
@@ -21,15 +21,15 @@ use crate::workload::places::{NOWHERE, Places};
 use crate::workload::program::{Change, Placement, Program, pages_of};
 use crate::workload::replay::Player;
 
-/// No stall takes more of a program's time than this share of a quantum; the rest is carried over.
+/// Stalls take at most this share of a quantum of a program's time; the rest is carried over.
 const MAX_STALLED: f64 = 0.95;
 
 /// A program with its pages.
 #[derive(Debug)]
 pub struct Job {
-    /// Its address space; its memory starts at page 0 of it.
+    /// Its address space; memory starts at page 0.
     pub space: SpaceId,
-    /// The space of the program whose memory this is: its own, or that of the one it is beside.
+    /// The space of the program to which this memory belongs: its own, or the leader's.
     pub leader: SpaceId,
     /// Whom it belongs to.
     pub tenant: TenantId,
@@ -37,19 +37,19 @@ pub struct Job {
     pub program: Program,
     /// The size of its pages.
     pub size: PageSize,
-    /// Who accesses what, now.
+    /// The present distribution of accesses.
     pub pattern: Pattern,
     /// Where its pages are.
     pub places: Places,
     /// Base pages by band and tier.
     pub census: Census,
-    /// Lines read so far: the clock of its accesses.
+    /// Lines read so far: the clock of accesses.
     pub reads: f64,
     /// Lines read in the last quantum.
     pub reads_in_quantum: f64,
     /// Lines it reads per ns.
     pub reads_per_ns: f64,
-    /// Thread time it still has to lose to faults, interrupts and waiting for moved pages, ns.
+    /// Thread time still to be lost to faults, interrupts and waits for moved pages, ns.
     pub stall_ns: f64,
     /// Thread time lost so far, ns.
     pub stalled_ns: f64,
@@ -59,23 +59,23 @@ pub struct Job {
     pub alone_ns: f64,
     /// Patterns so far: those who rely on one learn that it is another.
     pub version: u64,
-    /// The recording that it replays, if it does.
+    /// The recording that it replays, if any.
     pub player: Option<Player>,
-    /// How often its pattern has drifted or grown.
+    /// Number of times that its pattern has drifted or grown.
     pub drifted: u64,
-    /// Pages that were freed in the last quantum.
+    /// Pages freed in the last quantum.
     pub freed: Vec<u32>,
     phase: usize,
     phase_ends: Option<Nanos>,
     carry_pages: f64,
     seed: u64,
     age_ns: f64,
-    /// Pages loaded, or ever allocated and ever freed, of those that come and go.
+    /// Pages loaded; or, for short-lived pages, total numbers allocated and freed.
     head: u64,
     tail: u64,
-    /// When pages were allocated that are to be freed again, and how many.
+    /// Allocation times of short-lived pages, and their numbers.
     births: VecDeque<(f64, u64)>,
-    /// Pages that are paged out: when they are accessed next, on the clock of accesses.
+    /// Paged-out pages, and the time of their next access on the clock of accesses.
     paged_out: Due<u32>,
     /// Pages allocated while no tier had room above its watermark.
     tight: u64,
@@ -84,7 +84,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// A program that starts at `now`, its memory not placed yet.
+    /// A program that starts at `now`; its memory is not placed yet.
     pub fn new(
         space: SpaceId,
         mut program: Program,
@@ -131,7 +131,7 @@ impl Job {
         }
     }
 
-    /// The same as further memory of the program in another space.
+    /// The same job as further memory of a program in another space.
     pub fn led_by(self, leader: SpaceId) -> Self {
         Self { leader, ..self }
     }
@@ -146,18 +146,18 @@ impl Job {
         self.pattern.order().pages()
     }
 
-    /// Base pages in one of its pages.
+    /// Base pages per page of this job.
     pub fn unit(&self) -> u64 {
         self.size.base_pages()
     }
 
-    /// Pages of the kernel's in one of its pages of that size: one, or the base pages that it stands for.
+    /// Number of kernel pages per page of this size: one, or the number of base pages that it represents.
     #[expect(clippy::cast_precision_loss, reason = "1 or 512")]
     pub fn pieces(&self, size: PageSize) -> f64 {
         if self.program.memory.in_base_pages { size.base_pages() as f64 } else { 1.0 }
     }
 
-    /// The page that holds a virtual page.
+    /// The page that contains a virtual page.
     pub fn page_at(&self, vpn: Vpn) -> Option<u32> {
         let page = u32::try_from(vpn.0 / self.unit()).ok()?;
         (page < self.live()).then_some(page)
@@ -168,22 +168,22 @@ impl Job {
         Vpn(u64::from(page) * self.unit())
     }
 
-    /// The tier of a page; `None` where it was split.
+    /// The tier of a page; `None` if it was split.
     pub fn tier(&self, page: u32) -> Option<TierId> {
         self.places.tier(page)
     }
 
-    /// The tier of a virtual page, of a page that was split too.
+    /// The tier of a virtual page, also in a split page.
     pub fn tier_at(&self, page: u32, vpn: Vpn) -> Option<TierId> {
         self.places.tier_within(page, vpn.0)
     }
 
-    /// Reads per ns that one page gets.
+    /// Reads per ns of one page.
     pub fn page_rate(&self, page: u32) -> f64 {
         self.reads_per_ns * self.pattern.density(self.pattern.band(page))
     }
 
-    /// Moves a page, or that base page of it where it was split, and books it.
+    /// Moves a page, or one base page of a split page, and updates the census.
     pub fn set_tier(&mut self, page: u32, vpn: Vpn, to: TierId) {
         let band = self.pattern.band(page);
         match self.places.put_within(page, vpn.0, to.0) {
@@ -195,18 +195,18 @@ impl Job {
         }
     }
 
-    /// How far it has come through its recording, in recorded time, s; nowhere without one.
+    /// Progress in the recording, in recorded seconds; 0 without a recording.
     pub fn progress_s(&self) -> f64 {
         self.player.as_ref().map_or(0.0, |player| player.progress_s(self.reads))
     }
 
-    /// What a program with all its memory asks of the machine in a quantum of `ns`, less what it stalls. The
-    /// stall is taken off once the quantum is over: [`Job::ran`].
+    /// The load of a program with all its memory in a quantum of `ns`, reduced by stalls. [`Job::ran`]
+    /// subtracts the stalls after the quantum.
     pub fn class(group: &[Self], cores: &Cores, ns: f64) -> Class {
         let lead = &group[0];
         let (in_flight, think_ns) = lead.program.reach.of(cores);
         let lost = lead.stalling(ns) / (lead.program.threads * ns);
-        let running = if lost > 0.0 { 1.0 - lost } else { 1.0 }; // no threads lose nothing
+        let running = if lost > 0.0 { 1.0 - lost } else { 1.0 }; // avoids 0 of 0 threads
         let mut class = Class {
             in_flight: lead.program.threads * in_flight * running,
             think_ns,
@@ -226,7 +226,7 @@ impl Job {
         class
     }
 
-    /// What accesses to it weigh: nothing while it has no memory.
+    /// Weight of accesses to this memory; 0 while there is none.
     pub fn weight(&self) -> f64 {
         match self.has_memory() {
             true => self.program.memory.weight,
@@ -240,17 +240,17 @@ impl Job {
         bands.into_iter().any(anywhere)
     }
 
-    /// What accesses to all memory of a program weigh together; 1 where there is none.
+    /// Total weight of accesses to all memory of a program; 1 if there is none.
     pub fn weights(group: &[Self]) -> f64 {
         let all = group.iter().map(Self::weight).sum();
         if all > 0.0 { all } else { 1.0 }
     }
 
-    /// Takes the stalls of a program's other memory as those of its threads, which they are.
+    /// Adds the stalls of a program's other memory to its leader, as the threads are the same.
     pub fn gather_stalls(group: &mut [Self]) {
-        if let [lead, beside @ ..] = group {
+        if let [lead, further @ ..] = group {
             lead.stall_ns +=
-                beside.iter_mut().map(|job| std::mem::take(&mut job.stall_ns)).sum::<f64>();
+                further.iter_mut().map(|job| std::mem::take(&mut job.stall_ns)).sum::<f64>();
         }
     }
 
@@ -258,7 +258,7 @@ impl Job {
         self.stall_ns.min(MAX_STALLED * self.program.threads * ns)
     }
 
-    /// A quantum is over, in which so many lines were read per ns.
+    /// Ends a quantum with this rate of reads.
     pub fn ran(&mut self, ns: f64, reads_per_ns: f64) {
         let stalled = self.stalling(ns);
         self.stall_ns -= stalled;
@@ -313,7 +313,7 @@ impl Job {
             return;
         }
         out.spaces.push(SpaceEvent::Mapped(self.region(0, self.places.pages().into())));
-        self.tell(0..self.live(), out);
+        self.report_tiers(0..self.live(), out);
     }
 
     fn region(&self, first: u64, pages: u64) -> Region {
@@ -326,8 +326,8 @@ impl Job {
         }
     }
 
-    /// Allocates pages in the first tier with room. Where no tier has any, pages stay nowhere, and what is
-    /// nowhere is not accessed.
+    /// Allocates pages in the first tier with room. If no tier has room, pages stay unplaced and are not
+    /// accessed.
     fn touch(&mut self, pages: std::ops::Range<u32>, first: TierId, frames: &mut Frames) {
         let unit = self.unit();
         for page in pages {
@@ -338,7 +338,7 @@ impl Job {
         }
     }
 
-    /// Likewise for pages of which the census knew that they are nowhere.
+    /// The same for pages that the census counts as unplaced.
     fn bring(&mut self, pages: std::ops::Range<u32>, frames: &mut Frames, out: &mut Observations) {
         self.touch(pages.clone(), TierId::FAST, frames);
         for page in pages.clone() {
@@ -347,12 +347,12 @@ impl Job {
             }
         }
         if self.program.managed {
-            self.tell(pages, out);
+            self.report_tiers(pages, out);
         }
     }
 
-    /// Frees a page, if it is anywhere.
-    fn let_go(&mut self, page: u32, frames: &mut Frames) -> bool {
+    /// Frees a page, if it is placed.
+    fn free(&mut self, page: u32, frames: &mut Frames) -> bool {
         if self.places.is_nowhere(page) {
             return false;
         }
@@ -365,17 +365,17 @@ impl Job {
         true
     }
 
-    /// Pages a page out: its next access brings it back. False where it is nowhere.
+    /// Pages a page out; its next access brings it back. False if it is not placed.
     pub fn page_out(&mut self, page: u32, frames: &mut Frames, rng: &mut Rng) -> bool {
         let share = self.pattern.density(self.pattern.band(page));
-        if !self.let_go(page, frames) {
+        if !self.free(page, frames) {
             return false;
         }
         self.paged_out.push(whole(self.reads + exponential(rng) / share), page);
         true
     }
 
-    /// Brings back what was paged out and is accessed by now. Returns how many pages.
+    /// Brings back paged-out pages that have been accessed. Returns their number.
     pub fn page_in(&mut self, frames: &mut Frames, out: &mut Observations) -> u32 {
         let (mut back, mut accessed) = (0, Vec::new());
         self.paged_out.take(whole(self.reads), &mut accessed);
@@ -388,7 +388,7 @@ impl Job {
         back
     }
 
-    /// Pages that were allocated while no tier had its watermark free, since this was last asked.
+    /// Pages allocated while no tier had its watermark free, since the last call.
     pub fn take_tight(&mut self) -> u64 {
         std::mem::take(&mut self.tight)
     }
@@ -409,8 +409,8 @@ impl Job {
         }
     }
 
-    /// Tells where pages are, a run of one tier at a time.
-    fn tell(&self, pages: std::ops::Range<u32>, out: &mut Observations) {
+    /// Reports the tiers of pages, one run of equal tier at a time.
+    fn report_tiers(&self, pages: std::ops::Range<u32>, out: &mut Observations) {
         let mut start = pages.start;
         for page in pages.clone() {
             let ends = page + 1 == pages.end
@@ -429,7 +429,7 @@ impl Job {
         }
     }
 
-    /// Gives all its memory back.
+    /// Frees all memory.
     pub fn leave(&mut self, frames: &mut Frames) {
         for page in 0..self.places.pages() {
             for (tier, base_pages) in self.places.parts(page).filter(|part| part.0 != NOWHERE) {
@@ -439,8 +439,8 @@ impl Job {
         }
     }
 
-    /// Begins the recording's next epoch, if one is over: other pages are accessed, new ones allocated.
-    /// Returns the pages allocated.
+    /// Starts the recording's next epoch if one has ended: other pages are accessed, and new ones are
+    /// allocated. Returns the number of pages allocated.
     pub fn replay(
         &mut self,
         now: Nanos,
@@ -462,7 +462,7 @@ impl Job {
             let pages = run[0]..run[0] + u32::try_from(run.len()).unwrap_or(0);
             self.touch(pages.clone(), TierId::FAST, frames);
             if self.program.managed {
-                self.tell(pages, out);
+                self.report_tiers(pages, out);
             }
         }
         self.census = Census::take(&self.pattern, &self.places);
@@ -470,12 +470,12 @@ impl Job {
         u32::try_from(new.len()).unwrap_or(u32::MAX)
     }
 
-    /// When the pattern changes next by itself.
+    /// The next time at which the pattern changes by itself.
     pub fn next_change(&self) -> Option<Nanos> {
         self.phase_ends
     }
 
-    /// Enters the next phase if its time has come.
+    /// Enters the next phase if it is due.
     pub fn turn(&mut self, now: Nanos) {
         let Some(ends) = self.phase_ends.filter(|&ends| ends <= now) else { return };
         self.phase = (self.phase + 1) % self.program.phases.len();
@@ -487,7 +487,7 @@ impl Job {
         self.version += 1;
     }
 
-    /// Lets popularity drift, and memory grow, come and go over a quantum. Returns the pages allocated.
+    /// Advances drift, growth and short-lived pages by a quantum. Returns the number of pages allocated.
     pub fn drift(&mut self, ns: f64, frames: &mut Frames, out: &mut Observations) -> u32 {
         self.freed.clear();
         self.age_ns += ns;
@@ -527,13 +527,13 @@ impl Job {
         0
     }
 
-    /// Frees all there is of it.
+    /// Frees all its memory.
     fn vanish(&mut self, frames: &mut Frames, out: &mut Observations) {
         if !self.has_memory() {
             return;
         }
         for page in 0..self.live() {
-            if self.let_go(page, frames) {
+            if self.free(page, frames) {
                 self.freed.push(page);
             }
         }
@@ -552,7 +552,7 @@ impl Job {
         pages
     }
 
-    /// Frees what has lived its time and allocates anew, round and round in the program's memory.
+    /// Frees pages at the end of their lifetime and allocates new ones, cyclically in the program's memory.
     fn churn(
         &mut self,
         pages: u32,
@@ -567,7 +567,7 @@ impl Job {
         {
             self.births.pop_front();
             for at in self.tail..self.tail + count {
-                self.let_go(page(at), frames);
+                self.free(page(at), frames);
                 self.freed.push(page(at));
                 let vpn = self.vpn(page(at));
                 out.spaces.push(SpaceEvent::Unmapped(self.space, vpn, self.unit()));
@@ -597,19 +597,19 @@ impl Job {
         self.touch(live..live + pages, TierId::FAST, frames);
         self.pattern.grow(pages, &self.places, &mut self.census);
         if self.program.managed {
-            self.tell(live..live + pages, out);
+            self.report_tiers(live..live + pages, out);
         }
         self.drifted += 1;
         pages
     }
 
-    /// Bytes of its memory in a tier.
+    /// Bytes of this memory in a tier.
     pub fn bytes_in(&self, tier: TierId) -> Bytes {
         let bands = 0..self.pattern.bands().len();
         Bytes::from_base_pages(bands.map(|band| self.census.base_pages(band, tier.0)).sum())
     }
 
-    /// The page of one access, and a base page within it.
+    /// The page of a random access, and a base page within it.
     pub fn draw(&self, rng: &mut Rng) -> (u32, Vpn) {
         let page = self.pattern.draw(rng);
         let within = if self.size == PageSize::Huge { rng.below(self.unit()) } else { 0 };

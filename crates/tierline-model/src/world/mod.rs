@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The world that the core sees: programs run on a machine, quantum by quantum.
+//! The model's world: programs run on a machine, quantum by quantum.
 //!
-//! `observe` lets the machine run until now; `measure` reads its counters; `migrate` moves pages. A
-//! quantum costs one fixed point and what trackers saw in it.
+//! `observe` runs the machine until now; `measure` reads its counters; `act` moves pages. A quantum costs one
+//! fixed point and the work of the trackers.
 
 mod arrivals;
-pub mod books;
+pub mod counters;
 pub mod faulty;
 pub mod frames;
 pub mod job;
@@ -26,26 +26,26 @@ use crate::load::{Class, Loads, Network};
 use crate::machine::Machine;
 use crate::tracker::Tracker;
 use arrivals::Awaited;
-use books::Books;
+use counters::MachineCounters;
 use frames::Frames;
 use job::Job;
 use mover::Mover;
 use shadows::Shadows;
 use transfer::Transfer;
 
-/// How to run a world.
+/// Settings of a world.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// The longest step.
+    /// Maximum step.
     pub quantum: Nanos,
-    /// Who pays for a move: the thread that touched the page (as in TPP, which promotes in the fault), or
-    /// a thread of the tiering system.
+    /// Which thread performs a promotion: the one that accessed the page (as in TPP, which promotes in the
+    /// fault), or one of the tiering system.
     pub synchronous: bool,
-    /// Where new pages go.
+    /// Placement of new pages.
     pub allocation: Allocation,
     /// How pages are moved.
     pub transfer: Transfer,
-    /// The seed of all chance in the world.
+    /// Seed of all random numbers of the world.
     pub seed: u64,
 }
 
@@ -61,7 +61,7 @@ impl Default for Settings {
     }
 }
 
-/// A machine with programs on it.
+/// A machine with running programs.
 pub struct ModelWorld {
     machine: Machine,
     network: Network,
@@ -70,19 +70,19 @@ pub struct ModelWorld {
     now: Nanos,
     arrivals: Vec<Awaited>,
     jobs: Vec<Job>,
-    /// When programs end.
+    /// End times of programs.
     stops: Vec<(SpaceId, Nanos)>,
     next_space: u32,
     frames: Frames,
-    /// Base pages of each tier that others hold.
+    /// Base pages of each tier that unmanaged programs occupy.
     ballast: Vec<u64>,
     mover: Mover,
     shadows: Shadows,
     tracker: Box<dyn Tracker>,
     rng: Rng,
     attention: Attention,
-    books: Books,
-    told: Books,
+    counters: MachineCounters,
+    reported: MachineCounters,
     classes: Vec<Class>,
     solved: Vec<Class>,
     loads: Loads,
@@ -90,7 +90,7 @@ pub struct ModelWorld {
 }
 
 impl ModelWorld {
-    /// An empty machine on which programs arrive in their time.
+    /// An empty machine, and programs with their start times.
     pub fn new(
         machine: Machine,
         arrivals: Vec<Arrival>,
@@ -116,8 +116,8 @@ impl ModelWorld {
             tracker,
             rng: Rng::new(settings.seed),
             attention: Attention::default(),
-            books: Books::default(),
-            told: Books::default(),
+            counters: MachineCounters::default(),
+            reported: MachineCounters::default(),
             classes: Vec::new(),
             solved: Vec::new(),
             loads: Loads::default(),
@@ -125,7 +125,7 @@ impl ModelWorld {
         }
     }
 
-    /// The machine as the core is told of it.
+    /// The machine as described to the core.
     pub fn tiers(&self) -> &Tiers {
         &self.tiers
     }
@@ -135,52 +135,52 @@ impl ModelWorld {
         &self.machine
     }
 
-    /// The programs that run now.
+    /// The running programs.
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
     }
 
-    /// The program in a space.
+    /// The program of a space.
     pub fn job(&self, space: SpaceId) -> Option<&Job> {
         self.jobs.iter().find(|job| job.space == space)
     }
 
-    /// What went through the machine since the start.
-    pub fn books(&self) -> &Books {
-        &self.books
+    /// Counters of the machine since the start.
+    pub fn counters(&self) -> &MachineCounters {
+        &self.counters
     }
 
-    /// The latest fixed point.
+    /// The last fixed point.
     pub fn loads(&self) -> &Loads {
         &self.loads
     }
 
-    /// The frames that promoted pages left behind.
+    /// The shadows of promoted pages.
     pub fn shadows(&self) -> &Shadows {
         &self.shadows
     }
 
-    /// What is free and what is taken.
+    /// Free and used memory.
     pub fn frames(&self) -> &Frames {
         &self.frames
     }
 
-    /// Until when the tiering system's thread is busy moving: its next tick comes no sooner.
+    /// Time until which the tiering system's thread is busy moving; its next tick is not earlier.
     pub fn busy_until(&self) -> Nanos {
         self.mover.busy_until()
     }
 
-    /// The name of what watches.
+    /// Name of the tracker.
     pub fn tracker(&self) -> &'static str {
         self.tracker.name()
     }
 
-    /// How closely the trackers were told to look.
+    /// How closely the trackers were requested to observe.
     pub fn attention(&self) -> Attention {
         self.attention
     }
 
-    /// Somebody who is not managed takes all that is free in a tier, and keeps it.
+    /// An unmanaged program occupies all free memory of a tier, permanently.
     pub fn fill(&mut self, tier: TierId) {
         let free = self.frames.free(tier);
         self.frames.take(tier, free);
@@ -188,10 +188,10 @@ impl ModelWorld {
         self.shadows.fit(&self.frames);
     }
 
-    /// Re-derives the books of all programs from their pages. Walks everything: for tests.
+    /// Recomputes the accounts of all programs from their pages. Visits every page: for tests.
     ///
     /// # Panics
-    /// Where counts kept along the way differ from what is there.
+    /// If an incrementally maintained count is wrong.
     pub fn check(&self) {
         use crate::workload::pattern::Census;
         use crate::workload::places::NOWHERE;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What moving pages costs: copying in the closed loop with everybody else, the kernel's own work,
-//! shootdowns, and programs that wait for a page that is on its way.
+//! Costs of moving pages: copying in the closed loop with all other traffic, the kernel's own work, shootdowns,
+//! and programs that wait for a page being moved.
 //!
-//! A page's new place counts at once; its bytes are copied over the quanta that follow, and the mover is
-//! busy for as long as that takes at the latencies of the moment. So a burst of moves distorts placement
-//! by no more than the time of one batch (the migrator's limit is 200 ms).
+//! A page counts as moved at once. Its bytes are copied in the following quanta, and the mover is busy for as
+//! long as that takes at present latencies. So a burst of moves distorts placement by at most the time of one
+//! batch (the migrator's limit is 200 ms).
 
 use tierline_core::port::PageSize;
 use tierline_core::tier::TierId;
@@ -18,21 +18,21 @@ use crate::machine::{Costs, nanos};
 #[derive(Clone, Debug)]
 pub struct Mover {
     costs: Costs,
-    /// Lines still to be copied, from one tier to another.
+    /// Lines still to be copied, by source and destination tier.
     backlog: [[f64; TierId::MAX]; TierId::MAX],
     busy_until: Nanos,
 }
 
-/// What one move costs.
+/// Costs of one move.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Toll {
     /// The mover's time.
     pub mover_ns: f64,
     /// Thread time of the program.
     pub program_ns: f64,
-    /// Of the mover's time, the copying.
+    /// Share of the mover's time for copying.
     pub copy_ns: f64,
-    /// Of the program's, the waiting for the page.
+    /// Share of the program's time waiting for the page.
     pub waits_ns: f64,
 }
 
@@ -43,18 +43,18 @@ impl Mover {
         Self { costs, backlog, busy_until: Nanos::ZERO }
     }
 
-    /// When it is done with what it was told so far.
+    /// When all its present work will be done.
     pub fn busy_until(&self) -> Nanos {
         self.busy_until
     }
 
-    /// Adds to its time.
+    /// Adds work.
     pub fn work(&mut self, now: Nanos, ns: f64) {
         self.busy_until = self.busy_until.max(now) + nanos(ns);
     }
 
-    /// Takes the bytes of a page of `size` into the backlog and says what the move costs. `reads_per_ns` is how
-    /// often the page is read.
+    /// Adds the bytes of a page of `size` to the backlog and returns the costs of the move. `reads_per_ns` is
+    /// the read rate of the page.
     #[expect(clippy::too_many_arguments, reason = "what a move is")]
     pub fn take(
         &mut self,
@@ -76,8 +76,8 @@ impl Mover {
             / (costs.copy_in_flight * costs.copy_threads);
         self.backlog[from.index()][to.index()] += lines;
         let away_ns = fixed_ns + copy_ns;
-        // A thread that touches the page meanwhile waits for it: the chance that one does before the
-        // copy ends, and half of the time.
+        // A thread that accesses the page during the move waits for it: probability of an access before the
+        // copy ends, times half of the time.
         let threads = job.program.threads.max(f64::MIN_POSITIVE);
         let touches = reads_per_ns / pieces * away_ns / threads;
         let waits_ns = threads * touches / (1.0 + touches) * away_ns * 0.5;
@@ -90,14 +90,14 @@ impl Mover {
         }
     }
 
-    /// As how many pages the kernel moves one, and what each of them costs besides the copying.
+    /// Number of kernel moves for one page, and the costs of each besides copying.
     fn fixed(&self, job: &Job, size: PageSize) -> (f64, f64) {
         let is_huge = size == PageSize::Huge && !job.program.memory.in_base_pages;
         let fixed_ns = if is_huge { self.costs.move_huge_ns } else { self.costs.move_base_ns };
         (job.pieces(size), fixed_ns)
     }
 
-    /// What it costs to map a page where a copy of it is already.
+    /// Costs of mapping a page to an existing copy.
     pub fn remap(&self, job: &Job) -> Toll {
         let costs = &self.costs;
         let (pieces, fixed_ns) = self.fixed(job, job.size);
@@ -109,7 +109,7 @@ impl Mover {
         }
     }
 
-    /// What it costs to split a huge page.
+    /// Costs of splitting a huge page.
     pub fn split(&self, job: &Job) -> Toll {
         let costs = &self.costs;
         Toll {
@@ -119,8 +119,8 @@ impl Mover {
         }
     }
 
-    /// Appends the classes that copy the backlog, and remembers nothing: the copying threads share their
-    /// misses in flight among the pairs of tiers by what is left to copy.
+    /// Appends the classes that copy the backlog. The copying threads divide their misses in flight among pairs
+    /// of tiers in proportion to the remaining lines.
     pub fn classes(&self, out: &mut Vec<Class>) {
         let total: f64 = self.backlog.iter().flatten().sum();
         if total <= 0.0 {
@@ -134,7 +134,7 @@ impl Mover {
         }
     }
 
-    /// Scales copying classes down where a quantum is longer than they need; true where it did.
+    /// Scales copying classes down if they need less than the quantum; true if any was scaled.
     pub fn fit(&self, copies: &mut [Class], reads_per_ns: &[f64], ns: f64) -> bool {
         let mut cut = false;
         for ((class, rate), left) in copies.iter_mut().zip(reads_per_ns).zip(self.pairs()) {
@@ -147,17 +147,17 @@ impl Mover {
         cut
     }
 
-    /// Books what the copying classes did in a quantum.
+    /// Subtracts the lines copied in a quantum.
     pub fn copied(&mut self, reads_per_ns: &[f64], ns: f64) {
         let left = self.backlog.iter_mut().flatten().filter(|lines| **lines > 0.0);
         for (lines, rate) in left.zip(reads_per_ns) {
             let done = rate * ns;
-            // What is left of a line is nothing.
+            // A remainder of less than a line counts as done.
             *lines = if *lines - done < 1.0 { 0.0 } else { *lines - done };
         }
     }
 
-    /// The backlog of every pair that has one, in the order of [`Mover::classes`].
+    /// Backlog of every pair that has one, in the order of [`Mover::classes`].
     fn pairs(&self) -> impl Iterator<Item = f64> + '_ {
         self.backlog.iter().flatten().copied().filter(|&lines| lines > 0.0)
     }
@@ -170,9 +170,9 @@ mod tests {
     use super::*;
     use crate::workload::datacenter::Datacenter;
 
-    /// By hand: 5 us and a 32nd of a shootdown of 4 us; or 512 times 1.5 us and as much.
+    /// By hand: 5 us and a 32nd of a shootdown of 4 us; or 512 times 1.5 us plus the shootdowns.
     #[test]
-    fn a_page_that_stands_for_base_pages_costs_what_they_do() {
+    fn a_page_that_represents_base_pages_costs_as_much_as_they_do() {
         let mover = Mover::new(Costs::default());
         for (in_base_pages, ns) in [(false, 5_125.0), (true, 512.0 * 1_625.0)] {
             let mut program = Datacenter::default().program().unwrap();

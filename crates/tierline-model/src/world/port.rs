@@ -43,8 +43,8 @@ impl World for ModelWorld {
     }
 
     fn measure(&mut self, _now: Nanos) -> Telemetry {
-        let since = self.books.since(&self.told);
-        self.told = self.books;
+        let since = self.counters.since(&self.reported);
+        self.reported = self.counters;
         let managed = |tier| {
             let jobs = self.jobs.iter().filter(|job| job.program.managed);
             jobs.map(|job| job.bytes_in(tier)).sum::<Bytes>()
@@ -165,7 +165,7 @@ impl ModelWorld {
         self.shadows.take(at.space, page);
         let toll = self.mover.split(job);
         job.stall_ns += toll.program_ns;
-        self.books.mover_ns += toll.mover_ns;
+        self.counters.mover_ns += toll.mover_ns;
         *spent_ns += toll.mover_ns;
         Outcome::Done
     }
@@ -212,7 +212,7 @@ impl ModelWorld {
             true => job.stall_ns += toll.mover_ns,
             false => *spent_ns += toll.mover_ns,
         }
-        self.books.mover_ns += toll.mover_ns;
+        self.counters.mover_ns += toll.mover_ns;
         let writes_per_ns = rate * job.program.writes_per_read;
         if aside && exponential(&mut self.rng) < writes_per_ns * toll.copy_ns {
             self.shadows.counts.aborted += 1;
@@ -231,8 +231,8 @@ impl ModelWorld {
         }
         let bytes = bytes_f64(m.size.bytes());
         match up {
-            true => self.books.promoted_bytes += bytes,
-            false => self.books.demoted_bytes += bytes,
+            true => self.counters.promoted_bytes += bytes,
+            false => self.counters.demoted_bytes += bytes,
         }
         Outcome::Done
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One quantum: solve, let everybody run, see what trackers saw.
+//! One quantum: solve the load, advance all programs, collect the trackers' observations.
 
 use tierline_core::unit::Nanos;
 
@@ -9,12 +9,11 @@ use crate::load::solve;
 use crate::machine::nanos;
 use crate::tracker::Quantum;
 
-/// No step is shorter, however short the epochs of a recording are; what is read beyond an epoch's end is
-/// part of the next.
+/// Minimum step, however short a recording's epochs are. Reads beyond the end of an epoch count for the next.
 const SHORTEST_NS: f64 = 1_000.0;
 
 impl ModelWorld {
-    /// Lets the machine run until `now`.
+    /// Runs the machine until `now`.
     pub fn run_until(&mut self, now: Nanos) {
         loop {
             let next = self.come_and_go();
@@ -36,7 +35,7 @@ impl ModelWorld {
             programs = self.settle((end - start).as_secs_f64() * 1e9);
         }
         let ns = (end - start).as_secs_f64() * 1e9;
-        self.books.add(ns, &self.classes, programs, &self.loads);
+        self.counters.add(ns, &self.classes, programs, &self.loads);
         self.stall(ns);
         self.mover.copied(&self.loads.reads_per_ns[programs..], ns);
         let groups = self.jobs.chunk_by_mut(|a, b| a.leader == b.leader);
@@ -49,7 +48,7 @@ impl ModelWorld {
             }
         }
         let quantum = Quantum { start, ns };
-        self.books.tracker_ns += self.tracker.watch(
+        self.counters.tracker_ns += self.tracker.watch(
             quantum,
             &mut self.jobs,
             &self.machine.costs,
@@ -62,14 +61,14 @@ impl ModelWorld {
                 + job.replay(end, &self.machine, &mut self.frames, &mut self.seen);
             job.stall_ns += f64::from(allocated) * job.pieces(job.size) * costs.fault_ns;
             let back = job.page_in(&mut self.frames, &mut self.seen);
-            // Of a huge page every base page is read back, as every one was paged out.
+            // All base pages of a huge page are read back, as all were paged out.
             let back = u32::try_from(u64::from(back) * job.unit()).unwrap_or(u32::MAX);
             let back_ns = f64::from(back) * costs.paging(job.program.kind)[1];
             job.stall_ns += back_ns;
             if job.program.managed {
                 let (in_flight, _) = job.program.reach.of(&self.machine.cores);
-                self.books.page_in_ns += back_ns * in_flight;
-                self.books.stall_ns += back_ns * in_flight;
+                self.counters.page_in_ns += back_ns * in_flight;
+                self.counters.stall_ns += back_ns * in_flight;
             }
             let reclaimed = u32::try_from(job.take_tight() * job.unit()).unwrap_or(u32::MAX);
             job.stall_ns += f64::from(reclaimed) * costs.page_out_ns;
@@ -88,9 +87,9 @@ impl ModelWorld {
         self.jobs.chunk_by(|a, b| a.leader == b.leader).map(|group| &group[0])
     }
 
-    /// When the first epoch of a recording will be over, by what was just solved.
+    /// End of the next epoch of any recording, by the present solution.
     fn epoch_ends(&self) -> Option<Nanos> {
-        // A program that replays has all its memory in one job.
+        // A replaying program has all its memory in one job.
         let rates = self.leaders().zip(&self.loads.reads_per_ns);
         let players = rates.filter_map(|(job, rate)| Some((job.player.as_ref()?, job.reads, rate)));
         let left = players.map(|(player, reads, &rate)| player.left_ns(self.now, reads, rate));
@@ -98,8 +97,8 @@ impl ModelWorld {
         soonest.is_finite().then(|| self.now + nanos(soonest.max(SHORTEST_NS)))
     }
 
-    /// Books what slower tiers cost the managed programs: of their misses in flight, the time that would be
-    /// saved if all were in the fastest.
+    /// Counts the cost of slower tiers for managed programs: the share of their misses in flight that would be
+    /// saved if all memory were in the fastest tier.
     fn stall(&mut self, ns: f64) {
         let rates = self.classes.iter().zip(&self.loads.reads_per_ns);
         let managed = self.leaders().zip(rates).filter(|(job, _)| job.program.managed);
@@ -111,12 +110,11 @@ impl ModelWorld {
                     later.map(|(share, ns)| share * (ns - latency_ns[0]).max(0.0)).sum();
                 (stall + rate * later * ns, slots + class.in_flight * ns)
             });
-        self.books.stall_ns += stall_ns;
-        self.books.slots_ns += slots_ns;
+        self.counters.stall_ns += stall_ns;
+        self.counters.slots_ns += slots_ns;
     }
 
-    /// Brings loads in line with what programs and the mover want of this quantum. Returns how many programs
-    /// there are.
+    /// Solves the load for the present programs and the mover. Returns the number of programs.
     fn settle(&mut self, ns: f64) -> usize {
         self.classes.clear();
         for group in self.jobs.chunk_by_mut(|a, b| a.leader == b.leader) {
@@ -125,7 +123,7 @@ impl ModelWorld {
         }
         let programs = self.classes.len();
         self.mover.classes(&mut self.classes);
-        // Where nothing changed, nothing changes.
+        // If no class changed, the solution is still valid.
         if self.classes != self.solved || self.loads.reads_per_ns.len() != self.classes.len() {
             solve(&self.network, &self.classes, &mut self.loads);
             self.solved.clone_from(&self.classes);

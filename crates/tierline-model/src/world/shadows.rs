@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! nomad: promotes by copying pages while they are in use, and keeps what they leave behind.
+//! nomad: promotes by copying pages while they are in use, and keeps the old copies as shadows.
 //!
-//! What it does: a page that goes up is copied while it stays mapped. If it was written to meanwhile the copy
-//! is void: the page stays, and is tried again later. Else its old frame stays as its shadow, until the
-//! page is first written to, which costs a fault, or until the slower tier needs the frame, oldest shadow
-//! first. A page that goes down to where its shadow is needs no copy, and no program waits for one that goes up.
+//! What it does: a page is copied during its promotion while it stays mapped. If it was written meanwhile, the
+//! copy is discarded: the page stays and is tried again later. Otherwise its old frame is kept as its shadow
+//! until the page is first written, which costs a fault, or until the slower tier needs the frame (oldest
+//! shadow first). Demoting a page to its shadow copies nothing, and no program waits for a promotion.
 //!
-//! When it helps: memory that is read much and written little, and goes up and down.
+//! When it helps: memory that is mostly read, and is promoted and demoted repeatedly.
 //!
-//! When it hurts: pages that are written all the time never come up and cost a copy at each try; every page
-//! that does come up and is written then costs a fault.
+//! When it hurts: pages that are written all the time are never promoted, and each attempt costs a copy; each
+//! promoted page that is written costs a fault.
 //!
-//! Knobs: none. The tries and the waits between them are the migrator's.
+//! Knobs: none. Attempts and the waits between them are the migrator's.
 //!
-//! Where it comes from: Nomad (OSDI 2024), sections 3.1 and 3.2, and its public code. It has base pages only, here
-//! huge ones too. Writes come at random, as often as the program writes a line for a line that it reads;
-//! when a page is first written is drawn once, on the clock of the program's reads.
+//! Where it comes from: Nomad (OSDI 2024), sections 3.1 and 3.2, and its public code. Nomad moves base pages
+//! only; here also huge pages. Writes occur at random, at the program's ratio of lines written to lines read.
+//! The time of a page's first write is drawn once, on the program's clock of reads.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -28,19 +28,19 @@ use super::frames::Frames;
 use super::job::Job;
 use crate::arithmetic::exponential;
 
-/// What [`super::transfer`] tells of it.
+/// The documentation printed by [`super::transfer`].
 pub(super) const DOC: &str = include_str!("shadows.rs");
 
-/// What became of copies and shadows, in pages.
+/// Outcomes of copies and shadows, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ShadowCounts {
     /// Promotions that left a shadow.
     pub kept: u64,
-    /// Promotions that were void, as the page was written to.
+    /// Promotions discarded because the page was written.
     pub aborted: u64,
     /// Demotions to a shadow.
     pub remapped: u64,
-    /// Shadows whose page was written to.
+    /// Shadows whose page was written.
     pub written: u64,
     /// Shadows whose frame was needed.
     pub reclaimed: u64,
@@ -50,14 +50,14 @@ pub struct Counts {
 struct Shadow {
     tier: TierId,
     base_pages: u64,
-    /// Which shadow of its page it is: queues name those that are gone by now, too.
+    /// Serial number of the shadow, as queues may still contain removed ones.
     serial: u64,
 }
 
-/// First writes to come: the program's version, and by its clock of reads the page and its shadow.
+/// First writes to come: the program's version, and, on its clock of reads, page and shadow.
 type FirstWrites = (u64, BinaryHeap<Reverse<(u64, u32, u64)>>);
 
-/// All shadows. Their frames count as free: they are given back when somebody needs them.
+/// All shadows. Their frames count as free; they are released when needed.
 #[derive(Clone, Debug, Default)]
 pub struct Shadows {
     of: BTreeMap<(SpaceId, u32), Shadow>,
@@ -66,12 +66,12 @@ pub struct Shadows {
     base_pages: [u64; TierId::MAX],
     writes: BTreeMap<SpaceId, FirstWrites>,
     next: u64,
-    /// What happened so far.
-    pub counts: Counts,
+    /// Outcomes so far.
+    pub counts: ShadowCounts,
 }
 
 impl Shadows {
-    /// Keeps the frame that a page left behind in `tier`.
+    /// Keeps the old frame of a page in `tier`.
     pub fn keep(&mut self, job: &Job, page: u32, tier: TierId, rng: &mut Rng) {
         self.take(job.space, page);
         let serial = self.next;
@@ -84,14 +84,14 @@ impl Shadows {
         self.counts.kept += 1;
     }
 
-    /// Takes the shadow of a page, and says where it is.
+    /// Removes the shadow of a page and returns its tier.
     pub fn take(&mut self, space: SpaceId, page: u32) -> Option<TierId> {
         let shadow = self.of.remove(&(space, page))?;
         self.base_pages[shadow.tier.index()] -= shadow.base_pages;
         Some(shadow.tier)
     }
 
-    /// Gives up the shadows of pages that were written to by now, and says how many.
+    /// Removes the shadows of pages written by now. Returns their number.
     pub fn written(&mut self, job: &Job, rng: &mut Rng) -> u32 {
         let Some((version, mut heap)) = self.writes.remove(&job.space) else { return 0 };
         if version != job.version {
@@ -117,7 +117,7 @@ impl Shadows {
         written
     }
 
-    /// Gives up shadows of a program that is gone.
+    /// Removes the shadows of a program that has exited.
     pub fn forget(&mut self, space: SpaceId) {
         let of_it = self.of.range((space, 0)..=(space, u32::MAX));
         let pages: Vec<u32> = of_it.map(|(&(_, page), _)| page).collect();
@@ -127,7 +127,7 @@ impl Shadows {
         self.writes.remove(&space);
     }
 
-    /// Gives up the oldest shadows of every tier until the others fit what is free there.
+    /// Removes the oldest shadows of every tier until the others fit into its free memory.
     pub fn fit(&mut self, frames: &Frames) {
         for tier in (0u8..).map(TierId).take_while(|&tier| frames.has(tier)) {
             while self.base_pages[tier.index()] > frames.free(tier) {
@@ -142,10 +142,10 @@ impl Shadows {
         }
     }
 
-    /// Re-derives the books: for tests.
+    /// Recomputes the counts: for tests.
     ///
     /// # Panics
-    /// Where they are wrong, a shadow has no room, or its page is not in a faster tier.
+    /// If they are wrong, a shadow has no room, or its page is not in a faster tier.
     pub fn check(&self, frames: &Frames, jobs: &[Job]) {
         let mut base_pages = [0; TierId::MAX];
         for (&(space, page), shadow) in &self.of {
@@ -164,7 +164,7 @@ impl Shadows {
     }
 }
 
-/// On the program's clock of reads, when a page is first written to.
+/// Time of a page's first write, on the program's clock of reads.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

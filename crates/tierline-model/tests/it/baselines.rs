@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The systems that others are compared with, in the closed loop: each does what it is known for.
+//! Systems used for comparison, in the closed loop: each shows its characteristic behaviour.
 
 use tierline_core::engine::Engine;
 use tierline_core::port::{Move, Observations, Order, Outcome, PageSize, Reason, SpaceId, World};
@@ -8,13 +8,13 @@ use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 use tierline_model::scenario::Scenario;
 use tierline_model::world::ModelWorld;
-use tierline_model::world::shadows::Counts;
+use tierline_model::world::shadows::ShadowCounts;
 
 use crate::run::on_neomems_machine;
 
 const SLOW: TierId = TierId(1);
 
-/// Runs a scenario with knobs set, to its end, and lets it be looked at after every tick.
+/// Runs a scenario with these knobs to its end, and calls `look` after every tick.
 fn play(text: &str, knobs: &[(&str, f64)], mut look: impl FnMut(Nanos, &ModelWorld)) -> Engine {
     let scenario = Scenario::parse("test", text).unwrap();
     let mut policy = (scenario.policy().unwrap().make)();
@@ -34,13 +34,13 @@ fn play(text: &str, knobs: &[(&str, f64)], mut look: impl FnMut(Nanos, &ModelWor
     engine
 }
 
-/// The share of reads that the fastest tier serves.
+/// The share of reads served by the fastest tier.
 fn fast_share(world: &ModelWorld) -> f64 {
     let job = &world.jobs()[0];
     job.census.shares(&job.pattern)[0]
 }
 
-/// 1 GiB of 4 GiB is accessed, scattered; 2 GiB are fast. Few accesses, so that hint faults do not stop it.
+/// 1 GiB of 4 GiB is accessed, scattered; 2 GiB are fast. Few accesses, so that hint faults do not dominate.
 fn scattered(policy: &str) -> String {
     format!(
         r#"
@@ -57,9 +57,9 @@ fn scattered(policy: &str) -> String {
     )
 }
 
-/// First touch fills fast memory with whatever comes; so it stays.
+/// First touch fills fast memory in order of allocation; AutoNUMA leaves it so.
 #[test]
-fn autonuma_moves_nothing_into_full_memory_and_autotiering_does() {
+fn autonuma_promotes_nothing_into_full_memory_and_autotiering_does() {
     let mut shares = Vec::new();
     for (policy, knobs) in [("autonuma", &[][..]), ("autotiering", &[("scan_period_max", 2.0)][..])]
     {
@@ -81,9 +81,9 @@ fn autonuma_moves_nothing_into_full_memory_and_autotiering_does() {
     assert!(shares[0].abs() < 1e-9 && shares[1] > 0.1, "{shares:?}");
 }
 
-/// Its hot set in one piece, DAMON finds it; its goals keep 99.7 % of fast memory in use.
+/// DAMON finds a contiguous hot set; its goals keep 99.7 % of fast memory in use.
 #[test]
-fn damon_brings_up_a_hot_stretch_within_its_quota() {
+fn damon_promotes_a_hot_region_within_its_quota() {
     let text = r#"
         policy = "damon"
         seconds = 30
@@ -101,7 +101,7 @@ fn damon_brings_up_a_hot_stretch_within_its_quota() {
     let engine = play(text, &[("quota", 200e6)], |now, world| {
         last = fast_share(world);
         free = world.frames().free_bytes(TierId::FAST);
-        let moved = world.books().promoted_bytes;
+        let moved = world.counters().promoted_bytes;
         let seconds = now.as_secs_f64() + 1.0;
         assert!(moved <= 200e6 * seconds + 2e6 * seconds, "{moved} B after {now}");
     });
@@ -110,7 +110,7 @@ fn damon_brings_up_a_hot_stretch_within_its_quota() {
     assert!(free < Bytes::from_mib(256), "{free}");
 }
 
-/// It takes the coldest pages out until what is lost is the threshold, and no more.
+/// The reclaimer pages out the coldest pages until the stall reaches the threshold, and no further.
 #[test]
 fn tmo_stops_at_the_threshold() {
     let text = r#"
@@ -127,8 +127,8 @@ fn tmo_stops_at_the_threshold() {
     let (mut stall, mut most) = (0.0, 0.0f64);
     play(text, &knobs, |now, world| {
         if now >= Nanos::from_secs(90) {
-            let books = *world.books();
-            let since = books.since(late.get_or_insert(books));
+            let counters = *world.counters();
+            let since = counters.since(late.get_or_insert(counters));
             stall = since.stall_ns / since.slots_ns.max(1.0);
             most = most.max(stall);
         }
@@ -139,33 +139,33 @@ fn tmo_stops_at_the_threshold() {
     assert!(end > Bytes::from_mib(256), "{end}");
 }
 
-/// Three quarters of memory are never accessed: of them what is slow goes out where there is swap, and what
-/// comes back costs less than the threshold.
+/// Three quarters of memory are never accessed. With swap, those in slow memory are paged out, and page-ins
+/// cost less than the threshold.
 #[test]
-fn tmo_pages_out_what_nobody_uses_in_slow_memory() {
+fn tmo_pages_out_unused_slow_memory() {
     for swap in [false, true] {
         let knobs = [("tmo_interval", 1.0), ("tmo_ratio", 0.02), ("swap", f64::from(swap))];
-        let (mut out, mut share, mut books) = (Bytes::ZERO, 0.0, None);
+        let (mut out, mut share, mut last) = (Bytes::ZERO, 0.0, None);
         let engine = play(&scattered("first-touch+tmo"), &knobs, |now, world| {
             let job = &world.jobs()[0];
             out = [TierId::FAST, SLOW]
                 .iter()
                 .fold(job.program.bytes, |left, &tier| left.saturating_sub(job.bytes_in(tier)));
             if now >= Nanos::from_secs(30) {
-                let since = world.books().since(books.get_or_insert(*world.books()));
+                let since = world.counters().since(last.get_or_insert(*world.counters()));
                 share = since.page_in_ns / since.slots_ns.max(1.0);
             }
         });
         let counted = engine.migrator().counts.tiering.page_out_anon;
         println!("swap {swap}: {out} out, {counted} pages paged out, {share} of the time lost");
-        // 2 % of 2 GiB a second, less as it gets less.
+        // 2 % of 2 GiB per second, less as it shrinks.
         assert_eq!(out > Bytes::from_mib(512), swap, "{out}");
         assert_eq!(counted > 0, swap, "{counted}");
         assert!(share < 0.001, "{share}");
     }
 }
 
-/// Huge pages moved by hand, one at a time.
+/// Moves huge pages directly, one at a time.
 struct Hands {
     world: ModelWorld,
     now: Nanos,
@@ -204,7 +204,7 @@ impl Hands {
         (0..job.live()).filter(|&page| job.tier(page) == Some(tier)).collect()
     }
 
-    /// What became of it, and the time that it took, ns.
+    /// The outcome, and the time taken, ns.
     fn move_page(&mut self, page: u32, from: TierId, to: TierId) -> (Outcome, f64) {
         let vpn = self.world.jobs()[0].vpn(page);
         let reason = Reason::Placed { rate_per_sec: 0.0 };
@@ -214,7 +214,7 @@ impl Hands {
         (out[0], spent.as_secs_f64() * 1e9)
     }
 
-    /// Makes room for, and promotes, `count` pages. Returns them, and the mean time a move took.
+    /// Makes room for `count` pages and promotes them. Returns the pages.
     fn promote(&mut self, count: usize) -> Vec<u32> {
         for page in self.pages_in(TierId::FAST).into_iter().take(count) {
             assert_eq!(self.move_page(page, TierId::FAST, SLOW).0, Outcome::Done);
@@ -226,34 +226,34 @@ impl Hands {
     }
 }
 
-/// A remapped huge page costs 5 us of bookkeeping and a 32nd of a shootdown of 4 us; copying 32,768 lines, 16
-/// in flight, at 65 ns and more each, more than 130 us.
+/// Remapping a huge page costs 5 us and a 32nd of a shootdown of 4 us; copying 32,768 lines, 16 in flight, at
+/// 65 ns or more each, costs more than 130 us.
 #[test]
-fn nomad_demotes_what_was_not_written_for_next_to_nothing() {
+fn nomad_demotes_unwritten_pages_at_the_cost_of_a_remap() {
     for (migrator, most_ns, least_ns) in [("nomad", 5_126.0, 5_124.0), ("exclusive", 1e7, 130e3)] {
         let mut hands = Hands::new(migrator, 0.0, 0.1);
         let pages = hands.promote(200);
         assert_eq!(pages.len(), 200, "nothing is written");
         hands.run(Nanos::from_secs(5));
-        let copied = hands.world.books().demoted_bytes;
+        let copied = hands.world.counters().demoted_bytes;
         for page in pages {
             let (outcome, ns) = hands.move_page(page, TierId::FAST, SLOW);
             assert_eq!(outcome, Outcome::Done);
             assert!((least_ns..most_ns).contains(&ns), "{migrator}: {ns} ns");
         }
         hands.world.check();
-        let copied = hands.world.books().demoted_bytes - copied;
+        let copied = hands.world.counters().demoted_bytes - copied;
         let counts = hands.world.shadows().counts;
         match migrator {
             "nomad" => assert!(copied == 0.0 && counts.remapped == 200, "{copied} {counts:?}"),
-            _ => assert!(copied > 4e8 && counts == Counts::default(), "{copied} {counts:?}"),
+            _ => assert!(copied > 4e8 && counts == ShadowCounts::default(), "{copied} {counts:?}"),
         }
     }
 }
 
-/// A try is void with the probability 1 − exp(−w·t), w the page's writes and t the time of the copy.
+/// A copy is discarded with probability 1 − exp(−w·t); w is the page's write rate and t the time of the copy.
 #[test]
-fn nomad_gives_up_copies_of_pages_that_are_written_to() {
+fn nomad_discards_copies_of_written_pages() {
     for (threads, least, most) in [(0.02, 0.05, 0.6), (15.0, 0.99, 1.01)] {
         let mut hands = Hands::new("nomad", 1.0, threads);
         for page in hands.pages_in(TierId::FAST).into_iter().take(300) {
@@ -273,10 +273,10 @@ fn nomad_gives_up_copies_of_pages_that_are_written_to() {
     }
 }
 
-/// The time to a page's first write is exponential: after t, exp(−w·t) of the shadows are left. And each
-/// written page costs the program a fault.
+/// The time to a page's first write is exponential: after t, exp(−w·t) of the shadows remain. Each written page
+/// costs the program a fault.
 #[test]
-fn a_shadow_goes_with_the_first_write_and_when_its_frame_is_needed() {
+fn a_shadow_ends_at_the_first_write_or_when_its_frame_is_needed() {
     let mut hands = Hands::new("nomad", 0.001, 0.01);
     let pages = hands.promote(400);
     let job = &hands.world.jobs()[0];
@@ -295,10 +295,10 @@ fn a_shadow_goes_with_the_first_write_and_when_its_frame_is_needed() {
     assert_eq!(counts.written + counts.reclaimed, counts.kept, "no frame is left for any");
 }
 
-/// With popularity that drifts, pages that went up come down again, most of them unchanged where little is
-/// written: the mover has less to do. Where all is written, copies are void.
+/// With drifting popularity, promoted pages are demoted again. With few writes most are unchanged, so the mover
+/// has less work. If all are written, copies are discarded.
 #[test]
-fn nomad_saves_the_mover_time_on_what_is_read_and_wastes_it_on_what_is_written() {
+fn nomad_saves_copies_of_read_pages_and_wastes_copies_of_written_pages() {
     let run = |migrator: &str, updates: f64| {
         let text = format!(
             r#"
@@ -314,9 +314,9 @@ fn nomad_saves_the_mover_time_on_what_is_read_and_wastes_it_on_what_is_written()
             updates = {updates}
             "#
         );
-        let (mut demoted, mut counts) = (0.0, Counts::default());
+        let (mut demoted, mut counts) = (0.0, ShadowCounts::default());
         let engine = play(&text, &[("period", 1009.0)], |_, world| {
-            (demoted, counts) = (world.books().demoted_bytes, world.shadows().counts);
+            (demoted, counts) = (world.counters().demoted_bytes, world.shadows().counts);
         });
         println!("{migrator} {updates}: {demoted:.3e} B copied down, {counts:?}");
         (engine.migrator().counts.clone(), demoted, counts)
@@ -330,10 +330,10 @@ fn nomad_saves_the_mover_time_on_what_is_read_and_wastes_it_on_what_is_written()
     assert!(written.failed["dirtied"] > 0 && written.given_up > 0, "{written:?}");
 }
 
-/// 786,432 base pages are looked at in a second, and those not accessed by the next time go down: nobody waits for what
-/// moving them costs, which is not known before one was moved.
+/// 786,432 base pages are scanned in a second, and those not accessed until the next scan are demoted, although
+/// the cost of a move is unknown before the first one.
 #[test]
-fn a_full_tier_is_gone_round_before_anything_was_moved() {
+fn a_full_tier_is_scanned_before_the_first_move() {
     for policy in ["tpp", "neomem"] {
         let settings = format!("policy = '{policy}'\nseconds = 4");
         let workload = "kind = 'gups'\nset = '9GiB'\nhot = '1GiB'";

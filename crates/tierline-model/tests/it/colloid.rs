@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Colloid's machine: the fitted rows come out within 3 %, and the fit itself can be repeated.
+//! Colloid's machine: the fitted rows are within 3 %, and the fit can be repeated.
 //!
-//! Fitted are C-BW (the antagonist alone), C-F1 (best placement over the packed one, and GUPS at rest)
+//! Fitted to C-BW (the antagonist alone), C-F1 (best placement relative to packed, and GUPS without antagonist)
 //! and C-F2a (latency of the default tier); nothing else.
 
 use tierline_model::fit::minimise;
 use tierline_model::load::{Capacity, Curve};
 use tierline_model::load::{Class, LINE_BYTES, Loads, PerTier, solve};
 use tierline_model::machine::Machine;
-use tierline_model::machine::list::Entry;
+use tierline_model::machine::list::MachineEntry;
 
 use crate::run::report;
 
@@ -23,8 +23,8 @@ const BEST_OVER_PACKED: [f64; 3] = [1.21, 1.675, 2.3];
 /// C-F1-GUPS0x, GB/s read and written.
 const GUPS_AT_REST: f64 = 77.7;
 
-/// GUPS: 72 GB, 24 GB hot with 90 % of accesses, the rest of accesses on all; what is left of the
-/// default tier's 31.5 GB is filled with cold pages. `hot` is the share of the hot set that is there.
+/// GUPS: 72 GB, 24 GB hot with 90 % of accesses, the rest of accesses uniform. The rest of the default tier's
+/// 31.5 GB holds cold pages. `hot` is the share of the hot set in the default tier.
 fn gups(machine: &Machine, hot: f64) -> Class {
     let (of_hot, of_cold) = (0.9 + 0.1 * 24.0 / 72.0, 0.1 * 48.0 / 72.0);
     let cold = ((31.5 - 24.0 * hot) / 48.0).min(1.0);
@@ -60,7 +60,7 @@ fn best(machine: &Machine, cores: f64) -> f64 {
     (0..=10).map(at).fold(0.0, f64::max)
 }
 
-/// Every fitted row: its name, the published figure, ours.
+/// Every fitted row: name, published figure, our figure.
 fn rows(machine: &Machine) -> Vec<(String, f64, f64)> {
     let mut rows = Vec::new();
     for (i, cores) in ANTAGONIST_CORES.into_iter().enumerate() {
@@ -92,7 +92,7 @@ fn with(machine: &Machine, p: &[f64]) -> Machine {
 }
 
 fn machine() -> Machine {
-    Entry::find("colloid-icx").unwrap().machine().unwrap()
+    MachineEntry::find("colloid-icx").unwrap().machine().unwrap()
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn the_fitted_rows_come_out_within_three_percent() {
     }
 }
 
-/// The machine file holds what the fit gives from a start that knows nothing but orders of magnitude.
+/// The machine file contains the result of the fit, starting from orders of magnitude.
 #[test]
 fn the_fit_can_be_repeated() {
     let machine = machine();
@@ -128,11 +128,14 @@ fn the_fit_can_be_repeated() {
     for (found, file) in found.iter().zip(file) {
         assert!((found / file - 1.0).abs() < 0.01, "the file says {file}, the fit {found}");
     }
-    assert!(cost(&found) <= cost(&file) * 1.001, "the file's figures fit better than the fit's");
+    assert!(
+        cost(&found) <= cost(&file) * 1.001,
+        "the file's figures fit better than the result of the fit"
+    );
 }
 
-/// Figure 7, never fitted: the gain of the best placement over the packed one where the alternate tier is
-/// slower, beside HeMem with over without Colloid (from the authors' artifact).
+/// Figure 7, not fitted: gain of the best placement over the packed one with a slower alternate tier, compared
+/// with HeMem with and without Colloid (from the authors' artifact).
 const FIGURE_7: [(f64, [f64; 4]); 4] = [
     (135.0, [1.008, 1.173, 1.652, 2.361]),
     (148.0, [0.996, 1.090, 1.536, 2.191]),
@@ -161,7 +164,7 @@ fn figure_7_is_predicted_within_ten_percent_and_four_in_the_mean() {
     assert!(sum / 16.0 < 0.04, "{}", sum / 16.0);
 }
 
-/// The world, with pages put by hand, comes to what the closed form says of their shares.
+/// With fixed placement, the world agrees with the closed form.
 #[test]
 fn the_world_agrees_with_the_closed_form() {
     for (share, intensity) in [(1.0, 3.0), (0.5, 1.0), (0.0, 2.0)] {
@@ -183,7 +186,7 @@ fn the_world_agrees_with_the_closed_form() {
         let ours = report.steady.programs[1].bytes_per_second * 1e-9;
         let closed =
             loads(&machine, &[gups(&machine, share), antagonist(&machine, 5.0 * intensity)]);
-        // 500 MB are not quite the half of a GB that the closed form takes off.
+        // The file's 500 MB are slightly less than the half GB in the closed form.
         assert!((ours / gb_per_s(&closed) - 1.0).abs() < 2e-3, "{share}: {ours} {closed:?}");
         let latency = report.steady.tiers[0].latency_ns.unwrap();
         assert!((latency / closed.latency_ns[0] - 1.0).abs() < 2e-3, "{share}: {latency}");

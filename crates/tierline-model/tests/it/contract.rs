@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What holds for every policy on the model, whatever goes wrong: books balance, no tier overflows, the
-//! migrator stays within its rate, a space that exits is forgotten, and nothing panics.
+//! Properties of every policy on the model, under any failure: accounts are consistent, no tier overflows, the
+//! migrator keeps to its rate, an exited space is forgotten, and nothing panics.
 
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
@@ -57,7 +57,7 @@ fn faults() -> Vec<(&'static str, Faults)> {
     ]
 }
 
-/// Runs a policy for 8 s. Returns the engine and the world as they are then.
+/// Runs a policy for 8 s. Returns the final engine and world.
 fn run(entry: &PolicyEntry, faults: Faults) -> (Engine, Faulty) {
     run_in(&scenario(), (entry.make)(), faults)
 }
@@ -84,32 +84,32 @@ fn run_in(scenario: &Scenario, policy: Box<dyn Policy>, faults: Faults) -> (Engi
 }
 
 #[test]
-fn every_policy_survives_every_fault_with_its_books_in_order() {
+fn every_policy_survives_every_fault_with_consistent_accounts() {
     for entry in POLICIES {
         for (what, faults) in faults() {
             let (engine, world) = run(entry, faults);
-            believes_what_is(&engine, &world, &format!("{}, {what}", entry.name));
+            page_table_agrees(&engine, &world, &format!("{}, {what}", entry.name));
         }
     }
 }
 
-fn believes_what_is(engine: &Engine, world: &Faulty, what: &str) {
+fn page_table_agrees(engine: &Engine, world: &Faulty, what: &str) {
     for space in engine.pages().spaces() {
         let runs = world.world.job(space).is_some();
-        assert!(runs, "{what}: {space} has gone and is managed still");
+        assert!(runs, "{what}: {space} has exited and is still managed");
     }
     for (tier, _) in world.world.tiers().iter() {
         let believed = engine.pages().bytes_in(tier);
         let jobs = world.world.jobs().iter();
         let there = jobs.map(|job| job.bytes_in(tier)).sum();
-        // After a failed move the page's place is as it was; all else is known exactly.
+        // A failed move leaves the page's recorded tier unchanged; all other tiers are known exactly.
         assert_eq!(believed, there, "{what}: {tier}");
     }
 }
 
-/// MEMTIS in a small machine, with periods as much shorter, and memory that drifts and comes and goes.
+/// MEMTIS on a small machine, with shorter periods, and memory that drifts, comes and goes.
 #[test]
-fn huge_pages_are_split_under_every_fault_with_the_books_in_order() {
+fn huge_pages_are_split_under_every_fault_with_consistent_accounts() {
     let text = r#"
         fast_capacity = "256MiB"
         max_rate = "1GiB/s"
@@ -133,9 +133,9 @@ fn huge_pages_are_split_under_every_fault_with_the_books_in_order() {
         }
         let scenario = Scenario { migrator: transfer.into(), ..scenario.clone() };
         let (engine, world) = run_in(&scenario, policy, faults);
-        believes_what_is(&engine, &world, what);
+        page_table_agrees(&engine, &world, what);
         if faults.exit_at_move.is_some() {
-            continue; // with the program that is split
+            continue; // exited with the program whose pages are split
         }
         let jobs = world.world.jobs().iter();
         let split: usize =
@@ -148,7 +148,7 @@ fn huge_pages_are_split_under_every_fault_with_the_books_in_order() {
 }
 
 #[test]
-fn one_seed_one_fingerprint_for_every_policy_also_in_a_thread_of_its_own() {
+fn one_seed_one_fingerprint_for_every_policy_also_in_another_thread() {
     for entry in POLICIES {
         let all = faults().pop().unwrap().1;
         let here = run(entry, all).0.fingerprint();
@@ -161,8 +161,8 @@ fn one_seed_one_fingerprint_for_every_policy_also_in_a_thread_of_its_own() {
     }
 }
 
-/// A fiftieth of a server whose pages come and go, beside a program that nobody manages, on a machine whose
-/// slow tier fills up: a bystander keeps all its pages, whatever a policy pages out to have room.
+/// A fiftieth of a server with short-lived pages, and an unmanaged program, on a machine whose slow tier fills
+/// up. The bystander must keep all its pages, whatever a policy pages out.
 fn full_machine(policy: &str) -> Scenario {
     let machine = include_str!("../../../../machines/tpp.toml")
         .replace("\"64GiB\"", "\"1GiB\"")
@@ -190,7 +190,7 @@ fn full_machine(policy: &str) -> Scenario {
 }
 
 #[test]
-fn pages_that_come_and_go_and_a_full_slow_tier_upset_no_policy_and_no_bystander() {
+fn short_lived_pages_and_a_full_slow_tier_harm_no_policy_and_no_bystander() {
     for entry in POLICIES.iter().filter(|entry| (entry.make)().kernel().is_none()) {
         let scenario = full_machine(entry.name);
         let mut world = scenario.world().unwrap();

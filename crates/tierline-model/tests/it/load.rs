@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The fixed point over thousands of random machines, up to gross overload.
+//! The fixed point on thousands of random machines, up to extreme overload.
 
 use proptest::prelude::*;
 use tierline_core::rng::Rng;
@@ -67,7 +67,7 @@ fn solved(network: &Network, classes: &[Class]) -> Loads {
     loads
 }
 
-/// What the traffic of a tier comes to, by the definition of the model.
+/// The utilisation that results from a tier's traffic, by the definition of the model.
 fn implied(network: &Network, classes: &[Class], loads: &Loads, tier: usize) -> f64 {
     let read = loads.reads(classes, tier) * LINE_BYTES;
     network.tiers[tier].capacity.utilisation(read, loads.writes(classes, tier) * LINE_BYTES)
@@ -84,13 +84,13 @@ proptest! {
             let u = loads.utilisation[t];
             prop_assert!((0.0..1.0).contains(&u), "tier {t}: {u}");
             prop_assert!(loads.latency_ns[t].is_finite());
-            // A latency times a share that is left of capacity: the curve is steep near 1.
+            // An error of latency times the unused share of capacity, as the curve is steep near 1.
             prop_assert!((loads.latency_ns[t] / queue.curve.at(u) - 1.0).abs() < 1e-6);
             prop_assert!((implied(&network, &classes, &loads, t) - u).abs() < 1e-9, "tier {t}");
         }
     }
 
-    /// Little's law for each class: what is in flight is throughput times the time of a round.
+    /// Little's law for each class: misses in flight equal throughput times the time of an iteration.
     #[test]
     fn littles_law_holds_for_every_class(seed: u64) {
         let (network, classes) = random(seed);
@@ -120,12 +120,12 @@ proptest! {
         }
     }
 
-    /// One more program of the same kind slows everybody on its tiers and adds to their traffic.
+    /// Another program of the same kind slows all programs on its tiers and adds to their traffic.
     #[test]
     fn more_load_never_makes_a_single_tier_faster(seed: u64, more in 1.0f64..4.0) {
         let (mut network, classes) = random(seed);
         network.tiers.truncate(1);
-        network.shared_queue = None; // a full one changes the mix of what is inside
+        network.shared_queue = None; // a full one changes the mix of the requests inside
         let only = |c: &Class| {
             let mut reads = PerTier::default();
             reads[0] = 1.0;
@@ -143,9 +143,9 @@ proptest! {
     }
 }
 
-/// Grossly overloaded, a tier gives its capacity and everybody queues: `L → K·64/C`.
+/// Under extreme overload a tier carries its capacity, and requests queue: `L → K·64/C`.
 #[test]
-fn an_overloaded_tier_gives_its_capacity() {
+fn an_overloaded_tier_carries_its_capacity() {
     let capacity = Capacity::HalfDuplex { read: 100.0, write: 100.0, turnaround: 0.0 };
     let tiers = vec![Queue { curve: Curve::one_slope(80.0, 20.0), capacity }];
     let network = Network { tiers, ..Network::default() };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The machine files: all make machines, name their sources, and refuse what they do not know.
+//! The machine files: all are valid, name their sources, and reject unknown keys.
 
 use tierline_model::load::{Class, Loads, PerTier, solve};
 use tierline_model::machine::file::MachineFile;
@@ -45,9 +45,9 @@ fn only_colloids_machine_is_fitted_to_published_rows() {
     }
 }
 
-/// A stream on all cores gets most of what a tier can carry, and never more.
+/// A stream on all cores gets most of a tier's capacity, and never more than it.
 #[test]
-fn every_tier_carries_what_its_file_says() {
+fn every_tier_carries_the_capacity_in_its_file() {
     for entry in MACHINES {
         let machine = entry.machine().unwrap();
         for (t, tier) in machine.tiers.iter().enumerate() {
@@ -57,7 +57,7 @@ fn every_tier_carries_what_its_file_says() {
             let mut loads = Loads::default();
             solve(&machine.network(), &[Class::program(in_flight, 0.0, shares, 0.0)], &mut loads);
             let reached = loads.reads_per_ns[0] * 64.0 / tier.queue.capacity.gb_per_s(0.0);
-            // The socket's queue may be the narrower of the two.
+            // The socket's shared queue may limit more than the tier.
             let least = if machine.shared_queue.is_some() { 0.5 } else { 0.9 };
             assert!((least..=1.0).contains(&reached), "{} {}: {reached}", entry.name, tier.name);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The model from outside.
+//! Tests of the model's public interface.
 #![forbid(unsafe_code)]
 
 mod baselines;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Mercury's machine: what slow memory does to programs that do not use it.
+//! Mercury's machine: the effect of slow memory on programs that do not use it.
 
 use tierline_model::load::{Class, Loads, PerTier, solve};
 use tierline_model::machine::Machine;
-use tierline_model::machine::list::Entry;
+use tierline_model::machine::list::MachineEntry;
 
-/// M-F2: a latency-sensitive program in local memory, and a bandwidth-hungry one on most cores with a share
-/// of its memory on CXL. What the first waits for a read, shared queue included.
+/// M-F2: a latency-sensitive program in local memory, and a bandwidth-intensive one on most cores with a share
+/// of its memory on CXL. Returns the first program's read latency, including the shared queue.
 fn latency_of_local_reads(machine: &Machine, on_cxl: f64) -> f64 {
     let (mut local, mut mixed) = (PerTier::default(), PerTier::default());
     local[0] = 1.0;
@@ -25,17 +25,17 @@ fn curve(machine: &Machine) -> Vec<f64> {
 
 #[test]
 fn local_latency_first_falls_then_rises_and_is_worst_with_all_on_cxl() {
-    let machine = Entry::find("mercury-genoa-astera").unwrap().machine().unwrap();
+    let machine = MachineEntry::find("mercury-genoa-astera").unwrap().machine().unwrap();
     let latency = curve(&machine);
     println!("{latency:.0?}");
     let least = latency.iter().copied().fold(f64::INFINITY, f64::min);
     assert!(least < latency[0] && latency[0] < latency[10], "{latency:?}");
 }
 
-/// Without the shared queue the curve cannot rise again: the term is what bends it.
+/// Without the shared queue the curve cannot rise again.
 #[test]
-fn without_the_shared_queue_slow_memory_disturbs_nobody() {
-    let mut machine = Entry::find("mercury-genoa-astera").unwrap().machine().unwrap();
+fn without_the_shared_queue_slow_memory_delays_no_other_program() {
+    let mut machine = MachineEntry::find("mercury-genoa-astera").unwrap().machine().unwrap();
     machine.shared_queue = None;
     let latency = curve(&machine);
     assert!(latency.windows(2).all(|pair| pair[1] <= pair[0] * 1.001), "{latency:?}");

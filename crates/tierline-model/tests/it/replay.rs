@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Replay: a recorded program in closed loop.
+//! Replay of a recorded program in closed loop.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tierline_model::scenario::{Scenario, Traces};
 use tierline_model::workload::list::written;
 use tierline_model::workload::replay::{Epochs, Recorded, Recording};
 
-/// Epochs in memory.
+/// A recording in memory.
 struct Memory {
     pages: u32,
     epochs: Vec<Recorded>,
@@ -40,7 +40,7 @@ impl Epochs for Next {
     }
 }
 
-/// Half of the pages get nine tenths of the reads; then the other half.
+/// Half of the pages get nine tenths of the reads; in the next epoch the other half.
 fn swap(counted: bool) -> Memory {
     let half = |hot: u32| {
         let count = |page: u32| if page / 1000 == hot { 90.0 } else { 10.0 };
@@ -67,8 +67,7 @@ fn throughput(report: &Report) -> f64 {
     report.overall.programs[0].throughput
 }
 
-/// 200,000 accesses in 50 ms: where all is served by fast memory and nobody else is about, a trace takes its
-/// recorded time, its idle epoch too.
+/// 200,000 accesses in 50 ms. On idle fast memory a trace takes its recorded time, including its idle epoch.
 #[test]
 fn fast_memory_takes_the_recorded_time() {
     let report = run(&scenario(swap(true), &["trace:t"])).unwrap();
@@ -78,8 +77,8 @@ fn fast_memory_takes_the_recorded_time() {
     assert_eq!(report.overall.programs[0].shares[0], 1.0);
 }
 
-/// In the closed loop, a read from the slow tier takes longer by the difference of the latencies: 200,000 reads
-/// with one in flight beside 50 ms as recorded.
+/// In the closed loop, a read from the slow tier takes longer by the difference of latencies: 200,000 reads,
+/// one in flight, in addition to the recorded 50 ms.
 #[test]
 fn slow_memory_takes_longer_by_its_latency() {
     let slow = Scenario {
@@ -104,9 +103,9 @@ fn a_loaded_machine_slows_a_trace_down() {
     assert!(throughput(&beside) < 0.9 * throughput(&alone), "{beside:?}");
 }
 
-/// What only says which pages were touched has as much work as the program was bound by memory.
+/// A trace of touched pages has the amount of work that `bound` implies.
 #[test]
-fn of_touched_pages_the_work_is_guessed() {
+fn the_work_of_a_trace_of_touched_pages_is_estimated() {
     let report = run(&scenario(swap(false), &["trace:t,bound=0.25,in_flight=2"])).unwrap();
     let machine = scenario(swap(false), &[]).machine().unwrap();
     let latency = machine.describe().0[0].latency.unwrap().as_secs_f64();
@@ -115,9 +114,10 @@ fn of_touched_pages_the_work_is_guessed() {
     assert!((lines / expected - 1.0).abs() < 0.01, "{lines} {expected}");
 }
 
-/// The books hold at every epoch, pages come when they are first touched, and chance is the seed's.
+/// Accounts are consistent at every epoch, pages are allocated at their first access, and the seed determines
+/// the run.
 #[test]
-fn books_hold_and_pages_come_when_touched() {
+fn accounts_are_consistent_and_pages_are_allocated_when_touched() {
     let late = Recorded { ns: 20e6, counted: true, pages: vec![(7, 9.0, 1.0)] };
     let first = Recorded { ns: 20e6, counted: true, pages: vec![(3, 5.0, 0.0), (4, 5.0, 0.0)] };
     let memory = Memory { pages: 9, epochs: vec![first, late] };
@@ -150,7 +150,7 @@ fn same_seed_same_fingerprint() {
 }
 
 #[test]
-fn a_trace_that_is_not_there_is_named() {
+fn a_missing_trace_is_named() {
     let error = run(&scenario(swap(true), &["trace:other"])).unwrap_err().to_string();
     assert!(error.contains("trace") && error.contains("other"), "{error}");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whole runs.
+//! Complete runs.
 
 use tierline_core::policy::Wants;
 use tierline_core::port::{Move, Observations, Order, PageSize, Reason, World};
@@ -9,12 +9,12 @@ use tierline_model::report::Report;
 use tierline_model::run::run;
 use tierline_model::scenario::Scenario;
 
-/// What comes of a scenario.
+/// The report of a scenario.
 pub fn report(text: &str) -> Report {
     run(&Scenario::parse("test", text).unwrap()).unwrap()
 }
 
-/// What comes of a program in base pages on NeoMem's machine, with so much fast memory.
+/// The report of a program in base pages on NeoMem's machine, with this much fast memory.
 pub fn on_neomems_machine(settings: &str, fast: &str, workload: &str) -> Report {
     report(&format!(
         r#"
@@ -58,10 +58,10 @@ fn one_seed_one_report_and_another_seed_another() {
     assert_ne!(of(1).fingerprint, of(2).fingerprint);
 }
 
-/// Who binds memory to a node gets it there, however late: the antagonist loads fast memory that GUPS has
-/// filled by then.
+/// A program that binds memory to a node gets it there, however late it starts: the antagonist uses fast memory
+/// although GUPS has filled it before.
 #[test]
-fn pinned_memory_is_kept_for_who_comes_late() {
+fn pinned_memory_is_reserved_for_a_late_program() {
     let text = r#"
         seconds = 4
         policy = "hold"
@@ -78,16 +78,19 @@ fn pinned_memory_is_kept_for_who_comes_late() {
     let mut world = scenario.world().unwrap();
     world.run_until(Nanos::from_secs(1));
     world.check();
-    assert!(world.frames().free(TierId::FAST) < PageSize::Huge.base_pages(), "GUPS takes the rest");
+    assert!(
+        world.frames().free(TierId::FAST) < PageSize::Huge.base_pages(),
+        "GUPS occupies the rest"
+    );
     world.run_until(Nanos::from_secs(3));
     world.check();
     let shares = &report(text).steady.programs[1].shares;
     assert!((shares[0] - 1.0).abs() < 1e-12, "{shares:?}");
 }
 
-/// Four threads take a quarter of the copying time of one, and the kernel's own work besides.
+/// Four threads need a quarter of the copying time of one, plus the kernel's own work.
 #[test]
-fn a_page_is_copied_by_as_many_threads_as_a_policy_asks_for() {
+fn a_page_is_copied_by_the_requested_number_of_threads() {
     let scenario = Scenario::parse("test", SMALL).unwrap();
     let spent = |copy_threads: Option<u32>| {
         let wants = Wants { copy_threads, ..Wants::default() };

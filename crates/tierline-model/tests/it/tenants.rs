@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use tierline_core::port::{Observations, SpaceEvent, TenantId, World};
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
-use tierline_model::report::Row;
+use tierline_model::report::Interval;
 use tierline_model::run::run;
 use tierline_model::scenario::Scenario;
 
@@ -48,7 +48,7 @@ fn two_tenants(settings: &str, first: &str, second: &str) -> String {
 }
 
 /// Bytes of a tenant in fast memory.
-fn fast(row: &Row, tenant: usize) -> u64 {
+fn fast(row: &Interval, tenant: usize) -> u64 {
     row.means.tenants[tenant].used_bytes[0].0
 }
 
@@ -93,7 +93,7 @@ fn a_limit_lowered_by_100_mb_is_obeyed_within_a_second_at_256_mib_per_s() {
     let first = "limit = { fast = \"900MiB\" }\nlimits = [{ at = \"15s\", fast = \"800MiB\" }]";
     let report = report(&two_tenants(settings, first, "limit = { fast = \"1GiB\" }"));
     let rows = |from: f64, to: f64| {
-        let within = move |row: &&Row| row.seconds > from && row.seconds < to;
+        let within = move |row: &&Interval| row.seconds > from && row.seconds < to;
         report.series.iter().filter(within)
     };
     let (mut at_old, mut at_new) = (0, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What each tracker lets a policy see, against what is so.
+//! The observations of each tracker, compared with the truth.
 
 use tierline_core::port::{Observations, Watch, World};
 use tierline_core::tier::TierId;
@@ -11,7 +11,7 @@ use tierline_model::world::ModelWorld;
 
 use crate::run::on_neomems_machine;
 
-/// 4 GiB of which the 1 GiB at the end of memory is hot, on a machine with 2 GiB of fast memory.
+/// 4 GiB with 1 GiB hot at the end of memory, on a machine with 2 GiB of fast memory.
 fn scenario(tracker: &str, more: &str) -> Scenario {
     let text = format!(
         r#"
@@ -29,16 +29,16 @@ fn scenario(tracker: &str, more: &str) -> Scenario {
     Scenario::parse("test", &text).unwrap()
 }
 
-/// Samplers need many accesses; who looks at bits needs few, or all pages look alike (15 threads touch
-/// every huge page in any 20 ms).
+/// Samplers need many accesses. Trackers of accessed bits need few, as otherwise all pages look equal (15
+/// threads access every huge page within 20 ms).
 #[test]
 fn the_default_policy_finds_the_hot_set_with_every_tracker() {
     for entry in TRACKERS {
         let (threads, least) = match entry.name {
             "pebs" | "ibs" | "neoprof" | "truth" => (15.0, 0.93),
             "accessed" | "page_idle" => (0.003, 0.93),
-            // A part of memory at a time, or a page of a region: the default policy does no harm with
-            // them, and in this time no good (as on Linux, see SPECIFICATION.md).
+            // These cover a part of memory at a time, or a page per region: the default policy must not get
+            // worse with them, but need not improve within this time (as on Linux, see SPECIFICATION.md).
             _ => (0.003, 0.48),
         };
         let more = "tracker_knobs = { sample_period = 20011 }";
@@ -77,9 +77,9 @@ fn samples_are_one_read_in_the_period_and_lie_where_accesses_go() {
     assert!((share - job.census.shares(&job.pattern)[0]).abs() < 0.02, "{share}");
 }
 
-/// Little books of hint faults: the mean time to fault of a page is one over its rate.
+/// The mean time to fault of a page is one over its rate.
 #[test]
-fn times_to_fault_are_those_of_the_pages_rates() {
+fn times_to_fault_match_the_rates_of_pages() {
     let knobs =
         r#"tracker_knobs = { scan_fast = true, scan_period = "100ms", scan_part = "1GiB" }"#;
     let mut world = world("hint_faults", knobs);
@@ -101,9 +101,9 @@ fn times_to_fault_are_those_of_the_pages_rates() {
     }
 }
 
-/// Every page is touched in a window of 20 ms: hundreds of thousands of accesses a second each.
+/// Every page is accessed in a window of 20 ms: each gets hundreds of thousands of accesses per second.
 #[test]
-fn a_window_shows_all_that_is_touched_in_it() {
+fn a_window_reports_all_pages_touched_in_it() {
     let mut world = world("accessed", "");
     let out = seen(&mut world, 1);
     let pages: u64 = out.samples.iter().map(|s| u64::from(s.base_pages)).sum();
@@ -111,17 +111,18 @@ fn a_window_shows_all_that_is_touched_in_it() {
     assert_eq!(pages, windows * (4 << 18), "{windows} windows");
 }
 
-/// Of slow memory only, with a threshold between hot and cold pages: those that are hot, and nearly all of them.
+/// In slow memory only, with a threshold between hot and cold pages: nearly all hot pages are reported, and few
+/// others.
 #[test]
-fn a_device_that_counts_names_the_hot_pages_of_slow_memory_and_knows_how_busy_it_is() {
-    // So wide that no cold page shares a counter with a hot one in either lane.
+fn a_counting_device_reports_hot_slow_pages_and_its_utilisation() {
+    // So wide that no cold page shares its counters in both lanes with a hot one.
     let mut world = world("neoprof", "tracker_knobs = { sketch_width_log2 = 22 }");
-    let begun = Nanos::from_secs(4); // where its counters are cleared, too
+    let begun = Nanos::from_secs(4); // when its counters are also cleared
     seen(&mut world, 4);
     let job = &world.jobs()[0];
-    let hot_ns = job.reads_per_ns * job.pattern.density(0) / 512.0; // a base page
+    let hot_ns = job.reads_per_ns * job.pattern.density(0) / 512.0; // per base page
     let clear = Nanos::from_secs(5);
-    // Reads and as many writes of five seconds; a third of them is well above a cold page's.
+    // Reads and as many writes in five seconds; a third of them is far above a cold page's.
     let threshold = hot_ns * 2.0 * 5e9 / 3.0;
     world.watch(Watch::Counters {
         threshold: format!("{threshold:.0}").parse().unwrap(),
@@ -130,7 +131,7 @@ fn a_device_that_counts_names_the_hot_pages_of_slow_memory_and_knows_how_busy_it
         clear,
     });
     world.measure(begun);
-    let before = *world.books();
+    let before = *world.counters();
     let mut out = Observations::default();
     world.observe(begun + clear, &mut out);
     let job = &world.jobs()[0];
@@ -142,21 +143,21 @@ fn a_device_that_counts_names_the_hot_pages_of_slow_memory_and_knows_how_busy_it
     let false_ones = 1.0 - named / count(out.samples.len());
     assert!(named >= 0.98 * all && false_ones <= 0.02, "{named} of {all}, {false_ones} false");
 
-    let counted = world.measure(begun + clear).counted.expect("the device told");
+    let counted = world.measure(begun + clear).counted.expect("a report of the device");
     let counters: u64 = counted.histogram.iter().map(|&(_, counters)| u64::from(counters)).sum();
     assert_eq!(counters, 1 << 22);
-    let since = world.books().since(&before);
+    let since = world.counters().since(&before);
     let used = (since.reads[1] * 2.0 / (since.ns * 0.4)).min(1.0);
     assert!((counted.utilisation / used - 1.0).abs() < 0.05, "{} {used}", counted.utilisation);
 }
 
-/// Nobody says how it is watched: with a counter for every 16 pages, the accesses it tells of are still those of hot
-/// pages, and no more than there were.
+/// Without a requested configuration, and with one counter per 16 pages, most reported accesses still belong to
+/// hot pages, and there are no more than were made.
 #[test]
-fn a_device_that_is_left_alone_tells_of_hot_pages_however_few_its_counters() {
+fn an_unconfigured_device_reports_hot_pages_with_few_counters() {
     let mut world = world("neoprof", "tracker_knobs = { sketch_width_log2 = 16 }");
-    seen(&mut world, 2); // its first threshold is too low for so many accesses
-    let before = *world.books();
+    seen(&mut world, 2); // its first threshold is too low for this many accesses
+    let before = *world.counters();
     world.measure(Nanos::from_secs(2));
     let mut out = Observations::default();
     for tick in 1..=400 {
@@ -170,17 +171,17 @@ fn a_device_that_is_left_alone_tells_of_hot_pages_however_few_its_counters() {
         };
         out.samples.iter().filter(of).map(|s| f64::from(s.hits)).sum::<f64>()
     };
-    let accesses = 2.0 * world.books().since(&before).reads[1]; // as many writes as reads
+    let accesses = 2.0 * world.counters().since(&before).reads[1]; // as many writes as reads
     let [hot, cold] = [0, 1].map(hits);
     assert!(hot > 10.0 * cold, "{hot} of hot pages, {cold} of others");
     assert!(hot + cold < 1.1 * accesses, "{hot} and {cold} of {accesses}");
     assert!(hot > 0.05 * accesses, "{hot} of {accesses}");
 }
 
-/// What is popular drifts through base pages, of which samples find few: over the counts of the device the default
-/// policy does at least as well as the policy that was made for it.
+/// Popularity drifts through base pages, for which samples are few. With the device's counts the default policy
+/// must do at least as well as NeoMem.
 #[test]
-fn the_default_policy_makes_as_much_of_a_counting_device_as_neomem() {
+fn the_default_policy_with_a_counting_device_is_as_good_as_neomem() {
     let speed = |policy: &str| {
         let settings = format!("policy = '{policy}'\ntracker = 'neoprof'\nseconds = 30");
         let workload = "kind = 'kv'\nset = '3GiB'\ndrift = '16MiB/s'";
@@ -190,10 +191,10 @@ fn the_default_policy_makes_as_much_of_a_counting_device_as_neomem() {
     assert!(ours > theirs, "{ours} and {theirs}");
 }
 
-/// 1.25 GiB are allocated after fast memory is full, all of whose pages are accessed every few milliseconds: who cannot
-/// see which are the coldest has others go down in time all the same, so that what is new is fast.
+/// 1.25 GiB are allocated after fast memory is full; all their pages are accessed every few milliseconds.
+/// Without observations of fast memory, pages must still be demoted in time, so that new pages are fast.
 #[test]
-fn headroom_is_kept_where_nobody_sees_fast_memory() {
+fn headroom_is_kept_without_observations_of_fast_memory() {
     for tracker in ["neoprof", "hint_faults"] {
         let settings = format!("tracker = '{tracker}'\nseconds = 20");
         let growth = "start_set = '1GiB'\ngrowth = '64MiB/s'\nfresh = '320MiB'";

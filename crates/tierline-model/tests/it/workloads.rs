@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every workload of the list, on its own and with others that come and go.
+//! Every workload of the list, alone and with others that start and stop.
 
 use tierline_core::engine::Engine;
 use tierline_core::policy::list::PolicyEntry as Policy;
@@ -7,9 +7,9 @@ use tierline_core::qos::Limits;
 use tierline_core::unit::{Bytes, Nanos};
 use tierline_model::scenario::Scenario;
 use tierline_model::workload::WORKLOADS;
-use tierline_model::workload::list::{Entry, listed, written};
+use tierline_model::workload::list::{WorkloadEntry, listed, written};
 
-/// Runs `seconds` with the default policy and checks all books on the way.
+/// Runs for `seconds` with the default policy and checks all accounts on the way.
 fn run(text: &str, seconds: u64) -> tierline_model::world::ModelWorld {
     let scenario = Scenario::parse("test", text).unwrap();
     let mut world = scenario.world().unwrap();
@@ -27,7 +27,7 @@ fn run(text: &str, seconds: u64) -> tierline_model::world::ModelWorld {
 }
 
 #[test]
-fn every_workload_runs_and_keeps_its_books() {
+fn every_workload_runs_with_consistent_accounts() {
     for entry in WORKLOADS {
         let text = format!(
             "tracker_knobs = {{ sample_period = 100003 }}\n[[workload]]\nkind = \"{}\"",
@@ -104,9 +104,9 @@ fn programs_come_and_go_and_leave_nothing_behind() {
         start = "2s"
     "#;
     let world = run(text, 2);
-    assert_eq!(world.jobs().len(), 1, "the second comes at 2 s");
+    assert_eq!(world.jobs().len(), 1, "the second program starts at 2 s");
     let world = run(text, 5);
-    assert_eq!(world.jobs().len(), 1, "the first has gone");
+    assert_eq!(world.jobs().len(), 1, "the first program has exited");
     let used: u64 = world
         .tiers()
         .iter()
@@ -115,9 +115,9 @@ fn programs_come_and_go_and_leave_nothing_behind() {
     assert_eq!(Bytes(used), Bytes::from_mib(4 << 10));
 }
 
-/// The list of edges is freed once the rows are filled, and they once they are copied.
+/// The list of edges is freed once the rows are filled, and the rows once they are copied.
 #[test]
-fn what_pagerank_frees_is_free() {
+fn memory_freed_by_pagerank_is_free() {
     let text = r#"
         [[workload]]
         kind = "pagerank"
@@ -141,7 +141,7 @@ fn what_pagerank_frees_is_free() {
 
 #[test]
 fn a_knob_that_nobody_knows_is_named() {
-    let error = Entry::find("gups").unwrap().program(&written("gups:hott=1GiB").unwrap());
+    let error = WorkloadEntry::find("gups").unwrap().program(&written("gups:hott=1GiB").unwrap());
     let error = error.unwrap_err().to_string();
     assert!(error.contains("workload gups") && error.contains("hott"), "{error}");
     let scenario = Scenario::parse("f.toml", "sedonds = 3").unwrap_err().to_string();
@@ -149,7 +149,7 @@ fn a_knob_that_nobody_knows_is_named() {
 }
 
 #[test]
-fn what_makes_no_program_is_refused_and_no_threads_are_fine() {
+fn invalid_workloads_are_refused_and_zero_threads_are_valid() {
     for (text, why) in [
         ("gups:threads=-1", "threads"),
         ("gups:set=0B,hot=0B", "hot"),
@@ -170,7 +170,7 @@ fn what_makes_no_program_is_refused_and_no_threads_are_fine() {
     assert!(still.world().is_err_and(|error| error.to_string().contains("interval")));
 }
 
-/// The scenarios that come with Tierline can be read, made and started.
+/// The scenarios that come with Tierline are valid and can be started.
 #[test]
 fn every_scenario_starts() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");

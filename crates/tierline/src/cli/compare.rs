@@ -7,17 +7,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use tierline_model::compare::{Cell, Entry, Field, compare};
-use tierline_model::matrix;
-use tierline_model::runner::Runner;
+use tierline_model::matrix::{self, Held};
 
-use super::reproduce::cores;
+use super::Globals;
+use super::runs::RunsArgs;
 use super::sim::{hinted, write};
-use super::{FOUND, Globals};
+use crate::document::{self, DocumentArgs};
 use crate::letter::Hinted;
 use crate::parquet;
 use crate::plot;
 use crate::print::{self, row};
-use crate::progress::Progress;
 use crate::recording;
 
 /// Run many policies on many workloads and machines
@@ -60,15 +59,16 @@ pub struct CompareArgs {
     /// Seed of all chance
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Threads to run with; as many as there are cores, if left out
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    #[command(flatten)]
+    runs: RunsArgs,
     /// Print CSV
     #[arg(long, conflicts_with = "json")]
     csv: bool,
     /// Write the rows to a file instead, as its ending says: .csv, .json or .parquet
     #[arg(short, long, value_name = "FILE", conflicts_with = "csv")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    document: DocumentArgs,
 }
 
 impl CompareArgs {
@@ -83,14 +83,10 @@ impl CompareArgs {
             seed: self.seed,
         };
         let form = self.output.as_deref().map(Form::of).transpose()?;
-        let threads = self.threads.unwrap_or_else(cores);
-        let progress = Progress::new(threads, None)?;
-        let runner = Runner { threads, archive: None, observer: &progress };
-        let entries = compare(&field, &runner).map_err(hinted)?;
-        let interrupted = progress.was_interrupted();
-        drop(progress);
-        if let Some(file) = &self.plot {
-            write(file, &plot::matrix::picture(&matrix::held(&entries))?)?;
+        let (entries, status) =
+            self.runs.watched(|runner| compare(&field, runner).map_err(hinted))?;
+        for file in self.pictures() {
+            write(&file, &plot::matrix::picture(&matrix::held(&entries))?)?;
         }
         match (&self.output, form) {
             (Some(file), Some(Form::Parquet)) => parquet::write(file, &entries)?,
@@ -104,7 +100,21 @@ impl CompareArgs {
         if self.matrix && !globals.json && !self.csv {
             print::out(&standings(&entries))?;
         }
-        Ok(if interrupted { FOUND } else { 0 })
+        let title = if self.matrix { "The matrix" } else { "Policies compared" };
+        let picture = self.picture_beside();
+        let body = || documented(&field, &entries, picture.as_deref());
+        self.document.write(title, &globals.root(), body)?;
+        Ok(status)
+    }
+
+    /// The picture that the document of a matrix shows, beside it and of its name.
+    fn picture_beside(&self) -> Option<PathBuf> {
+        self.document.file().filter(|_| self.matrix).map(|file| file.with_extension("svg"))
+    }
+
+    /// Where pictures of the matrix are written.
+    fn pictures(&self) -> impl Iterator<Item = PathBuf> {
+        self.plot.clone().into_iter().chain(self.picture_beside())
     }
 
     fn policies(&self) -> Vec<String> {
@@ -203,6 +213,11 @@ fn csv(entries: &[Entry]) -> Result<String> {
 }
 
 fn describe(entries: &[Entry]) -> String {
+    print::table(&entry_rows(entries)) + "\n* the best of its machine, workload and ratio\n"
+}
+
+/// A head, and a row a run.
+fn entry_rows(entries: &[Entry]) -> Vec<Vec<String>> {
     let head = ["machine", "workload", "ratio", "policy", "throughput", "of best", "fast share"];
     let mut rows = vec![row(head)];
     rows[0].extend(row(["weighted speed-up", "worst slowdown"]));
@@ -229,11 +244,17 @@ fn describe(entries: &[Entry]) -> String {
         ]);
         rows.push(cells);
     }
-    print::table(&rows) + "\n* the best of its machine, workload and ratio\n"
+    rows
 }
 
 /// The matrix in short: every policy over all cells, and the cells in which the default policy is behind.
 fn standings(entries: &[Entry]) -> String {
+    let behind = behind(entries);
+    let (all, below) = (print::table(&standing_rows(entries)), print::table(&cell_rows(&behind)));
+    format!("{all}\n{}:\n{below}", share_behind(entries))
+}
+
+fn standing_rows(entries: &[Entry]) -> Vec<Vec<String>> {
     let mut rows =
         vec![row(["policy", "of default", "least", "best in", "moved TiB", "came back"])];
     for standing in matrix::standings(entries) {
@@ -248,14 +269,25 @@ fn standings(entries: &[Entry]) -> String {
             &standing.ping_pong_pages.to_string(),
         ]));
     }
+    rows
+}
+
+/// The cells in which the default policy is behind, worst first.
+fn behind(entries: &[Entry]) -> Vec<Held> {
     let mut behind = matrix::held(entries);
-    let cells = behind.len();
     behind.retain(|held| held.of_rival < BEHIND);
     behind.sort_by(|a, b| a.of_rival.total_cmp(&b.of_rival));
-    let mut cells_behind =
-        vec![row(["of best other", "of oracle", "machine", "ratio", "workload"])];
-    cells_behind[0].push("best other".into());
-    cells_behind.extend(behind.iter().map(|held| {
+    behind
+}
+
+fn share_behind(entries: &[Entry]) -> String {
+    let (behind, cells) = (behind(entries).len(), matrix::held(entries).len());
+    format!("{behind} of {cells} cells below {BEHIND} of the best other")
+}
+
+fn cell_rows(cells: &[Held]) -> Vec<Vec<String>> {
+    let head = ["of best other", "of oracle", "machine", "ratio", "workload", "best other"];
+    let of = |held: &Held| {
         row([
             &format!("{:.3}", held.of_rival),
             &held.of_oracle.map_or("-".into(), |of| format!("{of:.3}")),
@@ -264,7 +296,56 @@ fn standings(entries: &[Entry]) -> String {
             &held.workload,
             &held.rival,
         ])
-    }));
-    let (all, below) = (print::table(&rows), print::table(&cells_behind));
-    format!("{all}\n{} of {cells} cells below {BEHIND} of the best other:\n{below}", behind.len())
+    };
+    [row(head)].into_iter().chain(cells.iter().map(of)).collect()
+}
+
+/// The same as a document: for a matrix with its picture and what was not run, else row by row.
+fn documented(field: &Field, entries: &[Entry], picture: Option<&Path>) -> String {
+    let Some(picture) = picture else { return document::table(&entry_rows(entries)) };
+    let held = matrix::held(entries);
+    let name = picture.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    let left_out: Vec<_> =
+        matrix::policies().filter(|policy| !field.policies.iter().any(|p| p == policy)).collect();
+    let left_out = match left_out.is_empty() {
+        true => String::new(),
+        false => format!(" Policies that were not run: {}.", left_out.join(", ")),
+    };
+    let (ran, all) = (held.len(), matrix::cells(&[]).len());
+    let (policies, seconds, behind) = (field.policies.len(), field.seconds, share_behind(entries));
+    let coverage = document::table(&coverage(entries));
+    let standings = document::table(&standing_rows(entries));
+    let cells = document::table(&cell_rows(&held));
+    format!(
+        "{ran} of the matrix's {all} cells were run with {policies} policies, {seconds} simulated seconds each. The \
+         throughput of a cell is that of its first program.{left_out}
+
+{coverage}
+## Policies
+
+Throughput over the default policy's, geometric mean and least over all cells; cells in which a policy is the best.
+
+{standings}
+## Cells
+
+Throughput of the default policy over that of the best other one, without the oracle: {behind}.
+
+![throughput of the default policy over the best other policy's, cell by cell]({name})
+
+{cells}"
+    )
+}
+
+/// How many cells of each machine were run.
+fn coverage(entries: &[Entry]) -> Vec<Vec<String>> {
+    let (ran, all) = (matrix::held(entries), matrix::cells(&[]));
+    let mut machines: Vec<&str> = matrix::MACHINES.iter().map(|(machine, _)| *machine).collect();
+    machines.dedup();
+    let of = |machine: &str| {
+        let ran = ran.iter().filter(|cell| cell.machine == machine).count();
+        let all = all.iter().filter(|cell| cell.machine == machine).count();
+        row([machine, &ran.to_string(), &all.to_string()])
+    };
+    let head = row(["machine", "cells run", "of"]);
+    [head].into_iter().chain(machines.into_iter().map(of)).collect()
 }

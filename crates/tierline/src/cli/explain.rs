@@ -10,7 +10,7 @@ use tierline_core::policy::list::{POLICIES, PolicyEntry};
 use tierline_linux::root::Root;
 use tierline_linux::tracker::TRACKERS;
 use tierline_model::workload::list::listed;
-use tierline_model::world::transfer::{Entry as Transfer, TRANSFERS};
+use tierline_model::world::transfer::{TRANSFERS, TransferEntry as Transfer};
 
 use super::Globals;
 use super::trackers::{here, reports};

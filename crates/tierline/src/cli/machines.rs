@@ -10,7 +10,7 @@ use serde::Serialize;
 use tierline_core::unit::Bytes;
 use tierline_model::machine::file::{Figure, MachineFile};
 use tierline_model::machine::fit::{Fit, Link};
-use tierline_model::machine::list::{Entry, MACHINES};
+use tierline_model::machine::list::{MACHINES, MachineEntry};
 use tierline_model::machine::table::Table;
 
 use super::Globals;
@@ -154,7 +154,7 @@ fn list(globals: &Globals) -> Result<()> {
 }
 
 fn show(name: &str, globals: &Globals) -> Result<()> {
-    let entry = Entry::find(name).map_err(hinted)?;
+    let entry = MachineEntry::find(name).map_err(hinted)?;
     let machine = report(entry, true)?;
     if globals.json {
         return print::json(&machine);
@@ -166,7 +166,7 @@ fn show(name: &str, globals: &Globals) -> Result<()> {
     print::out(&format!("{}: {}\n\n{}", machine.name, machine.about, print::table(&rows)))
 }
 
-fn report(entry: &Entry, figures: bool) -> Result<MachineReport> {
+fn report(entry: &MachineEntry, figures: bool) -> Result<MachineReport> {
     let (machine, file) = (entry.machine().map_err(hinted)?, entry.file().map_err(hinted)?);
     let tiers = machine.tiers.iter().map(|tier| TierReport {
         name: tier.name.clone(),

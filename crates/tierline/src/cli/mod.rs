@@ -17,6 +17,7 @@ mod record;
 mod recover;
 mod reproduce;
 mod run;
+mod runs;
 pub mod sim;
 mod status;
 mod topology;

@@ -2,20 +2,18 @@
 //! `tierline reproduce`: published figures, and ours beside them.
 
 use std::path::PathBuf;
-use std::thread::available_parallelism;
 
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use tierline_model::reproduce::{Kind, Lab, Outcome, Row, compute, select};
-use tierline_model::runner::{Archive, Runner};
+use tierline_model::reproduce::{Kind, Lab, Outcome, PAPERS, Row, compute, select};
 
+use super::Globals;
+use super::runs::RunsArgs;
 use super::sim::hinted;
-use super::{FOUND, Globals};
-use crate::kept::Kept;
+use crate::document::{self, DocumentArgs};
 use crate::plot::figures::draw;
 use crate::print::{self, row};
-use crate::progress::Progress;
 
 /// Compute published figures on the modelled machines, beside the published numbers
 ///
@@ -33,19 +31,13 @@ pub struct ReproduceArgs {
     /// Also rows that take hours
     #[arg(long)]
     long: bool,
-    /// Threads to compute with; as many as there are cores, if left out
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-    /// Keep the reports of all runs here, and run nothing again that this build of tierline has run: what takes hours
-    /// can be interrupted and resumed
-    #[arg(long, value_name = "DIR")]
-    keep: Option<PathBuf>,
-    /// Begin no run after this time; rows whose runs were not made are listed as such
-    #[arg(long, value_name = "M")]
-    minutes: Option<f64>,
+    #[command(flatten)]
+    runs: RunsArgs,
     /// Write the figures of the papers that rows are of here as SVG, with the published points of Colloid's
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
+    #[command(flatten)]
+    document: DocumentArgs,
 }
 
 #[derive(Serialize)]
@@ -60,19 +52,15 @@ impl ReproduceArgs {
         if self.list {
             return list(&rows, globals);
         }
-        let kept = self.keep.as_ref().map(Kept::open).transpose()?;
-        let threads = self.threads.unwrap_or_else(cores);
-        let progress = Progress::new(threads, self.minutes)?;
-        let archive = kept.as_ref().map(|kept| kept as &dyn Archive);
-        let runner = Runner { threads, archive, observer: &progress };
-        let mut lab = Lab::default();
-        let outcomes = compute(&rows, &mut lab, &runner).map_err(hinted)?;
-        let drawn = match &self.plot {
-            Some(folder) => draw(folder, &outcomes, &mut lab, &runner)?,
-            None => Vec::new(),
-        };
-        let interrupted = progress.was_interrupted();
-        drop(progress);
+        let ((outcomes, drawn), status) = self.runs.watched(|runner| {
+            let mut lab = Lab::default();
+            let outcomes = compute(&rows, &mut lab, runner).map_err(hinted)?;
+            let drawn = match &self.plot {
+                Some(folder) => draw(folder, &outcomes, &mut lab, runner)?,
+                None => Vec::new(),
+            };
+            Ok((outcomes, drawn))
+        })?;
         match globals.json {
             true => print::json(&Report { rows: &outcomes })?,
             false => print::out(&describe(&outcomes))?,
@@ -80,7 +68,9 @@ impl ReproduceArgs {
         for file in drawn {
             print::to_stderr(&format!("tierline: wrote {}", file.display()));
         }
-        Ok(if interrupted { FOUND } else { 0 })
+        let title = "Published figures and ours";
+        self.document.write(title, &globals.root(), || documented(&outcomes))?;
+        Ok(status)
     }
 }
 
@@ -121,17 +111,22 @@ fn list(rows: &[Row], globals: &Globals) -> Result<u8> {
     Ok(0)
 }
 
-/// Cores that there are.
-pub fn cores() -> usize {
-    available_parallelism().map_or(1, usize::from)
+fn describe(outcomes: &[Outcome]) -> String {
+    let notes: String =
+        noted(outcomes).map(|outcome| format!("{}: {}\n", outcome.id, outcome.note)).collect();
+    let notes = if notes.is_empty() { notes } else { format!("\nNotes\n{notes}") };
+    print::table(&table(outcomes)) + &notes + &format!("\n{}\n", count(outcomes))
 }
 
-fn describe(outcomes: &[Outcome]) -> String {
-    let head = ["id", "what", "published", "ours", "unit", "error", "kinds", "holds"];
-    let mut rows = vec![row(head)];
-    let mut notes = String::new();
-    for outcome in outcomes {
-        rows.push(row([
+fn noted(outcomes: &[Outcome]) -> impl Iterator<Item = &Outcome> {
+    outcomes.iter().filter(|outcome| !outcome.note.is_empty())
+}
+
+/// A head, and a row each.
+fn table(outcomes: &[Outcome]) -> Vec<Vec<String>> {
+    let head = row(["id", "what", "published", "ours", "unit", "error", "kinds", "holds"]);
+    let of = |outcome: &Outcome| {
+        row([
             outcome.id,
             outcome.title,
             &figures(&outcome.published),
@@ -140,14 +135,39 @@ fn describe(outcomes: &[Outcome]) -> String {
             &outcome.error.map_or("-".into(), |error| format!("{:+.1} %", error * 100.0)),
             &kinds(&outcome.kinds),
             verdict(outcome),
-        ]));
-        if !outcome.note.is_empty() {
-            notes += &format!("{}: {}\n", outcome.id, outcome.note);
-        }
-    }
-    let notes = if notes.is_empty() { notes } else { format!("\nNotes\n{notes}") };
-    print::table(&rows) + &notes + &format!("\n{}\n", count(outcomes))
+        ])
+    };
+    [head].into_iter().chain(outcomes.iter().map(of)).collect()
 }
+
+/// The same as a document: a chapter a paper, with what was not run.
+fn documented(outcomes: &[Outcome]) -> String {
+    let mut text = format!("{}\n\n{RULES}\n", count(outcomes));
+    for paper in PAPERS {
+        let is_of = |outcome: &&Outcome| outcome.id.starts_with(paper.prefix);
+        let rows: Vec<Outcome> = outcomes.iter().filter(is_of).cloned().collect();
+        if rows.is_empty() {
+            continue;
+        }
+        text += &format!("\n## {}\n\n{} {}\n\n", paper.name, paper.about, count(&rows));
+        text += &document::table(&table(&rows));
+        let left_out = |outcome: &&Outcome| outcome.holds.is_none() && outcome.is_computable();
+        let left_out: Vec<&str> = rows.iter().filter(left_out).map(|outcome| outcome.id).collect();
+        if !left_out.is_empty() {
+            text += &format!("\nNot run for this document: {}.\n", left_out.join(", "));
+        }
+        let notes = noted(&rows).map(|row| format!("- {}: {}\n", row.id, row.note));
+        text += &format!("\n{}", notes.collect::<String>());
+    }
+    text
+}
+
+/// What the words of the table mean.
+const RULES: &str = "\
+A *fitted* figure holds within 3 % of the published one, a *predicted* figure within 10 %; of throughputs in TPP's
+table 1, what is lost is compared, and a point is allowed. A bound holds on its side, an *order* if it is the
+published one. *Given* figures are inputs and are not counted. Error is the largest of a row. Rows that nothing
+computes have no verdict.";
 
 /// Whether a row holds.
 fn verdict(outcome: &Outcome) -> &'static str {

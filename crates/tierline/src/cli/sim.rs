@@ -125,7 +125,7 @@ impl SimArgs {
             }
         };
         let policy = scenario.policy_set().map_err(hinted)?;
-        let report = run_told(scenario, policy, &mut told).map_err(hinted)?;
+        let report = run_with_events(scenario, policy, &mut told).map_err(hinted)?;
         written
             .and_then(|()| log.flush())
             .with_context(|| format!("cannot write {}", path.display()))?;

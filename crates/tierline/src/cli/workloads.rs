@@ -5,7 +5,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use tierline_model::workload::knob::Knob;
-use tierline_model::workload::list::{COMMON, Entry, listed};
+use tierline_model::workload::list::{COMMON, WorkloadEntry, listed};
 
 use super::Globals;
 use crate::print::{self, row};
@@ -46,7 +46,7 @@ impl WorkloadsArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         if globals.json {
-            let report = |entry: &Entry| WorkloadReport {
+            let report = |entry: &WorkloadEntry| WorkloadReport {
                 name: entry.name,
                 summary: entry.summary(),
                 knobs: (entry.knobs)().into_iter().map(KnobReport::from).collect(),
@@ -64,7 +64,7 @@ impl WorkloadsArgs {
 }
 
 /// All about one: its head, its knobs, and those of every workload.
-pub fn explain(entry: &Entry) -> String {
+pub fn explain(entry: &WorkloadEntry) -> String {
     let mut rows = vec![row(["knob", "default", "range", "unit", "what it does"])];
     rows.extend((entry.knobs)().iter().map(|knob| {
         row([knob.name, &knob.default, &knob.range, knob.unit, knob.about.trim_end_matches('.')])

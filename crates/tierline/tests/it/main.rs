@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod attach;
+mod documents;
 mod machine;
 mod model;
 mod print;

@@ -124,7 +124,7 @@ fn the_scoreboard_prints_its_rows_as_an_array() {
         assert_eq!(output(&keep).stdout, output(line).stdout, "run, and read back");
         assert!(kept.path().read_dir().expect("a folder").count() > 0);
     }
-    for (wrong, hint) in [("C-F55", "did you mean C-F5-"), ("C-F7", "did you mean C-F7*?")] {
+    for (wrong, hint) in [("C-F55", "did you mean C-F"), ("C-F7", "did you mean C-F7*?")] {
         let refused = output(&format!("reproduce {wrong}"));
         assert_eq!(refused.status.code(), Some(2));
         assert!(text(&refused.stderr).contains(hint), "{}", text(&refused.stderr));
@@ -153,6 +153,46 @@ fn what_there_is_no_time_for_is_listed_as_not_run() {
     assert_eq!(report["rows"][1]["holds"], true);
     let printed = text(&output(line).stdout);
     assert!(printed.contains("not run") && printed.contains("0 of 0 computed rows"), "{printed}");
+}
+
+#[test]
+fn results_are_written_as_documents_that_say_where_they_come_from() {
+    let machine = Machine::new();
+    let (rows, matrix) = (machine.root().join("rows.md"), machine.root().join("matrix.md"));
+    let line = "reproduce C-BW C-PAR C-F7-cells-TPP-4K M-F2 --threads 1";
+    let written = output(&format!("{line} --commit abc123 --markdown {}", rows.display()));
+    assert_eq!(written.status.code(), Some(0), "{}", text(&written.stderr));
+    let document = fs::read_to_string(&rows).unwrap();
+    for part in [
+        &format!("tierline {line} --commit abc123") as &str,
+        "commit abc123, on ",
+        "## Colloid (SOSP 2024)",
+        "1 of 1 computed rows hold, of 3 listed.",
+        "| fitted | yes |",
+        "| given | given |",
+        "Not run for this document: C-F7-cells-TPP-4K.",
+        "## Mercury",
+    ] {
+        assert!(document.contains(part), "{part}: {document}");
+    }
+    assert!(!document.contains("Not run for this document: M-"), "nothing computes them");
+
+    let line = "compare --matrix --machine arms-numa --ratio 1:2 --workload gups --seconds 1 \
+                --policy tierline,hold";
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let written = output(&format!("{line} --markdown {}", matrix.display()));
+    assert_eq!(written.status.code(), Some(0), "{}", text(&written.stderr));
+    let document = fs::read_to_string(&matrix).unwrap();
+    for part in [
+        "4 of the matrix's 288 cells",
+        "2 policies",
+        "not run: hemem,",
+        "| arms-numa | 4 | 32 |",
+        "(matrix.svg)",
+    ] {
+        assert!(document.contains(part), "{part}: {document}");
+    }
+    assert!(fs::read_to_string(matrix.with_extension("svg")).unwrap().starts_with("<svg"));
 }
 
 #[test]

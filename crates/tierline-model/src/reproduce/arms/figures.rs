@@ -12,7 +12,7 @@ const HEMEM: &str = "hemem";
 pub fn charts(lab: &Lab) -> Vec<Chart> {
     let bandwidth = |policy| {
         let rows = lab.report(&trial(App::Graph, policy)).series.iter();
-        let fast = |row: &crate::report::Row| {
+        let fast = |row: &crate::report::Interval| {
             row.means.tiers.first().map_or(0.0, |tier| tier.bytes_per_second)
         };
         Curve::ours(policy, rows.map(|row| (row.seconds, fast(row) * 1e-9)))

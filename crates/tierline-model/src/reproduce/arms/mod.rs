@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! ARMS (arXiv 2508.04417), evaluation: what can be computed with stand-ins for its programs.
 
-pub mod figures;
+mod figures;
 mod rows;
 pub mod setup;
 mod tuned;
 
 use super::Experiment;
+use super::Paper;
 use super::lab::Lab;
-use super::row::Row;
 
-/// The rows, in the paper's order.
-pub const ROWS: &[&[Row]] = &[rows::ROWS, tuned::ROWS];
+/// The paper.
+pub const PAPER: Paper = Paper {
+    prefix: "A-",
+    name: "ARMS (arXiv 2508.04417)",
+    about: "Policies without thresholds; with stand-ins for its programs.",
+    rows: &[rows::ROWS, tuned::ROWS],
+    charts: Some(figures::charts),
+};
 
 const ARMS: &str = "arms";
 

@@ -4,19 +4,24 @@
 pub mod balance;
 pub mod change;
 mod contention;
-pub mod figures;
+mod figures;
 pub mod objects;
 mod programs;
 pub mod setup;
 
 use super::Experiment;
+use super::Paper;
 use super::lab::Lab;
-use super::row::Row;
 use setup::placed;
 
-/// The rows, in the paper's order.
-pub const ROWS: &[&[Row]] =
-    &[contention::ROWS, balance::ROWS, objects::ROWS, change::ROWS, programs::ROWS];
+/// The paper.
+pub const PAPER: Paper = Paper {
+    prefix: "C-",
+    name: "Colloid (SOSP 2024)",
+    about: "Balances loaded latencies; on HeMem, TPP and MEMTIS.",
+    rows: &[contention::ROWS, balance::ROWS, objects::ROWS, change::ROWS, programs::ROWS],
+    charts: Some(figures::charts),
+};
 
 /// The systems, in the order of published triples.
 pub const SYSTEMS: [&str; 3] = ["hemem", "tpp", "memtis"];

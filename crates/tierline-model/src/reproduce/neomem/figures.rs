@@ -36,7 +36,8 @@ fn ratios(lab: &Lab) -> Chart {
 /// The program's rate over time, in 10⁹ a second, from so long after the start.
 fn over_time(lab: &Lab, name: String, bench: &Experiment, zero: f64) -> Curve {
     let rows = lab.report(bench).series.iter();
-    let rate = |row: &crate::report::Row| row.means.programs.first().map_or(0.0, |p| p.throughput);
+    let rate =
+        |row: &crate::report::Interval| row.means.programs.first().map_or(0.0, |p| p.throughput);
     Curve::ours(name, rows.map(|row| (row.seconds - zero, rate(row) * 1e-9)))
 }
 

@@ -4,19 +4,25 @@
 //!
 //! Runs are simulated until a system has settled, and what holds then is taken to hold for the rest of a program's time.
 
-pub mod figures;
+mod figures;
 mod pagerank;
 mod rows;
 pub mod setup;
 
 use super::Experiment;
+use super::Paper;
 use super::lab::Lab;
-use super::row::Row;
 use crate::report::Means;
 use setup::{APPS, App, System, bench_at};
 
-/// The rows, in the paper's order.
-pub const ROWS: &[&[Row]] = &[rows::ROWS, pagerank::ROWS];
+/// The paper.
+pub const PAPER: Paper = Paper {
+    prefix: "N-",
+    name: "NeoMem (MICRO 2024)",
+    about: "A device that counts accesses; with stand-ins for its programs.",
+    rows: &[rows::ROWS, pagerank::ROWS],
+    charts: Some(figures::charts),
+};
 
 /// One load in so many misses (the artifact's baseline; table V: 200 to 5000).
 const PEBS: System = System::Pebs(997);

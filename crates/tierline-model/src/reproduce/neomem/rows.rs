@@ -6,9 +6,9 @@ use super::setup::{
 };
 use super::{ALIKE, BASELINES, PEBS, first_minute, gains, mean, over, over_at, speed};
 use crate::arithmetic::geometric_mean;
-use crate::machine::list::Entry as MachineEntry;
+use crate::machine::list::MachineEntry;
 use crate::report::Means;
-use crate::reproduce::row::{Found, GIVEN, ORDER, ROW, Row, Test};
+use crate::reproduce::row::{Found, GIVEN, Kind, ORDER, ROW, Row, Test};
 use crate::reproduce::{Experiment, Lab};
 
 /// Figure 16 names its rate.
@@ -208,6 +208,15 @@ pub const ROWS: &[Row] = &[
             let share = 100.0 * promoted(lab, System::Memtis) / promoted(lab, System::NeoMem);
             vec![geometric_mean(&gains(lab, System::Memtis)), share].into()
         }),
+        ..ROW
+    },
+    Row {
+        id: "N-HW",
+        title: "NeoProf: area, power (not simulable)",
+        source: "NeoMem",
+        published: &[5.3, 152.2],
+        unit: "mm2; mW",
+        kinds: &[Kind::NotYet],
         ..ROW
     },
 ];

@@ -6,7 +6,7 @@
 //! AutoTiering demotes in the background, from a reserve, as the paper describes it.
 
 mod components;
-pub mod figures;
+mod figures;
 mod others;
 mod placement;
 mod profiler;
@@ -14,14 +14,19 @@ pub mod setup;
 mod throughput;
 
 use super::Experiment;
+use super::Paper;
 use super::lab::Lab;
-use super::row::Row;
 use crate::report::{MemoryMeans, Moves};
 use setup::{App, Local, run};
 
-/// The rows, in the paper's order.
-pub const ROWS: &[&[Row]] =
-    &[throughput::ROWS, placement::ROWS, components::ROWS, others::ROWS, profiler::ROWS];
+/// The paper.
+pub const PAPER: Paper = Paper {
+    prefix: "T-",
+    name: "TPP (ASPLOS 2023)",
+    about: "Promotion at the second touch and early demotion, in the kernel; with programs put together from what was published of Meta's.",
+    rows: &[throughput::ROWS, placement::ROWS, components::ROWS, others::ROWS, profiler::ROWS],
+    charts: Some(figures::charts),
+};
 
 const TPP: &str = "tpp";
 

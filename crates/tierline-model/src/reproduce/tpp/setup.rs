@@ -4,7 +4,7 @@
 use tierline_core::unit::Nanos;
 use toml::Value;
 
-use crate::machine::list::Entry;
+use crate::machine::list::MachineEntry;
 use crate::machine::{Costs, Machine};
 use crate::reproduce::Experiment;
 pub use crate::workload::datacenter::App;
@@ -60,7 +60,7 @@ impl Experiment {
             text.set(1, "capacity", cxl)?;
             if local == Local::Swap {
                 text.keep_tiers(1);
-                let costs = swap_costs(&Entry::find(&self.scenario.machine)?.machine()?);
+                let costs = swap_costs(&MachineEntry::find(&self.scenario.machine)?.machine()?);
                 let costs = Value::try_from(costs).map_err(|error| text.wrong(error.to_string()));
                 text.file.insert("costs".into(), costs?);
             }

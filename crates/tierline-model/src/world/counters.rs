@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The books: what went through every tier, added up as the counters of a CPU would.
+//! Counters of the machine, as a CPU's performance counters would provide them.
 
 use tierline_core::tier::TierId;
 
 use crate::load::{Class, LINE_BYTES, Loads, PerTier};
 
-/// Sums since the start. Whoever wants rates keeps a copy and takes the difference.
+/// Sums since the start. For rates, keep a copy and take the difference.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Books {
+pub struct MachineCounters {
     /// Time, ns.
     pub ns: f64,
-    /// Demand reads, a tier: the CHA's inserts.
+    /// Demand reads by tier: the CHA's inserts.
     pub reads: PerTier,
     /// Demand reads in flight, summed over ns: the CHA's occupancy counter.
     pub occupancy_ns: PerTier,
-    /// Bytes read and written, by whomever.
+    /// Bytes read and written, by all programs.
     pub bytes: PerTier,
     /// Utilisation, summed over ns.
     pub utilisation_ns: PerTier,
-    /// Bytes that moves copied from each tier to a faster one, and to a slower one.
+    /// Bytes copied by moves from each tier to a faster one, and to a slower one.
     pub promoted_bytes: f64,
     /// See `promoted_bytes`.
     pub demoted_bytes: f64,
     /// CPU time of the mover.
     pub mover_ns: f64,
-    /// Time in which misses of managed programs were in flight only because they were not in the fastest tier, and
-    /// of those that could have been while threads waited for page-ins.
+    /// Miss slots times ns that managed programs lose because memory is not in the fastest tier: misses in
+    /// flight for longer, and slots idle while threads wait for page-ins.
     pub stall_ns: f64,
-    /// Of it, the waiting for page-ins.
+    /// Of these, the wait for page-ins.
     pub page_in_ns: f64,
-    /// Time in which managed programs had misses in flight or could have had.
+    /// Miss slots times ns of managed programs, in use or idle because of page-ins.
     pub slots_ns: f64,
-    /// CPU time of the tracker, that of samples in the program's threads included.
+    /// CPU time of the tracker, including samples taken in the program's threads.
     pub tracker_ns: f64,
 }
 
-impl Books {
-    /// Adds a quantum. The first `programs` classes are programs, the others copy pages: their reads
-    /// are no demand reads.
+impl MachineCounters {
+    /// Adds a quantum. The first `programs` classes are programs; the others copy pages, and their reads are
+    /// not demand reads.
     pub fn add(&mut self, ns: f64, classes: &[Class], programs: usize, loads: &Loads) {
         self.ns += ns;
         let (demand, rates) = (&classes[..programs], &loads.reads_per_ns[..programs]);
@@ -51,7 +51,7 @@ impl Books {
         }
     }
 
-    /// What was added since `before`.
+    /// The difference to `before`.
     pub fn since(&self, before: &Self) -> Self {
         let less = |a: &PerTier, b: &PerTier| std::array::from_fn(|t| a[t] - b[t]);
         Self {
@@ -70,7 +70,7 @@ impl Books {
         }
     }
 
-    /// Mean loaded latency of a tier by Little's law, where it was read at all.
+    /// Mean loaded latency of a tier by Little's law, if there were reads.
     pub fn latency_ns(&self, tier: usize) -> Option<f64> {
         (self.reads[tier] > 0.0).then(|| self.occupancy_ns[tier] / self.reads[tier])
     }
