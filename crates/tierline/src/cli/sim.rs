@@ -258,7 +258,7 @@ fn tenants(runs: &[Report]) -> String {
         for (at, tenant) in run.steady.tenants.iter().enumerate() {
             if rows.is_empty() {
                 rows.push(row(["policy", "tenant", "programs"]));
-                let tier = |tier: &TierMeans| format!("{} GiB, of limit", tier.name);
+                let tier = |tier: &TierMeans| format!("{} GiB / limit", tier.name);
                 rows[0].extend(run.steady.tiers.iter().map(tier));
             }
             let policy = if at == 0 { run.policy.as_str() } else { "" };

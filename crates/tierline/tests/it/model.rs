@@ -22,6 +22,46 @@ fn one_seed_prints_the_same_bytes_twice() {
 }
 
 #[test]
+fn tenants_have_a_table_of_what_they_use_and_may_use() {
+    let machine = Machine::new();
+    let file = machine.root().join("tenants.toml");
+    let scenario = r#"
+        seconds = 2
+        [[tenant]]
+        name = "shop"
+        limit = { fast = "1GiB" }
+        [[workload]]
+        kind = "gups"
+        tenant = "shop"
+        set = "1GiB"
+        hot = "512MiB"
+        [[workload]]
+        kind = "scan"
+        set = "1GiB"
+    "#;
+    fs::write(&file, scenario).unwrap();
+    let line = format!("sim {}", file.display());
+    let table = text(&output(&line).stdout);
+    for part in ["default GiB / limit", "shop", "gups", "1.00 / 1.00", "0.00 / -", "of 2, worst"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    let steady = &json(&format!("{line} --json"))["runs"][0]["steady"];
+    assert_eq!(steady["programs"][0]["tenant"], "shop");
+    assert!(steady["programs"][1].get("tenant").is_none(), "{steady}");
+    let tenant = &steady["tenants"][0];
+    assert_eq!((&tenant["name"], &tenant["used_bytes"][0]), (&"shop".into(), &(1 << 30).into()));
+    assert_eq!(tenant["limit_bytes"][0], 1 << 30);
+    assert!(tenant["limit_bytes"][1].is_null());
+    let weighted = steady["weighted_speedup"].as_f64().unwrap();
+    assert!(weighted > 0.0 && weighted <= 2.0 + 1e-9, "both fit in fast memory: {weighted}");
+    let wrong = scenario.replace("tenant = \"shop\"", "tenant = \"shpo\"");
+    fs::write(&file, wrong).unwrap();
+    let refused = output(&line);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("did you mean shop?"), "{}", text(&refused.stderr));
+}
+
+#[test]
 fn a_policys_numbers_are_set_by_name() {
     let line = "sim --json --seconds 2 --policy hemem --workload gups";
     let fingerprint = |line: &str| json(line)["runs"][0]["fingerprint"].clone();
@@ -216,6 +256,8 @@ fn a_comparison_prints_a_row_a_run() {
         "ping_pong_pages",
         "recovery_seconds",
         "relative_to_best",
+        "weighted_speedup",
+        "worst_slowdown",
     ] {
         assert!(row.contains_key(key), "{key}");
     }
