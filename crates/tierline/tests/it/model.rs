@@ -27,6 +27,7 @@ fn tenants_have_a_table_of_what_they_use_and_may_use() {
     let file = machine.root().join("tenants.toml");
     let scenario = r#"
         seconds = 2
+        policy = "first-touch"
         [[tenant]]
         name = "shop"
         limit = { fast = "1GiB" }
