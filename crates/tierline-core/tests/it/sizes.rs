@@ -39,9 +39,8 @@ fn functions(text: &str) -> Vec<(&str, usize)> {
     for (first, line) in lines.iter().enumerate() {
         let code = line.trim_start();
         let words: Vec<&str> = code.split(' ').take_while(|word| *word != "fn").collect();
-        let known = |word: &&str| {
-            word.starts_with("pub") || ["const", "in", "extern"].contains(word)
-        };
+        let known =
+            |word: &&str| word.starts_with("pub") || ["const", "in", "extern"].contains(word);
         if words.len() == code.split(' ').count() || !words.iter().all(known) {
             continue;
         }
