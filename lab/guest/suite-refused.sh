@@ -11,7 +11,6 @@ echo 'lab-load gups --size 60M --hot 16M --duration 5s --verify --start-file /tm
 su nobody -s /lab/bin/sh -c 'sh /tmp/mine.sh' &
 mine=$!
 until grep -q READY /tmp/mine.out 2>/dev/null; do sleep 0.1; done
-touch /tmp/mine.go
 
 try pid tierline attach -p 99999
 try kernelpid tierline attach -p 2
@@ -30,6 +29,7 @@ rm /etc/tierline/tierline.toml
 try set tierline run --set interval=50 -- true
 
 try others su nobody -s /lab/bin/sh -c "tierline attach -p 1 --duration 1s"
+touch /tmp/mine.go # the load's five seconds are for the attaches below
 try own su nobody -s /lab/bin/sh -c "tierline attach -p $(cat /tmp/mine.pid) --duration 1s"
 try ownstate su nobody -s /lab/bin/sh -c "tierline attach -p $(cat /tmp/mine.pid) --duration 1s --state-dir /tmp/nobody"
 try ownrun su nobody -s /lab/bin/sh -c "tierline run -- sh -c 'exit 7'"
