@@ -51,7 +51,7 @@ migrated() {
 	sed -n 's/^pgmigrate_success //p' /proc/vmstat
 }
 
-# swap SIZE: compressed memory to page out to. It is the guest's own, so nothing waits for a disk and runs repeat.
+# swap SIZE: sets up compressed swap in the guest's memory. Nothing waits for a disk, so runs are reproducible.
 swap() {
 	modprobe zram
 	echo $1 >/sys/block/zram0/disksize

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Memory that is not used is paged out to compressed swap while the program runs, and comes back as it was written.
+# Unused memory is paged out to compressed swap while the program runs, and is read back unchanged.
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
 tmo="--policy first-touch+tmo --knobs swap=1,tmo_interval=0.5,tmo_ratio=0.1"

@@ -148,7 +148,7 @@ def _contest(options, contender, workload, words):
         "accesses_vs_hold": None,
         "cpu_share_converging": converging,
         "cpu_share_steady": steady,
-        "rss_bytes": summary.get("rss_bytes"),
+        "rss_bytes": summary.get("metrics", {}).get("manager_resident_bytes"),
     }, (counted.get("report") or {}).get("accesses")
 
 
@@ -224,7 +224,7 @@ def _table(rows):
 
 
 def _document(options, rows):
-    """The table as Markdown, with what was run, from which commit, where and when, and what was not run."""
+    """The table as Markdown, with command, commit, host, date, and what was not run."""
     command = shlex.join(["lab/compare", *sys.argv[1:]])
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=LAB, capture_output=True, text=True).stdout.strip() or "unknown"
     kinds = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]

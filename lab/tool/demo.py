@@ -111,7 +111,7 @@ def _words(file, separator=None, skip=0):
 def _row(run, hold):
     first, *_, last = marks = _marks(run)
     requests = run["load"]["requests"]
-    summary = run["summary"] or {}
+    summary = (run["summary"] or {}).get("metrics")
     needed = round(_needed_pages(run) * _arrived(run, hold))
     return {
         "fast_share": _fast_share(first, last),
@@ -120,8 +120,8 @@ def _row(run, hold):
         "moved_pages": run["moved"],
         "needless_pages": max(0, run["moved"] - needed),
         "needed_pages": needed,
-        "cpu_seconds": summary["cpu_seconds"] + summary["kernel_cpu_seconds"] if summary else 0.0 if run is hold else None,
-        "rss_bytes": summary["rss_bytes"] if summary else 0 if run is hold else None,
+        "cpu_seconds": summary["manager_cpu_seconds_total"] + summary["tracker_cpu_seconds_total"] if summary else 0.0 if run is hold else None,
+        "rss_bytes": summary["manager_resident_bytes"] if summary else 0 if run is hold else None,
         "requests": requests,
         "fast_share_wanted": _reached(hold),
     }

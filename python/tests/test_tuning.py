@@ -35,9 +35,9 @@ def test_the_first_trial_is_the_default_and_the_best_trial_can_be_repeated() -> 
     assert found["trials"] == 14 == len(found["history"]["trial"])
     assert found["default"]["trial"] == 0
     assert found["default"]["knobs"] == {knob.name: knob.default for knob in tierline.knobs("hemem")}
-    assert found["best"]["throughput"] == max(found["history"]["throughput"])
+    assert found["best"]["throughput_per_second"] == max(found["history"]["throughput_per_second"])
     assert found["gain"] >= 1
-    assert tierline.simulate(GUPS.under("hemem", found["best"]["knobs"])).throughput == found["best"]["throughput"]
+    assert tierline.simulate(GUPS.under("hemem", found["best"]["knobs"])).throughput == found["best"]["throughput_per_second"]
     assert sum(found["importance"].values()) == pytest.approx(1)
 
 

@@ -54,7 +54,7 @@ class Result:
     @property
     def throughput(self) -> float:
         """Operations per second of the first program over the whole run, including the time until pages are placed."""
-        return float(self.report["overall"]["programs"][0]["throughput"])
+        return float(self.report["overall"]["programs"][0]["throughput_per_second"])
 
     @property
     def fingerprint(self) -> str:
@@ -92,7 +92,7 @@ def compare(
 
 
 def reproduce(*ids: str, long: bool = False, threads: int | None = None) -> Table:
-    """Published figures beside ours: the rows of these ids, where C-F7* are all that begin so; all, if left out. `published`, `ours` and `kinds` are lists."""
+    """Published figures and ours: the rows of these ids (`C-F7*` matches a prefix), or all rows. `published`, `ours` and `kinds` are lists."""
     return _columns(json.loads(_tierline.rows(list(ids), long, threads)))
 
 

@@ -48,7 +48,7 @@ class Tuning(TypedDict):
     importance: dict[str, float]
     """Importance of each knob for reaching the best tenth of trials (PED-ANOVA), highest first; empty with too few trials."""
     history: dict[str, list[Any]]
-    """One row per trial: `trial`, `throughput`, and one column per knob."""
+    """One row per trial: `trial`, `throughput_per_second`, and one column per knob."""
 
 
 def tune(
@@ -152,7 +152,7 @@ def _found(study: optuna.Study, policy: str, seed: int) -> Tuning:
     default, best = _setting(done[0]), _setting(study.best_trial)
     history: dict[str, list[Any]] = {
         "trial": [trial.number for trial in done],
-        "throughput": [trial.value for trial in done],
+        "throughput_per_second": [trial.value for trial in done],
     }
     return {
         "policy": policy,
@@ -163,11 +163,11 @@ def _found(study: optuna.Study, policy: str, seed: int) -> Tuning:
         "cpu_seconds": study.user_attrs.get("cpu_seconds", 0.0),
         "default": default,
         "best": best,
-        "gain": best["throughput"] / default["throughput"],
+        "gain": best["throughput_per_second"] / default["throughput_per_second"],
         "importance": importance,
         "history": history | {name: [trial.params[name] for trial in done] for name in default["knobs"]},
     }
 
 
 def _setting(trial: optuna.trial.FrozenTrial) -> Setting:
-    return {"trial": trial.number, "throughput": trial.values[0], "knobs": dict(trial.params)}
+    return {"trial": trial.number, "throughput_per_second": trial.values[0], "knobs": dict(trial.params)}

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The whole journey: look, believe, decide, act. One `tick` is one trip round.
+//! The pipeline. One `tick` is one round: observe, take in, measure, decide, act, attend.
 
 use crate::event::{Event, Fingerprint};
 use crate::intake::{Belief, Intake};
-use crate::migrator::{Migrator, Scene};
-use crate::page::{PageIdx, PageTable};
+use crate::migrator::{Migrator, Requests, Scene};
+use crate::page::PageTable;
 use crate::policy::plan::Plan;
-use crate::policy::view::{Evidence, Machine, Memory, Orders, View};
+use crate::policy::view::{Machine, Orders, View};
 use crate::policy::{Policy, Wants};
 use crate::port::{Attention, Observations, SpaceEvent, SpaceId, Telemetry, TenantId, World};
 use crate::qos::Limits;
 use crate::qos::enforcer::Enforcer;
 use crate::questions::Questions;
-use crate::telemetry::calm::{Calm, SlowHits};
-use crate::telemetry::hotness::Hotness;
-use crate::telemetry::stretches::StretchHeat;
+use crate::telemetry::calm::{Calm, Planned};
 use crate::tier::Tiers;
-use crate::unit::{BytesPerSec, Nanos};
+use crate::unit::{Bytes, BytesPerSec, Nanos};
 
 /// Samples for which there is always room, 160 KiB. Ours.
 const KEPT: usize = 4096;
@@ -24,17 +22,13 @@ const KEPT: usize = 4096;
 /// The pipeline with all it knows.
 pub struct Engine {
     tiers: Tiers,
-    limits: Limits,
+    /// The limits of tenants; changes take effect in the next tick.
+    pub limits: Limits,
     policy: Box<dyn Policy>,
     wants: Wants,
     migrator: Migrator,
-    pages: PageTable,
-    hotness: Hotness,
-    stretches: StretchHeat,
+    belief: Belief,
     calm: Calm,
-    attention: Attention,
-    /// The plan used up the budget: there may be more to move.
-    backlog: bool,
     fingerprint: Fingerprint,
     telemetry: Telemetry,
     seen: Observations,
@@ -42,8 +36,7 @@ pub struct Engine {
     questions: Questions,
     plan: Plan,
     enforcer: Enforcer,
-    page_out: Vec<PageIdx>,
-    split: Vec<PageIdx>,
+    requests: Requests,
     events: Vec<Event>,
 }
 
@@ -56,12 +49,8 @@ impl Engine {
             wants: policy.wants(),
             policy,
             migrator: Migrator::new(rate),
-            pages: PageTable::default(),
-            hotness: Hotness::default(),
-            stretches: StretchHeat::default(),
+            belief: Belief::default(),
             calm: Calm::default(),
-            attention: Attention::default(),
-            backlog: false,
             fingerprint: Fingerprint::default(),
             telemetry: Telemetry::default(),
             seen: Observations::default(),
@@ -69,92 +58,65 @@ impl Engine {
             questions: Questions::default(),
             plan: Plan::default(),
             enforcer: Enforcer::default(),
-            page_out: Vec::new(),
-            split: Vec::new(),
+            requests: Requests::default(),
             events: Vec::new(),
         }
     }
 
-    /// One trip round. Returns what happened.
+    /// One round. Returns what happened.
     pub fn tick(&mut self, now: Nanos, world: &mut dyn World) -> &[Event] {
         self.seen.clear();
         self.plan.reset();
         self.events.clear();
 
         world.observe(now, &mut self.seen);
-        let slow_hits = self.believe(now);
+        self.intake.take_in(now, &mut self.seen, self.wants, &self.tiers, &mut self.belief);
         self.telemetry = world.measure(now);
-        self.questions.put(now, &self.pages, world);
-        self.decide(now);
+        self.questions.put(now, &self.belief.pages, world);
+        let budget = self.migrator.budget(now);
+        self.decide(now, budget);
         self.rewatch(world);
-        let Self { pages, migrator, events, .. } = self;
-        let mut scene = Scene { now, pages, world, events };
-        migrator.carry_out(&self.plan, &self.telemetry, &self.limits, &mut scene);
-        migrator.page_out(self.page_out.drain(..), &mut scene);
-        migrator.split(self.split.drain(..), &mut scene);
-        self.attend(now, slow_hits, world);
+        self.act(now, world);
+        self.attend(now, budget, world);
 
-        for event in &self.events {
-            self.fingerprint.add(event);
-        }
+        self.events.iter().for_each(|event| self.fingerprint.add(event));
         &self.events
     }
 
-    /// Takes in what was observed.
-    fn believe(&mut self, now: Nanos) -> Option<SlowHits> {
-        let Self { pages, hotness, stretches, .. } = self;
-        let mut belief = Belief { pages, hotness, stretches };
-        let slowest = self.tiers.slowest();
-        self.intake.take_in(now, &mut self.seen, self.wants, slowest, &mut belief)
-    }
-
-    fn decide(&mut self, now: Nanos) {
-        let budget = self.migrator.budget(now);
+    /// Has the policy plan, within the limits of tenants.
+    fn decide(&mut self, now: Nanos, budget: Bytes) {
         let mut view = View {
             now,
-            evidence: Evidence {
-                touched: &self.intake.touched,
-                hits: &self.intake.hits,
-                hits_in: &self.intake.hits_in,
-                watched: self.intake.watched,
-                fast_unseen: self.seen.fast_unseen,
-                truth: &self.seen.rates,
-                stretches: &self.seen.stretches,
-                answers: &self.questions.answers,
-            },
-            memory: Memory {
-                pages: &mut self.pages,
-                hotness: &self.hotness,
-                stretch_heat: &self.stretches,
-            },
+            evidence: self.intake.evidence(&self.seen, &self.questions.answers),
+            memory: self.belief.memory(),
             machine: Machine {
                 tiers: &self.tiers,
                 telemetry: &self.telemetry,
                 limits: &self.limits,
                 budget,
-                move_costs: self.migrator.costs.each(),
-                move_latency: self.migrator.costs.latency(),
+                costs: &self.migrator.costs,
             },
             orders: Orders {
                 ask: &mut self.questions.asked,
-                page_out: &mut self.page_out,
-                split: &mut self.split,
+                page_out: &mut self.requests.page_out,
+                split: &mut self.requests.split,
                 counters: &mut self.migrator.counts.tiering,
             },
         };
-        let limited = !self.limits.is_empty();
-        if limited {
-            self.enforcer.lower(&mut view, self.policy.as_ref(), &mut self.plan);
-        }
+        self.enforcer.lower(&mut view, self.policy.as_ref(), &mut self.plan);
         self.policy.plan(&mut view, &mut self.plan);
-        if limited {
-            self.enforcer.exchange(&mut view, self.policy.as_ref(), &mut self.plan);
-        }
-        let planned: u64 = self.plan.iter().map(|m| m.size.bytes().0).sum();
-        self.backlog = planned > budget.0 / 4 * 3;
+        self.enforcer.exchange(&mut view, self.policy.as_ref(), &mut self.plan);
     }
 
-    /// Tells the world of a wish that has changed.
+    /// Carries out the plan, then page-outs and splits, within the budget.
+    fn act(&mut self, now: Nanos, world: &mut dyn World) {
+        let Self { belief, migrator, events, .. } = self;
+        let mut scene = Scene { now, pages: &mut belief.pages, world, events };
+        migrator.carry_out(&self.plan, &self.telemetry, &self.limits, &mut scene);
+        migrator.serve(&mut self.requests, &mut scene);
+    }
+
+    /// Reconfigures access tracking where the policy wants it changed.
     fn rewatch(&mut self, world: &mut dyn World) {
         let wants = self.policy.wants();
         if wants.watch != self.wants.watch
@@ -165,51 +127,35 @@ impl Engine {
         self.wants = wants;
     }
 
-    fn attend(&mut self, now: Nanos, slow_hits: Option<SlowHits>, world: &mut dyn World) {
-        let (moves, pages) = (self.plan.len() as u64, self.pages.base_pages());
-        let mut attention = self.calm.update(now, slow_hits, moves, pages);
-        if attention == Attention::Alert && self.backlog {
-            attention = Attention::Moving;
-        }
-        self.hotness.hurry(attention != Attention::Calm);
-        if self.calm.changed() {
-            self.hotness.change();
-        }
-        if attention != self.attention {
-            self.attention = attention;
+    /// Sets how closely trackers observe, and frees the memory of a full scan once the next one is far off.
+    fn attend(&mut self, now: Nanos, budget: Bytes, world: &mut dyn World) {
+        let bytes: Bytes = self.plan.iter().map(|m| m.size.bytes()).sum();
+        let (moves, of_pages) = (self.plan.len() as u64, self.belief.pages.base_pages());
+        let planned = Planned { moves, of_pages, backlog: bytes.0 > budget.0 / 4 * 3 };
+        if let Some(attention) = self.calm.attend(now, self.intake.slow_hits, planned) {
             self.events.push(Event::Attend { at: now, attention });
             world.attend(attention);
         }
-        if attention == Attention::Calm && self.seen.samples.capacity() > KEPT {
-            self.shrink();
+        let calm = self.calm.attention() == Attention::Calm;
+        self.belief.hotness.hurry(!calm);
+        if self.calm.changed() {
+            self.belief.hotness.change();
         }
-    }
-
-    /// Frees the memory that a scan of everything needed: the next one is far off.
-    fn shrink(&mut self) {
-        self.seen = Observations::default();
-        self.intake.shrink();
-        self.plan = Plan::default();
-    }
-
-    /// The limits of tenants; changes take effect in the next tick.
-    pub fn limits_mut(&mut self) -> &mut Limits {
-        &mut self.limits
+        if calm && self.seen.samples.capacity() > KEPT {
+            self.seen = Observations::default();
+            self.intake.shrink();
+            self.plan = Plan::default();
+        }
     }
 
     /// Gives an address space to a tenant.
     pub fn own(&mut self, space: SpaceId, tenant: TenantId) {
-        self.pages.apply(SpaceEvent::Owned(space, tenant));
+        self.belief.pages.apply(SpaceEvent::Owned(space, tenant));
     }
 
     /// The managed pages.
     pub fn pages(&self) -> &PageTable {
-        &self.pages
-    }
-
-    /// How to read their heat.
-    pub fn hotness(&self) -> &Hotness {
-        &self.hotness
+        &self.belief.pages
     }
 
     /// What became of moves.
@@ -227,19 +173,14 @@ impl Engine {
         self.policy.as_ref()
     }
 
-    /// How its policy wants to be served.
-    pub fn wants(&self) -> Wants {
-        self.wants
-    }
-
     /// What was measured in the last tick.
     pub fn telemetry(&self) -> &Telemetry {
         &self.telemetry
     }
 
-    /// How closely trackers look now.
+    /// How closely trackers observe now.
     pub fn attention(&self) -> Attention {
-        self.attention
+        self.calm.attention()
     }
 
     /// The hash of all events so far.
@@ -247,8 +188,8 @@ impl Engine {
         self.fingerprint
     }
 
-    /// Samples taken in, a page each, and samples that trackers lost.
-    pub fn samples(&self) -> (u64, u64) {
-        (self.intake.samples, self.intake.lost)
+    /// What was observed.
+    pub fn intake(&self) -> &Intake {
+        &self.intake
     }
 }

@@ -13,6 +13,7 @@ pub enum Event {
     /// A move was carried out, or not.
     Move {
         /// When.
+        #[serde(rename = "at_ns")]
         at: Nanos,
         /// The move, with its reason.
         #[serde(flatten)]
@@ -23,6 +24,7 @@ pub enum Event {
     /// A page came back soon after it had been moved away.
     PingPong {
         /// When.
+        #[serde(rename = "at_ns")]
         at: Nanos,
         /// The second of the two moves.
         #[serde(flatten)]
@@ -31,6 +33,7 @@ pub enum Event {
     /// A page was paged out, or not.
     PageOut {
         /// When.
+        #[serde(rename = "at_ns")]
         at: Nanos,
         /// The page.
         #[serde(flatten)]
@@ -41,6 +44,7 @@ pub enum Event {
     /// A huge page was split into base pages, or not.
     Split {
         /// When.
+        #[serde(rename = "at_ns")]
         at: Nanos,
         /// The huge page.
         #[serde(flatten)]
@@ -48,9 +52,10 @@ pub enum Event {
         /// What became of it.
         outcome: Outcome,
     },
-    /// Trackers are told to look closely, or may look away.
+    /// Trackers are to observe closely from now on, or less closely.
     Attend {
         /// When.
+        #[serde(rename = "at_ns")]
         at: Nanos,
         /// How closely.
         attention: Attention,
@@ -130,7 +135,12 @@ impl Fingerprint {
     }
 
     fn words(&mut self, words: &[u64]) {
-        for byte in words.iter().flat_map(|word| word.to_le_bytes()) {
+        words.iter().for_each(|word| self.bytes(&word.to_le_bytes()));
+    }
+
+    /// FNV-1a, 64 bit.
+    fn bytes(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         }
     }
@@ -140,15 +150,23 @@ impl Fingerprint {
 mod tests {
     use super::*;
 
-    /// FNV-1a of eight zero bytes after the tag and the time, by the published algorithm.
+    /// The test vectors of the FNV reference (Fowler, Noll, Vo; RFC 9923), and words as little-endian bytes.
     #[test]
-    fn the_hash_is_fnv_1a() {
-        let mut f = Fingerprint::default();
-        f.words(&[u64::from_le_bytes(*b"foobar\0\0")]);
-        let expected = b"foobar\0\0".iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, &b| {
-            (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-        assert_eq!(f.0, expected);
+    fn the_hash_matches_the_published_fnv_1a_vectors() {
+        let vectors: [(&[u8], u64); 3] = [
+            (b"", 0xcbf2_9ce4_8422_2325),
+            (b"a", 0xaf63_dc4c_8601_ec8c),
+            (b"foobar", 0x8594_4171_f739_67e8),
+        ];
+        for (text, expected) in vectors {
+            let mut hash = Fingerprint::default();
+            hash.bytes(text);
+            assert_eq!(hash.0, expected, "{text:?}");
+        }
+        let (mut word, mut bytes) = (Fingerprint::default(), Fingerprint::default());
+        word.words(&[u64::from_le_bytes(*b"foobar\0\0")]);
+        bytes.bytes(b"foobar\0\0");
+        assert_eq!(word, bytes);
     }
 
     #[test]

@@ -4,22 +4,32 @@
 
 use crate::page::{FETCHED, PageIdx, PageTable};
 use crate::policy::Wants;
+use crate::policy::view::{Evidence, Memory};
 use crate::port::{Observations, Residence, Sample, TrueRate};
 use crate::telemetry::Hit;
 use crate::telemetry::calm::SlowHits;
 use crate::telemetry::hotness::Hotness;
 use crate::telemetry::stretches::StretchHeat;
-use crate::tier::TierId;
+use crate::tier::{TierId, Tiers};
 use crate::unit::Nanos;
 
-/// What observations change.
-pub struct Belief<'a> {
+/// What is known of the managed memory; observations change it.
+#[derive(Debug, Default)]
+pub struct Belief {
     /// The managed pages.
-    pub pages: &'a mut PageTable,
+    pub pages: PageTable,
     /// The watch clock, and how to read heat by it.
-    pub hotness: &'a mut Hotness,
+    pub hotness: Hotness,
     /// The heat of stretches, where the tracker reports those.
-    pub stretches: &'a mut StretchHeat,
+    pub stretches: StretchHeat,
+}
+
+impl Belief {
+    /// As a policy sees it.
+    pub fn memory(&mut self) -> Memory<'_> {
+        let Self { pages, hotness, stretches: stretch_heat } = self;
+        Memory { pages, hotness, stretch_heat }
+    }
 }
 
 /// What was taken in since the last tick, and counts since the start.
@@ -35,6 +45,8 @@ pub struct Intake {
     pub hits_in: [f64; TierId::MAX],
     /// The time in which they were observed; zero where nothing was watched.
     pub watched: Nanos,
+    /// Hits in slow tiers per second of watching, where anything was watched.
+    pub slow_hits: Option<SlowHits>,
     /// Samples so far, one a page.
     pub samples: u64,
     /// Samples that trackers lost so far.
@@ -50,34 +62,51 @@ impl Intake {
         self.hits = Vec::new();
     }
 
-    /// Takes in what was observed up to `now`. Returns the hits in slow tiers per second of watching, where anything
-    /// was watched.
+    /// All of it as evidence for a policy.
+    pub fn evidence<'a>(
+        &'a self,
+        seen: &'a Observations,
+        answers: &'a [(PageIdx, Option<bool>)],
+    ) -> Evidence<'a> {
+        Evidence {
+            touched: &self.touched,
+            hits: &self.hits,
+            hits_in: &self.hits_in,
+            watched: self.watched,
+            fast_unseen: seen.fast_unseen,
+            truth: &seen.rates,
+            stretches: &seen.stretches,
+            answers,
+        }
+    }
+
+    /// Takes in what was observed up to `now`.
     pub fn take_in(
         &mut self,
         now: Nanos,
         seen: &mut Observations,
         wants: Wants,
-        slowest: TierId,
-        belief: &mut Belief<'_>,
-    ) -> Option<SlowHits> {
+        tiers: &Tiers,
+        belief: &mut Belief,
+    ) {
         self.touched.clear();
         self.hits.clear();
         self.hits_in = [0.0; TierId::MAX];
         for &event in &seen.spaces {
             belief.pages.apply(event);
         }
-        configure(belief.hotness, seen);
+        configure(&mut belief.hotness, seen);
         let slowest_too = wants.pages_out;
         for at in &seen.residence {
-            self.place_run(at, wants, belief, at.tier < slowest || slowest_too);
+            self.place_run(at, wants, belief, at.tier < tiers.slowest() || slowest_too);
         }
         let unseen = belief.hotness.newborn();
         belief.hotness.advance(seen.watched);
         if !seen.stretches.is_empty() {
             let look = seen.window.unwrap_or(seen.watched);
             let looks = (seen.watched.as_secs_f64() / look.as_secs_f64()).max(1.0);
-            belief.stretches.tell(&seen.stretches, looks, unseen, belief.hotness);
-            belief.stretches.sample(&seen.stretches, looks, belief.pages, &mut seen.samples);
+            belief.stretches.tell(&seen.stretches, looks, unseen, &belief.hotness);
+            belief.stretches.sample(&seen.stretches, looks, &belief.pages, &mut seen.samples);
         }
         if !wants.own_heat {
             seen.rates.iter().for_each(|known| self.know(known, belief));
@@ -87,15 +116,15 @@ impl Intake {
             self.take_samples(samples, wants, belief, &mut hits);
         }
         self.lost += seen.lost;
-        self.slow_hits(now, seen, hits)
+        self.slow_hits = self.count_slow_hits(now, seen, hits);
     }
 
     /// Notes where a run of pages lives. `is_news`: the policy is to see them, too.
-    fn place_run(&mut self, at: &Residence, wants: Wants, belief: &mut Belief<'_>, is_news: bool) {
+    fn place_run(&mut self, at: &Residence, wants: Wants, belief: &mut Belief, is_news: bool) {
         let before = self.touched.len();
         belief.pages.for_each(at.space, at.vpn, at.base_pages, |page| self.touched.push(page));
         for &page in &self.touched[before..] {
-            place(belief.pages, belief.hotness, !wants.own_heat, page, at.tier);
+            place(&mut belief.pages, &belief.hotness, !wants.own_heat, page, at.tier);
         }
         if !is_news {
             self.touched.truncate(before);
@@ -103,7 +132,7 @@ impl Intake {
     }
 
     /// Replaces what was believed of a run of pages by their true rate.
-    fn know(&mut self, known: &TrueRate, belief: &mut Belief<'_>) {
+    fn know(&mut self, known: &TrueRate, belief: &mut Belief) {
         let before = self.touched.len();
         belief.pages.for_each(known.space, known.vpn, known.base_pages, |page| {
             self.touched.push(page);
@@ -119,7 +148,7 @@ impl Intake {
         &mut self,
         samples: &[Sample],
         wants: Wants,
-        belief: &mut Belief<'_>,
+        belief: &mut Belief,
         counts: &mut [u32; 2],
     ) {
         let Self { found, touched, hits, hits_in, .. } = self;
@@ -161,7 +190,12 @@ impl Intake {
     }
 
     /// Hits in slow tiers per second of watching, of `[slow, all]` hits.
-    fn slow_hits(&mut self, now: Nanos, seen: &Observations, hits: [u32; 2]) -> Option<SlowHits> {
+    fn count_slow_hits(
+        &mut self,
+        now: Nanos,
+        seen: &Observations,
+        hits: [u32; 2],
+    ) -> Option<SlowHits> {
         let last = std::mem::replace(&mut self.last, now);
         self.watched = Nanos::ZERO;
         if let Some(per_sec) = seen.slow_hits_per_sec {

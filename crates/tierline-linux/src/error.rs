@@ -97,12 +97,32 @@ impl Error {
             Self::File { source, .. } | Self::Call { source, .. }
                 if source.kind() == io::ErrorKind::PermissionDenied =>
             {
-                Some("run as root, or see which capability is missing with `tierline doctor`".into())
+                Some(denied(rustix::process::geteuid().is_root()))
             }
             _ => None,
         }
     }
 }
 
+/// The next step where the kernel denies something.
+fn denied(is_root: bool) -> String {
+    let step = "see which capability is missing with `tierline doctor`";
+    match is_root {
+        true => format!("a container or a locked-down kernel denies this to root as well: {step}"),
+        false => format!("run as root, or {step}"),
+    }
+}
+
 /// The result of anything that talks to the kernel.
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_not_advised_to_run_as_root() {
+        assert!(denied(false).starts_with("run as root"));
+        assert!(!denied(true).contains("run as root") && denied(true).contains("doctor"));
+    }
+}

@@ -23,6 +23,8 @@ use crate::process::{Maps, Targets};
 use crate::root::Root;
 use crate::telemetry::page_in::PageIn;
 use crate::telemetry::{self, NodeMemory};
+use crate::tenant::Tenants;
+use crate::tenant::usage::Usage;
 use crate::tracker::Tracker;
 use crate::tracker::inspect::{CENSUS_EVERY, Inspector};
 
@@ -40,6 +42,8 @@ pub struct LinuxWorld {
     root: Root,
     tiers: Tiers,
     targets: Targets,
+    tenants: Tenants,
+    usage: Usage,
     maps: BTreeMap<u32, Maps>,
     tracker: Box<dyn Tracker>,
     /// Looks at pages that the tracker does not see, where the policy needs that.
@@ -57,6 +61,8 @@ pub struct LinuxWorld {
     /// Which tier a frame is in; `None` where the machine does not tell.
     frames: Option<FrameTiers>,
     looked_around: Option<Nanos>,
+    /// When the tracker last reported a sample.
+    last_sample: Option<Nanos>,
     /// When page sizes were last looked at; `None`: a process appeared since.
     sized: Option<Nanos>,
     problems: Vec<Error>,
@@ -87,6 +93,8 @@ impl LinuxWorld {
             root: root.clone(),
             tiers,
             targets,
+            tenants: Tenants::default(),
+            usage: Usage::default(),
             maps: BTreeMap::new(),
             tracker,
             inspector: None,
@@ -98,6 +106,7 @@ impl LinuxWorld {
             memory,
             measured: None,
             looked_around: None,
+            last_sample: None,
             sized: None,
             problems: Vec::new(),
         })
@@ -111,6 +120,16 @@ impl LinuxWorld {
     /// Lets pages be paged out.
     pub fn page_out_with(&mut self, pager: Pager) {
         self.paging = Some(Paging { pager, page_in: PageIn::default(), stall: None });
+    }
+
+    /// Tells the processes of these tenants apart.
+    pub fn host(&mut self, tenants: Tenants) {
+        self.tenants = tenants;
+    }
+
+    /// The tenants, with the owners of processes.
+    pub fn tenants(&self) -> &Tenants {
+        &self.tenants
     }
 
     /// Whether this kernel can serve a policy.
@@ -151,6 +170,11 @@ impl LinuxWorld {
     /// The tracker in use.
     pub fn tracker(&self) -> &dyn Tracker {
         self.tracker.as_ref()
+    }
+
+    /// When the tracker last reported a sample; `None` before the first.
+    pub fn last_sample(&self) -> Option<Nanos> {
+        self.last_sample
     }
 
     /// When there is something to observe next.
@@ -197,6 +221,9 @@ impl LinuxWorld {
             self.maps.remove(pid);
             out.spaces.push(SpaceEvent::Gone(SpaceId(*pid)));
         }
+        self.tenants.forget(&changes.gone);
+        self.tenants.assign(&self.targets, &mut out.spaces);
+        self.report_vanished(&changes.vanished);
         for pid in &changes.appeared {
             self.maps.insert(*pid, Maps::new(SpaceId(*pid)));
         }
@@ -213,6 +240,25 @@ impl LinuxWorld {
             let spaces: Vec<SpaceId> = self.targets.pids().map(SpaceId).collect();
             if let Err(problem) = self.tracker.watch(&spaces) {
                 self.problems.push(problem);
+            }
+        }
+    }
+
+    fn report_vanished(&mut self, groups: &[usize]) {
+        let names = groups.iter().filter_map(|&at| self.targets.groups().get(at));
+        self.problems.extend(names.map(|group| Error::Missing {
+            what: format!("cgroup {:?}", group.named()),
+            why: "it was removed; its tenant has ended, and the others are managed on".into(),
+            hint: "a group that is made again under this name is managed again".into(),
+        }));
+    }
+
+    /// Takes account of moves that were carried out, until use is read again.
+    fn adjust_usage(&mut self, orders: &[Order], outcomes: &[Outcome]) {
+        let done = orders.iter().zip(outcomes).filter(|(_, outcome)| **outcome == Outcome::Done);
+        for moved in done.filter_map(|(order, _)| order.as_move()) {
+            if let Some(tenant) = self.tenants.owner(moved.space.0) {
+                self.usage.moved(tenant, &moved);
             }
         }
     }
@@ -293,21 +339,28 @@ impl World for LinuxWorld {
         {
             self.problems.push(problem);
         }
+        if !out.samples.is_empty() {
+            self.last_sample = Some(now);
+        }
         self.locate(out);
     }
 
     fn measure(&mut self, now: Nanos) -> Telemetry {
-        let every = if self.inspector.is_some() { MEASURE_OFTEN } else { MEASURE_EVERY };
+        let closely = self.inspector.is_some() || !self.targets.groups().is_empty();
+        let every = if closely { MEASURE_OFTEN } else { MEASURE_EVERY };
         if self.measured.is_none_or(|at| now >= at + every) {
             self.measured = Some(now);
             self.read_memory();
             self.measure_page_in(now);
+            let (groups, problems) = (self.targets.groups(), &mut self.problems);
+            self.usage.refresh(now, groups, &self.tenants, &self.tiers, problems);
         }
         let page_in_stall = self.paging.as_ref().and_then(|paging| paging.stall);
         let mut tiers = telemetry::tiers(&self.tiers, &self.memory);
         self.latency.fill(now, &mut tiers);
         let counted = self.tracker.counted();
-        Telemetry { tiers, counted, page_in_stall, ..Telemetry::default() }
+        let tenants = self.usage.telemetry();
+        Telemetry { tiers, counted, page_in_stall, tenants, ..Telemetry::default() }
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -323,7 +376,7 @@ impl World for LinuxWorld {
             out.extend(orders.iter().map(|_| Outcome::Skipped));
             return Nanos::ZERO;
         }
-        let began = Instant::now();
+        let (began, first) = (Instant::now(), out.len());
         for alike in orders.chunk_by(|a, b| discriminant(a) == discriminant(b)) {
             match alike[0] {
                 Order::Move(_) => self.move_pages(alike, out),
@@ -331,6 +384,7 @@ impl World for LinuxWorld {
                 Order::PageOut(_) => self.page_out(alike, out),
             }
         }
+        self.adjust_usage(orders, &out[first..]);
         Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 

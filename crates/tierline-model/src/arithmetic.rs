@@ -43,13 +43,13 @@ pub fn pow(x: f64, y: f64) -> f64 {
     exp(y * ln(x))
 }
 
-/// Arithmetic mean; 0 of nothing.
+/// Arithmetic mean; 0 for an empty slice.
 pub fn mean(of: &[f64]) -> f64 {
     let count: f64 = of.iter().map(|_| 1.0).sum();
     if count > 0.0 { of.iter().sum::<f64>() / count } else { 0.0 }
 }
 
-/// Geometric mean; 1 of nothing, 0 where one is not above 0.
+/// Geometric mean; 1 for an empty slice, 0 if an element is not positive.
 pub fn geometric_mean(of: &[f64]) -> f64 {
     if of.iter().any(|&x| x.is_nan() || x <= 0.0) {
         return 0.0;

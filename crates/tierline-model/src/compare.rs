@@ -77,6 +77,7 @@ pub struct Entry {
     /// The seed.
     pub seed: u64,
     /// Operations a second in the steady state: the last quarter of the time.
+    #[serde(rename = "throughput_per_second")]
     pub throughput: f64,
     /// What they are.
     pub unit: String,
@@ -93,6 +94,10 @@ pub struct Entry {
     pub recovery_seconds: Option<f64>,
     /// Throughput over the best of the same machine, workload and ratio.
     pub relative_to_best: f64,
+    /// Of all programs that ran in the steady state: see [`crate::report::Means::weighted_speedup`].
+    pub weighted_speedup: f64,
+    /// See [`crate::report::Means::worst_slowdown`].
+    pub worst_slowdown: Option<f64>,
 }
 
 /// Runs the field; without the cells of which a run was not made.
@@ -168,13 +173,15 @@ fn entry(scenario: &Scenario, cell: &Cell, report: &Report) -> Result<Entry> {
         policy: report.policy.clone(),
         seed: report.seed,
         throughput: program.throughput,
-        unit: format!("{}/s", program.unit),
+        unit: program.unit.to_string(),
         fast_share: program.shares.first().copied().unwrap_or_default(),
         mean_latency_ns: latency,
         migrated_bytes: (report.moves.promoted_pages + report.moves.demoted_pages) * BASE_PAGE.0,
         ping_pong_pages: report.moves.ping_pong_pages,
         recovery_seconds: change(scenario)?.map(|at| recovery(report, program, at)),
         relative_to_best: 0.0,
+        weighted_speedup: report.steady.weighted_speedup,
+        worst_slowdown: report.steady.worst_slowdown,
     })
 }
 

@@ -20,16 +20,16 @@ pub enum Error {
         /// The key and the problem.
         why: String,
     },
-    /// There is nothing of that name.
+    /// The name is unknown.
     #[error("there is no {what} {name:?}{}", .of.as_ref().map_or(String::new(), |of| format!(" of {of}")))]
     Unknown {
         /// `machine`, `workload`, `policy`, `tracker`, `knob`.
         what: &'static str,
         /// The given name.
         name: String,
-        /// Of what it was looked for, where that matters.
+        /// The thing that has such names, if that matters.
         of: Option<String>,
-        /// What there is.
+        /// The known names.
         known: Vec<String>,
     },
     /// A policy needs what the model does not have.
@@ -52,7 +52,7 @@ impl Error {
         Self::Unknown { what, name: name.into(), of: None, known }
     }
 
-    /// The same for one among several that have such names.
+    /// The same error for a name within one of several things.
     #[must_use]
     pub fn within(self, place: &str) -> Self {
         match self {

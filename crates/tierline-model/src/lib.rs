@@ -33,6 +33,7 @@ pub mod reproduce;
 pub mod run;
 pub mod runner;
 pub mod scenario;
+pub mod tenant;
 pub mod text;
 pub mod tracker;
 pub mod workload;

@@ -183,6 +183,8 @@ mod tests {
             ping_pong_pages: 1,
             recovery_seconds: None,
             relative_to_best: 0.0,
+            weighted_speedup: 0.5,
+            worst_slowdown: Some(2.0),
         }
     }
 

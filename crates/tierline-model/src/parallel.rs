@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many runs on all cores. The result does not depend on which thread ran what.
+//! Runs many simulations on all cores. Results do not depend on the number of threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tierline_core::unit::Nanos;
 
-/// Watches many runs, and may end them early.
+/// Observes many runs, and may end them early.
 pub trait Observer: Sync {
-    /// So many runs begin, which take about this CPU time together.
+    /// `runs` runs start, which take about this CPU time in total.
     fn begin(&self, runs: usize, cpu: Nanos);
-    /// So many are done, of how many.
+    /// `done` of `of` runs are finished.
     fn done(&self, done: usize, of: usize);
-    /// Whether no further run is to begin.
+    /// Whether no further run should start.
     fn stops(&self) -> bool;
 }
 
-/// Watches nothing.
+/// Ignores everything.
 impl Observer for () {
     fn begin(&self, _: usize, _: Nanos) {}
     fn done(&self, _: usize, _: usize) {}
@@ -25,8 +25,8 @@ impl Observer for () {
     }
 }
 
-/// Applies `of` to all items on so many threads; results in the order of items, which are begun in theirs, and `None`
-/// for those that were not begun.
+/// Applies `of` to all items on `threads` threads. Items are started in order; results are in the same order,
+/// `None` for items that were not started.
 pub fn map<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
@@ -56,7 +56,7 @@ pub fn map<T: Sync, R: Send>(
 mod tests {
     use super::*;
 
-    /// Counts, and stops after so many.
+    /// Counts runs, and stops after a number of them.
     struct Counter {
         done: AtomicUsize,
         most: usize,
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_begun_has_no_result() {
+    fn items_not_started_have_no_result() {
         let items: Vec<u32> = (0..100).collect();
         let counter = Counter { done: AtomicUsize::new(0), most: 7 };
         let results = map(&items, 1, &counter, |x| *x);

@@ -79,6 +79,9 @@ pub struct Interval {
 pub struct Means {
     /// Every program that was running.
     pub programs: Vec<ProgramMeans>,
+    /// Every tenant of the scenario.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<TenantMeans>,
     /// Every tier, fastest first.
     pub tiers: Vec<TierMeans>,
     /// Bytes per second moved to faster tiers.
@@ -86,7 +89,16 @@ pub struct Means {
     /// Bytes per second moved to slower tiers.
     pub demoted_bytes_per_second: f64,
     /// Share of the managed programs' time lost to page-ins.
+    #[serde(rename = "page_in_stall_share")]
     pub page_in_stall: f64,
+    /// Throughput of the machine in programs: the sum of the programs' `speedup`, equal to their number if none
+    /// slows down (weighted speedup: Snavely and Tullsen, ASPLOS 2000; STP: Eyerman and Eeckhout, IEEE Micro
+    /// 2008). The reference of each program is ours: see [`ProgramMeans::speedup`].
+    #[serde(default)]
+    pub weighted_speedup: f64,
+    /// The largest `1 / speedup` of a program; `None` if no program had work.
+    #[serde(default)]
+    pub worst_slowdown: Option<f64>,
 }
 
 /// One program over a time span.
@@ -94,7 +106,11 @@ pub struct Means {
 pub struct ProgramMeans {
     /// Its name.
     pub name: String,
+    /// The tenant to which it belongs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// Operations per second.
+    #[serde(rename = "throughput_per_second")]
     pub throughput: f64,
     /// Name of an operation.
     pub unit: Cow<'static, str>,
@@ -103,10 +119,29 @@ pub struct ProgramMeans {
     /// Share of its accesses served by each tier, at the end of the span.
     pub shares: Vec<f64>,
     /// Share of its threads' time lost to faults, interrupts and waiting for moved pages.
+    #[serde(rename = "stalled_share")]
     pub stalled: f64,
+    /// Its progress relative to running alone with all its memory in the fastest tier, whatever that tier's
+    /// capacity: `sum(ns · x / a) / sum(ns)` over the quanta in which it had work. `x` is the lines read per
+    /// ns, `a` the lines per ns that the load solver gives it without other programs, copying and stalls. This
+    /// is the time of the same work alone divided by the time taken. Above 1 if several tiers have more
+    /// bandwidth than the fastest one. `None` if it had no work. This reference is ours.
+    #[serde(default)]
+    pub speedup: Option<f64>,
     /// Its memory by part, if it has several kinds, at the end of the span.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<MemoryMeans>,
+}
+
+/// A tenant at the end of a time span.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TenantMeans {
+    /// Its name.
+    pub name: String,
+    /// Its bytes in each tier.
+    pub used_bytes: Vec<Bytes>,
+    /// Its limit in each tier; `None` without a limit.
+    pub limit_bytes: Vec<Option<Bytes>>,
 }
 
 /// Memory of one kind, at the end of a time span.
@@ -117,6 +152,7 @@ pub struct MemoryMeans {
     /// What backs it.
     pub kind: PageKind,
     /// Share of the program's accesses to it.
+    #[serde(rename = "accesses_share")]
     pub of_accesses: f64,
     /// Share of these accesses served by each tier.
     pub shares: Vec<f64>,
@@ -159,6 +195,7 @@ pub struct TierMeans {
     /// Bytes per second, by all programs.
     pub bytes_per_second: f64,
     /// Utilisation of its capacity to carry traffic.
+    #[serde(rename = "utilisation_share")]
     pub utilisation: f64,
     /// Bytes free at the end.
     pub free_bytes: Bytes,
@@ -170,18 +207,15 @@ pub struct TierMeans {
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     counters: MachineCounters,
-    /// By space: lines read, recorded time replayed in s, time stalled in ns.
-    programs: Vec<(u32, [f64; 3])>,
+    /// By space: lines read, recorded time replayed in s, ns stalled, ns run, ns alone.
+    programs: Vec<(u32, [f64; 5])>,
     allocated: Vec<f64>,
 }
 
 impl Snapshot {
     /// Reads the counters.
     pub fn of(world: &ModelWorld) -> Self {
-        let programs = world
-            .jobs()
-            .iter()
-            .map(|job| (job.space.0, [job.reads, job.progress_s(), job.stalled_ns]));
+        let programs = world.jobs().iter().map(|job| (job.space.0, counters(job)));
         let allocated = world.tiers().iter().map(|(id, _)| allocated(world, id));
         Self {
             counters: *world.counters(),
@@ -195,18 +229,19 @@ impl Snapshot {
         let since = world.counters().since(&self.counters);
         let ns = since.ns.max(1.0);
         let tiers = world.tiers().len();
-        let rate = |job: &Job| {
+        let counted = |job: &Job| {
             let before = self.programs.iter().find(|(space, _)| *space == job.space.0);
-            let [reads, progress_s, stalled] = before.map_or([0.0; 3], |(_, before)| *before);
-            let per_sec = |now: f64, before: f64| (now - before) / ns * 1e9;
-            (
-                per_sec(job.reads, reads),
-                per_sec(job.progress_s(), progress_s),
-                job.stalled_ns - stalled,
-            )
+            let before = before.map_or([0.0; 5], |(_, before)| *before);
+            let now = counters(job);
+            std::array::from_fn::<f64, 5, _>(|at| now[at] - before[at])
+        };
+        let rate = |job: &Job| {
+            let [reads, progress_s, stalled_ns, ..] = counted(job);
+            (reads / ns * 1e9, progress_s / ns * 1e9, stalled_ns)
         };
         let programs = world.jobs().chunk_by(|a, b| a.leader == b.leader).map(|group| {
             let lead = &group[0];
+            let [.., ran_ns, alone_ns] = counted(lead);
             let reads_per_sec: f64 = group.iter().map(|job| rate(job).0).sum();
             let of_accesses = |job: &Job| match reads_per_sec > 0.0 {
                 true => rate(job).0 / reads_per_sec,
@@ -222,6 +257,7 @@ impl Snapshot {
             let memory = group.iter().map(|job| MemoryMeans::of(job, of_accesses(job), tiers));
             ProgramMeans {
                 name: lead.program.name.clone(),
+                tenant: None,
                 throughput: match lead.player {
                     Some(_) => rate(lead).1,
                     None => reads_per_sec / lead.program.reads_per_op,
@@ -230,6 +266,7 @@ impl Snapshot {
                 bytes_per_second: group.iter().map(bytes).sum(),
                 shares,
                 stalled: rate(lead).2 / (ns * lead.program.threads.max(1.0)),
+                speedup: (ran_ns > 0.0).then(|| alone_ns / ran_ns),
                 memory: if group.len() > 1 { memory.collect() } else { Vec::new() },
             }
         });
@@ -242,8 +279,13 @@ impl Snapshot {
             allocated_bytes_per_second: (allocated(world, id) - self.allocated[id.index()]) / ns
                 * 1e9,
         };
+        let programs: Vec<ProgramMeans> = programs.collect();
+        let speedups = || programs.iter().filter_map(|program| program.speedup);
         Means {
-            programs: programs.collect(),
+            weighted_speedup: speedups().sum(),
+            worst_slowdown: speedups().reduce(f64::min).map(|least| 1.0 / least),
+            programs,
+            tenants: Vec::new(),
             tiers: world.tiers().iter().map(tier).collect(),
             promoted_bytes_per_second: since.promoted_bytes / ns * 1e9,
             demoted_bytes_per_second: since.demoted_bytes / ns * 1e9,
@@ -255,6 +297,11 @@ impl Snapshot {
 #[expect(clippy::cast_precision_loss, reason = "the bytes of one machine")]
 fn allocated(world: &ModelWorld, tier: TierId) -> f64 {
     world.frames().allocated(tier).0 as f64
+}
+
+/// Cumulative counters of a program: see [`Snapshot`].
+fn counters(job: &Job) -> [f64; 5] {
+    [job.reads, job.progress_s(), job.stalled_ns, job.ran_ns, job.alone_ns]
 }
 
 /// FNV-1a over words: the engine's fingerprint and every figure of the series.

@@ -4,11 +4,12 @@
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
 use tierline_core::policy::Policy;
+use tierline_core::port::TenantId;
 use tierline_core::qos::Limits;
 use tierline_core::unit::Nanos;
 
 use crate::error::Result;
-use crate::report::{Hash, Interval, Means, Moves, Report, Snapshot, due};
+use crate::report::{Hash, Interval, Means, Moves, Report, Snapshot, TenantMeans, due};
 use crate::scenario::Scenario;
 use crate::world::ModelWorld;
 
@@ -41,25 +42,27 @@ pub fn run_with_events(
     let mut world = scenario.world_for(&wants)?;
     let interval = scenario.interval(&wants);
     let name = policy.name();
-    let limits = Limits::default();
+    let (limits, mut schedule) = (Limits::default(), scenario.limits()?);
     let mut engine = Engine::new(world.tiers().clone(), limits, policy, scenario.max_rate);
     let end = Nanos::from_secs_f64(scenario.seconds);
-    let mut log = Log::new(&world, end);
+    let mut log = Log::new(scenario, &world, end);
     let mut now = Nanos::ZERO;
     while now <= end {
+        schedule.apply(now, &mut engine.limits);
         on_events(engine.tick(now, &mut world));
-        log.note(now, scenario.report_every, &world);
+        log.note(now, scenario.report_every, &engine, &world);
         // The thread that moves pages also runs the engine.
         now = (now + interval).max(world.busy_until());
     }
     // Programs run until the end, whenever the last tick was.
     world.run_until(end);
-    log.note(end, Nanos(1), &world);
+    log.note(end, Nanos(1), &engine, &world);
     Ok(log.report(scenario, name, &engine, &world))
 }
 
 /// Data collected during a run.
 struct Log {
+    tenants: Vec<String>,
     start: Snapshot,
     last: Snapshot,
     last_at: Nanos,
@@ -69,8 +72,9 @@ struct Log {
 }
 
 impl Log {
-    fn new(world: &ModelWorld, end: Nanos) -> Self {
+    fn new(scenario: &Scenario, world: &ModelWorld, end: Nanos) -> Self {
         Self {
+            tenants: scenario.tenant.iter().map(|tenant| tenant.name.clone()).collect(),
             start: Snapshot::of(world),
             last: Snapshot::of(world),
             last_at: Nanos::ZERO,
@@ -80,15 +84,32 @@ impl Log {
         }
     }
 
-    fn note(&mut self, now: Nanos, every: Nanos, world: &ModelWorld) {
+    fn note(&mut self, now: Nanos, every: Nanos, engine: &Engine, world: &ModelWorld) {
         if due(now, self.last_at, every) {
-            self.series
-                .push(Interval { seconds: now.as_secs_f64(), means: self.last.until(world) });
+            let means = self.means(&self.last, engine, world);
+            self.series.push(Interval { seconds: now.as_secs_f64(), means });
             (self.last, self.last_at) = (Snapshot::of(world), now);
         }
         if now >= self.late_from && self.late.is_none() {
             self.late = Some(Snapshot::of(world));
         }
+    }
+
+    /// Means since a snapshot, with tenants.
+    fn means(&self, since: &Snapshot, engine: &Engine, world: &ModelWorld) -> Means {
+        let mut means = since.until(world);
+        let ids = || (1..).map(TenantId).zip(&self.tenants);
+        for (program, job) in means.programs.iter_mut().zip(world.leaders()) {
+            let owner = ids().find(|(id, _)| *id == job.tenant);
+            program.tenant = owner.map(|(_, name)| name.clone());
+        }
+        let tenant = |(id, name): (TenantId, &String)| TenantMeans {
+            name: name.clone(),
+            used_bytes: world.used_by(id),
+            limit_bytes: world.tiers().iter().map(|(t, _)| engine.limits.get(id, t)).collect(),
+        };
+        means.tenants = ids().map(tenant).collect();
+        means
     }
 
     fn report(
@@ -101,8 +122,9 @@ impl Log {
         let mut hash = Hash::new(engine.fingerprint().0);
         self.series.iter().for_each(|interval| hash.interval(interval));
         let counts = &engine.migrator().counts;
-        let (samples, samples_lost) = engine.samples();
-        let steady = self.late.as_ref().map_or_else(Means::default, |late| late.until(world));
+        let (samples, samples_lost) = (engine.intake().samples, engine.intake().lost);
+        let means = |since| self.means(since, engine, world);
+        let steady = self.late.as_ref().map_or_else(Means::default, means);
         Report {
             machine: scenario.machine.clone(),
             policy: policy.into(),
@@ -111,7 +133,7 @@ impl Log {
             seconds: scenario.seconds,
             fingerprint: hash.text(),
             steady,
-            overall: self.start.until(world),
+            overall: means(&self.start),
             moves: Moves {
                 promoted_pages: counts.promoted_pages,
                 demoted_pages: counts.demoted_pages,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many scenarios: run on threads, or found where their reports were kept.
+//! Runs many scenarios on threads, or loads reports of earlier runs.
 
 use tierline_core::unit::Nanos;
 use toml::{Table, Value};
@@ -10,37 +10,37 @@ use crate::report::Report;
 use crate::run::run;
 use crate::scenario::Scenario;
 
-/// Reports that outlive the program, so that hours of runs can be interrupted and resumed.
+/// Stores reports beyond the end of the program, so that hours of runs can be interrupted and resumed.
 pub trait Archive: Sync {
-    /// The report that was kept under this name.
+    /// The stored report of this name.
     fn find(&self, name: &str) -> Option<Report>;
-    /// Keeps a report.
+    /// Stores a report.
     fn keep(&self, name: &str, report: &Report);
 }
 
-/// How scenarios are run.
+/// Settings for running scenarios.
 #[derive(Clone, Copy)]
 pub struct Runner<'a> {
-    /// On so many threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Reports are kept here; what is found here is not run.
+    /// Store of reports; scenarios found in it are not run.
     pub archive: Option<&'a dyn Archive>,
-    /// Watches.
+    /// Observer of progress.
     pub observer: &'a dyn Observer,
 }
 
 impl Runner<'_> {
-    /// On so many threads, unwatched.
+    /// Settings with `threads` threads, without observer.
     pub fn on(threads: usize) -> Self {
         Self { threads, archive: None, observer: &() }
     }
 
-    /// The reports of scenarios in their order, and `None` for those that were not begun.
+    /// The reports of scenarios in order; `None` for those that were not started.
     ///
     /// # Errors
-    /// Where something of a scenario cannot be made.
+    /// If a part of a scenario is invalid.
     pub fn run(&self, scenarios: &[Scenario]) -> Result<Vec<Option<Report>>> {
-        // A recording is known by its file's name alone: what is in it may have changed.
+        // A recording is identified only by its file name; its contents may have changed.
         let kept = |scenario: &Scenario| {
             self.archive.filter(|_| scenario.traces.0.is_empty()).map(|kept| (kept, name(scenario)))
         };
@@ -63,17 +63,17 @@ impl Runner<'_> {
     }
 }
 
-/// The name of a scenario: two of the same name are the same run.
+/// The name of a scenario: scenarios with the same name are the same run.
 pub fn name(scenario: &Scenario) -> String {
     format!("{scenario:?}")
 }
 
-/// CPU time of a simulated second, in huge pages and in base pages. Ours: means over the runs of `tierline reproduce`,
-/// of which the shortest take a tenth of it and the longest ten times as much.
+/// CPU time per simulated second, with huge pages and with base pages. Ours: means over the runs of `tierline
+/// reproduce`, which range from a tenth of it to ten times as much.
 const HUGE_PAGES: f64 = 0.01;
 const BASE_PAGES: f64 = 0.3;
 
-/// The CPU time that a run takes, roughly.
+/// Approximate CPU time of a run.
 pub fn expected(scenario: &Scenario) -> Nanos {
     let is_base = |program: &Table| program.get("pages").and_then(Value::as_str) == Some("base");
     let base = scenario.workload.iter().any(is_base);
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// Counts the runs that begin.
+    /// Counts the runs that start.
     #[derive(Default)]
     struct Begun(Mutex<Vec<usize>>);
 
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_not_run_again() {
+    fn stored_reports_are_not_computed_again() {
         let scenario = |seed| Scenario {
             policy: "hold".into(),
             seconds: 0.1,

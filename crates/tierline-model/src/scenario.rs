@@ -20,6 +20,8 @@
 //! trace = "redis.trace"
 //! in_flight = 2
 //! ```
+//!
+//! Programs can belong to tenants with limits: see [`crate::tenant`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +29,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use tierline_core::policy::list::{POLICIES, PolicyEntry};
 use tierline_core::policy::{Policy, Wants, fits};
-use tierline_core::port::{Allocation, PageSize, Watch};
+use tierline_core::port::{Allocation, PageSize, TenantId, Watch};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use toml::{Table, Value};
 
@@ -35,6 +37,7 @@ use crate::error::{Error, Result};
 use crate::machine::Machine;
 use crate::machine::file::MachineFile;
 use crate::machine::list::MachineEntry;
+use crate::tenant::{self, Schedule, Tenant};
 use crate::text;
 use crate::tracker::Tracker;
 use crate::tracker::list::{TRACKERS, TrackerEntry, TrackerKnobs, serve};
@@ -96,6 +99,8 @@ pub struct Scenario {
     pub fast_capacity: Option<Bytes>,
     /// Whether the slowest tier is enlarged to hold all programs, with room for moves.
     pub grow: bool,
+    /// The tenants and their limits.
+    pub tenant: Vec<Tenant>,
     /// The programs.
     pub workload: Vec<Table>,
     /// The recordings that workloads name as `trace`, opened by the caller.
@@ -139,6 +144,7 @@ impl Default for Scenario {
             migrator: TRANSFERS[0].name.into(),
             fast_capacity: None,
             grow: false,
+            tenant: Vec::new(),
             workload: Vec::new(),
             traces: Traces::default(),
         }
@@ -158,6 +164,7 @@ struct Common {
     stop: Option<Nanos>,
     pages: Option<PageSize>,
     hot_share_fast: Option<f64>,
+    tenant: Option<String>,
 }
 
 impl Default for Common {
@@ -170,6 +177,7 @@ impl Default for Common {
             stop: None,
             pages: None,
             hot_share_fast: None,
+            tenant: None,
         }
     }
 }
@@ -239,9 +247,20 @@ impl Scenario {
     /// The programs and their times.
     ///
     /// # Errors
-    /// As [`WorkloadEntry::program`], and for a key unknown to both the workload and the scenario.
+    /// As [`WorkloadEntry::program`], and for a tenant or a key unknown to both the workload and the scenario.
     pub fn arrivals(&self) -> Result<Vec<Arrival>> {
-        self.workload.iter().map(|table| arrival(table, &self.traces)).collect()
+        self.workload.iter().map(|table| arrival(table, &self.traces, &self.tenant)).collect()
+    }
+
+    /// The schedule of limits.
+    ///
+    /// # Errors
+    /// As [`Schedule::read`].
+    pub fn limits(&self) -> Result<Schedule> {
+        match self.tenant.is_empty() {
+            true => Ok(Schedule::default()),
+            false => Schedule::read(&self.tenant, &self.machine()?, &self.arrivals()?),
+        }
     }
 
     /// The trace files of its workloads.
@@ -317,12 +336,12 @@ impl Scenario {
     }
 }
 
-/// Whether a key is taken by every workload.
+/// Whether every workload accepts this key.
 fn is_common(key: &str) -> bool {
     ["kind", "trace"].contains(&key) || COMMON.iter().any(|(name, _)| *name == key)
 }
 
-fn arrival(table: &Table, traces: &Traces) -> Result<Arrival> {
+fn arrival(table: &Table, traces: &Traces, tenants: &[Tenant]) -> Result<Arrival> {
     let (common, own): (Table, Table) =
         table.clone().into_iter().partition(|(key, _)| is_common(key));
     let kind = common.get("kind").and_then(Value::as_str).unwrap_or_default().to_string();
@@ -348,5 +367,7 @@ fn arrival(table: &Table, traces: &Traces) -> Result<Arrival> {
     if let Some(share) = common.hot_share_fast {
         program.placement = Placement::HotShare(share);
     }
-    Ok(Arrival { program, size, start: common.start, stop: common.stop, trace })
+    let tenant = common.tenant.map(|name| tenant::find(tenants, &name)).transpose()?;
+    let tenant = tenant.unwrap_or(TenantId::NOBODY);
+    Ok(Arrival { program, size, tenant, start: common.start, stop: common.stop, trace })
 }

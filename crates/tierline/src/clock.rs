@@ -7,7 +7,16 @@ use tierline_core::unit::Nanos;
 
 /// CLOCK_MONOTONIC.
 pub fn now() -> Nanos {
-    let time = clock_gettime(ClockId::Monotonic);
+    read(ClockId::Monotonic)
+}
+
+/// CPU time of this process.
+pub fn cpu() -> Nanos {
+    read(ClockId::ProcessCPUTime)
+}
+
+fn read(clock: ClockId) -> Nanos {
+    let time = clock_gettime(clock);
     let [secs, nanos] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
     Nanos(secs * 1_000_000_000 + nanos)
 }

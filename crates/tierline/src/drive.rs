@@ -15,12 +15,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tierline_core::event::Event;
 use tierline_core::unit::Nanos;
 use tierline_linux::error::Error;
-use tierline_linux::manager::{Manager, Status};
+use tierline_linux::manager::Manager;
 
 use crate::clock;
 use crate::print::{Voice, to_stderr};
 use crate::serve::StatusSocket;
 use crate::signals::{Heard, Signals};
+use crate::status::Status;
 
 /// No two wake-ups for the manager are closer, whatever it says.
 const SHORTEST_SLEEP: Nanos = Nanos::from_millis(1);
@@ -62,7 +63,7 @@ impl Managed for Manager {
         Manager::take_problems(self)
     }
     fn status(&self, now: Nanos) -> Status {
-        Manager::status(self, now)
+        Status::of(self, now)
     }
     fn shutdown(self) -> Vec<Error> {
         Manager::shutdown(self)
@@ -191,8 +192,8 @@ impl<M: Managed> Driver<M> {
         let json = self.reports.json;
         let status = self.guarded(|manager, _| manager.status(now));
         match status {
-            Some(status) if json => to_stderr(&as_json(&status)),
-            Some(status) => to_stderr(&format!("tierline: {}", one_line(&status))),
+            Some(status) if json => to_stderr(&status.json()),
+            Some(status) => to_stderr(&format!("tierline: {}", status.line())),
             None => {}
         }
         self.reports.flush();
@@ -221,7 +222,7 @@ impl<M: Managed> Driver<M> {
     fn answer(&mut self) {
         let status = self.guarded(|manager, _| manager.status(clock::now()));
         if let (Some(socket), Some(status)) = (&self.socket, status) {
-            socket.answer((as_json(&status) + "\n").as_bytes());
+            socket.answer((status.json() + "\n").as_bytes());
         }
     }
 
@@ -278,32 +279,6 @@ impl Reports {
 pub fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".into())
-}
-
-/// A status as one line of JSON.
-pub fn as_json(status: &Status) -> String {
-    serde_json::to_string(status).unwrap_or_default()
-}
-
-/// A status as one line for a person.
-pub fn one_line(status: &Status) -> String {
-    use tierline_core::unit::Bytes;
-    let tiers: Vec<String> = status
-        .tiers
-        .iter()
-        .map(|tier| format!("{} {}", tier.name, Bytes(tier.managed_bytes)))
-        .collect();
-    let moved = |pages| Bytes::from_base_pages(pages);
-    format!(
-        "{}, {} processes: {}; promoted {}, demoted {}, {} failed; own CPU {:.1} s",
-        status.attention,
-        status.targets.len(),
-        tiers.join(", "),
-        moved(status.promoted_pages),
-        moved(status.demoted_pages),
-        status.failed_moves.values().sum::<u64>(),
-        status.cpu_seconds,
-    )
 }
 
 fn timespec(time: Nanos) -> Timespec {
@@ -408,18 +383,5 @@ mod tests {
             assert_eq!(driver.failure(), Some("as told"));
             assert!(driver.manager.is_none());
         }
-    }
-
-    #[test]
-    fn the_whole_line_of_status_is_there() {
-        let line = one_line(&Status {
-            attention: "calm".into(),
-            promoted_pages: 256,
-            ..Status::default()
-        });
-        assert!(
-            line.starts_with("calm, 0 processes") && line.contains("promoted 1.0 MiB"),
-            "{line}"
-        );
     }
 }

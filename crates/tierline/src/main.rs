@@ -9,7 +9,10 @@ mod document;
 mod drive;
 mod kept;
 mod letter;
+mod metrics;
 mod nearest;
+mod openmetrics;
+mod output;
 mod parquet;
 mod plot;
 mod print;
@@ -17,6 +20,8 @@ mod progress;
 mod recording;
 mod serve;
 mod signals;
+mod status;
+mod tenants;
 
 fn main() -> std::process::ExitCode {
     cli::main()

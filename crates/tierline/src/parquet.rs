@@ -21,13 +21,13 @@ enum Column {
 
 use Column::{Count, Number, Text};
 
-const COLUMNS: [(&str, Column); 13] = [
+const COLUMNS: [(&str, Column); 15] = [
     ("machine", Text(|row| Some(&row.machine))),
     ("workload", Text(|row| Some(&row.workload))),
     ("ratio", Text(|row| row.ratio.as_deref())),
     ("policy", Text(|row| Some(&row.policy))),
     ("seed", Count(|row| row.seed)),
-    ("throughput", Number(|row| Some(row.throughput))),
+    ("throughput_per_second", Number(|row| Some(row.throughput))),
     ("unit", Text(|row| Some(&row.unit))),
     ("fast_share", Number(|row| Some(row.fast_share))),
     ("mean_latency_ns", Number(|row| Some(row.mean_latency_ns))),
@@ -35,6 +35,8 @@ const COLUMNS: [(&str, Column); 13] = [
     ("ping_pong_pages", Count(|row| row.ping_pong_pages)),
     ("recovery_seconds", Number(|row| row.recovery_seconds)),
     ("relative_to_best", Number(|row| Some(row.relative_to_best))),
+    ("weighted_speedup", Number(|row| Some(row.weighted_speedup))),
+    ("worst_slowdown", Number(|row| row.worst_slowdown)),
 ];
 
 /// Writes rows to a file.
@@ -113,6 +115,8 @@ mod tests {
             ping_pong_pages: 3,
             recovery_seconds,
             relative_to_best: 1.0,
+            weighted_speedup: 1.5,
+            worst_slowdown: None,
         }
     }
 

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 /// Version of the layout of everything printed with `--json`.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Writes `text` to stdout.
 pub fn out(text: &str) -> Result<()> {
@@ -28,6 +28,15 @@ pub fn json(value: &impl Serialize) -> Result<()> {
     out(&(serde_json::to_string_pretty(&versioned)? + "\n"))
 }
 
+/// Writes a document to stdout: as it is, or as JSON.
+pub fn document(text: &str, as_json: bool) -> Result<()> {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        text: &'a str,
+    }
+    if as_json { json(&Document { text }) } else { out(text) }
+}
+
 /// Writes a line to stderr. That nobody reads it is no reason to stop.
 pub fn to_stderr(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
@@ -41,10 +50,10 @@ pub struct Voice {
 }
 
 impl Voice {
-    /// A line of our own among those of the program.
+    /// Lines of our own among those of the program.
     pub fn say(self, text: &str) {
-        if !self.quiet {
-            to_stderr(&format!("tierline: {text}"));
+        for line in text.lines().filter(|_| !self.quiet) {
+            to_stderr(&format!("tierline: {line}"));
         }
     }
 }

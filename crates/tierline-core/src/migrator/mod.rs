@@ -63,6 +63,15 @@ pub struct Scene<'a> {
     pub events: &'a mut Vec<Event>,
 }
 
+/// What a policy requested besides moves.
+#[derive(Debug, Default)]
+pub struct Requests {
+    /// Pages to page out.
+    pub page_out: Vec<PageIdx>,
+    /// Huge pages to split.
+    pub split: Vec<PageIdx>,
+}
+
 /// Carries out orders.
 #[derive(Debug)]
 pub struct Migrator {
@@ -90,6 +99,12 @@ impl Migrator {
     /// Bytes that can be moved in one tick now.
     pub fn budget(&mut self, now: Nanos) -> Bytes {
         self.budget.refill(now).min(self.costs.moves_in_time())
+    }
+
+    /// Carries out the page-outs and then the splits that were requested.
+    pub fn serve(&mut self, requests: &mut Requests, on: &mut Scene<'_>) {
+        self.page_out(requests.page_out.drain(..), on);
+        self.split(requests.split.drain(..), on);
     }
 
     /// Moves what was planned, after what is due for another try. A move that would take a tenant over its limit is
@@ -122,7 +137,7 @@ impl Migrator {
     }
 
     /// Pages out what was asked for, as far as there is time.
-    pub fn page_out(&mut self, asked: impl Iterator<Item = PageIdx>, on: &mut Scene<'_>) {
+    fn page_out(&mut self, asked: impl Iterator<Item = PageIdx>, on: &mut Scene<'_>) {
         if !on.world.capabilities().has(Capability::PageOut) {
             return;
         }
@@ -148,7 +163,7 @@ impl Migrator {
     }
 
     /// Splits the huge pages that were asked for, as far as there is time.
-    pub fn split(&mut self, asked: impl Iterator<Item = PageIdx>, on: &mut Scene<'_>) {
+    fn split(&mut self, asked: impl Iterator<Item = PageIdx>, on: &mut Scene<'_>) {
         let there = asked.filter_map(|page| on.pages.locate(page).map(|at| (page, at)));
         let huge = there.filter(|(_, at)| at.size == PageSize::Huge);
         let (pages, orders): (Vec<PageIdx>, Vec<Order>) = huge

@@ -148,7 +148,7 @@ impl Damon {
         if self.knobs.quota_time == Nanos::ZERO {
             return self.knobs.quota;
         }
-        let cost = view.machine.move_costs.iter().copied().max().unwrap_or(Nanos(1)).max(Nanos(1));
+        let cost = view.machine.costs.each().into_iter().max().unwrap_or(Nanos(1)).max(Nanos(1));
         self.knobs.quota.min(Bytes::from_base_pages(self.knobs.quota_time.0 / cost.0))
     }
 

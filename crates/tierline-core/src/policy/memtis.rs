@@ -25,8 +25,13 @@
 //! Departures: huge and base pages wait in lists of their own, huge ones go first; and on a tier so small that
 //! the watermarks' lower bounds (50 and 100 MiB) exceed a quarter of it, a quarter is kept.
 
+mod splitting;
+mod words;
+
 use std::collections::VecDeque;
 
+use self::splitting::Splitting;
+use self::words::{COLD, HOT, LISTS, SIZES, TO_SPLIT, list, size_of, sized, skew};
 use super::goal::{Aim, Goal, Quota, Shift};
 use super::parts::ledger::{self, Ledger, Short};
 use super::parts::quantum::Quantum;
@@ -38,7 +43,7 @@ use crate::lists::review::Review;
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};
-use crate::port::{Allocation, PageSize, Reason, SpaceId, Vpn, Watch};
+use crate::port::{Allocation, PageSize, Reason, Watch};
 use crate::telemetry::Hit;
 use crate::telemetry::histogram::{self, BinWord, Histogram, Turn};
 use crate::telemetry::subpages::{self, Subpages};
@@ -72,24 +77,6 @@ const PROMOTION_MIB: [u64; 2] = [100, 1_500];
 /// Pages of a list that do not fit, after which no more are looked at in a quantum.
 const LOOKS: usize = 1 << 16;
 
-/// Huge pages that one tier's thread splits in a quantum, at most (100 MiB).
-const SPLITS: usize = 50;
-
-/// Lists of a tier: cold and hot, of huge pages and of base pages.
-const COLD: u8 = 0;
-const HOT: u8 = 1;
-const OF_BASE: u8 = 2;
-const LISTS: u8 = 4;
-/// The sizes, in the order in which they go.
-const SIZES: [PageSize; 2] = [PageSize::Huge, PageSize::Base];
-
-/// Above the histogram's bits of a page's word: the skewness of a huge page, that it is one, and that it waits to
-/// be split.
-const SKEW_SHIFT: u32 = histogram::OWN_BITS;
-const SKEW: u64 = 0b1_1111 << SKEW_SHIFT;
-const HUGE: u64 = 1 << (SKEW_SHIFT + 5);
-const TO_SPLIT: u64 = HUGE << 1;
-
 /// The policy.
 #[derive(Debug)]
 pub struct Memtis {
@@ -106,15 +93,6 @@ pub struct Memtis {
     reviewed: u64,
     quantum: Quantum,
     task: Task,
-}
-
-/// A huge page that was to be split in the last tick.
-#[derive(Debug)]
-struct Splitting {
-    space: SpaceId,
-    vpn: Vpn,
-    page: PageIdx,
-    word: u64,
 }
 
 /// What was decided for a quantum and is still to be done in its ticks.
@@ -253,58 +231,6 @@ impl Memtis {
             }
         }
         self.histogram.count(word, samples, size, fits)
-    }
-
-    /// Halves the counts of a huge page that was not met since a cooling, and sees how skewed it is.
-    fn cool(&mut self, page: PageIdx, word: u64) -> u64 {
-        let known = self.histogram.known(word).filter(|known| known.lag > 0);
-        let Some(known) = known.filter(|_| size_of(word) == PageSize::Huge) else { return word };
-        let skew = self.subpages.cool(page, known, self.histogram.hot());
-        let word = word & !SKEW | u64::from(skew) << SKEW_SHIFT;
-        self.histogram.settle(word, PageSize::Huge)
-    }
-
-    /// Has huge pages split that wait for it, some every quantum.
-    fn split(&mut self, view: &mut View<'_>) {
-        for _ in 0..(SPLITS * view.machine.tiers.len()).min(self.to_split.len()) {
-            let Some(page) = self.to_split.pop_front() else { return };
-            let word = view.memory.pages.heat::<BinWord>(page).0;
-            let Some(at) = view.memory.pages.locate(page).filter(|_| word & TO_SPLIT != 0) else {
-                continue; // gone since
-            };
-            self.residents.remove(view.memory.pages, page);
-            view.memory.pages.set_heat(page, BinWord(word & !(SKEW | TO_SPLIT)));
-            self.splitting.push(Splitting { space: at.space, vpn: at.vpn, page, word });
-            view.orders.split.push(page);
-        }
-    }
-
-    /// Sorts the base pages of huge pages that were split into the lists, and puts back those that were not.
-    fn take_parts(&mut self, view: &mut View<'_>) {
-        for Splitting { space, vpn, page, word } in std::mem::take(&mut self.splitting) {
-            let Some(first) = view.memory.pages.find(space, vpn) else { continue };
-            let is_split =
-                view.memory.pages.locate(first).is_some_and(|at| at.size == PageSize::Base);
-            if !is_split {
-                self.residents.put(
-                    view.memory.pages,
-                    first,
-                    self.class(view.memory.pages.heat::<BinWord>(first).0),
-                );
-                continue;
-            }
-            let Some(known) = self.histogram.known(word) else { continue };
-            let counts = self.subpages.split(page, known);
-            self.histogram.split(word);
-            let mut parts = Vec::with_capacity(counts.len());
-            let pages = u32::try_from(counts.len()).unwrap_or(u32::MAX);
-            view.memory.pages.for_each(space, vpn, pages, |part| parts.push(part));
-            for (part, &count) in parts.into_iter().zip(counts.iter()) {
-                let word = self.histogram.part(word, count);
-                view.memory.pages.set_heat(part, BinWord(word));
-                self.residents.put(view.memory.pages, part, self.class(word));
-            }
-        }
     }
 
     /// Sorts listed pages again after a cooling or a new threshold, some every quantum.
@@ -494,9 +420,9 @@ impl Policy for Memtis {
 
     fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
         let size = memory.pages.locate(page).map_or(PageSize::Base, |at| at.size);
-        Believed::exactly(
-            self.histogram.samples_of(memory.pages.heat::<BinWord>(page).0, size) as f32
-        )
+        let samples = self.histogram.samples_of(memory.pages.heat::<BinWord>(page).0, size);
+        #[expect(clippy::cast_possible_truncation, reason = "heat is f32")]
+        Believed::exactly(samples as f32)
     }
 
     fn wants(&self) -> Wants {
@@ -525,28 +451,4 @@ impl Policy for Memtis {
             || self.subpages.knobs.set(knob, value)
             || self.goal.set(knob, value)
     }
-}
-
-/// The list of pages of a size.
-fn list(heat: u8, size: PageSize) -> u8 {
-    match size {
-        PageSize::Huge => heat,
-        PageSize::Base => heat + OF_BASE,
-    }
-}
-
-/// The word of a page of known size.
-fn sized(word: u64, size: PageSize) -> u64 {
-    match size {
-        PageSize::Huge => word | HUGE,
-        PageSize::Base => word,
-    }
-}
-
-fn size_of(word: u64) -> PageSize {
-    if word & HUGE != 0 { PageSize::Huge } else { PageSize::Base }
-}
-
-fn skew(word: u64) -> u8 {
-    ((word & SKEW) >> SKEW_SHIFT) as u8
 }

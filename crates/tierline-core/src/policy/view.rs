@@ -2,7 +2,7 @@
 //! What a policy may look at in one tick.
 
 use crate::counters::Counters;
-use crate::migrator::costs::{Latencies, size_index};
+use crate::migrator::costs::{Costs, size_index};
 use crate::page::{PageIdx, PageTable};
 use crate::port::{PageSize, Stretch, Telemetry, TrueRate};
 use crate::qos::Limits;
@@ -72,10 +72,8 @@ pub struct Machine<'a> {
     pub limits: &'a Limits,
     /// Bytes that the migrator can move in this tick; a longer plan is cut there.
     pub budget: Bytes,
-    /// Measured time to move one base page, alone and as part of a huge page.
-    pub move_costs: [Nanos; 2],
-    /// Measured time to move one page lately, by direction.
-    pub move_latency: Latencies,
+    /// What moves cost, as measured.
+    pub costs: &'a Costs,
 }
 
 /// What a policy asks for besides the moves of its plan.
@@ -111,14 +109,14 @@ impl View<'_> {
 
     /// What moving one page of `size` costs.
     pub fn move_cost(&self, size: PageSize) -> Nanos {
-        self.machine.move_costs[size_index(size)] * size.base_pages()
+        self.machine.costs.each()[size_index(size)] * size.base_pages()
     }
 
     /// What moving one page of `size` up or down takes, as measured; before that, at the speed of the slowest
     /// tier, where that is known.
     pub fn move_time(&self, size: PageSize, up: bool) -> Nanos {
-        let measured =
-            if up { self.machine.move_latency.up } else { self.machine.move_latency.down };
+        let latency = self.machine.costs.latency();
+        let measured = if up { latency.up } else { latency.down };
         let slowest = self.machine.tiers.iter().filter_map(|(_, tier)| tier.bandwidth).min();
         let copying = slowest.map(|rate| Nanos(size.bytes().0 * 1_000_000_000 / rate.0.max(1)));
         measured[size_index(size)].or(copying).unwrap_or_else(|| self.move_cost(size))

@@ -66,6 +66,18 @@ impl Reason {
             | Self::Placed { rate_per_sec } => rate_per_sec,
         }
     }
+
+    /// Its name in metrics and event files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hot { .. } => "hot",
+            Self::MakeRoom { .. } => "make_room",
+            Self::Headroom { .. } => "headroom",
+            Self::Balance { .. } => "balance",
+            Self::Limit { .. } => "limit",
+            Self::Placed { .. } => "placed",
+        }
+    }
 }
 
 /// One page to be moved, and why.

@@ -47,6 +47,9 @@ struct Victim {
 impl Enforcer {
     /// Plans the demotion of what tenants have above their limits, and takes it off the policy's budget.
     pub fn lower(&mut self, view: &mut View<'_>, policy: &dyn Policy, plan: &mut Plan) {
+        if view.machine.limits.is_empty() {
+            return;
+        }
         let mut ledger = Ledger::new(view, view.machine.budget, |_| Bytes::ZERO);
         let excess: Vec<_> = ledger.allowance().excess().collect();
         for (tenant, tier, mut over) in excess {

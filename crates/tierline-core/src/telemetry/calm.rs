@@ -62,6 +62,18 @@ pub struct Calm {
     /// Whether the last report raised it because what is hot has changed, and the last one that did.
     changed: bool,
     last_change: Option<Change>,
+    attention: Attention,
+}
+
+/// What the engine planned in a tick.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned {
+    /// Moves.
+    pub moves: u64,
+    /// Of this many base pages that are managed.
+    pub of_pages: u64,
+    /// Most of the budget was planned: there may be more to move.
+    pub backlog: bool,
 }
 
 /// A change of what is hot.
@@ -83,6 +95,27 @@ impl Change {
 }
 
 impl Calm {
+    /// How closely trackers are to observe from now on, where that changes: closely, or while the last closely observed
+    /// pages are still being moved, now and then.
+    pub fn attend(
+        &mut self,
+        now: Nanos,
+        slow_hits: Option<SlowHits>,
+        Planned { moves, of_pages, backlog }: Planned,
+    ) -> Option<Attention> {
+        let attention = match self.update(now, slow_hits, moves, of_pages) {
+            Attention::Alert if backlog => Attention::Moving,
+            other => other,
+        };
+        let before = std::mem::replace(&mut self.attention, attention);
+        (before != attention).then_some(attention)
+    }
+
+    /// How closely trackers observe now.
+    pub fn attention(&self) -> Attention {
+        self.attention
+    }
+
     /// Takes in one tick: the report of the slow tiers' hits, where anything was watched, and how many
     /// moves were planned, of how many pages.
     pub fn update(

@@ -100,8 +100,8 @@ fn target(
 
 type Graph = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 
-fn reach(graph: &Graph, from: &Vec<String>) -> BTreeSet<Vec<String>> {
-    let (mut seen, mut next) = (BTreeSet::new(), vec![from.clone()]);
+fn reach(graph: &Graph, from: &[String]) -> BTreeSet<Vec<String>> {
+    let (mut seen, mut next) = (BTreeSet::new(), vec![from.to_owned()]);
     while let Some(module) = next.pop() {
         for to in &graph[&module] {
             if seen.insert(to.clone()) {

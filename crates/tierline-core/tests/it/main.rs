@@ -9,6 +9,7 @@ mod faults;
 mod imports;
 mod knobs;
 mod published;
+mod sizes;
 mod split;
 mod tenants;
 mod toy;

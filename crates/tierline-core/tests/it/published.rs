@@ -143,9 +143,11 @@ fn autonuma_stops_when_fast_memory_is_full() {
     run(&mut autonuma, &mut toy, 100..2_000);
     assert_eq!(toy.asked.len(), full, "nothing moves any more");
     assert!(toy.asked.iter().all(|(m, _)| m.to == TierId::FAST), "nothing is ever demoted");
-    let Some(Watch::HintFaults { pass, .. }) = autonuma.wants().watch else { panic!("no faults") };
+    let Some(Watch::HintFaults { pass, .. }) = autonuma.policy().wants().watch else {
+        panic!("no faults")
+    };
     assert_eq!(pass, Nanos::from_secs(60));
-    assert_eq!(toy.watch, autonuma.wants().watch, "the world heard of it");
+    assert_eq!(toy.watch, autonuma.policy().wants().watch, "the world heard of it");
 }
 
 /// Of 1000 pages, 300 are accessed all the time, half of them below; the others once in ten passes. The
@@ -272,10 +274,10 @@ fn arms_hears_of_a_new_hot_set_and_looks_closely_for_a_while() {
         let mut arms = engine("arms", &mut toy, &[("change_detection", detection)]);
         run(&mut arms, &mut toy, 0..300);
         assert!(toy.fast_share() > 0.85, "{}", toy.fast_share());
-        assert_eq!(arms.wants().quantum, Some(Nanos::from_millis(500)));
+        assert_eq!(arms.policy().wants().quantum, Some(Nanos::from_millis(500)));
         toy.rates = hot(1_000);
         run(&mut arms, &mut toy, 300..307);
-        let close = arms.wants();
+        let close = arms.policy().wants();
         run(&mut arms, &mut toy, 307..360);
         (close, toy.fast_share())
     };

@@ -165,7 +165,7 @@ fn engine(entry: &PolicyEntry, world: &mut Shared) -> Engine {
 fn limit(engine: &mut Engine, world: &mut Shared, tenant: usize, pages: u64) {
     world.limits[tenant] = Some(pages);
     let id = TenantId(u16::try_from(tenant).unwrap() + 1);
-    engine.limits_mut().set(id, TierId::FAST, Some(Bytes::from_base_pages(pages)));
+    engine.limits.set(id, TierId::FAST, Some(Bytes::from_base_pages(pages)));
 }
 
 fn run(engine: &mut Engine, world: &mut Shared, ticks: std::ops::Range<u64>) -> Vec<Event> {
@@ -273,7 +273,7 @@ fn a_space_that_changes_its_owner_takes_its_bytes_along() {
     engine.own(SpaceId(2), a);
     assert_eq!((fast(&engine, a), fast(&engine, b)), (sum, Bytes::ZERO));
     world.limits[0] = None;
-    engine.limits_mut().set(a, TierId::FAST, Some(Bytes::from_base_pages(100)));
+    engine.limits.set(a, TierId::FAST, Some(Bytes::from_base_pages(100)));
     run(&mut engine, &mut world, 60..200);
     assert!(world.fast(0) + world.fast(1) <= 100, "{} and {}", world.fast(0), world.fast(1));
 }

@@ -75,6 +75,15 @@ impl Cgroups {
         holding.max_by_key(|(_, group)| group.depth).map(|(at, _)| at)
     }
 
+    /// The innermost submitted group above the one at a place.
+    pub fn above(&self, at: usize) -> Option<usize> {
+        let inner = self.get(at)?;
+        let is_above =
+            |(other, group): &(usize, &Cgroup)| *other != at && group.contains(inner.path());
+        let above = self.0.iter().enumerate().filter(is_above);
+        above.max_by_key(|(_, group)| group.depth).map(|(at, _)| at)
+    }
+
     /// The innermost submitted group that holds the process `pid`.
     pub fn of(&self, root: &Root, pid: u32) -> Option<usize> {
         self.innermost(&group_of(root, pid)?)

@@ -7,7 +7,7 @@ use regex_lite::Regex;
 use tierline_core::unit::Bytes;
 
 use super::stat::{Stat, children, pids};
-use crate::cgroup::Cgroups;
+use crate::cgroup::{Cgroups, Standing};
 use crate::error::{Error, Result};
 use crate::root::Root;
 
@@ -49,6 +49,8 @@ pub struct Changes {
     pub appeared: Vec<u32>,
     /// No longer there, or no longer selected.
     pub gone: Vec<u32>,
+    /// Submitted control groups that were removed, by their places.
+    pub vanished: Vec<usize>,
 }
 
 /// A candidate: known, managed or still too small.
@@ -66,6 +68,10 @@ pub struct Targets {
     known: BTreeMap<u32, Known>,
     /// Those known through a control group alone leave with it.
     by_cgroup: BTreeSet<u32>,
+    /// The innermost submitted control group of each process in one.
+    in_groups: BTreeMap<u32, usize>,
+    /// Submitted control groups that do not exist at present.
+    missing: BTreeSet<usize>,
     /// Where the bounded scan of `/proc` goes on.
     cursor: u32,
 }
@@ -86,8 +92,15 @@ impl Targets {
         }
         selection.pids.iter().try_for_each(|&pid| check_pid(root, pid))?;
         let groups = Cgroups::open(root, &selection.cgroups)?;
-        let (known, by_cgroup) = (BTreeMap::new(), BTreeSet::new());
-        Ok(Self { selection, groups, known, by_cgroup, cursor: 0 })
+        Ok(Self {
+            selection,
+            groups,
+            known: BTreeMap::new(),
+            by_cgroup: BTreeSet::new(),
+            in_groups: BTreeMap::new(),
+            missing: BTreeSet::new(),
+            cursor: 0,
+        })
     }
 
     /// Adds a process by number, as one just launched.
@@ -98,6 +111,16 @@ impl Targets {
     /// The submitted control groups.
     pub fn groups(&self) -> &Cgroups {
         &self.groups
+    }
+
+    /// The place of the innermost submitted control group that a process is in.
+    pub fn group_of(&self, pid: u32) -> Option<usize> {
+        self.in_groups.get(&pid).copied()
+    }
+
+    /// What is known of a selected process, whether it is managed or still too small.
+    pub fn stat(&self, pid: u32) -> Option<&Stat> {
+        self.known.get(&pid).map(|known| &known.stat)
     }
 
     /// The managed processes, ascending.
@@ -153,12 +176,22 @@ impl Targets {
             return;
         }
         // A service that stops and starts again is followed into its new group.
-        self.groups.look();
-        let inside: BTreeSet<u32> = self.groups.processes().into_keys().collect();
-        for pid in self.by_cgroup.difference(&inside).copied().collect::<Vec<_>>() {
+        let looks = self.groups.look().into_iter();
+        let gone = looks.filter(|(_, standing)| *standing == Standing::Gone).map(|(at, _)| at);
+        let gone: BTreeSet<usize> = gone.collect();
+        changes.vanished.extend(gone.difference(&self.missing));
+        self.missing = gone;
+        self.in_groups = self.groups.processes();
+        let left: Vec<u32> = self
+            .by_cgroup
+            .iter()
+            .copied()
+            .filter(|pid| !self.in_groups.contains_key(pid))
+            .collect();
+        for pid in left {
             self.forget(pid, changes);
         }
-        for pid in inside {
+        for pid in self.in_groups.keys().copied().collect::<Vec<_>>() {
             if !self.known.contains_key(&pid) && self.consider(root, pid) {
                 self.by_cgroup.insert(pid);
             }

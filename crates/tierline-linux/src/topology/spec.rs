@@ -64,7 +64,7 @@ impl fmt::Display for TierSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let items: Vec<String> =
             self.0.iter().map(|(name, list)| format!("{name}={list}")).collect();
-        write!(f, "{}", items.join(";"))
+        write!(f, "{}", items.join(","))
     }
 }
 
@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn both_ways_of_writing_are_read() {
         let spec: TierSpec = "fast=0-1,2,slow=3".parse().expect("a spec");
-        assert_eq!(spec.to_string(), "fast=0,1,2;slow=3");
+        assert_eq!(spec.to_string(), "fast=0,1,2,slow=3");
         let spec: TierSpec = "hbm=2; dram=0-1; cxl=!0,1,2".parse().expect("a spec");
-        assert_eq!(spec.to_string(), "hbm=2;dram=0,1;cxl=!0,1,2");
+        assert_eq!(spec.to_string(), "hbm=2,dram=0,1,cxl=!0,1,2");
         assert_eq!(spec.to_string().parse::<TierSpec>().expect("again"), spec);
         let spec: TierSpec = "slow=all,fast=0".parse().expect("overlap is found on the machine");
         assert_eq!(spec.0[0].1, NodeList::All);

@@ -34,10 +34,10 @@ pub fn choose(setup: &Setup<'_>, named: Option<&str>, wish: Option<Watch>) -> Re
         }
     }
     let reasons: Vec<String> =
-        passed_over.iter().map(|(name, error)| format!("{name}: {error}")).collect();
+        passed_over.iter().map(|(name, error)| format!("\n  {name}: {error}")).collect();
     Err(Error::Missing {
         what: "a tracker".into(),
-        why: reasons.join("; "),
+        why: format!("none can be used here:{}", reasons.concat()),
         hint: "`tierline doctor` says what each of them needs".into(),
     })
 }

@@ -47,6 +47,17 @@ impl Class {
         class
     }
 
+    /// The same program with all its memory in the fastest tier.
+    pub fn all_in_fastest(&self) -> Self {
+        let moved = |lines: &PerTier| {
+            let mut fast = PerTier::default();
+            fast[TierId::FAST.index()] = lines.iter().sum();
+            fast
+        };
+        let (reads, writes) = (moved(&self.reads), moved(&self.writes));
+        Self { reads, writes, waits: moved(&self.waits), ..*self }
+    }
+
     /// Whether no figure is negative or infinite.
     pub fn is_sound(&self) -> bool {
         let fine = |x: f64| x.is_finite() && x >= 0.0;

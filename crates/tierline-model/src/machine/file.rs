@@ -11,7 +11,10 @@ use crate::load::{Curve, Queue};
 
 /// A figure and its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a figure with its source, as in { value = 80, source = \"a data sheet\" }"
+)]
 pub struct Figure {
     /// The value.
     pub value: f64,
@@ -24,7 +27,10 @@ pub struct Figure {
 
 /// A size with its unit, and its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a size with its source, as in { value = \"256GiB\", source = \"a data sheet\" }"
+)]
 pub struct Size {
     /// As in `32GiB`.
     pub value: String,

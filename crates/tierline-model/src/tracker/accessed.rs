@@ -22,12 +22,12 @@ const CALM: u64 = 10;
 /// A run whose pages are almost certainly accessed is reported as one sample.
 const SURE: f64 = 1.0 - 1e-9;
 
-/// Page tables in the list of trackers.
+/// Entry of the tracker that reads page tables.
 pub const ACCESSED: TrackerEntry = TrackerEntry {
     name: "accessed",
     open: |knobs| Box::new(Accessed::new(ACCESSED.name, knobs.window, knobs.window_period)),
 };
-/// Idle page tracking in it.
+/// Entry of idle page tracking.
 pub const PAGE_IDLE: TrackerEntry = TrackerEntry {
     name: "page_idle",
     open: |knobs| Box::new(Accessed::new(PAGE_IDLE.name, knobs.window, knobs.window_period)),

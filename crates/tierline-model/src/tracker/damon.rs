@@ -20,7 +20,7 @@ use crate::arithmetic::exp;
 use crate::machine::Costs;
 use crate::world::job::Job;
 
-/// The tracker in the list.
+/// Entry in the list of trackers.
 pub const DAMON: TrackerEntry =
     TrackerEntry { name: "damon", open: |knobs| Box::new(Damon::new(knobs.regions)) };
 

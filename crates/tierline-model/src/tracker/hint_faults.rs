@@ -24,13 +24,13 @@ use crate::world::job::Job;
 /// Older evidence is discarded, as on Linux (`tierline_linux::tracker::hint_faults`).
 const MEMORY: Nanos = Nanos::from_millis(500);
 
-/// The tracker in the list.
+/// Entry in the list of trackers.
 pub const HINT_FAULTS: TrackerEntry = TrackerEntry {
     name: "hint_faults",
     open: |knobs| Box::new(HintFaults::new(knobs.scan_period, knobs.scan_part, knobs.scan_fast)),
 };
 
-/// The scanner with its armed pages.
+/// The scanner and its armed pages.
 #[derive(Clone, Debug)]
 pub struct HintFaults {
     watch: Watch,

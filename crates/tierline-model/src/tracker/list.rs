@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The list of trackers that the model has. A new one is a file with its [`TrackerEntry`] and a line in [`TRACKERS`].
+//! The list of the model's trackers. A new one is a file with its [`TrackerEntry`] and a line in [`TRACKERS`].
 
 use serde::Deserialize;
 use tierline_core::port::Watch;
@@ -63,12 +63,12 @@ impl Default for TrackerKnobs {
 
 /// A tracker of the model.
 pub struct TrackerEntry {
-    /// The name users type.
+    /// Name on the command line.
     pub name: &'static str,
     pub(super) open: fn(&TrackerKnobs) -> Box<dyn Tracker>,
 }
 
-/// Every tracker of the model; the first is the default.
+/// All trackers of the model; the first is the default.
 pub const TRACKERS: &[TrackerEntry] = &[
     pebs::PEBS,
     pebs::IBS,
@@ -121,7 +121,7 @@ impl TrackerEntry {
             .ok_or_else(|| Error::unknown("tracker", name, TRACKERS.iter().map(|entry| entry.name)))
     }
 
-    /// One with these knobs.
+    /// A tracker with these knobs.
     pub fn open(&self, knobs: &TrackerKnobs) -> Box<dyn Tracker> {
         (self.open)(knobs)
     }

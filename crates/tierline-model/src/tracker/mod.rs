@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Trackers: what a sampler, a scanner or a fault handler would have seen of a quantum, and what its
-//! looking costs the program and the machine. A tracker of Linux (`tierline_linux::tracker`) has the same name here.
+//! Trackers: what a sampler, a scanner or a fault handler would have observed in a quantum, and its cost for
+//! the program and the machine. A tracker has the same name on Linux (`tierline_linux::tracker`).
 
 pub mod accessed;
 pub mod damon;

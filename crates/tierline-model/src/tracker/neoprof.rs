@@ -21,11 +21,11 @@ use super::{Quantum, Tracker};
 use crate::machine::{Costs, nanos};
 use crate::world::job::Job;
 
-/// The tracker in the list.
+/// Entry in the list of trackers.
 pub const NEOPROF: TrackerEntry =
     TrackerEntry { name: "neoprof", open: |knobs| Box::new(Device::new(knobs)) };
 
-/// Draws per ns (ours): a thousand pages are drawn a thousand times a second each.
+/// Draws per ns (ours): a thousand draws per second for each of a thousand pages.
 const DRAWS_PER_NS: f64 = 1e-3;
 /// The device's clock (NeoMem, table III: 400 MHz); each access takes one cycle.
 const CYCLES_PER_NS: f64 = 0.4;

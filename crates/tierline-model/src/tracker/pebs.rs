@@ -26,12 +26,12 @@ const PERIODS: [u16; 30] = [
 const STEP_NS: f64 = 15e9;
 const SLACK: f64 = 0.005;
 
-/// PEBS in the list of trackers.
+/// Entry of PEBS in the list of trackers.
 pub const PEBS: TrackerEntry = TrackerEntry {
     name: "pebs",
     open: |knobs| Box::new(Pebs::new(PEBS.name, knobs.sample_period, knobs.ring)),
 };
-/// IBS in it.
+/// Entry of IBS.
 pub const IBS: TrackerEntry = TrackerEntry {
     name: "ibs",
     open: |knobs| Box::new(Pebs::new(IBS.name, knobs.sample_period, knobs.ring)),

@@ -15,7 +15,7 @@ use super::{Quantum, Tracker};
 use crate::machine::Costs;
 use crate::world::job::Job;
 
-/// The tracker in the list.
+/// Entry in the list of trackers.
 pub const TRUTH: TrackerEntry = TrackerEntry { name: "truth", open: |_| Box::<Truth>::default() };
 
 const AGAIN: Nanos = Nanos::from_secs(1);

@@ -19,11 +19,11 @@ const CORES: f64 = 5.0;
 program_knobs! {
     /// Its knobs.
     pub struct Antagonist {
-        /// 0 to 3, in the paper; five cores each.
+        /// Intensity in units of five cores: 0 to 3 in the paper.
         intensity: f64 = 1.0, 0.0, MAX_THREADS;
         /// The buffer.
         buffer: Bytes = Bytes::from_mib(500), MIN_SET, MAX_SET;
-        /// Lines written, per line read.
+        /// Lines written per line read.
         writes: f64 = 1.0, 0.0, 1.0;
         /// The tier it loads.
         tier: TierId = TierId::FAST, TierId::FAST, TierId(6);

@@ -18,7 +18,7 @@ use toml::Value;
 use super::knob::{MAX_THREADS, Setting, expected, program_knobs};
 use super::program::{Change, Churn, Layout, Memory, Phase, Placement, Program, Reach};
 
-/// Which of them.
+/// The application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum App {
     /// The HipHop virtual machine, which serves web requests.
@@ -34,19 +34,19 @@ pub enum App {
 program_knobs! {
     /// Its knobs.
     pub struct Datacenter {
-        /// Which of them.
+        /// Application.
         app: App = App::Web1, App::Web1, App::Warehouse;
         /// Think time between two misses of a slot, ns.
         think_ns: f64 = 215.0, 0.0, 1e6;
-        /// Share of a file page's latency that is waited for.
+        /// Share of a file page's latency that threads wait for.
         file_exposed: f64 = 0.3, 0.0, 1.0;
-        /// Misses in flight a core.
+        /// Misses in flight per core.
         in_flight: f64 = 2.0, 0.1, 100.0;
         /// Threads.
         threads: f64 = 26.0, 0.0, MAX_THREADS;
-        /// Share of the hot memory that is its core.
+        /// Share of the hot memory that belongs to the core.
         core: f64 = 0.75, 0.0, 1.0;
-        /// Its memory, against 96 GiB.
+        /// Memory size relative to 96 GiB.
         scale: f64 = 1.0, 0.001, 100.0;
     }
 }
@@ -59,7 +59,7 @@ impl App {
         ("warehouse", Self::Warehouse),
     ];
 
-    /// The name users type.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, app)| *app == self).map_or("", |(name, _)| name)
     }

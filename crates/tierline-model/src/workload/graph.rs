@@ -24,7 +24,7 @@ program_knobs! {
         vertices: Bytes = gib(8), MIN_SET, MAX_SET;
         /// Threads.
         threads: f64 = 15.0, 0.0, MAX_THREADS;
-        /// How long loading takes.
+        /// Duration of loading.
         build: Nanos = Nanos::from_secs(20), MIN_TIME, MAX_TIME;
     }
 }

@@ -23,17 +23,17 @@ program_knobs! {
         set: Bytes = gib(72), MIN_SET, MAX_SET;
         /// The hot part.
         hot: Bytes = gib(24), MIN_SET, MAX_SET;
-        /// Share of accesses to the hot set alone; the rest is spread over everything.
+        /// Share of accesses to the hot set only; the rest goes to the whole set.
         hot_share: f64 = 0.9, 0.0, 1.0;
-        /// Bytes of an object.
+        /// Size of an object.
         object: Bytes = Bytes(64), Bytes(1), MAX_OBJECT;
         /// Threads.
         threads: f64 = 15.0, 0.0, MAX_THREADS;
-        /// Lines updated, per line read.
+        /// Lines updated per line read.
         updates: f64 = 1.0, 0.0, 1.0;
-        /// Memory whose heat is alike: the hot set is chunks of this size.
+        /// Granularity: the hot set consists of chunks of this size.
         chunk: Bytes = Bytes::from_mib(2), MIN_SET, MAX_SET;
-        /// When the hot set jumps, after the start.
+        /// Time of the jump, after the start.
         jump: Option<Nanos> = None, Some(MIN_TIME), Some(MAX_TIME);
     }
 }

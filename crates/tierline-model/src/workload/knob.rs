@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Knobs of workloads: what may be set of a program, each declared once.
+//! Knobs of workloads, each declared once.
 //!
-//! [`program_knobs!`] turns a list of declarations into a struct with defaults, a table for help and documents, and a
-//! setter that refuses what is out of range.
+//! [`program_knobs!`] turns declarations into a struct with defaults, a table for help and documents, and a
+//! setter that refuses values out of range.
 
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
@@ -11,41 +11,41 @@ use toml::{Table, Value};
 use super::program::Program;
 use crate::error::{Error, Result};
 
-/// Something that may be set, in the form in which users write it.
+/// Description of a knob, in the notation of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Knob {
-    /// The name users type.
+    /// Name on the command line.
     pub name: &'static str,
     /// What it does.
     pub about: &'static str,
-    /// What its values are: a size, a time, a rate, a number.
+    /// Kind of value: a size, a time, a rate, a number.
     pub unit: &'static str,
-    /// Which values it takes.
+    /// Permitted values.
     pub range: String,
-    /// The value it has unless set.
+    /// Default value.
     pub default: String,
 }
 
-/// A type that a knob can have.
+/// A type of knob values.
 pub trait Setting: Sized + PartialOrd {
-    /// What its values are.
+    /// Kind of value.
     const UNIT: &'static str;
 
-    /// Reads a value of a scenario.
+    /// Parses a value of a scenario.
     ///
     /// # Errors
-    /// In words, for a value of another type.
+    /// A message for a value of another type.
     fn read(value: &Value) -> Result<Self, String>;
 
-    /// As a user would write it.
+    /// The value in the notation of the command line.
     fn written(&self) -> String;
 
-    /// Whether it lies between two others, both included.
+    /// Whether it is in the inclusive range.
     fn is_within(&self, least: &Self, most: &Self) -> bool {
         (least..=most).contains(&self)
     }
 
-    /// The values between two, in words.
+    /// The range as text.
     fn range(least: &Self, most: &Self) -> String {
         format!("{} to {}", least.written(), most.written())
     }
@@ -85,7 +85,7 @@ impl Setting for TierId {
     }
 }
 
-/// The largest unit of which a quantity is a multiple.
+/// Formats a quantity in the largest unit that divides it.
 fn exact(quantity: u64, units: &[(&str, u64)]) -> String {
     let unit = units.iter().find(|(_, size)| quantity.is_multiple_of(*size) && quantity >= *size);
     match unit {
@@ -114,7 +114,7 @@ quantities! {
     Nanos, "time", [("h", 3_600_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 }
 
-/// What may be left out.
+/// An optional value.
 impl<T: Setting> Setting for Option<T> {
     const UNIT: &'static str = T::UNIT;
     fn read(value: &Value) -> Result<Self, String> {
@@ -128,43 +128,43 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
-/// An error of a value of another type; quantities must be strings, as in `"24GiB"`.
+/// The error for a value of another type; quantities must be strings, as in `"24GiB"`.
 pub(super) fn expected(what: &str, found: &Value) -> String {
     format!("expected {what}, found {found}")
 }
 
-/// Bounds of sizes: a page, and more than any machine has.
+/// Range of sizes: from a page to more than any machine has.
 pub const MIN_SET: Bytes = Bytes(4096);
 /// See [`MIN_SET`].
 pub const MAX_SET: Bytes = Bytes(64 << 40);
-/// An object fits a huge page.
+/// An object fits into a huge page.
 pub const MAX_OBJECT: Bytes = Bytes(2 << 20);
 /// More than any machine has.
 pub const MAX_THREADS: f64 = 4096.0;
-/// Memory grows or drifts no faster.
+/// Maximum rate of growth and drift.
 pub const MAX_RATE: BytesPerSec = BytesPerSec(1 << 40);
-/// Bounds of times: as short as a step, as long as a run.
+/// Range of times: from a step to a complete run.
 pub const MIN_TIME: Nanos = Nanos::from_millis(1);
 /// See [`MIN_TIME`].
 pub const MAX_TIME: Nanos = Nanos::from_secs(36_000);
 
-/// So many GiB.
+/// Converts GiB to bytes.
 pub const fn gib(gib: u64) -> Bytes {
     Bytes(gib << 30)
 }
 
 /// The knobs of a program.
 pub trait ProgramKnobs: Default {
-    /// All of them, in the order of their declaration.
+    /// All knobs, in order of declaration.
     fn table() -> Vec<Knob>;
 
-    /// Sets one; `None` where there is none of that name.
+    /// Sets a knob; `None` if the name is unknown.
     fn set(&mut self, name: &str, value: &Value) -> Option<Result<(), String>>;
 
-    /// The knobs that a table of a scenario sets; the others have their defaults.
+    /// Reads the knobs from a table of a scenario; missing knobs have their defaults.
     ///
     /// # Errors
-    /// `Error::Unknown` for a name that no knob has, `Error::Figure` for a value that it does not take.
+    /// `Error::Unknown` for an unknown name, `Error::Figure` for an invalid value.
     fn read(place: &str, values: &Table) -> Result<Self> {
         let mut knobs = Self::default();
         for (name, value) in values {
@@ -181,10 +181,10 @@ pub trait ProgramKnobs: Default {
     }
 }
 
-/// Reads the knobs of a workload and makes its program.
+/// Reads the knobs of a workload and builds its program.
 ///
 /// # Errors
-/// As [`ProgramKnobs::read`], and where they make no program.
+/// As [`ProgramKnobs::read`], and if the program is invalid.
 pub fn make<K: ProgramKnobs>(
     place: &str,
     values: &Table,
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declaration_is_a_table_in_the_form_in_which_users_write() {
+    fn a_declaration_gives_a_table_in_command_line_notation() {
         let table = Example::table();
         let texts = |knob: &Knob| [knob.unit.into(), knob.range.clone(), knob.default.clone()];
         assert_eq!(texts(&table[0]), ["size", "4KiB to 1TiB", "3GiB"]);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_and_what_is_out_of_range_is_refused() {
+    fn values_are_parsed_and_invalid_ones_refused() {
         let read = |text: &str| Example::read("here", &text.parse().unwrap());
         let some = read("set = \"1536MiB\"\npart = 1\nat = \"90s\"").unwrap();
         assert_eq!((some.set, some.part), (Bytes::from_mib(1536), 1.0));

@@ -25,15 +25,15 @@ program_knobs! {
         set: Bytes = gib(60), MIN_SET, MAX_SET;
         /// The exponent of Zipf's law.
         skew: f64 = 0.99, 0.0, 3.0;
-        /// Keys and values that are looked up together.
+        /// Size of a key and its value.
         object: Bytes = Bytes(164), Bytes(1), MAX_OBJECT;
         /// Threads.
         threads: f64 = 15.0, 0.0, MAX_THREADS;
-        /// Share of lookups that update.
+        /// Share of look-ups that update.
         updates: f64 = 0.05, 0.0, 1.0;
-        /// Memory whose popularity is alike.
+        /// Granularity: contiguous memory of equal popularity.
         chunk: Bytes = Bytes::from_mib(2), MIN_SET, MAX_SET;
-        /// How fast popularity moves on.
+        /// Rate of drift.
         drift: Option<BytesPerSec> = None, Some(BytesPerSec(1)), Some(MAX_RATE);
     }
 }

@@ -20,11 +20,11 @@ program_knobs! {
         set: Bytes = gib(75), MIN_SET, MAX_SET;
         /// Memory at the start.
         start_set: Bytes = gib(20), MIN_SET, MAX_SET;
-        /// Growth.
+        /// Growth rate.
         growth: BytesPerSec = BytesPerSec(512 << 20), BytesPerSec(0), MAX_RATE;
-        /// The newest, which get half of all accesses; twice as old, a quarter; and so on.
+        /// Size of the newest part, which gets half of all accesses; twice that age gets a quarter, and so on.
         fresh: Bytes = gib(4), MIN_SET, MAX_SET;
-        /// Bytes of a row.
+        /// Size of a row.
         object: Bytes = Bytes(256), Bytes(1), MAX_OBJECT;
         /// Threads.
         threads: f64 = 12.0, 0.0, MAX_THREADS;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the list of workloads says of each, and how one is written on a command line.
+//! Entries of the list of workloads, and their notation on the command line.
 
 use toml::{Table, Value};
 
@@ -18,11 +18,11 @@ pub struct WorkloadEntry {
     pub doc: &'static str,
     /// Its knobs.
     pub knobs: fn() -> Vec<Knob>,
-    /// Makes its program; the first argument says where the knobs were found.
+    /// Builds its program; the first argument names the source of the knobs.
     pub(super) make: fn(&str, &Table) -> Result<Program>,
 }
 
-/// Recorded programs: they take a file, and so are no entry of the list.
+/// Recorded programs. They need a file, so they are not in the list.
 pub const TRACE: WorkloadEntry = WorkloadEntry {
     name: "trace",
     doc: include_str!("replay.rs"),
@@ -30,25 +30,26 @@ pub const TRACE: WorkloadEntry = WorkloadEntry {
     make: |place, _| Err(Error::Figure { place: place.into(), why: "expected trace:FILE".into() }),
 };
 
-/// What every workload of a scenario takes besides its own knobs, and what it does.
-pub const COMMON: [(&str, &str); 5] = [
-    ("name", "what reports call it; its kind, unless set"),
-    ("start", "when it starts, after the scenario's start; 0s, unless set"),
-    ("stop", "when it exits; never, unless set"),
-    ("pages", "huge or base; huge, unless set"),
+/// Keys that every workload of a scenario accepts besides its knobs, with descriptions.
+pub const COMMON: [(&str, &str); 6] = [
+    ("name", "name in reports; default: its kind"),
+    ("tenant", "the [[tenant]] to which it belongs; default: none"),
+    ("start", "start, after the scenario's start; default: 0s"),
+    ("stop", "exit; default: never"),
+    ("pages", "huge or base; default: huge"),
     (
         "hot_share_fast",
-        "share of its hot memory that is placed in fast memory by hand, and stays there",
+        "fixed placement: this share of its hot memory is in fast memory and stays there",
     ),
 ];
 
-/// Every workload that help and documents list: those of [`WORKLOADS`], and recordings.
+/// All workloads in help and documents: those of [`WORKLOADS`], and recordings.
 pub fn listed() -> impl Iterator<Item = &'static WorkloadEntry> {
     WORKLOADS.iter().chain([&TRACE])
 }
 
-/// Reads `kind:key=value,key=value`, or `trace:FILE,key=value`, as a workload is written on a command line, into the table of a
-/// scenario.
+/// Parses a workload on the command line, `kind:key=value,key=value` or `trace:FILE,key=value`, into a table of
+/// a scenario.
 ///
 /// # Errors
 /// `Error::Figure` for a knob without a value.
@@ -90,7 +91,7 @@ impl WorkloadEntry {
     /// The program for these knobs; missing knobs have their defaults.
     ///
     /// # Errors
-    /// Naming the workload and the knob.
+    /// Names the workload and the knob.
     pub fn program(&self, knobs: &Table) -> Result<Program> {
         (self.make)(&format!("workload {}", self.name), knobs)
     }
@@ -101,7 +102,7 @@ impl WorkloadEntry {
         lines.map(|line| line.trim_start_matches("//!").trim_start().to_string() + "\n").collect()
     }
 
-    /// What it is, in a line: the first of its head, without its name.
+    /// Summary in one line: the first line of its documentation, without the name.
     pub fn summary(&self) -> String {
         let text = self.explain();
         let line = text.lines().next().unwrap_or_default();

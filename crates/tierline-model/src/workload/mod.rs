@@ -15,13 +15,13 @@ pub use program::{Change, Layout, Phase, Placement, Program, Reach};
 
 use list::WorkloadEntry;
 
-/// Declares the files of workloads and the list of them, a line each. rustfmt does not follow it: `./test` formats
-/// each file by itself.
+/// Declares the modules and the list of workloads, one line each. rustfmt does not follow it, so `./test`
+/// formats each file separately.
 macro_rules! workloads {
     ($($name:ident: $knobs:ident,)*) => {
         $(pub mod $name;)*
 
-        /// Every workload there is; the first is the default. Help, documents, scenarios and tests range over this list.
+        /// All workloads; the first is the default. Help, documents, scenarios and tests use this list.
         pub const WORKLOADS: &[WorkloadEntry] = &[$(WorkloadEntry {
             name: stringify!($name),
             doc: include_str!(concat!(stringify!($name), ".rs")),

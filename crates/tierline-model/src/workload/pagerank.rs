@@ -20,15 +20,15 @@ use super::program::{Change, Layout, Memory, Phase, Placement, Program, Reach};
 program_knobs! {
     /// Its knobs.
     pub struct PageRank {
-        /// log2 of vertices.
+        /// log2 of the number of vertices.
         scale: u32 = 26, 16, 34;
         /// Threads.
         threads: f64 = 32.0, 0.0, MAX_THREADS;
-        /// How long it takes to generate the list.
+        /// Duration of generating the list.
         generate: Nanos = Nanos::from_millis(10_670), Nanos::from_secs(1), MAX_TIME;
-        /// To build the matrix.
+        /// Duration of building the matrix.
         build: Nanos = Nanos::from_millis(35_670), Nanos::from_secs(1), MAX_TIME;
-        /// To squish it, which GAPBS does not time: ours, to sort 2³¹ ends and to copy 8 GiB out of slow memory.
+        /// Duration of squishing: ours, to sort 2³¹ ends and to copy 8 GiB from slow memory.
         squish: Nanos = Nanos::from_secs(5), Nanos::from_secs(1), MAX_TIME;
     }
 }

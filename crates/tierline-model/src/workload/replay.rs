@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! trace: a recorded program, in closed loop: its accesses are work, and an epoch lasts until they are done.
+//! trace: a recorded program in closed loop. Its accesses are work, and an epoch lasts until they are done.
 //!
 //! What it does: within an epoch, pages get their recorded shares of accesses. A number of misses is kept in
 //! flight, with think time such that the epoch takes its recorded time if unloaded fast memory serves all
@@ -82,15 +82,16 @@ impl PartialEq for Trace {
 }
 
 program_knobs! {
-    /// Its knobs. One miss after the other, as on the modelled clock of converters; half of the time: ours.
+    /// Settings of a replay. One miss after the other, as on the modelled clock of converters; half of the
+    /// time: ours.
     pub struct Replay {
         /// Threads.
         threads: f64 = 1.0, 0.001, MAX_THREADS;
-        /// Misses that a thread keeps in flight; where the trace shows more, so many.
+        /// Minimum number of misses that a thread keeps in flight; more if the trace shows more.
         in_flight: f64 = 1.0, 0.001, 100.0;
-        /// Share of its time that the program waited for memory, where the trace does not tell its accesses.
+        /// Share of time waiting for memory, for traces without numbers of accesses.
         bound: f64 = 0.5, 0.001, 1.0;
-        /// Times that an epoch is done over before the next: a short recording of a program that goes on so.
+        /// Number of repetitions of each epoch: extends a short recording of a longer run.
         stretch: f64 = 1.0, 0.001, 1e9;
     }
 }

@@ -18,11 +18,11 @@ program_knobs! {
     pub struct Scan {
         /// All memory.
         set: Bytes = gib(64), MIN_SET, MAX_SET;
-        /// What is accessed at any moment.
+        /// Size of the window.
         window: Bytes = Bytes::from_mib(256), MIN_SET, MAX_SET;
         /// Threads.
         threads: f64 = 4.0, 0.0, MAX_THREADS;
-        /// Lines written, per line read.
+        /// Lines written per line read.
         writes: f64 = 0.0, 0.0, 1.0;
     }
 }

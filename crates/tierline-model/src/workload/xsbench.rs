@@ -20,7 +20,7 @@ program_knobs! {
         set: Bytes = gib(65), MIN_SET, MAX_SET;
         /// The index.
         index: Bytes = gib(4), MIN_SET, MAX_SET;
-        /// Share of reads that the index gets.
+        /// Share of reads that go to the index.
         index_share: f64 = 0.6, 0.0, 1.0;
         /// Threads.
         threads: f64 = 12.0, 0.0, MAX_THREADS;

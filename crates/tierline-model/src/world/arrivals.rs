@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Start and exit of programs.
 
-use tierline_core::port::{PageSize, SpaceEvent, SpaceId};
+use tierline_core::port::{PageSize, SpaceEvent, SpaceId, TenantId};
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 
@@ -18,6 +18,8 @@ pub struct Arrival {
     pub program: Program,
     /// The size of its pages.
     pub size: PageSize,
+    /// Its tenant.
+    pub tenant: TenantId,
     /// When it starts.
     pub start: Nanos,
     /// When it ends, if it does.
@@ -87,19 +89,22 @@ impl ModelWorld {
         let mut program = arrival.program;
         let (threads, further) = (program.threads, std::mem::take(&mut program.memory.further));
         let seed = self.rng.next_u64();
-        let (size, reach) = (arrival.size, program.reach);
-        let mut job = Job::new(space, program, size, self.now, seed);
+        let (size, reach, tenant) = (arrival.size, program.reach, arrival.tenant);
+        let mut job = Job::new(space, program, size, self.now, seed).owned_by(tenant);
         job.player = arrival.trace.map(|trace| Player::new(trace, size, reach));
         self.add(job);
         for part in further {
             let own = SpaceId(self.next_space);
             self.next_space += 1;
             let part = Program { threads, ..part };
-            self.add(Job::new(own, part, size, self.now, seed).led_by(space));
+            self.add(Job::new(own, part, size, self.now, seed).owned_by(tenant).led_by(space));
         }
     }
 
     fn add(&mut self, mut job: Job) {
+        if job.program.managed && job.tenant != TenantId::NOBODY {
+            self.seen.spaces.push(SpaceEvent::Owned(job.space, job.tenant));
+        }
         job.place(&mut self.frames, &mut self.seen);
         job.replay(self.now, &self.machine, &mut self.frames, &mut self.seen);
         self.shadows.fit(&self.frames);

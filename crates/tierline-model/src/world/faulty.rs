@@ -101,6 +101,7 @@ impl World for Faulty {
         for (tier, fresh) in repeated.tiers.iter_mut().zip(&fresh.tiers) {
             (tier.free, tier.managed) = (fresh.free, fresh.managed);
         }
+        repeated.tenants.clone_from(&fresh.tenants);
         self.measured = Some(repeated.clone());
         repeated
     }

@@ -4,7 +4,9 @@
 
 use std::collections::VecDeque;
 
-use tierline_core::port::{Observations, PageSize, Region, Residence, SpaceEvent, SpaceId, Vpn};
+use tierline_core::port::{
+    Observations, PageSize, Region, Residence, SpaceEvent, SpaceId, TenantId, Vpn,
+};
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
@@ -12,7 +14,7 @@ use tierline_core::unit::{Bytes, Nanos};
 use super::frames::Frames;
 use crate::arithmetic::exponential;
 use crate::due::{Due, whole};
-use crate::load::{Class, LINE_BYTES};
+use crate::load::{Class, LINE_BYTES, Loads, Network, solve};
 use crate::machine::{Cores, Machine, nanos};
 use crate::workload::pattern::{Census, Pattern};
 use crate::workload::places::{NOWHERE, Places};
@@ -29,6 +31,8 @@ pub struct Job {
     pub space: SpaceId,
     /// The space of the program to which this memory belongs: its own, or the leader's.
     pub leader: SpaceId,
+    /// Its tenant.
+    pub tenant: TenantId,
     /// The program.
     pub program: Program,
     /// The size of its pages.
@@ -49,6 +53,10 @@ pub struct Job {
     pub stall_ns: f64,
     /// Thread time lost so far, ns.
     pub stalled_ns: f64,
+    /// Time in which it had work, ns.
+    pub ran_ns: f64,
+    /// Time that the same work would take alone, with all its memory in the fastest tier, ns.
+    pub alone_ns: f64,
     /// Number of patterns so far; a change tells others that the pattern is new.
     pub version: u64,
     /// The recording that it replays, if any.
@@ -71,6 +79,8 @@ pub struct Job {
     paged_out: Due<u32>,
     /// Pages allocated while no tier had room above its watermark.
     tight: u64,
+    /// Its load when alone, with all its memory in the fastest tier, and its resulting rate.
+    alone: (Class, f64),
 }
 
 impl Job {
@@ -91,6 +101,7 @@ impl Job {
             census: Census::nowhere(&pattern, size.base_pages()),
             phase_ends: first.lasts.map(|lasts| now + lasts),
             leader: space,
+            tenant: TenantId::NOBODY,
             freed: Vec::new(),
             age_ns: 0.0,
             head: 0,
@@ -98,6 +109,7 @@ impl Job {
             births: VecDeque::new(),
             paged_out: Due::default(),
             tight: 0,
+            alone: <(Class, f64)>::default(),
             space,
             size,
             pattern,
@@ -108,6 +120,8 @@ impl Job {
             reads_per_ns: 0.0,
             stall_ns: 0.0,
             stalled_ns: 0.0,
+            ran_ns: 0.0,
+            alone_ns: 0.0,
             version: 0,
             player: None,
             drifted: 0,
@@ -120,6 +134,11 @@ impl Job {
     /// The same job as further memory of a program in another space.
     pub fn led_by(self, leader: SpaceId) -> Self {
         Self { leader, ..self }
+    }
+
+    /// The same job with a tenant.
+    pub fn owned_by(self, tenant: TenantId) -> Self {
+        Self { tenant, ..self }
     }
 
     /// Pages in use at present.
@@ -247,6 +266,31 @@ impl Job {
         self.reads_per_ns = reads_per_ns;
         self.reads_in_quantum = reads_per_ns * ns;
         self.reads += self.reads_in_quantum;
+    }
+
+    /// Adds the time that the work of a quantum would take alone: that of `class`, at this rate of lines read
+    /// per ns.
+    pub fn compare(
+        &mut self,
+        ns: f64,
+        class: &Class,
+        reads_per_ns: f64,
+        cores: &Cores,
+        network: &Network,
+    ) {
+        let (in_flight, _) = self.program.reach.of(cores);
+        let in_flight = self.program.threads * in_flight; // without stalls by faults and moves
+        let alone = Class { in_flight, ..class.all_in_fastest() };
+        if alone != self.alone.0 {
+            let mut loads = Loads::default();
+            solve(network, &[alone], &mut loads);
+            self.alone = (alone, loads.reads_per_ns[0]);
+        }
+        let pace = reads_per_ns / self.alone.1;
+        if pace.is_finite() {
+            self.ran_ns += ns;
+            self.alone_ns += ns * pace;
+        }
     }
 
     /// Places all initial pages according to the placement, and reports their tiers.

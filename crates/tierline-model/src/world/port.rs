@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The border to the core.
+//! The model's implementation of the core's port.
 
 use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, PageSize,
-    Question, Telemetry, TierTelemetry, Watch, World,
+    Question, Telemetry, TenantId, TenantTelemetry, TierTelemetry, Watch, World,
 };
 use tierline_core::tier::{Tier, TierId};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, BytesPerSec, Nanos};
@@ -63,13 +63,13 @@ impl World for ModelWorld {
                 bandwidth: ran.then(|| bytes_per_sec(since.bytes[t] / since.ns * 1e9)),
             }
         };
-        // Page-ins are booked when they begin, and may take longer than was measured.
+        // Page-ins are counted when they start, and may take longer than the measured time.
         let share = |ns: f64| (since.slots_ns > 0.0).then(|| (ns / since.slots_ns).min(1.0));
         Telemetry {
             tiers: self.tiers.iter().map(measured).collect(),
             stall: share(since.stall_ns),
             page_in_stall: share(since.page_in_ns),
-            tenants: Vec::new(),
+            tenants: self.measure_tenants(),
             counted: self.tracker.counted(),
         }
     }
@@ -106,10 +106,29 @@ impl World for ModelWorld {
 }
 
 impl ModelWorld {
-    /// What every modelled machine can do.
+    /// Capabilities of every modelled machine.
     pub fn offers() -> Capabilities {
         use Capability::{Answers, PageOut, Split, TrueRates};
         Capabilities::of([PageOut, Split, Answers, TrueRates])
+    }
+
+    /// Bytes of a tenant's programs in each tier, managed or not.
+    pub fn used_by(&self, tenant: TenantId) -> Vec<Bytes> {
+        let own = || self.jobs.iter().filter(|job| job.tenant == tenant);
+        let in_tier = |(tier, _)| own().map(|job| job.bytes_in(tier)).sum();
+        self.tiers.iter().map(in_tier).collect()
+    }
+
+    fn measure_tenants(&self) -> Vec<TenantTelemetry> {
+        let mut tenants: Vec<TenantId> = self.jobs.iter().map(|job| job.tenant).collect();
+        tenants.sort_unstable();
+        tenants.dedup();
+        tenants.retain(|&tenant| tenant != TenantId::NOBODY);
+        let measured = |tenant| TenantTelemetry {
+            tenant,
+            used: self.used_by(tenant).into_iter().map(Some).collect(),
+        };
+        tenants.into_iter().map(measured).collect()
     }
 
     fn page_out(&mut self, at: &PageAt, spent_ns: &mut f64) -> Outcome {
@@ -178,7 +197,7 @@ impl ModelWorld {
             false => job.page_rate(page),
         };
         let up = m.to < tier;
-        // Shadows are kept of whole pages only.
+        // Shadows are kept only for unsplit pages.
         let aside = up && !is_part && self.settings.transfer == Transfer::Shadow;
         let has_copy = !is_part && self.shadows.take(m.space, page) == Some(m.to);
         let mut toll = match has_copy {
@@ -219,7 +238,7 @@ impl ModelWorld {
     }
 }
 
-/// What was put in a tier for good.
+/// Whether this memory never moves.
 fn stays(job: &Job) -> bool {
     !job.program.managed || matches!(job.program.placement, Placement::Pinned(_))
 }

@@ -39,7 +39,9 @@ impl ModelWorld {
         self.stall(ns);
         self.mover.copied(&self.loads.reads_per_ns[programs..], ns);
         let groups = self.jobs.chunk_by_mut(|a, b| a.leader == b.leader);
-        for (group, rate) in groups.zip(&self.loads.reads_per_ns) {
+        let asked = self.classes.iter().zip(&self.loads.reads_per_ns);
+        for (group, (class, &rate)) in groups.zip(asked) {
+            group[0].compare(ns, class, rate, &self.machine.cores, &self.network);
             let all = Job::weights(group);
             for job in group {
                 job.ran(ns, rate * job.weight() / all);
@@ -81,7 +83,7 @@ impl ModelWorld {
     }
 
     /// One job per program, in the order of classes.
-    fn leaders(&self) -> impl Iterator<Item = &Job> {
+    pub(crate) fn leaders(&self) -> impl Iterator<Item = &Job> {
         self.jobs.chunk_by(|a, b| a.leader == b.leader).map(|group| &group[0])
     }
 

@@ -11,5 +11,6 @@ mod mercury;
 mod replay;
 mod reproduce;
 mod run;
+mod tenants;
 mod trackers;
 mod workloads;

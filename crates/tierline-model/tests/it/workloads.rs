@@ -42,7 +42,7 @@ fn every_workload_runs_with_consistent_accounts() {
 }
 
 #[test]
-fn every_workload_says_what_it_does_and_where_it_comes_from() {
+fn every_workload_documents_what_it_does_and_its_source() {
     for entry in listed() {
         let text = entry.explain();
         assert!(text.starts_with(entry.name), "{text}");
@@ -52,9 +52,9 @@ fn every_workload_says_what_it_does_and_where_it_comes_from() {
     }
 }
 
-/// Names of knobs stand in backquotes; names of files, which have a dot, too.
+/// Names of knobs are in backquotes; so are file names, which contain a dot.
 #[test]
-fn every_knob_in_the_prose_is_in_the_table_and_every_table_says_what_its_knobs_do() {
+fn documentation_and_table_agree_on_the_knobs() {
     for entry in listed() {
         let knobs = (entry.knobs)();
         assert!(!knobs.is_empty(), "{}", entry.name);
@@ -72,9 +72,9 @@ fn every_knob_in_the_prose_is_in_the_table_and_every_table_says_what_its_knobs_d
     }
 }
 
-/// What is set is what the program gets, and a default that is written out changes nothing.
+/// Values that are set reach the program, and an explicit default changes nothing.
 #[test]
-fn a_default_that_is_written_out_makes_the_same_program() {
+fn an_explicit_default_makes_the_same_program() {
     for entry in WORKLOADS {
         let set: Vec<_> = (entry.knobs)()
             .iter()
@@ -140,7 +140,7 @@ fn memory_freed_by_pagerank_is_free() {
 }
 
 #[test]
-fn a_knob_that_nobody_knows_is_named() {
+fn an_unknown_knob_is_named() {
     let error = WorkloadEntry::find("gups").unwrap().program(&written("gups:hott=1GiB").unwrap());
     let error = error.unwrap_err().to_string();
     assert!(error.contains("workload gups") && error.contains("hott"), "{error}");

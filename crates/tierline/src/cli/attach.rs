@@ -2,11 +2,12 @@
 //! `tierline attach`: manages what runs already.
 
 use anyhow::{Context, Result, anyhow};
-use clap::{ArgGroup, Args};
+use clap::ArgAction::Append;
+use clap::{Arg, ArgGroup, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use regex_lite::Regex;
 use tierline_core::unit::Nanos;
 use tierline_linux::error::Error;
-use tierline_linux::process::{Selection, Stat, Targets};
+use tierline_linux::process::{Stat, Targets};
 use tierline_linux::root::Root;
 
 use super::manage::{ManageArgs, say_summary};
@@ -17,6 +18,7 @@ use crate::drive::{Scene, Standing};
 use crate::letter::{self, Hinted};
 use crate::print::Voice;
 use crate::signals::{Heard, Signals};
+use crate::tenants::{Target, TierLimits, Word, selection, tenants};
 
 /// Manage programs that run already
 ///
@@ -24,19 +26,13 @@ use crate::signals::{Heard, Signals};
 /// Ctrl-C, or for the given time. Pages then stay where they are; settings are put back.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("targets").required(true).multiple(true))]
-#[command(
-    after_help = "Example: tierline attach --comm '^redis' --cgroup system.slice/db.service --duration 10m"
-)]
+#[command(after_help = "Examples:\n\
+  \x20 tierline attach -p 4242 --duration 10m\n\
+  \x20 tierline attach --comm '^redis' --dry-run\n\
+  \x20 tierline attach --cgroup system.slice/db.service --limit fast=30% --cgroup user.slice")]
 pub struct AttachArgs {
-    /// Processes by number
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "targets")]
-    pid: Vec<u32>,
-    /// A control group with those below it, relative to /sys/fs/cgroup; may be repeated
-    #[arg(long, value_name = "PATH", group = "targets")]
-    cgroup: Vec<String>,
-    /// Processes whose name (15 bytes at most) matches this regular expression
-    #[arg(long, value_name = "REGEX", group = "targets")]
-    comm: Option<Regex>,
+    #[command(flatten)]
+    words: Words,
     /// Stop after this time, as in 60s
     #[arg(long, value_name = "TIME")]
     duration: Option<Text<Nanos>>,
@@ -49,20 +45,15 @@ impl AttachArgs {
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         let plan = self.manage.plan(globals)?;
         let mut signals = Signals::listen().context("cannot listen for signals")?;
-        let selection = Selection {
-            pids: self.pid.clone(),
-            cgroups: self.cgroup.clone(),
-            comm: self.comm.clone(),
-            children: plan.children,
-            min_rss: plan.min_rss,
-        };
+        let tenants = tenants(&self.words.0, &plan.limit)?;
         // First of all: that a process does not exist says more than that there is one tier.
+        let selection = selection(&tenants, plan.children, plan.min_rss);
         Targets::new(selection.clone(), &plan.root).map_err(explained)?;
-        let manager = plan.start(selection)?;
+        let manager = plan.start(&tenants)?;
         let voice = plan.voice;
-        let open = !self.cgroup.is_empty() || self.comm.is_some();
+        let open = !selection.cgroups.is_empty() || selection.comm.is_some();
         let deadline = self.duration.as_ref().map(|time| clock::now() + time.0);
-        let mut scene = Attached::new(&plan.root, &self.pid, open, voice, deadline);
+        let mut scene = Attached::new(&plan.root, &selection.pids, open, voice, deadline);
         let (mut driver, summary) = plan.driver(Some(manager));
         driver.run(&mut signals, &mut scene);
         let status = driver.finish();
@@ -78,6 +69,77 @@ impl AttachArgs {
             None => Ok(0),
         }
     }
+}
+
+/// Targets and limits in the order of the command line: a limit belongs to the target before it.
+#[derive(Clone, Debug)]
+struct Words(Vec<Word>);
+
+impl Args for Words {
+    fn augment_args(command: Command) -> Command {
+        let target = |id: &'static str, value: &'static str| {
+            Arg::new(id).long(id).value_name(value).group("targets")
+        };
+        let pid = target("pid", "PID").short('p').value_delimiter(',');
+        let cgroup = target("cgroup", "PATH");
+        let comm = target("comm", "REGEX").value_parser(value_parser!(Regex));
+        let limit = Arg::new("limit").long("limit").value_name("TIER=LIMIT,…");
+        command.args([
+            pid.value_parser(value_parser!(u32)).action(Append).help("Processes by number"),
+            cgroup.action(Append).help(
+                "A control group with those below it, relative to /sys/fs/cgroup; may be repeated",
+            ),
+            comm.help("Processes whose name (15 bytes at most) matches this regular expression"),
+            limit.value_parser(value_parser!(TierLimits)).action(Append).help(
+                "What the target before it may hold of a tier, as in fast=4GiB or fast=30%,slow=20GiB; before \
+                 the first target: what each of them may hold",
+            ),
+        ])
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Words {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut words: Vec<(usize, Word)> = Vec::new();
+        words.extend(at(matches, "pid", |pids| Word::Target(Target::Pids(pids))));
+        words.extend(at(matches, "cgroup", |mut paths: Vec<String>| {
+            Word::Target(Target::Cgroup(paths.remove(0)))
+        }));
+        words.extend(at(matches, "comm", |mut patterns: Vec<Regex>| {
+            Word::Target(Target::Comm(patterns.remove(0)))
+        }));
+        words.extend(at(matches, "limit", |mut limits: Vec<TierLimits>| {
+            Word::Limits(limits.remove(0))
+        }));
+        words.sort_by_key(|(index, _)| *index);
+        Ok(Self(words.into_iter().map(|(_, word)| word).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Every occurrence of an option with its place on the command line.
+fn at<T: Clone + Send + Sync + 'static>(
+    matches: &ArgMatches,
+    id: &str,
+    word: impl Fn(Vec<T>) -> Word,
+) -> Vec<(usize, Word)> {
+    // Every value has an index of its own; that of an occurrence is its last value's.
+    let mut indices = matches.indices_of(id).into_iter().flatten();
+    let occurrences = matches.get_occurrences::<T>(id).into_iter().flatten();
+    let placed = occurrences.filter_map(|values| {
+        let values: Vec<T> = values.cloned().collect();
+        let place = indices.nth(values.len().checked_sub(1)?)?;
+        Some((place, word(values)))
+    });
+    placed.collect()
 }
 
 /// Adds the next step to a wrong choice.
@@ -162,5 +224,47 @@ impl Scene for Attached {
 
     fn deadline(&self) -> Option<Nanos> {
         self.deadline
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::value::Written;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    #[command(group = ArgGroup::new("targets").multiple(true))]
+    struct Line {
+        #[command(flatten)]
+        words: Words,
+    }
+
+    /// The tenants of a command line, each with its limits, upper ones first.
+    fn read(line: &str) -> Vec<String> {
+        let words =
+            Line::try_parse_from(["attach"].into_iter().chain(line.split(' '))).expect(line);
+        let tenants = tenants(&words.words.0, &TierLimits::default()).expect(line);
+        let one = |tenant: &crate::tenants::TenantSpec| {
+            let limits: Vec<String> = tenant.limits.iter().map(Written::written).collect();
+            format!("{} {}", tenant.name, limits.join(" below it ")).trim_end().to_string()
+        };
+        tenants.iter().map(one).collect()
+    }
+
+    #[test]
+    fn options_keep_their_order() {
+        assert_eq!(
+            read("--cgroup a --limit fast=30% --cgroup b --comm ^c --limit t1=1G --limit fast=2G"),
+            ["a fast=30%", "b", "^c t1=1GiB,fast=2GiB"]
+        );
+        assert_eq!(
+            read("--limit fast=1G -p 1,2 --cgroup a -p 3 --limit fast=2G"),
+            ["pid 1,2 fast=1GiB", "a fast=1GiB", "pid 3 fast=2GiB below it fast=1GiB"]
+        );
+        assert_eq!(
+            read("--comm x -p 3 --limit=fast=2G,slow=3G"),
+            ["x", "pid 3 fast=2GiB,slow=3GiB"]
+        );
     }
 }

@@ -24,6 +24,9 @@ use crate::recording;
 /// Every combination is a run of `tierline sim`, on all cores. Same seed, same table, whatever the number of
 /// cores.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Example: tierline compare --policy hemem,tpp --workload gups --workload kv --ratio 1:2,1:8"
+)]
 pub struct CompareArgs {
     /// Policies of `tierline policies`
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', required_unless_present = "matrix")]
@@ -220,6 +223,7 @@ fn describe(entries: &[Entry]) -> String {
 fn entry_rows(entries: &[Entry]) -> Vec<Vec<String>> {
     let head = ["machine", "workload", "ratio", "policy", "throughput", "of best", "fast share"];
     let mut rows = vec![row(head)];
+    rows[0].extend(row(["weighted speed-up", "worst slowdown"]));
     rows[0].extend(row(["mean ns", "moved GiB", "recovery s"]));
     for entry in entries {
         let best = if entry.relative_to_best >= 1.0 { " *" } else { "" };
@@ -228,13 +232,15 @@ fn entry_rows(entries: &[Entry]) -> Vec<Vec<String>> {
             &entry.workload,
             entry.ratio.as_deref().unwrap_or("-"),
             &entry.policy,
-            &format!("{:.4e} {}", entry.throughput, entry.unit),
+            &format!("{:.4e} {}/s", entry.throughput, entry.unit),
             &format!("{:.3}{best}", entry.relative_to_best),
             &format!("{:.3}", entry.fast_share),
         ]);
         #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
         let moved = entry.migrated_bytes as f64 / f64::from(1 << 30);
         cells.extend([
+            format!("{:.3}", entry.weighted_speedup),
+            entry.worst_slowdown.map_or("-".into(), |slowdown| format!("{slowdown:.3}")),
             format!("{:.0}", entry.mean_latency_ns),
             format!("{moved:.1}"),
             entry.recovery_seconds.map_or("-".into(), |seconds| format!("{seconds:.0}")),

@@ -2,10 +2,10 @@
 //! `tierline completion`: for a shell.
 
 use anyhow::Result;
-use clap::{Args, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::{Shell, generate};
 
-use super::Cli;
+use super::{Cli, Globals};
 use crate::print;
 
 /// Print the completions for a shell
@@ -20,11 +20,19 @@ pub struct CompletionArgs {
 
 impl CompletionArgs {
     /// Runs the verb.
-    pub fn run(&self) -> Result<u8> {
+    pub fn run(&self, globals: &Globals) -> Result<u8> {
         // The generator panics where it cannot write, so it writes to memory.
         let mut text = Vec::new();
-        generate(self.shell, &mut Cli::command(), "tierline", &mut text);
-        print::out(&String::from_utf8_lossy(&text))?;
+        generate(self.shell, &mut offered(&Cli::command()), "tierline", &mut text);
+        print::document(&String::from_utf8_lossy(&text), globals.json)?;
         Ok(0)
     }
+}
+
+/// The verbs and options that are shown in help: a generator offers hidden ones too.
+fn offered(command: &Command) -> Command {
+    let args = command.get_arguments().filter(|arg| !arg.is_hide_set()).cloned();
+    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(offered);
+    let about = command.get_about().cloned().unwrap_or_default();
+    Command::new(command.get_name().to_string()).about(about).args(args).subcommands(verbs)
 }

@@ -14,6 +14,9 @@ use crate::print;
 
 /// Check or print the configuration
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+  \x20 tierline config check /etc/tierline/tierline.toml\n\
+  \x20 tierline config print --set max_rate=1GB/s")]
 pub struct ConfigArgs {
     #[command(subcommand)]
     verb: ConfigVerb,
@@ -23,11 +26,13 @@ pub struct ConfigArgs {
 #[expect(clippy::large_enum_variant, reason = "one is made in a run")]
 enum ConfigVerb {
     /// Check FILE, or the file and drop-ins that would be read
+    #[command(after_help = "Example: tierline config check /etc/tierline/tierline.toml")]
     Check {
         /// The file to check
         file: Option<PathBuf>,
     },
     /// Print every key with its value and where that comes from
+    #[command(after_help = "Example: tierline config print --set max_rate=1GB/s")]
     Print {
         #[command(flatten)]
         sources: Sources,

@@ -15,6 +15,7 @@ use crate::print;
 /// Looks at the machine without changing it, and says what is missing, why it matters, and what to
 /// do. Exit status 1 where there is a warning or a problem.
 #[derive(Debug, Args)]
+#[command(after_help = "Example: tierline doctor --json")]
 pub struct DoctorArgs {}
 
 #[derive(Serialize)]

@@ -13,6 +13,7 @@ use tierline_model::workload::list::listed;
 use tierline_model::world::transfer::{TRANSFERS, TransferEntry as Transfer};
 
 use super::Globals;
+use super::names;
 use super::trackers::{here, reports};
 use super::{why, workloads};
 use crate::letter::Hinted;
@@ -23,9 +24,12 @@ use crate::print::{self, row};
 ///
 /// What it does, when it helps, when it hurts, its knobs, and where it comes from.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+  \x20 tierline explain hemem\n\
+  \x20 tierline explain --why events.ndjson --page 0x7f00deadb000")]
 pub struct ExplainArgs {
     /// A name of `tierline policies`, `tierline trackers` or `tierline workloads`, or of `--migrator`
-    #[arg(required_unless_present = "why")]
+    #[arg(required_unless_present = "why", value_parser = names::explained(), hide_possible_values = true)]
     name: Option<String>,
     /// Say instead why pages were moved, from what `--events FILE` wrote
     #[arg(long, value_name = "FILE", conflicts_with = "name")]

@@ -14,11 +14,17 @@ use tierline_model::machine::list::{MACHINES, MachineEntry};
 use tierline_model::machine::table::Table;
 
 use super::Globals;
+use super::names;
 use super::sim::hinted;
+use crate::output::Output;
 use crate::print::{self, row};
 
 /// List the modelled machines, show one, or fit one to your measurements
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+  \x20 tierline machines\n\
+  \x20 tierline machines show colloid-icx\n\
+  \x20 tierline machines fit local.txt cxl.csv --capacity 64G,256G -o mine.toml")]
 pub struct MachinesArgs {
     #[command(subcommand)]
     what: Option<What>,
@@ -27,16 +33,22 @@ pub struct MachinesArgs {
 #[derive(Debug, Subcommand)]
 enum What {
     /// List them (as without a word)
+    #[command(after_help = "Example: tierline machines list")]
     List,
     /// Show every figure of one with its source
+    #[command(after_help = "Example: tierline machines show colloid-icx")]
     Show {
         /// A name of the list
+        #[arg(value_parser = names::machine(), hide_possible_values = true)]
         name: String,
     },
     /// Fit a machine to loaded-latency tables, a file a tier, fastest first
     ///
     /// A table is the output of `mlc --loaded_latency` (with that of `--max_bandwidth`, if there), or CSV with
     /// the columns gb_per_s, ns and write_share.
+    #[command(
+        after_help = "Example: tierline machines fit local.txt cxl.csv --capacity 64G,256G -o mine.toml"
+    )]
     Fit {
         /// The tables
         #[arg(required = true, value_name = "FILE")]
@@ -193,6 +205,7 @@ fn fit(
     output: Option<&Path>,
     globals: &Globals,
 ) -> Result<()> {
+    let file = output.map(Output::create).transpose()?;
     let mut fits = Vec::new();
     for (at, path) in files.iter().enumerate() {
         let text =
@@ -207,13 +220,13 @@ fn fit(
         let capacity = capacity.get(at).copied().unwrap_or(Bytes::from_mib(64 << 10));
         fits.push(Fit::of(&format!("tier{at}"), capacity, &table, link));
     }
-    if let Some(path) = output {
+    if let Some(to) = file {
         let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         let about = format!("Fitted by tierline machines fit to {}", names.join(", "));
         let file = MachineFile::fitted_to(&about, "fitted to a loaded-latency table", &fits)
             .map_err(hinted)?;
         let text = format!("# SPDX-License-Identifier: Apache-2.0\n{}", toml::to_string(&file)?);
-        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        to.text(&text)?;
     }
     let tiers = files.iter().zip(&fits).map(|(table, fit)| fit_tier(table, fit)).collect();
     let report = FitReport { tiers, file: output.map(Path::to_path_buf) };

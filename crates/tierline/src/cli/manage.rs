@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde::Serialize;
+use tierline_core::tier::Tiers;
 use tierline_core::unit::{Bytes, Nanos};
-use tierline_linux::manager::{Manager, Options, Status};
-use tierline_linux::process::Selection;
+use tierline_linux::manager::{Manager, Options};
 use tierline_linux::root::Root;
+use tierline_linux::tenant::Tenant;
+use tierline_linux::topology::Topology;
 
 use super::Globals;
 use crate::config::Layer;
@@ -22,6 +24,8 @@ use crate::drive::{self, Driver, Reports};
 use crate::letter;
 use crate::print::{SCHEMA_VERSION, Voice, to_stderr};
 use crate::serve::StatusSocket;
+use crate::status::Status;
+use crate::tenants::{self, TenantSpec, TierLimits};
 
 /// Options of the verbs that manage.
 #[derive(Debug, Args)]
@@ -56,6 +60,8 @@ pub struct Plan {
     pub root: Root,
     /// How to manage.
     pub options: Options,
+    /// What a tenant may hold where its command line does not say.
+    pub limit: TierLimits,
     /// The smallest process to manage.
     pub min_rss: Bytes,
     /// Whether what the managed processes start is managed too.
@@ -74,6 +80,7 @@ impl ManageArgs {
     pub fn plan(&self, globals: &Globals) -> Result<Plan> {
         let root = globals.root();
         let layer = self.sources.stack(&root, self.layer.clone())?.flatten();
+        let limit = layer.limits();
         let (options, min_rss) = layer.options(self.dry_run)?;
         let voice = Voice { quiet: self.quiet };
         let reports = Reports {
@@ -87,15 +94,18 @@ impl ManageArgs {
             json: globals.json,
         };
         let summary = self.summary.as_deref().map(Summary::open).transpose()?;
-        Ok(Plan { root, options, min_rss, children: !self.no_children, voice, reports, summary })
+        let children = !self.no_children;
+        Ok(Plan { root, options, limit, min_rss, children, voice, reports, summary })
     }
 }
 
 impl Plan {
-    /// A manager of `selection`, watching from now on, its settings in force.
-    pub fn start(&self, selection: Selection) -> Result<Manager> {
+    /// A manager of these tenants, watching from now on, its settings in force.
+    pub fn start(&self, tenants: &[TenantSpec]) -> Result<Manager> {
+        let selection = tenants::selection(tenants, self.children, self.min_rss);
         let (root, options) = (self.root.clone(), self.options.clone());
-        let started = catch_unwind(move || Manager::new(&root, selection, options));
+        let tenants = self.tenants(tenants)?;
+        let started = catch_unwind(move || Manager::new(&root, selection, tenants, options));
         let manager = match started {
             Ok(manager) => manager?,
             Err(panic) => {
@@ -104,6 +114,16 @@ impl Plan {
         };
         manager.notes().iter().for_each(|note| self.voice.say(note));
         Ok(manager)
+    }
+
+    /// The tenants, their limits checked against the machine's tiers.
+    fn tenants(&self, tenants: &[TenantSpec]) -> Result<Vec<Tenant>> {
+        let tiers = match tenants.iter().all(|tenant| tenant.limits.is_empty()) {
+            // The manager says best what is wrong with a machine's tiers.
+            true => Tiers(Vec::new()),
+            false => Topology::read(&self.root)?.tiers(self.options.tiers.as_ref())?,
+        };
+        tenants.iter().map(|tenant| tenant.on(&tiers)).collect()
     }
 
     /// What drives `manager`, and where its summary goes in the end.
@@ -161,8 +181,8 @@ pub fn say_unmanaged(voice: Voice, error: &anyhow::Error) {
 /// The last line of a managed run.
 pub fn say_summary(voice: Voice, json: bool, status: Option<&Status>) {
     match status {
-        Some(status) if json && !voice.quiet => to_stderr(&drive::as_json(status)),
-        Some(status) => voice.say(&drive::one_line(status)),
+        Some(status) if json && !voice.quiet => to_stderr(&status.json()),
+        Some(status) => voice.say(&status.line()),
         None => {}
     }
 }

@@ -11,6 +11,7 @@ mod explain;
 mod machines;
 mod man;
 mod manage;
+mod names;
 mod policies;
 mod profile;
 mod record;
@@ -133,8 +134,8 @@ fn dispatch(verb: &Verb, globals: &Globals) -> Result<u8> {
         Verb::Explain(args) => args.run(globals),
         Verb::Config(args) => args.run(globals),
         Verb::Recover(args) => args.run(globals),
-        Verb::Completion(args) => args.run(),
-        Verb::Man(args) => args.run(),
+        Verb::Completion(args) => args.run(globals),
+        Verb::Man(args) => args.run(globals),
     }
 }
 
@@ -146,5 +147,47 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    /// Every verb with those above it, as it is typed.
+    fn verbs(command: &clap::Command, typed: &str) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
+            let typed = format!("{typed} {}", verb.get_name());
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            found.extend(verbs(verb, &typed));
+            found.push((typed, help));
+        }
+        found
+    }
+
+    /// The words of a line as a shell has them, up to a redirection.
+    fn words(line: &str) -> Vec<String> {
+        let parts: Vec<&str> = line.split('\'').collect();
+        let mut words = Vec::new();
+        for (at, part) in parts.into_iter().enumerate() {
+            match at % 2 {
+                0 => words.extend(part.split_whitespace().map(String::from)),
+                _ => words.push(part.into()),
+            }
+        }
+        words.into_iter().take_while(|word| !word.starts_with('>')).collect()
+    }
+
+    #[test]
+    fn every_verb_has_examples_and_they_parse() {
+        let all = verbs(&Cli::command(), "tierline");
+        assert!(all.len() >= 33, "{}", all.len());
+        for (verb, help) in all {
+            let lines =
+                help.lines().map(|line| line.strip_prefix("Example: ").unwrap_or(line).trim());
+            let examples: Vec<&str> = lines.filter(|line| line.starts_with("tierline ")).collect();
+            assert!(!examples.is_empty(), "{verb} has no example");
+            for example in examples {
+                assert!(example.starts_with(&verb), "{verb}: {example}");
+                let parsed = Cli::try_parse_from(words(example));
+                assert!(parsed.is_ok(), "{example}: {}", parsed.expect_err("it").render());
+            }
+        }
     }
 }

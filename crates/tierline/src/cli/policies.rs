@@ -11,6 +11,7 @@ use crate::print::{self, row};
 
 /// List the policies
 #[derive(Debug, Args)]
+#[command(after_help = "Example: tierline policies")]
 pub struct PoliciesArgs {}
 
 #[derive(Serialize)]

@@ -19,6 +19,7 @@ use tierline_model::workload::list::written;
 use tierline_trace::{Block, Reader};
 
 use super::Globals;
+use super::names;
 use super::sim::hinted;
 use super::watch::{WatchArgs, Watcher};
 use crate::config::value::Text;
@@ -33,16 +34,18 @@ use crate::recording::{not_a_trace, open, survey};
 /// idle.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("targets").required(true).multiple(true))]
-#[command(after_help = "Example: tierline profile --interval 60s --duration 1h -p 4242")]
+#[command(after_help = "Examples:\n\
+  \x20 tierline profile --interval 60s --duration 1h -p 4242\n\
+  \x20 tierline profile --trace redis.trace")]
 pub struct ProfileArgs {
     /// A trace
     #[arg(long, value_name = "FILE", group = "targets", conflicts_with_all = ["pid", "cgroup", "command", "workload"])]
     trace: Option<PathBuf>,
     /// A workload on a modelled machine, with its knobs where wanted, as in datacenter:app=web1; may be repeated
-    #[arg(long, value_name = "KIND[:KEY=VALUE,…]", group = "targets", conflicts_with_all = ["pid", "cgroup", "command"])]
+    #[arg(long, value_name = "KIND[:KEY=VALUE,…]", value_parser = names::workload(), hide_possible_values = true, group = "targets", conflicts_with_all = ["pid", "cgroup", "command"])]
     workload: Vec<String>,
     /// The modelled machine
-    #[arg(long, value_name = "NAME", default_value = "tpp", requires = "workload")]
+    #[arg(long, value_name = "NAME", default_value = "tpp", requires = "workload", value_parser = names::machine(), hide_possible_values = true)]
     machine: String,
     /// Simulated time of a workload
     #[arg(long, value_name = "S", default_value_t = 600.0, requires = "workload")]

@@ -19,6 +19,7 @@ use crate::serve;
 ///
 /// Every start of a manager does this too. What running managers have changed stays as it is.
 #[derive(Debug, Args)]
+#[command(after_help = "Example: tierline recover")]
 pub struct RecoverArgs {
     /// Where changed settings were written down [default: /run/tierline]
     #[arg(long, value_name = "DIR")]

@@ -21,6 +21,7 @@ use crate::print::{self, row};
 /// within 10 %, bounds as bounds, and order rows by their order. Rows of given figures, which are inputs, are
 /// not counted. Exit status 0, whatever misses; 1 if Ctrl-C left rows out.
 #[derive(Debug, Args)]
+#[command(after_help = "Example: tierline reproduce C-F1")]
 pub struct ReproduceArgs {
     /// Rows; C-F7* stands for all that begin so; all, if left out
     #[arg(value_name = "ID")]

@@ -13,13 +13,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use tierline_core::unit::Nanos;
 use tierline_linux::error::Error;
 use tierline_linux::manager::Manager;
-use tierline_linux::process::Selection;
 
 use super::manage::{ManageArgs, Plan, say_summary, say_unmanaged};
 use super::{Globals, UNUSABLE};
 use crate::drive::{Driver, Managed, Scene, Standing};
-use crate::letter;
+use crate::letter::{self, Hinted};
 use crate::signals::{Heard, Signals};
+use crate::tenants::{Target, TenantSpec, TierLimits, Word, tenants};
 
 /// What shells and `env` use for a command that is not there, and for one that cannot be run.
 const NOT_FOUND: u8 = 127;
@@ -33,7 +33,9 @@ const BY_SIGNAL: i32 = 128;
 /// the exit status (128 + N where signal N killed it; 127 where there is no such command, 126 where
 /// it cannot be run). Where its memory cannot be managed, it runs all the same.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: tierline run --status-interval 1s -- redis-server --port 7000")]
+#[command(after_help = "Examples:\n\
+  \x20 tierline run --status-interval 1s -- redis-server --port 7000\n\
+  \x20 tierline run --limit fast=4GiB --policy hemem -- ./app")]
 pub struct RunArgs {
     /// Fail instead of running the command unmanaged
     #[arg(long)]
@@ -41,6 +43,9 @@ pub struct RunArgs {
     /// The command with its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
+    /// What the command may hold of a tier, as in fast=4GiB or fast=30%,slow=20GiB; may be repeated
+    #[arg(long, value_name = "TIER=LIMIT,…", help_heading = "How to manage")]
+    limit: Vec<TierLimits>,
     #[command(flatten)]
     manage: ManageArgs,
 }
@@ -49,9 +54,10 @@ impl RunArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         let plan = self.manage.plan(globals)?;
+        let tenants = tenants(&self.words(), &plan.limit)?;
         let mut signals = Signals::listen().context("cannot listen for signals")?;
         // Before the command exists: some settings (NUMA scan periods) are read at its exec.
-        let (manager, why_not) = self.manager(&plan)?;
+        let (manager, why_not) = self.manager(&plan, &tenants)?;
         let voice = plan.voice;
         let (mut driver, summary) = plan.driver(manager);
         if let Some(signal) = signals.take().find_map(ending) {
@@ -72,11 +78,22 @@ impl RunArgs {
         Ok(scene.ended.map_or(UNUSABLE, exit_code))
     }
 
+    /// The one target, and its limits.
+    fn words(&self) -> Vec<Word> {
+        let program = Path::new(&self.command[0]);
+        let name = program.file_name().unwrap_or(program.as_os_str());
+        let target = Target::Command(name.to_string_lossy().into_owned());
+        let limits = self.limit.iter().cloned().map(Word::Limits);
+        [Word::Target(target)].into_iter().chain(limits).collect()
+    }
+
     /// The manager, or why there is none. What a person typed wrong is an error all the same.
-    fn manager(&self, plan: &Plan) -> Result<(Option<Manager>, Option<String>)> {
-        let selection =
-            Selection { children: plan.children, min_rss: plan.min_rss, ..Selection::default() };
-        match plan.start(selection) {
+    fn manager(
+        &self,
+        plan: &Plan,
+        tenants: &[TenantSpec],
+    ) -> Result<(Option<Manager>, Option<String>)> {
+        match plan.start(tenants) {
             Ok(manager) => Ok((Some(manager), None)),
             Err(error) if self.strict || is_typed(&error) => Err(error),
             Err(error) => {
@@ -100,7 +117,7 @@ fn spawn(command: &[OsString]) -> Result<Child, (anyhow::Error, u8)> {
 }
 
 fn is_typed(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::Input { .. }))
+    error.is::<Hinted>() || matches!(error.downcast_ref(), Some(Error::Input { .. }))
 }
 
 fn ending(heard: Heard) -> Option<Signal> {

@@ -9,18 +9,21 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use tierline_core::event::Event;
-use tierline_core::unit::Nanos;
+use tierline_core::knob::Knob;
+use tierline_core::unit::{Bytes, Nanos};
 use tierline_model::error::Error;
-use tierline_model::report::{ProgramMeans, Report};
+use tierline_model::report::{ProgramMeans, Report, TenantMeans, TierMeans};
 use tierline_model::run::{run, run_with_events};
 use tierline_model::scenario::Scenario;
 use tierline_model::workload::list::written;
 
 use super::Globals;
 use super::manage::create;
+use super::names;
 use crate::config::value::Knobs;
 use crate::letter::Hinted;
 use crate::nearest::suggest;
+use crate::output::Output;
 use crate::plot;
 use crate::print::{self, row};
 use crate::recording;
@@ -30,30 +33,34 @@ use crate::recording;
 /// The same policies that run on Linux, in simulated time: a minute of a 72 GB machine takes less than a
 /// second. Same seed, same result, on any machine.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+  \x20 tierline sim --policy hemem,hemem+colloid --workload gups --workload antagonist:intensity=3\n\
+  \x20 tierline sim scenarios/several-tenants.toml --plot run.svg\n\
+  \x20 tierline sim --trace redis.trace --machine ddr5-cxl-asic --seconds 60")]
 pub struct SimArgs {
     /// A file that says what runs where; flags override it
     #[arg(value_name = "SCENARIO.toml")]
     scenario: Option<PathBuf>,
     /// A machine of `tierline machines`, or a file of its form
-    #[arg(long, value_name = "NAME|FILE.toml")]
+    #[arg(long, value_name = "NAME|FILE.toml", value_parser = names::machine(), hide_possible_values = true)]
     machine: Option<String>,
     /// A workload, with its knobs where wanted, as in gups:hot=12GiB,jump=50s; may be repeated
-    #[arg(long, value_name = "KIND[:KEY=VALUE,…]")]
+    #[arg(long, value_name = "KIND[:KEY=VALUE,…]", value_parser = names::workload(), hide_possible_values = true)]
     workload: Vec<String>,
     /// A recorded program, with its knobs where wanted, as in redis.trace,in_flight=2; may be repeated
     #[arg(long, value_name = "FILE[,KEY=VALUE,…]")]
     trace: Vec<String>,
     /// Policies of `tierline policies`, one run each
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = names::policy(), hide_possible_values = true)]
     policy: Vec<String>,
     /// The policies' numbers, in base units, as in hot_reads=4,quantum=0.05: those of `tierline explain`
     #[arg(long, value_name = "KNOB=NUMBER,…")]
     knobs: Option<Knobs>,
     /// How the policy sees accesses: a tracker of `tierline trackers` that the model has
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = names::modelled_tracker(), hide_possible_values = true)]
     tracker: Option<String>,
     /// How pages are moved: exclusive, or nomad
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = names::migrator(), hide_possible_values = true)]
     migrator: Option<String>,
     /// Simulated time
     #[arg(long, value_name = "S")]
@@ -94,22 +101,44 @@ impl SimArgs {
                 "run one --policy at a time",
             ));
         }
+        let plot = self.plot.as_deref().map(Output::svg).transpose()?;
+        let html = self.html.as_deref().map(Output::html).transpose()?;
         let mut runs = Vec::new();
         for policy in policies {
             let scenario = Scenario { policy, ..scenario.clone() };
+            Self::check_knobs(&scenario)?;
             runs.push(self.run_one(&scenario)?);
         }
-        if let Some(file) = &self.plot {
-            write(file, &plot::run::picture(&runs)?)?;
-        }
-        if let Some(file) = &self.html {
-            write(file, &plot::run::page(&runs, &describe(&runs))?)?;
-        }
+        let drawn = draw(&runs, plot, html);
         match globals.json {
             true => print::json(&Runs { runs })?,
             false => print::out(&describe(&runs))?,
         }
-        Ok(0)
+        drawn.map(|()| 0)
+    }
+
+    /// A knob outside its range would make a policy that nobody has tried.
+    fn check_knobs(scenario: &Scenario) -> Result<()> {
+        let known = scenario.policy_set().map_err(hinted)?.knobs();
+        for (name, value) in &scenario.policy_knobs {
+            let Some(knob) = known.iter().find(|knob| knob.name == name) else { continue };
+            let [least, most] = knob.range;
+            if !(least..=most).contains(value) {
+                let Knob { unit, default, .. } = knob;
+                let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+                return Err(Hinted::error(
+                    format!(
+                        "knob {name}={value} of {}: expected {least} to {most}{unit}",
+                        scenario.policy
+                    ),
+                    format!(
+                        "its default is {default}{unit}; `tierline explain {}` says what it does",
+                        scenario.policy
+                    ),
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Runs a scenario, and writes its events down where that is asked for.
@@ -163,9 +192,20 @@ impl SimArgs {
     }
 }
 
+/// Draws what is asked for.
+fn draw(runs: &[Report], plot: Option<Output>, html: Option<Output>) -> Result<()> {
+    if let Some(file) = plot {
+        file.text(&plot::run::picture(runs)?)?;
+    }
+    if let Some(file) = html {
+        file.text(&plot::run::page(runs, &describe(runs))?)?;
+    }
+    Ok(())
+}
+
 /// Writes a text into a file.
 pub fn write(file: &Path, text: &str) -> Result<()> {
-    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    Output::create(file)?.text(text)
 }
 
 fn read(file: &Path) -> Result<String> {
@@ -187,9 +227,9 @@ pub fn hinted(error: Error) -> anyhow::Error {
 }
 
 fn describe(runs: &[Report]) -> String {
-    let head = ["policy", "program", "throughput", "unit", "fast share", "tier ns", "moved GiB"];
+    let head = ["policy", "program", "throughput", "unit", "fast share", "speed-up", "tier ns"];
     let mut rows = vec![row(head)];
-    rows[0].extend(row(["ping-pong pages", "fingerprint"]));
+    rows[0].extend(row(["moved GiB", "ping-pong pages", "fingerprint"]));
     for run in runs {
         for (at, program) in run.steady.programs.iter().enumerate() {
             let mut cells = program_row(program);
@@ -206,8 +246,49 @@ fn describe(runs: &[Report]) -> String {
         "\nMeans of the last quarter of {seconds} s on {machine}; moves and fingerprint of all of it. \
          Again: --seed {seed}\n"
     );
+    let speedups: String = runs.iter().map(speedup).collect();
     let tiering: String = runs.iter().filter_map(tiering).collect();
-    print::table(&rows) + &about + &tiering
+    print::table(&rows) + &tenants(runs) + &about + &speedups + &tiering
+}
+
+/// What each tenant uses and may use of each tier at the end; nothing without tenants.
+fn tenants(runs: &[Report]) -> String {
+    let mut rows = Vec::new();
+    for run in runs {
+        for (at, tenant) in run.steady.tenants.iter().enumerate() {
+            if rows.is_empty() {
+                rows.push(row(["policy", "tenant", "programs"]));
+                let tier = |tier: &TierMeans| format!("{} GiB / limit", tier.name);
+                rows[0].extend(run.steady.tiers.iter().map(tier));
+            }
+            let policy = if at == 0 { run.policy.as_str() } else { "" };
+            let its = |program: &&ProgramMeans| program.tenant.as_ref() == Some(&tenant.name);
+            let programs = run.steady.programs.iter().filter(its);
+            let programs: Vec<&str> = programs.map(|program| program.name.as_str()).collect();
+            rows.push(row([policy, &tenant.name, &programs.join(", ")]));
+            rows.last_mut().into_iter().for_each(|cells| cells.extend(used(tenant)));
+        }
+    }
+    if rows.is_empty() { String::new() } else { format!("\n{}", print::table(&rows)) }
+}
+
+/// What a tenant uses of each tier, and its limit there.
+fn used(tenant: &TenantMeans) -> impl Iterator<Item = String> {
+    let gib = |bytes: Bytes| format!("{:.2}", gib(bytes.base_pages()));
+    let tiers = tenant.used_bytes.iter().zip(&tenant.limit_bytes);
+    tiers.map(move |(&used, limit)| format!("{} / {}", gib(used), limit.map_or("-".into(), gib)))
+}
+
+/// How far the machine is from one on which every program is alone.
+fn speedup(run: &Report) -> String {
+    let (policy, steady) = (&run.policy, &run.steady);
+    let Some(slowdown) = steady.worst_slowdown else { return String::new() };
+    let programs = steady.programs.len();
+    let weighted = steady.weighted_speedup;
+    format!(
+        "{policy}, against each program alone in fast memory: weighted speed-up {weighted:.3} of {programs}, worst \
+         slowdown {slowdown:.3}\n"
+    )
 }
 
 /// What tiering did, of what it counted, in base pages; nothing where it did nothing.
@@ -225,6 +306,7 @@ fn program_row(program: &ProgramMeans) -> Vec<String> {
         &count(program.throughput),
         &format!("{}/s", program.unit),
         &format!("{:.3}", program.shares.first().copied().unwrap_or_default()),
+        &program.speedup.map_or("-".into(), |speedup| format!("{speedup:.3}")),
     ])
 }
 

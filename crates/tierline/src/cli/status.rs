@@ -5,25 +5,32 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tierline_core::unit::{Bytes, Nanos};
 
 use super::Globals;
 use crate::config::Layer;
 use crate::config::file::Sources;
 use crate::letter::Hinted;
-use crate::print;
+use crate::openmetrics;
+use crate::print::{self, SCHEMA_VERSION};
 use crate::serve;
+use crate::status::Status;
 
 /// Show what running managers do
 ///
 /// Asks every manager through its socket in the state folder.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+  \x20 tierline status --json\n\
+  \x20 tierline status --metrics >/var/lib/node_exporter/tierline.prom")]
 pub struct StatusArgs {
     /// Where the sockets are [default: /run/tierline]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
+    /// Print the metrics in the OpenMetrics text format, as Prometheus reads them
+    #[arg(long, conflicts_with = "json")]
+    metrics: bool,
     #[command(flatten)]
     sources: Sources,
 }
@@ -39,18 +46,24 @@ impl StatusArgs {
         let flags = Layer { state_dir: self.state_dir.clone(), ..Layer::default() };
         let layer = self.sources.stack(&globals.root(), flags)?.flatten();
         let dir = layer.options(false)?.0.state_dir;
-        let mut managers = Vec::new();
+        let mut answers = Vec::new();
         for (pid, file) in serve::sockets(&dir) {
             let answer = serve::ask(&file).map_err(|error| unheard(pid, &error))?;
-            managers.extend(answer.map(|text| serde_json::from_str(&text)).transpose()?);
+            answers.extend(answer.map(|text| (pid, text)));
         }
-        let answer = Answer { managers };
         if globals.json {
-            print::json(&answer)?;
-        } else if answer.managers.is_empty() {
+            let managers = answers.iter().map(|(_, text)| serde_json::from_str(text));
+            print::json(&Answer { managers: managers.collect::<Result<_, _>>()? })?;
+            return Ok(0);
+        }
+        let managers = answers.iter().map(|(pid, text)| read(*pid, text));
+        let managers = managers.collect::<Result<Vec<Status>>>()?;
+        if self.metrics {
+            print::out(&openmetrics::text(managers)?)?;
+        } else if managers.is_empty() {
             print::out("no manager is running\n")?;
         } else {
-            let texts: Vec<String> = answer.managers.iter().map(describe).collect();
+            let texts: Vec<String> = managers.iter().map(Status::text).collect();
             print::out(&texts.join("\n"))?;
         }
         Ok(0)
@@ -65,114 +78,54 @@ fn unheard(pid: u32, error: &std::io::Error) -> anyhow::Error {
     Hinted::error(format!("cannot ask the manager, process {pid}: {error}"), hint)
 }
 
-fn describe(status: &Value) -> String {
-    let number = |key: &str| status[key].as_u64().unwrap_or(0);
-    let text = |key: &str| status[key].as_str().unwrap_or("?").to_string();
-    let pages = |key: &str| Bytes::from_base_pages(number(key));
-    let seconds = |key: &str| format!("{:.1} s", status[key].as_f64().unwrap_or(0.0));
-    let names = |key: &str, of: fn(&Value) -> String| {
-        let items = status[key].as_array().into_iter().flatten();
-        items.map(of).collect::<Vec<_>>().join(", ")
+/// A manager's answer, where this program understands it.
+fn read(pid: u32, text: &str) -> Result<Status> {
+    let odd = |error: serde_json::Error| {
+        Hinted::error(
+            format!("the manager, process {pid}, answered what this tierline cannot read: {error}"),
+            own(pid),
+        )
     };
-    let failed = status["failed_moves"].as_object().into_iter().flatten();
-    let failed: Vec<String> = failed.map(|(why, count)| format!("{count} {why}")).collect();
-    let lines = [
-        ("manager", format!("process {}, for {}", number("pid"), seconds("uptime_seconds"))),
-        ("policy", text("policy") + if status["dry_run"] == true { " (dry run)" } else { "" }),
-        ("tracker", format!("{}, {}", text("tracker"), text("attention"))),
-        (
-            "processes",
-            names("targets", |t| format!("{} {}", t["pid"], t["comm"].as_str().unwrap_or("?"))),
-        ),
-        ("tiers", names("tiers", tier)),
-        ("promoted", pages("promoted_pages").to_string()),
-        ("demoted", pages("demoted_pages").to_string()),
-        ("tiering", print::counted(&status["tiering"])),
-        ("kernel", kernel(&status["kernel"])),
-        ("came back", pages("ping_pong_pages").to_string()),
-        ("failed moves", if failed.is_empty() { "none".into() } else { failed.join(", ") }),
-        ("samples", format!("{}, {} lost", number("samples"), number("lost_samples"))),
-        (
-            "own cost",
-            format!("{} of CPU, {} resident", seconds("cpu_seconds"), Bytes(number("rss_bytes"))),
-        ),
-        (
-            "changed",
-            names("changes", |c| format!("{}: {} -> {}", c[0].as_str().unwrap_or("?"), c[1], c[2])),
-        ),
-    ];
-    lines
-        .iter()
-        .map(|(name, value)| format!("{name:<13} {value}").trim_end().to_string() + "\n")
-        .collect()
+    let answer: Value = serde_json::from_str(text).map_err(odd)?;
+    match answer["schema_version"].as_u64() {
+        Some(version) if version == u64::from(SCHEMA_VERSION) => {
+            Status::deserialize(answer).map_err(odd)
+        }
+        version => {
+            let found = version.map_or("none".into(), |version| version.to_string());
+            let text = format!(
+                "the manager, process {pid}, is of another version: found schema_version {found}, expected \
+                 {SCHEMA_VERSION}"
+            );
+            Err(Hinted::error(text, own(pid)))
+        }
+    }
 }
 
-/// What the kernel counted of its own tiering, in pages.
-fn kernel(counts: &Value) -> String {
-    let sum = |prefixes: &[&str]| -> u64 {
-        let all = counts.as_object().into_iter().flatten();
-        let some = all.filter(|(name, _)| prefixes.iter().any(|prefix| name.starts_with(prefix)));
-        some.filter_map(|(_, count)| count.as_u64()).sum()
-    };
-    let told = [
-        ("hint faults", sum(&["numa_hint_faults"]) - sum(&["numa_hint_faults_local"])),
-        ("candidates", sum(&["pgpromote_candidate"])),
-        ("promoted", sum(&["pgpromote_success"])),
-        ("demoted", sum(&["pgdemote_"])),
-        ("moves failed", sum(&["pgmigrate_fail"])),
-    ];
-    told.map(|(what, count)| format!("{count} {what}")).join(", ")
-}
-
-fn tier(tier: &Value) -> String {
-    let bytes = |key: &str| Bytes(tier[key].as_u64().unwrap_or(0));
-    let latency =
-        tier["latency_ns"].as_u64().map(|ns| format!(", {}", Nanos(ns))).unwrap_or_default();
+/// The next step where versions differ.
+fn own(pid: u32) -> String {
     format!(
-        "{} {} managed of {}, {} free{latency}",
-        tier["name"].as_str().unwrap_or("?"),
-        bytes("managed_bytes"),
-        bytes("capacity_bytes"),
-        bytes("free_bytes"),
+        "ask it with its own program: /proc/{pid}/exe status, or print its answer as it is: --json"
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tierline_core::counters::Counters;
-    use tierline_linux::manager::{Status, TierStatus};
+    use crate::letter;
 
     #[test]
-    fn every_line_finds_its_field() {
-        let tier =
-            TierStatus { name: "fast".into(), latency_ns: Some(90), ..TierStatus::default() };
-        let status = Status {
-            pid: 7,
-            policy: "hold".into(),
-            tracker: "damon".into(),
-            attention: "calm".into(),
-            failed_moves: [("busy".to_string(), 3)].into(),
-            tiering: Counters { promote_tried: 9, promote_anon: 8, ..Counters::default() },
-            kernel: [("pgdemote_kswapd".to_string(), 5), ("pgdemote_direct".to_string(), 2)].into(),
-            changes: vec![("/proc/x".into(), "1".into(), "0".into())],
-            tiers: vec![tier],
-            ..Status::default()
-        };
-        let text = describe(&serde_json::to_value(status).expect("JSON"));
-        let parts = [
-            "process 7",
-            "hold",
-            "damon, calm",
-            "3 busy",
-            "promote_anon 8, promote_tried 9\n",
-            "7 demoted",
-            "/proc/x",
-            "90 ns",
-        ];
-        for part in parts {
-            assert!(text.contains(part), "{part} in {text}");
+    fn an_answer_of_another_version_is_refused_with_a_next_step() {
+        let status = Status { schema_version: SCHEMA_VERSION, pid: 7, ..Status::default() };
+        assert_eq!(read(7, &status.json()).expect("ours").pid, 7);
+        for (odd, found) in [
+            (r#"{"schema_version": 1}"#, "found schema_version 1"),
+            ("{}", "found schema_version none"),
+            ("{", "cannot read"),
+        ] {
+            let error = read(7, odd).expect_err(odd);
+            assert!(error.to_string().contains(found), "{error}");
+            assert!(letter::hint(&error).is_some_and(|hint| hint.contains("/proc/7/exe")));
         }
-        assert!(!text.contains('?'), "{text}");
     }
 }

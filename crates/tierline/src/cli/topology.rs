@@ -15,6 +15,7 @@ use crate::print::{self, or_dash, row};
 
 /// Show nodes and tiers of this machine
 #[derive(Debug, Args)]
+#[command(after_help = "Example: tierline topology --tiers fast=0,slow=1")]
 pub struct TopologyArgs {
     /// Tiers by hand, as in fast=0,slow=1, instead of as the machine describes itself
     #[arg(long, value_name = "TIERS", default_value = "auto", hide_default_value = true)]

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `tierline trace`: memory traces: made from other tools' output, looked at, cut, merged.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write, stdin};
+use std::io::{BufRead, BufReader, Read, stdin};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
@@ -13,11 +12,12 @@ use tierline_core::unit::{Bytes, Nanos};
 use tierline_trace::cache::Geometry;
 use tierline_trace::convert::{FORMATS, Format, Options};
 use tierline_trace::survey::Survey;
-use tierline_trace::{Error, edit};
+use tierline_trace::{Block, Error, Reader, edit};
 
 use super::{FOUND, Globals};
 use crate::config::value::Text;
 use crate::letter::{self, Hinted};
+use crate::output::Output;
 use crate::plot::heat;
 use crate::print::{self, row};
 use crate::recording::{not_a_trace, open, survey};
@@ -27,6 +27,10 @@ use crate::recording::{not_a_trace, open, survey};
 /// A trace says which pages a program read and wrote, epoch by epoch; docs/design/trace-format.md has its format.
 /// `tierline record` makes one, `tierline sim --trace` replays it.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+  \x20 tierline trace convert --from lackey lackey.txt app.trace\n\
+  \x20 tierline trace info app.trace\n\
+  \x20 tierline trace cut app.trace --start 10s --end 20s -o part.trace")]
 pub struct TraceArgs {
     #[command(subcommand)]
     what: What,
@@ -36,11 +40,13 @@ pub struct TraceArgs {
 enum What {
     Convert(Convert),
     /// Say what is in a trace; exit status 1 where it is cut short or damaged
+    #[command(after_help = "Example: tierline trace info app.trace")]
     Info {
         /// The trace
         file: PathBuf,
     },
     /// Draw a heat map: touched memory by time
+    #[command(after_help = "Example: tierline trace plot app.trace -o heat.svg")]
     Plot {
         /// The trace
         file: PathBuf,
@@ -49,6 +55,9 @@ enum What {
         output: PathBuf,
     },
     /// Take a stretch of time out of a trace
+    #[command(
+        after_help = "Example: tierline trace cut app.trace --start 10s --end 20s -o part.trace"
+    )]
     Cut {
         /// The trace
         file: PathBuf,
@@ -63,6 +72,7 @@ enum What {
         output: PathBuf,
     },
     /// Put traces side by side, as if their programs had started together
+    #[command(after_help = "Example: tierline trace merge redis.trace sqlite.trace -o both.trace")]
     Merge {
         /// The traces
         #[arg(required = true)]
@@ -85,7 +95,7 @@ struct Convert {
     from: String,
     /// What it wrote; - is stdin
     input: PathBuf,
-    /// Where the trace goes
+    /// Where the trace goes; - is stdout
     output: PathBuf,
     /// Length of an epoch; formats with epochs of their own keep those
     #[arg(long, value_name = "TIME", default_value = "100ms")]
@@ -103,7 +113,10 @@ struct Convert {
 
 fn formats() -> String {
     let line = |format: &Format| format!("  {:<16}{}\n", format.name, format.about);
-    "Formats:\n".to_string() + &FORMATS.iter().map(line).collect::<String>()
+    let formats: String = FORMATS.iter().map(line).collect();
+    format!(
+        "Formats:\n{formats}\nExample: tierline trace convert --from lackey lackey.txt app.trace"
+    )
 }
 
 #[derive(Serialize)]
@@ -128,51 +141,116 @@ impl TraceArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         match &self.what {
-            What::Convert(convert) => convert.run(),
+            What::Convert(convert) => convert.run(globals),
             What::Info { file } => info(file, globals),
             What::Plot { file, output } => {
+                let to = Output::svg(output)?;
                 let survey = survey(file)?;
-                let picture = heat::picture(&survey, open(file)?, &file.display().to_string())?;
-                std::fs::write(output, picture)
-                    .with_context(|| format!("cannot write {}", output.display()))?;
-                Ok(0)
+                to.text(&heat::picture(&survey, open(file)?, &file.display().to_string())?)?;
+                written(output, globals)
             }
             What::Cut { file, start, end, output } => {
-                let end = end.as_ref().map_or(u64::MAX, |end| end.0.0);
-                let mut out = create(output)?;
-                told(file, edit::cut(open(file)?, &mut out, start.0.0..end), output)
+                let end = end.as_ref().map_or(Nanos(u64::MAX), |end| end.0);
+                if start.0 >= end {
+                    return Err(Hinted::error(
+                        format!("--start {} is not before --end {end}", start.0),
+                        "times count from the beginning of the trace, as in --start 1s --end 10s",
+                    ));
+                }
+                let mut out = Output::create(output)?.binary()?;
+                let result = edit::cut(open(file)?, &mut out, start.0.0..end.0);
+                let nothing = || {
+                    let until = if end.0 == u64::MAX { "its end".into() } else { end.to_string() };
+                    format!("{}: no access between {} and {until}", file.display(), start.0)
+                };
+                made(file, result, out, nothing)?.report(output, globals)
             }
             What::Merge { files, output } => {
                 let inputs = files.iter().map(|file| open(file)).collect::<Result<Vec<_>>>()?;
-                let mut out = create(output)?;
-                told(&files[0], edit::merge(inputs, &mut out), output)
+                let mut out = Output::create(output)?.binary()?;
+                let result = edit::merge(inputs, &mut out);
+                let nothing = || "there is nothing in these traces".into();
+                made(&files[0], result, out, nothing)?.report(output, globals)
             }
         }
     }
 }
 
-/// What came of writing a trace: one that is only short of its end is there, and said to be.
-fn told(source: &Path, result: Result<(), Error>, output: &Path) -> Result<u8> {
-    match result {
-        Ok(()) => Ok(0),
-        Err(Error::Usage(why)) => {
-            Err(Hinted::error(why, "`tierline trace info FILE` says what is in each"))
-        }
-        Err(error) => {
-            let text = format!("{}: {error}", source.display());
-            letter::print(&anyhow!("{text}; {} has what came before", output.display()));
-            Ok(FOUND)
+/// What came of making a trace.
+enum Made {
+    /// All of it.
+    Whole,
+    /// What came before this error.
+    UpTo(anyhow::Error),
+}
+
+impl Made {
+    /// Says so.
+    fn report(self, output: &Path, globals: &Globals) -> Result<u8> {
+        match self {
+            Self::Whole => written(output, globals),
+            Self::UpTo(error) => {
+                letter::print(&anyhow!("{error:#}; {} has what came before", output.display()));
+                Ok(FOUND)
+            }
         }
     }
 }
 
-fn create(path: &Path) -> Result<BufWriter<File>> {
-    let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-    Ok(BufWriter::new(file))
+/// Keeps a trace that was made, if there is anything in it.
+///
+/// # Errors
+/// Where there is not, and why not.
+fn made(
+    source: &Path,
+    result: Result<(), Error>,
+    mut out: Output,
+    nothing: impl Fn() -> String,
+) -> Result<Made> {
+    if let Err(Error::Usage(why)) = result {
+        return Err(Hinted::error(why, "`tierline trace info FILE` says what is in each"));
+    }
+    let holds = holds_pages(out.reopen()?);
+    match result {
+        Err(error) if !holds => Err(not_a_trace(source, &error)),
+        _ if !holds => Err(Hinted::error(
+            nothing(),
+            "`tierline trace info FILE` says what is in a trace; nothing was written",
+        )),
+        Ok(()) => out.keep().map(|()| Made::Whole),
+        Err(error) => {
+            out.keep()?;
+            Ok(Made::UpTo(anyhow!("{}: {error}", source.display())))
+        }
+    }
+}
+
+/// True where a trace has an access to a page.
+fn holds_pages(trace: impl Read) -> bool {
+    let Ok(mut reader) = Reader::new(BufReader::new(trace)) else { return false };
+    loop {
+        match reader.next() {
+            Ok(Some(Block::Pages { records, .. })) if !records.is_empty() => return true,
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => return false,
+        }
+    }
+}
+
+/// Says with `--json` which file was written; stdout may be that file.
+fn written(output: &Path, globals: &Globals) -> Result<u8> {
+    #[derive(Serialize)]
+    struct Written<'a> {
+        file: &'a Path,
+    }
+    if globals.json && output != Path::new("-") {
+        print::json(&Written { file: output })?;
+    }
+    Ok(0)
 }
 
 impl Convert {
-    fn run(&self) -> Result<u8> {
+    fn run(&self, globals: &Globals) -> Result<u8> {
         let format = Format::find(&self.from).context("no such format")?;
         let page = self.page.0.0;
         let page_bits = u8::try_from(page.trailing_zeros()).unwrap_or(0);
@@ -187,10 +265,16 @@ impl Convert {
             Some("-") => Box::new(BufReader::with_capacity(1 << 16, stdin())),
             _ => Box::new(open(&self.input)?),
         };
-        let mut out = create(&self.output)?;
+        let mut out = Output::create(&self.output)?.binary()?;
         let result = format.convert(&mut input, &options, &mut out);
-        out.flush().with_context(|| format!("cannot write {}", self.output.display()))?;
-        told(&self.input, result, &self.output)
+        let nothing = || {
+            format!(
+                "{}: there is no access to memory in it, as {} writes them",
+                self.input.display(),
+                self.from
+            )
+        };
+        made(&self.input, result, out, nothing)?.report(&self.output, globals)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::print::{self, row};
 ///
 /// The best comes first; the first that is there is taken.
 #[derive(Debug, Args)]
+#[command(after_help = "Example: tierline trackers")]
 pub struct TrackersArgs {}
 
 #[derive(Serialize)]

@@ -3,6 +3,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use tierline_core::knob::Knob;
 use tierline_model::scenario::Scenario;
 
 use super::Globals;
+use super::names;
 use super::sim::{hinted, write};
 use crate::letter::Hinted;
 use crate::plot;
@@ -26,15 +28,18 @@ use crate::print::{self, row};
 /// the first program's throughput over all of the run. Needs the Python package: python/build. Ctrl-C ends it
 /// after the runs under way; the same command with the same --out goes on.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Example: tierline tune --policy hemem --machine arms-optane --ratio 1:8 --out tuned"
+)]
 pub struct TuneArgs {
     /// A policy of `tierline policies`
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = names::policy(), hide_possible_values = true)]
     policy: String,
     /// A machine of `tierline machines`
-    #[arg(long, value_name = "NAME", default_value = "colloid-icx")]
+    #[arg(long, value_name = "NAME", default_value = "colloid-icx", value_parser = names::machine(), hide_possible_values = true)]
     machine: String,
     /// A workload, with its knobs where wanted, as in gups:hot=12GiB,jump=50s; what follows a + runs beside it
-    #[arg(long, value_name = "KIND[:KEY=VALUE,…]", default_value = "gups")]
+    #[arg(long, value_name = "KIND[:KEY=VALUE,…]", default_value = "gups", value_parser = names::workload(), hide_possible_values = true)]
     workload: String,
     /// Fast memory to slow, of the workload's memory, as in 1:8; the machine's own, if left out
     #[arg(long, value_name = "F:S")]
@@ -77,6 +82,7 @@ pub struct Tuning {
 #[derive(Debug, Deserialize, Serialize)]
 struct Setting {
     trial: u32,
+    #[serde(rename = "throughput_per_second")]
     throughput: f64,
     knobs: serde_json::Map<String, serde_json::Value>,
 }
@@ -89,6 +95,10 @@ impl TuneArgs {
         // Ctrl-C goes to the package too, which ends after the runs under way; its answer is waited for.
         signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)))?;
         let python = python()?;
+        if let Some(folder) = &self.out {
+            let cannot = || format!("cannot make {}", folder.display());
+            fs::create_dir_all(folder).with_context(cannot)?;
+        }
         let mut command = Command::new(&python);
         // Not what lies in the current folder.
         command.env("PYTHONSAFEPATH", "1");

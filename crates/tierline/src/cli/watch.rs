@@ -10,11 +10,12 @@ use tierline_core::event::Event;
 use tierline_core::port::Observations;
 use tierline_core::unit::Nanos;
 use tierline_linux::error::Error;
-use tierline_linux::manager::{Options, Status};
+use tierline_linux::manager::Options;
 use tierline_linux::process::{Selection, Targets};
 use tierline_linux::recorder::Recorder;
 
 use super::attach::{Attached, explained};
+use super::names;
 use super::run::{Running, exit_code};
 use super::{Globals, UNUSABLE};
 use crate::clock;
@@ -22,6 +23,7 @@ use crate::config::value::Text;
 use crate::drive::{Driver, Managed, Reports};
 use crate::print::Voice;
 use crate::signals::Signals;
+use crate::status::Status;
 
 /// Makes something of what a tracker sees.
 pub trait Watcher {
@@ -51,7 +53,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Text<Nanos>>,
     /// How accesses are seen: one of `tierline trackers` [default: the best here]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = names::tracker(), hide_possible_values = true)]
     pub tracker: Option<String>,
     /// Leave out what the processes start
     #[arg(long)]

@@ -17,8 +17,8 @@ use crate::print::{self, row};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Moved {
     event: String,
-    /// Nanoseconds since the start.
-    at: u64,
+    /// Since the start.
+    at_ns: u64,
     space: u32,
     vpn: u64,
     #[serde(default)]
@@ -104,7 +104,7 @@ impl Moved {
         };
         format!(
             "{:10.3} s  process {} {:#x} ({} page), tier {} to {}: {because}. Outcome: {}",
-            self.at as f64 * 1e-9,
+            self.at_ns as f64 * 1e-9,
             self.space,
             self.vpn * BASE_PAGE.0,
             if self.base_pages() > 1 { "huge" } else { "base" },

@@ -12,6 +12,7 @@ use crate::print::{self, row};
 
 /// List the workloads of the model
 #[derive(Debug, Args)]
+#[command(after_help = "Example: tierline workloads")]
 pub struct WorkloadsArgs {}
 
 #[derive(Serialize)]

@@ -18,6 +18,7 @@ use tierline_linux::tracker::TRACKERS;
 use tierline_linux::tracker::neoprof::Place;
 
 use crate::nearest::suggest;
+use crate::tenants::TierLimits;
 use value::{Knobs, Maybe, Text};
 
 /// The tracker's name where the choice is ours.
@@ -50,9 +51,9 @@ pub struct Layer {
     /// The most that is moved, in 1024-based units [default: 256MiB/s]
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<Text<BytesPerSec>>,
-    /// The most fast memory that the managed programs hold together [default: none]
-    #[arg(long, value_name = "SIZE")]
-    pub fast_limit: Option<Maybe<Bytes>>,
+    // On a command line a limit belongs to a target, so that the verbs have the option.
+    #[arg(skip)]
+    pub limit: Option<Maybe<TierLimits>>,
     /// A process is managed once it has this much resident [default: 0]
     #[arg(long, value_name = "SIZE")]
     pub min_rss: Option<Text<Bytes>>,
@@ -108,7 +109,7 @@ impl Layer {
             neoprof: Some(Maybe(options.neoprof)),
             tiers: Some(Maybe(options.tiers)),
             max_rate: Some(Text(options.max_rate)),
-            fast_limit: Some(Maybe(options.fast_limit)),
+            limit: Some(Maybe(None)),
             min_rss: Some(Text(Bytes::ZERO)),
             interval: Some(Text(options.interval)),
             latency_probe: Some(options.latency_probe),
@@ -125,7 +126,7 @@ impl Layer {
             neoprof: self.neoprof.or(below.neoprof),
             tiers: self.tiers.or(below.tiers),
             max_rate: self.max_rate.or(below.max_rate),
-            fast_limit: self.fast_limit.or(below.fast_limit),
+            limit: self.limit.or(below.limit),
             min_rss: self.min_rss.or(below.min_rss),
             interval: self.interval.or(below.interval),
             latency_probe: self.latency_probe.or(below.latency_probe),
@@ -136,6 +137,11 @@ impl Layer {
     /// The keys, with this layer's values.
     pub fn table(&self) -> toml::Table {
         toml::Table::try_from(self).unwrap_or_default()
+    }
+
+    /// What every tenant may hold that has no limits of its own.
+    pub fn limits(&self) -> TierLimits {
+        self.limit.clone().and_then(|limits| limits.0).unwrap_or_default()
     }
 
     /// What the manager is told, and the smallest process to manage.
@@ -157,7 +163,6 @@ impl Layer {
             neoprof: full.neoprof.and_then(|value| value.0),
             tiers: full.tiers.and_then(|value| value.0),
             max_rate: full.max_rate.map_or(base.max_rate, |value| value.0),
-            fast_limit: full.fast_limit.and_then(|value| value.0),
             interval,
             latency_probe: full.latency_probe.unwrap_or(base.latency_probe),
             state_dir: full.state_dir.map_or(base.state_dir, |dir| {
@@ -196,6 +201,7 @@ impl Stack {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use value::Written;
 
     #[test]
     fn the_upper_layer_wins_key_by_key() {
@@ -203,7 +209,7 @@ mod tests {
         let stack = Stack(vec![
             ("defaults".into(), Layer::defaults()),
             ("file".into(), layer("policy = \"hold\"\nmax_rate = \"1GB/s\"")),
-            ("flags".into(), layer("max_rate = \"64MB/s\"\nfast_limit = \"1G\"")),
+            ("flags".into(), layer("max_rate = \"64MB/s\"\nlimit = \"fast=1G\"")),
         ]);
         let source = |key: &str| {
             stack.settled().into_iter().find(|(k, ..)| k == key).map(|(.., s)| s.to_string())
@@ -211,10 +217,11 @@ mod tests {
         assert_eq!(source("policy").as_deref(), Some("file"));
         assert_eq!(source("max_rate").as_deref(), Some("flags"));
         assert_eq!(source("interval").as_deref(), Some("defaults"));
-        let (options, _) = stack.flatten().options(false).expect("options");
+        let flat = stack.flatten();
+        assert_eq!(flat.limits().written(), "fast=1GiB");
+        let (options, _) = flat.options(false).expect("options");
         assert_eq!(options.policy, "hold");
         assert_eq!(options.max_rate, BytesPerSec(64 << 20));
-        assert_eq!(options.fast_limit, Some(Bytes(1 << 30)));
         assert_eq!(options.tracker, None);
     }
 

@@ -28,7 +28,7 @@ fn history(history: &Map<String, Value>) -> Chart {
         let values = history.get(name).and_then(Value::as_array);
         values.into_iter().flatten().filter_map(Value::as_f64).collect::<Vec<_>>()
     };
-    let (trials, speeds) = (column("trial"), column("throughput"));
+    let (trials, speeds) = (column("trial"), column("throughput_per_second"));
     let default = speeds.first().copied().unwrap_or(1.0);
     let each = || trials.iter().copied().zip(speeds.iter().map(move |speed| speed / default));
     let mut best = 0.0_f64;

@@ -43,6 +43,10 @@ fn something_must_be_chosen_and_chosen_well() {
         "attach",
         "attach --comm (",
         "attach --cgroup ../x",
+        "attach --cgroup x --cgroup x/",
+        "attach -p 1,2 --cgroup x -p 2",
+        "attach --limit fast=1G",
+        "attach --cgroup x --limit fast=1G --limit fast=2G",
         "attach -p x",
         "attach -p 1 --duration 5",
     ] {

@@ -4,8 +4,10 @@
 
 mod attach;
 mod documents;
+mod errors;
 mod machine;
 mod model;
+mod output;
 mod print;
 mod profile;
 mod run;

@@ -14,11 +14,52 @@ fn one_seed_prints_the_same_bytes_twice() {
     assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
     assert_eq!(first.stdout, output(line).stdout);
     let report = json(line);
-    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["schema_version"], 2);
     assert_eq!(report["runs"][1]["policy"], "tierline");
-    let throughput = &report["runs"][0]["steady"]["programs"][0]["throughput"];
+    let throughput = &report["runs"][0]["steady"]["programs"][0]["throughput_per_second"];
     assert!(throughput.as_f64().is_some_and(|ops| ops > 1e8), "{throughput}");
     assert_eq!(report["runs"][0]["series"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn tenants_have_a_table_of_what_they_use_and_may_use() {
+    let machine = Machine::new();
+    let file = machine.root().join("tenants.toml");
+    let scenario = r#"
+        seconds = 2
+        policy = "first-touch"
+        [[tenant]]
+        name = "shop"
+        limit = { fast = "1GiB" }
+        [[workload]]
+        kind = "gups"
+        tenant = "shop"
+        set = "1GiB"
+        hot = "512MiB"
+        [[workload]]
+        kind = "scan"
+        set = "1GiB"
+    "#;
+    fs::write(&file, scenario).unwrap();
+    let line = format!("sim {}", file.display());
+    let table = text(&output(&line).stdout);
+    for part in ["default GiB / limit", "shop", "gups", "1.00 / 1.00", "0.00 / -", "of 2, worst"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    let steady = &json(&format!("{line} --json"))["runs"][0]["steady"];
+    assert_eq!(steady["programs"][0]["tenant"], "shop");
+    assert!(steady["programs"][1].get("tenant").is_none(), "{steady}");
+    let tenant = &steady["tenants"][0];
+    assert_eq!((&tenant["name"], &tenant["used_bytes"][0]), (&"shop".into(), &(1 << 30).into()));
+    assert_eq!(tenant["limit_bytes"][0], 1 << 30);
+    assert!(tenant["limit_bytes"][1].is_null());
+    let weighted = steady["weighted_speedup"].as_f64().unwrap();
+    assert!(weighted > 0.0 && weighted <= 2.0 + 1e-9, "both fit in fast memory: {weighted}");
+    let wrong = scenario.replace("tenant = \"shop\"", "tenant = \"shpo\"");
+    fs::write(&file, wrong).unwrap();
+    let refused = output(&line);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("did you mean shop?"), "{}", text(&refused.stderr));
 }
 
 #[test]
@@ -91,7 +132,7 @@ fn a_machine_is_fitted_to_a_table_and_runs() {
 fn the_scoreboard_prints_its_rows_as_an_array() {
     let line = "reproduce C-BW N-HW M-F2 --json";
     let report = json(line);
-    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["schema_version"], 2);
     let rows = report["rows"].as_array().expect("rows");
     let ids: Vec<_> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["C-BW", "N-HW", "M-F2"]);
@@ -208,7 +249,7 @@ fn a_comparison_prints_a_row_a_run() {
         "ratio",
         "policy",
         "seed",
-        "throughput",
+        "throughput_per_second",
         "unit",
         "fast_share",
         "mean_latency_ns",
@@ -216,6 +257,8 @@ fn a_comparison_prints_a_row_a_run() {
         "ping_pong_pages",
         "recovery_seconds",
         "relative_to_best",
+        "weighted_speedup",
+        "worst_slowdown",
     ] {
         assert!(row.contains_key(key), "{key}");
     }

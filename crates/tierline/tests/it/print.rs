@@ -83,7 +83,7 @@ fn doctor_says_what_to_do_next() {
     assert!(findings.iter().all(|f| f["next_step"].as_str().is_some_and(|next| !next.is_empty())));
     let serious = findings.iter().any(|finding| finding["severity"] != "note");
     assert_eq!(output.status.code(), Some(i32::from(serious)));
-    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["schema_version"], 2);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn the_configuration_says_where_each_value_is_from() {
         .expect("a file");
     fs::write(root.join("etc/tierline/tierline.d/a.toml"), "interval = \"2s\"").expect("a file");
     let line = format!(
-        "config print --json --root {} --set fast_limit=1G --max-rate 8M/s",
+        "config print --json --root {} --set limit=fast=1G --max-rate 8M/s",
         root.display()
     );
     let report = json(&line);
@@ -134,7 +134,8 @@ fn the_configuration_says_where_each_value_is_from() {
     let of = |key: &str| keys.iter().find(|k| k["key"] == key).expect("a key").clone();
     assert!(of("policy")["source"].as_str().is_some_and(|s| s.ends_with("tierline.toml")));
     assert_eq!(of("interval")["value"], "2s");
-    assert_eq!(of("fast_limit")["source"], "--set fast_limit=1G");
+    assert_eq!(of("limit")["source"], "--set limit=fast=1G");
+    assert_eq!(of("limit")["value"], "fast=1GiB");
     assert_eq!(of("max_rate")["value"], "8MiB/s");
     assert_eq!(of("tracker")["source"], "default");
 }
@@ -161,6 +162,62 @@ fn completions_and_manuals_know_the_verbs() {
     assert_eq!(output(&format!("man {}", dir.display())).status.code(), Some(0));
     assert!(fs::read_to_string(dir.join("tierline-run.1")).expect("a page").contains("dry"));
     assert!(text(&output("--version").stdout).starts_with("tierline "));
+}
+
+#[test]
+fn completions_offer_names_and_no_hidden_option() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = text(&output(&format!("completion {shell}")).stdout);
+        assert!(script.contains("json"), "{shell}");
+        assert!(!script.contains("--root") && !script.contains("-l root"), "{shell}");
+        assert!(!script.contains("A folder that stands for /"), "{shell}");
+    }
+    let bash = text(&output("completion bash").stdout);
+    let of = |verb: &str| {
+        let from = bash.find(&format!("        tierline__subcmd__{verb})")).expect(verb);
+        let length = bash[from..].find("\n            ;;\n").expect("its end");
+        let end = from + length;
+        &bash[from..end]
+    };
+    for (verb, names) in [
+        ("sim", ["hemem+colloid", "colloid-icx", "gups", "pebs", "nomad"]),
+        ("tune", ["hemem+colloid", "colloid-icx", "gups", "hemem", "gups"]),
+        ("record", ["soft_dirty", "damon", "pebs", "hint_faults", "accessed"]),
+        ("explain", ["hemem", "damon", "nomad", "tierline", "pebs"]),
+    ] {
+        let offered = of(verb);
+        assert!(names.iter().all(|name| offered.contains(name)), "{verb}: {offered}");
+    }
+}
+
+#[test]
+fn documents_are_printed_as_json_too() {
+    let script = json("completion fish --json");
+    assert!(script["text"].as_str().is_some_and(|text| text.contains("complete -c tierline")));
+    assert!(json("man --json")["text"].as_str().is_some_and(|text| text.contains(".TH")));
+    let machine = Machine::new();
+    let pages = json(&format!("man {} --json", machine.file("man").display()));
+    let pages = pages["files"].as_array().expect("files").clone();
+    assert!(pages.len() > 20 && pages.iter().all(|page| page.is_string()), "{pages:?}");
+    for line in ["bench model --seconds 1", "bench trace --records 1000"] {
+        let runs = json(&format!("{line} --json"));
+        assert_eq!(runs["schema_version"], 2);
+        assert!(runs["runs"][0].is_object(), "{runs}");
+    }
+}
+
+/// Names in an example are known only to the verb that runs it.
+#[test]
+fn the_examples_of_the_model_run() {
+    for verb in ["sim", "compare"] {
+        let help = text(&output(&format!("{verb} --help")).stdout);
+        let lines = help.lines().map(|line| line.strip_prefix("Example: ").unwrap_or(line).trim());
+        let begin = format!("tierline {verb} --policy");
+        let example = lines.clone().find(|line| line.starts_with(&begin)).expect("an example");
+        let line = example.strip_prefix("tierline ").expect("it").to_string() + " --seconds 0.2";
+        let output = output(&line);
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
+    }
 }
 
 #[test]

@@ -75,11 +75,32 @@ fn what_was_typed_wrong_stops_before_the_command_starts() {
         "--interval 5",
         "--interval 1us",
         "--set polcy=hold",
+        "--limit fast",
+        "--limit fast=2GiB",
+        "--limit slow=101%",
+        "--limit cxl=1M",
+        "--limit fast=1M --limit fast=2M",
+        "--set limit=fast=2GiB",
         "--events /nonexistent/folder/file",
     ] {
         let output = output(&format!("run --root {root} {wrong} -- echo started"));
         assert_eq!(output.status.code(), Some(2), "{wrong}: {}", text(&output.stderr));
         assert_eq!(text(&output.stdout), "", "{wrong}");
+    }
+}
+
+#[test]
+fn a_wrong_limit_is_a_letter_with_a_next_step() {
+    let machine = Machine::new();
+    let root = machine.root().display().to_string();
+    for (limit, error, hint) in [
+        ("fast=2GiB", "limit fast=2GiB of echo: the tier has 1.0 GiB", "at most fast=1GiB"),
+        ("cxl=1M", "this machine has no tier cxl", "there are fast, slow"),
+    ] {
+        let told = text(&output(&format!("run --root {root} --limit {limit} -- echo x")).stderr);
+        let lines: Vec<&str> = told.lines().collect();
+        assert!(lines[0].starts_with("Error: ") && lines[0].contains(error), "{told}");
+        assert!(lines[1].starts_with("Hint: ") && lines[1].contains(hint), "{told}");
     }
 }
 
@@ -182,8 +203,16 @@ fn managed(machine: &Machine, more: &[String]) -> Command {
 fn a_managed_command_is_seen_reported_and_let_go() {
     let machine = Machine::new();
     let path = |name: &str| machine.file(name).display().to_string();
-    let more =
-        ["--events", &path("events"), "--summary", &path("summary"), "--status-interval", "20ms"];
+    let more = [
+        "--events",
+        &path("events"),
+        "--summary",
+        &path("summary"),
+        "--status-interval",
+        "20ms",
+        "--limit",
+        "fast=25%",
+    ];
     let mut command = managed(&machine, &more.map(String::from));
     let mut child = Guard(
         command
@@ -201,12 +230,31 @@ fn a_managed_command_is_seen_reported_and_let_go() {
     assert_eq!(status["pid"], child.0.id());
     assert_eq!((&status["policy"], &status["tracker"]), (&"hold".into(), &"soft_dirty".into()));
     assert_eq!(status["dry_run"], true);
-    assert_eq!(status["schema_version"], 1);
+    assert_eq!((&status["schema_version"], &status["managed"]), (&2.into(), &true.into()));
+    let metrics = &status["metrics"];
+    assert_eq!(metrics["tier_capacity_bytes"]["slow"], 2_u64 << 30);
+    assert_eq!(metrics["tenant_limit_bytes"]["sh"], serde_json::json!({"fast": 256 << 20}));
+    let targets = status["targets"].as_array().map(Vec::len);
+    assert_eq!(metrics["tenant_processes"]["sh"], serde_json::json!(targets));
+    assert!(metrics["manager_resident_bytes"].as_u64() > Some(0), "{status}");
+    assert!(metrics["samples_total"].is_u64() && metrics["orders_bytes_total"].is_null());
+    let state = machine.file("state").display().to_string();
+    let written = text(&output(&format!("status --metrics --state-dir {state}")).stdout);
+    for line in [
+        "# TYPE tierline_samples counter",
+        "tierline_tier_capacity_bytes{tier=\"fast\"} 1073741824",
+    ] {
+        assert!(written.lines().any(|found| found == line), "{line} in\n{written}");
+    }
+    assert!(written.contains("tierline_manager_info{policy=\"hold\",tracker=\"soft_dirty\""));
+    assert!(written.ends_with("# EOF\n"));
+    let shown = text(&output(&format!("status --state-dir {state}")).stdout);
+    assert!(shown.contains("tier  capacity") && shown.contains("(dry run)"), "{shown}");
     fs::write(machine.file("stop"), "").expect("a file");
     assert_eq!(ended(&mut child.0).code(), Some(9));
     let summary: serde_json::Value =
         serde_json::from_slice(&fs::read(path("summary")).expect("it")).expect("JSON");
-    assert_eq!(summary["promoted_pages"], 0);
+    assert_eq!(summary["metrics"]["migrator_busy_seconds_total"]["move"], 0.0);
     let events = fs::read_to_string(path("events")).expect("it");
     assert!(
         events.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()),

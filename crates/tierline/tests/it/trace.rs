@@ -62,7 +62,7 @@ fn a_trace_cut_short_says_where_and_is_used_up_to_there() {
     assert!(error.starts_with(&format!("at byte {}: expected", whole.len() / 2)), "{error}");
     assert!(info["epochs"].as_u64() > Some(2), "{info}");
     let run = json(&format!("sim --trace {} --seconds 1 --policy hold --json", file.display()));
-    let throughput = run["runs"][0]["overall"]["programs"][0]["throughput"].as_f64();
+    let throughput = run["runs"][0]["overall"]["programs"][0]["throughput_per_second"].as_f64();
     assert!(throughput > Some(0.9) && throughput < Some(1.1), "{throughput:?}");
 }
 
@@ -108,7 +108,7 @@ fn a_scenario_replays_several_programs_at_once() {
         let run = json(&format!("sim {} --json", file.display()));
         let programs = run["runs"][0]["steady"]["programs"].as_array().expect("programs").clone();
         assert_eq!(programs.iter().map(|p| &p["name"]).collect::<Vec<_>>(), ["redis", "sqlite"]);
-        programs[0]["throughput"].as_f64().expect("a figure")
+        programs[0]["throughput_per_second"].as_f64().expect("a figure")
     });
     assert!(tight < 0.95 * roomy, "{tight} {roomy}");
 }
@@ -124,7 +124,7 @@ fn policies_are_ranked_on_recorded_redis() {
     let of = |policy: &str| {
         let entries = entries.as_array().expect("entries");
         let entry = entries.iter().find(|entry| entry["policy"] == policy).expect("it ran");
-        entry["throughput"].as_f64().expect("a figure")
+        entry["throughput_per_second"].as_f64().expect("a figure")
     };
     assert!(of("tierline") > of("first-touch"), "{entries}");
     assert!(of("memtis") > of("first-touch"), "{entries}");
@@ -143,7 +143,7 @@ fn replayed_redis_ranks_the_kernel_and_tierline_as_the_lab_does() {
         let entry = entries.iter().find(|entry| entry["policy"] == policy).expect("it ran");
         entry[key].as_f64().expect("a figure")
     };
-    for key in ["fast_share", "throughput"] {
+    for key in ["fast_share", "throughput_per_second"] {
         let [unmanaged, kernel, tierline] =
             ["first-touch", "linux", "tierline"].map(|policy| of(policy, key));
         assert!(unmanaged < kernel && kernel < tierline, "{key}: {entries}");

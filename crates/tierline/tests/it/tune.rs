@@ -12,10 +12,10 @@ const PYTHON: &str = r#"#!/bin/sh
 echo "$@" >"$(dirname "$0")/asked"
 cat <<'END'
 {"policy": "hemem", "scenario": "", "engine": "nobody", "seed": 1, "trials": 3, "cpu_seconds": 1.5,
- "default": {"trial": 0, "throughput": 100.0, "knobs": {"hot_reads": 8, "freeze": 0}},
- "best": {"trial": 2, "throughput": 125.0, "knobs": {"hot_reads": 3, "freeze": 0}},
+ "default": {"trial": 0, "throughput_per_second": 100.0, "knobs": {"hot_reads": 8, "freeze": 0}},
+ "best": {"trial": 2, "throughput_per_second": 125.0, "knobs": {"hot_reads": 3, "freeze": 0}},
  "gain": 1.25, "importance": {"freeze": 0.1, "hot_reads": 0.9},
- "history": {"trial": [0, 1, 2], "throughput": [100.0, 90.0, 125.0], "hot_reads": [8, 20, 3], "freeze": [0, 1, 0]}}
+ "history": {"trial": [0, 1, 2], "throughput_per_second": [100.0, 90.0, 125.0], "hot_reads": [8, 20, 3], "freeze": [0, 1, 0]}}
 END
 "#;
 

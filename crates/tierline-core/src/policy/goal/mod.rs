@@ -3,6 +3,7 @@
 //! to pack them, and if not, how much of the accesses is to shift between which tiers.
 
 pub mod balance;
+pub mod lane;
 pub mod pack;
 pub mod shift;
 

@@ -2,9 +2,11 @@
 //! Parts that several policies are put together from.
 
 pub mod batch;
+pub mod candidates;
 pub mod hand;
 pub mod headroom;
 pub mod ledger;
+pub mod make_room;
 pub mod on_fault;
 pub mod placement;
 pub mod quantum;
@@ -12,6 +14,9 @@ pub mod recency;
 pub mod sampling;
 pub mod scan_period;
 pub mod second_chance;
+pub mod splitting;
+#[cfg(test)]
+mod stage;
 pub mod top;
 pub mod tuner;
 pub mod watermarks;

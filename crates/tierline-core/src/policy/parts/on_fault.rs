@@ -273,51 +273,80 @@ impl<R: Rules> OnFault<R> {
             capacity: view.machine.tiers[TierId::FAST].capacity,
         };
         let hot = self.rules.is_hot(&fault, &mut self.lru, view.memory.pages);
-        let below = tier > TierId::FAST;
-        if below {
-            let (pages, counters) = (at.size.base_pages(), &mut view.orders.counters);
-            counters.promote_sampled += pages;
-            if hot {
-                counters.promote_candidate += pages;
-                if self.lru.is_demoted(view.memory.pages, hit.page) {
-                    counters.promote_candidate_demoted += pages;
-                }
-            }
-        }
+        self.count_fault(view, &fault, hot);
         if !hot && (shifts.is_none() || self.knobs.heat_test) {
             return;
         }
-        let rate_per_sec = latency.map_or(0.0, per_sec);
-        let planned = match shifts {
-            None if tier == TierId::FAST => return,
+        let planned = self.plan_fault(view, &fault, shifts, ledger, plan);
+        self.settle_fault(view, &fault, planned, ledger);
+    }
+
+    /// Counts a fault below the fastest tier.
+    fn count_fault(&self, view: &mut View<'_>, fault: &Fault, hot: bool) {
+        if fault.tier == TierId::FAST {
+            return;
+        }
+        let (pages, counters) = (fault.size.base_pages(), &mut view.orders.counters);
+        counters.promote_sampled += pages;
+        if hot {
+            counters.promote_candidate += pages;
+            if self.lru.is_demoted(view.memory.pages, fault.page) {
+                counters.promote_candidate_demoted += pages;
+            }
+        }
+    }
+
+    /// Plans the move of a page that faulted: up, or where a shift wants it.
+    fn plan_fault(
+        &self,
+        view: &View<'_>,
+        fault: &Fault,
+        shifts: &mut Option<Vec<(Shift, Quota)>>,
+        ledger: &mut Ledger,
+        plan: &mut Plan,
+    ) -> Result<Bytes, Short> {
+        let rate_per_sec = fault.latency.map_or(0.0, per_sec);
+        match shifts {
+            None if fault.tier == TierId::FAST => Err(Short::Page),
             None => {
                 let reason = Reason::Hot { rate_per_sec };
-                ledger.plan(view.memory.pages, hit.page, TierId::FAST, reason, plan)
+                ledger.plan(view.memory.pages, fault.page, TierId::FAST, reason, plan)
             }
             Some(shifts) => {
                 let reason = Reason::Balance { rate_per_sec };
-                let Some((to, quota)) = wanted(view, &fault, shifts, ledger) else { return };
-                let share = probability(view, &fault);
-                let planned = ledger.plan(view.memory.pages, hit.page, to, reason, plan);
+                let (to, quota) = wanted(view, fault, shifts, ledger).ok_or(Short::Page)?;
+                let share = probability(view, fault);
+                let planned = ledger.plan(view.memory.pages, fault.page, to, reason, plan);
                 planned.inspect(|&bytes| quota.charge(share, bytes))
             }
-        };
+        }
+    }
+
+    /// Notes whether the move was planned, and wakes the reclaimer where room was missing.
+    fn settle_fault(
+        &mut self,
+        view: &mut View<'_>,
+        fault: &Fault,
+        planned: Result<Bytes, Short>,
+        ledger: &Ledger,
+    ) {
+        let below = fault.tier > TierId::FAST;
         if below && matches!(planned, Ok(_) | Err(Short::Room)) {
-            view.orders.counters.promote_tried += at.size.base_pages();
+            view.orders.counters.promote_tried += fault.size.base_pages();
         }
         match planned {
             Ok(_) => {
-                self.lru.set_demoted(view.memory.pages, hit.page, !below);
-                self.lru.moves(view.memory.pages, hit.page);
+                self.lru.set_demoted(view.memory.pages, fault.page, !below);
+                self.lru.moves(view.memory.pages, fault.page);
             }
             Err(Short::Room) => {
-                let nowhere = !ledger.has_room_below(TierId::FAST, at.size);
+                let nowhere = !ledger.has_room_below(TierId::FAST, fault.size);
                 let counters = &mut view.orders.counters;
                 let cause = match nowhere {
                     true => &mut counters.promote_fail_system_low,
                     false => &mut counters.promote_fail_low_memory,
                 };
-                *cause += at.size.base_pages();
+                *cause += fault.size.base_pages();
                 self.reclaim[TierId::FAST.index()].awake |= self.rules.no_room();
             }
             Err(_) => {}

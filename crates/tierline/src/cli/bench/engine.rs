@@ -14,7 +14,7 @@ use tierline_core::rng::Rng;
 use tierline_core::tier::{NodeId, Tier, TierId, Tiers};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 
-use super::{Globals, cpu_seconds};
+use super::{Globals, Speeds, cpu_seconds};
 use crate::print::{self, row};
 
 /// 1 TiB in base pages, of which so many are hot and in fast memory.
@@ -136,7 +136,7 @@ pub fn run(samples: u32, ticks: u32, globals: &Globals) -> Result<u8> {
         bytes_per_base_page: engine.pages().metadata_bytes() as f64 / PAGES as f64,
     };
     match globals.json {
-        true => print::out(&(serde_json::to_string_pretty(&[speed])? + "\n"))?,
+        true => print::json(&Speeds { runs: vec![speed] })?,
         false => print::out(&describe(&speed))?,
     }
     Ok(0)

@@ -8,7 +8,6 @@ use std::fs;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use tierline_core::port::PageSize;
 use tierline_core::unit::Bytes;
@@ -19,10 +18,12 @@ use tierline_model::workload::list::written;
 
 use super::Globals;
 use super::sim::hinted;
+use crate::clock;
 use crate::print::{self, row};
 
 /// Measure Tierline itself
 #[derive(Debug, Args)]
+#[command(after_help = "Example: tierline bench engine --samples 100000")]
 pub struct BenchArgs {
     #[command(subcommand)]
     what: What,
@@ -34,6 +35,7 @@ enum What {
     ///
     /// GUPS on 72 GB as in Colloid for 100 simulated seconds, in huge and in base pages, with the default
     /// sampler and a policy that takes samples in and moves nothing: what others decide is their cost.
+    #[command(after_help = "Example: tierline bench model --seconds 10")]
     Model {
         /// Simulated time of each run
         #[arg(long, value_name = "S", default_value_t = 100.0)]
@@ -43,6 +45,7 @@ enum What {
     ///
     /// 1 TiB in base pages, of which a million are hot, under the default policy: nine samples in ten are of hot
     /// pages. Nothing is moved: the fast tier is full of hot pages.
+    #[command(after_help = "Example: tierline bench engine --samples 100000")]
     Engine {
         /// Samples between two ticks
         #[arg(long, value_name = "N", default_value_t = 100_000)]
@@ -55,6 +58,7 @@ enum What {
     ///
     /// A trace in memory, of epochs of 200,000 pages with gaps of 1 to 3 pages and about 8 reads and 1 write a
     /// page, both geometrically distributed, is written and then read to its end.
+    #[command(after_help = "Example: tierline bench trace --records 1000000")]
     Trace {
         /// Records
         #[arg(long, value_name = "N", default_value_t = 50_000_000)]
@@ -72,6 +76,12 @@ struct Speed {
     peak_rss_bytes: Option<Bytes>,
 }
 
+/// What was measured, run by run.
+#[derive(Serialize)]
+struct Speeds<T> {
+    runs: Vec<T>,
+}
+
 impl BenchArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
@@ -85,7 +95,7 @@ impl BenchArgs {
             speeds.push(measure(MACHINES[0].name, size, seconds)?);
         }
         match globals.json {
-            true => print::out(&(serde_json::to_string_pretty(&speeds)? + "\n"))?,
+            true => print::json(&Speeds { runs: speeds })?,
             false => print::out(&describe(&speeds))?,
         }
         Ok(0)
@@ -118,10 +128,8 @@ fn measure(machine: &str, size: PageSize, seconds: f64) -> Result<Speed> {
     })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "seconds of a process")]
 fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    clock::cpu().as_secs_f64()
 }
 
 fn peak_rss() -> Option<Bytes> {

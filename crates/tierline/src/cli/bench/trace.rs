@@ -7,7 +7,7 @@ use tierline_core::rng::Rng;
 use tierline_core::unit::Bytes;
 use tierline_trace::{Block, Epoch, Evidence, Header, Reader, Record, Writer};
 
-use super::{Globals, cpu_seconds};
+use super::{Globals, Speeds, cpu_seconds};
 use crate::print::{self, row};
 
 #[derive(Serialize)]
@@ -74,7 +74,7 @@ pub fn run(records: u64, globals: &Globals) -> Result<u8> {
         records_written_per_cpu_second: records as f64 / write_cpu_seconds,
     };
     match globals.json {
-        true => print::json(&speed)?,
+        true => print::json(&Speeds { runs: vec![speed] })?,
         false => print::out(&print::table(&[
             row(["records", "trace", "read per CPU s", "written per CPU s"]),
             row([

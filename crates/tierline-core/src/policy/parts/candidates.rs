@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The queue of slow pages that may be worth promoting, hottest first.
+//!
+//! A page is worth a promotion if a lower bound of its access rate repays the move within a payback horizon. The queue
+//! is ordered by the rates that its pages had when they were last ranked; a page that is not worth a move leaves it and
+//! returns with its next hit.
+//!
+//! Source: benefit against cost follows ARMS (section 4.3), the second touch TPP (section 5.3), the bar that doubles for
+//! pages that came back NeoMem (Algorithm 1). The lower bound and the payback horizon are ours.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use crate::page::{Location, PageIdx};
+use crate::policy::goal::Goal;
+use crate::policy::view::View;
+use crate::port::PageSize;
+use crate::tier::TierId;
+use crate::unit::Nanos;
+
+/// Pages in the queue, at most; a page that finds the queue full returns with its next hit.
+const MAX_CANDIDATES: usize = 1 << 20;
+/// The queue is ranked anew when this many pages of it per hit page are outweighed: hits pay for ranks. Ours.
+const HIT_TO_RANK: usize = 64;
+/// Share of the highest visible rate that counts as hot whatever a move costs: the lower bound of a page that was
+/// accessed in both of two scans, in three of four, or in half of many. Ours.
+const SURE: f32 = 0.2;
+/// Lines of a base page; copying reads and writes each of them.
+const LINES_PER_BASE: f64 = 64.0;
+/// Seen twice, less a tenth for the evidence that decayed between the two. Ours.
+const DECAYED: f32 = 0.9;
+
+/// A page of the queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    /// The lower bound of its access rate when it was last ranked.
+    pub rate_per_sec: f32,
+    /// The page.
+    pub page: PageIdx,
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rate_per_sec.total_cmp(&other.rate_per_sec).then_with(|| self.page.cmp(&other.page))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Candidate {}
+
+/// What a page must meet to be promoted.
+#[derive(Clone, Copy, Debug)]
+pub struct Bar<'a> {
+    /// The goal, which prices the queueing that an access causes.
+    pub goal: &'a dyn Goal,
+    /// A move must repay its cost within this time.
+    pub payback: Nanos,
+    /// Observations that are needed; one is enough where it carries a time to fault.
+    pub min_hits: f32,
+}
+
+impl Bar<'_> {
+    /// The access rate above which moving a page from one tier to a faster one repays itself.
+    pub fn floor(&self, view: &View<'_>, size: PageSize, from: TierId, to: TierId) -> f32 {
+        // Where slow memory is busy, a spared access is worth more. A move is accesses too: it reads the page there
+        // and writes another one in its place.
+        let queue = self.goal.queueing(view, from);
+        let lines = LINES_PER_BASE * f64::from(size.base_pages_f32());
+        let gain = view.machine.tiers.latency_gain(from, to).as_secs_f64() + queue;
+        let cost = view.move_cost(size).as_secs_f64() + 2.0 * lines * queue;
+        #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
+        let floor = (cost / (gain * self.payback.as_secs_f64())) as f32;
+        // A page that is accessed in every scan may be far hotter than scans can show.
+        floor.min(view.memory.hotness.ceiling_per_sec() * SURE)
+    }
+
+    /// The floors of all tiers towards the fastest, the lower of the two page sizes: most pages that were hit fail
+    /// this test, and their place need not be looked up.
+    pub fn lowest(&self, view: &View<'_>) -> Vec<f32> {
+        let floor = |from, size| self.floor(view, size, from, TierId::FAST);
+        let both = |from| floor(from, PageSize::Base).min(floor(from, PageSize::Huge));
+        view.machine.tiers.iter().map(|(from, _)| both(from)).collect()
+    }
+
+    /// The lower bound of a page's rate; 0 where it must be seen again.
+    fn rate(&self, view: &View<'_>, page: PageIdx) -> f32 {
+        let believed = view.estimate(page);
+        let seen = view.memory.hotness.is_timed() || believed.hits >= self.min_hits * DECAYED;
+        if seen { believed.at_least_per_sec() } else { 0.0 }
+    }
+
+    /// Where a candidate is, if its rate is worth a place in `to`.
+    pub fn passed_by(&self, view: &View<'_>, who: Candidate, to: TierId) -> Option<Location> {
+        let Candidate { page, rate_per_sec } = who;
+        let state = view.memory.pages.state(page);
+        let from = state.tier()?;
+        if from <= to || state.is_refused() {
+            return None;
+        }
+        let at = view.memory.pages.locate(page)?;
+        // The bar doubles each time the page came back soon after a move.
+        let back = f32::from(1u8 << state.returns());
+        (rate_per_sec >= self.floor(view, at.size, from, to) * back).then_some(at)
+    }
+}
+
+/// The queue.
+#[derive(Debug, Default)]
+pub struct Candidates {
+    queue: BinaryHeap<Candidate>,
+    /// Pages hit since the last ranking.
+    hit: usize,
+}
+
+impl Candidates {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Counts pages that were hit.
+    pub fn count_hits(&mut self, pages: usize) {
+        self.hit += pages;
+    }
+
+    /// Queues a page of a slow tier if its rate reaches the floor of its tier.
+    pub fn offer(&mut self, view: &mut View<'_>, bar: &Bar<'_>, floors: &[f32], page: PageIdx) {
+        let state = view.memory.pages.state(page);
+        let Some(tier) = state.tier() else { return };
+        if tier == TierId::FAST || state.is_queued() || state.is_refused() {
+            return;
+        }
+        let rate_per_sec = bar.rate(view, page);
+        if rate_per_sec >= floors[tier.index()] && self.queue.len() < MAX_CANDIDATES {
+            view.memory.pages.set_queued(page, true);
+            self.queue.push(Candidate { rate_per_sec, page });
+        }
+    }
+
+    /// Ranks the queue anew once enough pages were hit, and drops the pages that are not worth a move.
+    pub fn rank(&mut self, view: &mut View<'_>, bar: &Bar<'_>) {
+        if self.hit * HIT_TO_RANK < self.queue.len() {
+            return;
+        }
+        self.hit = 0;
+        let floors = bar.lowest(view);
+        let mut queue = std::mem::take(&mut self.queue).into_vec();
+        queue.retain_mut(|candidate| {
+            let state = view.memory.pages.state(candidate.page);
+            if !state.is_queued() {
+                return false; // unmapped; its index may be in other use
+            }
+            candidate.rate_per_sec = bar.rate(view, candidate.page);
+            let floor = state.tier().map_or(f32::INFINITY, |tier| floors[tier.index()]);
+            let worth = candidate.rate_per_sec >= floor;
+            view.memory.pages.set_queued(candidate.page, worth);
+            worth
+        });
+        self.queue = queue.into();
+    }
+
+    /// Takes the hottest page that is still mapped.
+    pub fn pop(&mut self, view: &View<'_>) -> Option<Candidate> {
+        loop {
+            let candidate = self.queue.pop()?;
+            if view.memory.pages.state(candidate.page).is_queued() {
+                return Some(candidate);
+            }
+        }
+    }
+
+    /// Puts back what was taken and not used.
+    pub fn put_back(&mut self, waiting: Vec<Candidate>) {
+        self.queue.extend(waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::goal::pack::Pack;
+    use crate::policy::parts::stage::Stage;
+
+    const SLOW: TierId = TierId(1);
+
+    fn bar(goal: &Pack) -> Bar<'_> {
+        Bar { goal, payback: Nanos::from_secs(20), min_hits: 2.0 }
+    }
+
+    /// By hand: 10 µs a move against 100 ns an access within 20 s is five accesses a second.
+    #[test]
+    fn the_floor_is_the_cost_over_the_gain_within_the_payback_time() {
+        let mut stage = Stage::of_base_pages(1, SLOW);
+        let floor = bar(&Pack).floor(&stage.view(), PageSize::Base, SLOW, TierId::FAST);
+        assert!((floor - 5.0).abs() < 1e-6, "{floor}");
+    }
+
+    #[test]
+    fn pages_leave_the_queue_hottest_first_and_cold_ones_do_not_enter() {
+        let mut stage = Stage::of_base_pages(4, SLOW);
+        stage.set_rates(&[20.0, 1.0, 80.0, 40.0]);
+        let pages = stage.all.clone();
+        let mut queue = Candidates::default();
+        let mut view = stage.view();
+        let floors = bar(&Pack).lowest(&view);
+        for &page in &pages {
+            queue.offer(&mut view, &bar(&Pack), &floors, page);
+        }
+        let order: Vec<PageIdx> = std::iter::from_fn(|| queue.pop(&view)).map(|c| c.page).collect();
+        assert_eq!(order, [pages[2], pages[3], pages[0]]);
+    }
+
+    #[test]
+    fn a_ranking_drops_pages_that_cooled_and_they_can_enter_again() {
+        let mut stage = Stage::of_base_pages(2, SLOW);
+        stage.set_rates(&[20.0, 80.0]);
+        let [first, second] = stage.all[..] else { unreachable!() };
+        let mut queue = Candidates::default();
+        let mut view = stage.view();
+        let floors = bar(&Pack).lowest(&view);
+        queue.offer(&mut view, &bar(&Pack), &floors, first);
+        queue.offer(&mut view, &bar(&Pack), &floors, second);
+        stage.set_rates(&[80.0, 1.0]);
+        let mut view = stage.view();
+        queue.rank(&mut view, &bar(&Pack));
+        assert_eq!(queue.len(), 2, "no page was hit since: the ranking waits");
+        queue.count_hits(1);
+        queue.rank(&mut view, &bar(&Pack));
+        assert_eq!(queue.len(), 1);
+        assert!(!view.memory.pages.state(second).is_queued());
+        assert_eq!(queue.pop(&view).map(|c| (c.page, c.rate_per_sec > 40.0)), Some((first, true)));
+    }
+
+    #[test]
+    fn the_bar_doubles_for_a_page_that_came_back() {
+        let mut stage = Stage::of_base_pages(1, SLOW);
+        let page = stage.all[0];
+        let candidate = Candidate { rate_per_sec: 9.0, page };
+        let goal = Pack;
+        assert!(bar(&goal).passed_by(&stage.view(), candidate, TierId::FAST).is_some());
+        stage.pages.set_returns(page, 1);
+        assert!(bar(&goal).passed_by(&stage.view(), candidate, TierId::FAST).is_none());
+        let hotter = Candidate { rate_per_sec: 11.0, page };
+        assert!(bar(&goal).passed_by(&stage.view(), hotter, TierId::FAST).is_some());
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Demotions of the coldest pages found, for headroom and for hotter pages.
+//!
+//! Every tier but the slowest has a hand that goes round its pages and finds the coldest of a sample.
+
+use super::hand::{Hand, Met};
+use super::ledger::Ledger;
+use crate::page::PageIdx;
+use crate::policy::plan::Plan;
+use crate::policy::view::View;
+use crate::port::{PageSize, Reason};
+use crate::tier::TierId;
+
+/// The hands, fastest tier first.
+#[derive(Debug, Default)]
+pub struct Hands(Vec<Hand>);
+
+impl Hands {
+    /// Begins a tick.
+    pub fn begin(&mut self, view: &mut View<'_>) {
+        self.0.resize_with(view.machine.tiers.slowest().index(), Hand::default);
+        for (tier, hand) in (0..).map(TierId).zip(&mut self.0) {
+            hand.begin(view, tier);
+        }
+    }
+
+    /// Takes in a page of its tier.
+    pub fn list(&mut self, view: &mut View<'_>, page: PageIdx) {
+        let state = view.memory.pages.state(page);
+        if let Some(hand) = state.tier().and_then(|tier| self.0.get_mut(tier.index()))
+            && !state.is_listed()
+        {
+            hand.list(view, page);
+        }
+    }
+
+    /// The hand of a tier; none of the slowest.
+    pub fn of(&mut self, tier: TierId) -> Option<&mut Hand> {
+        self.0.get_mut(tier.index())
+    }
+
+    /// This many pages want a place; see [`Hand::search_for`].
+    pub fn search_for(&mut self, pages: usize) {
+        self.0.iter_mut().for_each(|hand| hand.search_for(pages));
+    }
+
+    /// Demotes until every tier has its headroom again, slower tiers first so that they make room.
+    pub fn keep_headroom(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) {
+        for tier in (0..view.machine.tiers.slowest().0).rev().map(TierId) {
+            let Some(hand) = self.of(tier) else { continue };
+            while ledger.is_short(tier)
+                && let Some(Met { page, rate_per_sec }) = hand.coldest_or_next(view, tier)
+            {
+                let reason = Reason::Headroom { rate_per_sec };
+                if ledger.demote(view.memory.pages, page, reason, plan).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Demotes pages that are clearly colder than `page`, by the factor `margin`: all that it needs, or none.
+    pub fn make_room(
+        &mut self,
+        view: &mut View<'_>,
+        ledger: &mut Ledger,
+        page: &Newcomer,
+        margin: f64,
+        plan: &mut Plan,
+    ) {
+        let (planned, before) = (plan.len(), ledger.clone());
+        let Some(hand) = self.0.get_mut(page.to.index()) else { return };
+        while ledger.room(page.to) < page.size.bytes() {
+            let Some(victim) = hand.coldest(view, page.to) else { break };
+            let size = view.memory.pages.locate(victim.page).map_or(PageSize::Base, |at| at.size);
+            if density(victim.rate_per_sec, size) * margin >= density(page.rate_per_sec, page.size)
+            {
+                if hand.pass(victim) {
+                    continue;
+                }
+                break;
+            }
+            let reason = Reason::MakeRoom { rate_per_sec: victim.rate_per_sec };
+            if ledger.demote(view.memory.pages, victim.page, reason, plan).is_err() {
+                hand.give_back(victim);
+                break;
+            }
+        }
+        if ledger.room(page.to) < page.size.bytes() {
+            plan.truncate(planned);
+            *ledger = before;
+        }
+    }
+}
+
+/// A page that needs room.
+#[derive(Clone, Copy, Debug)]
+pub struct Newcomer {
+    /// The page.
+    pub page: PageIdx,
+    /// A lower bound of its access rate.
+    pub rate_per_sec: f32,
+    /// Its size.
+    pub size: PageSize,
+    /// The tier that it is to be moved to.
+    pub to: TierId,
+}
+
+/// The rate of one base page of a page: rates of pages of different sizes are compared by it.
+fn density(rate_per_sec: f32, size: PageSize) -> f64 {
+    f64::from(rate_per_sec) / f64::from(size.base_pages_f32())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::parts::stage::Stage;
+    use crate::unit::Bytes;
+
+    /// Four pages in a full fast tier, with these rates; how many of them are planned to go down.
+    fn demoted(rates: [f32; 4], newcomer: f32, reserve: Bytes) -> usize {
+        let mut stage = Stage::of_base_pages(4, TierId::FAST);
+        stage.set_rates(&rates);
+        stage.telemetry.tiers[0].free = Bytes::ZERO;
+        let pages = stage.all.clone();
+        let (mut hands, mut plan) = (Hands::default(), Plan::default());
+        let mut view = stage.view();
+        let kept = |tier| if tier == TierId::FAST { reserve } else { Bytes::ZERO };
+        let mut ledger = Ledger::new(&view, view.machine.budget, kept);
+        hands.begin(&mut view);
+        pages.iter().for_each(|&page| hands.list(&mut view, page));
+        hands.keep_headroom(&mut view, &mut ledger, &mut plan);
+        if newcomer > 0.0 {
+            let to = TierId::FAST;
+            let page =
+                Newcomer { page: pages[0], rate_per_sec: newcomer, size: PageSize::Base, to };
+            hands.make_room(&mut view, &mut ledger, &page, 1.25, &mut plan);
+        }
+        assert!(plan.iter().all(|m| m.from == TierId::FAST && m.to == TierId(1)));
+        plan.len()
+    }
+
+    #[test]
+    fn a_page_gives_way_only_to_one_that_is_hotter_by_the_margin() {
+        assert_eq!(demoted([100.0; 4], 200.0, Bytes::ZERO), 1);
+        assert_eq!(demoted([100.0; 4], 110.0, Bytes::ZERO), 0);
+        assert_eq!(demoted([100.0; 4], 0.0, Bytes::ZERO), 0);
+    }
+
+    #[test]
+    fn headroom_demotes_as_many_pages_as_are_missing() {
+        assert_eq!(demoted([100.0; 4], 0.0, Bytes::from_base_pages(1)), 1);
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A view for the unit tests of parts: pages of one program on a machine with two tiers, and the orders given.
+
+use crate::counters::Counters;
+use crate::migrator::costs::Costs;
+use crate::page::{PageIdx, PageTable};
+use crate::policy::view::{Evidence, Machine, Memory, Orders, View};
+use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn};
+use crate::qos::Limits;
+use crate::telemetry::Hit;
+use crate::telemetry::hotness::Hotness;
+use crate::telemetry::stretches::StretchHeat;
+use crate::tier::{NodeId, Tier, TierId, Tiers};
+use crate::unit::{Bytes, Nanos};
+
+/// What the view borrows.
+pub struct Stage {
+    pub pages: PageTable,
+    /// All pages, in the order of addresses.
+    pub all: Vec<PageIdx>,
+    pub hits: Vec<Hit>,
+    pub split: Vec<PageIdx>,
+    pub telemetry: Telemetry,
+    tiers: Tiers,
+    hotness: Hotness,
+    stretches: StretchHeat,
+    limits: Limits,
+    ask: Vec<(PageIdx, Nanos)>,
+    page_out: Vec<PageIdx>,
+    counters: Counters,
+    costs: Costs,
+}
+
+impl Stage {
+    /// So many base pages, all in one tier.
+    pub fn of_base_pages(count: u64, tier: TierId) -> Self {
+        Self::of(count, PageSize::Base, tier)
+    }
+
+    /// So many huge pages, all in one tier.
+    pub fn of_huge_pages(count: u64, tier: TierId) -> Self {
+        Self::of(count, PageSize::Huge, tier)
+    }
+
+    /// Tiers of 100 and 200 ns and 1 GiB each, of which 16 MiB are free.
+    fn of(count: u64, size: PageSize, tier: TierId) -> Self {
+        let (space, start, kind) = (SpaceId(1), Vpn(0), PageKind::Anonymous);
+        let base_pages = count * size.base_pages();
+        let mut pages = PageTable::default();
+        pages.apply(SpaceEvent::Mapped(Region { space, start, base_pages, size, kind }));
+        let find = |i| pages.find(space, Vpn(i * size.base_pages())).expect("it is mapped");
+        let all: Vec<PageIdx> = (0..count).map(find).collect();
+        all.iter().for_each(|&page| pages.set_tier(page, tier));
+        let tiers = [100, 200].map(|ns| Tier {
+            name: format!("{ns} ns"),
+            nodes: vec![NodeId(ns)],
+            capacity: Bytes::from_mib(1024),
+            latency: Some(Nanos(ns.into())),
+            bandwidth: None,
+        });
+        let free = TierTelemetry { free: Bytes::from_mib(16), ..TierTelemetry::default() };
+        Self {
+            pages,
+            all,
+            hits: Vec::new(),
+            split: Vec::new(),
+            telemetry: Telemetry { tiers: vec![free; 2], ..Telemetry::default() },
+            tiers: Tiers(tiers.into()),
+            hotness: Hotness::default(),
+            stretches: StretchHeat::default(),
+            limits: Limits::default(),
+            ask: Vec::new(),
+            page_out: Vec::new(),
+            counters: Counters::default(),
+            costs: Costs::default(),
+        }
+    }
+
+    /// Sets the access rates of the pages, in the order of addresses.
+    pub fn set_rates(&mut self, rates_per_sec: &[f32]) {
+        for (&page, &rate) in self.all.iter().zip(rates_per_sec) {
+            self.pages.set_heat(page, self.hotness.known(rate));
+        }
+    }
+
+    /// One access to a page.
+    pub fn hit(page: PageIdx) -> Hit {
+        Hit { page, tier: None, hits: 1.0, exposure: None, write: None, within: None }
+    }
+
+    /// Nothing is known of the costs of moves yet, and 64 MiB may be moved.
+    pub fn view(&mut self) -> View<'_> {
+        View {
+            now: Nanos::from_secs(1),
+            evidence: Evidence {
+                touched: &[],
+                hits: &self.hits,
+                hits_in: &[],
+                watched: Nanos::ZERO,
+                fast_unseen: false,
+                truth: &[],
+                stretches: &[],
+                answers: &[],
+            },
+            memory: Memory {
+                pages: &mut self.pages,
+                hotness: &self.hotness,
+                stretch_heat: &self.stretches,
+            },
+            machine: Machine {
+                tiers: &self.tiers,
+                telemetry: &self.telemetry,
+                limits: &self.limits,
+                budget: Bytes::from_mib(64),
+                costs: &self.costs,
+            },
+            orders: Orders {
+                ask: &mut self.ask,
+                page_out: &mut self.page_out,
+                split: &mut self.split,
+                counters: &mut self.counters,
+            },
+        }
+    }
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The host: the core's engine over the Linux world, for all tenants of a manager.
+
+mod policy;
+mod status;
+
+use std::path::PathBuf;
+
+pub use status::{TargetStatus, TenantStatus};
+use tierline_core::engine::Engine;
+use tierline_core::event::Event;
+use tierline_core::port::Capability;
+use tierline_core::tier::{Tier, TierId, Tiers};
+use tierline_core::unit::{BytesPerSec, Nanos};
+
+use crate::citizen::{self, Action, Finding, Plan};
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::kernel_tiering::KernelTiering;
+use crate::loaded_latency::LoadedLatency;
+use crate::orders::OrderTally;
+use crate::process::{Selection, Targets};
+use crate::root::Root;
+use crate::telemetry::Counters;
+use crate::tenant::{Tenant, Tenants};
+use crate::topology::{TierSpec, Topology};
+use crate::tracker::inspect::Inspector;
+use crate::tracker::ladder;
+use crate::tracker::list::Setup;
+use crate::tracker::neoprof::Place;
+use crate::world::LinuxWorld;
+
+/// Time between ticks while nothing moves, unless the world has something to observe.
+const IDLE_INTERVAL: Nanos = Nanos::from_secs(1);
+/// No two ticks are closer, whatever is due.
+const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(1);
+
+/// How to manage. The defaults need no change.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A name from the list of policies.
+    pub policy: String,
+    /// Knobs of the policy that are set, by name, in the knob's unit.
+    pub knobs: Vec<(String, f64)>,
+    /// A name from the list of trackers; `None`: the best that this kernel offers.
+    pub tracker: Option<String>,
+    /// Where NeoProf's registers are; `None`: in the first PCI device with its ids.
+    pub neoprof: Option<Place>,
+    /// Which node is in which tier; `None`: as the machine describes itself.
+    pub tiers: Option<TierSpec>,
+    /// Bytes moved per second, at most.
+    pub max_rate: BytesPerSec,
+    /// Look, believe and decide, but move nothing.
+    pub dry_run: bool,
+    /// Time between ticks while something happens.
+    pub interval: Nanos,
+    /// Measure the tiers' loaded latency by a probe where the CPU has no counters for it.
+    pub latency_probe: bool,
+    /// Where the journal of changed settings is kept.
+    pub state_dir: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            policy: "tierline".into(),
+            knobs: Vec::new(),
+            tracker: None,
+            neoprof: None,
+            tiers: None,
+            // NeoMem's quota.
+            max_rate: BytesPerSec(256 << 20),
+            dry_run: false,
+            interval: Nanos::from_millis(10),
+            latency_probe: false,
+            state_dir: "/run/tierline".into(),
+        }
+    }
+}
+
+impl Options {
+    /// The machine that a tracker is opened on.
+    pub(crate) fn setup<'a>(
+        &'a self,
+        root: &'a Root,
+        journal: &'a Journal,
+        tiers: &'a Tiers,
+    ) -> Setup<'a> {
+        Setup { root, journal, tiers, neoprof: self.neoprof.as_ref() }
+    }
+}
+
+/// Manages processes on this machine.
+pub struct Manager {
+    root: Root,
+    engine: Engine,
+    world: LinuxWorld,
+    journal: Journal,
+    options: Options,
+    /// The kernel's counters before anything was done.
+    before: Counters,
+    notes: Vec<String>,
+    started: Option<Nanos>,
+    orders: OrderTally,
+    problems: u64,
+    due: Nanos,
+}
+
+impl Manager {
+    /// Finds the tiers, chooses the tracker, and gets ready to watch the processes of these tenants, which `selection`
+    /// finds.
+    ///
+    /// # Errors
+    /// `Error::Missing` where there is nothing to tier, no such policy or no tracker; those of the
+    /// targets that do not exist or are not ours.
+    pub fn new(
+        root: &Root,
+        selection: Selection,
+        tenants: Vec<Tenant>,
+        options: Options,
+    ) -> Result<Self> {
+        let tenants = Tenants::new(tenants);
+        let limits = tenants.limits();
+        let policy = policy::policy(&options, &limits)?;
+        let wants = policy.wants();
+        let topology = Topology::read(root)?;
+        let tiers = topology.tiers(options.tiers.as_ref())?;
+        let pids = selection.pids.clone();
+        let targets = Targets::new(selection, root)?;
+        let mut notes = Journal::recover(&options.state_dir, root)?;
+        let journal = Journal::open(&options.state_dir)?;
+        let policy_moves = policy.kernel().is_none();
+        if policy_moves {
+            // First of all: nobody is to be pushed out by what we allocate from here on.
+            let findings: Vec<Finding> = citizen::demotion(root).into_iter().collect();
+            citizen::apply(&journal, root, &findings)?;
+            notes.extend(findings.iter().map(told));
+        }
+        // A kernel without the counters is no worse managed.
+        let before = Counters::vmstat(root).unwrap_or_default();
+        notes.push(about_tiers(&tiers));
+        let choice = match policy.kernel() {
+            None => {
+                let setup = options.setup(root, &journal, &tiers);
+                let mut choice = ladder::choose(&setup, options.tracker.as_deref(), wants.watch)?;
+                wants.watch.map_or(Ok(false), |watch| choice.tracker.rewatch(watch))?;
+                choice
+            }
+            Some(knobs) => {
+                let tracker =
+                    Box::new(KernelTiering::start(root, &journal, knobs, options.max_rate)?);
+                notes.push("the kernel tiers the whole machine, not only what is managed".into());
+                ladder::Choice { tracker, passed_over: Vec::new() }
+            }
+        };
+        notes.push(about_tracker(&choice));
+        notes.extend(behave(root, &journal, &options, &pids, choice.tracker.uses())?);
+        let pager = policy::pager(root, policy.as_ref(), &options, &targets, &mut notes)?;
+        let asks = policy.needs().contains(&Capability::Answers);
+        let inspector = (policy_moves && (asks || !choice.tracker.sees_fast_memory()))
+            .then(|| Inspector::new(root, &tiers))
+            .transpose()
+            .unwrap_or_else(|error| {
+                notes.push(format!("what goes cold in fast memory is not seen: {error}"));
+                None
+            });
+        let latency = LoadedLatency::open(root, &tiers, &topology, options.latency_probe);
+        let engine = Engine::new(tiers.clone(), limits, policy, options.max_rate);
+        let mut world =
+            LinuxWorld::new(root, tiers, targets, choice.tracker, latency, options.dry_run)?;
+        inspector.into_iter().for_each(|inspector| world.inspect_with(inspector));
+        pager.into_iter().for_each(|pager| world.page_out_with(pager));
+        world.host(tenants);
+        world.fits(engine.policy())?;
+        Ok(Self {
+            root: root.clone(),
+            engine,
+            world,
+            journal,
+            options,
+            before,
+            notes,
+            started: None,
+            orders: OrderTally::default(),
+            problems: 0,
+            due: Nanos::ZERO,
+        })
+    }
+
+    /// What it has to say before it starts: which tracker, which settings it changes, and why.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Manages one more process.
+    pub fn add(&mut self, pid: u32) {
+        self.world.add(pid);
+        self.due = Nanos::ZERO;
+    }
+
+    /// Does what is due at `now` (nanoseconds of CLOCK_MONOTONIC). Returns what happened.
+    pub fn step(&mut self, now: Nanos) -> &[Event] {
+        self.started.get_or_insert(now);
+        if now < self.due {
+            return &[];
+        }
+        let events = self.engine.tick(now, &mut self.world);
+        let tenants = self.world.tenants();
+        self.orders.add(events, |space| tenants.owner(space.0).unwrap_or(0));
+        let moving = events.iter().any(|event| matches!(event, Event::Move { .. }));
+        let next = if moving { self.options.interval } else { IDLE_INTERVAL };
+        self.due = (now + next).min(self.world.next_due()).max(now + SHORTEST_INTERVAL);
+        events
+    }
+
+    /// When to call `step` next.
+    pub fn next_due(&self) -> Nanos {
+        self.due
+    }
+
+    /// True where no managed process is left.
+    pub fn is_alone(&self) -> bool {
+        self.world.pids().next().is_none()
+    }
+
+    /// Takes what went wrong since the last call without stopping the manager.
+    pub fn take_problems(&mut self) -> Vec<Error> {
+        let problems = self.world.take_problems();
+        self.problems += problems.len() as u64;
+        problems
+    }
+
+    /// Stops and puts every changed setting back; pages stay where they are.
+    pub fn shutdown(self) -> Vec<Error> {
+        let Self { world, journal, .. } = self;
+        drop(world); // the tracker first: it undoes what the journal does not know
+        journal.restore()
+    }
+}
+
+/// Looks who else manages memory here, says what will be done about each, and does it.
+pub(crate) fn behave(
+    root: &Root,
+    journal: &Journal,
+    options: &Options,
+    pids: &[u32],
+    plan: Plan,
+) -> Result<Vec<String>> {
+    let findings = citizen::look(root, &options.state_dir, pids, plan);
+    citizen::apply(journal, root, &findings)?;
+    Ok(findings.iter().map(told).collect())
+}
+
+fn told(finding: &Finding) -> String {
+    match &finding.action {
+        Action::SwitchOff { path, value } => {
+            format!("{}: {path} is {value} while this runs", finding.what)
+        }
+        _ => format!("{}: {}", finding.what, finding.next_step),
+    }
+}
+
+fn about_tiers(tiers: &Tiers) -> String {
+    let one = |(_, tier): (TierId, &Tier)| {
+        let nodes: Vec<String> = tier.nodes.iter().map(|node| node.0.to_string()).collect();
+        format!("{} = node {} ({})", tier.name, nodes.join(","), tier.capacity)
+    };
+    format!("tiers: {}", tiers.iter().map(one).collect::<Vec<_>>().join(", "))
+}
+
+pub(crate) fn about_tracker(choice: &ladder::Choice) -> String {
+    let name = choice.tracker.name();
+    if choice.passed_over.is_empty() {
+        return format!("tracker: {name}");
+    }
+    let why = |(name, error): &(&str, Error)| format!("\n  {name}: {error}");
+    let passed: String = choice.passed_over.iter().map(why).collect();
+    format!("tracker: {name}; better ones cannot be used here:{passed}")
+}

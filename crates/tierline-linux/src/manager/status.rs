@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a manager reports of itself: its parts, targets and tenants.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tierline_core::engine::Engine;
+use tierline_core::tier::TierId;
+use tierline_core::unit::{Bytes, Nanos};
+
+use super::{Manager, Options};
+use crate::journal::Change;
+use crate::orders::OrderTally;
+use crate::telemetry::Counters;
+use crate::tenant::{Tenant, id};
+use crate::tracker::Tracker;
+
+/// A managed process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetStatus {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub comm: String,
+}
+
+/// A tenant: programs that share limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TenantStatus {
+    /// Its name.
+    pub name: String,
+    /// How many of its processes are managed.
+    pub processes: usize,
+    /// What it holds of each tier, fastest first.
+    pub used: Vec<Bytes>,
+    /// What it may hold of each tier; `None`: no limit.
+    pub limits: Vec<Option<Bytes>>,
+}
+
+impl Manager {
+    /// The pipeline.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The tracker in use.
+    pub fn tracker(&self) -> &dyn Tracker {
+        self.world.tracker()
+    }
+
+    /// How it manages.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Time since the first step.
+    pub fn uptime(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.started.unwrap_or(now))
+    }
+
+    /// Time since the last sample; `None` before the first.
+    pub fn silence(&self, now: Nanos) -> Option<Nanos> {
+        self.world.last_sample().map(|at| now.saturating_sub(at))
+    }
+
+    /// Orders by what they were and how they ended.
+    pub fn orders(&self) -> &OrderTally {
+        &self.orders
+    }
+
+    /// Errors so far that did not stop it.
+    pub fn problems(&self) -> u64 {
+        self.problems
+    }
+
+    /// The managed processes.
+    pub fn targets(&self) -> Vec<TargetStatus> {
+        let comm = |pid| self.root.read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        self.world.pids().map(|pid| TargetStatus { pid, comm: comm(pid) }).collect()
+    }
+
+    /// The tenants, in the order in which they were submitted. What a tenant uses is what was measured of its cgroup;
+    /// without one, what is known of its pages.
+    pub fn tenants(&self) -> Vec<TenantStatus> {
+        let tiers = || self.engine.tiers().iter().map(|(id, _)| id);
+        let tenants = self.world.tenants();
+        let measured = &self.engine.telemetry().tenants;
+        let status = |(at, tenant): (usize, &Tenant)| {
+            let measured = measured.iter().find(|one| one.tenant == id(at));
+            let used = |tier: TierId| {
+                let measured = measured.and_then(|one| *one.used.get(tier.index())?);
+                measured.unwrap_or_else(|| self.engine.pages().bytes_of(id(at), tier))
+            };
+            let limit = |tier: TierId| tenant.limits.get(tier.index()).copied().flatten();
+            TenantStatus {
+                name: tenant.name.clone(),
+                processes: tenants.processes(at),
+                used: tiers().map(used).collect(),
+                limits: tiers().map(limit).collect(),
+            }
+        };
+        tenants.iter().enumerate().map(status).collect()
+    }
+
+    /// Settings of the machine that are changed while it runs.
+    pub fn changes(&self) -> Vec<Change> {
+        self.journal.changes()
+    }
+
+    /// Resident memory of this process, by the second field of `statm`, in pages.
+    pub fn resident(&self) -> Bytes {
+        let statm = self.root.read("/proc/self/statm").unwrap_or_default();
+        let pages = statm.split(' ').nth(1).and_then(|field| field.parse().ok());
+        Bytes::from_base_pages(pages.unwrap_or(0))
+    }
+
+    /// What the kernel counted of page moves on the whole machine since the start, by its names
+    /// (`/proc/vmstat`).
+    pub fn kernel_counts(&self) -> BTreeMap<String, u64> {
+        let now = Counters::vmstat(&self.root).unwrap_or_default();
+        let (of_moves, since) = (now.of_moves(), now.since(&self.before));
+        let since = since.into_iter().filter(|(name, _)| of_moves.contains_key(name));
+        since.map(|(name, count)| (name.to_string(), count)).collect()
+    }
+}

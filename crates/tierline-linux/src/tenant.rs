@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The tenants of this host: which process belongs to which of them.
+
+pub mod usage;
+
+use std::collections::BTreeMap;
+
+use regex_lite::Regex;
+use tierline_core::port::{SpaceEvent, SpaceId, TenantId};
+use tierline_core::qos::Limits;
+use tierline_core::tier::TierId;
+use tierline_core::unit::Bytes;
+
+use crate::process::Targets;
+
+/// Programs that share limits.
+#[derive(Clone, Debug)]
+pub struct Tenant {
+    /// Its name in reports.
+    pub name: String,
+    /// Which processes belong to it.
+    pub target: Target,
+    /// What it may hold of each tier, fastest first; no entry or `None`: no limit.
+    pub limits: Vec<Option<Bytes>>,
+}
+
+/// Which processes belong to a tenant. What they start belongs to it too.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A command that is started, by its name.
+    Command(String),
+    /// Processes by number.
+    Pids(Vec<u32>),
+    /// A control group with those below it.
+    Cgroup(String),
+    /// Processes whose name matches.
+    Comm(Regex),
+}
+
+/// All tenants, with the owner of every managed process.
+///
+/// A process belongs to the innermost submitted cgroup that holds it, as its memory is charged there. Without one, it
+/// belongs to the tenant that names it, by number before name, else to its parent's tenant.
+#[derive(Debug, Default)]
+pub struct Tenants {
+    tenants: Vec<Tenant>,
+    /// The tenants whose targets are cgroups, in the order in which the groups were submitted.
+    of_groups: Vec<usize>,
+    /// The tenant of each managed process, by its place.
+    owners: BTreeMap<u32, usize>,
+}
+
+/// The number by which the core knows the tenant at a place; 0 is nobody's.
+pub fn id(at: usize) -> TenantId {
+    TenantId(u16::try_from(at + 1).unwrap_or(u16::MAX))
+}
+
+impl Tenants {
+    /// These tenants, without processes so far.
+    pub fn new(tenants: Vec<Tenant>) -> Self {
+        let is_group = |(at, tenant): (usize, &Tenant)| {
+            matches!(tenant.target, Target::Cgroup(_)).then_some(at)
+        };
+        let of_groups = tenants.iter().enumerate().filter_map(is_group).collect();
+        Self { tenants, of_groups, owners: BTreeMap::new() }
+    }
+
+    /// The tenants, in the order in which they were submitted.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Tenant> {
+        self.tenants.iter()
+    }
+
+    /// The place of the tenant of a managed process.
+    pub fn owner(&self, pid: u32) -> Option<usize> {
+        self.owners.get(&pid).copied()
+    }
+
+    /// How many managed processes the tenant at a place has.
+    pub fn processes(&self, at: usize) -> usize {
+        self.owners.values().filter(|&&owner| owner == at).count()
+    }
+
+    /// The place of the tenant of the submitted group at `group`.
+    pub fn of_group(&self, group: usize) -> Option<usize> {
+        self.of_groups.get(group).copied()
+    }
+
+    /// The limits of all of them.
+    pub fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        for (at, tenant) in self.tenants.iter().enumerate() {
+            for (tier, limit) in (0..).map(TierId).zip(&tenant.limits) {
+                limits.set(id(at), tier, *limit);
+            }
+        }
+        limits
+    }
+
+    /// Forgets processes that are gone; one that comes back under its number is reported again.
+    pub fn forget(&mut self, gone: &[u32]) {
+        gone.iter().for_each(|pid| {
+            self.owners.remove(pid);
+        });
+    }
+
+    /// Finds the owner of every managed process, and reports those that are new or have changed.
+    pub fn assign(&mut self, targets: &Targets, out: &mut Vec<SpaceEvent>) {
+        if self.tenants.is_empty() {
+            return;
+        }
+        for pid in targets.pids() {
+            let owner = self.find(pid, targets);
+            if self.owners.insert(pid, owner) != Some(owner) {
+                out.push(SpaceEvent::Owned(SpaceId(pid), id(owner)));
+            }
+        }
+    }
+
+    fn find(&self, pid: u32, targets: &Targets) -> usize {
+        if let Some(at) = targets.group_of(pid).and_then(|group| self.of_group(group)) {
+            return at;
+        }
+        // A parent may be known without being managed, while it is small.
+        let mut ancestor = pid;
+        while let Some(stat) = targets.stat(ancestor) {
+            if let Some(at) = self.named(ancestor, &stat.comm).or_else(|| self.kept(ancestor)) {
+                return at;
+            }
+            ancestor = stat.parent;
+        }
+        let launched = |tenant: &Tenant| matches!(tenant.target, Target::Command(_));
+        self.tenants.iter().position(launched).unwrap_or(0)
+    }
+
+    /// The tenant that names a process by its number, else by its name.
+    fn named(&self, pid: u32, comm: &str) -> Option<usize> {
+        let find = |is: &dyn Fn(&Target) -> bool| self.tenants.iter().position(|t| is(&t.target));
+        find(&|target| matches!(target, Target::Pids(pids) if pids.contains(&pid)))
+            .or_else(|| find(&|target| matches!(target, Target::Comm(name) if name.is_match(comm))))
+    }
+
+    /// The tenant that a process had before, where that was not for its cgroup: it stays when its parent is gone.
+    fn kept(&self, pid: u32) -> Option<usize> {
+        self.owner(pid).filter(|at| !self.of_groups.contains(at))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The table of metrics. Status as text, JSON and OpenMetrics range over it; a metric is one line of it.
+//!
+//! A metric's full name is `tierline_NAME_UNIT`, and `_total` where it is a counter, after the conventions of
+//! Prometheus: base units, the unit in the name. In JSON the name goes without the prefix, and every label is
+//! an object: `"tier_free_bytes": {"fast": 4096}`. What is not known is absent, never zero.
+
+use std::collections::BTreeMap;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+use tierline_core::port::TierTelemetry;
+use tierline_core::tier::{Tier, TierId};
+use tierline_core::unit::{Bytes, Nanos};
+use tierline_linux::manager::{Manager, TenantStatus};
+
+use crate::clock;
+
+/// What every metric's name begins with.
+pub const PREFIX: &str = "tierline";
+
+/// One quantity, of which there is a sample for every combination of its labels.
+#[derive(Debug)]
+pub struct Metric {
+    /// Its name, without prefix, unit and `_total`.
+    pub name: &'static str,
+    /// What it is counted in.
+    pub unit: Unit,
+    /// How it behaves over time.
+    pub kind: Kind,
+    /// What tells its samples apart.
+    pub labels: &'static [&'static str],
+    /// What it says.
+    pub help: &'static str,
+    read: fn(&Source<'_>, &mut Reading<'_>),
+}
+
+/// Base units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A number of things that the name says.
+    None,
+    /// Bytes.
+    Bytes,
+    /// Bytes a second.
+    BytesPerSecond,
+    /// Seconds.
+    Seconds,
+    /// Pages of 4 KiB.
+    Pages,
+}
+
+/// How a metric behaves over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It goes up and down.
+    Gauge,
+    /// It only grows while the manager runs.
+    Counter,
+}
+
+impl Unit {
+    /// The unit as it stands in names.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Bytes => Some("bytes"),
+            Self::BytesPerSecond => Some("bytes_per_second"),
+            Self::Seconds => Some("seconds"),
+            Self::Pages => Some("pages"),
+        }
+    }
+}
+
+impl Metric {
+    /// The name with its unit, without the prefix: the key in JSON.
+    pub fn key(&self) -> String {
+        let total = (self.kind == Kind::Counter).then_some("total");
+        [Some(self.name), self.unit.name(), total]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("_")
+    }
+}
+
+const fn gauge(
+    name: &'static str,
+    unit: Unit,
+    labels: &'static [&'static str],
+    help: &'static str,
+    read: fn(&Source<'_>, &mut Reading<'_>),
+) -> Metric {
+    Metric { name, unit, kind: Kind::Gauge, labels, help, read }
+}
+
+const fn counter(
+    name: &'static str,
+    unit: Unit,
+    labels: &'static [&'static str],
+    help: &'static str,
+    read: fn(&Source<'_>, &mut Reading<'_>),
+) -> Metric {
+    Metric { kind: Kind::Counter, ..gauge(name, unit, labels, help, read) }
+}
+
+const TIER: &[&str] = &["tier"];
+const TENANT: &[&str] = &["tenant"];
+const TENANT_TIER: &[&str] = &["tenant", "tier"];
+const ORDER: &[&str] = &["tenant", "action", "reason", "outcome"];
+
+/// Every metric there is.
+#[rustfmt::skip] // one shape for all
+pub static METRICS: &[Metric] = &[
+    gauge("uptime", Unit::Seconds, &[], "Time since the manager's first step",
+        |m, out| out.add(&[], m.uptime(m.now))),
+    counter("manager_cpu", Unit::Seconds, &[], "CPU time of the manager's process",
+        |_, out| out.add(&[], clock::cpu())),
+    gauge("manager_resident", Unit::Bytes, &[], "Resident memory of the manager's process",
+        |m, out| out.add(&[], m.resident())),
+    gauge("manager_metadata", Unit::Bytes, &[], "Part of it that describes managed pages",
+        |m, out| out.add(&[], m.engine().pages().metadata_bytes() as u64)),
+    counter("problems", Unit::None, &[], "Errors that did not stop the manager",
+        |m, out| out.add(&[], m.problems())),
+
+    counter("samples", Unit::None, &[], "Samples that the tracker reported, one for each page",
+        |m, out| out.add(&[], m.engine().intake().samples)),
+    counter("lost_samples", Unit::None, &[], "Samples that the tracker lost",
+        |m, out| out.add(&[], m.engine().intake().lost)),
+    gauge("tracker_silence", Unit::Seconds, &[], "Time since the tracker last reported a sample",
+        |m, out| out.some(&[], m.silence(m.now))),
+    counter("tracker_cpu", Unit::Seconds, &[], "CPU time of kernel threads that work for the tracker",
+        |m, out| out.add(&[], m.tracker().kernel_cpu())),
+
+    gauge("managed", Unit::Bytes, &[], "Memory mapped by the managed processes",
+        |m, out| out.add(&[], Bytes::from_base_pages(m.engine().pages().base_pages()))),
+    gauge("tier_capacity", Unit::Bytes, TIER, "Memory in all nodes of the tier",
+        |m, out| m.tiers(|tier| out.add(&[tier.name], tier.tier.capacity))),
+    gauge("tier_free", Unit::Bytes, TIER, "Free memory of the tier without the kernel's reserves",
+        |m, out| m.tiers(|tier| out.some(&[tier.name], tier.measured.map(|now| now.free)))),
+    gauge("tier_managed", Unit::Bytes, TIER, "Memory of the managed processes that is known to be in the tier",
+        |m, out| m.tiers(|tier| out.add(&[tier.name], m.engine().pages().bytes_in(tier.id)))),
+    gauge("tier_latency", Unit::Seconds, TIER, "Latency of a read, under load where that is measured",
+        |m, out| m.tiers(|tier| out.some(&[tier.name], tier.measured.and_then(|now| now.latency).or(tier.tier.latency)))),
+    gauge("tier_bandwidth", Unit::BytesPerSecond, TIER, "Rate at which the tier is read and written",
+        |m, out| m.tiers(|tier| out.some(&[tier.name], tier.measured.and_then(|now| now.bandwidth).map(|rate| rate.0)))),
+
+    gauge("tenant_processes", Unit::None, TENANT, "Managed processes of the tenant",
+        |m, out| m.tenants.iter().for_each(|tenant| out.add(&[&tenant.name], tenant.processes as u64))),
+    gauge("tenant_used", Unit::Bytes, TENANT_TIER, "Memory of the tenant in the tier",
+        |m, out| m.tenants_and_tiers(|tenant, tier, at| out.some(&[tenant.name.as_str(), tier], tenant.used.get(at).copied()))),
+    gauge("tenant_limit", Unit::Bytes, TENANT_TIER, "Memory of the tier that the tenant may hold",
+        |m, out| m.tenants_and_tiers(|tenant, tier, at| out.some(&[tenant.name.as_str(), tier], tenant.limits.get(at).copied().flatten()))),
+
+    counter("orders", Unit::Bytes, ORDER, "Memory that was ordered to be promoted, demoted, paged out or split",
+        |m, out| m.orders(|labels, bytes| out.add(&labels, bytes))),
+    counter("ping_pong", Unit::Bytes, &[], "Memory that was moved back soon after a move the other way",
+        |m, out| out.add(&[], Bytes::from_base_pages(m.engine().migrator().counts.ping_pong_pages))),
+    counter("orders_given_up", Unit::None, &[], "Orders given up because the page stayed busy",
+        |m, out| out.add(&[], m.engine().migrator().counts.given_up)),
+    counter("migrator_busy", Unit::Seconds, &["work"], "Time spent on orders",
+        |m, out| m.busy().into_iter().for_each(|(work, time)| out.add(&[work], time))),
+    counter("tiering", Unit::Pages, &["event"], "Decisions and their ends, counted as in TPP (ASPLOS 2023, section 5.5)",
+        |m, out| m.tiering(|event, pages| out.add(&[event], pages))),
+    counter("vmstat", Unit::None, &["counter"], "What /proc/vmstat counted of page moves on the whole machine since the start",
+        |m, out| m.kernel.iter().for_each(|(name, count)| out.add(&[name], *count))),
+];
+
+/// A manager, and what is read once for several metrics.
+struct Source<'a> {
+    manager: &'a Manager,
+    now: Nanos,
+    tenants: Vec<TenantStatus>,
+    kernel: BTreeMap<String, u64>,
+}
+
+/// A tier and what was measured of it last.
+struct TierReading<'a> {
+    id: TierId,
+    name: &'a str,
+    tier: &'a Tier,
+    measured: Option<&'a TierTelemetry>,
+}
+
+impl std::ops::Deref for Source<'_> {
+    type Target = Manager;
+    fn deref(&self) -> &Manager {
+        self.manager
+    }
+}
+
+impl Source<'_> {
+    fn tiers(&self, mut each: impl FnMut(TierReading<'_>)) {
+        for (id, tier) in self.engine().tiers().iter() {
+            let measured = self.engine().telemetry().tiers.get(id.index());
+            each(TierReading { id, name: &tier.name, tier, measured });
+        }
+    }
+
+    fn tenants_and_tiers(&self, mut each: impl FnMut(&TenantStatus, &str, usize)) {
+        for tenant in &self.tenants {
+            self.tiers(|tier| each(tenant, tier.name, tier.id.index()));
+        }
+    }
+
+    fn busy(&self) -> [(&'static str, Nanos); 3] {
+        let counts = &self.engine().migrator().counts;
+        [("move", counts.busy), ("page_out", counts.paging), ("split", counts.splitting)]
+    }
+
+    fn tiering(&self, mut each: impl FnMut(&str, u64)) {
+        let counters = serde_json::to_value(self.engine().migrator().counts.tiering);
+        let counters = counters.unwrap_or_default();
+        let counters = counters.as_object().into_iter().flatten();
+        counters.for_each(|(name, count)| each(name, count.as_u64().unwrap_or(0)));
+    }
+
+    /// Orders of the manager, and of the kernel where tiering is left to it.
+    fn orders(&self, mut each: impl FnMut([&str; 4], Bytes)) {
+        for (kind, bytes) in self.manager.orders().iter() {
+            let tenant = self.tenants.get(kind.tenant).map_or("", |tenant| tenant.name.as_str());
+            each([tenant, kind.action, kind.reason, kind.outcome], bytes);
+        }
+        if self.engine().policy().kernel().is_none() {
+            return;
+        }
+        for (action, prefix) in [("promote", "pgpromote_success"), ("demote", "pgdemote_")] {
+            let counts = self.kernel.iter().filter(|(name, _)| name.starts_with(prefix));
+            let pages = counts.map(|(_, count)| count).sum();
+            each(["all", action, "kernel", "done"], Bytes::from_base_pages(pages));
+        }
+    }
+}
+
+/// Where a metric's samples go.
+struct Reading<'a> {
+    metric: &'static Metric,
+    samples: &'a mut Vec<Sample>,
+}
+
+impl Reading<'_> {
+    fn add(&mut self, labels: &[&str], value: impl Into<Number>) {
+        debug_assert_eq!(labels.len(), self.metric.labels.len(), "{}", self.metric.name);
+        let labels = labels.iter().map(ToString::to_string).collect();
+        self.samples.push(Sample { metric: self.metric, labels, value: value.into() });
+    }
+
+    fn some(&mut self, labels: &[&str], value: Option<impl Into<Number>>) {
+        value.into_iter().for_each(|value| self.add(labels, value));
+    }
+}
+
+/// One value of a metric.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// The metric.
+    pub metric: &'static Metric,
+    /// The values of its labels, in their order.
+    pub labels: Vec<String>,
+    /// The value, in the metric's unit.
+    pub value: Number,
+}
+
+/// A value: whole where it is counted, else a fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Number {
+    /// Counted.
+    Whole(u64),
+    /// Measured.
+    Real(f64),
+}
+
+impl Number {
+    /// The value as it is drawn or added up.
+    #[expect(clippy::cast_precision_loss, reason = "exact below 2^53, 8 PiB")]
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Self::Whole(count) => count as f64,
+            Self::Real(value) => value,
+        }
+    }
+}
+
+impl From<u64> for Number {
+    fn from(count: u64) -> Self {
+        Self::Whole(count)
+    }
+}
+
+impl From<Bytes> for Number {
+    fn from(bytes: Bytes) -> Self {
+        Self::Whole(bytes.0)
+    }
+}
+
+impl From<Nanos> for Number {
+    fn from(time: Nanos) -> Self {
+        Self::Real(time.as_secs_f64())
+    }
+}
+
+/// All samples of a manager at one time, in the order of the table.
+#[derive(Clone, Debug, Default)]
+pub struct Samples(Vec<Sample>);
+
+impl Samples {
+    /// Reads every metric of a manager.
+    pub fn of(manager: &Manager, now: Nanos) -> Self {
+        let (tenants, kernel) = (manager.tenants(), manager.kernel_counts());
+        let source = Source { manager, now, tenants, kernel };
+        let mut samples = Vec::new();
+        for metric in METRICS {
+            (metric.read)(&source, &mut Reading { metric, samples: &mut samples });
+        }
+        Self(samples)
+    }
+
+    /// Every sample.
+    pub fn iter(&self) -> impl Iterator<Item = &Sample> {
+        self.0.iter()
+    }
+
+    /// The sum of a metric's samples whose labels have these values.
+    pub fn sum(&self, key: &str, labels: &[(&str, &str)]) -> f64 {
+        let fits = |sample: &&Sample| {
+            sample.metric.key() == key
+                && labels.iter().all(|(label, value)| sample.label(label) == Some(value))
+        };
+        self.0.iter().filter(fits).map(|sample| sample.value.as_f64()).sum()
+    }
+
+    /// Samples for a test: of the metric with this key.
+    #[cfg(test)]
+    pub fn with(mut self, key: &str, labels: &[&str], value: impl Into<Number>) -> Self {
+        let metric = METRICS.iter().find(|metric| metric.key() == key).expect("a metric");
+        Reading { metric, samples: &mut self.0 }.add(labels, value);
+        self
+    }
+}
+
+impl Sample {
+    /// The value of a label; `None` where the metric has no such label.
+    pub fn label(&self, label: &str) -> Option<&str> {
+        let at = self.metric.labels.iter().position(|known| *known == label)?;
+        self.labels.get(at).map(String::as_str)
+    }
+}
+
+impl Serialize for Samples {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = Map::new();
+        for sample in &self.0 {
+            let mut place = object.entry(sample.metric.key()).or_insert(Value::Null);
+            for label in &sample.labels {
+                if place.is_null() {
+                    *place = Value::Object(Map::new());
+                }
+                place = &mut place[label];
+            }
+            *place = serde_json::to_value(sample.value).unwrap_or_default();
+        }
+        object.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Samples {
+    /// Metrics that this version does not know are left out.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = Map::deserialize(deserializer)?;
+        let mut samples = Vec::new();
+        for metric in METRICS {
+            if let Some(value) = object.get(&metric.key()) {
+                flatten(metric, Vec::new(), value, &mut samples).map_err(D::Error::custom)?;
+            }
+        }
+        Ok(Self(samples))
+    }
+}
+
+fn flatten(
+    metric: &'static Metric,
+    labels: Vec<String>,
+    value: &Value,
+    samples: &mut Vec<Sample>,
+) -> Result<(), String> {
+    let wrong =
+        |expected: &str| format!("metric {}: expected {expected}, found {value}", metric.key());
+    if labels.len() == metric.labels.len() {
+        let value = Number::deserialize(value).map_err(|_| wrong("a number"))?;
+        samples.push(Sample { metric, labels, value });
+        return Ok(());
+    }
+    let object = value.as_object().ok_or_else(|| wrong("an object"))?;
+    object.iter().try_for_each(|(label, value)| {
+        let labels = labels.iter().chain([label]).cloned().collect();
+        flatten(metric, labels, value, samples)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_the_conventions_and_are_unique() {
+        let mut keys: Vec<String> = METRICS.iter().map(Metric::key).collect();
+        for metric in METRICS {
+            let plain = |name: &str| {
+                name.starts_with(|c: char| c.is_ascii_lowercase())
+                    && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+            };
+            assert!(
+                plain(metric.name) && metric.labels.iter().all(|l| plain(l)),
+                "{}",
+                metric.name
+            );
+            for part in ["bytes", "seconds", "pages", "total", "info"] {
+                assert!(
+                    !metric.name.ends_with(part),
+                    "{}: {part} is the table's to add",
+                    metric.name
+                );
+            }
+            // Exporters write help on one line, and OpenMetrics' writer ends it itself.
+            assert!(metric.help.len() > 9 && !metric.help.ends_with('.'), "{}", metric.name);
+        }
+        keys.sort_unstable();
+        let all = keys.len();
+        keys.dedup();
+        assert_eq!(keys.len(), all);
+    }
+
+    #[test]
+    fn samples_are_read_back_from_json() {
+        let samples = Samples::default()
+            .with("uptime_seconds", &[], Nanos::from_millis(1500))
+            .with("tier_free_bytes", &["fast"], Bytes(4096))
+            .with("tier_free_bytes", &["slow"], Bytes(u64::MAX))
+            .with("orders_bytes_total", &["a", "promote", "hot", "done"], Bytes(8192))
+            .with("orders_bytes_total", &["a", "promote", "hot", "busy"], Bytes(1));
+        let json = serde_json::to_value(&samples).expect("JSON");
+        assert_eq!(json["uptime_seconds"], 1.5);
+        assert_eq!(json["tier_free_bytes"]["slow"], u64::MAX);
+        assert_eq!(json["orders_bytes_total"]["a"]["promote"]["hot"]["done"], 8192);
+        let read: Samples = serde_json::from_value(json.clone()).expect("samples");
+        assert_eq!(serde_json::to_value(&read).expect("JSON"), json);
+        assert_eq!(read.iter().count(), 5);
+        let moved = read.sum("orders_bytes_total", &[("action", "promote"), ("outcome", "done")]);
+        assert!((moved - 8192.0).abs() < 1e-9 && read.sum("no_such_metric", &[]) == 0.0);
+    }
+
+    #[test]
+    fn metrics_of_another_version_are_left_out_and_odd_ones_are_named() {
+        let read = |text: &str| serde_json::from_str::<Samples>(text);
+        assert_eq!(read(r#"{"tomorrows_bytes": 7}"#).expect("samples").iter().count(), 0);
+        for odd in [r#"{"tier_free_bytes": 7}"#, r#"{"samples_total": {"x": 1}}"#] {
+            let error = read(odd).expect_err(odd).to_string();
+            assert!(error.contains("metric ") && error.contains("expected a"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Results that go into a file: the place is checked before the work, and gets the whole result or nothing.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, BufWriter, IsTerminal, Read, Write, stdout};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tempfile::NamedTempFile;
+
+use crate::letter::Hinted;
+
+/// A result on its way. It is written to a file aside; without `keep` nothing is left of it.
+pub struct Output {
+    aside: BufWriter<NamedTempFile>,
+    name: PathBuf,
+    place: Place,
+}
+
+enum Place {
+    /// `-`.
+    Stdout,
+    /// The file aside becomes this one.
+    Rename(PathBuf),
+    /// The file aside is copied into this one: a device, a pipe, a file in a folder that is not ours.
+    Copy(File),
+}
+
+impl Output {
+    /// Prepares `path`; `-` is stdout.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn create(path: &Path) -> Result<Self> {
+        let name = path.to_path_buf();
+        if path == Path::new("-") {
+            return Self::elsewhere(name, Place::Stdout);
+        }
+        if is_special(path) {
+            return Self::elsewhere(name, Place::Copy(existing(path)?));
+        }
+        if path.is_dir() {
+            let text = format!("{} is a folder", path.display());
+            return Err(Hinted::error(text, "name a file in it"));
+        }
+        // A link stays a link.
+        let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let known = fs::metadata(&target).ok();
+        if known.is_some() {
+            existing(&target)?;
+        }
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        // The umask takes its part of these, as of those of any file.
+        let mode = known.as_ref().map_or(0o666, |known| known.permissions().mode());
+        let mut aside = tempfile::Builder::new();
+        aside.prefix(".tierline.").permissions(Permissions::from_mode(mode));
+        match aside.tempfile_in(folder) {
+            Ok(aside) => {
+                Ok(Self { aside: BufWriter::new(aside), name, place: Place::Rename(target) })
+            }
+            Err(_) if known.is_some() => Self::elsewhere(name, Place::Copy(existing(path)?)),
+            Err(error) => {
+                let hint = match error.kind() {
+                    io::ErrorKind::NotFound => {
+                        format!("make the folder first: mkdir -p {}", folder.display())
+                    }
+                    _ => "name a file in a folder of yours".into(),
+                };
+                let why = error.kind();
+                Err(Hinted::error(format!("cannot write {}: {why}", path.display()), hint))
+            }
+        }
+    }
+
+    /// Prepares a picture, which is SVG whatever its name is.
+    ///
+    /// # Errors
+    /// Where the name ends otherwise, and those of [`Self::create`].
+    pub fn svg(path: &Path) -> Result<Self> {
+        Self::of_kind(path, "svg", "pictures are SVG")
+    }
+
+    /// Prepares a page for a browser.
+    ///
+    /// # Errors
+    /// As [`Self::svg`].
+    pub fn html(path: &Path) -> Result<Self> {
+        Self::of_kind(path, "html", "reports are HTML")
+    }
+
+    fn of_kind(path: &Path, ending: &str, what: &str) -> Result<Self> {
+        let is = path.extension().is_some_and(|found| found.eq_ignore_ascii_case(ending));
+        if !is && !is_special(path) && path != Path::new("-") {
+            let hint = format!("name it {}", path.with_extension(ending).display());
+            return Err(Hinted::error(format!("{}: {what}", path.display()), hint));
+        }
+        Self::create(path)
+    }
+
+    fn elsewhere(name: PathBuf, place: Place) -> Result<Self> {
+        let aside = NamedTempFile::new().context("cannot make a temporary file")?;
+        Ok(Self { aside: BufWriter::new(aside), name, place })
+    }
+
+    /// What was written so far, from the beginning.
+    ///
+    /// # Errors
+    /// Where the disk is full.
+    pub fn reopen(&mut self) -> Result<File> {
+        let cannot = || format!("cannot write {}", self.name.display());
+        self.aside.flush().with_context(cannot)?;
+        self.aside.get_ref().reopen().with_context(cannot)
+    }
+
+    /// Puts the result in its place.
+    ///
+    /// # Errors
+    /// Where the disk is full, or the place has gone.
+    pub fn keep(self) -> Result<()> {
+        let cannot = || format!("cannot write {}", self.name.display());
+        let aside = self.aside.into_inner().map_err(io::IntoInnerError::into_error);
+        let aside = aside.with_context(cannot)?;
+        match self.place {
+            Place::Rename(target) => {
+                aside.persist(target).map_err(|error| error.error).with_context(cannot)?;
+            }
+            Place::Copy(mut file) => copy(&aside, &mut file).with_context(cannot)?,
+            Place::Stdout => copy(&aside, &mut stdout().lock())?,
+        }
+        Ok(())
+    }
+
+    /// Writes all of a text and puts it in its place.
+    ///
+    /// # Errors
+    /// Those of [`Self::keep`].
+    pub fn text(mut self, text: &str) -> Result<()> {
+        let written = self.write_all(text.as_bytes());
+        written.with_context(|| format!("cannot write {}", self.name.display()))?;
+        self.keep()
+    }
+
+    /// Refuses a terminal, for results that are not text.
+    ///
+    /// # Errors
+    /// Where stdout is one, and the result goes there.
+    pub fn binary(self) -> Result<Self> {
+        match self.place {
+            Place::Stdout if stdout().is_terminal() => Err(Hinted::error(
+                "a trace is not text: it does not go to a terminal",
+                "name a file, or send it into a pipe",
+            )),
+            _ => Ok(self),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.aside.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.aside.flush()
+    }
+}
+
+/// True of devices and pipes, and of a file that is named as one.
+fn is_special(path: &Path) -> bool {
+    let file = fs::metadata(path);
+    path.starts_with("/dev") || file.is_ok_and(|file| !file.is_file() && !file.is_dir())
+}
+
+/// Opens what is there to write to, without changing it.
+fn existing(path: &Path) -> Result<File> {
+    let opened = OpenOptions::new().write(true).open(path);
+    opened.with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn copy(aside: &NamedTempFile, to: &mut impl Write) -> io::Result<()> {
+    let mut written = aside.reopen()?;
+    let mut block = vec![0; 1 << 16];
+    loop {
+        match written.read(&mut block)? {
+            0 => return to.flush(),
+            count => to.write_all(&block[..count])?,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::letter;
+
+    fn files(folder: &Path) -> Vec<String> {
+        let names = fs::read_dir(folder).expect("a folder").flatten();
+        names.map(|file| file.file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn what_is_not_kept_leaves_nothing_and_what_was_there_stays() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("a.txt");
+        drop(Output::create(&path).expect("prepared"));
+        assert!(files(dir.path()).is_empty());
+        Output::create(&path).expect("prepared").text("one").expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("it"), "one");
+        let mode = |path: &Path| fs::metadata(path).expect("it").permissions().mode() & 0o777;
+        let plain = dir.path().join("plain");
+        fs::write(&plain, "").expect("written");
+        assert_eq!(mode(&path), mode(&plain), "as any new file");
+        let mut half = Output::create(&path).expect("prepared");
+        half.write_all(b"half").expect("written");
+        drop(half);
+        assert_eq!(fs::read_to_string(&path).expect("it"), "one");
+        assert_eq!(files(dir.path()).len(), 2);
+    }
+
+    #[test]
+    fn links_and_devices_stay_what_they_are() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        fs::write(&file, "old").expect("written");
+        std::os::unix::fs::symlink(&file, &link).expect("a link");
+        Output::create(&link).expect("prepared").text("new").expect("written");
+        assert!(fs::symlink_metadata(&link).expect("it").is_symlink());
+        assert_eq!(fs::read_to_string(&file).expect("it"), "new");
+        Output::svg(Path::new("/dev/null")).expect("prepared").text("x").expect("written");
+        assert!(!fs::metadata("/dev/null").expect("it").is_file());
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_is_refused_with_a_next_step() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| dir.path().join(name);
+        for (refused, error, hint) in [
+            (Output::create(&at("none/x.svg")), "cannot write", "mkdir -p"),
+            (Output::create(dir.path()), "is a folder", "a file in it"),
+            (Output::svg(&at("x.png")), "x.png: pictures are SVG", "x.svg"),
+            (Output::html(&at("x")), "x: reports are HTML", "x.html"),
+        ] {
+            let refused = refused.err().expect("refused");
+            assert!(refused.to_string().contains(error), "{refused}");
+            assert!(letter::hint(&refused).is_some_and(|found| found.contains(hint)), "{refused}");
+        }
+    }
+}

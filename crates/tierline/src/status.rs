@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A manager at one moment: what it is, and the samples of all metrics. It goes through the status socket as
+//! JSON, and is shown as text.
+
+use serde::{Deserialize, Serialize};
+use tierline_core::port::Attention;
+use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
+use tierline_linux::journal::Change;
+use tierline_linux::manager::{Manager, TargetStatus};
+
+use crate::metrics::{Kind, METRICS, Metric, Number, Sample, Samples, Unit};
+use crate::print::{self, SCHEMA_VERSION, row};
+
+/// A manager at one moment.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of the layout.
+    pub schema_version: u32,
+    /// True: a summary of a run without a manager says false.
+    pub managed: bool,
+    /// The manager's version.
+    pub version: String,
+    /// The manager's process.
+    pub pid: u32,
+    /// The policy in use.
+    pub policy: String,
+    /// The tracker in use.
+    pub tracker: String,
+    /// `alert`, `moving` or `calm`.
+    pub attention: String,
+    /// True where nothing is moved.
+    pub dry_run: bool,
+    /// The managed processes.
+    pub targets: Vec<TargetStatus>,
+    /// The machine's tiers, fastest first.
+    pub tiers: Vec<TierStatus>,
+    /// Settings of the machine that are changed while it runs.
+    pub changes: Vec<Change>,
+    /// Hash of all events so far.
+    pub fingerprint: String,
+    /// The samples of all metrics.
+    pub metrics: Samples,
+}
+
+/// A tier.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TierStatus {
+    /// Its name.
+    pub name: String,
+    /// Its nodes.
+    pub nodes: Vec<u16>,
+}
+
+impl Status {
+    /// The status of a manager.
+    pub fn of(manager: &Manager, now: Nanos) -> Self {
+        let engine = manager.engine();
+        let tiers = engine.tiers().0.iter().map(|tier| TierStatus {
+            name: tier.name.clone(),
+            nodes: tier.nodes.iter().map(|node| node.0).collect(),
+        });
+        Self {
+            schema_version: SCHEMA_VERSION,
+            managed: true,
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            policy: engine.policy().name().into(),
+            tracker: manager.tracker().name().into(),
+            attention: attention(engine.attention()).into(),
+            dry_run: manager.options().dry_run,
+            targets: manager.targets(),
+            tiers: tiers.collect(),
+            changes: manager.changes(),
+            fingerprint: format!("{:016x}", engine.fingerprint().0),
+            metrics: Samples::of(manager, now),
+        }
+    }
+
+    /// One line of JSON.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// One line of text.
+    pub fn line(&self) -> String {
+        let metrics = &self.metrics;
+        let tiers: Vec<String> = self
+            .tiers
+            .iter()
+            .map(|tier| {
+                let held = metrics.sum("tier_managed_bytes", &[("tier", &tier.name)]);
+                format!("{} {}", tier.name, bytes(held))
+            })
+            .collect();
+        let orders = |filter: &[(&str, &str)]| metrics.sum("orders_bytes_total", filter);
+        let moved = |action| orders(&[("action", action), ("outcome", "done")]);
+        let ended = orders(&[("outcome", "done")]) + orders(&[("outcome", "skipped")]);
+        format!(
+            "{}, {} processes: {}; promoted {}, demoted {}, failed {}; own CPU {:.1} s",
+            self.attention,
+            self.targets.len(),
+            tiers.join(", "),
+            bytes(moved("promote")),
+            bytes(moved("demote")),
+            bytes(orders(&[]) - ended),
+            metrics.sum("manager_cpu_seconds_total", &[]),
+        )
+    }
+
+    /// All of it: what the manager is, then a table of metrics for each set of labels.
+    pub fn text(&self) -> String {
+        let targets = self.targets.iter().map(|target| format!("{} {}", target.pid, target.comm));
+        let changes = self
+            .changes
+            .iter()
+            .map(|change| format!("{}: {} -> {}", change.path, change.original, change.current));
+        let dry_run = if self.dry_run { " (dry run)" } else { "" };
+        let mut rows = vec![
+            row(["manager", &format!("process {}", self.pid)]),
+            row(["policy", &format!("{}{dry_run}", self.policy)]),
+            row(["tracker", &format!("{}, {}", self.tracker, self.attention)]),
+            row(["processes", &targets.collect::<Vec<_>>().join(", ")]),
+            row(["changed", &changes.collect::<Vec<_>>().join(", ")]),
+        ];
+        rows.extend(self.metrics.iter().filter(|s| s.metric.labels.is_empty()).map(|sample| {
+            row([&sample.metric.name.replace('_', " "), &shown(sample.metric.unit, sample.value)])
+        }));
+        let mut text: String = rows
+            .iter()
+            .map(|row| format!("{:<17} {}", row[0], row[1]).trim_end().to_string() + "\n")
+            .collect();
+        let mut sets: Vec<&[&str]> = Vec::new();
+        for metric in METRICS.iter().filter(|metric| !metric.labels.is_empty()) {
+            if !sets.contains(&metric.labels) {
+                sets.push(metric.labels);
+                text += &self.table(metric.labels);
+            }
+        }
+        text
+    }
+
+    /// The metrics of a set of labels: a row for each of their values, a column for each metric. Rows in which
+    /// nothing was counted are left out.
+    fn table(&self, labels: &[&str]) -> String {
+        let metrics: Vec<&Metric> = METRICS
+            .iter()
+            .filter(|metric| metric.labels == labels)
+            .filter(|metric| self.metrics.iter().any(|sample| std::ptr::eq(sample.metric, *metric)))
+            .collect();
+        let mut keys: Vec<&[String]> = Vec::new();
+        let says = |sample: &&Sample| {
+            sample.metric.kind == Kind::Gauge || sample.value != Number::Whole(0)
+        };
+        for sample in self.metrics.iter().filter(|s| s.metric.labels == labels).filter(says) {
+            if !keys.contains(&&sample.labels[..]) {
+                keys.push(&sample.labels);
+            }
+        }
+        if keys.is_empty() {
+            return String::new();
+        }
+        keys.sort_by_key(|key| self.rank(labels, key));
+        let prefix = format!("{}_", labels[0]);
+        let head = metrics.iter().map(|metric| {
+            let name = metric.name.strip_prefix(&prefix).unwrap_or(metric.name);
+            name.replace('_', " ")
+        });
+        let mut rows = vec![labels.iter().map(ToString::to_string).chain(head).collect::<Vec<_>>()];
+        for key in keys {
+            let cell = |metric: &&Metric| {
+                let mut samples = self.metrics.iter();
+                let found = samples.find(|s| std::ptr::eq(s.metric, *metric) && s.labels == key);
+                print::or_dash(found.map(|sample| shown(metric.unit, sample.value)))
+            };
+            rows.push(key.iter().cloned().chain(metrics.iter().map(cell)).collect());
+        }
+        format!("\n{}", print::table(&rows))
+    }
+
+    /// Tiers are listed fastest first, and all else by name.
+    fn rank<'a>(&self, labels: &[&str], key: &'a [String]) -> Vec<(usize, &'a str)> {
+        let rank = |(label, value): (&&str, &'a String)| match *label {
+            "tier" => (self.tiers.iter().position(|t| t.name == *value).unwrap_or(0), ""),
+            _ => (0, value.as_str()),
+        };
+        labels.iter().zip(key).map(rank).collect()
+    }
+}
+
+fn attention(attention: Attention) -> &'static str {
+    match attention {
+        Attention::Alert => "alert",
+        Attention::Moving => "moving",
+        Attention::Calm => "calm",
+    }
+}
+
+/// A value for a person.
+fn shown(unit: Unit, value: Number) -> String {
+    match (unit, value) {
+        (Unit::Bytes, Number::Whole(count)) => Bytes(count).to_string(),
+        (Unit::BytesPerSecond, Number::Whole(count)) => BytesPerSec(count).to_string(),
+        (Unit::Seconds, value) => Nanos::from_secs_f64(value.as_f64()).to_string(),
+        (Unit::Pages, Number::Whole(pages)) => Bytes::from_base_pages(pages).to_string(),
+        (_, Number::Whole(count)) => count.to_string(),
+        (_, Number::Real(value)) => format!("{value:.3}"),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a sum of sizes")]
+fn bytes(sum: f64) -> Bytes {
+    Bytes(sum as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status() -> Status {
+        let tier = |name: &str| TierStatus { name: name.into(), nodes: vec![0] };
+        let change = Change { path: "/proc/x".into(), original: "1".into(), current: "0".into() };
+        let metrics = Samples::default()
+            .with("uptime_seconds", &[], Nanos::from_millis(12_300))
+            .with("manager_cpu_seconds_total", &[], Nanos::from_millis(200))
+            .with("tier_managed_bytes", &["near"], Bytes(3 << 20))
+            .with("tier_managed_bytes", &["far"], Bytes(5 << 20))
+            .with("tier_latency_seconds", &["near"], Nanos(90))
+            .with("tiering_pages_total", &["promote_tried"], 9)
+            .with("tiering_pages_total", &["promote_anon"], 0)
+            .with("orders_bytes_total", &["all", "promote", "hot", "done"], Bytes(1 << 20))
+            .with("orders_bytes_total", &["all", "promote", "hot", "busy"], Bytes(2 << 20))
+            .with("orders_bytes_total", &["all", "demote", "make_room", "skipped"], Bytes(4 << 20));
+        Status {
+            schema_version: SCHEMA_VERSION,
+            managed: true,
+            pid: 7,
+            policy: "hold".into(),
+            tracker: "damon".into(),
+            attention: "calm".into(),
+            tiers: vec![tier("near"), tier("far")],
+            changes: vec![change],
+            metrics,
+            ..Status::default()
+        }
+    }
+
+    #[test]
+    fn every_metric_is_in_a_table_of_its_labels() {
+        let status = status();
+        let read: Status = serde_json::from_str(&status.json()).expect("a status");
+        let text = read.text();
+        assert_eq!(text, status.text(), "what goes through the socket is shown the same");
+        for line in [
+            "manager           process 7",
+            "tracker           damon, calm",
+            "changed           /proc/x: 1 -> 0",
+            "uptime            12.3 s",
+            "tier  managed  latency",
+            "near  3.0 MiB    90 ns",
+            "far   5.0 MiB        -",
+            "all     promote  hot        busy     2.0 MiB",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line:?} in\n{text}");
+        }
+        assert!(text.contains("promote_tried") && !text.contains("promote_anon"), "{text}");
+    }
+
+    #[test]
+    fn the_line_says_what_was_moved_and_what_failed() {
+        assert_eq!(
+            status().line(),
+            "calm, 0 processes: near 3.0 MiB, far 5.0 MiB; promoted 1.0 MiB, demoted 0 B, failed 2.0 MiB; \
+             own CPU 0.2 s"
+        );
+    }
+
+    /// `Samples::sum` of a metric that does not exist is zero: the names in the line must be of the table.
+    #[test]
+    fn the_line_uses_metrics_of_the_table() {
+        for key in ["tier_managed_bytes", "orders_bytes_total", "manager_cpu_seconds_total"] {
+            assert!(METRICS.iter().any(|metric| metric.key() == key), "{key}");
+        }
+    }
+}
