@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The walks of ARCHITECTURE.md lead somewhere: every file that they name exists, and has the function that they name.
+//! What documents name exists: files and functions in the walks of ARCHITECTURE.md, tests in SPECIFICATION.md.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::output;
+
+/// The top of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
 
 /// The text of a document of the repository.
 fn document(name: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    std::fs::read_to_string(root.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// The pairs of a file and a function that a line names: `` `file` `function` ``.
@@ -34,4 +41,95 @@ fn the_walks_name_files_and_functions_that_exist() {
 fn a_step_is_a_file_and_a_function() {
     let line = "1. `a/b.rs` `c` or `d.rs` `e`: text `f`";
     assert_eq!(steps(line), [("a/b.rs", "c"), ("d.rs", "e")]);
+}
+
+/// The Rust files below a folder.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        match path.is_dir() {
+            true if path.file_name().is_some_and(|name| name != "target") => sources(&path, found),
+            false if path.extension().is_some_and(|ending| ending == "rs") => found.push(path),
+            _ => {}
+        }
+    }
+}
+
+/// All tests, as module and function: the module is the file, or the folder of `mod.rs` and `tests.rs`.
+fn tests() -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    sources(&root().join("crates"), &mut files);
+    let mut tests = Vec::new();
+    for file in files {
+        let stem =
+            |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let module = match stem(&file).as_str() {
+            "mod" | "tests" => stem(file.parent().expect("a folder")),
+            own => own.to_string(),
+        };
+        let text = fs::read_to_string(&file).expect("a file");
+        let after = text.split("#[test]").skip(1).filter_map(|rest| rest.split("fn ").nth(1));
+        let names = after.filter_map(|rest| rest.split(['(', '<']).next());
+        tests.extend(names.map(|name| (module.clone(), name.to_string())));
+    }
+    tests
+}
+
+/// Whether what a cell of the column `test` names is there: `module::test`, where `…` and `*` stand for the rest of a
+/// name, `lab/suite:part`, a file, or a command.
+fn exists(name: &str, tests: &[(String, String)]) -> bool {
+    if let Some((module, test)) = name.split_once("::") {
+        let beginning = test.strip_suffix(['…', '*']);
+        return tests.iter().any(|(in_module, found)| {
+            in_module == module && beginning.map_or(found == test, |text| found.starts_with(text))
+        });
+    }
+    if let Some(part) = name.strip_prefix("lab/suite:") {
+        return document("lab/suite").contains(&format!("\ndef {part}("));
+    }
+    match name.strip_prefix("tierline ") {
+        Some(line) => {
+            let verb = line.split(' ').take_while(|word| !word.starts_with('-'));
+            let verb: Vec<&str> = verb.collect();
+            output(&format!("{} --help", verb.join(" "))).status.success()
+        }
+        None => name.contains('/') && root().join(name).exists(),
+    }
+}
+
+#[test]
+fn every_test_that_the_specification_names_exists() {
+    let (specification, tests) = (document("SPECIFICATION.md"), tests());
+    let mut promises = 0;
+    for line in specification.lines() {
+        assert!(line.chars().count() <= 140, "longer than 140 columns: {line}");
+        let Some(cells) = line.strip_prefix("| ").and_then(|line| line.strip_suffix(" |")) else {
+            continue;
+        };
+        let cells: Vec<&str> = cells.split(" | ").collect();
+        let [promise, _, test, state] = cells[..] else { panic!("expected four cells: {line}") };
+        if promise == "promise" {
+            continue;
+        }
+        promises += 1;
+        assert!(["holds", "not held", "not tested yet"].contains(&state), "{line}");
+        let named: Vec<&str> = test.split('`').skip(1).step_by(2).collect();
+        assert!(state != "holds" || !named.is_empty(), "no test holds it: {line}");
+        for name in named {
+            assert!(exists(name, &tests), "there is no {name}: {line}");
+        }
+    }
+    assert!(promises > 100, "{promises}");
+}
+
+#[test]
+fn a_test_that_is_gone_is_noticed() {
+    let tests = tests();
+    assert!(exists("documents::a_test_that_is_gone_is_noticed", &tests));
+    assert!(exists("documents::a_test_that…", &tests) && exists("documents::*", &tests));
+    for gone in
+        ["documents::a_test", "nowhere::*", "lab/suite:nothing", "lab/nothing", "tierline bnech"]
+    {
+        assert!(!exists(gone, &tests), "{gone}");
+    }
 }
