@@ -199,6 +199,7 @@ impl PageTable {
         for page in run.pages_in(0, BASE_PER_HUGE) {
             tier.iter().for_each(|&tier| self.set_tier(page, tier));
         }
+        debug_assert_eq!(self.find(at.space, at.vpn), Some(PageIdx(first)));
         true
     }
 
@@ -207,6 +208,7 @@ impl PageTable {
         let unit = run.size.base_pages();
         let lo = (start.max(vpn.0) - vpn.0) / unit * unit;
         let hi = (end.min(vpn.0 + run.base_pages) - vpn.0).div_ceil(unit) * unit;
+        debug_assert!(lo <= hi, "{start}..{end} is not in the run at {vpn:?}");
         self.detach(space, vpn, run.first);
         let (first, pages) = (run.first + pages_u32(lo / unit), pages_u32((hi - lo) / unit));
         self.release_indices(space, first, pages, unit);
@@ -225,12 +227,15 @@ impl PageTable {
     }
 
     fn attach(&mut self, space: SpaceId, vpn: Vpn, run: Run) {
-        self.by_index.insert(run.first, (space, vpn));
+        debug_assert!(run.base_pages > 0, "a run has pages");
+        let before = self.by_index.insert(run.first, (space, vpn));
+        debug_assert_eq!(before, None, "index {} is in use", run.first);
         self.spaces.entry(space).or_default().runs.insert(vpn, run);
     }
 
     fn detach(&mut self, space: SpaceId, vpn: Vpn, first: u32) {
-        self.by_index.remove(&first);
+        let known = self.by_index.remove(&first);
+        debug_assert_eq!(known, Some((space, vpn)), "the run with index {first}");
         if let Some(space) = self.spaces.get_mut(&space) {
             space.runs.remove(&vpn);
         }
@@ -241,6 +246,7 @@ impl PageTable {
         for run in runs.into_values() {
             self.by_index.remove(&run.first);
             self.release_indices(space, run.first, run.pages(), run.size.base_pages());
+            debug_assert!(run.base_pages <= self.base_pages, "more than is mapped");
             self.base_pages -= run.base_pages;
         }
         self.spaces.remove(&space);
@@ -381,6 +387,7 @@ impl PageTable {
                 sum[tier.index()] += at.size.base_pages();
             }
         }
+        debug_assert!(self.in_tier.iter().sum::<u64>() <= self.base_pages, "more than is mapped");
     }
 
     /// Re-derives the books from the pages themselves. Walks everything: for tests only.
