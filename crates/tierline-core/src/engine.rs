@@ -13,7 +13,7 @@ use crate::qos::Limits;
 use crate::qos::enforcer::Enforcer;
 use crate::questions::Questions;
 use crate::telemetry::calm::{Calm, Planned};
-use crate::tier::Tiers;
+use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, BytesPerSec, Nanos};
 
 /// Samples for which there is always room, 160 KiB. Ours.
@@ -43,6 +43,7 @@ pub struct Engine {
 impl Engine {
     /// An engine for a machine, that moves at most `rate`.
     pub fn new(tiers: Tiers, limits: Limits, policy: Box<dyn Policy>, rate: BytesPerSec) -> Self {
+        assert!(tiers.len() <= TierId::MAX, "{} tiers, of {} at most", tiers.len(), TierId::MAX);
         Self {
             tiers,
             limits,
@@ -72,6 +73,7 @@ impl Engine {
         world.observe(now, &mut self.seen);
         self.intake.take_in(now, &mut self.seen, self.wants, &self.tiers, &mut self.belief);
         self.telemetry = world.measure(now);
+        debug_assert_eq!(self.telemetry.tiers.len(), self.tiers.len(), "every tier is measured");
         self.questions.put(now, &self.belief.pages, world);
         let budget = self.migrator.budget(now);
         self.decide(now, budget);
@@ -119,9 +121,7 @@ impl Engine {
     /// Reconfigures access tracking where the policy wants it changed.
     fn rewatch(&mut self, world: &mut dyn World) {
         let wants = self.policy.wants();
-        if wants.watch != self.wants.watch
-            && let Some(watch) = wants.watch
-        {
+        if let Some(watch) = wants.watch.filter(|_| wants.watch != self.wants.watch) {
             world.watch(watch);
         }
         self.wants = wants;

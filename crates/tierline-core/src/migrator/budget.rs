@@ -28,6 +28,7 @@ impl TokenBucket {
     /// Lets tokens run in until `now` and returns what is there.
     pub fn refill(&mut self, now: Nanos) -> Bytes {
         let passed = now.saturating_sub(self.last.unwrap_or(now));
+        debug_assert!(self.tokens <= Self::depth(self.rate), "the bucket is too full");
         let gained = in_time(self.rate, passed);
         // Time too short for a byte must add up, not vanish.
         if gained > Bytes::ZERO || self.last.is_none() {

@@ -72,6 +72,7 @@ impl Costs {
     pub fn learn(&mut self, orders: &[Order], spent: Nanos) {
         let count = orders.len() as u64;
         let base_pages: u64 = orders.iter().map(|order| order.page().size.base_pages()).sum();
+        debug_assert!(base_pages >= count && count > 0, "{count} orders of {base_pages} pages");
         match orders[0] {
             Order::PageOut(_) => {
                 average_in(&mut self.page_out, Nanos(spent.0 / base_pages), COST_WEIGHT);
@@ -100,6 +101,7 @@ fn within(cost: Option<Nanos>) -> Option<u64> {
 
 /// Averages a new reading in; the first is taken as it is.
 fn average_in(average: &mut Option<Nanos>, new: Nanos, weight: f64) {
+    debug_assert!((0.0..=1.0).contains(&weight), "a weight is a share: {weight}");
     let mixed = |old: Nanos| {
         let (old, new) = (old.as_secs_f64(), new.as_secs_f64());
         Nanos::from_secs_f64(old + weight * (new - old))

@@ -105,6 +105,7 @@ impl Migrator {
     pub fn serve(&mut self, requests: &mut Requests, on: &mut Scene<'_>) {
         self.page_out(requests.page_out.drain(..), on);
         self.split(requests.split.drain(..), on);
+        debug_assert!(requests.page_out.is_empty() && requests.split.is_empty());
     }
 
     /// Moves what was planned, after what is due for another try. A move that would take a tenant over its limit is
@@ -118,12 +119,15 @@ impl Migrator {
     ) {
         let mut wanted = self.retries.take_due(on.now, on.pages);
         wanted.extend(plan.iter().map(|&m| (m, 0)));
-        let mut left = self.budget(on.now);
+        let budget = self.budget(on.now);
+        let mut left = budget;
         wanted.retain(|(m, _)| {
             let fits = m.size.bytes() <= left;
             left = left.saturating_sub(if fits { m.size.bytes() } else { left });
             fits
         });
+        let bytes: Bytes = wanted.iter().map(|(m, _)| m.size.bytes()).sum();
+        debug_assert!(bytes <= budget, "moves exceed the budget: {bytes}");
         // Promotions may need the room that demotions make, and only made room counts.
         let (down, up): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|(m, _)| m.to > m.from);
         let room = telemetry.tiers.iter().map(|tier| tier.free).collect();
@@ -170,6 +174,7 @@ impl Migrator {
             .take(self.costs.splits_in_time())
             .map(|(page, at)| (page, Order::Split(PageAt::from(at))))
             .unzip();
+        debug_assert!(orders.iter().all(|order| order.page().size == PageSize::Huge));
         if !on.world.capabilities().has(Capability::Split) {
             self.counts.split_failed += pages.len() as u64;
             return;
@@ -202,6 +207,8 @@ impl Migrator {
     fn act(&mut self, orders: &[Order], on: &mut Scene<'_>) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(orders.len());
         let Some(kind) = orders.first() else { return outcomes };
+        let is_same = |order| std::mem::discriminant(order) == std::mem::discriminant(kind);
+        debug_assert!(orders.iter().all(is_same), "a batch has orders of one kind");
         let spent = on.world.act(on.now, orders, &mut outcomes);
         assert_eq!(outcomes.len(), orders.len(), "a world answers every order");
         *match kind {
@@ -250,6 +257,7 @@ impl Migrator {
         *counter += m.size.base_pages();
         let Some(page) = on.pages.find(m.space, m.vpn) else { return };
         on.pages.set_tier(page, m.to);
+        debug_assert_eq!(on.pages.state(page).tier(), Some(m.to), "the page table knows the move");
         let returns = on.pages.state(page).returns();
         if self.history.note(on.now, m.space, m.vpn, up) {
             self.counts.ping_pong_pages += m.size.base_pages();
@@ -282,6 +290,7 @@ impl Made {
 
     /// A move left so much room in a tier.
     fn give(&mut self, pages: &PageTable, m: &Move, tier: TierId) {
+        debug_assert!(tier.index() < self.room.len(), "{tier} is no tier of this machine");
         self.room[tier.index()] += m.size.bytes();
         self.allowance.give(self.tenant(pages, m), tier, m.size.bytes());
     }

@@ -25,6 +25,7 @@ pub struct Retries {
 impl Retries {
     /// Keeps a move for another try. False where it was the last one.
     pub fn keep(&mut self, now: Nanos, (m, tries): Tried) -> bool {
+        debug_assert!(tries < MAX_TRIES, "tried too often: {tries}");
         let again = tries + 1 < MAX_TRIES;
         if again {
             self.next += 1;
@@ -37,6 +38,8 @@ impl Retries {
     pub fn take_due(&mut self, now: Nanos, pages: &PageTable) -> Vec<Tried> {
         let later = self.due.split_off(&(now + Nanos(1), 0));
         let due = std::mem::replace(&mut self.due, later);
+        debug_assert!(due.keys().all(|&(at, _)| at <= now), "a retry comes too early");
+        debug_assert!(self.due.keys().all(|&(at, _)| at > now), "a retry is late");
         let stays = |m: &Move| {
             let page = pages.find(m.space, m.vpn);
             let in_tier = page.filter(|&page| pages.state(page).tier() == Some(m.from));

@@ -48,6 +48,7 @@ impl Indices {
     pub fn take(&mut self, pages: u32) -> Option<u32> {
         if let Some(&(length, at)) = self.by_length.range((pages, 0)..).next() {
             self.forget(at, length);
+            debug_assert!(length >= pages && at + length <= self.next, "never given out");
             if length > pages {
                 self.note(at + pages, length - pages);
             }
@@ -60,6 +61,9 @@ impl Indices {
 
     /// Gives a run of indices back.
     pub fn release(&mut self, first: u32, pages: u32) {
+        let end = u64::from(first) + u64::from(pages);
+        debug_assert!(end <= u64::from(self.next), "indices below {end} were never given out");
+        debug_assert!(self.free.range(first..).next().is_none_or(|(&at, _)| u64::from(at) >= end));
         let (mut at, mut length) = (first, pages);
         if let Some((&before, &n)) = self.free.range(..first).next_back()
             && before + n == first
@@ -75,13 +79,16 @@ impl Indices {
     }
 
     fn note(&mut self, at: u32, length: u32) {
+        debug_assert!(length > 0, "a free run has indices");
         self.free.insert(at, length);
         self.by_length.insert((length, at));
     }
 
     fn forget(&mut self, at: u32, length: u32) {
-        self.free.remove(&at);
-        self.by_length.remove(&(length, at));
+        let known = self.free.remove(&at);
+        debug_assert_eq!(known, Some(length), "the free run at {at}");
+        let listed = self.by_length.remove(&(length, at));
+        debug_assert!(listed, "the free run at {at} is listed by length");
     }
 
     /// Asserts that `used` indices and the free ones are all that were given out.

@@ -201,13 +201,16 @@ impl PageTable {
     }
 
     fn attach(&mut self, space: SpaceId, vpn: Vpn, run: Run) {
-        self.by_index.insert(run.first, (space, vpn));
+        debug_assert!(run.base_pages > 0, "a run has pages");
+        let before = self.by_index.insert(run.first, (space, vpn));
+        debug_assert_eq!(before, None, "index {} is in use", run.first);
         self.spaces.entry(space).or_default().runs.insert(vpn, run);
     }
 
     fn detach(&mut self, space: SpaceId, vpn: Vpn, first: u32) {
         self.last_found.take();
-        self.by_index.remove(&first);
+        let known = self.by_index.remove(&first);
+        debug_assert_eq!(known, Some((space, vpn)), "the run with index {first}");
         if let Some(space) = self.spaces.get_mut(&space) {
             space.runs.remove(&vpn);
         }
@@ -219,6 +222,7 @@ impl PageTable {
         for run in runs.into_values() {
             self.by_index.remove(&run.first);
             self.release_indices(space, run.first, run.pages(), run.size.base_pages());
+            debug_assert!(run.base_pages <= self.base_pages, "more than is mapped");
             self.base_pages -= run.base_pages;
         }
         self.spaces.remove(&space);

@@ -282,6 +282,7 @@ impl PageTable {
                 sum[tier.index()] += at.size.base_pages();
             }
         }
+        debug_assert!(self.in_tier.iter().sum::<u64>() <= self.base_pages, "more than is mapped");
     }
 
     /// Re-derives the books from the pages themselves. Walks everything: for tests only.

@@ -42,6 +42,7 @@ impl Run {
 
     /// The pages of its base pages from `lo` to `hi`, a huge page once.
     pub fn pages_in(&self, lo: u64, hi: u64) -> impl Iterator<Item = PageIdx> + use<> {
+        debug_assert!(lo <= hi && hi <= self.base_pages, "{lo}..{hi} of {}", self.base_pages);
         let (first, shift) = (self.first, self.size.shift());
         let (lo, hi) = (lo >> shift, (hi + self.size.base_pages() - 1) >> shift);
         (pages_u32(lo)..pages_u32(hi)).map(move |page| PageIdx(first + page))

@@ -104,6 +104,7 @@ impl PageState {
     }
 
     pub(super) fn in_tier(self, tier: Option<TierId>) -> Self {
+        debug_assert!(tier.is_none_or(|tier| tier.index() < TierId::MAX), "{tier:?} is no tier");
         Self(self.0 & !TIER | tier.map_or(0, |tier| tier.0 + 1))
     }
 
@@ -123,6 +124,7 @@ pub(super) struct Words {
 impl Words {
     /// Makes room for indices below `end`.
     pub fn cover(&mut self, end: u32) {
+        debug_assert!((end as usize).div_ceil(CHUNK_PAGES) >= self.chunks.len(), "it only grows");
         self.chunks.resize_with((end as usize).div_ceil(CHUNK_PAGES), || None);
     }
 
@@ -177,6 +179,7 @@ impl Words {
     /// not written.
     pub fn reset(&mut self, first: u32, pages: u32, mut was_in: impl FnMut(TierId)) {
         let (mut at, end) = (first as usize, first as usize + pages as usize);
+        debug_assert!(end <= self.chunks.len() * CHUNK_PAGES, "pages up to {end} have no words");
         while at < end {
             let (c, offset) = (at / CHUNK_PAGES, at % CHUNK_PAGES);
             let n = (CHUNK_PAGES - offset).min(end - at);

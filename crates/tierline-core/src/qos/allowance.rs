@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::Limits;
 use crate::page::PageTable;
-use crate::port::{Telemetry, TenantId};
+use crate::port::{Telemetry, TenantId, TenantTelemetry};
 use crate::tier::TierId;
 use crate::unit::Bytes;
 
@@ -25,6 +25,8 @@ impl Allowance {
         if limits.is_empty() {
             return Self::default();
         }
+        let sound = |tenant: &TenantTelemetry| tenant.used.len() <= TierId::MAX;
+        debug_assert!(telemetry.tenants.iter().all(sound), "more tiers than a machine can have");
         let known = pages.by_tenant();
         let measured = |tenant, tier: TierId| {
             let mut all = telemetry.tenants.iter();
@@ -103,7 +105,7 @@ impl Allowance {
 mod tests {
     use super::*;
     use crate::page::PageTable;
-    use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, TenantTelemetry, Vpn};
+    use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
 
     const A: TenantId = TenantId(1);
     const B: TenantId = TenantId(2);

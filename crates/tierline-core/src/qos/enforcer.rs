@@ -62,6 +62,8 @@ impl Enforcer {
                 over = over.saturating_sub(freed.unwrap_or_default());
             }
         }
+        debug_assert!(plan.iter().all(|m| m.to > m.from), "only demotions obey a lowered limit");
+        debug_assert!(ledger.budget() <= view.machine.budget, "demotions use up budget");
         view.machine.budget = ledger.budget();
     }
 
@@ -104,6 +106,7 @@ impl Enforcer {
                 Some(*end)
             })
             .collect();
+        debug_assert!(ends.is_sorted(), "runs are counted one after the other");
         let Some(&all) = ends.last().filter(|&&all| all > 0) else { return Vec::new() };
         // Pages of other tiers are drawn in vain.
         let held: Bytes = view.machine.tiers.iter().map(|(t, _)| pages.bytes_of(tenant, t)).sum();
@@ -116,6 +119,7 @@ impl Enforcer {
             let (first, count) = runs[run];
             let before = ends[run] - u64::from(count);
             let offset = usize::try_from(at - before).unwrap_or(usize::MAX);
+            debug_assert!(at >= before && offset < count as usize, "drawn outside its run");
             drawn.push(PageIdx::from_index(first.index() + offset));
         }
         drawn.sort_unstable();
@@ -126,6 +130,7 @@ impl Enforcer {
         };
         let heat = |page| Victim { page, likely: density(view, policy, page).likely };
         let mut victims: Vec<Victim> = drawn.into_iter().filter(in_tier).map(heat).collect();
+        debug_assert!(victims.iter().all(|victim| pages.state(victim.page).tier() == Some(tier)));
         victims.sort_by(|a, b| a.likely.total_cmp(&b.likely).then(a.page.cmp(&b.page)));
         victims
     }
@@ -154,6 +159,7 @@ fn exchange_one_tenant(
         }
         let fits = ledger.admits(pages, page, m.to);
         if !fits || ledger.plan(pages, page, m.to, m.reason, plan).is_err() {
+            debug_assert!(planned <= plan.len(), "planning adds moves");
             plan.truncate(planned);
             *ledger = before;
             if victims.peek().is_none_or(|victim| heat <= victim.likely * MARGIN) {

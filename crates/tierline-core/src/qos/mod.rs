@@ -24,11 +24,13 @@ impl Limits {
 
     /// Sets a tenant's limit in a tier, or lifts it.
     pub fn set(&mut self, tenant: TenantId, tier: TierId, limit: Option<Bytes>) {
+        debug_assert!(tier.index() < TierId::MAX, "{tier} is no tier");
         let of_tenant = self.0.entry(tenant).or_default();
         of_tenant[tier.index()] = limit;
         if of_tenant.iter().all(Option::is_none) {
             self.0.remove(&tenant);
         }
+        debug_assert_eq!(self.get(tenant, tier), limit);
     }
 
     /// A tenant's limit in a tier.
@@ -43,6 +45,8 @@ impl Limits {
 
     /// Whether nobody has a limit.
     pub fn is_empty(&self) -> bool {
+        let none = |limits: &[Option<Bytes>; TierId::MAX]| limits.iter().all(Option::is_none);
+        debug_assert!(!self.0.values().any(none), "a tenant without a limit has no entry");
         self.0.is_empty()
     }
 

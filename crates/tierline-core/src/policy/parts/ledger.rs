@@ -42,7 +42,9 @@ impl Ledger {
             let free = i128::from(measured.free.0) - i128::from(reserve(tier).0);
             allowance.left_for_all(tier).map_or(free, |left| i128::from(left.0).min(free))
         });
-        Self { budget: view.machine.budget.min(cap), room: room.collect(), allowance }
+        let room: Vec<i128> = room.collect();
+        debug_assert_eq!(room.len(), view.machine.tiers.len(), "every tier is measured");
+        Self { budget: view.machine.budget.min(cap), room, allowance }
     }
 
     /// What their limits leave the tenants.
@@ -105,6 +107,7 @@ impl Ledger {
 
     /// Whether a page of `size` could go from a tier to a slower one.
     pub fn has_room_below(&self, from: TierId, size: PageSize) -> bool {
+        debug_assert!(from.index() < self.room.len(), "{from} is no tier of this machine");
         self.room[from.index() + 1..].iter().any(|&room| room >= i128::from(size.bytes().0))
     }
 
@@ -121,6 +124,7 @@ impl Ledger {
     ) -> Result<Bytes, Short> {
         pages.locate(page).and(pages.state(page).tier()).ok_or(Short::Page)?;
         let to = self.below(pages, page).ok_or(Short::Room)?;
+        debug_assert!(pages.state(page).tier() < Some(to), "a demotion goes to a slower tier");
         self.plan(pages, page, to, reason, plan)
     }
 
@@ -151,6 +155,7 @@ impl Ledger {
             return Err(Short::Budget);
         }
         self.book(pages, &m);
+        debug_assert!(self.room[to.index()] >= 0, "the plan exceeds the room in {to}");
         plan.push(m);
         Ok(bytes)
     }
