@@ -3,7 +3,7 @@
 //! evidence for the policy.
 
 use crate::page::{FETCHED, PageIdx, PageTable};
-use crate::policy::Wants;
+use crate::policy::interface::Wants;
 use crate::policy::view::{Evidence, Memory};
 use crate::port::{Observations, Residence, Sample, TrueRate};
 use crate::telemetry::Hit;

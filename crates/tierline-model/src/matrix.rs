@@ -5,7 +5,7 @@
 //! sizes are ours, so that a hot set fits fast memory at some ratios and not at others.
 
 use serde::Serialize;
-use tierline_core::policy::list::{POLICIES, PolicyEntry, Role};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry, entry::Role};
 
 use crate::arithmetic::geometric_mean;
 use crate::compare::{Cell, Entry};

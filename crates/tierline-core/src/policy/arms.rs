@@ -27,13 +27,13 @@
 
 use std::collections::VecDeque;
 
+use super::interface::{Believed, Policy, Wants};
 use super::parts::batch;
 use super::parts::ledger::{Ledger, Short, capacity};
 use super::parts::quantum::Quantum;
 use super::parts::recency::{self, Recency};
 use super::parts::top::{Ranked, split};
 use super::parts::worth::{self, Exchange};
-use super::{Believed, Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::lists::residents::Residents;

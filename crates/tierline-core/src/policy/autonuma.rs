@@ -19,8 +19,8 @@
 //! fastest tier; since 5.18 a page of a slower tier must have faulted before. Without `two_faults` it is the
 //! kernel before, whose first fault migrates, as TPP section 5.3 has it.
 
-use super::Wants;
 use super::goal::pack::Pack;
+use super::interface::Wants;
 use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
 use super::parts::scan_period::{self, ScanPeriod};
 use super::parts::watermarks::Watermarks;

@@ -23,10 +23,10 @@
 //! of a tier to try, and an exchange of two pages is a demotion and a promotion in one plan. Demoted first
 //! there is a page of the page cache, here not. Pages of the slowest tier have histories too.
 
+use super::interface::{Believed, Policy, Wants};
 use super::parts::ledger::{Ledger, Short};
 use super::parts::scan_period::{self, ScanPeriod};
 use super::parts::watermarks::Watermarks;
-use super::{Believed, Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageIdx;

@@ -24,10 +24,10 @@
 
 use std::collections::VecDeque;
 
+use super::interface::{Policy, Wants};
 use super::parts::ledger::Ledger;
 use super::parts::quantum::Quantum;
 use super::parts::tuner::{MET, Quota, Tuner};
-use super::{Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageIdx;

@@ -7,7 +7,7 @@
 //! Knobs: none.
 //! Where it comes from: Linux without tiering; "default Linux" in TPP (section 6.1).
 
-use super::{Policy, Wants};
+use super::interface::{Policy, Wants};
 use crate::policy::plan::Plan;
 use crate::policy::view::View;
 use crate::port::Allocation;

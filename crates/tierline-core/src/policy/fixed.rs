@@ -16,8 +16,8 @@
 //! Where it comes from: Colloid section 2.1, "best-case memory placement". There the cold pages are chosen at
 //! random, here by rate.
 
+use super::interface::{Believed, Policy, Wants};
 use super::parts::placement::{Placement, Run, capacities, fill, ranked, told};
-use super::{Believed, Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageIdx;

@@ -24,9 +24,9 @@
 //! ones a quantum.
 
 use super::goal::{Aim, Goal, Quota, Shift};
+use super::interface::{Believed, Policy, Wants};
 use super::parts::ledger::{Ledger, Short};
 use super::parts::quantum::Quantum;
-use super::{Believed, Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::lists::residents::Residents;

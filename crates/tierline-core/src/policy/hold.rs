@@ -7,7 +7,7 @@
 //! Knobs: none.
 //! Where it comes from: the do-nothing baseline of every paper in the field ("first touch").
 
-use super::Policy;
+use super::interface::Policy;
 use crate::policy::plan::Plan;
 use crate::policy::view::View;
 

@@ -16,7 +16,7 @@
 //!
 //! Where it comes from: Linux 6.1 and later, kernel/sched/fair.c, mm/vmscan.c, Documentation/admin-guide/sysctl.
 
-use super::Policy;
+use super::interface::Policy;
 use crate::knob::Knob;
 use crate::knobs;
 use crate::policy::plan::Plan;

@@ -18,8 +18,8 @@
 //! Where it comes from: Linux 6.3, kernel/sched/fair.c, mm/memory-tiers.c, mm/vmscan.c. The scan period stays at
 //! its maximum, where private pages put it, instead of following the share of local and of shared faults.
 
-use super::Wants;
 use super::goal::Goal;
+use super::interface::Wants;
 use super::parts::on_fault::{Fault, Marks, OnFault, Rules, hint_faults};
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;

@@ -21,8 +21,8 @@
 //! it clears the counters, so once a second, the quota is 8 GiB/s, and errors are not looked at. A threshold is 1 at
 //! least, as in both; it starts there (ours).
 
-use super::Wants;
 use super::goal::pack::Pack;
+use super::interface::Wants;
 use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
 use super::parts::quantum::Quantum;
 use super::parts::watermarks::Watermarks;

@@ -13,8 +13,8 @@
 //!
 //! Where it comes from: the ideal of every paper in the field; ours in form.
 
+use super::interface::{Believed, Policy, Wants};
 use super::parts::placement::{Placement, capacities, fill, ranked, told};
-use super::{Believed, Policy, Wants};
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};

@@ -15,9 +15,9 @@
 //! Where it comes from: Linux 5.12 as TPP (ASPLOS 2023) describes it in sections 5.1, 5.2 and 6.1; watermarks as in
 //! `tierline-core`'s watermarks. There is no swap device, as in the paper's experiments.
 
-use super::Wants;
 use super::goal::Goal;
 use super::goal::pack::Pack;
+use super::interface::Wants;
 use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;

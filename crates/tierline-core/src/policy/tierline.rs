@@ -31,6 +31,7 @@
 use super::goal::balance::Balance;
 use super::goal::lane::Lane;
 use super::goal::{Aim, Goal};
+use super::interface::{Policy, Wants};
 use super::parts::candidates::{Bar, Candidate, Candidates};
 use super::parts::hand::Met;
 use super::parts::headroom::Headroom;
@@ -39,7 +40,6 @@ use super::parts::make_room::{Hands, Newcomer};
 use super::parts::quantum::Quantum;
 use super::parts::sampling::Sampling;
 use super::parts::splitting::Splitting;
-use super::{Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::{FETCHED, PageIdx};

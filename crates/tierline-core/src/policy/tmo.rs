@@ -24,9 +24,9 @@
 
 use std::collections::BTreeSet;
 
+use super::interface::{Believed, Policy, Wants};
 use super::parts::ledger::Ledger;
 use super::parts::quantum::Quantum;
-use super::{Believed, Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::{PageIdx, PageTable};

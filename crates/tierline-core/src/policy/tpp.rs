@@ -22,8 +22,8 @@
 //! whoever knows that a program's file pages are cold (5.4), so off. `three_faults` is the public patch, in
 //! which the first fault only marks a page referenced. Demoted pages are not armed at once.
 
-use super::Wants;
 use super::goal::Goal;
+use super::interface::Wants;
 use super::parts::on_fault::{Fault, Marks, OnFault, Rules, hint_faults};
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;

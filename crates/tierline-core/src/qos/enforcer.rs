@@ -9,10 +9,10 @@
 //! sample, its size and the margin are ours.
 
 use crate::page::PageIdx;
+use crate::policy::interface::{Believed, Policy};
 use crate::policy::parts::ledger::Ledger;
 use crate::policy::plan::Plan;
 use crate::policy::view::View;
-use crate::policy::{Believed, Policy};
 use crate::port::{Move, PageSize, Reason, TenantId};
 use crate::rng::Rng;
 use crate::tier::TierId;

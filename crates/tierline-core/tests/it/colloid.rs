@@ -3,7 +3,7 @@
 //! balancing stops where the latencies meet.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::list::PolicyEntry;
+use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::qos::Limits;
 use tierline_core::unit::Nanos;
 

@@ -3,7 +3,7 @@
 
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::port::{Outcome, PageKind, TenantId, World};
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;

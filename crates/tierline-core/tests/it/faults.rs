@@ -2,7 +2,7 @@
 //! Bad days: a decorator around the toy world that makes moves fail and samples vanish.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::list::POLICIES;
+use tierline_core::policy::POLICIES;
 use tierline_core::port::{
     Attention, Capabilities, Move, Observations, Order, Outcome, Question, SpaceEvent, Telemetry,
     Vpn, Watch, World,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 
 /// The words of all paragraphs that begin with `Knobs:`, without what stands in parentheses, which are defaults.
 fn words(text: &str) -> BTreeSet<String> {

@@ -2,8 +2,8 @@
 //! What is particular to each published system, seen from outside.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
 use tierline_core::policy::parts::watermarks::Watermarks;
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::port::{PageKind, Watch};
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;

@@ -3,7 +3,7 @@
 
 use tierline_core::engine::Engine;
 use tierline_core::policy::Policy;
-use tierline_core::policy::list::PolicyEntry;
+use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, PageKind,
     PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry,

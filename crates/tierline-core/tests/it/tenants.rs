@@ -4,7 +4,7 @@
 
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::port::{
     Attention, Capabilities, Observations, Order, Outcome, Question, Region, SpaceEvent, SpaceId,
     Telemetry, TenantId, Vpn, Watch, World,

@@ -8,7 +8,7 @@
 //! Where it comes from: the need for a test.
 
 use tierline_core::policy::Policy;
-use tierline_core::policy::list::{PolicyEntry, Role};
+use tierline_core::policy::entry::{PolicyEntry, Role};
 use tierline_core::policy::parts::ledger::Ledger;
 use tierline_core::policy::plan::Plan;
 use tierline_core::policy::view::View;

@@ -4,7 +4,7 @@
 use tierline_core::counters::Counters;
 use tierline_core::engine::Engine;
 use tierline_core::policy::Policy;
-use tierline_core::policy::list::PolicyEntry;
+use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::port::{Allocation, PageKind, Watch};
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;

@@ -24,9 +24,9 @@ use crate::root::Root;
 use crate::telemetry::Counters;
 use crate::tenant::{Tenant, Tenants};
 use crate::topology::{TierSpec, Topology};
+use crate::tracker::entry::Setup;
 use crate::tracker::inspect::Inspector;
 use crate::tracker::ladder;
-use crate::tracker::list::Setup;
 use crate::tracker::neoprof::Place;
 use crate::world::LinuxWorld;
 

@@ -3,7 +3,7 @@
 
 use tierline_core::knob::Knob;
 use tierline_core::policy::Policy;
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::port::Capability;
 use tierline_core::qos::Limits;
 

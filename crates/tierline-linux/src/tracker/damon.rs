@@ -40,7 +40,7 @@ use crate::perf::tracefs::{Described, Field};
 use crate::perf::{Attr, CpuRings, Event};
 use crate::root::Root;
 use crate::tracker::Tracker;
-use crate::tracker::list::TrackerEntry;
+use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::{Need, writable};
 use admin::{Admin, Targets};
 

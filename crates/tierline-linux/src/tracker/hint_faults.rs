@@ -64,7 +64,7 @@ use crate::perf::tracefs::{Field, Probe};
 use crate::perf::{Attr, CpuRings, Event, monotonic_now, online_cpus};
 use crate::root::Root;
 use crate::tracker::Tracker;
-use crate::tracker::list::TrackerEntry;
+use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::{may_sample, two_nodes};
 use arming::{Arm, Arming};
 use pace::Pace;

@@ -21,7 +21,7 @@ use tierline_core::unit::Nanos;
 use crate::error::{Error, Result};
 use crate::perf::Event;
 use crate::root::Root;
-use crate::tracker::list::TrackerEntry;
+use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::may_sample;
 use crate::tracker::pmu::{PmuEvent, Sampler, SourceTiers};
 

@@ -3,8 +3,8 @@
 
 use tierline_core::port::Watch;
 
-use super::Tracker;
-use super::list::{Setup, TRACKERS, TrackerEntry};
+use super::entry::{Setup, TrackerEntry};
+use super::{TRACKERS, Tracker};
 use crate::error::{Error, Result};
 
 /// What the ladder came to.

@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Trackers: what this kernel offers to see accesses with.
 
-pub mod accessed;
 pub mod cool;
-pub mod damon;
+pub mod entry;
 pub mod flush;
 pub mod glance;
-pub mod hint_faults;
-pub mod ibs;
 pub mod inspect;
 pub mod ladder;
-pub mod list;
 pub(crate) mod needs;
-pub mod neoprof;
-pub mod page_idle;
-pub mod pebs;
 pub mod pmu;
 pub mod runs;
-pub mod soft_dirty;
 pub mod window;
 pub mod windowed;
 
@@ -26,7 +18,29 @@ use tierline_core::unit::Nanos;
 
 use crate::citizen::Plan;
 use crate::error::Result;
-pub use list::{TRACKERS, TrackerEntry};
+pub use entry::TrackerEntry;
+
+/// Declares the modules and the list of trackers: one line for a file, with its entries. rustfmt does not follow it, so
+/// `./test` formats these files separately.
+macro_rules! trackers {
+    ($($file:ident: $($entry:ident),+;)*) => {
+        $(pub mod $file;)*
+
+        /// All trackers, best first: the first that the machine offers is used.
+        pub const TRACKERS: &[TrackerEntry] = &[$($($file::$entry,)+)*];
+    };
+}
+
+trackers! {
+    neoprof: NEOPROF, CHMU;
+    pebs: PEBS;
+    ibs: IBS;
+    accessed: ACCESSED;
+    page_idle: PAGE_IDLE;
+    hint_faults: HINT_FAULTS;
+    damon: DAMON;
+    soft_dirty: SOFT_DIRTY;
+}
 
 /// A source of signs of access on a running Linux.
 ///

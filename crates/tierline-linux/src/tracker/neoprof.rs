@@ -41,7 +41,7 @@ use crate::journal::Journal;
 use crate::nodes::Nodes;
 use crate::root::Root;
 use crate::tracker::Tracker;
-use crate::tracker::list::{Setup, TrackerEntry};
+use crate::tracker::entry::{Setup, TrackerEntry};
 use crate::tracker::needs::{Need, writable};
 use owners::Owners;
 use place::Window;

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::perf::Event;
 use crate::perf::data_src::Source;
 use crate::root::Root;
-use crate::tracker::list::TrackerEntry;
+use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::may_sample;
 use crate::tracker::pmu::{PMUS, PmuEvent, Sampler, SourceTiers};
 

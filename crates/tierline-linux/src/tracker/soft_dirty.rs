@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::nodes::{FrameTiers, Nodes};
 use crate::pagemap::{Pagemap, mapped, page, scan};
 use crate::root::Root;
-use crate::tracker::list::TrackerEntry;
+use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::{clear_refs, readable};
 use crate::tracker::runs::{Run, Runs};
 use crate::tracker::window::Settings;

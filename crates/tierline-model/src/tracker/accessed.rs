@@ -9,7 +9,7 @@ use tierline_core::port::{Attention, Observations, Sample};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
-use super::list::TrackerEntry;
+use super::entry::TrackerEntry;
 use super::{Quantum, Tracker};
 use crate::arithmetic::{exp, ln};
 use crate::machine::Costs;

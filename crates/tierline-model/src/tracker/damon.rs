@@ -14,7 +14,7 @@ use tierline_core::port::{Observations, Stretch};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
-use super::list::TrackerEntry;
+use super::entry::TrackerEntry;
 use super::{Quantum, Tracker};
 use crate::arithmetic::exp;
 use crate::machine::Costs;

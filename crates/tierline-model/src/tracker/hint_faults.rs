@@ -13,7 +13,7 @@ use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
-use super::list::TrackerEntry;
+use super::entry::TrackerEntry;
 use super::{Quantum, Tracker};
 use crate::arithmetic::exponential;
 use crate::due::{Due, whole};

@@ -16,7 +16,7 @@ use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 
-use super::list::{TrackerEntry, TrackerKnobs};
+use super::entry::{TrackerEntry, TrackerKnobs};
 use super::{Quantum, Tracker};
 use crate::machine::{Costs, nanos};
 use crate::world::job::Job;

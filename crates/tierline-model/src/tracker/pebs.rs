@@ -9,7 +9,7 @@ use tierline_core::port::{Observations, Sample, Vpn, Watch};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
-use super::list::TrackerEntry;
+use super::entry::TrackerEntry;
 use super::{Quantum, Tracker};
 use crate::machine::{Costs, nanos};
 use crate::world::job::Job;

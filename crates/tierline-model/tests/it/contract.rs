@@ -5,7 +5,7 @@
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
 use tierline_core::policy::Policy;
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::port::Outcome;
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;

@@ -2,7 +2,7 @@
 //! Every workload of the list, alone and with others that start and stop.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::list::PolicyEntry as Policy;
+use tierline_core::policy::entry::PolicyEntry as Policy;
 use tierline_core::qos::Limits;
 use tierline_core::unit::{Bytes, Nanos};
 use tierline_model::scenario::Scenario;

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};
-use tierline_core::policy::list::POLICIES;
+use tierline_core::policy::POLICIES;
 use tierline_linux::tracker::TRACKERS;
 use tierline_model::machine::list::MACHINES;
 use tierline_model::workload::list::listed;
@@ -45,7 +45,7 @@ pub fn tracker() -> Names {
 
 /// A tracker of the model.
 pub fn modelled_tracker() -> Names {
-    Names(|| tierline_model::tracker::list::TRACKERS.iter().map(|tracker| tracker.name).collect())
+    Names(|| tierline_model::tracker::TRACKERS.iter().map(|tracker| tracker.name).collect())
 }
 
 /// A modelled machine.

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 
 use super::Globals;
 use crate::print::{self, row};

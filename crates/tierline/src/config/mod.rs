@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
-use tierline_core::policy::list::{POLICIES, PolicyEntry as Policy};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry as Policy};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use tierline_linux::error::{Error, Result};
 use tierline_linux::manager::Options;

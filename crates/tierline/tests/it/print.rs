@@ -5,7 +5,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use tierline_core::policy::list::POLICIES;
+use tierline_core::policy::POLICIES;
 use tierline_linux::tracker::TRACKERS;
 use tierline_model::workload::list::listed;
 
@@ -67,7 +67,7 @@ fn the_lists_are_those_of_the_core() {
 /// A scenario's tracker is the one of that name on Linux; only a model knows the truth.
 #[test]
 fn the_models_trackers_are_those_of_linux() {
-    let only: Vec<&str> = tierline_model::tracker::list::TRACKERS
+    let only: Vec<&str> = tierline_model::tracker::TRACKERS
         .iter()
         .map(|entry| entry.name)
         .filter(|name| TRACKERS.iter().all(|entry| entry.name != *name))

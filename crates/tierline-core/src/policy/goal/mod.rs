@@ -9,7 +9,7 @@ pub mod shift;
 
 use std::fmt;
 
-use super::View;
+use super::view::View;
 use crate::knob::Knob;
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};

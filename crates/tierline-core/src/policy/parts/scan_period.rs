@@ -10,7 +10,7 @@
 
 use super::on_fault::hint_faults;
 use crate::knobs;
-use crate::policy::Wants;
+use crate::policy::interface::Wants;
 use crate::port::Allocation;
 use crate::unit::{Bytes, Nanos};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rows.
 
-use tierline_core::policy::list::PolicyEntry;
+use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::telemetry::rates::Sampled;
 
 use super::setup::{APPS, App, SECONDS, THREADS, trial, trial_at};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Figure 11 with the nearest workloads of the model, and what Colloid costs and is set to.
 
-use tierline_core::policy::list::PolicyEntry;
+use tierline_core::policy::entry::PolicyEntry;
 
 use super::setup::{App, cachelib, gups, pagerank, silo};
 use super::{SYSTEMS, gain, range};

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use serde::Serialize;
 use tierline_core::engine::Engine;
-use tierline_core::policy::list::PolicyEntry;
+use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::port::{
     Attention, Capabilities, Observations, Order, Outcome, PageKind, PageSize, Question, Region,
     Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, Watch, World,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The list of the model's trackers. A new one is a file with its [`TrackerEntry`] and a line in [`TRACKERS`].
+//! Entries of the list of the model's trackers ([`TRACKERS`]), and their settings.
 
 use serde::Deserialize;
 use tierline_core::port::Watch;
 use tierline_core::unit::{Bytes, Nanos};
 
-use super::{Tracker, accessed, damon, hint_faults, neoprof, pebs, truth};
+use super::{TRACKERS, Tracker, damon, hint_faults, neoprof, pebs, truth};
 use crate::error::{Error, Result};
 use crate::text;
 
@@ -67,18 +67,6 @@ pub struct TrackerEntry {
     pub name: &'static str,
     pub(super) open: fn(&TrackerKnobs) -> Box<dyn Tracker>,
 }
-
-/// All trackers of the model; the first is the default.
-pub const TRACKERS: &[TrackerEntry] = &[
-    pebs::PEBS,
-    pebs::IBS,
-    accessed::ACCESSED,
-    accessed::PAGE_IDLE,
-    hint_faults::HINT_FAULTS,
-    neoprof::NEOPROF,
-    damon::DAMON,
-    truth::TRUTH,
-];
 
 /// The tracker for a policy's request; knobs supply what the request does not specify.
 pub fn serve(watch: Watch, knobs: &TrackerKnobs) -> Box<dyn Tracker> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The list of trackers. A new one is a file with its [`TrackerEntry`] and a line in [`TRACKERS`].
+//! Entries of the list of trackers ([`TRACKERS`]): finding one by name, and what it needs.
 
 use serde::Serialize;
 use tierline_core::port::Watch;
@@ -7,23 +7,10 @@ use tierline_core::tier::Tiers;
 
 use super::needs::Need;
 use super::neoprof::Place;
-use super::{Tracker, accessed, damon, hint_faults, ibs, neoprof, page_idle, pebs, soft_dirty};
+use super::{TRACKERS, Tracker};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::root::Root;
-
-/// Every tracker there is, best first: the first that the machine offers is taken.
-pub const TRACKERS: &[TrackerEntry] = &[
-    neoprof::NEOPROF,
-    neoprof::CHMU,
-    pebs::PEBS,
-    ibs::IBS,
-    accessed::ACCESSED,
-    page_idle::PAGE_IDLE,
-    hint_faults::HINT_FAULTS,
-    damon::DAMON,
-    soft_dirty::SOFT_DIRTY,
-];
 
 /// What is to be known of a tracker before it is chosen, and how it is opened.
 pub struct TrackerEntry {
