@@ -8,6 +8,7 @@ pub mod cha;
 pub mod citizen;
 pub mod doctor;
 pub mod error;
+pub mod huge_alloc;
 pub mod journal;
 pub mod kcore;
 pub mod kernel_tiering;

@@ -23,6 +23,10 @@ mod signals;
 mod status;
 mod tenants;
 
+/// Page words in huge pages.
+#[global_allocator]
+static ALLOCATOR: tierline_linux::huge_alloc::HugeAlloc = tierline_linux::huge_alloc::HugeAlloc;
+
 fn main() -> std::process::ExitCode {
     cli::main()
 }

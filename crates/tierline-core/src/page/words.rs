@@ -6,7 +6,8 @@
 use super::indices::PageIdx;
 use crate::tier::TierId;
 
-const CHUNK_BITS: u32 = 12;
+/// A chunk is as large as a huge page, so that an allocator can put it into one.
+const CHUNK_BITS: u32 = 18;
 pub(super) const CHUNK_PAGES: usize = 1 << CHUNK_BITS;
 /// Of a page's flags: its tier's number plus one; zero where it is unknown.
 const TIER: u8 = 0b111;
@@ -185,8 +186,10 @@ impl Words {
             let n = (CHUNK_PAGES - offset).min(end - at);
             if let Some(chunk) = &mut self.chunks[c] {
                 for known in &mut chunk[offset..offset + n] {
-                    PageState::of(*known).tier().into_iter().for_each(&mut was_in);
-                    *known = UNKNOWN;
+                    if *known != UNKNOWN {
+                        PageState::of(*known).tier().into_iter().for_each(&mut was_in);
+                        *known = UNKNOWN;
+                    }
                 }
             }
             if n == CHUNK_PAGES {
