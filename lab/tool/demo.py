@@ -83,7 +83,7 @@ def _run(options, contender):
                     words.append(line)
             guest.wait()
         finally:
-            guest.terminate()  # however we end, no guest stays behind
+            guest.terminate()  # no guest may remain, whatever ends this run
         if guest.returncode:
             _say(f"Error: the run of {contender} failed with status {guest.returncode}:\n  " + "  ".join(words[-12:])
                  + "Hint: run lab/selftest to see whether the lab works on this machine")
