@@ -183,7 +183,7 @@ def _slow_part(before):
 def _needed_pages(run):
     """Moves needed: the hot pages that were in slow memory, and a cold page moved out for each that finds no free room.
 
-    Hot are the values of hot keys, and all memory of Redis besides values: each of its pages serves dozens of keys.
+    Hot are the values of hot keys, and all memory of Redis other than values: each of its pages serves dozens of keys.
     """
     index = max(0, run["used_bytes"] - KEYS * PAGE) // PAGE
     promoted = round((KEYS * HOT_KEYS + index) * _slow_part(run["before"]))

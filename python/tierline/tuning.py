@@ -148,7 +148,7 @@ def _found(study: optuna.Study, policy: str, seed: int) -> Tuning:
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()
         importance = optuna.importance.get_param_importances(study, evaluator=evaluator)
     except (RuntimeError, ValueError):
-        pass  # too few trials, or all alike
+        pass  # too few trials, or all equal
     default, best = _setting(done[0]), _setting(study.best_trial)
     history: dict[str, list[Any]] = {
         "trial": [trial.number for trial in done],

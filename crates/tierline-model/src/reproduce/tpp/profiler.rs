@@ -61,7 +61,7 @@ pub const ROWS: &[Row] = &[
             let holds = (35.0..=60.0).contains(&private) && (3.0..=14.0).contains(&files);
             Found { ours: Vec::new(), holds }
         }),
-        note: "a fact that the program is put together from",
+        note: "a fact from which the program is built",
         ..GIVEN
     },
     Row {
