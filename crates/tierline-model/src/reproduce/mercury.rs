@@ -15,15 +15,40 @@ pub const PAPER: Paper = Paper {
 
 /// The rows.
 const ROWS: &[Row] = &[
-    row("M-F1a", "latency-sensitive program: latency with all memory on CXL over all local", &[2.0], "x"),
-    row("M-F1b", "bandwidth-intensive program: bandwidth with all memory on CXL, of all local", &[25.0], "%"),
+    row(
+        "M-F1a",
+        "latency-sensitive program: latency with all memory on CXL over all local",
+        &[2.0],
+        "x",
+    ),
+    row(
+        "M-F1b",
+        "bandwidth-intensive program: bandwidth with all memory on CXL, of all local",
+        &[25.0],
+        "%",
+    ),
     row("M-F2", "as the other program's CXL share grows, latency falls, then rises", &[], ""),
-    row("M-F4", "moving the latency-sensitive program's memory to CXL increases its latency", &[], ""),
+    row(
+        "M-F4",
+        "moving the latency-sensitive program's memory to CXL increases its latency",
+        &[],
+        "",
+    ),
     row("M-F5", "TPP: the program with colder memory loses fast memory", &[], ""),
-    row("M-F6", "worst slowdown by a background job: in the same tier, in another tier", &[50.0, 32.0], "%"),
+    row(
+        "M-F6",
+        "worst slowdown by a background job: in the same tier, in another tier",
+        &[50.0, 32.0],
+        "%",
+    ),
     row("M-F7", "TPP does not react, Colloid moves Redis too late", &[], ""),
     row("M-F10a/b", "latency and bandwidth follow their targets", &[], ""),
-    row("M-F11", "worst slowdown, TPP and Mercury; the same for VectorDB", &[29.0, 12.0, 75.0, 14.0], "%"),
+    row(
+        "M-F11",
+        "worst slowdown, TPP and Mercury; the same for VectorDB",
+        &[29.0, 12.0, 75.0, 14.0],
+        "%",
+    ),
     row("M-F12", "ML under bandwidth interference: improvement, up to", &[40.0], "%"),
     row(
         "M-F13",

@@ -13,8 +13,7 @@ use crate::reproduce::row::{Found, GIVEN, ORDER, ROW, Row, Test};
 const CORES: f64 = 32.0;
 /// A gain below this is a loss.
 const NO_LOSS: f64 = 0.97;
-const OF_ORDER: &str =
-    "the model's program only has cache misses, the real one also computes: only the ranking is compared";
+const OF_ORDER: &str = "the model's program only has cache misses, the real one also computes: only the ranking is compared";
 
 /// The rows.
 pub const ROWS: &[Row] = &[

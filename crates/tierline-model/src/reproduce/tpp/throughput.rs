@@ -10,7 +10,8 @@ use App::{Cache1, Cache2, Warehouse, Web1};
 use Local::{Fifth, TwoThirds};
 
 const TABLE_1: &str = "TPP, table 1";
-const TITLE: &str = "throughput relative to all memory local: Linux, TPP, NUMA balancing, AutoTiering";
+const TITLE: &str =
+    "throughput relative to all memory local: Linux, TPP, NUMA balancing, AutoTiering";
 
 /// The rows.
 pub const ROWS: &[Row] = &[
