@@ -152,7 +152,7 @@ impl Default for Scenario {
     }
 }
 
-/// Keys that every workload of a scenario accepts, besides its own.
+/// Keys that every workload of a scenario accepts in addition to its own.
 #[derive(Deserialize)]
 #[serde(default)]
 struct Common {

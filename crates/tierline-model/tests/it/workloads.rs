@@ -90,7 +90,7 @@ fn an_explicit_default_makes_the_same_program() {
 }
 
 #[test]
-fn programs_come_and_go_and_leave_nothing_behind() {
+fn programs_start_and_exit_and_all_their_memory_is_freed() {
     let text = r#"
         [[workload]]
         kind = "gups"
