@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The list of policies: the one place that knows them by name.
+//! The list of policies: the only place that names them all.
 //!
-//! A new policy is a file of its own and an entry here; help, documents, tests, the matrix and the tuner range over
+//! A new policy is one file and one entry here; help, documents, tests, the matrix and the tuner iterate over
 //! this list.
 
 use super::autonuma::autonuma;
@@ -17,14 +17,14 @@ use super::{
     Policy, arms, autotiering, damon, first_touch, fixed, hold, kernel, oracle, paging, tierline,
 };
 
-/// What a policy is in comparisons.
+/// A policy's role in comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It places pages so that programs are fast: it competes.
+    /// Competes: it places pages to make programs fast.
     Rival,
-    /// It knows what no policy can know.
+    /// A bound: it uses knowledge that no real policy has.
     Bound,
-    /// It serves another purpose, as reclaimers do, or only Linux has it.
+    /// Has another purpose, such as reclaim, or exists on Linux only.
     Other,
 }
 
@@ -35,26 +35,26 @@ pub struct PolicyEntry {
     pub name: &'static str,
     /// The head of its file: what it does, when it helps, when it hurts, knobs, source.
     pub doc: &'static str,
-    /// The head of the file of what it is combined with: another goal than its own, a reclaimer above.
+    /// The head of the file of its other part: a goal, or a reclaimer above it.
     pub goal: Option<&'static str>,
-    /// What it is in comparisons.
+    /// Its role in comparisons.
     pub role: Role,
-    /// Makes one.
+    /// Constructs it.
     pub make: fn() -> Box<dyn Policy>,
 }
 
-/// The head of Colloid's file, for the policies that have it as their goal.
+/// The head of Colloid's file, for policies with that goal.
 const COLLOID: &str = include_str!("goal/balance.rs");
 
-/// The head of TMO's file, for the policies that it stands above.
+/// The head of TMO's file, for policies below it.
 const TMO: &str = include_str!("tmo.rs");
 
-/// Declares the list, a line each: the role, the name, the file, what it is combined with, and how it is made.
+/// Declares the list, one line each: role, name, file, other part, constructor.
 macro_rules! policies {
     (@goal) => { None };
     (@goal $goal:ident) => { Some($goal) };
     ($($role:ident $name:literal = $file:literal $(+ $goal:ident)?, $make:expr;)*) => {
-        /// Every policy there is; the first is the default. Help, documents, tests and comparisons range over this list.
+        /// All policies; the first is the default.
         pub const POLICIES: &[PolicyEntry] = &[$(PolicyEntry {
             name: $name,
             doc: include_str!($file),
@@ -99,7 +99,7 @@ impl PolicyEntry {
         POLICIES.iter().find(|entry| entry.name == name)
     }
 
-    /// What the policy's file, and that of what it is combined with, say of themselves, as plain text.
+    /// The heads of the policy's file and of its other part's, as plain text.
     pub fn explain(&self) -> String {
         let policy = head(self.doc);
         let Some(goal) = self.goal.map(head) else { return policy };
@@ -108,7 +108,7 @@ impl PolicyEntry {
     }
 }
 
-/// The head of a source file, without what marks it as one.
+/// The head of a source file, without comment markers.
 fn head(source: &str) -> String {
     let lines = source.lines().skip(1).take_while(|line| line.starts_with("//!"));
     lines
