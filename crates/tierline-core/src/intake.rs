@@ -119,7 +119,7 @@ impl Intake {
         self.slow_hits = self.count_slow_hits(now, seen, hits);
     }
 
-    /// Records in which tier a run of pages is. With `is_news`, the policy is told of these pages, too.
+    /// Records in which tier a run of pages is. With `is_news`, the policy gets these pages, too.
     fn place_run(&mut self, at: &Residence, wants: Wants, belief: &mut Belief, is_news: bool) {
         let before = self.touched.len();
         belief.pages.for_each(at.space, at.vpn, at.base_pages, |page| self.touched.push(page));

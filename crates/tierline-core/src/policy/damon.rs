@@ -79,7 +79,7 @@ const BEST: u64 = 99;
 /// Bits of an age in seconds.
 const AGES: u32 = 32;
 /// Pages checked per tick by a scheme, at most.
-const LOOKS: u32 = 1 << 16;
+const CHECKS: u32 = 1 << 16;
 
 /// A scheme: its remaining quota in this interval, and its regions.
 #[derive(Clone, Debug, Default)]
@@ -200,16 +200,16 @@ fn towards(bp: u128, goal: f64) -> u64 {
 impl Scheme {
     /// The next pages in its regions that are in the wrong tier, within its quota.
     fn next(&mut self, view: &View<'_>, up: bool, out: &mut Vec<PageIdx>) {
-        let mut looks = LOOKS;
+        let mut checks = CHECKS;
         while let Some(stretch) = self.work.front_mut() {
             if stretch.base_pages == 0 {
                 self.work.pop_front();
                 continue;
             }
-            if looks == 0 || self.left == Bytes::ZERO {
+            if checks == 0 || self.left == Bytes::ZERO {
                 return;
             }
-            looks -= 1;
+            checks -= 1;
             let page = view.memory.pages.find(stretch.space, stretch.vpn);
             let size = page.and_then(|page| view.memory.pages.locate(page)).map(|at| at.size);
             let base_pages = size.unwrap_or(PageSize::Base).base_pages();

@@ -75,7 +75,7 @@ const DEMOTION_MIB: [u64; 2] = [50, 1_000];
 const PROMOTION_MIB: [u64; 2] = [100, 1_500];
 
 /// Pages checked per list and quantum, at most.
-const LOOKS: usize = 1 << 16;
+const CHECKS: usize = 1 << 16;
 
 /// The policy.
 #[derive(Debug)]
@@ -284,7 +284,7 @@ impl Memtis {
     fn demote(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) {
         for size in SIZES {
             let cold = list(COLD, size);
-            for _ in 0..self.residents.len(TierId::FAST, cold).min(LOOKS) {
+            for _ in 0..self.residents.len(TierId::FAST, cold).min(CHECKS) {
                 if self.task.over == Bytes::ZERO {
                     return;
                 }
@@ -364,7 +364,7 @@ impl Memtis {
         let sources = if shift.up { shift.below.clone() } else { vec![shift.tier] };
         for (from, size) in sources.into_iter().flat_map(|from| SIZES.map(|size| (from, size))) {
             let hot = list(HOT, size);
-            for _ in 0..self.residents.len(from, hot).min(LOOKS) {
+            for _ in 0..self.residents.len(from, hot).min(CHECKS) {
                 let Some((page, word)) = self.hot(view, from, size) else { break };
                 if quota.is_spent() {
                     return None;

@@ -52,7 +52,7 @@ knobs! {
 }
 
 /// Pages that a hand checks per tick, at most.
-const LOOKS: usize = 1 << 12;
+const CHECKS: usize = 1 << 12;
 /// Idle time after which a page is taken: initial, least and greatest.
 const IDLE: [Nanos; 3] = [Nanos::from_secs(60), Nanos::from_millis(1), Nanos::from_secs(3600)];
 
@@ -253,7 +253,7 @@ impl Hand {
         out: &mut Vec<PageIdx>,
     ) {
         let all = pages.indices();
-        for _ in 0..LOOKS.min(all) {
+        for _ in 0..CHECKS.min(all) {
             if self.passed >= all {
                 self.wait(Nanos(self.idle.0 / 2));
             }

@@ -12,11 +12,11 @@ use crate::unit::Nanos;
 /// Time without a sign of change before attention becomes calm.
 const SETTLE: Nanos = Nanos::from_secs(1);
 /// Reports of hits before the first calm: as many as trackers remember, so that the evidence is complete.
-const LOOKS: u32 = 16;
+const REPORTS: u32 = 16;
 /// Reports after an alarm: enough to detect pages that became hot.
-const LOOKS_AFTER_ALARM: u32 = 8;
+const REPORTS_AFTER_ALARM: u32 = 8;
 /// An alarm by a projection from a sample of pages is confirmed or dropped by one full report.
-const LOOKS_AFTER_SUSPICION: u32 = 1;
+const REPORTS_AFTER_PROJECTION: u32 = 1;
 /// Moves per tick above which pages count as being rearranged; and the part of all moves since the alarm, as
 /// there is always a tail of moves.
 const TRICKLE: u64 = 32;
@@ -31,7 +31,7 @@ const WEIGHT: f64 = 0.125;
 /// The same for a falling ratio of slow to fast hits.
 const FALL_WEIGHT: f64 = 0.5;
 /// Time for which further changes are ignored after one that did not improve placement.
-const UNPAID: Nanos = Nanos::from_secs(10);
+const CHANGES_IGNORED: Nanos = Nanos::from_secs(10);
 /// Reports needed in an average before anything is compared with it.
 const FEW: u32 = 4;
 
@@ -55,7 +55,7 @@ pub struct Calm {
     odds: (f64, u32),
     alert_until: Option<Nanos>,
     /// Reports still needed before calm.
-    looks: u32,
+    reports_left: u32,
     /// Moves since the alarm.
     moved: u64,
     /// Whether the last report was a phase change, and the last phase change.
@@ -87,7 +87,7 @@ struct Change {
 
 impl Change {
     /// Whether the ratio of slow to fast hits has fallen by the factor [`RISE`] since.
-    fn paid(&self) -> bool {
+    fn improved(&self) -> bool {
         let [slow, fast] = self.since;
         slow * RISE <= fast * self.odds
     }
@@ -126,24 +126,24 @@ impl Calm {
         self.changed = false;
         let rose = slow_hits.is_some_and(|report| self.rose(report));
         if let Some(report) = slow_hits {
-            self.doubt(now, report);
+            self.accept_or_drop(now, report);
         }
-        self.looks = self.looks.saturating_sub(u32::from(slow_hits.is_some()));
+        self.reports_left = self.reports_left.saturating_sub(u32::from(slow_hits.is_some()));
         if rose || self.alert_until.is_none() {
-            let suspicion = slow_hits.is_some_and(|report| report.projected);
-            let (looks, settle) = match self.alert_until {
-                None => (LOOKS, SETTLE),
-                Some(_) if suspicion => (LOOKS_AFTER_SUSPICION, Nanos::ZERO),
-                Some(_) => (LOOKS_AFTER_ALARM, SETTLE),
+            let projected = slow_hits.is_some_and(|report| report.projected);
+            let (reports, settle) = match self.alert_until {
+                None => (REPORTS, SETTLE),
+                Some(_) if projected => (REPORTS_AFTER_PROJECTION, Nanos::ZERO),
+                Some(_) => (REPORTS_AFTER_ALARM, SETTLE),
             };
-            (self.looks, self.moved, self.alert_until) = (looks, 0, Some(now + settle));
+            (self.reports_left, self.moved, self.alert_until) = (reports, 0, Some(now + settle));
         }
         self.moved += moves;
         if moves > TRICKLE.max(self.moved / TAIL).max(pages / FEW_OF) {
-            self.looks = self.looks.min(LOOKS_AFTER_ALARM); // fewer reports suffice, as the evidence led to moves
+            self.reports_left = self.reports_left.min(REPORTS_AFTER_ALARM); // fewer reports suffice, as the evidence led to moves
             self.alert_until = Some(now + SETTLE);
         }
-        let settled = self.looks == 0 && self.alert_until.is_some_and(|until| now >= until);
+        let settled = self.reports_left == 0 && self.alert_until.is_some_and(|until| now >= until);
         if settled { Attention::Calm } else { Attention::Alert }
     }
 
@@ -162,8 +162,8 @@ impl Calm {
 
     /// Accepts a phase change only if the one before led to a better placement, or was long ago. Otherwise
     /// placement that follows briefly hot pages would trigger changes itself, without end.
-    fn doubt(&mut self, now: Nanos, SlowHits { counts: [slow, fast], .. }: SlowHits) {
-        self.changed &= self.last_change.is_none_or(|last| last.paid() || now >= last.at + UNPAID);
+    fn accept_or_drop(&mut self, now: Nanos, SlowHits { counts: [slow, fast], .. }: SlowHits) {
+        self.changed &= self.last_change.is_none_or(|last| last.improved() || now >= last.at + CHANGES_IGNORED);
         if self.changed {
             self.last_change = Some(Change { at: now, odds: slow / fast, since: [0.0; 2] });
         } else if let Some(Change { since, .. }) = &mut self.last_change {

@@ -48,7 +48,7 @@ const ASKED: u32 = 36;
 const STAMP: Nanos = Nanos::from_millis(10);
 const STAMPS: u64 = (1 << 20) - 1;
 /// The kernel's time to scan one page.
-const LOOK: Nanos = Nanos(1_000);
+const SCAN_TIME: Nanos = Nanos(1_000);
 /// vm.swappiness: the part of pressure on private pages, of [`PRESSURE`].
 const SWAPPINESS: usize = 60;
 const PRESSURE: usize = 200;
@@ -204,7 +204,7 @@ impl Lru {
     /// Scans part of a tier, each list in proportion to its length and its pressure: deactivates as many pages
     /// as the inactive list lacks, and asks about the oldest inactive ones.
     pub fn scan(&mut self, pages: &mut PageTable, ask: &mut Vec<(PageIdx, Nanos)>, look: Look) {
-        let count = look.count.min(usize::try_from(look.passed.0 / LOOK.0).unwrap_or(usize::MAX));
+        let count = look.count.min(usize::try_from(look.passed.0 / SCAN_TIME.0).unwrap_or(usize::MAX));
         let all = self.len(look.tier, look.takes).max(1) * PRESSURE;
         let pressure = self.pressure(pages, look);
         for list in look.takes.lists() {
@@ -248,7 +248,7 @@ impl Lru {
             self.residents.put(pages, page, list | INACTIVE);
         }
         let inactive = self.residents.len(look.tier, list | INACTIVE);
-        let round = LOOK * inactive as u64;
+        let round = SCAN_TIME * inactive as u64;
         for at in 0..count.min(inactive) {
             if at % FETCHED == 0 {
                 self.residents.fetch_first(pages, look.tier, list | INACTIVE, FETCHED);
@@ -343,7 +343,7 @@ mod tests {
 
     const FAST: TierId = TierId::FAST;
     const AT: Nanos = Nanos::from_secs(1);
-    const LOOK_AT_ALL: Look = Look {
+    const SCAN_ALL: Look = Look {
         now: AT,
         passed: Nanos::from_secs(1),
         awake: Nanos::ZERO,
@@ -409,22 +409,22 @@ mod tests {
         lru.believe(&mut pages, AT, &[], &[], &[(all[1], Some(false)), (all[2], Some(false))]);
         lru.believe(&mut pages, AT, &[], &[], &[]);
         let mut ask = Vec::new();
-        let look = Look { now: AT + Nanos::from_secs(7), count: 2, ..LOOK_AT_ALL };
+        let look = Look { now: AT + Nanos::from_secs(7), count: 2, ..SCAN_ALL };
         lru.scan(&mut pages, &mut ask, look);
         let within = Nanos::from_secs(7);
         assert_eq!(ask, [(all[1], within), (all[2], within)]);
         ask.clear();
         lru.scan(&mut pages, &mut ask, Look { awake: within, ..look });
-        assert_eq!(ask[0].1, LOOK * 3, "the time of one scan while awake");
+        assert_eq!(ask[0].1, SCAN_TIME * 3, "the time of one scan while awake");
     }
 
     #[test]
     fn active_pages_are_deactivated_if_more_than_the_inactive() {
         let (mut pages, all, mut lru) = new(10);
         all.iter().for_each(|&page| lru.activate(&mut pages, page));
-        let asked = scan(&mut lru, &mut pages, LOOK_AT_ALL);
+        let asked = scan(&mut lru, &mut pages, SCAN_ALL);
         assert_eq!(asked.len(), 5, "half of them, in so small a tier");
-        scan(&mut lru, &mut pages, LOOK_AT_ALL);
+        scan(&mut lru, &mut pages, SCAN_ALL);
         let active = all.iter().filter(|&&page| lru.is_active(&pages, page)).count();
         assert_eq!(active, 5);
     }
@@ -434,7 +434,7 @@ mod tests {
         let (mut pages, all, mut lru) = asked(2);
         let file = files(&mut pages, 1)[0];
         lru.believe(&mut pages, AT, &[file], &[], &[]);
-        let look = Look { takes: Takes::Files, ..LOOK_AT_ALL };
+        let look = Look { takes: Takes::Files, ..SCAN_ALL };
         assert_eq!(scan(&mut lru, &mut pages, look), [file]);
         let cold = [(all[0], Some(false)), (file, Some(false))];
         lru.believe(&mut pages, AT, &[], &[], &cold);
@@ -480,7 +480,7 @@ mod tests {
         let file = files(&mut pages, 40);
         lru.believe(&mut pages, AT, &file, &[], &[]);
         let mut of = |lru: &mut Lru, priority| {
-            let asked = scan(lru, &mut pages, Look { priority, count: 40, ..LOOK_AT_ALL });
+            let asked = scan(lru, &mut pages, Look { priority, count: 40, ..SCAN_ALL });
             let files = asked.iter().filter(|page| file.contains(page)).count();
             [asked.len() - files, files]
         };
@@ -489,7 +489,7 @@ mod tests {
         assert_eq!(of(&mut lru, 0), [20, 20]);
         let (active, _) = file.split_at(21);
         active.iter().for_each(|&page| lru.activate(&mut pages, page));
-        let asked = scan(&mut lru, &mut pages, Look { priority: 1, count: 40, ..LOOK_AT_ALL });
+        let asked = scan(&mut lru, &mut pages, Look { priority: 1, count: 40, ..SCAN_ALL });
         assert!(asked.iter().any(|page| !file.contains(page)), "more are active than inactive");
     }
 }

@@ -112,7 +112,7 @@ const FIRST_PRIORITY: u8 = 12;
 /// Pages per scan, at least.
 const BATCH: usize = 32;
 /// Pages scanned per page that is missing and can be moved, at most.
-const LOOKS: usize = 4;
+const SCANS_PER_PAGE: usize = 4;
 
 /// A system of this kind with its rules.
 #[derive(Debug)]
@@ -196,8 +196,8 @@ impl<R: Rules> OnFault<R> {
             // known once pages were moved.
             let counters = &view.orders.counters;
             let moved = counters.demote_anon + counters.demote_file > 0;
-            let looks = if moved { most.saturating_mul(LOOKS) } else { usize::MAX };
-            let count = (all >> priority).min(looks).max(BATCH);
+            let most_scans = if moved { most.saturating_mul(SCANS_PER_PAGE) } else { usize::MAX };
+            let count = (all >> priority).min(most_scans).max(BATCH);
             let (now, awake) = (view.now, since);
             let look = Look { now, passed, awake, tier, takes, priority, count };
             self.lru.scan(view.memory.pages, view.orders.ask, look);

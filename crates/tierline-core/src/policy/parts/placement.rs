@@ -13,7 +13,7 @@ use crate::tier::TierId;
 use crate::unit::Bytes;
 
 /// Pages checked per tick, at most.
-const LOOKS: u32 = 1 << 16;
+const CHECKS: u32 = 1 << 16;
 
 /// A run of pages of one rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -119,15 +119,15 @@ impl Placement {
     /// Plans the next moves: up while there is room, otherwise down to make room.
     pub fn work(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         let mut ledger = Ledger::new(view, view.machine.budget, |_| Bytes::ZERO);
-        let mut looks = LOOKS;
+        let mut checks = CHECKS;
         loop {
-            match Self::step(&self.runs, &mut self.up, true, &mut looks, view, &mut ledger, plan) {
+            match Self::step(&self.runs, &mut self.up, true, &mut checks, view, &mut ledger, plan) {
                 Err(Short::Room) => {}
                 Err(_) => return,
                 Ok(()) => continue,
             }
             let down = &mut self.down;
-            if Self::step(&self.runs, down, false, &mut looks, view, &mut ledger, plan).is_err() {
+            if Self::step(&self.runs, down, false, &mut checks, view, &mut ledger, plan).is_err() {
                 return;
             }
         }
@@ -139,7 +139,7 @@ impl Placement {
         runs: &[Placed],
         cursor: &mut Cursor,
         up: bool,
-        looks: &mut u32,
+        checks: &mut u32,
         view: &View<'_>,
         ledger: &mut Ledger,
         plan: &mut Plan,
@@ -151,7 +151,7 @@ impl Placement {
                 }
                 return Err(if up { Short::Room } else { Short::Page });
             };
-            *looks = looks.checked_sub(1).ok_or(Short::Budget)?;
+            *checks = checks.checked_sub(1).ok_or(Short::Budget)?;
             let vpn = Vpn(run.vpn.0 + cursor.base_pages);
             let page = view.memory.pages.find(run.space, vpn);
             let at = page.and_then(|page| view.memory.pages.locate(page));
