@@ -41,7 +41,11 @@ impl Questions {
             return;
         }
         world.accessed(now, &self.questions, &mut self.accessed);
-        assert_eq!(self.accessed.len(), self.answers.len(), "a world gives one answer per question");
+        assert_eq!(
+            self.accessed.len(),
+            self.answers.len(),
+            "a world gives one answer per question"
+        );
         for ((_, answer), &accessed) in self.answers.iter_mut().zip(&self.accessed) {
             *answer = Some(accessed);
         }

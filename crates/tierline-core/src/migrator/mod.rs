@@ -257,7 +257,11 @@ impl Migrator {
         *counter += m.size.base_pages();
         let Some(page) = on.pages.find(m.space, m.vpn) else { return };
         on.pages.set_tier(page, m.to);
-        debug_assert_eq!(on.pages.state(page).tier(), Some(m.to), "the page table follows the move");
+        debug_assert_eq!(
+            on.pages.state(page).tier(),
+            Some(m.to),
+            "the page table follows the move"
+        );
         let returns = on.pages.state(page).returns();
         if self.history.note(on.now, m.space, m.vpn, up) {
             self.counts.ping_pong_pages += m.size.base_pages();

@@ -48,7 +48,10 @@ impl Indices {
     pub fn take(&mut self, pages: u32) -> Option<u32> {
         if let Some(&(length, at)) = self.by_length.range((pages, 0)..).next() {
             self.forget(at, length);
-            debug_assert!(length >= pages && at + length <= self.next, "free runs lie below `next`");
+            debug_assert!(
+                length >= pages && at + length <= self.next,
+                "free runs lie below `next`"
+            );
             if length > pages {
                 self.note(at + pages, length - pages);
             }

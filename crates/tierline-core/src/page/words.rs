@@ -179,7 +179,10 @@ impl Words {
     /// freed, not written.
     pub fn reset(&mut self, first: u32, pages: u32, mut was_in: impl FnMut(TierId)) {
         let (mut at, end) = (first as usize, first as usize + pages as usize);
-        debug_assert!(end <= self.chunks.len() * CHUNK_PAGES, "pages up to {end} exceed the chunks");
+        debug_assert!(
+            end <= self.chunks.len() * CHUNK_PAGES,
+            "pages up to {end} exceed the chunks"
+        );
         while at < end {
             let (c, offset) = (at / CHUNK_PAGES, at % CHUNK_PAGES);
             let n = (CHUNK_PAGES - offset).min(end - at);

@@ -61,11 +61,9 @@ const TICK: Nanos = Nanos::from_millis(10);
 knobs! {
     /// The knobs, without those of the goal; the defaults need no tuning.
     pub struct TierlineKnobs {
-        /// A move must repay its cost within this time. Ours: long against a move, short against a program's
-        /// phases.
+        /// A move must repay its cost within this time. Ours: long for a move, short for a program's phases.
         payback: Nanos = Nanos::from_secs(20), Nanos::from_millis(500), Nanos::from_secs(600);
-        /// Free memory kept per tier (not the slowest) while programs allocate, at most, in thousandths (TPP: 2
-        /// %).
+        /// Free memory kept at most per tier (not the slowest) while programs allocate, in thousandths (TPP: 2 %).
         headroom_permille: u32 = 20, 0, 200;
         /// A page must be hotter by this factor than the page it displaces. Ours.
         margin: f64 = 1.25, 1.0, 4.0;
@@ -73,8 +71,7 @@ knobs! {
         min_hits: f64 = 2.0, 1.0, 16.0;
         /// Time between two decisions of the goal, and between two demotions for headroom. Ours.
         quantum: Nanos = Nanos::from_millis(50), Nanos::from_millis(10), Nanos::from_secs(1);
-        /// Huge pages split per tick, at most: at a third of a millisecond each, a tenth of a core on Linux.
-        /// Ours.
+        /// Huge pages split per tick, at most: at a third of a millisecond each, a tenth of a core on Linux. Ours.
         splits_per_tick: u32 = 4, 0, 64;
     }
 }

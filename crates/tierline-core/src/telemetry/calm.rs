@@ -140,7 +140,7 @@ impl Calm {
         }
         self.moved += moves;
         if moves > TRICKLE.max(self.moved / TAIL).max(pages / FEW_OF) {
-            self.reports_left = self.reports_left.min(REPORTS_AFTER_ALARM); // fewer reports suffice, as the evidence led to moves
+            self.reports_left = self.reports_left.min(REPORTS_AFTER_ALARM); // enough after moves
             self.alert_until = Some(now + SETTLE);
         }
         let settled = self.reports_left == 0 && self.alert_until.is_some_and(|until| now >= until);
@@ -163,7 +163,8 @@ impl Calm {
     /// Accepts a phase change only if the one before led to a better placement, or was long ago. Otherwise
     /// placement that follows briefly hot pages would trigger changes itself, without end.
     fn accept_or_drop(&mut self, now: Nanos, SlowHits { counts: [slow, fast], .. }: SlowHits) {
-        self.changed &= self.last_change.is_none_or(|last| last.improved() || now >= last.at + CHANGES_IGNORED);
+        self.changed &=
+            self.last_change.is_none_or(|last| last.improved() || now >= last.at + CHANGES_IGNORED);
         if self.changed {
             self.last_change = Some(Change { at: now, odds: slow / fast, since: [0.0; 2] });
         } else if let Some(Change { since, .. }) = &mut self.last_change {
@@ -240,7 +241,11 @@ mod tests {
         settled();
         let mut calm = Calm::default();
         assert_eq!(calm.update(at(0), counted(100.0), 0, 1_000), Attention::Alert);
-        assert_eq!(calm.update(at(60_000), counted(100.0), 0, 1_000), Attention::Alert, "one report");
+        assert_eq!(
+            calm.update(at(60_000), counted(100.0), 0, 1_000),
+            Attention::Alert,
+            "one report"
+        );
     }
 
     #[test]

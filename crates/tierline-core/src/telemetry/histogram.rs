@@ -42,7 +42,8 @@ knobs! {
 
 /// What a sample adds to the count of a base page.
 pub const SAMPLE: u32 = 512;
-const _: () = assert!(SAMPLE as u64 == BASE_PER_HUGE, "so that counts measure the density of samples");
+const _: () =
+    assert!(SAMPLE as u64 == BASE_PER_HUGE, "so that counts measure the density of samples");
 
 /// Number of bins.
 pub const BINS: u8 = 16;

@@ -205,13 +205,21 @@ mod tests {
             lap.accessed(&mut pages, all[0]);
             lap.accessed(&mut pages, all[2]);
         }
-        assert_eq!(lap.least(&mut pages, TierId::FAST), Some((all[1], 5)), "no access in scans 1 to 3");
+        assert_eq!(
+            lap.least(&mut pages, TierId::FAST),
+            Some((all[1], 5)),
+            "no access in scans 1 to 3"
+        );
         lap.accessed(&mut pages, all[1]);
         lap.next_pass(&tiers);
         lap.accessed(&mut pages, all[0]);
         lap.next_pass(&tiers);
         lap.look(&mut pages, 10);
-        assert_eq!(lap.least(&mut pages, TierId::FAST), Some((all[1], 4)), "no access in scans 1 to 3 and 5");
+        assert_eq!(
+            lap.least(&mut pages, TierId::FAST),
+            Some((all[1], 4)),
+            "no access in scans 1 to 3 and 5"
+        );
         lap.moves(&mut pages, all[1]);
         assert_eq!(lap.least(&mut pages, TierId::FAST), Some((all[2], 7)), "no access in scan 5");
     }

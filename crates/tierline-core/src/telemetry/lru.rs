@@ -204,7 +204,8 @@ impl Lru {
     /// Scans part of a tier, each list in proportion to its length and its pressure: deactivates as many pages
     /// as the inactive list lacks, and asks about the oldest inactive ones.
     pub fn scan(&mut self, pages: &mut PageTable, ask: &mut Vec<(PageIdx, Nanos)>, look: Look) {
-        let count = look.count.min(usize::try_from(look.passed.0 / SCAN_TIME.0).unwrap_or(usize::MAX));
+        let count =
+            look.count.min(usize::try_from(look.passed.0 / SCAN_TIME.0).unwrap_or(usize::MAX));
         let all = self.len(look.tier, look.takes).max(1) * PRESSURE;
         let pressure = self.pressure(pages, look);
         for list in look.takes.lists() {

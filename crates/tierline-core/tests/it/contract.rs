@@ -116,7 +116,11 @@ fn without_room_in_any_tier_only_files_are_paged_out() {
             if entry.name == "paging" && kind == PageKind::File {
                 assert!(out > 0, "paging out makes room");
                 let cold = |page: &&usize| toy.rates[**page] == 0.0;
-                assert_eq!(toy.paged_out.iter().filter(cold).count() as u64, out, "only cold pages are paged out");
+                assert_eq!(
+                    toy.paged_out.iter().filter(cold).count() as u64,
+                    out,
+                    "only cold pages are paged out"
+                );
             }
         }
     }

@@ -139,7 +139,10 @@ fn autonuma_stops_when_fast_memory_is_full() {
     run(&mut autonuma, &mut toy, 0..100);
     let full = toy.asked.len();
     let high = toy.free(TierId::FAST);
-    assert!((50..100).contains(&high), "{high} of 1000 pages are free: 50 by the minimum for huge pages");
+    assert!(
+        (50..100).contains(&high),
+        "{high} of 1000 pages are free: 50 by the minimum for huge pages"
+    );
     run(&mut autonuma, &mut toy, 100..2_000);
     assert_eq!(toy.asked.len(), full, "no further moves");
     assert!(toy.asked.iter().all(|(m, _)| m.to == TierId::FAST), "nothing is ever demoted");

@@ -302,7 +302,11 @@ mod tests {
         assert!(middle.up && (middle.share - 0.15).abs() < 1e-9, "{middle:?}");
         let (tiers, mut balance) = measured(&[(5e8, 400.0), (2e8, 120.0), (3e8, 300.0)]);
         let down = balance.balance(&tiers, 0, QUANTUM).unwrap();
-        assert_eq!((down.up, down.below), (false, vec![TierId(1), TierId(2)]), "pages go to the fastest first");
+        assert_eq!(
+            (down.up, down.below),
+            (false, vec![TierId(1), TierId(2)]),
+            "pages go to the fastest first"
+        );
     }
 
     #[test]
@@ -342,10 +346,7 @@ mod tests {
             balance.balance(&tiers, 0, QUANTUM).unwrap().up
         };
         assert!(wants_up(least - 0.02, 2.0) && !wants_up(least + 0.02, 2.0), "{least}");
-        assert!(
-            wants_up(least + 0.02, 0.0),
-            "by latency alone it would go up"
-        );
+        assert!(wants_up(least + 0.02, 0.0), "by latency alone it would go up");
     }
 
     /// Queueing of other programs' accesses is not our cost.
@@ -356,7 +357,10 @@ mod tests {
         let flow = Flow { own_per_sec: 1e8, ..balance.flows[0] };
         assert!((balance.cost_ns(flow, 70.0) - (170.0 + 2.0 * 0.1 * 100.0)).abs() < 1e-9);
         let flow = Flow { own_per_sec: 9e9, ..flow };
-        assert!((balance.cost_ns(flow, 70.0) - (170.0 + 2.0 * 100.0)).abs() < 1e-9, "at most all reads");
+        assert!(
+            (balance.cost_ns(flow, 70.0) - (170.0 + 2.0 * 100.0)).abs() < 1e-9,
+            "at most all reads"
+        );
     }
 
     #[test]

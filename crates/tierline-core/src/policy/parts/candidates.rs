@@ -5,8 +5,8 @@
 //! is ordered by the rates that its pages had when they were last ranked; a page that is not worth a move leaves it and
 //! returns with its next hit.
 //!
-//! Source: benefit against cost follows ARMS (section 4.3), the second access TPP (section 5.3), the floor that doubles for
-//! pages that moved back NeoMem (Algorithm 1). The lower bound and the payback horizon are ours.
+//! Source: benefit against cost follows ARMS (section 4.3), the second access TPP (section 5.3), the floor that doubles
+//! for pages that moved back NeoMem (Algorithm 1). The lower bound and the payback horizon are ours.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

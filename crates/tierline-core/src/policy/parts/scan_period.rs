@@ -121,11 +121,7 @@ mod tests {
         assert_eq!(after(7, 3, 0.0, false), Nanos::from_secs(11));
         assert_eq!(after(8, 2, 0.0, false), Nanos::from_secs(11));
         assert_eq!(after(9, 1, 0.0, false), Nanos::from_secs(12));
-        assert_eq!(
-            after(2, 8, 1.0, false),
-            Nanos::from_secs(13),
-            "private faults slow the scan"
-        );
+        assert_eq!(after(2, 8, 1.0, false), Nanos::from_secs(13), "private faults slow the scan");
         assert_eq!(after(2, 8, 0.5, false), Nanos::from_secs(8), "the greater of both counts");
     }
 

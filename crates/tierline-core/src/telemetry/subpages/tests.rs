@@ -40,11 +40,7 @@ fn few_hot_base_pages_are_skewed_and_many_are_not() {
     let mut very_hot = subpages();
     very_hot.huge_hit(PAGE, None, 0, 4);
     assert_eq!(very_hot.cool(PAGE, known(1 << 14, 1), 1), 0, "bin 13 after cooling");
-    assert_eq!(
-        subpages().cool(PAGE, known(4, 1), 1),
-        0,
-        "new, so uniform: 4² · 512 / 11 / 512²"
-    );
+    assert_eq!(subpages().cool(PAGE, known(4, 1), 1), 0, "new, so uniform: 4² · 512 / 11 / 512²");
 }
 
 /// By hand, after the second cooling: 2 M + 2 M / 2 = 3 M samples remembered; of 1.9 M · 0.95 = 1 805 000
