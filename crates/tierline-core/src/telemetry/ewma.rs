@@ -2,8 +2,8 @@
 //! Exponentially weighted averages whose horizon is a time, whatever the interval between values.
 //!
 //! For an average `a` over the horizon τ and a new value `x` after the interval T: `a += α·(x - a)`, with α
-//! from τ/T. ARMS gives horizons and no α, which allows three readings: the *span* of N = τ/T values, α = 2/(N
-//! + 1), the convention for "N-period" averages; the *time constant*, α = 1 - exp(-T/τ), about half as fast;
+//! from τ/T. ARMS gives horizons and no α, which allows three readings: the *span* of N = τ/T values, α =
+//! 2/(N + 1), the convention for "N-period" averages; the *time constant*, α = 1 - exp(-T/τ), about half as fast;
 //! and the span of a *fixed* interval, where the horizon shrinks with the interval.
 //!
 //! Source: ARMS (section 4.1: 1 s and 10 s, after Klinker 2011); the choice of the span is ours.

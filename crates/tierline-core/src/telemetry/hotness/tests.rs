@@ -41,8 +41,8 @@ fn the_rate_is_hits_over_exposure() {
     assert!((got.at_least_per_sec() - 38.2).abs() < 0.1, "(4 + 2 - 2·√5) / 40 ms");
 }
 
-/// Three scans of 20 ms and the prior one: Wilson's lower bound of 3 in 4 at two deviations is (3 + 2 - 2·√(3/4
-/// + 1)) / 8.
+/// Three scans of 20 ms and the prior one: Wilson's lower bound of 3 in 4 at two deviations is (3 + 2 -
+/// 2·√(3/4 + 1)) / 8.
 #[test]
 fn a_page_seen_in_every_scan_gets_a_bounded_rate() {
     let mut hotness = Hotness::default();
