@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Moves of busy pages that are tried again later.
+//! Moves of busy pages, to be tried again later.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use crate::page::PageTable;
 use crate::port::Move;
 use crate::unit::Nanos;
 
-/// A busy page is tried again after this, doubled every time. Ours.
+/// Delay before a busy page is tried again; doubled each time. Ours.
 const FIRST_RETRY: Nanos = Nanos::from_millis(100);
-/// After so many tries a busy page is given up until a policy names it again. Ours.
+/// After this many tries a busy page is given up until a policy orders it again. Ours.
 const MAX_TRIES: u32 = 5;
 
-/// A move and how often it was tried already.
+/// A move and the number of tries so far.
 pub type Tried = (Move, u32);
 
 /// Moves by the time at which they are due.
@@ -23,7 +23,7 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// Keeps a move for another try. False where it was the last one.
+    /// Keeps a move for another try; false if it was the last.
     pub fn keep(&mut self, now: Nanos, (m, tries): Tried) -> bool {
         debug_assert!(tries < MAX_TRIES, "tried too often: {tries}");
         let again = tries + 1 < MAX_TRIES;
@@ -34,7 +34,7 @@ impl Retries {
         again
     }
 
-    /// Takes the moves that are due, of pages that are as they were when the move was planned.
+    /// Takes the moves that are due and whose page still has the tier and size of the order.
     pub fn take_due(&mut self, now: Nanos, pages: &PageTable) -> Vec<Tried> {
         let later = self.due.split_off(&(now + Nanos(1), 0));
         let due = std::mem::replace(&mut self.due, later);

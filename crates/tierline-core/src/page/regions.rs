@@ -7,12 +7,12 @@ use super::indices::PageIdx;
 use crate::port::{PageAt, PageKind, PageSize, SpaceId, TenantId, Vpn};
 use crate::tier::TierId;
 
-/// Where a page is found again outside: the inverse of [`PageTable::find`].
+/// The address of a page: the inverse of [`PageTable::find`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// Whose page.
+    /// Its address space.
     pub space: SpaceId,
-    /// The page (of a huge page: its head).
+    /// The page (the head of a huge page).
     pub vpn: Vpn,
     /// Its size.
     pub size: PageSize,
@@ -21,7 +21,7 @@ pub struct Location {
 }
 
 impl From<Location> for PageAt {
-    /// As a world is asked for it.
+    /// The page of an order to a world.
     fn from(Location { space, vpn, size, .. }: Location) -> Self {
         Self { space, vpn, size }
     }
@@ -40,7 +40,7 @@ impl Run {
         pages_u32(self.base_pages / self.size.base_pages())
     }
 
-    /// The pages of its base pages from `lo` to `hi`, a huge page once.
+    /// The pages that hold base pages `lo..hi`; a huge page once.
     pub fn pages_in(&self, lo: u64, hi: u64) -> impl Iterator<Item = PageIdx> + use<> {
         debug_assert!(lo <= hi && hi <= self.base_pages, "{lo}..{hi} of {}", self.base_pages);
         let (first, shift) = (self.first, self.size.shift());
@@ -49,7 +49,7 @@ impl Run {
     }
 }
 
-/// One address space: whose it is, its runs, and where its pages are.
+/// One address space: its tenant, its runs, and its pages by tier.
 #[derive(Debug, Default)]
 pub(super) struct Space {
     pub tenant: TenantId,
@@ -58,7 +58,7 @@ pub(super) struct Space {
     pub in_tier: [u64; TierId::MAX],
 }
 
-/// The run that was found last: most samples and moves are of few runs.
+/// The last run found: most samples and moves are in few runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
     pub space: SpaceId,
@@ -71,7 +71,7 @@ impl Found {
         self.space == space && self.start.0 <= start && end <= self.start.0 + self.run.base_pages
     }
 
-    /// Where a page is, if it is one of the run's.
+    /// Where a page is, if it is in this run.
     pub fn locate(&self, page: PageIdx) -> Option<Location> {
         let Self { space, start, run } = *self;
         let offset = page.0.checked_sub(run.first).filter(|&offset| offset < run.pages())?;
@@ -80,7 +80,7 @@ impl Found {
     }
 }
 
-/// Page counts of a run fit in 32 bits: longer runs cannot be given indices and are refused by `map`.
+/// Page counts of a run fit in 32 bits: `map` refuses longer runs, as they get no indices.
 pub(super) fn pages_u32(pages: u64) -> u32 {
     u32::try_from(pages).unwrap_or(u32::MAX)
 }

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! autotiering: promotes what faults into the place of the least accessed page.
+//! autotiering: promotes pages that fault in exchange for the least accessed page.
 //!
-//! What it does: keeps for every page in which of the last eight passes of the scanner it was accessed; the
-//! number of them is its level. A page that faults below the fastest tier is promoted if that leaves the high
-//! watermark free (CPM); else (OPM) the page of the lowest level there is demoted for it, unless its own
-//! level is no higher. In the background mode no promotion waits for a demotion: a small reserve is kept for promotions
-//! alone, and they fail while it is used up. New pages, and the reclaimer who pages files out, here the least
-//! accessed, are those of `paging`: demoting makes no room for what is allocated.
+//! What it does: records for every page in which of the last eight scans it was accessed; the number of these
+//! scans is its level. A page that faults below the fastest tier is promoted if that leaves the high watermark
+//! free (CPM). Otherwise the page with the lowest level there is demoted for it, if its level is below that of
+//! the faulting page (OPM). In background mode no promotion waits for a demotion: a small reserve is kept for
+//! promotions alone, and they fail while it is used up. The placement of new pages is that of `paging`, and so
+//! is the reclaimer, which here pages out the least accessed files. Demotion makes no room for allocations.
 //!
-//! When it helps: where how often a page is accessed differs from minute to minute, and fast memory is full.
+//! When it helps: access frequencies that differ from minute to minute, with fast memory full.
 //!
-//! When it hurts: a page's level takes eight passes to tell, so minutes; faults are taken in fast memory too;
-//! what is allocated while fast memory is full is slow until it faults;
-//! and in the background mode a surge of hot slow pages empties the reserve.
+//! When it hurts: a page's level needs eight scans, which take minutes; pages in fast memory fault too; memory
+//! allocated while fast memory is full is slow until it faults; in background mode, many hot slow pages at once
+//! use up the reserve.
 //!
 //! Knobs: opm (1), background_demotion (0), reserve (4 MiB), looks (8192 pages), scan_period_min (1 s),
 //! scan_period_max (60 s), scan_size (256 MiB), private_share (0).
 //!
-//! Where it comes from: AutoTiering (ATC 2021) and its public code (kernel 5.3), over NUMA balancing. The
-//! reserve is frames held apart, 16 a processor, there; here it is free memory above the low watermark, for 64 of them, which
-//! the allocator leaves alone as long as the high one is not free. A tier is one node, so there are no other nodes
-//! of a tier to try, and an exchange of two pages is a demotion and a promotion in one plan. Demoted first
-//! there is a page of the page cache, here not. Pages of the slowest tier have histories too.
+//! Where it comes from: AutoTiering (ATC 2021) and its public code (kernel 5.3), over NUMA balancing. Its
+//! reserve is a set of frames, 16 for each processor; here it is free memory above the low watermark, for 64
+//! processors, which the allocator does not use until the high watermark is free again. A tier is one node, so
+//! there are no other nodes of a tier to try, and an exchange of two pages is a demotion and a promotion in one
+//! plan. The original demotes page-cache pages first; this does not. Pages of the slowest tier have histories
+//! too.
 
 use super::interface::{Believed, Policy, Wants};
 use super::parts::ledger::{Ledger, Short};
@@ -43,11 +44,11 @@ knobs! {
     pub struct Knobs {
         /// Pages are demoted to make room for promotions.
         opm: bool = true, false, true;
-        /// They are demoted ahead of promotions, to keep the reserve.
+        /// Pages are demoted ahead of promotions, to refill the reserve.
         background_demotion: bool = false, false, true;
-        /// Kept free for promotions, above the low watermark, in the background mode.
+        /// Memory kept free for promotions in background mode, above the low watermark.
         reserve: Bytes = Bytes::from_mib(4), Bytes::from_mib(1), Bytes::from_mib(1 << 10);
-        /// Listed pages looked at again in a tick after a pass, at most.
+        /// Listed pages reclassified per tick after a scan, at most.
         looks: u32 = 8192, 64, 1 << 20;
     }
 }
@@ -59,7 +60,7 @@ pub struct Autotiering {
     scan: ScanPeriod,
     lap: Lap,
     pass_began: Option<Nanos>,
-    /// Tiers whose reclaimer is at work.
+    /// Whether each tier's reclaimer is awake.
     awake: [bool; TierId::MAX],
 }
 
@@ -74,10 +75,10 @@ impl Autotiering {
         self.lap.look(view.memory.pages, self.knobs.looks);
     }
 
-    /// Judges one fault.
+    /// Handles one fault.
     fn fault(&mut self, view: &mut View<'_>, hit: &Hit, ledger: &mut Ledger, plan: &mut Plan) {
         let state = view.memory.pages.state(hit.page);
-        // A page that is planned to move is in no list.
+        // A page with a planned move is in no list.
         let Some(tier) = state.tier().filter(|_| state.is_listed()) else { return };
         self.scan.fault(view.now, tier == TierId::FAST);
         let level = self.lap.accessed(view.memory.pages, hit.page);
@@ -107,7 +108,8 @@ impl Autotiering {
         self.knobs.opm && self.knobs.background_demotion
     }
 
-    /// Whether a page would be promoted out of the reserve, and is accessed no more than the least accessed above.
+    /// In background mode, whether a page would use the reserve although it is accessed no more than the least
+    /// accessed fast page.
     fn refuses(&mut self, view: &mut View<'_>, level: u8, room: Bytes) -> bool {
         let marks = Watermarks::of(view.machine.tiers[TierId::FAST].capacity);
         self.in_background()
@@ -118,7 +120,7 @@ impl Autotiering {
                 .is_some_and(|(_, least)| level <= least)
     }
 
-    /// Pages out files of every tier between the watermarks, as the kernel below does.
+    /// Pages out files of every tier between the watermarks, as the kernel does.
     fn page_out(&mut self, view: &mut View<'_>) {
         for (id, tier) in view.machine.tiers.iter() {
             let marks = Watermarks::of(tier.capacity);
@@ -142,7 +144,7 @@ impl Autotiering {
         }
     }
 
-    /// Demotes the least accessed page of the fastest tier; with a level given, if it is below that.
+    /// Demotes the least accessed page of the fastest tier; given a level, only if it is below that level.
     fn demote(
         &mut self,
         view: &mut View<'_>,
@@ -166,14 +168,14 @@ impl Autotiering {
         Ok(bytes)
     }
 
-    /// Keeps the reserve free.
+    /// Demotes until the reserve is free.
     fn refill(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) {
         while ledger.room(TierId::FAST) < self.knobs.reserve
             && self.demote(view, None, ledger, plan).is_ok()
         {}
     }
 
-    /// At least one access in each pass that the level counts.
+    /// Lower bound of the rate: one access in each scan that the level counts.
     #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
     fn rate(&self, level: u8) -> f32 {
         (f64::from(level) / 8.0 / self.scan.period().as_secs_f64()) as f32
@@ -200,7 +202,7 @@ impl Policy for Autotiering {
             self.fault(view, hit, &mut ledger, plan);
         }
         if background {
-            self.refill(view, &mut ledger, plan); // after the promotions: it is for those to come
+            self.refill(view, &mut ledger, plan); // after the promotions: the reserve is for later ones
         }
         self.page_out(view);
     }

@@ -3,14 +3,14 @@
 
 use super::interface::Policy;
 
-/// What a policy is in comparisons.
+/// A policy's role in comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It places pages so that programs are fast: it competes.
+    /// Competes: it places pages to make programs fast.
     Rival,
-    /// It knows what no policy can know.
+    /// A bound: it uses knowledge that no real policy has.
     Bound,
-    /// It serves another purpose, as reclaimers do, or only Linux has it.
+    /// Has another purpose, such as reclaim, or exists on Linux only.
     Other,
 }
 
@@ -21,16 +21,16 @@ pub struct PolicyEntry {
     pub name: &'static str,
     /// The head of its file: what it does, when it helps, when it hurts, knobs, source.
     pub doc: &'static str,
-    /// The head of the file of what it is combined with: another goal than its own, a reclaimer above.
+    /// The head of the file of its other part: a goal, or a reclaimer above it.
     pub goal: Option<&'static str>,
-    /// What it is in comparisons.
+    /// Its role in comparisons.
     pub role: Role,
-    /// Makes one.
+    /// Constructs it.
     pub make: fn() -> Box<dyn Policy>,
 }
 
 impl PolicyEntry {
-    /// What the policy's file, and that of what it is combined with, say of themselves, as plain text.
+    /// The heads of the policy's file and of its other part's, as plain text.
     pub fn explain(&self) -> String {
         let policy = head(self.doc);
         let Some(goal) = self.goal.map(head) else { return policy };
@@ -39,7 +39,7 @@ impl PolicyEntry {
     }
 }
 
-/// The head of a source file, without what marks it as one.
+/// The head of a source file, without comment markers.
 fn head(source: &str) -> String {
     let lines = source.lines().skip(1).take_while(|line| line.starts_with("//!"));
     lines

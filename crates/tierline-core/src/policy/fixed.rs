@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! fixed: puts a fixed share of the hot set into the fastest tier.
 //!
-//! What it does: is told by the model how often every page is accessed. Pages with more than the average
-//! rate are the hot set. The given share of it goes to the fastest tier, the rest below, and what room is
-//! left in the fastest tier is filled with the other pages.
+//! What it does: the model reports how often every page is accessed. Pages above the mean rate are the hot set.
+//! The given share of it goes to the fastest tier, the rest below, and the other pages fill the room left in
+//! the fastest tier.
 //!
-//! When it helps: in a sweep over the share, whose best result is the papers' "best case": what a perfect
-//! policy without the cost of moving could reach, whatever it aims for.
+//! When it helps: in a sweep over the share, whose best result is the papers' "best case": the bound for a
+//! perfect policy whose moves cost nothing, whatever its goal.
 //!
-//! When it hurts: with any single share on any other machine; and it does nothing where true rates are not
-//! known.
+//! When it hurts: no single share fits another machine; and without known true rates it does nothing.
 //!
 //! Knobs: hot_share (1), to be swept from 0 to 1 in steps of a tenth.
 //!
@@ -41,7 +40,7 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// The runs for the fastest tier, in the order in which they are placed, and the hot ones for below.
+    /// The runs for the fastest tier, in order of placement, and the hot runs for the tiers below.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

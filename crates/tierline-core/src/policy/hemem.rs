@@ -2,26 +2,26 @@
 //! hemem: packs pages with many samples into the fastest tier.
 //!
 //! What it does: counts a page's samples and halves all counts when one exceeds 18. A page with 8 loads or 4
-//! stores is hot. Every 10 ms hot slow pages are promoted, longest hot first, each into free fast memory or
-//! the place of the fast page that has been cold for longest; where all fast pages are hot, nothing moves.
-//! With colloid as its goal, pages are kept in five bins by their counts instead, and pages are taken from
-//! the highest bin down until their share of all counts makes up the shift.
+//! stores is hot. Every 10 ms hot slow pages are promoted, oldest on the hot list first, each into free fast
+//! memory or in exchange for the fast page longest on the cold list; if all fast pages are hot, nothing moves.
+//! With colloid as its goal, pages are in five bins by count instead, and are taken from the highest bin down
+//! until their share of all counts makes up the shift.
 //!
 //! When it helps: programs with a clear hot set no larger than fast memory, in huge pages.
 //!
-//! When it hurts: thresholds are absolute. A hot set of many pages with few samples each is never found,
-//! and one larger than fast memory freezes; no headroom is kept for new pages.
+//! When it hurts: thresholds are absolute. A hot set of many pages with few samples each is never found, and
+//! one larger than fast memory stops all moves; no headroom is kept for new pages.
 //!
 //! Knobs: hot_reads (8), hot_writes (4), cool_above (18), decay_first (0), quantum (10 ms), period (5003 loads or
 //! stores), rate (10 GiB/s), cooled_per_quantum (8192 pages), freeze (0).
 //!
-//! Where it comes from: HeMem (SOSP 2021) and its public code, section by section: judge before decay, lists
-//! that are first in first out, cooling walked over the hot lists. Bins are from Colloid section 4.1; their
-//! order, hottest first, and that a page only displaces one of a lower bin, are ours, as the paper gives
-//! none. The rate is 10 GiB/s, as 100 MiB a quantum in Colloid's code; HeMem's code has the same number per
-//! 10 ms, which limits nothing. `freeze` takes over that its code skips cooling while fast memory holds hot pages
-//! only. Four threads copy a page. Requests reach the lists at once instead of by rings that hold 128 cold
-//! ones a quantum.
+//! Where it comes from: HeMem (SOSP 2021) and its public code: the test for heat comes before decay, lists are
+//! first in first out, cooling walks the hot lists. Bins are from Colloid section 4.1; their order, hottest
+//! first, and that a page displaces only one of a lower bin, are ours, as the paper gives none. The rate is 10
+//! GiB/s, from 100 MiB per quantum in Colloid's code; HeMem's code has the same number per 10 ms, which limits
+//! nothing. `freeze` reproduces that its code skips cooling while fast memory holds only hot pages. Four
+//! threads copy a page. Requests reach the lists at once, not through rings that hold 128 cold pages per
+//! quantum.
 
 use super::goal::{Aim, Goal, Quota, Shift};
 use super::interface::{Believed, Policy, Wants};
@@ -44,22 +44,22 @@ knobs! {
     pub struct Knobs {
         /// Time between decisions.
         quantum: Nanos = Nanos::from_millis(10), Nanos::from_millis(1), Nanos::from_secs(1);
-        /// Loads or stores to a sample.
+        /// Loads or stores per sample.
         period: u32 = 5003, 199, 200_003;
-        /// Moved at most.
+        /// Rate of moves, at most.
         rate: BytesPerSec = BytesPerSec(10 << 30), BytesPerSec(1 << 20), BytesPerSec(1 << 40);
-        /// Hot pages looked at again in a quantum after a cooling, at most.
+        /// Hot pages reclassified per quantum after a cooling, at most.
         cooled_per_quantum: u32 = 8192, 64, 1 << 20;
-        /// No cooling while fast memory holds hot pages only, as in the published code.
+        /// No cooling while fast memory holds only hot pages, as in the published code.
         freeze: bool = false, false, true;
     }
 }
 
-/// Threads that copy a page together (its public code; its alternative is a DMA engine).
+/// Threads that copy a page together (its public code; the alternative there is a DMA engine).
 const COPY_THREADS: u32 = 4;
-/// Bins of the count between 0 and the cooling threshold, where the goal shifts.
+/// Bins of the counts from 0 to the cooling threshold, used with a shifting goal.
 pub const BINS: u8 = 5;
-/// Pages of a bin that do not fit a shift, after which the next bin's turn comes.
+/// Pages of a bin that do not fit a shift before the next bin is tried.
 const MISFITS: usize = 1024;
 
 /// The policy.
@@ -69,7 +69,7 @@ pub struct Hemem {
     knobs: Knobs,
     goal: Box<dyn Goal>,
     counts: Counts,
-    /// By class: cold and hot, or bins.
+    /// Pages by class: cold and hot, or bins.
     residents: Residents,
     quantum: Quantum,
     cooled: u32,
@@ -96,23 +96,23 @@ impl Hemem {
         if self.goal.shifts() { BINS } else { 2 }
     }
 
-    /// The lowest class of which all pages are hot.
+    /// The lowest class that is hot.
     fn hot_class(&self) -> u8 {
         if self.goal.shifts() { self.bin(self.counts.knobs.hot_reads) } else { 1 }
     }
 
-    /// The bin of a count: equal parts of what is below the cooling threshold.
+    /// The bin of a count: the range below the cooling threshold in equal parts.
     fn bin(&self, loads: u32) -> u8 {
         let bin = loads * u32::from(BINS) / self.counts.knobs.cool_above.max(1);
         u8::try_from(bin).unwrap_or(BINS).min(BINS - 1)
     }
 
-    /// The class that a page's word puts it in; `hot` as it was judged at its hit.
+    /// The class of a page's word; `hot` as judged at its hit.
     fn class(&self, word: u64, hot: bool) -> u8 {
         if self.goal.shifts() { self.bin(self.counts.loads(word)) } else { u8::from(hot) }
     }
 
-    /// Counts what was seen and sorts it into the lists.
+    /// Counts hits and lists the pages by class.
     fn believe(&mut self, view: &mut View<'_>) {
         self.residents.settle(view.memory.pages);
         for &page in view.evidence.touched {
@@ -136,7 +136,7 @@ impl Hemem {
         }
     }
 
-    /// Hot slow pages up, longest hot first. False where fast memory holds hot pages only.
+    /// Promotes hot slow pages, longest hot first. False if fast memory holds only hot pages.
     fn pack(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) -> bool {
         for from in (1..=view.machine.tiers.slowest().0).map(TierId) {
             for class in (self.hot_class()..self.classes()).rev() {
@@ -163,8 +163,8 @@ impl Hemem {
         true
     }
 
-    /// Plans one promotion, with the demotions of pages of classes lower than `below` that it needs.
-    /// Returns the share of accesses and the bytes that go down for it.
+    /// Plans one promotion with the demotions it needs, of pages in classes lower than `below`. Returns the
+    /// share of accesses and the bytes demoted.
     #[expect(clippy::too_many_arguments, reason = "a plan, its ledger, and one move")]
     fn lift(
         &mut self,
@@ -196,7 +196,7 @@ impl Hemem {
         Ok((share, bytes))
     }
 
-    /// The page of the lowest class that has been in it for longest.
+    /// The oldest page of the lowest class.
     fn coldest(&mut self, view: &mut View<'_>, tier: TierId, below: u8) -> Option<(PageIdx, u8)> {
         for class in 0..below {
             while let Some(page) = self.residents.first(view.memory.pages, tier, class) {
@@ -208,13 +208,13 @@ impl Hemem {
                 if now == class {
                     return Some((page, class));
                 }
-                self.residents.put(view.memory.pages, page, now); // it cooled since it was listed
+                self.residents.put(view.memory.pages, page, now); // cooled since it was listed
             }
         }
         None
     }
 
-    /// Finds pages that make up a shift, from the highest bin down.
+    /// Selects pages that make up a shift, from the highest bin down.
     fn shift(&mut self, view: &mut View<'_>, shift: &Shift, ledger: &mut Ledger, plan: &mut Plan) {
         let mut quota = Quota::of(shift);
         for class in (0..self.classes()).rev() {
@@ -248,7 +248,7 @@ impl Hemem {
             let word = view.memory.pages.heat::<CountWord>(page).0;
             let now = self.class(word, false);
             if now != class {
-                self.residents.put(view.memory.pages, page, now); // it cooled since it was listed
+                self.residents.put(view.memory.pages, page, now); // cooled since it was listed
                 continue;
             }
             let share = self.counts.share(word);
@@ -278,8 +278,7 @@ impl Hemem {
         }
     }
 
-    /// Looks at hot pages again after a cooling, some every quantum, and sorts out those that are no
-    /// longer.
+    /// Reclassifies hot pages after a cooling, some in every quantum.
     fn cool(&mut self, view: &mut View<'_>) {
         for _ in 0..self.knobs.cooled_per_quantum {
             let Some(page) = self.review.next(&mut self.residents, view.memory.pages) else {

@@ -16,9 +16,9 @@ use self::goal::pack::Pack;
 pub use self::interface::{Believed, Policy, Unfit, Wants, fits};
 use self::tmo::Tmo;
 
-/// The head of Colloid's file, for the policies that have it as their goal.
+/// The head of Colloid's file, for policies with that goal.
 const COLLOID: &str = include_str!("goal/balance.rs");
-/// The head of TMO's file, for the policies that it stands above.
+/// The head of TMO's file, for policies below it.
 const TMO: &str = include_str!("tmo.rs");
 
 /// Declares the modules and the list of policies: one line for a file, with its policies. Each has a role, a name, what it

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! paging: the kernel without tiering: new pages go where there is room, and nothing is ever promoted.
 //!
-//! What it does: a new page goes to the fastest tier that has its low watermark free, else to the next. A tier
-//! that fell below it gets none until a reclaimer has paged out inactive file pages up to the high
-//! watermark, one tier like the other. Where a page once is, it stays.
+//! What it does: a new page goes to the fastest tier whose low watermark is free, else to the next. A tier that
+//! fell below it gets no new pages until a reclaimer has paged out inactive file pages up to the high
+//! watermark; all tiers are treated alike. A placed page never moves.
 //!
-//! When it helps: as what others are compared with, and where everything hot was allocated first.
+//! When it helps: as a baseline, and if everything hot was allocated first.
 //!
-//! When it hurts: programs that read files and allocate later: the files fill fast memory, paging out is slower
-//! than moving by orders of magnitude, and what is allocated meanwhile is slow for good.
+//! When it hurts: programs that read files first and allocate later: files fill fast memory, paging out is
+//! slower than moving by orders of magnitude, and memory allocated meanwhile stays slow.
 //!
 //! Knobs: none.
 //!
@@ -55,7 +55,7 @@ impl Rules for Paging {
 
     fn wants(&self, _fast_too: bool) -> Wants {
         Wants {
-            // It watches nothing: nothing is armed.
+            // It needs no observations: nothing is armed.
             watch: Some(Watch::HintFaults {
                 pass: Nanos::ZERO,
                 bytes: Bytes::ZERO,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Heat of stretches: where a tracker tells of memory in stretches, what is believed of a page is what is believed
-//! of its stretch.
+//! Heat of regions: if the tracker reports regions, a page's estimate is that of its region.
 //!
-//! A stretch's heat is a page's heat ([`super::hotness`]), kept once: it is renewed when looks at the stretch found
-//! accesses. Borders move from report to report; a stretch takes over the heat of the one that held most of it. So a
-//! report costs stretches, however much memory they cover.
+//! A region's heat has the form of a page's heat ([`super::hotness`]) and is stored once; it is updated when
+//! samplings of the region found accesses. Borders change between reports; a region takes over the heat of the
+//! earlier region that covered most of it. So the cost of a report grows with regions, not with the memory they
+//! cover.
 //!
-//! Policies act on pages, and hear of some at every report, as of a sampler's: of runs of a huge page's length,
-//! spread evenly over each stretch, as many as it was accessed often, the next ones the next time. Ours.
+//! Policies act on pages, and each report gives them samples of some pages: of runs of a huge page's length,
+//! spread evenly over each region, in proportion to its access frequency, and different runs each time. Ours.
 
 use super::heat::Heat;
 use crate::page::PageTable;
@@ -16,13 +16,13 @@ use crate::unit::BASE_PER_HUGE;
 
 use super::hotness::Hotness;
 
-/// Pages that policies hear of at a report, about. Ours: a few milliseconds' work.
-const HEARD_OF: u64 = 1 << 17;
+/// Pages in the samples of a report, about. Ours: a few milliseconds' work.
+const SAMPLED: u64 = 1 << 17;
 
-/// What is believed of stretches.
+/// The heat of regions.
 #[derive(Debug, Default)]
 pub struct StretchHeat {
-    /// In order, none overlapping another.
+    /// Sorted, without overlaps.
     known: Vec<Known>,
     reports: u64,
 }
@@ -36,8 +36,8 @@ struct Known {
 }
 
 impl StretchHeat {
-    /// Takes in a report of all stretches, each looked at so many times. `unseen` is the heat of what was not
-    /// watched before.
+    /// Takes in a report of all regions, each sampled `looks` times. `unseen` is the heat of memory that was
+    /// not watched before.
     pub fn tell(&mut self, report: &[Stretch], looks: f64, unseen: Heat, hotness: &Hotness) {
         let heat = |stretch: &Stretch| {
             let before = self.mostly(stretch).unwrap_or(unseen);
@@ -56,7 +56,7 @@ impl StretchHeat {
         self.reports += 1;
     }
 
-    /// The heat of what most of a stretch was before.
+    /// The heat of the earlier region that covered most of this one.
     fn mostly(&self, stretch: &Stretch) -> Option<Heat> {
         let shared = |known: &Known| {
             known.end.min(end(stretch)).0.saturating_sub(known.vpn.max(stretch.vpn).0)
@@ -68,34 +68,34 @@ impl StretchHeat {
         overlapping.max_by_key(|known| shared(known)).map(|known| known.heat)
     }
 
-    /// The first entry that ends behind a page.
+    /// The first entry that ends after a page.
     fn at_or_after(&self, space: SpaceId, vpn: Vpn) -> usize {
         self.known.partition_point(|known| (known.space, known.end) <= (space, vpn))
     }
 
-    /// The heat of the stretch that a page lies in; `None` where no stretch was told of.
+    /// The heat of the region that contains a page; `None` if no region was reported there.
     pub fn heat(&self, space: SpaceId, vpn: Vpn) -> Option<Heat> {
         let known = self.known.get(self.at_or_after(space, vpn))?;
         (known.space == space && known.vpn <= vpn).then_some(known.heat)
     }
 
-    /// True where no tracker tells of stretches.
+    /// True if no tracker reports regions.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// Appends what policies hear of the last report's pages. Each stands for those between it and the next.
+    /// Appends samples of the last report's pages. Each stands for the pages up to the next one.
     pub fn sample(&self, report: &[Stretch], looks: f64, pages: &PageTable, out: &mut Vec<Sample>) {
         let page = (pages.base_pages() / (pages.indices() as u64).max(1)).max(1);
         let hits_in = |stretch: &Stretch| stretch.frequency * as_f64(stretch.base_pages / page);
-        let interval = report.iter().map(hits_in).sum::<f64>() / as_f64(HEARD_OF);
+        let interval = report.iter().map(hits_in).sum::<f64>() / as_f64(SAMPLED);
         for stretch in report.iter().filter(|stretch| stretch.frequency > 0.0) {
             let every = runs(interval / stretch.frequency);
             let step = usize::try_from(every).unwrap_or(usize::MAX);
             #[expect(clippy::cast_precision_loss, reason = "as many pages as one stands for")]
             let hits = hits(stretch, looks) * every as f32;
             let (first, last) = (stretch.vpn.0, end(stretch).0);
-            // The first run behind the border whose turn it is.
+            // The first run after the border that is due in this report.
             let run = first / BASE_PER_HUGE;
             let run = run + (self.reports % every + every - run % every) % every;
             for run in (run..last.div_ceil(BASE_PER_HUGE)).step_by(step) {
@@ -115,7 +115,7 @@ impl StretchHeat {
     }
 }
 
-/// Every how many-th run: a power of two, so that from report to report all have their turn.
+/// The distance of sampled runs: a power of two, so that all runs are sampled in turn from report to report.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded up")]
 fn runs(interval: f64) -> u64 {
     (interval as u64 + u64::from(interval.fract() > 0.0)).max(1).next_power_of_two()
@@ -126,7 +126,7 @@ fn as_f64(pages: u64) -> f64 {
     pages as f64
 }
 
-/// Looks that found an access.
+/// Samplings that found an access.
 #[expect(clippy::cast_possible_truncation, reason = "at most a few dozen")]
 fn hits(stretch: &Stretch, looks: f64) -> f32 {
     (stretch.frequency * looks) as f32
@@ -147,7 +147,7 @@ mod tests {
     const SPACE: SpaceId = SpaceId(1);
     const LOOKS: f64 = 20.0;
 
-    /// Stretches side by side, of so many base pages and so often accessed.
+    /// Adjacent regions with these lengths in base pages and these access frequencies.
     fn report(stretches: &[(u64, f64)]) -> Vec<Stretch> {
         let mut vpn = 0;
         let mut next = |&(base_pages, frequency): &(u64, f64)| {
@@ -165,8 +165,8 @@ mod tests {
         pages
     }
 
-    /// Hears of so many reports, 100 ms each.
-    fn told(reports: &[&[(u64, f64)]]) -> (StretchHeat, Hotness) {
+    /// The heat after these reports, 100 ms each.
+    fn after(reports: &[&[(u64, f64)]]) -> (StretchHeat, Hotness) {
         let (mut heat, mut hotness) = (StretchHeat::default(), Hotness::default());
         hotness.look_for(Nanos::from_millis(5), Nanos::from_millis(100));
         for stretches in reports {
@@ -177,69 +177,69 @@ mod tests {
         (heat, hotness)
     }
 
-    /// By hand: half of 20 looks and one in vain at 5 ms are -ln(1 - 10/21)/5 ms, 129 a second.
+    /// By hand: half of 20 samplings and the prior one at 5 ms are -ln(1 - 10/21)/5 ms, 129 a second.
     #[test]
-    fn a_page_is_as_hot_as_its_stretch() {
-        let (heat, hotness) = told(&[&[(100, 0.5), (100, 0.0)]]);
+    fn a_page_is_as_hot_as_its_region() {
+        let (heat, hotness) = after(&[&[(100, 0.5), (100, 0.0)]]);
         let rate = |vpn| Some(hotness.estimate(heat.heat(SPACE, Vpn(vpn))?).rate_per_sec());
         assert_eq!(rate(99), rate(0));
         assert!(rate(0).is_some_and(|rate| (125.0..133.0).contains(&rate)), "{:?}", rate(0));
-        assert_eq!(rate(100), Some(0.0), "not accessed is not hot");
-        assert_eq!(rate(200), None, "behind the last");
+        assert_eq!(rate(100), Some(0.0), "a region without accesses");
+        assert_eq!(rate(200), None, "after the last region");
         assert_eq!(heat.heat(SpaceId(2), Vpn(0)), None);
     }
 
     #[test]
     fn heat_outlives_borders() {
-        let (split, hotness) = told(&[&[(100, 0.6)], &[(30, 0.0), (70, 0.0)]]);
+        let (split, hotness) = after(&[&[(100, 0.6)], &[(30, 0.0), (70, 0.0)]]);
         assert_eq!(split.heat(SPACE, Vpn(0)), split.heat(SPACE, Vpn(99)));
         let hot = hotness.estimate(split.heat(SPACE, Vpn(0)).unwrap());
         assert!(hot.rate_per_sec() > 50.0, "{hot:?}");
-        let (merged, hotness) = told(&[&[(70, 0.6), (30, 0.0)], &[(100, 0.0)]]);
+        let (merged, hotness) = after(&[&[(70, 0.6), (30, 0.0)], &[(100, 0.0)]]);
         let most = hotness.estimate(merged.heat(SPACE, Vpn(99)).unwrap());
         assert_eq!(most, hot, "most of it was hot");
     }
 
     #[test]
-    fn what_is_heard_of_is_bounded_however_much_memory_there_is() {
+    fn the_number_of_samples_is_bounded_for_any_amount_of_memory() {
         let all = 1 << 31;
         for stretches in [&[(all, 1.0)][..], &[(all / 2, 1.0), (all / 2, 0.05)], &[(all, 0.05)]] {
-            let (heat, _) = told(&[stretches]);
-            let mut heard = Vec::new();
-            heat.sample(&report(stretches), LOOKS, &mapped(all, PageSize::Base), &mut heard);
-            let pages: u64 = heard.iter().map(|sample| u64::from(sample.base_pages)).sum();
-            assert!(pages > 0 && pages <= 2 * HEARD_OF, "{pages}");
+            let (heat, _) = after(&[stretches]);
+            let mut samples = Vec::new();
+            heat.sample(&report(stretches), LOOKS, &mapped(all, PageSize::Base), &mut samples);
+            let pages: u64 = samples.iter().map(|sample| u64::from(sample.base_pages)).sum();
+            assert!(pages > 0 && pages <= 2 * SAMPLED, "{pages}");
         }
     }
 
     #[test]
-    fn huge_pages_are_heard_of_as_often_as_base_pages_that_are_as_many() {
+    fn the_number_of_samples_depends_on_pages_of_either_size() {
         let (stretches, pages) = (&[(1 << 26, 0.5)][..], mapped(1 << 26, PageSize::Huge));
-        let mut heard = Vec::new();
-        told(&[stretches]).0.sample(&report(stretches), LOOKS, &pages, &mut heard);
-        assert_eq!(heard.len(), (1 << 26) / 512, "131,072 pages are few enough");
+        let mut samples = Vec::new();
+        after(&[stretches]).0.sample(&report(stretches), LOOKS, &pages, &mut samples);
+        assert_eq!(samples.len(), (1 << 26) / 512, "131,072 pages are below the bound");
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
-        /// From report to report all have their turn, and in the end hits are heard of as they are.
+        /// Over several reports all runs are sampled, and the hits add up to the reported ones.
         #[test]
-        fn every_page_that_is_accessed_has_its_turn(
+        fn every_accessed_page_is_sampled_in_turn(
             sizes in prop::collection::vec((1u64..1 << 19, 0u32..=20), 1..6),
         ) {
             let stretches: Vec<_> =
                 sizes.iter().map(|&(pages, hits)| (pages, f64::from(hits) / LOOKS)).collect();
             let pages = mapped(sizes.iter().map(|(pages, _)| pages).sum(), PageSize::Base);
             let report = report(&stretches);
-            let (mut heat, _) = told(&[]);
+            let (mut heat, _) = after(&[]);
             let mut runs = BTreeMap::new();
             let turns = 512;
             for _ in 0..turns {
                 heat.reports += 1;
-                let mut heard = Vec::new();
-                heat.sample(&report, LOOKS, &pages, &mut heard);
-                for sample in heard {
+                let mut samples = Vec::new();
+                heat.sample(&report, LOOKS, &pages, &mut samples);
+                for sample in samples {
                     let (length, hits) = runs.entry(sample.vpn).or_insert((0, 0.0));
                     *length = u64::from(sample.base_pages);
                     *hits += f64::from(sample.hits);

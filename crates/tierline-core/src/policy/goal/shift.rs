@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! ComputeShift: how much of the accesses to shift between two tiers, so that their loaded latencies
-//! meet.
+//! ComputeShift: how many accesses to shift between two tiers so that their loaded latencies become equal.
 //!
-//! A search by halves over p, the share of accesses that the upper tier serves. Two watermarks close in
-//! on the point of equal latency: `p_lo`, where the upper tier was still the faster, and `p_hi`, where it
-//! no longer was. Once they meet while the latencies still differ, that point has moved, and the
-//! watermark on its side is reset. The step is |(p_lo + p_hi)/2 − p|.
+//! A binary search over p, the share of accesses that the upper tier serves. Two watermarks close in on the
+//! point of equal latency: `p_lo`, the last p with the upper tier faster, and `p_hi`, the last p with it
+//! slower. If they meet while the latencies still differ, that point has moved, and the watermark on its side
+//! is reset. The step is |(p_lo + p_hi)/2 − p|.
 //!
 //! Source: Colloid (SOSP 2024), Algorithm 2. [`closed_form`] is what its public HeMem code computes
 //! instead.
@@ -13,9 +12,9 @@
 /// The watermarks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Watermarks {
-    /// The upper tier was the faster here.
+    /// Here the upper tier was faster.
     pub lo: f64,
-    /// And no longer here.
+    /// Here it was slower.
     pub hi: f64,
 }
 
@@ -26,8 +25,8 @@ impl Default for Watermarks {
 }
 
 impl Watermarks {
-    /// The share to be shifted: upwards where `upper` < `lower` (loaded latencies), else downwards.
-    /// Zero where they are within `delta` of each other.
+    /// The share to be shifted: up if `upper` < `lower` (loaded latencies), else down. Zero if they differ by
+    /// less than `delta`.
     pub fn shift(&mut self, p: f64, upper: f64, lower: f64, epsilon: f64, delta: f64) -> f64 {
         if (upper - lower).abs() < delta * upper {
             return 0.0;
@@ -45,11 +44,11 @@ impl Watermarks {
     }
 }
 
-/// p·|L_D − L_A| / (L_D + (R_D/R_A)·L_A), the step of the public HeMem code; it knows no dead band and
-/// keeps no state. With p the upper tier's share of reads, R_D/R_A is p/(1 − p).
+/// p·|L_D − L_A| / (L_D + (R_D/R_A)·L_A), the step of the public HeMem code, without dead band and state. With
+/// p the upper tier's share of reads, R_D/R_A is p/(1 − p).
 pub fn closed_form(p: f64, upper: f64, lower: f64) -> f64 {
     if p >= 1.0 {
-        return 0.0; // the limit, as R_D/R_A is without bound
+        return 0.0; // the limit as R_D/R_A grows without bound
     }
     p * (upper - lower).abs() / (upper + p / (1.0 - p) * lower)
 }
@@ -91,7 +90,7 @@ mod tests {
         assert!((p - 0.65).abs() < 1e-9);
     }
 
-    /// Of the public code, by its own terms (O_D, O_A, R_D, R_A).
+    /// In the terms of the public code (O_D, O_A, R_D, R_A).
     #[test]
     fn the_closed_form_agrees_with_the_public_code() {
         for (occupancy, rates, wanted) in [
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upper_tier_that_stays_the_faster_gets_everything() {
+    fn an_upper_tier_that_stays_faster_gets_all_accesses() {
         let mut marks = Watermarks::default();
         let mut p = 0.1;
         for _ in 0..40 {
@@ -118,8 +117,8 @@ mod tests {
     }
 
     proptest! {
-        /// From any side, with any curves that cross, the search arrives within the dead band; and again
-        /// when the crossing moves.
+        /// From either side, with any crossing curves, the search ends within the dead band; and again after
+        /// the crossing moves.
         #[test]
         fn it_finds_the_crossing_from_both_sides_and_follows_it(
             start in 0.0f64..1.0,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Demotions of the coldest pages found, for headroom and for hotter pages.
 //!
-//! Every tier but the slowest has a hand that goes round its pages and finds the coldest of a sample.
+//! Every tier except the slowest has a hand, which finds the coldest pages of a sample.
 
 use super::hand::{Hand, Met};
 use super::ledger::Ledger;
@@ -24,7 +24,7 @@ impl Hands {
         }
     }
 
-    /// Takes in a page of its tier.
+    /// Adds a page to the hand of its tier.
     pub fn list(&mut self, view: &mut View<'_>, page: PageIdx) {
         let state = view.memory.pages.state(page);
         if let Some(hand) = state.tier().and_then(|tier| self.0.get_mut(tier.index()))
@@ -34,12 +34,12 @@ impl Hands {
         }
     }
 
-    /// The hand of a tier; none of the slowest.
+    /// The hand of a tier; `None` for the slowest.
     pub fn of(&mut self, tier: TierId) -> Option<&mut Hand> {
         self.0.get_mut(tier.index())
     }
 
-    /// This many pages want a place; see [`Hand::search_for`].
+    /// Sets how many candidates wait; see [`Hand::search_for`].
     pub fn search_for(&mut self, pages: usize) {
         self.0.iter_mut().for_each(|hand| hand.search_for(pages));
     }
@@ -59,7 +59,7 @@ impl Hands {
         }
     }
 
-    /// Demotes pages that are clearly colder than `page`, by the factor `margin`: all that it needs, or none.
+    /// Demotes pages that are colder than `page` by the factor `margin`: all that it needs, or none.
     pub fn make_room(
         &mut self,
         view: &mut View<'_>,
@@ -106,7 +106,7 @@ pub struct Newcomer {
     pub to: TierId,
 }
 
-/// The rate of one base page of a page: rates of pages of different sizes are compared by it.
+/// The rate per base page, to compare pages of different sizes.
 fn density(rate_per_sec: f32, size: PageSize) -> f64 {
     f64::from(rate_per_sec) / f64::from(size.base_pages_f32())
 }
@@ -117,7 +117,7 @@ mod tests {
     use crate::policy::parts::stage::Stage;
     use crate::unit::Bytes;
 
-    /// Four pages in a full fast tier, with these rates; how many of them are planned to go down.
+    /// Four pages with these rates in a full fast tier; the number of planned demotions.
     fn demoted(rates: [f32; 4], newcomer: f32, reserve: Bytes) -> usize {
         let mut stage = Stage::of_base_pages(4, TierId::FAST);
         stage.set_rates(&rates);

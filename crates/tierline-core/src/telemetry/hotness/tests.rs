@@ -6,19 +6,19 @@ use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
 use crate::rng::Rng;
 use proptest::prelude::*;
 
-/// By hand: of pages that get 10 a second in the mean, one idle for 0.9 s is expected to get 1 / (0.1 + 0.9), one hit
-/// after 0.1 s 2 / (0.1 + 0.1).
+/// By hand: among pages with 10 accesses a second on average, one idle for 0.9 s is expected to get 1 / (0.1 +
+/// 0.9), one hit after 0.1 s 2 / (0.1 + 0.1).
 #[test]
-fn the_longer_idle_the_colder_and_at_first_as_hot_as_the_others() {
+fn the_expected_rate_starts_at_the_mean_and_falls_with_idle_time() {
     let near = |a: f32, b: f32| assert!((a - b).abs() < 1e-4, "{a} is not {b}");
     near(expected_rate(10.0, 0.0, 0.0), 10.0);
     near(expected_rate(10.0, 0.0, 0.9), 1.0);
     near(expected_rate(10.0, 1.0, 0.1), 10.0);
     near(expected_rate(f32::INFINITY, 0.0, 0.5), 2.0);
-    assert!(expected_rate(f32::INFINITY, 0.0, 0.0).is_infinite(), "nothing is known");
+    assert!(expected_rate(f32::INFINITY, 0.0, 0.0).is_infinite(), "no prior and no evidence");
 }
 
-/// The heat as a page table keeps it.
+/// The heat after storage in a page table.
 fn packed(heat: Heat) -> Heat {
     let (mut table, space) = (PageTable::default(), SpaceId(1));
     let (size, kind) = (PageSize::Base, PageKind::Anonymous);
@@ -41,10 +41,10 @@ fn the_rate_is_hits_over_exposure() {
     assert!((got.at_least_per_sec() - 38.2).abs() < 0.1, "(4 + 2 - 2·√5) / 40 ms");
 }
 
-/// Three looks of 20 ms and the one in vain: Wilson's lower bound of 3 in 4 at two deviations is
-/// (3 + 2 - 2·√(3/4 + 1)) / 8.
+/// Three scans of 20 ms and the prior one: Wilson's lower bound of 3 in 4 at two deviations is (3 + 2 -
+/// 2·√(3/4 + 1)) / 8.
 #[test]
-fn looks_that_always_see_a_page_say_that_it_is_busy_not_how_busy() {
+fn a_page_seen_in_every_scan_gets_a_bounded_rate() {
     let mut hotness = Hotness::default();
     hotness.look_for(Nanos::from_millis(20), Nanos::from_millis(20));
     let (mut always, never) = (hotness.newborn(), hotness.newborn());
@@ -59,7 +59,7 @@ fn looks_that_always_see_a_page_say_that_it_is_busy_not_how_busy() {
 }
 
 #[test]
-fn a_page_that_wakes_up_is_believed_within_a_few_looks() {
+fn a_page_with_new_accesses_is_hot_within_a_few_scans() {
     let mut hotness = Hotness::default();
     let look = Nanos::from_millis(20);
     hotness.look_for(look, look);
@@ -74,9 +74,9 @@ fn a_page_that_wakes_up_is_believed_within_a_few_looks() {
     assert!(hotness.estimate(heat).at_least_per_sec() > 15.0, "{:?}", hotness.estimate(heat));
 }
 
-/// Reports of twenty looks, each of which sees the page sixteen times: four in vain are no silence.
+/// Reports of twenty scans, each of which sees the page sixteen times: four without an access are no idle time.
 #[test]
-fn looks_that_are_told_of_together_are_no_silence() {
+fn scans_batched_in_one_report_are_not_counted_as_idle_time() {
     let mut hotness = Hotness::default();
     let look = Nanos::from_millis(10);
     hotness.look_for(look, look * 20);
@@ -94,10 +94,10 @@ fn looks_that_are_told_of_together_are_no_silence() {
     assert!(bounds.iter().all(|&bound| bound < of_share(0.8)), "{bounds:?}");
 }
 
-/// Pages that every tenth look sees, for 256 looks: those that ever pass for a page of a fifth of the
+/// Pages seen in every tenth scan, for 256 scans: the number that ever looks like a page of a fifth of the
 /// highest rate.
 #[test]
-fn luck_does_not_add_up_while_it_hurries() {
+fn false_positives_do_not_add_up_while_placement_is_off() {
     let look = Nanos::from_millis(20);
     let lucky = |hurry_anew_every: u32| {
         let (mut rng, mut hotness) = (Rng::new(11), Hotness::default());
@@ -122,12 +122,12 @@ fn luck_does_not_add_up_while_it_hurries() {
     let (many, one) = (lucky(8), lucky(1_000));
     assert!(
         many > 4 * one && one < 50,
-        "{many} by luck with a new alert every eight looks, {one} in a single one"
+        "{many} by chance with a new alert every eight scans, {one} with one alert"
     );
 }
 
 #[test]
-fn a_known_rate_is_believed_and_replaces_what_was() {
+fn a_known_rate_replaces_the_estimate() {
     let hotness = Hotness::default();
     for rate in [0.0, 3.0, 1e6] {
         let got = hotness.estimate(hotness.known(rate)).rate_per_sec();
@@ -145,10 +145,10 @@ fn time_without_watching_does_not_cool_a_page() {
     assert!(hotness.estimate(heat).rate_per_sec() < 0.6 * before.rate_per_sec());
 }
 
-/// A page of 100 hits a second falls silent, another one wakes up, and somebody says that there was a
-/// change: half a second tells them apart. Without the word the first is believed for longer.
+/// A page of 100 hits a second falls idle, another one gets hot, and a phase change is reported: half a second
+/// separates them. Without the report the first is taken for hot longer.
 #[test]
-fn what_samples_told_before_a_change_is_void() {
+fn a_phase_change_discards_earlier_samples() {
     let tenth = Nanos::from_millis(100);
     let told = |change: bool| {
         let mut hotness = Hotness::default();
@@ -182,9 +182,9 @@ fn a_page_that_turned_cold_is_forgotten_within_its_memory() {
     assert!(hotness.estimate(heat).rate_per_sec() < 1.0);
 }
 
-/// Page A is accessed 100 times a second, page B 3 times: windows of 20 ms tell them apart.
+/// Page A is accessed 100 times a second, page B 3 times: windows of 20 ms separate them.
 #[test]
-fn windows_tell_hot_from_warm_whatever_the_pauses_between_them() {
+fn windows_separate_hot_from_warm_whatever_the_pauses() {
     let mut rng = Rng::new(7);
     let mut hotness = Hotness::default();
     hotness.remember(Nanos::from_millis(320));
@@ -201,10 +201,10 @@ fn windows_tell_hot_from_warm_whatever_the_pauses_between_them() {
     assert!(hot.at_least_per_sec() > 20.0 && warm.at_least_per_sec() < 5.0, "{hot:?} {warm:?}");
 }
 
-/// A page that every look sees, another that every second one does: whatever becomes of windows, the first is
-/// the busier, and its rate is that of the mean window.
+/// One page is seen in every scan, another in every second one: however windows change, the first is the hotter
+/// one, and its rate is that of the mean window.
 #[test]
-fn longer_windows_do_not_make_the_busiest_page_look_coldest() {
+fn longer_windows_do_not_make_the_hottest_page_look_cold() {
     for (first, then) in
         [(1, 20), (20, 1)].map(|(a, b)| (Nanos::from_millis(a), Nanos::from_millis(b)))
     {
@@ -232,9 +232,9 @@ fn longer_windows_do_not_make_the_busiest_page_look_coldest() {
     }
 }
 
-/// The clock that evidence follows is the watch clock while windows stay as they are.
+/// The evidence clock is the watch clock while windows do not change.
 #[test]
-fn windows_that_do_not_change_cost_no_precision() {
+fn constant_windows_cost_no_precision() {
     let mut hotness = Hotness::default();
     for _ in 0..100 {
         hotness.look_for(Nanos(20_000_001), Nanos(20_000_001));
@@ -244,8 +244,8 @@ fn windows_that_do_not_change_cost_no_precision() {
     }
 }
 
-/// What a tracker reports at a time: the length of its looks, how many they are, and in how many of them the page
-/// was seen. Some trackers report more hits than looks.
+/// One report of a tracker: its window, the number of its scans, and in how many of them each page was seen.
+/// Some trackers report more hits than scans.
 #[derive(Clone, Copy, Debug)]
 struct Report {
     window: Nanos,
@@ -280,13 +280,13 @@ proptest! {
             hotness.look_for(window, window * looks);
             hotness.advance(window * looks);
             for (heat, hits) in heats.iter_mut().zip(hits) {
-                // Where both pages were seen, so that both were silent for as long.
+                // Only when both pages were seen, so that both are idle for equally long.
                 if hits > 0.0 {
                     *heat = hotness.hit(*heat, hits, None);
                 }
                 *heat = packed(*heat);
             }
-            // Bounds of hardly any hits are small differences of large numbers.
+            // Bounds of very few hits are small differences of large numbers.
             let near = |rate: f32| rate * 1.0001 + 1e-6 * hotness.ceiling_per_sec();
             let [more, less] = heats.map(|heat| hotness.estimate(heat));
             for e in [more, less] {
@@ -307,9 +307,9 @@ proptest! {
         }
     }
 
-    /// A known rate up to the most that looks tell of comes back.
+    /// A known rate, up to the measurable maximum, is returned.
     #[test]
-    fn a_known_rate_is_believed_by_looks_too(window in 1_000u64..1_000_000_000, accesses in 0.0f32..4.0) {
+    fn a_known_rate_is_returned_with_scans_too(window in 1_000u64..1_000_000_000, accesses in 0.0f32..4.0) {
         let mut hotness = Hotness::default();
         hotness.look_for(Nanos(window), Nanos(window));
         let rate = accesses * hotness.ceiling_per_sec();
