@@ -65,7 +65,7 @@ impl Cell {
 
 /// One run of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Entry {
+pub struct ComparedRun {
     /// The machine.
     pub machine: String,
     /// The workload, as it was written.
@@ -104,7 +104,7 @@ pub struct Entry {
 ///
 /// # Errors
 /// If a scenario is invalid.
-pub fn compare(field: &Field, runner: &Runner<'_>) -> Result<Vec<Entry>> {
+pub fn compare(field: &Field, runner: &Runner<'_>) -> Result<Vec<ComparedRun>> {
     let pairs =
         || field.cells.iter().flat_map(|cell| field.policies.iter().map(move |p| (cell, p)));
     let scenarios = pairs().map(|(cell, policy)| scenario(field, cell, policy));
@@ -161,12 +161,12 @@ pub fn scenario(field: &Field, cell: &Cell, policy: &str) -> Result<Scenario> {
     Ok(scenario)
 }
 
-fn entry(scenario: &Scenario, cell: &Cell, report: &Report) -> Result<Entry> {
+fn entry(scenario: &Scenario, cell: &Cell, report: &Report) -> Result<ComparedRun> {
     let none = ProgramMeans::default();
     let program = report.steady.programs.first().unwrap_or(&none);
     let tiers = program.shares.iter().zip(&report.steady.tiers);
     let latency = tiers.map(|(share, tier)| share * tier.latency_ns.unwrap_or(0.0)).sum();
-    Ok(Entry {
+    Ok(ComparedRun {
         machine: report.machine.clone(),
         workload: cell.workload.clone(),
         ratio: cell.ratio.map(|(fast, slow)| format!("{fast}:{slow}")),

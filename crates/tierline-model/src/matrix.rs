@@ -8,7 +8,7 @@ use serde::Serialize;
 use tierline_core::policy::{POLICIES, entry::PolicyEntry, entry::Role};
 
 use crate::arithmetic::geometric_mean;
-use crate::compare::{Cell, Entry};
+use crate::compare::{Cell, ComparedRun};
 
 /// The default policy.
 pub const DEFAULT: &str = POLICIES[0].name;
@@ -101,17 +101,18 @@ pub struct Held {
 }
 
 /// Results of every policy, in the order of the runs.
-pub fn standings(entries: &[Entry]) -> Vec<Standing> {
+pub fn standings(entries: &[ComparedRun]) -> Vec<Standing> {
     let fields = fields(entries);
     let policies = fields.first().map_or(&[][..], |field| field);
     let standing = |at: usize| {
-        let of = |field: &&[Entry]| {
+        let of = |field: &&[ComparedRun]| {
             let default = find(field, DEFAULT).map_or(0.0, |entry| entry.throughput);
             field[at].throughput / default
         };
         let ratios: Vec<f64> = fields.iter().map(of).collect();
         let policy = policies[at].policy.clone();
-        let best = |field: &&&[Entry]| rivals(field, None).is_some_and(|r| r.policy == policy);
+        let best =
+            |field: &&&[ComparedRun]| rivals(field, None).is_some_and(|r| r.policy == policy);
         Standing {
             of_default: geometric_mean(&ratios),
             least: ratios.iter().copied().fold(f64::INFINITY, f64::min),
@@ -125,8 +126,8 @@ pub fn standings(entries: &[Entry]) -> Vec<Standing> {
 }
 
 /// Results of the default policy in every cell.
-pub fn held(entries: &[Entry]) -> Vec<Held> {
-    let one = |field: &[Entry]| {
+pub fn held(entries: &[ComparedRun]) -> Vec<Held> {
+    let one = |field: &[ComparedRun]| {
         let own = find(field, DEFAULT)?;
         let rival = rivals(field, Some(DEFAULT))?;
         Some(Held {
@@ -145,19 +146,19 @@ pub fn held(entries: &[Entry]) -> Vec<Held> {
 }
 
 /// The entries grouped by cell.
-fn fields(entries: &[Entry]) -> Vec<&[Entry]> {
-    let same = |a: &Entry, b: &Entry| {
+fn fields(entries: &[ComparedRun]) -> Vec<&[ComparedRun]> {
+    let same = |a: &ComparedRun, b: &ComparedRun| {
         (&a.machine, &a.workload, &a.ratio) == (&b.machine, &b.workload, &b.ratio)
     };
     entries.chunk_by(same).collect()
 }
 
-fn find<'a>(field: &'a [Entry], policy: &str) -> Option<&'a Entry> {
+fn find<'a>(field: &'a [ComparedRun], policy: &str) -> Option<&'a ComparedRun> {
     field.iter().find(|entry| entry.policy == policy)
 }
 
 /// The best entry of a cell, except bounds and `but`.
-fn rivals<'a>(field: &'a [Entry], but: Option<&str>) -> Option<&'a Entry> {
+fn rivals<'a>(field: &'a [ComparedRun], but: Option<&str>) -> Option<&'a ComparedRun> {
     let others = field.iter().filter(|e| !is_bound(&e.policy) && Some(e.policy.as_str()) != but);
     others.max_by(|a, b| a.throughput.total_cmp(&b.throughput))
 }
@@ -168,8 +169,8 @@ mod tests {
     use crate::scenario::Scenario;
     use crate::workload::list::written;
 
-    fn entry(workload: &str, policy: &str, throughput: f64) -> Entry {
-        Entry {
+    fn entry(workload: &str, policy: &str, throughput: f64) -> ComparedRun {
+        ComparedRun {
             machine: "m".into(),
             workload: workload.into(),
             ratio: Some("1:2".into()),

@@ -10,13 +10,13 @@ use anyhow::{Context, Result};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
-use tierline_model::compare::Entry;
+use tierline_model::compare::ComparedRun;
 
 /// A column; what is `None` in a row is null there.
 enum Column {
-    Text(fn(&Entry) -> Option<&str>),
-    Count(fn(&Entry) -> u64),
-    Number(fn(&Entry) -> Option<f64>),
+    Text(fn(&ComparedRun) -> Option<&str>),
+    Count(fn(&ComparedRun) -> u64),
+    Number(fn(&ComparedRun) -> Option<f64>),
 }
 
 use Column::{Count, Number, Text};
@@ -40,12 +40,12 @@ const COLUMNS: [(&str, Column); 15] = [
 ];
 
 /// Writes rows to a file.
-pub fn write(file: &Path, rows: &[Entry]) -> Result<()> {
+pub fn write(file: &Path, rows: &[ComparedRun]) -> Result<()> {
     let to = File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
     write_to(to, rows).with_context(|| format!("cannot write {}", file.display()))
 }
 
-fn write_to(to: impl Write + Send, rows: &[Entry]) -> Result<()> {
+fn write_to(to: impl Write + Send, rows: &[ComparedRun]) -> Result<()> {
     let schema = Arc::new(parse_message_type(&schema())?);
     let mut writer = SerializedFileWriter::new(to, schema, Arc::default())?;
     let mut group = writer.next_row_group()?;
@@ -68,7 +68,7 @@ fn schema() -> String {
     format!("message runs {{ {} }}", columns.collect::<Vec<_>>().join(" "))
 }
 
-fn fill(to: &mut SerializedColumnWriter<'_>, column: &Column, rows: &[Entry]) -> Result<()> {
+fn fill(to: &mut SerializedColumnWriter<'_>, column: &Column, rows: &[ComparedRun]) -> Result<()> {
     match column {
         Text(of) => {
             let cells = rows.iter().map(|row| of(row).map(ByteArray::from)).collect::<Vec<_>>();
@@ -100,8 +100,8 @@ mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
 
-    fn entry(ratio: Option<&str>, recovery_seconds: Option<f64>) -> Entry {
-        Entry {
+    fn entry(ratio: Option<&str>, recovery_seconds: Option<f64>) -> ComparedRun {
+        ComparedRun {
             machine: "colloid-icx".into(),
             workload: "gups".into(),
             ratio: ratio.map(Into::into),

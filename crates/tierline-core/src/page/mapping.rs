@@ -4,7 +4,7 @@
 //! These come from different readers, in any order: a list of mappings does not say which pages are huge, and
 //! page tables do not say what is mapped. Each is kept until its own reader reports otherwise.
 
-use super::regions::{Run, Space, pages_u32};
+use super::regions::{IndexRun, Space, pages_u32};
 use super::{PageIdx, PageTable};
 use crate::port::{PageKind, PageSize, Region, SpaceId, Vpn};
 use crate::unit::BASE_PER_HUGE;
@@ -37,7 +37,7 @@ impl PageTable {
         if start >= end {
             return;
         }
-        let mut run = Run { base_pages: end - start, size, kind, first: 0 };
+        let mut run = IndexRun { base_pages: end - start, size, kind, first: 0 };
         let Some(first) = self.take_indices(run.pages()) else {
             return; // 2^32 pages are managed already: 16 TiB in base pages
         };
@@ -134,7 +134,7 @@ impl PageTable {
         taken
     }
 
-    fn overlapped(&self, space: SpaceId, start: u64, end: u64) -> Vec<(Vpn, Run)> {
+    fn overlapped(&self, space: SpaceId, start: u64, end: u64) -> Vec<(Vpn, IndexRun)> {
         let Some(Space { runs, .. }) = self.spaces.get(&space) else { return Vec::new() };
         let from = runs.range(..=Vpn(start)).next_back().map_or(Vpn(start), |(&vpn, _)| vpn);
         let overlapped = runs.range(from..Vpn(end.max(from.0)));
@@ -156,18 +156,18 @@ impl PageTable {
     /// Splits every huge page that overlaps `start..end`. False if one could not be split, as 2^32 pages are
     /// managed already.
     fn split_all(&mut self, space: SpaceId, start: u64, end: u64) -> bool {
-        let huge = |(_, run): &(Vpn, Run)| run.size == PageSize::Huge;
+        let huge = |(_, run): &(Vpn, IndexRun)| run.size == PageSize::Huge;
         let runs = self.overlapped(space, start, end).into_iter().filter(huge);
         runs.fold(true, |all, (vpn, run)| self.split_run(space, vpn, run, start, end) && all)
     }
 
-    fn split_run(&mut self, space: SpaceId, vpn: Vpn, run: Run, start: u64, end: u64) -> bool {
+    fn split_run(&mut self, space: SpaceId, vpn: Vpn, run: IndexRun, start: u64, end: u64) -> bool {
         let lo = (start.max(vpn.0) - vpn.0) / BASE_PER_HUGE * BASE_PER_HUGE;
         let hi = (end.min(vpn.0 + run.base_pages) - vpn.0).div_ceil(BASE_PER_HUGE) * BASE_PER_HUGE;
         let Some(first) = self.take_indices(pages_u32(hi - lo)) else { return false };
         let tiers: Vec<_> = run.pages_in(lo, hi).map(|page| self.state(page).tier()).collect();
         self.cut(space, vpn, run, vpn.0 + lo, vpn.0 + hi);
-        let parts = Run { base_pages: hi - lo, size: PageSize::Base, kind: run.kind, first };
+        let parts = IndexRun { base_pages: hi - lo, size: PageSize::Base, kind: run.kind, first };
         self.attach(space, Vpn(vpn.0 + lo), parts);
         self.base_pages += parts.base_pages;
         for (part, page) in parts.pages_in(0, parts.base_pages).enumerate() {
@@ -179,7 +179,7 @@ impl PageTable {
     }
 
     /// Removes `start..end`, rounded out to whole pages, from one run.
-    fn cut(&mut self, space: SpaceId, vpn: Vpn, run: Run, start: u64, end: u64) {
+    fn cut(&mut self, space: SpaceId, vpn: Vpn, run: IndexRun, start: u64, end: u64) {
         let unit = run.size.base_pages();
         let lo = (start.max(vpn.0) - vpn.0) / unit * unit;
         let hi = (end.min(vpn.0 + run.base_pages) - vpn.0).div_ceil(unit) * unit;
@@ -188,10 +188,10 @@ impl PageTable {
         self.release_indices(space, first, pages, unit);
         self.base_pages -= hi - lo;
         if lo > 0 {
-            self.attach(space, vpn, Run { base_pages: lo, ..run });
+            self.attach(space, vpn, IndexRun { base_pages: lo, ..run });
         }
         if hi < run.base_pages {
-            let rest = Run {
+            let rest = IndexRun {
                 base_pages: run.base_pages - hi,
                 first: run.first + pages_u32(hi / unit),
                 ..run
@@ -200,7 +200,7 @@ impl PageTable {
         }
     }
 
-    fn attach(&mut self, space: SpaceId, vpn: Vpn, run: Run) {
+    fn attach(&mut self, space: SpaceId, vpn: Vpn, run: IndexRun) {
         debug_assert!(run.base_pages > 0, "a run is not empty");
         let before = self.by_index.insert(run.first, (space, vpn));
         debug_assert_eq!(before, None, "index {} is in use", run.first);
@@ -230,7 +230,7 @@ impl PageTable {
 }
 
 /// The parts of `start..end` that are in none of `runs`, which are sorted.
-fn gaps(start: u64, end: u64, runs: &[(Vpn, Run)]) -> Vec<(u64, u64)> {
+fn gaps(start: u64, end: u64, runs: &[(Vpn, IndexRun)]) -> Vec<(u64, u64)> {
     let ends = runs.iter().map(|(vpn, run)| vpn.0 + run.base_pages);
     let from = std::iter::once(start).chain(ends);
     let to = runs.iter().map(|(vpn, _)| vpn.0).chain(std::iter::once(end));

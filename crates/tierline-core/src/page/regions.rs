@@ -28,14 +28,14 @@ impl From<Location> for PageAt {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Run {
+pub(super) struct IndexRun {
     pub base_pages: u64,
     pub size: PageSize,
     pub kind: PageKind,
     pub first: u32,
 }
 
-impl Run {
+impl IndexRun {
     pub fn pages(&self) -> u32 {
         pages_u32(self.base_pages / self.size.base_pages())
     }
@@ -53,7 +53,7 @@ impl Run {
 #[derive(Debug, Default)]
 pub(super) struct Space {
     pub tenant: TenantId,
-    pub runs: BTreeMap<Vpn, Run>,
+    pub runs: BTreeMap<Vpn, IndexRun>,
     /// Base pages known to be in each tier.
     pub in_tier: [u64; TierId::MAX],
 }
@@ -63,7 +63,7 @@ pub(super) struct Space {
 pub(super) struct Found {
     pub space: SpaceId,
     pub start: Vpn,
-    pub run: Run,
+    pub run: IndexRun,
 }
 
 impl Found {

@@ -15,7 +15,7 @@
 //! When it hurts: no headroom is kept for new pages; a scan through slow memory looks like a phase change; a
 //! hot set that moves while slow memory is already saturated is not noticed.
 //!
-//! Knobs: quantum and recent_quantum (500, 100 ms), period and recent_period (10 000, 5 000), short and long (1, 10 s),
+//! ArmsKnobs: quantum and recent_quantum (500, 100 ms), period and recent_period (10 000, 5 000), short and long (1, 10 s),
 //! alpha_form (span), first_rate_whole (0), short_weight and recent_short_weight (0.2, 0.8), rounds (2), slack (1 sample),
 //! change_detection, pht_delta, pht_lambda, pht_warm_up (0.01, 0.3, 20), recency (5 s), stable_over and stable_within
 //! (10, 5 %), cost_benefit, doubt (2 deviations), loaded (1), stays_hot (10 s), stall_share (1), batch_max (4),
@@ -50,7 +50,7 @@ use crate::unit::{Bytes, Nanos};
 
 knobs! {
     /// The knobs of the filter and of sampling, without those of the parts.
-    pub struct Knobs {
+    pub struct ArmsKnobs {
         /// Intervals in a row among the hottest before a page is promoted.
         rounds: u32 = 2, 1, 100;
         /// Samples by which a score may fall in an interval without counting as falling.
@@ -73,11 +73,11 @@ struct Candidate {
 /// The policy.
 #[derive(Debug)]
 pub struct Arms {
-    knobs: Knobs,
+    knobs: ArmsKnobs,
     rates: Rates,
     recency: Recency,
-    worth: worth::Knobs,
-    batch: batch::Knobs,
+    worth: worth::WorthKnobs,
+    batch: batch::BatchKnobs,
     meter: Meter,
     /// Variance of scores per unit of rate ([`Rates::noise`]).
     noise: f64,
@@ -102,11 +102,11 @@ pub struct Arms {
 impl Default for Arms {
     fn default() -> Self {
         Self {
-            knobs: Knobs::default(),
+            knobs: ArmsKnobs::default(),
             rates: Rates::default(),
             recency: Recency::default(),
-            worth: worth::Knobs::default(),
-            batch: batch::Knobs::default(),
+            worth: worth::WorthKnobs::default(),
+            batch: batch::BatchKnobs::default(),
             meter: Meter::default(),
             noise: 0.0,
             used: None,
@@ -354,12 +354,12 @@ impl Policy for Arms {
 
     fn knobs(&self) -> Vec<Knob> {
         [
-            Knobs::table(),
-            rates::Knobs::table(),
-            recency::Knobs::table(),
-            page_hinkley::Knobs::table(),
-            worth::Knobs::table(),
-            batch::Knobs::table(),
+            ArmsKnobs::table(),
+            rates::RatesKnobs::table(),
+            recency::RecencyKnobs::table(),
+            page_hinkley::PageHinkleyKnobs::table(),
+            worth::WorthKnobs::table(),
+            batch::BatchKnobs::table(),
         ]
         .concat()
     }

@@ -11,7 +11,7 @@
 //! When it hurts: once fast memory is full, almost nothing moves, yet pages keep faulting, even in fast memory.
 //! A page accessed once per scan counts as much as a hot one.
 //!
-//! Knobs: two_faults (1), scan_period_min (1 s), scan_period_max (60 s), scan_size (256 MiB),
+//! AutonumaKnobs: two_faults (1), scan_period_min (1 s), scan_period_max (60 s), scan_size (256 MiB),
 //! private_share (0).
 //!
 //! Where it comes from: Linux 6.3, kernel/sched/fair.c (`should_numa_migrate_memory`) and mm/migrate.c
@@ -33,7 +33,7 @@ use crate::unit::Bytes;
 
 knobs! {
     /// The knobs, without those of the scanner.
-    pub struct Knobs {
+    pub struct AutonumaKnobs {
         /// A page is migrated at its second fault, not at its first.
         two_faults: bool = true, false, true;
     }
@@ -45,7 +45,7 @@ const FAULTED: u64 = 1 << 35;
 /// The rules.
 #[derive(Debug, Default)]
 pub struct Autonuma {
-    knobs: Knobs,
+    knobs: AutonumaKnobs,
     scan: ScanPeriod,
 }
 
@@ -80,7 +80,7 @@ impl Rules for Autonuma {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        [Knobs::table(), scan_period::Knobs::table()].concat()
+        [AutonumaKnobs::table(), scan_period::ScanPeriodKnobs::table()].concat()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {

@@ -14,7 +14,7 @@
 //! allocated while fast memory is full is slow until it faults; in background mode, many hot slow pages at once
 //! use up the reserve.
 //!
-//! Knobs: opm (1), background_demotion (0), reserve (4 MiB), looks (8192 pages), scan_period_min (1 s),
+//! AutotieringKnobs: opm (1), background_demotion (0), reserve (4 MiB), looks (8192 pages), scan_period_min (1 s),
 //! scan_period_max (60 s), scan_size (256 MiB), private_share (0).
 //!
 //! Where it comes from: AutoTiering (ATC 2021) and its public code (kernel 5.3), over NUMA balancing. Its
@@ -41,7 +41,7 @@ use crate::unit::{Bytes, Nanos};
 
 knobs! {
     /// The knobs, without those of the scanner.
-    pub struct Knobs {
+    pub struct AutotieringKnobs {
         /// Pages are demoted to make room for promotions.
         opm: bool = true, false, true;
         /// Pages are demoted ahead of promotions, to refill the reserve.
@@ -56,7 +56,7 @@ knobs! {
 /// The policy.
 #[derive(Debug, Default)]
 pub struct Autotiering {
-    knobs: Knobs,
+    knobs: AutotieringKnobs,
     scan: ScanPeriod,
     lap: Lap,
     pass_began: Option<Nanos>,
@@ -216,7 +216,7 @@ impl Policy for Autotiering {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        [Knobs::table(), scan_period::Knobs::table()].concat()
+        [AutotieringKnobs::table(), scan_period::ScanPeriodKnobs::table()].concat()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {

@@ -13,7 +13,7 @@
 //! are not distinguished, and no promoted page is compared with a demoted one. Only the model reports regions
 //! yet: on Linux this policy moves nothing.
 //!
-//! Knobs: tuner (2: temporal; 1: consist; 0: none), used (0.997), free (0.005), quota (200 MB),
+//! DamonKnobs: tuner (2: temporal; 1: consist; 0: none), used (0.997), free (0.005), quota (200 MB),
 //! quota_time (0: any), interval (1 s), hot_access (0.05), cold_age (0), weight_access (1), weight_age (1),
 //! young (1), sampling (5 ms), aggregation (100 ms), stretches_min (10), stretches_max (1000).
 //!
@@ -40,7 +40,7 @@ use crate::unit::{Bytes, Nanos};
 
 knobs! {
     /// The knobs.
-    pub struct Knobs {
+    pub struct DamonKnobs {
         /// How quotas follow the goals: 0 not at all, 1 consist, 2 temporal.
         tuner: u32 = 2, 0, 2;
         /// Goal of promotions: used share of the fastest tier.
@@ -93,7 +93,7 @@ struct Scheme {
 /// The policy.
 #[derive(Debug, Default)]
 pub struct Damon {
-    knobs: Knobs,
+    knobs: DamonKnobs,
     stretches: Vec<Stretch>,
     interval: Quantum,
     cold: Scheme,
@@ -251,7 +251,7 @@ impl Policy for Damon {
     }
 
     fn wants(&self) -> Wants {
-        let Knobs { sampling, aggregation, stretches_min, stretches_max, .. } = self.knobs;
+        let DamonKnobs { sampling, aggregation, stretches_min, stretches_max, .. } = self.knobs;
         Wants {
             quantum: Some(self.knobs.aggregation.min(self.knobs.interval)),
             watch: Some(Watch::Stretches {
@@ -266,7 +266,7 @@ impl Policy for Damon {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        Knobs::table()
+        DamonKnobs::table()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {

@@ -10,13 +10,13 @@
 //!
 //! When it hurts: no single share fits another machine; and without known true rates it does nothing.
 //!
-//! Knobs: hot_share (1), to be swept from 0 to 1 in steps of a tenth.
+//! FixedKnobs: hot_share (1), to be swept from 0 to 1 in steps of a tenth.
 //!
 //! Where it comes from: Colloid section 2.1, "best-case memory placement". There the cold pages are chosen at
 //! random, here by rate.
 
 use super::interface::{Believed, Policy, Wants};
-use super::parts::placement::{Placement, Run, capacities, fill, ranked, told};
+use super::parts::placement::{Placement, RateRun, capacities, fill, ranked, told};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageIdx;
@@ -26,7 +26,7 @@ use crate::port::{Allocation, Capability, Vpn, Watch};
 
 knobs! {
     /// The knobs.
-    pub struct Knobs {
+    pub struct FixedKnobs {
         /// Share of the hot set in the fastest tier.
         hot_share: f64 = 1.0, 0.0, 1.0;
     }
@@ -35,7 +35,7 @@ knobs! {
 /// The policy.
 #[derive(Debug, Default)]
 pub struct Fixed {
-    knobs: Knobs,
+    knobs: FixedKnobs,
     placement: Placement,
 }
 
@@ -47,12 +47,12 @@ impl Fixed {
         clippy::cast_precision_loss,
         reason = "page counts are far below 2^52, and a share is within one"
     )]
-    fn split(&self, told: &[Run]) -> [Vec<Run>; 2] {
+    fn split(&self, told: &[RateRun]) -> [Vec<RateRun>; 2] {
         let ranked = ranked(told);
         let pages: u64 = ranked.iter().map(|run| run.base_pages).sum();
         let all: f64 = ranked.iter().map(|run| run.rate_per_sec * run.base_pages as f64).sum();
         let mean = all / pages.max(1) as f64;
-        let (hot, cold): (Vec<Run>, Vec<Run>) =
+        let (hot, cold): (Vec<RateRun>, Vec<RateRun>) =
             ranked.into_iter().partition(|run| run.rate_per_sec > mean);
         let hot_pages: u64 = hot.iter().map(|run| run.base_pages).sum();
         let mut left = (hot_pages as f64 * self.knobs.hot_share) as u64 / 512 * 512;
@@ -60,9 +60,9 @@ impl Fixed {
         for run in hot {
             let taken = run.base_pages.min(left);
             left -= taken;
-            fast.push(Run { base_pages: taken, ..run });
+            fast.push(RateRun { base_pages: taken, ..run });
             let rest = run.base_pages - taken;
-            slow.push(Run { vpn: Vpn(run.vpn.0 + taken), base_pages: rest, ..run });
+            slow.push(RateRun { vpn: Vpn(run.vpn.0 + taken), base_pages: rest, ..run });
         }
         fast.extend(cold);
         [fast, slow].map(|runs| runs.into_iter().filter(|run| run.base_pages > 0).collect())
@@ -108,7 +108,7 @@ impl Policy for Fixed {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        Knobs::table()
+        FixedKnobs::table()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {

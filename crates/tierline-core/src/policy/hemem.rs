@@ -12,7 +12,7 @@
 //! When it hurts: thresholds are absolute. A hot set of many pages with few samples each is never found, and
 //! one larger than fast memory stops all moves; no headroom is kept for new pages.
 //!
-//! Knobs: hot_reads (8), hot_writes (4), cool_above (18), decay_first (0), quantum (10 ms), period (5003 loads or
+//! HememKnobs: hot_reads (8), hot_writes (4), cool_above (18), decay_first (0), quantum (10 ms), period (5003 loads or
 //! stores), rate (10 GiB/s), cooled_per_quantum (8192 pages), freeze (0).
 //!
 //! Where it comes from: HeMem (SOSP 2021) and its public code: the test for heat comes before decay, lists are
@@ -41,7 +41,7 @@ use crate::unit::{Bytes, BytesPerSec, Nanos, in_time};
 
 knobs! {
     /// The knobs, without those of the counts.
-    pub struct Knobs {
+    pub struct HememKnobs {
         /// Time between decisions.
         quantum: Nanos = Nanos::from_millis(10), Nanos::from_millis(1), Nanos::from_secs(1);
         /// Loads or stores per sample.
@@ -66,7 +66,7 @@ const MISFITS: usize = 1024;
 #[derive(Debug)]
 pub struct Hemem {
     name: &'static str,
-    knobs: Knobs,
+    knobs: HememKnobs,
     goal: Box<dyn Goal>,
     counts: Counts,
     /// Pages by class: cold and hot, or bins.
@@ -82,9 +82,9 @@ impl Hemem {
         let residents = Residents::new(if goal.shifts() { BINS } else { 2 });
         Self {
             name,
-            knobs: Knobs::default(),
+            knobs: HememKnobs::default(),
             goal,
-            counts: Counts::new(counts::Knobs::default()),
+            counts: Counts::new(counts::CountsKnobs::default()),
             residents,
             quantum: Quantum::default(),
             cooled: 0,
@@ -339,7 +339,7 @@ impl Policy for Hemem {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        [Knobs::table(), counts::Knobs::table(), self.goal.knobs()].concat()
+        [HememKnobs::table(), counts::CountsKnobs::table(), self.goal.knobs()].concat()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {

@@ -12,7 +12,7 @@
 //! When it hurts: the default rate limit is 64 GB/s, so the threshold only rises, and warm pages are promoted
 //! and demoted again and again; a page is observed once per scan, so a new hot set takes minutes to find.
 //!
-//! Knobs: hot_threshold (1 s), rate_limit (64 GB/s), adjust_period (60 s), scan_period (60 s), scan_size
+//! LinuxKnobs: hot_threshold (1 s), rate_limit (64 GB/s), adjust_period (60 s), scan_period (60 s), scan_size
 //! (256 MiB); with colloid heat_test (0).
 //!
 //! Where it comes from: Linux 6.3, kernel/sched/fair.c, mm/memory-tiers.c, mm/vmscan.c. The scan period stays
@@ -33,7 +33,7 @@ use crate::unit::{Bytes, Nanos};
 
 knobs! {
     /// The knobs, without those of the threshold.
-    pub struct Knobs {
+    pub struct LinuxKnobs {
         /// Time in which all memory is armed once.
         scan_period: Nanos = Nanos::from_secs(60), Nanos::from_secs(1), Nanos::from_secs(60);
         /// Memory armed per round.
@@ -47,14 +47,14 @@ const MUCH_ROOM: Bytes = Bytes::from_mib(1 << 10);
 /// The rules.
 #[derive(Debug)]
 pub struct Linux {
-    knobs: Knobs,
+    knobs: LinuxKnobs,
     latency: FaultLatency,
 }
 
 /// The policy under a name, with a goal.
 pub fn linux(name: &'static str, goal: Box<dyn Goal>) -> OnFault<Linux> {
-    let latency = FaultLatency::new(fault_latency::Knobs::default());
-    OnFault::new(name, Linux { knobs: Knobs::default(), latency }, goal)
+    let latency = FaultLatency::new(fault_latency::FaultLatencyKnobs::default());
+    OnFault::new(name, Linux { knobs: LinuxKnobs::default(), latency }, goal)
 }
 
 impl Rules for Linux {
@@ -86,7 +86,7 @@ impl Rules for Linux {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        [Knobs::table(), fault_latency::Knobs::table()].concat()
+        [LinuxKnobs::table(), fault_latency::FaultLatencyKnobs::table()].concat()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {

@@ -16,7 +16,7 @@
 //! two million samples, so an old hot set stays hot for tens of seconds; a huge page with few samples looks
 //! skewed and is split without benefit.
 //!
-//! Knobs: adaptation_period (100 000 samples), cooling_period (2 000 000), cooling_alloc (10 GiB), thres_hot
+//! MemtisKnobs: adaptation_period (100 000 samples), cooling_period (2 000 000), cooling_alloc (10 GiB), thres_hot
 //! (1), warm_below (0.75), quantum (500 ms), period (199 loads), store_period (100 007), demotion_watermark (2 %),
 //! promotion_watermark (3 %), reviewed_per_quantum (65 536 pages), split (on), split_tenths (4), split_slow_latency
 //! (170 ns).
@@ -52,7 +52,7 @@ use crate::unit::{Bytes, Nanos};
 
 knobs! {
     /// The knobs, without those of the histogram.
-    pub struct Knobs {
+    pub struct MemtisKnobs {
         /// Time between decisions.
         quantum: Nanos = Nanos::from_millis(500), Nanos::from_millis(10), Nanos::from_secs(10);
         /// Loads per sample; more if sampling takes too much time.
@@ -81,7 +81,7 @@ const CHECKS: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Memtis {
     name: &'static str,
-    knobs: Knobs,
+    knobs: MemtisKnobs,
     goal: Box<dyn Goal>,
     histogram: Histogram,
     subpages: Subpages,
@@ -110,10 +110,10 @@ impl Memtis {
     pub fn new(name: &'static str, goal: Box<dyn Goal>) -> Self {
         Self {
             name,
-            knobs: Knobs::default(),
+            knobs: MemtisKnobs::default(),
             goal,
-            histogram: Histogram::new(histogram::Knobs::default()),
-            subpages: Subpages::new(subpages::Knobs::default()),
+            histogram: Histogram::new(histogram::HistogramKnobs::default()),
+            subpages: Subpages::new(subpages::SubpagesKnobs::default()),
             to_split: VecDeque::new(),
             splitting: Vec::new(),
             residents: Residents::new(LISTS),
@@ -441,7 +441,11 @@ impl Policy for Memtis {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        let tables = [Knobs::table(), histogram::Knobs::table(), subpages::Knobs::table()];
+        let tables = [
+            MemtisKnobs::table(),
+            histogram::HistogramKnobs::table(),
+            subpages::SubpagesKnobs::table(),
+        ];
         [tables.concat(), self.goal.knobs()].concat()
     }
 

@@ -14,7 +14,7 @@
 //! When it hurts: the hottest part p is promoted even if it is hardly hotter than the rest, and the quota only
 //! slows that down; a page without room is reported again only after the next clearing.
 //!
-//! Knobs: migration_interval (10 ms), thr_update_interval (1 s), clear_interval (5 s), m_quota (256 MB/s), p_init, p_min
+//! NeomemKnobs: migration_interval (10 ms), thr_update_interval (1 s), clear_interval (5 s), m_quota (256 MB/s), p_init, p_min
 //! and p_max (0.1, 0.01 and 1.56 %), alpha (1), beta (2), threshold (0: by the rule above), artifact (0).
 //!
 //! Where it comes from: NeoMem (MICRO 2024), algorithm 1 and table V; demotion as in Linux 6.3. `artifact`
@@ -39,7 +39,7 @@ use crate::unit::{Bytes, BytesPerSec, Nanos, in_time};
 
 knobs! {
     /// The knobs.
-    pub struct Knobs {
+    pub struct NeomemKnobs {
         /// Time between two readings of hot pages.
         migration_interval: Nanos = Nanos::from_millis(10), Nanos::from_millis(1), Nanos::from_secs(5);
         /// Time between two updates of the threshold.
@@ -74,7 +74,7 @@ const ARTIFACT_QUOTA: BytesPerSec = BytesPerSec(8 << 30);
 /// The rules.
 #[derive(Debug)]
 pub struct Neomem {
-    knobs: Knobs,
+    knobs: NeomemKnobs,
     tally: Tally,
     /// Part of all counters above the threshold; `None`: not set yet.
     p: Option<f64>,
@@ -92,7 +92,7 @@ pub struct Neomem {
 /// The policy under a name.
 pub fn neomem(name: &'static str) -> OnFault<Neomem> {
     let rules = Neomem {
-        knobs: Knobs::default(),
+        knobs: NeomemKnobs::default(),
         tally: Tally::default(),
         p: None,
         theta: 1,
@@ -146,7 +146,7 @@ impl Neomem {
     }
 }
 
-impl Knobs {
+impl NeomemKnobs {
     /// The next p: algorithm 1, lines 11 to 15.
     fn part(&self, p: Option<f64>, over_quota: bool, used: f64, ping_pong: f64) -> f64 {
         let p = p.unwrap_or(self.p_init);
@@ -233,7 +233,7 @@ impl Rules for Neomem {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        Knobs::table()
+        NeomemKnobs::table()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {
@@ -248,7 +248,7 @@ mod tests {
     /// Worked by hand from algorithm 1 and table V.
     #[test]
     fn p_is_that_of_algorithm_1() {
-        let knobs = Knobs::default();
+        let knobs = NeomemKnobs::default();
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} is not {b}");
         near(knobs.part(None, false, 0.0, 0.0), 0.001);
         near(knobs.part(Some(0.004), false, 0.5, 0.0), 0.006);

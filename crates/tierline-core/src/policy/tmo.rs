@@ -16,7 +16,7 @@
 //! taken, not which pages. Without a measurement of pressure it does nothing. Above `paging`, the kernel
 //! without tiering, nothing is demoted: pages of all tiers are paged out.
 //!
-//! Knobs: tmo_interval (6 s), tmo_ratio (0.0005), stall_threshold (0.001), swap (0).
+//! TmoKnobs: tmo_interval (6 s), tmo_ratio (0.0005), stall_threshold (0.001), swap (0).
 //!
 //! Where it comes from: TMO (ASPLOS 2022), section 3.3, whose reclaimer writes memory.reclaim and whose
 //! pressure counts pages that must be read back; with TPP below it, demotion comes before paging out (TPP,
@@ -39,7 +39,7 @@ use crate::unit::{Bytes, Nanos};
 
 knobs! {
     /// The knobs, without those of the policy below.
-    pub struct Knobs {
+    pub struct TmoKnobs {
         /// Time between two probes.
         tmo_interval: Nanos = Nanos::from_secs(6), Nanos::from_millis(100), Nanos::from_secs(600);
         /// Share of the memory above the slowest tier, and of the memory in it, taken per probe without pressure.
@@ -59,7 +59,7 @@ const IDLE: [Nanos; 3] = [Nanos::from_secs(60), Nanos::from_millis(1), Nanos::fr
 /// The reclaimer above a policy.
 pub struct Tmo {
     name: &'static str,
-    knobs: Knobs,
+    knobs: TmoKnobs,
     below: Box<dyn Policy>,
     /// Pages are demoted before they are paged out.
     demotes: bool,
@@ -101,7 +101,7 @@ impl Tmo {
         let way = Way { stalled: [0.0; 2], left: Bytes::ZERO, hand };
         Self {
             name,
-            knobs: Knobs::default(),
+            knobs: TmoKnobs::default(),
             below,
             demotes: true,
             probe: Quantum::default(),
@@ -214,7 +214,7 @@ impl Way {
     }
 
     /// A probe begins.
-    fn begin(&mut self, memory: Bytes, knobs: &Knobs) {
+    fn begin(&mut self, memory: Bytes, knobs: &TmoKnobs) {
         if self.left == Bytes::ZERO {
             self.hand.wait(self.hand.idle * 2); // enough pages were found
         }
@@ -226,7 +226,7 @@ impl Way {
     }
 }
 
-impl Knobs {
+impl TmoKnobs {
     /// Bytes to take of `memory` under this pressure: memory · ratio · (1 − stall/threshold).
     #[expect(
         clippy::cast_possible_truncation,
@@ -308,7 +308,7 @@ impl Policy for Tmo {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        [self.below.knobs(), Knobs::table()].concat()
+        [self.below.knobs(), TmoKnobs::table()].concat()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn it_takes_less_the_nearer_the_threshold_is() {
         let memory = Bytes(10_000_000_000);
-        let reclaim = |stall| Knobs::default().reclaim(memory, stall).0;
+        let reclaim = |stall| TmoKnobs::default().reclaim(memory, stall).0;
         let pushed = [0.0, 0.0005, 0.00075, 0.001, 0.5].map(reclaim);
         assert_eq!(pushed, [5_000_000, 2_500_000, 1_250_000, 0, 0]);
     }

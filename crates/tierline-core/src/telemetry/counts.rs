@@ -22,7 +22,7 @@ page_word! {
 
 knobs! {
     /// The knobs of the counts.
-    pub struct Knobs {
+    pub struct CountsKnobs {
         /// Sampled loads that make a page hot.
         hot_reads: u32 = 8, 1, 64;
         /// Sampled stores that make a page hot.
@@ -43,7 +43,7 @@ const CLOCK_BITS: u32 = 24;
 #[derive(Clone, Debug)]
 pub struct Counts {
     /// The thresholds.
-    pub knobs: Knobs,
+    pub knobs: CountsKnobs,
     clock: u32,
     /// How many pages have each count; the two kinds of loads are entered separately.
     spectrum: Box<[u64; 256]>,
@@ -75,7 +75,7 @@ impl Counted {
 
 impl Counts {
     /// Empty counts.
-    pub fn new(knobs: Knobs) -> Self {
+    pub fn new(knobs: CountsKnobs) -> Self {
         Self { knobs, clock: 0, spectrum: Box::new([0; 256]), loads: 0 }
     }
 
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn eight_loads_or_four_stores_are_hot() {
-        let mut counts = Counts::new(Knobs::default());
+        let mut counts = Counts::new(CountsKnobs::default());
         let mut word = 0;
         let heat: Vec<bool> = (0..8u8)
             .map(|i| {
@@ -207,7 +207,7 @@ mod tests {
     /// The count of one kind must exceed 18: loads of two tiers do not add up for cooling.
     #[test]
     fn nineteen_samples_of_one_kind_halve_everything() {
-        let mut counts = Counts::new(Knobs::default());
+        let mut counts = Counts::new(CountsKnobs::default());
         let (mut a, mut b) = (0, 0);
         for i in 0..36 {
             a = counts.count(a, &hit(i % 2, false)).0;
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn heat_is_judged_before_cooling_unless_decay_first() {
         for decay_first in [false, true] {
-            let mut counts = Counts::new(Knobs { decay_first, ..Knobs::default() });
+            let mut counts = Counts::new(CountsKnobs { decay_first, ..CountsKnobs::default() });
             let (mut page, mut other) = (0, 0);
             for _ in 0..8 {
                 page = counts.count(page, &hit(0, false)).0;
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_page_without_recent_samples_has_no_counts() {
-        let mut counts = Counts::new(Knobs::default());
+        let mut counts = Counts::new(CountsKnobs::default());
         let word = counts.count(0, &hit(0, false)).0;
         for _ in 0..100 {
             counts.cool();
@@ -255,7 +255,7 @@ mod tests {
         fn the_sum_is_exact(
             hits in prop::collection::vec((0usize..20, 0u8..3, any::<bool>()), 1..800),
         ) {
-            let mut counts = Counts::new(Knobs::default());
+            let mut counts = Counts::new(CountsKnobs::default());
             let mut words = [0u64; 20];
             for (page, tier, skew) in hits {
                 let page = if skew { 0 } else { page };

@@ -16,7 +16,7 @@ use crate::unit::{Bytes, BytesPerSec, Nanos, in_time};
 
 knobs! {
     /// The knobs of the threshold.
-    pub struct Knobs {
+    pub struct FaultLatencyKnobs {
         /// The reference of the threshold.
         hot_threshold: Nanos = Nanos::from_secs(1), Nanos::from_millis(1), Nanos::from_secs(60);
         /// Rate of promotion candidates, at most.
@@ -36,7 +36,7 @@ const STAMP: u64 = 0xffff_ffff;
 #[derive(Clone, Debug)]
 pub struct FaultLatency {
     /// The knobs.
-    pub knobs: Knobs,
+    pub knobs: FaultLatencyKnobs,
     /// `None`: the reference.
     threshold: Option<Nanos>,
     candidates: Bytes,
@@ -46,7 +46,7 @@ pub struct FaultLatency {
 
 impl FaultLatency {
     /// Starts at the reference threshold.
-    pub fn new(knobs: Knobs) -> Self {
+    pub fn new(knobs: FaultLatencyKnobs) -> Self {
         Self {
             knobs,
             threshold: None,
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_page_is_hot_below_the_threshold() {
-        let mut latency = FaultLatency::new(Knobs::default());
+        let mut latency = FaultLatency::new(FaultLatencyKnobs::default());
         assert!(latency.accepts(at(1), Nanos::from_millis(999), MIB));
         assert!(!latency.accepts(at(1), Nanos::from_millis(1000), MIB));
     }
@@ -139,7 +139,8 @@ mod tests {
     /// there are many.
     #[test]
     fn the_threshold_follows_the_candidates() {
-        let knobs = Knobs { rate_limit: BytesPerSec(1 << 20), ..Knobs::default() };
+        let knobs =
+            FaultLatencyKnobs { rate_limit: BytesPerSec(1 << 20), ..FaultLatencyKnobs::default() };
         let mut latency = FaultLatency::new(knobs);
         let thresholds: Vec<u64> = (0..12)
             .map(|minute| {
@@ -159,7 +160,8 @@ mod tests {
 
     #[test]
     fn candidates_above_the_rate_limit_are_refused() {
-        let knobs = Knobs { rate_limit: BytesPerSec(10 << 20), ..Knobs::default() };
+        let knobs =
+            FaultLatencyKnobs { rate_limit: BytesPerSec(10 << 20), ..FaultLatencyKnobs::default() };
         let mut latency = FaultLatency::new(knobs);
         let accepted = (0..100).filter(|_| latency.accepts(at(10), Nanos::ZERO, MIB)).count();
         assert_eq!(accepted, 10, "the first candidate opens the window");

@@ -26,7 +26,7 @@ page_word! {
 
 knobs! {
     /// The knobs of the histogram.
-    pub struct Knobs {
+    pub struct HistogramKnobs {
         /// Samples between two fits of the threshold.
         adaptation_period: u32 = 100_000, 1_000, 10_000_000;
         /// Samples between two coolings.
@@ -168,7 +168,7 @@ pub enum Turn {
 #[derive(Clone, Debug)]
 pub struct Histogram {
     /// The knobs.
-    pub knobs: Knobs,
+    pub knobs: HistogramKnobs,
     /// The threshold may fall without a cooling, as pages were split.
     pub may_fall: bool,
     bins: Bins,
@@ -185,7 +185,7 @@ pub struct Histogram {
 
 impl Histogram {
     /// An empty histogram: every sampled page is hot.
-    pub fn new(knobs: Knobs) -> Self {
+    pub fn new(knobs: HistogramKnobs) -> Self {
         let (hot, warm) = (1, 1);
         Self {
             knobs,

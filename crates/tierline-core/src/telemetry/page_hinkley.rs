@@ -13,7 +13,7 @@ use crate::knobs;
 
 knobs! {
     /// The knobs of the test.
-    pub struct Knobs {
+    pub struct PageHinkleyKnobs {
         /// Tolerance δ: how much values may exceed their mean.
         pht_delta: f64 = 0.01, 0.001, 0.1;
         /// Threshold λ of the climb that raises the alarm.
@@ -27,7 +27,7 @@ knobs! {
 #[derive(Clone, Debug, Default)]
 pub struct PageHinkley {
     /// The knobs.
-    pub knobs: Knobs,
+    pub knobs: PageHinkleyKnobs,
     count: u32,
     mean: f64,
     climb: f64,

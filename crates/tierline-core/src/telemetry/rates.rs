@@ -24,7 +24,7 @@ page_word! {
 
 knobs! {
     /// The knobs of the averages.
-    pub struct Knobs {
+    pub struct RatesKnobs {
         /// Horizon of the short average.
         short: Nanos = Nanos::from_secs(1), Nanos::from_millis(100), Nanos::from_secs(10);
         /// Horizon of the long average.
@@ -102,7 +102,7 @@ pub struct Interval {
 #[derive(Debug, Default)]
 pub struct Rates {
     /// The knobs.
-    pub knobs: Knobs,
+    pub knobs: RatesKnobs,
     sampled: Vec<Sampled>,
 }
 

@@ -22,7 +22,7 @@ use crate::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
 knobs! {
     /// The knobs of splitting.
-    pub struct Knobs {
+    pub struct SubpagesKnobs {
         /// Whether huge pages are split at all.
         split: bool = true, false, true;
         /// Tenths of the base pages for the gap that are split (gamma).
@@ -54,7 +54,7 @@ pub type Parts = Box<[u32; PARTS]>;
 #[derive(Debug)]
 pub struct Subpages {
     /// The knobs.
-    pub knobs: Knobs,
+    pub knobs: SubpagesKnobs,
     parts: Slots,
     /// All pages as base pages, by bin.
     estimated: Bins,
@@ -96,7 +96,7 @@ const NO_TARGETS: Targets = Targets { skew: SKEWS, pages: 0, below: 0 };
 
 impl Subpages {
     /// An empty state.
-    pub fn new(knobs: Knobs) -> Self {
+    pub fn new(knobs: SubpagesKnobs) -> Self {
         Self {
             knobs,
             parts: Slots::default(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use tierline_core::unit::Nanos;
-use tierline_model::compare::{Cell, Entry, Field, compare};
+use tierline_model::compare::{Cell, ComparedRun, Field, compare};
 use tierline_model::error::Error;
 use tierline_model::parallel::Observer;
 use tierline_model::reproduce::{Kind, Lab, Outcome, compute, rows, select};
@@ -156,7 +156,7 @@ fn scoreboard_rows_hold_and_miss_as_listed() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-fn entries(threads: usize) -> Vec<Entry> {
+fn entries(threads: usize) -> Vec<ComparedRun> {
     let names = |names: [&str; 2]| names.map(String::from);
     let field = Field {
         policies: names(["first-touch", "oracle"]).into(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use tierline_model::compare::{Cell, Entry, Field, compare};
+use tierline_model::compare::{Cell, ComparedRun, Field, compare};
 use tierline_model::matrix::{self, Held};
 
 use super::Globals;
@@ -180,7 +180,7 @@ impl Form {
     }
 }
 
-fn json(entries: &[Entry]) -> Result<String> {
+fn json(entries: &[ComparedRun]) -> Result<String> {
     Ok(serde_json::to_string_pretty(entries)? + "\n")
 }
 
@@ -194,7 +194,7 @@ fn ratio(text: &str) -> Result<(u32, u32)> {
 }
 
 /// Comma-separated values: the keys of the JSON rows, then a line a row.
-fn csv(entries: &[Entry]) -> Result<String> {
+fn csv(entries: &[ComparedRun]) -> Result<String> {
     let mut text = String::new();
     for entry in entries {
         let value = serde_json::to_value(entry)?;
@@ -215,12 +215,12 @@ fn csv(entries: &[Entry]) -> Result<String> {
     Ok(text)
 }
 
-fn describe(entries: &[Entry]) -> String {
+fn describe(entries: &[ComparedRun]) -> String {
     print::table(&entry_rows(entries)) + "\n* the best of its machine, workload and ratio\n"
 }
 
 /// A head, and a row a run.
-fn entry_rows(entries: &[Entry]) -> Vec<Vec<String>> {
+fn entry_rows(entries: &[ComparedRun]) -> Vec<Vec<String>> {
     let head = ["machine", "workload", "ratio", "policy", "throughput", "of best", "fast share"];
     let mut rows = vec![row(head)];
     rows[0].extend(row(["weighted speed-up", "worst slowdown"]));
@@ -251,13 +251,13 @@ fn entry_rows(entries: &[Entry]) -> Vec<Vec<String>> {
 }
 
 /// The matrix in short: every policy over all cells, and the cells in which the default policy is behind.
-fn standings(entries: &[Entry]) -> String {
+fn standings(entries: &[ComparedRun]) -> String {
     let behind = behind(entries);
     let (all, below) = (print::table(&standing_rows(entries)), print::table(&cell_rows(&behind)));
     format!("{all}\n{}:\n{below}", share_behind(entries))
 }
 
-fn standing_rows(entries: &[Entry]) -> Vec<Vec<String>> {
+fn standing_rows(entries: &[ComparedRun]) -> Vec<Vec<String>> {
     let mut rows =
         vec![row(["policy", "of default", "least", "best in", "moved TiB", "came back"])];
     for standing in matrix::standings(entries) {
@@ -276,14 +276,14 @@ fn standing_rows(entries: &[Entry]) -> Vec<Vec<String>> {
 }
 
 /// The cells in which the default policy is behind, worst first.
-fn behind(entries: &[Entry]) -> Vec<Held> {
+fn behind(entries: &[ComparedRun]) -> Vec<Held> {
     let mut behind = matrix::held(entries);
     behind.retain(|held| held.of_rival < BEHIND);
     behind.sort_by(|a, b| a.of_rival.total_cmp(&b.of_rival));
     behind
 }
 
-fn share_behind(entries: &[Entry]) -> String {
+fn share_behind(entries: &[ComparedRun]) -> String {
     let (behind, cells) = (behind(entries).len(), matrix::held(entries).len());
     format!("{behind} of {cells} cells below {BEHIND} of the best other")
 }
@@ -304,7 +304,7 @@ fn cell_rows(cells: &[Held]) -> Vec<Vec<String>> {
 }
 
 /// The same as a document: for a matrix with its picture and what was not run, else row by row.
-fn documented(field: &Field, entries: &[Entry], picture: Option<&Path>) -> String {
+fn documented(field: &Field, entries: &[ComparedRun], picture: Option<&Path>) -> String {
     let Some(picture) = picture else { return document::table(&entry_rows(entries)) };
     let held = matrix::held(entries);
     let name = picture.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
@@ -340,7 +340,7 @@ Throughput of the default policy over that of the best other one, without the or
 }
 
 /// How many cells of each machine were run.
-fn coverage(entries: &[Entry]) -> Vec<Vec<String>> {
+fn coverage(entries: &[ComparedRun]) -> Vec<Vec<String>> {
     let (ran, all) = (matrix::held(entries), matrix::cells(&[]));
     let mut machines: Vec<&str> = matrix::MACHINES.iter().map(|(machine, _)| *machine).collect();
     machines.dedup();

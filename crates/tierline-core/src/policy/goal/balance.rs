@@ -12,7 +12,7 @@
 //! When it hurts: accesses that are slow for another reason than load (a far socket, prefetching) count as
 //! load; and each quantum is judged by averages over about sixteen quanta.
 //!
-//! Knobs: epsilon (0.01), delta (0.05), weight (1/16 in 10 ms), closed_form (0), idle_reads_per_sec, marginal (0).
+//! BalanceKnobs: epsilon (0.01), delta (0.05), weight (1/16 in 10 ms), closed_form (0), idle_reads_per_sec, marginal (0).
 //!
 //! Where it comes from: Colloid (SOSP 2024), sections 3.1 and 3.2, Algorithms 1 and 2. The average's weight is
 //! from its public code, as the paper gives none. Ours: the idle floor, the unloaded latency for a tier without
@@ -36,7 +36,7 @@ const FEW_READS_PER_SEC: f64 = 1.0;
 
 knobs! {
     /// The knobs.
-    pub struct Knobs {
+    pub struct BalanceKnobs {
         /// Width of the search interval below which it counts as closed.
         epsilon: f64 = 0.01, 0.001, 0.1;
         /// Difference of latencies below which they count as equal, as a share of the upper tier's.
@@ -84,7 +84,7 @@ impl Flow {
 /// The goal.
 #[derive(Debug, Default)]
 pub struct Balance {
-    knobs: Knobs,
+    knobs: BalanceKnobs,
     flows: Vec<Flow>,
     /// One search per tier, against all those below it.
     searches: Vec<Watermarks>,
@@ -98,7 +98,8 @@ impl Balance {
     /// gains by moving, but the mean latency is not the least: the tier whose queue grows faster is too full.
     /// In all published curves queueing grows at least with the square of the load; the square is assumed.
     pub fn of_marginals() -> Self {
-        let knobs = Knobs { marginal: 2.0, idle_reads_per_sec: 0.0, ..Knobs::default() };
+        let knobs =
+            BalanceKnobs { marginal: 2.0, idle_reads_per_sec: 0.0, ..BalanceKnobs::default() };
         Self { knobs, ..Self::default() }
     }
 
@@ -152,7 +153,7 @@ impl Balance {
         let p = upper.reads_per_sec / reads_per_sec;
         let upper_ns = self.cost_ns(upper, unloaded_ns(tiers, tier));
         let lower_ns = self.cost_ns(lower, self.unloaded_below_ns(tiers, tier));
-        let Knobs { epsilon, delta, .. } = self.knobs;
+        let BalanceKnobs { epsilon, delta, .. } = self.knobs;
         let step = match self.knobs.closed_form {
             true => closed_form(p, upper_ns, lower_ns),
             false => self.searches[tier].shift(p, upper_ns, lower_ns, epsilon, delta),
@@ -220,7 +221,7 @@ impl Goal for Balance {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        Knobs::table()
+        BalanceKnobs::table()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {
@@ -339,7 +340,7 @@ mod tests {
         let wants_up = |p: f64, marginal: f64| {
             let (tiers, mut balance) =
                 measured(&[(p * 1e9, upper(p)), ((1.0 - p) * 1e9, lower(p))]);
-            balance.knobs = Knobs { marginal, delta: 0.001, ..Knobs::default() };
+            balance.knobs = BalanceKnobs { marginal, delta: 0.001, ..BalanceKnobs::default() };
             for flow in &mut balance.flows {
                 flow.own_per_sec = flow.reads_per_sec;
             }

@@ -16,7 +16,7 @@ use crate::unit::{Bytes, Nanos};
 
 knobs! {
     /// The knobs of batches.
-    pub struct Knobs {
+    pub struct BatchKnobs {
         /// Pages copied at a time, at most: the threads that saturate the slower memory, set per machine.
         batch_max: u32 = 4, 1, 64;
         /// Whether batches are sized by spare bandwidth.
@@ -24,7 +24,7 @@ knobs! {
     }
 }
 
-impl Knobs {
+impl BatchKnobs {
     /// Copies at a time if `used` of all bandwidth is used; the maximum if that is unknown.
     #[expect(
         clippy::cast_possible_truncation,
@@ -52,18 +52,18 @@ mod tests {
 
     #[test]
     fn batches_use_the_spare_bandwidth() {
-        let knobs = Knobs { batch_max: 12, ..Knobs::default() };
+        let knobs = BatchKnobs { batch_max: 12, ..BatchKnobs::default() };
         for (used, copies) in [(0.0, 12), (0.25, 9), (0.5, 6), (0.95, 1), (1.0, 1), (1.4, 1)] {
             assert_eq!(knobs.copies(Some(used)), copies, "at {used}");
         }
         assert_eq!(knobs.copies(None), 12);
-        assert_eq!(Knobs { adaptive_batch: false, ..knobs }.copies(Some(0.9)), 12);
+        assert_eq!(BatchKnobs { adaptive_batch: false, ..knobs }.copies(Some(0.9)), 12);
     }
 
     proptest! {
         #[test]
         fn busier_memory_never_gets_larger_batches(most in 1u32..64, a in 0.0f64..2.0, b in 0.0f64..2.0) {
-            let knobs = Knobs { batch_max: most, ..Knobs::default() };
+            let knobs = BatchKnobs { batch_max: most, ..BatchKnobs::default() };
             let [low, high] = [a.min(b), a.max(b)].map(|used| knobs.copies(Some(used)));
             prop_assert!(low >= high && (1..=most).contains(&low) && high >= 1);
         }

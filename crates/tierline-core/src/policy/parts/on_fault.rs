@@ -100,7 +100,7 @@ pub trait Rules: fmt::Debug + Send {
 
 knobs! {
     /// The knobs that all rules share.
-    pub struct Knobs {
+    pub struct OnFaultKnobs {
         /// While shifting, a page must also pass the rules' test for heat, as in Colloid's code.
         heat_test: bool = false, false, true;
     }
@@ -119,7 +119,7 @@ const SCANS_PER_PAGE: usize = 4;
 pub struct OnFault<R> {
     name: &'static str,
     rules: R,
-    knobs: Knobs,
+    knobs: OnFaultKnobs,
     goal: Box<dyn Goal>,
     lru: Lru,
     last: Option<Nanos>,
@@ -142,7 +142,7 @@ impl<R: Rules> OnFault<R> {
         Self {
             name,
             rules,
-            knobs: Knobs::default(),
+            knobs: OnFaultKnobs::default(),
             goal,
             lru: Lru::default(),
             last: None,
@@ -464,7 +464,7 @@ impl<R: Rules> Policy for OnFault<R> {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        let own = if self.goal.shifts() { Knobs::table() } else { Vec::new() };
+        let own = if self.goal.shifts() { OnFaultKnobs::table() } else { Vec::new() };
         [self.rules.knobs(), own, self.goal.knobs()].concat()
     }
 

@@ -17,7 +17,7 @@ const CHECKS: u32 = 1 << 16;
 
 /// A run of pages of one rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Run {
+pub struct RateRun {
     /// Their address space.
     pub space: SpaceId,
     /// The first page of the run.
@@ -69,11 +69,11 @@ pub fn capacities(view: &View<'_>) -> Vec<Bytes> {
 /// Fills tiers in order, fastest first, with the runs in their order. A run is cut where a tier is full, at a huge
 /// page's boundary. Also returns the runs that found no place.
 pub fn fill(
-    runs: impl IntoIterator<Item = Run>,
+    runs: impl IntoIterator<Item = RateRun>,
     mut room: Vec<Bytes>,
     first: usize,
-) -> (Vec<Placed>, VecDeque<Run>) {
-    let mut left: VecDeque<Run> = runs.into_iter().collect();
+) -> (Vec<Placed>, VecDeque<RateRun>) {
+    let mut left: VecDeque<RateRun> = runs.into_iter().collect();
     let mut placed = Vec::new();
     let mut tier = first;
     while let Some(run) = left.pop_front() {
@@ -85,13 +85,13 @@ pub fn fill(
         let fits = if whole < run.base_pages { whole / 512 * 512 } else { whole };
         if fits > 0 {
             let tier = TierId(u8::try_from(tier).unwrap_or(u8::MAX));
-            let Run { space, vpn, rate_per_sec, .. } = run;
+            let RateRun { space, vpn, rate_per_sec, .. } = run;
             placed.push(Placed { space, vpn, base_pages: fits, rate_per_sec, tier });
             *room -= Bytes::from_base_pages(fits);
         }
         if fits < run.base_pages {
             let vpn = Vpn(run.vpn.0 + fits);
-            left.push_front(Run { vpn, base_pages: run.base_pages - fits, ..run });
+            left.push_front(RateRun { vpn, base_pages: run.base_pages - fits, ..run });
             tier += 1;
         }
     }
@@ -187,11 +187,11 @@ impl Placement {
 }
 
 /// The true rates that the world reported, as runs.
-pub fn told(view: &View<'_>) -> Vec<Run> {
+pub fn told(view: &View<'_>) -> Vec<RateRun> {
     let run = |known: &TrueRate| {
         let page = view.memory.pages.find(known.space, known.vpn);
         let size = page.and_then(|page| view.memory.pages.locate(page))?.size;
-        Some(Run {
+        Some(RateRun {
             space: known.space,
             vpn: known.vpn,
             base_pages: known.base_pages.into(),
@@ -202,8 +202,8 @@ pub fn told(view: &View<'_>) -> Vec<Run> {
 }
 
 /// Runs with accesses, hottest first; equal rates by address.
-pub fn ranked<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Vec<Run> {
-    let mut runs: Vec<Run> =
+pub fn ranked<'a>(runs: impl IntoIterator<Item = &'a RateRun>) -> Vec<RateRun> {
+    let mut runs: Vec<RateRun> =
         runs.into_iter().filter(|run| run.rate_per_sec > 0.0).copied().collect();
     runs.sort_by(|a, b| {
         b.rate_per_sec.total_cmp(&a.rate_per_sec).then((a.space, a.vpn).cmp(&(b.space, b.vpn)))
@@ -215,8 +215,8 @@ pub fn ranked<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Vec<Run> {
 mod tests {
     use super::*;
 
-    fn run(vpn: u64, base_pages: u64, rate_per_sec: f64) -> Run {
-        Run { space: SpaceId(1), vpn: Vpn(vpn), base_pages, rate_per_sec }
+    fn run(vpn: u64, base_pages: u64, rate_per_sec: f64) -> RateRun {
+        RateRun { space: SpaceId(1), vpn: Vpn(vpn), base_pages, rate_per_sec }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::unit::Nanos;
 
 knobs! {
     /// The knobs of the modes.
-    pub struct Knobs {
+    pub struct RecencyKnobs {
         /// Time between decisions.
         quantum: Nanos = Nanos::from_millis(500), Nanos::from_millis(50), Nanos::from_secs(5);
         /// The same in recency mode.
@@ -46,7 +46,7 @@ knobs! {
 #[derive(Clone, Debug, Default)]
 pub struct Recency {
     /// The knobs.
-    pub knobs: Knobs,
+    pub knobs: RecencyKnobs,
     /// The test that detects a rise.
     pub test: PageHinkley,
     until: Option<Nanos>,
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     /// Feeds values at the mode's own decision times; the start and the end of each recency period, in ms.
-    fn episodes(knobs: Knobs, used: impl Fn(u64) -> f64) -> Vec<(u64, u64)> {
+    fn episodes(knobs: RecencyKnobs, used: impl Fn(u64) -> f64) -> Vec<(u64, u64)> {
         let mut mode = Recency { knobs, ..Recency::default() };
         let (mut ms, mut began, mut all) = (0, None, Vec::new());
         while ms < 60_000 {
@@ -133,18 +133,18 @@ mod tests {
     #[test]
     fn a_rise_begins_recency_and_the_timer_ends_it() {
         let step = |ms| if ms < 20_000 { 0.1 } else { 0.6 };
-        assert_eq!(episodes(Knobs::default(), step), [(20_000, 25_000)], "stable, but high");
+        assert_eq!(episodes(RecencyKnobs::default(), step), [(20_000, 25_000)], "stable, but high");
     }
 
     #[test]
     fn it_ends_early_once_bandwidth_is_low_and_stable() {
         let back = |ms| if (20_000..22_000).contains(&ms) { 0.6 } else { 0.1 };
-        assert_eq!(episodes(Knobs::default(), back), [(20_000, 22_900)], "ten values");
+        assert_eq!(episodes(RecencyKnobs::default(), back), [(20_000, 22_900)], "ten values");
     }
 
     #[test]
     fn it_can_be_switched_off() {
-        let knobs = Knobs { change_detection: false, ..Knobs::default() };
+        let knobs = RecencyKnobs { change_detection: false, ..RecencyKnobs::default() };
         assert_eq!(episodes(knobs, |ms| if ms < 20_000 { 0.1 } else { 0.6 }), []);
     }
 

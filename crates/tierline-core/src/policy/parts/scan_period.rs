@@ -16,7 +16,7 @@ use crate::unit::{Bytes, Nanos};
 
 knobs! {
     /// The knobs of the scanner.
-    pub struct Knobs {
+    pub struct ScanPeriodKnobs {
         /// Time in which all memory is armed once, at least.
         scan_period_min: Nanos = Nanos::from_secs(1), Nanos::from_millis(100), Nanos::from_secs(60);
         /// Time in which all memory is armed once, at most.
@@ -37,7 +37,7 @@ const ENOUGH: u64 = 7;
 #[derive(Clone, Debug, Default)]
 pub struct ScanPeriod {
     /// The knobs.
-    pub knobs: Knobs,
+    pub knobs: ScanPeriodKnobs,
     /// `None`: the shortest, the initial value.
     period: Option<Nanos>,
     began: Option<Nanos>,
@@ -70,7 +70,7 @@ impl ScanPeriod {
         if now.saturating_sub(began) < self.period() {
             return;
         }
-        let Knobs { scan_period_min, scan_period_max, .. } = self.knobs;
+        let ScanPeriodKnobs { scan_period_min, scan_period_max, .. } = self.knobs;
         let next = self.next().clamp(scan_period_min, scan_period_max.max(scan_period_min));
         *self = Self { knobs: self.knobs, period: Some(next), began: Some(now), ..Self::default() };
     }

@@ -17,7 +17,7 @@ use crate::unit::Nanos;
 
 knobs! {
     /// The knobs of the comparison.
-    pub struct Knobs {
+    pub struct WorthKnobs {
         /// Whether costs are compared; otherwise every promotion pays.
         cost_benefit: bool = true, false, true;
         /// Whether loaded latencies are used, where measured.
@@ -34,7 +34,7 @@ knobs! {
 /// A promotion under evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange {
-    knobs: Knobs,
+    knobs: WorthKnobs,
     noise: f64,
     /// Stall that one access per second saves or costs over the expected time, in s.
     per_rate: f64,
@@ -45,7 +45,7 @@ pub struct Exchange {
 impl Exchange {
     /// A page that has been hot for `hot_for`, where an access in fast memory takes `gain` less. The variance
     /// of a score is its rate times `noise`.
-    pub fn new(knobs: Knobs, noise: f64, rate: f32, hot_for: Nanos, gain: Nanos) -> Self {
+    pub fn new(knobs: WorthKnobs, noise: f64, rate: f32, hot_for: Nanos, gain: Nanos) -> Self {
         let seconds = hot_for.min(knobs.stays_hot).as_secs_f64();
         let per_rate = seconds * gain.as_secs_f64() * knobs.stall_share;
         let mut new = Self { knobs, noise, per_rate, saved: 0.0, spent: 0.0 };
@@ -85,7 +85,8 @@ mod tests {
     const GAIN: Nanos = Nanos(100);
 
     fn pays(rate: f32, victim: f32, move_us: u64) -> bool {
-        let mut exchange = Exchange::new(Knobs::default(), 0.0, rate, Nanos::from_secs(1), GAIN);
+        let mut exchange =
+            Exchange::new(WorthKnobs::default(), 0.0, rate, Nanos::from_secs(1), GAIN);
         exchange.moving(Nanos(move_us * 1_000));
         exchange.demoting(victim, Nanos(move_us * 1_000));
         exchange.pays()
@@ -100,7 +101,8 @@ mod tests {
 
     #[test]
     fn the_expected_hot_time_is_the_past_one_up_to_a_bound() {
-        let saved = |s| Exchange::new(Knobs::default(), 0.0, 1.0, Nanos::from_secs(s), GAIN).saved;
+        let saved =
+            |s| Exchange::new(WorthKnobs::default(), 0.0, 1.0, Nanos::from_secs(s), GAIN).saved;
         assert!((saved(2) / saved(1) - 2.0).abs() < 1e-9);
         assert_eq!(saved(10), saved(1_000));
     }

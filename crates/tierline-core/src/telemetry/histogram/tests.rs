@@ -24,7 +24,7 @@ fn bins_are_powers_of_two() {
 }
 
 fn filled(bins: &[(u8, u64)]) -> Histogram {
-    let mut histogram = Histogram::new(Knobs::default());
+    let mut histogram = Histogram::new(HistogramKnobs::default());
     bins.iter().for_each(|&(bin, pages)| histogram.bins.pages[usize::from(bin)] = pages);
     histogram
 }
@@ -64,7 +64,7 @@ fn the_threshold_rises_at_once_and_falls_by_one_after_a_cooling() {
 /// One base page with n samples is as dense as a huge page with 512 n.
 #[test]
 fn base_and_huge_pages_compare_by_density() {
-    let mut histogram = Histogram::new(Knobs::default());
+    let mut histogram = Histogram::new(HistogramKnobs::default());
     let capacity = Bytes::from_mib(1);
     let (mut base, mut huge) = (pack(0, 0), pack(0, 0));
     base = histogram.count(base, 1, PageSize::Base, capacity).0;
@@ -76,7 +76,7 @@ fn base_and_huge_pages_compare_by_density() {
 
 #[test]
 fn a_new_page_is_hot_and_skipped_by_one_cooling() {
-    let mut histogram = Histogram::new(Knobs::default());
+    let mut histogram = Histogram::new(HistogramKnobs::default());
     let word = histogram.newborn(PageSize::Base);
     assert_eq!(histogram.bin_of(word), 2);
     histogram.cool();
@@ -92,7 +92,7 @@ proptest! {
         steps in prop::collection::vec((0usize..30, any::<bool>()), 1..2_000),
         period in 50u32..500,
     ) {
-        let knobs = Knobs { cooling_period: period, adaptation_period: 40, ..Knobs::default() };
+        let knobs = HistogramKnobs { cooling_period: period, adaptation_period: 40, ..HistogramKnobs::default() };
         let mut histogram = Histogram::new(knobs);
         let mut words = [0u64; 30];
         for (page, skew) in steps {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const PAGE: PageIdx = PageIdx::from_index(7);
 
 fn subpages() -> Subpages {
-    Subpages::new(Knobs::default())
+    Subpages::new(SubpagesKnobs::default())
 }
 
 fn known(count: u32, lag: u32) -> Known {
