@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Shows what the library sees of this machine: nodes, tiers, free memory, trackers, findings.
+//! Prints what the library finds on this machine: nodes, tiers, free memory, trackers, findings.
 
 use tierline_linux::cha::Cha;
 use tierline_linux::doctor::examine;

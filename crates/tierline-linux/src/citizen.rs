@@ -125,7 +125,7 @@ pub fn look(root: &Root, state_dir: &Path, targets: &[u32], plan: Plan) -> Vec<F
 ///
 /// # Errors
 /// `Error::Missing` for the first finding that we refuse to run beside - nothing is changed then;
-/// `Error::File` where a setting cannot be written - those before it are in the journal.
+/// `Error::File` if a setting cannot be written - those before it are in the journal.
 pub fn apply(journal: &Journal, root: &Root, findings: &[Finding]) -> Result<()> {
     if let Some(finding) = findings.iter().find(|finding| finding.action == Action::Refuse) {
         return Err(Error::Missing {

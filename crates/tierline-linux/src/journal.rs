@@ -67,7 +67,7 @@ impl Journal {
     /// Starts an empty journal in `dir`, which is created where it is missing.
     ///
     /// # Errors
-    /// `Error::File` where the folder or the file cannot be written.
+    /// `Error::File` if the folder or the file cannot be written.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self> {
         let dir = dir.into();
         fs::create_dir_all(&dir).map_err(|source| file_error("create", &dir, source))?;
@@ -88,7 +88,7 @@ impl Journal {
     /// A setting that holds `value` already is not touched and not written down.
     ///
     /// # Errors
-    /// `Error::File` where the setting or the journal cannot be read or written; nothing is
+    /// `Error::File` if the setting or the journal cannot be read or written; nothing is
     /// changed then.
     pub fn set(&self, root: &Root, path: &str, value: &str) -> Result<()> {
         self.lock().set(root, path, value)
@@ -291,7 +291,7 @@ fn recover_one(root: &Root, file: &Path, mut page: Page, told: &mut Vec<String>)
     fs::remove_file(file).map_err(|source| file_error("remove", file, source))
 }
 
-/// Writes the original back where the setting still holds our value. True where it was written.
+/// Writes the original back where the setting still holds our value. True if it was written.
 fn put_back(root: &Root, change: &Change) -> Result<bool> {
     if !is_setting(&change.path) {
         return Err(Error::Input {
@@ -343,7 +343,7 @@ fn chosen(text: &str) -> String {
     }
 }
 
-/// True where two texts are one value to the kernel.
+/// True if two texts are one value to the kernel.
 fn same(a: &str, b: &str) -> bool {
     let plain = |text: &str| match text.trim() {
         "Y" | "y" => "1".to_string(),
@@ -357,7 +357,7 @@ fn boot_id(root: &Root) -> String {
     root.read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-/// When process `pid` began, in clock ticks since boot; `None` where there is no such process.
+/// When process `pid` began, in clock ticks since boot; `None` if there is no such process.
 fn start_time(root: &Root, pid: u32) -> Option<u64> {
     let stat = root.read(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold blanks and parentheses itself.

@@ -60,7 +60,7 @@ impl Kcore {
     /// Opens it and reads its program headers.
     ///
     /// # Errors
-    /// [`Error::Missing`] where there is none or it may not be opened, [`Error::Format`] where it is
+    /// [`Error::Missing`] if there is none or it may not be opened, [`Error::Format`] if it is
     /// not the core of a 64-bit little-endian kernel.
     pub fn open(root: &Root) -> Result<Self> {
         let path = root.path(PATH);
@@ -131,12 +131,12 @@ impl Kcore {
         }
     }
 
-    /// Fills `buf` from a kernel virtual address. `false` where that is no memory of the kernel.
+    /// Fills `buf` from a kernel virtual address. `false` if that is no memory of the kernel.
     pub fn read_virt(&self, address: u64, buf: &mut [u8]) -> bool {
         self.read(&self.by_virt, address, buf)
     }
 
-    /// Fills `buf` from a physical address. `false` where that is no RAM.
+    /// Fills `buf` from a physical address. `false` if that is no RAM.
     pub fn read_phys(&self, address: u64, buf: &mut [u8]) -> bool {
         self.read(&self.by_phys, address, buf)
     }

@@ -30,7 +30,7 @@ impl KernelTiering {
     /// Switches it on for the whole machine; it promotes at most `rate`.
     ///
     /// # Errors
-    /// `Error::Missing` where this kernel lacks a setting, before any is changed; `Error::File` where one cannot
+    /// `Error::Missing` if this kernel lacks a setting, before any is changed; `Error::File` if one cannot
     /// be written.
     pub fn start(
         root: &Root,

@@ -50,7 +50,7 @@ impl LatencyProbe {
     ///
     /// # Errors
     /// `Error::Missing` on a CPU whose caches we cannot flush, or where the buffer landed elsewhere;
-    /// `Error::Call` where memory or the binding is refused.
+    /// `Error::Call` if memory or the binding is refused.
     pub fn new(node: NodeId) -> Result<Self> {
         if !cfg!(target_arch = "x86_64") {
             return Err(missing(node, "only x86-64 has a cache flush that programs may use"));

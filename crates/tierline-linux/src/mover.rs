@@ -138,7 +138,7 @@ impl<S: MoveSyscall> Mover<S> {
     /// Where pages of a process are; `None` for a page that is not there (or not yet).
     ///
     /// # Errors
-    /// `Error::Call` where the process is gone (ESRCH) or not ours (EPERM).
+    /// `Error::Call` if the process is gone (ESRCH) or not ours (EPERM).
     pub fn where_are(&mut self, pid: u32, pages: &[Vpn]) -> Result<Vec<Option<NodeId>>> {
         let mut nodes = Vec::with_capacity(pages.len());
         for chunk in pages.chunks(self.settings.batch) {
@@ -331,7 +331,7 @@ const MPOL_MF_MOVE: i32 = 2;
 /// `MPOL_MF_MOVE_ALL`: pages that several processes map, too.
 const MPOL_MF_MOVE_ALL: i32 = 4;
 
-/// The address to name: a huge page's first, as naming any other moves it whole all the same.
+/// The address to name: a huge page's first, as naming any other moves it whole anyway.
 fn head(one: &Move) -> u64 {
     match one.size {
         PageSize::Base => one.vpn.address(),

@@ -41,7 +41,7 @@ impl Nodes {
     /// Reads the machine's; read it again after memory was added or removed.
     ///
     /// # Errors
-    /// [`Error::File`] or [`Error::Format`] where the size of a block cannot be had.
+    /// [`Error::File`] or [`Error::Format`] if the size of a block cannot be had.
     pub fn read(root: &Root) -> Result<Self> {
         let text = root.read(BLOCK_SIZE)?;
         let block = u64::from_str_radix(text.trim().trim_start_matches("0x"), 16)
@@ -93,7 +93,7 @@ impl Nodes {
 }
 
 impl FrameTiers {
-    /// The tier that frame `pfn` is in; `None` where it is no RAM, or in no tier.
+    /// The tier that frame `pfn` is in; `None` if it is no RAM, or in no tier.
     #[inline]
     pub fn of(&self, pfn: u64) -> Option<TierId> {
         if let Some((start, end, tier)) = self.runs.get(self.last.get())

@@ -35,17 +35,17 @@ const USER_END: u64 = 1 << (56 - 12);
 pub struct Entry(pub u64);
 
 impl Entry {
-    /// True where the page is in memory.
+    /// True if the page is in memory.
     pub fn is_present(self) -> bool {
         self.0 & PRESENT != 0
     }
 
-    /// True where it was written since soft-dirty bits were last cleared.
+    /// True if it was written since soft-dirty bits were last cleared.
     pub fn is_soft_dirty(self) -> bool {
         self.0 & SOFT_DIRTY != 0
     }
 
-    /// True where this process alone maps it.
+    /// True if this process alone maps it.
     pub fn is_exclusive(self) -> bool {
         self.0 & EXCLUSIVE != 0
     }
@@ -55,7 +55,7 @@ impl Entry {
         self.0 & FILE_OR_SHARED == 0
     }
 
-    /// Its frame; `None` where the kernel hides it (zero: no `CAP_SYS_ADMIN`).
+    /// Its frame; `None` if the kernel hides it (zero: no `CAP_SYS_ADMIN`).
     pub fn pfn(self) -> Option<u64> {
         let pfn = self.0 & FRAME;
         (self.is_present() && pfn != 0).then_some(pfn)
@@ -91,7 +91,7 @@ impl Pagemap {
     /// process exits meanwhile.
     ///
     /// # Errors
-    /// [`Error::File`] where it cannot be read.
+    /// [`Error::File`] if it cannot be read.
     pub fn read(&mut self, pages: Range<u64>, mut visit: impl FnMut(u64, Entry)) -> Result<()> {
         let mut at = pages.start;
         while at < pages.end.min(USER_END) {

@@ -37,7 +37,7 @@ const MAX_LEVELS: usize = 5;
 
 /// Physical memory to read tables from.
 pub trait Memory {
-    /// Fills `buf` from a physical address; `false` where that is no RAM.
+    /// Fills `buf` from a physical address; `false` if that is no RAM.
     fn read_phys(&self, address: u64, buf: &mut [u8]) -> bool;
     /// Base pages of RAM there are.
     fn ram_base_pages(&self) -> u64;
@@ -117,7 +117,7 @@ impl Walker {
     }
 
     /// Tells `visit` of every page in memory, by ascending address. `top` is the physical address of
-    /// the top table. `false` where that cannot be read.
+    /// the top table. `false` if that cannot be read.
     pub fn walk(&mut self, memory: &impl Memory, top: u64, visit: &mut impl Visit) -> bool {
         let levels = (self.format.levels as usize).clamp(2, MAX_LEVELS);
         // Each table maps a page or another table. Sixteen pages a table is sparser than real programs.
@@ -128,13 +128,13 @@ impl Walker {
         ok
     }
 
-    /// The page at `vpn`, by one small read a level; `None` where none is in memory.
+    /// The page at `vpn`, by one small read a level; `None` if none is in memory.
     pub fn find(&self, memory: &impl Memory, top: u64, vpn: Vpn) -> Option<Leaf> {
         self.find_run::<1>(memory, top, vpn).and_then(|[leaf]| leaf)
     }
 
     /// The `N` base pages from `vpn` on, which must be in one table, by one small read a level; for a
-    /// huge page that page alone. `None` where no table is there.
+    /// huge page that page alone. `None` if no table is there.
     pub fn find_run<const N: usize>(
         &self,
         memory: &impl Memory,
@@ -253,7 +253,7 @@ impl Walker {
     }
 }
 
-/// True where an entry of the last level maps a page that may be told of.
+/// True if an entry of the last level maps a page that may be told of.
 fn is_page(entry: u64) -> bool {
     entry & (PRESENT | PROT_NONE) != 0 && entry & SPECIAL == 0
 }

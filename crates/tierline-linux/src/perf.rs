@@ -136,8 +136,8 @@ impl Ring {
     /// Opens a disabled event with a ring of `pages` base pages, rounded up to a power of two.
     ///
     /// # Errors
-    /// `Error::Call` with what the kernel says: `ENOENT` or `EOPNOTSUPP` where there is no such event,
-    /// `EACCES` or `EPERM` without the right to look, `EMFILE` where the open file limit is too low.
+    /// `Error::Call` with what the kernel says: `ENOENT` or `EOPNOTSUPP` if there is no such event,
+    /// `EACCES` or `EPERM` without the right to look, `EMFILE` if the open file limit is too low.
     pub fn open(attr: &Attr, scope: Scope, pages: usize) -> Result<Self> {
         let fd = open_event(attr, scope)?;
         let map = Mapping::new(&fd, pages.max(1).next_power_of_two())?;
@@ -149,7 +149,7 @@ impl Ring {
     /// Lets only trace events through that match `filter`, as in `nr_accesses > 0`.
     ///
     /// # Errors
-    /// `Error::Call` where the kernel refuses the filter.
+    /// `Error::Call` if the kernel refuses the filter.
     pub fn filter(&self, filter: &str) -> Result<()> {
         let text = CString::new(filter).unwrap_or_default();
         // SAFETY: the file descriptor is an open perf event, the text is a C string that outlives
@@ -162,7 +162,7 @@ impl Ring {
     /// Starts or stops recording.
     ///
     /// # Errors
-    /// `Error::Call` where the kernel refuses.
+    /// `Error::Call` if the kernel refuses.
     pub fn enable(&self, on: bool) -> Result<()> {
         let fd = self.fd.as_raw_fd();
         // SAFETY: the file descriptor is an open perf event; these calls take no memory.
@@ -174,7 +174,7 @@ impl Ring {
     /// Makes a record of one event in so many from now on.
     ///
     /// # Errors
-    /// `Error::Call` where the kernel refuses.
+    /// `Error::Call` if the kernel refuses.
     pub fn sample_every(&self, period: u64) -> Result<()> {
         let fd = self.fd.as_raw_fd();
         // The kernel reads the number from memory, though the binding calls it a number.
@@ -217,7 +217,7 @@ impl CpuRings {
     /// Opens the event on every online CPU, disabled, with `pages` base pages of ring each.
     ///
     /// # Errors
-    /// As [`Ring::open`]; `Error::Format` where the list of CPUs cannot be read.
+    /// As [`Ring::open`]; `Error::Format` if the list of CPUs cannot be read.
     pub fn open(root: &Root, attr: &Attr, pages: usize) -> Result<Self> {
         let cpus = online_cpus(root)?;
         let open = |cpu: u32| Ring::open(attr, Scope::Cpu(cpu), pages);
@@ -275,7 +275,7 @@ pub fn monotonic_now() -> Nanos {
 /// The CPUs in `/sys/devices/system/cpu/online`.
 ///
 /// # Errors
-/// `Error::File` or `Error::Format` where the list cannot be read.
+/// `Error::File` or `Error::Format` if the list cannot be read.
 pub fn online_cpus(root: &Root) -> Result<Vec<u32>> {
     let path = "/sys/devices/system/cpu/online";
     let text = root.read(path)?;

@@ -28,7 +28,7 @@ impl Recorder {
     /// Chooses the tracker and gets ready to watch; of `options`, only tracker and state folder matter.
     ///
     /// # Errors
-    /// `Error::Missing` where there is no such tracker, or none at all.
+    /// `Error::Missing` if there is no such tracker, or none at all.
     pub fn new(root: &Root, selection: Selection, options: &Options) -> Result<Self> {
         let topology = Topology::read(root)?;
         let tiers = all_memory(&topology);
@@ -76,7 +76,7 @@ impl Recorder {
         self.world.add(pid);
     }
 
-    /// True where no watched process is left.
+    /// True if no watched process is left.
     pub fn is_alone(&self) -> bool {
         self.world.pids().next().is_none()
     }

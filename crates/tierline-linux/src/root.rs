@@ -27,7 +27,7 @@ impl Root {
         self.0.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// True where `path` exists.
+    /// True if `path` exists.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         self.path(path).exists()
     }
@@ -58,7 +58,7 @@ impl Root {
             .map_err(|source| Error::File { action: "write", path, source })
     }
 
-    /// The names in a folder, sorted; empty where there is no such folder.
+    /// The names in a folder, sorted; empty if there is no such folder.
     pub fn list(&self, folder: impl AsRef<Path>) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
         let mut names: Vec<String> =

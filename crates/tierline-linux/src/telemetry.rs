@@ -34,7 +34,7 @@ pub struct NodeMemory {
 /// Reads the memory of every node of every tier.
 ///
 /// # Errors
-/// `Error::File` or `Error::Format` where a node's meminfo or `/proc/zoneinfo` cannot be read.
+/// `Error::File` or `Error::Format` if a node's meminfo or `/proc/zoneinfo` cannot be read.
 pub fn nodes(root: &Root, tiers: &Tiers) -> Result<Vec<NodeMemory>> {
     let zones = zones::read(root)?;
     let kernel_tiers = kernel_tiers(root);
@@ -58,7 +58,7 @@ pub fn tiers(tiers: &Tiers, nodes: &[NodeMemory]) -> Vec<TierTelemetry> {
     tiers.0.iter().map(|one| tier(&one.nodes)).collect()
 }
 
-/// True where `kernel.numa_balancing` has the tiering bit set.
+/// True if `kernel.numa_balancing` has the tiering bit set.
 pub fn kernel_tiers(root: &Root) -> bool {
     let mode = root.read_number("/proc/sys/kernel/numa_balancing").unwrap_or(0);
     mode & KERNEL_TIERS != 0
@@ -83,7 +83,7 @@ impl Counters {
     /// The machine's `/proc/vmstat`.
     ///
     /// # Errors
-    /// `Error::File` where it cannot be read.
+    /// `Error::File` if it cannot be read.
     pub fn vmstat(root: &Root) -> Result<Self> {
         root.read("/proc/vmstat").map(|text| Self::parse(&text))
     }
@@ -91,13 +91,13 @@ impl Counters {
     /// One node's vmstat.
     ///
     /// # Errors
-    /// `Error::File` where there is no such node.
+    /// `Error::File` if there is no such node.
     pub fn of_node(root: &Root, node: NodeId) -> Result<Self> {
         let path = format!("/sys/devices/system/node/node{}/vmstat", node.0);
         root.read(path).map(|text| Self::parse(&text))
     }
 
-    /// Lines that are no counter are passed over.
+    /// Lines that are no counter are skipped.
     pub fn parse(text: &str) -> Self {
         let counter = |line: &str| {
             let (name, value) = line.trim().split_once(' ')?;
@@ -106,7 +106,7 @@ impl Counters {
         Self(text.lines().filter_map(counter).collect())
     }
 
-    /// A counter; `None` where this kernel has none of that name.
+    /// A counter; `None` if this kernel has none of that name.
     pub fn get(&self, name: &str) -> Option<u64> {
         self.0.get(name).copied()
     }
@@ -178,7 +178,7 @@ impl Pressure {
     /// The machine's, from `/proc/pressure`.
     ///
     /// # Errors
-    /// `Error::Missing` where the kernel measures no pressure.
+    /// `Error::Missing` if the kernel measures no pressure.
     pub fn of_machine(root: &Root, of: Resource) -> Result<Self> {
         let path = format!("/proc/pressure/{}", of.name());
         match root.read(&path) {

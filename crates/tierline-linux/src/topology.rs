@@ -64,9 +64,9 @@ pub struct CxlRegion {
     pub name: String,
     /// Its size.
     pub size: Bytes,
-    /// True where its decoders are committed.
+    /// True if its decoders are committed.
     pub committed: bool,
-    /// True where a driver has taken it.
+    /// True if a driver has taken it.
     pub bound: bool,
 }
 
@@ -77,7 +77,7 @@ pub struct Dax {
     pub name: String,
     /// Its size.
     pub size: Bytes,
-    /// The node its memory is or would be on; `None` where the kernel says none.
+    /// The node its memory is or would be on; `None` if the kernel says none.
     pub target_node: Option<NodeId>,
     /// `kmem` where it serves as system memory, `device_dax` where programs map it.
     pub driver: Option<String>,
@@ -88,7 +88,7 @@ pub struct Dax {
 pub struct Topology {
     /// Online nodes, by number.
     pub nodes: Vec<Node>,
-    /// Whether the kernel demotes under pressure; `None` where it cannot.
+    /// Whether the kernel demotes under pressure; `None` if it cannot.
     pub demotion_enabled: Option<bool>,
     /// CXL memory devices (`mem0`).
     pub cxl_memdevs: Vec<String>,
@@ -102,8 +102,8 @@ impl Topology {
     /// Reads what `/sys` and `/proc/zoneinfo` say. Needs no privilege.
     ///
     /// # Errors
-    /// `Error::Missing` where the kernel shows no nodes (CONFIG_NUMA off), `Error::File` and
-    /// `Error::Format` where a node's files cannot be read or understood.
+    /// `Error::Missing` if the kernel shows no nodes (CONFIG_NUMA off), `Error::File` and
+    /// `Error::Format` if a node's files cannot be read or understood.
     pub fn read(root: &Root) -> Result<Self> {
         let online = root.read(format!("{NODES}/online")).map_err(|_| Error::Missing {
             what: "NUMA".into(),
@@ -141,7 +141,7 @@ impl Topology {
     /// by the kernel's memory tiers, else by HMAT, else by which nodes have CPUs.
     ///
     /// # Errors
-    /// `Error::OneTier` where nothing tells the nodes apart, `Error::Input` where `spec` does not
+    /// `Error::OneTier` if nothing tells the nodes apart, `Error::Input` if `spec` does not
     /// fit the machine.
     pub fn tiers(&self, spec: Option<&TierSpec>) -> Result<Tiers> {
         tiers::derive(self, spec)

@@ -58,7 +58,7 @@ pub struct LinuxWorld {
     memory: Vec<NodeMemory>,
     /// When that was measured; `None`: before the last moves.
     measured: Option<Nanos>,
-    /// Which tier a frame is in; `None` where the machine does not tell.
+    /// Which tier a frame is in; `None` if the machine does not tell.
     frames: Option<FrameTiers>,
     looked_around: Option<Nanos>,
     /// When the tracker last reported a sample.

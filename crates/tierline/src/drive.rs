@@ -36,7 +36,7 @@ pub trait Managed {
     fn next_due(&self) -> Nanos;
     /// Manages one more process.
     fn add(&mut self, pid: u32);
-    /// True where no managed process is left.
+    /// True if no managed process is left.
     fn is_alone(&self) -> bool;
     /// What went wrong since the last call without stopping it.
     fn take_problems(&mut self) -> Vec<Error>;
@@ -199,7 +199,7 @@ impl<M: Managed> Driver<M> {
         self.reports.flush();
     }
 
-    /// Sleeps until something is due. True where a signal has arrived.
+    /// Sleeps until something is due. True if a signal has arrived.
     fn sleep(&mut self, signals: &Signals, deadline: Option<Nanos>, now: Nanos) -> bool {
         let own = self.manager.is_some().then_some(self.due);
         let report =

@@ -58,7 +58,7 @@ pub fn hint(error: &anyhow::Error) -> Option<String> {
     })
 }
 
-/// True where whoever read our output has had enough.
+/// True if whoever read our output has had enough.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let kind = |cause: &(dyn std::error::Error + 'static)| {
         let of_json =

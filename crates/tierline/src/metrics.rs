@@ -341,7 +341,7 @@ impl Samples {
 }
 
 impl Sample {
-    /// The value of a label; `None` where the metric has no such label.
+    /// The value of a label; `None` if the metric has no such label.
     pub fn label(&self, label: &str) -> Option<&str> {
         let at = self.metric.labels.iter().position(|known| *known == label)?;
         self.labels.get(at).map(String::as_str)

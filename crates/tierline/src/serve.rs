@@ -67,7 +67,7 @@ pub fn sockets(dir: &Path) -> Vec<(u32, PathBuf)> {
     found
 }
 
-/// Asks the manager behind `file`; `None` where nobody listens there any more.
+/// Asks the manager behind `file`; `None` if nobody listens there any more.
 pub fn ask(file: &Path) -> io::Result<Option<String>> {
     let mut stream = match UnixStream::connect(file) {
         Ok(stream) => stream,

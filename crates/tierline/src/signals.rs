@@ -25,7 +25,7 @@ pub enum Heard {
     End {
         /// The signal.
         signal: Signal,
-        /// True where the kernel sent it, as for Ctrl-C: then it went to the whole group of the
+        /// True if the kernel sent it, as for Ctrl-C: then it went to the whole group of the
         /// terminal, and our child has it already. Twice would be once too often: the second
         /// Ctrl-C makes Redis exit without saving.
         to_group: bool,

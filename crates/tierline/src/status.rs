@@ -28,7 +28,7 @@ pub struct Status {
     pub tracker: String,
     /// `alert`, `moving` or `calm`.
     pub attention: String,
-    /// True where nothing is moved.
+    /// True if nothing is moved.
     pub dry_run: bool,
     /// The managed processes.
     pub targets: Vec<TargetStatus>,

@@ -65,7 +65,7 @@ impl Kernel {
     /// Reads the layout (BTF) and what the kernel says of itself ([`Notes`]), and frees both.
     ///
     /// # Errors
-    /// [`Error::Missing`] where this kernel has no BTF, tells nothing of itself, or is laid out in an
+    /// [`Error::Missing`] if this kernel has no BTF, tells nothing of itself, or is laid out in an
     /// unknown way.
     pub fn open(root: &Root, kcore: &Kcore) -> Result<Self> {
         let (notes, layout) = (Notes::read(kcore), Layout::read(&Btf::open(root)?)?);
@@ -86,7 +86,7 @@ impl Kernel {
         })
     }
 
-    /// The process `pid`; `None` where there is none, or it has no memory (a kernel thread, a zombie).
+    /// The process `pid`; `None` if there is none, or it has no memory (a kernel thread, a zombie).
     pub fn find(&self, kcore: &Kcore, pid: u32) -> Option<Process> {
         (0..TRIES).find_map(|_| self.search(kcore, pid)).flatten()
     }
@@ -98,7 +98,7 @@ impl Kernel {
         })
     }
 
-    /// `None` where the list broke off; `Some(None)` where it was read to its end in vain.
+    /// `None` if the list broke off; `Some(None)` if it was read to its end in vain.
     fn search(&self, kcore: &Kcore, pid: u32) -> Option<Option<Process>> {
         let mut address = self.own_task;
         for _ in 0..MAX_TASKS {

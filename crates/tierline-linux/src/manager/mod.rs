@@ -111,7 +111,7 @@ impl Manager {
     /// finds.
     ///
     /// # Errors
-    /// `Error::Missing` where there is nothing to tier, no such policy or no tracker; those of the
+    /// `Error::Missing` if there is nothing to tier, no such policy or no tracker; those of the
     /// targets that do not exist or are not ours.
     pub fn new(
         root: &Root,
@@ -218,7 +218,7 @@ impl Manager {
         self.due
     }
 
-    /// True where no managed process is left.
+    /// True if no managed process is left.
     pub fn is_alone(&self) -> bool {
         self.world.pids().next().is_none()
     }

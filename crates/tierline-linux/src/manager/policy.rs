@@ -48,7 +48,7 @@ fn about_swap(ability: Ability, policy: &dyn Policy, options: &Options) -> Resul
 /// The policy that was asked for, with its knobs set.
 ///
 /// # Errors
-/// `Error::Missing` where there is none of that name; `Error::Input` where it does not fit its knobs or the limits.
+/// `Error::Missing` if there is none of that name; `Error::Input` if it does not fit its knobs or the limits.
 pub(super) fn policy(options: &Options, limits: &Limits) -> Result<Box<dyn Policy>> {
     let entry = PolicyEntry::find(&options.policy).ok_or_else(|| no_policy(&options.policy))?;
     let mut policy = (entry.make)();

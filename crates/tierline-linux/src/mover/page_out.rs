@@ -46,7 +46,7 @@ pub struct Ability {
 /// for what it asks of a reader of `/proc/PID/maps`.
 ///
 /// # Errors
-/// `Error::Missing` where nothing can: the system call, the right to use it, or the pressure information that shows
+/// `Error::Missing` if nothing can: the system call, the right to use it, or the pressure information that shows
 /// the cost of paging back in is missing.
 pub fn probe(root: &Root, groups: &Cgroups) -> Result<Ability> {
     probe_with(root, groups, try_out(Advice::PageOut))
@@ -126,7 +126,7 @@ fn no_swap(root: &Root, groups: &Cgroups) -> Result<Option<Error>> {
     Ok(None)
 }
 
-/// Bytes free on all swap devices; `None` where there is no device.
+/// Bytes free on all swap devices; `None` if there is no device.
 fn free_swap(root: &Root) -> Option<Bytes> {
     let text = root.read("/proc/swaps").ok()?;
     let kib = |line: &str| -> Option<u64> {

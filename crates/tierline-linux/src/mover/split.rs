@@ -22,7 +22,7 @@ use crate::tracker::cool::cool;
 /// Splits huge pages; answers for each, in the given order, whether it is split.
 ///
 /// # Errors
-/// `Error::Missing` where the kernel cannot say which pages are huge (before Linux 6.7), `Error::File` where the page
+/// `Error::Missing` if the kernel cannot say which pages are huge (before Linux 6.7), `Error::File` if the page
 /// map may not be opened. Nobody knows then what is split.
 pub fn split(root: &Root, pages: &[PageAt]) -> Result<Vec<bool>> {
     let mut by_space: BTreeMap<SpaceId, Vec<(u64, usize)>> = BTreeMap::new();

@@ -50,7 +50,7 @@ struct PageRegion {
 /// Calls `found` with every run of base pages within `pages` that is of all the kinds in `wanted`.
 ///
 /// # Errors
-/// The call's own; ENOTTY or EINVAL where this kernel does not know it.
+/// The call's own; ENOTTY or EINVAL if this kernel does not know it.
 pub fn runs(
     pagemap: &File,
     pages: Range<u64>,
@@ -85,7 +85,7 @@ pub fn runs(
     Ok(())
 }
 
-/// True where the kernel does not know the call.
+/// True if the kernel does not know the call.
 pub fn is_unknown(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL))
 }

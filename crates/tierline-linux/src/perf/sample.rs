@@ -29,7 +29,7 @@ impl Fields {
     /// Registers at the interrupt.
     pub const REGS_INTR: Self = Self(raw::PERF_SAMPLE_REGS_INTR as u64);
 
-    /// True where `field` is among these.
+    /// True if `field` is among these.
     pub const fn has(self, field: Self) -> bool {
         self.0 & field.0 != 0
     }
@@ -69,7 +69,7 @@ pub struct Sample<'a> {
 
 impl<'a> Sample<'a> {
     /// Reads the body of a sample record that carries `fields` and `registers` registers.
-    /// `None` where it is too short for them.
+    /// `None` if it is too short for them.
     pub fn parse(body: &'a [u8], fields: Fields, registers: u32) -> Option<Self> {
         let mut rest = Reader(body);
         let mut sample = Self::default();

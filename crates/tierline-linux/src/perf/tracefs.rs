@@ -12,7 +12,7 @@ const GROUP: &str = "tierline";
 /// The folder of trace events on this machine.
 ///
 /// # Errors
-/// `Error::Missing` where tracefs is not mounted.
+/// `Error::Missing` if tracefs is not mounted.
 pub fn folder(root: &Root) -> Result<&'static str> {
     let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
     let found = places.into_iter().find(|place| root.exists(format!("{place}/events")));
@@ -31,7 +31,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// The field's value, or `None` where `raw` is too short.
+    /// The field's value, or `None` if `raw` is too short.
     pub fn read(self, raw: &[u8]) -> Option<u64> {
         let bytes = raw.get(self.offset..self.offset + self.size)?;
         Some(match bytes {
@@ -56,7 +56,7 @@ impl Described {
     /// The event `name`, as in `damon/damon_aggregated`.
     ///
     /// # Errors
-    /// `Error::Missing` without tracefs, `Error::File` where there is no such event.
+    /// `Error::Missing` without tracefs, `Error::File` if there is no such event.
     pub fn find(root: &Root, name: &str) -> Result<Self> {
         let path = format!("{}/events/{name}", folder(root)?);
         let id = root.read_number(format!("{path}/id"))?;
@@ -67,7 +67,7 @@ impl Described {
     /// Where the field `name` lies.
     ///
     /// # Errors
-    /// `Error::Format` where the event has no such field.
+    /// `Error::Format` if the event has no such field.
     pub fn field(&self, name: &str) -> Result<Field> {
         find_field(&self.format, name).ok_or_else(|| Error::Format {
             path: format!("{}/format", self.path).into(),
@@ -106,7 +106,7 @@ impl Probe {
     /// is a kind (`f` fprobe, `p` kprobe) and what follows the name: `("f", "func a=arg->field")`.
     ///
     /// # Errors
-    /// `Error::Missing` where tracefs or dynamic events are missing or no definition is accepted.
+    /// `Error::Missing` if tracefs or dynamic events are missing or no definition is accepted.
     pub fn create(root: &Root, name: &str, definitions: &[(&str, &str)]) -> Result<Self> {
         let file = format!("{}/dynamic_events", folder(root)?);
         remove_stale(root, &file);

@@ -24,7 +24,7 @@ pub(crate) enum Advice {
     PageOut = 21,
 }
 
-/// Gives advice about ranges of pages; appends one answer a range: `None` where the kernel took it, else why not
+/// Gives advice about ranges of pages; appends one answer a range: `None` if the kernel took it, else why not
 /// (ENOMEM: not all of it is mapped; EINVAL: locked, of hugetlbfs or of a device).
 ///
 /// # Errors
@@ -44,7 +44,7 @@ pub(crate) fn advise(
 /// memory.
 ///
 /// # Errors
-/// ENOSYS or EINVAL where the kernel does not know it; EPERM where CAP_SYS_NICE is missing (before Linux 6.13 it was
+/// ENOSYS or EINVAL if the kernel does not know it; EPERM if CAP_SYS_NICE is missing (before Linux 6.13 it was
 /// needed for ourselves, too).
 pub(crate) fn try_out(advice: Advice) -> Result<(), Errno> {
     call(&open(SpaceId(std::process::id()))?, advice, &[]).map(drop)

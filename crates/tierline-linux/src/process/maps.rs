@@ -32,7 +32,7 @@ impl Maps {
     /// ended is `Gone`, not an error.
     ///
     /// # Errors
-    /// `Error::File` where we may not read them.
+    /// `Error::File` if we may not read them.
     pub fn refresh(&mut self, root: &Root, out: &mut Vec<SpaceEvent>) -> Result<()> {
         let path = root.path(format!("/proc/{}/maps", self.space.0));
         let text = match std::fs::read(&path) {
@@ -58,7 +58,7 @@ impl Maps {
     /// have huge pages. Walks page tables - about 0.1 s for a million base pages - so call it rarely.
     ///
     /// # Errors
-    /// `Error::Missing` where the kernel has no `PAGEMAP_SCAN`, `Error::File` where the page map
+    /// `Error::Missing` if the kernel has no `PAGEMAP_SCAN`, `Error::File` if the page map
     /// may not be opened. An ended process is no error.
     pub fn sizes(&self, root: &Root, out: &mut Vec<SpaceEvent>) -> Result<()> {
         let whole = self.runs.iter().map(|(start, end, _)| {
@@ -132,7 +132,7 @@ enum What {
     HugeTlb,
 }
 
-/// `start-end perms offset dev inode path`; `None` where nothing there is ours to move.
+/// `start-end perms offset dev inode path`; `None` if nothing there is ours to move.
 fn parse_line(line: &str) -> Option<(u64, u64, What)> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;

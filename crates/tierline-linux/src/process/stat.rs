@@ -27,7 +27,7 @@ pub struct Stat {
     pub image: [u64; 3],
     /// True for a thread of the kernel.
     pub kernel: bool,
-    /// True where it has exited and only its number remains.
+    /// True if it has exited and only its number remains.
     pub zombie: bool,
 }
 
@@ -35,7 +35,7 @@ impl Stat {
     /// Reads the state of `pid`.
     ///
     /// # Errors
-    /// `Error::File` where there is no such process, `Error::Format` where the text is odd.
+    /// `Error::File` if there is no such process, `Error::Format` if the text is odd.
     pub fn read(root: &Root, pid: u32) -> Result<Self> {
         let path = format!("/proc/{pid}/stat");
         let text = root.read(&path)?;
@@ -65,7 +65,7 @@ impl Stat {
         })
     }
 
-    /// True where `other` is the same run of the same program.
+    /// True if `other` is the same run of the same program.
     pub fn same_run(&self, other: &Self) -> bool {
         self.pid == other.pid && self.start == other.start && self.image == other.image
     }
@@ -79,7 +79,7 @@ pub fn pids(root: &Root) -> Vec<u32> {
     pids
 }
 
-/// The children of `pid`: `None` where this kernel does not list them (CONFIG_PROC_CHILDREN off).
+/// The children of `pid`: `None` if this kernel does not list them (CONFIG_PROC_CHILDREN off).
 pub fn children(root: &Root, pid: u32) -> Option<Vec<u32>> {
     let mut children = Vec::new();
     for thread in root.list(format!("/proc/{pid}/task")) {

@@ -198,7 +198,7 @@ impl Targets {
         }
     }
 
-    /// Takes note of a process; false where it is none of ours to manage.
+    /// Takes note of a process; false if it is none of ours to manage.
     fn consider(&mut self, root: &Root, pid: u32) -> bool {
         if self.known.contains_key(&pid) {
             return true;
@@ -215,7 +215,7 @@ impl Targets {
         ours
     }
 
-    /// Adds the descendants of what is known. False where the kernel does not list children.
+    /// Adds the descendants of what is known. False if the kernel does not list children.
     fn follow_children(&mut self, root: &Root) -> bool {
         let mut waiting: Vec<u32> = match self.selection.children {
             true => {

@@ -37,7 +37,7 @@ impl PageIn {
     /// or of the whole machine where there is no group. `None` at the first call, and where all groups are gone.
     ///
     /// # Errors
-    /// `Error::Missing` where the kernel measures no pressure.
+    /// `Error::Missing` if the kernel measures no pressure.
     pub fn stall(&mut self, now: Nanos, root: &Root, groups: &Cgroups) -> Result<Option<f64>> {
         let read: Vec<Option<Total>> = match groups.is_empty() {
             true => {
@@ -60,7 +60,7 @@ impl PageIn {
     }
 }
 
-/// `None` where the group is gone.
+/// `None` if the group is gone.
 fn of_group(now: Nanos, group: &Cgroup) -> Result<Option<Total>> {
     let pressure = group.pressure(Resource::Memory)?;
     // A group without a memory controller counts no refaults.
@@ -74,7 +74,7 @@ impl Total {
         Self { at, waited_us: pressure.some.total_us, refaults }
     }
 
-    /// `None` where no time has passed, or where another group took the place of the one read before.
+    /// `None` if no time has passed, or where another group took the place of the one read before.
     fn share_since(self, before: Self) -> Option<f64> {
         let passed = self.at.saturating_sub(before.at).as_secs_f64();
         let waited = Nanos(self.waited_us.checked_sub(before.waited_us)? * 1000);
@@ -87,7 +87,7 @@ impl Total {
 /// group.
 ///
 /// # Errors
-/// Those of [`Cgroup::refaults`]; `Error::Format` where the kernel does not count them (before Linux 5.9).
+/// Those of [`Cgroup::refaults`]; `Error::Format` if the kernel does not count them (before Linux 5.9).
 pub fn refaults(root: &Root, groups: &Cgroups) -> Result<Refaults> {
     if groups.is_empty() {
         let text = root.read("/proc/vmstat")?;

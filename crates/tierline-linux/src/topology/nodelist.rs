@@ -32,7 +32,7 @@ pub enum NodeList {
 }
 
 impl NodeList {
-    /// Reads a list; `None` where it is not one.
+    /// Reads a list; `None` if it is not one.
     pub fn parse(text: &str) -> Option<Self> {
         match text.trim() {
             "all" => Some(Self::All),

@@ -49,12 +49,12 @@ pub fn usable(zones: &[Zone], node: NodeId, kernel_tiers: bool) -> Bytes {
 /// Reads every zone that has memory.
 ///
 /// # Errors
-/// `Error::File` where `/proc/zoneinfo` cannot be read.
+/// `Error::File` if `/proc/zoneinfo` cannot be read.
 pub fn read(root: &Root) -> Result<Vec<Zone>> {
     root.read("/proc/zoneinfo").map(|text| parse(&text))
 }
 
-/// Lines that are not understood are passed over: the file grows with every kernel.
+/// Lines that are not understood are skipped: the file grows with every kernel.
 pub fn parse(text: &str) -> Vec<Zone> {
     let mut zones: Vec<Zone> = Vec::new();
     // `high` occurs again for every CPU's page lists below `pagesets`.

@@ -96,7 +96,7 @@ impl Accessed {
     /// A tracker for a machine with these tiers.
     ///
     /// # Errors
-    /// [`crate::error::Error::Missing`] where the kernel lacks a piece: `/proc/kcore`, BTF.
+    /// [`crate::error::Error::Missing`] if the kernel lacks a piece: `/proc/kcore`, BTF.
     pub fn new(root: &Root, tiers: &Tiers, settings: Settings) -> Result<Self> {
         let fast = tiers.0.first().map_or(Bytes::ZERO, |tier| tier.capacity);
         Ok(Self::with(AccessedBits::new(root, tiers)?, fast, settings))

@@ -9,7 +9,7 @@ use crate::process::advise::{Advice, advise, joined};
 
 /// Clears the bits of these pages, which are sorted; a huge page is named by all of its base pages.
 /// Returns how many base pages the kernel took. Ranges that it does not take (locked, hugetlbfs, gone)
-/// are passed over.
+/// are skipped.
 pub fn cool(space: SpaceId, pages: &[Vpn]) -> u64 {
     let ranges = joined(pages.iter().map(|page| (page.0, 1)));
     let mut refused = Vec::with_capacity(ranges.len());

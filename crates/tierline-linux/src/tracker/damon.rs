@@ -189,8 +189,8 @@ impl Damon {
     /// Claims DAMON; it starts when there is something to watch, and physical memory at once.
     ///
     /// # Errors
-    /// `Error::Missing` where the kernel has no DAMON in sysfs or no trace events, or where somebody
-    /// else uses DAMON: it says who; `Error::Call` where perf events cannot be opened.
+    /// `Error::Missing` if the kernel has no DAMON in sysfs or no trace events, or where somebody
+    /// else uses DAMON: it says who; `Error::Call` if perf events cannot be opened.
     pub fn new(root: &Root, journal: &Journal, settings: Settings) -> Result<Self> {
         let event = Described::find(root, "damon/damon_aggregated")?;
         let fields = ResultFields {

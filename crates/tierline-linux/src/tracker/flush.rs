@@ -149,7 +149,7 @@ impl Spare {
     }
 }
 
-/// Moves one page; `false` where it is not there afterwards.
+/// Moves one page; `false` if it is not there afterwards.
 fn moved(kernel: &impl MoveSyscall, space: SpaceId, vpn: Vpn, node: NodeId) -> bool {
     let (mut status, nodes) = ([i32::MIN], [i32::from(node.0)]);
     let pages = [vpn.address()];

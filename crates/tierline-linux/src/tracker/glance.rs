@@ -82,7 +82,7 @@ impl Glance {
         self.base_pages = base_pages;
     }
 
-    /// Clears the bits of the slow pages in the sample. `false` where there are none, or the kernel does
+    /// Clears the bits of the slow pages in the sample. `false` if there are none, or the kernel does
     /// not let us.
     pub fn arm(
         &mut self,

@@ -158,9 +158,9 @@ pub enum FaultSource {
 pub struct Sources {
     /// Where faults come from.
     pub faults: FaultSource,
-    /// True where armings are seen, so that samples have an exposure.
+    /// True if armings are seen, so that samples have an exposure.
     pub arming: bool,
-    /// Why something better is not in use; empty where all is.
+    /// Why something better is not in use; empty if all is.
     pub why: Vec<String>,
 }
 
@@ -252,12 +252,12 @@ pub struct HintFaults {
 
 impl HintFaults {
     /// Opens the probes; the kernel's settings are changed when there is something to watch.
-    /// `slow` is the tier that samples are said to come from: the slow one of two, `None` where the
+    /// `slow` is the tier that samples are said to come from: the slow one of two, `None` if the
     /// machine has more.
     ///
     /// # Errors
-    /// `Error::Missing` where the kernel has no tiering mode or its knobs are out of reach,
-    /// `Error::Call` where perf events cannot be opened.
+    /// `Error::Missing` if the kernel has no tiering mode or its knobs are out of reach,
+    /// `Error::Call` if perf events cannot be opened.
     pub fn new(
         root: &Root,
         journal: &Journal,

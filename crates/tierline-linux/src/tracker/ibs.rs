@@ -63,7 +63,7 @@ impl Default for Settings {
 /// Opens the unit.
 ///
 /// # Errors
-/// `Error::Missing` where the CPU has no IBS to offer.
+/// `Error::Missing` if the CPU has no IBS to offer.
 pub fn open(root: &Root, settings: &Settings) -> Result<Sampler> {
     let event = event(root, settings.period)?;
     Sampler::open(root, IBS.name, &[event], settings.tiers, settings.poll)

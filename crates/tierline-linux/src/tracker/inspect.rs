@@ -41,7 +41,7 @@ impl Inspector {
     /// One for a machine with these tiers.
     ///
     /// # Errors
-    /// [`crate::error::Error::Missing`] where the kernel lacks a piece: `/proc/kcore`, BTF.
+    /// [`crate::error::Error::Missing`] if the kernel lacks a piece: `/proc/kcore`, BTF.
     pub fn new(root: &Root, tiers: &Tiers) -> Result<Self> {
         let kcore = Kcore::open(root)?;
         let kernel = Kernel::open(root, &kcore)?;
@@ -50,7 +50,7 @@ impl Inspector {
         Ok(Self { kcore, kernel, walker, frames, processes: BTreeMap::new() })
     }
 
-    /// Appends where every page of these processes lives. A process that has gone is passed over.
+    /// Appends where every page of these processes lives. A process that has gone is skipped.
     pub fn census(&mut self, spaces: &[SpaceId], out: &mut Observations) {
         self.processes.retain(|space, _| spaces.contains(space));
         for &space in spaces {

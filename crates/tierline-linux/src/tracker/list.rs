@@ -57,7 +57,7 @@ pub struct Setup<'a> {
 /// Whether a machine offers a tracker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Availability {
-    /// True where nothing that it needs is missing; it may still fail to start.
+    /// True if nothing that it needs is missing; it may still fail to start.
     pub available: bool,
     /// What was found, or everything that is missing.
     pub why: String,

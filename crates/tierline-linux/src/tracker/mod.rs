@@ -59,12 +59,12 @@ pub trait Tracker {
         Ok(false)
     }
 
-    /// True where it tells of huge pages itself.
+    /// True if it tells of huge pages itself.
     fn tells_sizes(&self) -> bool {
         false
     }
 
-    /// False where it sees nothing of fast memory: silence there says nothing then.
+    /// False if it sees nothing of fast memory: silence there says nothing then.
     fn sees_fast_memory(&self) -> bool {
         true
     }

@@ -34,12 +34,12 @@ pub(crate) fn two_nodes(root: &Root) -> Need {
     (parse_ids(&list).is_some_and(|ids| ids.len() > 1), "a second node with memory")
 }
 
-/// True where a file exists and we may read it.
+/// True if a file exists and we may read it.
 pub(crate) fn readable(root: &Root, path: impl AsRef<Path>) -> bool {
     File::open(root.path(path)).is_ok()
 }
 
-/// True where a file exists and we may write it.
+/// True if a file exists and we may write it.
 pub(crate) fn writable(root: &Root, path: impl AsRef<Path>) -> bool {
     OpenOptions::new().write(true).open(root.path(path)).is_ok()
 }

@@ -178,7 +178,7 @@ pub struct NeoProf<R: Registers = Window> {
 /// Opens the unit beside the slow memory.
 ///
 /// # Errors
-/// `Error::Missing` where there is none, or no single node that it could belong to; `Error::File` or `Error::Call` where
+/// `Error::Missing` if there is none, or no single node that it could belong to; `Error::File` or `Error::Call` if
 /// its registers are out of reach.
 pub fn open(root: &Root, journal: &Journal, tiers: &Tiers, settings: &Settings) -> Result<NeoProf> {
     let place = settings.place.clone().or_else(|| find(root)).ok_or_else(no_device)?;
@@ -210,7 +210,7 @@ impl<R: Registers> NeoProf<R> {
     /// A tracker of the unit behind these registers, which counts the accesses of the slowest tier's one node.
     ///
     /// # Errors
-    /// `Error::Missing` where these are not such registers, or that tier is the only one or has several nodes.
+    /// `Error::Missing` if these are not such registers, or that tier is the only one or has several nodes.
     pub fn new(root: &Root, tiers: &Tiers, registers: R, source: Source) -> Result<Self> {
         let missing = |why: String, hint: &str| Error::Missing {
             what: "NeoProf".into(),
@@ -298,7 +298,7 @@ impl<R: Registers> NeoProf<R> {
     }
 
     /// The hits of a page that was named at some time since the last reading. Where nobody says how the device is
-    /// watched, they are those of all the interval; `None` where they tell nothing.
+    /// watched, they are those of all the interval; `None` if they tell nothing.
     #[expect(clippy::cast_precision_loss, reason = "a threshold of 16 bits")]
     fn hits(&self, now: Reading) -> Option<f32> {
         let count = self.pace.threshold.saturating_add(1);

@@ -84,7 +84,7 @@ const BY_SOURCE: &[(u64, Option<Source>)] = &[
 /// Opens the events that this CPU has.
 ///
 /// # Errors
-/// `Error::Missing` where this is no Intel CPU or it has no such events to offer.
+/// `Error::Missing` if this is no Intel CPU or it has no such events to offer.
 pub fn open(root: &Root, settings: &Settings) -> Result<Sampler> {
     let cpu = Cpu::read(root)?;
     cpu.require_pebs(root)?;
@@ -133,7 +133,7 @@ impl Cpu {
     /// Reads it.
     ///
     /// # Errors
-    /// `Error::File` where it cannot be read. On other architectures the fields are empty or 0.
+    /// `Error::File` if it cannot be read. On other architectures the fields are empty or 0.
     pub fn read(root: &Root) -> Result<Self> {
         let text = root.read("/proc/cpuinfo")?;
         let field = |name: &str| {

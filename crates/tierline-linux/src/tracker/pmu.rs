@@ -16,7 +16,7 @@ use crate::tracker::Tracker;
 /// The units that count events.
 pub(crate) const PMUS: &str = "/sys/bus/event_source/devices";
 
-/// Which tier a kind of memory is; `None` where it cannot be told.
+/// Which tier a kind of memory is; `None` if it cannot be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SourceTiers {
     /// DRAM of the CPU's own node.
@@ -57,9 +57,9 @@ pub struct PmuEvent {
     pub source: Option<Source>,
     /// Its period counts accesses, as a policy means it, and not something else (IBS: operations).
     pub counts_accesses: bool,
-    /// True where every record is a store.
+    /// True if every record is a store.
     pub stores: bool,
-    /// Keep a record whose source is not known: true where the event counts memory accesses only.
+    /// Keep a record whose source is not known: true if the event counts memory accesses only.
     pub keep_unknown: bool,
 }
 
@@ -87,7 +87,7 @@ impl Sampler {
     /// `interval`.
     ///
     /// # Errors
-    /// `Error::Missing` where none can be opened.
+    /// `Error::Missing` if none can be opened.
     pub fn open(
         root: &Root,
         name: &'static str,

@@ -76,8 +76,8 @@ impl SoftDirty {
     /// A tracker for a machine with these tiers.
     ///
     /// # Errors
-    /// [`Error::File`] or [`Error::Format`] where the machine's memory blocks cannot be read,
-    /// [`Error::Missing`] where the kernel was built without soft-dirty bits.
+    /// [`Error::File`] or [`Error::Format`] if the machine's memory blocks cannot be read,
+    /// [`Error::Missing`] if the kernel was built without soft-dirty bits.
     pub fn new(root: &Root, tiers: &Tiers, settings: Settings) -> Result<Self> {
         if !soft_dirty_works(root) {
             return Err(Error::Missing {

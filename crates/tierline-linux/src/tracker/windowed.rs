@@ -34,13 +34,13 @@ pub trait Probe {
     const NAME: &'static str;
     /// What it keeps of each process.
     type Space: Default;
-    /// True where it tells of huge pages itself.
+    /// True if it tells of huge pages itself.
     const TELLS_SIZES: bool = false;
 
-    /// Forgets all touches of a process so far. `false` where it has gone.
+    /// Forgets all touches of a process so far. `false` if it has gone.
     fn arm(&mut self, space: SpaceId, kept: &mut Self::Space) -> Result<bool>;
 
-    /// Appends the touches since. `None` where the process has gone.
+    /// Appends the touches since. `None` if the process has gone.
     fn read(
         &mut self,
         space: SpaceId,
@@ -49,7 +49,7 @@ pub trait Probe {
     ) -> Result<Option<Seen>>;
 
     /// Forgets the touches of a small sample of the slow tiers' pages, whatever the size of the process.
-    /// `false` where it cannot.
+    /// `false` if it cannot.
     fn arm_glance(&mut self, _space: SpaceId, _kept: &mut Self::Space) -> bool {
         false
     }

@@ -160,7 +160,7 @@ pub(super) fn explained(error: Error) -> anyhow::Error {
 pub(super) struct Attached {
     root: Root,
     pids: Vec<u32>,
-    /// True where more may come: groups and names are chosen, not only numbers.
+    /// True if more may come: groups and names are chosen, not only numbers.
     open: bool,
     /// True once something was managed.
     met: bool,

@@ -31,7 +31,7 @@ const BY_SIGNAL: i32 = 128;
 ///
 /// The command keeps its stdin, stdout and stderr, gets the signals that tierline gets, and decides
 /// the exit status (128 + N where signal N killed it; 127 where there is no such command, 126 where
-/// it cannot be run). Where its memory cannot be managed, it runs all the same.
+/// it cannot be run). Where its memory cannot be managed, it runs anyway.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n\
   \x20 tierline run --status-interval 1s -- redis-server --port 7000\n\
@@ -87,7 +87,7 @@ impl RunArgs {
         [Word::Target(target)].into_iter().chain(limits).collect()
     }
 
-    /// The manager, or why there is none. What a person typed wrong is an error all the same.
+    /// The manager, or why there is none. What a person typed wrong is an error anyway.
     fn manager(
         &self,
         plan: &Plan,

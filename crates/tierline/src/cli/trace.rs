@@ -225,7 +225,7 @@ fn made(
     }
 }
 
-/// True where a trace has an access to a page.
+/// True if a trace has an access to a page.
 fn holds_pages(trace: impl Read) -> bool {
     let Ok(mut reader) = Reader::new(BufReader::new(trace)) else { return false };
     loop {

@@ -27,7 +27,7 @@ struct Report {
 pub struct TrackerReport {
     /// The name users type.
     pub name: &'static str,
-    /// True where nothing that it needs is missing.
+    /// True if nothing that it needs is missing.
     pub available: bool,
     /// What was found, or what is missing.
     pub why: String,

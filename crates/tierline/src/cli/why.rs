@@ -13,7 +13,7 @@ use tierline_core::unit::BASE_PAGE;
 use crate::letter::Hinted;
 use crate::print::{self, row};
 
-/// A move as it stands in a file of events. Others are passed over.
+/// A move as it stands in a file of events. Others are skipped.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Moved {
     event: String,

@@ -26,7 +26,7 @@ const AUTO: &str = "auto";
 /// A tick costs some ten microseconds; more than a thousand a second would be felt.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(1);
 
-/// One layer: what it says of each key, `None` where it says nothing.
+/// One layer: what it says of each key, `None` if it says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Args, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[command(next_help_heading = "How to manage")]
@@ -147,7 +147,7 @@ impl Layer {
     /// What the manager is told, and the smallest process to manage.
     ///
     /// # Errors
-    /// `Error::Input` where a value cannot be used.
+    /// `Error::Input` if a value cannot be used.
     pub fn options(self, dry_run: bool) -> Result<(Options, Bytes)> {
         let full = self.over(Self::defaults());
         let base = Options::default();

@@ -56,7 +56,7 @@ impl Admin {
     /// Says what to watch, how often, and with how many regions (fewest, most).
     ///
     /// # Errors
-    /// `Error::File` where the kernel refuses, `Error::Missing` where it cannot watch that.
+    /// `Error::File` if the kernel refuses, `Error::Missing` if it cannot watch that.
     pub fn configure(
         &self,
         targets: Targets<'_>,
@@ -77,7 +77,7 @@ impl Admin {
     /// Says how often to look; told to a running thread by [`Admin::commit`].
     ///
     /// # Errors
-    /// `Error::File` where the kernel refuses.
+    /// `Error::File` if the kernel refuses.
     pub fn set_intervals(&self, pace: Intervals) -> Result<()> {
         let micros = |time: Nanos| (time.0 / 1000).max(1);
         self.put("monitoring_attrs/intervals/sample_us", micros(pace.sample))?;
@@ -90,7 +90,7 @@ impl Admin {
     /// Starts the thread.
     ///
     /// # Errors
-    /// `Error::Missing` where somebody else got DAMON meanwhile, `Error::File` else.
+    /// `Error::Missing` if somebody else got DAMON meanwhile, `Error::File` else.
     pub fn start(&self) -> Result<()> {
         let started = self.journal.set(&self.root, &format!("{THREAD}/state"), "on");
         started.map_err(|error| match error {
@@ -106,7 +106,7 @@ impl Admin {
     /// Tells the running thread what was set since it started.
     ///
     /// # Errors
-    /// `Error::File` where the kernel refuses.
+    /// `Error::File` if the kernel refuses.
     pub fn commit(&self) -> Result<()> {
         // A command, not a value that could be put back: `state` reads on before and after.
         self.root.write(format!("{THREAD}/state"), "commit")

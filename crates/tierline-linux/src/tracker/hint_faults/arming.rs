@@ -131,7 +131,7 @@ impl Arming {
         }
     }
 
-    /// For how long `page` had been waiting for the fault it took at `time`. `None` where it was not
+    /// For how long `page` had been waiting for the fault it took at `time`. `None` if it was not
     /// seen being armed since its last fault.
     pub fn fault(&mut self, page: Vpn, huge: bool, time: Nanos) -> Option<Nanos> {
         let number = page.0 / BASE_PER_HUGE;

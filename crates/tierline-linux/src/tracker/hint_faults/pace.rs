@@ -34,7 +34,7 @@ impl Pace {
     }
 
     /// Hears of `faults` since the last call, of which there may be `budget` a second, and moves the
-    /// slice within `limit_mb`. True where it changed.
+    /// slice within `limit_mb`. True if it changed.
     pub fn hear(&mut self, now: Nanos, faults: u64, budget: u64, limit_mb: u32) -> bool {
         let before = self.mb;
         let earned = allowance(budget, now.saturating_sub(self.heard));

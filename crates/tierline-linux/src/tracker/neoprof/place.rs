@@ -78,7 +78,7 @@ impl Window {
     /// Maps the window at `place`; a PCI device is switched on for that, until the journal puts it back.
     ///
     /// # Errors
-    /// [`Error::File`] where it cannot be opened, [`Error::Call`] where it cannot be mapped.
+    /// [`Error::File`] if it cannot be opened, [`Error::Call`] if it cannot be mapped.
     pub fn open(root: &Root, journal: &Journal, place: &Place) -> Result<Self> {
         let (path, offset, flags) = match place {
             Place::Pci(name) => {
