@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Errors say what was typed, what was expected, and one next step.
+//! Errors contain what was typed, what was expected, and one next step.
 
 use std::fs;
 
 use crate::machine::Machine;
 use crate::{output, text};
 
-/// What a line that must be refused says.
+/// The error message of a line that must be refused.
 fn refused(line: &str) -> String {
     let output = output(line);
     let told = text(&output.stderr);
@@ -15,7 +15,7 @@ fn refused(line: &str) -> String {
 }
 
 #[test]
-fn tiers_are_quoted_as_they_were_typed() {
+fn tiers_are_quoted_as_typed() {
     let machine = Machine::new();
     let told =
         refused(&format!("topology --root {} --tiers fast=0,slow=9", machine.root().display()));
@@ -23,7 +23,7 @@ fn tiers_are_quoted_as_they_were_typed() {
 }
 
 #[test]
-fn a_size_without_a_source_is_shown_how_it_is_written() {
+fn the_error_of_a_size_without_a_source_shows_the_form() {
     let machine = Machine::new();
     let file = machine.file("mine.toml");
     let shipped = include_str!("../../../../machines/colloid-icx.toml");
@@ -36,9 +36,9 @@ fn a_size_without_a_source_is_shown_how_it_is_written() {
     assert!(told.contains(expected) && told.contains("line 25"), "{told}");
 }
 
-/// A machine without soft-dirty bits, and with nothing that the other trackers need.
+/// A machine without soft-dirty bits, on which the other trackers' requirements are missing too.
 #[test]
-fn trackers_that_cannot_be_had_are_a_list() {
+fn unavailable_trackers_are_listed() {
     let machine = Machine::new();
     fs::write(machine.root().join("proc/self/smaps"), "VmFlags: rd wr mr\n").expect("written");
     let at = |path: std::path::PathBuf| path.display().to_string();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files that are written: refused before the work where they cannot be, and never left empty or half.
+//! Output files: a path that cannot be written is refused before the work, and no empty or partial file is left.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::{json, output, text};
 const REDIS: &str = "../../lab/traces/recorded/redis.trace";
 const SQLITE: &str = "../../lab/traces/recorded/sqlite.trace";
 
-/// Runs a line that must be refused; returns what it said.
+/// Runs a line that must be refused; returns its error message.
 fn refused(line: &str) -> String {
     let output = output(line);
     let told = text(&output.stderr);
@@ -24,7 +24,7 @@ fn files(folder: &Path) -> usize {
     fs::read_dir(folder).expect("a folder").count()
 }
 
-/// An unknown policy is found where the run begins, which is later.
+/// An unknown policy is found at the start of the run, which is later.
 #[test]
 fn an_output_that_cannot_be_written_is_refused_before_the_run() {
     for option in ["--plot /nonexistent/x.svg", "--html /nonexistent/x.html"] {
@@ -67,7 +67,7 @@ fn a_trace_is_cut_where_it_has_something() {
 }
 
 #[test]
-fn an_empty_input_is_no_trace_and_leaves_none() {
+fn an_empty_input_is_no_trace_and_writes_none() {
     let machine = Machine::new();
     let folder = machine.file("traces");
     fs::create_dir(&folder).expect("a folder");
@@ -106,7 +106,7 @@ fn a_trace_goes_to_stdout() {
 }
 
 #[test]
-fn verbs_that_write_say_so_as_json() {
+fn verbs_that_write_a_file_name_it_as_json() {
     let machine = Machine::new();
     let at = |name: &str| machine.file(name).display().to_string();
     for line in [

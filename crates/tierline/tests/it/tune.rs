@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline tune`, without the Python package: what is said where it is missing, and what is done with its answer.
+//! Tests of `tierline tune` with a fake Python package: the error if it is missing, and the use of its answer.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::{text, tierline};
 
-/// Stands for a Python that has the package.
+/// A fake Python that has the package.
 const PYTHON: &str = r#"#!/bin/sh
 [ "$1" = -c ] && exit 0
 echo "$@" >"$(dirname "$0")/asked"
@@ -20,7 +20,7 @@ END
 "#;
 
 #[test]
-fn without_the_package_the_next_step_is_told() {
+fn without_the_package_the_error_has_a_next_step() {
     let output = tierline(["tune", "--policy", "hemem"])
         .env("TIERLINE_PYTHON", "/nonexistent/python")
         .output()
@@ -31,7 +31,7 @@ fn without_the_package_the_next_step_is_told() {
 }
 
 #[test]
-fn what_was_found_is_a_table_and_a_picture() {
+fn the_result_is_a_table_and_a_picture() {
     let folder = tempfile::tempdir().expect("a folder");
     let python = folder.path().join("python");
     fs::write(&python, PYTHON).expect("written");
