@@ -2,8 +2,8 @@
 //! Watches one process through NUMA hint faults and prints, each second, the times from arming its pages
 //! to their faults.
 //!
-//! `hint_faults PID [SECONDS] [scan_mb=N] [rate=N] [root=FOLDER] [hot=FILE:BASE]`: FILE holds 32-bit page numbers from the
-//! address BASE (hex) on; times to fault of those pages are counted separately. A root without tracefs shows the
+//! `hint_faults PID [SECONDS] [scan_mb=N] [rate=N] [root=FOLDER] [hot=FILE:BASE]`: FILE contains 32-bit page numbers from
+//! the address BASE (hex) on; times to fault of those pages are counted separately. A root without tracefs shows the
 //! fallback.
 
 use std::collections::HashSet;

@@ -248,11 +248,11 @@ fn full(lab: &mut Lab, journal: &Journal, demotion: &str) {
     let none = honest.iter().filter(|outcome| **outcome == Outcome::NoRoom).count();
     lab.expect("most moves report no room", none > 14_000);
     lab.expect("no pages of other programs are demoted", demoted(&before, &after) == 0);
-    let told = lab.migrate(&base(source, 16384), TierId(0), false);
+    let moved = lab.migrate(&base(source, 16384), TierId(0), false);
     let later = Counters::vmstat(&lab.root).unwrap_or_default();
     println!("  without the check for free memory: {:?}", delta(&after, &later));
     if demotion == "0" {
-        lab.expect("ENOMEM is reported as no room", told.contains(&Outcome::NoRoom));
+        lab.expect("ENOMEM is reported as no room", moved.contains(&Outcome::NoRoom));
     } else {
         lab.expect("the kernel demotes others' pages (the reason for the check)", demoted(&after, &later) > 0);
     }

@@ -55,10 +55,10 @@ fn show() -> tierline_linux::error::Result<()> {
     }
     let tiers = topology.tiers(spec.as_ref())?;
     let memory = telemetry::nodes(&root, &tiers)?;
-    for ((id, tier), told) in tiers.iter().zip(telemetry::tiers(&tiers, &memory)) {
+    for ((id, tier), telemetry) in tiers.iter().zip(telemetry::tiers(&tiers, &memory)) {
         println!(
             "{id} {} nodes {:?} {} usable {}",
-            tier.name, tier.nodes, tier.capacity, told.free
+            tier.name, tier.nodes, tier.capacity, telemetry.free
         );
     }
     if let Err(error) = Cha::open(&root, &tiers, &topology) {

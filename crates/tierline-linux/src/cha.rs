@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_units_says_so() {
+    fn without_units_the_error_names_them_as_missing() {
         let (_dir, root) = fake(TWO_NODES);
         let topology = Topology::read(&root).expect("topology");
         let tiers = topology.tiers(None).expect("tiers");

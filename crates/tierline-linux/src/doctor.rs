@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_found() {
+    fn every_problem_of_a_machine_is_found() {
         let mut files = TWO_NODES.to_vec();
         files.retain(|(path, _)| !path.contains("memory_tier") && !path.contains("demotion"));
         files.extend([

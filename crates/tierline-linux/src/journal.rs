@@ -113,10 +113,10 @@ impl Journal {
     /// The first setting that could not be restored; its journal stays, without the restored settings.
     /// A setting that another program changed meanwhile is not an error; it gets a line.
     pub fn recover(dir: impl AsRef<Path>, root: &Root) -> Result<Vec<String>> {
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         for (file, page) in pages(dir.as_ref()) {
             if !alive(root, &page) {
-                recover_one(root, &file, page, &mut told)?;
+                recover_one(root, &file, page, &mut lines)?;
             }
         }
         for file in files(dir.as_ref(), DRAFT) {
@@ -124,7 +124,7 @@ impl Journal {
                 fs::remove_file(&file).map_err(|source| file_error("remove", &file, source))?;
             }
         }
-        Ok(told)
+        Ok(lines)
     }
 
     /// The other running managers with a journal in `dir`.
@@ -275,14 +275,14 @@ fn alive(root: &Root, page: &Page) -> bool {
     page.boot == boot_id(root) && start_time(root, page.pid) == Some(page.start)
 }
 
-fn recover_one(root: &Root, file: &Path, mut page: Page, told: &mut Vec<String>) -> Result<()> {
+fn recover_one(root: &Root, file: &Path, mut page: Page, lines: &mut Vec<String>) -> Result<()> {
     // After a reboot the kernel's settings have their defaults again.
     if page.boot == boot_id(root) {
         while let Some(change) = page.changes.last().cloned() {
             match put_back(root, &change) {
-                Ok(true) => told.push(format!("{} = {}", change.path, change.original)),
+                Ok(true) => lines.push(format!("{} = {}", change.path, change.original)),
                 Ok(false) => {}
-                Err(error @ Error::Changed { .. }) => told.push(error.to_string()),
+                Err(error @ Error::Changed { .. }) => lines.push(error.to_string()),
                 Err(error) => return save_page(file, &page).and(Err(error)),
             }
             page.changes.pop();
@@ -399,11 +399,11 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_somebody_else_changed_is_left_and_reported() {
+    fn a_value_that_another_program_changed_is_left_and_reported() {
         let (dir, root) = fake(&[(NUMAB, "1\n")]);
         let journal = Journal::open(dir.path().join("run")).expect("a journal");
         journal.set(&root, NUMAB, "0").expect("set");
-        fs::write(root.path(NUMAB), "2").expect("somebody else");
+        fs::write(root.path(NUMAB), "2").expect("another program writes it");
         let errors = journal.restore();
         assert!(
             matches!(&errors[..], [Error::Changed { found, .. }] if found == "2"),
@@ -443,10 +443,10 @@ mod tests {
         };
         save_page(&run.join("journal-4000000.json"), &page).expect("save");
         assert_eq!(Journal::stale(&run, &root).len(), 1);
-        let told = Journal::recover(&run, &root).expect("recover");
+        let lines = Journal::recover(&run, &root).expect("recover");
         assert_eq!(root.read(NUMAB).expect("read"), "1");
         assert_eq!(root.read(THP).expect("read"), "madvise", "not ours any more");
-        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(lines.len(), 2, "{lines:?}");
         fs::write(run.join("journal-4000000.new"), "{ \"pid\": 40").expect("killed while writing");
         fs::write(run.join("journal-77.new"), "").expect("alive");
         assert!(Journal::recover(&run, &root).expect("recover").is_empty());

@@ -122,7 +122,7 @@ mod tests {
     ];
 
     #[test]
-    fn only_what_differs_is_changed_and_all_of_it_comes_back() {
+    fn only_differing_settings_are_changed_and_all_are_restored() {
         let (dir, root) = fake(&BEFORE);
         let journal = Journal::open(dir.path().join("run")).expect("a journal");
         let knobs = Kernel { hot_threshold: Nanos::from_millis(2500), ..Kernel::default() };

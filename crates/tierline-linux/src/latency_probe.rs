@@ -198,13 +198,13 @@ impl Buffer {
     }
 
     fn line(&mut self, line: usize, next: usize) {
-        // SAFETY: `at` checks that the line lies in the buffer, which is aligned for a usize.
+        // SAFETY: `at` checks that the line is in the buffer, which is aligned for a usize.
         unsafe { self.at(line).cast::<usize>().write_volatile(next) };
     }
 
     fn at(&self, line: usize) -> *mut u8 {
         assert!((line + 1) * LINE <= self.length);
-        // SAFETY: the line lies in the buffer (asserted).
+        // SAFETY: the line is in the buffer (asserted).
         unsafe { self.start.as_ptr().add(line * LINE) }
     }
 }

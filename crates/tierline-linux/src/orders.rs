@@ -82,12 +82,12 @@ mod tests {
         ];
         let mut tally = OrderTally::default();
         tally.add(&events, |space| usize::from(space == SpaceId(8)));
-        let told: Vec<_> = tally
+        let kinds: Vec<_> = tally
             .iter()
             .map(|(k, bytes)| (k.tenant, k.action, k.reason, k.outcome, bytes.base_pages()))
             .collect();
         assert_eq!(
-            told,
+            kinds,
             [
                 (0, "demote", "hot", "done", 1),
                 (0, "page_out", "unstated", "done", 512),

@@ -242,9 +242,9 @@ mod tests {
         let machine = Topology::read(&root).expect("topology").tiers(None).expect("tiers");
         let nodes = nodes(&root, &machine).expect("nodes");
         assert_eq!(nodes[0].usable, Bytes::from_base_pages(59800));
-        let told = tiers(&machine, &nodes);
-        assert_eq!((told.len(), told[1].free), (2, Bytes::from_base_pages(59800)));
-        assert_eq!(told[0].latency, None);
+        let measured = tiers(&machine, &nodes);
+        assert_eq!((measured.len(), measured[1].free), (2, Bytes::from_base_pages(59800)));
+        assert_eq!(measured[0].latency, None);
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct Node {
     pub cpus: Vec<u32>,
     /// Distance (SLIT) to each online node, 10 = itself.
     pub distance: Vec<(NodeId, u32)>,
-    /// Speed as seen from the nearest CPUs; `None` without HMAT.
+    /// Speed from the nearest CPUs; `None` without HMAT.
     pub access: Option<Access>,
     /// The kernel's memory tier (`memory_tierN`): the lower, the faster.
     pub memory_tier: Option<u32>,

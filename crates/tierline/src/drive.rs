@@ -26,7 +26,7 @@ use crate::status::Status;
 /// The shortest time between two wake-ups for the manager.
 const SHORTEST_SLEEP: Nanos = Nanos::from_millis(1);
 /// The most different problems that are printed; more would flood the terminal of the program.
-const PROBLEMS_TOLD: usize = 20;
+const MOST_PROBLEMS: usize = 20;
 
 /// What the loop requires of a manager.
 pub trait Managed {
@@ -113,7 +113,7 @@ pub struct Driver<M: Managed> {
     /// When the manager's next step is due, and the next line of status.
     due: Nanos,
     status_due: Nanos,
-    told: BTreeSet<String>,
+    printed: BTreeSet<String>,
     /// Why it failed.
     failure: Option<String>,
 }
@@ -122,7 +122,7 @@ impl<M: Managed> Driver<M> {
     /// Drives `manager`; without one, it only waits.
     pub fn new(manager: Option<M>, socket: Option<StatusSocket>, reports: Reports) -> Self {
         let (due, status_due) = (Nanos::ZERO, Nanos::ZERO);
-        Self { manager, socket, reports, due, status_due, told: BTreeSet::new(), failure: None }
+        Self { manager, socket, reports, due, status_due, printed: BTreeSet::new(), failure: None }
     }
 
     /// Manages one more process.
@@ -170,16 +170,16 @@ impl<M: Managed> Driver<M> {
         });
         let Some((due, alone, problems)) = stepped else { return Standing::Absent };
         self.due = due.max(now + SHORTEST_SLEEP);
-        problems.iter().for_each(|problem| self.tell(problem));
+        problems.iter().for_each(|problem| self.warn(problem));
         if alone { Standing::Alone } else { Standing::Managing }
     }
 
     /// Prints a problem once.
-    fn tell(&mut self, problem: &Error) {
+    fn warn(&mut self, problem: &Error) {
         let text = problem.to_string();
-        if self.told.len() < PROBLEMS_TOLD && !self.told.contains(&text) {
+        if self.printed.len() < MOST_PROBLEMS && !self.printed.contains(&text) {
             self.reports.voice.say(&text);
-            self.told.insert(text);
+            self.printed.insert(text);
         }
     }
 

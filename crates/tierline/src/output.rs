@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_devices_stay_what_they_are() {
+    fn links_and_devices_are_not_replaced() {
         let dir = tempfile::tempdir().expect("a folder");
         let (file, link) = (dir.path().join("file"), dir.path().join("link"));
         fs::write(&file, "old").expect("written");

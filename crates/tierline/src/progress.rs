@@ -60,7 +60,7 @@ impl Observer for Progress {
         if lasts >= LONG && !self.stops() {
             let minutes = lasts.as_secs_f64() / 60.0;
             let text =
-                format!("{runs} runs, about {minutes:.1} minutes; Ctrl-C prints what is done");
+                format!("{runs} runs, about {minutes:.1} minutes; Ctrl-C prints the finished runs");
             print::to_stderr(&format!("tierline: {text}"));
         }
         self.bar.iter().for_each(ProgressBar::reset);

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_says_what_was_moved_and_what_failed() {
+    fn the_line_shows_moves_and_failures() {
         assert_eq!(
             status().line(),
             "calm, 0 processes: near 3.0 MiB, far 5.0 MiB; promoted 1.0 MiB, demoted 0 B, failed 2.0 MiB; \

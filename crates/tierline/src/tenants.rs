@@ -431,9 +431,9 @@ mod tests {
                 "once",
             ),
         ] {
-            let told = letter_about(&words);
-            let (first, second) = told.split_once('\n').expect("two lines");
-            assert!(first.contains(text) && second.contains(hint), "{told}");
+            let message = letter_about(&words);
+            let (first, second) = message.split_once('\n').expect("two lines");
+            assert!(first.contains(text) && second.contains(hint), "{message}");
         }
     }
 

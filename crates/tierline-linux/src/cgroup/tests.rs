@@ -163,7 +163,7 @@ fn a_process_belongs_to_the_innermost_submitted_group() {
 }
 
 #[test]
-fn a_group_that_vanishes_is_no_error_and_its_successor_is_noticed() {
+fn a_removed_group_is_no_error_and_a_new_one_of_its_name_is_held() {
     let fake = Fake::new();
     fake.group("a", &[1]);
     fake.has("a", "memory.stat", "workingset_refault_anon 2\nworkingset_refault_file 3\n");

@@ -34,7 +34,7 @@ pub struct Kernel {
     /// A task that stays on the list while this process runs: our own.
     own_task: u64,
     layout: Layout,
-    /// Levels of page tables: 4, or 5 where the processor and the kernel use LA57.
+    /// Levels of page tables: 4, or 5 if the processor and the kernel use LA57.
     pub levels: u32,
     /// Bits of a page-table entry's address that mean "encrypted" (AMD); zero on other machines.
     pub encrypted: u64,

@@ -134,7 +134,7 @@ impl Manager {
             // First of all: our own allocations from here on must not demote pages of other programs.
             let findings: Vec<Finding> = citizen::demotion(root).into_iter().collect();
             citizen::apply(&journal, root, &findings)?;
-            notes.extend(findings.iter().map(told));
+            notes.extend(findings.iter().map(announcement));
         }
         // Without these counters a kernel can be managed as well.
         let before = Counters::vmstat(root).unwrap_or_default();
@@ -248,10 +248,10 @@ pub(crate) fn behave(
 ) -> Result<Vec<String>> {
     let findings = citizen::look(root, &options.state_dir, pids, plan);
     citizen::apply(journal, root, &findings)?;
-    Ok(findings.iter().map(told).collect())
+    Ok(findings.iter().map(announcement).collect())
 }
 
-fn told(finding: &Finding) -> String {
+fn announcement(finding: &Finding) -> String {
     match &finding.action {
         Action::SwitchOff { path, value } => {
             format!("{}: {path} is {value} while this runs", finding.what)

@@ -70,7 +70,7 @@ pub(super) fn policy(options: &Options, limits: &Limits) -> Result<Box<dyn Polic
         });
     }
     if policy.kernel().is_some() && !limits.is_empty() {
-        let why = "the kernel moves pages for all programs alike, so tenants cannot have limits; choose another policy";
+        let why = "the kernel moves pages for all programs in the same way, so tenants cannot have limits; choose another policy";
         return Err(Error::Input { what: "policy", found: entry.name.into(), why: why.into() });
     }
     Ok(policy)

@@ -7,7 +7,7 @@
 //!
 //! The page map does not show whether a file page that no process maps is still in the page cache. It stays there
 //! if only a part of a large folio was named: the kernel splits the folio, which unmaps the pages, and reclaims
-//! them only at the next request, after an access (seen on Linux 6.18 with ext4).
+//! them only at the next request, after an access (measured on Linux 6.18 with ext4).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -115,15 +115,15 @@ mod tests {
     fn walk(first: &[u8], second: &[u8]) -> Vec<String> {
         let mut scratch = Vec::new();
         let mut records = Records::new(first, second, &mut scratch);
-        let mut told = Vec::new();
+        let mut texts = Vec::new();
         while let Some(record) = records.next_record() {
-            told.push(match record {
+            texts.push(match record {
                 Record::Sample(body) => format!("sample {:?}", word(body, 0)),
                 other => format!("{other:?}"),
             });
-            assert!(told.len() < 100, "it ends");
+            assert!(texts.len() < 100, "it ends");
         }
-        told
+        texts
     }
 
     #[test]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Usage of each tier by tenants, from `memory.numa_stat` of their cgroups. A tenant without a cgroup is not measured.
 //!
-//! A reading is adjusted by our own moves until the next one. The kernel updates its counts in batches, so a reading may
-//! miss up to 64 pages a processor (`MEMCG_CHARGE_BATCH` in its `memcontrol.h`).
+//! A reading is adjusted by our own moves until the next one. The kernel updates its counts in batches, so a reading
+//! may miss up to 64 pages a processor (`MEMCG_CHARGE_BATCH` in its `memcontrol.h`).
 
 use std::collections::BTreeSet;
 

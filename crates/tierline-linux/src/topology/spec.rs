@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn an_error_names_the_wrong_part() {
         for (text, part) in [
             ("0,1", "name=nodes"),
             ("fast=0", "2 to 7"),

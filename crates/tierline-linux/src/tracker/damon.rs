@@ -177,7 +177,7 @@ pub struct Damon {
     physical: Vec<PhysicalRun>,
     attention: Attention,
     /// The intervals that DAMON currently has.
-    told: Intervals,
+    current: Intervals,
     /// The start of the time not yet read, if DAMON runs.
     watching_since: Option<Nanos>,
     /// CPU time of kernel threads that have ended.
@@ -214,7 +214,7 @@ impl Damon {
             spaces: Vec::new(),
             physical: Vec::new(),
             attention: Attention::default(),
-            told: settings.alert,
+            current: settings.alert,
             watching_since: None,
             cpu_before: Nanos::ZERO,
             lost: 0,
@@ -249,9 +249,9 @@ impl Damon {
             AddressSpace::Virtual if self.spaces.is_empty() => return Ok(()),
             AddressSpace::Virtual => Targets::Processes(&self.spaces),
         };
-        self.told = self.intervals();
+        self.current = self.intervals();
         let regions = (self.settings.min_regions, self.settings.max_regions);
-        self.admin.configure(targets, self.told, regions)?;
+        self.admin.configure(targets, self.current, regions)?;
         self.admin.start()?;
         self.watching_since = Some(crate::perf::monotonic_now());
         Ok(())
@@ -259,10 +259,10 @@ impl Damon {
 
     fn follow_attention(&mut self) -> Result<()> {
         let wanted = self.intervals();
-        if wanted == self.told || self.watching_since.is_none() {
+        if wanted == self.current || self.watching_since.is_none() {
             return Ok(());
         }
-        self.told = wanted;
+        self.current = wanted;
         self.admin.set_intervals(wanted)?;
         self.admin.commit()
     }
@@ -312,12 +312,12 @@ impl Tracker for Damon {
         if let Some(since) = self.watching_since {
             out.watched += now.saturating_sub(since);
             self.watching_since = Some(now.max(since));
-            out.window = Some(self.told.sample);
-            out.aggregation = Some(self.told.aggregation);
-            out.memory = Some(self.told.aggregation * AGGREGATIONS_REMEMBERED);
+            out.window = Some(self.current.sample);
+            out.aggregation = Some(self.current.aggregation);
+            out.memory = Some(self.current.aggregation * AGGREGATIONS_REMEMBERED);
         }
         self.follow_attention()?;
-        self.due = now + self.told.aggregation;
+        self.due = now + self.current.aggregation;
         Ok(())
     }
 

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_unit_the_error_says_so() {
+    fn without_the_unit_the_error_names_it() {
         let (_dir, root) = machine(&[]);
         let error = open(&root, &Settings::default()).err().expect("no IBS");
         assert!(error.to_string().contains("no /sys/bus/event_source/devices/ibs_op"), "{error}");

@@ -18,8 +18,8 @@
 //!
 //! **Knobs.** [`Settings`]; a policy may set threshold and intervals ([`Watch::Counters`]).
 //!
-//! **Where it comes from.** NeoMem (MICRO 2024), Section IV and table V. The device's pages are assumed to be its node's
-//! frames in order, without interleaving; the paper does not say.
+//! **Where it comes from.** NeoMem (MICRO 2024), Section IV and table V. The device's pages are assumed to be its
+//! node's frames in order, without interleaving; the paper does not say.
 
 mod owners;
 mod place;
@@ -364,7 +364,7 @@ impl<R: Registers> NeoProf<R> {
             && let Some(histogram) = self.driver.histogram()
         {
             self.asked = false;
-            self.counted = Some(self.told(&histogram));
+            self.counted = Some(self.device_counts(&histogram));
             if self.pace.adaptive {
                 self.pace.threshold = rates::threshold(&histogram);
                 self.driver.set_threshold(self.pace.threshold);
@@ -372,7 +372,7 @@ impl<R: Registers> NeoProf<R> {
         }
     }
 
-    fn told(&self, histogram: &Histogram) -> Counted {
+    fn device_counts(&self, histogram: &Histogram) -> Counted {
         Counted {
             histogram: (0..).map(bin_start).zip(histogram.bins).collect(),
             error_bound: self.driver.error_bound(histogram),
@@ -518,20 +518,20 @@ mod tests {
         let (read, update) = (Nanos::from_millis(20), Nanos::from_millis(50));
         let clear = Nanos::from_millis(100);
         tracker.rewatch(Watch::Counters { threshold: 2, read, update, clear }).expect("fine");
-        let (mut named, mut told) = (0, Vec::new());
+        let (mut named, mut reported) = (0, Vec::new());
         for _ in 0..20 {
             accesses(&mut tracker, 9, 1);
             let (mut out, now) = (Observations::default(), tracker.next_due());
             tracker.poll(now, &mut out).expect("reads");
             named += out.samples.len();
-            told.extend(tracker.counted());
+            reported.extend(tracker.counted());
         }
         // Polls after 10, 30 … 390 ms, clearings after 110, 210 and 310: the page is reported once before each, and
         // after the last. Telemetry after 50, 110, 170 … 350 ms.
-        assert_eq!((named, told.len()), (4, 6));
-        let all: u32 = told[0].histogram.iter().map(|(_, counters)| counters).sum();
-        assert_eq!((told[0].histogram.len(), told[0].histogram[1], all), (64, (1, 0), 1024));
-        assert!(told[0].utilisation > 0.99, "no cycle passed without an access");
+        assert_eq!((named, reported.len()), (4, 6));
+        let all: u32 = reported[0].histogram.iter().map(|(_, counters)| counters).sum();
+        assert_eq!((reported[0].histogram.len(), reported[0].histogram[1], all), (64, (1, 0), 1024));
+        assert!(reported[0].utilisation > 0.99, "no cycle passed without an access");
     }
 
     #[test]

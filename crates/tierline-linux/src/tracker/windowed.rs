@@ -204,8 +204,8 @@ impl<P: Probe> Windowed<P> {
             let (meter, start) = (Meter::start(), Instant::now());
             let there = self.probe.arm(*space, &mut watched.kept)?;
             let cost = meter.cost();
-            // On average a page is armed, and read, half way through. On one CPU the program stands still while we work,
-            // so our own time does not count.
+            // On average a page is armed, and read, half way through. On one CPU the program stands still while we
+            // work, so our own time does not count.
             watched.armed =
                 there.then(|| start + start.elapsed() / 2 + standstill(self.one_cpu, cost) / 2);
             self.stats.arm += cost;

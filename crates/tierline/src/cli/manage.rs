@@ -130,10 +130,10 @@ impl Plan {
     pub fn driver(self, manager: Option<Manager>) -> (Driver<Manager>, Option<Summary>) {
         let socket = manager.is_some().then(|| StatusSocket::open(&self.options.state_dir));
         let socket = socket.and_then(|opened| {
-            let told = |error: &_| {
+            let warn = |error: &_| {
                 self.voice.say(&format!("`tierline status` cannot reach this manager: {error}"))
             };
-            opened.inspect_err(told).ok()
+            opened.inspect_err(warn).ok()
         });
         (Driver::new(manager, socket, self.reports), self.summary)
     }

@@ -76,7 +76,7 @@ impl ProfileArgs {
         let interval = self.interval.as_ref().map(|time| time.0.max(Nanos(1)));
         if let Some(file) = &self.trace {
             let (interval, profile) = of_trace(file, interval)?;
-            return tell(interval, Found::of(&profile), false, globals);
+            return print_report(interval, Found::of(&profile), false, globals);
         }
         let interval = interval.unwrap_or(INTERVAL);
         if !self.workload.is_empty() {
@@ -89,12 +89,12 @@ impl ProfileArgs {
                 ..Scenario::default()
             };
             let profile = profile(&scenario, interval).map_err(hinted)?;
-            return tell(interval, Found::of(&profile), true, globals);
+            return print_report(interval, Found::of(&profile), true, globals);
         }
         let found = Rc::new(RefCell::default());
         let status =
             self.watch.run(globals, |_| Ok(Profiling::new(interval, Rc::clone(&found))))?;
-        tell(interval, found.take(), true, globals)?;
+        print_report(interval, found.take(), true, globals)?;
         Ok(status)
     }
 }
@@ -200,7 +200,7 @@ impl Profiling {
     }
 
     /// Keeps a first interval that is shorter because the program ended.
-    fn keep_what_there_is(&mut self) {
+    fn keep_short_interval(&mut self) {
         if self.profile.intervals() == 0 {
             self.profile.end_interval();
             self.keep();
@@ -212,7 +212,7 @@ impl Watcher for Profiling {
     fn see(&mut self, now: Nanos, seen: &Observations) {
         // The memory of a program is gone when it ends, so its profile is kept first.
         if seen.spaces.iter().any(|event| matches!(event, SpaceEvent::Gone(_))) {
-            self.keep_what_there_is();
+            self.keep_short_interval();
         }
         self.profile.see(seen);
         let over = self.over.get_or_insert(now + self.interval);
@@ -228,11 +228,11 @@ impl Watcher for Profiling {
     }
 
     fn finish(mut self) {
-        self.keep_what_there_is();
+        self.keep_short_interval();
     }
 }
 
-fn tell(interval: Nanos, found: Found, kinds: bool, globals: &Globals) -> Result<u8> {
+fn print_report(interval: Nanos, found: Found, kinds: bool, globals: &Globals) -> Result<u8> {
     let Found { intervals, mut memory } = found;
     memory.truncate(if kinds { memory.len() } else { 1 });
     let report = Report { interval_seconds: interval.as_secs_f64(), intervals, memory };

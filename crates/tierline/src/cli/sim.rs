@@ -145,7 +145,7 @@ impl SimArgs {
     fn run_one(&self, scenario: &Scenario) -> Result<Report> {
         let Some(path) = &self.events else { return run(scenario).map_err(hinted) };
         let (mut log, mut written) = (BufWriter::new(create(path)?), Ok(()));
-        let mut told = |events: &[Event]| {
+        let mut write_events = |events: &[Event]| {
             for event in events {
                 if written.is_ok() {
                     let line = serde_json::to_writer(&mut log, event).map_err(io::Error::from);
@@ -154,7 +154,7 @@ impl SimArgs {
             }
         };
         let policy = scenario.policy_set().map_err(hinted)?;
-        let report = run_with_events(scenario, policy, &mut told).map_err(hinted)?;
+        let report = run_with_events(scenario, policy, &mut write_events).map_err(hinted)?;
         written
             .and_then(|()| log.flush())
             .with_context(|| format!("cannot write {}", path.display()))?;

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typo_is_named_with_what_was_meant() {
+    fn a_typo_is_named_with_the_nearest_key() {
         let error = set("max_rat=1GB/s").expect_err("a typo");
         assert!(error.to_string().contains("max_rat"), "{error}");
         assert!(letter::hint(&error).is_some_and(|hint| hint.contains("did you mean max_rate")));

@@ -42,7 +42,7 @@ pub struct Layer {
     #[arg(long, value_name = "NAME", value_parser = tracker_names())]
     #[serde(default, deserialize_with = "tracker_name")]
     pub tracker: Option<String>,
-    /// Place of NeoProf's registers: a PCI device, as in 0000:00:04.0, or a physical address [default: auto, by its ids]
+    /// NeoProf's registers: a PCI device, as in 0000:00:04.0, or a physical address [default: auto, by its ids]
     #[arg(long, value_name = "PLACE")]
     pub neoprof: Option<Maybe<Place>>,
     /// Nodes of each tier, fastest first, as in fast=0,slow=1 [default: auto]

@@ -32,9 +32,9 @@ fn managed(machine: &Machine, manager: &mut Child, pid: u32) {
 #[test]
 fn a_missing_process_is_named_with_a_next_step() {
     let output = output("attach -p 4194999");
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.starts_with("Error: pid \"4194999\": there is no such process\nHint: "), "{told}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.starts_with("Error: pid \"4194999\": there is no such process\nHint: "), "{message}");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn it_ends_after_its_time_and_reports_that_no_process_matched() {
     let machine = Machine::new();
     let mut command = attach(&machine, &["--comm", "^no such name$", "--duration", "200ms"]);
     let output: Output = command.output().expect("tierline runs");
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert_eq!(told.matches("no process matches yet").count(), 1, "{told}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{message}");
+    assert_eq!(message.matches("no process matches yet").count(), 1, "{message}");
 }

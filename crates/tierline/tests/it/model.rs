@@ -82,8 +82,8 @@ fn an_unknown_name_gives_the_nearest_known_name() {
     ] {
         let output = output(line);
         assert_eq!(output.status.code(), Some(2), "{line}");
-        let told = text(&output.stderr);
-        assert!(told.contains(&format!("did you mean {hint}?")), "{told}");
+        let message = text(&output.stderr);
+        assert!(message.contains(&format!("did you mean {hint}?")), "{message}");
     }
     let output = output("sim --workload gups:hott=3");
     assert!(text(&output.stderr).contains("hott"), "{}", text(&output.stderr));
@@ -273,8 +273,8 @@ fn a_comparison_prints_one_row_per_run() {
     assert_eq!(fs::read_to_string(file("rows.csv")).unwrap(), csv);
     let parquet = fs::read(file("rows.parquet")).unwrap();
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
-    let told = fs::read_to_string(file("rows.json")).unwrap();
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&told).unwrap(), rows);
+    let written = fs::read_to_string(file("rows.json")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&written).unwrap(), rows);
     assert_eq!(output(&format!("{line} -o rows.txt")).status.code(), Some(2));
     let wrong = output("compare --policy hold --ratio 12");
     assert_eq!(wrong.status.code(), Some(2));

@@ -240,8 +240,8 @@ fn every_recorded_move_has_a_reason() {
     let moves = moves["moves"].as_array().expect("a list");
     let up = |m: &&serde_json::Value| m["to"] == 0 && m["outcome"] == "done";
     let pages = |m: &serde_json::Value| if m["size"] == "huge" { 512 } else { 1 };
-    let told: u64 = moves.iter().filter(up).map(pages).sum();
-    assert!(promoted > 0 && told == promoted, "{told} of {promoted}");
+    let counted: u64 = moves.iter().filter(up).map(pages).sum();
+    assert!(promoted > 0 && counted == promoted, "{counted} of {promoted}");
 
     let address = moves[0]["vpn"].as_u64().expect("a page") * 4096 + 5;
     let story = output(&format!("explain --why {} --page {address:#x}", events.display()));

@@ -48,8 +48,8 @@ fn private_memory_is_hotter_than_files() {
     assert_eq!(names, ["anonymous", "file"]);
     let percent = |heat: &Value| 100 * spans(heat)[1][1] / heat["memory_bytes"].as_u64().unwrap();
     assert!((35..=60).contains(&percent(&kinds[1])) && (3..=14).contains(&percent(&kinds[2])));
-    let told = text(&output("profile --workload datacenter:app=web1").stdout);
-    assert!(told.contains("private") && told.contains("10 intervals of 60.0 s"), "{told}");
+    let message = text(&output("profile --workload datacenter:app=web1").stdout);
+    assert!(message.contains("private") && message.contains("10 intervals of 60.0 s"), "{message}");
 }
 
 #[test]

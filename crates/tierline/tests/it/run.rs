@@ -45,11 +45,11 @@ fn without_tiers_the_command_runs_unmanaged_with_a_reason() {
     };
     let degraded = run(&["--summary", &summary.display().to_string()]);
     assert_eq!((degraded.status.code(), text(&degraded.stdout).as_str()), (Some(0), "hello\n"));
-    let told = text(&degraded.stderr);
-    assert!(told.lines().all(|line| line.starts_with("tierline: ")), "{told}");
+    let message = text(&degraded.stderr);
+    assert!(message.lines().all(|line| line.starts_with("tierline: ")), "{message}");
     assert!(
-        told.contains("unmanaged: there is nothing to tier") && told.contains("hint: "),
-        "{told}"
+        message.contains("unmanaged: there is nothing to tier") && message.contains("hint: "),
+        "{message}"
     );
     let summary: serde_json::Value =
         serde_json::from_slice(&fs::read(summary).expect("it")).expect("JSON");
@@ -57,10 +57,10 @@ fn without_tiers_the_command_runs_unmanaged_with_a_reason() {
     assert_eq!(text(&run(&["--quiet"]).stderr), "");
     let strict = run(&["--strict"]);
     assert_eq!((strict.status.code(), text(&strict.stdout).as_str()), (Some(2), ""));
-    let told = text(&strict.stderr);
+    let message = text(&strict.stderr);
     assert!(
-        told.starts_with("Error: there is nothing to tier") && told.contains("\nHint: "),
-        "{told}"
+        message.starts_with("Error: there is nothing to tier") && message.contains("\nHint: "),
+        "{message}"
     );
 }
 
@@ -97,10 +97,10 @@ fn a_wrong_limit_is_an_error_with_a_next_step() {
         ("fast=2GiB", "limit fast=2GiB of echo: the tier has 1.0 GiB", "at most fast=1GiB"),
         ("cxl=1M", "this machine has no tier cxl", "there are fast, slow"),
     ] {
-        let told = text(&output(&format!("run --root {root} --limit {limit} -- echo x")).stderr);
-        let lines: Vec<&str> = told.lines().collect();
-        assert!(lines[0].starts_with("Error: ") && lines[0].contains(error), "{told}");
-        assert!(lines[1].starts_with("Hint: ") && lines[1].contains(hint), "{told}");
+        let message = text(&output(&format!("run --root {root} --limit {limit} -- echo x")).stderr);
+        let lines: Vec<&str> = message.lines().collect();
+        assert!(lines[0].starts_with("Error: ") && lines[0].contains(error), "{message}");
+        assert!(lines[1].starts_with("Hint: ") && lines[1].contains(hint), "{message}");
     }
 }
 
@@ -260,9 +260,9 @@ fn a_managed_command_is_observed_reported_and_released() {
         events.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()),
         "{events}"
     );
-    let told = fs::read_to_string(path("stderr")).expect("it");
-    assert!(told.contains("tierline: tracker: soft_dirty"), "{told}");
-    assert!(told.matches("own CPU").count() >= 2, "{told}");
+    let message = fs::read_to_string(path("stderr")).expect("it");
+    assert!(message.contains("tierline: tracker: soft_dirty"), "{message}");
+    assert!(message.matches("own CPU").count() >= 2, "{message}");
     let left: Vec<_> = fs::read_dir(machine.file("state")).expect("a folder").flatten().collect();
     assert!(left.is_empty(), "{left:?}");
 }

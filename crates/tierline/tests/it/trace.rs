@@ -70,9 +70,9 @@ fn a_truncated_trace_gives_the_offset_and_is_used_up_to_there() {
 fn a_file_that_is_no_trace_is_refused() {
     let output = output("trace info Cargo.toml");
     assert_eq!(output.status.code(), Some(2));
-    let told = text(&output.stderr);
-    assert!(told.contains("at byte 0: expected a Tierline trace"), "{told}");
-    assert!(told.contains("Hint: `tierline trace convert --help`"), "{told}");
+    let message = text(&output.stderr);
+    assert!(message.contains("at byte 0: expected a Tierline trace"), "{message}");
+    assert!(message.contains("Hint: `tierline trace convert --help`"), "{message}");
 }
 
 #[test]
@@ -162,8 +162,8 @@ fn recording_makes_a_trace_or_reports_what_is_missing() {
         Some(0) => assert!(json(&format!("trace info {trace} --json"))["error"].is_null()),
         code => {
             assert_eq!(code, Some(2));
-            let told = text(&output.stderr);
-            assert!(told.contains("Hint:") && !fs::exists(&trace).expect("known"), "{told}");
+            let message = text(&output.stderr);
+            assert!(message.contains("Hint:") && !fs::exists(&trace).expect("known"), "{message}");
         }
     }
 }

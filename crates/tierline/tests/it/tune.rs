@@ -26,8 +26,8 @@ fn without_the_package_the_error_has_a_next_step() {
         .output()
         .expect("tierline runs");
     assert_eq!(output.status.code(), Some(2));
-    let told = text(&output.stderr);
-    assert!(told.contains("/nonexistent/python") && told.contains("python/build"), "{told}");
+    let message = text(&output.stderr);
+    assert!(message.contains("/nonexistent/python") && message.contains("python/build"), "{message}");
 }
 
 #[test]
@@ -42,9 +42,9 @@ fn the_result_is_a_table_and_a_picture() {
         .output()
         .expect("tierline runs");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let told = text(&output.stdout);
-    assert!(told.contains("1.250 times") && told.contains("hot_reads=3"), "{told}");
-    let line = told.lines().find(|line| line.starts_with("hot_reads")).expect("a row");
+    let message = text(&output.stdout);
+    assert!(message.contains("1.250 times") && message.contains("hot_reads=3"), "{message}");
+    let line = message.lines().find(|line| line.starts_with("hot_reads")).expect("a row");
     let cells: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(cells, ["hot_reads", "8", "3", "0.90"]);
     let asked = fs::read_to_string(folder.path().join("asked")).expect("arguments");

@@ -95,7 +95,7 @@ impl Admin {
         let started = self.journal.set(&self.root, &format!("{THREAD}/state"), "on");
         started.map_err(|error| match error {
             Error::File { source, .. } if source.raw_os_error() == Some(libc::EBUSY) => busy(
-                "somebody".into(),
+                "another user".into(),
                 "see which of /sys/module/damon_*/parameters/enabled says Y, or which program started a kdamond"
                     .into(),
             ),
