@@ -254,7 +254,10 @@ fn full(lab: &mut Lab, journal: &Journal, demotion: &str) {
     if demotion == "0" {
         lab.expect("ENOMEM is reported as no room", moved.contains(&Outcome::NoRoom));
     } else {
-        lab.expect("the kernel demotes others' pages (the reason for the check)", demoted(&after, &later) > 0);
+        lab.expect(
+            "the kernel demotes others' pages (the reason for the check)",
+            demoted(&after, &later) > 0,
+        );
     }
     for hog in hogs {
         // SAFETY: our own memory of this function, not used again.

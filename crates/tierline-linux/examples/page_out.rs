@@ -164,7 +164,10 @@ fn main() {
     fs::remove_dir(GROUP).expect("an empty group");
     let gone = groups.get(0).expect("it").charged();
     lab.expect("a removed group is reported as gone, not as an error", matches!(gone, Ok(None)));
-    lab.expect("its process is reported as gone", lab_gone(&mut Pager::new(&Root::default()), child));
+    lab.expect(
+        "its process is reported as gone",
+        lab_gone(&mut Pager::new(&Root::default()), child),
+    );
     std::process::exit(i32::from(lab.failed));
 }
 
@@ -214,7 +217,10 @@ fn check(lab: &mut Lab, groups: &mut Cgroups, memory: &Memory, child: &mut UnixS
     let out = lab.out(memory.locked, 8, PageSize::Base);
     lab.expect("locked pages stay", out == BTreeMap::from([(Outcome::Refused, 8)]));
     let out = lab.out(Vpn(1), 8, PageSize::Base);
-    lab.expect("unmapped pages are reported as gone", out == BTreeMap::from([(Outcome::PageGone, 8)]));
+    lab.expect(
+        "unmapped pages are reported as gone",
+        out == BTreeMap::from([(Outcome::PageGone, 8)]),
+    );
 
     let (counted, began) = (refaults(&lab.root, groups).expect("counted"), Instant::now());
     let idle = page_in.stall(now(), &lab.root, groups).expect("PSI");
@@ -230,7 +236,10 @@ fn check(lab: &mut Lab, groups: &mut Cgroups, memory: &Memory, child: &mut UnixS
     lab.expect("nothing is left in swap", lab.swapped() == Bytes::ZERO);
 
     let asked = groups.get(0).expect("it").reclaim(Bytes::from_mib(8), Some(200));
-    lab.expect("memory.reclaim reclaims the requested amount", matches!(asked, Ok(Some(Reclaimed::All))));
+    lab.expect(
+        "memory.reclaim reclaims the requested amount",
+        matches!(asked, Ok(Some(Reclaimed::All))),
+    );
     println!("  {} in swap", lab.swapped());
     lab.expect(
         "memory.reclaim reclaims not much more",

@@ -99,9 +99,8 @@ impl Btf {
             *offset = bytes.ok_or_else(|| Error::Missing {
                 what: format!("{structure}.{member}"),
                 why: format!("{} does not describe it", self.path.display()),
-                hint:
-                    "Tierline does not know the structures of this kernel; use another tracker"
-                        .into(),
+                hint: "Tierline does not know the structures of this kernel; use another tracker"
+                    .into(),
             })?;
         }
         Ok(offsets)

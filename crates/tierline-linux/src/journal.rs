@@ -450,7 +450,11 @@ mod tests {
         fs::write(run.join("journal-4000000.new"), "{ \"pid\": 40").expect("killed while writing");
         fs::write(run.join("journal-77.new"), "").expect("alive");
         assert!(Journal::recover(&run, &root).expect("recover").is_empty());
-        assert_eq!(fs::read_dir(&run).expect("list").count(), 1, "the file of the running writer stays");
+        assert_eq!(
+            fs::read_dir(&run).expect("list").count(),
+            1,
+            "the file of the running writer stays"
+        );
     }
 
     #[test]

@@ -74,7 +74,11 @@ fn the_mount_is_found_wherever_it_is() {
     assert_eq!(find(hybrid).expect("found"), hierarchy("/sys/fs/cgroup/unified", "/"));
     let in_part = "41 31 0:38 /docker/ab /mnt/part ro - cgroup2 cgroup2 rw\n\
                    42 31 0:38 / /mnt/a\\040b rw shared:3 master:1 - cgroup2 cgroup2 rw\n";
-    assert_eq!(find(in_part).expect("found"), hierarchy("/mnt/a b", "/"), "the whole hierarchy is preferred");
+    assert_eq!(
+        find(in_part).expect("found"),
+        hierarchy("/mnt/a b", "/"),
+        "the whole hierarchy is preferred"
+    );
     let part = in_part.lines().next().expect("a line");
     assert_eq!(find(part).expect("found").group("/mnt/part/x"), "/docker/ab/x");
     let error = find("35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\n-\n");

@@ -149,7 +149,9 @@ impl Manager {
             Some(knobs) => {
                 let tracker =
                     Box::new(KernelTiering::start(root, &journal, knobs, options.max_rate)?);
-                notes.push("the kernel tiers the whole machine, not only the managed processes".into());
+                notes.push(
+                    "the kernel tiers the whole machine, not only the managed processes".into(),
+                );
                 ladder::Choice { tracker, passed_over: Vec::new() }
             }
         };

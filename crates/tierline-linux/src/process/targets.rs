@@ -280,9 +280,11 @@ fn check_pid(root: &Root, pid: u32) -> Result<()> {
     }
     let maps = std::fs::File::open(root.path(format!("/proc/{pid}/maps")));
     match maps {
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            Err(wrong("pid", pid, "it belongs to another user: run as its user or as root (CAP_SYS_PTRACE)"))
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(wrong(
+            "pid",
+            pid,
+            "it belongs to another user: run as its user or as root (CAP_SYS_PTRACE)",
+        )),
         _ => Ok(()),
     }
 }
@@ -343,7 +345,11 @@ mod tests {
         assert_eq!(refresh(&mut targets, &fake), (vec![10, 11], vec![]));
         assert_eq!(refresh(&mut targets, &fake), (vec![], vec![]));
         fake.process(11, "other", 10, 5, 2);
-        assert_eq!(refresh(&mut targets, &fake), (vec![11], vec![11]), "an exec: gone and appeared");
+        assert_eq!(
+            refresh(&mut targets, &fake),
+            (vec![11], vec![11]),
+            "an exec: gone and appeared"
+        );
         fake.end(10);
         fake.process(11, "other", 1, 5, 2);
         assert_eq!(refresh(&mut targets, &fake), (vec![], vec![10]), "the orphan stays");

@@ -169,7 +169,11 @@ mod tests {
         assert_eq!(at(0, [Some(0), Some(9_000_000)]), None);
         assert_eq!(at(10, [Some(1_000_000), Some(11_000_000)]), Some(0.2));
         assert_eq!(at(20, [Some(4_000_000), None]), Some(0.3), "one group is gone");
-        assert_eq!(at(30, [Some(1_000_000), Some(0)]), None, "the group was replaced, so its counters start at zero");
+        assert_eq!(
+            at(30, [Some(1_000_000), Some(0)]),
+            None,
+            "the group was replaced, so its counters start at zero"
+        );
     }
 
     #[test]

@@ -51,7 +51,9 @@ fn check_names(named: &[(String, String)]) -> std::result::Result<(), String> {
     for (at, (name, _)) in named.iter().enumerate() {
         let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
         if !letters || !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-            return Err(format!("{name:?} is not a name: expected a letter, then letters, digits, - or _"));
+            return Err(format!(
+                "{name:?} is not a name: expected a letter, then letters, digits, - or _"
+            ));
         }
         if named[..at].iter().any(|(other, _)| other == name) {
             return Err(format!("the tier {name} is named twice"));

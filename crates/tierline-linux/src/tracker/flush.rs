@@ -228,7 +228,10 @@ mod tests {
         let mut need = Need::default();
         assert!(!need.is_there(Flush::Auto), "the first window has no flush");
         need.saw(500, false);
-        assert!(need.is_there(Flush::Auto) && !need.is_there(Flush::Never), "the second is a trial with a flush");
+        assert!(
+            need.is_there(Flush::Auto) && !need.is_there(Flush::Never),
+            "the second is a trial with a flush"
+        );
         need.saw(1000, true);
         for _ in 0..TRIAL {
             assert!(need.is_there(Flush::Auto), "the flushed window found far more");

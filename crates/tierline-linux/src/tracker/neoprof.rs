@@ -530,7 +530,10 @@ mod tests {
         // after the last. Telemetry after 50, 110, 170 … 350 ms.
         assert_eq!((named, reported.len()), (4, 6));
         let all: u32 = reported[0].histogram.iter().map(|(_, counters)| counters).sum();
-        assert_eq!((reported[0].histogram.len(), reported[0].histogram[1], all), (64, (1, 0), 1024));
+        assert_eq!(
+            (reported[0].histogram.len(), reported[0].histogram[1], all),
+            (64, (1, 0), 1024)
+        );
         assert!(reported[0].utilisation > 0.99, "no cycle passed without an access");
     }
 

@@ -261,9 +261,17 @@ pub(super) mod tests {
         let mut pace = Pace::new(Settings::default());
         let fast = Bytes::from_base_pages(200);
         pace.adapt(1000, 300, fast);
-        assert_eq!(pace.window(), Nanos::from_millis(10), "more than fits in the fast tier: shorter");
+        assert_eq!(
+            pace.window(),
+            Nanos::from_millis(10),
+            "more than fits in the fast tier: shorter"
+        );
         pace.adapt(1000, 100, fast);
-        assert_eq!(pace.window(), Nanos::from_millis(10), "between a quarter and all of the limit: unchanged");
+        assert_eq!(
+            pace.window(),
+            Nanos::from_millis(10),
+            "between a quarter and all of the limit: unchanged"
+        );
         pace.adapt(1000, 20, fast);
         assert_eq!(pace.window(), Nanos::from_millis(20));
         (0..20).for_each(|_| pace.adapt(1000, 0, fast));

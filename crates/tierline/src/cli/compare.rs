@@ -189,7 +189,10 @@ fn ratio(text: &str) -> Result<(u32, u32)> {
         .split_once(':')
         .and_then(|(fast, slow)| Some((fast.parse::<u32>().ok()?, slow.parse::<u32>().ok()?)));
     parts.filter(|&(fast, _)| fast > 0).ok_or_else(|| {
-        Hinted::error(format!("{text} is not a ratio"), "write fast to slow memory, as in --ratio 1:2")
+        Hinted::error(
+            format!("{text} is not a ratio"),
+            "write fast to slow memory, as in --ratio 1:2",
+        )
     })
 }
 

@@ -72,7 +72,9 @@ impl StatusArgs {
 
 fn unheard(pid: u32, error: &std::io::Error) -> anyhow::Error {
     let hint = match error.kind() {
-        std::io::ErrorKind::PermissionDenied => "run this as the manager's user or group, or as root",
+        std::io::ErrorKind::PermissionDenied => {
+            "run this as the manager's user or group, or as root"
+        }
         _ => "it may be busy: try again",
     };
     Hinted::error(format!("cannot query the manager, process {pid}: {error}"), hint)
@@ -82,7 +84,9 @@ fn unheard(pid: u32, error: &std::io::Error) -> anyhow::Error {
 fn read(pid: u32, text: &str) -> Result<Status> {
     let odd = |error: serde_json::Error| {
         Hinted::error(
-            format!("the manager, process {pid}, sent an answer that this tierline cannot read: {error}"),
+            format!(
+                "the manager, process {pid}, sent an answer that this tierline cannot read: {error}"
+            ),
             own(pid),
         )
     };

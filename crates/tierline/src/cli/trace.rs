@@ -190,7 +190,10 @@ impl Made {
         match self {
             Self::Whole => written(output, globals),
             Self::UpTo(error) => {
-                letter::print(&anyhow!("{error:#}; {} contains everything before the error", output.display()));
+                letter::print(&anyhow!(
+                    "{error:#}; {} contains everything before the error",
+                    output.display()
+                ));
                 Ok(FOUND)
             }
         }
@@ -268,11 +271,7 @@ impl Convert {
         let mut out = Output::create(&self.output)?.binary()?;
         let result = format.convert(&mut input, &options, &mut out);
         let nothing = || {
-            format!(
-                "{}: no access to memory in the format of {}",
-                self.input.display(),
-                self.from
-            )
+            format!("{}: no access to memory in the format of {}", self.input.display(), self.from)
         };
         made(&self.input, result, out, nothing)?.report(&self.output, globals)
     }

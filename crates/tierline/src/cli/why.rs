@@ -87,7 +87,9 @@ impl Moved {
         let because = match self.reason.why.as_str() {
             "hot" => format!("it gets at least {rate:.0} accesses a second, which repay the move"),
             "make_room" => {
-                format!("a hotter page needs its place; it gets at most {rate:.0} accesses a second")
+                format!(
+                    "a hotter page needs its place; it gets at most {rate:.0} accesses a second"
+                )
             }
             "headroom" => {
                 format!(

@@ -62,9 +62,7 @@ pub fn read(file: &Path) -> Result<Layer> {
     let text = fs::read_to_string(file).map_err(|error| {
         let message = format!("cannot read {}: {error}", file.display());
         match error.kind() {
-            ErrorKind::NotFound => {
-                Hinted::error(message, "omit --config to run with the defaults")
-            }
+            ErrorKind::NotFound => Hinted::error(message, "omit --config to run with the defaults"),
             _ => anyhow::Error::msg(message),
         }
     })?;

@@ -34,7 +34,10 @@ fn a_missing_process_is_named_with_a_next_step() {
     let output = output("attach -p 4194999");
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(message.starts_with("Error: pid \"4194999\": there is no such process\nHint: "), "{message}");
+    assert!(
+        message.starts_with("Error: pid \"4194999\": there is no such process\nHint: "),
+        "{message}"
+    );
 }
 
 #[test]

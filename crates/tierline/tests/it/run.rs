@@ -274,7 +274,11 @@ fn recover_deletes_the_socket_of_a_killed_manager() {
     until("it answers", || machine.status()["managers"][0].is_object().then_some(()));
     child.0.kill().expect("it is there");
     ended(&mut child.0);
-    assert_eq!(machine.status()["managers"], serde_json::json!([]), "dead managers are not queried");
+    assert_eq!(
+        machine.status()["managers"],
+        serde_json::json!([]),
+        "dead managers are not queried"
+    );
     let (state, root) = (machine.file("state"), machine.root());
     json(&format!("recover --json --state-dir {} --root {}", state.display(), root.display()));
     assert_eq!(fs::read_dir(state).expect("a folder").count(), 0);

@@ -27,7 +27,10 @@ fn without_the_package_the_error_has_a_next_step() {
         .expect("tierline runs");
     assert_eq!(output.status.code(), Some(2));
     let message = text(&output.stderr);
-    assert!(message.contains("/nonexistent/python") && message.contains("python/build"), "{message}");
+    assert!(
+        message.contains("/nonexistent/python") && message.contains("python/build"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -64,7 +64,10 @@ pub fn run(records: u64, globals: &Globals) -> Result<u8> {
         }
     }
     let read_cpu_seconds = cpu_seconds() - before;
-    anyhow::ensure!(read == records && sum >= records, "the trace read differs from the trace written");
+    anyhow::ensure!(
+        read == records && sum >= records,
+        "the trace read differs from the trace written"
+    );
     let speed = Speed {
         records,
         trace_bytes: Bytes(bytes.len() as u64),
