@@ -324,7 +324,7 @@ fn missing(why: String) -> Error {
     Error::Missing {
         what: "loaded latency from the CPU's counters".into(),
         why,
-        hint: "the latency probe is used instead, where it is switched on".into(),
+        hint: "the latency probe is used instead, if it is enabled".into(),
     }
 }
 

@@ -65,7 +65,7 @@ fn one_tier(topology: &Topology, tiers: Result<&Tiers, &Error>) -> Option<Findin
             "one-tier",
             Severity::Problem,
             error.to_string(),
-            "promotion and demotion have nowhere to go",
+            "there is no second tier to move pages to",
             "add slow memory: online a CXL region (cxl create-region), give a DAX device to kmem \
              (daxctl reconfigure-device --mode=system-ram), or name the tiers with --tiers",
         ));
@@ -131,7 +131,7 @@ fn zone_normal(topology: &Topology, tiers: &Tiers) -> Vec<Finding> {
                 format!("node {} is online as ZONE_NORMAL", node.id.0),
                 "the kernel may put its own data there, which never moves and keeps the memory from \
                  being taken offline",
-                "echo online_movable > /sys/devices/system/memory/auto_online_blocks before it comes up",
+                "echo online_movable > /sys/devices/system/memory/auto_online_blocks before the memory comes online",
             )
         })
         .collect()
@@ -256,7 +256,7 @@ fn huge_pages(root: &Root) -> Option<Finding> {
         "always" => (
             Severity::Note,
             "2 MiB pages move as a whole: one hot 4 KiB page keeps 511 cold ones in fast memory",
-            "nothing; madvise where hot data is scattered",
+            "nothing; use madvise if hot data is scattered",
         ),
         _ => return None,
     };
@@ -310,7 +310,7 @@ fn stale_journals(root: &Root) -> Vec<Finding> {
         Finding::new(
             "stale-journal",
             Severity::Warning,
-            format!("a killed manager left {count} settings changed ({})", file.display()),
+            format!("a killed manager left {count} changed settings ({})", file.display()),
             "the kernel still runs with that manager's values",
             "start tierline as root: it restores them first",
         )

@@ -47,7 +47,7 @@ pub enum Error {
     },
     /// A setting holds neither our value nor the original: another program changed it meanwhile.
     #[error(
-        "left {path} alone: it holds {found:?}, but we had set {ours:?} (before us {original:?})"
+        "did not restore {path}: it holds {found:?}, but Tierline had set {ours:?} (original {original:?})"
     )]
     Changed {
         /// The setting.

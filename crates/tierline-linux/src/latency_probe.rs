@@ -211,7 +211,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `on`, is unmapped once, and nothing points into it now.
+        // SAFETY: the mapping was made by `on`, is unmapped once, and no pointer into it remains.
         unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapped) };
     }
 }

@@ -191,7 +191,7 @@ fn ratio(text: &str) -> Result<(u32, u32)> {
     parts.filter(|&(fast, _)| fast > 0).ok_or_else(|| {
         Hinted::error(
             format!("{text} is not a ratio"),
-            "write fast to slow memory, as in --ratio 1:2",
+            "write the ratio of fast to slow memory, as in --ratio 1:2",
         )
     })
 }
