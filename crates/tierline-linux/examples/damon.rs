@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Watches one process through DAMON and prints, each second, what was touched.
+//! Watches one process through DAMON and prints, each second, which memory was accessed.
 //!
-//! `damon PID|physical [SECONDS] [calm] [hot=START:BYTES]`: calm takes the calm intervals; hits within
-//! the range (hex) are counted apart.
+//! `damon PID|physical [SECONDS] [calm] [hot=START:BYTES]`: `calm` selects the calm intervals; hits within
+//! the range (hex) are counted separately.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Touched {
 fn watch(options: &Options) -> Result<()> {
     let root = Root::default();
     for line in Journal::recover(STATE_DIR, &root)? {
-        println!("put back what a killed one left: {line}");
+        println!("restored after a killed run: {line}");
     }
     let journal = Journal::open(STATE_DIR)?;
     let address_space =

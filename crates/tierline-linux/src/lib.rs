@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! World B: a running Linux. The only crate of the product with `unsafe`; every path hangs from a
-//! root that a test can replace with a folder.
+//! The engine's world on a running Linux. The only crate of the product with `unsafe`; every path is
+//! relative to a root that a test can replace with a folder.
 
 pub mod btf;
 pub mod cgroup;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The binary. It decides nothing: it reads what a person wants, drives the manager, and prints.
+//! The binary. It decides nothing: it reads the command line, drives the manager, and prints.
 #![forbid(unsafe_code)]
 
 mod cli;

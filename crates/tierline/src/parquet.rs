@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows of a comparison as Parquet: a column a key of the JSON rows.
+//! Rows of a comparison as Parquet: one column per key of the JSON rows.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,7 +12,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use tierline_model::compare::ComparedRun;
 
-/// A column; what is `None` in a row is null there.
+/// A column; `None` is written as null.
 enum Column {
     Text(fn(&ComparedRun) -> Option<&str>),
     Count(fn(&ComparedRun) -> u64),
@@ -87,7 +87,7 @@ fn fill(to: &mut SerializedColumnWriter<'_>, column: &Column, rows: &[ComparedRu
     Ok(())
 }
 
-/// Whether each cell has a value, and the values there are.
+/// Whether each cell has a value, and the existing values.
 fn split<T>(cells: impl IntoIterator<Item = Option<T>>) -> (Vec<i16>, Vec<T>) {
     let cells: Vec<Option<T>> = cells.into_iter().collect();
     let levels = cells.iter().map(|cell| i16::from(cell.is_some())).collect();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back_nulls_and_all() {
+    fn written_rows_are_read_back_including_nulls() {
         let rows = [entry(Some("1:2"), None), entry(None, Some(7.5))];
         let file = tempfile::NamedTempFile::new().unwrap();
         write(file.path(), &rows).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Trackers: what this kernel offers to see accesses with.
+//! Trackers: the ways to observe accesses on this kernel.
 
 pub mod cool;
 pub mod entry;
@@ -42,53 +42,53 @@ trackers! {
     soft_dirty: SOFT_DIRTY;
 }
 
-/// A source of signs of access on a running Linux.
+/// A source of observations on a running Linux.
 ///
-/// A tracker is a state machine without a thread: the manager calls it when it is due. It never sees
-/// a policy. It restores what it changed on the machine when it is dropped.
+/// A tracker is a state machine without a thread: the manager calls it when it is due. It does not know the
+/// policy. When dropped, it restores what it changed on the machine.
 pub trait Tracker {
-    /// The name users know it by.
+    /// The name for users.
     fn name(&self) -> &'static str;
 
-    /// What of the kernel it uses, which nobody else may use meanwhile.
+    /// The kernel features that it uses exclusively.
     fn uses(&self) -> Plan {
         Plan::default()
     }
 
-    /// Sets which processes to watch; called whenever the set changes.
+    /// Sets the processes to watch; called whenever the set changes.
     fn watch(&mut self, spaces: &[SpaceId]) -> Result<()>;
 
-    /// Does what is due (arms, reads) and appends what was seen. A process that has gone is no error.
+    /// Does what is due (arms, reads) and appends observations. A process that has ended is not an error.
     fn poll(&mut self, now: Nanos, out: &mut Observations) -> Result<()>;
 
-    /// When it wants to be polled next.
+    /// When it should be polled next.
     fn next_due(&self) -> Nanos;
 
-    /// Hears how closely to look.
+    /// Sets how closely to observe.
     fn attend(&mut self, attention: Attention);
 
-    /// Hears how accesses are to be seen from now on, when a policy wishes for it otherwise than before. A
-    /// tracker that cannot goes on as it did.
+    /// Reconfigures access tracking for a policy's request. A tracker that does not support the request continues
+    /// unchanged.
     fn rewatch(&mut self, _watch: Watch) -> Result<bool> {
         Ok(false)
     }
 
-    /// True where it tells of huge pages itself.
+    /// True if it reports huge pages itself.
     fn tells_sizes(&self) -> bool {
         false
     }
 
-    /// False where it sees nothing of fast memory: silence there says nothing then.
+    /// False if it does not observe fast memory: the absence of samples there has no meaning.
     fn sees_fast_memory(&self) -> bool {
         true
     }
 
-    /// What a device that counts its accesses says of them, where it was asked anew since the last call.
+    /// The device's latest counts of its own accesses, if there are new ones since the last call.
     fn counted(&mut self) -> Option<Counted> {
         None
     }
 
-    /// CPU time that kernel threads spent for this tracker so far (kdamond), where there are any.
+    /// CPU time of kernel threads for this tracker so far (kdamond), if any.
     fn kernel_cpu(&self) -> Nanos {
         Nanos::ZERO
     }

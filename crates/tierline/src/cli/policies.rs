@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline policies`: the list, as the core has it.
+//! `tierline policies`: lists the core's policies.
 
 use anyhow::Result;
 use clap::Args;
