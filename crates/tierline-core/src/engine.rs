@@ -3,7 +3,7 @@
 
 use crate::event::{Event, Fingerprint};
 use crate::intake::{Belief, Intake};
-use crate::migrator::{Migrator, Requests, Scene};
+use crate::migrator::{Migrator, OrderContext, Requests};
 use crate::page::PageTable;
 use crate::policy::interface::{Policy, Wants};
 use crate::policy::plan::Plan;
@@ -77,9 +77,9 @@ impl Engine {
         self.questions.put(now, &self.belief.pages, world);
         let budget = self.migrator.budget(now);
         self.decide(now, budget);
-        self.rewatch(world);
+        self.reconfigure(world);
         self.act(now, world);
-        self.attend(now, budget, world);
+        self.set_attention(now, budget, world);
 
         self.events.iter().for_each(|event| self.fingerprint.add(event));
         &self.events
@@ -113,13 +113,13 @@ impl Engine {
     /// Carries out the plan, then page-outs and splits, within the budget.
     fn act(&mut self, now: Nanos, world: &mut dyn World) {
         let Self { belief, migrator, events, .. } = self;
-        let mut scene = Scene { now, pages: &mut belief.pages, world, events };
-        migrator.carry_out(&self.plan, &self.telemetry, &self.limits, &mut scene);
-        migrator.serve(&mut self.requests, &mut scene);
+        let mut context = OrderContext { now, pages: &mut belief.pages, world, events };
+        migrator.carry_out(&self.plan, &self.telemetry, &self.limits, &mut context);
+        migrator.serve(&mut self.requests, &mut context);
     }
 
     /// Reconfigures access tracking if the policy's request has changed.
-    fn rewatch(&mut self, world: &mut dyn World) {
+    fn reconfigure(&mut self, world: &mut dyn World) {
         let wants = self.policy.wants();
         if let Some(watch) = wants.watch.filter(|_| wants.watch != self.wants.watch) {
             world.watch(watch);
@@ -128,16 +128,16 @@ impl Engine {
     }
 
     /// Sets how closely trackers observe. In calm periods, frees the buffers of a full scan.
-    fn attend(&mut self, now: Nanos, budget: Bytes, world: &mut dyn World) {
+    fn set_attention(&mut self, now: Nanos, budget: Bytes, world: &mut dyn World) {
         let bytes: Bytes = self.plan.iter().map(|m| m.size.bytes()).sum();
         let (moves, of_pages) = (self.plan.len() as u64, self.belief.pages.base_pages());
         let planned = Planned { moves, of_pages, backlog: bytes.0 > budget.0 / 4 * 3 };
-        if let Some(attention) = self.calm.attend(now, self.intake.slow_hits, planned) {
+        if let Some(attention) = self.calm.set_attention(now, self.intake.slow_hits, planned) {
             self.events.push(Event::Attend { at: now, attention });
-            world.attend(attention);
+            world.set_attention(attention);
         }
         let calm = self.calm.attention() == Attention::Calm;
-        self.belief.hotness.hurry(!calm);
+        self.belief.hotness.set_urgent(!calm);
         if self.calm.changed() {
             self.belief.hotness.change();
         }

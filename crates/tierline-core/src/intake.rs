@@ -2,14 +2,14 @@
 //! Takes in a world's observations: mappings and locations go to the page table, hits become heat, and all of
 //! it is evidence for the policy.
 
-use crate::page::{FETCHED, PageIdx, PageTable};
+use crate::page::{PREFETCH_BATCH, PageIdx, PageTable};
 use crate::policy::interface::Wants;
 use crate::policy::view::{Evidence, Memory};
 use crate::port::{Observations, Residence, Sample, TrueRate};
 use crate::telemetry::Hit;
 use crate::telemetry::calm::SlowHits;
 use crate::telemetry::hotness::Hotness;
-use crate::telemetry::stretches::StretchHeat;
+use crate::telemetry::observed_regions::RegionHeat;
 use crate::tier::{TierId, Tiers};
 use crate::unit::Nanos;
 
@@ -21,14 +21,14 @@ pub struct Belief {
     /// The watch clock, and the estimator that reads heat by it.
     pub hotness: Hotness,
     /// The heat of regions, where the tracker reports regions.
-    pub stretches: StretchHeat,
+    pub observed_regions: RegionHeat,
 }
 
 impl Belief {
     /// The same as a policy sees it.
     pub fn memory(&mut self) -> Memory<'_> {
-        let Self { pages, hotness, stretches: stretch_heat } = self;
-        Memory { pages, hotness, stretch_heat }
+        let Self { pages, hotness, observed_regions: region_heat } = self;
+        Memory { pages, hotness, region_heat }
     }
 }
 
@@ -75,7 +75,7 @@ impl Intake {
             watched: self.watched,
             fast_unseen: seen.fast_unseen,
             truth: &seen.rates,
-            stretches: &seen.stretches,
+            observed_regions: &seen.observed_regions,
             answers,
         }
     }
@@ -100,19 +100,24 @@ impl Intake {
         for at in &seen.residence {
             self.place_run(at, wants, belief, at.tier < tiers.slowest() || slowest_too);
         }
-        let unseen = belief.hotness.newborn();
+        let unseen = belief.hotness.new_page();
         belief.hotness.advance(seen.watched);
-        if !seen.stretches.is_empty() {
+        if !seen.observed_regions.is_empty() {
             let look = seen.window.unwrap_or(seen.watched);
             let looks = (seen.watched.as_secs_f64() / look.as_secs_f64()).max(1.0);
-            belief.stretches.tell(&seen.stretches, looks, unseen, &belief.hotness);
-            belief.stretches.sample(&seen.stretches, looks, &belief.pages, &mut seen.samples);
+            belief.observed_regions.tell(&seen.observed_regions, looks, unseen, &belief.hotness);
+            belief.observed_regions.sample(
+                &seen.observed_regions,
+                looks,
+                &belief.pages,
+                &mut seen.samples,
+            );
         }
         if !wants.own_heat {
             seen.rates.iter().for_each(|known| self.know(known, belief));
         }
         let mut hits = [0; 2];
-        for samples in seen.samples.chunks(FETCHED) {
+        for samples in seen.samples.chunks(PREFETCH_BATCH) {
             self.take_samples(samples, wants, belief, &mut hits);
         }
         self.lost += seen.lost;
@@ -154,7 +159,7 @@ impl Intake {
         let Self { found, touched, hits, hits_in, .. } = self;
         let Belief { pages, hotness, .. } = belief;
         let shared = !wants.own_heat;
-        let mut end = [0; FETCHED];
+        let mut end = [0; PREFETCH_BATCH];
         for (end, sample) in end.iter_mut().zip(samples) {
             pages.for_each(sample.space, sample.vpn, sample.base_pages, |page| found.push(page));
             *end = found.len();
@@ -169,7 +174,7 @@ impl Intake {
                     place(pages, hotness, shared, page, tier);
                 }
                 let state = match shared {
-                    true => pages.renew_heat(page, |heat| renewal.of(heat)),
+                    true => pages.update_heat(page, |heat| renewal.of(heat)),
                     false => pages.state(page),
                 };
                 let within = wants.within && sample.base_pages == 1 && pages.is_huge(page);
@@ -233,7 +238,7 @@ fn place(pages: &mut PageTable, hotness: &Hotness, shared: bool, page: PageIdx, 
         return;
     }
     if state.tier().is_none() && shared {
-        pages.set_heat(page, hotness.newborn());
+        pages.set_heat(page, hotness.new_page());
     }
     pages.set_tier(page, tier);
 }

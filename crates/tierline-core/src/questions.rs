@@ -40,7 +40,7 @@ impl Questions {
         if !world.capabilities().has(Capability::Answers) {
             return;
         }
-        world.accessed(now, &self.questions, &mut self.accessed);
+        world.check_accessed(now, &self.questions, &mut self.accessed);
         assert_eq!(
             self.accessed.len(),
             self.answers.len(),

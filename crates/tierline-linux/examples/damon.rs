@@ -70,7 +70,7 @@ fn watch(options: &Options) -> Result<()> {
         if options.pid.is_some() { AddressSpace::Virtual } else { AddressSpace::Physical };
     let settings = Settings { address_space, take_over_damon_stat: true, ..Settings::default() };
     let mut tracker = Damon::new(&root, &journal, settings)?;
-    tracker.attend(if options.calm { Attention::Calm } else { Attention::Alert });
+    tracker.set_attention(if options.calm { Attention::Calm } else { Attention::Alert });
     tracker.watch(&options.pid.map(SpaceId).into_iter().collect::<Vec<_>>())?;
     let mut seen = Observations::default();
     for second in 1..=options.seconds {

@@ -109,8 +109,8 @@ fn plain(lab: &mut Lab) {
     let moved = lab.migrate(&pages, TierId(0), true);
     lab.expect("all pages move", all(&moved, Outcome::Done));
     let vpns: Vec<Vpn> = pages.iter().map(|page| page.0).collect();
-    let nodes = lab.mover.where_are(std::process::id(), &vpns).unwrap_or_default();
-    lab.expect("where_are agrees", nodes.iter().all(|node| *node == Some(NodeId(0))));
+    let nodes = lab.mover.nodes_of(std::process::id(), &vpns).unwrap_or_default();
+    lab.expect("nodes_of agrees", nodes.iter().all(|node| *node == Some(NodeId(0))));
     let again = lab.migrate(&pages, TierId(0), true);
     lab.expect("pages already there are reported so", all(&again, Outcome::Elsewhere(TierId(0))));
     let back = lab.migrate(&pages, TierId(1), true);
@@ -153,7 +153,7 @@ fn huge(lab: &mut Lab) {
         grown.get("thp_migration_success") == Some(&8) && !grown.contains_key("thp_migration_split")
     });
     lab.expect("still huge", huge_bytes(lab) >= seen);
-    let tail = lab.mover.where_are(std::process::id(), &[Vpn(start.0 + 511)]).unwrap_or_default();
+    let tail = lab.mover.nodes_of(std::process::id(), &[Vpn(start.0 + 511)]).unwrap_or_default();
     lab.expect("the base pages inside moved with it", tail == [Some(NodeId(0))]);
     let tails: Vec<_> = (0..512).map(|at| (Vpn(start.0 + at), PageSize::Base)).collect();
     let down = lab.migrate(&tails, TierId(1), true);

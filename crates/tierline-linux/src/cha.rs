@@ -68,7 +68,7 @@ pub struct Loaded {
 
 /// Raw counts, summed over the boxes of a tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
+struct ChaCounts {
     inserts: u64,
     occupancy: u64,
     clock: u64,
@@ -79,13 +79,13 @@ struct Watch {
     inserts: File,
     occupancy: File,
     clock: File,
-    last: Counts,
+    last: ChaCounts,
 }
 
 /// The open counters.
 pub struct Cha {
     watches: Vec<Watch>,
-    /// For each tier: all boxes divided by its boxes. Counts are multiplied by it.
+    /// For each tier: all boxes divided by its boxes. ChaCounts are multiplied by it.
     scale: Vec<f64>,
     last: Instant,
 }
@@ -120,14 +120,14 @@ impl Cha {
         Ok(Self { watches, scale, last: Instant::now() })
     }
 
-    /// Counts since the last read (or since opening), one entry per tier.
+    /// ChaCounts since the last read (or since opening), one entry per tier.
     ///
     /// # Errors
     /// `Error::Call` if a counter cannot be read.
     pub fn read(&mut self) -> Result<Vec<Loaded>> {
         let elapsed = self.last.elapsed().as_secs_f64();
         self.last = Instant::now();
-        let mut sums = vec![(Counts::default(), 0_u32); self.scale.len()];
+        let mut sums = vec![(ChaCounts::default(), 0_u32); self.scale.len()];
         for watch in &mut self.watches {
             let delta = watch.read()?;
             let (sum, boxes) = &mut sums[watch.tier];
@@ -143,7 +143,7 @@ impl Cha {
 
 /// Little's law over `boxes` boxes that each counted for `elapsed` seconds.
 #[expect(clippy::cast_precision_loss, reason = "counts of one quantum are far below 2^52")]
-fn loaded(sum: Counts, boxes: u32, scale: f64, elapsed: f64) -> Loaded {
+fn loaded(sum: ChaCounts, boxes: u32, scale: f64, elapsed: f64) -> Loaded {
     let clock = sum.clock as f64 / f64::from(boxes.max(1));
     if clock <= 0.0 || elapsed <= 0.0 {
         return Loaded::default();
@@ -249,7 +249,7 @@ impl Unit {
             inserts: count(INSERTS, source.umask())?,
             occupancy: count(OCCUPANCY, source.umask())?,
             clock: count(clock, 0)?,
-            last: Counts::default(),
+            last: ChaCounts::default(),
         };
         watch.read()?;
         Ok(watch)
@@ -257,14 +257,14 @@ impl Unit {
 }
 
 impl Watch {
-    fn read(&mut self) -> Result<Counts> {
-        let now = Counts {
+    fn read(&mut self) -> Result<ChaCounts> {
+        let now = ChaCounts {
             inserts: value(&mut self.inserts)?,
             occupancy: value(&mut self.occupancy)?,
             clock: value(&mut self.clock)?,
         };
         let last = std::mem::replace(&mut self.last, now);
-        Ok(Counts {
+        Ok(ChaCounts {
             inserts: now.inserts.saturating_sub(last.inserts),
             occupancy: now.occupancy.saturating_sub(last.occupancy),
             clock: now.clock.saturating_sub(last.clock),
@@ -349,12 +349,12 @@ mod tests {
     #[test]
     fn littles_law() {
         // 2.4 GHz for 1 s on each of 2 boxes out of 4; 1e6 reads that stayed 240 cycles each.
-        let sum = Counts { inserts: 1_000_000, occupancy: 240_000_000, clock: 4_800_000_000 };
+        let sum = ChaCounts { inserts: 1_000_000, occupancy: 240_000_000, clock: 4_800_000_000 };
         let loaded = loaded(sum, 2, 2.0, 1.0);
         assert_eq!(loaded.latency, Some(Nanos(100)));
         assert!((loaded.reads_per_sec - 2e6).abs() < 1.0);
         assert!((loaded.occupancy - 0.2).abs() < 1e-9, "reads/s x latency");
-        assert_eq!(super::loaded(Counts::default(), 0, 1.0, 1.0).latency, None);
+        assert_eq!(super::loaded(ChaCounts::default(), 0, 1.0, 1.0).latency, None);
     }
 
     #[test]

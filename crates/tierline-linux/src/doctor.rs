@@ -6,7 +6,7 @@
 use tierline_core::tier::Tiers;
 use tierline_core::unit::Bytes;
 
-use crate::citizen::{self, Finding, Plan, Severity};
+use crate::conflicts::{self, Finding, OwnUse, Severity};
 use crate::error::Error;
 use crate::journal::{Journal, STATE_DIR};
 use crate::root::Root;
@@ -32,10 +32,10 @@ pub fn examine(root: &Root) -> Vec<Finding> {
         }
         Err(error) => findings.push(no_topology(&error)),
     }
-    let plan = Plan::default();
-    findings.extend(citizen::numa_balancing(root, plan));
-    findings.extend(citizen::demotion(root));
-    findings.extend(citizen::damon_modules(root, plan));
+    let plan = OwnUse::default();
+    findings.extend(conflicts::numa_balancing(root, plan));
+    findings.extend(conflicts::demotion(root));
+    findings.extend(conflicts::damon_modules(root, plan));
     findings.extend(trackers(root));
     findings.extend(perf(root));
     findings.extend(mounts(root));

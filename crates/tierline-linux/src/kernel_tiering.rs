@@ -8,7 +8,7 @@ use tierline_core::policy::kernel::Kernel;
 use tierline_core::port::{Attention, Observations, SpaceId};
 use tierline_core::unit::{BytesPerSec, Nanos};
 
-use crate::citizen::Plan;
+use crate::conflicts::OwnUse;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::root::Root;
@@ -82,8 +82,8 @@ impl Tracker for KernelTiering {
         "kernel"
     }
 
-    fn uses(&self) -> Plan {
-        Plan { kernel: true, ..Plan::default() }
+    fn uses(&self) -> OwnUse {
+        OwnUse { kernel: true, ..OwnUse::default() }
     }
 
     fn watch(&mut self, _spaces: &[SpaceId]) -> Result<()> {
@@ -98,9 +98,9 @@ impl Tracker for KernelTiering {
         Nanos(u64::MAX)
     }
 
-    fn attend(&mut self, _attention: Attention) {}
+    fn set_attention(&mut self, _attention: Attention) {}
 
-    fn tells_sizes(&self) -> bool {
+    fn reports_page_sizes(&self) -> bool {
         true // this host does not use them
     }
 }

@@ -5,7 +5,7 @@
 pub mod btf;
 pub mod cgroup;
 pub mod cha;
-pub mod citizen;
+pub mod conflicts;
 pub mod doctor;
 pub mod error;
 pub mod huge_alloc;

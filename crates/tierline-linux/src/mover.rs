@@ -139,7 +139,7 @@ impl<S: MoveSyscall> Mover<S> {
     ///
     /// # Errors
     /// `Error::Call` if the process is gone (ESRCH) or may not be managed (EPERM).
-    pub fn where_are(&mut self, pid: u32, pages: &[Vpn]) -> Result<Vec<Option<NodeId>>> {
+    pub fn nodes_of(&mut self, pid: u32, pages: &[Vpn]) -> Result<Vec<Option<NodeId>>> {
         let mut nodes = Vec::with_capacity(pages.len());
         for chunk in pages.chunks(self.settings.batch) {
             let addresses: Vec<u64> = chunk.iter().map(|vpn| vpn.address()).collect();

@@ -32,9 +32,9 @@ const USER_END: u64 = 1 << (56 - 12);
 
 /// One page's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry(pub u64);
+pub struct PagemapEntry(pub u64);
 
-impl Entry {
+impl PagemapEntry {
     /// True if the page is in memory.
     pub fn is_present(self) -> bool {
         self.0 & PRESENT != 0
@@ -92,7 +92,11 @@ impl Pagemap {
     ///
     /// # Errors
     /// [`Error::File`] if it cannot be read.
-    pub fn read(&mut self, pages: Range<u64>, mut visit: impl FnMut(u64, Entry)) -> Result<()> {
+    pub fn read(
+        &mut self,
+        pages: Range<u64>,
+        mut visit: impl FnMut(u64, PagemapEntry),
+    ) -> Result<()> {
         let mut at = pages.start;
         while at < pages.end.min(USER_END) {
             let want = usize::try_from(pages.end - at).unwrap_or(BATCH).min(BATCH) * 8;
@@ -109,7 +113,7 @@ impl Pagemap {
             }
             for (vpn, word) in (at..).zip(self.bytes[..got * 8].chunks_exact(8)) {
                 let word = word.try_into().map_or(0, u64::from_ne_bytes);
-                visit(vpn, Entry(word));
+                visit(vpn, PagemapEntry(word));
             }
             at += got as u64;
         }
@@ -141,7 +145,7 @@ pub fn residence(
 }
 
 /// A page in known memory, as a run of length one.
-pub(crate) fn page(vpn: u64, entry: Entry, frames: &FrameTiers) -> Option<Run> {
+pub(crate) fn page(vpn: u64, entry: PagemapEntry, frames: &FrameTiers) -> Option<Run> {
     let tier = frames.of(entry.pfn()?)?;
     Some(Run { start: vpn, pages: 1, size: PageSize::Base, tier: Some(tier) })
 }

@@ -77,13 +77,13 @@ impl Recorder {
     }
 
     /// True if no watched process is left.
-    pub fn is_alone(&self) -> bool {
+    pub fn has_no_targets(&self) -> bool {
         self.world.pids().next().is_none()
     }
 
     /// Takes the errors since the last call that did not stop the recorder.
-    pub fn take_problems(&mut self) -> Vec<Error> {
-        self.world.take_problems()
+    pub fn take_errors(&mut self) -> Vec<Error> {
+        self.world.take_errors()
     }
 
     /// Stops and restores every changed setting.

@@ -184,7 +184,7 @@ impl LinuxWorld {
     }
 
     /// Takes the errors since the last call that did not stop anything.
-    pub fn take_problems(&mut self) -> Vec<Error> {
+    pub fn take_errors(&mut self) -> Vec<Error> {
         self.problems.extend(self.mover.take_errors());
         self.problems.extend(self.paging.iter_mut().flat_map(|paging| paging.pager.take_errors()));
         std::mem::take(&mut self.problems)
@@ -285,7 +285,7 @@ impl LinuxWorld {
 
     fn look_at_sizes(&mut self, now: Nanos, out: &mut Observations) {
         let due = self.sized.is_none_or(|at| now >= at + SIZES_EVERY);
-        if !due || self.tracker.tells_sizes() {
+        if !due || self.tracker.reports_page_sizes() {
             return;
         }
         self.sized = Some(now);
@@ -331,7 +331,7 @@ impl LinuxWorld {
 
 impl World for LinuxWorld {
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
-        out.fast_unseen = !self.tracker.sees_fast_memory();
+        out.fast_unseen = !self.tracker.observes_fast_memory();
         self.look_around(now, out);
         self.count_pages(now, out);
         if now >= self.tracker.next_due()
@@ -358,7 +358,7 @@ impl World for LinuxWorld {
         let page_in_stall = self.paging.as_ref().and_then(|paging| paging.stall);
         let mut tiers = telemetry::tiers(&self.tiers, &self.memory);
         self.latency.fill(now, &mut tiers);
-        let counted = self.tracker.counted();
+        let counted = self.tracker.take_device_counts();
         let tenants = self.usage.telemetry();
         Telemetry { tiers, counted, page_in_stall, tenants, ..Telemetry::default() }
     }
@@ -388,20 +388,20 @@ impl World for LinuxWorld {
         Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    fn attend(&mut self, attention: Attention) {
-        self.tracker.attend(attention);
+    fn set_attention(&mut self, attention: Attention) {
+        self.tracker.set_attention(attention);
     }
 
     fn watch(&mut self, watch: Watch) -> bool {
-        self.tracker.rewatch(watch).unwrap_or_else(|problem| {
+        self.tracker.reconfigure(watch).unwrap_or_else(|problem| {
             self.problems.push(problem);
             false
         })
     }
 
-    fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+    fn check_accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
         if let Some(inspector) = &mut self.inspector {
-            inspector.accessed(questions, out);
+            inspector.check_accessed(questions, out);
         }
     }
 }

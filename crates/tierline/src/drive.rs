@@ -20,7 +20,7 @@ use tierline_linux::manager::Manager;
 use crate::clock;
 use crate::print::{Voice, to_stderr};
 use crate::serve::StatusSocket;
-use crate::signals::{Heard, Signals};
+use crate::signals::{SignalEvent, Signals};
 use crate::status::Status;
 
 /// The shortest time between two wake-ups for the manager.
@@ -37,9 +37,9 @@ pub trait Managed {
     /// Manages one more process.
     fn add(&mut self, pid: u32);
     /// True if no managed process is left.
-    fn is_alone(&self) -> bool;
+    fn has_no_targets(&self) -> bool;
     /// Errors since the last call that did not stop it.
-    fn take_problems(&mut self) -> Vec<Error>;
+    fn take_errors(&mut self) -> Vec<Error>;
     /// The present status.
     fn status(&self, now: Nanos) -> Status;
     /// Restores every setting.
@@ -56,11 +56,11 @@ impl Managed for Manager {
     fn add(&mut self, pid: u32) {
         Manager::add(self, pid);
     }
-    fn is_alone(&self) -> bool {
-        Manager::is_alone(self)
+    fn has_no_targets(&self) -> bool {
+        Manager::has_no_targets(self)
     }
-    fn take_problems(&mut self) -> Vec<Error> {
-        Manager::take_problems(self)
+    fn take_errors(&mut self) -> Vec<Error> {
+        Manager::take_errors(self)
     }
     fn status(&self, now: Nanos) -> Status {
         Status::of(self, now)
@@ -71,24 +71,24 @@ impl Managed for Manager {
 }
 
 /// Decides when the loop ends.
-pub trait Scene {
+pub trait EndCondition {
     /// Handles a signal; true ends the loop.
-    fn hear(&mut self, signal: Heard) -> bool;
+    fn on_signal(&mut self, signal: SignalEvent) -> bool;
     /// Called after every wake-up; true ends the loop.
-    fn is_over(&mut self, standing: Standing, now: Nanos) -> bool;
+    fn is_over(&mut self, standing: ManagerState, now: Nanos) -> bool;
     /// The latest time at which the loop ends.
     fn deadline(&self) -> Option<Nanos>;
 }
 
 /// The state of the manager after a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ManagerState {
     /// It was not due.
-    Asleep,
+    NotDue,
     /// It manages processes.
     Managing,
     /// It has no processes left.
-    Alone,
+    NoTargets,
     /// There is no manager, or no longer one.
     Absent,
 }
@@ -137,7 +137,7 @@ impl<M: Managed> Driver<M> {
     }
 
     /// Loops until the scene is over.
-    pub fn run(&mut self, signals: &mut Signals, scene: &mut impl Scene) {
+    pub fn run(&mut self, signals: &mut Signals, scene: &mut impl EndCondition) {
         loop {
             let now = clock::now();
             let standing = self.step_when_due(now);
@@ -146,7 +146,7 @@ impl<M: Managed> Driver<M> {
                 return;
             }
             let woken = self.sleep(signals, scene.deadline(), now);
-            if woken && signals.take().any(|signal| scene.hear(signal)) {
+            if woken && signals.take().any(|signal| scene.on_signal(signal)) {
                 return;
             }
         }
@@ -160,18 +160,18 @@ impl<M: Managed> Driver<M> {
         status
     }
 
-    fn step_when_due(&mut self, now: Nanos) -> Standing {
+    fn step_when_due(&mut self, now: Nanos) -> ManagerState {
         if self.manager.is_some() && now < self.due {
-            return Standing::Asleep;
+            return ManagerState::NotDue;
         }
         let stepped = self.guarded(|manager, reports| {
             reports.log(manager.step(now));
-            (manager.next_due(), manager.is_alone(), manager.take_problems())
+            (manager.next_due(), manager.has_no_targets(), manager.take_errors())
         });
-        let Some((due, alone, problems)) = stepped else { return Standing::Absent };
+        let Some((due, alone, problems)) = stepped else { return ManagerState::Absent };
         self.due = due.max(now + SHORTEST_SLEEP);
         problems.iter().for_each(|problem| self.warn(problem));
-        if alone { Standing::Alone } else { Standing::Managing }
+        if alone { ManagerState::NoTargets } else { ManagerState::Managing }
     }
 
     /// Prints a problem once.
@@ -318,10 +318,10 @@ mod tests {
             self.due
         }
         fn add(&mut self, _pid: u32) {}
-        fn is_alone(&self) -> bool {
+        fn has_no_targets(&self) -> bool {
             true
         }
-        fn take_problems(&mut self) -> Vec<Error> {
+        fn take_errors(&mut self) -> Vec<Error> {
             Vec::new()
         }
         fn status(&self, _now: Nanos) -> Status {
@@ -337,11 +337,11 @@ mod tests {
     /// Ends at a given time.
     struct Until(Nanos, u32);
 
-    impl Scene for Until {
-        fn hear(&mut self, _signal: Heard) -> bool {
+    impl EndCondition for Until {
+        fn on_signal(&mut self, _signal: SignalEvent) -> bool {
             true
         }
-        fn is_over(&mut self, _standing: Standing, now: Nanos) -> bool {
+        fn is_over(&mut self, _standing: ManagerState, now: Nanos) -> bool {
             self.1 += 1;
             now >= self.0
         }

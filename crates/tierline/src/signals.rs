@@ -18,7 +18,7 @@ pub struct Signals(SignalDelivery<UnixStream, WithOrigin>);
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum SignalEvent {
     /// A child exited, stopped or continued.
     Child,
     /// A request to end.
@@ -50,16 +50,16 @@ impl Signals {
     }
 
     /// The signals since the last call.
-    pub fn take(&mut self) -> impl Iterator<Item = Heard> + use<> {
+    pub fn take(&mut self) -> impl Iterator<Item = SignalEvent> + use<> {
         self.0.pending().filter_map(|origin| heard(&origin))
     }
 }
 
-fn heard(origin: &Origin) -> Option<Heard> {
+fn heard(origin: &Origin) -> Option<SignalEvent> {
     let signal = Signal::from_named_raw(origin.signal)?;
     match signal {
-        Signal::CHILD => Some(Heard::Child),
-        _ => Some(Heard::End { signal, to_group: origin.cause == Cause::Kernel }),
+        Signal::CHILD => Some(SignalEvent::Child),
+        _ => Some(SignalEvent::End { signal, to_group: origin.cause == Cause::Kernel }),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::event::Event;
 use crate::migrator::budget::TokenBucket;
 use crate::migrator::costs::Costs;
 use crate::migrator::history::History;
-use crate::migrator::retries::{Retries, Tried};
+use crate::migrator::retries::{Attempt, Retries};
 use crate::page::{PageIdx, PageTable};
 use crate::port::{
     Capability, Move, Order, Outcome, PageAt, PageSize, SpaceEvent, Telemetry, TenantId, World,
@@ -52,7 +52,7 @@ pub struct OrderCounts {
 }
 
 /// What orders act on, and where their events go.
-pub struct Scene<'a> {
+pub struct OrderContext<'a> {
     /// The time.
     pub now: Nanos,
     /// The page table.
@@ -102,7 +102,7 @@ impl Migrator {
     }
 
     /// Carries out the page-outs and then the splits that were requested.
-    pub fn serve(&mut self, requests: &mut Requests, on: &mut Scene<'_>) {
+    pub fn serve(&mut self, requests: &mut Requests, on: &mut OrderContext<'_>) {
         self.page_out(requests.page_out.drain(..), on);
         self.split(requests.split.drain(..), on);
         debug_assert!(requests.page_out.is_empty() && requests.split.is_empty());
@@ -115,7 +115,7 @@ impl Migrator {
         plan: &[Move],
         telemetry: &Telemetry,
         limits: &Limits,
-        on: &mut Scene<'_>,
+        on: &mut OrderContext<'_>,
     ) {
         let mut wanted = self.retries.take_due(on.now, on.pages);
         wanted.extend(plan.iter().map(|&m| (m, 0)));
@@ -141,7 +141,7 @@ impl Migrator {
     }
 
     /// Pages out the requested pages, as many as fit into a tick.
-    fn page_out(&mut self, asked: impl Iterator<Item = PageIdx>, on: &mut Scene<'_>) {
+    fn page_out(&mut self, asked: impl Iterator<Item = PageIdx>, on: &mut OrderContext<'_>) {
         if !on.world.capabilities().has(Capability::PageOut) {
             return;
         }
@@ -167,7 +167,7 @@ impl Migrator {
     }
 
     /// Splits the requested huge pages, as many as fit into a tick.
-    fn split(&mut self, asked: impl Iterator<Item = PageIdx>, on: &mut Scene<'_>) {
+    fn split(&mut self, asked: impl Iterator<Item = PageIdx>, on: &mut OrderContext<'_>) {
         let there = asked.filter_map(|page| on.pages.locate(page).map(|at| (page, at)));
         let huge = there.filter(|(_, at)| at.size == PageSize::Huge);
         let (pages, orders): (Vec<PageIdx>, Vec<Order>) = huge
@@ -187,7 +187,7 @@ impl Migrator {
         }
     }
 
-    fn moves(&mut self, batch: &[Tried], made: &mut Made, on: &mut Scene<'_>) {
+    fn moves(&mut self, batch: &[Attempt], made: &mut Made, on: &mut OrderContext<'_>) {
         let orders: Vec<Order> = batch.iter().map(|&(m, _)| Order::Move(m)).collect();
         let outcomes = self.act(&orders, on);
         for ((&tried, order), outcome) in batch.iter().zip(orders).zip(outcomes) {
@@ -204,7 +204,7 @@ impl Migrator {
     }
 
     /// Has the world carry out orders of one kind, and learns their cost.
-    fn act(&mut self, orders: &[Order], on: &mut Scene<'_>) -> Vec<Outcome> {
+    fn act(&mut self, orders: &[Order], on: &mut OrderContext<'_>) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(orders.len());
         let Some(kind) = orders.first() else { return outcomes };
         let is_same = |order| std::mem::discriminant(order) == std::mem::discriminant(kind);
@@ -220,7 +220,7 @@ impl Migrator {
         outcomes
     }
 
-    fn settle(&mut self, (m, tries): Tried, outcome: Outcome, on: &mut Scene<'_>) {
+    fn settle(&mut self, (m, tries): Attempt, outcome: Outcome, on: &mut OrderContext<'_>) {
         let page = on.pages.find(m.space, m.vpn);
         let at = page.and_then(|page| on.pages.locate(page));
         let kind = at.map(|at| at.kind).unwrap_or_default();
@@ -250,7 +250,7 @@ impl Migrator {
         }
     }
 
-    fn settle_done(&mut self, m: Move, on: &mut Scene<'_>) {
+    fn settle_done(&mut self, m: Move, on: &mut OrderContext<'_>) {
         let up = m.to < m.from;
         let counter =
             if up { &mut self.counts.promoted_pages } else { &mut self.counts.demoted_pages };

@@ -13,18 +13,18 @@ const FIRST_RETRY: Nanos = Nanos::from_millis(100);
 const MAX_TRIES: u32 = 5;
 
 /// A move and the number of tries so far.
-pub type Tried = (Move, u32);
+pub type Attempt = (Move, u32);
 
 /// Moves by the time at which they are due.
 #[derive(Debug, Default)]
 pub struct Retries {
-    due: BTreeMap<(Nanos, u64), Tried>,
+    due: BTreeMap<(Nanos, u64), Attempt>,
     next: u64,
 }
 
 impl Retries {
     /// Keeps a move for another try; false if it was the last.
-    pub fn keep(&mut self, now: Nanos, (m, tries): Tried) -> bool {
+    pub fn keep(&mut self, now: Nanos, (m, tries): Attempt) -> bool {
         debug_assert!(tries < MAX_TRIES, "tried too often: {tries}");
         let again = tries + 1 < MAX_TRIES;
         if again {
@@ -35,7 +35,7 @@ impl Retries {
     }
 
     /// Takes the moves that are due and whose page still has the tier and size of the order.
-    pub fn take_due(&mut self, now: Nanos, pages: &PageTable) -> Vec<Tried> {
+    pub fn take_due(&mut self, now: Nanos, pages: &PageTable) -> Vec<Attempt> {
         let later = self.due.split_off(&(now + Nanos(1), 0));
         let due = std::mem::replace(&mut self.due, later);
         debug_assert!(due.keys().all(|&(at, _)| at <= now), "a retry comes too early");

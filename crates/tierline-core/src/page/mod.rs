@@ -22,7 +22,7 @@ pub use self::indices::PageIdx;
 pub use self::regions::Location;
 use self::regions::{Found, Space};
 use self::words::Words;
-pub use self::words::{FETCHED, METADATA_BYTES_PER_PAGE, PageState, PageWord, WORD_BITS};
+pub use self::words::{METADATA_BYTES_PER_PAGE, PREFETCH_BATCH, PageState, PageWord, WORD_BITS};
 use crate::port::{PageSize, SpaceEvent, SpaceId, TenantId, Vpn};
 use crate::tier::TierId;
 use crate::unit::Bytes;
@@ -222,11 +222,11 @@ impl PageTable {
 
     /// Replaces the page's heat.
     pub fn set_heat<W: PageWord>(&mut self, page: PageIdx, heat: W) {
-        self.renew_heat(page, |_| heat);
+        self.update_heat(page, |_| heat);
     }
 
     /// Updates the page's heat with `renew`; returns its flags.
-    pub fn renew_heat<W: PageWord>(
+    pub fn update_heat<W: PageWord>(
         &mut self,
         page: PageIdx,
         renew: impl FnOnce(W) -> W,

@@ -17,7 +17,7 @@ pub const METADATA_BYTES_PER_PAGE: usize = size_of::<Chunk>() / CHUNK_PAGES;
 
 /// Number of pages to load into the cache together ([`super::PageTable::fetch`]): enough to overlap as many
 /// misses as processors can, few enough to stay cached until used.
-pub const FETCHED: usize = 64;
+pub const PREFETCH_BATCH: usize = 64;
 
 /// Bits of a page's heat; the flags are above them.
 pub const WORD_BITS: u32 = 56;

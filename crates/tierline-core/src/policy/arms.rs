@@ -28,9 +28,9 @@
 
 use std::collections::VecDeque;
 
-use super::interface::{Believed, Policy, Wants};
+use super::interface::{HeatEstimate, Policy, Wants};
 use super::parts::batch;
-use super::parts::ledger::{Ledger, Short, capacity};
+use super::parts::ledger::{Ledger, Shortage, capacity};
 use super::parts::quantum::Quantum;
 use super::parts::recency::{self, Recency};
 use super::parts::top::{Ranked, split};
@@ -126,7 +126,7 @@ impl Default for Arms {
 
 impl Arms {
     /// Takes in the evidence.
-    fn believe(&mut self, view: &mut View<'_>) {
+    fn learn(&mut self, view: &mut View<'_>) {
         let moved = view.orders.counters.promoted() + view.orders.counters.demoted();
         self.meter.add(view.now, moved, view.machine.telemetry, view.evidence.hits);
         self.seen_hits |= !view.evidence.hits.is_empty();
@@ -158,7 +158,7 @@ impl Arms {
         let used = self.meter.read(view.machine.tiers, watched);
         self.used = used.all;
         if let Some(slow) = used.slow {
-            self.recency.hear(view.now, slow);
+            self.recency.update(view.now, slow);
         }
         let interval = Interval {
             length: std::mem::take(&mut self.passed),
@@ -220,13 +220,13 @@ impl Arms {
         let mut ledger = Ledger::new(view, batch, |_| Bytes::ZERO);
         while let Some(candidate) = self.candidates.pop_front() {
             match self.exchange(view, &candidate, &mut ledger, plan) {
-                Ok(()) | Err(Short::Page | Short::Limit) => {}
-                Err(Short::Budget) => {
+                Ok(()) | Err(Shortage::Page | Shortage::Limit) => {}
+                Err(Shortage::Budget) => {
                     self.candidates.push_front(candidate); // retried in the next tick
                     return;
                 }
                 // Colder candidates against hotter victims pay even less.
-                Err(Short::Room) => self.candidates.clear(),
+                Err(Shortage::Room) => self.candidates.clear(),
             }
         }
     }
@@ -238,11 +238,11 @@ impl Arms {
         candidate: &Candidate,
         ledger: &mut Ledger,
         plan: &mut Plan,
-    ) -> Result<(), Short> {
+    ) -> Result<(), Shortage> {
         let Ranked { page, rate, size, .. } = candidate.ranked;
-        view.memory.pages.locate(page).ok_or(Short::Page)?;
+        view.memory.pages.locate(page).ok_or(Shortage::Page)?;
         let from = view.memory.pages.state(page).tier().filter(|&tier| tier > TierId::FAST);
-        let gain = self.gain(view, from.ok_or(Short::Page)?);
+        let gain = self.gain(view, from.ok_or(Shortage::Page)?);
         let mut exchange = Exchange::new(self.worth, self.noise, rate, candidate.hot_for, gain);
         exchange.moving(view.move_time(size, true));
         let (mut down, mut room) = (Vec::new(), ledger.room(TierId::FAST));
@@ -259,7 +259,7 @@ impl Arms {
         }
         let planned = match room >= size.bytes() && exchange.pays() {
             true => self.plan_down(view, &mut down, ledger, plan),
-            false => Err(Short::Room),
+            false => Err(Shortage::Room),
         };
         down.into_iter().rev().for_each(|victim| self.give_back(view, victim));
         planned?;
@@ -286,12 +286,12 @@ impl Arms {
         down: &mut Vec<Ranked>,
         ledger: &mut Ledger,
         plan: &mut Plan,
-    ) -> Result<(), Short> {
+    ) -> Result<(), Shortage> {
         while let Some(&victim) = down.last() {
-            let to = ledger.below(view.memory.pages, victim.page).ok_or(Short::Room)?;
+            let to = ledger.below(view.memory.pages, victim.page).ok_or(Shortage::Room)?;
             let reason = Reason::MakeRoom { rate_per_sec: victim.rate };
             match ledger.plan(view.memory.pages, victim.page, to, reason, plan) {
-                Err(Short::Budget) => return Err(Short::Budget),
+                Err(Shortage::Budget) => return Err(Shortage::Budget),
                 Err(_) => {} // unmapped since it was ranked
                 Ok(_) if self.rates.knows(view.memory.pages, victim.page) => {}
                 Ok(_) => self.residents.moves(view.memory.pages, victim.page, UNSEEN),
@@ -328,15 +328,15 @@ impl Policy for Arms {
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         let since = view.now.saturating_sub(std::mem::replace(&mut self.last, view.now));
-        self.believe(view);
+        self.learn(view);
         if let Some(passed) = self.quantum.due(view.now, self.recency.quantum()) {
             self.decide(view, passed);
         }
         self.work(view, since, plan);
     }
 
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
-        Believed::exactly(self.rates.rate_of(memory.pages, page))
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
+        HeatEstimate::exactly(self.rates.rate_of(memory.pages, page))
     }
 
     fn wants(&self) -> Wants {

@@ -21,7 +21,7 @@
 
 use super::goal::pack::Pack;
 use super::interface::Wants;
-use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
+use super::parts::on_fault::{Fault, OnFault, Rules, TierWatermarks};
 use super::parts::scan_period::{self, ScanPeriod};
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;
@@ -67,8 +67,8 @@ impl Rules for Autonuma {
         false
     }
 
-    fn marks(&self, capacity: Bytes) -> Marks {
-        Marks::of(Watermarks::of(capacity))
+    fn marks(&self, capacity: Bytes) -> TierWatermarks {
+        TierWatermarks::of(Watermarks::of(capacity))
     }
 
     fn demotes(&self) -> bool {

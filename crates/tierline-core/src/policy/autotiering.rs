@@ -24,8 +24,8 @@
 //! plan. The original demotes page-cache pages first; this does not. Pages of the slowest tier have histories
 //! too.
 
-use super::interface::{Believed, Policy, Wants};
-use super::parts::ledger::{Ledger, Short};
+use super::interface::{HeatEstimate, Policy, Wants};
+use super::parts::ledger::{Ledger, Shortage};
 use super::parts::scan_period::{self, ScanPeriod};
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;
@@ -35,7 +35,7 @@ use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};
 use crate::port::Reason;
 use crate::telemetry::Hit;
-use crate::telemetry::lap::Lap;
+use crate::telemetry::access_levels::AccessLevels;
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -58,21 +58,21 @@ knobs! {
 pub struct Autotiering {
     knobs: AutotieringKnobs,
     scan: ScanPeriod,
-    lap: Lap,
+    levels: AccessLevels,
     pass_began: Option<Nanos>,
     /// Whether each tier's reclaimer is awake.
     awake: [bool; TierId::MAX],
 }
 
 impl Autotiering {
-    fn believe(&mut self, view: &mut View<'_>) {
+    fn learn(&mut self, view: &mut View<'_>) {
         let began = *self.pass_began.get_or_insert(view.now);
         if view.now.saturating_sub(began) >= self.scan.period() {
             self.pass_began = Some(view.now);
-            self.lap.next_pass(view.machine.tiers);
+            self.levels.next_pass(view.machine.tiers);
         }
-        self.lap.believe(view.memory.pages, view.evidence.touched);
-        self.lap.look(view.memory.pages, self.knobs.looks);
+        self.levels.learn(view.memory.pages, view.evidence.touched);
+        self.levels.review(view.memory.pages, self.knobs.looks);
     }
 
     /// Handles one fault.
@@ -81,7 +81,7 @@ impl Autotiering {
         // A page with a planned move is in no list.
         let Some(tier) = state.tier().filter(|_| state.is_listed()) else { return };
         self.scan.fault(view.now, tier == TierId::FAST);
-        let level = self.lap.accessed(view.memory.pages, hit.page);
+        let level = self.levels.accessed(view.memory.pages, hit.page);
         if tier == TierId::FAST {
             return;
         }
@@ -90,16 +90,16 @@ impl Autotiering {
         }
         let reason = Reason::Hot { rate_per_sec: self.rate(level) };
         let mut planned = ledger.plan(view.memory.pages, hit.page, TierId::FAST, reason, plan);
-        if planned == Err(Short::Room) && self.knobs.opm && !self.in_background() {
-            while planned == Err(Short::Room)
+        if planned == Err(Shortage::Room) && self.knobs.opm && !self.in_background() {
+            while planned == Err(Shortage::Room)
                 && self.demote(view, Some(level), ledger, plan).is_ok()
             {
                 planned = ledger.plan(view.memory.pages, hit.page, TierId::FAST, reason, plan);
             }
         }
         match planned {
-            Ok(_) => self.lap.moves(view.memory.pages, hit.page),
-            Err(Short::Room) => self.scan.failed(),
+            Ok(_) => self.levels.moves(view.memory.pages, hit.page),
+            Err(Shortage::Room) => self.scan.failed(),
             Err(_) => {}
         }
     }
@@ -115,7 +115,7 @@ impl Autotiering {
         self.in_background()
             && room <= marks.high - marks.low
             && self
-                .lap
+                .levels
                 .least(view.memory.pages, TierId::FAST)
                 .is_some_and(|(_, least)| level <= least)
     }
@@ -125,7 +125,7 @@ impl Autotiering {
         for (id, tier) in view.machine.tiers.iter() {
             let marks = Watermarks::of(tier.capacity);
             let measured = &view.machine.telemetry.tiers[id.index()];
-            let woken = measured.turned_away || measured.free < marks.low;
+            let woken = measured.failed_allocations || measured.free < marks.low;
             let awake = &mut self.awake[id.index()];
             *awake = (*awake || woken) && measured.free < marks.high;
             if !*awake {
@@ -134,10 +134,10 @@ impl Autotiering {
             let mut missing = marks.high.saturating_sub(measured.free);
             let mut looks = self.knobs.looks;
             while missing > Bytes::ZERO
-                && let Some(page) = self.lap.least_file(view.memory.pages, id, &mut looks)
+                && let Some(page) = self.levels.least_file(view.memory.pages, id, &mut looks)
                 && let Some(at) = view.memory.pages.locate(page)
             {
-                self.lap.moves(view.memory.pages, page);
+                self.levels.moves(view.memory.pages, page);
                 view.orders.page_out.push(page);
                 missing = missing.saturating_sub(at.size.bytes());
             }
@@ -151,20 +151,21 @@ impl Autotiering {
         below: Option<u8>,
         ledger: &mut Ledger,
         plan: &mut Plan,
-    ) -> Result<Bytes, Short> {
-        let (page, level) = self.lap.least(view.memory.pages, TierId::FAST).ok_or(Short::Page)?;
+    ) -> Result<Bytes, Shortage> {
+        let (page, level) =
+            self.levels.least(view.memory.pages, TierId::FAST).ok_or(Shortage::Page)?;
         if below.is_some_and(|below| level >= below) {
-            return Err(Short::Page);
+            return Err(Shortage::Page);
         }
-        view.memory.pages.locate(page).ok_or(Short::Page)?;
-        let to = ledger.below(view.memory.pages, page).ok_or(Short::Room)?;
+        view.memory.pages.locate(page).ok_or(Shortage::Page)?;
+        let to = ledger.below(view.memory.pages, page).ok_or(Shortage::Room)?;
         let rate_per_sec = self.rate(level);
         let reason = match below {
             Some(_) => Reason::MakeRoom { rate_per_sec },
             None => Reason::Headroom { rate_per_sec },
         };
         let bytes = ledger.plan(view.memory.pages, page, to, reason, plan)?;
-        self.lap.moves(view.memory.pages, page);
+        self.levels.moves(view.memory.pages, page);
         Ok(bytes)
     }
 
@@ -188,7 +189,7 @@ impl Policy for Autotiering {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
-        self.believe(view);
+        self.learn(view);
         let capacity = |tier| view.machine.tiers[tier].capacity;
         let background = self.in_background();
         let floor = |tier: TierId| match tier == view.machine.tiers.slowest() {
@@ -207,8 +208,8 @@ impl Policy for Autotiering {
         self.page_out(view);
     }
 
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
-        Believed::exactly(f32::from(self.lap.level(memory.pages, page)))
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
+        HeatEstimate::exactly(f32::from(self.levels.level(memory.pages, page)))
     }
 
     fn wants(&self) -> Wants {

@@ -15,12 +15,12 @@
 //!
 //! DamonKnobs: tuner (2: temporal; 1: consist; 0: none), used (0.997), free (0.005), quota (200 MB),
 //! quota_time (0: any), interval (1 s), hot_access (0.05), cold_age (0), weight_access (1), weight_age (1),
-//! young (1), sampling (5 ms), aggregation (100 ms), stretches_min (10), stretches_max (1000).
+//! young (1), sampling (5 ms), aggregation (100 ms), regions_min (10), regions_max (1000).
 //!
 //! Where it comes from: DAMOS migrate_hot and migrate_cold (Linux 7.2, mm/damon) with the goals and quotas of
 //! damo 3.4's scripts/mem_tier.sh, which also lets the kernel tune the sampling and aggregation times. HMSDK 4
 //! is tuner=0, quota=50e9, interval=20, quota_time=1, cold_age=30, sampling=0.1, aggregation=2,
-//! stretches_min=100, stretches_max=10000. Its contexts are of physical memory, one for each node, so a region
+//! regions_min=100, regions_max=10000. Its contexts are of physical memory, one for each node, so a region
 //! is in one tier; here only a region's pages in the tier concerned count.
 
 use std::collections::VecDeque;
@@ -28,13 +28,13 @@ use std::collections::VecDeque;
 use super::interface::{Policy, Wants};
 use super::parts::ledger::Ledger;
 use super::parts::quantum::Quantum;
-use super::parts::tuner::{MET, Quota, Tuner};
+use super::parts::tuner::{ByteQuota, MET, Tuner};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
 use crate::policy::view::View;
-use crate::port::{Allocation, PageSize, Reason, Stretch, Vpn, Watch};
+use crate::port::{Allocation, ObservedRegion, PageSize, Reason, Vpn, Watch};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -68,9 +68,9 @@ knobs! {
         /// Time after which regions are evaluated, merged and split.
         aggregation: Nanos = Nanos::from_millis(100), Nanos::from_millis(10), Nanos::from_secs(10);
         /// Regions per program, at least.
-        stretches_min: u32 = 10, 3, 1000;
+        regions_min: u32 = 10, 3, 1000;
         /// Regions per program, at most.
-        stretches_max: u32 = 1000, 10, 100_000;
+        regions_max: u32 = 1000, 10, 100_000;
     }
 }
 
@@ -84,17 +84,17 @@ const CHECKS: u32 = 1 << 16;
 /// A scheme: its remaining quota in this interval, and its regions.
 #[derive(Clone, Debug, Default)]
 struct Scheme {
-    quota: Quota,
+    quota: ByteQuota,
     left: Bytes,
     /// Regions, by descending priority.
-    work: VecDeque<Stretch>,
+    work: VecDeque<ObservedRegion>,
 }
 
 /// The policy.
 #[derive(Debug, Default)]
 pub struct Damon {
     knobs: DamonKnobs,
-    stretches: Vec<Stretch>,
+    observed_regions: Vec<ObservedRegion>,
     interval: Quantum,
     cold: Scheme,
     hot: Scheme,
@@ -108,10 +108,10 @@ impl Damon {
         clippy::cast_sign_loss,
         reason = "a share in hundredths"
     )]
-    fn score(&self, stretch: &Stretch) -> u64 {
+    fn score(&self, observed: &ObservedRegion) -> u64 {
         let (access, age) = (u64::from(self.knobs.weight_access), u64::from(self.knobs.weight_age));
-        let frequency = (stretch.frequency.clamp(0.0, 1.0) * 100.0) as u64;
-        let seconds = stretch.age.0 / 1_000_000_000;
+        let frequency = (observed.frequency.clamp(0.0, 1.0) * 100.0) as u64;
+        let seconds = observed.age.0 / 1_000_000_000;
         let order = (u64::BITS - seconds.leading_zeros()).min(AGES);
         let order = if frequency == 0 { AGES - order } else { AGES + order };
         let old = u64::from(order) * 100 / u64::from(AGES) / 2;
@@ -133,14 +133,14 @@ impl Damon {
             self.hot.quota.next(tuner, towards(in_bp(capacity - free), self.knobs.used), most);
         self.cold.left = self.cold.quota.next(tuner, towards(in_bp(free), self.knobs.free), most);
         let (hot_access, cold_age) = (self.knobs.hot_access, self.knobs.cold_age);
-        let mut ranked: Vec<(u64, &Stretch)> =
-            self.stretches.iter().map(|stretch| (self.score(stretch), stretch)).collect();
+        let mut ranked: Vec<(u64, &ObservedRegion)> =
+            self.observed_regions.iter().map(|observed| (self.score(observed), observed)).collect();
         ranked.sort_by_key(|(score, _)| *score);
         let cold = ranked.iter().filter(|(_, s)| s.frequency <= 0.0 && s.age >= cold_age);
-        let cold = cold.map(|(_, stretch)| **stretch).collect();
+        let cold = cold.map(|(_, observed)| **observed).collect();
         ranked.sort_by_key(|(score, _)| BEST - score);
         let hot = ranked.iter().filter(|(_, s)| s.frequency >= hot_access);
-        self.hot.work = hot.map(|(_, stretch)| **stretch).collect();
+        self.hot.work = hot.map(|(_, observed)| **observed).collect();
         self.cold.work = cold;
     }
 
@@ -201,8 +201,8 @@ impl Scheme {
     /// The next pages in its regions that are in the wrong tier, within its quota.
     fn next(&mut self, view: &View<'_>, up: bool, out: &mut Vec<PageIdx>) {
         let mut checks = CHECKS;
-        while let Some(stretch) = self.work.front_mut() {
-            if stretch.base_pages == 0 {
+        while let Some(observed) = self.work.front_mut() {
+            if observed.base_pages == 0 {
                 self.work.pop_front();
                 continue;
             }
@@ -210,11 +210,11 @@ impl Scheme {
                 return;
             }
             checks -= 1;
-            let page = view.memory.pages.find(stretch.space, stretch.vpn);
+            let page = view.memory.pages.find(observed.space, observed.vpn);
             let size = page.and_then(|page| view.memory.pages.locate(page)).map(|at| at.size);
             let base_pages = size.unwrap_or(PageSize::Base).base_pages();
-            stretch.vpn = Vpn(stretch.vpn.0 + base_pages);
-            stretch.base_pages = stretch.base_pages.saturating_sub(base_pages);
+            observed.vpn = Vpn(observed.vpn.0 + base_pages);
+            observed.base_pages = observed.base_pages.saturating_sub(base_pages);
             let Some(page) = page else { continue };
             let state = view.memory.pages.state(page);
             let elsewhere = state.tier().is_some_and(|tier| (tier > TierId::FAST) == up);
@@ -232,8 +232,8 @@ impl Policy for Damon {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
-        if !view.evidence.stretches.is_empty() {
-            self.stretches = view.evidence.stretches.to_vec();
+        if !view.evidence.observed_regions.is_empty() {
+            self.observed_regions = view.evidence.observed_regions.to_vec();
         }
         if self.interval.due(view.now, self.knobs.interval).is_some() {
             self.begin(view);
@@ -251,13 +251,13 @@ impl Policy for Damon {
     }
 
     fn wants(&self) -> Wants {
-        let DamonKnobs { sampling, aggregation, stretches_min, stretches_max, .. } = self.knobs;
+        let DamonKnobs { sampling, aggregation, regions_min, regions_max, .. } = self.knobs;
         Wants {
             quantum: Some(self.knobs.aggregation.min(self.knobs.interval)),
-            watch: Some(Watch::Stretches {
+            watch: Some(Watch::Regions {
                 sampling,
                 aggregation,
-                count: [stretches_min, stretches_max],
+                count: [regions_min, regions_max],
             }),
             allocation: Some(Allocation::FirstTouch),
             own_heat: true,
@@ -281,8 +281,9 @@ mod tests {
 
     fn score(frequency: f64, seconds: u64) -> u64 {
         let age = Nanos::from_secs(seconds);
-        let stretch = Stretch { space: SpaceId(1), vpn: Vpn(0), base_pages: 1, frequency, age };
-        Damon::default().score(&stretch)
+        let observed =
+            ObservedRegion { space: SpaceId(1), vpn: Vpn(0), base_pages: 1, frequency, age };
+        Damon::default().score(&observed)
     }
 
     /// By hand from mm/damon/ops-common.c: 8 s are 4 binary digits, (32 + 4)·100/32/2 = 56, and

@@ -15,7 +15,7 @@
 //! Where it comes from: Colloid section 2.1, "best-case memory placement". There the cold pages are chosen at
 //! random, here by rate.
 
-use super::interface::{Believed, Policy, Wants};
+use super::interface::{HeatEstimate, Policy, Wants};
 use super::parts::placement::{Placement, RateRun, capacities, fill, ranked, told};
 use crate::knob::Knob;
 use crate::knobs;
@@ -90,8 +90,8 @@ impl Policy for Fixed {
         self.placement.work(view, plan);
     }
 
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
-        Believed::exactly(self.placement.rate_of(memory.pages, page))
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
+        HeatEstimate::exactly(self.placement.rate_of(memory.pages, page))
     }
 
     fn needs(&self) -> &'static [Capability] {

@@ -23,9 +23,9 @@
 //! threads copy a page. Requests reach the lists at once, not through rings that hold 128 cold pages per
 //! quantum.
 
-use super::goal::{Aim, Goal, Quota, Shift};
-use super::interface::{Believed, Policy, Wants};
-use super::parts::ledger::{Ledger, Short};
+use super::goal::{Aim, Goal, Shift, ShiftQuota};
+use super::interface::{HeatEstimate, Policy, Wants};
+use super::parts::ledger::{Ledger, Shortage};
 use super::parts::quantum::Quantum;
 use crate::knob::Knob;
 use crate::knobs;
@@ -113,7 +113,7 @@ impl Hemem {
     }
 
     /// Counts hits and lists the pages by class.
-    fn believe(&mut self, view: &mut View<'_>) {
+    fn learn(&mut self, view: &mut View<'_>) {
         self.residents.settle(view.memory.pages);
         for &page in view.evidence.touched {
             if self.residents.class(view.memory.pages, page).is_none() {
@@ -154,8 +154,10 @@ impl Hemem {
                     let below = self.hot_class();
                     match self.lift(view, ledger, page, class, TierId::FAST, below, reason, plan) {
                         Ok(_) => {}
-                        Err(Short::Limit) => self.residents.moves(view.memory.pages, page, class),
-                        Err(short) => return short != Short::Room,
+                        Err(Shortage::Limit) => {
+                            self.residents.moves(view.memory.pages, page, class)
+                        }
+                        Err(short) => return short != Shortage::Room,
                     }
                 }
             }
@@ -176,14 +178,14 @@ impl Hemem {
         below: u8,
         reason: Reason,
         plan: &mut Plan,
-    ) -> Result<(f64, Bytes), Short> {
-        let size = view.memory.pages.locate(page).ok_or(Short::Page)?.size;
+    ) -> Result<(f64, Bytes), Shortage> {
+        let size = view.memory.pages.locate(page).ok_or(Shortage::Page)?.size;
         let (mut share, mut bytes) = (0.0, Bytes::ZERO);
         let admitted = ledger.admits(view.memory.pages, page, to);
         while admitted && ledger.room(to) < size.bytes() {
-            let (victim, victim_class) = self.coldest(view, to, below).ok_or(Short::Room)?;
-            view.memory.pages.locate(victim).ok_or(Short::Page)?;
-            let down = ledger.below(view.memory.pages, victim).ok_or(Short::Room)?;
+            let (victim, victim_class) = self.coldest(view, to, below).ok_or(Shortage::Room)?;
+            view.memory.pages.locate(victim).ok_or(Shortage::Page)?;
+            let down = ledger.below(view.memory.pages, victim).ok_or(Shortage::Room)?;
             let word = view.memory.pages.heat::<CountWord>(victim).0;
             let rate_per_sec = self.rate(view, word);
             let reason = Reason::MakeRoom { rate_per_sec };
@@ -216,7 +218,7 @@ impl Hemem {
 
     /// Selects pages that make up a shift, from the highest bin down.
     fn shift(&mut self, view: &mut View<'_>, shift: &Shift, ledger: &mut Ledger, plan: &mut Plan) {
-        let mut quota = Quota::of(shift);
+        let mut quota = ShiftQuota::of(shift);
         for class in (0..self.classes()).rev() {
             if shift.up {
                 for &from in &shift.below {
@@ -235,7 +237,7 @@ impl Hemem {
         shift: &Shift,
         from: TierId,
         class: u8,
-        quota: &mut Quota,
+        quota: &mut ShiftQuota,
         ledger: &mut Ledger,
         plan: &mut Plan,
     ) {
@@ -266,7 +268,7 @@ impl Hemem {
             } else {
                 let to = shift.below.iter().find(|&&to| ledger.room(to) >= bytes);
                 let planned = to
-                    .ok_or(Short::Room)
+                    .ok_or(Shortage::Room)
                     .and_then(|&to| ledger.plan(view.memory.pages, page, to, reason, plan));
                 planned.map(|_| {
                     self.residents.moves(view.memory.pages, page, class);
@@ -291,7 +293,7 @@ impl Hemem {
     }
 
     fn rate(&self, view: &View<'_>, word: u64) -> f32 {
-        view.believed_rate(self.counts.share(word), self.counts.loads(word).into())
+        view.estimated_rate(self.counts.share(word), self.counts.loads(word).into())
     }
 }
 
@@ -301,8 +303,8 @@ impl Policy for Hemem {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
-        self.goal.listen(view);
-        self.believe(view);
+        self.goal.update(view);
+        self.learn(view);
         let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) else { return };
         let mut ledger = Ledger::new(view, in_time(self.knobs.rate, passed), |_| Bytes::ZERO);
         let mut has_cold = true;
@@ -319,11 +321,11 @@ impl Policy for Hemem {
         }
     }
 
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
         let word = memory.pages.heat::<CountWord>(page).0;
         let count = |loads| f32::from(u16::try_from(loads).unwrap_or(u16::MAX));
-        let surely = if self.counts.is_hot(word) { self.counts.knobs.hot_reads } else { 0 };
-        Believed { surely: count(surely), likely: count(self.counts.loads(word)) }
+        let at_least = if self.counts.is_hot(word) { self.counts.knobs.hot_reads } else { 0 };
+        HeatEstimate { at_least: count(at_least), likely: count(self.counts.loads(word)) }
     }
 
     fn wants(&self) -> Wants {

@@ -41,9 +41,9 @@ pub trait Policy: Send {
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan);
 
     /// Its estimate of a page's heat, to compare pages of one tenant.
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
         let estimate = memory.estimate(page);
-        Believed { surely: estimate.at_least_per_sec(), likely: estimate.rate_per_sec() }
+        HeatEstimate { at_least: estimate.at_least_per_sec(), likely: estimate.rate_per_sec() }
     }
 
     /// What it requests of the world.
@@ -75,17 +75,17 @@ pub trait Policy: Send {
 
 /// An estimate of a page's heat, in any unit that orders a policy's pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Believed {
+pub struct HeatEstimate {
     /// Lower bound.
-    pub surely: f32,
+    pub at_least: f32,
     /// Most likely value.
     pub likely: f32,
 }
 
-impl Believed {
+impl HeatEstimate {
     /// A value without a known bound.
     pub fn exactly(heat: f32) -> Self {
-        Self { surely: heat, likely: heat }
+        Self { at_least: heat, likely: heat }
     }
 }
 

@@ -20,7 +20,7 @@
 
 use super::goal::Goal;
 use super::interface::Wants;
-use super::parts::on_fault::{Fault, Marks, OnFault, Rules, hint_faults};
+use super::parts::on_fault::{Fault, OnFault, Rules, TierWatermarks, hint_faults};
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::knobs;
@@ -72,9 +72,13 @@ impl Rules for Linux {
         self.latency.accepts(fault.now, latency, fault.size.bytes())
     }
 
-    fn marks(&self, capacity: Bytes) -> Marks {
+    fn marks(&self, capacity: Bytes) -> TierWatermarks {
         let kernel = Watermarks::of(capacity);
-        Marks { wake: Marks::woken(kernel), enough: kernel.promo, floor: kernel.high }
+        TierWatermarks {
+            wake: TierWatermarks::woken(kernel),
+            enough: kernel.promo,
+            floor: kernel.high,
+        }
     }
 
     fn wants(&self, fast_too: bool) -> Wants {

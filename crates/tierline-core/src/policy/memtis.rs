@@ -32,9 +32,9 @@ use std::collections::VecDeque;
 
 use self::splitting::Splitting;
 use self::words::{COLD, HOT, LISTS, SIZES, TO_SPLIT, list, size_of, sized, skew};
-use super::goal::{Aim, Goal, Quota, Shift};
-use super::interface::{Believed, Policy, Wants};
-use super::parts::ledger::{self, Ledger, Short};
+use super::goal::{Aim, Goal, Shift, ShiftQuota};
+use super::interface::{HeatEstimate, Policy, Wants};
+use super::parts::ledger::{self, Ledger, Shortage};
 use super::parts::quantum::Quantum;
 use crate::knob::Knob;
 use crate::knobs;
@@ -45,7 +45,7 @@ use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};
 use crate::port::{Allocation, PageSize, Reason, Watch};
 use crate::telemetry::Hit;
-use crate::telemetry::histogram::{self, BinWord, Histogram, Turn};
+use crate::telemetry::histogram::{self, BinWord, CountEvent, Histogram};
 use crate::telemetry::subpages::{self, Subpages};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
@@ -102,7 +102,7 @@ struct Task {
     over: Bytes,
     /// Bytes of hot pages to be promoted.
     lack: Bytes,
-    shifts: Vec<(Shift, Quota)>,
+    shifts: Vec<(Shift, ShiftQuota)>,
 }
 
 impl Memtis {
@@ -148,7 +148,7 @@ impl Memtis {
     }
 
     /// Counts hits and lists the pages by class.
-    fn believe(&mut self, view: &mut View<'_>) {
+    fn learn(&mut self, view: &mut View<'_>) {
         self.residents.settle(view.memory.pages);
         self.take_parts(view);
         let capacity = Self::capacity(view);
@@ -167,9 +167,9 @@ impl Memtis {
                 view.memory.pages.state(page).tier() == Some(view.machine.tiers.slowest());
             let mut word = view.memory.pages.heat::<BinWord>(page).0;
             if !slowest && !self.histogram.knows(word) {
-                word = self.histogram.newborn(at.size);
+                word = self.histogram.new_page(at.size);
                 if let Some(born) = self.histogram.known(word) {
-                    self.subpages.newborn(page, born, at.size.base_pages());
+                    self.subpages.new_page(page, born, at.size.base_pages());
                 }
             }
             word = sized(word, at.size);
@@ -185,9 +185,9 @@ impl Memtis {
             );
             view.memory.pages.set_heat(hit.page, BinWord(word));
             match turn {
-                Turn::None => {}
-                Turn::Cooled => self.subpages.cooled(in_use, capacity),
-                Turn::Adapted { after_cooling } => {
+                CountEvent::None => {}
+                CountEvent::Cooled => self.subpages.cooled(in_use, capacity),
+                CountEvent::Adapted { after_cooling } => {
                     let knobs = self.histogram.knobs;
                     let least = self.histogram.least();
                     self.subpages.adapted(after_cooling, fits, least, knobs.cooling_period);
@@ -211,7 +211,7 @@ impl Memtis {
         clippy::cast_sign_loss,
         reason = "rounded to whole samples"
     )]
-    fn count(&mut self, word: u64, hit: &Hit, fits: Bytes) -> (u64, Turn) {
+    fn count(&mut self, word: u64, hit: &Hit, fits: Bytes) -> (u64, CountEvent) {
         let samples = (hit.hits + 0.5).max(1.0) as u32;
         let (mut word, size) = (word, size_of(word));
         if self.subpages.knobs.split {
@@ -258,7 +258,7 @@ impl Memtis {
             Aim::Pack => Task { over, lack: waiting, shifts: Vec::new() },
             Aim::Shift(shifts) => {
                 let shifts = shifts.into_iter().map(|shift| {
-                    let quota = Quota::of(&shift);
+                    let quota = ShiftQuota::of(&shift);
                     (shift, quota)
                 });
                 Task { over, lack: Bytes::ZERO, shifts: shifts.collect() }
@@ -274,7 +274,8 @@ impl Memtis {
         self.demote(view, &mut ledger, plan);
         self.pack(view, &mut ledger, plan);
         for (shift, mut quota) in std::mem::take(&mut self.task.shifts) {
-            if let Some(Short::Budget) = self.shift(view, &shift, &mut quota, &mut ledger, plan) {
+            if let Some(Shortage::Budget) = self.shift(view, &shift, &mut quota, &mut ledger, plan)
+            {
                 self.task.shifts.push((shift, quota));
             }
         }
@@ -331,7 +332,7 @@ impl Memtis {
                     let planned = ledger.plan(view.memory.pages, page, TierId::FAST, reason, plan);
                     match planned {
                         Ok(bytes) => self.task.lack = self.task.lack.saturating_sub(bytes),
-                        Err(Short::Limit) => {}
+                        Err(Shortage::Limit) => {}
                         Err(_) => return,
                     }
                     self.residents.moves(view.memory.pages, page, list(HOT, size));
@@ -357,10 +358,10 @@ impl Memtis {
         &mut self,
         view: &mut View<'_>,
         shift: &Shift,
-        quota: &mut Quota,
+        quota: &mut ShiftQuota,
         ledger: &mut Ledger,
         plan: &mut Plan,
-    ) -> Option<Short> {
+    ) -> Option<Shortage> {
         let sources = if shift.up { shift.below.clone() } else { vec![shift.tier] };
         for (from, size) in sources.into_iter().flat_map(|from| SIZES.map(|size| (from, size))) {
             let hot = list(HOT, size);
@@ -380,9 +381,9 @@ impl Memtis {
                 };
                 #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
                 let reason = Reason::Balance { rate_per_sec: (share * shift.reads_per_sec) as f32 };
-                let Some(to) = to else { return Some(Short::Room) };
+                let Some(to) = to else { return Some(Shortage::Room) };
                 match ledger.plan(view.memory.pages, page, to, reason, plan) {
-                    Err(Short::Limit) => {
+                    Err(Shortage::Limit) => {
                         self.residents.moves(view.memory.pages, page, hot);
                         continue;
                     }
@@ -398,7 +399,7 @@ impl Memtis {
 
     fn rate(&self, view: &View<'_>, word: u64, size: PageSize) -> f32 {
         let samples = self.histogram.samples_of(word, size);
-        view.believed_rate(self.histogram.share(word, size), samples)
+        view.estimated_rate(self.histogram.share(word, size), samples)
     }
 }
 
@@ -408,8 +409,8 @@ impl Policy for Memtis {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
-        self.goal.listen(view);
-        self.believe(view);
+        self.goal.update(view);
+        self.learn(view);
         if let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) {
             self.reclassify(view);
             self.split(view);
@@ -418,11 +419,11 @@ impl Policy for Memtis {
         self.work(view, plan);
     }
 
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
         let size = memory.pages.locate(page).map_or(PageSize::Base, |at| at.size);
         let samples = self.histogram.samples_of(memory.pages.heat::<BinWord>(page).0, size);
         #[expect(clippy::cast_possible_truncation, reason = "heat is f32")]
-        Believed::exactly(samples as f32)
+        HeatEstimate::exactly(samples as f32)
     }
 
     fn wants(&self) -> Wants {

@@ -13,7 +13,7 @@ pub mod view;
 use self::entry::{PolicyEntry, Role};
 use self::goal::balance::Balance;
 use self::goal::pack::Pack;
-pub use self::interface::{Believed, Policy, Unfit, Wants, fits};
+pub use self::interface::{HeatEstimate, Policy, Unfit, Wants, fits};
 use self::tmo::Tmo;
 
 /// The head of Colloid's file, for policies with that goal.

@@ -24,14 +24,14 @@
 
 use super::goal::pack::Pack;
 use super::interface::Wants;
-use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
+use super::parts::on_fault::{Fault, OnFault, Rules, TierWatermarks};
 use super::parts::quantum::Quantum;
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageTable;
 use crate::policy::view::View;
-use crate::port::{Allocation, Counted, Watch};
+use crate::port::{Allocation, DeviceCounts, Watch};
 use crate::telemetry::lru::{Lru, LruWord};
 use crate::telemetry::tally::Tally;
 use crate::tier::TierId;
@@ -124,7 +124,7 @@ impl Neomem {
 
     /// One round of algorithm 1.
     #[expect(clippy::cast_precision_loss, reason = "pages of a second")]
-    fn update(&mut self, view: &View<'_>, counted: &Counted) {
+    fn update(&mut self, view: &View<'_>, counted: &DeviceCounts) {
         let counters = &*view.orders.counters;
         let promoted = counters.promote_anon + counters.promote_file;
         let moved = promoted - std::mem::replace(&mut self.promoted, promoted);
@@ -164,7 +164,7 @@ impl NeomemKnobs {
 }
 
 /// Q(1 − p): the least count, and the number, of the bin above which p of all counters lie.
-fn quantile(counted: &Counted, p: f64) -> (u32, u32) {
+fn quantile(counted: &DeviceCounts, p: f64) -> (u32, u32) {
     let all: f64 = counted.histogram.iter().map(|&(_, counters)| f64::from(counters)).sum();
     let mut above = 0.0;
     for (bin, &(count, counters)) in counted.histogram.iter().enumerate().rev() {
@@ -186,7 +186,7 @@ fn utilisation(view: &View<'_>) -> f64 {
 }
 
 impl Rules for Neomem {
-    fn listen(&mut self, view: &View<'_>) {
+    fn update(&mut self, view: &View<'_>) {
         let silence = self.knobs.thr_update_interval * 2;
         if let Some(counted) = &view.machine.telemetry.counted {
             self.counted_at = Some(view.now);
@@ -213,9 +213,13 @@ impl Rules for Neomem {
         count > self.threshold()
     }
 
-    fn marks(&self, capacity: Bytes) -> Marks {
+    fn marks(&self, capacity: Bytes) -> TierWatermarks {
         let kernel = Watermarks::of(capacity);
-        Marks { wake: Marks::woken(kernel), enough: kernel.promo, floor: kernel.high }
+        TierWatermarks {
+            wake: TierWatermarks::woken(kernel),
+            enough: kernel.promo,
+            floor: kernel.high,
+        }
     }
 
     fn wants(&self, _fast_too: bool) -> Wants {
@@ -262,11 +266,11 @@ mod tests {
     #[test]
     fn the_threshold_is_a_quantile_of_the_counters() {
         let histogram = vec![(0, 900), (1, 80), (8, 15), (10, 5)];
-        let counted = Counted { histogram, ..Counted::default() };
+        let counted = DeviceCounts { histogram, ..DeviceCounts::default() };
         assert_eq!(quantile(&counted, 0.005), (10, 3));
         assert_eq!(quantile(&counted, 0.01), (8, 2));
         assert_eq!(quantile(&counted, 0.05), (1, 1));
         assert_eq!(quantile(&counted, 0.5), (0, 0));
-        assert_eq!(quantile(&Counted::default(), 0.5), (0, 0));
+        assert_eq!(quantile(&DeviceCounts::default(), 0.5), (0, 0));
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! Where it comes from: the ideal case of every paper in the field; its form is ours.
 
-use super::interface::{Believed, Policy, Wants};
+use super::interface::{HeatEstimate, Policy, Wants};
 use super::parts::placement::{Placement, capacities, fill, ranked, told};
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
@@ -38,8 +38,8 @@ impl Policy for Oracle {
         self.placement.work(view, plan);
     }
 
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
-        Believed::exactly(self.placement.rate_of(memory.pages, page))
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
+        HeatEstimate::exactly(self.placement.rate_of(memory.pages, page))
     }
 
     fn needs(&self) -> &'static [Capability] {

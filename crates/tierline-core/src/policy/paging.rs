@@ -18,7 +18,7 @@
 use super::goal::Goal;
 use super::goal::pack::Pack;
 use super::interface::Wants;
-use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
+use super::parts::on_fault::{Fault, OnFault, Rules, TierWatermarks};
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::page::PageTable;
@@ -41,8 +41,8 @@ impl Rules for Paging {
         false
     }
 
-    fn marks(&self, capacity: Bytes) -> Marks {
-        Marks::of(Watermarks::of(capacity))
+    fn marks(&self, capacity: Bytes) -> TierWatermarks {
+        TierWatermarks::of(Watermarks::of(capacity))
     }
 
     fn needs(&self) -> &'static [Capability] {

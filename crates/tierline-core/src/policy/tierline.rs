@@ -31,20 +31,20 @@
 //! access to other accesses, not only its own latency.
 
 use super::goal::balance::Balance;
-use super::goal::lane::Lane;
+use super::goal::shift_progress::ShiftProgress;
 use super::goal::{Aim, Goal};
 use super::interface::{Policy, Wants};
 use super::parts::candidates::{Bar, Candidate, Candidates};
-use super::parts::hand::Met;
+use super::parts::hand::ExaminedPage;
 use super::parts::headroom::Headroom;
-use super::parts::ledger::{Ledger, Short};
+use super::parts::ledger::{Ledger, Shortage};
 use super::parts::make_room::{Hands, Newcomer};
 use super::parts::quantum::Quantum;
 use super::parts::sampling::Sampling;
 use super::parts::splitting::Splitting;
 use crate::knob::Knob;
 use crate::knobs;
-use crate::page::{FETCHED, PageIdx};
+use crate::page::{PREFETCH_BATCH, PageIdx};
 use crate::policy::plan::Plan;
 use crate::policy::view::View;
 use crate::port::{PageSize, Reason};
@@ -83,7 +83,7 @@ pub struct Tierline {
     goal: Box<dyn Goal>,
     quantum: Quantum,
     /// What remains of the goal's last shifts; `None`: pack.
-    lanes: Option<Vec<Lane>>,
+    lanes: Option<Vec<ShiftProgress>>,
     headroom: Headroom,
     sampling: Sampling,
     candidates: Candidates,
@@ -117,7 +117,7 @@ impl Tierline {
     fn sort_in(&mut self, view: &mut View<'_>) {
         self.hands.begin(view);
         let floors = bar(&self.knobs, self.goal.as_ref()).lowest(view);
-        for pages in view.evidence.touched.chunks(FETCHED) {
+        for pages in view.evidence.touched.chunks(PREFETCH_BATCH) {
             view.memory.pages.fetch(pages.iter().copied());
             pages.iter().for_each(|&page| self.sort_in_page(view, page, &floors));
         }
@@ -141,13 +141,13 @@ impl Tierline {
             false => Bytes(tiers[tier].capacity.0 / 1000 * permille),
         };
         let largest = tiers.iter().map(|(tier, _)| most(tier)).max().unwrap_or_default();
-        self.headroom.listen(view, largest);
+        self.headroom.observe(view, largest);
         Ledger::new(view, view.machine.budget, |tier| self.headroom.within(most(tier)))
     }
 
     /// Continues the goal's shifts, or packs.
     fn shift_or_pack(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) {
-        let up = |lanes: &Vec<Lane>| lanes.iter().any(|lane| lane.shift.up);
+        let up = |lanes: &Vec<ShiftProgress>| lanes.iter().any(|lane| lane.shift.up);
         if self.lanes.as_ref().is_none_or(up) {
             self.candidates.rank(view, &bar(&self.knobs, self.goal.as_ref()));
         }
@@ -169,7 +169,7 @@ impl Tierline {
         &mut self,
         view: &mut View<'_>,
         ledger: &mut Ledger,
-        mut lane: Option<&mut Lane>,
+        mut lane: Option<&mut ShiftProgress>,
         plan: &mut Plan,
     ) {
         let mut waiting = Vec::new();
@@ -207,7 +207,7 @@ impl Tierline {
         view: &mut View<'_>,
         ledger: &mut Ledger,
         candidate: Candidate,
-        lane: Option<&mut Lane>,
+        lane: Option<&mut ShiftProgress>,
         plan: &mut Plan,
     ) -> Placed {
         let Candidate { page, rate_per_sec } = candidate;
@@ -236,13 +236,13 @@ impl Tierline {
                     }
                     return Placed::Planned;
                 }
-                Err(Short::Budget) => return Placed::Later,
+                Err(Shortage::Budget) => return Placed::Later,
                 // The enforcer may exchange it for a colder page of its tenant.
-                Err(Short::Limit) => return Placed::No,
-                Err(Short::Room | Short::Page) => {}
+                Err(Shortage::Limit) => return Placed::No,
+                Err(Shortage::Room | Shortage::Page) => {}
             }
         }
-        let looking = self.hands.of(nearest).is_some_and(|hand| hand.is_looking());
+        let looking = self.hands.of(nearest).is_some_and(|hand| hand.may_find_colder());
         if looking { Placed::Later } else { Placed::No }
     }
 
@@ -253,7 +253,7 @@ impl Tierline {
         ledger: &mut Ledger,
         newcomer: &Newcomer,
         plan: &mut Plan,
-    ) -> Result<Bytes, Short> {
+    ) -> Result<Bytes, Shortage> {
         let &Newcomer { page, rate_per_sec, size, to } = newcomer;
         if ledger.room(to) < size.bytes() && ledger.admits(view.memory.pages, page, to) {
             self.hands.make_room(view, ledger, newcomer, self.knobs.margin, plan);
@@ -267,14 +267,20 @@ impl Tierline {
     }
 
     /// Shifts a part of a tier's accesses down to the tiers below.
-    fn give(&mut self, view: &mut View<'_>, ledger: &mut Ledger, lane: &mut Lane, plan: &mut Plan) {
+    fn give(
+        &mut self,
+        view: &mut View<'_>,
+        ledger: &mut Ledger,
+        lane: &mut ShiftProgress,
+        plan: &mut Plan,
+    ) {
         let tier = lane.shift.tier;
         let Some(hand) = self.hands.of(tier) else { return };
         // The hottest pages carry the most accesses per byte.
         while !lane.quota.is_spent()
             && let Some(hottest) = hand.hottest(view, tier)
         {
-            for Met { page, rate_per_sec } in hottest {
+            for ExaminedPage { page, rate_per_sec } in hottest {
                 let Some(at) = view.memory.pages.locate(page) else { continue };
                 let share = lane.share(view, page);
                 if !lane.quota.admits(share, at.size.bytes()) {
@@ -314,8 +320,8 @@ impl Policy for Tierline {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
-        self.goal.listen(view);
-        self.sampling.listen(view);
+        self.goal.update(view);
+        self.sampling.update(view);
         self.sort_in(view);
         let mut ledger = self.open_ledger(view);
         let fast_is_full = ledger.room(TierId::FAST) < PageSize::Huge.bytes();
@@ -326,7 +332,7 @@ impl Policy for Tierline {
             self.hands.keep_headroom(view, &mut ledger, plan);
             self.lanes = match self.goal.aim(view, passed) {
                 Aim::Pack => None,
-                Aim::Shift(shifts) => Some(shifts.into_iter().map(Lane::of).collect()),
+                Aim::Shift(shifts) => Some(shifts.into_iter().map(ShiftProgress::of).collect()),
             };
         }
         self.shift_or_pack(view, &mut ledger, plan);

@@ -25,7 +25,7 @@
 
 use std::collections::BTreeSet;
 
-use super::interface::{Believed, Policy, Wants};
+use super::interface::{HeatEstimate, Policy, Wants};
 use super::parts::ledger::Ledger;
 use super::parts::quantum::Quantum;
 use crate::knob::Knob;
@@ -124,10 +124,10 @@ impl Tmo {
     }
 
     /// Sums up pressure; at a probe, sets how much to take.
-    fn listen(&mut self, view: &View<'_>) {
+    fn update(&mut self, view: &View<'_>) {
         let passed = view.now.saturating_sub(self.last.replace(view.now).unwrap_or(view.now));
-        self.down.listen(view.machine.telemetry.stall, passed);
-        self.out.listen(view.machine.telemetry.page_in_stall, passed);
+        self.down.update(view.machine.telemetry.stall, passed);
+        self.out.update(view.machine.telemetry.page_in_stall, passed);
         if self.probe.due(view.now, self.knobs.tmo_interval).is_none() {
             return;
         }
@@ -206,7 +206,7 @@ impl Tmo {
 }
 
 impl Way {
-    fn listen(&mut self, stall: Option<f64>, passed: Nanos) {
+    fn update(&mut self, stall: Option<f64>, passed: Nanos) {
         if let Some(stall) = stall {
             self.stalled[0] += stall * passed.as_secs_f64();
             self.stalled[1] += passed.as_secs_f64();
@@ -289,13 +289,13 @@ impl Policy for Tmo {
         let (for_below, own) = answers.split_at(split(answers, &self.asked));
         view.evidence.answers = for_below;
         self.below.plan(view, plan);
-        self.listen(view);
+        self.update(view);
         self.leave(view);
         self.take(view, own, plan);
         self.ask(view);
     }
 
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
         self.below.heat(memory, page)
     }
 

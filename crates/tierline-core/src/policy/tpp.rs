@@ -25,7 +25,7 @@
 
 use super::goal::Goal;
 use super::interface::Wants;
-use super::parts::on_fault::{Fault, Marks, OnFault, Rules, hint_faults};
+use super::parts::on_fault::{Fault, OnFault, Rules, TierWatermarks, hint_faults};
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::knobs;
@@ -77,13 +77,13 @@ impl Rules for Tpp {
         false
     }
 
-    fn marks(&self, capacity: Bytes) -> Marks {
+    fn marks(&self, capacity: Bytes) -> TierWatermarks {
         let kernel = Watermarks::of(capacity);
         if !self.decoupled {
-            return Marks::of(kernel);
+            return TierWatermarks::of(kernel);
         }
         let demote = capacity.part(self.demote_scale).max(kernel.high * 2).min(capacity);
-        Marks { wake: demote, enough: demote, floor: kernel.min }
+        TierWatermarks { wake: demote, enough: demote, floor: kernel.min }
     }
 
     fn wants(&self, fast_too: bool) -> Wants {

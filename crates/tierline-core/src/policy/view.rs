@@ -4,11 +4,11 @@
 use crate::counters::Counters;
 use crate::migrator::costs::{Costs, size_index};
 use crate::page::{PageIdx, PageTable};
-use crate::port::{PageSize, Stretch, Telemetry, TrueRate};
+use crate::port::{ObservedRegion, PageSize, Telemetry, TrueRate};
 use crate::qos::Limits;
 use crate::telemetry::Hit;
 use crate::telemetry::hotness::{Estimate, Hotness};
-use crate::telemetry::stretches::StretchHeat;
+use crate::telemetry::observed_regions::RegionHeat;
 use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
 
@@ -45,7 +45,7 @@ pub struct Evidence<'a> {
     /// The true rates of all pages, in ticks in which a world that knows them reports new ones.
     pub truth: &'a [TrueRate],
     /// All regions, in ticks in which a tracker of regions reports them.
-    pub stretches: &'a [Stretch],
+    pub observed_regions: &'a [ObservedRegion],
     /// Whether the pages asked about in the last tick were accessed; `None` if the world does not know.
     pub answers: &'a [(PageIdx, Option<bool>)],
 }
@@ -58,7 +58,7 @@ pub struct Memory<'a> {
     /// The estimator that reads heat.
     pub hotness: &'a Hotness,
     /// The heat of regions, where the tracker reports regions.
-    pub stretch_heat: &'a StretchHeat,
+    pub region_heat: &'a RegionHeat,
 }
 
 /// The machine and the cost of moves.
@@ -94,9 +94,9 @@ impl Memory<'_> {
     pub fn estimate(&self, page: PageIdx) -> Estimate {
         let of_stretch = || {
             let at = self.pages.locate(page)?;
-            self.stretch_heat.heat(at.space, at.vpn)
+            self.region_heat.heat(at.space, at.vpn)
         };
-        let heat = if self.stretch_heat.is_empty() { None } else { of_stretch() };
+        let heat = if self.region_heat.is_empty() { None } else { of_stretch() };
         self.hotness.estimate(heat.unwrap_or_else(|| self.pages.heat(page)))
     }
 }
@@ -133,7 +133,7 @@ impl View<'_> {
 
     /// The rate of a page with that share of all accesses, if they are measured; otherwise its samples.
     #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
-    pub fn believed_rate(&self, share: f64, samples: f64) -> f32 {
+    pub fn estimated_rate(&self, share: f64, samples: f64) -> f32 {
         let measured: Option<f64> =
             self.machine.telemetry.tiers.iter().map(|tier| tier.reads_per_sec).sum();
         measured.map_or(samples, |reads| share * reads) as f32

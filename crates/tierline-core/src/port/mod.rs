@@ -14,11 +14,11 @@ mod telemetry;
 pub use self::address::{PageAt, PageKind, PageSize, Region, SpaceId, TenantId, Vpn};
 pub use self::capability::{Capabilities, Capability};
 pub use self::observations::{
-    Observations, Question, Residence, Sample, SpaceEvent, Stretch, TrueRate,
+    Observations, ObservedRegion, Question, Residence, Sample, SpaceEvent, TrueRate,
 };
 pub use self::order::{Move, Order, Outcome, Reason};
 pub use self::requests::{Allocation, Attention, Watch};
-pub use self::telemetry::{Counted, Telemetry, TenantTelemetry, TierTelemetry};
+pub use self::telemetry::{DeviceCounts, Telemetry, TenantTelemetry, TierTelemetry};
 use crate::unit::Nanos;
 
 /// A machine whose pages can be observed and moved.
@@ -37,7 +37,7 @@ pub trait World {
     fn act(&mut self, now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos;
 
     /// Sets how closely trackers observe from now on.
-    fn attend(&mut self, attention: Attention);
+    fn set_attention(&mut self, attention: Attention);
 
     /// Reconfigures access tracking when a policy's request has changed. False if the tracker does not support
     /// it: it keeps its settings.
@@ -45,5 +45,5 @@ pub trait World {
 
     /// Reports whether single pages were accessed recently, as a reclaimer reads it from their accessed bits;
     /// appends one answer per question. Called only for a world that offers [`Capability::Answers`].
-    fn accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>);
+    fn check_accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>);
 }

@@ -63,7 +63,7 @@ pub struct Sample {
 /// A region that is observed as a unit, by one random page at a time, as DAMON does. All regions together cover
 /// the managed memory, including memory without accesses.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stretch {
+pub struct ObservedRegion {
     /// Its address space.
     pub space: SpaceId,
     /// Its first page.
@@ -113,7 +113,7 @@ pub struct Observations {
     pub rates: Vec<TrueRate>,
     /// All regions, if the tracker observes regions and an aggregation interval has ended: the result of the
     /// last interval, which stands for the whole watched time since the last call.
-    pub stretches: Vec<Stretch>,
+    pub observed_regions: Vec<ObservedRegion>,
     /// The watched time: the sum of the windows in which a hit would have been seen. A scanner watches between
     /// arming and reading. A sampler that takes one access in P sees as much as watching all accesses for 1/P
     /// of the time, and reports that time.
@@ -142,7 +142,7 @@ impl Observations {
         self.residence.clear();
         self.samples.clear();
         self.rates.clear();
-        self.stretches.clear();
+        self.observed_regions.clear();
         self.watched = Nanos::ZERO;
         self.slow_hits_per_sec = None;
         self.window = None;

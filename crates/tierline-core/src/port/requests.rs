@@ -43,7 +43,7 @@ pub enum Watch {
         fast_too: bool,
     },
     /// Regions, each sampled by one random page at a time (DAMON).
-    Stretches {
+    Regions {
         /// Time between two samplings of a region.
         sampling: Nanos,
         /// Time after which results are reported, and regions are merged and split.

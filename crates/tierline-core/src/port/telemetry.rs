@@ -15,7 +15,7 @@ pub struct TierTelemetry {
     pub managed: Bytes,
     /// Since the last call, new pages were placed elsewhere because less than the kernel's low watermark was
     /// free, so its reclaimer is awake. False if unknown.
-    pub turned_away: bool,
+    pub failed_allocations: bool,
     /// Loaded latency of a demand read.
     pub latency: Option<Nanos>,
     /// Demand reads in flight, averaged over the quantum (Little's law: latency = occupancy / rate).
@@ -28,7 +28,7 @@ pub struct TierTelemetry {
 
 /// What a memory device with access counters reports: NeoProf's histogram and its state monitor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Counted {
+pub struct DeviceCounts {
     /// Its counters by their value since the last clearing: the least count of each bin, and the number of
     /// counters in it, lowest bin first.
     pub histogram: Vec<(u32, u32)>,
@@ -53,7 +53,7 @@ pub struct Telemetry {
     pub tenants: Vec<TenantTelemetry>,
     /// The report of a counting device, in ticks in which there is a new one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub counted: Option<Counted>,
+    pub counted: Option<DeviceCounts>,
 }
 
 /// Measurements of one tenant.

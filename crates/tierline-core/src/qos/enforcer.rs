@@ -9,7 +9,7 @@
 //! its size and the margin are ours.
 
 use crate::page::PageIdx;
-use crate::policy::interface::{Believed, Policy};
+use crate::policy::interface::{HeatEstimate, Policy};
 use crate::policy::parts::ledger::Ledger;
 use crate::policy::plan::Plan;
 use crate::policy::view::View;
@@ -150,7 +150,7 @@ fn exchange_one_tenant(
     let mut victims = victims.into_iter().peekable();
     for m in wanted {
         let Some(page) = pages.find(m.space, m.vpn) else { continue };
-        let heat = density(view, policy, page).surely;
+        let heat = density(view, policy, page).at_least;
         let (planned, before) = (plan.len(), ledger.clone());
         while !ledger.admits(pages, page, m.to)
             && let Some(victim) = victims.next_if(|victim| heat > victim.likely * MARGIN)
@@ -171,8 +171,11 @@ fn exchange_one_tenant(
 }
 
 /// The heat per base page of a page, as the policy estimates it.
-fn density(view: &View<'_>, policy: &dyn Policy, page: PageIdx) -> Believed {
+fn density(view: &View<'_>, policy: &dyn Policy, page: PageIdx) -> HeatEstimate {
     let size = view.memory.pages.locate(page).map_or(PageSize::Base, |at| at.size);
-    let Believed { surely, likely } = policy.heat(&view.memory, page);
-    Believed { surely: surely / size.base_pages_f32(), likely: likely / size.base_pages_f32() }
+    let HeatEstimate { at_least, likely } = policy.heat(&view.memory, page);
+    HeatEstimate {
+        at_least: at_least / size.base_pages_f32(),
+        likely: likely / size.base_pages_f32(),
+    }
 }

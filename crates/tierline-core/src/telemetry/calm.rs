@@ -95,7 +95,7 @@ impl Change {
 
 impl Calm {
     /// The new attention, if it changes: alert, calm, or, while a backlog of pages is being moved, moving.
-    pub fn attend(
+    pub fn set_attention(
         &mut self,
         now: Nanos,
         slow_hits: Option<SlowHits>,
@@ -198,8 +198,8 @@ impl Calm {
         }
         let (average, reports) = &mut self.odds;
         // By chance, one count in forty exceeds its mean by two deviations.
-        let surely = (slow - 2.0 * slow.sqrt()) / fast;
-        let rose = *reports >= FEW && surely > RISE * *average;
+        let at_least = (slow - 2.0 * slow.sqrt()) / fast;
+        let rose = *reports >= FEW && at_least > RISE * *average;
         let odds = slow / fast;
         // The ratio falls by orders of magnitude while pages are placed for the first time.
         let weight = match odds < *average {

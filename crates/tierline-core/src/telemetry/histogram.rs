@@ -61,7 +61,7 @@ pub fn bin(count: u32) -> u8 {
 
 /// The content of a page's word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct StoredCount {
     /// Its count, in 512ths of a sample of a base page.
     pub count: u32,
     /// Coolings since the count was stored.
@@ -70,7 +70,7 @@ pub struct Known {
     pub spared: bool,
 }
 
-impl Known {
+impl StoredCount {
     /// Its present count.
     pub fn cooled(self) -> u32 {
         self.count.checked_shr(self.lag).unwrap_or(0)
@@ -91,18 +91,18 @@ pub struct Bins {
 }
 
 impl Bins {
-    fn of(&mut self, known: Known) -> &mut u64 {
+    fn of(&mut self, known: StoredCount) -> &mut u64 {
         let bins = if known.spared { &mut self.spared } else { &mut self.pages };
         &mut bins[usize::from(known.bin())]
     }
 
     /// Adds base pages to their bin.
-    pub fn put(&mut self, known: Known, base_pages: u64) {
+    pub fn put(&mut self, known: StoredCount, base_pages: u64) {
         *self.of(known) += base_pages;
     }
 
     /// Removes base pages from their bin.
-    pub fn take(&mut self, known: Known, base_pages: u64) {
+    pub fn take(&mut self, known: StoredCount, base_pages: u64) {
         let pages = self.of(known);
         // The count of an unmapped page remains and sinks to the lowest bin.
         *pages = pages.saturating_sub(base_pages);
@@ -111,8 +111,8 @@ impl Bins {
     /// Moves base pages to the bin of their halved count, and returns their new state. Coolings have moved them
     /// already, except in the top bin, which has no upper end, and for counts that fell to 1, whose bin is that
     /// of 2.
-    pub fn settle(&mut self, known: Known, base_pages: u64) -> Known {
-        let settled = Known { count: known.cooled(), lag: 0, ..known };
+    pub fn settle(&mut self, known: StoredCount, base_pages: u64) -> StoredCount {
+        let settled = StoredCount { count: known.cooled(), lag: 0, ..known };
         if settled.bin() != known.bin() {
             self.take(known, base_pages);
             self.put(settled, base_pages);
@@ -152,7 +152,7 @@ impl Bins {
 
 /// What a counted sample triggered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum CountEvent {
     /// Nothing.
     None,
     /// All counts were halved.
@@ -209,7 +209,7 @@ impl Histogram {
         samples: u32,
         size: PageSize,
         capacity: Bytes,
-    ) -> (u64, Turn) {
+    ) -> (u64, CountEvent) {
         let weight = match size {
             PageSize::Base => SAMPLE,
             PageSize::Huge => 1,
@@ -223,12 +223,12 @@ impl Histogram {
         self.join(word, size);
         self.samples += u64::from(samples);
         self.remembered += f64::from(samples);
-        let mut turn = Turn::None;
+        let mut turn = CountEvent::None;
         if self.passed(self.knobs.cooling_period, samples) {
             self.cool();
-            turn = Turn::Cooled;
+            turn = CountEvent::Cooled;
         } else if self.passed(self.knobs.adaptation_period, samples) {
-            turn = Turn::Adapted { after_cooling: self.cooled };
+            turn = CountEvent::Adapted { after_cooling: self.cooled };
             self.adapt(capacity);
         }
         (word, turn)
@@ -255,7 +255,7 @@ impl Histogram {
     }
 
     /// The word of a new page: one bin above the threshold, and skipped by the next cooling.
-    pub fn newborn(&mut self, size: PageSize) -> u64 {
+    pub fn new_page(&mut self, size: PageSize) -> u64 {
         let word = pack(1 << (self.hot + 1), self.clock.wrapping_add(1));
         self.join(word, size);
         word
@@ -288,8 +288,8 @@ impl Histogram {
     }
 
     /// The page's stored state, if any.
-    pub fn known(&self, word: u64) -> Option<Known> {
-        self.knows(word).then(|| Known {
+    pub fn known(&self, word: u64) -> Option<StoredCount> {
+        self.knows(word).then(|| StoredCount {
             count: count(word),
             lag: self.lag(word),
             spared: self.is_spared(word),

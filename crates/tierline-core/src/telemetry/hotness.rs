@@ -17,7 +17,7 @@
 //!
 //! Old evidence decays: a limited exposure is remembered ([`Hotness::remember`]), and hits decay exponentially
 //! beyond it. Pages without hits are not visited: their exposure is the advance of the clock since their stamp,
-//! added when the estimate is read. While placement is off ([`Hotness::hurry`]), a page that is hit after
+//! added when the estimate is read. While placement is off ([`Hotness::set_urgent`]), a page that is hit after
 //! several scans without an access starts anew: its earlier evidence is outdated, and the hit that ended the
 //! idle time is no evidence by itself.
 //!
@@ -34,15 +34,15 @@ use crate::unit::Nanos;
 #[derive(Clone, Debug)]
 pub struct Hotness {
     watched: Nanos,
-    /// The evidence clock, see [`Look`].
+    /// The evidence clock, see [`Scans`].
     clock: Nanos,
-    look: Option<Look>,
+    look: Option<Scans>,
     memory_seconds: f32,
     /// Time of earlier scans in the same report as the last one, in seconds of the evidence clock.
     earlier_seconds: f32,
-    hurry: bool,
+    urgent: bool,
     timed: bool,
-    /// Scans since `hurry` was set.
+    /// Scans since `urgent` was set.
     looks: u32,
     /// The evidence clock at the last phase change.
     changed: u32,
@@ -50,7 +50,7 @@ pub struct Hotness {
 
 /// Scans that each see a page at most once.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct Scans {
     /// The advance of the evidence clock per scan: the window of the first scan.
     unit: Nanos,
     /// Scans per second of the evidence clock.
@@ -69,7 +69,7 @@ struct Look {
     watched: f32,
 }
 
-impl Look {
+impl Scans {
     fn new(window: Nanos) -> Self {
         let unit = window.max(SHORTEST);
         let per_sec = 1.0 / seconds(unit);
@@ -124,7 +124,7 @@ pub struct Estimate {
     looks: f32,
     ceiling_per_sec: f32,
     /// Standard deviations from the estimate to the lower bound.
-    surely: f32,
+    at_least: f32,
 }
 
 impl Estimate {
@@ -141,7 +141,7 @@ impl Estimate {
 
     /// The lower bound of the rate, in accesses per second.
     pub fn at_least_per_sec(&self) -> f32 {
-        self.rate(self.score(-self.surely))
+        self.rate(self.score(-self.at_least))
     }
 
     /// The upper bound of the rate, in accesses per second; not zero for a page that was never hit.
@@ -203,7 +203,7 @@ impl Default for Hotness {
             look: None,
             memory_seconds: 10.0,
             earlier_seconds: 0.0,
-            hurry: false,
+            urgent: false,
             timed: false,
             looks: 0,
             changed: 0,
@@ -238,8 +238,8 @@ impl Hotness {
 
     /// While placement is off, evidence from before the change misleads: only half the memory is kept, and
     /// pages with new accesses start anew.
-    pub fn hurry(&mut self, on: bool) {
-        self.hurry = on;
+    pub fn set_urgent(&mut self, on: bool) {
+        self.urgent = on;
         self.looks *= u32::from(on);
     }
 
@@ -266,7 +266,7 @@ impl Hotness {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "at most 32")]
-    fn surely(&self) -> f32 {
+    fn at_least(&self) -> f32 {
         let doublings = (self.looks / CHANCE_LOOKS).max(1).ilog2();
         (SURELY * SURELY + DOUBLED * doublings as f32).sqrt()
     }
@@ -274,18 +274,18 @@ impl Hotness {
     /// The remembered exposure, in seconds of the evidence clock.
     fn memory_seconds(&self) -> f32 {
         let memory = self.memory_seconds * self.look.map_or(1.0, |look| look.scale);
-        if self.hurry { memory / 2.0 } else { memory }
+        if self.urgent { memory / 2.0 } else { memory }
     }
 
     /// Sets the window of scans that see a page at most once; the scans of one aggregation are reported
     /// together.
     #[expect(clippy::cast_possible_truncation, reason = "an f32 is precise enough for seconds")]
     pub fn look_for(&mut self, window: Nanos, aggregation: Nanos) {
-        let look = self.look.get_or_insert_with(|| Look::new(window));
+        let look = self.look.get_or_insert_with(|| Scans::new(window));
         look.set_window(window);
         let earlier = aggregation.saturating_sub(window);
         self.earlier_seconds = look.evidence(earlier).as_secs_f64() as f32;
-        self.looks = self.looks.saturating_add(u32::from(self.hurry));
+        self.looks = self.looks.saturating_add(u32::from(self.urgent));
     }
 
     /// The highest measurable rate: a page accessed in every scan may have any higher rate.
@@ -308,7 +308,7 @@ impl Hotness {
     /// knows; otherwise all watched time since its last hit counts.
     #[expect(clippy::cast_possible_truncation, reason = "an f32 is precise enough for seconds")]
     pub fn renewal(&self, hits: f32, exposure: Option<Nanos>) -> Renewal {
-        let wakes = self.hurry && exposure.is_none();
+        let wakes = self.urgent && exposure.is_none();
         let scale = self.look.map_or(1.0, |look| look.scale);
         Renewal {
             hits,
@@ -323,7 +323,7 @@ impl Hotness {
     }
 
     /// The heat of a page whose exposure starts now.
-    pub fn newborn(&self) -> Heat {
+    pub fn new_page(&self) -> Heat {
         Heat { hits: 0.0, exposure_seconds: 0.0, stamp: self.now_ticks() }
     }
 
@@ -347,13 +347,13 @@ impl Hotness {
         let watched = heat.exposure_seconds + since;
         let (hits, seconds) = fade(heat.hits, watched, self.memory_seconds());
         let seconds = seconds.max(MIN_EXPOSURE_SECONDS);
-        let (ceiling_per_sec, surely) = (self.ceiling_per_sec(), self.surely());
+        let (ceiling_per_sec, at_least) = (self.ceiling_per_sec(), self.at_least());
         let Some(look) = self.look else {
-            return Estimate { hits, seconds, looks: 0.0, ceiling_per_sec, surely };
+            return Estimate { hits, seconds, looks: 0.0, ceiling_per_sec, at_least };
         };
         let looks = seconds * look.per_sec + PRIOR_LOOKS;
         let seconds = seconds * look.watched;
-        Estimate { hits: hits.min(looks), seconds, looks, ceiling_per_sec, surely }
+        Estimate { hits: hits.min(looks), seconds, looks, ceiling_per_sec, at_least }
     }
 }
 

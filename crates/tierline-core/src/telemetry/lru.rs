@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 
 use super::Hit;
 use crate::lists::residents::Residents;
-use crate::page::{FETCHED, PageIdx, PageTable, page_word};
+use crate::page::{PREFETCH_BATCH, PageIdx, PageTable, page_word};
 use crate::port::PageKind;
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
@@ -68,8 +68,8 @@ impl Default for Lru {
 }
 
 impl Lru {
-    /// Takes in moves, new pages, hits and answers.
-    pub fn believe(
+    /// Candidates in moves, new pages, hits and answers.
+    pub fn learn(
         &mut self,
         pages: &mut PageTable,
         now: Nanos,
@@ -84,7 +84,7 @@ impl Lru {
                 self.residents.put_first(pages, page, class); // not taken
             }
         }
-        for touched in touched.chunks(FETCHED) {
+        for touched in touched.chunks(PREFETCH_BATCH) {
             pages.fetch(touched.iter().copied());
             for &page in touched {
                 if self.class(pages, page).is_none() {
@@ -100,13 +100,13 @@ impl Lru {
                 }
             }
         }
-        for hits in hits.chunks(FETCHED) {
+        for hits in hits.chunks(PREFETCH_BATCH) {
             pages.fetch(hits.iter().map(|hit| hit.page));
             for hit in hits {
                 set(pages, hit.page, SEEN, true);
             }
         }
-        for answers in answers.chunks(FETCHED) {
+        for answers in answers.chunks(PREFETCH_BATCH) {
             pages.fetch(answers.iter().map(|&(page, _)| page));
             for &(page, answer) in answers {
                 self.judge(pages, now, page, answer);
@@ -184,17 +184,23 @@ impl Lru {
         self.class(pages, page).is_some()
     }
 
-    /// The next cold page of `tier`, among those of `takes`.
-    pub fn take_cold(&mut self, pages: &PageTable, tier: TierId, takes: Takes) -> Option<PageIdx> {
+    /// The next cold page of `tier`, among those of `candidates`.
+    pub fn take_cold(
+        &mut self,
+        pages: &PageTable,
+        tier: TierId,
+        candidates: Candidates,
+    ) -> Option<PageIdx> {
         let class = |page: &PageIdx| self.residents.class(pages, *page);
-        let fits = |class: u8| class & ACTIVE == 0 && (takes == Takes::All || class & FILE != 0);
+        let fits =
+            |class: u8| class & ACTIVE == 0 && (candidates == Candidates::All || class & FILE != 0);
         let cold = &mut self.cold[tier.index()];
         std::iter::from_fn(|| cold.pop_front()).find(|page| class(page).is_some_and(fits))
     }
 
-    /// Pages of `tier` in the lists of `takes`.
-    pub fn len(&self, tier: TierId, takes: Takes) -> usize {
-        takes.lists().map(|list| self.pages_in(tier, list)).sum()
+    /// Pages of `tier` in the lists of `candidates`.
+    pub fn len(&self, tier: TierId, candidates: Candidates) -> usize {
+        candidates.lists().map(|list| self.pages_in(tier, list)).sum()
     }
 
     fn pages_in(&self, tier: TierId, list: u8) -> usize {
@@ -203,29 +209,29 @@ impl Lru {
 
     /// Scans part of a tier, each list in proportion to its length and its pressure: deactivates as many pages
     /// as the inactive list lacks, and asks about the oldest inactive ones.
-    pub fn scan(&mut self, pages: &mut PageTable, ask: &mut Vec<(PageIdx, Nanos)>, look: Look) {
+    pub fn scan(&mut self, pages: &mut PageTable, ask: &mut Vec<(PageIdx, Nanos)>, scan: LruScan) {
         let count =
-            look.count.min(usize::try_from(look.passed.0 / SCAN_TIME.0).unwrap_or(usize::MAX));
-        let all = self.len(look.tier, look.takes).max(1) * PRESSURE;
-        let pressure = self.pressure(pages, look);
-        for list in look.takes.lists() {
-            let part = self.pages_in(look.tier, list) * pressure[usize::from(list / FILE)];
+            scan.count.min(usize::try_from(scan.passed.0 / SCAN_TIME.0).unwrap_or(usize::MAX));
+        let all = self.len(scan.tier, scan.candidates).max(1) * PRESSURE;
+        let pressure = self.pressure(pages, scan);
+        for list in scan.candidates.lists() {
+            let part = self.pages_in(scan.tier, list) * pressure[usize::from(list / FILE)];
             let share = count.saturating_mul(part).div_ceil(all);
-            self.scan_list(pages, ask, look, list, share);
+            self.scan_list(pages, ask, scan, list, share);
         }
     }
 
     /// The pressure on private pages and on file pages.
-    fn pressure(&self, pages: &PageTable, look: Look) -> [usize; 2] {
-        match (look.takes, look.priority) {
-            (Takes::Files, _) => return [0, PRESSURE],
-            (Takes::All, 0) => return [PRESSURE; 2],
+    fn pressure(&self, pages: &PageTable, scan: LruScan) -> [usize; 2] {
+        match (scan.candidates, scan.priority) {
+            (Candidates::Files, _) => return [0, PRESSURE],
+            (Candidates::All, 0) => return [PRESSURE; 2],
             _ => {}
         }
-        let of_all = self.len(look.tier, Takes::All).max(1) as u64;
-        let mean = pages.bytes_in(look.tier).base_pages() / of_all;
-        let inactive = self.residents.len(look.tier, FILE | INACTIVE) as u64 * mean;
-        match inactive >> look.priority > 0 && !self.inactive_is_low(pages, look.tier, FILE) {
+        let of_all = self.len(scan.tier, Candidates::All).max(1) as u64;
+        let mean = pages.bytes_in(scan.tier).base_pages() / of_all;
+        let inactive = self.residents.len(scan.tier, FILE | INACTIVE) as u64 * mean;
+        match inactive >> scan.priority > 0 && !self.inactive_is_low(pages, scan.tier, FILE) {
             true => [0, PRESSURE],
             false => [SWAPPINESS, PRESSURE - SWAPPINESS],
         }
@@ -235,30 +241,30 @@ impl Lru {
         &mut self,
         pages: &mut PageTable,
         ask: &mut Vec<(PageIdx, Nanos)>,
-        look: Look,
+        scan: LruScan,
         list: u8,
         count: usize,
     ) {
-        let ratio = inactive_ratio(pages, look.tier);
+        let ratio = inactive_ratio(pages, scan.tier);
         for _ in 0..count {
-            if !self.is_low(look.tier, list, ratio) {
+            if !self.is_low(scan.tier, list, ratio) {
                 break;
             }
-            let Some(page) = self.residents.first(pages, look.tier, list | ACTIVE) else { break };
-            pages.set_heat(page, LruWord(stamped(pages.heat::<LruWord>(page).0, Some(look.now))));
+            let Some(page) = self.residents.first(pages, scan.tier, list | ACTIVE) else { break };
+            pages.set_heat(page, LruWord(stamped(pages.heat::<LruWord>(page).0, Some(scan.now))));
             self.residents.put(pages, page, list | INACTIVE);
         }
-        let inactive = self.residents.len(look.tier, list | INACTIVE);
+        let inactive = self.residents.len(scan.tier, list | INACTIVE);
         let round = SCAN_TIME * inactive as u64;
         for at in 0..count.min(inactive) {
-            if at % FETCHED == 0 {
-                self.residents.fetch_first(pages, look.tier, list | INACTIVE, FETCHED);
+            if at % PREFETCH_BATCH == 0 {
+                self.residents.fetch_first(pages, scan.tier, list | INACTIVE, PREFETCH_BATCH);
             }
-            let Some(page) = self.residents.first(pages, look.tier, list | INACTIVE) else { break };
+            let Some(page) = self.residents.first(pages, scan.tier, list | INACTIVE) else { break };
             self.residents.put(pages, page, list | INACTIVE);
-            let since = since(pages.heat::<LruWord>(page).0, look.now);
+            let since = since(pages.heat::<LruWord>(page).0, scan.now);
             // A reclaimer at work scans the list many times between two ticks.
-            ask.push((page, if since <= look.awake { round.min(since) } else { since }));
+            ask.push((page, if since <= scan.awake { round.min(since) } else { since }));
         }
     }
 
@@ -275,7 +281,7 @@ impl Lru {
 
 /// One scan of a reclaimer.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct LruScan {
     /// The time.
     pub now: Nanos,
     /// Time since its last scan, which limits the pages it can scan.
@@ -285,7 +291,7 @@ pub struct Look {
     /// The tier.
     pub tier: TierId,
     /// Which pages it takes.
-    pub takes: Takes,
+    pub candidates: Candidates,
     /// Its priority: 12, and down to 0 for the greatest effort.
     pub priority: u8,
     /// Pages to scan, over all lists.
@@ -294,14 +300,14 @@ pub struct Look {
 
 /// Which pages a reclaimer takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
+pub enum Candidates {
     /// All: they move to another tier.
     All,
     /// Only pages with a file: there is no swap device.
     Files,
 }
 
-impl Takes {
+impl Candidates {
     fn lists(self) -> impl Iterator<Item = u8> {
         [0, FILE].into_iter().filter(move |&list| self == Self::All || list == FILE)
     }
@@ -344,12 +350,12 @@ mod tests {
 
     const FAST: TierId = TierId::FAST;
     const AT: Nanos = Nanos::from_secs(1);
-    const SCAN_ALL: Look = Look {
+    const SCAN_ALL: LruScan = LruScan {
         now: AT,
         passed: Nanos::from_secs(1),
         awake: Nanos::ZERO,
         tier: FAST,
-        takes: Takes::All,
+        candidates: Candidates::All,
         priority: 0,
         count: 1000,
     };
@@ -358,7 +364,7 @@ mod tests {
     fn new(count: u64) -> (PageTable, Vec<PageIdx>, Lru) {
         let (mut pages, all) = all_fast(count);
         let mut lru = Lru::default();
-        lru.believe(&mut pages, AT, &all, &[], &[]);
+        lru.learn(&mut pages, AT, &all, &[], &[]);
         (pages, all, lru)
     }
 
@@ -371,9 +377,9 @@ mod tests {
         (pages, all, lru)
     }
 
-    fn scan(lru: &mut Lru, pages: &mut PageTable, look: Look) -> Vec<PageIdx> {
+    fn scan(lru: &mut Lru, pages: &mut PageTable, scan: LruScan) -> Vec<PageIdx> {
         let mut ask = Vec::new();
-        lru.scan(pages, &mut ask, look);
+        lru.scan(pages, &mut ask, scan);
         ask.into_iter().map(|(page, _)| page).collect()
     }
 
@@ -395,27 +401,27 @@ mod tests {
     fn a_page_accessed_twice_is_active_and_one_not_accessed_is_cold() {
         let (mut pages, all, mut lru) = asked(3);
         let answers = [(all[0], Some(true)), (all[1], Some(false)), (all[2], Some(true))];
-        lru.believe(&mut pages, AT, &[], &[], &answers);
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[1]));
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), None);
+        lru.learn(&mut pages, AT, &[], &[], &answers);
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(all[1]));
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), None);
         let answers = [(all[0], Some(true)), (all[2], Some(false))];
-        lru.believe(&mut pages, AT, &[], &[], &answers);
+        lru.learn(&mut pages, AT, &[], &[], &answers);
         assert!(lru.is_active(&pages, all[0]) && !lru.is_active(&pages, all[2]));
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[2]));
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(all[2]));
     }
 
     #[test]
     fn a_cold_page_that_was_not_taken_is_checked_again_first() {
         let (mut pages, all, mut lru) = asked(3);
-        lru.believe(&mut pages, AT, &[], &[], &[(all[1], Some(false)), (all[2], Some(false))]);
-        lru.believe(&mut pages, AT, &[], &[], &[]);
+        lru.learn(&mut pages, AT, &[], &[], &[(all[1], Some(false)), (all[2], Some(false))]);
+        lru.learn(&mut pages, AT, &[], &[], &[]);
         let mut ask = Vec::new();
-        let look = Look { now: AT + Nanos::from_secs(7), count: 2, ..SCAN_ALL };
-        lru.scan(&mut pages, &mut ask, look);
+        let scan = LruScan { now: AT + Nanos::from_secs(7), count: 2, ..SCAN_ALL };
+        lru.scan(&mut pages, &mut ask, scan);
         let within = Nanos::from_secs(7);
         assert_eq!(ask, [(all[1], within), (all[2], within)]);
         ask.clear();
-        lru.scan(&mut pages, &mut ask, Look { awake: within, ..look });
+        lru.scan(&mut pages, &mut ask, LruScan { awake: within, ..scan });
         assert_eq!(ask[0].1, SCAN_TIME * 3, "the time of one scan while awake");
     }
 
@@ -434,14 +440,14 @@ mod tests {
     fn a_reclaimer_without_swap_takes_file_pages_only() {
         let (mut pages, all, mut lru) = asked(2);
         let file = files(&mut pages, 1)[0];
-        lru.believe(&mut pages, AT, &[file], &[], &[]);
-        let look = Look { takes: Takes::Files, ..SCAN_ALL };
-        assert_eq!(scan(&mut lru, &mut pages, look), [file]);
+        lru.learn(&mut pages, AT, &[file], &[], &[]);
+        let files_only = LruScan { candidates: Candidates::Files, ..SCAN_ALL };
+        assert_eq!(scan(&mut lru, &mut pages, files_only), [file]);
         let cold = [(all[0], Some(false)), (file, Some(false))];
-        lru.believe(&mut pages, AT, &[], &[], &cold);
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::Files), Some(file));
-        lru.believe(&mut pages, AT, &[], &[], &cold);
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[0]));
+        lru.learn(&mut pages, AT, &[], &[], &cold);
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::Files), Some(file));
+        lru.learn(&mut pages, AT, &[], &[], &cold);
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(all[0]));
     }
 
     #[test]
@@ -455,9 +461,9 @@ mod tests {
             write: None,
             within: None,
         };
-        lru.believe(&mut pages, AT, &[], &[hit], &[(all[0], None), (all[1], None)]);
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[1]));
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), None);
+        lru.learn(&mut pages, AT, &[], &[hit], &[(all[0], None), (all[1], None)]);
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(all[1]));
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), None);
     }
 
     /// A private page is mapped by an access; a file page is read without being mapped.
@@ -465,12 +471,12 @@ mod tests {
     fn the_fault_that_maps_a_page_is_its_first_access() {
         let (mut pages, all, mut lru) = new(1);
         let file = files(&mut pages, 1)[0];
-        lru.believe(&mut pages, AT, &[file], &[], &[]);
-        lru.believe(&mut pages, AT, &[], &[], &[(all[0], Some(false)), (file, Some(false))]);
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(file));
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), None);
-        lru.believe(&mut pages, AT, &[], &[], &[(all[0], Some(false))]);
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[0]));
+        lru.learn(&mut pages, AT, &[file], &[], &[]);
+        lru.learn(&mut pages, AT, &[], &[], &[(all[0], Some(false)), (file, Some(false))]);
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(file));
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), None);
+        lru.learn(&mut pages, AT, &[], &[], &[(all[0], Some(false))]);
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(all[0]));
     }
 
     /// 40 private and 40 file pages. Only files while 40 >> priority is above zero and few files are active; 14
@@ -479,9 +485,9 @@ mod tests {
     fn files_go_first_while_there_are_many() {
         let (mut pages, _, mut lru) = asked(40);
         let file = files(&mut pages, 40);
-        lru.believe(&mut pages, AT, &file, &[], &[]);
+        lru.learn(&mut pages, AT, &file, &[], &[]);
         let mut of = |lru: &mut Lru, priority| {
-            let asked = scan(lru, &mut pages, Look { priority, count: 40, ..SCAN_ALL });
+            let asked = scan(lru, &mut pages, LruScan { priority, count: 40, ..SCAN_ALL });
             let files = asked.iter().filter(|page| file.contains(page)).count();
             [asked.len() - files, files]
         };
@@ -490,7 +496,7 @@ mod tests {
         assert_eq!(of(&mut lru, 0), [20, 20]);
         let (active, _) = file.split_at(21);
         active.iter().for_each(|&page| lru.activate(&mut pages, page));
-        let asked = scan(&mut lru, &mut pages, Look { priority: 1, count: 40, ..SCAN_ALL });
+        let asked = scan(&mut lru, &mut pages, LruScan { priority: 1, count: 40, ..SCAN_ALL });
         assert!(asked.iter().any(|page| !file.contains(page)), "more are active than inactive");
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Estimates: page hotness from samples, in several forms, and whether placement is settled.
 
+pub mod access_levels;
 pub mod bandwidth;
 pub mod calm;
 pub mod counts;
@@ -9,13 +10,12 @@ pub mod fault_latency;
 pub mod heat;
 pub mod histogram;
 pub mod hotness;
-pub mod lap;
 pub mod lru;
+pub mod observed_regions;
 pub mod page_hinkley;
 pub mod profile;
 pub mod rates;
 pub mod spots;
-pub mod stretches;
 pub mod subpages;
 pub mod tally;
 

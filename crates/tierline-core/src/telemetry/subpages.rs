@@ -15,7 +15,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::histogram::{Bins, Known, SAMPLE, bin};
+use super::histogram::{Bins, SAMPLE, StoredCount, bin};
 use crate::knobs;
 use crate::page::PageIdx;
 use crate::unit::{BASE_PER_HUGE, Bytes, Nanos};
@@ -119,39 +119,45 @@ impl Subpages {
     }
 
     /// Adds a new page of `base_pages` base pages.
-    pub fn newborn(&mut self, page: PageIdx, born: Known, base_pages: u64) {
+    pub fn new_page(&mut self, page: PageIdx, born: StoredCount, base_pages: u64) {
         self.parts.take(page);
         self.estimated.put(born, base_pages);
     }
 
     /// Adds samples of a base page with the state `known`.
-    pub fn base_hit(&mut self, known: Option<Known>, samples: u32) {
+    pub fn base_hit(&mut self, known: Option<StoredCount>, samples: u32) {
         let before = known.unwrap_or_default();
         self.hit(before, known.is_some(), samples);
     }
 
     /// Adds samples of a huge page that hit base page `within`, by address.
-    pub fn huge_hit(&mut self, page: PageIdx, known: Option<Known>, within: u16, samples: u32) {
+    pub fn huge_hit(
+        &mut self,
+        page: PageIdx,
+        known: Option<StoredCount>,
+        within: u16,
+        samples: u32,
+    ) {
         if known.is_none() {
             self.parts.take(page); // drops the counts of an earlier page with this index
-            self.estimated.put(Known::default(), BASE_PER_HUGE);
+            self.estimated.put(StoredCount::default(), BASE_PER_HUGE);
         }
         let known = known.unwrap_or_default();
         debug_assert_eq!(known.lag, 0, "cooled before it is counted");
         let parts = self.parts.get(page).get_or_insert_with(|| Box::new([known.count; PARTS]));
         let part = &mut parts[usize::from(within)];
-        let before = Known { count: *part, ..known };
+        let before = StoredCount { count: *part, ..known };
         *part = part.saturating_add(samples.saturating_mul(SAMPLE));
         self.hit(before, true, samples);
     }
 
-    fn hit(&mut self, before: Known, listed: bool, samples: u32) {
+    fn hit(&mut self, before: StoredCount, listed: bool, samples: u32) {
         if listed {
             self.estimated.take(before, 1);
         }
         let cooled = before.cooled();
         let after = cooled.saturating_add(samples.saturating_mul(SAMPLE));
-        self.estimated.put(Known { count: after, lag: 0, ..before }, 1);
+        self.estimated.put(StoredCount { count: after, lag: 0, ..before }, 1);
         if bin(cooled) >= self.hot {
             self.best += u64::from(samples);
         }
@@ -164,14 +170,14 @@ impl Subpages {
     }
 
     /// Cools a huge page at its first visit after a cooling; `hot` is the lowest hot bin. Returns its skewness.
-    pub fn cool(&mut self, page: PageIdx, known: Known, hot: u8) -> u8 {
+    pub fn cool(&mut self, page: PageIdx, known: StoredCount, hot: u8) -> u8 {
         let hot = hot.min(self.hot);
         let mut spread = Spread::default();
         match self.parts.get(page) {
             Some(parts) => {
                 for count in parts.iter_mut().filter(|count| **count > 0) {
                     spread.add(*count, 1, hot);
-                    *count = self.estimated.settle(Known { count: *count, ..known }, 1).count;
+                    *count = self.estimated.settle(StoredCount { count: *count, ..known }, 1).count;
                 }
                 spread.add(0, BASE_PER_HUGE - spread.pages, hot);
             }
@@ -264,7 +270,7 @@ impl Subpages {
 
     /// Records the split of a huge page; returns the counts of its base pages, which have the huge page's
     /// clock.
-    pub fn split(&mut self, page: PageIdx, known: Known) -> Parts {
+    pub fn split(&mut self, page: PageIdx, known: StoredCount) -> Parts {
         self.has_split = true;
         self.parts.take(page).unwrap_or_else(|| Box::new([known.count; PARTS]))
     }

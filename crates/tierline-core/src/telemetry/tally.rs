@@ -7,7 +7,7 @@
 //! Source: NeoMem (MICRO 2024), section VI-A: its baselines replace NeoProf by sampled or scanned accesses. The
 //! bins are those of its artifact's histogram; the storage of counts is ours.
 
-use crate::port::Counted;
+use crate::port::DeviceCounts;
 
 /// In a page's word, above the bits of others: the count and its epoch.
 const SHIFT: u32 = 36;
@@ -62,13 +62,13 @@ impl Tally {
     }
 
     /// The histogram of all counts, for `pages` pages.
-    pub fn counted(&self, pages: u64, utilisation: f64) -> Counted {
+    pub fn counted(&self, pages: u64, utilisation: f64) -> DeviceCounts {
         let bins = (0..BINS).map(|bin| (start(bin), self.bins[bin]));
         let mut histogram: Vec<(u32, u32)> = bins.collect();
         let seen: u64 = histogram.iter().map(|&(_, pages)| u64::from(pages)).sum();
         let never = pages.saturating_sub(seen);
         histogram[0].1 = histogram[0].1.saturating_add(u32::try_from(never).unwrap_or(u32::MAX));
-        Counted { histogram, error_bound: 0, utilisation }
+        DeviceCounts { histogram, error_bound: 0, utilisation }
     }
 }
 

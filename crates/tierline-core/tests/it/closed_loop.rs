@@ -234,7 +234,7 @@ impl World for ClosedLoop {
         match self.watch {
             Watch::Samples { loads, .. } => self.sample(passed, loads, out),
             Watch::Truth => self.report_rates(out),
-            Watch::Stretches { .. } | Watch::Counters { .. } => {
+            Watch::Regions { .. } | Watch::Counters { .. } => {
                 unreachable!("no policy of these tests requests it")
             }
             watch @ Watch::HintFaults { bytes, fast_too, .. } => {
@@ -276,13 +276,13 @@ impl World for ClosedLoop {
         Nanos(200_000) * orders.len() as u64
     }
 
-    fn attend(&mut self, _attention: Attention) {}
+    fn set_attention(&mut self, _attention: Attention) {}
 
     fn watch(&mut self, _watch: Watch) -> bool {
         false
     }
 
-    fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+    fn check_accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
         for question in questions {
             let page = usize::try_from(question.vpn.0 / BASE_PER_HUGE).unwrap();
             let rate = self.share(page) * self.program_reads * 1e9;

@@ -174,7 +174,7 @@ fn regions_suffice_if_neighbouring_pages_are_alike() {
         (0..16_000).map(|page| if page / 16 % 8 == from { 100.0 } else { 1.0 }).collect()
     };
     let (sampling, aggregation) = (Nanos::from_millis(5), TICK);
-    toy.watch = Some(Watch::Stretches { sampling, aggregation, count: [10, 1_000] });
+    toy.watch = Some(Watch::Regions { sampling, aggregation, count: [10, 1_000] });
     toy.rates = hot_from(0);
     let mut engine = engine(&toy);
     run(&mut engine, &mut toy, 0..100);

@@ -120,12 +120,12 @@ impl World for Faulty {
         self.toy.watch(watch)
     }
 
-    fn attend(&mut self, attention: Attention) {
-        self.toy.attend(attention);
+    fn set_attention(&mut self, attention: Attention) {
+        self.toy.set_attention(attention);
     }
 
-    fn accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
-        self.toy.accessed(now, questions, out);
+    fn check_accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+        self.toy.check_accessed(now, questions, out);
     }
 }
 

@@ -148,13 +148,13 @@ impl World for Huges {
         spent
     }
 
-    fn attend(&mut self, _attention: Attention) {}
+    fn set_attention(&mut self, _attention: Attention) {}
 
     fn watch(&mut self, _watch: Watch) -> bool {
         false
     }
 
-    fn accessed(&mut self, _now: Nanos, _questions: &[Question], _out: &mut Vec<bool>) {
+    fn check_accessed(&mut self, _now: Nanos, _questions: &[Question], _out: &mut Vec<bool>) {
         unreachable!("not offered")
     }
 }

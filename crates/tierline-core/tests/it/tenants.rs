@@ -108,8 +108,8 @@ impl World for Shared {
         for rate in &mut out.rates {
             (rate.space, rate.vpn) = self.outwards(rate.vpn);
         }
-        for stretch in &mut out.stretches {
-            (stretch.space, stretch.vpn) = self.outwards(stretch.vpn);
+        for observed in &mut out.observed_regions {
+            (observed.space, observed.vpn) = self.outwards(observed.vpn);
         }
     }
 
@@ -139,20 +139,20 @@ impl World for Shared {
         spent
     }
 
-    fn attend(&mut self, attention: Attention) {
-        self.toy.attend(attention);
+    fn set_attention(&mut self, attention: Attention) {
+        self.toy.set_attention(attention);
     }
 
     fn watch(&mut self, watch: Watch) -> bool {
         self.toy.watch(watch)
     }
 
-    fn accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+    fn check_accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
         let inner: Vec<Question> = questions
             .iter()
             .map(|q| Question { space: crate::toy::SPACE, vpn: self.inwards(q.space, q.vpn), ..*q })
             .collect();
-        self.toy.accessed(now, &inner, out);
+        self.toy.check_accessed(now, &inner, out);
     }
 }
 

@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use tierline_core::engine::Engine;
 use tierline_core::port::{
-    Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, PageKind,
-    PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId, Stretch, Telemetry,
-    TierTelemetry, TrueRate, Vpn, Watch, World,
+    Attention, Capabilities, Capability, Move, Observations, ObservedRegion, Order, Outcome,
+    PageAt, PageKind, PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId,
+    Telemetry, TierTelemetry, TrueRate, Vpn, Watch, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{NodeId, Tier, TierId, Tiers};
@@ -246,24 +246,24 @@ impl Toy {
     }
 
     /// Regions of sixteen pages, sampled by random pages.
-    fn stretch(&mut self, sampling: Nanos, out: &mut Observations) {
+    fn report_regions(&mut self, sampling: Nanos, out: &mut Observations) {
         (out.window, out.aggregation) = (Some(sampling), Some(sampling * u64::from(STRETCH_LOOKS)));
         out.watched += sampling * u64::from(STRETCH_LOOKS);
         self.ages.resize(self.rates.len().div_ceil(STRETCH), (0, Nanos::ZERO));
-        for stretch in 0..self.ages.len() {
-            let pages = STRETCH.min(self.rates.len() - stretch * STRETCH);
+        for observed in 0..self.ages.len() {
+            let pages = STRETCH.min(self.rates.len() - observed * STRETCH);
             let mut hits = 0;
             for _ in 0..STRETCH_LOOKS {
                 let within = usize::try_from(self.rng.below(pages as u64)).unwrap();
-                hits += u32::from(self.is_hit(stretch * STRETCH + within, sampling));
+                hits += u32::from(self.is_hit(observed * STRETCH + within, sampling));
             }
-            let (last, age) = self.ages[stretch];
+            let (last, age) = self.ages[observed];
             let same = last.abs_diff(hits) <= STRETCH_LOOKS / 10;
             let age = if same { age + Nanos::from_millis(100) } else { Nanos::ZERO };
-            self.ages[stretch] = (hits, age);
-            out.stretches.push(Stretch {
+            self.ages[observed] = (hits, age);
+            out.observed_regions.push(ObservedRegion {
                 space: SPACE,
-                vpn: Vpn((stretch * STRETCH) as u64),
+                vpn: Vpn((observed * STRETCH) as u64),
                 base_pages: pages as u64,
                 frequency: f64::from(hits) / f64::from(STRETCH_LOOKS),
                 age,
@@ -315,7 +315,7 @@ impl World for Toy {
             // There is no device with counters.
             Some(Watch::Samples { .. } | Watch::Counters { .. }) => self.sample(out),
             Some(Watch::HintFaults { fast_too, .. }) => self.fault(now, fast_too, out),
-            Some(Watch::Stretches { sampling, .. }) => self.stretch(sampling, out),
+            Some(Watch::Regions { sampling, .. }) => self.report_regions(sampling, out),
             Some(Watch::Truth) => self.report_rates(out),
         }
         out.fast_unseen = matches!(self.watch, Some(Watch::HintFaults { fast_too: false, .. }));
@@ -355,7 +355,7 @@ impl World for Toy {
         spent
     }
 
-    fn attend(&mut self, attention: Attention) {
+    fn set_attention(&mut self, attention: Attention) {
         self.attention = attention;
     }
 
@@ -364,7 +364,7 @@ impl World for Toy {
         true
     }
 
-    fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+    fn check_accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
         for question in questions {
             let page = usize::try_from(question.vpn.0).unwrap();
             out.push(self.is_hit(page, question.within));

@@ -13,7 +13,7 @@ use tierline_core::port::Capability;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::{BytesPerSec, Nanos};
 
-use crate::citizen::{self, Action, Finding, Plan};
+use crate::conflicts::{self, Action, Finding, OwnUse};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::kernel_tiering::KernelTiering;
@@ -132,8 +132,8 @@ impl Manager {
         let policy_moves = policy.kernel().is_none();
         if policy_moves {
             // First of all: our own allocations from here on must not demote pages of other programs.
-            let findings: Vec<Finding> = citizen::demotion(root).into_iter().collect();
-            citizen::apply(&journal, root, &findings)?;
+            let findings: Vec<Finding> = conflicts::demotion(root).into_iter().collect();
+            conflicts::apply(&journal, root, &findings)?;
             notes.extend(findings.iter().map(announcement));
         }
         // Without these counters a kernel can be managed as well.
@@ -143,7 +143,7 @@ impl Manager {
             None => {
                 let setup = options.setup(root, &journal, &tiers);
                 let mut choice = ladder::choose(&setup, options.tracker.as_deref(), wants.watch)?;
-                wants.watch.map_or(Ok(false), |watch| choice.tracker.rewatch(watch))?;
+                wants.watch.map_or(Ok(false), |watch| choice.tracker.reconfigure(watch))?;
                 choice
             }
             Some(knobs) => {
@@ -152,14 +152,14 @@ impl Manager {
                 notes.push(
                     "the kernel tiers the whole machine, not only the managed processes".into(),
                 );
-                ladder::Choice { tracker, passed_over: Vec::new() }
+                ladder::Choice { tracker, rejected: Vec::new() }
             }
         };
         notes.push(about_tracker(&choice));
         notes.extend(behave(root, &journal, &options, &pids, choice.tracker.uses())?);
         let pager = policy::pager(root, policy.as_ref(), &options, &targets, &mut notes)?;
         let asks = policy.needs().contains(&Capability::Answers);
-        let inspector = (policy_moves && (asks || !choice.tracker.sees_fast_memory()))
+        let inspector = (policy_moves && (asks || !choice.tracker.observes_fast_memory()))
             .then(|| Inspector::new(root, &tiers))
             .transpose()
             .unwrap_or_else(|error| {
@@ -221,13 +221,13 @@ impl Manager {
     }
 
     /// True if no managed process is left.
-    pub fn is_alone(&self) -> bool {
+    pub fn has_no_targets(&self) -> bool {
         self.world.pids().next().is_none()
     }
 
     /// Takes the errors since the last call that did not stop the manager.
-    pub fn take_problems(&mut self) -> Vec<Error> {
-        let problems = self.world.take_problems();
+    pub fn take_errors(&mut self) -> Vec<Error> {
+        let problems = self.world.take_errors();
         self.problems += problems.len() as u64;
         problems
     }
@@ -246,10 +246,10 @@ pub(crate) fn behave(
     journal: &Journal,
     options: &Options,
     pids: &[u32],
-    plan: Plan,
+    plan: OwnUse,
 ) -> Result<Vec<String>> {
-    let findings = citizen::look(root, &options.state_dir, pids, plan);
-    citizen::apply(journal, root, &findings)?;
+    let findings = conflicts::look(root, &options.state_dir, pids, plan);
+    conflicts::apply(journal, root, &findings)?;
     Ok(findings.iter().map(announcement).collect())
 }
 
@@ -272,10 +272,10 @@ fn about_tiers(tiers: &Tiers) -> String {
 
 pub(crate) fn about_tracker(choice: &ladder::Choice) -> String {
     let name = choice.tracker.name();
-    if choice.passed_over.is_empty() {
+    if choice.rejected.is_empty() {
         return format!("tracker: {name}");
     }
     let why = |(name, error): &(&str, Error)| format!("\n  {name}: {error}");
-    let passed: String = choice.passed_over.iter().map(why).collect();
+    let passed: String = choice.rejected.iter().map(why).collect();
     format!("tracker: {name}; better ones cannot be used here:{passed}")
 }

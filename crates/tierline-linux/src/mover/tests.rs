@@ -193,7 +193,7 @@ fn a_refused_process_and_a_gone_one() {
         let (out, mut mover) = migrate(fake, &promotions(2), 100);
         assert_eq!(out, [expected; 2]);
         assert_eq!(mover.take_errors().len(), usize::from(errno == libc::EPERM));
-        assert!(mover.where_are(7, &[Vpn(1)]).is_err());
+        assert!(mover.nodes_of(7, &[Vpn(1)]).is_err());
     }
 }
 
@@ -221,7 +221,7 @@ fn this_process_is_found_on_its_node() {
     let here = Box::new([1u8; 8192]);
     let page = Vpn::of(here.as_ptr() as u64);
     let mut mover = Mover::new(Settings::default());
-    let nodes = mover.where_are(std::process::id(), &[page, Vpn(1)]);
+    let nodes = mover.nodes_of(std::process::id(), &[page, Vpn(1)]);
     // A sandbox may forbid the call.
     if let Ok(nodes) = nodes {
         assert!(nodes[0].is_some() && nodes[1].is_none());

@@ -127,7 +127,7 @@ impl AccessedBits {
 
 impl Probe for AccessedBits {
     const NAME: &'static str = ACCESSED.name;
-    const TELLS_SIZES: bool = true;
+    const REPORTS_PAGE_SIZES: bool = true;
     type Space = Known;
 
     fn arm(&mut self, space: SpaceId, known: &mut Known) -> Result<bool> {

@@ -33,7 +33,7 @@ mod admin;
 use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn};
 use tierline_core::unit::{BASE_PAGE, Nanos};
 
-use crate::citizen::Plan;
+use crate::conflicts::OwnUse;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::perf::sample::Fields;
@@ -291,8 +291,8 @@ impl Tracker for Damon {
         DAMON.name
     }
 
-    fn uses(&self) -> Plan {
-        Plan { damon: true, ..Plan::default() }
+    fn uses(&self) -> OwnUse {
+        OwnUse { damon: true, ..OwnUse::default() }
     }
 
     fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {
@@ -325,7 +325,7 @@ impl Tracker for Damon {
         self.due
     }
 
-    fn attend(&mut self, attention: Attention) {
+    fn set_attention(&mut self, attention: Attention) {
         self.attention = attention;
     }
 

@@ -56,7 +56,7 @@ use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn, Watch};
 use tierline_core::tier::TierId;
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 
-use crate::citizen::Plan;
+use crate::conflicts::OwnUse;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::perf::sample::Fields;
@@ -351,7 +351,7 @@ impl HintFaults {
             Attention::Alert | Attention::Moving => (full, self.settings.alert_scan_mb),
             Attention::Calm => (full / 4, self.settings.calm_scan_mb),
         };
-        if self.pace.hear(now, faults, budget, limit) { self.set_pace() } else { Ok(()) }
+        if self.pace.record_faults(now, faults, budget, limit) { self.set_pace() } else { Ok(()) }
     }
 
     fn stop_scanning(&mut self) -> Result<()> {
@@ -439,8 +439,8 @@ impl Tracker for HintFaults {
         HINT_FAULTS.name
     }
 
-    fn uses(&self) -> Plan {
-        Plan { hint_faults: true, ..Plan::default() }
+    fn uses(&self) -> OwnUse {
+        OwnUse { hint_faults: true, ..OwnUse::default() }
     }
 
     fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {
@@ -479,11 +479,11 @@ impl Tracker for HintFaults {
         self.due
     }
 
-    fn attend(&mut self, attention: Attention) {
+    fn set_attention(&mut self, attention: Attention) {
         self.attention = attention;
     }
 
-    fn sees_fast_memory(&self) -> bool {
+    fn observes_fast_memory(&self) -> bool {
         false
     }
 }

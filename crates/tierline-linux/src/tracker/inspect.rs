@@ -71,7 +71,7 @@ impl Inspector {
 
     /// Appends one answer per question: was the page accessed since the last question about it? A page that is
     /// not in memory was not; a page whose tables cannot be read counts as accessed.
-    pub fn accessed(&mut self, questions: &[Question], out: &mut Vec<bool>) {
+    pub fn check_accessed(&mut self, questions: &[Question], out: &mut Vec<bool>) {
         let first = out.len();
         out.resize(first + questions.len(), true);
         let mut order: Vec<usize> = (0..questions.len()).collect();

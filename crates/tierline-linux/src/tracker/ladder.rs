@@ -12,7 +12,7 @@ pub struct Choice {
     /// The tracker, ready to watch.
     pub tracker: Box<dyn Tracker>,
     /// The better trackers that this machine does not support, each with the reason.
-    pub passed_over: Vec<(&'static str, Error)>,
+    pub rejected: Vec<(&'static str, Error)>,
 }
 
 /// Opens the tracker of this name; without a name, the one made for the policy's request, otherwise the first
@@ -23,17 +23,17 @@ pub struct Choice {
 pub fn choose(setup: &Setup<'_>, named: Option<&str>, wish: Option<Watch>) -> Result<Choice> {
     if let Some(name) = named {
         let tracker = TrackerEntry::find(name)?.open(setup)?;
-        return Ok(Choice { tracker, passed_over: Vec::new() });
+        return Ok(Choice { tracker, rejected: Vec::new() });
     }
-    let mut passed_over = Vec::new();
+    let mut rejected = Vec::new();
     for entry in in_order(wish) {
         match entry.open(setup) {
-            Ok(tracker) => return Ok(Choice { tracker, passed_over }),
-            Err(error) => passed_over.push((entry.name, error)),
+            Ok(tracker) => return Ok(Choice { tracker, rejected }),
+            Err(error) => rejected.push((entry.name, error)),
         }
     }
     let reasons: Vec<String> =
-        passed_over.iter().map(|(name, error)| format!("\n  {name}: {error}")).collect();
+        rejected.iter().map(|(name, error)| format!("\n  {name}: {error}")).collect();
     Err(Error::Missing {
         what: "a tracker".into(),
         why: format!("none can be used here:{}", reasons.concat()),

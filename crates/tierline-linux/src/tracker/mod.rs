@@ -13,10 +13,10 @@ pub mod runs;
 pub mod window;
 pub mod windowed;
 
-use tierline_core::port::{Attention, Counted, Observations, SpaceId, Watch};
+use tierline_core::port::{Attention, DeviceCounts, Observations, SpaceId, Watch};
 use tierline_core::unit::Nanos;
 
-use crate::citizen::Plan;
+use crate::conflicts::OwnUse;
 use crate::error::Result;
 pub use entry::TrackerEntry;
 
@@ -51,8 +51,8 @@ pub trait Tracker {
     fn name(&self) -> &'static str;
 
     /// The kernel features that it uses exclusively.
-    fn uses(&self) -> Plan {
-        Plan::default()
+    fn uses(&self) -> OwnUse {
+        OwnUse::default()
     }
 
     /// Sets the processes to watch; called whenever the set changes.
@@ -65,26 +65,26 @@ pub trait Tracker {
     fn next_due(&self) -> Nanos;
 
     /// Sets how closely to observe.
-    fn attend(&mut self, attention: Attention);
+    fn set_attention(&mut self, attention: Attention);
 
     /// Reconfigures access tracking for a policy's request. A tracker that does not support the request continues
     /// unchanged.
-    fn rewatch(&mut self, _watch: Watch) -> Result<bool> {
+    fn reconfigure(&mut self, _watch: Watch) -> Result<bool> {
         Ok(false)
     }
 
     /// True if it reports huge pages itself.
-    fn tells_sizes(&self) -> bool {
+    fn reports_page_sizes(&self) -> bool {
         false
     }
 
     /// False if it does not observe fast memory: the absence of samples there has no meaning.
-    fn sees_fast_memory(&self) -> bool {
+    fn observes_fast_memory(&self) -> bool {
         true
     }
 
     /// The device's latest counts of its own accesses, if there are new ones since the last call.
-    fn counted(&mut self) -> Option<Counted> {
+    fn take_device_counts(&mut self) -> Option<DeviceCounts> {
         None
     }
 

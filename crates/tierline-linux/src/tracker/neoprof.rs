@@ -27,7 +27,7 @@ mod place;
 use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
-use tierline_core::port::{Attention, Counted, Observations, Sample, SpaceId, Watch};
+use tierline_core::port::{Attention, DeviceCounts, Observations, Sample, SpaceId, Watch};
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 
@@ -167,7 +167,7 @@ pub struct NeoProf<R: Registers = Window> {
     reading: Reading,
     utilisation: f64,
     asked: bool,
-    counted: Option<Counted>,
+    counted: Option<DeviceCounts>,
     names: Vec<u32>,
     waiting: Vec<Waiting>,
     nobodys: FxHashMap<u64, Nanos>,
@@ -261,7 +261,7 @@ impl<R: Registers> NeoProf<R> {
             counts: Counts::default(),
             due: Nanos::ZERO,
         };
-        tracker.rewatch(WATCH)?;
+        tracker.reconfigure(WATCH)?;
         tracker.pace.adaptive = true;
         Ok(tracker)
     }
@@ -372,8 +372,8 @@ impl<R: Registers> NeoProf<R> {
         }
     }
 
-    fn device_counts(&self, histogram: &Histogram) -> Counted {
-        Counted {
+    fn device_counts(&self, histogram: &Histogram) -> DeviceCounts {
+        DeviceCounts {
             histogram: (0..).map(bin_start).zip(histogram.bins).collect(),
             error_bound: self.driver.error_bound(histogram),
             utilisation: self.utilisation,
@@ -436,9 +436,9 @@ impl<R: Registers> Tracker for NeoProf<R> {
     }
 
     // Reading one register when nothing is hot costs the same at any attention.
-    fn attend(&mut self, _attention: Attention) {}
+    fn set_attention(&mut self, _attention: Attention) {}
 
-    fn rewatch(&mut self, watch: Watch) -> Result<bool> {
+    fn reconfigure(&mut self, watch: Watch) -> Result<bool> {
         let Watch::Counters { threshold, read, update, clear } = watch else { return Ok(false) };
         self.pace = Pace { threshold, adaptive: false, read, update, clear, ..self.pace };
         if self.pace.cleared.is_some() {
@@ -447,11 +447,11 @@ impl<R: Registers> Tracker for NeoProf<R> {
         Ok(true)
     }
 
-    fn sees_fast_memory(&self) -> bool {
+    fn observes_fast_memory(&self) -> bool {
         false
     }
 
-    fn counted(&mut self) -> Option<Counted> {
+    fn take_device_counts(&mut self) -> Option<DeviceCounts> {
         self.counted.take()
     }
 }
@@ -517,14 +517,14 @@ mod tests {
         let (_folder, mut tracker) = watching(Source::Fifo);
         let (read, update) = (Nanos::from_millis(20), Nanos::from_millis(50));
         let clear = Nanos::from_millis(100);
-        tracker.rewatch(Watch::Counters { threshold: 2, read, update, clear }).expect("fine");
+        tracker.reconfigure(Watch::Counters { threshold: 2, read, update, clear }).expect("fine");
         let (mut named, mut reported) = (0, Vec::new());
         for _ in 0..20 {
             accesses(&mut tracker, 9, 1);
             let (mut out, now) = (Observations::default(), tracker.next_due());
             tracker.poll(now, &mut out).expect("reads");
             named += out.samples.len();
-            reported.extend(tracker.counted());
+            reported.extend(tracker.take_device_counts());
         }
         // Polls after 10, 30 … 390 ms, clearings after 110, 210 and 310: the page is reported once before each, and
         // after the last. Telemetry after 50, 110, 170 … 350 ms.

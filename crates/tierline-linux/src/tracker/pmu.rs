@@ -163,7 +163,7 @@ impl Tracker for Sampler {
         self.due
     }
 
-    fn rewatch(&mut self, watch: Watch) -> Result<bool> {
+    fn reconfigure(&mut self, watch: Watch) -> Result<bool> {
         let Watch::Samples { loads, stores, .. } = watch else { return Ok(false) };
         for (event, rings) in self.events.iter_mut().filter(|(event, _)| event.counts_accesses) {
             let period = if event.stores { stores.unwrap_or(event.period) } else { loads };
@@ -174,7 +174,7 @@ impl Tracker for Sampler {
     }
 
     /// The cost follows the misses by itself: with settled placement there are fewer.
-    fn attend(&mut self, _attention: Attention) {}
+    fn set_attention(&mut self, _attention: Attention) {}
 }
 
 fn attr(event: &PmuEvent) -> Attr {

@@ -136,7 +136,7 @@ impl Pace {
     }
 
     /// Sets how closely to observe.
-    pub fn attend(&mut self, attention: Attention) {
+    pub fn set_attention(&mut self, attention: Attention) {
         self.attention = attention;
     }
 
@@ -176,8 +176,8 @@ impl Pace {
             Attention::Alert | Attention::Moving => earned(-self.credit, settings.budget_alert),
             Attention::Calm => self.calm_pause(cost),
         };
-        let stretch = ratio(hold.0, settings.max_hold.0.max(1)).max(1.0);
-        Nanos::from_secs_f64(pause.as_secs_f64() * stretch)
+        let observed = ratio(hold.0, settings.max_hold.0.max(1)).max(1.0);
+        Nanos::from_secs_f64(pause.as_secs_f64() * observed)
     }
 
     /// Time in which the budget for settled placement pays for `cost`.
@@ -293,7 +293,7 @@ pub(super) mod tests {
         assert_eq!(ms(pace.pause(now, cost(0), Nanos::from_millis(100))), 4_000.0);
         let later = Nanos::from_secs(100);
         assert_eq!(ms(pace.pause(later, cost(1), hold)), 0.0, "the elapsed time has paid");
-        pace.attend(Attention::Calm);
+        pace.set_attention(Attention::Calm);
         assert_eq!(ms(pace.pause(later, cost(100), hold)), 10_000.0);
         assert_eq!(
             (ms(pace.pause(later, cost(1), hold)), ms(pace.least_pause())),

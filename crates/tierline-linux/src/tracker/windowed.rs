@@ -35,7 +35,7 @@ pub trait Probe {
     /// Its state for each process.
     type Space: Default;
     /// True if it reports huge pages itself.
-    const TELLS_SIZES: bool = false;
+    const REPORTS_PAGE_SIZES: bool = false;
 
     /// Clears all recorded accesses of a process. `false` if it has ended.
     fn arm(&mut self, space: SpaceId, kept: &mut Self::Space) -> Result<bool>;
@@ -307,16 +307,16 @@ impl<P: Probe> Tracker for Windowed<P> {
         self.due
     }
 
-    fn tells_sizes(&self) -> bool {
-        P::TELLS_SIZES
+    fn reports_page_sizes(&self) -> bool {
+        P::REPORTS_PAGE_SIZES
     }
 
     /// A pause for settled placement ends when placement is no longer settled.
-    fn attend(&mut self, attention: Attention) {
+    fn set_attention(&mut self, attention: Attention) {
         if self.pace.attention() == Attention::Calm {
             self.affordable_at = Nanos::ZERO;
         }
-        self.pace.attend(attention);
+        self.pace.set_attention(attention);
         if matches!(self.step, Step::Arm | Step::Glance) {
             self.rest(self.closed_at);
         }

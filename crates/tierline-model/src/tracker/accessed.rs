@@ -96,7 +96,7 @@ impl Tracker for Accessed {
         cpu_ns
     }
 
-    fn attend(&mut self, attention: Attention) {
+    fn set_attention(&mut self, attention: Attention) {
         self.calm = attention == Attention::Calm;
     }
 }

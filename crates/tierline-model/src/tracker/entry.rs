@@ -83,7 +83,7 @@ pub fn serve(watch: Watch, knobs: &TrackerKnobs) -> Box<dyn Tracker> {
             ))
         }
         watch @ Watch::HintFaults { .. } => Box::new(hint_faults::HintFaults::of(watch)),
-        Watch::Stretches { sampling, aggregation, count } => {
+        Watch::Regions { sampling, aggregation, count } => {
             let count = count.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
             Box::new(damon::Damon::of(sampling, aggregation, count))
         }

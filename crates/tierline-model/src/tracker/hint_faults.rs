@@ -103,7 +103,7 @@ impl Tracker for HintFaults {
         cpu_ns
     }
 
-    fn rewatch(&mut self, watch: Watch) -> bool {
+    fn reconfigure(&mut self, watch: Watch) -> bool {
         let can = matches!(watch, Watch::HintFaults { .. });
         if can {
             self.watch = watch;
@@ -111,7 +111,7 @@ impl Tracker for HintFaults {
         can
     }
 
-    fn sees_fast_memory(&self) -> bool {
+    fn observes_fast_memory(&self) -> bool {
         matches!(self.watch, Watch::HintFaults { fast_too: true, .. })
     }
 }

@@ -4,7 +4,7 @@
 
 pub mod entry;
 
-use tierline_core::port::{Attention, Counted, Observations, Watch};
+use tierline_core::port::{Attention, DeviceCounts, Observations, Watch};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
@@ -65,20 +65,20 @@ pub trait Tracker {
     ) -> f64;
 
     /// Reconfigures the tracker at a policy's request.
-    fn rewatch(&mut self, _watch: Watch) -> bool {
+    fn reconfigure(&mut self, _watch: Watch) -> bool {
         false
     }
 
     /// False if it observes nothing of the fastest tier: a missing access then means nothing.
-    fn sees_fast_memory(&self) -> bool {
+    fn observes_fast_memory(&self) -> bool {
         true
     }
 
     /// Report of a counting device since the last call.
-    fn counted(&mut self) -> Option<Counted> {
+    fn take_device_counts(&mut self) -> Option<DeviceCounts> {
         None
     }
 
     /// Sets how closely to observe.
-    fn attend(&mut self, _attention: Attention) {}
+    fn set_attention(&mut self, _attention: Attention) {}
 }

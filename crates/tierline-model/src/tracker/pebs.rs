@@ -146,7 +146,7 @@ impl Tracker for Pebs {
         cpu_ns
     }
 
-    fn rewatch(&mut self, watch: Watch) -> bool {
+    fn reconfigure(&mut self, watch: Watch) -> bool {
         let Watch::Samples { loads, cpu_permille, .. } = watch else { return false };
         let since = std::mem::take(&mut self.since);
         #[expect(clippy::cast_precision_loss, reason = "a sampling period")]

@@ -14,10 +14,10 @@ use super::manage::{ManageArgs, say_summary};
 use super::{FOUND, Globals};
 use crate::clock;
 use crate::config::value::Text;
-use crate::drive::{Scene, Standing};
+use crate::drive::{EndCondition, ManagerState};
 use crate::letter::{self, Hinted};
 use crate::print::Voice;
-use crate::signals::{Heard, Signals};
+use crate::signals::{SignalEvent, Signals};
 use crate::tenants::{Target, TierLimits, Word, selection, tenants};
 
 /// Manage running programs
@@ -197,23 +197,23 @@ impl Attached {
     }
 }
 
-impl Scene for Attached {
-    fn hear(&mut self, signal: Heard) -> bool {
-        matches!(signal, Heard::End { .. })
+impl EndCondition for Attached {
+    fn on_signal(&mut self, signal: SignalEvent) -> bool {
+        matches!(signal, SignalEvent::End { .. })
     }
 
-    fn is_over(&mut self, standing: Standing, now: Nanos) -> bool {
+    fn is_over(&mut self, standing: ManagerState, now: Nanos) -> bool {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             return true;
         }
         match standing {
-            Standing::Asleep => return false,
-            Standing::Absent => return true,
-            Standing::Managing => {
+            ManagerState::NotDue => return false,
+            ManagerState::Absent => return true,
+            ManagerState::Managing => {
                 self.met = true;
                 return false;
             }
-            Standing::Alone => {}
+            ManagerState::NoTargets => {}
         }
         if self.open && !self.met {
             self.wait_for_the_first();

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use tierline_linux::citizen::{Finding, Severity};
+use tierline_linux::conflicts::{Finding, Severity};
 use tierline_linux::doctor::examine;
 
 use super::{FOUND, Globals};

@@ -16,9 +16,9 @@ use tierline_linux::manager::Manager;
 
 use super::manage::{ManageArgs, Plan, say_summary, say_unmanaged};
 use super::{Globals, UNUSABLE};
-use crate::drive::{Driver, Managed, Scene, Standing};
+use crate::drive::{Driver, EndCondition, Managed, ManagerState};
 use crate::letter::{self, Hinted};
-use crate::signals::{Heard, Signals};
+use crate::signals::{SignalEvent, Signals};
 use crate::tenants::{Target, TenantSpec, TierLimits, Word, tenants};
 
 /// The exit statuses of shells and `env` for a missing command, and for one that cannot be executed.
@@ -120,10 +120,10 @@ fn is_typed(error: &anyhow::Error) -> bool {
     error.is::<Hinted>() || matches!(error.downcast_ref(), Some(Error::Input { .. }))
 }
 
-fn ending(heard: Heard) -> Option<Signal> {
+fn ending(heard: SignalEvent) -> Option<Signal> {
     match heard {
-        Heard::End { signal, .. } => Some(signal),
-        Heard::Child => None,
+        SignalEvent::End { signal, .. } => Some(signal),
+        SignalEvent::Child => None,
     }
 }
 
@@ -158,12 +158,12 @@ impl Running {
     }
 }
 
-impl Scene for Running {
-    fn hear(&mut self, signal: Heard) -> bool {
+impl EndCondition for Running {
+    fn on_signal(&mut self, signal: SignalEvent) -> bool {
         match signal {
-            Heard::Child => self.ended = self.child.try_wait().ok().flatten(),
-            Heard::End { to_group: true, .. } => {}
-            Heard::End { signal, .. } => {
+            SignalEvent::Child => self.ended = self.child.try_wait().ok().flatten(),
+            SignalEvent::End { to_group: true, .. } => {}
+            SignalEvent::End { signal, .. } => {
                 // The child was not waited for, so its pid is still its own.
                 let _ = kill_process(Pid::from_child(&self.child), signal);
             }
@@ -171,7 +171,7 @@ impl Scene for Running {
         self.ended.is_some()
     }
 
-    fn is_over(&mut self, _standing: Standing, now: Nanos) -> bool {
+    fn is_over(&mut self, _standing: ManagerState, now: Nanos) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline)
     }
 

@@ -143,12 +143,12 @@ impl<W: Watcher> Managed for Watched<W> {
         self.recorder.add(pid);
     }
 
-    fn is_alone(&self) -> bool {
-        self.recorder.is_alone()
+    fn has_no_targets(&self) -> bool {
+        self.recorder.has_no_targets()
     }
 
-    fn take_problems(&mut self) -> Vec<Error> {
-        self.recorder.take_problems()
+    fn take_errors(&mut self) -> Vec<Error> {
+        self.recorder.take_errors()
     }
 
     fn status(&self, _now: Nanos) -> Status {

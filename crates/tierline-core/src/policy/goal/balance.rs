@@ -18,7 +18,7 @@
 //! from its public code, as the paper gives none. Ours: the idle floor, the unloaded latency for a tier without
 //! reads, and packing without measurements.
 
-use super::shift::{Watermarks, closed_form};
+use super::shift::{SearchBounds, closed_form};
 use super::{Aim, Goal, Shift};
 use crate::knob::Knob;
 use crate::knobs;
@@ -87,7 +87,7 @@ pub struct Balance {
     knobs: BalanceKnobs,
     flows: Vec<Flow>,
     /// One search per tier, against all those below it.
-    searches: Vec<Watermarks>,
+    searches: Vec<SearchBounds>,
     measured_at: Option<Nanos>,
     /// Whether the last measurement covered all tiers.
     current: bool,
@@ -178,7 +178,7 @@ impl Balance {
 }
 
 impl Goal for Balance {
-    fn listen(&mut self, view: &View<'_>) {
+    fn update(&mut self, view: &View<'_>) {
         let measured: Option<Vec<Flow>> =
             view.machine.telemetry.tiers.iter().map(Flow::of).collect();
         self.current = measured.is_some();
@@ -189,7 +189,7 @@ impl Goal for Balance {
         };
         self.measured_at = Some(view.now);
         self.flows.resize(measured.len(), Flow::default());
-        self.searches.resize(measured.len(), Watermarks::default());
+        self.searches.resize(measured.len(), SearchBounds::default());
         for (flow, new) in self.flows.iter_mut().zip(measured) {
             flow.occupancy += weight * (new.occupancy - flow.occupancy);
             flow.reads_per_sec += weight * (new.reads_per_sec - flow.reads_per_sec);
@@ -274,7 +274,7 @@ mod tests {
         };
         let balance = Balance {
             flows: tiers.iter().map(flow).collect(),
-            searches: vec![Watermarks::default(); tiers.len()],
+            searches: vec![SearchBounds::default(); tiers.len()],
             ..Balance::default()
         };
         (Tiers((0..tiers.len() as u64).map(tier).collect()), balance)

@@ -3,9 +3,9 @@
 //! accesses to shift between which tiers.
 
 pub mod balance;
-pub mod lane;
 pub mod pack;
 pub mod shift;
+pub mod shift_progress;
 
 use std::fmt;
 
@@ -44,7 +44,7 @@ pub struct Shift {
 /// A goal of placement.
 pub trait Goal: fmt::Debug + Send {
     /// Takes in measurements; called every tick.
-    fn listen(&mut self, view: &View<'_>);
+    fn update(&mut self, view: &View<'_>);
 
     /// The aim for the next quantum, `passed` after the last call.
     fn aim(&mut self, view: &View<'_>, passed: Nanos) -> Aim;
@@ -66,12 +66,12 @@ pub trait Goal: fmt::Debug + Send {
 
 /// What remains of a shift while pages are selected for it.
 #[derive(Clone, Copy, Debug)]
-pub struct Quota {
+pub struct ShiftQuota {
     share: f64,
     bytes: Bytes,
 }
 
-impl Quota {
+impl ShiftQuota {
     /// The whole shift.
     pub fn of(shift: &Shift) -> Self {
         Self::new(shift.share, shift.bytes)

@@ -11,7 +11,7 @@ use crate::unit::Nanos;
 pub struct Pack;
 
 impl Goal for Pack {
-    fn listen(&mut self, _view: &View<'_>) {}
+    fn update(&mut self, _view: &View<'_>) {}
 
     fn aim(&mut self, _view: &View<'_>, _passed: Nanos) -> Aim {
         Aim::Pack

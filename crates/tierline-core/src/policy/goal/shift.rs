@@ -11,20 +11,20 @@
 
 /// The watermarks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Watermarks {
+pub struct SearchBounds {
     /// Here the upper tier was faster.
     pub lo: f64,
     /// Here it was slower.
     pub hi: f64,
 }
 
-impl Default for Watermarks {
+impl Default for SearchBounds {
     fn default() -> Self {
         Self { lo: 0.0, hi: 1.0 }
     }
 }
 
-impl Watermarks {
+impl SearchBounds {
     /// The share to be shifted: up if `upper` < `lower` (loaded latencies), else down. Zero if they differ by
     /// less than `delta`.
     pub fn shift(&mut self, p: f64, upper: f64, lower: f64, epsilon: f64, delta: f64) -> f64 {
@@ -66,7 +66,7 @@ mod tests {
         (70.0 + 120.0 * p * p * p * load, 135.0 + 60.0 * (1.0 - p) * (1.0 - p))
     }
 
-    fn step(marks: &mut Watermarks, p: f64, load: f64) -> (f64, f64) {
+    fn step(marks: &mut SearchBounds, p: f64, load: f64) -> (f64, f64) {
         let (upper, lower) = latencies(p, load);
         let step = marks.shift(p, upper, lower, EPSILON, DELTA);
         let p = if upper < lower { p + step } else { p - step };
@@ -76,7 +76,7 @@ mod tests {
     /// Worked out by hand from Algorithm 2.
     #[test]
     fn the_published_steps() {
-        let mut marks = Watermarks::default();
+        let mut marks = SearchBounds::default();
         let mut p = 0.2;
         let mut run = |load: f64, expected: &[f64]| {
             for &wanted in expected {
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn an_upper_tier_that_stays_faster_gets_all_accesses() {
-        let mut marks = Watermarks::default();
+        let mut marks = SearchBounds::default();
         let mut p = 0.1;
         for _ in 0..40 {
             let step = marks.shift(p, 90.0, 135.0, EPSILON, DELTA);
@@ -125,7 +125,7 @@ mod tests {
             crossings in prop::collection::vec(0.05f64..0.95, 1..5),
             slope in 40.0f64..400.0,
         ) {
-            let mut marks = Watermarks::default();
+            let mut marks = SearchBounds::default();
             let mut p = start;
             for crossing in crossings {
                 let pair = |p: f64| (100.0 + slope * (p - crossing), 100.0 + 50.0 * (crossing - p));

@@ -23,7 +23,7 @@ const TOGETHER: usize = 4096;
 
 /// A page that the hand examined.
 #[derive(Clone, Copy, Debug)]
-pub struct Met {
+pub struct ExaminedPage {
     /// Accesses per second: an upper bound in a search for the coldest, as a page that was hardly watched is
     /// not known to be cold; the most likely value in a search for the hottest.
     pub rate_per_sec: f32,
@@ -33,11 +33,11 @@ pub struct Met {
 
 /// The hand and the pages of one tier.
 #[derive(Debug, Default)]
-pub struct Hand {
+pub struct ClockHand {
     /// A page that left the tier is dropped when the hand reaches it.
     residents: VecDeque<PageIdx>,
     /// Coldest last.
-    coldest: Vec<Met>,
+    coldest: Vec<ExaminedPage>,
     /// Residents examined in this tick.
     examined: usize,
     /// How many more may be examined without finding a cold enough page.
@@ -47,7 +47,7 @@ pub struct Hand {
     second_chance: SecondChance,
 }
 
-impl Hand {
+impl ClockHand {
     /// Adds a page.
     pub fn list(&mut self, view: &mut View<'_>, page: PageIdx) {
         view.memory.pages.set_listed(page, true);
@@ -67,7 +67,7 @@ impl Hand {
         self.examined = 0;
         self.unseen = view.evidence.fast_unseen && tier == TierId::FAST;
         if self.unseen
-            && let Some(count) = self.second_chance.listen(view, tier)
+            && let Some(count) = self.second_chance.update(view, tier)
         {
             let next = self.advance(view, tier, count, |_| 0.0);
             self.second_chance.watch(view, next.into_iter().map(|met| met.page).collect());
@@ -81,8 +81,8 @@ impl Hand {
     }
 
     /// The coldest found is not cold enough: discards this sample, so that the hand continues behind it. False,
-    /// and `met` is kept, if that would exceed the limit of [`Hand::search_for`].
-    pub fn pass(&mut self, met: Met) -> bool {
+    /// and `met` is kept, if that would exceed the limit of [`ClockHand::search_for`].
+    pub fn pass(&mut self, met: ExaminedPage) -> bool {
         let left = self.may_skip.checked_sub(VICTIMS * OVERSAMPLE);
         let Some(left) = left.filter(|_| !self.unseen) else {
             self.give_back(met);
@@ -94,7 +94,7 @@ impl Hand {
     }
 
     /// The coldest page found that was not taken yet in this tick.
-    pub fn coldest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Met> {
+    pub fn coldest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<ExaminedPage> {
         if self.unseen {
             return self.second_chance.coldest(view.now);
         }
@@ -109,18 +109,18 @@ impl Hand {
     }
 
     /// The coldest page found; in an unseen tier without any left, the next resident, at the tier's mean rate.
-    pub fn coldest_or_next(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Met> {
+    pub fn coldest_or_next(&mut self, view: &mut View<'_>, tier: TierId) -> Option<ExaminedPage> {
         let coldest = self.coldest(view, tier);
         if coldest.is_some() || !(self.unseen && self.second_chance.is_exhausted()) {
             return coldest;
         }
-        let Met { page, .. } = self.advance(view, tier, 1, |_| 0.0).pop()?;
+        let ExaminedPage { page, .. } = self.advance(view, tier, 1, |_| 0.0).pop()?;
         let mean = view.mean_rate(tier, view.memory.pages.locate(page)?.size);
-        Some(Met { rate_per_sec: if mean.is_finite() { mean } else { 0.0 }, page })
+        Some(ExaminedPage { rate_per_sec: if mean.is_finite() { mean } else { 0.0 }, page })
     }
 
     /// Takes back a page that was not used.
-    pub fn give_back(&mut self, met: Met) {
+    pub fn give_back(&mut self, met: ExaminedPage) {
         match self.unseen {
             true => self.second_chance.give_back(met),
             false => self.coldest.push(met),
@@ -128,12 +128,12 @@ impl Hand {
     }
 
     /// Whether colder pages may be found in the next ticks.
-    pub fn is_looking(&self) -> bool {
-        self.unseen && self.second_chance.is_looking()
+    pub fn may_find_colder(&self) -> bool {
+        self.unseen && self.second_chance.may_find_colder()
     }
 
     /// The hottest of the next residents, hottest first; `None` once the hand has gone round.
-    pub fn hottest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Vec<Met>> {
+    pub fn hottest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Vec<ExaminedPage>> {
         let examined = self.examined;
         let mut met = self.advance(view, tier, TOGETHER, Estimate::rate_per_sec);
         met.sort_unstable_by(|a, b| {
@@ -149,7 +149,7 @@ impl Hand {
         tier: TierId,
         count: usize,
         rate: impl Fn(&Estimate) -> f32,
-    ) -> Vec<Met> {
+    ) -> Vec<ExaminedPage> {
         let count = count.min(self.residents.len().saturating_sub(self.examined));
         self.examined += count;
         let mut met = Vec::with_capacity(count);
@@ -162,7 +162,7 @@ impl Hand {
             }
             self.residents.push_back(page);
             let rate_per_sec = rate(&view.estimate(page));
-            met.push(Met { rate_per_sec, page });
+            met.push(ExaminedPage { rate_per_sec, page });
         }
         met
     }

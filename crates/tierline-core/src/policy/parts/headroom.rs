@@ -29,7 +29,7 @@ pub struct Headroom {
 
 impl Headroom {
     /// Takes in the allocations since the last tick, by any program; no tier will keep more than `most`.
-    pub fn listen(&mut self, view: &View<'_>, most: Bytes) {
+    pub fn observe(&mut self, view: &View<'_>, most: Bytes) {
         // Moves from tier to tier do not change the sum.
         self.update(
             view.now,

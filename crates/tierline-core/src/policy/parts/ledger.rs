@@ -11,7 +11,7 @@ use crate::unit::Bytes;
 
 /// Why a move was not planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Short {
+pub enum Shortage {
     /// The budget is used up.
     Budget,
     /// The tier has no room.
@@ -120,9 +120,9 @@ impl Ledger {
         page: PageIdx,
         reason: Reason,
         plan: &mut Plan,
-    ) -> Result<Bytes, Short> {
-        pages.locate(page).and(pages.state(page).tier()).ok_or(Short::Page)?;
-        let to = self.below(pages, page).ok_or(Short::Room)?;
+    ) -> Result<Bytes, Shortage> {
+        pages.locate(page).and(pages.state(page).tier()).ok_or(Shortage::Page)?;
+        let to = self.below(pages, page).ok_or(Shortage::Room)?;
         debug_assert!(pages.state(page).tier() < Some(to), "a demotion goes to a slower tier");
         self.plan(pages, page, to, reason, plan)
     }
@@ -139,20 +139,20 @@ impl Ledger {
         to: TierId,
         reason: Reason,
         plan: &mut Plan,
-    ) -> Result<Bytes, Short> {
-        let at = pages.locate(page).ok_or(Short::Page)?;
-        let from = pages.state(page).tier().filter(|&from| from != to).ok_or(Short::Page)?;
+    ) -> Result<Bytes, Shortage> {
+        let at = pages.locate(page).ok_or(Shortage::Page)?;
+        let from = pages.state(page).tier().filter(|&from| from != to).ok_or(Shortage::Page)?;
         let m = Move { space: at.space, vpn: at.vpn, size: at.size, from, to, reason };
         if !self.admits(pages, page, to) {
             plan.push_over_limit(m);
-            return Err(Short::Limit);
+            return Err(Shortage::Limit);
         }
         let bytes = at.size.bytes();
         if self.room(to) < bytes {
-            return Err(Short::Room);
+            return Err(Shortage::Room);
         }
         if self.budget < bytes {
-            return Err(Short::Budget);
+            return Err(Shortage::Budget);
         }
         self.book(pages, &m);
         debug_assert!(self.room[to.index()] >= 0, "the plan exceeds the room in {to}");

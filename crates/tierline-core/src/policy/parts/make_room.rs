@@ -3,7 +3,7 @@
 //!
 //! Every tier except the slowest has a hand, which finds the coldest pages of a sample.
 
-use super::hand::{Hand, Met};
+use super::hand::{ClockHand, ExaminedPage};
 use super::ledger::Ledger;
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
@@ -13,12 +13,12 @@ use crate::tier::TierId;
 
 /// The hands, fastest tier first.
 #[derive(Debug, Default)]
-pub struct Hands(Vec<Hand>);
+pub struct Hands(Vec<ClockHand>);
 
 impl Hands {
     /// Begins a tick.
     pub fn begin(&mut self, view: &mut View<'_>) {
-        self.0.resize_with(view.machine.tiers.slowest().index(), Hand::default);
+        self.0.resize_with(view.machine.tiers.slowest().index(), ClockHand::default);
         for (tier, hand) in (0..).map(TierId).zip(&mut self.0) {
             hand.begin(view, tier);
         }
@@ -35,11 +35,11 @@ impl Hands {
     }
 
     /// The hand of a tier; `None` for the slowest.
-    pub fn of(&mut self, tier: TierId) -> Option<&mut Hand> {
+    pub fn of(&mut self, tier: TierId) -> Option<&mut ClockHand> {
         self.0.get_mut(tier.index())
     }
 
-    /// Sets how many candidates wait; see [`Hand::search_for`].
+    /// Sets how many candidates wait; see [`ClockHand::search_for`].
     pub fn search_for(&mut self, pages: usize) {
         self.0.iter_mut().for_each(|hand| hand.search_for(pages));
     }
@@ -49,7 +49,7 @@ impl Hands {
         for tier in (0..view.machine.tiers.slowest().0).rev().map(TierId) {
             let Some(hand) = self.of(tier) else { continue };
             while ledger.is_short(tier)
-                && let Some(Met { page, rate_per_sec }) = hand.coldest_or_next(view, tier)
+                && let Some(ExaminedPage { page, rate_per_sec }) = hand.coldest_or_next(view, tier)
             {
                 let reason = Reason::Headroom { rate_per_sec };
                 if ledger.demote(view.memory.pages, page, reason, plan).is_err() {

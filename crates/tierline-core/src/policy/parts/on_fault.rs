@@ -14,19 +14,19 @@
 
 use std::fmt;
 
-use super::ledger::{self, Ledger, Short};
+use super::ledger::{self, Ledger, Shortage};
 use super::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::knobs;
-use crate::page::{FETCHED, PageIdx, PageTable};
-use crate::policy::goal::{Aim, Goal, Quota, Shift};
-use crate::policy::interface::{Believed, Policy, Wants};
+use crate::page::{PREFETCH_BATCH, PageIdx, PageTable};
+use crate::policy::goal::{Aim, Goal, Shift, ShiftQuota};
+use crate::policy::interface::{HeatEstimate, Policy, Wants};
 use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};
 use crate::port::{Capability, PageKind, PageSize, Reason, Watch};
 use crate::telemetry::Hit;
 use crate::telemetry::fault_latency::{latency, share};
-use crate::telemetry::lru::{Look, Lru, LruWord, Takes};
+use crate::telemetry::lru::{Candidates, Lru, LruScan, LruWord};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -53,7 +53,7 @@ pub struct Fault {
 
 /// Watermarks of a tier.
 #[derive(Clone, Copy, Debug)]
-pub struct Marks {
+pub struct TierWatermarks {
     /// The reclaimer wakes below this.
     pub wake: Bytes,
     /// The reclaimer stops here.
@@ -64,8 +64,8 @@ pub struct Marks {
 
 /// What differs between systems of this kind.
 pub trait Rules: fmt::Debug + Send {
-    /// Takes in measurements, before the faults of the same tick are judged.
-    fn listen(&mut self, _view: &View<'_>) {}
+    /// Candidates in measurements, before the faults of the same tick are judged.
+    fn update(&mut self, _view: &View<'_>) {}
 
     /// Whether the page that faulted should be in the fastest tier.
     fn is_hot(&mut self, fault: &Fault, lru: &mut Lru, pages: &mut PageTable) -> bool;
@@ -76,7 +76,7 @@ pub trait Rules: fmt::Debug + Send {
     }
 
     /// The watermarks of a tier of that capacity.
-    fn marks(&self, capacity: Bytes) -> Marks;
+    fn marks(&self, capacity: Bytes) -> TierWatermarks;
 
     /// What it requests of the world; `fast_too` if faults in the fastest tier are needed.
     fn wants(&self, fast_too: bool) -> Wants;
@@ -162,13 +162,14 @@ impl<R: Rules> OnFault<R> {
         for tier in (0..=slowest.0).rev().map(TierId) {
             let capacity = view.machine.tiers[tier].capacity;
             let marks = match tier == slowest {
-                true => Marks::of(Watermarks::of(capacity)),
+                true => TierWatermarks::of(Watermarks::of(capacity)),
                 false => self.rules.marks(capacity),
             };
             let free = ledger::free(view, tier);
             let Reclaim { awake, since, priority } = self.reclaim[tier.index()];
             let was_awake = awake;
-            let woken = free < marks.wake || view.machine.telemetry.tiers[tier.index()].turned_away;
+            let woken =
+                free < marks.wake || view.machine.telemetry.tiers[tier.index()].failed_allocations;
             let awake = (awake || woken) && free < marks.enough;
             if !awake {
                 self.reclaim[tier.index()] = ASLEEP;
@@ -177,7 +178,7 @@ impl<R: Rules> OnFault<R> {
             let since = if was_awake { since + passed } else { Nanos::ZERO };
             self.reclaim[tier.index()] = Reclaim { awake, since, ..ASLEEP };
             let demotes = self.rules.demotes() && tier < slowest;
-            let takes = if demotes { Takes::All } else { Takes::Files };
+            let candidates = if demotes { Candidates::All } else { Candidates::Files };
             let missing = marks.enough.saturating_sub(free);
             let left = match demotes {
                 true => self.demote(view, tier, missing, ledger, plan),
@@ -188,7 +189,7 @@ impl<R: Rules> OnFault<R> {
             }
             let most = left.min(view.machine.budget).base_pages();
             let most = usize::try_from(most).unwrap_or(usize::MAX);
-            let all = self.lru.len(tier, takes);
+            let all = self.lru.len(tier, candidates);
             let narrow = all >> priority < most;
             let priority = priority.saturating_sub(u8::from(narrow || left == missing));
             self.reclaim[tier.index()].priority = priority;
@@ -199,8 +200,8 @@ impl<R: Rules> OnFault<R> {
             let most_scans = if moved { most.saturating_mul(SCANS_PER_PAGE) } else { usize::MAX };
             let count = (all >> priority).min(most_scans).max(BATCH);
             let (now, awake) = (view.now, since);
-            let look = Look { now, passed, awake, tier, takes, priority, count };
-            self.lru.scan(view.memory.pages, view.orders.ask, look);
+            let scan = LruScan { now, passed, awake, tier, candidates, priority, count };
+            self.lru.scan(view.memory.pages, view.orders.ask, scan);
         }
     }
 
@@ -214,7 +215,7 @@ impl<R: Rules> OnFault<R> {
         plan: &mut Plan,
     ) -> Bytes {
         while missing > Bytes::ZERO
-            && let Some(page) = self.lru.take_cold(view.memory.pages, tier, Takes::All)
+            && let Some(page) = self.lru.take_cold(view.memory.pages, tier, Candidates::All)
         {
             let Some(at) = view.memory.pages.locate(page) else { continue };
             let Some(to) = ledger.below(view.memory.pages, page) else {
@@ -237,7 +238,7 @@ impl<R: Rules> OnFault<R> {
     /// Pages out cold pages; returns the bytes still missing.
     fn page_out(&mut self, view: &mut View<'_>, tier: TierId, mut missing: Bytes) -> Bytes {
         while missing > Bytes::ZERO
-            && let Some(page) = self.lru.take_cold(view.memory.pages, tier, Takes::Files)
+            && let Some(page) = self.lru.take_cold(view.memory.pages, tier, Candidates::Files)
         {
             let Some(at) = view.memory.pages.locate(page) else { continue };
             view.orders.page_out.push(page);
@@ -252,7 +253,7 @@ impl<R: Rules> OnFault<R> {
         &mut self,
         view: &mut View<'_>,
         hit: &Hit,
-        shifts: &mut Option<Vec<(Shift, Quota)>>,
+        shifts: &mut Option<Vec<(Shift, ShiftQuota)>>,
         ledger: &mut Ledger,
         plan: &mut Plan,
     ) {
@@ -302,20 +303,20 @@ impl<R: Rules> OnFault<R> {
         &self,
         view: &View<'_>,
         fault: &Fault,
-        shifts: &mut Option<Vec<(Shift, Quota)>>,
+        shifts: &mut Option<Vec<(Shift, ShiftQuota)>>,
         ledger: &mut Ledger,
         plan: &mut Plan,
-    ) -> Result<Bytes, Short> {
+    ) -> Result<Bytes, Shortage> {
         let rate_per_sec = fault.latency.map_or(0.0, per_sec);
         match shifts {
-            None if fault.tier == TierId::FAST => Err(Short::Page),
+            None if fault.tier == TierId::FAST => Err(Shortage::Page),
             None => {
                 let reason = Reason::Hot { rate_per_sec };
                 ledger.plan(view.memory.pages, fault.page, TierId::FAST, reason, plan)
             }
             Some(shifts) => {
                 let reason = Reason::Balance { rate_per_sec };
-                let (to, quota) = wanted(view, fault, shifts, ledger).ok_or(Short::Page)?;
+                let (to, quota) = wanted(view, fault, shifts, ledger).ok_or(Shortage::Page)?;
                 let share = probability(view, fault);
                 let planned = ledger.plan(view.memory.pages, fault.page, to, reason, plan);
                 planned.inspect(|&bytes| quota.charge(share, bytes))
@@ -328,11 +329,11 @@ impl<R: Rules> OnFault<R> {
         &mut self,
         view: &mut View<'_>,
         fault: &Fault,
-        planned: Result<Bytes, Short>,
+        planned: Result<Bytes, Shortage>,
         ledger: &Ledger,
     ) {
         let below = fault.tier > TierId::FAST;
-        if below && matches!(planned, Ok(_) | Err(Short::Room)) {
+        if below && matches!(planned, Ok(_) | Err(Shortage::Room)) {
             view.orders.counters.promote_tried += fault.size.base_pages();
         }
         match planned {
@@ -340,7 +341,7 @@ impl<R: Rules> OnFault<R> {
                 self.lru.set_demoted(view.memory.pages, fault.page, !below);
                 self.lru.moves(view.memory.pages, fault.page);
             }
-            Err(Short::Room) => {
+            Err(Shortage::Room) => {
                 let nowhere = !ledger.has_room_below(TierId::FAST, fault.size);
                 let counters = &mut view.orders.counters;
                 let cause = match nowhere {
@@ -355,7 +356,7 @@ impl<R: Rules> OnFault<R> {
     }
 }
 
-impl Marks {
+impl TierWatermarks {
     /// An allocation that would cross the low watermark goes to another tier and wakes the reclaimer; an
     /// allocation is at most a huge page.
     pub fn woken(kernel: Watermarks) -> Bytes {
@@ -378,9 +379,9 @@ pub fn hint_faults(pass: Nanos, bytes: Bytes, fast_too: bool) -> Watch {
 fn wanted<'a>(
     view: &View<'_>,
     fault: &Fault,
-    shifts: &'a mut [(Shift, Quota)],
+    shifts: &'a mut [(Shift, ShiftQuota)],
     ledger: &Ledger,
-) -> Option<(TierId, &'a mut Quota)> {
+) -> Option<(TierId, &'a mut ShiftQuota)> {
     let bytes = fault.size.bytes();
     let share = probability(view, fault);
     let fits = shifts.iter_mut().filter(|(_, quota)| quota.admits(share, bytes));
@@ -415,9 +416,9 @@ impl<R: Rules> Policy for OnFault<R> {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
-        self.goal.listen(view);
-        self.rules.listen(view);
-        self.lru.believe(
+        self.goal.update(view);
+        self.rules.update(view);
+        self.lru.learn(
             view.memory.pages,
             view.now,
             view.evidence.touched,
@@ -430,7 +431,7 @@ impl<R: Rules> Policy for OnFault<R> {
             Aim::Pack => None,
             Aim::Shift(shifts) => {
                 let with_quota = |shift: Shift| {
-                    let quota = Quota::of(&shift);
+                    let quota = ShiftQuota::of(&shift);
                     (shift, quota)
                 };
                 Some(shifts.into_iter().map(with_quota).collect())
@@ -443,7 +444,7 @@ impl<R: Rules> Policy for OnFault<R> {
         };
         let mut ledger = Ledger::new(view, view.machine.budget, floor);
         self.reclaim(view, passed, &mut ledger, plan);
-        for hits in view.evidence.hits.chunks(FETCHED) {
+        for hits in view.evidence.hits.chunks(PREFETCH_BATCH) {
             self.lru.fetch(view.memory.pages, hits.iter().map(|hit| hit.page));
             for hit in hits {
                 self.fault(view, hit, &mut shifts, &mut ledger, plan);
@@ -455,8 +456,8 @@ impl<R: Rules> Policy for OnFault<R> {
         self.rules.needs()
     }
 
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
-        Believed::exactly(f32::from(u8::from(self.lru.is_active(memory.pages, page))))
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
+        HeatEstimate::exactly(f32::from(u8::from(self.lru.is_active(memory.pages, page))))
     }
 
     fn wants(&self) -> Wants {

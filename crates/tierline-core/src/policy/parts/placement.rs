@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::ledger::{Ledger, Short, capacity};
+use super::ledger::{Ledger, Shortage, capacity};
 use crate::page::{PageIdx, PageTable};
 use crate::policy::plan::Plan;
 use crate::policy::view::View;
@@ -122,7 +122,7 @@ impl Placement {
         let mut checks = CHECKS;
         loop {
             match Self::step(&self.runs, &mut self.up, true, &mut checks, view, &mut ledger, plan) {
-                Err(Short::Room) => {}
+                Err(Shortage::Room) => {}
                 Err(_) => return,
                 Ok(()) => continue,
             }
@@ -133,8 +133,8 @@ impl Placement {
         }
     }
 
-    /// Finds the next page in the wrong tier and plans its move. If there is none, returns `Short::Page`, or
-    /// `Short::Room` on the way up, so that demotions follow.
+    /// Finds the next page in the wrong tier and plans its move. If there is none, returns `Shortage::Page`, or
+    /// `Shortage::Room` on the way up, so that demotions follow.
     fn step(
         runs: &[Placed],
         cursor: &mut Cursor,
@@ -143,15 +143,15 @@ impl Placement {
         view: &View<'_>,
         ledger: &mut Ledger,
         plan: &mut Plan,
-    ) -> Result<(), Short> {
+    ) -> Result<(), Shortage> {
         loop {
             let Some(run) = runs.get(cursor.run) else {
                 if cursor.planned {
                     *cursor = Cursor::default(); // another round, as moves can fail
                 }
-                return Err(if up { Short::Room } else { Short::Page });
+                return Err(if up { Shortage::Room } else { Shortage::Page });
             };
-            *checks = checks.checked_sub(1).ok_or(Short::Budget)?;
+            *checks = checks.checked_sub(1).ok_or(Shortage::Budget)?;
             let vpn = Vpn(run.vpn.0 + cursor.base_pages);
             let page = view.memory.pages.find(run.space, vpn);
             let at = page.and_then(|page| view.memory.pages.locate(page));
@@ -165,7 +165,7 @@ impl Placement {
                 let rate_per_sec = (run.rate_per_sec * f64::from(size.base_pages_f32())) as f32;
                 let reason = Reason::Placed { rate_per_sec };
                 match ledger.plan(view.memory.pages, page, run.tier, reason, plan) {
-                    Err(Short::Page | Short::Limit) => {}
+                    Err(Shortage::Page | Shortage::Limit) => {}
                     Err(short) => return Err(short), // the same page again in a later tick
                     Ok(_) => {
                         cursor.planned = true;

@@ -57,7 +57,7 @@ pub struct Recency {
 
 impl Recency {
     /// Takes in the used share of slow memory's bandwidth, 0 to 1, once per decision.
-    pub fn hear(&mut self, now: Nanos, used: f64) {
+    pub fn update(&mut self, now: Nanos, used: f64) {
         if !self.knobs.change_detection {
             return;
         }
@@ -116,7 +116,7 @@ mod tests {
         let mut mode = Recency { knobs, ..Recency::default() };
         let (mut ms, mut began, mut all) = (0, None, Vec::new());
         while ms < 60_000 {
-            mode.hear(Nanos::from_millis(ms), used(ms));
+            mode.update(Nanos::from_millis(ms), used(ms));
             match (mode.is_on(), began) {
                 (true, None) => began = Some(ms),
                 (false, Some(at)) => {

@@ -38,7 +38,7 @@ pub struct Sampling {
 
 impl Sampling {
     /// Takes in one tick.
-    pub fn listen(&mut self, view: &View<'_>) {
+    pub fn update(&mut self, view: &View<'_>) {
         let since = view.now.saturating_sub(std::mem::replace(&mut self.last, view.now));
         // Scans, which see a page at most once per window, do not sample.
         if view.evidence.watched > Nanos::ZERO

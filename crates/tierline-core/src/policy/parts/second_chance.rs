@@ -12,7 +12,7 @@
 //! Source: F. J. Corbató's second chance (A Paging Experiment with the Multics System, 1968), as in the
 //! kernel's inactive lists. Ours: the adaptation of the window, and all constants.
 
-use super::hand::Met;
+use super::hand::ExaminedPage;
 use crate::page::PageIdx;
 use crate::policy::view::View;
 use crate::telemetry::hotness::expected_rate;
@@ -40,7 +40,7 @@ pub struct SecondChance {
     /// The actual window of pages that were checked in this tick; answers come with the next.
     asked: Option<Nanos>,
     /// Pages not accessed for `idle` before `found_at`.
-    cold: Vec<Met>,
+    cold: Vec<ExaminedPage>,
     idle: Nanos,
     found_at: Nanos,
     /// Cold pages used, of the last window.
@@ -67,7 +67,7 @@ impl Default for SecondChance {
 
 impl SecondChance {
     /// Takes in answers and checks pages whose window is over. Returns how many more pages of `tier` to watch.
-    pub fn listen(&mut self, view: &mut View<'_>, tier: TierId) -> Option<usize> {
+    pub fn update(&mut self, view: &mut View<'_>, tier: TierId) -> Option<usize> {
         if let Some(idle) = self.asked.take() {
             self.take_in(view, tier, idle);
             self.wanted &= self.cold.is_empty();
@@ -107,7 +107,7 @@ impl SecondChance {
             let mean = view.mean_rate(tier, view.memory.pages.locate(page)?.size);
             #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
             let rate_per_sec = expected_rate(mean, 0.0, idle.as_secs_f64() as f32);
-            rate_per_sec.is_finite().then_some(Met { rate_per_sec, page })
+            rate_per_sec.is_finite().then_some(ExaminedPage { rate_per_sec, page })
         };
         let still = |page: PageIdx| {
             let state = view.memory.pages.state(page);
@@ -126,7 +126,7 @@ impl SecondChance {
     }
 
     /// A cold page, each at most once. Results stay valid for the length of their window.
-    pub fn coldest(&mut self, now: Nanos) -> Option<Met> {
+    pub fn coldest(&mut self, now: Nanos) -> Option<ExaminedPage> {
         let good = now <= self.found_at + self.idle;
         let met = if good { self.cold.pop() } else { None };
         self.used += usize::from(met.is_some());
@@ -135,7 +135,7 @@ impl SecondChance {
     }
 
     /// Takes back a page that is not cold enough.
-    pub fn give_back(&mut self, met: Met) {
+    pub fn give_back(&mut self, met: ExaminedPage) {
         self.cold.push(met);
         self.used -= 1;
         self.wanted = true;
@@ -147,7 +147,7 @@ impl SecondChance {
     }
 
     /// Whether more may be found.
-    pub fn is_looking(&self) -> bool {
+    pub fn may_find_colder(&self) -> bool {
         self.wanted
     }
 }
@@ -160,11 +160,11 @@ mod tests {
     #[test]
     fn a_cold_page_stays_valid_for_the_length_of_its_window() {
         let found = |ms| {
-            let met = Met { rate_per_sec: 1.0, page: all_fast(1).1[0] };
+            let met = ExaminedPage { rate_per_sec: 1.0, page: all_fast(1).1[0] };
             let (idle, found_at) = (Nanos::from_millis(100), Nanos::from_secs(1));
             let mut chance =
                 SecondChance { cold: vec![met], idle, found_at, ..SecondChance::default() };
-            (chance.coldest(Nanos::from_millis(ms)).is_some(), chance.is_looking())
+            (chance.coldest(Nanos::from_millis(ms)).is_some(), chance.may_find_colder())
         };
         assert_eq!(found(1_100), (true, false));
         assert_eq!(found(1_101), (false, true));

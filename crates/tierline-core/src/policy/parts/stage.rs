@@ -9,7 +9,7 @@ use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Telemetry, Ti
 use crate::qos::Limits;
 use crate::telemetry::Hit;
 use crate::telemetry::hotness::Hotness;
-use crate::telemetry::stretches::StretchHeat;
+use crate::telemetry::observed_regions::RegionHeat;
 use crate::tier::{NodeId, Tier, TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
 
@@ -23,7 +23,7 @@ pub struct Stage {
     pub telemetry: Telemetry,
     tiers: Tiers,
     hotness: Hotness,
-    stretches: StretchHeat,
+    observed_regions: RegionHeat,
     limits: Limits,
     ask: Vec<(PageIdx, Nanos)>,
     page_out: Vec<PageIdx>,
@@ -67,7 +67,7 @@ impl Stage {
             telemetry: Telemetry { tiers: vec![free; 2], ..Telemetry::default() },
             tiers: Tiers(tiers.into()),
             hotness: Hotness::default(),
-            stretches: StretchHeat::default(),
+            observed_regions: RegionHeat::default(),
             limits: Limits::default(),
             ask: Vec::new(),
             page_out: Vec::new(),
@@ -99,13 +99,13 @@ impl Stage {
                 watched: Nanos::ZERO,
                 fast_unseen: false,
                 truth: &[],
-                stretches: &[],
+                observed_regions: &[],
                 answers: &[],
             },
             memory: Memory {
                 pages: &mut self.pages,
                 hotness: &self.hotness,
-                stretch_heat: &self.stretches,
+                region_heat: &self.observed_regions,
             },
             machine: Machine {
                 tiers: &self.tiers,

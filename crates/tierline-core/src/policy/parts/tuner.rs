@@ -26,18 +26,18 @@ pub enum Tuner {
 
 /// A quota.
 #[derive(Clone, Debug)]
-pub struct Quota {
+pub struct ByteQuota {
     /// In ten-thousandths of a byte.
     tuned: u64,
 }
 
-impl Default for Quota {
+impl Default for ByteQuota {
     fn default() -> Self {
         Self { tuned: MET }
     }
 }
 
-impl Quota {
+impl ByteQuota {
     /// The bytes of the next interval, at most `most`, given the score after the last one.
     pub fn next(&mut self, tuner: Tuner, score: u64, most: Bytes) -> Bytes {
         match tuner {
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn consist_doubles_the_quota_from_one_byte_to_its_maximum() {
-        let mut quota = Quota::default();
+        let mut quota = ByteQuota::default();
         let first: Vec<u64> = (0..4).map(|_| quota.next(Tuner::Consist, 0, MOST).0).collect();
         assert_eq!(first, [2, 4, 8, 16]);
         let later = (0..60).map(|_| quota.next(Tuner::Consist, 0, MOST)).last();
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn temporal_is_all_or_nothing() {
-        let mut quota = Quota::default();
+        let mut quota = ByteQuota::default();
         assert_eq!(quota.next(Tuner::Temporal, 9_999, MOST), MOST);
         assert_eq!(quota.next(Tuner::Temporal, 10_000, MOST), Bytes::ZERO);
         assert_eq!(quota.next(Tuner::None, 10_000, MOST), MOST);

@@ -77,7 +77,7 @@ fn base_and_huge_pages_compare_by_density() {
 #[test]
 fn a_new_page_is_hot_and_skipped_by_one_cooling() {
     let mut histogram = Histogram::new(HistogramKnobs::default());
-    let word = histogram.newborn(PageSize::Base);
+    let word = histogram.new_page(PageSize::Base);
     assert_eq!(histogram.bin_of(word), 2);
     histogram.cool();
     assert_eq!(histogram.bin_of(word), 2);

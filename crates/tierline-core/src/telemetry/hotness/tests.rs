@@ -32,7 +32,7 @@ fn packed(heat: Heat) -> Heat {
 #[test]
 fn the_rate_is_hits_over_exposure() {
     let hotness = Hotness::default();
-    let mut heat = hotness.newborn();
+    let mut heat = hotness.new_page();
     for _ in 0..4 {
         heat = hotness.hit(heat, 1.0, Some(Nanos::from_millis(10)));
     }
@@ -47,7 +47,7 @@ fn the_rate_is_hits_over_exposure() {
 fn a_page_seen_in_every_scan_gets_a_bounded_rate() {
     let mut hotness = Hotness::default();
     hotness.look_for(Nanos::from_millis(20), Nanos::from_millis(20));
-    let (mut always, never) = (hotness.newborn(), hotness.newborn());
+    let (mut always, never) = (hotness.new_page(), hotness.new_page());
     for _ in 0..3 {
         hotness.advance(Nanos::from_millis(20));
         always = hotness.hit(always, 1.0, None);
@@ -64,8 +64,8 @@ fn a_page_with_new_accesses_is_hot_within_a_few_scans() {
     let look = Nanos::from_millis(20);
     hotness.look_for(look, look);
     hotness.remember(look * 16);
-    hotness.hurry(true);
-    let mut heat = hotness.newborn();
+    hotness.set_urgent(true);
+    let mut heat = hotness.new_page();
     hotness.advance(look * 16);
     for _ in 0..4 {
         hotness.advance(look);
@@ -81,8 +81,8 @@ fn scans_batched_in_one_report_are_not_counted_as_idle_time() {
     let look = Nanos::from_millis(10);
     hotness.look_for(look, look * 20);
     hotness.remember(look * 100);
-    hotness.hurry(true);
-    let mut heat = hotness.newborn();
+    hotness.set_urgent(true);
+    let mut heat = hotness.new_page();
     let mut bounds = Vec::new();
     for silent in [200, 0, 0] {
         hotness.advance(look * (silent + 20));
@@ -103,10 +103,10 @@ fn false_positives_do_not_add_up_while_placement_is_off() {
         let (mut rng, mut hotness) = (Rng::new(11), Hotness::default());
         hotness.look_for(look, look);
         hotness.remember(look * 16);
-        let mut heats = vec![hotness.newborn(); 1_000];
+        let mut heats = vec![hotness.new_page(); 1_000];
         let mut ever = vec![false; heats.len()];
         for i in 0..256 {
-            hotness.hurry(i % hurry_anew_every != 0);
+            hotness.set_urgent(i % hurry_anew_every != 0);
             hotness.look_for(look, look);
             hotness.advance(look);
             for (heat, ever) in heats.iter_mut().zip(&mut ever) {
@@ -138,7 +138,7 @@ fn a_known_rate_replaces_the_estimate() {
 #[test]
 fn time_without_watching_does_not_cool_a_page() {
     let mut hotness = Hotness::default();
-    let heat = hotness.hit(hotness.newborn(), 2.0, Some(Nanos::from_millis(20)));
+    let heat = hotness.hit(hotness.new_page(), 2.0, Some(Nanos::from_millis(20)));
     let before = hotness.estimate(heat);
     assert_eq!(hotness.estimate(heat), before);
     hotness.advance(Nanos::from_millis(20));
@@ -152,7 +152,7 @@ fn a_phase_change_discards_earlier_samples() {
     let tenth = Nanos::from_millis(100);
     let told = |change: bool| {
         let mut hotness = Hotness::default();
-        let (mut old, mut new) = (hotness.newborn(), hotness.newborn());
+        let (mut old, mut new) = (hotness.new_page(), hotness.new_page());
         for _ in 0..100 {
             hotness.advance(tenth);
             old = hotness.hit(old, 10.0, None);
@@ -177,7 +177,7 @@ fn a_phase_change_discards_earlier_samples() {
 fn a_page_that_turned_cold_is_forgotten_within_its_memory() {
     let mut hotness = Hotness::default();
     hotness.remember(Nanos::from_secs(1));
-    let heat = hotness.hit(hotness.newborn(), 15.0, Some(Nanos::from_millis(100)));
+    let heat = hotness.hit(hotness.new_page(), 15.0, Some(Nanos::from_millis(100)));
     hotness.advance(Nanos::from_secs(20));
     assert!(hotness.estimate(heat).rate_per_sec() < 1.0);
 }
@@ -188,7 +188,7 @@ fn windows_separate_hot_from_warm_whatever_the_pauses() {
     let mut rng = Rng::new(7);
     let mut hotness = Hotness::default();
     hotness.remember(Nanos::from_millis(320));
-    let mut heats = [hotness.newborn(); 2];
+    let mut heats = [hotness.new_page(); 2];
     for _ in 0..64 {
         hotness.advance(Nanos::from_millis(20));
         for (heat, rate) in heats.iter_mut().zip([100.0, 3.0]) {
@@ -209,7 +209,7 @@ fn longer_windows_do_not_make_the_hottest_page_look_cold() {
         [(1, 20), (20, 1)].map(|(a, b)| (Nanos::from_millis(a), Nanos::from_millis(b)))
     {
         let mut hotness = Hotness::default();
-        let mut heats = [hotness.newborn(); 2];
+        let mut heats = [hotness.new_page(); 2];
         let mut rates = Vec::new();
         for i in 0..240 {
             let window = if i < 120 { first } else { then };
@@ -251,7 +251,7 @@ struct Report {
     window: Nanos,
     looks: u64,
     hits: [f32; 2],
-    hurry: bool,
+    urgent: bool,
     memory: u64,
 }
 
@@ -259,11 +259,11 @@ fn reports() -> impl Strategy<Value = Vec<Report>> {
     let hits = prop_oneof![Just(0.0f32), 0.0f32..3.0, 0.0f32..20_000.0];
     let window = prop_oneof![0u64..1_000, 1_000_000u64..1_000_000_000, Just(20_000_000)];
     let report = (window, 1u64..40, hits, 0.0f32..=1.0, any::<bool>(), 0u64..200);
-    let report = report.prop_map(|(window, looks, hits, part, hurry, memory)| Report {
+    let report = report.prop_map(|(window, looks, hits, part, urgent, memory)| Report {
         window: Nanos(window),
         looks,
         hits: [hits, hits * part],
-        hurry,
+        urgent,
         memory,
     });
     prop::collection::vec(report, 1..60)
@@ -273,9 +273,9 @@ proptest! {
     #[test]
     fn rates_are_sound_whatever_the_windows(reports in reports()) {
         let mut hotness = Hotness::default();
-        let mut heats = [hotness.newborn(); 2];
-        for Report { window, looks, hits, hurry, memory } in reports {
-            hotness.hurry(hurry);
+        let mut heats = [hotness.new_page(); 2];
+        for Report { window, looks, hits, urgent, memory } in reports {
+            hotness.set_urgent(urgent);
             hotness.remember(window * memory);
             hotness.look_for(window, window * looks);
             hotness.advance(window * looks);
@@ -323,7 +323,7 @@ proptest! {
         steps in prop::collection::vec((0u64..2_000_000_000, 0.1f32..20_000.0), 1..40),
     ) {
         let mut hotness = Hotness::default();
-        let mut heat = hotness.newborn();
+        let mut heat = hotness.new_page();
         for (watched, hits) in steps {
             hotness.advance(Nanos(watched));
             heat = hotness.hit(heat, hits, None);

@@ -9,8 +9,8 @@ fn subpages() -> Subpages {
     Subpages::new(SubpagesKnobs::default())
 }
 
-fn known(count: u32, lag: u32) -> Known {
-    Known { count, lag, spared: false }
+fn known(count: u32, lag: u32) -> StoredCount {
+    StoredCount { count, lag, spared: false }
 }
 
 #[test]
@@ -123,8 +123,8 @@ proptest! {
             }
             let known = pages[page].map(|(met, count)| known(count, coolings - met));
             if known.is_none() && what == 1 {
-                let born = Known { count: 1 << (1 + within % 12), lag: 0, spared: false };
-                subpages.newborn(idx, born, BASE_PER_HUGE);
+                let born = StoredCount { count: 1 << (1 + within % 12), lag: 0, spared: false };
+                subpages.new_page(idx, born, BASE_PER_HUGE);
                 pages[page] = Some((coolings, born.count));
                 continue;
             }
@@ -132,7 +132,7 @@ proptest! {
                 if known.lag > 0 {
                     subpages.cool(idx, known, 1);
                 }
-                Known { count: known.cooled(), lag: 0, ..known }
+                StoredCount { count: known.cooled(), lag: 0, ..known }
             });
             subpages.huge_hit(idx, known, within, samples);
             let count = known.map_or(0, |known| known.count) + samples;

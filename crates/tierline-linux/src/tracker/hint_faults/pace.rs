@@ -35,7 +35,7 @@ impl Pace {
 
     /// Records `faults` since the last call, with a `budget` of faults a second, and adjusts the slice within
     /// `limit_mb`. True if it changed.
-    pub fn hear(&mut self, now: Nanos, faults: u64, budget: u64, limit_mb: u32) -> bool {
+    pub fn record_faults(&mut self, now: Nanos, faults: u64, budget: u64, limit_mb: u32) -> bool {
         let before = self.mb;
         let earned = allowance(budget, now.saturating_sub(self.heard));
         self.heard = now;
@@ -91,7 +91,7 @@ mod tests {
         let mut pace = Pace::new(now);
         let step = |faults: &u64| {
             now += WINDOW;
-            pace.hear(now, *faults, 4000, 64);
+            pace.record_faults(now, *faults, 4000, 64);
             pace.mb
         };
         faults.iter().map(step).collect()
@@ -113,25 +113,25 @@ mod tests {
     #[test]
     fn a_late_poll_is_judged_by_the_time_that_passed() {
         let mut pace = Pace::new(Nanos::from_secs(1));
-        assert!(!pace.hear(Nanos::from_secs(3), 6000, 4000, 64), "3000 a second");
-        assert!(!pace.hear(Nanos::from_millis(3100), 600, 4000, 64), "within the window");
+        assert!(!pace.record_faults(Nanos::from_secs(3), 6000, 4000, 64), "3000 a second");
+        assert!(!pace.record_faults(Nanos::from_millis(3100), 600, 4000, 64), "within the window");
         assert_eq!(pace.mb, 1);
     }
 
     #[test]
     fn a_burst_stops_the_arming_before_the_window_ends() {
         let mut pace = Pace::new(Nanos::from_secs(1));
-        assert!(pace.hear(Nanos::from_millis(1025), 2000, 4000, 64));
+        assert!(pace.record_faults(Nanos::from_millis(1025), 2000, 4000, 64));
         assert_eq!(pace.mb, 0);
-        assert!(!pace.hear(Nanos::from_millis(1300), 0, 4000, 64), "800 to compensate");
-        assert!(pace.hear(Nanos::from_millis(1525), 0, 4000, 64));
+        assert!(!pace.record_faults(Nanos::from_millis(1300), 0, 4000, 64), "800 to compensate");
+        assert!(pace.record_faults(Nanos::from_millis(1525), 0, 4000, 64));
         assert_eq!(pace.mb, 1);
     }
 
     #[test]
     fn the_limit_applies_at_once() {
         let mut pace = Pace { mb: 64, ..Pace::new(Nanos::ZERO) };
-        assert!(pace.hear(Nanos::from_secs(1), 3000, 4000, 8));
+        assert!(pace.record_faults(Nanos::from_secs(1), 3000, 4000, 8));
         assert_eq!(pace.mb, 8);
     }
 }

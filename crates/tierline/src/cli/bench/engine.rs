@@ -69,13 +69,13 @@ impl World for Told {
         Nanos::ZERO
     }
 
-    fn attend(&mut self, _: Attention) {}
+    fn set_attention(&mut self, _: Attention) {}
 
     fn watch(&mut self, _: Watch) -> bool {
         false
     }
 
-    fn accessed(&mut self, _: Nanos, _: &[Question], _: &mut Vec<bool>) {
+    fn check_accessed(&mut self, _: Nanos, _: &[Question], _: &mut Vec<bool>) {
         unreachable!("not offered")
     }
 }

@@ -98,7 +98,7 @@ impl fmt::Display for Finding {
 
 /// What Tierline itself will use: this decides which findings are conflicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct OwnUse {
     /// The hint-fault tracker runs: it sets `numa_balancing` itself.
     pub hint_faults: bool,
     /// The DAMON tracker runs.
@@ -109,7 +109,7 @@ pub struct Plan {
 
 /// Finds everything else that moves pages, and everything that binds the `targets` to nodes. `state_dir`
 /// is the folder of the managers' journals.
-pub fn look(root: &Root, state_dir: &Path, targets: &[u32], plan: Plan) -> Vec<Finding> {
+pub fn look(root: &Root, state_dir: &Path, targets: &[u32], plan: OwnUse) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(numa_balancing(root, plan));
     findings.extend(zone_reclaim(root));
@@ -143,7 +143,7 @@ pub fn apply(journal: &Journal, root: &Root, findings: &[Finding]) -> Result<()>
 }
 
 /// `kernel.numa_balancing`.
-pub(crate) fn numa_balancing(root: &Root, plan: Plan) -> Option<Finding> {
+pub(crate) fn numa_balancing(root: &Root, plan: OwnUse) -> Option<Finding> {
     const PATH: &str = "/proc/sys/kernel/numa_balancing";
     if plan.kernel {
         return None;
@@ -191,7 +191,7 @@ fn zone_reclaim(root: &Root) -> Option<Finding> {
 }
 
 /// Kernel modules that use DAMON.
-pub(crate) fn damon_modules(root: &Root, plan: Plan) -> Vec<Finding> {
+pub(crate) fn damon_modules(root: &Root, plan: OwnUse) -> Vec<Finding> {
     let module = |name: &str| {
         let path = format!("/sys/module/{name}/parameters/enabled");
         let on = root.read(&path).is_ok_and(|text| matches!(text.trim(), "Y" | "1"));
@@ -213,7 +213,7 @@ pub(crate) fn damon_modules(root: &Root, plan: Plan) -> Vec<Finding> {
         .collect()
 }
 
-fn kdamonds(root: &Root, plan: Plan) -> Vec<Finding> {
+fn kdamonds(root: &Root, plan: OwnUse) -> Vec<Finding> {
     const FOLDER: &str = "/sys/kernel/mm/damon/admin/kdamonds";
     let running = |name: String| {
         let path = format!("{FOLDER}/{name}/state");
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn a_quiet_machine_has_no_findings() {
         let (dir, root) = fake(TWO_NODES);
-        assert!(look(&root, &dir.path().join("run"), &[5], Plan::default()).is_empty());
+        assert!(look(&root, &dir.path().join("run"), &[5], OwnUse::default()).is_empty());
     }
 
     #[test]
@@ -361,7 +361,7 @@ mod tests {
         ]);
         let (dir, root) = fake(&files);
         let run = dir.path().join("run");
-        let plan = Plan { damon: true, ..Plan::default() };
+        let plan = OwnUse { damon: true, ..OwnUse::default() };
         let findings = look(&root, &run, &[9], plan);
         assert_eq!(
             ids(&findings),
@@ -392,7 +392,7 @@ mod tests {
             ("/sys/kernel/mm/damon/admin/kdamonds/0/state", "on\n"),
         ]);
         let run = dir.path().join("run");
-        let findings = look(&root, &run, &[], Plan { hint_faults: true, ..Plan::default() });
+        let findings = look(&root, &run, &[], OwnUse { hint_faults: true, ..OwnUse::default() });
         assert_eq!(ids(&findings), ["numa-balancing", "kdamond-running", "rival-mover"]);
         assert_eq!(findings[0].action, Action::Leave, "the tracker needs it");
         let journal = Journal::open(&run).expect("a journal");

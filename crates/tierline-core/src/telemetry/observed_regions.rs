@@ -11,7 +11,7 @@
 
 use super::heat::Heat;
 use crate::page::PageTable;
-use crate::port::{Sample, SpaceId, Stretch, Vpn};
+use crate::port::{ObservedRegion, Sample, SpaceId, Vpn};
 use crate::unit::BASE_PER_HUGE;
 
 use super::hotness::Hotness;
@@ -21,7 +21,7 @@ const SAMPLED: u64 = 1 << 17;
 
 /// The heat of regions.
 #[derive(Debug, Default)]
-pub struct StretchHeat {
+pub struct RegionHeat {
     /// Sorted, without overlaps.
     known: Vec<Known>,
     reports: u64,
@@ -35,20 +35,20 @@ struct Known {
     heat: Heat,
 }
 
-impl StretchHeat {
+impl RegionHeat {
     /// Takes in a report of all regions, each sampled `looks` times. `unseen` is the heat of memory that was
     /// not watched before.
-    pub fn tell(&mut self, report: &[Stretch], looks: f64, unseen: Heat, hotness: &Hotness) {
-        let heat = |stretch: &Stretch| {
-            let before = self.mostly(stretch).unwrap_or(unseen);
-            let hits = hits(stretch, looks);
+    pub fn tell(&mut self, report: &[ObservedRegion], looks: f64, unseen: Heat, hotness: &Hotness) {
+        let heat = |observed: &ObservedRegion| {
+            let before = self.mostly(observed).unwrap_or(unseen);
+            let hits = hits(observed, looks);
             if hits > 0.0 { hotness.renewal(hits, None).of(before) } else { before }
         };
-        let known = |stretch: &Stretch| Known {
-            space: stretch.space,
-            vpn: stretch.vpn,
-            end: end(stretch),
-            heat: heat(stretch),
+        let known = |observed: &ObservedRegion| Known {
+            space: observed.space,
+            vpn: observed.vpn,
+            end: end(observed),
+            heat: heat(observed),
         };
         let mut told: Vec<Known> = report.iter().map(known).collect();
         told.sort_unstable_by_key(|known| (known.space, known.vpn));
@@ -57,14 +57,14 @@ impl StretchHeat {
     }
 
     /// The heat of the earlier region that covered most of this one.
-    fn mostly(&self, stretch: &Stretch) -> Option<Heat> {
+    fn mostly(&self, observed: &ObservedRegion) -> Option<Heat> {
         let shared = |known: &Known| {
-            known.end.min(end(stretch)).0.saturating_sub(known.vpn.max(stretch.vpn).0)
+            known.end.min(end(observed)).0.saturating_sub(known.vpn.max(observed.vpn).0)
         };
-        let from = self.at_or_after(stretch.space, stretch.vpn);
+        let from = self.at_or_after(observed.space, observed.vpn);
         let overlapping = self.known[from..]
             .iter()
-            .take_while(|known| known.space == stretch.space && known.vpn < end(stretch));
+            .take_while(|known| known.space == observed.space && known.vpn < end(observed));
         overlapping.max_by_key(|known| shared(known)).map(|known| known.heat)
     }
 
@@ -85,16 +85,23 @@ impl StretchHeat {
     }
 
     /// Appends samples of the last report's pages. Each stands for the pages up to the next one.
-    pub fn sample(&self, report: &[Stretch], looks: f64, pages: &PageTable, out: &mut Vec<Sample>) {
+    pub fn sample(
+        &self,
+        report: &[ObservedRegion],
+        looks: f64,
+        pages: &PageTable,
+        out: &mut Vec<Sample>,
+    ) {
         let page = (pages.base_pages() / (pages.indices() as u64).max(1)).max(1);
-        let hits_in = |stretch: &Stretch| stretch.frequency * as_f64(stretch.base_pages / page);
+        let hits_in =
+            |observed: &ObservedRegion| observed.frequency * as_f64(observed.base_pages / page);
         let interval = report.iter().map(hits_in).sum::<f64>() / as_f64(SAMPLED);
-        for stretch in report.iter().filter(|stretch| stretch.frequency > 0.0) {
-            let every = runs(interval / stretch.frequency);
+        for observed in report.iter().filter(|observed| observed.frequency > 0.0) {
+            let every = runs(interval / observed.frequency);
             let step = usize::try_from(every).unwrap_or(usize::MAX);
             #[expect(clippy::cast_precision_loss, reason = "as many pages as one stands for")]
-            let hits = hits(stretch, looks) * every as f32;
-            let (first, last) = (stretch.vpn.0, end(stretch).0);
+            let hits = hits(observed, looks) * every as f32;
+            let (first, last) = (observed.vpn.0, end(observed).0);
             // The first run after the border that is due in this report.
             let run = first / BASE_PER_HUGE;
             let run = run + (self.reports % every + every - run % every) % every;
@@ -102,7 +109,7 @@ impl StretchHeat {
                 let from = first.max(run * BASE_PER_HUGE);
                 let to = last.min((run + 1) * BASE_PER_HUGE);
                 out.push(Sample {
-                    space: stretch.space,
+                    space: observed.space,
                     vpn: Vpn(from),
                     base_pages: u32::try_from(to - from).unwrap_or(u32::MAX),
                     hits,
@@ -128,12 +135,12 @@ fn as_f64(pages: u64) -> f64 {
 
 /// Samplings that found an access.
 #[expect(clippy::cast_possible_truncation, reason = "at most a few dozen")]
-fn hits(stretch: &Stretch, looks: f64) -> f32 {
-    (stretch.frequency * looks) as f32
+fn hits(observed: &ObservedRegion, looks: f64) -> f32 {
+    (observed.frequency * looks) as f32
 }
 
-fn end(stretch: &Stretch) -> Vpn {
-    Vpn(stretch.vpn.0.saturating_add(stretch.base_pages))
+fn end(observed: &ObservedRegion) -> Vpn {
+    Vpn(observed.vpn.0.saturating_add(observed.base_pages))
 }
 
 #[cfg(test)]
@@ -148,14 +155,14 @@ mod tests {
     const LOOKS: f64 = 20.0;
 
     /// Adjacent regions with these lengths in base pages and these access frequencies.
-    fn report(stretches: &[(u64, f64)]) -> Vec<Stretch> {
+    fn report(observed_regions: &[(u64, f64)]) -> Vec<ObservedRegion> {
         let mut vpn = 0;
         let mut next = |&(base_pages, frequency): &(u64, f64)| {
             let at = Vpn(vpn);
             vpn += base_pages;
-            Stretch { space: SPACE, vpn: at, base_pages, frequency, age: Nanos::ZERO }
+            ObservedRegion { space: SPACE, vpn: at, base_pages, frequency, age: Nanos::ZERO }
         };
-        stretches.iter().map(&mut next).collect()
+        observed_regions.iter().map(&mut next).collect()
     }
 
     fn mapped(base_pages: u64, size: PageSize) -> PageTable {
@@ -166,13 +173,13 @@ mod tests {
     }
 
     /// The heat after these reports, 100 ms each.
-    fn after(reports: &[&[(u64, f64)]]) -> (StretchHeat, Hotness) {
-        let (mut heat, mut hotness) = (StretchHeat::default(), Hotness::default());
+    fn after(reports: &[&[(u64, f64)]]) -> (RegionHeat, Hotness) {
+        let (mut heat, mut hotness) = (RegionHeat::default(), Hotness::default());
         hotness.look_for(Nanos::from_millis(5), Nanos::from_millis(100));
-        for stretches in reports {
-            let unseen = hotness.newborn();
+        for observed_regions in reports {
+            let unseen = hotness.new_page();
             hotness.advance(Nanos::from_millis(100));
-            heat.tell(&report(stretches), LOOKS, unseen, &hotness);
+            heat.tell(&report(observed_regions), LOOKS, unseen, &hotness);
         }
         (heat, hotness)
     }
@@ -203,10 +210,17 @@ mod tests {
     #[test]
     fn the_number_of_samples_is_bounded_for_any_amount_of_memory() {
         let all = 1 << 31;
-        for stretches in [&[(all, 1.0)][..], &[(all / 2, 1.0), (all / 2, 0.05)], &[(all, 0.05)]] {
-            let (heat, _) = after(&[stretches]);
+        for observed_regions in
+            [&[(all, 1.0)][..], &[(all / 2, 1.0), (all / 2, 0.05)], &[(all, 0.05)]]
+        {
+            let (heat, _) = after(&[observed_regions]);
             let mut samples = Vec::new();
-            heat.sample(&report(stretches), LOOKS, &mapped(all, PageSize::Base), &mut samples);
+            heat.sample(
+                &report(observed_regions),
+                LOOKS,
+                &mapped(all, PageSize::Base),
+                &mut samples,
+            );
             let pages: u64 = samples.iter().map(|sample| u64::from(sample.base_pages)).sum();
             assert!(pages > 0 && pages <= 2 * SAMPLED, "{pages}");
         }
@@ -214,9 +228,9 @@ mod tests {
 
     #[test]
     fn the_number_of_samples_depends_on_pages_of_either_size() {
-        let (stretches, pages) = (&[(1 << 26, 0.5)][..], mapped(1 << 26, PageSize::Huge));
+        let (observed_regions, pages) = (&[(1 << 26, 0.5)][..], mapped(1 << 26, PageSize::Huge));
         let mut samples = Vec::new();
-        after(&[stretches]).0.sample(&report(stretches), LOOKS, &pages, &mut samples);
+        after(&[observed_regions]).0.sample(&report(observed_regions), LOOKS, &pages, &mut samples);
         assert_eq!(samples.len(), (1 << 26) / 512, "131,072 pages are below the bound");
     }
 
@@ -228,10 +242,10 @@ mod tests {
         fn every_accessed_page_is_sampled_in_turn(
             sizes in prop::collection::vec((1u64..1 << 19, 0u32..=20), 1..6),
         ) {
-            let stretches: Vec<_> =
+            let observed_regions: Vec<_> =
                 sizes.iter().map(|&(pages, hits)| (pages, f64::from(hits) / LOOKS)).collect();
             let pages = mapped(sizes.iter().map(|(pages, _)| pages).sum(), PageSize::Base);
-            let report = report(&stretches);
+            let report = report(&observed_regions);
             let (mut heat, _) = after(&[]);
             let mut runs = BTreeMap::new();
             let turns = 512;
@@ -245,12 +259,12 @@ mod tests {
                     *hits += f64::from(sample.hits);
                 }
             }
-            for stretch in &report {
-                let of = runs.range(stretch.vpn..end(stretch));
+            for observed in &report {
+                let of = runs.range(observed.vpn..end(observed));
                 let length: u64 = of.clone().map(|(_, (length, _))| length).sum();
-                let accessed = stretch.frequency > 0.0;
-                prop_assert_eq!(length, if accessed { stretch.base_pages } else { 0 });
-                let wanted = stretch.frequency * LOOKS * f64::from(turns);
+                let accessed = observed.frequency > 0.0;
+                prop_assert_eq!(length, if accessed { observed.base_pages } else { 0 });
+                let wanted = observed.frequency * LOOKS * f64::from(turns);
                 for (vpn, (_, hits)) in of {
                     prop_assert!((hits / wanted - 1.0).abs() < 1e-3, "{vpn:?}: {hits} {wanted}");
                 }

@@ -31,19 +31,19 @@ const KNOWN: u64 = 1 << 25;
 
 /// Pages by tier and level.
 #[derive(Debug)]
-pub struct Lap {
+pub struct AccessLevels {
     residents: Residents,
     pass: u64,
     review: Review,
 }
 
-impl Default for Lap {
+impl Default for AccessLevels {
     fn default() -> Self {
         Self { residents: Residents::new(LEVELS), pass: 0, review: Review::default() }
     }
 }
 
-impl Lap {
+impl AccessLevels {
     /// Starts a new scan, which ages all histories by one.
     pub fn next_pass(&mut self, tiers: &Tiers) {
         self.pass += 1;
@@ -51,7 +51,7 @@ impl Lap {
     }
 
     /// Takes in moves and new pages.
-    pub fn believe(&mut self, pages: &mut PageTable, touched: &[PageIdx]) {
+    pub fn learn(&mut self, pages: &mut PageTable, touched: &[PageIdx]) {
         self.residents.settle(pages);
         for &page in touched {
             if pages.heat::<LapWord>(page).0 & KNOWN == 0 {
@@ -74,7 +74,7 @@ impl Lap {
     }
 
     /// Reviews the levels of `count` listed pages.
-    pub fn look(&mut self, pages: &mut PageTable, count: u32) {
+    pub fn review(&mut self, pages: &mut PageTable, count: u32) {
         for _ in 0..count {
             let Some(page) = self.review.next(&mut self.residents, pages) else { return };
             let (was, now) = (self.residents.class(pages, page), self.level(pages, page));
@@ -163,10 +163,10 @@ mod tests {
     use crate::tier::{NodeId, Tier};
     use crate::unit::Bytes;
 
-    fn new(count: u64) -> (PageTable, Vec<PageIdx>, Lap, Tiers) {
+    fn new(count: u64) -> (PageTable, Vec<PageIdx>, AccessLevels, Tiers) {
         let (mut pages, all) = all_fast(count);
-        let mut lap = Lap::default();
-        lap.believe(&mut pages, &all);
+        let mut table = AccessLevels::default();
+        table.learn(&mut pages, &all);
         let tier = Tier {
             name: "fast".into(),
             nodes: vec![NodeId(0)],
@@ -174,53 +174,53 @@ mod tests {
             latency: None,
             bandwidth: None,
         };
-        (pages, all, lap, Tiers(vec![tier]))
+        (pages, all, table, Tiers(vec![tier]))
     }
 
     /// By hand: a new page is 11111111; accessed in scans 1, 3 and 4 it is, at the start of scans 1 to 6,
     /// 11111111, 11111111, 11111110, 11111101, 11111011 and 11110110.
     #[test]
     fn a_level_is_the_number_of_the_last_eight_scans_with_an_access() {
-        let (mut pages, all, mut lap, tiers) = new(2);
-        assert_eq!(lap.level(&pages, all[0]), 8, "new");
+        let (mut pages, all, mut table, tiers) = new(2);
+        assert_eq!(table.level(&pages, all[0]), 8, "new");
         let mut levels = Vec::new();
         for pass in 1..=6 {
-            lap.next_pass(&tiers);
-            levels.push(lap.level(&pages, all[0]));
+            table.next_pass(&tiers);
+            levels.push(table.level(&pages, all[0]));
             if [1, 3, 4].contains(&pass) {
-                lap.accessed(&mut pages, all[0]);
+                table.accessed(&mut pages, all[0]);
             }
         }
         assert_eq!(levels, [8, 8, 7, 7, 7, 6]);
-        assert_eq!(lap.level(&pages, all[1]), 3, "not accessed in scans 1 to 5");
-        (0..9).for_each(|_| lap.next_pass(&tiers));
-        assert_eq!(lap.level(&pages, all[1]), 0);
+        assert_eq!(table.level(&pages, all[1]), 3, "not accessed in scans 1 to 5");
+        (0..9).for_each(|_| table.next_pass(&tiers));
+        assert_eq!(table.level(&pages, all[1]), 0);
     }
 
     #[test]
     fn the_least_accessed_page_is_found_however_old_its_history() {
-        let (mut pages, all, mut lap, tiers) = new(3);
+        let (mut pages, all, mut table, tiers) = new(3);
         for _ in 0..4 {
-            lap.next_pass(&tiers);
-            lap.accessed(&mut pages, all[0]);
-            lap.accessed(&mut pages, all[2]);
+            table.next_pass(&tiers);
+            table.accessed(&mut pages, all[0]);
+            table.accessed(&mut pages, all[2]);
         }
         assert_eq!(
-            lap.least(&mut pages, TierId::FAST),
+            table.least(&mut pages, TierId::FAST),
             Some((all[1], 5)),
             "no access in scans 1 to 3"
         );
-        lap.accessed(&mut pages, all[1]);
-        lap.next_pass(&tiers);
-        lap.accessed(&mut pages, all[0]);
-        lap.next_pass(&tiers);
-        lap.look(&mut pages, 10);
+        table.accessed(&mut pages, all[1]);
+        table.next_pass(&tiers);
+        table.accessed(&mut pages, all[0]);
+        table.next_pass(&tiers);
+        table.review(&mut pages, 10);
         assert_eq!(
-            lap.least(&mut pages, TierId::FAST),
+            table.least(&mut pages, TierId::FAST),
             Some((all[1], 4)),
             "no access in scans 1 to 3 and 5"
         );
-        lap.moves(&mut pages, all[1]);
-        assert_eq!(lap.least(&mut pages, TierId::FAST), Some((all[2], 7)), "no access in scan 5");
+        table.moves(&mut pages, all[1]);
+        assert_eq!(table.least(&mut pages, TierId::FAST), Some((all[2], 7)), "no access in scan 5");
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A shift of accesses that takes several ticks, and its remaining quota.
 
-use super::{Quota, Shift};
+use super::{Shift, ShiftQuota};
 use crate::page::PageIdx;
 use crate::policy::view::View;
 use crate::port::Move;
@@ -9,19 +9,19 @@ use crate::unit::Bytes;
 
 /// The shift and what remains of it.
 #[derive(Debug)]
-pub struct Lane {
+pub struct ShiftProgress {
     /// The shift.
     pub shift: Shift,
     /// What remains of it.
-    pub quota: Quota,
+    pub quota: ShiftQuota,
 }
 
-impl Lane {
+impl ShiftProgress {
     /// All of a shift. Upwards its bytes are not limited: while the upper tier is faster, the migrator's budget
     /// suffices as a limit.
     pub fn of(shift: Shift) -> Self {
         let bytes = if shift.up { Bytes(u64::MAX) } else { shift.bytes };
-        Self { quota: Quota::new(shift.share, bytes), shift }
+        Self { quota: ShiftQuota::new(shift.share, bytes), shift }
     }
 
     /// The estimated share of all accesses that go to a page.
