@@ -19,6 +19,7 @@
 pub mod counters;
 pub mod engine;
 pub mod event;
+pub mod guard;
 pub mod intake;
 pub mod knob;
 pub mod lists;

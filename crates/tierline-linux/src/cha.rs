@@ -85,7 +85,7 @@ struct Watch {
 /// The open counters.
 pub struct Cha {
     watches: Vec<Watch>,
-    /// For each tier: all boxes divided by its boxes. ChaCounts are multiplied by it.
+    /// For each tier: all boxes divided by its boxes. Counts are multiplied by it.
     scale: Vec<f64>,
     last: Instant,
 }
@@ -120,7 +120,7 @@ impl Cha {
         Ok(Self { watches, scale, last: Instant::now() })
     }
 
-    /// ChaCounts since the last read (or since opening), one entry per tier.
+    /// Counts since the last read (or since opening), one entry per tier.
     ///
     /// # Errors
     /// `Error::Call` if a counter cannot be read.

@@ -5,14 +5,13 @@
 //! A manager that fails must not end the user's program: every call to it is caught, and after a panic its
 //! settings are restored and the loop continues without it.
 
-use std::any::Any;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tierline_core::event::Event;
+use tierline_core::guard::Guarded;
 use tierline_core::unit::Nanos;
 use tierline_linux::error::Error;
 use tierline_linux::manager::Manager;
@@ -75,7 +74,7 @@ pub trait EndCondition {
     /// Handles a signal; true ends the loop.
     fn on_signal(&mut self, signal: SignalEvent) -> bool;
     /// Called after every wake-up; true ends the loop.
-    fn is_over(&mut self, standing: ManagerState, now: Nanos) -> bool;
+    fn is_over(&mut self, state: ManagerState, now: Nanos) -> bool;
     /// The latest time at which the loop ends.
     fn deadline(&self) -> Option<Nanos>;
 }
@@ -107,22 +106,21 @@ pub struct Reports {
 
 /// A manager, or none after a failure, and its reports.
 pub struct Driver<M: Managed> {
-    manager: Option<M>,
+    manager: Guarded<M>,
     socket: Option<StatusSocket>,
     reports: Reports,
     /// When the manager's next step is due, and the next line of status.
     due: Nanos,
     status_due: Nanos,
     printed: BTreeSet<String>,
-    /// Why it failed.
-    failure: Option<String>,
 }
 
 impl<M: Managed> Driver<M> {
     /// Drives `manager`; without one, it only waits.
     pub fn new(manager: Option<M>, socket: Option<StatusSocket>, reports: Reports) -> Self {
         let (due, status_due) = (Nanos::ZERO, Nanos::ZERO);
-        Self { manager, socket, reports, due, status_due, printed: BTreeSet::new(), failure: None }
+        let manager = Guarded::new(manager);
+        Self { manager, socket, reports, due, status_due, printed: BTreeSet::new() }
     }
 
     /// Manages one more process.
@@ -133,20 +131,20 @@ impl<M: Managed> Driver<M> {
 
     /// Why the manager failed, if it did.
     pub fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+        self.manager.failure()
     }
 
-    /// Loops until the scene is over.
-    pub fn run(&mut self, signals: &mut Signals, scene: &mut impl EndCondition) {
+    /// Loops until the end is over.
+    pub fn run(&mut self, signals: &mut Signals, end: &mut impl EndCondition) {
         loop {
             let now = clock::now();
-            let standing = self.step_when_due(now);
+            let state = self.step_when_due(now);
             self.report_when_due(now);
-            if scene.is_over(standing, now) {
+            if end.is_over(state, now) {
                 return;
             }
-            let woken = self.sleep(signals, scene.deadline(), now);
-            if woken && signals.take().any(|signal| scene.on_signal(signal)) {
+            let woken = self.sleep(signals, end.deadline(), now);
+            if woken && signals.take().any(|signal| end.on_signal(signal)) {
                 return;
             }
         }
@@ -161,7 +159,7 @@ impl<M: Managed> Driver<M> {
     }
 
     fn step_when_due(&mut self, now: Nanos) -> ManagerState {
-        if self.manager.is_some() && now < self.due {
+        if self.manager.is_running() && now < self.due {
             return ManagerState::NotDue;
         }
         let stepped = self.guarded(|manager, reports| {
@@ -201,7 +199,7 @@ impl<M: Managed> Driver<M> {
 
     /// Sleeps until something is due. True if a signal has arrived.
     fn sleep(&mut self, signals: &Signals, deadline: Option<Nanos>, now: Nanos) -> bool {
-        let own = self.manager.is_some().then_some(self.due);
+        let own = self.manager.is_running().then_some(self.due);
         let report =
             self.reports.status_interval.filter(|_| own.is_some()).map(|_| self.status_due);
         let until = [own, report, deadline].into_iter().flatten().min();
@@ -226,28 +224,21 @@ impl<M: Managed> Driver<M> {
         }
     }
 
-    /// Calls the manager, if there is one. After a panic there is none.
+    /// Calls the manager, if there is one. After a panic its settings are restored, and there is none.
     fn guarded<T>(&mut self, work: impl FnOnce(&mut M, &mut Reports) -> T) -> Option<T> {
-        let (manager, reports) = (self.manager.as_mut()?, &mut self.reports);
-        match catch_unwind(AssertUnwindSafe(|| work(manager, reports))) {
-            Ok(value) => Some(value),
-            Err(panic) => {
-                let why = message(panic.as_ref());
-                self.reports
-                    .voice
-                    .say(&format!("the manager failed ({why}); restoring its settings"));
-                self.failure = Some(why);
-                self.shut_down();
-                None
-            }
+        let (was_running, reports) = (self.manager.is_running(), &mut self.reports);
+        let value = self.manager.call(|manager| work(manager, reports));
+        if was_running && let Some(why) = self.manager.failure() {
+            reports.voice.say(&format!("the manager failed ({why}); restoring its settings"));
+            self.shut_down();
         }
+        value
     }
 
     fn shut_down(&mut self) {
         self.socket = None;
-        let Some(manager) = self.manager.take() else { return };
         // If this panics too, the journal restores the settings when it is dropped.
-        let errors = catch_unwind(AssertUnwindSafe(|| manager.shutdown())).unwrap_or_default();
+        let errors = self.manager.finish(M::shutdown).unwrap_or_default();
         errors.iter().for_each(|error| self.reports.voice.say(&error.to_string()));
     }
 }
@@ -273,12 +264,6 @@ impl Reports {
             self.voice.say(&format!("events are no longer written: {error}"));
         }
     }
-}
-
-/// The message of a panic.
-pub fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".into())
 }
 
 fn timespec(time: Nanos) -> Timespec {
@@ -341,7 +326,7 @@ mod tests {
         fn on_signal(&mut self, _signal: SignalEvent) -> bool {
             true
         }
-        fn is_over(&mut self, _standing: ManagerState, now: Nanos) -> bool {
+        fn is_over(&mut self, _state: ManagerState, now: Nanos) -> bool {
             self.1 += 1;
             now >= self.0
         }
@@ -357,9 +342,9 @@ mod tests {
 
     fn drive(fake: Fake) -> (Driver<Fake>, u32) {
         let mut driver = Driver::new(Some(fake), None, reports());
-        let mut scene = Until(clock::now() + Nanos::from_millis(40), 0);
-        driver.run(&mut Signals::listen().expect("signals"), &mut scene);
-        (driver, scene.1)
+        let mut end = Until(clock::now() + Nanos::from_millis(40), 0);
+        driver.run(&mut Signals::listen().expect("signals"), &mut end);
+        (driver, end.1)
     }
 
     #[test]
@@ -381,7 +366,7 @@ mod tests {
             let (driver, _) = drive(fake);
             assert_eq!(*log.borrow(), ["step", "shutdown"]);
             assert_eq!(driver.failure(), Some("as requested"));
-            assert!(driver.manager.is_none());
+            assert!(!driver.manager.is_running());
         }
     }
 }

@@ -266,7 +266,7 @@ pub struct Sample {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Number {
-    /// DeviceCounts.
+    /// A count.
     Whole(u64),
     /// Measured.
     Real(f64),

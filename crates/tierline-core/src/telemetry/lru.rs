@@ -68,7 +68,7 @@ impl Default for Lru {
 }
 
 impl Lru {
-    /// Candidates in moves, new pages, hits and answers.
+    /// Takes in moves, new pages, hits and answers.
     pub fn learn(
         &mut self,
         pages: &mut PageTable,

@@ -53,9 +53,9 @@ impl AttachArgs {
         let voice = plan.voice;
         let open = !selection.cgroups.is_empty() || selection.comm.is_some();
         let deadline = self.duration.as_ref().map(|time| clock::now() + time.0);
-        let mut scene = Attached::new(&plan.root, &selection.pids, open, voice, deadline);
+        let mut end = Attached::new(&plan.root, &selection.pids, open, voice, deadline);
         let (mut driver, summary) = plan.driver(Some(manager));
-        driver.run(&mut signals, &mut scene);
+        driver.run(&mut signals, &mut end);
         let status = driver.finish();
         say_summary(voice, globals.json, status.as_ref());
         if let Some(summary) = summary {
@@ -202,11 +202,11 @@ impl EndCondition for Attached {
         matches!(signal, SignalEvent::End { .. })
     }
 
-    fn is_over(&mut self, standing: ManagerState, now: Nanos) -> bool {
+    fn is_over(&mut self, state: ManagerState, now: Nanos) -> bool {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             return true;
         }
-        match standing {
+        match state {
             ManagerState::NotDue => return false,
             ManagerState::Absent => return true,
             ManagerState::Managing => {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde::Serialize;
+use tierline_core::guard::message;
 use tierline_core::tier::Tiers;
 use tierline_core::unit::{Bytes, Nanos};
 use tierline_linux::manager::{Manager, Options};
@@ -20,7 +21,7 @@ use super::Globals;
 use crate::config::Layer;
 use crate::config::file::Sources;
 use crate::config::value::Text;
-use crate::drive::{self, Driver, Reports};
+use crate::drive::{Driver, Reports};
 use crate::letter;
 use crate::print::{SCHEMA_VERSION, Voice, to_stderr};
 use crate::serve::StatusSocket;
@@ -109,7 +110,7 @@ impl Plan {
         let manager = match started {
             Ok(manager) => manager?,
             Err(panic) => {
-                return Err(anyhow!("the manager failed: {}", drive::message(panic.as_ref())));
+                return Err(anyhow!("the manager failed: {}", message(panic.as_ref())));
             }
         };
         manager.notes().iter().for_each(|note| self.voice.say(note));

@@ -64,18 +64,18 @@ impl RunArgs {
             driver.finish();
             return Ok(code(BY_SIGNAL + signal.as_raw()));
         }
-        let mut scene = match Running::start(&mut driver, &self.command, None) {
-            Ok(scene) => scene,
+        let mut end = match Running::start(&mut driver, &self.command, None) {
+            Ok(end) => end,
             Err(status) => return Ok(status),
         };
-        driver.run(&mut signals, &mut scene);
+        driver.run(&mut signals, &mut end);
         let status = driver.finish();
         say_summary(voice, globals.json, status.as_ref());
         if let Some(summary) = summary {
             let why_not = why_not.as_deref().or(driver.failure());
             summary.write(status.as_ref(), why_not, voice);
         }
-        Ok(scene.ended.map_or(UNUSABLE, exit_code))
+        Ok(end.ended.map_or(UNUSABLE, exit_code))
     }
 
     /// The target and its limits.
@@ -171,7 +171,7 @@ impl EndCondition for Running {
         self.ended.is_some()
     }
 
-    fn is_over(&mut self, _standing: ManagerState, now: Nanos) -> bool {
+    fn is_over(&mut self, _state: ManagerState, now: Nanos) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline)
     }
 

@@ -99,19 +99,19 @@ impl WatchArgs {
         let deadline = self.duration.as_ref().map(|time| clock::now() + time.0);
         if self.command.is_empty() {
             let open = !self.cgroup.is_empty();
-            let mut scene = Attached::new(&root, &self.pid, open, voice, deadline);
-            driver.run(&mut signals, &mut scene);
+            let mut end = Attached::new(&root, &self.pid, open, voice, deadline);
+            driver.run(&mut signals, &mut end);
             driver.finish();
             return Ok(0);
         }
-        let mut scene = match Running::start(&mut driver, &self.command, deadline) {
-            Ok(scene) => scene,
+        let mut end = match Running::start(&mut driver, &self.command, deadline) {
+            Ok(end) => end,
             Err(status) => return Ok(status),
         };
-        driver.run(&mut signals, &mut scene);
+        driver.run(&mut signals, &mut end);
         driver.finish();
         // A command that is still running continues by itself.
-        Ok(scene.ended.map_or(if deadline.is_some() { 0 } else { UNUSABLE }, exit_code))
+        Ok(end.ended.map_or(if deadline.is_some() { 0 } else { UNUSABLE }, exit_code))
     }
 }
 

@@ -64,7 +64,7 @@ pub struct TierWatermarks {
 
 /// What differs between systems of this kind.
 pub trait Rules: fmt::Debug + Send {
-    /// Candidates in measurements, before the faults of the same tick are judged.
+    /// Takes in measurements, before the faults of the same tick are judged.
     fn update(&mut self, _view: &View<'_>) {}
 
     /// Whether the page that faulted should be in the fastest tier.
