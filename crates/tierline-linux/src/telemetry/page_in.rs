@@ -2,10 +2,9 @@
 //! What programs pay for memory that is out: the time in which they wait for it, and how many pages come back.
 //!
 //! Two sources, of which the greater holds. Pressure stall information (PSI), `some` of memory: at least one task waited
-//! for reclaim, or for a page that the kernel had taken for a part of the working set. And refaults, at [`PAGE_IN`]
+//! for reclaim, or for a page that the kernel had taken for a part of the working set. And [`Refaults`], at [`PAGE_IN`]
 //! each, as a page that we page out is often none of those to the kernel: in a guest of Linux 7.2, 12,288 pages came
-//! back from compressed swap without any pressure (`examples/page_out.rs`). A page that is read from a file for the
-//! first time is in neither.
+//! back from compressed swap without any pressure (`examples/page_out.rs`).
 
 use tierline_core::unit::Nanos;
 
