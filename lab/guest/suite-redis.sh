@@ -21,7 +21,7 @@ until [ -S $socket ]; do
 	kill -0 $manager 2>/dev/null || exit 1
 	sleep 0.1
 done
-# One key in twenty gets nine of ten requests. A tenth of all requests write a value anew, at another address.
+# One key in twenty gets nine of ten requests. A tenth of all requests write a value again, at another address.
 client="lab-load redis-client --socket $socket --keys 20000 --value 4K --hot-keys-share 0.05 --interval 250ms"
 $client --load-only --report /out/filled.json || exit 1
 $client --duration 1s --report /out/slow.json

@@ -5,7 +5,7 @@
     cache    the folder of everything downloaded, with a manifest
     apt      Debian packages, downloaded and unpacked, never installed
     kernel   a Debian kernel, prepared to boot fast
-    qemu     a QEMU besides the system's
+    qemu     a QEMU independent of the system's
     image    root file systems for programs that need one
     machine  the emulated computer: memory nodes, clock, ports
     cpio     files for the guest

@@ -2,8 +2,8 @@
 """One folder with everything the lab downloaded. `manifest.json` in it lists contents, sources and checksums.
 
 An item (a kernel, a QEMU, an image) is built in its own folder and entered into the manifest when it is complete. So an interrupted or
-failed download leaves the previous item usable, and a running guest keeps its files: the previous item is removed only when the one after
-the next arrives.
+failed download leaves the previous item usable, and a running guest keeps its files: one previous item is kept, and removed
+when it is two versions old.
 """
 
 import contextlib

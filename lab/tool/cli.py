@@ -12,7 +12,7 @@ from . import cache, guest, image, kernel, qemu
 from .cache import LabError, say
 from .machine import Machine, size
 
-# Debian packages that the lab needs on the host, besides python3 and dpkg.
+# Debian packages that the lab needs on the host, in addition to python3 and dpkg.
 HOST_PACKAGES = ["debian-archive-keyring", "squashfs-tools", "zstd"]
 
 

@@ -206,7 +206,7 @@ def _cpu_shares(readings, report):
     spent = {True: [0.0, 0.0], False: [0.0, 0.0]}
     for (t0, c0), (t1, c1) in zip([(0.0, 0.0), *points], points):
         kind = spent[any(a < t1 and t0 < b for a, b in moving)]
-        kind[0] += max(0.0, c1 - c0)  # a process that ended takes its time with it
+        kind[0] += max(0.0, c1 - c0)  # the time of a process that has ended is no longer counted
         kind[1] += t1 - t0
     return tuple(cpu / time if time > 0 else None for cpu, time in (spent[True], spent[False]))
 
@@ -234,12 +234,12 @@ def _document(options, rows):
     left_out = [f"contender {name}" for name in CONTENDERS if name not in options.contender]
     if not options.size:
         left_out += [f"workload {name}" for name in STANDARD if name not in options.workload]
-    modes = {"both": "both modes", "concurrent": "concurrent mode alone", "deterministic": "deterministic mode alone"}[options.mode]
+    modes = {"both": "both modes", "concurrent": "concurrent mode only", "deterministic": "deterministic mode only"}[options.mode]
     return "\n".join([
         "# The lab", "", "Written by a command, not by hand:", "", "```", command, "```", "",
         f"commit {commit}, on {host}, {datetime.date.today()}.", "",
         f"A guest of QEMU with {options.fast} of fast and {options.slow} of slow memory, kernel {options.kernel}, {modes}; one run each. Costs of",
-        "the kernel are 5 to 40 times those of silicon here, and wall-clock speed means nothing.", "",
+        "the kernel are 5 to 40 times those of real processors, and wall-clock speed is meaningless.", "",
         *(["Not run: " + ", ".join(left_out) + ".", ""] if left_out else []),
         *("| " + " | ".join(cells) + " |" for cells in table), ""])
 

@@ -83,7 +83,7 @@ def _run(options, contender):
                     words.append(line)
             guest.wait()
         finally:
-            guest.terminate()  # however we end, no guest stays behind
+            guest.terminate()  # no guest may remain, whatever ends this run
         if guest.returncode:
             _say(f"Error: the run of {contender} failed with status {guest.returncode}:\n  " + "  ".join(words[-12:])
                  + "Hint: run lab/selftest to see whether the lab works on this machine")
@@ -183,7 +183,7 @@ def _slow_part(before):
 def _needed_pages(run):
     """Moves needed: the hot pages that were in slow memory, and a cold page moved out for each that finds no free room.
 
-    Hot are the values of hot keys, and all memory of Redis besides values: each of its pages serves dozens of keys.
+    Hot are the values of hot keys, and all memory of Redis other than values: each of its pages serves dozens of keys.
     """
     index = max(0, run["used_bytes"] - KEYS * PAGE) // PAGE
     promoted = round((KEYS * HOT_KEYS + index) * _slow_part(run["before"]))

@@ -36,7 +36,7 @@ PROGRAMS = [TARGET / "lab/x86_64-unknown-linux-gnu/release" / name for name in (
 PLUGINS = {11: TARGET / "release/liblab_plugin.so", 10: TARGET / "plugin-api4/release/liblab_plugin.so"}  # by QEMU, see lab/plugin
 
 TIMED_OUT, FAILED = 124, 125
-LAST_WORDS_S = 15  # that a guest has for saying what its tasks do, after its time is up
+LAST_WORDS_S = 15  # time for the guest to report the state of its tasks after the timeout
 
 
 @dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A QEMU besides the system's: unpacked with all its libraries, started through its own loader.
+"""A QEMU independent of the system's: unpacked with all its libraries, started through its own loader.
 
 11 is sid's, with fast CXL memory and the present plugin interface. 10 is the fallback, from bookworm-backports: equally good for NUMA
 machines, a hundred times slower with CXL memory. Both run on any Debian, whatever its C library.

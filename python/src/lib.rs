@@ -9,7 +9,7 @@ use std::thread::available_parallelism;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tierline_core::knob::Form;
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_model::compare::{self, Cell, Field};
 use tierline_model::error::{Error, Result};
 use tierline_model::reproduce::arms::setup::trial;

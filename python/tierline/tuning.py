@@ -40,7 +40,7 @@ class Tuning(TypedDict):
     seed: int
     trials: int
     cpu_seconds: float
-    """CPU time of all trials, in all sessions."""
+    """CPU time of all trials, including those before an interruption."""
     default: Setting
     best: Setting
     gain: float
@@ -124,11 +124,11 @@ def _study(scenario: Scenario, out: str | os.PathLike[str] | None, seed: int) ->
     if study.user_attrs.get("scenario", repr(scenario)) != repr(scenario):
         raise ValueError(f"{out} has trials of another scenario; name another folder")
     study.set_user_attr("scenario", repr(scenario))
-    # Trials that an earlier session left unfinished are run again.
+    # Trials that an interrupted run left unfinished are run again.
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
         study.enqueue_trial(trial.params)
-    # A resumed session must not repeat the random numbers of the first one.
+    # A resumed run must not repeat the random numbers of the first one.
     study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), multivariate=True)
     return study
 
@@ -148,7 +148,7 @@ def _found(study: optuna.Study, policy: str, seed: int) -> Tuning:
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()
         importance = optuna.importance.get_param_importances(study, evaluator=evaluator)
     except (RuntimeError, ValueError):
-        pass  # too few trials, or all alike
+        pass  # too few trials, or all equal
     default, best = _setting(done[0]), _setting(study.best_trial)
     history: dict[str, list[Any]] = {
         "trial": [trial.number for trial in done],

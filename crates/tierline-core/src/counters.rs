@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What tiering did, counted as TPP counts it: attempts, successes by kind of page, failures by cause.
+//! Counts of what tiering did, with TPP's counters: attempts, successes by kind of page, failures by cause.
 //!
-//! A policy counts what it decided: faults it was shown, candidates, those among them that had been demoted,
-//! attempts, and candidates for which there was no room. The migrator counts what became of its moves. All in
-//! base pages. Shared memory counts as file pages, as in the paper's figures.
+//! A policy counts its decisions: accesses to slow pages, candidates, candidates that were demoted before,
+//! attempts, and candidates without room. The migrator counts the results of its moves. All in base pages.
+//! Shared memory counts as file pages, as in the paper's figures.
 //!
 //! Source: TPP (ASPLOS 2023), section 5.5, and the counters of its public patch.
 
@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::port::{Move, Outcome, PageKind};
 
-/// Base pages by what happened to them.
+/// Base pages, by what happened to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Pages below the fastest tier that were seen accessed.
+    /// Pages below the fastest tier that were observed accessed.
     pub promote_sampled: u64,
-    /// Of them, those found hot.
+    /// Those of them that were judged hot.
     pub promote_candidate: u64,
-    /// Candidates that had been demoted before: many mean that pages go up and down.
+    /// Candidates that had been demoted before; a high number means ping-pong.
     pub promote_candidate_demoted: u64,
-    /// Candidates that were to be promoted: those for which there was no room included.
+    /// Candidates that were to be promoted, including those without room.
     pub promote_tried: u64,
     /// Private pages promoted.
     pub promote_anon: u64,
@@ -28,17 +28,17 @@ pub struct Counters {
     pub promote_file: u64,
     /// Not promoted: the fastest tier is low on memory.
     pub promote_fail_low_memory: u64,
-    /// Not promoted: every tier is low on memory, so that nothing can be demoted for it.
+    /// Not promoted: every tier is low on memory, so nothing can be demoted to make room.
     pub promote_fail_system_low: u64,
-    /// Not promoted: somebody holds a reference to the page (busy or pinned).
+    /// Not promoted: the page is referenced elsewhere (busy or pinned).
     pub promote_fail_references: u64,
-    /// Not promoted: the page was gone, or elsewhere.
+    /// Not promoted: the page was gone, or in another tier.
     pub promote_fail_gone: u64,
     /// Private pages demoted.
     pub demote_anon: u64,
     /// File pages and shared memory demoted.
     pub demote_file: u64,
-    /// Not demoted, whatever the cause.
+    /// Not demoted, for any cause.
     pub demote_fail: u64,
     /// Private pages paged out.
     pub page_out_anon: u64,
@@ -47,7 +47,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// A move was carried out, or not.
+    /// Counts the outcome of a move.
     pub fn settled(&mut self, m: &Move, kind: PageKind, outcome: Outcome) {
         let counter = match (m.to < m.from, outcome) {
             (_, Outcome::Skipped) => return,
@@ -67,7 +67,7 @@ impl Counters {
         *counter += m.size.base_pages();
     }
 
-    /// A page was paged out.
+    /// Counts a page that was paged out.
     pub fn paged_out(&mut self, kind: PageKind, base_pages: u64) {
         match kind {
             PageKind::Anonymous => self.page_out_anon += base_pages,
@@ -75,7 +75,7 @@ impl Counters {
         }
     }
 
-    /// Not promoted, whatever the cause.
+    /// Base pages not promoted, for any cause.
     pub fn promote_failed(&self) -> u64 {
         self.promote_fail_low_memory
             + self.promote_fail_system_low
@@ -83,12 +83,12 @@ impl Counters {
             + self.promote_fail_gone
     }
 
-    /// Promoted, of either kind.
+    /// Base pages promoted, of any kind.
     pub fn promoted(&self) -> u64 {
         self.promote_anon + self.promote_file
     }
 
-    /// Demoted, of either kind.
+    /// Base pages demoted, of any kind.
     pub fn demoted(&self) -> u64 {
         self.demote_anon + self.demote_file
     }
@@ -101,7 +101,7 @@ mod tests {
     use crate::tier::TierId;
 
     #[test]
-    fn every_end_of_a_move_is_counted_once() {
+    fn every_outcome_of_a_move_is_counted_once() {
         let outcomes = [
             Outcome::Done,
             Outcome::Elsewhere(TierId(1)),

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The pipeline. One `tick` is one round: observe, take in, measure, decide, act, attend.
+//! The pipeline. One `tick` is one round: observe, take in, measure, decide, act, set attention.
 
 use crate::event::{Event, Fingerprint};
 use crate::intake::{Belief, Intake};
-use crate::migrator::{Migrator, Requests, Scene};
+use crate::migrator::{Migrator, OrderContext, Requests};
 use crate::page::PageTable;
+use crate::policy::interface::{Policy, Wants};
 use crate::policy::plan::Plan;
 use crate::policy::view::{Machine, Orders, View};
-use crate::policy::{Policy, Wants};
 use crate::port::{Attention, Observations, SpaceEvent, SpaceId, Telemetry, TenantId, World};
 use crate::qos::Limits;
 use crate::qos::enforcer::Enforcer;
@@ -16,10 +16,10 @@ use crate::telemetry::calm::{Calm, Planned};
 use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, BytesPerSec, Nanos};
 
-/// Samples for which there is always room, 160 KiB. Ours.
+/// Capacity kept for samples between full scans: 160 KiB. Ours.
 const KEPT: usize = 4096;
 
-/// The pipeline with all it knows.
+/// The pipeline and its state.
 pub struct Engine {
     tiers: Tiers,
     /// The limits of tenants; changes take effect in the next tick.
@@ -41,7 +41,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine for a machine, that moves at most `rate`.
+    /// An engine for a machine that moves at most `rate`.
     pub fn new(tiers: Tiers, limits: Limits, policy: Box<dyn Policy>, rate: BytesPerSec) -> Self {
         assert!(tiers.len() <= TierId::MAX, "{} tiers, of {} at most", tiers.len(), TierId::MAX);
         Self {
@@ -64,7 +64,7 @@ impl Engine {
         }
     }
 
-    /// One round. Returns what happened.
+    /// Runs one round. Returns its events.
     pub fn tick(&mut self, now: Nanos, world: &mut dyn World) -> &[Event] {
         self.seen.clear();
         self.plan.reset();
@@ -77,15 +77,15 @@ impl Engine {
         self.questions.put(now, &self.belief.pages, world);
         let budget = self.migrator.budget(now);
         self.decide(now, budget);
-        self.rewatch(world);
+        self.reconfigure(world);
         self.act(now, world);
-        self.attend(now, budget, world);
+        self.set_attention(now, budget, world);
 
         self.events.iter().for_each(|event| self.fingerprint.add(event));
         &self.events
     }
 
-    /// Has the policy plan, within the limits of tenants.
+    /// Lets the policy plan moves within the limits of tenants.
     fn decide(&mut self, now: Nanos, budget: Bytes) {
         let mut view = View {
             now,
@@ -113,13 +113,13 @@ impl Engine {
     /// Carries out the plan, then page-outs and splits, within the budget.
     fn act(&mut self, now: Nanos, world: &mut dyn World) {
         let Self { belief, migrator, events, .. } = self;
-        let mut scene = Scene { now, pages: &mut belief.pages, world, events };
-        migrator.carry_out(&self.plan, &self.telemetry, &self.limits, &mut scene);
-        migrator.serve(&mut self.requests, &mut scene);
+        let mut context = OrderContext { now, pages: &mut belief.pages, world, events };
+        migrator.carry_out(&self.plan, &self.telemetry, &self.limits, &mut context);
+        migrator.serve(&mut self.requests, &mut context);
     }
 
-    /// Reconfigures access tracking where the policy wants it changed.
-    fn rewatch(&mut self, world: &mut dyn World) {
+    /// Reconfigures access tracking if the policy's request has changed.
+    fn reconfigure(&mut self, world: &mut dyn World) {
         let wants = self.policy.wants();
         if let Some(watch) = wants.watch.filter(|_| wants.watch != self.wants.watch) {
             world.watch(watch);
@@ -127,17 +127,17 @@ impl Engine {
         self.wants = wants;
     }
 
-    /// Sets how closely trackers observe, and frees the memory of a full scan once the next one is far off.
-    fn attend(&mut self, now: Nanos, budget: Bytes, world: &mut dyn World) {
+    /// Sets how closely trackers observe. In calm periods, frees the buffers of a full scan.
+    fn set_attention(&mut self, now: Nanos, budget: Bytes, world: &mut dyn World) {
         let bytes: Bytes = self.plan.iter().map(|m| m.size.bytes()).sum();
         let (moves, of_pages) = (self.plan.len() as u64, self.belief.pages.base_pages());
         let planned = Planned { moves, of_pages, backlog: bytes.0 > budget.0 / 4 * 3 };
-        if let Some(attention) = self.calm.attend(now, self.intake.slow_hits, planned) {
+        if let Some(attention) = self.calm.set_attention(now, self.intake.slow_hits, planned) {
             self.events.push(Event::Attend { at: now, attention });
-            world.attend(attention);
+            world.set_attention(attention);
         }
         let calm = self.calm.attention() == Attention::Calm;
-        self.belief.hotness.hurry(!calm);
+        self.belief.hotness.set_urgent(!calm);
         if self.calm.changed() {
             self.belief.hotness.change();
         }
@@ -148,7 +148,7 @@ impl Engine {
         }
     }
 
-    /// Gives an address space to a tenant.
+    /// Assigns an address space to a tenant.
     pub fn own(&mut self, space: SpaceId, tenant: TenantId) {
         self.belief.pages.apply(SpaceEvent::Owned(space, tenant));
     }
@@ -158,7 +158,7 @@ impl Engine {
         &self.belief.pages
     }
 
-    /// What became of moves.
+    /// The migrator, with the results of moves.
     pub fn migrator(&self) -> &Migrator {
         &self.migrator
     }
@@ -173,12 +173,12 @@ impl Engine {
         self.policy.as_ref()
     }
 
-    /// What was measured in the last tick.
+    /// The telemetry of the last tick.
     pub fn telemetry(&self) -> &Telemetry {
         &self.telemetry
     }
 
-    /// How closely trackers observe now.
+    /// How closely trackers observe at present.
     pub fn attention(&self) -> Attention {
         self.calm.attention()
     }
@@ -188,7 +188,7 @@ impl Engine {
         self.fingerprint
     }
 
-    /// What was observed.
+    /// What was observed since the last tick, and totals.
     pub fn intake(&self) -> &Intake {
         &self.intake
     }

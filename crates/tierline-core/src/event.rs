@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Typed events and the fingerprint over them. Same seed, same code: same events, same fingerprint.
+//! Typed events and the fingerprint over them. The same seed and the same code give the same fingerprint.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::unit::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum Event {
-    /// A move was carried out, or not.
+    /// A move was attempted.
     Move {
         /// When.
         #[serde(rename = "at_ns")]
@@ -18,10 +18,10 @@ pub enum Event {
         /// The move, with its reason.
         #[serde(flatten)]
         moved: Move,
-        /// What became of it.
+        /// Its outcome.
         outcome: Outcome,
     },
-    /// A page came back soon after it had been moved away.
+    /// A page moved back soon after the opposite move.
     PingPong {
         /// When.
         #[serde(rename = "at_ns")]
@@ -30,7 +30,7 @@ pub enum Event {
         #[serde(flatten)]
         moved: Move,
     },
-    /// A page was paged out, or not.
+    /// A page-out was attempted.
     PageOut {
         /// When.
         #[serde(rename = "at_ns")]
@@ -38,10 +38,10 @@ pub enum Event {
         /// The page.
         #[serde(flatten)]
         page: PageAt,
-        /// What became of it.
+        /// Its outcome.
         outcome: Outcome,
     },
-    /// A huge page was split into base pages, or not.
+    /// A split of a huge page was attempted.
     Split {
         /// When.
         #[serde(rename = "at_ns")]
@@ -49,21 +49,21 @@ pub enum Event {
         /// The huge page.
         #[serde(flatten)]
         page: PageAt,
-        /// What became of it.
+        /// Its outcome.
         outcome: Outcome,
     },
-    /// Trackers are to observe closely from now on, or less closely.
+    /// Trackers change how closely they observe.
     Attend {
         /// When.
         #[serde(rename = "at_ns")]
         at: Nanos,
-        /// How closely.
+        /// The new level.
         attention: Attention,
     },
 }
 
 impl Event {
-    /// An order was carried out, or not.
+    /// The event of an order with its outcome.
     pub(crate) fn of(at: Nanos, order: Order, outcome: Outcome) -> Self {
         match order {
             Order::Move(moved) => Self::Move { at, moved, outcome },

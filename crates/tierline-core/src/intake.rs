@@ -1,53 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Takes in what a world observed: mappings and places into the page table, hits into heat, and all of it as
-//! evidence for the policy.
+//! Takes in a world's observations: mappings and locations go to the page table, hits become heat, and all of
+//! it is evidence for the policy.
 
-use crate::page::{FETCHED, PageIdx, PageTable};
-use crate::policy::Wants;
+use crate::page::{PREFETCH_BATCH, PageIdx, PageTable};
+use crate::policy::interface::Wants;
 use crate::policy::view::{Evidence, Memory};
 use crate::port::{Observations, Residence, Sample, TrueRate};
 use crate::telemetry::Hit;
 use crate::telemetry::calm::SlowHits;
 use crate::telemetry::hotness::Hotness;
-use crate::telemetry::stretches::StretchHeat;
+use crate::telemetry::observed_regions::RegionHeat;
 use crate::tier::{TierId, Tiers};
 use crate::unit::Nanos;
 
-/// What is known of the managed memory; observations change it.
+/// What is known of the managed memory, updated by observations.
 #[derive(Debug, Default)]
 pub struct Belief {
     /// The managed pages.
     pub pages: PageTable,
-    /// The watch clock, and how to read heat by it.
+    /// The watch clock, and the estimator that reads heat by it.
     pub hotness: Hotness,
-    /// The heat of stretches, where the tracker reports those.
-    pub stretches: StretchHeat,
+    /// The heat of regions, where the tracker reports regions.
+    pub observed_regions: RegionHeat,
 }
 
 impl Belief {
-    /// As a policy sees it.
+    /// The same as a policy sees it.
     pub fn memory(&mut self) -> Memory<'_> {
-        let Self { pages, hotness, stretches: stretch_heat } = self;
-        Memory { pages, hotness, stretch_heat }
+        let Self { pages, hotness, observed_regions: region_heat } = self;
+        Memory { pages, hotness, region_heat }
     }
 }
 
-/// What was taken in since the last tick, and counts since the start.
+/// What was observed since the last tick, and totals since the start.
 #[derive(Debug, Default)]
 pub struct Intake {
-    /// The pages of a few samples.
+    /// Scratch: the pages of a chunk of samples.
     found: Vec<PageIdx>,
-    /// Pages that were hit or seen in a new place.
+    /// Pages that were hit or found in another tier.
     pub touched: Vec<PageIdx>,
-    /// Single hits, for policies that read those.
+    /// Single hits, for policies that keep their own heat.
     pub hits: Vec<Hit>,
     /// Hits by tier.
     pub hits_in: [f64; TierId::MAX],
-    /// The time in which they were observed; zero where nothing was watched.
+    /// The watched time of these hits; zero if nothing was watched.
     pub watched: Nanos,
-    /// Hits in slow tiers per second of watching, where anything was watched.
+    /// Hits in slow tiers per second of watched time, if anything was watched.
     pub slow_hits: Option<SlowHits>,
-    /// Samples so far, one a page.
+    /// Samples so far, one per page.
     pub samples: u64,
     /// Samples that trackers lost so far.
     pub lost: u64,
@@ -55,14 +55,14 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// Frees the memory that a scan of everything needed.
+    /// Frees the buffers that a full scan needed.
     pub fn shrink(&mut self) {
         self.found = Vec::new();
         self.touched = Vec::new();
         self.hits = Vec::new();
     }
 
-    /// All of it as evidence for a policy.
+    /// The evidence for a policy.
     pub fn evidence<'a>(
         &'a self,
         seen: &'a Observations,
@@ -75,12 +75,12 @@ impl Intake {
             watched: self.watched,
             fast_unseen: seen.fast_unseen,
             truth: &seen.rates,
-            stretches: &seen.stretches,
+            observed_regions: &seen.observed_regions,
             answers,
         }
     }
 
-    /// Takes in what was observed up to `now`.
+    /// Takes in everything observed up to `now`.
     pub fn take_in(
         &mut self,
         now: Nanos,
@@ -100,26 +100,31 @@ impl Intake {
         for at in &seen.residence {
             self.place_run(at, wants, belief, at.tier < tiers.slowest() || slowest_too);
         }
-        let unseen = belief.hotness.newborn();
+        let unseen = belief.hotness.new_page();
         belief.hotness.advance(seen.watched);
-        if !seen.stretches.is_empty() {
+        if !seen.observed_regions.is_empty() {
             let look = seen.window.unwrap_or(seen.watched);
             let looks = (seen.watched.as_secs_f64() / look.as_secs_f64()).max(1.0);
-            belief.stretches.tell(&seen.stretches, looks, unseen, &belief.hotness);
-            belief.stretches.sample(&seen.stretches, looks, &belief.pages, &mut seen.samples);
+            belief.observed_regions.tell(&seen.observed_regions, looks, unseen, &belief.hotness);
+            belief.observed_regions.sample(
+                &seen.observed_regions,
+                looks,
+                &belief.pages,
+                &mut seen.samples,
+            );
         }
         if !wants.own_heat {
             seen.rates.iter().for_each(|known| self.know(known, belief));
         }
         let mut hits = [0; 2];
-        for samples in seen.samples.chunks(FETCHED) {
+        for samples in seen.samples.chunks(PREFETCH_BATCH) {
             self.take_samples(samples, wants, belief, &mut hits);
         }
         self.lost += seen.lost;
         self.slow_hits = self.count_slow_hits(now, seen, hits);
     }
 
-    /// Notes where a run of pages lives. `is_news`: the policy is to see them, too.
+    /// Records in which tier a run of pages is. With `is_news`, the policy gets these pages, too.
     fn place_run(&mut self, at: &Residence, wants: Wants, belief: &mut Belief, is_news: bool) {
         let before = self.touched.len();
         belief.pages.for_each(at.space, at.vpn, at.base_pages, |page| self.touched.push(page));
@@ -131,7 +136,7 @@ impl Intake {
         }
     }
 
-    /// Replaces what was believed of a run of pages by their true rate.
+    /// Replaces the heat of a run of pages by their true rate.
     fn know(&mut self, known: &TrueRate, belief: &mut Belief) {
         let before = self.touched.len();
         belief.pages.for_each(known.space, known.vpn, known.base_pages, |page| {
@@ -142,8 +147,8 @@ impl Intake {
         }
     }
 
-    /// Takes in a few samples, so few that their pages stay in the cache. Counts hits below the fastest tier and in
-    /// all tiers.
+    /// Takes in one chunk of samples, small enough that its pages stay in the cache. Counts hits below the
+    /// fastest tier, and all hits.
     fn take_samples(
         &mut self,
         samples: &[Sample],
@@ -154,7 +159,7 @@ impl Intake {
         let Self { found, touched, hits, hits_in, .. } = self;
         let Belief { pages, hotness, .. } = belief;
         let shared = !wants.own_heat;
-        let mut end = [0; FETCHED];
+        let mut end = [0; PREFETCH_BATCH];
         for (end, sample) in end.iter_mut().zip(samples) {
             pages.for_each(sample.space, sample.vpn, sample.base_pages, |page| found.push(page));
             *end = found.len();
@@ -169,7 +174,7 @@ impl Intake {
                     place(pages, hotness, shared, page, tier);
                 }
                 let state = match shared {
-                    true => pages.renew_heat(page, |heat| renewal.of(heat)),
+                    true => pages.update_heat(page, |heat| renewal.of(heat)),
                     false => pages.state(page),
                 };
                 let within = wants.within && sample.base_pages == 1 && pages.is_huge(page);
@@ -189,7 +194,7 @@ impl Intake {
         found.clear();
     }
 
-    /// Hits in slow tiers per second of watching, of `[slow, all]` hits.
+    /// Hits in slow tiers per second of watched time, from `[slow, all]` hits.
     fn count_slow_hits(
         &mut self,
         now: Nanos,
@@ -201,7 +206,7 @@ impl Intake {
         if let Some(per_sec) = seen.slow_hits_per_sec {
             return Some(SlowHits { per_sec, counts: [0.0; 2], projected: true });
         }
-        // A tracker without a watch clock watches all the time, in its own way.
+        // A tracker without a watch clock is taken to watch all the time.
         let watched =
             if seen.watched > Nanos::ZERO { seen.watched } else { now.saturating_sub(last) };
         let watching = watched > Nanos::ZERO && !seen.samples.is_empty();
@@ -213,7 +218,7 @@ impl Intake {
     }
 }
 
-/// Sets the estimator up for what the tracker says of its own observations.
+/// Configures the estimator from what the tracker reports about its own scans.
 fn configure(hotness: &mut Hotness, seen: &Observations) {
     if let Some(memory) = seen.memory {
         hotness.remember(memory);
@@ -226,14 +231,14 @@ fn configure(hotness: &mut Hotness, seen: &Observations) {
     }
 }
 
-/// Notes where a page lives; one whose place was not known before starts being watched now.
+/// Records a page's tier. The exposure of a page whose tier was unknown starts now.
 fn place(pages: &mut PageTable, hotness: &Hotness, shared: bool, page: PageIdx, tier: TierId) {
     let state = pages.state(page);
     if state.tier() == Some(tier) {
         return;
     }
     if state.tier().is_none() && shared {
-        pages.set_heat(page, hotness.newborn());
+        pages.set_heat(page, hotness.new_page());
     }
     pages.set_tier(page, tier);
 }

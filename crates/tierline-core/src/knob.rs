@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Knobs: the numbers of a policy that may be set, each declared once.
+//! Knobs: the numbers of a policy that can be set, each declared once.
 //!
-//! [`knobs!`](crate::knobs) turns a list of declarations into a struct with defaults and a table, so
-//! that help, a command line and a tuner that searches the ranges all read the same list.
+//! [`knobs!`](crate::knobs) turns a list of declarations into a struct with defaults and a table. Help, command
+//! line and tuner all read this table.
 
 use crate::unit::{Bytes, BytesPerSec, Nanos};
 
-/// A number of a policy that may be set.
+/// A number of a policy that can be set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Knob {
     /// The name users type.
@@ -15,30 +15,30 @@ pub struct Knob {
     pub about: &'static str,
     /// The unit of its value; empty for a count or a share.
     pub unit: &'static str,
-    /// Which numbers it can be.
+    /// The kind of number.
     pub form: Form,
-    /// The least and the greatest value worth trying.
+    /// The least and the greatest sensible value.
     pub range: [f64; 2],
-    /// The value it has unless set.
+    /// The default.
     pub default: f64,
 }
 
-/// Which numbers a knob can be.
+/// The kind of number that a knob is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Any.
+    /// A real number.
     Real,
-    /// Whole ones.
+    /// A whole number.
     Whole,
     /// 0 or 1.
     Switch,
 }
 
-/// A type that a knob can have; its value is a number in the type's base unit, a switch 0 or 1.
+/// A type that a knob can have. Its value is a number in the type's base unit; a switch is 0 or 1.
 pub trait KnobValue: Copy {
     /// The base unit.
     const UNIT: &'static str;
-    /// Which numbers it can be.
+    /// The kind of number.
     const FORM: Form;
     /// From a number.
     fn of(value: f64) -> Self;
@@ -63,7 +63,7 @@ impl KnobValue for u32 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a float to integer cast saturates"
+        reason = "float to integer casts saturate"
     )]
     fn of(value: f64) -> Self {
         value.round() as Self
@@ -101,7 +101,7 @@ impl KnobValue for Bytes {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a float to integer cast saturates"
+        reason = "float to integer casts saturate"
     )]
     fn of(value: f64) -> Self {
         Self(value as u64)
@@ -156,7 +156,7 @@ macro_rules! knobs {
                 },)*]
             }
 
-            /// Sets the knob of that name; false where there is none.
+            /// Sets the knob of that name; false if there is none.
             pub fn set(&mut self, name: &str, value: f64) -> bool {
                 match name {
                     $(stringify!($name) => self.$name = $crate::knob::KnobValue::of(value),)*
@@ -173,11 +173,11 @@ mod tests {
     use super::*;
 
     crate::knobs! {
-        /// An example.
+        /// Example knobs.
         pub struct Example {
-            /// How often.
+            /// Time between decisions.
             period: Nanos = Nanos::from_millis(10), Nanos::from_millis(1), Nanos::from_secs(1);
-            /// Whether at all.
+            /// Whether it is on.
             on: bool = true, false, true;
         }
     }
@@ -187,7 +187,7 @@ mod tests {
         let table = Example::table();
         assert_eq!(table[0].name, "period");
         assert_eq!((table[0].unit, table[0].default, table[0].range), ("s", 0.01, [0.001, 1.0]));
-        assert_eq!(table[1].about, "Whether at all.");
+        assert_eq!(table[1].about, "Whether it is on.");
         assert_eq!([table[0].form, table[1].form], [Form::Real, Form::Switch]);
         let mut example = Example::default();
         assert!(example.set("period", 0.5) && example.set("on", 0.0) && !example.set("off", 1.0));

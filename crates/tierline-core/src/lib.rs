@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The tiering pipeline: look, believe, decide, act. [`engine`] holds the whole journey on one screen.
+//! The tiering pipeline: observe, estimate, decide, act. [`engine`] shows the whole of it on one screen.
 //!
 //! ```text
 //!         a world: the model, or Linux              (port)
@@ -7,13 +7,13 @@
 //!               │                      │
 //!    1 tracker  ▼                      │ 4 migrator   budget, batches, retries
 //!        samples, faults               │
-//!               │                      │ plan (each move says why)
+//!               │                      │ plan (each move with its reason)
 //!    2 telemetry▼                      │
-//!        page hotness · tier latency ──► 3 policy ◄── qos: who may use how much
+//!        page hotness · tier latency ──► 3 policy ◄── qos: limits of tenants
 //! ```
 //!
-//! What never happens here: no file, clock, thread or environment is touched; time and chance are
-//! arguments. No order depends on a hash. A policy moves nothing; the migrator invents nothing.
+//! This crate touches no file, clock, thread or environment: time and random numbers are arguments. No order
+//! depends on a hash. A policy moves nothing itself; the migrator carries out orders and adds none.
 #![forbid(unsafe_code)]
 
 pub mod counters;

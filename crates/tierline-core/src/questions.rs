@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Questions after single pages: was it accessed lately?
+//! Questions about single pages: was it accessed recently?
 //!
-//! A reclaimer does not watch pages, it looks at the few that it is about to take. A policy asks in one
-//! tick and has the answers in the next.
+//! A reclaimer does not watch pages; it checks the few that it is about to take. A policy asks in one tick and
+//! gets the answers in the next.
 
 use crate::page::{PageIdx, PageTable};
 use crate::port::{Capability, Question, World};
 use crate::unit::Nanos;
 
-/// What a policy asks, and what it was told.
+/// A policy's questions and the answers.
 #[derive(Clone, Debug, Default)]
 pub struct Questions {
-    /// Pages to ask after before the next decision, and how far back.
+    /// Pages to ask about before the next decision, each with the time that the answer covers.
     pub asked: Vec<(PageIdx, Nanos)>,
-    /// The answers to what was asked last; `None` where the world cannot tell.
+    /// The answers to the last questions; `None` if the world cannot tell.
     pub answers: Vec<(PageIdx, Option<bool>)>,
     questions: Vec<Question>,
     accessed: Vec<bool>,
 }
 
 impl Questions {
-    /// Asks the world. Pages that are gone by now get no answer.
+    /// Asks the world. Pages that are gone get no answer.
     ///
     /// # Panics
-    /// Where the world answers, but not for every page.
+    /// If the number of answers differs from that of the questions.
     pub fn put(&mut self, now: Nanos, pages: &PageTable, world: &mut dyn World) {
         self.answers.clear();
         self.questions.clear();
@@ -40,8 +40,12 @@ impl Questions {
         if !world.capabilities().has(Capability::Answers) {
             return;
         }
-        world.accessed(now, &self.questions, &mut self.accessed);
-        assert_eq!(self.accessed.len(), self.answers.len(), "a world answers every question");
+        world.check_accessed(now, &self.questions, &mut self.accessed);
+        assert_eq!(
+            self.accessed.len(),
+            self.answers.len(),
+            "a world gives one answer per question"
+        );
         for ((_, answer), &accessed) in self.answers.iter_mut().zip(&self.accessed) {
             *answer = Some(accessed);
         }

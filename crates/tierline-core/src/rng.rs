@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Deterministic random numbers: xoshiro256++ seeded by splitmix64 (Blackman and Vigna, 2018).
-//! Written here because a fingerprint must survive an update of a library.
+//! Deterministic random numbers: xoshiro256++ seeded by splitmix64 (Blackman and Vigna, 2018). Written here so
+//! that an update of a library cannot change fingerprints.
 
 /// A seeded generator.
 #[derive(Clone, Debug)]

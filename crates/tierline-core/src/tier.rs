@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tiers and nodes: which classes of memory a machine has, fastest first.
+//! Tiers and nodes: the classes of memory of a machine, fastest first.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::unit::{Bytes, BytesPerSec, Nanos};
 #[serde(transparent)]
 pub struct TierId(pub u8);
 
-/// A NUMA node, by the number the kernel gives it.
+/// A NUMA node, by the kernel's number.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -24,11 +24,10 @@ pub struct NodeId(pub u16);
 impl TierId {
     /// The fastest tier.
     pub const FAST: Self = Self(0);
-    /// Tiers a machine can have; the page table packs a tier into three bits, one value of which
-    /// says "not known".
+    /// Most tiers of a machine: the page table packs a tier into three bits, and one value means unknown.
     pub const MAX: usize = 7;
 
-    /// This tier's place in a table of tiers.
+    /// This tier's index in a table of tiers.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -46,10 +45,10 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// One tier as the machine describes it. What the machine does not say is `None`, never zero.
+/// One tier of a machine. Unknown values are `None`, never zero.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tier {
-    /// The name users know it by: `fast`, `slow`, or a name of theirs.
+    /// The name users know it by: `fast`, `slow`, or one of their own.
     pub name: String,
     /// Its nodes, nearest to the CPUs first.
     pub nodes: Vec<NodeId>,
@@ -66,12 +65,12 @@ pub struct Tier {
 pub struct Tiers(pub Vec<Tier>);
 
 impl Tiers {
-    /// How many there are.
+    /// Number of tiers.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True where nothing is known of the machine's memory.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -93,8 +92,8 @@ impl Tiers {
         TierId(self.0.len().saturating_sub(1) as u8)
     }
 
-    /// What one access saves when its page is in `fast` instead of `slow`.
-    /// Where the machine gives no latencies: 100 ns a tier, about one NUMA hop (a constant of ours).
+    /// The latency that one access saves if its page is in `fast` instead of `slow`. Without known latencies:
+    /// 100 ns per tier, about one NUMA hop (ours).
     pub fn latency_gain(&self, slow: TierId, fast: TierId) -> Nanos {
         let latency = |t: TierId| self.0.get(t.index()).and_then(|tier| tier.latency);
         match (latency(slow), latency(fast)) {

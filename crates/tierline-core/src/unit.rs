@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Numbers that wear their units. Conversions are spelled once, here.
+//! Numbers with their units. Conversions are defined only here.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
@@ -12,7 +12,7 @@ pub const BASE_PAGE: Bytes = Bytes(4096);
 /// Base pages in a huge page.
 pub const BASE_PER_HUGE: u64 = 512;
 
-/// A time or a duration in nanoseconds. The core never reads a clock: every `now` is passed in.
+/// A time or a duration in nanoseconds. The core never reads a clock: `now` is always an argument.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -20,7 +20,7 @@ pub const BASE_PER_HUGE: u64 = 512;
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
     /// `ms` milliseconds.
@@ -33,11 +33,11 @@ impl Nanos {
         Self(s * 1_000_000_000)
     }
 
-    /// `s` seconds; negative and not-a-number become zero.
+    /// `s` seconds; negative numbers and NaN become zero.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a float to integer cast saturates"
+        reason = "float to integer casts saturate"
     )]
     pub fn from_secs_f64(s: f64) -> Self {
         Self((s * 1e9) as u64)
@@ -49,7 +49,7 @@ impl Nanos {
         self.0 as f64 * 1e-9
     }
 
-    /// `self - other`, or zero where that would be negative.
+    /// `self - other`, but at least zero.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
@@ -63,7 +63,7 @@ impl Nanos {
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
     /// `mib` mebibytes.
@@ -76,7 +76,7 @@ impl Bytes {
         Self(pages * BASE_PAGE.0)
     }
 
-    /// A part of it, as a share.
+    /// This share of it.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -87,12 +87,12 @@ impl Bytes {
         Self((self.0 as f64 * share) as u64)
     }
 
-    /// Whole base pages in this many bytes.
+    /// Whole base pages in it.
     pub const fn base_pages(self) -> u64 {
         self.0 / BASE_PAGE.0
     }
 
-    /// `self - other`, or zero where that would be negative.
+    /// `self - other`, but at least zero.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
@@ -119,7 +119,7 @@ macro_rules! arithmetic {
 }
 arithmetic!(Nanos, Bytes);
 
-/// A quantity that was typed and cannot be read; the message says which forms can.
+/// A quantity that cannot be parsed; the message gives the accepted forms.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{found:?} is not {what} (expected {expected})")]
 pub struct ParseUnitError {
@@ -128,7 +128,7 @@ pub struct ParseUnitError {
     expected: &'static str,
 }
 
-/// Splits `text` into its number and its suffix and scales the one by the other.
+/// Parses a number with a suffix and multiplies it by the suffix's factor.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -187,7 +187,7 @@ impl FromStr for BytesPerSec {
 impl FromStr for Nanos {
     type Err = ParseUnitError;
 
-    /// `250ns`, `5ms`, `1.5s`, `10m`, `1h`: a bare number is refused.
+    /// `250ns`, `5ms`, `1.5s`, `10m`, `1h`; a number without unit is refused.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         parse_scaled(text, |suffix| {
             Some(match suffix {
@@ -242,7 +242,7 @@ impl fmt::Display for BytesPerSec {
     }
 }
 
-/// What a rate amounts to in some time.
+/// The bytes at a rate in a time.
 #[expect(clippy::cast_possible_truncation, reason = "saturates at the largest size")]
 pub(crate) fn in_time(rate: BytesPerSec, time: Nanos) -> Bytes {
     let bytes = u128::from(rate.0) * u128::from(time.0) / 1_000_000_000;
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_number_is_no_time_and_a_typo_names_itself() {
+    fn a_number_without_unit_is_refused_and_an_error_names_the_input() {
         assert!("5".parse::<Nanos>().is_err());
         assert!("5MB".parse::<BytesPerSec>().is_err());
         let e = "12Q".parse::<Bytes>().unwrap_err().to_string();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Watches one process by its accessed bits and prints what each window saw and cost.
+//! Watches one process by its accessed bits and prints what each window observed and cost.
 //!
 //!     accessed PID [WINDOWS [HOT_START_HEX HOT_MIB]]
 //!
-//! With a hot range (as the load prints it) each line says how much of it was seen touched.
+//! With a hot range (as the load prints it) each line says how much of it was accessed.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ fn tiers() -> Tiers {
     Tiers(vec![tier("fast", 0, 1024), tier("slow", 1, 2048)])
 }
 
-/// `WINDOW_MS=20` holds the window there; `BUDGET=0.5` is the share of a CPU that looking may take.
+/// `WINDOW_MS=20` fixes the window; `BUDGET=0.5` is the share of a CPU that scans may take.
 fn settings() -> Settings {
     let mut settings = Settings::default();
     if let Some(budget) = std::env::var("BUDGET").ok().and_then(|b| b.parse().ok()) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Watches one process through DAMON and prints, each second, what was touched.
+//! Watches one process through DAMON and prints, each second, which memory was accessed.
 //!
-//! `damon PID|physical [SECONDS] [calm] [hot=START:BYTES]`: calm takes the calm intervals; hits within
-//! the range (hex) are counted apart.
+//! `damon PID|physical [SECONDS] [calm] [hot=START:BYTES]`: `calm` selects the calm intervals; hits within
+//! the range (hex) are counted separately.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -63,14 +63,14 @@ impl Touched {
 fn watch(options: &Options) -> Result<()> {
     let root = Root::default();
     for line in Journal::recover(STATE_DIR, &root)? {
-        println!("put back what a killed one left: {line}");
+        println!("restored after a killed run: {line}");
     }
     let journal = Journal::open(STATE_DIR)?;
     let address_space =
         if options.pid.is_some() { AddressSpace::Virtual } else { AddressSpace::Physical };
     let settings = Settings { address_space, take_over_damon_stat: true, ..Settings::default() };
     let mut tracker = Damon::new(&root, &journal, settings)?;
-    tracker.attend(if options.calm { Attention::Calm } else { Attention::Alert });
+    tracker.set_attention(if options.calm { Attention::Calm } else { Attention::Alert });
     tracker.watch(&options.pid.map(SpaceId).into_iter().collect::<Vec<_>>())?;
     let mut seen = Observations::default();
     for second in 1..=options.seconds {

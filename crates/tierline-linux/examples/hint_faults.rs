@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Watches one process through NUMA hint faults and prints, each second, how long its pages waited
-//! from being armed to being touched.
+//! Watches one process through NUMA hint faults and prints, each second, the times from arming its pages
+//! to their faults.
 //!
-//! `hint_faults PID [SECONDS] [scan_mb=N] [rate=N] [root=FOLDER] [hot=FILE:BASE]`: FILE holds 32-bit page numbers from the
-//! address BASE (hex) on; waits of those pages are counted apart. A root without tracefs shows the fallback.
+//! `hint_faults PID [SECONDS] [scan_mb=N] [rate=N] [root=FOLDER] [hot=FILE:BASE]`: FILE contains 32-bit page numbers from
+//! the address BASE (hex) on; times to fault of those pages are counted separately. A root without tracefs shows the
+//! fallback.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use tierline_linux::root::Root;
 use tierline_linux::tracker::Tracker;
 use tierline_linux::tracker::hint_faults::{HintFaults, Settings};
 
-/// Waits by powers of two of a millisecond, from below 1 ms to 8 s and more.
+/// Times to fault by powers of two of a millisecond, from below 1 ms to 8 s and more.
 #[derive(Default)]
 struct Histogram {
     buckets: [u64; 15],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Moves every sort of page from node 1 to node 0 on a real kernel and checks what came of it.
-//! For the two-tier lab guest, as root. Exits with 1 where an expectation did not hold.
+//! Moves every kind of page from node 1 to node 0 on a real kernel and checks the outcomes.
+//! For the two-tier lab guest, as root. Exits with 1 if a check fails.
 
 use std::ptr::null_mut;
 
@@ -32,7 +32,7 @@ impl Lab {
         memory.iter().find(|m| m.node == node).map(|m| m.usable).unwrap_or_default()
     }
 
-    /// Moves pages to tier `to`; `honest` asks for room, else the mover is told there is plenty.
+    /// Moves pages to tier `to`; `honest` reports the real free memory, otherwise the mover is given a large value.
     fn migrate(&mut self, pages: &[(Vpn, PageSize)], to: TierId, honest: bool) -> Vec<Outcome> {
         let one = |&(vpn, size): &(Vpn, PageSize)| Move {
             space: SpaceId(std::process::id()),
@@ -66,11 +66,11 @@ impl Lab {
     }
 }
 
-/// Fresh private memory of `bytes` on a node, aligned to 2 MiB, written where `touch`.
+/// Fresh private memory of `bytes` on a node, aligned to 2 MiB, written if `touch`.
 fn memory(bytes: usize, node: u16, huge: bool, touch: bool) -> Vpn {
     let (prot, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a fresh mapping at a place of the kernel's choice; the part used is aligned inside it.
+    // SAFETY: a fresh mapping at an address that the kernel chooses; the part used is aligned inside it.
     unsafe {
         let at = libc::mmap(null_mut(), bytes + HUGE, prot, flags, -1, 0);
         assert!(at != libc::MAP_FAILED);
@@ -85,7 +85,7 @@ fn memory(bytes: usize, node: u16, huge: bool, touch: bool) -> Vpn {
     }
 }
 
-/// Prefers a node for new pages; `None`: the default.
+/// Prefers a node for new pages; `None` restores the default.
 fn bind(node: Option<u16>) {
     let mask: u64 = node.map_or(0, |node| 1 << node);
     let mode = if node.is_some() { MPOL_BIND } else { MPOL_DEFAULT };
@@ -107,14 +107,14 @@ fn plain(lab: &mut Lab) {
     let start = memory(16 << 20, 1, false, true);
     let pages = base(start, 4096);
     let moved = lab.migrate(&pages, TierId(0), true);
-    lab.expect("all move", all(&moved, Outcome::Done));
+    lab.expect("all pages move", all(&moved, Outcome::Done));
     let vpns: Vec<Vpn> = pages.iter().map(|page| page.0).collect();
-    let nodes = lab.mover.where_are(std::process::id(), &vpns).unwrap_or_default();
-    lab.expect("where_are agrees", nodes.iter().all(|node| *node == Some(NodeId(0))));
+    let nodes = lab.mover.nodes_of(std::process::id(), &vpns).unwrap_or_default();
+    lab.expect("nodes_of agrees", nodes.iter().all(|node| *node == Some(NodeId(0))));
     let again = lab.migrate(&pages, TierId(0), true);
-    lab.expect("there already", all(&again, Outcome::Elsewhere(TierId(0))));
+    lab.expect("pages already there are reported so", all(&again, Outcome::Elsewhere(TierId(0))));
     let back = lab.migrate(&pages, TierId(1), true);
-    lab.expect("and back", all(&back, Outcome::Done));
+    lab.expect("all pages move back", all(&back, Outcome::Done));
     // SAFETY: the range is our own memory of `plain`, which is not used again.
     unsafe { libc::munmap(start.address() as *mut _, 16 << 20) };
     let gone = lab.migrate(&pages[..10], TierId(0), true);
@@ -146,18 +146,18 @@ fn huge(lab: &mut Lab) {
     let seen = huge_bytes(lab);
     lab.expect("the page map shows 16 MiB huge at least", seen >= Bytes(16 << 20));
     let moved = lab.migrate(&heads, TierId(0), true);
-    lab.expect("all move", all(&moved, Outcome::Done));
+    lab.expect("all huge pages move", all(&moved, Outcome::Done));
     let after = Counters::vmstat(&lab.root).unwrap_or_default();
     let grown = after.since(&before);
     lab.expect("8 whole, 0 split", {
         grown.get("thp_migration_success") == Some(&8) && !grown.contains_key("thp_migration_split")
     });
     lab.expect("still huge", huge_bytes(lab) >= seen);
-    let tail = lab.mover.where_are(std::process::id(), &[Vpn(start.0 + 511)]).unwrap_or_default();
-    lab.expect("tails came along", tail == [Some(NodeId(0))]);
+    let tail = lab.mover.nodes_of(std::process::id(), &[Vpn(start.0 + 511)]).unwrap_or_default();
+    lab.expect("the base pages inside moved with it", tail == [Some(NodeId(0))]);
     let tails: Vec<_> = (0..512).map(|at| (Vpn(start.0 + at), PageSize::Base)).collect();
     let down = lab.migrate(&tails, TierId(1), true);
-    lab.expect("512 tails named one by one end where they were sent", all(&down, Outcome::Done));
+    lab.expect("512 base pages named one by one reach their node", all(&down, Outcome::Done));
 }
 
 fn huge_bytes(lab: &Lab) -> Bytes {
@@ -225,12 +225,12 @@ fn pinned(lab: &mut Lab) {
     let out = lab.migrate(&base(start, 32), TierId(0), true);
     let moved = out.iter().filter(|outcome| **outcome == Outcome::Done).count();
     lab.expect(
-        "it is busy, the others move",
+        "the pinned page is busy, the others move",
         sent == 4096 && out[5] == Outcome::Busy && moved == 31,
     );
 }
 
-/// Fills node 0 with a demotion setting and tries to move 64 MiB there.
+/// Fills node 0 with `demotion_enabled` set as given and tries to move 64 MiB there.
 fn full(lab: &mut Lab, journal: &Journal, demotion: &str) {
     println!("- a full target, demotion {demotion}");
     if let Err(error) = journal.set(&lab.root, DEMOTION, demotion) {
@@ -246,15 +246,18 @@ fn full(lab: &mut Lab, journal: &Journal, demotion: &str) {
     let after = Counters::vmstat(&lab.root).unwrap_or_default();
     println!("  kernel: {:?}", delta(&before, &after));
     let none = honest.iter().filter(|outcome| **outcome == Outcome::NoRoom).count();
-    lab.expect("most find no room", none > 14_000);
-    lab.expect("nobody else is evicted", demoted(&before, &after) == 0);
-    let told = lab.migrate(&base(source, 16384), TierId(0), false);
+    lab.expect("most moves report no room", none > 14_000);
+    lab.expect("no pages of other programs are demoted", demoted(&before, &after) == 0);
+    let moved = lab.migrate(&base(source, 16384), TierId(0), false);
     let later = Counters::vmstat(&lab.root).unwrap_or_default();
-    println!("  without asking for room: {:?}", delta(&after, &later));
+    println!("  without the check for free memory: {:?}", delta(&after, &later));
     if demotion == "0" {
-        lab.expect("ENOMEM is read back as no room", told.contains(&Outcome::NoRoom));
+        lab.expect("ENOMEM is reported as no room", moved.contains(&Outcome::NoRoom));
     } else {
-        lab.expect("the kernel evicts others (why room is asked for)", demoted(&after, &later) > 0);
+        lab.expect(
+            "the kernel demotes others' pages (the reason for the check)",
+            demoted(&after, &later) > 0,
+        );
     }
     for hog in hogs {
         // SAFETY: our own memory of this function, not used again.
@@ -305,6 +308,6 @@ fn main() {
     println!("changed: {:?}", journal.changes());
     drop(journal);
     let restored = lab.root.read(DEMOTION).unwrap_or_default();
-    lab.expect("demotion_enabled is as it was", restored == "false");
+    lab.expect("demotion_enabled is restored", restored == "false");
     std::process::exit(i32::from(lab.failed));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Pages out memory of a child in a control group on a real kernel, and checks what came of it and what paging back in
-//! costs. For a lab guest with swap and cgroup2, as root. Exits with 1 where an expectation did not hold.
+//! Pages out memory of a child in a control group on a real kernel, and checks the outcomes and the cost of paging
+//! back in. For a lab guest with swap and cgroup2, as root. Exits with 1 if a check fails.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,12 +21,12 @@ const HUGE: usize = 2 << 20;
 const BASE_PAGES: usize = 8192;
 const HUGE_PAGES: usize = 8;
 
-/// Private memory of the child, and what is special in it.
+/// Private memory of the child, and its special pages.
 struct Memory {
     base: Vpn,
     huge: Vpn,
     locked: Vpn,
-    /// Mapped by the parent, too.
+    /// Mapped by the parent as well.
     shared: Vpn,
 }
 
@@ -43,7 +43,7 @@ impl Lab {
         self.failed |= !holds;
     }
 
-    /// Pages out; the outcomes by kind.
+    /// Pages out; returns the number of pages for each outcome.
     fn out(&mut self, first: Vpn, count: usize, size: PageSize) -> BTreeMap<Outcome, usize> {
         let place = |at: usize| Vpn(first.0 + at as u64 * size.base_pages());
         let page = |at| PageAt { space: SpaceId(self.child), vpn: place(at), size };
@@ -61,7 +61,7 @@ impl Lab {
         kinds
     }
 
-    /// The child's memory in swap.
+    /// Bytes of the child in swap.
     fn swapped(&self) -> Bytes {
         let status = self.root.read(format!("/proc/{}/status", self.child)).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmSwap:"));
@@ -76,10 +76,10 @@ fn now() -> Nanos {
     Nanos::from_secs(seconds.unwrap_or(0)) + Nanos(nanos.unwrap_or(0))
 }
 
-/// Fresh memory of `pages` pages of 4 KiB, aligned to 2 MiB, of which each page has its number in it.
+/// Fresh memory of `pages` base pages, aligned to 2 MiB. Each page contains its number.
 fn filled(pages: usize, flags: i32, advice: i32) -> Vpn {
     let (bytes, access) = (pages << 12, libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: a fresh mapping at a place of the kernel's choice, which is never unmapped; the part used is aligned
+    // SAFETY: a fresh mapping at an address that the kernel chooses, never unmapped; the part used is aligned
     // inside it.
     unsafe {
         let at = libc::mmap(null_mut(), bytes + HUGE, access, flags | libc::MAP_ANONYMOUS, -1, 0);
@@ -92,15 +92,15 @@ fn filled(pages: usize, flags: i32, advice: i32) -> Vpn {
     }
 }
 
-/// Whether each page still has its number in it.
+/// True if each page still contains its number.
 fn is_whole(first: Vpn, pages: usize) -> bool {
     let at = std::ptr::with_exposed_provenance::<u8>(usize::try_from(first.address()).unwrap_or(0));
-    // SAFETY: memory of `filled`, as many pages as there.
+    // SAFETY: memory from `filled`, which has that many pages.
     (0..pages)
         .all(|page| unsafe { at.add(page << 12).cast::<usize>().read_volatile() } == page ^ 0xa5a5)
 }
 
-/// The child: reports where its memory is, then looks through it whenever it is asked to.
+/// The child: reports its addresses, then checks its memory on each request.
 fn live(mut parent: UnixStream, shared: Vpn) -> ! {
     let memory = Memory {
         base: filled(BASE_PAGES, libc::MAP_PRIVATE, libc::MADV_NOHUGEPAGE),
@@ -110,7 +110,7 @@ fn live(mut parent: UnixStream, shared: Vpn) -> ! {
     };
     let locked =
         std::ptr::with_exposed_provenance(usize::try_from(memory.locked.address()).unwrap_or(0));
-    // SAFETY: 8 pages of our own.
+    // SAFETY: the range is 8 pages of our own.
     assert_eq!(unsafe { libc::mlock(locked, 8 << 12) }, 0);
     let Memory { base, huge, locked, shared } = memory;
     for vpn in [base, huge, locked, shared] {
@@ -124,7 +124,7 @@ fn live(mut parent: UnixStream, shared: Vpn) -> ! {
     std::process::exit(0)
 }
 
-/// Has the child look through its memory; whether all of it is as it was.
+/// Lets the child check its memory; true if all of it is unchanged.
 fn ask(child: &mut UnixStream) -> bool {
     let mut whole = [0];
     child.write_all(&[1]).expect("a child");
@@ -136,7 +136,7 @@ fn main() {
     fs::create_dir_all(GROUP).expect("cgroup2 on /sys/fs/cgroup, and root");
     let (mut ours, theirs) = UnixStream::pair().expect("a pair");
     let shared = filled(8, libc::MAP_SHARED, libc::MADV_NOHUGEPAGE);
-    // SAFETY: one thread; the child goes on in `live`.
+    // SAFETY: this process has one thread; the child continues in `live`.
     let child = match unsafe { libc::fork() } {
         0 => {
             drop(ours);
@@ -163,8 +163,11 @@ fn main() {
     unsafe { libc::waitpid(child.cast_signed(), null_mut(), 0) };
     fs::remove_dir(GROUP).expect("an empty group");
     let gone = groups.get(0).expect("it").charged();
-    lab.expect("the removed group is gone, which is no error", matches!(gone, Ok(None)));
-    lab.expect("and so is the process", lab_gone(&mut Pager::new(&Root::default()), child));
+    lab.expect("a removed group is reported as gone, not as an error", matches!(gone, Ok(None)));
+    lab.expect(
+        "its process is reported as gone",
+        lab_gone(&mut Pager::new(&Root::default()), child),
+    );
     std::process::exit(i32::from(lab.failed));
 }
 
@@ -188,7 +191,7 @@ fn check(lab: &mut Lab, groups: &mut Cgroups, memory: &Memory, child: &mut UnixS
         "the child is in its group",
         group_of(&lab.root, lab.child).as_deref() == Some("/example"),
     );
-    lab.expect("which lists it", groups.processes().get(&lab.child) == Some(&0));
+    lab.expect("the group lists the child", groups.processes().get(&lab.child) == Some(&0));
     let before = user(groups);
     println!("  the group uses {before}");
     let mut page_in = PageIn::default();
@@ -196,17 +199,17 @@ fn check(lab: &mut Lab, groups: &mut Cgroups, memory: &Memory, child: &mut UnixS
     page_in.stall(now(), &root, groups).expect("PSI");
 
     let out = lab.out(memory.base, BASE_PAGES, PageSize::Base);
-    lab.expect("base pages are out", out.get(&Outcome::Done) == Some(&BASE_PAGES));
+    lab.expect("base pages are paged out", out.get(&Outcome::Done) == Some(&BASE_PAGES));
     let bytes = Bytes::from_base_pages(BASE_PAGES as u64);
     lab.expect("all of them are in swap", lab.swapped() >= bytes);
     let after = user(groups);
     println!("  the group uses {after}");
     lab.expect(
-        "and the group uses that much less",
+        "the group's usage falls by as much",
         before.saturating_sub(after).0 >= bytes.0 / 10 * 9,
     );
     let out = lab.out(memory.huge, HUGE_PAGES, PageSize::Huge);
-    lab.expect("huge pages are out", out.get(&Outcome::Done) == Some(&HUGE_PAGES));
+    lab.expect("huge pages are paged out", out.get(&Outcome::Done) == Some(&HUGE_PAGES));
     let all = Bytes::from_base_pages((HUGE_PAGES as u64) * BASE_PER_HUGE) + bytes;
     lab.expect("all of them are in swap", lab.swapped() >= all);
     let out = lab.out(memory.shared, 8, PageSize::Base);
@@ -214,35 +217,41 @@ fn check(lab: &mut Lab, groups: &mut Cgroups, memory: &Memory, child: &mut UnixS
     let out = lab.out(memory.locked, 8, PageSize::Base);
     lab.expect("locked pages stay", out == BTreeMap::from([(Outcome::Refused, 8)]));
     let out = lab.out(Vpn(1), 8, PageSize::Base);
-    lab.expect("what is not mapped is gone", out == BTreeMap::from([(Outcome::PageGone, 8)]));
+    lab.expect(
+        "unmapped pages are reported as gone",
+        out == BTreeMap::from([(Outcome::PageGone, 8)]),
+    );
 
     let (counted, began) = (refaults(&lab.root, groups).expect("counted"), Instant::now());
     let idle = page_in.stall(now(), &lab.root, groups).expect("PSI");
-    lab.expect("every byte is back", ask(child));
+    lab.expect("every byte is unchanged", ask(child));
     let took = began.elapsed();
     let stall = page_in.stall(now(), &lab.root, groups).expect("PSI").unwrap_or(0.0);
     let back = refaults(&lab.root, groups).expect("counted").since(counted);
     println!(
         "  stall while paging out {idle:?}; paging in took {took:?}: stall {stall:.3}, {back} refaults"
     );
-    lab.expect("which is a stall", stall > 0.05);
-    lab.expect("seen in the group's refaults at least", back >= (BASE_PAGES / 2) as u64);
+    lab.expect("paging in shows as a stall", stall > 0.05);
+    lab.expect("paging in shows in the group's refaults", back >= (BASE_PAGES / 2) as u64);
     lab.expect("nothing is left in swap", lab.swapped() == Bytes::ZERO);
 
     let asked = groups.get(0).expect("it").reclaim(Bytes::from_mib(8), Some(200));
-    lab.expect("memory.reclaim takes what is asked", matches!(asked, Ok(Some(Reclaimed::All))));
+    lab.expect(
+        "memory.reclaim reclaims the requested amount",
+        matches!(asked, Ok(Some(Reclaimed::All))),
+    );
     println!("  {} in swap", lab.swapped());
     lab.expect(
-        "and not much more",
+        "memory.reclaim reclaims not much more",
         lab.swapped() >= Bytes::from_mib(7) && lab.swapped() <= Bytes::from_mib(12),
     );
     fs::write(format!("{GROUP}/memory.swap.max"), "0").expect("a limit");
     let none = probe(&lab.root, groups).ok().and_then(|ability| ability.no_swap);
     lab.expect(
-        "a group that may not swap is named",
+        "the error names the group that may not swap",
         none.is_some_and(|error| error.to_string().contains("example")),
     );
-    lab.expect("every byte is back again", ask(child) && lab.swapped() == Bytes::ZERO);
+    lab.expect("every byte is unchanged again", ask(child) && lab.swapped() == Bytes::ZERO);
     let out = lab.out(memory.base, 64, PageSize::Base);
     lab.expect("its pages stay", out == BTreeMap::from([(Outcome::Busy, 64)]));
 }

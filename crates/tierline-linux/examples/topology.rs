@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Shows what the library sees of this machine: nodes, tiers, free memory, trackers, findings.
+//! Prints what the library finds on this machine: nodes, tiers, free memory, trackers, findings.
 
 use tierline_linux::cha::Cha;
 use tierline_linux::doctor::examine;
@@ -55,10 +55,10 @@ fn show() -> tierline_linux::error::Result<()> {
     }
     let tiers = topology.tiers(spec.as_ref())?;
     let memory = telemetry::nodes(&root, &tiers)?;
-    for ((id, tier), told) in tiers.iter().zip(telemetry::tiers(&tiers, &memory)) {
+    for ((id, tier), telemetry) in tiers.iter().zip(telemetry::tiers(&tiers, &memory)) {
         println!(
             "{id} {} nodes {:?} {} usable {}",
-            tier.name, tier.nodes, tier.capacity, told.free
+            tier.name, tier.nodes, tier.capacity, telemetry.free
         );
     }
     if let Err(error) = Cha::open(&root, &tiers, &topology) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the members of the kernel's structures lie, from its own type information (BTF).
+//! Offsets of members in the kernel's structures, from the kernel's own type information (BTF).
 //!
-//! `/sys/kernel/btf/vmlinux` describes every structure of the running kernel. It is scanned in place:
-//! of each type only where it starts is kept, and the blob (5 MB) is freed with the reader.
+//! `/sys/kernel/btf/vmlinux` describes every structure of the running kernel. It is read in place:
+//! only the start of each type is kept, and the blob (5 MB) is freed with the reader.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ const PATH: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u32 = 0xeb9f;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
-/// Anonymous structures nest two or three deep; a corrupt blob could point in circles.
+/// Anonymous structures nest two or three deep; a corrupt blob could contain a cycle.
 const MAX_DEPTH: u32 = 8;
 
 /// The kernel's type information.
@@ -22,11 +22,11 @@ pub struct Btf {
     blob: Vec<u8>,
     types: std::ops::Range<usize>,
     strings: std::ops::Range<usize>,
-    /// Where the types start, in the order of their ids, up to one of a kind that is not known here.
+    /// Where the types start, in the order of their ids. Ends before the first type of an unknown kind.
     starts: Vec<u32>,
 }
 
-/// One type's fixed part and where its list of parts starts.
+/// One type's fixed part and the start of its list of parts.
 #[derive(Clone, Copy)]
 struct Type {
     name: u32,
@@ -38,7 +38,7 @@ struct Type {
 }
 
 impl Btf {
-    /// Reads the running kernel's.
+    /// Reads the type information of the running kernel.
     ///
     /// # Errors
     /// [`Error::Missing`] on a kernel built without `CONFIG_DEBUG_INFO_BTF`.
@@ -52,10 +52,10 @@ impl Btf {
         Self::parse(&path, blob)
     }
 
-    /// Takes a blob apart; `path` is only for messages.
+    /// Parses a blob; `path` is only for messages.
     ///
     /// # Errors
-    /// [`Error::Format`] where the header does not fit the blob.
+    /// [`Error::Format`] if the header does not fit the blob.
     pub fn parse(path: &Path, blob: Vec<u8>) -> Result<Self> {
         let header = |at: usize| word(&blob, at).map(|w| w as usize);
         let sections = (|| {
@@ -84,10 +84,10 @@ impl Btf {
         }
     }
 
-    /// The byte offsets of some members of `structure`, also where they sit in an anonymous part of it.
+    /// The byte offsets of members of `structure`; members of anonymous parts included.
     ///
     /// # Errors
-    /// [`Error::Missing`] where this kernel's structure has no such member, or it is a bit-field.
+    /// [`Error::Missing`] if this kernel's structure has no such member, or if it is a bit-field.
     pub fn offsets<const N: usize>(&self, structure: &str, members: [&str; N]) -> Result<[u64; N]> {
         let all = self.starts.iter().filter_map(|&start| self.type_at(start as usize));
         let found = all.filter(|t| t.kind == KIND_STRUCT && self.name_is(t.name, structure));
@@ -99,9 +99,8 @@ impl Btf {
             *offset = bytes.ok_or_else(|| Error::Missing {
                 what: format!("{structure}.{member}"),
                 why: format!("{} does not describe it", self.path.display()),
-                hint:
-                    "this kernel is laid out in a way Tierline does not know; use another tracker"
-                        .into(),
+                hint: "Tierline does not know the structures of this kernel; use another tracker"
+                    .into(),
             })?;
         }
         Ok(offsets)
@@ -127,7 +126,7 @@ impl Btf {
         None
     }
 
-    /// The unnamed structure or union that type `id` is.
+    /// The anonymous structure or union with type id `id`, if it is one.
     fn anonymous(&self, id: u32) -> Option<Type> {
         let start = *self.starts.get(id.checked_sub(1)? as usize)?;
         let t = self.type_at(start as usize)?;
@@ -172,7 +171,7 @@ fn word(blob: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
-/// Bytes that follow a type's fixed part; `None` for a kind that came after this was written.
+/// Bytes that follow a type's fixed part; `None` for an unknown kind (newer than this code).
 fn size_of_parts(kind: u32, parts: u32) -> Option<usize> {
     let parts = parts as usize;
     Some(match kind {
@@ -189,7 +188,7 @@ fn size_of_parts(kind: u32, parts: u32) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// `struct task { int a; struct { long b; union { long c; int d; }; }; }` with offsets of ours.
+    /// `struct task { int a; struct { long b; union { long c; int d; }; }; }` with made-up offsets.
     fn blob() -> Vec<u8> {
         let strings = b"\0task\0a\0b\0c\0d\0int\0";
         let int = 14;
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_running_kernel_can_be_asked() {
+    fn the_running_kernel_has_the_members() {
         let start = std::time::Instant::now();
         let Ok(btf) = Btf::open(&Root::default()) else { return };
         let read = start.elapsed();
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_or_an_absence_never_a_panic() {
+    fn a_damaged_blob_is_an_error_or_none_never_a_panic() {
         let good = blob();
         for cut in 0..good.len() {
             if let Ok(btf) = Btf::parse(Path::new("b"), good[..cut].to_vec()) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Control groups (cgroup v2): which processes they hold, and what the kernel reports of their memory.
+//! Control groups (cgroup v2): their processes, and what the kernel reports of their memory.
 //!
 //! The files and their units are those of the kernel's admin-guide/cgroup-v2. A group is held by a descriptor of its
-//! folder, so all that is read of it belongs to one group, even when another group takes over its name. A group can
-//! vanish at any time: what it is asked then is answered with `None`, which is no error.
+//! folder, so everything read belongs to one group, even if another group takes its name. A group can vanish at any
+//! time: its readers then return `None`, which is not an error.
 
 mod memory;
 mod submitted;
@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 use crate::root::Root;
 
-/// Lists the processes of a group; the one file that every group has.
+/// Lists the processes of a group; the only file that every group has.
 const PROCS: &str = "cgroup.procs";
 
 /// Where the hierarchy of groups is mounted.
@@ -31,15 +31,15 @@ const PROCS: &str = "cgroup.procs";
 pub struct Hierarchy {
     /// The mount point, from `/`.
     pub mount: String,
-    /// The group that is mounted there: `/`, or deeper where a container sees a part of the hierarchy only.
+    /// The group that is mounted there: `/`, or a lower one if a container sees only part of the hierarchy.
     pub top: String,
 }
 
 impl Hierarchy {
-    /// Finds the mount in `/proc/self/mountinfo`; the whole hierarchy is preferred to a part.
+    /// Finds the mount in `/proc/self/mountinfo`; a mount of the whole hierarchy is preferred.
     ///
     /// # Errors
-    /// `Error::Missing` where no cgroup2 file system is mounted.
+    /// `Error::Missing` if no cgroup2 file system is mounted.
     pub fn find(root: &Root) -> Result<Self> {
         let text = root.read("/proc/self/mountinfo")?;
         let mounts = text.lines().filter_map(Self::parse);
@@ -62,7 +62,7 @@ impl Hierarchy {
     /// The folder of the group that a user names: absolute below the mount point, or relative to it.
     fn folder(&self, named: &str) -> Result<String> {
         if named.split('/').any(|part| part == "..") {
-            return Err(wrong(named, "a path with .. is not taken".into()));
+            return Err(wrong(named, "a path with .. is not accepted".into()));
         }
         let absolute = named.strip_prefix(&self.mount).filter(|rest| is_boundary(rest));
         let parts = absolute.unwrap_or(named).split('/').filter(|p| !p.is_empty() && *p != ".");
@@ -79,48 +79,48 @@ impl Hierarchy {
     }
 }
 
-/// The group that `pid` is in, from the hierarchy's root: `/system.slice/redis.service`. `None` where the process or
-/// its group is gone, or where it is in no group of version 2.
+/// The group of `pid`, from the hierarchy's root: `/system.slice/redis.service`. `None` if the process or its
+/// group is gone, or if it is in no group of version 2.
 pub fn group_of(root: &Root, pid: u32) -> Option<String> {
     let text = root.read(format!("/proc/{pid}/cgroup")).ok()?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
     (!path.ends_with(" (deleted)")).then(|| path.to_string())
 }
 
-/// What a second look at a group's name finds.
+/// The state of a group's name, compared with the group that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// The same group.
+    /// The name is that of the same group.
     Same,
-    /// No group.
+    /// No group has the name.
     Gone,
-    /// Another group: the old one was removed. This one is held from now on.
+    /// The name is that of a new group: the old one was removed. The new one is held from now on.
     Replaced,
 }
 
-/// One control group, with those below it.
+/// One control group, including the groups below it.
 #[derive(Debug)]
 pub struct Cgroup {
-    /// What the user typed.
+    /// The name that the user typed.
     named: String,
-    /// As `/proc/PID/cgroup` has it.
+    /// The path as in `/proc/PID/cgroup`.
     path: String,
     /// The folder, for messages and for [`Cgroup::look`].
     place: PathBuf,
-    /// How many groups are above it, the mount point's included.
+    /// The number of groups above it, including those above the mount point.
     depth: usize,
     folder: OwnedFd,
     id: Id,
 }
 
-/// A folder's device and inode: one group for as long as the machine runs.
+/// A folder's device and inode: unique to one group while the machine runs.
 type Id = (u64, u64);
 
 impl Cgroup {
     /// Opens the group that a user names: absolute below the mount point, or relative to it.
     ///
     /// # Errors
-    /// `Error::Input` where there is no such group, or where its memory is charged to another one; `Error::Missing`
+    /// `Error::Input` if there is no such group, or if its memory is charged to another one; `Error::Missing`
     /// without a mounted hierarchy.
     pub fn open(root: &Root, named: &str) -> Result<Self> {
         Self::open_in(&Hierarchy::find(root)?, root, named)
@@ -138,7 +138,7 @@ impl Cgroup {
             Err(source) => return Err(Error::File { action: "open", path: place, source }),
         };
         let group = Self { named: named.into(), path, place, depth, folder, id };
-        // A missing file is the root group's.
+        // Only the root group lacks this file.
         if read_at(group.folder.as_fd(), "cgroup.type").is_ok_and(|kind| kind.trim() == "threaded")
         {
             let why = "it is a threaded group, whose memory is charged to the group above it; name that one";
@@ -147,23 +147,23 @@ impl Cgroup {
         Ok(group)
     }
 
-    /// What the user typed.
+    /// The name that the user typed.
     pub fn named(&self) -> &str {
         &self.named
     }
 
-    /// The group as `/proc/PID/cgroup` names it.
+    /// The path of the group as in `/proc/PID/cgroup`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// True where the group `path`, as `/proc/PID/cgroup` names it, is this one or below it.
+    /// True if the group `path`, as in `/proc/PID/cgroup`, is this one or below it.
     pub fn contains(&self, path: &str) -> bool {
         path.strip_prefix(self.path.trim_end_matches('/')).is_some_and(is_boundary)
     }
 
-    /// Looks whether the name still stands for the same group. A service manager removes the group of a service that
-    /// stops and makes another of that name when it starts again: that one is then held instead.
+    /// Checks whether the name still belongs to the same group. When a service stops, a service manager removes its
+    /// group; on restart it creates a new one of the same name, which is then held instead.
     pub fn look(&mut self) -> Standing {
         match held(&self.place) {
             Ok(Some((folder, id))) if id != self.id => {
@@ -171,26 +171,26 @@ impl Cgroup {
                 Standing::Replaced
             }
             Ok(None) => Standing::Gone,
-            // What cannot be looked at now (no descriptor left) has not changed.
+            // A failed check (no free descriptor) does not count as a change.
             Ok(Some(_)) | Err(_) => Standing::Same,
         }
     }
 
-    /// The text of one of its files; `None` where the group is gone.
+    /// The text of one of its files; `None` if the group is gone.
     ///
     /// # Errors
-    /// `Error::File` where it cannot be read.
+    /// `Error::File` if it cannot be read.
     pub fn read(&self, file: &str) -> Result<Option<String>> {
         self.answer("read", file, read_at(self.folder.as_fd(), file))
     }
 
-    /// Writes one of its files, in one call.
+    /// Writes one of its files, in one system call.
     fn write(&self, file: &str, text: &str) -> io::Result<()> {
         let fd = openat(&self.folder, file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
         File::from(fd).write_all(text.as_bytes())
     }
 
-    /// Separates a group that is gone from a file that cannot be used.
+    /// Distinguishes a removed group from a file that cannot be used.
     fn answer<T>(
         &self,
         action: &'static str,
@@ -204,8 +204,8 @@ impl Cgroup {
         }
     }
 
-    /// True where this error comes of a group that was removed: its open files say ENODEV, and it has no others. A
-    /// file that a group lacks (no memory controller) is ENOENT too, but the group then still lists processes.
+    /// True if this error is due to the removal of the group: its open files return ENODEV, new opens ENOENT. A file
+    /// that a group lacks (no memory controller) gives ENOENT as well, but then the group still lists processes.
     fn is_gone(&self, error: &io::Error) -> bool {
         match error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::NODEV) => true,
@@ -220,8 +220,8 @@ impl Cgroup {
         openat(&self.folder, PROCS, flags, Mode::empty()).err() != Some(Errno::NOENT)
     }
 
-    /// Adds the processes in this group and those below it, under `key`; the groups in `others` are left out with
-    /// all that is below them. A group that is gone has none.
+    /// Adds the processes in this group and those below it, under `key`. The groups in `others` and everything below
+    /// them are left out. A group that is gone has none.
     fn processes<K: Copy>(&self, key: K, others: &[Id], out: &mut BTreeMap<u32, K>) {
         let inner: Vec<u64> = others.iter().filter(|id| **id != self.id).map(|id| id.1).collect();
         walk(self.folder.as_fd(), &inner, &mut |pid| {
@@ -237,7 +237,7 @@ impl Cgroup {
     }
 }
 
-/// The folder at `place` and its identity, where it is a group's.
+/// The folder at `place` and its identity, if it is a control group.
 fn held(place: &PathBuf) -> io::Result<Option<(OwnedFd, Id)>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = match open(place, flags, Mode::empty()) {
@@ -258,12 +258,12 @@ fn read_at(folder: BorrowedFd<'_>, file: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Calls `found` with each process in the group `folder` and those below it, without the groups `others` (inodes).
+/// Calls `found` for each process in the group `folder` and those below it, except in the groups `others` (inodes).
 fn walk(folder: BorrowedFd<'_>, others: &[u64], found: &mut dyn FnMut(u32)) {
     // A threaded group refuses to list processes (EOPNOTSUPP); the group above the threaded ones lists them.
     let text = read_at(folder, PROCS).unwrap_or_default();
     text.lines().filter_map(|line| line.trim().parse().ok()).for_each(&mut *found);
-    // Groups that vanish meanwhile are passed over.
+    // Groups that vanish meanwhile are skipped.
     let Ok(entries) = Dir::read_from(folder) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
@@ -279,7 +279,7 @@ fn walk(folder: BorrowedFd<'_>, others: &[u64], found: &mut dyn FnMut(u32)) {
     }
 }
 
-/// True where a path ends here or a folder's name does.
+/// True if a path or a folder's name ends here.
 fn is_boundary(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('/')
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Loaded latency of a tier from the CPU's own books: the table of requests (TOR) in each caching
-//! and home agent (CHA) of Intel's Ice Lake-SP and later, through perf's `uncore_cha_N` units.
+//! Loaded latency of a tier from the CPU's counters: the table of requests (TOR) in each caching and home agent
+//! (CHA) of Intel's Ice Lake-SP and later, through perf's `uncore_cha_N` units.
 //!
-//! Little's law: the average number of reads in the table, over the reads that entered it a second,
-//! is how long a read stays. Both are counted by the hardware, so the figure is exact for what it
-//! counts: demand data reads that missed the last level cache - no stores, no prefetches.
+//! Little's law: latency = average number of reads in the table / reads entered per second.
+//! The hardware counts both, so the result is exact for demand data reads that missed the last level
+//! cache; it excludes stores and prefetches.
 //!
-//! Occupancy can be counted by counter 0 of a box only, so one box can watch one tier. Addresses
-//! are spread evenly over all boxes, therefore box `i` watches tier `i mod tiers`, and its counts
-//! stand for all boxes; nothing is multiplexed.
+//! Only counter 0 of a box can count occupancy, so one box watches one tier. Addresses are spread
+//! evenly over all boxes, therefore box `i` watches tier `i mod tiers`, and its counts are scaled to
+//! all boxes; nothing is multiplexed.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -55,10 +55,10 @@ impl Source {
     }
 }
 
-/// What the boxes of one tier counted between two reads.
+/// What the boxes of one tier counted between two reads of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Loaded {
-    /// Average time of a demand read; `None` where there was none.
+    /// Average time of a demand read; `None` if there was none.
     pub latency: Option<Nanos>,
     /// Demand reads in flight, on average.
     pub occupancy: f64,
@@ -68,7 +68,7 @@ pub struct Loaded {
 
 /// Raw counts, summed over the boxes of a tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
+struct ChaCounts {
     inserts: u64,
     occupancy: u64,
     clock: u64,
@@ -79,24 +79,23 @@ struct Watch {
     inserts: File,
     occupancy: File,
     clock: File,
-    last: Counts,
+    last: ChaCounts,
 }
 
 /// The open counters.
 pub struct Cha {
     watches: Vec<Watch>,
-    /// All boxes over the boxes of each tier: what one box's count stands for.
+    /// For each tier: all boxes divided by its boxes. ChaCounts are multiplied by it.
     scale: Vec<f64>,
     last: Instant,
 }
 
 impl Cha {
-    /// Opens the counters: one box in turn for each tier, on every socket.
+    /// Opens the counters: boxes are assigned to the tiers in turn, on every socket.
     ///
     /// # Errors
-    /// `Error::Missing` where this CPU has no such units or no known clock event, or where there are
-    /// fewer boxes than tiers; `Error::Call` where perf refuses (`perf_event_paranoid`, no
-    /// CAP_PERFMON).
+    /// `Error::Missing` if this CPU has no such units or no known clock event, or if there are fewer boxes
+    /// than tiers; `Error::Call` if perf refuses (`perf_event_paranoid`, no CAP_PERFMON).
     pub fn open(root: &Root, tiers: &Tiers, topology: &Topology) -> Result<Self> {
         let boxes = boxes(root);
         if boxes.len() < tiers.len() || tiers.is_empty() {
@@ -121,14 +120,14 @@ impl Cha {
         Ok(Self { watches, scale, last: Instant::now() })
     }
 
-    /// What happened since the last read (or since the opening), a tier each.
+    /// ChaCounts since the last read (or since opening), one entry per tier.
     ///
     /// # Errors
-    /// `Error::Call` where a counter cannot be read.
+    /// `Error::Call` if a counter cannot be read.
     pub fn read(&mut self) -> Result<Vec<Loaded>> {
         let elapsed = self.last.elapsed().as_secs_f64();
         self.last = Instant::now();
-        let mut sums = vec![(Counts::default(), 0_u32); self.scale.len()];
+        let mut sums = vec![(ChaCounts::default(), 0_u32); self.scale.len()];
         for watch in &mut self.watches {
             let delta = watch.read()?;
             let (sum, boxes) = &mut sums[watch.tier];
@@ -144,7 +143,7 @@ impl Cha {
 
 /// Little's law over `boxes` boxes that each counted for `elapsed` seconds.
 #[expect(clippy::cast_precision_loss, reason = "counts of one quantum are far below 2^52")]
-fn loaded(sum: Counts, boxes: u32, scale: f64, elapsed: f64) -> Loaded {
+fn loaded(sum: ChaCounts, boxes: u32, scale: f64, elapsed: f64) -> Loaded {
     let clock = sum.clock as f64 / f64::from(boxes.max(1));
     if clock <= 0.0 || elapsed <= 0.0 {
         return Loaded::default();
@@ -159,8 +158,8 @@ fn loaded(sum: Counts, boxes: u32, scale: f64, elapsed: f64) -> Loaded {
     }
 }
 
-/// CPU-less memory behind CXL is told from a CPU-less or remote DRAM node by whether a CXL region
-/// or a DAX device stands behind it.
+/// What each tier's boxes count. CPU-less memory with a CXL region or a DAX device is CXL memory;
+/// without one it is DRAM.
 pub fn sources(tiers: &Tiers, topology: &Topology) -> Vec<Source> {
     let has_cpus = |tier: TierId| {
         let mut nodes = tiers[tier].nodes.iter().filter_map(|id| topology.node(*id));
@@ -181,7 +180,7 @@ pub fn sources(tiers: &Tiers, topology: &Topology) -> Vec<Source> {
     tiers.iter().map(|(id, _)| source(id)).collect()
 }
 
-/// The CHA units of this machine, in the order of their numbers.
+/// The CHA units of this machine, by number.
 pub fn boxes(root: &Root) -> Vec<String> {
     let number = |name: &String| name.strip_prefix("uncore_cha_")?.parse::<u32>().ok();
     let mut boxes: Vec<String> =
@@ -190,7 +189,7 @@ pub fn boxes(root: &Root) -> Vec<String> {
     boxes
 }
 
-/// The event that counts a box' own clock, by CPU model (family 6).
+/// The event that counts a box's own clock, by CPU model (family 6).
 fn clock_event(cpuinfo: &str) -> Option<u64> {
     let field = |name: &str| {
         let line =
@@ -206,7 +205,7 @@ fn clock_event(cpuinfo: &str) -> Option<u64> {
     }
 }
 
-/// One unit as sysfs describes it.
+/// One unit as described in sysfs.
 struct Unit {
     name: String,
     kind: u32,
@@ -250,7 +249,7 @@ impl Unit {
             inserts: count(INSERTS, source.umask())?,
             occupancy: count(OCCUPANCY, source.umask())?,
             clock: count(clock, 0)?,
-            last: Counts::default(),
+            last: ChaCounts::default(),
         };
         watch.read()?;
         Ok(watch)
@@ -258,14 +257,14 @@ impl Unit {
 }
 
 impl Watch {
-    fn read(&mut self) -> Result<Counts> {
-        let now = Counts {
+    fn read(&mut self) -> Result<ChaCounts> {
+        let now = ChaCounts {
             inserts: value(&mut self.inserts)?,
             occupancy: value(&mut self.occupancy)?,
             clock: value(&mut self.clock)?,
         };
         let last = std::mem::replace(&mut self.last, now);
-        Ok(Counts {
+        Ok(ChaCounts {
             inserts: now.inserts.saturating_sub(last.inserts),
             occupancy: now.occupancy.saturating_sub(last.occupancy),
             clock: now.clock.saturating_sub(last.clock),
@@ -273,7 +272,7 @@ impl Watch {
     }
 }
 
-/// `config:8-15,32-55` as bit ranges, lowest bit of the value first.
+/// Parses `config:8-15,32-55` to bit ranges, lowest bit of the value first.
 fn parse_format(text: &str) -> Option<Vec<(u32, u32)>> {
     let range = |item: &str| {
         let (first, last) = item.split_once('-').unwrap_or((item, item));
@@ -283,7 +282,7 @@ fn parse_format(text: &str) -> Option<Vec<(u32, u32)>> {
     text.trim().strip_prefix("config:")?.split(',').map(range).collect()
 }
 
-/// Puts `value` into the bits of `ranges`; `None` where it does not fit.
+/// Writes `value` to the bits of `ranges`; `None` if it does not fit.
 fn spread(ranges: &[(u32, u32)], mut value: u64) -> Option<u64> {
     let mut config = 0;
     for &(first, last) in ranges {
@@ -304,13 +303,13 @@ fn open(kind: u32, config: u64, cpu: u32, name: &str) -> Result<File> {
     attr.size = u32::try_from(size_of_val(&attr)).unwrap_or(0);
     let cpu = i32::try_from(cpu).unwrap_or(-1);
     let flags = perf::bindings::PERF_FLAG_FD_CLOEXEC;
-    // SAFETY: `attr` is initialised and says its size; counting (no sampling) writes no memory.
+    // SAFETY: `attr` is initialised and contains its size; counting (no sampling) writes no memory.
     let fd = unsafe { perf::perf_event_open(&raw mut attr, -1, cpu, -1, flags.into()) };
     if fd < 0 {
         let call = format!("perf_event_open of {name} (config {config:#x}) on CPU {cpu}");
         return Err(Error::Call { call, source: io::Error::last_os_error() });
     }
-    // SAFETY: the descriptor is fresh and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
@@ -325,7 +324,7 @@ fn missing(why: String) -> Error {
     Error::Missing {
         what: "loaded latency from the CPU's counters".into(),
         why,
-        hint: "the latency probe is used instead, where it is switched on".into(),
+        hint: "the latency probe is used instead, if it is enabled".into(),
     }
 }
 
@@ -335,7 +334,7 @@ mod tests {
     use crate::topology::tests::{TWO_NODES, fake};
 
     #[test]
-    fn codes_are_spread_as_the_unit_says() {
+    fn codes_are_spread_over_the_unit_s_bit_ranges() {
         let umask = parse_format("config:8-15,32-55\n").expect("a format");
         let event = parse_format("config:0-7").expect("a format");
         assert_eq!(spread(&umask, Source::LocalDram.umask()), Some(0x00c8_1686_0000_0100));
@@ -349,13 +348,13 @@ mod tests {
 
     #[test]
     fn littles_law() {
-        // 2.4 GHz for 1 s on each of 2 boxes out of 4; 1e6 reads that stayed 240 ticks each.
-        let sum = Counts { inserts: 1_000_000, occupancy: 240_000_000, clock: 4_800_000_000 };
+        // 2.4 GHz for 1 s on each of 2 boxes out of 4; 1e6 reads that stayed 240 cycles each.
+        let sum = ChaCounts { inserts: 1_000_000, occupancy: 240_000_000, clock: 4_800_000_000 };
         let loaded = loaded(sum, 2, 2.0, 1.0);
         assert_eq!(loaded.latency, Some(Nanos(100)));
         assert!((loaded.reads_per_sec - 2e6).abs() < 1.0);
         assert!((loaded.occupancy - 0.2).abs() < 1e-9, "reads/s x latency");
-        assert_eq!(super::loaded(Counts::default(), 0, 1.0, 1.0).latency, None);
+        assert_eq!(super::loaded(ChaCounts::default(), 0, 1.0, 1.0).latency, None);
     }
 
     #[test]
@@ -388,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_units_says_so() {
+    fn without_units_the_error_names_them_as_missing() {
         let (_dir, root) = fake(TWO_NODES);
         let topology = Topology::read(&root).expect("topology");
         let tiers = topology.tiers(None).expect("tiers");

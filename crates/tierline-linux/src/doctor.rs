@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why does nothing move? Looks at a machine and says what is missing, why it matters, what to do.
+//! Examines a machine: reports what prevents tiering, why it matters, and what to do.
 //!
-//! Works without any privilege. What cannot be seen is not held against the machine.
+//! Needs no privilege. What cannot be read is not reported as a finding.
 
 use tierline_core::tier::Tiers;
 use tierline_core::unit::Bytes;
 
-use crate::citizen::{self, Finding, Plan, Severity};
+use crate::conflicts::{self, Finding, OwnUse, Severity};
 use crate::error::Error;
 use crate::journal::{Journal, STATE_DIR};
 use crate::root::Root;
@@ -14,10 +14,10 @@ use crate::topology::Topology;
 use crate::tracker::TRACKERS;
 
 const CGROUPS: &str = "/sys/fs/cgroup";
-/// Control groups looked at.
+/// The most control groups that are examined.
 const GROUP_LIMIT: usize = 512;
 
-/// Examines a machine; the worst comes first.
+/// Examines a machine; the most severe findings come first.
 pub fn examine(root: &Root) -> Vec<Finding> {
     let mut findings = Vec::new();
     match Topology::read(root) {
@@ -32,10 +32,10 @@ pub fn examine(root: &Root) -> Vec<Finding> {
         }
         Err(error) => findings.push(no_topology(&error)),
     }
-    let plan = Plan::default();
-    findings.extend(citizen::numa_balancing(root, plan));
-    findings.extend(citizen::demotion(root));
-    findings.extend(citizen::damon_modules(root, plan));
+    let plan = OwnUse::default();
+    findings.extend(conflicts::numa_balancing(root, plan));
+    findings.extend(conflicts::demotion(root));
+    findings.extend(conflicts::damon_modules(root, plan));
     findings.extend(trackers(root));
     findings.extend(perf(root));
     findings.extend(mounts(root));
@@ -53,7 +53,7 @@ fn no_topology(error: &Error) -> Finding {
         "no-topology",
         Severity::Problem,
         error.to_string(),
-        "without nodes there is nothing to place memory on",
+        "without nodes there are no tiers to place memory in",
         error.hint().unwrap_or_else(|| "check that /sys is mounted".into()),
     )
 }
@@ -65,7 +65,7 @@ fn one_tier(topology: &Topology, tiers: Result<&Tiers, &Error>) -> Option<Findin
             "one-tier",
             Severity::Problem,
             error.to_string(),
-            "promotion and demotion have nowhere to go",
+            "there is no second tier to move pages to",
             "add slow memory: online a CXL region (cxl create-region), give a DAX device to kmem \
              (daxctl reconfigure-device --mode=system-ram), or name the tiers with --tiers",
         ));
@@ -77,8 +77,8 @@ fn one_tier(topology: &Topology, tiers: Result<&Tiers, &Error>) -> Option<Findin
             "one-memory-tier",
             Severity::Note,
             format!("the kernel puts all nodes into memory_tier{}", kernel[0]),
-            "its own promotion and demotion do nothing; Tierline goes by HMAT and CPUs instead",
-            "nothing; a firmware with HMAT or CDAT would tell the kernel",
+            "the kernel's own promotion and demotion do nothing; Tierline uses HMAT and CPUs instead",
+            "nothing; firmware with HMAT or CDAT would inform the kernel",
         )
     })
 }
@@ -90,7 +90,7 @@ fn cxl(topology: &Topology) -> Vec<Finding> {
             "cxl-no-region",
             Severity::Problem,
             format!("CXL device {} has no region", topology.cxl_memdevs.join(", ")),
-            "its memory is not reachable by any program",
+            "no program can use its memory",
             "cxl create-region -t ram -d decoder0.0 -m mem0",
         ));
     }
@@ -99,7 +99,7 @@ fn cxl(topology: &Topology) -> Vec<Finding> {
             "cxl-region-idle",
             Severity::Problem,
             format!("CXL {} ({}) is not in use", region.name, region.size),
-            "its memory is not reachable by any program",
+            "no program can use its memory",
             format!("cxl enable-region {0}; then daxctl list -r {0}", region.name),
         ));
     }
@@ -108,7 +108,7 @@ fn cxl(topology: &Topology) -> Vec<Finding> {
             "dax-not-kmem",
             Severity::Warning,
             format!("{} ({}) does not serve as system memory", dax.name, dax.size),
-            "its memory is no node's, so that no page can be moved to it",
+            "its memory belongs to no node, so no page can be moved to it",
             format!("daxctl reconfigure-device --mode=system-ram {}", dax.name),
         ));
     }
@@ -131,7 +131,7 @@ fn zone_normal(topology: &Topology, tiers: &Tiers) -> Vec<Finding> {
                 format!("node {} is online as ZONE_NORMAL", node.id.0),
                 "the kernel may put its own data there, which never moves and keeps the memory from \
                  being taken offline",
-                "echo online_movable > /sys/devices/system/memory/auto_online_blocks before it comes up",
+                "echo online_movable > /sys/devices/system/memory/auto_online_blocks before the memory comes online",
             )
         })
         .collect()
@@ -161,9 +161,9 @@ fn trackers(root: &Root) -> Vec<Finding> {
     vec![Finding::new(
         "no-tracker",
         Severity::Problem,
-        "no way to see accesses is open to us",
-        "without one every page looks the same",
-        format!("run as root, or give the kernel one of these - {}", why.join("; ")),
+        "no tracker can be used",
+        "without one, hot and cold pages cannot be distinguished",
+        format!("run as root, or provide one of these: {}", why.join("; ")),
     )]
 }
 
@@ -199,7 +199,7 @@ fn mounts(root: &Root) -> Vec<Finding> {
         "tracefs",
         "/sys/kernel/tracing",
         "no-tracefs",
-        "hint faults cannot be told from ordinary page faults without it",
+        "without it, hint faults cannot be distinguished from ordinary page faults",
     );
     debugfs.into_iter().chain(tracefs).collect()
 }
@@ -208,7 +208,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Capabilities that moving others' pages needs, with their bit numbers.
+/// Capabilities needed to move pages of other users' processes, with their bit numbers.
 const CAPABILITIES: [(&str, u32); 3] =
     [("CAP_SYS_PTRACE", 19), ("CAP_SYS_ADMIN", 21), ("CAP_SYS_NICE", 23)];
 
@@ -222,9 +222,9 @@ fn rights(root: &Root) -> Option<Finding> {
         Finding::new(
             "no-rights",
             Severity::Warning,
-            format!("we lack {}", lacking.join(", ")),
-            "only pages of our own programs can be moved, and most trackers stay closed; looking works",
-            "run as root, or through the systemd unit, which asks for just these",
+            format!("missing capabilities: {}", lacking.join(", ")),
+            "only pages of your own programs can be moved, and most trackers cannot be used",
+            "run as root, or through the systemd unit, which has exactly these",
         )
     })
 }
@@ -237,8 +237,8 @@ fn lockdown(root: &Root) -> Option<Finding> {
             "lockdown",
             Severity::Warning,
             format!("the kernel is locked down ({mode})"),
-            "debugfs is closed, and in mode confidentiality /proc/kcore and tracing too: the accessed \
-             and hint-fault trackers fall away",
+            "debugfs cannot be used, and in mode confidentiality neither can /proc/kcore and tracing: the \
+             accessed and hint-fault trackers are not available",
             "use a tracker that needs neither (damon), or boot without secure boot",
         )
     })
@@ -250,13 +250,13 @@ fn huge_pages(root: &Root) -> Option<Finding> {
     let (severity, why, next) = match mode {
         "never" => (
             Severity::Note,
-            "moving costs more a byte (about 300 MB/s against 1.1 GB/s in the lab VM)",
+            "moving costs more per byte (about 300 MB/s against 1.1 GB/s in the lab VM)",
             "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
         ),
         "always" => (
             Severity::Note,
-            "2 MiB move whole: one hot 4 KiB page keeps 511 cold ones in fast memory",
-            "nothing; madvise where hot data is scattered",
+            "2 MiB pages move as a whole: one hot 4 KiB page keeps 511 cold ones in fast memory",
+            "nothing; use madvise if hot data is scattered",
         ),
         _ => return None,
     };
@@ -264,7 +264,7 @@ fn huge_pages(root: &Root) -> Option<Finding> {
     Some(Finding::new("huge-pages", severity, what, why, next))
 }
 
-/// Groups near their limit, where demotion frees nothing that counts.
+/// Groups near their limit, where demotion frees no charged memory.
 fn tight_groups(root: &Root) -> Vec<Finding> {
     let demotes = root
         .read("/sys/kernel/mm/numa/demotion_enabled")
@@ -283,14 +283,14 @@ fn tight_groups(root: &Root) -> Vec<Finding> {
             Severity::Warning,
             format!("{group} uses {now} of memory.max {max}"),
             "demoted pages stay charged: at the limit the kernel demotes everything to slow memory and \
-             kills all the same",
+             still kills the program",
             "raise memory.max, or switch demotion_enabled off",
         )
     });
     tight.collect()
 }
 
-/// The control groups that have a memory limit file, breadth first, at most [`GROUP_LIMIT`].
+/// The control groups with a memory limit file, breadth first, at most [`GROUP_LIMIT`].
 fn groups(root: &Root) -> Vec<String> {
     let mut groups = vec![CGROUPS.to_string()];
     let mut next = 0;
@@ -310,9 +310,9 @@ fn stale_journals(root: &Root) -> Vec<Finding> {
         Finding::new(
             "stale-journal",
             Severity::Warning,
-            format!("a killed manager left {count} settings changed ({})", file.display()),
-            "the kernel still runs with its values",
-            "start tierline as root: it puts them back before anything else",
+            format!("a killed manager left {count} changed settings ({})", file.display()),
+            "the kernel still runs with that manager's values",
+            "start tierline as root: it restores them first",
         )
     });
     stale.collect()
@@ -328,21 +328,21 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_machine_is_examined_without_harm() {
+    fn an_empty_machine_is_examined_without_panic() {
         let (_dir, root) = fake(&[]);
         let ids = ids(&root);
         assert!(ids.contains(&"no-topology") && ids.contains(&"no-tracker"), "{ids:?}");
     }
 
     #[test]
-    fn the_running_machine_is_examined_without_harm() {
+    fn the_running_machine_is_examined_without_panic() {
         for finding in examine(&Root::default()) {
             assert!(!finding.next_step.is_empty() && !finding.why_it_matters.is_empty());
         }
     }
 
     #[test]
-    fn what_is_wrong_is_found() {
+    fn every_problem_of_a_machine_is_found() {
         let mut files = TWO_NODES.to_vec();
         files.retain(|(path, _)| !path.contains("memory_tier") && !path.contains("demotion"));
         files.extend([

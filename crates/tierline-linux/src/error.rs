@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An error is a letter to a tired person: the thing, what was found, one next step.
+//! Errors name the thing, what was found, what was expected, and one next step.
 
 use std::io;
 use std::path::PathBuf;
 
-/// What goes wrong between Tierline and the kernel.
+/// An error between Tierline and the kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file of the kernel could not be read or written.
@@ -14,15 +14,15 @@ pub enum Error {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A file of the kernel does not look as expected.
+    /// A file of the kernel has an unexpected content.
     #[error("cannot understand {path}: found {found:?}, expected {expected}")]
     Format {
         /// The file.
         path: PathBuf,
-        /// The offending text, cut to a line.
+        /// The offending text, cut to one line.
         found: String,
         /// What was expected.
         expected: &'static str,
@@ -30,9 +30,9 @@ pub enum Error {
     /// A system call failed.
     #[error("{call} failed: {source}")]
     Call {
-        /// The call, with what it was asked for.
+        /// The call and its arguments.
         call: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Something this kernel or machine does not offer.
@@ -45,9 +45,9 @@ pub enum Error {
         /// What to do next.
         hint: String,
     },
-    /// A setting holds neither our value nor the original: somebody else changed it meanwhile.
+    /// A setting holds neither our value nor the original: another program changed it meanwhile.
     #[error(
-        "left {path} alone: it holds {found:?}, but we had set {ours:?} (before us {original:?})"
+        "did not restore {path}: it holds {found:?}, but Tierline had set {ours:?} (original {original:?})"
     )]
     Changed {
         /// The setting.
@@ -59,31 +59,31 @@ pub enum Error {
         /// What it held before us.
         original: String,
     },
-    /// All memory is of one class.
+    /// All memory belongs to one tier.
     #[error("there is nothing to tier: {found}")]
     OneTier {
-        /// The nodes with memory, and what tells them apart.
+        /// The nodes with memory, and why they cannot be divided into tiers.
         found: String,
     },
-    /// Something a person typed cannot be used.
+    /// User input that cannot be used.
     #[error("{what} {found:?}: {why}")]
     Input {
-        /// What was typed: `tiers`, `cgroup`, `pid`.
+        /// The kind of input: `tiers`, `cgroup`, `pid`.
         what: &'static str,
         /// The text.
         found: String,
-        /// What is wrong with it, and what is expected.
+        /// Why it cannot be used, and what is expected.
         why: String,
     },
 }
 
 impl Error {
-    /// The next step for whoever reads the error, where there is one.
+    /// The next step for the reader, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Missing { hint, .. } => Some(hint.clone()),
             Self::Changed { path, original, .. } => Some(format!(
-                "if nobody needs the new value: echo '{original}' > {}",
+                "if the new value is not needed: echo '{original}' > {}",
                 path.display()
             )),
             Self::OneTier { .. } => Some(
@@ -92,7 +92,7 @@ impl Error {
                     .into(),
             ),
             Self::Input { .. } => {
-                Some("`--help` says what fits; `tierline topology` lists the nodes".into())
+                Some("`--help` lists valid values; `tierline topology` lists the nodes".into())
             }
             Self::File { source, .. } | Self::Call { source, .. }
                 if source.kind() == io::ErrorKind::PermissionDenied =>
@@ -104,7 +104,7 @@ impl Error {
     }
 }
 
-/// The next step where the kernel denies something.
+/// The next step after a denied access.
 fn denied(is_root: bool) -> String {
     let step = "see which capability is missing with `tierline doctor`";
     match is_root {
@@ -113,7 +113,7 @@ fn denied(is_root: bool) -> String {
     }
 }
 
-/// The result of anything that talks to the kernel.
+/// The result of a call to the kernel.
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The change journal: every kernel setting that Tierline touches is written down before it is
-//! touched, and put back afterwards - also when the manager was killed.
+//! The change journal: every kernel setting is recorded before Tierline changes it, and restored
+//! afterwards, even if the manager was killed.
 //!
-//! A journal is a JSON file `journal-<pid>.json` in the state folder. It carries the process'
-//! start time and the boot id, so that a journal whose writer is dead can be told from a live one.
+//! A journal is a JSON file `journal-<pid>.json` in the state folder. It contains the process's
+//! start time and the boot id, so that the journal of a dead process can be recognised.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -15,25 +15,25 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::root::Root;
 
-/// The state folder where nothing else is said.
+/// The default state folder.
 pub const STATE_DIR: &str = "/run/tierline";
 
-/// The extension of a journal, and of one that is being written.
+/// The extension of a journal, and of a partly written one.
 const WRITTEN: &str = "json";
 const DRAFT: &str = "new";
 
 /// One setting that was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The setting, from `/`.
+    /// The setting, as a path from `/`.
     pub path: String,
-    /// What it held before the first touch.
+    /// Its value before the first change.
     pub original: String,
-    /// What we made it hold, as the kernel reads it back.
+    /// Our value, as the kernel reads it back.
     pub current: String,
 }
 
-/// What a journal file holds.
+/// The content of a journal file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Page {
     pid: u32,
@@ -46,15 +46,15 @@ struct Page {
 struct State {
     file: PathBuf,
     page: Page,
-    /// The root each change was made under, beside `page.changes`.
+    /// The root of each change, in the order of `page.changes`.
     roots: Vec<Root>,
 }
 
-/// A shared handle to this process' journal. The last handle to go restores every setting.
+/// A shared handle to this process's journal. Dropping the last handle restores every setting.
 #[derive(Clone)]
 pub struct Journal(Arc<Mutex<State>>);
 
-/// A journal of a manager that still runs.
+/// The journal of a running manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The manager's process id.
@@ -64,10 +64,10 @@ pub struct Owner {
 }
 
 impl Journal {
-    /// Starts an empty journal in `dir`, which is created where it is missing.
+    /// Creates an empty journal in `dir`, and `dir` if it is missing.
     ///
     /// # Errors
-    /// `Error::File` where the folder or the file cannot be written.
+    /// `Error::File` if the folder or the file cannot be written.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self> {
         let dir = dir.into();
         fs::create_dir_all(&dir).map_err(|source| file_error("create", &dir, source))?;
@@ -84,39 +84,39 @@ impl Journal {
         Ok(Self(Arc::new(Mutex::new(state))))
     }
 
-    /// Writes `value` to the setting `path` (from `/`), after writing down what it held.
-    /// A setting that holds `value` already is not touched and not written down.
+    /// Writes `value` to the setting `path` (from `/`), after recording its present value.
+    /// A setting that holds `value` already is neither written nor recorded.
     ///
     /// # Errors
-    /// `Error::File` where the setting or the journal cannot be read or written; nothing is
+    /// `Error::File` if the setting or the journal cannot be read or written; nothing is
     /// changed then.
     pub fn set(&self, root: &Root, path: &str, value: &str) -> Result<()> {
         self.lock().set(root, path, value)
     }
 
-    /// Puts every setting back, the last one first, and forgets them. Returns what could not be
-    /// put back: failed writes, and settings that somebody else changed meanwhile.
+    /// Restores every setting, the last one first, and clears the journal. Returns the errors: failed
+    /// writes, and settings that another program changed meanwhile.
     pub fn restore(&self) -> Vec<Error> {
         self.lock().restore()
     }
 
-    /// What is changed at present, in the order it was first touched.
+    /// The settings changed at present, in the order of their first change.
     pub fn changes(&self) -> Vec<Change> {
         self.lock().page.changes.clone()
     }
 
-    /// Puts back what managers that were killed left behind in `dir`, and deletes their journals,
-    /// half-written ones too.
-    /// Returns one line a restored setting. Journals of live managers are left alone.
+    /// Restores the settings left by killed managers in `dir`, and deletes their journals, also partly
+    /// written ones.
+    /// Returns one line per restored setting. Journals of running managers are left alone.
     ///
     /// # Errors
-    /// The first setting that could not be put back; its journal stays, without what was restored.
-    /// A setting that somebody else changed meanwhile is no error: it is named in a line.
+    /// The first setting that could not be restored; its journal stays, without the restored settings.
+    /// A setting that another program changed meanwhile is not an error; it gets a line.
     pub fn recover(dir: impl AsRef<Path>, root: &Root) -> Result<Vec<String>> {
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         for (file, page) in pages(dir.as_ref()) {
             if !alive(root, &page) {
-                recover_one(root, &file, page, &mut told)?;
+                recover_one(root, &file, page, &mut lines)?;
             }
         }
         for file in files(dir.as_ref(), DRAFT) {
@@ -124,17 +124,17 @@ impl Journal {
                 fs::remove_file(&file).map_err(|source| file_error("remove", &file, source))?;
             }
         }
-        Ok(told)
+        Ok(lines)
     }
 
-    /// The managers, other than this process, whose journals in `dir` are alive.
+    /// The other running managers with a journal in `dir`.
     pub fn others(dir: impl AsRef<Path>, root: &Root) -> Vec<Owner> {
         let own = std::process::id();
         let live = pages(dir.as_ref()).into_iter().filter(|(_, p)| p.pid != own && alive(root, p));
         live.map(|(file, page)| Owner { pid: page.pid, file }).collect()
     }
 
-    /// The journals in `dir` whose managers are dead, with how many settings each left changed.
+    /// The journals in `dir` of dead managers, with the number of settings each left changed.
     pub fn stale(dir: impl AsRef<Path>, root: &Root) -> Vec<(PathBuf, usize)> {
         let dead = pages(dir.as_ref()).into_iter().filter(|(_, page)| !alive(root, page));
         dead.map(|(file, page)| (file, page.changes.len())).collect()
@@ -163,7 +163,7 @@ impl State {
             self.save()?;
             return Err(error);
         }
-        // The kernel may show a value in other words than it was written in (0 becomes N).
+        // The kernel may show a value in another form than it was written (0 becomes N).
         if let Ok(shown) = read_setting(root, path) {
             self.page.changes[at].current = shown;
         }
@@ -204,7 +204,7 @@ impl State {
         errors
     }
 
-    /// Replaces the file in one step, so that a kill in the middle leaves the old one.
+    /// Replaces the file atomically, so that a kill during the write leaves the old one.
     fn save(&self) -> Result<()> {
         save_page(&self.file, &self.page)
     }
@@ -230,8 +230,8 @@ fn save_page(file: &Path, page: &Page) -> Result<()> {
     fs::rename(&fresh, file).map_err(|source| file_error("write", file, source))
 }
 
-/// A name that no other journal has: a second journal of one process, or a dead one of the same
-/// pid that is not recovered yet, must not be overwritten.
+/// A name that no other journal has: a second journal of this process, or an unrecovered journal of a
+/// dead process with the same pid, must not be overwritten.
 fn free_name(dir: &Path, pid: u32) -> PathBuf {
     let plain = dir.join(format!("journal-{pid}.json"));
     let numbered = (1..).map(|n: u32| dir.join(format!("journal-{pid}-{n}.json")));
@@ -247,8 +247,8 @@ fn pages(dir: &Path) -> Vec<(PathBuf, Page)> {
     files(dir, WRITTEN).into_iter().filter_map(read).collect()
 }
 
-/// The files of journals in `dir` with this extension that this user or root wrote; others are
-/// ignored, as restoring is done with our rights.
+/// The journal files in `dir` with this extension that this user or root wrote. Others are ignored, as
+/// restoring uses our rights.
 fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let is_one = |path: &PathBuf| {
@@ -265,7 +265,7 @@ fn is_ours(path: &Path) -> bool {
     })
 }
 
-/// The process that a journal's name names.
+/// The process id in a journal's name.
 fn writer(path: &Path) -> Option<u32> {
     let name = path.file_stem()?.to_str()?.strip_prefix("journal-")?;
     name.split('-').next()?.parse().ok()
@@ -275,14 +275,14 @@ fn alive(root: &Root, page: &Page) -> bool {
     page.boot == boot_id(root) && start_time(root, page.pid) == Some(page.start)
 }
 
-fn recover_one(root: &Root, file: &Path, mut page: Page, told: &mut Vec<String>) -> Result<()> {
-    // After a reboot the settings are the kernel's own again.
+fn recover_one(root: &Root, file: &Path, mut page: Page, lines: &mut Vec<String>) -> Result<()> {
+    // After a reboot the kernel's settings have their defaults again.
     if page.boot == boot_id(root) {
         while let Some(change) = page.changes.last().cloned() {
             match put_back(root, &change) {
-                Ok(true) => told.push(format!("{} = {}", change.path, change.original)),
+                Ok(true) => lines.push(format!("{} = {}", change.path, change.original)),
                 Ok(false) => {}
-                Err(error @ Error::Changed { .. }) => told.push(error.to_string()),
+                Err(error @ Error::Changed { .. }) => lines.push(error.to_string()),
                 Err(error) => return save_page(file, &page).and(Err(error)),
             }
             page.changes.pop();
@@ -291,7 +291,7 @@ fn recover_one(root: &Root, file: &Path, mut page: Page, told: &mut Vec<String>)
     fs::remove_file(file).map_err(|source| file_error("remove", file, source))
 }
 
-/// Writes the original back where the setting still holds our value. True where it was written.
+/// Writes the original value if the setting still holds our value. True if it was written.
 fn put_back(root: &Root, change: &Change) -> Result<bool> {
     if !is_setting(&change.path) {
         return Err(Error::Input {
@@ -300,7 +300,7 @@ fn put_back(root: &Root, change: &Change) -> Result<bool> {
             why: "a setting lies under /proc/sys, /sys or /proc/PID".into(),
         });
     }
-    // A setting that went away (a removed DAMON folder, an ended cgroup) needs no restoring.
+    // A setting that no longer exists (a removed DAMON folder, an ended cgroup) needs no restoring.
     if !root.exists(&change.path) {
         return Ok(false);
     }
@@ -329,11 +329,11 @@ fn read_setting(root: &Root, path: &str) -> Result<String> {
 }
 
 fn write_setting(root: &Root, path: &str, value: &str) -> Result<()> {
-    // An empty write would not reach the kernel at all.
+    // An empty write would not reach the kernel.
     root.write(path, if value.is_empty() { "\n" } else { value })
 }
 
-/// The value that a file shows: the bracketed word of `[always] madvise never`, else the text.
+/// The value that a file shows: the bracketed word of `[always] madvise never`, otherwise the text.
 fn chosen(text: &str) -> String {
     let bracketed = text.lines().count() <= 1 && text.split_whitespace().count() > 1;
     let inner = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
@@ -343,7 +343,7 @@ fn chosen(text: &str) -> String {
     }
 }
 
-/// True where two texts are one value to the kernel.
+/// True if two texts are the same value for the kernel.
 fn same(a: &str, b: &str) -> bool {
     let plain = |text: &str| match text.trim() {
         "Y" | "y" => "1".to_string(),
@@ -357,10 +357,10 @@ fn boot_id(root: &Root) -> String {
     root.read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-/// When process `pid` began, in clock ticks since boot; `None` where there is no such process.
+/// The start time of process `pid`, in clock ticks since boot; `None` if there is no such process.
 fn start_time(root: &Root, pid: u32) -> Option<u64> {
     let stat = root.read(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold blanks and parentheses itself.
+    // The name in parentheses may contain blanks and parentheses.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
@@ -393,17 +393,17 @@ mod tests {
         assert_eq!(journal.changes()[1].original, "always");
         drop(journal);
         assert_eq!(root.read(NUMAB).expect("read"), "1");
-        // A plain file keeps the tail of a longer text, unlike the kernel's.
+        // A plain file keeps the tail of a longer text; a file of the kernel does not.
         assert!(root.read(THP).expect("read").starts_with("always"));
         assert_eq!(root.list("/run"), Vec::<String>::new());
     }
 
     #[test]
-    fn a_value_that_somebody_else_changed_is_left_and_reported() {
+    fn a_value_that_another_program_changed_is_left_and_reported() {
         let (dir, root) = fake(&[(NUMAB, "1\n")]);
         let journal = Journal::open(dir.path().join("run")).expect("a journal");
         journal.set(&root, NUMAB, "0").expect("set");
-        fs::write(root.path(NUMAB), "2").expect("somebody else");
+        fs::write(root.path(NUMAB), "2").expect("another program writes it");
         let errors = journal.restore();
         assert!(
             matches!(&errors[..], [Error::Changed { found, .. }] if found == "2"),
@@ -443,14 +443,18 @@ mod tests {
         };
         save_page(&run.join("journal-4000000.json"), &page).expect("save");
         assert_eq!(Journal::stale(&run, &root).len(), 1);
-        let told = Journal::recover(&run, &root).expect("recover");
+        let lines = Journal::recover(&run, &root).expect("recover");
         assert_eq!(root.read(NUMAB).expect("read"), "1");
         assert_eq!(root.read(THP).expect("read"), "madvise", "not ours any more");
-        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(lines.len(), 2, "{lines:?}");
         fs::write(run.join("journal-4000000.new"), "{ \"pid\": 40").expect("killed while writing");
         fs::write(run.join("journal-77.new"), "").expect("alive");
         assert!(Journal::recover(&run, &root).expect("recover").is_empty());
-        assert_eq!(fs::read_dir(&run).expect("list").count(), 1, "the writer that lives goes on");
+        assert_eq!(
+            fs::read_dir(&run).expect("list").count(),
+            1,
+            "the file of the running writer stays"
+        );
     }
 
     #[test]

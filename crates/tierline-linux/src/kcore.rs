@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The kernel's own memory, read only, through `/proc/kcore`.
+//! Read-only access to the kernel's memory through `/proc/kcore`.
 //!
-//! The file is an ELF core of the running kernel: each program header says which kernel addresses lie
-//! at which offset, and those of the direct map say which physical addresses that is. A read of memory
-//! that is offline, poisoned or unmapped gives zeros: nothing read here can harm the machine.
+//! The file is an ELF core of the running kernel: each program header maps kernel addresses to an offset
+//! in the file, and those of the direct map give the physical addresses too. Reading memory that is
+//! offline, poisoned or unmapped gives zeros, so reads cannot harm the machine.
 //!
 //! Needs `CAP_SYS_RAWIO`, `CONFIG_PROC_KCORE=y` (every distribution kernel), and no lockdown in
 //! *confidentiality* mode (*integrity*, what Secure Boot switches on, is fine).
 //!
-//! What a scan through it costs is told in [`crate::tracker::accessed`].
+//! The cost of a scan through it is given in [`crate::tracker::accessed`].
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -30,7 +30,7 @@ const KERNEL_TEXT: u64 = 0xffff_ffff_8000_0000;
 /// The lowest kernel address, with five levels of page tables.
 const KERNEL_HALF: u64 = 0xff00_0000_0000_0000;
 
-/// A run of kernel addresses in the file.
+/// A range of kernel addresses in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
     start: u64,
@@ -39,7 +39,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// The file offset of `len` bytes at `address`, where they lie in this segment.
+    /// The file offset of `len` bytes at `address`, if they are in this segment.
     fn find(&self, address: u64, len: u64) -> Option<u64> {
         let into = address.checked_sub(self.start)?;
         let end = into.checked_add(len)?;
@@ -60,8 +60,8 @@ impl Kcore {
     /// Opens it and reads its program headers.
     ///
     /// # Errors
-    /// [`Error::Missing`] where there is none or it may not be opened, [`Error::Format`] where it is
-    /// not the core of a 64-bit little-endian kernel.
+    /// [`Error::Missing`] if it does not exist or may not be opened, [`Error::Format`] if it is not the
+    /// core of a 64-bit little-endian kernel.
     pub fn open(root: &Root) -> Result<Self> {
         let path = root.path(PATH);
         let file = File::open(&path).map_err(|source| Error::Missing {
@@ -75,12 +75,12 @@ impl Kcore {
         kcore.refresh().map_err(|error| Error::Missing {
             what: "the kernel's memory".into(),
             why: error.to_string(),
-            hint: "/proc/kcore is hidden or of another kind here; use another tracker".into(),
+            hint: "/proc/kcore is hidden or has an unknown format; use another tracker".into(),
         })?;
         Ok(kcore)
     }
 
-    /// Reads the program headers again: memory may have been added or taken away.
+    /// Reads the program headers again: memory may have been added or removed.
     ///
     /// # Errors
     /// As [`Kcore::open`].
@@ -131,12 +131,12 @@ impl Kcore {
         }
     }
 
-    /// Fills `buf` from a kernel virtual address. `false` where that is no memory of the kernel.
+    /// Fills `buf` from a kernel virtual address. `false` if the kernel has no memory there.
     pub fn read_virt(&self, address: u64, buf: &mut [u8]) -> bool {
         self.read(&self.by_virt, address, buf)
     }
 
-    /// Fills `buf` from a physical address. `false` where that is no RAM.
+    /// Fills `buf` from a physical address. `false` if that is not RAM.
     pub fn read_phys(&self, address: u64, buf: &mut [u8]) -> bool {
         self.read(&self.by_phys, address, buf)
     }
@@ -155,7 +155,7 @@ impl Kcore {
         Some(home.start + (offset - home.offset))
     }
 
-    /// Base pages of RAM that the kernel maps.
+    /// The number of base pages of RAM that the kernel maps.
     pub fn ram_base_pages(&self) -> u64 {
         self.by_phys.iter().map(|s| s.bytes / 4096).sum()
     }
@@ -174,12 +174,12 @@ impl Kcore {
     }
 }
 
-/// A handful of segments: a linear search is the fastest.
+/// There are few segments: a linear search is fastest.
 fn offset_in(segments: &[Segment], address: u64, len: u64) -> Option<u64> {
     segments.iter().find_map(|s| s.find(address, len))
 }
 
-/// True for what may be a pointer into the kernel's half.
+/// True for a possible pointer into the kernel's half of the address space.
 fn is_kernel_address(address: u64) -> bool {
     address >= KERNEL_HALF && address.is_multiple_of(8)
 }
@@ -194,7 +194,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 pub(crate) mod tests {
     use super::*;
 
-    /// The direct map of the fake kernels here.
+    /// The direct map of the fake kernels in tests.
     pub const DIRECT: u64 = 0xffff_8880_0000_0000;
 
     /// A root whose `/proc/kcore` maps `ram` at physical 0, and its direct map at [`DIRECT`].
@@ -236,7 +236,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_memory_is_not_read() {
+    fn addresses_without_memory_are_not_read() {
         let (_folder, root) = fake(&[0; 4096]);
         let kcore = Kcore::open(&root).expect("a good core");
         let mut buf = [0; 8];

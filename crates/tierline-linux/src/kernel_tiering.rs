@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The kernel's own tiering, switched on through the journal: what policy `kernel` comes to here.
+//! Policy `kernel`: switches on the kernel's own tiering through the journal.
 //!
-//! It stands where a tracker does, as it is the kernel that looks; nothing it sees is told to us. What
-//! it moves shows in the counters of `/proc/vmstat` alone, see [`crate::telemetry::Counters`].
+//! It takes the place of a tracker: the kernel observes accesses itself and reports no samples. Its moves
+//! are visible only in the counters of `/proc/vmstat`, see [`crate::telemetry::Counters`].
 
 use tierline_core::policy::kernel::Kernel;
 use tierline_core::port::{Attention, Observations, SpaceId};
 use tierline_core::unit::{BytesPerSec, Nanos};
 
-use crate::citizen::Plan;
+use crate::conflicts::OwnUse;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::root::Root;
@@ -22,16 +22,16 @@ const KNOBS: &str = "/sys/kernel/debug/sched/numa_balancing";
 /// Promote from slow tiers at hint faults.
 const TIERING: &str = "2";
 
-/// The kernel at work; its settings are put back with the journal's.
+/// The kernel's tiering, switched on; the journal restores its settings.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelTiering;
 
 impl KernelTiering {
-    /// Switches it on for the whole machine; it promotes at most `rate`.
+    /// Switches it on for the whole machine; the kernel promotes at most `rate`.
     ///
     /// # Errors
-    /// `Error::Missing` where this kernel lacks a setting, before any is changed; `Error::File` where one cannot
-    /// be written.
+    /// `Error::Missing` if this kernel lacks a setting, before any is changed; `Error::File` if one cannot be
+    /// written.
     pub fn start(
         root: &Root,
         journal: &Journal,
@@ -49,10 +49,10 @@ impl KernelTiering {
     }
 }
 
-/// Every setting with its value; the switch that starts the kernel's work comes last.
+/// Every setting with its value; the one that starts the kernel's tiering is last.
 fn settings(knobs: &Kernel, rate: BytesPerSec) -> Vec<(String, String)> {
     let millis = |time: Nanos| (time.0 / 1_000_000).to_string();
-    // The kernel divides by the size, and takes a rate of 0 for none at all.
+    // The kernel divides by the size, and a rate of 0 would mean no promotion.
     let mib = |bytes: u64| (bytes >> 20).max(1).to_string();
     let debug = |name: &str| format!("{KNOBS}/{name}");
     vec![
@@ -82,8 +82,8 @@ impl Tracker for KernelTiering {
         "kernel"
     }
 
-    fn uses(&self) -> Plan {
-        Plan { kernel: true, ..Plan::default() }
+    fn uses(&self) -> OwnUse {
+        OwnUse { kernel: true, ..OwnUse::default() }
     }
 
     fn watch(&mut self, _spaces: &[SpaceId]) -> Result<()> {
@@ -98,10 +98,10 @@ impl Tracker for KernelTiering {
         Nanos(u64::MAX)
     }
 
-    fn attend(&mut self, _attention: Attention) {}
+    fn set_attention(&mut self, _attention: Attention) {}
 
-    fn tells_sizes(&self) -> bool {
-        true // nobody here asks for them
+    fn reports_page_sizes(&self) -> bool {
+        true // this host does not use them
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
     ];
 
     #[test]
-    fn only_what_differs_is_changed_and_all_of_it_comes_back() {
+    fn only_differing_settings_are_changed_and_all_are_restored() {
         let (dir, root) = fake(&BEFORE);
         let journal = Journal::open(dir.path().join("run")).expect("a journal");
         let knobs = Kernel { hot_threshold: Nanos::from_millis(2500), ..Kernel::default() };

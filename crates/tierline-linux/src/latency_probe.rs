@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Loaded latency of a tier, measured by waiting for it: the way where the CPU's counters are not
-//! to be had.
+//! Loaded latency of a tier, measured by timing loads: for machines without the CPU's counters.
+//!
 //!
 //! What it measures: the time of one dependent load that misses every cache and hits the TLB, from
-//! the CPU that the caller runs on, at whatever load the tier is under. Each round visits lines of a
-//! 4 MiB buffer on one of the tier's nodes in random order, each line's address being read from the
-//! line before. The lines are flushed first (`clflush`), so that a buffer smaller than the last
-//! level cache does; it sits in huge pages where the kernel gives them. In an emulator that has no
-//! caches it measures the emulator.
+//! the CPU that the caller runs on, under the tier's present load. Each round visits lines of a 4 MiB
+//! buffer on one of the tier's nodes in random order; the address of each line is read from the line
+//! before. The lines are flushed first (`clflush`), so a buffer smaller than the last level cache is
+//! enough; it is in huge pages if the kernel provides them. In an emulator without caches it measures
+//! the emulator.
 //!
-//! What it costs: a round of 512 loads takes 512 times the latency - 50 to 200 us - plus about as
-//! much for flushing. At the default of 4 rounds a second that is 2048 loads a second and below
-//! 0.2 % of one CPU a tier, and 4 MiB of memory.
+//! What it costs: a round of 512 loads takes 512 times the latency - 50 to 200 us - and about as long
+//! for flushing. The default of 4 rounds a second is 2048 loads a second, below 0.2 % of one CPU per
+//! tier, and 4 MiB of memory.
 
 use std::io;
 use std::ptr::NonNull;
@@ -27,7 +27,7 @@ use crate::mover::{Kernel, MoveSyscall};
 pub const BUFFER: Bytes = Bytes::from_mib(4);
 /// Dependent loads in one round.
 pub const LOADS: usize = 512;
-/// Rounds that the median is taken of.
+/// The median is taken over this many rounds.
 const KEPT: usize = 9;
 const LINE: usize = 64;
 const HUGE: usize = 2 << 20;
@@ -39,18 +39,18 @@ const MPOL_BIND: i32 = 2;
 pub struct LatencyProbe {
     buffer: Buffer,
     node: NodeId,
-    /// Line numbers in the order of the chase, a slice of which each round takes.
+    /// Line numbers in the order of the chase; each round uses a slice of it.
     order: Vec<usize>,
     next: usize,
     rounds: Vec<Nanos>,
 }
 
 impl LatencyProbe {
-    /// A probe of `node`: allocates the buffer there and checks that it is there.
+    /// A probe of `node`: allocates the buffer there and checks its node.
     ///
     /// # Errors
-    /// `Error::Missing` on a CPU whose caches we cannot flush, or where the buffer landed elsewhere;
-    /// `Error::Call` where memory or the binding is refused.
+    /// `Error::Missing` on a CPU whose caches cannot be flushed, or if the buffer is on another node;
+    /// `Error::Call` if memory or the binding is refused.
     pub fn new(node: NodeId) -> Result<Self> {
         if !cfg!(target_arch = "x86_64") {
             return Err(missing(node, "only x86-64 has a cache flush that programs may use"));
@@ -66,7 +66,7 @@ impl LatencyProbe {
         self.node
     }
 
-    /// Does one round and returns the median of the last nine: time per load.
+    /// Does one round and returns the median time per load of the last nine rounds.
     pub fn round(&mut self) -> Nanos {
         if self.next + LOADS > self.order.len() {
             self.next = 0;
@@ -88,7 +88,7 @@ fn median(rounds: &[Nanos]) -> Nanos {
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
-/// The numbers below `count` in an order that no prefetcher knows; the same each time.
+/// The numbers below `count` in an order that prefetchers cannot predict; the same each time.
 fn shuffled(count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -120,19 +120,19 @@ impl Buffer {
         let mapped = length + HUGE;
         let (prot, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a fresh anonymous mapping at a place of the kernel's choice touches nothing of ours.
+        // SAFETY: a fresh anonymous mapping at an address that the kernel chooses overlaps no memory of ours.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), mapped, prot, flags, -1, 0) };
         let mapping = match NonNull::new(at.cast::<u8>()) {
             Some(mapping) if at != libc::MAP_FAILED => mapping,
             _ => return Err(call("mmap of the probe buffer")),
         };
         let skip = mapping.as_ptr().align_offset(HUGE);
-        // SAFETY: `skip` is below 2 MiB, by which the mapping is longer than the buffer.
+        // SAFETY: `skip` is below 2 MiB, and the mapping is 2 MiB longer than the buffer.
         let start = unsafe { mapping.add(skip) };
         let buffer = Self { mapping, mapped, start, length };
         buffer.bind(node)?;
         // SAFETY: the whole buffer is mapped, and advice about page size changes no contents.
-        // A refusal only means base pages.
+        // After a refusal, base pages are used.
         unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_HUGEPAGE) };
         // SAFETY: the whole buffer is mapped, writable and ours alone.
         unsafe { start.as_ptr().write_bytes(1, length) };
@@ -146,8 +146,8 @@ impl Buffer {
             return Err(missing(node, "the node's number is above 1023"));
         };
         *word = 1 << (node.0 % 64);
-        // SAFETY: the range is our own mapping, and the kernel reads 1024 bits of `mask`, which is
-        // as long and lives until the call returns. (It takes one bit less than it is told.)
+        // SAFETY: the range is our own mapping, and the kernel reads 1024 bits of `mask`, which has that
+        // length and lives until the call returns. (The kernel uses one bit less than the given number.)
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_mbind,
@@ -178,7 +178,7 @@ impl Buffer {
         }
     }
 
-    /// Links `lines` to a chain, flushes them, and walks it. Returns the time a step took.
+    /// Links `lines` to a chain, flushes them, and walks it. Returns the time of one step.
     fn chase(&mut self, lines: &[usize]) -> Nanos {
         for pair in lines.windows(2) {
             self.line(pair[0], pair[1]);
@@ -198,20 +198,20 @@ impl Buffer {
     }
 
     fn line(&mut self, line: usize, next: usize) {
-        // SAFETY: `at` checks that the line lies in the buffer, which is aligned for a usize.
+        // SAFETY: `at` checks that the line is in the buffer, which is aligned for a usize.
         unsafe { self.at(line).cast::<usize>().write_volatile(next) };
     }
 
     fn at(&self, line: usize) -> *mut u8 {
         assert!((line + 1) * LINE <= self.length);
-        // SAFETY: the line lies in the buffer (asserted).
+        // SAFETY: the line is in the buffer (asserted).
         unsafe { self.start.as_ptr().add(line * LINE) }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `on`, is unmapped once, and nothing points into it now.
+        // SAFETY: the mapping was made by `on`, is unmapped once, and no pointer into it remains.
         unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapped) };
     }
 }
@@ -242,7 +242,7 @@ fn missing(node: NodeId, why: &str) -> Error {
     Error::Missing {
         what: format!("a latency probe on node {}", node.0),
         why: why.into(),
-        hint: "go without loaded latency: placement then goes by the firmware's figures".into(),
+        hint: "run without loaded latency: placement then uses the firmware's figures".into(),
     }
 }
 
@@ -259,13 +259,13 @@ mod tests {
     }
 
     #[test]
-    fn the_median_shrugs_off_an_interrupt() {
+    fn the_median_ignores_an_interrupt() {
         assert_eq!(median(&[Nanos(90), Nanos(100_000), Nanos(95)]), Nanos(95));
         assert_eq!(median(&[]), Nanos::ZERO);
     }
 
     #[test]
-    fn node_0_answers_where_the_sandbox_lets_us_bind() {
+    fn node_0_is_measured_if_the_sandbox_permits_binding() {
         let Ok(mut probe) = LatencyProbe::new(NodeId(0)) else { return };
         let latency = (0..5).map(|_| probe.round()).next_back().expect("five rounds");
         assert!(latency > Nanos(5) && latency < Nanos::from_millis(1), "{latency}");

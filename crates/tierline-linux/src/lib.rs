@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! World B: a running Linux. The only crate of the product with `unsafe`; every path hangs from a
-//! root that a test can replace with a folder.
+//! The engine's world on a running Linux. The only crate of the product with `unsafe`; every path is
+//! relative to a root that a test can replace with a folder.
 
 pub mod btf;
 pub mod cgroup;
 pub mod cha;
-pub mod citizen;
+pub mod conflicts;
 pub mod doctor;
 pub mod error;
+pub mod huge_alloc;
 pub mod journal;
 pub mod kcore;
 pub mod kernel_tiering;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The loaded latency of each tier: by Little's law where the CPU counts, else by a probe where asked.
+//! The loaded latency of each tier: by Little's law if the CPU has counters, otherwise by a probe on request.
 
 use tierline_core::port::TierTelemetry;
 use tierline_core::tier::Tiers;
@@ -10,22 +10,22 @@ use crate::latency_probe::LatencyProbe;
 use crate::root::Root;
 use crate::topology::Topology;
 
-/// Time between rounds of the probe: 512 loads each, far below a thousandth of a CPU.
+/// Time between rounds of the probe. A round is 512 loads, far below a thousandth of a CPU.
 const PROBE_EVERY: Nanos = Nanos::from_millis(500);
 
-/// Where loaded latencies come from.
+/// The source of loaded latencies.
 #[derive(Default)]
 pub enum LoadedLatency {
-    /// Nowhere: the telemetry's stay unknown.
+    /// None: loaded latencies stay unknown.
     #[default]
     Unknown,
-    /// The CPU's counters of requests in flight and requests begun.
+    /// The CPU's counters of requests in flight and of new requests.
     Counters(Cha),
-    /// A probe a tier, on its first node; 4 MiB of memory each.
+    /// One probe per tier, on its first node; 4 MiB of memory each.
     Probes(Probes),
 }
 
-/// Probes of all tiers with what they measured last. Tiers that cannot be probed stay unknown.
+/// Probes of all tiers with their latest results. Tiers that cannot be probed stay unknown.
 #[derive(Debug)]
 pub struct Probes {
     probes: Vec<Option<LatencyProbe>>,
@@ -34,7 +34,7 @@ pub struct Probes {
 }
 
 impl LoadedLatency {
-    /// Counters where this CPU has them, else probes where `probe` asks for them.
+    /// Counters if this CPU has them, otherwise probes if `probe` is true.
     pub fn open(root: &Root, tiers: &Tiers, topology: &Topology, probe: bool) -> Self {
         match Cha::open(root, tiers, topology) {
             Ok(counters) => Self::Counters(counters),
@@ -43,7 +43,7 @@ impl LoadedLatency {
         }
     }
 
-    /// Writes the latest latencies into the telemetry, measuring anew when that is due.
+    /// Writes the latest latencies into the telemetry; measures again when due.
     pub fn fill(&mut self, now: Nanos, tiers: &mut [TierTelemetry]) {
         match self {
             Self::Unknown => {}

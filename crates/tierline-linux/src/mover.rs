@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Moves pages with `move_pages(2)`, and reads back what the kernel did.
+//! Moves pages with `move_pages(2)`, and checks the result.
 //!
-//! The call's own answers cannot be taken at their word: its status array is left as it was for
-//! pages it did not reach, and a full target with demotion on never fails but evicts somebody
-//! else's pages. So the array is filled with a mark beforehand, pages that kept it are asked about
-//! again, and nothing is sent to a node that has no room of its own.
+//! The call's own results are not reliable: it leaves the status of pages it did not reach unchanged, and a
+//! full target with `demotion_enabled` does not fail but demotes other programs' pages. So the status array
+//! is filled with a mark first, pages that keep the mark are queried again, and pages are sent only to
+//! nodes with enough free memory.
 
 pub mod page_out;
 pub mod split;
@@ -25,16 +25,16 @@ pub use syscall::{Kernel, MoveSyscall};
 
 /// A status that the kernel never writes.
 const UNTOUCHED: i32 = i32::MIN;
-/// Calls for one batch: a call gives up at the first chunk with a page that will not move, and
-/// leaves those behind it untried.
+/// Attempts per batch: a call stops at the first chunk with a page that cannot be moved, and does not
+/// try the pages after it.
 const ATTEMPTS: usize = 3;
 
 /// How to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Pages named in one call; 256 to 1024 cost the same a page, fewer cost more.
+    /// Pages per call; 256 to 1024 cost the same per page, fewer cost more.
     pub batch: usize,
-    /// Move pages that several processes map, too. Needs CAP_SYS_NICE.
+    /// Move pages that several processes map as well. Needs CAP_SYS_NICE.
     pub shared: bool,
 }
 
@@ -44,12 +44,12 @@ impl Default for Settings {
     }
 }
 
-/// What was done so far.
+/// Counts since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// `move_pages` calls that moved.
     pub calls: u64,
-    /// `move_pages` calls that only asked.
+    /// `move_pages` calls that only queried locations.
     pub queries: u64,
     /// Base pages moved.
     pub base_pages: u64,
@@ -57,9 +57,9 @@ pub struct Counters {
     pub bytes: Bytes,
     /// Time spent in `migrate`.
     pub spent: Nanos,
-    /// Requests by what became of them.
+    /// Requests by outcome.
     pub outcomes: BTreeMap<Outcome, u64>,
-    /// Errors by number, of whole calls and of single pages.
+    /// Errors by number, both of calls and of single pages.
     pub errnos: BTreeMap<i32, u64>,
 }
 
@@ -73,45 +73,45 @@ pub struct Mover<S = Kernel> {
 }
 
 impl Mover<Kernel> {
-    /// A mover that moves.
+    /// A mover that uses the running kernel.
     pub fn new(settings: Settings) -> Self {
         Self::with(Kernel, settings)
     }
 }
 
-/// Pages of one process on their way to one node.
+/// Pages of one process for one node.
 struct Batch {
     pid: u32,
     node: NodeId,
-    /// Addresses, each once.
+    /// Addresses, without duplicates.
     pages: Vec<u64>,
-    /// For each page, the place of the first request that named it.
+    /// For each page, the index of the first request that named it.
     asked: Vec<usize>,
 }
 
 impl<S: MoveSyscall> Mover<S> {
-    /// A mover above another `move_pages`.
+    /// A mover with another `move_pages`.
     pub fn with(syscall: S, settings: Settings) -> Self {
         let settings = Settings { batch: settings.batch.max(1), ..settings };
         Self { syscall, settings, counters: Counters::default(), errors: Vec::new() }
     }
 
-    /// What was done so far.
+    /// Counts since the start.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Takes the failures that say more than an outcome can: a node that does not exist, a refused
-    /// call. At most one an errno is kept.
+    /// Takes the failures that outcomes cannot describe: a node that does not exist, a refused call. At
+    /// most one per errno is kept.
     pub fn take_errors(&mut self) -> Vec<Error> {
         std::mem::take(&mut self.errors)
     }
 
-    /// Moves pages and appends one outcome a move, in the same order; `room` tells a node's free
-    /// bytes less the kernel's reserve and is asked once a batch. Returns the time it took.
+    /// Moves pages and appends one outcome per move, in the same order. `room` returns a node's free bytes
+    /// without the kernel's reserve; it is called once per batch. Returns the time taken.
     ///
-    /// Within a run of moves to one tier pages are grouped by process; such runs are done in the
-    /// given order, so that demotions make room for the promotions behind them.
+    /// Within a run of moves to one tier, pages are grouped by process. The runs keep the given order, so
+    /// demotions make room for the promotions after them.
     pub fn migrate(
         &mut self,
         moves: &[Move],
@@ -135,11 +135,11 @@ impl<S: MoveSyscall> Mover<S> {
         took
     }
 
-    /// Where pages of a process are; `None` for a page that is not there (or not yet).
+    /// The nodes of a process's pages; `None` for a page that is not (or not yet) in memory.
     ///
     /// # Errors
-    /// `Error::Call` where the process is gone (ESRCH) or not ours (EPERM).
-    pub fn where_are(&mut self, pid: u32, pages: &[Vpn]) -> Result<Vec<Option<NodeId>>> {
+    /// `Error::Call` if the process is gone (ESRCH) or may not be managed (EPERM).
+    pub fn nodes_of(&mut self, pid: u32, pages: &[Vpn]) -> Result<Vec<Option<NodeId>>> {
         let mut nodes = Vec::with_capacity(pages.len());
         for chunk in pages.chunks(self.settings.batch) {
             let addresses: Vec<u64> = chunk.iter().map(|vpn| vpn.address()).collect();
@@ -150,7 +150,7 @@ impl<S: MoveSyscall> Mover<S> {
         Ok(nodes)
     }
 
-    /// A run of moves to one tier; `first` is the place of its first move among all.
+    /// A run of moves to one tier; `first` is the index of its first move.
     fn run(
         &mut self,
         run: &[Move],
@@ -176,7 +176,7 @@ impl<S: MoveSyscall> Mover<S> {
         }
     }
 
-    /// At most a batch of one process: looks where the pages are, picks nodes, moves.
+    /// At most one batch of one process: queries the pages' nodes, picks target nodes, moves.
     fn part(
         &mut self,
         pid: u32,
@@ -197,7 +197,7 @@ impl<S: MoveSyscall> Mover<S> {
         };
         let mut free: Vec<(NodeId, Bytes)> =
             tiers[to].nodes.iter().map(|node| (*node, room(*node))).collect();
-        // Of nodes with processors the one under the least pressure is first (TPP, 5.3); else the nearest (5.1).
+        // In fast memory, the node under the least pressure comes first (TPP, 5.3); otherwise the nearest (5.1).
         if to == TierId::FAST {
             free.sort_by_key(|(_, room)| Reverse(*room));
         }
@@ -221,7 +221,7 @@ impl<S: MoveSyscall> Mover<S> {
         for batch in &batches {
             self.send(batch, to, tiers, outcomes);
         }
-        // A page named twice shares the fate of its first mention.
+        // A page named twice gets the outcome of the first request.
         again.into_iter().for_each(|(at, first)| outcomes[at] = outcomes[first]);
         self.count(part, outcomes);
     }
@@ -258,8 +258,8 @@ impl<S: MoveSyscall> Mover<S> {
         }
     }
 
-    /// One moving call. The status of every page is either what the call wrote or, where it wrote
-    /// nothing, what a second call reads; the errno of a call that failed part of the way comes too.
+    /// One call that moves pages. Returns each page's status, from the call or, if it wrote none, from a second
+    /// query, and the errno of a call that failed part of the way.
     fn call(
         &mut self,
         batch: &Batch,
@@ -283,7 +283,7 @@ impl<S: MoveSyscall> Mover<S> {
         };
         let read = self.ask(batch.pid, pages)?;
         for (code, now) in status.iter_mut().zip(read) {
-            // A page's own error is the better witness; where the page is comes from the second look.
+            // Keep a page's own error; its location comes from the second query.
             if *code == UNTOUCHED || *code >= 0 {
                 *code = now;
             }
@@ -298,7 +298,7 @@ impl<S: MoveSyscall> Mover<S> {
         Ok(status)
     }
 
-    /// What an errno of a whole call means for every page in it.
+    /// The outcome of every page in a call that failed as a whole.
     fn whole_call(&mut self, pid: u32, errno: i32) -> Outcome {
         let seen = self.counters.errnos.entry(errno).or_default();
         *seen += 1;
@@ -326,12 +326,12 @@ impl<S: MoveSyscall> Mover<S> {
     }
 }
 
-/// `MPOL_MF_MOVE` of the kernel's `mempolicy.h`: pages that this process alone maps.
+/// `MPOL_MF_MOVE` of the kernel's `mempolicy.h`: pages that only this process maps.
 const MPOL_MF_MOVE: i32 = 2;
-/// `MPOL_MF_MOVE_ALL`: pages that several processes map, too.
+/// `MPOL_MF_MOVE_ALL`: pages that several processes map as well.
 const MPOL_MF_MOVE_ALL: i32 = 4;
 
-/// The address to name: a huge page's first, as naming any other moves it whole all the same.
+/// The address to pass: a huge page's first, since it moves as a whole for any address in it.
 fn head(one: &Move) -> u64 {
     match one.size {
         PageSize::Base => one.vpn.address(),
@@ -339,24 +339,24 @@ fn head(one: &Move) -> u64 {
     }
 }
 
-/// A node, or the errno in its place.
+/// A status as a node or an errno.
 fn node_of(code: i32) -> std::result::Result<NodeId, i32> {
     u16::try_from(code).map(NodeId).map_err(|_| -code.max(-i32::MAX))
 }
 
-/// What is known before moving: the page is in the wanted tier, or is not there. `None`: move it.
+/// The outcome if it is known before moving: the page is in the wanted tier, or not in memory. `None`: move it.
 fn settled(code: i32, to: TierId, tiers: &Tiers) -> Option<Outcome> {
     match node_of(code) {
         Ok(node) if tiers.of_node(node) == Some(to) => Some(Outcome::Elsewhere(to)),
         Ok(_) => None,
         Err(libc::ENOENT | libc::EFAULT) => Some(Outcome::PageGone),
-        // A shared or busy page may still move; the moving call will say.
+        // A shared or busy page may still move; the moving call reports it.
         Err(_) => None,
     }
 }
 
-/// What became of a page that was to go to tier `to`. `failed` is the errno of the whole call, for
-/// pages that are still where they were.
+/// The outcome of a page that was to go to tier `to`. `failed` is the errno of the whole call, for pages
+/// that did not move.
 fn judge(code: i32, to: TierId, tiers: &Tiers, failed: Option<i32>) -> Outcome {
     match node_of(code) {
         Ok(node) if tiers.of_node(node) == Some(to) => Outcome::Done,
@@ -372,7 +372,7 @@ fn judge(code: i32, to: TierId, tiers: &Tiers, failed: Option<i32>) -> Outcome {
     }
 }
 
-/// The first node with room for `size`, which is taken off.
+/// The first node with `size` free bytes, which are subtracted.
 fn take(free: &mut [(NodeId, Bytes)], size: Bytes) -> Option<NodeId> {
     let (node, room) = free.iter_mut().find(|(_, room)| *room >= size)?;
     *room -= size;

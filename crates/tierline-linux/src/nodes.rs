@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which node a page frame belongs to: the memory blocks that sysfs lists under each node, cut to the
-//! spans of the node's zones, as a block (128 MiB to 2 GiB) may hold the border between two nodes.
+//! The node of a page frame: from the memory blocks that sysfs lists under each node, limited to the
+//! spans of the node's zones, as a block (128 MiB to 2 GiB) may contain the border between two nodes.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -14,7 +14,7 @@ const NODES: &str = "/sys/devices/system/node";
 const ZONES: &str = "/proc/zoneinfo";
 const BLOCK_SIZE: &str = "/sys/devices/system/memory/block_size_bytes";
 
-/// A run of frames of one node.
+/// A range of frames of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     start: u64,
@@ -22,15 +22,15 @@ struct Run {
     node: NodeId,
 }
 
-/// The nodes of all frames, as sorted runs.
+/// The nodes of all frames, as sorted ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
     runs: Vec<Run>,
 }
 
-/// The tiers of all frames: [`Nodes`] put into tiers, with a memory of the last answer.
+/// The tiers of all frames: [`Nodes`] by tier. The last range found is cached.
 ///
-/// Neighbouring pages tend to be in one run, so most questions cost two comparisons.
+/// Neighbouring pages tend to be in one range, so most lookups cost two comparisons.
 #[derive(Clone, Debug)]
 pub struct FrameTiers {
     runs: Vec<(u64, u64, Option<TierId>)>,
@@ -38,10 +38,10 @@ pub struct FrameTiers {
 }
 
 impl Nodes {
-    /// Reads the machine's; read it again after memory was added or removed.
+    /// Reads the map of this machine; read it again after memory was added or removed.
     ///
     /// # Errors
-    /// [`Error::File`] or [`Error::Format`] where the size of a block cannot be had.
+    /// [`Error::File`] or [`Error::Format`] if the size of a block cannot be read.
     pub fn read(root: &Root) -> Result<Self> {
         let text = root.read(BLOCK_SIZE)?;
         let block = u64::from_str_radix(text.trim().trim_start_matches("0x"), 16)
@@ -71,7 +71,7 @@ impl Nodes {
         Ok(Self { runs: merged(runs) })
     }
 
-    /// The node that frame `pfn` belongs to.
+    /// The node of frame `pfn`.
     pub fn of(&self, pfn: u64) -> Option<NodeId> {
         let at = self.runs.partition_point(|run| run.end <= pfn);
         self.runs.get(at).filter(|run| run.start <= pfn).map(|run| run.node)
@@ -93,7 +93,7 @@ impl Nodes {
 }
 
 impl FrameTiers {
-    /// The tier that frame `pfn` is in; `None` where it is no RAM, or in no tier.
+    /// The tier of frame `pfn`; `None` if it is not RAM, or in no tier.
     #[inline]
     pub fn of(&self, pfn: u64) -> Option<TierId> {
         if let Some((start, end, tier)) = self.runs.get(self.last.get())
@@ -131,7 +131,7 @@ fn spans(zoneinfo: &str) -> Vec<Run> {
     spans
 }
 
-/// The parts of `runs` that lie in a span of their own node.
+/// The parts of `runs` that are in a span of their own node.
 fn cut(runs: &[Run], spans: &[Run]) -> Vec<Run> {
     let parts = runs.iter().flat_map(|run| {
         spans.iter().filter(|span| span.node == run.node).map(|span| Run {
@@ -143,12 +143,12 @@ fn cut(runs: &[Run], spans: &[Run]) -> Vec<Run> {
     parts.filter(|part| part.start < part.end).collect()
 }
 
-/// The number in `memory32`, where `name` starts with `prefix` and the rest is one.
+/// The number N in a name such as `memoryN`, after `prefix`.
 fn number(name: &str, prefix: &str) -> Option<u64> {
     name.strip_prefix(prefix)?.parse().ok()
 }
 
-/// Sorted, without overlaps, neighbours of one node joined.
+/// Sorts and joins neighbouring ranges of one node.
 fn merged(mut runs: Vec<Run>) -> Vec<Run> {
     runs.sort_by_key(|run| (run.start, run.node));
     runs.dedup_by_key(|run| run.start);

@@ -7,16 +7,16 @@ use tierline_core::event::Event;
 use tierline_core::port::{Order, SpaceId};
 use tierline_core::unit::Bytes;
 
-/// What an order was, why it was given and how it ended.
+/// The kind of an order: its tenant, action, reason and outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OrderKind {
-    /// The tenant whose memory it is, by its place in `Manager::tenants`.
+    /// The tenant that owns the memory, as an index into `Manager::tenants`.
     pub tenant: usize,
     /// `promote`, `demote`, `page_out` or `split`.
     pub action: &'static str,
-    /// Why the policy gave it; `unstated` where it gives no reason.
+    /// The reason given by the policy; `unstated` if none.
     pub reason: &'static str,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: &'static str,
 }
 
@@ -34,7 +34,7 @@ impl OrderTally {
         }
     }
 
-    /// Every kind of order that was given, with its bytes.
+    /// All kinds of orders so far, with their bytes.
     pub fn iter(&self) -> impl Iterator<Item = (OrderKind, Bytes)> + '_ {
         self.0.iter().map(|(kind, bytes)| (*kind, *bytes))
     }
@@ -82,12 +82,12 @@ mod tests {
         ];
         let mut tally = OrderTally::default();
         tally.add(&events, |space| usize::from(space == SpaceId(8)));
-        let told: Vec<_> = tally
+        let kinds: Vec<_> = tally
             .iter()
             .map(|(k, bytes)| (k.tenant, k.action, k.reason, k.outcome, bytes.base_pages()))
             .collect();
         assert_eq!(
-            told,
+            kinds,
             [
                 (0, "demote", "hot", "done", 1),
                 (0, "page_out", "unstated", "done", 512),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_has_the_name_that_events_give_it() {
+    fn a_reason_has_the_same_name_as_in_events() {
         let rate_per_sec = 1.0;
         for reason in [
             Reason::Hot { rate_per_sec },

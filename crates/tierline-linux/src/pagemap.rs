@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `/proc/PID/pagemap`: eight bytes a page, the frame among them.
+//! `/proc/PID/pagemap`: eight bytes per page, which include the frame.
 //!
-//! For trackers that see pages but not frames. It does not tell huge pages from base pages.
+//! For trackers that observe pages but not frames. It does not distinguish huge pages from base pages.
 //!
 //! Measured elsewhere in this project: 0.033 us a page natively, 0.15 us in an emulated guest.
 
@@ -25,37 +25,37 @@ const FILE_OR_SHARED: u64 = 1 << 61;
 const EXCLUSIVE: u64 = 1 << 56;
 const SOFT_DIRTY: u64 = 1 << 55;
 const FRAME: u64 = (1 << 55) - 1;
-/// Entries read at once: 32 KiB.
+/// Entries per read: 32 KiB.
 const BATCH: usize = 4096;
-/// User space ends here at the latest, in pages (five levels of page tables).
+/// The end of user space, in pages (with five levels of page tables).
 const USER_END: u64 = 1 << (56 - 12);
 
 /// One page's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry(pub u64);
+pub struct PagemapEntry(pub u64);
 
-impl Entry {
-    /// True where the page is in memory.
+impl PagemapEntry {
+    /// True if the page is in memory.
     pub fn is_present(self) -> bool {
         self.0 & PRESENT != 0
     }
 
-    /// True where it was written since soft-dirty bits were last cleared.
+    /// True if it was written since soft-dirty bits were last cleared.
     pub fn is_soft_dirty(self) -> bool {
         self.0 & SOFT_DIRTY != 0
     }
 
-    /// True where this process alone maps it.
+    /// True if only this process maps it.
     pub fn is_exclusive(self) -> bool {
         self.0 & EXCLUSIVE != 0
     }
 
-    /// True for private memory, which is no file's and not shared.
+    /// True for private memory, which is neither a file's nor shared.
     pub fn is_anonymous(self) -> bool {
         self.0 & FILE_OR_SHARED == 0
     }
 
-    /// Its frame; `None` where the kernel hides it (zero: no `CAP_SYS_ADMIN`).
+    /// Its frame; `None` if the kernel hides it (zero: no `CAP_SYS_ADMIN`).
     pub fn pfn(self) -> Option<u64> {
         let pfn = self.0 & FRAME;
         (self.is_present() && pfn != 0).then_some(pfn)
@@ -70,10 +70,10 @@ pub struct Pagemap {
 }
 
 impl Pagemap {
-    /// Opens that of `pid`.
+    /// Opens the pagemap of `pid`.
     ///
     /// # Errors
-    /// [`Error::File`]; "not found" where the process has gone.
+    /// [`Error::File`]; "not found" if the process has ended.
     pub fn open(root: &Root, pid: u32) -> Result<Self> {
         let path = root.path(format!("/proc/{pid}/pagemap"));
         match File::open(&path) {
@@ -87,12 +87,16 @@ impl Pagemap {
         &self.file
     }
 
-    /// Calls `visit` with each page of `pages` and its entry. Ends early, without an error, where the
-    /// process exits meanwhile.
+    /// Calls `visit` with each page of `pages` and its entry. Ends early, without an error, if the process
+    /// exits meanwhile.
     ///
     /// # Errors
-    /// [`Error::File`] where it cannot be read.
-    pub fn read(&mut self, pages: Range<u64>, mut visit: impl FnMut(u64, Entry)) -> Result<()> {
+    /// [`Error::File`] if it cannot be read.
+    pub fn read(
+        &mut self,
+        pages: Range<u64>,
+        mut visit: impl FnMut(u64, PagemapEntry),
+    ) -> Result<()> {
         let mut at = pages.start;
         while at < pages.end.min(USER_END) {
             let want = usize::try_from(pages.end - at).unwrap_or(BATCH).min(BATCH) * 8;
@@ -109,7 +113,7 @@ impl Pagemap {
             }
             for (vpn, word) in (at..).zip(self.bytes[..got * 8].chunks_exact(8)) {
                 let word = word.try_into().map_or(0, u64::from_ne_bytes);
-                visit(vpn, Entry(word));
+                visit(vpn, PagemapEntry(word));
             }
             at += got as u64;
         }
@@ -117,10 +121,10 @@ impl Pagemap {
     }
 }
 
-/// Appends where the pages of `pages` live, neighbours of one tier as one run.
+/// Appends the tiers of `pages`, with neighbours in one tier as one run.
 ///
 /// # Errors
-/// [`Error::File`]; "not found" where the process has gone.
+/// [`Error::File`]; "not found" if the process has ended.
 pub fn residence(
     root: &Root,
     pid: u32,
@@ -140,17 +144,17 @@ pub fn residence(
     Ok(())
 }
 
-/// A page in known memory, as a run of one.
-pub(crate) fn page(vpn: u64, entry: Entry, frames: &FrameTiers) -> Option<Run> {
+/// A page in known memory, as a run of length one.
+pub(crate) fn page(vpn: u64, entry: PagemapEntry, frames: &FrameTiers) -> Option<Run> {
     let tier = frames.of(entry.pfn()?)?;
     Some(Run { start: vpn, pages: 1, size: PageSize::Base, tier: Some(tier) })
 }
 
-/// The mapped pages of a process, by ascending address, from `/proc/PID/maps`; what the kernel maps
-/// into every process ([vvar], [vdso]) left out.
+/// The mapped pages of a process, by ascending address, from `/proc/PID/maps`, without the mappings that
+/// the kernel adds to every process ([vvar], [vdso]).
 ///
 /// # Errors
-/// [`Error::File`]; "not found" where the process has gone.
+/// [`Error::File`]; "not found" if the process has ended.
 pub fn mapped(root: &Root, pid: u32) -> Result<Vec<Range<u64>>> {
     let text = root.read(format!("/proc/{pid}/maps"))?;
     let mut ranges: Vec<Range<u64>> = Vec::new();
@@ -163,7 +167,7 @@ pub fn mapped(root: &Root, pid: u32) -> Result<Vec<Range<u64>>> {
     Ok(ranges)
 }
 
-/// `7f0000000000-7f0000021000 rw-p 00000000 00:00 0 [heap]`
+/// Parses `7f0000000000-7f0000021000 rw-p 00000000 00:00 0 [heap]`.
 fn mapping(line: &str) -> Option<Range<u64>> {
     let (start, rest) = line.split_once('-')?;
     let (end, rest) = rest.split_once(' ')?;
@@ -182,8 +186,8 @@ pub(crate) mod tests {
 
     use crate::nodes::Nodes;
 
-    /// A root with process 7, whose pages 2.. have `entries`, and a machine whose first 128 MiB are
-    /// fast and the next slow.
+    /// A root with process 7, whose pages from page 2 on have `entries`, and a machine whose first 128 MiB
+    /// are fast and the next slow.
     pub fn fake(entries: &[u64]) -> (tempfile::TempDir, Root) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let put = |path: &str, bytes: &[u8]| {
@@ -248,7 +252,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn odd_lines_are_passed_over() {
+    fn malformed_lines_are_skipped() {
         assert_eq!(mapping("1000-3000 rw-p 0 00:00 0"), Some(1..3));
         for line in [
             "",

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A process' page tables (x86-64), walked from outside: one entry a page, with the accessed bit.
+//! Walks the page tables (x86-64) of another process: one entry per page, with the accessed bit.
 //!
-//! The walk follows present entries from the top table instead of `/proc/PID/maps`: tables exist only
-//! where pages are, so nothing is read in vain, and a process with thousands of mappings costs no more
-//! than one with three.
+//! The walk follows present entries from the top table and does not need `/proc/PID/maps`: tables exist
+//! only where pages are mapped, so no empty range is read, and a process with thousands of mappings
+//! costs no more than one with three.
 //!
-//! Nothing is locked. A table may be freed and reused while it is read; then garbage is seen for the
-//! 2 MiB that it described, once. Garbage is harmless: an address that is no RAM is not followed, the
-//! number of tables is bounded by the RAM there is, and the caller looks up every frame it is told.
+//! Nothing is locked. A table may be freed and reused while it is read; the 2 MiB that it described then
+//! give wrong entries once. These are harmless: an address outside RAM is not followed, the number of
+//! tables is bounded by the RAM, and the caller looks up every reported frame.
 //!
-//! Never reported: pages that no manager moves (the zero page, device memory), 1 GiB pages (they do not
-//! migrate), swapped pages. The *huge* zero page is marked as one by recent kernels only: 6.12 shows it
-//! like any other, and a move of it is refused. Pages of hugetlbfs look like transparent huge pages
-//! here, and `clear_refs` does not clear their accessed bit: whoever knows the mappings drops them.
+//! Never reported: pages that managers do not move (the zero page, device memory), 1 GiB pages (they
+//! cannot be migrated), swapped pages. Only recent kernels mark the *huge* zero page: 6.12 shows it like
+//! any other, and a move of it is refused. Pages of hugetlbfs look like transparent huge pages here, and
+//! `clear_refs` does not clear their accessed bit: a caller that knows the mappings drops them.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ const WRITABLE: u64 = 1 << 1;
 const ACCESSED: u64 = 1 << 5;
 const DIRTY: u64 = 1 << 6;
 const LARGE: u64 = 1 << 7;
-/// In an entry without `PRESENT`: armed for a NUMA hint fault, or `mprotect`ed to nothing.
+/// In an entry without `PRESENT`: armed for a NUMA hint fault, or `mprotect`ed to no access.
 const PROT_NONE: u64 = 1 << 8;
 /// A page without a page structure of its own, or the zero page.
 const SPECIAL: u64 = 1 << 9;
@@ -35,11 +35,11 @@ const ENTRIES: usize = 512;
 const USER_ENTRIES: usize = ENTRIES / 2;
 const MAX_LEVELS: usize = 5;
 
-/// Physical memory to read tables from.
+/// Physical memory from which tables are read.
 pub trait Memory {
-    /// Fills `buf` from a physical address; `false` where that is no RAM.
+    /// Fills `buf` from a physical address; `false` if that is not RAM.
     fn read_phys(&self, address: u64, buf: &mut [u8]) -> bool;
-    /// Base pages of RAM there are.
+    /// The number of base pages of RAM.
     fn ram_base_pages(&self) -> u64;
 }
 
@@ -59,28 +59,28 @@ pub struct Leaf {
     pub vpn: Vpn,
     /// The frame of its first base page.
     pub pfn: u64,
-    /// Base, or huge where one entry maps 2 MiB.
+    /// Base, or huge if one entry maps 2 MiB.
     pub size: PageSize,
-    /// Touched since the bit was last cleared.
+    /// Accessed since the bit was last cleared.
     pub accessed: bool,
     /// The process may write to it now.
     pub writable: bool,
-    /// Written since it was last cleaned (not since the accessed bit was cleared).
+    /// Written since it was last written back (not since the accessed bit was cleared).
     pub dirty: bool,
 }
 
-/// Who is told of pages. Any `FnMut(Leaf)` is one that hears of them all.
+/// Receives the pages of a walk. Any `FnMut(Leaf)` receives every page.
 pub trait Visit {
     /// A page.
     fn page(&mut self, leaf: Leaf);
 
-    /// Whether base pages that were not touched are to be counted only. Asked once a table: most pages
-    /// of most programs are cold, and a call for each would be most of the cost of a walk.
+    /// True if base pages that were not accessed are only counted. Called once per table: most pages of
+    /// most programs are cold, and a call for each would be most of the cost of a walk.
     fn counts_untouched(&self) -> bool {
         false
     }
 
-    /// `count` base pages that were not touched, somewhere in the 2 MiB that start at `chunk`.
+    /// `count` base pages that were not accessed, within the 2 MiB that start at `chunk`.
     fn untouched(&mut self, _chunk: Vpn, _count: u64) {}
 }
 
@@ -90,12 +90,12 @@ impl<F: FnMut(Leaf)> Visit for F {
     }
 }
 
-/// How the processor's page tables look on this machine.
+/// The format of the processor's page tables on this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
     /// Levels: 4 or 5.
     pub levels: u32,
-    /// Address bits that are no address (memory encryption).
+    /// Address bits that do not belong to the address (memory encryption).
     pub encrypted: u64,
 }
 
@@ -103,7 +103,7 @@ pub struct Format {
 pub struct Walker {
     format: Format,
     tables: Vec<[u64; ENTRIES]>,
-    /// Tables that may still be read in this walk.
+    /// Tables that this walk may still read.
     budget: u64,
     /// Tables read in the last walk.
     pub tables_read: u64,
@@ -116,8 +116,8 @@ impl Walker {
         Self { format, tables, budget: 0, tables_read: 0 }
     }
 
-    /// Tells `visit` of every page in memory, by ascending address. `top` is the physical address of
-    /// the top table. `false` where that cannot be read.
+    /// Calls `visit` with every page in memory, by ascending address. `top` is the physical address of the
+    /// top table. `false` if that cannot be read.
     pub fn walk(&mut self, memory: &impl Memory, top: u64, visit: &mut impl Visit) -> bool {
         let levels = (self.format.levels as usize).clamp(2, MAX_LEVELS);
         // Each table maps a page or another table. Sixteen pages a table is sparser than real programs.
@@ -128,13 +128,13 @@ impl Walker {
         ok
     }
 
-    /// The page at `vpn`, by one small read a level; `None` where none is in memory.
+    /// The page at `vpn`, by one small read per level; `None` if it is not in memory.
     pub fn find(&self, memory: &impl Memory, top: u64, vpn: Vpn) -> Option<Leaf> {
         self.find_run::<1>(memory, top, vpn).and_then(|[leaf]| leaf)
     }
 
-    /// The `N` base pages from `vpn` on, which must be in one table, by one small read a level; for a
-    /// huge page that page alone. `None` where no table is there.
+    /// The `N` base pages from `vpn` on, which must be in one table, by one small read per level; for a huge
+    /// page, only that page. `None` if there is no table.
     pub fn find_run<const N: usize>(
         &self,
         memory: &impl Memory,
@@ -243,7 +243,7 @@ impl Walker {
         let pfn = (raw & ADDRESS & !self.format.encrypted) / 4096;
         Leaf {
             vpn: Vpn(vpn),
-            // Bit 12 of a huge entry is an attribute, no address.
+            // Bit 12 of a huge entry is an attribute, not part of the address.
             pfn: pfn & !(size.base_pages() - 1),
             size,
             accessed: entry & ACCESSED != 0,
@@ -253,22 +253,22 @@ impl Walker {
     }
 }
 
-/// True where an entry of the last level maps a page that may be told of.
+/// True if an entry of the last level maps a page that is reported.
 fn is_page(entry: u64) -> bool {
     entry & (PRESENT | PROT_NONE) != 0 && entry & SPECIAL == 0
 }
 
-/// The entries in use, found before the table's buffer is lent to the walk below.
+/// The range of used entries, computed before the walk below borrows the table's buffer.
 fn used(table: &[u64; ENTRIES], end: usize) -> Range<usize> {
     let first = table[..end].iter().position(|e| *e != 0).unwrap_or(end);
     let last = table[..end].iter().rposition(|e| *e != 0).map_or(end, |i| i + 1);
     first..last
 }
 
-/// A table as the bytes to read into.
+/// A table as a buffer of bytes.
 fn as_bytes(table: &mut [u64; ENTRIES]) -> &mut [u8] {
-    // SAFETY: a `u64` has no padding and any bytes are one; the length is that of the array; the
-    // borrow of the array lasts as long as the slice.
+    // SAFETY: a `u64` has no padding and every byte pattern is valid; the length is that of the array; the
+    // array is borrowed as long as the slice lives.
     unsafe { std::slice::from_raw_parts_mut(table.as_mut_ptr().cast(), size_of_val(table)) }
 }
 
@@ -296,7 +296,7 @@ mod tests {
         }
     }
 
-    /// Tables at frames 0 (top) to 3 for the second gigabyte; `entries` go into the last two levels.
+    /// Tables at frames 0 (top) to 3 for the second gigabyte; `pmd` and `pte` fill the last two levels.
     fn ram(pmd: &[(usize, u64)], pte: &[(usize, u64)]) -> Ram {
         let mut ram = Ram(vec![0; 4 * 4096]);
         ram.put(0, 0, 0x1000 | PRESENT);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_page_is_one_leaf_and_its_attribute_bit_is_no_address() {
+    fn a_huge_page_is_one_leaf_and_its_attribute_bit_is_ignored() {
         let leaves = walk(&ram(&[(4, 0x20_0000 | 1 << 12 | LARGE | PRESENT | ACCESSED)], &[]));
         assert_eq!(leaves.len(), 1);
         assert_eq!((leaves[0].vpn, leaves[0].pfn), (Vpn(CHUNK + 512), 512));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_pages_swap_and_gigantic_pages_are_passed_over() {
+    fn zero_pages_swap_and_gigantic_pages_are_skipped() {
         let mut ram = ram(&[], &[(0, 0x5000 | PRESENT | SPECIAL), (1, 0xffff_0000)]);
         ram.put(1, 2, 0x4000_0000 | PRESENT | LARGE);
         assert_eq!(walk(&ram), []);
@@ -379,8 +379,8 @@ mod tests {
     }
 
     #[test]
-    fn garbage_ends() {
-        // Each table points to itself everywhere: 512^4 pages, were it followed.
+    fn a_walk_of_cyclic_tables_ends() {
+        // Each entry of each table points to its own table: 512^4 pages, if followed.
         let mut ram = Ram(vec![0; 4096]);
         (0..512).for_each(|i| ram.put(0, i, PRESENT));
         let mut seen = 0_u64;

@@ -2,8 +2,8 @@
 //! Perf events: opening them, and reading their ring buffers.
 //!
 //! Three parts: [`Attr`] says what to record, [`Ring`] is one event with its buffer, [`CpuRings`] is
-//! the same event on every CPU. What a record holds is parsed in [`sample`], the buffer in
-//! [`records`], and trace events are looked up or created in [`tracefs`].
+//! the same event on every CPU. [`sample`] parses samples, [`records`] the buffer, and [`tracefs`] finds
+//! or creates trace events.
 
 pub mod data_src;
 pub mod records;
@@ -56,13 +56,13 @@ impl Event {
 pub struct Attr {
     /// The event.
     pub event: Event,
-    /// One record each so many events.
+    /// One record per `period` events.
     pub period: u64,
     /// The fields of a record.
     pub fields: Fields,
-    /// How exact the instruction must be (`precise_ip`, 0..3).
+    /// How exact the instruction address must be (`precise_ip`, 0..3).
     pub precise: u8,
-    /// Leave out what the kernel and the hypervisor do.
+    /// Exclude the kernel and the hypervisor.
     pub user_only: bool,
     /// Registers to record with [`Fields::REGS_INTR`], as the kernel's bit mask.
     pub registers: u64,
@@ -111,14 +111,14 @@ pub enum Scope {
     Task(i32),
 }
 
-/// What the rings went through so far.
+/// What was not recorded so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Records that found the ring full.
+    /// Records lost because the ring was full.
     pub lost: u64,
     /// Times the kernel paused the event because it came too often.
     pub throttled: u64,
-    /// Records that made no sense; the rest of their batch is skipped.
+    /// Records that could not be parsed; the rest of their batch is skipped.
     pub malformed: u64,
 }
 
@@ -136,8 +136,8 @@ impl Ring {
     /// Opens a disabled event with a ring of `pages` base pages, rounded up to a power of two.
     ///
     /// # Errors
-    /// `Error::Call` with what the kernel says: `ENOENT` or `EOPNOTSUPP` where there is no such event,
-    /// `EACCES` or `EPERM` without the right to look, `EMFILE` where the open file limit is too low.
+    /// `Error::Call` with the kernel's errno: `ENOENT` or `EOPNOTSUPP` if there is no such event, `EACCES`
+    /// or `EPERM` without the right to observe, `EMFILE` if the open file limit is too low.
     pub fn open(attr: &Attr, scope: Scope, pages: usize) -> Result<Self> {
         let fd = open_event(attr, scope)?;
         let map = Mapping::new(&fd, pages.max(1).next_power_of_two())?;
@@ -146,10 +146,10 @@ impl Ring {
         Ok(Self { fd, map, fields: attr.fields, registers, scratch: Vec::new(), losses })
     }
 
-    /// Lets only trace events through that match `filter`, as in `nr_accesses > 0`.
+    /// Records only trace events that match `filter`, as in `nr_accesses > 0`.
     ///
     /// # Errors
-    /// `Error::Call` where the kernel refuses the filter.
+    /// `Error::Call` if the kernel refuses the filter.
     pub fn filter(&self, filter: &str) -> Result<()> {
         let text = CString::new(filter).unwrap_or_default();
         // SAFETY: the file descriptor is an open perf event, the text is a C string that outlives
@@ -162,7 +162,7 @@ impl Ring {
     /// Starts or stops recording.
     ///
     /// # Errors
-    /// `Error::Call` where the kernel refuses.
+    /// `Error::Call` if the kernel refuses.
     pub fn enable(&self, on: bool) -> Result<()> {
         let fd = self.fd.as_raw_fd();
         // SAFETY: the file descriptor is an open perf event; these calls take no memory.
@@ -171,20 +171,20 @@ impl Ring {
         check(done, || "switching a perf event".into())
     }
 
-    /// Makes a record of one event in so many from now on.
+    /// Changes the sampling period: from now on, one record per `period` events.
     ///
     /// # Errors
-    /// `Error::Call` where the kernel refuses.
+    /// `Error::Call` if the kernel refuses.
     pub fn sample_every(&self, period: u64) -> Result<()> {
         let fd = self.fd.as_raw_fd();
-        // The kernel reads the number from memory, though the binding calls it a number.
+        // The kernel reads the number through a pointer, although the binding declares a number.
         let address = std::ptr::from_ref(&period).addr() as u64;
         // SAFETY: the file descriptor is an open perf event; the call reads one number, which outlives it.
         let done = unsafe { sys::ioctls::PERIOD(fd, address) };
         check(done, || format!("sampling one event in {period}"))
     }
 
-    /// Hands every sample recorded so far to `each` and makes room for new ones.
+    /// Calls `each` with every sample recorded so far and frees their space.
     pub fn drain(&mut self, mut each: impl FnMut(Sample<'_>)) {
         let (head, tail) = self.map.bounds();
         let (first, second) = self.map.readable(tail, head);
@@ -204,7 +204,7 @@ impl Ring {
         self.map.release(head);
     }
 
-    /// What went wrong so far.
+    /// What was not recorded so far.
     pub const fn losses(&self) -> Losses {
         self.losses
     }
@@ -217,14 +217,14 @@ impl CpuRings {
     /// Opens the event on every online CPU, disabled, with `pages` base pages of ring each.
     ///
     /// # Errors
-    /// As [`Ring::open`]; `Error::Format` where the list of CPUs cannot be read.
+    /// As [`Ring::open`]; `Error::Format` if the list of CPUs cannot be read.
     pub fn open(root: &Root, attr: &Attr, pages: usize) -> Result<Self> {
         let cpus = online_cpus(root)?;
         let open = |cpu: u32| Ring::open(attr, Scope::Cpu(cpu), pages);
         cpus.into_iter().map(open).collect::<Result<Vec<_>>>().map(Self)
     }
 
-    /// As [`Ring::filter`], on all.
+    /// As [`Ring::filter`], on all CPUs.
     ///
     /// # Errors
     /// As [`Ring::filter`].
@@ -240,7 +240,7 @@ impl CpuRings {
         self.0.iter().try_for_each(|ring| ring.enable(on))
     }
 
-    /// Makes a record of one event in so many from now on.
+    /// Changes the sampling period on all CPUs: from now on, one record per `period` events.
     ///
     /// # Errors
     /// As [`Ring::sample_every`].
@@ -248,7 +248,7 @@ impl CpuRings {
         self.0.iter().try_for_each(|ring| ring.sample_every(period))
     }
 
-    /// Hands every sample of every CPU to `each`: in order within a CPU, CPU after CPU.
+    /// Calls `each` with every sample of every CPU: in order within a CPU, one CPU after the other.
     pub fn drain(&mut self, mut each: impl FnMut(Sample<'_>)) {
         for ring in &mut self.0 {
             ring.drain(&mut each);
@@ -275,7 +275,7 @@ pub fn monotonic_now() -> Nanos {
 /// The CPUs in `/sys/devices/system/cpu/online`.
 ///
 /// # Errors
-/// `Error::File` or `Error::Format` where the list cannot be read.
+/// `Error::File` or `Error::Format` if the list cannot be read.
 pub fn online_cpus(root: &Root) -> Result<Vec<u32>> {
     let path = "/sys/devices/system/cpu/online";
     let text = root.read(path)?;
@@ -291,7 +291,7 @@ fn parse_list(text: &str) -> Option<Vec<u32>> {
     for part in text.trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        // No kernel has more CPUs than this: a broken list must not eat the memory.
+        // No kernel has more CPUs: a malformed list must not exhaust memory.
         (last < 1 << 16).then(|| all.extend(first..=last))?;
     }
     Some(all)
@@ -304,10 +304,10 @@ fn open_event(attr: &Attr, scope: Scope) -> Result<OwnedFd> {
         Scope::Task(pid) => (pid, -1),
     };
     let flags = std::ffi::c_ulong::from(raw::PERF_FLAG_FD_CLOEXEC);
-    // SAFETY: the attributes are fully initialised, carry their own size and outlive the call.
+    // SAFETY: the attributes are fully initialised, contain their own size and outlive the call.
     let fd = unsafe { sys::perf_event_open(&raw mut kernel, pid, cpu, -1, flags) };
     check(fd, || format!("perf_event_open({:?}, {scope:?})", attr.event))?;
-    // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+    // SAFETY: the kernel just returned this descriptor; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -325,7 +325,7 @@ struct Mapping {
     data: usize,
 }
 
-// SAFETY: the mapping is memory of the process, bound to no thread; all access goes through
+// SAFETY: the mapping is memory of the process and belongs to no thread; all access goes through
 // `&self` for atomic loads and `&mut self` for the one store.
 unsafe impl Send for Mapping {}
 
@@ -340,7 +340,7 @@ impl Mapping {
             rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
             rustix::mm::MapFlags::SHARED,
         );
-        // SAFETY: a fresh mapping at an address of the kernel's choice aliases no memory of ours.
+        // SAFETY: a fresh mapping at an address that the kernel chooses aliases no memory of ours.
         let base = unsafe {
             rustix::mm::mmap(std::ptr::null_mut(), PAGE + data, read_write, shared, fd, 0)
         };
@@ -358,7 +358,7 @@ impl Mapping {
         self.base.as_ptr().cast()
     }
 
-    /// How far the kernel wrote and how far we read, in bytes since the start.
+    /// The positions up to which the kernel wrote and we read, in bytes since the start.
     fn bounds(&self) -> (u64, u64) {
         let page = self.control();
         // SAFETY: the control page is mapped as long as `self` lives, both words are aligned, and
@@ -371,15 +371,15 @@ impl Mapping {
         }
     }
 
-    /// The bytes between `tail` and `head`: two slices where they wrap around.
+    /// The bytes between `tail` and `head`: two slices if they wrap around.
     fn readable(&self, tail: u64, head: u64) -> (&[u8], &[u8]) {
         let mask = self.data as u64 - 1;
         let length = usize::try_from(head.wrapping_sub(tail)).unwrap_or(0).min(self.data);
         let start = usize::try_from(tail & mask).unwrap_or(0);
         let first = length.min(self.data - start);
-        // SAFETY: `start + first <= data` and `length - first <= start`, so both lie in the mapping.
-        // The kernel does not write between tail and head until `release` moves the tail, which
-        // needs `&mut self` and so outlives no slice.
+        // SAFETY: `start + first <= data` and `length - first <= start`, so both are inside the mapping.
+        // The kernel does not write between tail and head until `release` moves the tail; that needs
+        // `&mut self`, so no slice lives then.
         unsafe {
             let data = self.base.as_ptr().add(PAGE);
             let first_part = std::slice::from_raw_parts(data.add(start), first);
@@ -387,9 +387,9 @@ impl Mapping {
         }
     }
 
-    /// Tells the kernel that everything below `head` is read.
+    /// Tells the kernel that everything below `head` was read.
     fn release(&mut self, head: u64) {
-        // SAFETY: as in `bounds`. Release keeps our reads above the store.
+        // SAFETY: as in `bounds`. Release orders our reads before the store.
         unsafe {
             let page = self.control();
             AtomicU64::from_ptr(&raw mut (*page).data_tail).store(head, Ordering::Release);
@@ -399,7 +399,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this very mapping was made in `new`; no slice into it outlives `self`.
+        // SAFETY: the mapping was made in `new`; no slice into it outlives `self`.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), PAGE + self.data) };
     }
 }
@@ -409,7 +409,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_lists_are_read_and_nonsense_is_not() {
+    fn cpu_lists_are_parsed_and_malformed_ones_refused() {
         assert_eq!(parse_list("0-2,7\n"), Some(vec![0, 1, 2, 7]));
         assert_eq!(parse_list("0"), Some(vec![0]));
         assert_eq!(parse_list(""), None);
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(parse_list("0-4000000000"), None);
     }
 
-    /// Touches pages that were never touched, and returns their addresses.
+    /// Accesses fresh pages, and returns their addresses.
     fn touch_fresh(pages: usize) -> (memmap::Fresh, Vec<u64>) {
         let fresh = memmap::Fresh::new(pages);
         let touched = (0..pages).map(|page| fresh.touch(page)).collect();
@@ -431,7 +431,7 @@ mod tests {
             pub fn new(pages: usize) -> Self {
                 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
                 let access = ProtFlags::READ | ProtFlags::WRITE;
-                // SAFETY: a new mapping at an address of the kernel's choice.
+                // SAFETY: a new mapping at an address that the kernel chooses.
                 let base = unsafe {
                     mmap_anonymous(std::ptr::null_mut(), pages * 4096, access, MapFlags::PRIVATE)
                 };
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn page_faults_of_this_very_thread_are_seen_with_their_addresses() {
+    fn page_faults_of_this_thread_are_recorded_with_their_addresses() {
         let fields = Fields::TID | Fields::TIME | Fields::ADDR | Fields::CPU;
         let attr = Attr::every(Event::PAGE_FAULTS, fields);
         // 2 pages of ring and 400 faults in batches: the ring wraps around many times.
@@ -473,7 +473,7 @@ mod tests {
         }
         let end = monotonic_now();
         assert_eq!(ring.losses(), Losses::default());
-        // Huge pages may answer for several of ours, so at least one fault a mapping.
+        // One fault may map several of our pages (a huge page), so at least one fault per mapping.
         let ours = seen.iter().filter(|(addr, ..)| expected.contains(addr)).count();
         assert!(ours >= 20, "{ours} of {}", expected.len());
         assert!(seen.iter().all(|s| s.1 == std::process::id()));
@@ -491,7 +491,7 @@ mod tests {
         let (_fresh, touched) = touch_fresh(2000);
         let mut seen = 0u64;
         ring.drain(|_| seen += 1);
-        // The kernel reports the loss with the next record that fits.
+        // The kernel reports the loss with the next record that fits in the ring.
         let (_again, _) = touch_fresh(8);
         ring.drain(|_| seen += 1);
         assert!(seen < touched.len() as u64);

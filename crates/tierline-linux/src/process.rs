@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which processes are managed, and what they have mapped.
+//! The managed processes and their mappings.
 
 pub(crate) mod advise;
 pub(crate) mod huge;

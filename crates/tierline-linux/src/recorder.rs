@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The recorder: a tracker over processes without an engine. Nothing is decided, nothing moves, and one memory
-//! node is enough.
+//! The recorder: a tracker over processes without an engine. It decides and moves nothing, and works on a
+//! machine with one memory node.
 
 use tierline_core::port::{Observations, World};
 use tierline_core::tier::{Tier, Tiers};
@@ -25,10 +25,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Chooses the tracker and gets ready to watch; of `options`, only tracker and state folder matter.
+    /// Chooses the tracker and prepares to watch; of `options`, only tracker and state folder are used.
     ///
     /// # Errors
-    /// `Error::Missing` where there is no such tracker, or none at all.
+    /// `Error::Missing` if there is no such tracker, or none at all.
     pub fn new(root: &Root, selection: Selection, options: &Options) -> Result<Self> {
         let topology = Topology::read(root)?;
         let tiers = all_memory(&topology);
@@ -49,7 +49,7 @@ impl Recorder {
         Ok(Self { world, journal, seen: Observations::default(), notes })
     }
 
-    /// What it has to say before it starts.
+    /// Notes for the user before the start.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -59,14 +59,14 @@ impl Recorder {
         self.world.tracker().name()
     }
 
-    /// What was seen since the last call, at `now` (nanoseconds of CLOCK_MONOTONIC).
+    /// Observations since the last call, at `now` (nanoseconds of CLOCK_MONOTONIC).
     pub fn observe(&mut self, now: Nanos) -> &Observations {
         self.seen.clear();
         self.world.observe(now, &mut self.seen);
         &self.seen
     }
 
-    /// When there is something to observe next.
+    /// When to call `observe` next.
     pub fn next_due(&self) -> Nanos {
         self.world.next_due()
     }
@@ -76,25 +76,25 @@ impl Recorder {
         self.world.add(pid);
     }
 
-    /// True where no watched process is left.
-    pub fn is_alone(&self) -> bool {
+    /// True if no watched process is left.
+    pub fn has_no_targets(&self) -> bool {
         self.world.pids().next().is_none()
     }
 
-    /// Takes what went wrong since the last call without stopping the recorder.
-    pub fn take_problems(&mut self) -> Vec<Error> {
-        self.world.take_problems()
+    /// Takes the errors since the last call that did not stop the recorder.
+    pub fn take_errors(&mut self) -> Vec<Error> {
+        self.world.take_errors()
     }
 
-    /// Stops and puts every changed setting back.
+    /// Stops and restores every changed setting.
     pub fn shutdown(self) -> Vec<Error> {
         let Self { world, journal, .. } = self;
-        drop(world); // the tracker first: it undoes what the journal does not know
+        drop(world); // the tracker first: it restores what is not in the journal
         journal.restore()
     }
 }
 
-/// All nodes with memory as one tier: a trace does not say where pages were.
+/// All nodes with memory as one tier: a trace does not contain the tiers of pages.
 fn all_memory(topology: &Topology) -> Tiers {
     let nodes: Vec<_> = topology.with_memory().collect();
     Tiers(vec![Tier {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The root that every path hangs from: `/` on a machine, a folder in a test.
+//! The root of every path: `/` on a machine, a folder in a test.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// Where `/proc`, `/sys` and `/dev` are looked for.
+/// The folder that contains `/proc`, `/sys` and `/dev`.
 #[derive(Clone, Debug)]
 pub struct Root(PathBuf);
 
@@ -21,18 +21,18 @@ impl Root {
         Self(folder.into())
     }
 
-    /// The real path of `path`, which is given from `/`.
+    /// The real path of `path`, which starts with `/`.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.0.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// True where `path` exists.
+    /// True if `path` exists.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         self.path(path).exists()
     }
 
-    /// The text of a file, without the newline at its end.
+    /// The text of a file, without the final newline.
     pub fn read(&self, path: impl AsRef<Path>) -> Result<String> {
         let path = self.path(path);
         let bytes =
@@ -40,7 +40,7 @@ impl Root {
         Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_string())
     }
 
-    /// A file that holds one number.
+    /// The number in a file.
     pub fn read_number(&self, path: impl AsRef<Path>) -> Result<u64> {
         let text = self.read(&path)?;
         text.trim().parse().map_err(|_| Error::Format {
@@ -58,7 +58,7 @@ impl Root {
             .map_err(|source| Error::File { action: "write", path, source })
     }
 
-    /// The names in a folder, sorted; empty where there is no such folder.
+    /// The names in a folder, sorted; empty if there is no such folder.
     pub fn list(&self, folder: impl AsRef<Path>) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
         let mut names: Vec<String> =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the kernel counts: memory per node, page moves, pressure.
+//! Counters of the kernel: memory per node, page moves, pressure.
 
 pub mod page_in;
 
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::root::Root;
 use crate::topology::{meminfo_field, zones};
 
-/// `kernel.numa_balancing` bit: the kernel promotes by itself, and keeps more free for it.
+/// Bit of `kernel.numa_balancing`: the kernel promotes itself, and keeps more memory free for it.
 const KERNEL_TIERS: u64 = 2;
 
 /// Memory of one node.
@@ -22,34 +22,34 @@ const KERNEL_TIERS: u64 = 2;
 pub struct NodeMemory {
     /// The node.
     pub node: NodeId,
-    /// All of it.
+    /// Total bytes.
     pub total: Bytes,
-    /// Free, the kernel's reserves included.
+    /// Free, including the kernel's reserves.
     pub free: Bytes,
-    /// Free for moved pages: without the zones' high (or promotion) watermarks and the protection
-    /// of lower zones. Taking more than this wakes kswapd.
+    /// Free for moved pages: without the zones' high (or promotion) watermarks and the protection of lower
+    /// zones. Using more than this wakes kswapd.
     pub usable: Bytes,
 }
 
 /// Reads the memory of every node of every tier.
 ///
 /// # Errors
-/// `Error::File` or `Error::Format` where a node's meminfo or `/proc/zoneinfo` cannot be read.
+/// `Error::File` or `Error::Format` if a node's meminfo or `/proc/zoneinfo` cannot be read.
 pub fn nodes(root: &Root, tiers: &Tiers) -> Result<Vec<NodeMemory>> {
     let zones = zones::read(root)?;
     let kernel_tiers = kernel_tiers(root);
     let ids = tiers.0.iter().flat_map(|tier| tier.nodes.iter().copied());
     let read = |node: NodeId| {
         let (total, free) = node_memory(root, node)?;
-        // The two files are read one after the other: never promise more than is free.
+        // The two files are read one after the other: the result must not exceed the free memory.
         let usable = zones::usable(&zones, node, kernel_tiers).min(free);
         Ok(NodeMemory { node, total, free, usable })
     };
     ids.map(read).collect()
 }
 
-/// Free bytes per tier with the kernel's reserves taken off; the rest of the telemetry is left
-/// unknown, as the kernel does not count it.
+/// Free bytes per tier without the kernel's reserves; the rest of the telemetry is left unknown, as the
+/// kernel does not count it.
 pub fn tiers(tiers: &Tiers, nodes: &[NodeMemory]) -> Vec<TierTelemetry> {
     let free = |ids: &[NodeId]| {
         nodes.iter().filter(|memory| ids.contains(&memory.node)).map(|memory| memory.usable).sum()
@@ -58,7 +58,7 @@ pub fn tiers(tiers: &Tiers, nodes: &[NodeMemory]) -> Vec<TierTelemetry> {
     tiers.0.iter().map(|one| tier(&one.nodes)).collect()
 }
 
-/// True where `kernel.numa_balancing` has the tiering bit set.
+/// True if `kernel.numa_balancing` has the tiering bit set.
 pub fn kernel_tiers(root: &Root) -> bool {
     let mode = root.read_number("/proc/sys/kernel/numa_balancing").unwrap_or(0);
     mode & KERNEL_TIERS != 0
@@ -83,7 +83,7 @@ impl Counters {
     /// The machine's `/proc/vmstat`.
     ///
     /// # Errors
-    /// `Error::File` where it cannot be read.
+    /// `Error::File` if it cannot be read.
     pub fn vmstat(root: &Root) -> Result<Self> {
         root.read("/proc/vmstat").map(|text| Self::parse(&text))
     }
@@ -91,13 +91,13 @@ impl Counters {
     /// One node's vmstat.
     ///
     /// # Errors
-    /// `Error::File` where there is no such node.
+    /// `Error::File` if there is no such node.
     pub fn of_node(root: &Root, node: NodeId) -> Result<Self> {
         let path = format!("/sys/devices/system/node/node{}/vmstat", node.0);
         root.read(path).map(|text| Self::parse(&text))
     }
 
-    /// Lines that are no counter are passed over.
+    /// Lines that are not counters are skipped.
     pub fn parse(text: &str) -> Self {
         let counter = |line: &str| {
             let (name, value) = line.trim().split_once(' ')?;
@@ -106,13 +106,13 @@ impl Counters {
         Self(text.lines().filter_map(counter).collect())
     }
 
-    /// A counter; `None` where this kernel has none of that name.
+    /// A counter; `None` if this kernel has none of that name.
     pub fn get(&self, name: &str) -> Option<u64> {
         self.0.get(name).copied()
     }
 
-    /// The counters that tell of page moves: `pgpromote_*`, `pgdemote_*`, `pgmigrate_*`, `numa_*`
-    /// and `thp_migration_*`.
+    /// The counters of page moves: `pgpromote_*`, `pgdemote_*`, `pgmigrate_*`, `numa_*` and
+    /// `thp_migration_*`.
     pub fn of_moves(&self) -> BTreeMap<&str, u64> {
         const PREFIXES: [&str; 5] =
             ["pgpromote_", "pgdemote_", "pgmigrate_", "numa_", "thp_migration_"];
@@ -121,7 +121,7 @@ impl Counters {
         named.filter(|(name, _)| wanted(name)).collect()
     }
 
-    /// What was counted since `before`, counters that stood still left out.
+    /// The increase since `before`, without counters that did not change.
     pub fn since(&self, before: &Self) -> BTreeMap<&str, u64> {
         let grown =
             |(name, value): (&'_ String, &u64)| value - before.get(name).unwrap_or(0).min(*value);
@@ -143,19 +143,19 @@ pub struct Stall {
     pub total_us: u64,
 }
 
-/// What tasks wait for.
+/// A resource that tasks wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// A processor.
     Cpu,
-    /// Memory: its reclaim, and pages that have to be read back.
+    /// Memory: its reclaim, and pages that must be read back.
     Memory,
     /// Devices.
     Io,
 }
 
 impl Resource {
-    /// Its name in the names of pressure files.
+    /// Its name in pressure files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -175,10 +175,10 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// The machine's, from `/proc/pressure`.
+    /// The pressure of the machine, from `/proc/pressure`.
     ///
     /// # Errors
-    /// `Error::Missing` where the kernel measures no pressure.
+    /// `Error::Missing` if the kernel does not measure pressure.
     pub fn of_machine(root: &Root, of: Resource) -> Result<Self> {
         let path = format!("/proc/pressure/{}", of.name());
         match root.read(&path) {
@@ -188,7 +188,7 @@ impl Pressure {
         }
     }
 
-    /// A pressure file that cannot be read: no file without CONFIG_PSI, no answer without `psi=1`.
+    /// The error of a pressure file that cannot be read: absent without CONFIG_PSI, unreadable without `psi=1`.
     pub(crate) fn missing(path: &str, source: &std::io::Error) -> Error {
         Error::Missing {
             what: "pressure stall information".into(),
@@ -197,7 +197,7 @@ impl Pressure {
         }
     }
 
-    /// The text of a pressure file.
+    /// Parses a pressure file.
     pub fn parse(text: &str) -> Self {
         let line = |kind: &str| {
             let found = text.lines().find(|line| line.split_whitespace().next() == Some(kind));
@@ -228,7 +228,7 @@ mod tests {
     use crate::topology::tests::{TWO_NODES, fake};
 
     #[test]
-    fn usable_memory_leaves_the_kernel_its_own() {
+    fn usable_memory_excludes_the_kernels_reserves() {
         let zone = |node: u16| {
             format!(
                 "Node {node}, zone Normal\n  pages free 60000\n high 100\n promo 200\n managed 70000\n"
@@ -242,9 +242,9 @@ mod tests {
         let machine = Topology::read(&root).expect("topology").tiers(None).expect("tiers");
         let nodes = nodes(&root, &machine).expect("nodes");
         assert_eq!(nodes[0].usable, Bytes::from_base_pages(59800));
-        let told = tiers(&machine, &nodes);
-        assert_eq!((told.len(), told[1].free), (2, Bytes::from_base_pages(59800)));
-        assert_eq!(told[0].latency, None);
+        let measured = tiers(&machine, &nodes);
+        assert_eq!((measured.len(), measured[1].free), (2, Bytes::from_base_pages(59800)));
+        assert_eq!(measured[0].latency, None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The tenants of this host: which process belongs to which of them.
+//! The tenants of this host and their processes.
 
 pub mod usage;
 
@@ -20,18 +20,18 @@ pub struct Tenant {
     pub name: String,
     /// Which processes belong to it.
     pub target: Target,
-    /// What it may hold of each tier, fastest first; no entry or `None`: no limit.
+    /// Its limit in each tier, fastest first; no entry or `None`: no limit.
     pub limits: Vec<Option<Bytes>>,
 }
 
-/// Which processes belong to a tenant. What they start belongs to it too.
+/// The processes of a tenant. Their children belong to it too.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// A command that is started, by its name.
+    /// A launched command, by its name.
     Command(String),
-    /// Processes by number.
+    /// Processes by pid.
     Pids(Vec<u32>),
-    /// A control group with those below it.
+    /// A control group, including those below it.
     Cgroup(String),
     /// Processes whose name matches.
     Comm(Regex),
@@ -39,24 +39,24 @@ pub enum Target {
 
 /// All tenants, with the owner of every managed process.
 ///
-/// A process belongs to the innermost submitted cgroup that holds it, as its memory is charged there. Without one, it
-/// belongs to the tenant that names it, by number before name, else to its parent's tenant.
+/// A process belongs to the tenant of its innermost submitted cgroup, as its memory is charged there. Without one, it
+/// belongs to the tenant that names it, by pid before name, otherwise to its parent's tenant.
 #[derive(Debug, Default)]
 pub struct Tenants {
     tenants: Vec<Tenant>,
     /// The tenants whose targets are cgroups, in the order in which the groups were submitted.
     of_groups: Vec<usize>,
-    /// The tenant of each managed process, by its place.
+    /// The tenant of each managed process, by index.
     owners: BTreeMap<u32, usize>,
 }
 
-/// The number by which the core knows the tenant at a place; 0 is nobody's.
+/// The core's id for the tenant at an index; 0 means no tenant.
 pub fn id(at: usize) -> TenantId {
     TenantId(u16::try_from(at + 1).unwrap_or(u16::MAX))
 }
 
 impl Tenants {
-    /// These tenants, without processes so far.
+    /// Creates the set without processes.
     pub fn new(tenants: Vec<Tenant>) -> Self {
         let is_group = |(at, tenant): (usize, &Tenant)| {
             matches!(tenant.target, Target::Cgroup(_)).then_some(at)
@@ -70,22 +70,22 @@ impl Tenants {
         self.tenants.iter()
     }
 
-    /// The place of the tenant of a managed process.
+    /// The index of the tenant of a managed process.
     pub fn owner(&self, pid: u32) -> Option<usize> {
         self.owners.get(&pid).copied()
     }
 
-    /// How many managed processes the tenant at a place has.
+    /// The number of managed processes of the tenant at an index.
     pub fn processes(&self, at: usize) -> usize {
         self.owners.values().filter(|&&owner| owner == at).count()
     }
 
-    /// The place of the tenant of the submitted group at `group`.
+    /// The index of the tenant of the submitted group at `group`.
     pub fn of_group(&self, group: usize) -> Option<usize> {
         self.of_groups.get(group).copied()
     }
 
-    /// The limits of all of them.
+    /// The limits of all tenants.
     pub fn limits(&self) -> Limits {
         let mut limits = Limits::default();
         for (at, tenant) in self.tenants.iter().enumerate() {
@@ -96,14 +96,14 @@ impl Tenants {
         limits
     }
 
-    /// Forgets processes that are gone; one that comes back under its number is reported again.
+    /// Forgets processes that are gone; a process that reuses the pid is reported again.
     pub fn forget(&mut self, gone: &[u32]) {
         gone.iter().for_each(|pid| {
             self.owners.remove(pid);
         });
     }
 
-    /// Finds the owner of every managed process, and reports those that are new or have changed.
+    /// Finds the owner of every managed process, and reports new and changed owners.
     pub fn assign(&mut self, targets: &Targets, out: &mut Vec<SpaceEvent>) {
         if self.tenants.is_empty() {
             return;
@@ -120,7 +120,7 @@ impl Tenants {
         if let Some(at) = targets.group_of(pid).and_then(|group| self.of_group(group)) {
             return at;
         }
-        // A parent may be known without being managed, while it is small.
+        // A parent may be known without being managed, while it is too small.
         let mut ancestor = pid;
         while let Some(stat) = targets.stat(ancestor) {
             if let Some(at) = self.named(ancestor, &stat.comm).or_else(|| self.kept(ancestor)) {
@@ -132,14 +132,14 @@ impl Tenants {
         self.tenants.iter().position(launched).unwrap_or(0)
     }
 
-    /// The tenant that names a process by its number, else by its name.
+    /// The tenant that names a process by its pid, otherwise by its name.
     fn named(&self, pid: u32, comm: &str) -> Option<usize> {
         let find = |is: &dyn Fn(&Target) -> bool| self.tenants.iter().position(|t| is(&t.target));
         find(&|target| matches!(target, Target::Pids(pids) if pids.contains(&pid)))
             .or_else(|| find(&|target| matches!(target, Target::Comm(name) if name.is_match(comm))))
     }
 
-    /// The tenant that a process had before, where that was not for its cgroup: it stays when its parent is gone.
+    /// The tenant that a process had before, unless through its cgroup: it stays after its parent has ended.
     fn kept(&self, pid: u32) -> Option<usize> {
         self.owner(pid).filter(|at| !self.of_groups.contains(at))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What memory this machine has: nodes, what the firmware says of their speed, CXL and DAX devices.
+//! The memory of this machine: nodes, their speed according to the firmware, CXL and DAX devices.
 
 pub mod nodelist;
 pub mod spec;
@@ -21,7 +21,7 @@ const MEMORY_TIERS: &str = "/sys/devices/virtual/memory_tiering";
 const CXL: &str = "/sys/bus/cxl/devices";
 const DAX: &str = "/sys/bus/dax/devices";
 
-/// What the firmware (HMAT, CDAT) says of a node, seen from its nearest initiators.
+/// The speed of a node from its nearest initiators, according to the firmware (HMAT, CDAT).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Access {
     /// Unloaded read latency.
@@ -41,17 +41,17 @@ pub struct Node {
     pub id: NodeId,
     /// Bytes of memory; zero for an empty node.
     pub capacity: Bytes,
-    /// Bytes free, the kernel's reserves included.
+    /// Free bytes, including the kernel's reserves.
     pub free: Bytes,
-    /// Its CPUs; none for an expander.
+    /// Its CPUs; none for a memory expander.
     pub cpus: Vec<u32>,
     /// Distance (SLIT) to each online node, 10 = itself.
     pub distance: Vec<(NodeId, u32)>,
-    /// Speed as seen from the nearest CPUs; `None` without HMAT.
+    /// Speed from the nearest CPUs; `None` without HMAT.
     pub access: Option<Access>,
     /// The kernel's memory tier (`memory_tierN`): the lower, the faster.
     pub memory_tier: Option<u32>,
-    /// The nodes the kernel demotes to from here: computed as the kernel does, as it shows them nowhere.
+    /// The nodes that the kernel demotes to from here; computed as in the kernel, which does not show them.
     pub demotes_to: Vec<NodeId>,
     /// The zones with memory.
     pub zones: Vec<Zone>,
@@ -64,9 +64,9 @@ pub struct CxlRegion {
     pub name: String,
     /// Its size.
     pub size: Bytes,
-    /// True where its decoders are committed.
+    /// True if its decoders are committed.
     pub committed: bool,
-    /// True where a driver has taken it.
+    /// True if a driver is bound to it.
     pub bound: bool,
 }
 
@@ -77,9 +77,9 @@ pub struct Dax {
     pub name: String,
     /// Its size.
     pub size: Bytes,
-    /// The node its memory is or would be on; `None` where the kernel says none.
+    /// The present or future node of its memory; `None` if the kernel names none.
     pub target_node: Option<NodeId>,
-    /// `kmem` where it serves as system memory, `device_dax` where programs map it.
+    /// `kmem` if it serves as system memory, `device_dax` if programs map it.
     pub driver: Option<String>,
 }
 
@@ -88,7 +88,7 @@ pub struct Dax {
 pub struct Topology {
     /// Online nodes, by number.
     pub nodes: Vec<Node>,
-    /// Whether the kernel demotes under pressure; `None` where it cannot.
+    /// True if the kernel demotes under pressure; `None` if it cannot.
     pub demotion_enabled: Option<bool>,
     /// CXL memory devices (`mem0`).
     pub cxl_memdevs: Vec<String>,
@@ -99,11 +99,11 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Reads what `/sys` and `/proc/zoneinfo` say. Needs no privilege.
+    /// Reads `/sys` and `/proc/zoneinfo`. Needs no privilege.
     ///
     /// # Errors
-    /// `Error::Missing` where the kernel shows no nodes (CONFIG_NUMA off), `Error::File` and
-    /// `Error::Format` where a node's files cannot be read or understood.
+    /// `Error::Missing` if the kernel shows no nodes (CONFIG_NUMA off), `Error::File` and `Error::Format` if a
+    /// node's files cannot be read or parsed.
     pub fn read(root: &Root) -> Result<Self> {
         let online = root.read(format!("{NODES}/online")).map_err(|_| Error::Missing {
             what: "NUMA".into(),
@@ -137,17 +137,17 @@ impl Topology {
         })
     }
 
-    /// The tiers of this machine, fastest first: those of `spec` where it is given, else told apart
-    /// by the kernel's memory tiers, else by HMAT, else by which nodes have CPUs.
+    /// The tiers of this machine, fastest first: those of `spec` if given, otherwise derived from the kernel's
+    /// memory tiers, otherwise from HMAT, otherwise from which nodes have CPUs.
     ///
     /// # Errors
-    /// `Error::OneTier` where nothing tells the nodes apart, `Error::Input` where `spec` does not
-    /// fit the machine.
+    /// `Error::OneTier` if the nodes cannot be divided into tiers, `Error::Input` if `spec` does not fit the
+    /// machine.
     pub fn tiers(&self, spec: Option<&TierSpec>) -> Result<Tiers> {
         tiers::derive(self, spec)
     }
 
-    /// The node numbered `id`.
+    /// The node with number `id`.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)
     }
@@ -157,7 +157,7 @@ impl Topology {
         self.nodes.iter().filter(|node| node.capacity > Bytes::ZERO)
     }
 
-    /// The smallest distance from `node` to a node with CPUs; 10 where it has CPUs itself.
+    /// The smallest distance from `node` to a node with CPUs; 10 if it has CPUs itself.
     pub fn distance_to_cpus(&self, node: &Node) -> u32 {
         if !node.cpus.is_empty() {
             return 10;
@@ -212,14 +212,14 @@ pub(crate) fn meminfo_field(text: &str, name: &str) -> Option<Bytes> {
     kib.checked_mul(1024).map(Bytes)
 }
 
-/// Class 1 is what the nearest *CPUs* see; class 0 may be what a nearer accelerator sees.
+/// Class 1 is the access from the nearest *CPUs*; class 0 may be that from a nearer accelerator.
 fn read_access(root: &Root, folder: &str) -> Option<Access> {
     ["access1", "access0"].iter().find_map(|class| {
         let folder = format!("{folder}/{class}/initiators");
         let number = |name: &str| {
             root.read_number(format!("{folder}/{name}")).ok().filter(|&value| value > 0)
         };
-        // The kernel shows nanoseconds and MB/s.
+        // The kernel's units are nanoseconds and MB/s.
         let rate = |name: &str| Some(BytesPerSec(number(name)?.checked_mul(1_000_000)?));
         let access = Access {
             read_latency: number("read_latency").map(Nanos),
@@ -241,7 +241,7 @@ fn memory_tiers(root: &Root) -> Vec<(u32, Vec<NodeId>)> {
     root.list(MEMORY_TIERS).into_iter().filter_map(tier).collect()
 }
 
-/// The entries of `folder` named `prefix` and a number (or `N.M`).
+/// The entries of `folder` named `prefix` plus a number (or `N.M`).
 fn devices(root: &Root, folder: &str, prefix: &str) -> Vec<String> {
     let numbered = |name: &String| {
         name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -249,7 +249,7 @@ fn devices(root: &Root, folder: &str, prefix: &str) -> Vec<String> {
     root.list(folder).into_iter().filter(numbered).collect()
 }
 
-/// A number as sysfs writes it: decimal, or hexadecimal after `0x`.
+/// A number in sysfs format: decimal, or hexadecimal after `0x`.
 fn sysfs_number(root: &Root, path: &str) -> Option<u64> {
     let text = root.read(path).ok()?;
     match text.trim().strip_prefix("0x") {
@@ -354,7 +354,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nonsense_from_the_kernel_is_an_error_not_a_panic() {
+    fn malformed_kernel_files_are_an_error_not_a_panic() {
         let (_dir, root) = fake(&[("/sys/devices/system/node/online", "0-\n")]);
         assert!(matches!(Topology::read(&root), Err(Error::Format { .. })));
         let (_dir, root) = fake(&[]);

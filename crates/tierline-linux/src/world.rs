@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The Linux world: processes are watched by a tracker and pages moved by `move_pages`.
+//! The Linux world: a tracker watches processes and `move_pages` moves pages.
 
 use std::collections::BTreeMap;
 use std::mem::discriminant;
@@ -28,16 +28,16 @@ use crate::tenant::usage::Usage;
 use crate::tracker::Tracker;
 use crate::tracker::inspect::{CENSUS_EVERY, Inspector};
 
-/// Time between looks at which processes there are and what they map.
+/// Time between two readings of the processes and their mappings.
 const LOOK_AROUND: Nanos = Nanos::from_secs(1);
-/// Time between looks at which pages are huge, where the tracker does not see that.
+/// Time between two readings of page sizes, if the tracker does not report them.
 const SIZES_EVERY: Nanos = Nanos::from_secs(5);
-/// Time for which what was measured holds while we move nothing.
+/// Time for which measured telemetry is valid while nothing is moved.
 const MEASURE_EVERY: Nanos = Nanos::from_secs(2);
-/// The same for a policy that reclaims: it is to notice a burst of new pages while it lasts.
+/// The same for a policy that reclaims: it must notice a burst of new pages in time.
 const MEASURE_OFTEN: Nanos = Nanos::from_millis(100);
 
-/// A running Linux as the core sees it.
+/// A running Linux as the engine's world.
 pub struct LinuxWorld {
     root: Root,
     tiers: Tiers,
@@ -46,24 +46,24 @@ pub struct LinuxWorld {
     usage: Usage,
     maps: BTreeMap<u32, Maps>,
     tracker: Box<dyn Tracker>,
-    /// Looks at pages that the tracker does not see, where the policy needs that.
+    /// Observes pages that the tracker does not, if the policy needs that.
     inspector: Option<Inspector>,
-    /// When it last counted them; `None`: a process appeared since.
+    /// The time of the last census; `None`: a process appeared since.
     counted: Option<Nanos>,
     mover: Mover,
-    /// Pages out, where the policy needs that.
+    /// Pages out, if the policy needs that.
     paging: Option<Paging>,
     latency: LoadedLatency,
     dry_run: bool,
     memory: Vec<NodeMemory>,
-    /// When that was measured; `None`: before the last moves.
+    /// The time of that measurement; `None`: before the last moves.
     measured: Option<Nanos>,
-    /// Which tier a frame is in; `None` where the machine does not tell.
+    /// The tiers of frames; `None` if the machine does not describe them.
     frames: Option<FrameTiers>,
     looked_around: Option<Nanos>,
-    /// When the tracker last reported a sample.
+    /// The time of the tracker's last sample.
     last_sample: Option<Nanos>,
-    /// When page sizes were last looked at; `None`: a process appeared since.
+    /// The time of the last reading of page sizes; `None`: a process appeared since.
     sized: Option<Nanos>,
     problems: Vec<Error>,
 }
@@ -72,12 +72,12 @@ pub struct LinuxWorld {
 struct Paging {
     pager: Pager,
     page_in: PageIn,
-    /// Share of their time, when it was last measured.
+    /// Share of their time, as last measured.
     stall: Option<f64>,
 }
 
 impl LinuxWorld {
-    /// A world of these processes; nothing is touched before the first `observe`.
+    /// A world of these processes; it changes nothing before the first `observe`.
     pub fn new(
         root: &Root,
         tiers: Tiers,
@@ -112,17 +112,17 @@ impl LinuxWorld {
         })
     }
 
-    /// Lets pages that the tracker does not see be looked at.
+    /// Enables queries for pages that the tracker does not observe.
     pub fn inspect_with(&mut self, inspector: Inspector) {
         self.inspector = Some(inspector);
     }
 
-    /// Lets pages be paged out.
+    /// Enables paging out.
     pub fn page_out_with(&mut self, pager: Pager) {
         self.paging = Some(Paging { pager, page_in: PageIn::default(), stall: None });
     }
 
-    /// Tells the processes of these tenants apart.
+    /// Assigns processes to these tenants.
     pub fn host(&mut self, tenants: Tenants) {
         self.tenants = tenants;
     }
@@ -132,22 +132,22 @@ impl LinuxWorld {
         &self.tenants
     }
 
-    /// Whether this kernel can serve a policy.
+    /// Checks whether this kernel can serve a policy.
     ///
     /// # Errors
-    /// `Error::Missing`, with what is missing and what to do about it.
+    /// `Error::Missing`, with what is missing and the next step.
     pub fn fits(&self, policy: &dyn Policy) -> Result<()> {
         policy::fits(policy, self.capabilities()).map_err(|unfit| Error::Missing {
             what: format!("policy {}", unfit.policy),
             why: format!("it needs {}", unfit.missing),
             hint: match unfit.missing {
                 Capability::TrueRates => format!(
-                    "only a modelled machine knows them: tierline sim --policy {}",
+                    "only a modelled machine provides them: tierline sim --policy {}",
                     unfit.policy
                 ),
                 Capability::PageOut => "choose a policy without +tmo: tierline policies".into(),
-                Capability::Answers => "reading them takes root and /proc/kcore: tierline doctor \
-                                        says what is missing"
+                Capability::Answers => "reading them needs root and /proc/kcore: tierline doctor \
+                                        lists what is missing"
                     .into(),
                 Capability::Split | Capability::KernelTiering => {
                     "tierline policies lists the others".into()
@@ -172,30 +172,30 @@ impl LinuxWorld {
         self.tracker.as_ref()
     }
 
-    /// When the tracker last reported a sample; `None` before the first.
+    /// The time of the tracker's last sample; `None` before the first.
     pub fn last_sample(&self) -> Option<Nanos> {
         self.last_sample
     }
 
-    /// When there is something to observe next.
+    /// When to call `observe` next.
     pub fn next_due(&self) -> Nanos {
         let look = self.looked_around.map_or(Nanos::ZERO, |at| at + LOOK_AROUND);
         self.tracker.next_due().min(look)
     }
 
-    /// Takes what went wrong since the last call without stopping anything.
-    pub fn take_problems(&mut self) -> Vec<Error> {
+    /// Takes the errors since the last call that did not stop anything.
+    pub fn take_errors(&mut self) -> Vec<Error> {
         self.problems.extend(self.mover.take_errors());
         self.problems.extend(self.paging.iter_mut().flat_map(|paging| paging.pager.take_errors()));
         std::mem::take(&mut self.problems)
     }
 
-    /// Looks up where pages live that the tracker saw without seeing that.
+    /// Looks up the tiers of pages in samples without a tier.
     fn locate(&self, out: &mut Observations) {
         let Some(frames) = &self.frames else { return };
         for sample in out.samples.iter().filter(|sample| sample.tier.is_none()) {
             let pages = sample.vpn.0..sample.vpn.0 + u64::from(sample.base_pages);
-            // A process that has gone, or hides its frames, leaves its pages where they were.
+            // The pages of a process that has ended, or hides its frames, keep their last known tiers.
             let _ = residence(&self.root, sample.space.0, pages, frames, &mut out.residence);
         }
     }
@@ -204,7 +204,7 @@ impl LinuxWorld {
         match telemetry::nodes(&self.root, &self.tiers) {
             Ok(memory) => self.memory = memory,
             Err(problem) => {
-                // Unknown room is no room: nothing is moved until it can be read again.
+                // Unknown free memory counts as none: nothing is moved until it can be read again.
                 self.memory.iter_mut().for_each(|node| node.usable = Bytes::ZERO);
                 self.problems.push(problem);
             }
@@ -248,12 +248,12 @@ impl LinuxWorld {
         let names = groups.iter().filter_map(|&at| self.targets.groups().get(at));
         self.problems.extend(names.map(|group| Error::Missing {
             what: format!("cgroup {:?}", group.named()),
-            why: "it was removed; its tenant has ended, and the others are managed on".into(),
-            hint: "a group that is made again under this name is managed again".into(),
+            why: "it was removed; its tenant has ended, the other tenants stay managed".into(),
+            hint: "a new group of this name is managed again".into(),
         }));
     }
 
-    /// Takes account of moves that were carried out, until use is read again.
+    /// Adjusts usage for the moves that were carried out, until usage is read again.
     fn adjust_usage(&mut self, orders: &[Order], outcomes: &[Outcome]) {
         let done = orders.iter().zip(outcomes).filter(|(_, outcome)| **outcome == Outcome::Done);
         for moved in done.filter_map(|(order, _)| order.as_move()) {
@@ -285,7 +285,7 @@ impl LinuxWorld {
 
     fn look_at_sizes(&mut self, now: Nanos, out: &mut Observations) {
         let due = self.sized.is_none_or(|at| now >= at + SIZES_EVERY);
-        if !due || self.tracker.tells_sizes() {
+        if !due || self.tracker.reports_page_sizes() {
             return;
         }
         self.sized = Some(now);
@@ -323,7 +323,7 @@ impl LinuxWorld {
             })),
             Err(problem) => {
                 self.problems.push(problem);
-                out.extend(pages.iter().map(|_| Outcome::Refused)); // nobody knows what is split
+                out.extend(pages.iter().map(|_| Outcome::Refused)); // it is unknown which pages are split
             }
         }
     }
@@ -331,7 +331,7 @@ impl LinuxWorld {
 
 impl World for LinuxWorld {
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
-        out.fast_unseen = !self.tracker.sees_fast_memory();
+        out.fast_unseen = !self.tracker.observes_fast_memory();
         self.look_around(now, out);
         self.count_pages(now, out);
         if now >= self.tracker.next_due()
@@ -358,7 +358,7 @@ impl World for LinuxWorld {
         let page_in_stall = self.paging.as_ref().and_then(|paging| paging.stall);
         let mut tiers = telemetry::tiers(&self.tiers, &self.memory);
         self.latency.fill(now, &mut tiers);
-        let counted = self.tracker.counted();
+        let counted = self.tracker.take_device_counts();
         let tenants = self.usage.telemetry();
         Telemetry { tiers, counted, page_in_stall, tenants, ..Telemetry::default() }
     }
@@ -388,20 +388,20 @@ impl World for LinuxWorld {
         Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    fn attend(&mut self, attention: Attention) {
-        self.tracker.attend(attention);
+    fn set_attention(&mut self, attention: Attention) {
+        self.tracker.set_attention(attention);
     }
 
     fn watch(&mut self, watch: Watch) -> bool {
-        self.tracker.rewatch(watch).unwrap_or_else(|problem| {
+        self.tracker.reconfigure(watch).unwrap_or_else(|problem| {
             self.problems.push(problem);
             false
         })
     }
 
-    fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+    fn check_accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
         if let Some(inspector) = &mut self.inspector {
-            inspector.accessed(questions, out);
+            inspector.check_accessed(questions, out);
         }
     }
 }

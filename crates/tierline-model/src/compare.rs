@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Policies × workloads × machines: every combination is a run, and the best of each field is marked.
+//! Policies × workloads × machines: every combination is one run; the best policy of each field is marked.
 
 use serde::Serialize;
 use tierline_core::tier::TierId;
@@ -12,17 +12,17 @@ use crate::scenario::{Scenario, Traces};
 use crate::workload::list::written;
 use crate::workload::program::Placement;
 
-/// A throughput this close to the last one is as good as it.
+/// A throughput this close to the final one counts as equal.
 const CLOSE: f64 = 0.05;
 
-/// What is compared.
+/// The runs of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
     /// Policies.
     pub policies: Vec<String>,
-    /// Where each of them runs.
+    /// Workloads and machines; every policy runs on each.
     pub cells: Vec<Cell>,
-    /// The recordings that workloads name.
+    /// The recordings named by workloads.
     pub traces: Traces,
     /// Simulated time.
     pub seconds: f64,
@@ -33,16 +33,16 @@ pub struct Field {
 /// A workload on a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// A machine of the list.
+    /// Name of a machine in the list.
     pub machine: String,
-    /// A workload as on a command line; what follows a `+` runs beside it, and only it is measured.
+    /// A workload as on a command line. Programs after a `+` run beside it and are not measured.
     pub workload: String,
-    /// Fast to slow memory, of the measured workload's; none: the machine's own tiers.
+    /// Fast to slow memory, as parts of the measured workload's size; `None`: the machine's own tiers.
     pub ratio: Option<(u32, u32)>,
 }
 
 impl Cell {
-    /// Every workload on every machine with every ratio; without ratios, with each machine's own tiers.
+    /// Every workload on every machine with every ratio. Without ratios: with each machine's own tiers.
     pub fn product(machines: &[String], workloads: &[String], ratios: &[(u32, u32)]) -> Vec<Self> {
         let own = [None];
         let given: Vec<_> = ratios.iter().copied().map(Some).collect();
@@ -63,14 +63,14 @@ impl Cell {
     }
 }
 
-/// One run of the field.
+/// One run of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Entry {
+pub struct ComparedRun {
     /// The machine.
     pub machine: String,
     /// The workload, as it was written.
     pub workload: String,
-    /// Fast to slow memory; `None` where it is the machine's own.
+    /// Fast to slow memory; `None` if it is the machine's own.
     pub ratio: Option<String>,
     /// The policy.
     pub policy: String,
@@ -79,39 +79,39 @@ pub struct Entry {
     /// Operations a second in the steady state: the last quarter of the time.
     #[serde(rename = "throughput_per_second")]
     pub throughput: f64,
-    /// What they are.
+    /// Name of an operation.
     pub unit: String,
-    /// Share of accesses that the fastest tier serves.
+    /// Share of accesses served by the fastest tier.
     pub fast_share: f64,
     /// Loaded latency of an access, over all tiers.
     pub mean_latency_ns: f64,
-    /// Moved in all of the time.
+    /// Bytes moved in the whole run.
     pub migrated_bytes: u64,
     /// Base pages that came back soon after a move.
     pub ping_pong_pages: u64,
-    /// From the program's last change of phase until throughput is close to the last one for good; `None`
-    /// where nothing changes.
+    /// Time from the program's last phase change until throughput stays close to its final value; `None`
+    /// without a phase change.
     pub recovery_seconds: Option<f64>,
-    /// Throughput over the best of the same machine, workload and ratio.
+    /// Throughput divided by the best of the same machine, workload and ratio.
     pub relative_to_best: f64,
-    /// Of all programs that ran in the steady state: see [`crate::report::Means::weighted_speedup`].
+    /// Of all programs that ran in the steady state; see [`crate::report::Means::weighted_speedup`].
     pub weighted_speedup: f64,
     /// See [`crate::report::Means::worst_slowdown`].
     pub worst_slowdown: Option<f64>,
 }
 
-/// Runs the field; without the cells of which a run was not made.
+/// Runs all combinations. Cells with a run that was not made are left out.
 ///
 /// # Errors
-/// Where a scenario cannot be made.
-pub fn compare(field: &Field, runner: &Runner<'_>) -> Result<Vec<Entry>> {
+/// If a scenario is invalid.
+pub fn compare(field: &Field, runner: &Runner<'_>) -> Result<Vec<ComparedRun>> {
     let pairs =
         || field.cells.iter().flat_map(|cell| field.policies.iter().map(move |p| (cell, p)));
     let scenarios = pairs().map(|(cell, policy)| scenario(field, cell, policy));
     let scenarios = scenarios.collect::<Result<Vec<_>>>()?;
     let reports = runner.run(&scenarios)?;
     let mut entries = Vec::new();
-    // Policies vary fastest: a cell is in one piece.
+    // Policies vary fastest, so the runs of a cell are consecutive.
     let policies = field.policies.len().max(1);
     let runs = scenarios.chunks(policies).zip(reports.chunks(policies));
     for (cell, (scenarios, reports)) in field.cells.iter().zip(runs) {
@@ -129,10 +129,10 @@ pub fn compare(field: &Field, runner: &Runner<'_>) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// The run of a policy on a cell.
+/// The scenario of a policy on a cell.
 ///
 /// # Errors
-/// Where there is no such machine, workload or policy.
+/// If the machine, the workload or the policy is unknown.
 pub fn scenario(field: &Field, cell: &Cell, policy: &str) -> Result<Scenario> {
     let mut scenario = Scenario {
         machine: cell.machine.clone(),
@@ -150,7 +150,7 @@ pub fn scenario(field: &Field, cell: &Cell, policy: &str) -> Result<Scenario> {
         let mut memory = arrivals.iter().map(|arrival| arrival.program.bytes);
         let measured = memory.next().unwrap_or_default();
         let all = u64::from(fast) + u64::from(slow);
-        // What is bound to fast memory comes on top: it is another's.
+        // Memory that another program binds to fast memory is added.
         let bound = Placement::Pinned(TierId::FAST);
         let bound = arrivals.iter().map(|other| &other.program).filter(|p| p.placement == bound);
         let bound: Bytes = bound.map(|program| program.bytes).sum();
@@ -161,12 +161,12 @@ pub fn scenario(field: &Field, cell: &Cell, policy: &str) -> Result<Scenario> {
     Ok(scenario)
 }
 
-fn entry(scenario: &Scenario, cell: &Cell, report: &Report) -> Result<Entry> {
+fn entry(scenario: &Scenario, cell: &Cell, report: &Report) -> Result<ComparedRun> {
     let none = ProgramMeans::default();
     let program = report.steady.programs.first().unwrap_or(&none);
     let tiers = program.shares.iter().zip(&report.steady.tiers);
     let latency = tiers.map(|(share, tier)| share * tier.latency_ns.unwrap_or(0.0)).sum();
-    Ok(Entry {
+    Ok(ComparedRun {
         machine: report.machine.clone(),
         workload: cell.workload.clone(),
         ratio: cell.ratio.map(|(fast, slow)| format!("{fast}:{slow}")),
@@ -185,7 +185,7 @@ fn entry(scenario: &Scenario, cell: &Cell, report: &Report) -> Result<Entry> {
     })
 }
 
-/// When the program's last phase begins, where it has several.
+/// Start of the program's last phase, if it has several.
 fn change(scenario: &Scenario) -> Result<Option<f64>> {
     let arrivals = scenario.arrivals()?;
     let Some(arrival) = arrivals.first() else { return Ok(None) };

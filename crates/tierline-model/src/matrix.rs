@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The matrix: the cells on which policies are held against each other, and what is made of their runs.
+//! The matrix: the cells in which policies are compared, and the evaluation of their runs.
 //!
-//! Machines, kinds of workload and ratios are those that the published systems were shown on, all crossed; the
-//! sizes are ours, so that a hot set fits fast memory at some ratios and not at others.
+//! Machines, kinds of workload and ratios are those with which the published systems were evaluated, in all
+//! combinations. Sizes are ours, so that a hot set fits into fast memory at some ratios and not at others.
 
 use serde::Serialize;
-use tierline_core::policy::list::{POLICIES, PolicyEntry, Role};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry, entry::Role};
 
 use crate::arithmetic::geometric_mean;
-use crate::compare::{Cell, Entry};
+use crate::compare::{Cell, ComparedRun};
 
 /// The default policy.
 pub const DEFAULT: &str = POLICIES[0].name;
 
-/// The policies that compete, and the bounds that they are held against.
+/// The competing policies, and the bounds with which they are compared.
 pub fn policies() -> impl Iterator<Item = &'static str> {
     let compared = POLICIES.iter().filter(|entry| entry.role != Role::Other);
     compared.map(|entry| entry.name)
 }
 
-/// Whether a policy is a bound and not a rival.
+/// Whether a policy is a bound, not a rival.
 fn is_bound(policy: &str) -> bool {
     PolicyEntry::find(policy).is_some_and(|entry| entry.role == Role::Bound)
 }
 
-/// Machines, and what else runs on them: Colloid's machine under its antagonist's four intensities.
+/// Machines, and other programs on them: Colloid's machine with its antagonist at four intensities.
 pub const MACHINES: &[(&str, &str)] = &[
     ("colloid-icx", ""),
     ("colloid-icx", "+antagonist:intensity=1"),
@@ -37,7 +37,7 @@ pub const MACHINES: &[(&str, &str)] = &[
     ("hbm-ddr5-cxl", ""),
 ];
 
-/// Kinds of workload. Recordings come on top.
+/// Kinds of workload; recordings are added to them.
 pub const WORKLOADS: &[&str] = &[
     "gups:set=36GiB,hot=4GiB",
     "gups:set=36GiB,hot=4GiB,jump=30s",
@@ -55,7 +55,7 @@ pub const RATIOS: &[(u32, u32)] = &[(1, 2), (1, 4), (1, 8), (1, 16)];
 /// Simulated time of a cell, in seconds.
 pub const SECONDS: f64 = 60.0;
 
-/// All cells, with these recordings among the workloads.
+/// All cells, including these recordings as workloads.
 pub fn cells(recordings: &[String]) -> Vec<Cell> {
     let named = WORKLOADS.iter().map(|text| (*text).to_string());
     let workloads: Vec<String> = named.chain(recordings.iter().cloned()).collect();
@@ -66,16 +66,16 @@ pub fn cells(recordings: &[String]) -> Vec<Cell> {
     MACHINES.iter().flat_map(with).collect()
 }
 
-/// One policy over all cells.
+/// Results of one policy over all cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Standing {
     /// The policy.
     pub policy: String,
-    /// Geometric mean of its throughput over the default policy's.
+    /// Geometric mean of its throughput divided by the default policy's.
     pub of_default: f64,
-    /// The least of them.
+    /// The minimum of these ratios.
     pub least: f64,
-    /// The cells in which it is the best of all but the oracle.
+    /// Number of cells in which it is the best policy except the oracle.
     pub best_in: usize,
     /// Bytes moved, over all cells.
     pub migrated_bytes: u64,
@@ -83,7 +83,7 @@ pub struct Standing {
     pub ping_pong_pages: u64,
 }
 
-/// The default policy in one cell.
+/// Result of the default policy in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Held {
     /// The machine.
@@ -94,24 +94,25 @@ pub struct Held {
     pub ratio: Option<String>,
     /// The best other policy, without the oracle.
     pub rival: String,
-    /// The default policy's throughput over that one's.
+    /// The default policy's throughput divided by that of the best other policy.
     pub of_rival: f64,
-    /// And over the oracle's.
+    /// The default policy's throughput divided by the oracle's.
     pub of_oracle: Option<f64>,
 }
 
-/// What the runs say of every policy, in the order in which they ran.
-pub fn standings(entries: &[Entry]) -> Vec<Standing> {
+/// Results of every policy, in the order of the runs.
+pub fn standings(entries: &[ComparedRun]) -> Vec<Standing> {
     let fields = fields(entries);
     let policies = fields.first().map_or(&[][..], |field| field);
     let standing = |at: usize| {
-        let of = |field: &&[Entry]| {
+        let of = |field: &&[ComparedRun]| {
             let default = find(field, DEFAULT).map_or(0.0, |entry| entry.throughput);
             field[at].throughput / default
         };
         let ratios: Vec<f64> = fields.iter().map(of).collect();
         let policy = policies[at].policy.clone();
-        let best = |field: &&&[Entry]| rivals(field, None).is_some_and(|r| r.policy == policy);
+        let best =
+            |field: &&&[ComparedRun]| rivals(field, None).is_some_and(|r| r.policy == policy);
         Standing {
             of_default: geometric_mean(&ratios),
             least: ratios.iter().copied().fold(f64::INFINITY, f64::min),
@@ -124,9 +125,9 @@ pub fn standings(entries: &[Entry]) -> Vec<Standing> {
     (0..policies.len()).map(standing).collect()
 }
 
-/// How the default policy holds its own in every cell.
-pub fn held(entries: &[Entry]) -> Vec<Held> {
-    let one = |field: &[Entry]| {
+/// Results of the default policy in every cell.
+pub fn held(entries: &[ComparedRun]) -> Vec<Held> {
+    let one = |field: &[ComparedRun]| {
         let own = find(field, DEFAULT)?;
         let rival = rivals(field, Some(DEFAULT))?;
         Some(Held {
@@ -144,20 +145,20 @@ pub fn held(entries: &[Entry]) -> Vec<Held> {
     fields(entries).into_iter().filter_map(one).collect()
 }
 
-/// The entries of one cell each.
-fn fields(entries: &[Entry]) -> Vec<&[Entry]> {
-    let same = |a: &Entry, b: &Entry| {
+/// The entries grouped by cell.
+fn fields(entries: &[ComparedRun]) -> Vec<&[ComparedRun]> {
+    let same = |a: &ComparedRun, b: &ComparedRun| {
         (&a.machine, &a.workload, &a.ratio) == (&b.machine, &b.workload, &b.ratio)
     };
     entries.chunk_by(same).collect()
 }
 
-fn find<'a>(field: &'a [Entry], policy: &str) -> Option<&'a Entry> {
+fn find<'a>(field: &'a [ComparedRun], policy: &str) -> Option<&'a ComparedRun> {
     field.iter().find(|entry| entry.policy == policy)
 }
 
-/// The best of a cell, without bounds and `but`.
-fn rivals<'a>(field: &'a [Entry], but: Option<&str>) -> Option<&'a Entry> {
+/// The best entry of a cell, except bounds and `but`.
+fn rivals<'a>(field: &'a [ComparedRun], but: Option<&str>) -> Option<&'a ComparedRun> {
     let others = field.iter().filter(|e| !is_bound(&e.policy) && Some(e.policy.as_str()) != but);
     others.max_by(|a, b| a.throughput.total_cmp(&b.throughput))
 }
@@ -168,8 +169,8 @@ mod tests {
     use crate::scenario::Scenario;
     use crate::workload::list::written;
 
-    fn entry(workload: &str, policy: &str, throughput: f64) -> Entry {
-        Entry {
+    fn entry(workload: &str, policy: &str, throughput: f64) -> ComparedRun {
+        ComparedRun {
             machine: "m".into(),
             workload: workload.into(),
             ratio: Some("1:2".into()),

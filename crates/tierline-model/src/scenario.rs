@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::policy::{Policy, Wants, fits};
 use tierline_core::port::{Allocation, PageSize, TenantId, Watch};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
@@ -39,8 +39,9 @@ use crate::machine::file::MachineFile;
 use crate::machine::list::MachineEntry;
 use crate::tenant::{self, Schedule, Tenant};
 use crate::text;
+use crate::tracker::TRACKERS;
 use crate::tracker::Tracker;
-use crate::tracker::list::{TRACKERS, TrackerEntry, TrackerKnobs, serve};
+use crate::tracker::entry::{TrackerEntry, TrackerKnobs, serve};
 use crate::workload::knob::ProgramKnobs;
 use crate::workload::list::{COMMON, WorkloadEntry};
 use crate::workload::program::Placement;
@@ -151,7 +152,7 @@ impl Default for Scenario {
     }
 }
 
-/// Keys that every workload of a scenario accepts, besides its own.
+/// Keys that every workload of a scenario accepts in addition to its own.
 #[derive(Deserialize)]
 #[serde(default)]
 struct Common {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one place where the time is read.
+//! The only place that reads the time.
 
 use chrono::DateTime;
 use rustix::time::{ClockId, clock_gettime};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Documents of results: Markdown, headed by what was run, from which commit, where and when.
+//! Documents of results in Markdown. The head contains the command, the commit, the host and the date.
 
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
@@ -15,22 +15,21 @@ use crate::print;
 /// Options of commands that write documents.
 #[derive(Debug, Args)]
 pub struct DocumentArgs {
-    /// Write the results here as a document, with the command, the commit, the host and the date
+    /// Write the results to this file as a document, with the command, the commit, the host and the date
     #[arg(long, value_name = "FILE.md")]
     markdown: Option<PathBuf>,
-    /// The commit that the document names; where it is left out, the one that this tierline was built with, as
-    /// TIERLINE_COMMIT
+    /// The commit in the document [default: TIERLINE_COMMIT when this tierline was built]
     #[arg(long, value_name = "NAME", requires = "markdown")]
     commit: Option<String>,
 }
 
 impl DocumentArgs {
-    /// The document's file, if one is to be written.
+    /// The document's file, if one is requested.
     pub fn file(&self) -> Option<&Path> {
         self.markdown.as_deref()
     }
 
-    /// Writes the document, if one is to be written: its title, its head and `body`.
+    /// Writes the document, if one is requested: its title, its head and `body`.
     pub fn write(&self, title: &str, root: &Root, body: impl FnOnce() -> String) -> Result<()> {
         let Some(file) = &self.markdown else { return Ok(()) };
         let text = format!("# {title}\n\n{}\n{}", self.head(root), body());
@@ -60,7 +59,7 @@ fn model_name(cpuinfo: &str) -> Option<&str> {
     lines.find(|(key, _)| key.trim() == "model name").map(|(_, name)| name.trim())
 }
 
-/// A word as a shell would take it back.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+.,:/@%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
@@ -94,14 +93,14 @@ mod tests {
     }
 
     #[test]
-    fn the_processor_is_named_as_the_kernel_names_it() {
+    fn the_processor_has_the_kernels_name_for_it() {
         let cpuinfo = "processor\t: 0\nmodel name\t: Xeon(R) 6430\nflags\t: a: b\n";
         assert_eq!(model_name(cpuinfo), Some("Xeon(R) 6430"));
         assert_eq!(model_name("processor : 0\n"), None);
     }
 
     #[test]
-    fn a_table_has_a_rule_and_no_stray_bars() {
+    fn a_table_has_a_rule_and_escaped_bars() {
         let text = table(&[row(["id", "what"]), row(["a", "x | y"])]);
         assert_eq!(text, "| id | what |\n| --- | --- |\n| a | x \\| y |\n");
     }

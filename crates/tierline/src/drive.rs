@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The loop around the manager: step when it is due, sleep until then, wake up for signals and for
-//! whoever asks how things stand. A wake-up with nothing to do allocates nothing.
+//! The loop around the manager: calls it when it is due, sleeps until then, and wakes up for signals and for
+//! status requests. A wake-up without work allocates nothing.
 //!
-//! A manager that fails must not take the user's program with it: every call to it is caught, and
-//! after a panic its settings are restored and the loop goes on without it.
+//! A manager that fails must not end the user's program: every call to it is caught, and after a panic its
+//! settings are restored and the loop continues without it.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -20,15 +20,15 @@ use tierline_linux::manager::Manager;
 use crate::clock;
 use crate::print::{Voice, to_stderr};
 use crate::serve::StatusSocket;
-use crate::signals::{Heard, Signals};
+use crate::signals::{SignalEvent, Signals};
 use crate::status::Status;
 
-/// No two wake-ups for the manager are closer, whatever it says.
+/// The shortest time between two wake-ups for the manager.
 const SHORTEST_SLEEP: Nanos = Nanos::from_millis(1);
-/// Different problems told; a manager in trouble must not flood the terminal of the program.
-const PROBLEMS_TOLD: usize = 20;
+/// The most different problems that are printed; more would flood the terminal of the program.
+const MOST_PROBLEMS: usize = 20;
 
-/// What the loop needs of a manager.
+/// What the loop requires of a manager.
 pub trait Managed {
     /// Does what is due.
     fn step(&mut self, now: Nanos) -> &[Event];
@@ -36,13 +36,13 @@ pub trait Managed {
     fn next_due(&self) -> Nanos;
     /// Manages one more process.
     fn add(&mut self, pid: u32);
-    /// True where no managed process is left.
-    fn is_alone(&self) -> bool;
-    /// What went wrong since the last call without stopping it.
-    fn take_problems(&mut self) -> Vec<Error>;
-    /// How things stand.
+    /// True if no managed process is left.
+    fn has_no_targets(&self) -> bool;
+    /// Errors since the last call that did not stop it.
+    fn take_errors(&mut self) -> Vec<Error>;
+    /// The present status.
     fn status(&self, now: Nanos) -> Status;
-    /// Puts every setting back.
+    /// Restores every setting.
     fn shutdown(self) -> Vec<Error>;
 }
 
@@ -56,11 +56,11 @@ impl Managed for Manager {
     fn add(&mut self, pid: u32) {
         Manager::add(self, pid);
     }
-    fn is_alone(&self) -> bool {
-        Manager::is_alone(self)
+    fn has_no_targets(&self) -> bool {
+        Manager::has_no_targets(self)
     }
-    fn take_problems(&mut self) -> Vec<Error> {
-        Manager::take_problems(self)
+    fn take_errors(&mut self) -> Vec<Error> {
+        Manager::take_errors(self)
     }
     fn status(&self, now: Nanos) -> Status {
         Status::of(self, now)
@@ -70,59 +70,59 @@ impl Managed for Manager {
     }
 }
 
-/// Who decides when the loop ends.
-pub trait Scene {
-    /// Hears a signal; true ends the loop.
-    fn hear(&mut self, signal: Heard) -> bool;
-    /// Asked after every wake-up. True ends the loop.
-    fn is_over(&mut self, standing: Standing, now: Nanos) -> bool;
-    /// When the loop ends at the latest.
+/// Decides when the loop ends.
+pub trait EndCondition {
+    /// Handles a signal; true ends the loop.
+    fn on_signal(&mut self, signal: SignalEvent) -> bool;
+    /// Called after every wake-up; true ends the loop.
+    fn is_over(&mut self, standing: ManagerState, now: Nanos) -> bool;
+    /// The latest time at which the loop ends.
     fn deadline(&self) -> Option<Nanos>;
 }
 
-/// How the manager stands after a wake-up.
+/// The state of the manager after a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It was not its turn.
-    Asleep,
-    /// It has processes to manage.
+pub enum ManagerState {
+    /// It was not due.
+    NotDue,
+    /// It manages processes.
     Managing,
-    /// It has none.
-    Alone,
-    /// There is no manager, or none any more.
+    /// It has no processes left.
+    NoTargets,
+    /// There is no manager, or no longer one.
     Absent,
 }
 
-/// Where reports go.
+/// Destinations of reports.
 pub struct Reports {
-    /// Speaks to the user.
+    /// Prints messages to the user.
     pub voice: Voice,
-    /// Every event, a line of JSON each.
+    /// Every event, one line of JSON each.
     pub events: Option<BufWriter<File>>,
-    /// A line of status on stderr every so often.
+    /// Time between lines of status on stderr.
     pub status_interval: Option<Nanos>,
-    /// That line as JSON.
+    /// Print that line as JSON.
     pub json: bool,
 }
 
-/// A manager, or what is left of one, and its reports.
+/// A manager, or none after a failure, and its reports.
 pub struct Driver<M: Managed> {
     manager: Option<M>,
     socket: Option<StatusSocket>,
     reports: Reports,
-    /// When the manager wants its step, and when the next line of status is due.
+    /// When the manager's next step is due, and the next line of status.
     due: Nanos,
     status_due: Nanos,
-    told: BTreeSet<String>,
-    /// Why it failed midway.
+    printed: BTreeSet<String>,
+    /// Why it failed.
     failure: Option<String>,
 }
 
 impl<M: Managed> Driver<M> {
-    /// Drives `manager`; without one, only waits.
+    /// Drives `manager`; without one, it only waits.
     pub fn new(manager: Option<M>, socket: Option<StatusSocket>, reports: Reports) -> Self {
         let (due, status_due) = (Nanos::ZERO, Nanos::ZERO);
-        Self { manager, socket, reports, due, status_due, told: BTreeSet::new(), failure: None }
+        Self { manager, socket, reports, due, status_due, printed: BTreeSet::new(), failure: None }
     }
 
     /// Manages one more process.
@@ -131,13 +131,13 @@ impl<M: Managed> Driver<M> {
         self.due = Nanos::ZERO;
     }
 
-    /// Why the manager failed midway, if it did.
+    /// Why the manager failed, if it did.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
-    /// Goes round until the scene is over.
-    pub fn run(&mut self, signals: &mut Signals, scene: &mut impl Scene) {
+    /// Loops until the scene is over.
+    pub fn run(&mut self, signals: &mut Signals, scene: &mut impl EndCondition) {
         loop {
             let now = clock::now();
             let standing = self.step_when_due(now);
@@ -146,13 +146,13 @@ impl<M: Managed> Driver<M> {
                 return;
             }
             let woken = self.sleep(signals, scene.deadline(), now);
-            if woken && signals.take().any(|signal| scene.hear(signal)) {
+            if woken && signals.take().any(|signal| scene.on_signal(signal)) {
                 return;
             }
         }
     }
 
-    /// Stops the manager and puts every setting back. Returns its last status.
+    /// Stops the manager and restores every setting. Returns its last status.
     pub fn finish(&mut self) -> Option<Status> {
         let status = self.guarded(|manager, _| manager.status(clock::now()));
         self.shut_down();
@@ -160,26 +160,26 @@ impl<M: Managed> Driver<M> {
         status
     }
 
-    fn step_when_due(&mut self, now: Nanos) -> Standing {
+    fn step_when_due(&mut self, now: Nanos) -> ManagerState {
         if self.manager.is_some() && now < self.due {
-            return Standing::Asleep;
+            return ManagerState::NotDue;
         }
         let stepped = self.guarded(|manager, reports| {
             reports.log(manager.step(now));
-            (manager.next_due(), manager.is_alone(), manager.take_problems())
+            (manager.next_due(), manager.has_no_targets(), manager.take_errors())
         });
-        let Some((due, alone, problems)) = stepped else { return Standing::Absent };
+        let Some((due, alone, problems)) = stepped else { return ManagerState::Absent };
         self.due = due.max(now + SHORTEST_SLEEP);
-        problems.iter().for_each(|problem| self.tell(problem));
-        if alone { Standing::Alone } else { Standing::Managing }
+        problems.iter().for_each(|problem| self.warn(problem));
+        if alone { ManagerState::NoTargets } else { ManagerState::Managing }
     }
 
-    /// A problem that comes again is not told again.
-    fn tell(&mut self, problem: &Error) {
+    /// Prints a problem once.
+    fn warn(&mut self, problem: &Error) {
         let text = problem.to_string();
-        if self.told.len() < PROBLEMS_TOLD && !self.told.contains(&text) {
+        if self.printed.len() < MOST_PROBLEMS && !self.printed.contains(&text) {
             self.reports.voice.say(&text);
-            self.told.insert(text);
+            self.printed.insert(text);
         }
     }
 
@@ -199,7 +199,7 @@ impl<M: Managed> Driver<M> {
         self.reports.flush();
     }
 
-    /// Sleeps until something is due. True where a signal has arrived.
+    /// Sleeps until something is due. True if a signal has arrived.
     fn sleep(&mut self, signals: &Signals, deadline: Option<Nanos>, now: Nanos) -> bool {
         let own = self.manager.is_some().then_some(self.due);
         let report =
@@ -210,7 +210,7 @@ impl<M: Managed> Driver<M> {
         let asked = self.socket.as_ref().map(|socket| PollFd::new(socket.fd(), PollFlags::IN));
         let mut fds = [signalled.clone(), asked.unwrap_or(signalled)];
         let watched = 1 + usize::from(self.socket.is_some());
-        // A signal that interrupts the wait is found in the pipe the next time round.
+        // A signal that interrupts the wait is read from the pipe in the next round.
         let count = poll(&mut fds[..watched], timeout.as_ref()).unwrap_or(0);
         let [signalled, asked] = [0, 1].map(|at| count > 0 && !fds[at].revents().is_empty());
         if asked && watched > 1 {
@@ -226,7 +226,7 @@ impl<M: Managed> Driver<M> {
         }
     }
 
-    /// Calls the manager, if there still is one. After a panic there is none.
+    /// Calls the manager, if there is one. After a panic there is none.
     fn guarded<T>(&mut self, work: impl FnOnce(&mut M, &mut Reports) -> T) -> Option<T> {
         let (manager, reports) = (self.manager.as_mut()?, &mut self.reports);
         match catch_unwind(AssertUnwindSafe(|| work(manager, reports))) {
@@ -246,14 +246,14 @@ impl<M: Managed> Driver<M> {
     fn shut_down(&mut self) {
         self.socket = None;
         let Some(manager) = self.manager.take() else { return };
-        // Where even this panics, the journal restores as it is dropped on the way out.
+        // If this panics too, the journal restores the settings when it is dropped.
         let errors = catch_unwind(AssertUnwindSafe(|| manager.shutdown())).unwrap_or_default();
         errors.iter().for_each(|error| self.reports.voice.say(&error.to_string()));
     }
 }
 
 impl Reports {
-    /// Writes events down. Where that fails (a full disk), it is said once and given up.
+    /// Writes events. After a failure (a full disk), reports it once and stops writing.
     fn log(&mut self, events: &[Event]) {
         let Some(file) = &mut self.events else { return };
         let written = events.iter().try_for_each(|event| {
@@ -275,7 +275,7 @@ impl Reports {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".into())
@@ -292,7 +292,7 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    /// Counts its steps, and panics where it is told to.
+    /// Counts its steps, and panics on request.
     struct Fake {
         log: Rc<RefCell<Vec<&'static str>>>,
         panic_in_step: bool,
@@ -310,7 +310,7 @@ mod tests {
     impl Managed for Fake {
         fn step(&mut self, now: Nanos) -> &[Event] {
             self.log.borrow_mut().push("step");
-            assert!(!self.panic_in_step, "as told");
+            assert!(!self.panic_in_step, "as requested");
             self.due = now + Nanos::from_millis(5);
             &[]
         }
@@ -318,10 +318,10 @@ mod tests {
             self.due
         }
         fn add(&mut self, _pid: u32) {}
-        fn is_alone(&self) -> bool {
+        fn has_no_targets(&self) -> bool {
             true
         }
-        fn take_problems(&mut self) -> Vec<Error> {
+        fn take_errors(&mut self) -> Vec<Error> {
             Vec::new()
         }
         fn status(&self, _now: Nanos) -> Status {
@@ -329,19 +329,19 @@ mod tests {
         }
         fn shutdown(self) -> Vec<Error> {
             self.log.borrow_mut().push("shutdown");
-            assert!(!self.panic_in_shutdown, "as told");
+            assert!(!self.panic_in_shutdown, "as requested");
             Vec::new()
         }
     }
 
-    /// Ends at a time.
+    /// Ends at a given time.
     struct Until(Nanos, u32);
 
-    impl Scene for Until {
-        fn hear(&mut self, _signal: Heard) -> bool {
+    impl EndCondition for Until {
+        fn on_signal(&mut self, _signal: SignalEvent) -> bool {
             true
         }
-        fn is_over(&mut self, _standing: Standing, now: Nanos) -> bool {
+        fn is_over(&mut self, _standing: ManagerState, now: Nanos) -> bool {
             self.1 += 1;
             now >= self.0
         }
@@ -374,13 +374,13 @@ mod tests {
     }
 
     #[test]
-    fn after_a_panic_settings_are_restored_and_the_loop_goes_on() {
+    fn after_a_panic_settings_are_restored_and_the_loop_continues() {
         for panic_in_shutdown in [false, true] {
             let log = Rc::default();
             let fake = Fake { panic_in_step: true, panic_in_shutdown, ..Fake::new(&log) };
             let (driver, _) = drive(fake);
             assert_eq!(*log.borrow(), ["step", "shutdown"]);
-            assert_eq!(driver.failure(), Some("as told"));
+            assert_eq!(driver.failure(), Some("as requested"));
             assert!(driver.manager.is_none());
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reports of runs, kept in a folder: a file each, of the build of this program that ran it, the run's name and the report.
+//! Keeps reports of runs in a folder, one file each: the build of this program, the run's name and the report.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,12 +14,12 @@ use crate::print;
 /// The folder.
 pub struct Kept {
     folder: PathBuf,
-    /// What another build has computed may differ.
+    /// The build of this program; results of other builds may differ.
     build: u64,
 }
 
 impl Kept {
-    /// Makes the folder where it is missing.
+    /// Opens the folder; creates it if missing.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -40,7 +40,7 @@ impl Archive for Kept {
         (build == self.build && of == name).then_some(report)
     }
 
-    /// Written aside and renamed, so that what was stopped leaves no half of a report.
+    /// Writes a temporary file and renames it, so that an interruption leaves no partial report.
     fn keep(&self, name: &str, report: &Report) {
         let (path, aside) = (self.path(name), self.path(name).with_extension("new"));
         let written = serde_json::to_vec(&(self.build, name, report))
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_found_again_by_its_name_and_build_alone() {
+    fn a_report_is_found_by_its_name_and_build() {
         let dir = tempfile::tempdir().expect("a folder");
         let report = Report { seconds: 0.1, seed: 3, ..Report::default() };
         let mut kept = Kept::open(dir.path().join("new")).expect("a folder");
@@ -76,6 +76,6 @@ mod tests {
         assert_eq!(kept.find("a"), None);
         kept.build -= 1;
         fs::write(kept.path("a"), "{").expect("written");
-        assert_eq!(kept.find("a"), None, "half a report");
+        assert_eq!(kept.find("a"), None, "a partial report");
     }
 }

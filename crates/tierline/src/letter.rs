@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How an error reaches a person: `Error:` what went wrong, `Hint:` what to do next.
+//! Prints errors for the user: `Error:` what went wrong, `Hint:` what to do next.
 
 use std::io;
 
@@ -29,7 +29,7 @@ impl std::fmt::Display for Hinted {
 
 impl std::error::Error for Hinted {}
 
-/// Writes the letter to stderr.
+/// Prints the error to stderr.
 pub fn print(error: &anyhow::Error) {
     to_stderr(&format!("Error: {}", text(error)));
     if let Some(hint) = hint(error) {
@@ -37,7 +37,7 @@ pub fn print(error: &anyhow::Error) {
     }
 }
 
-/// The causes, outermost first. Our own errors quote their cause already; it is not said twice.
+/// The causes, outermost first. Our own errors include their cause; it is not repeated.
 pub fn text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -50,7 +50,7 @@ pub fn text(error: &anyhow::Error) -> String {
     text
 }
 
-/// The next step, where some cause knows one.
+/// The next step, if a cause has one.
 pub fn hint(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
         let own = cause.downcast_ref::<Hinted>().map(|hinted| hinted.hint.clone());
@@ -58,7 +58,7 @@ pub fn hint(error: &anyhow::Error) -> Option<String> {
     })
 }
 
-/// True where whoever read our output has had enough.
+/// True if the reader of our output has closed it.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let kind = |cause: &(dyn std::error::Error + 'static)| {
         let of_json =
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_told_once_and_its_hint_is_found() {
+    fn a_cause_is_printed_once_and_its_hint_is_found() {
         let source = io::Error::from(io::ErrorKind::PermissionDenied);
         let error = Error::File { action: "read", path: "/proc/kcore".into(), source };
         let error = anyhow::Error::from(error).context("cannot start");
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_pipe_is_known_through_its_context() {
+    fn a_broken_pipe_is_recognised_through_its_context() {
         let error =
             anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("output");
         assert!(is_broken_pipe(&error));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The binary. It decides nothing: it reads what a person wants, drives the manager, and prints.
+//! The binary. It decides nothing: it reads the command line, drives the manager, and prints.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -22,6 +22,10 @@ mod serve;
 mod signals;
 mod status;
 mod tenants;
+
+/// Page words in huge pages.
+#[global_allocator]
+static ALLOCATOR: tierline_linux::huge_alloc::HugeAlloc = tierline_linux::huge_alloc::HugeAlloc;
 
 fn main() -> std::process::ExitCode {
     cli::main()

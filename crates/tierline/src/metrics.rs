@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The table of metrics. Status as text, JSON and OpenMetrics range over it; a metric is one line of it.
+//! The table of metrics, one entry each. Status as text, JSON and OpenMetrics are generated from it.
 //!
-//! A metric's full name is `tierline_NAME_UNIT`, and `_total` where it is a counter, after the conventions of
-//! Prometheus: base units, the unit in the name. In JSON the name goes without the prefix, and every label is
-//! an object: `"tier_free_bytes": {"fast": 4096}`. What is not known is absent, never zero.
+//! A metric's full name is `tierline_NAME_UNIT`, with `_total` for a counter, after the conventions of Prometheus:
+//! base units, the unit in the name. In JSON the name has no prefix, and every label is an object:
+//! `"tier_free_bytes": {"fast": 4096}`. An unknown value is absent, never zero.
 
 use std::collections::BTreeMap;
 
@@ -17,21 +17,21 @@ use tierline_linux::manager::{Manager, TenantStatus};
 
 use crate::clock;
 
-/// What every metric's name begins with.
+/// The prefix of every metric's name.
 pub const PREFIX: &str = "tierline";
 
-/// One quantity, of which there is a sample for every combination of its labels.
+/// One quantity. It has one sample for every combination of its labels.
 #[derive(Debug)]
 pub struct Metric {
     /// Its name, without prefix, unit and `_total`.
     pub name: &'static str,
-    /// What it is counted in.
+    /// Its unit.
     pub unit: Unit,
     /// How it behaves over time.
     pub kind: Kind,
-    /// What tells its samples apart.
+    /// Its labels.
     pub labels: &'static [&'static str],
-    /// What it says.
+    /// Its help text.
     pub help: &'static str,
     read: fn(&Source<'_>, &mut Reading<'_>),
 }
@@ -39,7 +39,7 @@ pub struct Metric {
 /// Base units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A number of things that the name says.
+    /// A count; the name says of what.
     None,
     /// Bytes.
     Bytes,
@@ -54,14 +54,14 @@ pub enum Unit {
 /// How a metric behaves over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It goes up and down.
+    /// It can rise and fall.
     Gauge,
     /// It only grows while the manager runs.
     Counter,
 }
 
 impl Unit {
-    /// The unit as it stands in names.
+    /// The unit as used in names.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -110,7 +110,7 @@ const TENANT: &[&str] = &["tenant"];
 const TENANT_TIER: &[&str] = &["tenant", "tier"];
 const ORDER: &[&str] = &["tenant", "action", "reason", "outcome"];
 
-/// Every metric there is.
+/// All metrics.
 #[rustfmt::skip] // one shape for all
 pub static METRICS: &[Metric] = &[
     gauge("uptime", Unit::Seconds, &[], "Time since the manager's first step",
@@ -119,7 +119,7 @@ pub static METRICS: &[Metric] = &[
         |_, out| out.add(&[], clock::cpu())),
     gauge("manager_resident", Unit::Bytes, &[], "Resident memory of the manager's process",
         |m, out| out.add(&[], m.resident())),
-    gauge("manager_metadata", Unit::Bytes, &[], "Part of it that describes managed pages",
+    gauge("manager_metadata", Unit::Bytes, &[], "Part of the resident memory that describes managed pages",
         |m, out| out.add(&[], m.engine().pages().metadata_bytes() as u64)),
     counter("problems", Unit::None, &[], "Errors that did not stop the manager",
         |m, out| out.add(&[], m.problems())),
@@ -141,7 +141,7 @@ pub static METRICS: &[Metric] = &[
         |m, out| m.tiers(|tier| out.some(&[tier.name], tier.measured.map(|now| now.free)))),
     gauge("tier_managed", Unit::Bytes, TIER, "Memory of the managed processes that is known to be in the tier",
         |m, out| m.tiers(|tier| out.add(&[tier.name], m.engine().pages().bytes_in(tier.id)))),
-    gauge("tier_latency", Unit::Seconds, TIER, "Latency of a read, under load where that is measured",
+    gauge("tier_latency", Unit::Seconds, TIER, "Latency of a read, under load if that is measured",
         |m, out| m.tiers(|tier| out.some(&[tier.name], tier.measured.and_then(|now| now.latency).or(tier.tier.latency)))),
     gauge("tier_bandwidth", Unit::BytesPerSecond, TIER, "Rate at which the tier is read and written",
         |m, out| m.tiers(|tier| out.some(&[tier.name], tier.measured.and_then(|now| now.bandwidth).map(|rate| rate.0)))),
@@ -150,24 +150,24 @@ pub static METRICS: &[Metric] = &[
         |m, out| m.tenants.iter().for_each(|tenant| out.add(&[&tenant.name], tenant.processes as u64))),
     gauge("tenant_used", Unit::Bytes, TENANT_TIER, "Memory of the tenant in the tier",
         |m, out| m.tenants_and_tiers(|tenant, tier, at| out.some(&[tenant.name.as_str(), tier], tenant.used.get(at).copied()))),
-    gauge("tenant_limit", Unit::Bytes, TENANT_TIER, "Memory of the tier that the tenant may hold",
+    gauge("tenant_limit", Unit::Bytes, TENANT_TIER, "Limit of the tenant in the tier",
         |m, out| m.tenants_and_tiers(|tenant, tier, at| out.some(&[tenant.name.as_str(), tier], tenant.limits.get(at).copied().flatten()))),
 
-    counter("orders", Unit::Bytes, ORDER, "Memory that was ordered to be promoted, demoted, paged out or split",
+    counter("orders", Unit::Bytes, ORDER, "Memory ordered to be promoted, demoted, paged out or split",
         |m, out| m.orders(|labels, bytes| out.add(&labels, bytes))),
-    counter("ping_pong", Unit::Bytes, &[], "Memory that was moved back soon after a move the other way",
+    counter("ping_pong", Unit::Bytes, &[], "Memory moved back soon after a move in the other direction",
         |m, out| out.add(&[], Bytes::from_base_pages(m.engine().migrator().counts.ping_pong_pages))),
     counter("orders_given_up", Unit::None, &[], "Orders given up because the page stayed busy",
         |m, out| out.add(&[], m.engine().migrator().counts.given_up)),
     counter("migrator_busy", Unit::Seconds, &["work"], "Time spent on orders",
         |m, out| m.busy().into_iter().for_each(|(work, time)| out.add(&[work], time))),
-    counter("tiering", Unit::Pages, &["event"], "Decisions and their ends, counted as in TPP (ASPLOS 2023, section 5.5)",
+    counter("tiering", Unit::Pages, &["event"], "Decisions and outcomes, counted as in TPP (ASPLOS 2023, section 5.5)",
         |m, out| m.tiering(|event, pages| out.add(&[event], pages))),
-    counter("vmstat", Unit::None, &["counter"], "What /proc/vmstat counted of page moves on the whole machine since the start",
+    counter("vmstat", Unit::None, &["counter"], "Page moves counted in /proc/vmstat, on the whole machine since the start",
         |m, out| m.kernel.iter().for_each(|(name, count)| out.add(&[name], *count))),
 ];
 
-/// A manager, and what is read once for several metrics.
+/// A manager, and readings that several metrics share.
 struct Source<'a> {
     manager: &'a Manager,
     now: Nanos,
@@ -175,7 +175,7 @@ struct Source<'a> {
     kernel: BTreeMap<String, u64>,
 }
 
-/// A tier and what was measured of it last.
+/// A tier and its last measurements.
 struct TierReading<'a> {
     id: TierId,
     name: &'a str,
@@ -216,7 +216,7 @@ impl Source<'_> {
         counters.for_each(|(name, count)| each(name, count.as_u64().unwrap_or(0)));
     }
 
-    /// Orders of the manager, and of the kernel where tiering is left to it.
+    /// Orders of the manager, and of the kernel if tiering is left to it.
     fn orders(&self, mut each: impl FnMut([&str; 4], Bytes)) {
         for (kind, bytes) in self.manager.orders().iter() {
             let tenant = self.tenants.get(kind.tenant).map_or("", |tenant| tenant.name.as_str());
@@ -233,7 +233,7 @@ impl Source<'_> {
     }
 }
 
-/// Where a metric's samples go.
+/// Receives a metric's samples.
 struct Reading<'a> {
     metric: &'static Metric,
     samples: &'a mut Vec<Sample>,
@@ -262,18 +262,18 @@ pub struct Sample {
     pub value: Number,
 }
 
-/// A value: whole where it is counted, else a fraction.
+/// A value: an integer if it is counted, otherwise a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Number {
-    /// Counted.
+    /// DeviceCounts.
     Whole(u64),
     /// Measured.
     Real(f64),
 }
 
 impl Number {
-    /// The value as it is drawn or added up.
+    /// The value as a float, for charts and sums.
     #[expect(clippy::cast_precision_loss, reason = "exact below 2^53, 8 PiB")]
     pub fn as_f64(self) -> f64 {
         match self {
@@ -341,7 +341,7 @@ impl Samples {
 }
 
 impl Sample {
-    /// The value of a label; `None` where the metric has no such label.
+    /// The value of a label; `None` if the metric has no such label.
     pub fn label(&self, label: &str) -> Option<&str> {
         let at = self.metric.labels.iter().position(|known| *known == label)?;
         self.labels.get(at).map(String::as_str)
@@ -366,7 +366,7 @@ impl Serialize for Samples {
 }
 
 impl<'de> Deserialize<'de> for Samples {
-    /// Metrics that this version does not know are left out.
+    /// Metrics unknown to this version are left out.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let object = Map::deserialize(deserializer)?;
         let mut samples = Vec::new();
@@ -419,11 +419,11 @@ mod tests {
             for part in ["bytes", "seconds", "pages", "total", "info"] {
                 assert!(
                     !metric.name.ends_with(part),
-                    "{}: {part} is the table's to add",
+                    "{}: {part} is added by the table",
                     metric.name
                 );
             }
-            // Exporters write help on one line, and OpenMetrics' writer ends it itself.
+            // Exporters write help on one line, and the OpenMetrics writer adds the full stop.
             assert!(metric.help.len() > 9 && !metric.help.ends_with('.'), "{}", metric.name);
         }
         keys.sort_unstable();
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_of_another_version_are_left_out_and_odd_ones_are_named() {
+    fn unknown_metrics_are_left_out_and_malformed_ones_are_named() {
         let read = |text: &str| serde_json::from_str::<Samples>(text);
         assert_eq!(read(r#"{"tomorrows_bytes": 7}"#).expect("samples").iter().count(), 0);
         for odd in [r#"{"tier_free_bytes": 7}"#, r#"{"samples_total": {"x": 1}}"#] {

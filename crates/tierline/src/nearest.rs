@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The name that was probably meant.
+//! Finds the name that was probably meant.
 
-/// The candidate nearest to `word`, where one is near enough to be a slip of the fingers.
+/// The candidate nearest to `word`, if it is near enough to be a typing error.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let slips = |name: &str| strsim::damerau_levenshtein(word, name);
     let best = candidates.into_iter().min_by_key(|name| slips(name))?;
     (slips(best) <= 1 + word.len() / 4).then_some(best)
 }
 
-/// A sentence that helps whoever typed `word` where one of `candidates` was expected.
+/// A hint for a wrong `word` if one of `candidates` was expected.
 pub fn suggest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     let all: Vec<&str> = candidates.into_iter().collect();
     match nearest(word, all.iter().copied()) {
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_recognised_and_a_stranger_is_not() {
+    fn a_typing_error_is_recognised_and_another_word_is_not() {
         let names = ["policy", "tracker", "max_rate"];
         assert_eq!(nearest("polcy", names), Some("policy"));
         assert_eq!(nearest("maxrate", names), Some("max_rate"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Metrics in the OpenMetrics text format, for Prometheus and what reads its files.
+//! Metrics in the OpenMetrics text format, for Prometheus and other readers of that format.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use prometheus_client::registry::{self, Registry};
 use crate::metrics::{Kind, METRICS, Metric, Number, PREFIX, Sample};
 use crate::status::Status;
 
-/// The managers' metrics as text. Where there are several managers, the label `manager` has their process ids.
+/// The managers' metrics as text. With several managers, the label `manager` contains their process ids.
 pub fn text(managers: Vec<Status>) -> Result<String> {
     let mut registry = Registry::with_prefix(PREFIX);
     registry.register_collector(Box::new(Managers(managers)));
@@ -27,7 +27,7 @@ struct Managers(Vec<Status>);
 
 impl Collector for Managers {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let help = "What the manager runs.";
+        let help = "Policy, tracker and version of the manager.";
         let mut info = encoder.encode_descriptor("manager", help, None, MetricType::Info)?;
         for manager in &self.0 {
             let Status { policy, tracker, version, .. } = manager;
@@ -60,7 +60,7 @@ impl Collector for Managers {
 }
 
 impl Managers {
-    /// Labels, before them whose they are where that is a question.
+    /// Labels, after that of the manager if there are several.
     fn labels(
         &self,
         pid: u32,
@@ -116,9 +116,9 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_is_written_as_the_format_asks() {
+    fn a_manager_is_written_in_the_format() {
         let written = text(vec![manager(7, "a\"b\\c")]).expect("text");
-        let expected = r#"# HELP tierline_manager What the manager runs.
+        let expected = r#"# HELP tierline_manager Policy, tracker and version of the manager.
 # TYPE tierline_manager info
 tierline_manager_info{policy="a\"b\\c",tracker="damon",version="1.0"} 1
 # HELP tierline_uptime_seconds Time since the manager's first step.
@@ -129,7 +129,7 @@ tierline_uptime_seconds 1.5
 # TYPE tierline_tier_free_bytes gauge
 # UNIT tierline_tier_free_bytes bytes
 tierline_tier_free_bytes{tier="fast"} 4096
-# HELP tierline_orders_bytes Memory that was ordered to be promoted, demoted, paged out or split.
+# HELP tierline_orders_bytes Memory ordered to be promoted, demoted, paged out or split.
 # TYPE tierline_orders_bytes counter
 # UNIT tierline_orders_bytes bytes
 tierline_orders_bytes_total{tenant="db",action="promote",reason="hot",outcome="done"} 8192
@@ -139,7 +139,7 @@ tierline_orders_bytes_total{tenant="db",action="promote",reason="hot",outcome="d
     }
 
     #[test]
-    fn several_managers_are_told_apart() {
+    fn several_managers_are_distinguished() {
         let written = text(vec![manager(7, "hold"), manager(8, "tpp")]).expect("text");
         for line in [
             "tierline_uptime_seconds{manager=\"7\"} 1.5",

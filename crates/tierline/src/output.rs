@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Results that go into a file: the place is checked before the work, and gets the whole result or nothing.
+//! Output files: the path is checked before the work, and gets the complete result or nothing.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, IsTerminal, Read, Write, stdout};
@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 
 use crate::letter::Hinted;
 
-/// A result on its way. It is written to a file aside; without `keep` nothing is left of it.
+/// A result being written. It goes to a temporary file, which is deleted unless `keep` is called.
 pub struct Output {
     aside: BufWriter<NamedTempFile>,
     name: PathBuf,
@@ -21,9 +21,9 @@ pub struct Output {
 enum Place {
     /// `-`.
     Stdout,
-    /// The file aside becomes this one.
+    /// The temporary file is renamed to this.
     Rename(PathBuf),
-    /// The file aside is copied into this one: a device, a pipe, a file in a folder that is not ours.
+    /// The temporary file is copied to this: a device, a pipe, or a file in a folder that we may not write.
     Copy(File),
 }
 
@@ -31,7 +31,7 @@ impl Output {
     /// Prepares `path`; `-` is stdout.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
         let name = path.to_path_buf();
         if path == Path::new("-") {
@@ -52,7 +52,7 @@ impl Output {
         }
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
-        // The umask takes its part of these, as of those of any file.
+        // The umask applies to these as to those of any file.
         let mode = known.as_ref().map_or(0o666, |known| known.permissions().mode());
         let mut aside = tempfile::Builder::new();
         aside.prefix(".tierline.").permissions(Permissions::from_mode(mode));
@@ -64,9 +64,9 @@ impl Output {
             Err(error) => {
                 let hint = match error.kind() {
                     io::ErrorKind::NotFound => {
-                        format!("make the folder first: mkdir -p {}", folder.display())
+                        format!("create the folder first: mkdir -p {}", folder.display())
                     }
-                    _ => "name a file in a folder of yours".into(),
+                    _ => "name a file in a folder that you may write".into(),
                 };
                 let why = error.kind();
                 Err(Hinted::error(format!("cannot write {}: {why}", path.display()), hint))
@@ -74,15 +74,15 @@ impl Output {
         }
     }
 
-    /// Prepares a picture, which is SVG whatever its name is.
+    /// Prepares a picture, which is always SVG.
     ///
     /// # Errors
-    /// Where the name ends otherwise, and those of [`Self::create`].
+    /// If the name has another extension, and those of [`Self::create`].
     pub fn svg(path: &Path) -> Result<Self> {
         Self::of_kind(path, "svg", "pictures are SVG")
     }
 
-    /// Prepares a page for a browser.
+    /// Prepares an HTML page.
     ///
     /// # Errors
     /// As [`Self::svg`].
@@ -104,20 +104,20 @@ impl Output {
         Ok(Self { aside: BufWriter::new(aside), name, place })
     }
 
-    /// What was written so far, from the beginning.
+    /// Reopens what was written so far, at its start.
     ///
     /// # Errors
-    /// Where the disk is full.
+    /// If the disk is full.
     pub fn reopen(&mut self) -> Result<File> {
         let cannot = || format!("cannot write {}", self.name.display());
         self.aside.flush().with_context(cannot)?;
         self.aside.get_ref().reopen().with_context(cannot)
     }
 
-    /// Puts the result in its place.
+    /// Moves the result to its path.
     ///
     /// # Errors
-    /// Where the disk is full, or the place has gone.
+    /// If the disk is full, or the path no longer exists.
     pub fn keep(self) -> Result<()> {
         let cannot = || format!("cannot write {}", self.name.display());
         let aside = self.aside.into_inner().map_err(io::IntoInnerError::into_error);
@@ -132,7 +132,7 @@ impl Output {
         Ok(())
     }
 
-    /// Writes all of a text and puts it in its place.
+    /// Writes a whole text and moves it to its path.
     ///
     /// # Errors
     /// Those of [`Self::keep`].
@@ -145,12 +145,12 @@ impl Output {
     /// Refuses a terminal, for results that are not text.
     ///
     /// # Errors
-    /// Where stdout is one, and the result goes there.
+    /// If the result goes to stdout, and stdout is a terminal.
     pub fn binary(self) -> Result<Self> {
         match self.place {
             Place::Stdout if stdout().is_terminal() => Err(Hinted::error(
-                "a trace is not text: it does not go to a terminal",
-                "name a file, or send it into a pipe",
+                "a trace is not text: it cannot be printed to a terminal",
+                "name a file, or use a pipe",
             )),
             _ => Ok(self),
         }
@@ -167,13 +167,13 @@ impl Write for Output {
     }
 }
 
-/// True of devices and pipes, and of a file that is named as one.
+/// True for devices and pipes, and for every path in /dev.
 fn is_special(path: &Path) -> bool {
     let file = fs::metadata(path);
     path.starts_with("/dev") || file.is_ok_and(|file| !file.is_file() && !file.is_dir())
 }
 
-/// Opens what is there to write to, without changing it.
+/// Opens an existing file for writing, without changing it.
 fn existing(path: &Path) -> Result<File> {
     let opened = OpenOptions::new().write(true).open(path);
     opened.with_context(|| format!("cannot write {}", path.display()))
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_leaves_nothing_and_what_was_there_stays() {
+    fn without_keep_nothing_is_written_and_an_old_file_stays() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("a.txt");
         drop(Output::create(&path).expect("prepared"));
@@ -211,7 +211,7 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).expect("it").permissions().mode() & 0o777;
         let plain = dir.path().join("plain");
         fs::write(&plain, "").expect("written");
-        assert_eq!(mode(&path), mode(&plain), "as any new file");
+        assert_eq!(mode(&path), mode(&plain), "the mode of any new file");
         let mut half = Output::create(&path).expect("prepared");
         half.write_all(b"half").expect("written");
         drop(half);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_devices_stay_what_they_are() {
+    fn links_and_devices_are_not_replaced() {
         let dir = tempfile::tempdir().expect("a folder");
         let (file, link) = (dir.path().join("file"), dir.path().join("link"));
         fs::write(&file, "old").expect("written");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_is_refused_with_a_next_step() {
+    fn an_impossible_path_is_refused_with_a_next_step() {
         let dir = tempfile::tempdir().expect("a folder");
         let at = |name: &str| dir.path().join(name);
         for (refused, error, hint) in [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows of a comparison as Parquet: a column a key of the JSON rows.
+//! Rows of a comparison as Parquet: one column per key of the JSON rows.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,13 +10,13 @@ use anyhow::{Context, Result};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
-use tierline_model::compare::Entry;
+use tierline_model::compare::ComparedRun;
 
-/// A column; what is `None` in a row is null there.
+/// A column; `None` is written as null.
 enum Column {
-    Text(fn(&Entry) -> Option<&str>),
-    Count(fn(&Entry) -> u64),
-    Number(fn(&Entry) -> Option<f64>),
+    Text(fn(&ComparedRun) -> Option<&str>),
+    Count(fn(&ComparedRun) -> u64),
+    Number(fn(&ComparedRun) -> Option<f64>),
 }
 
 use Column::{Count, Number, Text};
@@ -40,12 +40,12 @@ const COLUMNS: [(&str, Column); 15] = [
 ];
 
 /// Writes rows to a file.
-pub fn write(file: &Path, rows: &[Entry]) -> Result<()> {
+pub fn write(file: &Path, rows: &[ComparedRun]) -> Result<()> {
     let to = File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
     write_to(to, rows).with_context(|| format!("cannot write {}", file.display()))
 }
 
-fn write_to(to: impl Write + Send, rows: &[Entry]) -> Result<()> {
+fn write_to(to: impl Write + Send, rows: &[ComparedRun]) -> Result<()> {
     let schema = Arc::new(parse_message_type(&schema())?);
     let mut writer = SerializedFileWriter::new(to, schema, Arc::default())?;
     let mut group = writer.next_row_group()?;
@@ -68,7 +68,7 @@ fn schema() -> String {
     format!("message runs {{ {} }}", columns.collect::<Vec<_>>().join(" "))
 }
 
-fn fill(to: &mut SerializedColumnWriter<'_>, column: &Column, rows: &[Entry]) -> Result<()> {
+fn fill(to: &mut SerializedColumnWriter<'_>, column: &Column, rows: &[ComparedRun]) -> Result<()> {
     match column {
         Text(of) => {
             let cells = rows.iter().map(|row| of(row).map(ByteArray::from)).collect::<Vec<_>>();
@@ -87,7 +87,7 @@ fn fill(to: &mut SerializedColumnWriter<'_>, column: &Column, rows: &[Entry]) ->
     Ok(())
 }
 
-/// Whether each cell has a value, and the values there are.
+/// Whether each cell has a value, and the existing values.
 fn split<T>(cells: impl IntoIterator<Item = Option<T>>) -> (Vec<i16>, Vec<T>) {
     let cells: Vec<Option<T>> = cells.into_iter().collect();
     let levels = cells.iter().map(|cell| i16::from(cell.is_some())).collect();
@@ -100,8 +100,8 @@ mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
 
-    fn entry(ratio: Option<&str>, recovery_seconds: Option<f64>) -> Entry {
-        Entry {
+    fn entry(ratio: Option<&str>, recovery_seconds: Option<f64>) -> ComparedRun {
+        ComparedRun {
             machine: "colloid-icx".into(),
             workload: "gups".into(),
             ratio: ratio.map(Into::into),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back_nulls_and_all() {
+    fn written_rows_are_read_back_including_nulls() {
         let rows = [entry(Some("1:2"), None), entry(None, Some(7.5))];
         let file = tempfile::NamedTempFile::new().unwrap();
         write(file.path(), &rows).unwrap();

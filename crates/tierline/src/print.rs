@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Output: plain text, no colour, and never a panic because nobody listens.
+//! Output: plain text without colour; never panics when the reader is gone.
 
 use std::io::{self, Write};
 
 use anyhow::Result;
 use serde::Serialize;
 
-/// Version of the layout of everything printed with `--json`.
+/// Version of the JSON layout of everything printed with `--json`.
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// Writes `text` to stdout.
@@ -28,7 +28,7 @@ pub fn json(value: &impl Serialize) -> Result<()> {
     out(&(serde_json::to_string_pretty(&versioned)? + "\n"))
 }
 
-/// Writes a document to stdout: as it is, or as JSON.
+/// Writes a document to stdout, as text or as JSON.
 pub fn document(text: &str, as_json: bool) -> Result<()> {
     #[derive(Serialize)]
     struct Document<'a> {
@@ -37,20 +37,20 @@ pub fn document(text: &str, as_json: bool) -> Result<()> {
     if as_json { json(&Document { text }) } else { out(text) }
 }
 
-/// Writes a line to stderr. That nobody reads it is no reason to stop.
+/// Writes a line to stderr. A missing reader is not an error.
 pub fn to_stderr(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// Speaks to the user while a program of theirs runs.
+/// Prints messages to the user while a program of theirs runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Voice {
-    /// Says nothing.
+    /// Prints nothing.
     pub quiet: bool,
 }
 
 impl Voice {
-    /// Lines of our own among those of the program.
+    /// Prints lines of our own among those of the program.
     pub fn say(self, text: &str) {
         for line in text.lines().filter(|_| !self.quiet) {
             to_stderr(&format!("tierline: {line}"));
@@ -58,7 +58,7 @@ impl Voice {
     }
 }
 
-/// The counters of an object that counted anything, each with its name.
+/// The non-zero counters of an object, each with its name.
 pub fn counted(counters: &serde_json::Value) -> String {
     let all = counters.as_object().into_iter().flatten();
     let counted = all.filter(|(_, count)| count.as_u64() > Some(0));
@@ -96,7 +96,7 @@ pub fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(String::from).to_vec()
 }
 
-/// A value, or `-` where it is not known.
+/// A value, or `-` if it is unknown.
 pub fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".into(), |value| value.to_string())
 }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stand_to_the_right_and_names_to_the_left() {
+    fn numbers_are_right_aligned_and_names_left_aligned() {
         let text = table(&[row(["name", "size"]), row(["a", "5"]), row(["long", "-"])]);
         assert_eq!(text, "name  size\na        5\nlong     -\n");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How far many runs are: a bar where stderr is a terminal, else a line every tenth of them, as logs like it. Ctrl-C and a
-//! time limit end them early: runs under way are finished, no further one begins.
+//! Progress of many runs: a bar if stderr is a terminal, otherwise a line after every tenth of them, for logs. Ctrl-C
+//! and a time limit end them early: present runs are finished, no further one starts.
 
 use std::io::{IsTerminal, stderr};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tierline_model::parallel::Observer;
 use crate::clock::now;
 use crate::print;
 
-/// What takes longer is announced.
+/// Longer work is announced.
 const LONG: Nanos = Nanos::from_secs(20);
 /// The exit status of a program that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
@@ -30,13 +30,14 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of runs on so many threads, none of which begins after so many minutes.
+    /// Progress of runs on `threads` threads; none starts after `minutes` minutes.
     pub fn new(threads: usize, minutes: Option<f64>) -> Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
-        // The first Ctrl-C is a wish, the second one ends the program. In this order: the first must not see its own mark.
+        // The first Ctrl-C is a request, the second ends the program. The order matters: the first must not see its
+        // own flag.
         flag::register_conditional_shutdown(SIGINT, INTERRUPTED, Arc::clone(&interrupted))
             .and_then(|_| flag::register(SIGINT, Arc::clone(&interrupted)))
-            .context("cannot listen to Ctrl-C")?;
+            .context("cannot handle Ctrl-C")?;
         let style = ProgressStyle::with_template("{bar:40} {pos} of {len} runs, {eta} left");
         let bar = stderr().is_terminal().then(|| ProgressBar::new(0));
         Ok(Self {
@@ -59,7 +60,7 @@ impl Observer for Progress {
         if lasts >= LONG && !self.stops() {
             let minutes = lasts.as_secs_f64() / 60.0;
             let text =
-                format!("{runs} runs, about {minutes:.1} minutes; Ctrl-C prints what is done");
+                format!("{runs} runs, about {minutes:.1} minutes; Ctrl-C prints the finished runs");
             print::to_stderr(&format!("tierline: {text}"));
         }
         self.bar.iter().for_each(ProgressBar::reset);
@@ -84,7 +85,7 @@ impl Observer for Progress {
 }
 
 impl Drop for Progress {
-    /// What was computed is printed where the bar was.
+    /// Removes the bar; results are printed in its place.
     fn drop(&mut self) {
         self.bar.iter().for_each(ProgressBar::finish_and_clear);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Traces as the model replays them: read from their files, an epoch at a time.
+//! Traces for replay in the model: read from their files, one epoch at a time.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -35,7 +35,7 @@ pub fn open(path: &Path) -> Result<BufReader<File>> {
     Ok(BufReader::with_capacity(1 << 16, file))
 }
 
-/// What is in a trace. What is wrong with it is told, and what was read before is used.
+/// Surveys a trace. An error in it is printed, and the part before it is used.
 pub fn survey(path: &Path) -> Result<Survey> {
     let taken = Survey::take(open(path)?).map_err(|error| not_a_trace(path, &error))?;
     if let (survey, Some(error)) = &taken {
@@ -50,7 +50,7 @@ pub fn survey(path: &Path) -> Result<Survey> {
 
 /// An error of a trace, with its file.
 pub fn not_a_trace(path: &Path, error: &tierline_trace::Error) -> anyhow::Error {
-    let hint = "`tierline trace convert --help` lists what can be made one";
+    let hint = "`tierline trace convert --help` lists the formats that can be converted";
     Hinted::error(format!("{}: {error}", path.display()), hint)
 }
 
@@ -87,7 +87,7 @@ impl FileRecording {
     }
 }
 
-/// By how many bits a page's number in the trace is longer than that of a page of the model.
+/// The difference in bits between a page number of the trace and one of the model.
 fn shift(size: PageSize, page_bits: u8) -> Option<u32> {
     let own = if size == PageSize::Huge { 12 + BASE_PER_HUGE.ilog2() } else { 12 };
     own.checked_sub(page_bits.into())
@@ -115,9 +115,9 @@ impl Recording for FileRecording {
 }
 
 struct FileEpochs {
-    /// `None` once the trace has ended, however.
+    /// `None` once the trace has ended, with or without an error.
     reader: Option<Reader<BufReader<File>>>,
-    /// The time of the epoch whose head was read already.
+    /// The time of the epoch whose head was already read.
     next_ns: Option<u64>,
     shift: u32,
     pages: Arc<PageSet>,
@@ -150,7 +150,7 @@ impl Epochs for FileEpochs {
                     self.reader = None;
                     break ns.is_some();
                 }
-                Err(_) => self.reader = None, // told when the trace was surveyed
+                Err(_) => self.reader = None, // printed when the trace was surveyed
             }
         };
         #[expect(clippy::cast_precision_loss, reason = "an epoch is far below 2^52 ns")]

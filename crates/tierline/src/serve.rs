@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The status socket: whoever connects to `STATE_DIR/tierline-<pid>.sock` is sent the manager's
-//! status as JSON. It is served between steps, and costs nothing while nobody asks.
+//! The status socket: a client that connects to `STATE_DIR/tierline-<pid>.sock` receives the manager's status as
+//! JSON. Clients are served between steps; without clients it costs nothing.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
@@ -9,12 +9,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Callers served in one go, so that they cannot keep the manager from its work.
+/// The most clients served at once, so that they cannot keep the manager from its work.
 const CALLERS: usize = 8;
-/// A manager answers between two steps; a step is a fraction of a second.
+/// How long a client waits. A manager answers between two steps; a step takes a fraction of a second.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Where the status is handed out; the file goes when this goes.
+/// The socket; dropping it deletes the file.
 pub struct StatusSocket {
     listener: UnixListener,
     file: PathBuf,
@@ -25,7 +25,7 @@ impl StatusSocket {
     pub fn open(dir: &Path) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
         let file = dir.join(format!("tierline-{}.sock", std::process::id()));
-        // Left by a killed process that had our number.
+        // Left by a killed process with the same pid.
         let _ = fs::remove_file(&file);
         let listener = UnixListener::bind(&file)?;
         listener.set_nonblocking(true)?;
@@ -34,13 +34,13 @@ impl StatusSocket {
         Ok(socket)
     }
 
-    /// Readable where somebody calls.
+    /// Readable when a client connects.
     pub fn fd(&self) -> &UnixListener {
         &self.listener
     }
 
-    /// Sends `status` to everybody who calls. It fits into the socket's buffer; a caller for whom
-    /// it does not gets the beginning.
+    /// Sends `status` to all waiting clients. It fits into the socket's buffer; otherwise a client receives only
+    /// the beginning.
     pub fn answer(&self, status: &[u8]) {
         for _ in 0..CALLERS {
             let Ok((mut caller, _)) = self.listener.accept() else { return };
@@ -55,7 +55,7 @@ impl Drop for StatusSocket {
     }
 }
 
-/// The sockets in `dir`, by process.
+/// The sockets in `dir`, by process id.
 pub fn sockets(dir: &Path) -> Vec<(u32, PathBuf)> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let pid = |path: &Path| {
@@ -67,7 +67,7 @@ pub fn sockets(dir: &Path) -> Vec<(u32, PathBuf)> {
     found
 }
 
-/// Asks the manager behind `file`; `None` where nobody listens there any more.
+/// Queries the manager behind `file`; `None` if it no longer listens.
 pub fn ask(file: &Path) -> io::Result<Option<String>> {
     let mut stream = match UnixStream::connect(file) {
         Ok(stream) => stream,
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_calls_is_answered_and_the_dead_are_swept() {
+    fn clients_are_answered_and_sockets_of_dead_managers_are_deleted() {
         let dir = tempfile::tempdir().expect("a folder");
         let socket = StatusSocket::open(dir.path()).expect("a socket");
         let (pid, file) = sockets(dir.path()).remove(0);

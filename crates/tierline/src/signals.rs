@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Signals, as something to wait for among other things.
+//! Signals as a file descriptor, to be polled with others.
 
 use std::fs;
 use std::io;
@@ -10,31 +10,31 @@ use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
-/// What ends a program politely: passed on to a program that we run, an end for us otherwise.
+/// Signals that request an end. With `run` they are passed on to the command, otherwise they end tierline.
 const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
-/// The signals that arrived and were not looked at yet.
+/// Signals that arrived and are not yet handled.
 pub struct Signals(SignalDelivery<UnixStream, WithOrigin>);
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// Some child exited, stopped or went on.
+pub enum SignalEvent {
+    /// A child exited, stopped or continued.
     Child,
     /// A request to end.
     End {
         /// The signal.
         signal: Signal,
-        /// True where the kernel sent it, as for Ctrl-C: then it went to the whole group of the
-        /// terminal, and our child has it already. Twice would be once too often: the second
-        /// Ctrl-C makes Redis exit without saving.
+        /// True if the kernel sent it, as for Ctrl-C: then the whole process group of the terminal got it,
+        /// including our child. Passing it on would deliver it twice, and a second Ctrl-C makes Redis exit
+        /// without saving.
         to_group: bool,
     },
 }
 
 impl Signals {
-    /// Listens from now on. What was ignored when we were started stays ignored (`nohup`, `&` in
-    /// a script), so that a program we start ignores it too.
+    /// Starts to listen. Signals that were ignored when we were started stay ignored (`nohup`, `&` in a script),
+    /// so that a program we start ignores them too.
     pub fn listen() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         let ignored = ignored_mask();
@@ -44,22 +44,22 @@ impl Signals {
         SignalDelivery::with_pipe(read, write, WithOrigin::default(), wanted).map(Self)
     }
 
-    /// Readable where a signal has arrived.
+    /// Readable when a signal has arrived.
     pub fn fd(&self) -> &UnixStream {
         self.0.get_read()
     }
 
-    /// What arrived since the last call.
-    pub fn take(&mut self) -> impl Iterator<Item = Heard> + use<> {
+    /// The signals since the last call.
+    pub fn take(&mut self) -> impl Iterator<Item = SignalEvent> + use<> {
         self.0.pending().filter_map(|origin| heard(&origin))
     }
 }
 
-fn heard(origin: &Origin) -> Option<Heard> {
+fn heard(origin: &Origin) -> Option<SignalEvent> {
     let signal = Signal::from_named_raw(origin.signal)?;
     match signal {
-        Signal::CHILD => Some(Heard::Child),
-        _ => Some(Heard::End { signal, to_group: origin.cause == Cause::Kernel }),
+        Signal::CHILD => Some(SignalEvent::Child),
+        _ => Some(SignalEvent::End { signal, to_group: origin.cause == Cause::Kernel }),
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A manager at one moment: what it is, and the samples of all metrics. It goes through the status socket as
-//! JSON, and is shown as text.
+//! A snapshot of a manager: its description, and the samples of all metrics. It is sent through the status
+//! socket as JSON, and shown as text.
 
 use serde::{Deserialize, Serialize};
 use tierline_core::port::Attention;
@@ -11,12 +11,12 @@ use tierline_linux::manager::{Manager, TargetStatus};
 use crate::metrics::{Kind, METRICS, Metric, Number, Sample, Samples, Unit};
 use crate::print::{self, SCHEMA_VERSION, row};
 
-/// A manager at one moment.
+/// A snapshot of a manager.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Status {
-    /// Version of the layout.
+    /// Version of the JSON layout.
     pub schema_version: u32,
-    /// True: a summary of a run without a manager says false.
+    /// Always true; the summary of an unmanaged run has false.
     pub managed: bool,
     /// The manager's version.
     pub version: String,
@@ -28,13 +28,13 @@ pub struct Status {
     pub tracker: String,
     /// `alert`, `moving` or `calm`.
     pub attention: String,
-    /// True where nothing is moved.
+    /// True if nothing is moved.
     pub dry_run: bool,
     /// The managed processes.
     pub targets: Vec<TargetStatus>,
     /// The machine's tiers, fastest first.
     pub tiers: Vec<TierStatus>,
-    /// Settings of the machine that are changed while it runs.
+    /// Settings of the machine that are changed at present.
     pub changes: Vec<Change>,
     /// Hash of all events so far.
     pub fingerprint: String,
@@ -107,7 +107,7 @@ impl Status {
         )
     }
 
-    /// All of it: what the manager is, then a table of metrics for each set of labels.
+    /// The complete text: the manager, then a table of metrics for each set of labels.
     pub fn text(&self) -> String {
         let targets = self.targets.iter().map(|target| format!("{} {}", target.pid, target.comm));
         let changes = self
@@ -139,8 +139,8 @@ impl Status {
         text
     }
 
-    /// The metrics of a set of labels: a row for each of their values, a column for each metric. Rows in which
-    /// nothing was counted are left out.
+    /// The metrics of a set of labels: one row per combination of values, one column per metric. Rows with only
+    /// zeros are left out.
     fn table(&self, labels: &[&str]) -> String {
         let metrics: Vec<&Metric> = METRICS
             .iter()
@@ -177,7 +177,7 @@ impl Status {
         format!("\n{}", print::table(&rows))
     }
 
-    /// Tiers are listed fastest first, and all else by name.
+    /// Tiers are sorted fastest first, everything else by name.
     fn rank<'a>(&self, labels: &[&str], key: &'a [String]) -> Vec<(usize, &'a str)> {
         let rank = |(label, value): (&&str, &'a String)| match *label {
             "tier" => (self.tiers.iter().position(|t| t.name == *value).unwrap_or(0), ""),
@@ -195,7 +195,7 @@ fn attention(attention: Attention) -> &'static str {
     }
 }
 
-/// A value for a person.
+/// A value in human-readable form.
 fn shown(unit: Unit, value: Number) -> String {
     match (unit, value) {
         (Unit::Bytes, Number::Whole(count)) => Bytes(count).to_string(),
@@ -245,11 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn every_metric_is_in_a_table_of_its_labels() {
+    fn every_metric_is_in_the_table_of_its_labels() {
         let status = status();
         let read: Status = serde_json::from_str(&status.json()).expect("a status");
         let text = read.text();
-        assert_eq!(text, status.text(), "what goes through the socket is shown the same");
+        assert_eq!(text, status.text(), "the status from the socket is shown in the same way");
         for line in [
             "manager           process 7",
             "tracker           damon, calm",
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_says_what_was_moved_and_what_failed() {
+    fn the_line_shows_moves_and_failures() {
         assert_eq!(
             status().line(),
             "calm, 0 processes: near 3.0 MiB, far 5.0 MiB; promoted 1.0 MiB, demoted 0 B, failed 2.0 MiB; \
@@ -274,7 +274,7 @@ mod tests {
         );
     }
 
-    /// `Samples::sum` of a metric that does not exist is zero: the names in the line must be of the table.
+    /// `Samples::sum` of an unknown metric is zero, so the names in the line must be in the table.
     #[test]
     fn the_line_uses_metrics_of_the_table() {
         for key in ["tier_managed_bytes", "orders_bytes_total", "manager_cpu_seconds_total"] {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tenants as a command line describes them: targets, and what each may hold of every tier.
+//! Tenants on a command line: targets, and their limits in every tier.
 //!
 //! ```text
 //! limits = limit { "," limit }            --limit fast=4GiB,slow=20GiB
 //! limit  = tier "=" ( size | percent )    fast=30%: of the tier's capacity
 //! tier   = a name, or tN, the Nth fastest
 //! ```
-//! A `--limit` belongs to the target before it; before the first target, to every target that has none of its
-//! own for that tier.
+//! A `--limit` belongs to the target before it; before the first target, to every target without its own limit
+//! for that tier.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,36 +23,35 @@ use crate::config::value::Written;
 use crate::letter::Hinted;
 use crate::nearest::suggest;
 
-/// Programs that share limits, as asked for.
+/// Programs that share limits, as requested.
 #[derive(Clone, Debug)]
 pub struct TenantSpec {
-    /// What it is called in reports: its command, cgroup, pids or pattern.
+    /// Its name in reports: its command, cgroup, pids or pattern.
     pub name: String,
-    /// Which processes belong to it.
+    /// Its processes.
     pub target: Target,
-    /// What it may hold: its own limits, those for every target, the configuration's. The first that names a
-    /// tier decides.
+    /// Its own limits, those for every target, the configuration's. The first one for a tier applies.
     pub limits: Vec<TierLimits>,
 }
 
-/// A tier as a person names it: its name, or `t0` for the fastest.
+/// A tier as typed by the user: its name, or `t0` for the fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierName(pub String);
 
-/// What may be held of a tier.
+/// A limit in a tier.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// So many bytes.
+    /// A number of bytes.
     Size(Bytes),
     /// A share of the tier's capacity, in percent.
     Percent(f64),
 }
 
-/// What one `--limit` says.
+/// The content of one `--limit`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TierLimits(pub Vec<(TierName, Limit)>);
 
-/// A target or limits, in the order of the command line.
+/// A target or a limit, in the order of the command line.
 #[derive(Clone, Debug)]
 pub enum Word {
     /// `-p`, `--cgroup`, `--comm`, or the command.
@@ -61,7 +60,7 @@ pub enum Word {
     Limits(TierLimits),
 }
 
-/// What a target is called in reports.
+/// The name of a target in reports.
 fn name(target: &Target) -> String {
     match target {
         Target::Command(name) => name.clone(),
@@ -83,10 +82,10 @@ fn cgroup(path: &str) -> &str {
     path.strip_prefix("/sys/fs/cgroup").unwrap_or(path).trim_start_matches('/')
 }
 
-/// The tenants of a command line. `default` holds for tiers that nothing on it limits.
+/// The tenants of a command line. `default` applies to tiers without a limit on it.
 ///
 /// # Errors
-/// Where a target is named twice, or a tier twice for one target.
+/// If a target is named twice, or a tier twice for one target.
 pub fn tenants(words: &[Word], default: &TierLimits) -> Result<Vec<TenantSpec>> {
     let mut tenants: Vec<TenantSpec> = Vec::new();
     let mut common = TierLimits::default();
@@ -146,7 +145,7 @@ fn check_new(tenants: &[TenantSpec], new: &TenantSpec) -> Result<()> {
     Ok(())
 }
 
-/// Which processes the manager is to look for.
+/// The processes that the manager should manage.
 pub fn selection(tenants: &[TenantSpec], children: bool, min_rss: Bytes) -> Selection {
     let mut selection = Selection { children, min_rss, ..Selection::default() };
     for tenant in tenants {
@@ -161,7 +160,7 @@ pub fn selection(tenants: &[TenantSpec], children: bool, min_rss: Bytes) -> Sele
 }
 
 impl TenantSpec {
-    /// The tenant of a machine with these tiers.
+    /// The tenant on a machine with these tiers.
     ///
     /// # Errors
     /// Those of [`TenantSpec::per_tier`].
@@ -173,8 +172,8 @@ impl TenantSpec {
     /// The limit in each tier of a machine, fastest first; `None`: no limit.
     ///
     /// # Errors
-    /// Where there is no such tier, where one is limited twice by different names, and where a limit is above
-    /// the tier's capacity.
+    /// If there is no such tier, if one is limited twice by different names, or if a limit is above the tier's
+    /// capacity.
     pub fn per_tier(&self, tiers: &Tiers) -> Result<Vec<Option<Bytes>>> {
         let mut settled = vec![None; tiers.len()];
         for layer in &self.limits {
@@ -259,7 +258,7 @@ impl FromStr for Limit {
         };
         let percent = percent.trim().parse::<f64>().ok();
         let percent = percent.filter(|percent| percent.is_finite() && *percent >= 0.0);
-        percent.map(Self::Percent).ok_or_else(|| format!("{text:?} is no share, as in 30%"))
+        percent.map(Self::Percent).ok_or_else(|| format!("{text:?} is not a share, as in 30%"))
     }
 }
 
@@ -334,20 +333,20 @@ mod tests {
             assert_eq!(limits(text).written(), text);
         }
         assert_eq!(limits(" fast = 512M , slow=1G "), limits("fast=512MiB,slow=1GiB"));
-        assert_eq!(limits("fast=200%").0[0].1, Limit::Percent(200.0), "its letter comes later");
+        assert_eq!(limits("fast=200%").0[0].1, Limit::Percent(200.0), "its error comes later");
     }
 
     #[test]
-    fn what_is_no_limit_is_named_with_an_example() {
+    fn a_malformed_limit_is_named_with_an_example() {
         for (text, part) in [
             ("fast", "\"fast\": expected TIER=SIZE"),
             ("=4G", "expected TIER=SIZE"),
             ("", "expected TIER=SIZE"),
             ("fast=4Q", "\"4Q\" is neither a size"),
             ("fast=", "neither a size"),
-            ("fast=x%", "\"x%\" is no share"),
-            ("fast=-5%", "is no share"),
-            ("fast=inf%", "is no share"),
+            ("fast=x%", "\"x%\" is not a share"),
+            ("fast=-5%", "is not a share"),
+            ("fast=inf%", "is not a share"),
             ("fast=4G,,slow=1G", "expected TIER=SIZE"),
         ] {
             let error = text.parse::<TierLimits>().expect_err(text);
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_before_the_first_target_holds_where_a_target_has_none() {
+    fn a_limit_before_the_first_target_applies_to_targets_without_one() {
         let words =
             [limit("fast=1GiB"), group("a"), limit("fast=2GiB"), limit("t1=3GiB"), group("b")];
         assert_eq!(settled(&words, ""), [[Some(2), Some(3)], [Some(1), None]]);
@@ -386,16 +385,16 @@ mod tests {
         assert!(all.comm.is_some() && all.children);
     }
 
-    /// The letter about these words on a machine with 10 GiB `fast` and 40 GiB `cxl`.
+    /// The error message for these words on a machine with 10 GiB `fast` and 40 GiB `cxl`.
     fn letter_about(words: &[Word]) -> String {
         let error = tenants(words, &TierLimits::default())
             .and_then(|tenants| tenants.iter().try_for_each(|t| t.per_tier(&machine()).map(|_| ())))
-            .expect_err("a letter");
+            .expect_err("an error");
         format!("{error}\n{}", letter::hint(&error).expect("a hint"))
     }
 
     #[test]
-    fn every_wrong_limit_has_a_letter_with_a_next_step() {
+    fn every_wrong_limit_gives_an_error_with_a_next_step() {
         for (words, text, hint) in [
             (
                 vec![group("a"), limit("fast=11GiB")],
@@ -432,14 +431,14 @@ mod tests {
                 "once",
             ),
         ] {
-            let told = letter_about(&words);
-            let (first, second) = told.split_once('\n').expect("two lines");
-            assert!(first.contains(text) && second.contains(hint), "{told}");
+            let message = letter_about(&words);
+            let (first, second) = message.split_once('\n').expect("two lines");
+            assert!(first.contains(text) && second.contains(hint), "{message}");
         }
     }
 
     #[test]
-    fn all_of_a_tier_may_be_allowed() {
+    fn a_limit_may_be_a_whole_tier() {
         assert_eq!(
             settled(&[group("a"), limit("fast=100%,cxl=40GiB")], ""),
             [[Some(10), Some(40)]]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lists of pages: first in, first out, with removal from the middle, and a page in one list at most.
+//! Lists of pages: first in, first out, with removal from the middle. A page is in at most one list.
 //!
-//! The doubly linked lists of a kernel, with the links in chunks beside the page table that come to be
-//! when one of their pages is first listed. Every operation takes constant time.
+//! Doubly linked lists as in a kernel. The links lie in chunks beside the page table; a chunk is allocated when
+//! one of its pages is first listed. Every operation takes constant time.
 
 pub mod residents;
 pub mod review;
@@ -12,7 +12,7 @@ use std::fmt;
 use crate::page::PageIdx;
 
 const CHUNK_PAGES: usize = 1 << 12;
-/// No page; also: in no list.
+/// No page. In `Links`: the end of the list.
 const NONE: u32 = u32::MAX;
 const IN_NO_LIST: u8 = u8::MAX;
 
@@ -25,7 +25,7 @@ struct Chunk {
     list: [u8; CHUNK_PAGES],
 }
 
-/// A page's neighbours, side by side: both are read whenever one is.
+/// A page's neighbours, stored together as they are read together.
 #[derive(Clone, Copy)]
 struct Links {
     before: u32,
@@ -70,14 +70,14 @@ impl Lists {
         self.len(list) == 0
     }
 
-    /// The list that `page` is in.
+    /// The list that contains `page`.
     pub fn of(&self, page: PageIdx) -> Option<ListId> {
         let (chunk, at) = (page.index() / CHUNK_PAGES, page.index() % CHUNK_PAGES);
         let list = self.chunks.get(chunk)?.as_ref()?.list[at];
         (list != IN_NO_LIST).then_some(ListId(list))
     }
 
-    /// The page that has been in `list` for longest.
+    /// The oldest page of `list`.
     pub fn first(&self, list: ListId) -> Option<PageIdx> {
         page(self.ends[usize::from(list.0)].first)
     }
@@ -88,21 +88,21 @@ impl Lists {
         page(self.links(number(page_before)).after)
     }
 
-    /// Puts `page` at the end of `list`, out of the list it was in.
+    /// Moves `page` to the end of `list`, out of any other list.
     pub fn push_back(&mut self, list: ListId, page: PageIdx) {
         self.remove(page);
         let last = self.ends[usize::from(list.0)].last;
         self.link(list, last, number(page), NONE);
     }
 
-    /// Puts `page` at the front of `list`, out of the list it was in.
+    /// Moves `page` to the front of `list`, out of any other list.
     pub fn push_front(&mut self, list: ListId, page: PageIdx) {
         self.remove(page);
         let first = self.ends[usize::from(list.0)].first;
         self.link(list, NONE, number(page), first);
     }
 
-    /// Takes `page` out of its list, if it is in one.
+    /// Removes `page` from its list, if any.
     pub fn remove(&mut self, page: PageIdx) {
         let Some(list) = self.of(page) else { return };
         let Links { before, after } = self.links(number(page));
@@ -132,7 +132,7 @@ impl Lists {
         }
     }
 
-    /// Brings these pages' links and their neighbours' into the cache: their misses overlap, as in
+    /// Loads these pages' links and their neighbours' into the cache, so that the misses overlap, as in
     /// [`PageTable::fetch`](crate::page::PageTable::fetch).
     pub fn fetch(&self, pages: impl Iterator<Item = PageIdx> + Clone) {
         let links = pages.map(|page| self.links(number(page)));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against plain queues, page by page.
+        /// Compares with plain queues, page by page.
         #[test]
         fn lists_are_queues_with_removal(
             steps in prop::collection::vec((0u8..3, 0u8..4, 0usize..9_000), 1..200),

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Residents: the pages of every tier in lists by class (hot and cold, active and inactive, bins), in
-//! the order in which they came.
+//! Residents: the pages of every tier in lists by class (hot and cold, active and inactive, bins), in order of
+//! arrival.
 //!
-//! A page can leave its tier without anybody saying so (a move that succeeded at its second try, an
-//! unmapped region): strays are put right when somebody meets them, at the front of a list or at their
-//! next hit.
+//! A page can leave its tier without a notice to these lists (a retried move, an unmapped region). Such a stray
+//! is relisted when it reaches the front of a list, or at its next hit.
 
 use crate::lists::{ListId, Lists};
 use crate::page::{PageIdx, PageTable};
@@ -25,31 +24,31 @@ impl Residents {
         Self { classes, lists, moving: Vec::new() }
     }
 
-    /// The class of `page`, where it is in a list of the tier it lives in.
+    /// The class of `page`, if it is in a list of its present tier.
     pub fn class(&self, pages: &PageTable, page: PageIdx) -> Option<u8> {
         let state = pages.state(page);
         if !state.is_listed() {
-            return None; // a page that was unmapped leaves its links behind, perhaps to another
+            return None; // stale links of an unmapped page whose index may be in use again
         }
         let (list, tier) = (self.lists.of(page)?, state.tier()?);
         (list.0 / self.classes == tier.0).then_some(list.0 % self.classes)
     }
 
-    /// Brings what is known of these pages, and their places in lists, into the cache.
+    /// Loads the words and the list links of these pages into the cache.
     pub fn fetch(&self, pages: &PageTable, these: impl Iterator<Item = PageIdx> + Clone) {
         pages.fetch(these.clone());
         self.lists.fetch(these);
     }
 
-    /// Likewise for the `count` pages that have been in a list for longest.
+    /// Loads the words of the oldest `count` pages of a list into the cache.
     pub fn fetch_first(&self, pages: &PageTable, tier: TierId, class: u8, count: usize) {
         let first = self.lists.first(self.list(tier, class));
         let next = std::iter::successors(first, |&page| self.lists.after(page));
         pages.fetch(next.take(count));
     }
 
-    /// Puts `page` at the end of its tier's list of that class. A page that lives nowhere or will not
-    /// move is in no list.
+    /// Puts `page` at the end of its tier's list of that class. A page without a tier, or one that the kernel
+    /// refused to move, is put in no list.
     pub fn put(&mut self, pages: &mut PageTable, page: PageIdx, class: u8) {
         let state = pages.state(page);
         let tier = state.tier().filter(|_| !state.is_refused());
@@ -60,7 +59,7 @@ impl Residents {
         }
     }
 
-    /// Puts `page` at the front of its list, as the one that has been there for longest.
+    /// Puts `page` at the front of its list, as its oldest page.
     pub fn put_first(&mut self, pages: &mut PageTable, page: PageIdx, class: u8) {
         self.put(pages, page, class);
         if let Some(list) = self.lists.of(page) {
@@ -68,12 +67,12 @@ impl Residents {
         }
     }
 
-    /// Pages in a list, strays included.
+    /// Pages in a list, including strays.
     pub fn len(&self, tier: TierId, class: u8) -> usize {
         self.lists.len(self.list(tier, class))
     }
 
-    /// The page that has been in the list for longest.
+    /// The oldest page of the list; relists strays on the way.
     pub fn first(&mut self, pages: &mut PageTable, tier: TierId, class: u8) -> Option<PageIdx> {
         loop {
             let page = self.lists.first(self.list(tier, class))?;
@@ -88,19 +87,19 @@ impl Residents {
         }
     }
 
-    /// Takes out a page that is to be in no list any more.
+    /// Removes a page from the lists.
     pub fn remove(&mut self, pages: &mut PageTable, page: PageIdx) {
         self.lists.remove(page);
         pages.set_listed(page, false);
     }
 
-    /// Takes out a page that is to be moved; [`Residents::settle`] puts it where it went.
+    /// Removes a page that is about to move; [`Residents::settle`] lists it in the tier where it ends up.
     pub fn moves(&mut self, pages: &mut PageTable, page: PageIdx, class: u8) {
         self.remove(pages, page);
         self.moving.push((page, class));
     }
 
-    /// Puts the pages that were to be moved into the list of the tier that they are in now.
+    /// Lists the pages that were about to move, in their present tier.
     pub fn settle(&mut self, pages: &mut PageTable) {
         for (page, class) in std::mem::take(&mut self.moving) {
             if !pages.state(page).is_listed() {
@@ -138,11 +137,11 @@ mod tests {
     }
 
     #[test]
-    fn a_stray_is_put_right_when_it_is_met() {
+    fn a_stray_at_the_front_of_a_list_is_relisted() {
         let (mut pages, all) = table();
         let mut residents = Residents::new(2);
         all.iter().for_each(|&page| residents.put(&mut pages, page, 1));
-        pages.set_tier(all[0], TierId(1)); // moved behind our back
+        pages.set_tier(all[0], TierId(1)); // moved without a notice
         pages.apply(SpaceEvent::Unmapped(SpaceId(1), Vpn(1), 1));
         pages.set_refused(all[2]);
         assert_eq!(residents.first(&mut pages, TierId(0), 1), Some(all[3]));

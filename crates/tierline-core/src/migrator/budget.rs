@@ -3,10 +3,10 @@
 
 use crate::unit::{Bytes, BytesPerSec, Nanos, in_time};
 
-/// The bucket holds what may be moved in this time, so that a quiet second is not made up for by a burst.
+/// The bucket holds the budget of this time, so that an idle second is not followed by a burst.
 const DEPTH: Nanos = Nanos::from_millis(250);
 
-/// Tokens that run in at a fixed rate and are spent on moves.
+/// Tokens that refill at a fixed rate and are spent on moves.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     rate: BytesPerSec,
@@ -20,17 +20,17 @@ impl TokenBucket {
         Self { rate, tokens: Self::depth(rate), last: None }
     }
 
-    /// At least one huge page, or a low rate could never move one.
+    /// At least one huge page; otherwise a low rate could never move one.
     fn depth(rate: BytesPerSec) -> Bytes {
         Bytes(in_time(rate, DEPTH).0.max(2 << 20))
     }
 
-    /// Lets tokens run in until `now` and returns what is there.
+    /// Adds the tokens earned until `now` and returns the balance.
     pub fn refill(&mut self, now: Nanos) -> Bytes {
         let passed = now.saturating_sub(self.last.unwrap_or(now));
-        debug_assert!(self.tokens <= Self::depth(self.rate), "the bucket is too full");
+        debug_assert!(self.tokens <= Self::depth(self.rate), "the bucket exceeds its depth");
         let gained = in_time(self.rate, passed);
-        // Time too short for a byte must add up, not vanish.
+        // Intervals too short for one byte accumulate.
         if gained > Bytes::ZERO || self.last.is_none() {
             self.last = Some(now);
         }
@@ -41,7 +41,7 @@ impl TokenBucket {
     /// Spends `bytes`.
     ///
     /// # Panics
-    /// Where there are not as many tokens: the caller asks first.
+    /// If fewer tokens are left: the caller must check first.
     pub fn spend(&mut self, bytes: Bytes) {
         assert!(bytes <= self.tokens, "over budget: {bytes} of {}", self.tokens);
         self.tokens -= bytes;
@@ -54,9 +54,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Over any time, no more than the rate and one full bucket.
+        /// Over any time, spends at most rate × time plus one full bucket.
         #[test]
-        fn never_more_than_rate_times_time_and_one_bucket(
+        fn spending_is_bounded_by_rate_times_time_plus_one_bucket(
             rate in 1u64..1 << 32,
             steps in prop::collection::vec((0u64..300_000_000, 0u64..64 << 20), 1..50),
         ) {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_trickles_add_up() {
+    fn short_intervals_add_up() {
         let mut bucket = TokenBucket::new(BytesPerSec(1 << 20));
         bucket.refill(Nanos(0));
         bucket.spend(Bytes(2 << 20));

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What carrying out orders costs, as measured batch by batch, and how much fits into one tick at that.
+//! The measured cost of orders, and how many fit into one tick at that cost.
 
 use crate::port::{Order, PageSize};
 use crate::unit::{Bytes, Nanos};
 
-/// One tick's orders of a kind take no longer than this, as measured: trackers must be read in between. Ours.
+/// Longest measured time of one tick's orders of one kind: trackers must be read in between. Ours.
 const MAX_BUSY: Nanos = Nanos::from_millis(200);
-/// Cost of moving one base page before it was measured: several times what current machines take, so that only
-/// clearly hot pages move before that. Ours.
+/// Cost of moving one base page before it was measured: several times that of current machines, so that only
+/// clearly hot pages move at first. Ours.
 const ASSUMED_COST: Nanos = Nanos(10_000);
-/// The first batch is small: it measures what moving costs here.
+/// The first batch is small: it measures the cost.
 const FIRST_BATCH: Bytes = PageSize::Huge.bytes();
 /// Weight of the newest batch in a measured cost. Ours.
 const COST_WEIGHT: f64 = 0.25;
-/// The same where the two directions are measured apart, each half as often. Ours.
+/// The same for latencies: each direction is measured half as often. Ours.
 const LATENCY_WEIGHT: f64 = 0.1;
-/// The cost of a smaller batch is mostly that of the call.
+/// Smaller batches are not averaged: their cost is mostly that of the call.
 const COST_MIN_PAGES: u64 = 32;
 
-/// Time that moving one page took, as measured in batches of pages of one size; base pages first.
+/// Time that moving one page took, from batches of one page size; base pages first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
     /// To faster memory.
@@ -30,24 +30,24 @@ pub struct Latencies {
 /// The measured costs.
 #[derive(Clone, Debug, Default)]
 pub struct Costs {
-    /// Of moving one base page, in pages of either size.
+    /// Cost of one base page, moved as a base page or as part of a huge page.
     each: [Option<Nanos>; 2],
     latency: Latencies,
-    /// Of moving one base page in recent batches, mixed ones included.
+    /// Cost of moving one base page in recent batches, including batches of both sizes.
     pace: Option<Nanos>,
-    /// Of paging out one base page.
+    /// Cost of paging out one base page.
     page_out: Option<Nanos>,
-    /// Of splitting one huge page.
+    /// Cost of splitting one huge page.
     split: Option<Nanos>,
 }
 
 impl Costs {
-    /// Of moving one base page, in pages of either size.
+    /// Cost of moving one base page, by the size of the page that moves.
     pub fn each(&self) -> [Nanos; 2] {
         self.each.map(|cost| cost.unwrap_or(ASSUMED_COST))
     }
 
-    /// Time that moving one page took lately.
+    /// Recent time of moving one page.
     pub fn latency(&self) -> Latencies {
         self.latency
     }
@@ -94,12 +94,12 @@ impl Costs {
     }
 }
 
-/// How many fit into a tick at this cost each.
+/// How many fit into a tick at this cost.
 fn within(cost: Option<Nanos>) -> Option<u64> {
     cost.map(|cost| MAX_BUSY.0 / cost.0.max(1))
 }
 
-/// Averages a new reading in; the first is taken as it is.
+/// Averages a new measurement in; the first is taken as it is.
 fn average_in(average: &mut Option<Nanos>, new: Nanos, weight: f64) {
     debug_assert!((0.0..=1.0).contains(&weight), "a weight is a share: {weight}");
     let mixed = |old: Nanos| {
@@ -109,7 +109,7 @@ fn average_in(average: &mut Option<Nanos>, new: Nanos, weight: f64) {
     *average = Some(average.map_or(new, mixed));
 }
 
-/// The place of a page size in a table of two.
+/// The index of a page size in a table of two.
 pub(crate) fn size_index(size: PageSize) -> usize {
     match size {
         PageSize::Base => 0,

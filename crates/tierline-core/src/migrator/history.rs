@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which pages moved lately, to notice ping-pong: a page that comes back soon after it was moved away.
+//! Recent moves, to detect ping-pong: a page that moves back soon after the opposite move.
 
 use rustc_hash::FxHashMap;
 
@@ -9,22 +9,22 @@ use crate::unit::Nanos;
 /// A return within this time is ping-pong. Ours; NeoMem counts any return of a page it demoted.
 const SOON: Nanos = Nanos::from_secs(30);
 
-/// From so many pages on, old ones are forgotten: whenever twice as many are known as were left the last time,
-/// and every half minute.
+/// From this many pages on, old ones are dropped: when the number has doubled since the last time, and every
+/// half minute.
 const MANY: usize = 1 << 12;
 
-/// The moves of the last half minute, and some that are older.
+/// The moves of the last half minute, and some older ones.
 #[derive(Debug, Default)]
 pub struct History {
-    /// The latest direction of a page, and when.
+    /// A page's latest move: its time, and whether it was up.
     latest: FxHashMap<(SpaceId, Vpn), (Nanos, bool)>,
-    /// Pages that were left when the old ones were last forgotten, and when that was.
+    /// Pages kept at the last cleanup, and its time.
     left: usize,
     forgot: Nanos,
 }
 
 impl History {
-    /// Notes a move up or down; true where the page came back soon after the opposite move.
+    /// Records a move; true if the page moved the other way soon before.
     pub fn note(&mut self, now: Nanos, space: SpaceId, vpn: Vpn, up: bool) -> bool {
         let is_soon = |at: Nanos| now.saturating_sub(at) <= SOON;
         let known = self.latest.len();
@@ -42,12 +42,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_quick_return_is_ping_pong() {
+    fn only_an_early_return_is_ping_pong() {
         let mut history = History::default();
         let mut note = |s, up| history.note(Nanos::from_secs(s), SpaceId(1), Vpn(5), up);
         assert!(!note(0, true));
         assert!(note(10, false), "down soon after up");
         assert!(note(20, true), "and up again");
-        assert!(!note(60, false), "much later it is no return");
+        assert!(!note(60, false), "40 s later it is no ping-pong");
     }
 }

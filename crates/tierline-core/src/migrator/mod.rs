@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The migrator carries out orders: it cuts them to the budget, demotes before it promotes, checks room once more,
-//! tries again what was busy, and records what really happened. It never invents an order.
+//! The migrator carries out orders: it limits them to the budget, demotes before it promotes, checks room
+//! again, retries busy pages, and records outcomes. It adds no orders.
 
 pub mod budget;
 pub mod costs;
@@ -14,7 +14,7 @@ use crate::event::Event;
 use crate::migrator::budget::TokenBucket;
 use crate::migrator::costs::Costs;
 use crate::migrator::history::History;
-use crate::migrator::retries::{Retries, Tried};
+use crate::migrator::retries::{Attempt, Retries};
 use crate::page::{PageIdx, PageTable};
 use crate::port::{
     Capability, Move, Order, Outcome, PageAt, PageSize, SpaceEvent, Telemetry, TenantId, World,
@@ -24,18 +24,18 @@ use crate::qos::allowance::Allowance;
 use crate::tier::TierId;
 use crate::unit::{Bytes, BytesPerSec, Nanos};
 
-/// Counts of what became of orders.
+/// Counts of the outcomes of orders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct OrderCounts {
     /// Base pages promoted.
     pub promoted_pages: u64,
     /// Base pages demoted.
     pub demoted_pages: u64,
-    /// Moves of pages that came back soon after a move the other way, in base pages.
+    /// Ping-pong moves, in base pages.
     pub ping_pong_pages: u64,
-    /// Moves that did not end as wanted, by outcome, in moves.
+    /// Failed moves, by outcome.
     pub failed: BTreeMap<&'static str, u64>,
-    /// Busy pages given up after their last try, in moves.
+    /// Moves given up after the last try on a busy page.
     pub given_up: u64,
     /// Time spent moving.
     pub busy: Nanos,
@@ -51,15 +51,15 @@ pub struct OrderCounts {
     pub tiering: Counters,
 }
 
-/// What orders are carried out on, and where it is recorded.
-pub struct Scene<'a> {
+/// What orders act on, and where their events go.
+pub struct OrderContext<'a> {
     /// The time.
     pub now: Nanos,
-    /// The books of pages.
+    /// The page table.
     pub pages: &'a mut PageTable,
-    /// Who carries orders out.
+    /// The world that carries orders out.
     pub world: &'a mut dyn World,
-    /// Takes in what happens.
+    /// The events.
     pub events: &'a mut Vec<Event>,
 }
 
@@ -78,9 +78,9 @@ pub struct Migrator {
     budget: TokenBucket,
     history: History,
     retries: Retries,
-    /// What orders cost, as measured.
+    /// Measured costs of orders.
     pub costs: Costs,
-    /// What happened so far.
+    /// Totals so far.
     pub counts: OrderCounts,
 }
 
@@ -102,20 +102,20 @@ impl Migrator {
     }
 
     /// Carries out the page-outs and then the splits that were requested.
-    pub fn serve(&mut self, requests: &mut Requests, on: &mut Scene<'_>) {
+    pub fn serve(&mut self, requests: &mut Requests, on: &mut OrderContext<'_>) {
         self.page_out(requests.page_out.drain(..), on);
         self.split(requests.split.drain(..), on);
         debug_assert!(requests.page_out.is_empty() && requests.split.is_empty());
     }
 
-    /// Moves what was planned, after what is due for another try. A move that would take a tenant over its limit is
-    /// left out, whoever planned it.
+    /// Carries out retries that are due, then the plan. A move that would take a tenant over its limit is
+    /// dropped, whatever its origin.
     pub fn carry_out(
         &mut self,
         plan: &[Move],
         telemetry: &Telemetry,
         limits: &Limits,
-        on: &mut Scene<'_>,
+        on: &mut OrderContext<'_>,
     ) {
         let mut wanted = self.retries.take_due(on.now, on.pages);
         wanted.extend(plan.iter().map(|&m| (m, 0)));
@@ -128,20 +128,20 @@ impl Migrator {
         });
         let bytes: Bytes = wanted.iter().map(|(m, _)| m.size.bytes()).sum();
         debug_assert!(bytes <= budget, "moves exceed the budget: {bytes}");
-        // Promotions may need the room that demotions make, and only made room counts.
+        // Promotions may need the room that demotions make; only room really made counts.
         let (down, up): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|(m, _)| m.to > m.from);
         let room = telemetry.tiers.iter().map(|tier| tier.free).collect();
         let mut made = Made { room, allowance: Allowance::new(limits, on.pages, telemetry) };
         for mut batch in [down, up] {
             batch.retain(|(m, _)| made.take(on.pages, m));
-            // By process, as the kernel is asked a process at a time; hottest first within it.
+            // Grouped by space: the kernel moves pages of one process per call. Hottest first within each.
             batch.sort_by_key(|(m, _)| m.space);
             self.moves(&batch, &mut made, on);
         }
     }
 
-    /// Pages out what was asked for, as far as there is time.
-    fn page_out(&mut self, asked: impl Iterator<Item = PageIdx>, on: &mut Scene<'_>) {
+    /// Pages out the requested pages, as many as fit into a tick.
+    fn page_out(&mut self, asked: impl Iterator<Item = PageIdx>, on: &mut OrderContext<'_>) {
         if !on.world.capabilities().has(Capability::PageOut) {
             return;
         }
@@ -166,8 +166,8 @@ impl Migrator {
         }
     }
 
-    /// Splits the huge pages that were asked for, as far as there is time.
-    fn split(&mut self, asked: impl Iterator<Item = PageIdx>, on: &mut Scene<'_>) {
+    /// Splits the requested huge pages, as many as fit into a tick.
+    fn split(&mut self, asked: impl Iterator<Item = PageIdx>, on: &mut OrderContext<'_>) {
         let there = asked.filter_map(|page| on.pages.locate(page).map(|at| (page, at)));
         let huge = there.filter(|(_, at)| at.size == PageSize::Huge);
         let (pages, orders): (Vec<PageIdx>, Vec<Order>) = huge
@@ -187,7 +187,7 @@ impl Migrator {
         }
     }
 
-    fn moves(&mut self, batch: &[Tried], made: &mut Made, on: &mut Scene<'_>) {
+    fn moves(&mut self, batch: &[Attempt], made: &mut Made, on: &mut OrderContext<'_>) {
         let orders: Vec<Order> = batch.iter().map(|&(m, _)| Order::Move(m)).collect();
         let outcomes = self.act(&orders, on);
         for ((&tried, order), outcome) in batch.iter().zip(orders).zip(outcomes) {
@@ -203,14 +203,14 @@ impl Migrator {
         }
     }
 
-    /// Has orders of one kind carried out and learns what that costs.
-    fn act(&mut self, orders: &[Order], on: &mut Scene<'_>) -> Vec<Outcome> {
+    /// Has the world carry out orders of one kind, and learns their cost.
+    fn act(&mut self, orders: &[Order], on: &mut OrderContext<'_>) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(orders.len());
         let Some(kind) = orders.first() else { return outcomes };
         let is_same = |order| std::mem::discriminant(order) == std::mem::discriminant(kind);
         debug_assert!(orders.iter().all(is_same), "a batch has orders of one kind");
         let spent = on.world.act(on.now, orders, &mut outcomes);
-        assert_eq!(outcomes.len(), orders.len(), "a world answers every order");
+        assert_eq!(outcomes.len(), orders.len(), "a world reports one outcome per order");
         *match kind {
             Order::Move(_) => &mut self.counts.busy,
             Order::PageOut(_) => &mut self.counts.paging,
@@ -220,7 +220,7 @@ impl Migrator {
         outcomes
     }
 
-    fn settle(&mut self, (m, tries): Tried, outcome: Outcome, on: &mut Scene<'_>) {
+    fn settle(&mut self, (m, tries): Attempt, outcome: Outcome, on: &mut OrderContext<'_>) {
         let page = on.pages.find(m.space, m.vpn);
         let at = page.and_then(|page| on.pages.locate(page));
         let kind = at.map(|at| at.kind).unwrap_or_default();
@@ -236,7 +236,7 @@ impl Migrator {
                 let again = self.retries.keep(on.now, (m, tries));
                 self.counts.given_up += u64::from(!again);
             }
-            // A page is named once in a dry run.
+            // In a dry run a page is refused after its first order, so that each appears once.
             Outcome::Refused | Outcome::Skipped => {
                 if let Some(page) = page {
                     on.pages.set_refused(page);
@@ -250,14 +250,18 @@ impl Migrator {
         }
     }
 
-    fn settle_done(&mut self, m: Move, on: &mut Scene<'_>) {
+    fn settle_done(&mut self, m: Move, on: &mut OrderContext<'_>) {
         let up = m.to < m.from;
         let counter =
             if up { &mut self.counts.promoted_pages } else { &mut self.counts.demoted_pages };
         *counter += m.size.base_pages();
         let Some(page) = on.pages.find(m.space, m.vpn) else { return };
         on.pages.set_tier(page, m.to);
-        debug_assert_eq!(on.pages.state(page).tier(), Some(m.to), "the page table knows the move");
+        debug_assert_eq!(
+            on.pages.state(page).tier(),
+            Some(m.to),
+            "the page table follows the move"
+        );
         let returns = on.pages.state(page).returns();
         if self.history.note(on.now, m.space, m.vpn, up) {
             self.counts.ping_pong_pages += m.size.base_pages();
@@ -269,14 +273,14 @@ impl Migrator {
     }
 }
 
-/// Room that is there, and what their limits leave the tenants: only what demotions really made counts.
+/// Free room and the tenants' remaining limits; only what demotions really freed counts.
 struct Made {
     room: Vec<Bytes>,
     allowance: Allowance,
 }
 
 impl Made {
-    /// Takes the room that a move needs, if it is there and its tenant may have it.
+    /// Reserves room for a move if there is room and its tenant's limit allows it.
     fn take(&mut self, pages: &PageTable, m: &Move) -> bool {
         let bytes = m.size.bytes();
         let tenant = self.tenant(pages, m);
@@ -288,7 +292,7 @@ impl Made {
         true
     }
 
-    /// A move left so much room in a tier.
+    /// A move freed its bytes in a tier.
     fn give(&mut self, pages: &PageTable, m: &Move, tier: TierId) {
         debug_assert!(tier.index() < self.room.len(), "{tier} is no tier of this machine");
         self.room[tier.index()] += m.size.bytes();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Moves of busy pages that are tried again later.
+//! Moves of busy pages, to be tried again later.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use crate::page::PageTable;
 use crate::port::Move;
 use crate::unit::Nanos;
 
-/// A busy page is tried again after this, doubled every time. Ours.
+/// Delay before a busy page is tried again; doubled each time. Ours.
 const FIRST_RETRY: Nanos = Nanos::from_millis(100);
-/// After so many tries a busy page is given up until a policy names it again. Ours.
+/// After this many tries a busy page is given up until a policy orders it again. Ours.
 const MAX_TRIES: u32 = 5;
 
-/// A move and how often it was tried already.
-pub type Tried = (Move, u32);
+/// A move and the number of tries so far.
+pub type Attempt = (Move, u32);
 
 /// Moves by the time at which they are due.
 #[derive(Debug, Default)]
 pub struct Retries {
-    due: BTreeMap<(Nanos, u64), Tried>,
+    due: BTreeMap<(Nanos, u64), Attempt>,
     next: u64,
 }
 
 impl Retries {
-    /// Keeps a move for another try. False where it was the last one.
-    pub fn keep(&mut self, now: Nanos, (m, tries): Tried) -> bool {
+    /// Keeps a move for another try; false if it was the last.
+    pub fn keep(&mut self, now: Nanos, (m, tries): Attempt) -> bool {
         debug_assert!(tries < MAX_TRIES, "tried too often: {tries}");
         let again = tries + 1 < MAX_TRIES;
         if again {
@@ -34,8 +34,8 @@ impl Retries {
         again
     }
 
-    /// Takes the moves that are due, of pages that are as they were when the move was planned.
-    pub fn take_due(&mut self, now: Nanos, pages: &PageTable) -> Vec<Tried> {
+    /// Takes the moves that are due and whose page still has the tier and size of the order.
+    pub fn take_due(&mut self, now: Nanos, pages: &PageTable) -> Vec<Attempt> {
         let later = self.due.split_off(&(now + Nanos(1), 0));
         let due = std::mem::replace(&mut self.due, later);
         debug_assert!(due.keys().all(|&(at, _)| at <= now), "a retry comes too early");

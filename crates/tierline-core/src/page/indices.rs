@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Dense page indices: runs of them are given out, and given out again once they are free.
+//! Dense page indices, allocated in runs and reused once free.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,12 +9,12 @@ use std::fmt;
 pub struct PageIdx(pub(super) u32);
 
 impl PageIdx {
-    /// Its place in a table with an entry a page.
+    /// Its position in a table with one entry per page.
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The page with that place.
+    /// The page at that position.
     #[expect(clippy::cast_possible_truncation, reason = "the inverse of `index`")]
     pub(crate) const fn from_index(index: usize) -> Self {
         Self(index as u32)
@@ -34,21 +34,24 @@ pub(super) struct Indices {
     free: BTreeMap<u32, u32>,
     /// The same runs by length.
     by_length: BTreeSet<(u32, u32)>,
-    /// All indices from here on were never given out.
+    /// The first index that was never allocated.
     next: u32,
 }
 
 impl Indices {
-    /// All indices that were ever given out are below.
+    /// The end of all indices ever allocated.
     pub fn end(&self) -> u32 {
         self.next
     }
 
-    /// Takes a run of indices; `None` where there are no more.
+    /// Allocates a run of indices; `None` if there are no more.
     pub fn take(&mut self, pages: u32) -> Option<u32> {
         if let Some(&(length, at)) = self.by_length.range((pages, 0)..).next() {
             self.forget(at, length);
-            debug_assert!(length >= pages && at + length <= self.next, "never given out");
+            debug_assert!(
+                length >= pages && at + length <= self.next,
+                "free runs lie below `next`"
+            );
             if length > pages {
                 self.note(at + pages, length - pages);
             }
@@ -59,10 +62,10 @@ impl Indices {
         Some(first)
     }
 
-    /// Gives a run of indices back.
+    /// Frees a run of indices.
     pub fn release(&mut self, first: u32, pages: u32) {
         let end = u64::from(first) + u64::from(pages);
-        debug_assert!(end <= u64::from(self.next), "indices below {end} were never given out");
+        debug_assert!(end <= u64::from(self.next), "indices up to {end} were never allocated");
         debug_assert!(self.free.range(first..).next().is_none_or(|(&at, _)| u64::from(at) >= end));
         let (mut at, mut length) = (first, pages);
         if let Some((&before, &n)) = self.free.range(..first).next_back()
@@ -79,7 +82,7 @@ impl Indices {
     }
 
     fn note(&mut self, at: u32, length: u32) {
-        debug_assert!(length > 0, "a free run has indices");
+        debug_assert!(length > 0, "a free run is not empty");
         self.free.insert(at, length);
         self.by_length.insert((length, at));
     }
@@ -91,7 +94,7 @@ impl Indices {
         debug_assert!(listed, "the free run at {at} is listed by length");
     }
 
-    /// Asserts that `used` indices and the free ones are all that were given out.
+    /// Asserts that `used` and free indices are all that were ever allocated.
     pub fn check(&self, used: u64) {
         let free: u64 = self.free.values().map(|&n| u64::from(n)).sum();
         let by_length: BTreeMap<u32, u32> =

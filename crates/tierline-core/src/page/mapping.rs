@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How the page table follows mappings and page sizes.
 //!
-//! The two come from different readers, in any order: a mapping does not say which pages are huge, and page tables do
-//! not say what is mapped. Each is kept until its own reader reports otherwise.
+//! These come from different readers, in any order: a list of mappings does not say which pages are huge, and
+//! page tables do not say what is mapped. Each is kept until its own reader reports otherwise.
 
-use super::regions::{Run, Space, pages_u32};
+use super::regions::{IndexRun, Space, pages_u32};
 use super::{PageIdx, PageTable};
 use crate::port::{PageKind, PageSize, Region, SpaceId, Vpn};
 use crate::unit::BASE_PER_HUGE;
@@ -32,12 +32,12 @@ impl PageTable {
         }
     }
 
-    /// Maps pages of which nothing is known where none are.
+    /// Maps unknown pages in a range that has none.
     fn add(&mut self, space: SpaceId, start: u64, end: u64, size: PageSize, kind: PageKind) {
         if start >= end {
             return;
         }
-        let mut run = Run { base_pages: end - start, size, kind, first: 0 };
+        let mut run = IndexRun { base_pages: end - start, size, kind, first: 0 };
         let Some(first) = self.take_indices(run.pages()) else {
             return; // 2^32 pages are managed already: 16 TiB in base pages
         };
@@ -46,7 +46,7 @@ impl PageTable {
         self.attach(space, Vpn(start), run);
     }
 
-    /// Unmaps a run of base pages; the rest of a huge page that it is part of stays, in base pages.
+    /// Unmaps a run of base pages. The rest of a huge page at its edge stays mapped, as base pages.
     pub(super) fn unmap(&mut self, space: SpaceId, start: u64, end: u64) {
         self.take_unmapped_huge(space, start, end);
         let (first, last) = (Vpn(start).huge_head().0, Vpn(end).huge_head().0);
@@ -60,7 +60,7 @@ impl PageTable {
         }
     }
 
-    /// Gives the pages of `start..end` their size. Huge pages that are not, or not wholly, mapped are kept for later.
+    /// Sets the page size of `start..end`. Huge pages that are not fully mapped are recorded for later.
     pub(super) fn resize(&mut self, space: SpaceId, start: u64, end: u64, size: PageSize) {
         if size == PageSize::Base {
             self.take_unmapped_huge(space, start, end);
@@ -81,7 +81,7 @@ impl PageTable {
         self.expect_huge(space, at, end);
     }
 
-    /// Replaces the base pages of `from..to`, all of one kind, by huge ones, of which nothing is known.
+    /// Replaces the base pages of `from..to`, all of one kind, by huge pages of unknown heat and tier.
     fn form_huge(&mut self, space: SpaceId, from: u64, to: u64, kind: PageKind) {
         let mut huge = self.overlapped(space, from, to);
         huge.retain(|(_, run)| run.size == PageSize::Huge);
@@ -91,7 +91,7 @@ impl PageTable {
         }
     }
 
-    /// What of `start..end` is mapped, neighbours of one kind joined whatever their size.
+    /// The mapped parts of `start..end`; neighbours of one kind are joined, whatever their page size.
     fn of_one_kind(&self, space: SpaceId, start: u64, end: u64) -> Vec<(u64, u64, PageKind)> {
         let mut joined: Vec<(u64, u64, PageKind)> = Vec::new();
         for (vpn, run) in self.overlapped(space, start, end) {
@@ -104,14 +104,14 @@ impl PageTable {
         joined
     }
 
-    /// Notes that huge pages were seen where nothing, or not all of them, is mapped.
+    /// Records huge pages that were reported where not all of their memory is mapped.
     fn expect_huge(&mut self, space: SpaceId, start: u64, end: u64) {
         if start < end {
             self.unmapped_huge.insert((space, Vpn(start)), end - start);
         }
     }
 
-    /// Takes back what was noted of huge pages that overlap `start..end`.
+    /// Removes and returns the recorded huge pages that overlap `start..end`.
     fn take_unmapped_huge(&mut self, space: SpaceId, start: u64, end: u64) -> Vec<(u64, u64)> {
         let mut taken = Vec::new();
         if start >= end {
@@ -134,7 +134,7 @@ impl PageTable {
         taken
     }
 
-    fn overlapped(&self, space: SpaceId, start: u64, end: u64) -> Vec<(Vpn, Run)> {
+    fn overlapped(&self, space: SpaceId, start: u64, end: u64) -> Vec<(Vpn, IndexRun)> {
         let Some(Space { runs, .. }) = self.spaces.get(&space) else { return Vec::new() };
         let from = runs.range(..=Vpn(start)).next_back().map_or(Vpn(start), |(&vpn, _)| vpn);
         let overlapped = runs.range(from..Vpn(end.max(from.0)));
@@ -143,8 +143,8 @@ impl PageTable {
         overlapped.map(|(&vpn, &run)| (vpn, run)).collect()
     }
 
-    /// Splits a huge page in place: its base pages lie where it lay and in its tier, and nothing else is
-    /// known of them. False where it is no huge page, or 2^32 pages are managed already.
+    /// Splits a huge page in place: its base pages keep address and tier, and have no heat. False if it is no
+    /// huge page, or if 2^32 pages are managed already.
     pub fn split(&mut self, page: PageIdx) -> bool {
         let Some(at) = self.locate(page).filter(|at| at.size == PageSize::Huge) else {
             return false;
@@ -153,21 +153,21 @@ impl PageTable {
         self.split_all(at.space, at.vpn.0, at.vpn.0 + BASE_PER_HUGE)
     }
 
-    /// Splits every huge page that overlaps `start..end`. False where one stays whole, as 2^32 pages are managed
-    /// already.
+    /// Splits every huge page that overlaps `start..end`. False if one could not be split, as 2^32 pages are
+    /// managed already.
     fn split_all(&mut self, space: SpaceId, start: u64, end: u64) -> bool {
-        let huge = |(_, run): &(Vpn, Run)| run.size == PageSize::Huge;
+        let huge = |(_, run): &(Vpn, IndexRun)| run.size == PageSize::Huge;
         let runs = self.overlapped(space, start, end).into_iter().filter(huge);
         runs.fold(true, |all, (vpn, run)| self.split_run(space, vpn, run, start, end) && all)
     }
 
-    fn split_run(&mut self, space: SpaceId, vpn: Vpn, run: Run, start: u64, end: u64) -> bool {
+    fn split_run(&mut self, space: SpaceId, vpn: Vpn, run: IndexRun, start: u64, end: u64) -> bool {
         let lo = (start.max(vpn.0) - vpn.0) / BASE_PER_HUGE * BASE_PER_HUGE;
         let hi = (end.min(vpn.0 + run.base_pages) - vpn.0).div_ceil(BASE_PER_HUGE) * BASE_PER_HUGE;
         let Some(first) = self.take_indices(pages_u32(hi - lo)) else { return false };
         let tiers: Vec<_> = run.pages_in(lo, hi).map(|page| self.state(page).tier()).collect();
         self.cut(space, vpn, run, vpn.0 + lo, vpn.0 + hi);
-        let parts = Run { base_pages: hi - lo, size: PageSize::Base, kind: run.kind, first };
+        let parts = IndexRun { base_pages: hi - lo, size: PageSize::Base, kind: run.kind, first };
         self.attach(space, Vpn(vpn.0 + lo), parts);
         self.base_pages += parts.base_pages;
         for (part, page) in parts.pages_in(0, parts.base_pages).enumerate() {
@@ -178,8 +178,8 @@ impl PageTable {
         true
     }
 
-    /// Removes `start..end` from one run, in whole pages.
-    fn cut(&mut self, space: SpaceId, vpn: Vpn, run: Run, start: u64, end: u64) {
+    /// Removes `start..end`, rounded out to whole pages, from one run.
+    fn cut(&mut self, space: SpaceId, vpn: Vpn, run: IndexRun, start: u64, end: u64) {
         let unit = run.size.base_pages();
         let lo = (start.max(vpn.0) - vpn.0) / unit * unit;
         let hi = (end.min(vpn.0 + run.base_pages) - vpn.0).div_ceil(unit) * unit;
@@ -188,10 +188,10 @@ impl PageTable {
         self.release_indices(space, first, pages, unit);
         self.base_pages -= hi - lo;
         if lo > 0 {
-            self.attach(space, vpn, Run { base_pages: lo, ..run });
+            self.attach(space, vpn, IndexRun { base_pages: lo, ..run });
         }
         if hi < run.base_pages {
-            let rest = Run {
+            let rest = IndexRun {
                 base_pages: run.base_pages - hi,
                 first: run.first + pages_u32(hi / unit),
                 ..run
@@ -200,8 +200,8 @@ impl PageTable {
         }
     }
 
-    fn attach(&mut self, space: SpaceId, vpn: Vpn, run: Run) {
-        debug_assert!(run.base_pages > 0, "a run has pages");
+    fn attach(&mut self, space: SpaceId, vpn: Vpn, run: IndexRun) {
+        debug_assert!(run.base_pages > 0, "a run is not empty");
         let before = self.by_index.insert(run.first, (space, vpn));
         debug_assert_eq!(before, None, "index {} is in use", run.first);
         self.spaces.entry(space).or_default().runs.insert(vpn, run);
@@ -229,15 +229,15 @@ impl PageTable {
     }
 }
 
-/// What of `start..end` is in none of `runs`, which are in order.
-fn gaps(start: u64, end: u64, runs: &[(Vpn, Run)]) -> Vec<(u64, u64)> {
+/// The parts of `start..end` that are in none of `runs`, which are sorted.
+fn gaps(start: u64, end: u64, runs: &[(Vpn, IndexRun)]) -> Vec<(u64, u64)> {
     let ends = runs.iter().map(|(vpn, run)| vpn.0 + run.base_pages);
     let from = std::iter::once(start).chain(ends);
     let to = runs.iter().map(|(vpn, _)| vpn.0).chain(std::iter::once(end));
     from.zip(to).filter(|(from, to)| from < to).collect()
 }
 
-/// The whole huge pages in `start..end`; nothing at its end where there is none.
+/// The range of whole huge pages in `start..end`; empty, at `end`, if there is none.
 pub(super) fn whole_huge(start: u64, end: u64) -> (u64, u64) {
     let (from, to) = (start.div_ceil(BASE_PER_HUGE) * BASE_PER_HUGE, Vpn(end).huge_head().0);
     if from < to { (from, to) } else { (end, end) }

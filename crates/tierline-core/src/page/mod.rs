@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The page table: what is known of every managed page, in eight bytes a page.
+//! The page table: eight bytes of state for every managed page.
 //!
-//! A [`Region`] maps a run of virtual pages to a run of dense 32-bit indices (`regions.rs`, `indices.rs`). What is known
-//! of a page is one word by its index (`words.rs`), so that a sample costs one cache miss. Memory that is mapped
-//! and never sampled costs nothing. No function here walks pages that the caller did not name.
+//! A [`Region`] maps a run of virtual pages to a run of dense 32-bit indices (`regions.rs`, `indices.rs`). The
+//! state of a page is one word at its index (`words.rs`), so a sample costs one cache miss. Memory that is
+//! mapped and never sampled costs nothing. No function here walks pages that the caller did not name.
 //!
-//! An address space belongs to a tenant. Regions, words and moves do not depend on whose they are: a tenant's bytes in
-//! each tier are the sums over its spaces.
+//! An address space belongs to a tenant. Regions, words and moves do not depend on the tenant; a tenant's bytes
+//! in each tier are the sums over its spaces.
 
 mod indices;
 mod mapping;
@@ -22,12 +22,12 @@ pub use self::indices::PageIdx;
 pub use self::regions::Location;
 use self::regions::{Found, Space};
 use self::words::Words;
-pub use self::words::{FETCHED, METADATA_BYTES_PER_PAGE, PageState, PageWord, WORD_BITS};
+pub use self::words::{METADATA_BYTES_PER_PAGE, PREFETCH_BATCH, PageState, PageWord, WORD_BITS};
 use crate::port::{PageSize, SpaceEvent, SpaceId, TenantId, Vpn};
 use crate::tier::TierId;
 use crate::unit::Bytes;
 
-/// Declares heat that is a word of bits, to which a module gives their meaning.
+/// Declares a form of heat that is a word of bits, interpreted by one module.
 macro_rules! page_word {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -56,7 +56,7 @@ pub struct PageTable {
     spaces: BTreeMap<SpaceId, Space>,
     by_index: BTreeMap<u32, (SpaceId, Vpn)>,
     indices: Indices,
-    /// Huge pages that were reported where no memory is mapped yet: their first page and their base pages.
+    /// Huge pages reported where memory is not mapped yet: first page and number of base pages.
     unmapped_huge: BTreeMap<(SpaceId, Vpn), u64>,
     in_tier: [u64; TierId::MAX],
     base_pages: u64,
@@ -73,7 +73,7 @@ impl fmt::Debug for PageTable {
 }
 
 impl PageTable {
-    /// Applies one change of what there is to manage.
+    /// Applies one change to the managed memory.
     pub fn apply(&mut self, event: SpaceEvent) {
         self.last_found.take();
         match event {
@@ -101,7 +101,7 @@ impl PageTable {
         Bytes::from_base_pages(self.in_tier[tier.index()])
     }
 
-    /// Bytes known to be in each tier, of every tenant that has any address space.
+    /// Bytes known to be in each tier, for every tenant with an address space.
     pub fn by_tenant(&self) -> BTreeMap<TenantId, [Bytes; TierId::MAX]> {
         let mut tenants = BTreeMap::new();
         for space in self.spaces.values() {
@@ -119,7 +119,7 @@ impl PageTable {
         own.map(|space| Bytes::from_base_pages(space.in_tier[tier.index()])).sum()
     }
 
-    /// The runs of pages of a tenant: the first page of each, and how many there are.
+    /// The runs of pages of a tenant: first page and length of each.
     pub(crate) fn runs_of(&self, tenant: TenantId) -> Vec<(PageIdx, u32)> {
         let own = self.spaces.values().filter(|space| space.tenant == tenant);
         own.flat_map(|space| space.runs.values())
@@ -127,12 +127,12 @@ impl PageTable {
             .collect()
     }
 
-    /// Whose address space it is.
+    /// The tenant of an address space.
     pub fn tenant_of(&self, space: SpaceId) -> TenantId {
         self.spaces.get(&space).map(|space| space.tenant).unwrap_or_default()
     }
 
-    /// Indices that were ever given out: every page's is below.
+    /// The end of all indices ever allocated.
     pub(crate) fn indices(&self) -> usize {
         self.indices.end() as usize
     }
@@ -142,7 +142,7 @@ impl PageTable {
         self.words.bytes()
     }
 
-    /// The spaces there are, in order.
+    /// All spaces, in order.
     pub fn spaces(&self) -> impl Iterator<Item = SpaceId> + '_ {
         self.spaces.keys().copied()
     }
@@ -174,7 +174,7 @@ impl PageTable {
         found
     }
 
-    /// Calls `f` for every managed page in a run of base pages, a huge page once.
+    /// Calls `f` for every managed page in a run of base pages, once for a huge page.
     pub fn for_each(&self, space: SpaceId, vpn: Vpn, base_pages: u32, mut f: impl FnMut(PageIdx)) {
         let end = vpn.0.saturating_add(u64::from(base_pages));
         let last = self.last_found.get();
@@ -194,7 +194,7 @@ impl PageTable {
         }
     }
 
-    /// Where `page` is, or `None` if it was unmapped since.
+    /// Where `page` is, or `None` if it was unmapped.
     pub fn locate(&self, page: PageIdx) -> Option<Location> {
         self.last_found.get().locate(page).or_else(|| {
             let (_, &(space, start)) = self.by_index.range(..=page.0).next_back()?;
@@ -204,29 +204,29 @@ impl PageTable {
         })
     }
 
-    /// Whether it is a huge page.
+    /// Whether the page is huge.
     pub fn is_huge(&self, page: PageIdx) -> bool {
         self.locate(page).is_some_and(|at| at.size == PageSize::Huge)
     }
 
-    /// Brings what is known of these pages into the cache. Done for many at once, their misses overlap:
-    /// several times as fast as one after the other, each with work in between.
+    /// Loads the words of these pages into the cache. The misses of many pages overlap, which is several times
+    /// faster than one after the other with work in between.
     pub fn fetch(&self, pages: impl Iterator<Item = PageIdx>) {
         std::hint::black_box(pages.fold(0, |sum, page| sum ^ self.words.get(page)));
     }
 
-    /// What is remembered of the page's heat, in the form in which it was written.
+    /// The page's heat.
     pub fn heat<W: PageWord>(&self, page: PageIdx) -> W {
         self.words.heat(page)
     }
 
     /// Replaces the page's heat.
     pub fn set_heat<W: PageWord>(&mut self, page: PageIdx, heat: W) {
-        self.renew_heat(page, |_| heat);
+        self.update_heat(page, |_| heat);
     }
 
-    /// Lets `renew` make the page's heat anew; returns its flags.
-    pub fn renew_heat<W: PageWord>(
+    /// Updates the page's heat with `renew`; returns its flags.
+    pub fn update_heat<W: PageWord>(
         &mut self,
         page: PageIdx,
         renew: impl FnOnce(W) -> W,
@@ -239,32 +239,32 @@ impl PageTable {
         self.words.state(page)
     }
 
-    /// Notes that a policy holds the page in its queue of candidates, or no longer does.
+    /// Sets whether a policy has the page in its queue of candidates.
     pub fn set_queued(&mut self, page: PageIdx, on: bool) {
         self.words.set_state(page, self.state(page).queued(on));
     }
 
-    /// Notes that a policy holds the page in its list of residents, or no longer does.
+    /// Sets whether a policy has the page in its list of residents.
     pub fn set_listed(&mut self, page: PageIdx, on: bool) {
         self.words.set_state(page, self.state(page).listed(on));
     }
 
-    /// Notes that the kernel refused to move the page.
+    /// Records that the kernel refused to move the page.
     pub fn set_refused(&mut self, page: PageIdx) {
         self.words.set_state(page, self.state(page).refused());
     }
 
-    /// Notes how often the page came back soon after a move; more than 3 count as 3.
+    /// Records how often the page moved back soon after a move; more than 3 count as 3.
     pub fn set_returns(&mut self, page: PageIdx, returns: u8) {
         self.words.set_state(page, self.state(page).returned(returns));
     }
 
-    /// Notes the tier that a page lives in.
+    /// Records the tier that a page is in.
     pub fn set_tier(&mut self, page: PageIdx, tier: TierId) {
         self.put_in_tier(page, Some(tier));
     }
 
-    /// Notes that a page lives nowhere: it was paged out.
+    /// Records that a page is in no tier: it was paged out.
     pub fn clear_tier(&mut self, page: PageIdx) {
         self.put_in_tier(page, None);
     }
@@ -285,10 +285,10 @@ impl PageTable {
         debug_assert!(self.in_tier.iter().sum::<u64>() <= self.base_pages, "more than is mapped");
     }
 
-    /// Re-derives the books from the pages themselves. Walks everything: for tests only.
+    /// Recomputes all counts from the pages themselves. Walks everything: for tests only.
     ///
     /// # Panics
-    /// Where the counts kept along the way differ from what is there.
+    /// If a count differs.
     pub fn check(&self) {
         let mut in_tier = [0; TierId::MAX];
         let (mut base_pages, mut indices) = (0, 0);

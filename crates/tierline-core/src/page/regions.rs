@@ -7,12 +7,12 @@ use super::indices::PageIdx;
 use crate::port::{PageAt, PageKind, PageSize, SpaceId, TenantId, Vpn};
 use crate::tier::TierId;
 
-/// Where a page is found again outside: the inverse of [`PageTable::find`].
+/// The address of a page: the inverse of [`PageTable::find`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// Whose page.
+    /// Its address space.
     pub space: SpaceId,
-    /// The page (of a huge page: its head).
+    /// The page (the head of a huge page).
     pub vpn: Vpn,
     /// Its size.
     pub size: PageSize,
@@ -21,26 +21,26 @@ pub struct Location {
 }
 
 impl From<Location> for PageAt {
-    /// As a world is asked for it.
+    /// The page of an order to a world.
     fn from(Location { space, vpn, size, .. }: Location) -> Self {
         Self { space, vpn, size }
     }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Run {
+pub(super) struct IndexRun {
     pub base_pages: u64,
     pub size: PageSize,
     pub kind: PageKind,
     pub first: u32,
 }
 
-impl Run {
+impl IndexRun {
     pub fn pages(&self) -> u32 {
         pages_u32(self.base_pages / self.size.base_pages())
     }
 
-    /// The pages of its base pages from `lo` to `hi`, a huge page once.
+    /// The pages that hold base pages `lo..hi`; a huge page once.
     pub fn pages_in(&self, lo: u64, hi: u64) -> impl Iterator<Item = PageIdx> + use<> {
         debug_assert!(lo <= hi && hi <= self.base_pages, "{lo}..{hi} of {}", self.base_pages);
         let (first, shift) = (self.first, self.size.shift());
@@ -49,21 +49,21 @@ impl Run {
     }
 }
 
-/// One address space: whose it is, its runs, and where its pages are.
+/// One address space: its tenant, its runs, and its pages by tier.
 #[derive(Debug, Default)]
 pub(super) struct Space {
     pub tenant: TenantId,
-    pub runs: BTreeMap<Vpn, Run>,
+    pub runs: BTreeMap<Vpn, IndexRun>,
     /// Base pages known to be in each tier.
     pub in_tier: [u64; TierId::MAX],
 }
 
-/// The run that was found last: most samples and moves are of few runs.
+/// The last run found: most samples and moves are in few runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
     pub space: SpaceId,
     pub start: Vpn,
-    pub run: Run,
+    pub run: IndexRun,
 }
 
 impl Found {
@@ -71,7 +71,7 @@ impl Found {
         self.space == space && self.start.0 <= start && end <= self.start.0 + self.run.base_pages
     }
 
-    /// Where a page is, if it is one of the run's.
+    /// Where a page is, if it is in this run.
     pub fn locate(&self, page: PageIdx) -> Option<Location> {
         let Self { space, start, run } = *self;
         let offset = page.0.checked_sub(run.first).filter(|&offset| offset < run.pages())?;
@@ -80,7 +80,7 @@ impl Found {
     }
 }
 
-/// Page counts of a run fit in 32 bits: longer runs cannot be given indices and are refused by `map`.
+/// Page counts of a run fit in 32 bits: `map` refuses longer runs, as they get no indices.
 pub(super) fn pages_u32(pages: u64) -> u32 {
     u32::try_from(pages).unwrap_or(u32::MAX)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The page table keeps its books under any sequence of events.
+//! The page table's counts stay correct under any sequence of events.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::port::{PageKind, Region};
 use crate::unit::BASE_PER_HUGE;
 
 page_word! {
-    /// Any heat.
+    /// Heat without a meaning.
     Word
 }
 
@@ -20,7 +20,7 @@ fn region(space: u32, start: u64, base_pages: u64, size: PageSize) -> Region {
     Region { space: SpaceId(space), start: Vpn(start), base_pages, size, kind: PageKind::Anonymous }
 }
 
-/// So many base pages of one program, all in the fastest tier.
+/// `count` base pages of one program, all in the fastest tier.
 pub(crate) fn all_fast(count: u64) -> (PageTable, Vec<PageIdx>) {
     let mut table = PageTable::default();
     table.apply(SpaceEvent::Mapped(region(1, 0, count, PageSize::Base)));
@@ -36,7 +36,7 @@ fn a_page_costs_eight_bytes() {
 }
 
 #[test]
-fn a_terabyte_that_nobody_touched_costs_no_metadata() {
+fn an_untouched_terabyte_needs_no_metadata() {
     let mut table = PageTable::default();
     table.apply(SpaceEvent::Mapped(region(1, 0, 1 << 28, PageSize::Base)));
     assert_eq!(table.metadata_bytes(), 0);
@@ -69,23 +69,23 @@ fn a_huge_page_is_split_in_place() {
     let mut split = Vec::new();
     table.for_each(SpaceId(1), Vpn(1000), 1000, |page| split.push(page));
     let at = |page| table.locate(page).unwrap();
-    assert_eq!(split.len(), 1 + 512 + 1, "between its neighbours, which are whole");
+    assert_eq!(split.len(), 1 + 512 + 1, "between its neighbours, which stay huge");
     for (page, vpn) in split[1..513].iter().zip(1024..) {
         assert_eq!((at(*page).vpn, at(*page).size), (Vpn(vpn), PageSize::Base));
         assert_eq!((table.state(*page).tier(), table.heat::<Word>(*page).0), (Some(TierId(1)), 0));
     }
-    assert!(!table.split(split[1]), "no further");
-    // The world tells of it later: what became known of its base pages meanwhile stays.
+    assert!(!table.split(split[1]), "a base page cannot be split");
+    // The world reports the split later; heat recorded meanwhile stays.
     table.set_heat(split[9], Word(5));
     table.apply(SpaceEvent::Mapped(region(1, 1024, 512, PageSize::Base)));
     assert_eq!(table.heat::<Word>(split[9]).0, 5);
     table.apply(SpaceEvent::Sized(SpaceId(1), Vpn(1024), 512, PageSize::Huge));
     table.check();
-    assert_eq!(table.bytes_in(TierId(1)), Bytes::ZERO, "made whole by the kernel: another page");
+    assert_eq!(table.bytes_in(TierId(1)), Bytes::ZERO, "a re-formed huge page has no tier yet");
 }
 
 #[test]
-fn a_word_comes_back_bit_by_bit_and_goes_with_the_page() {
+fn heat_keeps_every_bit_until_the_page_is_unmapped() {
     let mut table = PageTable::default();
     table.apply(SpaceEvent::Mapped(region(1, 0, 2, PageSize::Base)));
     let page = table.find(SpaceId(1), Vpn(1)).unwrap();
@@ -94,7 +94,7 @@ fn a_word_comes_back_bit_by_bit_and_goes_with_the_page() {
         table.set_heat(page, Word(1 << bit));
         assert_eq!(table.heat::<Word>(page).0, 1 << bit);
     }
-    assert_eq!(table.state(page).tier(), None, "flags are no part of it");
+    assert_eq!(table.state(page).tier(), None, "flags are separate from heat");
     table.apply(SpaceEvent::Unmapped(SpaceId(1), Vpn(1), 1));
     assert_eq!(table.heat::<Word>(page).0, 0);
 }
@@ -135,27 +135,27 @@ fn a_size_is_kept_when_its_mapping_is_read_later_or_again() {
     table.apply(read);
     assert_eq!(parts.map(|vpn| huge(&table, vpn)), sizes);
     assert_eq!(table.state(page).tier(), Some(TierId(1)));
-    // The mapping grows: what was seen beyond it counts now.
+    // The mapping grows: the huge page recorded beyond its end counts now.
     table.apply(SpaceEvent::Mapped(region(1, 100, 2460, PageSize::Base)));
     assert_eq!(huge(&table, 2048), whole);
-    // Half of a huge page is unmapped: the kernel splits it, and so do the books.
+    // Half of a huge page is unmapped: the kernel splits it, and so does the page table.
     table.apply(SpaceEvent::Unmapped(SpaceId(1), Vpn(768), 256));
     assert_eq!([512, 767, 768, 1024].map(|vpn| huge(&table, vpn)), [base, base, None, whole]);
     assert_eq!(table.bytes_in(TierId(1)), Bytes::from_mib(1));
     table.apply(SpaceEvent::Mapped(region(1, 768, 256, PageSize::Base)));
-    assert_eq!(huge(&table, 512), base, "that it was huge is over");
+    assert_eq!(huge(&table, 512), base, "the recorded size was discarded");
     table.check();
 }
 
 const QUARTER: u64 = BASE_PER_HUGE / 4;
 const QUARTERS: u64 = 24;
 
-/// What the books must say, quarter by quarter of huge pages.
+/// The expected state, per quarter of a huge page.
 #[derive(Default)]
 struct Expected {
     kinds: BTreeMap<u64, PageKind>,
     tiers: BTreeMap<u64, TierId>,
-    /// Where a huge page was seen last.
+    /// Where a huge page was reported last.
     seen_huge: BTreeSet<u64>,
 }
 
@@ -201,7 +201,7 @@ impl Expected {
             SpaceEvent::Gone(_) => *self = Self::default(),
             SpaceEvent::Owned(..) => {}
         }
-        // A huge page that came to be is another page.
+        // A newly formed huge page is a new page.
         for (at, was_huge) in (0..QUARTERS).zip(huge_before) {
             if self.is_huge(at) && !was_huge {
                 self.tiers.remove(&at);
@@ -237,10 +237,10 @@ fn events() -> impl Strategy<Value = Vec<(u8, u64, u64, bool, bool)>> {
 }
 
 proptest! {
-    /// Mappings are read, sizes are seen before and after that, pages are split by us and by others, formed again
-    /// and moved, in any order: the last one to know something is right.
+    /// Mappings and sizes are reported in any order, pages are split by us and by others, re-formed and moved:
+    /// the latest report counts.
     #[test]
-    fn sizes_follow_whatever_the_order(steps in events()) {
+    fn sizes_follow_the_latest_report_in_any_order(steps in events()) {
         let (mut table, mut expected) = (PageTable::default(), Expected::default());
         for (what, at, quarters, huge, file) in steps {
             let (at, to) = (at * QUARTER, (at + quarters).min(QUARTERS) * QUARTER);
@@ -282,7 +282,7 @@ proptest! {
     }
 
     #[test]
-    fn books_balance_under_any_sequence_of_mappings(
+    fn counts_match_pages_under_any_sequence_of_mappings(
         steps in prop::collection::vec((0u32..3, 0u64..40, 1u64..20, 0u8..8), 1..60),
     ) {
         let mut table = PageTable::default();

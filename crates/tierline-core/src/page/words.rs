@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is known of a page, in one word: its heat, in whatever form, and its flags.
+//! The state of a page in one word: its heat, in some form, and its flags.
 //!
-//! Words are in chunks that are allocated when one of their pages is first touched.
+//! Words lie in chunks, allocated when one of their pages is first touched.
 
 use super::indices::PageIdx;
 use crate::tier::TierId;
 
-const CHUNK_BITS: u32 = 12;
+/// A chunk is as large as a huge page, so that an allocator can put it into one.
+const CHUNK_BITS: u32 = 18;
 pub(super) const CHUNK_PAGES: usize = 1 << CHUNK_BITS;
-/// Of a page's flags: its tier's number plus one; zero where it is unknown.
+/// Bits of the tier: its number plus one, or zero if unknown.
 const TIER: u8 = 0b111;
 
 /// Bytes of metadata of one page, base or huge.
 pub const METADATA_BYTES_PER_PAGE: usize = size_of::<Chunk>() / CHUNK_PAGES;
 
-/// Pages to fetch into the cache together ([`super::PageTable::fetch`]): enough to overlap as many misses as
-/// processors can, few enough to stay there until they are used.
-pub const FETCHED: usize = 64;
+/// Number of pages to load into the cache together ([`super::PageTable::fetch`]): enough to overlap as many
+/// misses as processors can, few enough to stay cached until used.
+pub const PREFETCH_BATCH: usize = 64;
 
 /// Bits of a page's heat; the flags are above them.
 pub const WORD_BITS: u32 = 56;
@@ -24,21 +25,21 @@ pub const WORD_BITS: u32 = 56;
 /// The words of a run of pages.
 type Chunk = [u64; CHUNK_PAGES];
 
-/// A page of which nothing is known: zero, which the system gives without writing it.
+/// The word of an unknown page: zero, so that a fresh chunk needs no writing.
 const UNKNOWN: u64 = 0;
-/// The bits of its heat.
+/// The bits of heat.
 const WORD: u64 = (1 << WORD_BITS) - 1;
 
-/// Heat of some form, as it is kept in a page's word. A table keeps heat of one form; that nobody reads it as another is
-/// asserted.
+/// A form of heat, stored in a page's word. A table holds one form only; reading it as another fails an
+/// assertion.
 pub trait PageWord: Copy {
     /// The form's name.
     const FORM: &'static str;
 
-    /// Reads it from the lower [`WORD_BITS`] of a word; zero where nothing is known.
+    /// From the lower [`WORD_BITS`] of a word; zero means unknown.
     fn of_bits(bits: u64) -> Self;
 
-    /// The same bits again; no more than [`WORD_BITS`].
+    /// The same bits again; at most [`WORD_BITS`].
     fn bits(self) -> u64;
 }
 
@@ -56,32 +57,32 @@ impl PageState {
         Self((known >> WORD_BITS) as u8)
     }
 
-    /// The tier it lives in, where known.
+    /// The tier it is in, if known.
     pub fn tier(self) -> Option<TierId> {
         (self.0 & TIER).checked_sub(1).map(TierId)
     }
 
-    /// A policy holds it in its queue of candidates.
+    /// It is in a policy's queue of candidates.
     pub fn is_queued(self) -> bool {
         self.0 & Self::QUEUED != 0
     }
 
-    /// A policy holds it in its list of a tier's residents.
+    /// It is in a policy's list of a tier's residents.
     pub fn is_listed(self) -> bool {
         self.0 & Self::LISTED != 0
     }
 
-    /// A policy holds all that it needs to hold: a page of the fastest tier in its list, or any in its queue.
+    /// A policy needs no further notice of it: it is listed in the fastest tier, or queued.
     pub fn is_held(self) -> bool {
         self.is_queued() || self.is_listed() && self.tier() == Some(TierId::FAST)
     }
 
-    /// The kernel refused to move it; not tried again while it is mapped.
+    /// The kernel refused to move it; it is not tried again while it is mapped.
     pub fn is_refused(self) -> bool {
         self.0 & Self::REFUSED != 0
     }
 
-    /// How often it came back soon after a move, up to 3.
+    /// How often it moved back soon after a move, up to 3.
     pub fn returns(self) -> u8 {
         (self.0 >> Self::RETURNS_SHIFT) & 0b11
     }
@@ -117,7 +118,7 @@ impl PageState {
 #[derive(Default)]
 pub(super) struct Words {
     chunks: Vec<Option<Box<Chunk>>>,
-    /// The form of the heat in them, once there is any.
+    /// The form of the heat in them, set by the first write.
     form: Option<&'static str>,
 }
 
@@ -146,7 +147,7 @@ impl Words {
     pub fn heat<W: PageWord>(&self, page: PageIdx) -> W {
         debug_assert!(
             self.form.is_none_or(|form| form == W::FORM),
-            "{:?} as {}",
+            "heat of form {:?} read as {}",
             self.form,
             W::FORM
         );
@@ -157,7 +158,7 @@ impl Words {
         debug_assert_eq!(
             *self.form.get_or_insert(W::FORM),
             W::FORM,
-            "a table has heat of one form"
+            "a table holds one form of heat"
         );
         let known = self.get_mut(page);
         let bits = renew(W::of_bits(*known & WORD)).bits();
@@ -175,18 +176,23 @@ impl Words {
         *known = *known & WORD | u64::from(state.0) << WORD_BITS;
     }
 
-    /// Forgets a run of pages and calls `was_in` with the tier of each whose tier was known. Whole chunks are dropped,
-    /// not written.
+    /// Resets a run of pages and calls `was_in` with the tier of each page that had one. Whole chunks are
+    /// freed, not written.
     pub fn reset(&mut self, first: u32, pages: u32, mut was_in: impl FnMut(TierId)) {
         let (mut at, end) = (first as usize, first as usize + pages as usize);
-        debug_assert!(end <= self.chunks.len() * CHUNK_PAGES, "pages up to {end} have no words");
+        debug_assert!(
+            end <= self.chunks.len() * CHUNK_PAGES,
+            "pages up to {end} exceed the chunks"
+        );
         while at < end {
             let (c, offset) = (at / CHUNK_PAGES, at % CHUNK_PAGES);
             let n = (CHUNK_PAGES - offset).min(end - at);
             if let Some(chunk) = &mut self.chunks[c] {
                 for known in &mut chunk[offset..offset + n] {
-                    PageState::of(*known).tier().into_iter().for_each(&mut was_in);
-                    *known = UNKNOWN;
+                    if *known != UNKNOWN {
+                        PageState::of(*known).tier().into_iter().for_each(&mut was_in);
+                        *known = UNKNOWN;
+                    }
                 }
             }
             if n == CHUNK_PAGES {
@@ -197,9 +203,9 @@ impl Words {
     }
 }
 
-/// A chunk without a copy of it on the stack.
+/// Allocates a chunk directly on the heap, not on the stack first.
 #[cold]
 fn unknown_chunk() -> Box<Chunk> {
     let words = vec![UNKNOWN; CHUNK_PAGES].into_boxed_slice();
-    words.try_into().expect("as many as a chunk has")
+    words.try_into().expect("a chunk's length")
 }

@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-//! arms: packs the pages with the highest access rates, as many as fit, and moves what pays.
+//! arms: packs the pages with the highest access rates, as many as fit, where the benefit exceeds the cost.
 //!
-//! What it does: keeps each sampled page's rate in a short and a long average. Every 500 ms the pages whose weighted
-//! averages are highest, exactly as many as fit the fastest tier, are hot. A slow page that has been hot for two intervals in
-//! a row without its score falling is promoted, highest score first, into free fast memory or the place of the coldest page
-//! there, where the stall that it saves exceeds what the moves take and what the other page loses. Copying takes the
-//! bandwidth that the program leaves over. When slow memory gets busier, recent accesses count for more, sampling is twice as
-//! close and decisions come five times as often, for a while.
+//! What it does: keeps a short and a long average of each sampled page's rate. Every 500 ms, the pages with the
+//! highest weighted averages, exactly as many as fit the fastest tier, count as hot. A slow page that was hot
+//! for two intervals in a row without a falling score is promoted, highest score first, into free fast memory
+//! or in exchange for the coldest page there. It moves only if the stall it saves exceeds the time of the moves
+//! plus the stall of the demoted page. Copying uses the bandwidth that the program leaves over. When slow
+//! memory gets busier, recent accesses count for more for a while, sampling is twice as dense and decisions
+//! come five times as often.
 //!
-//! When it helps: hot sets of any size and machines of any speed, as nothing is absolute; programs whose working set
-//! changes; hot pages that differ by noise alone stay where they are.
+//! When it helps: hot sets of any size and machines of any speed, as there are no absolute thresholds; programs
+//! whose working set changes. Pages whose rates differ by noise only stay in place.
 //!
-//! When it hurts: no headroom is kept for new pages; a scan through slow memory looks like a change; a hot set that
-//! moves while slow memory is saturated already raises no alarm.
+//! When it hurts: no headroom is kept for new pages; a scan through slow memory looks like a phase change; a
+//! hot set that moves while slow memory is already saturated is not noticed.
 //!
-//! Knobs: quantum and recent_quantum (500, 100 ms), period and recent_period (10 000, 5 000), short and long (1, 10 s),
+//! ArmsKnobs: quantum and recent_quantum (500, 100 ms), period and recent_period (10 000, 5 000), short and long (1, 10 s),
 //! alpha_form (span), first_rate_whole (0), short_weight and recent_short_weight (0.2, 0.8), rounds (2), slack (1 sample),
 //! change_detection, pht_delta, pht_lambda, pht_warm_up (0.01, 0.3, 20), recency (5 s), stable_over and stable_within
 //! (10, 5 %), cost_benefit, doubt (2 deviations), loaded (1), stays_hot (10 s), stall_share (1), batch_max (4),
 //! adaptive_batch, stores (1).
 //!
-//! Where it comes from: ARMS (arXiv 2508.04417), whose listings and constants are not in our text of it. So this is ARMS-like: weights
-//! from stated horizons; stated are also the intervals, the sampling periods and the two rounds; all other
-//! constants ours. Of more than two tiers, pages go to the fastest and, where it is full, down to the
-//! nearest with room.
+//! Where it comes from: ARMS (arXiv 2508.04417). Our text of it lacks the listings and constants, so this is
+//! ARMS-like: weights follow from the stated horizons; the intervals, sampling periods and two rounds are
+//! stated too; all other constants are ours. With more than two tiers, pages are promoted to the fastest and
+//! demoted to the nearest with room.
 
 use std::collections::VecDeque;
 
+use super::interface::{HeatEstimate, Policy, Wants};
 use super::parts::batch;
-use super::parts::ledger::{Ledger, Short, capacity};
+use super::parts::ledger::{Ledger, Shortage, capacity};
 use super::parts::quantum::Quantum;
 use super::parts::recency::{self, Recency};
 use super::parts::top::{Ranked, split};
 use super::parts::worth::{self, Exchange};
-use super::{Believed, Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::lists::residents::Residents;
@@ -49,17 +50,17 @@ use crate::unit::{Bytes, Nanos};
 
 knobs! {
     /// The knobs of the filter and of sampling, without those of the parts.
-    pub struct Knobs {
-        /// Intervals in a row among the hottest, before a page is promoted.
+    pub struct ArmsKnobs {
+        /// Intervals in a row among the hottest before a page is promoted.
         rounds: u32 = 2, 1, 100;
-        /// Samples by which a score may fall in an interval and still count as not falling.
+        /// Samples by which a score may fall in an interval without counting as falling.
         slack: f64 = 1.0, 0.0, 10.0;
         /// Whether stores are sampled too.
         stores: bool = true, false, true;
     }
 }
 
-/// The only class of residents: pages of which no rate is known.
+/// The only class of residents: pages without a known rate.
 const UNSEEN: u8 = 0;
 
 /// A slow page that is to be promoted.
@@ -72,23 +73,23 @@ struct Candidate {
 /// The policy.
 #[derive(Debug)]
 pub struct Arms {
-    knobs: Knobs,
+    knobs: ArmsKnobs,
     rates: Rates,
     recency: Recency,
-    worth: worth::Knobs,
-    batch: batch::Knobs,
+    worth: worth::WorthKnobs,
+    batch: batch::BatchKnobs,
     meter: Meter,
-    /// Of scores.
+    /// Variance of scores per unit of rate ([`Rates::noise`]).
     noise: f64,
-    /// Of all bandwidth, by the program, at the last decision.
+    /// Share of all bandwidth that the program used, at the last decision.
     used: Option<f64>,
-    /// Fast pages of which no rate is known: the coldest.
+    /// Fast pages without a known rate: the coldest.
     residents: Residents,
     quantum: Quantum,
-    /// The watch clock at the last decision, the time since it, and whether anything was seen.
+    /// The watch clock at the last decision, the time since it, and whether there were hits.
     watched: Nanos,
     passed: Nanos,
-    heard: bool,
+    seen_hits: bool,
     last: Nanos,
     /// Hottest first.
     candidates: VecDeque<Candidate>,
@@ -101,11 +102,11 @@ pub struct Arms {
 impl Default for Arms {
     fn default() -> Self {
         Self {
-            knobs: Knobs::default(),
+            knobs: ArmsKnobs::default(),
             rates: Rates::default(),
             recency: Recency::default(),
-            worth: worth::Knobs::default(),
-            batch: batch::Knobs::default(),
+            worth: worth::WorthKnobs::default(),
+            batch: batch::BatchKnobs::default(),
             meter: Meter::default(),
             noise: 0.0,
             used: None,
@@ -113,7 +114,7 @@ impl Default for Arms {
             quantum: Quantum::default(),
             watched: Nanos::ZERO,
             passed: Nanos::ZERO,
-            heard: false,
+            seen_hits: false,
             last: Nanos::ZERO,
             candidates: VecDeque::new(),
             victims: VecDeque::new(),
@@ -124,11 +125,11 @@ impl Default for Arms {
 }
 
 impl Arms {
-    /// Takes in what was seen.
-    fn believe(&mut self, view: &mut View<'_>) {
+    /// Takes in the evidence.
+    fn learn(&mut self, view: &mut View<'_>) {
         let moved = view.orders.counters.promoted() + view.orders.counters.demoted();
         self.meter.add(view.now, moved, view.machine.telemetry, view.evidence.hits);
-        self.heard |= !view.evidence.hits.is_empty();
+        self.seen_hits |= !view.evidence.hits.is_empty();
         self.residents.settle(view.memory.pages);
         for hit in view.evidence.hits {
             self.rates.count(view.memory.pages, hit, self.recency.quantum());
@@ -145,23 +146,23 @@ impl Arms {
         }
     }
 
-    /// Ends an interval: averages, mode, who is hot, who is to be moved.
+    /// Ends an interval: updates averages, mode, hot pages and candidates.
     fn decide(&mut self, view: &mut View<'_>, passed: Nanos) {
         self.passed += passed;
         let clock = view.memory.hotness.watched();
-        if clock == self.watched && !self.heard {
-            return; // nobody looked: that nothing was seen says nothing
+        if clock == self.watched && !self.seen_hits {
+            return; // nothing was watched: no evidence
         }
         let watched = clock.saturating_sub(std::mem::replace(&mut self.watched, clock));
-        self.heard = false;
+        self.seen_hits = false;
         let used = self.meter.read(view.machine.tiers, watched);
         self.used = used.all;
         if let Some(slow) = used.slow {
-            self.recency.hear(view.now, slow);
+            self.recency.update(view.now, slow);
         }
         let interval = Interval {
             length: std::mem::take(&mut self.passed),
-            // A tracker without a watch clock knows how long it watched each page that it saw.
+            // A tracker without a watch clock knows the exposure of each page that was hit.
             watched: if watched > Nanos::ZERO { watched } else { self.recency.quantum() },
             steady: self.recency.knobs.quantum,
             short_weight: self.recency.short_weight(),
@@ -212,41 +213,41 @@ impl Arms {
         victims.make_contiguous().sort_unstable_by(|a, b| Ranked::hotter_first(b, a));
     }
 
-    /// Promotes candidates, hottest first, as far as this tick's batch goes and while it pays.
+    /// Promotes candidates, hottest first, within this tick's batch and while it pays.
     fn work(&mut self, view: &mut View<'_>, since: Nanos, plan: &mut Plan) {
         let Some(first) = self.candidates.front() else { return };
         let batch = self.batch.bytes(view, self.used, since, first.ranked.size);
         let mut ledger = Ledger::new(view, batch, |_| Bytes::ZERO);
         while let Some(candidate) = self.candidates.pop_front() {
             match self.exchange(view, &candidate, &mut ledger, plan) {
-                Ok(()) | Err(Short::Page | Short::Limit) => {}
-                Err(Short::Budget) => {
-                    self.candidates.push_front(candidate); // in the next tick
+                Ok(()) | Err(Shortage::Page | Shortage::Limit) => {}
+                Err(Shortage::Budget) => {
+                    self.candidates.push_front(candidate); // retried in the next tick
                     return;
                 }
-                // Colder candidates and hotter victims pay even less.
-                Err(Short::Room) => self.candidates.clear(),
+                // Colder candidates against hotter victims pay even less.
+                Err(Shortage::Room) => self.candidates.clear(),
             }
         }
     }
 
-    /// Plans a promotion with the demotions that it needs, if that pays.
+    /// Plans a promotion with the demotions it needs, if that pays.
     fn exchange(
         &mut self,
         view: &mut View<'_>,
         candidate: &Candidate,
         ledger: &mut Ledger,
         plan: &mut Plan,
-    ) -> Result<(), Short> {
+    ) -> Result<(), Shortage> {
         let Ranked { page, rate, size, .. } = candidate.ranked;
-        view.memory.pages.locate(page).ok_or(Short::Page)?;
+        view.memory.pages.locate(page).ok_or(Shortage::Page)?;
         let from = view.memory.pages.state(page).tier().filter(|&tier| tier > TierId::FAST);
-        let gain = self.gain(view, from.ok_or(Short::Page)?);
+        let gain = self.gain(view, from.ok_or(Shortage::Page)?);
         let mut exchange = Exchange::new(self.worth, self.noise, rate, candidate.hot_for, gain);
         exchange.moving(view.move_time(size, true));
         let (mut down, mut room) = (Vec::new(), ledger.room(TierId::FAST));
         if !ledger.admits(view.memory.pages, page, TierId::FAST) {
-            room = size.bytes(); // a page of its own tenant gives way to it, if any
+            room = size.bytes(); // over its limit: exchanged for a page of the same tenant, if any
         }
         while room < size.bytes()
             && exchange.pays()
@@ -258,7 +259,7 @@ impl Arms {
         }
         let planned = match room >= size.bytes() && exchange.pays() {
             true => self.plan_down(view, &mut down, ledger, plan),
-            false => Err(Short::Room),
+            false => Err(Shortage::Room),
         };
         down.into_iter().rev().for_each(|victim| self.give_back(view, victim));
         planned?;
@@ -266,7 +267,7 @@ impl Arms {
         ledger.plan(view.memory.pages, page, TierId::FAST, reason, plan).map(|_| ())
     }
 
-    /// What an access is faster by in the fastest tier: as measured of late, but no less than without load.
+    /// By how much an access is faster in the fastest tier: as measured, but at least the unloaded difference.
     fn gain(&self, view: &View<'_>, slow: TierId) -> Nanos {
         let unloaded = view.machine.tiers.latency_gain(slow, TierId::FAST);
         let latency = |tier: TierId| view.machine.telemetry.tiers.get(tier.index())?.latency;
@@ -278,20 +279,20 @@ impl Arms {
         }
     }
 
-    /// Plans demotions, and leaves in `down` what it could not.
+    /// Plans demotions; those that could not be planned stay in `down`.
     fn plan_down(
         &mut self,
         view: &mut View<'_>,
         down: &mut Vec<Ranked>,
         ledger: &mut Ledger,
         plan: &mut Plan,
-    ) -> Result<(), Short> {
+    ) -> Result<(), Shortage> {
         while let Some(&victim) = down.last() {
-            let to = ledger.below(view.memory.pages, victim.page).ok_or(Short::Room)?;
+            let to = ledger.below(view.memory.pages, victim.page).ok_or(Shortage::Room)?;
             let reason = Reason::MakeRoom { rate_per_sec: victim.rate };
             match ledger.plan(view.memory.pages, victim.page, to, reason, plan) {
-                Err(Short::Budget) => return Err(Short::Budget),
-                Err(_) => {} // gone since it was ranked
+                Err(Shortage::Budget) => return Err(Shortage::Budget),
+                Err(_) => {} // unmapped since it was ranked
                 Ok(_) if self.rates.knows(view.memory.pages, victim.page) => {}
                 Ok(_) => self.residents.moves(view.memory.pages, victim.page, UNSEEN),
             }
@@ -300,8 +301,7 @@ impl Arms {
         Ok(())
     }
 
-    /// Takes out the coldest page of the fastest tier: one that was never seen, or the last of those that
-    /// are not hot.
+    /// Takes out the coldest page of the fastest tier: one never sampled, or the coldest that is not hot.
     fn coldest(&mut self, view: &mut View<'_>) -> Option<Ranked> {
         while let Some(page) = self.residents.first(view.memory.pages, TierId::FAST, UNSEEN) {
             self.residents.remove(view.memory.pages, page);
@@ -328,15 +328,15 @@ impl Policy for Arms {
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         let since = view.now.saturating_sub(std::mem::replace(&mut self.last, view.now));
-        self.believe(view);
+        self.learn(view);
         if let Some(passed) = self.quantum.due(view.now, self.recency.quantum()) {
             self.decide(view, passed);
         }
         self.work(view, since, plan);
     }
 
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
-        Believed::exactly(self.rates.rate_of(memory.pages, page))
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
+        HeatEstimate::exactly(self.rates.rate_of(memory.pages, page))
     }
 
     fn wants(&self) -> Wants {
@@ -354,12 +354,12 @@ impl Policy for Arms {
 
     fn knobs(&self) -> Vec<Knob> {
         [
-            Knobs::table(),
-            rates::Knobs::table(),
-            recency::Knobs::table(),
-            page_hinkley::Knobs::table(),
-            worth::Knobs::table(),
-            batch::Knobs::table(),
+            ArmsKnobs::table(),
+            rates::RatesKnobs::table(),
+            recency::RecencyKnobs::table(),
+            page_hinkley::PageHinkleyKnobs::table(),
+            worth::WorthKnobs::table(),
+            batch::BatchKnobs::table(),
         ]
         .concat()
     }

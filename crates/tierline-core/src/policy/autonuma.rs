@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! autonuma: moves pages to the processors that touch them (kernel.numa_balancing 1).
+//! autonuma: moves pages to the processors that access them (kernel.numa_balancing 1).
 //!
-//! What it does: pages in every tier are made to fault. One below the fastest tier, where the processors are,
-//! is migrated there at its second fault, if that leaves the high watermark free. Nothing is ever demoted: new
-//! pages, and the reclaimer who pages inactive file pages out, are those of `paging`. The scanner's period
-//! follows the share of faults in the fastest tier, and doubles while migrations fail.
+//! What it does: arms pages of every tier for hint faults. A page below the fastest tier, where the processors
+//! are, is migrated there at its second fault, if that leaves the high watermark free. Nothing is ever demoted:
+//! the placement of new pages and the reclaimer, which pages out inactive file pages, are those of `paging`.
+//! The scan period follows the share of faults in the fastest tier, and doubles while migrations fail.
 //!
-//! When it helps: while fast memory has room, and between sockets, for which it was made.
+//! When it helps: while fast memory has room, and between sockets, its original purpose.
 //!
-//! When it hurts: once fast memory is full next to nothing moves any more, yet pages go on faulting, those in fast
-//! memory too. A page that is touched once in a pass is as good as a hot one.
+//! When it hurts: once fast memory is full, almost nothing moves, yet pages keep faulting, even in fast memory.
+//! A page accessed once per scan counts as much as a hot one.
 //!
-//! Knobs: two_faults (1), scan_period_min (1 s), scan_period_max (60 s), scan_size (256 MiB),
+//! AutonumaKnobs: two_faults (1), scan_period_min (1 s), scan_period_max (60 s), scan_size (256 MiB),
 //! private_share (0).
 //!
 //! Where it comes from: Linux 6.3, kernel/sched/fair.c (`should_numa_migrate_memory`) and mm/migrate.c
-//! (`numamigrate_isolate_page`). The test of who faulted last passes always, as all processors are at the
-//! fastest tier; since 5.18 a page of a slower tier must have faulted before. Without `two_faults` it is the
-//! kernel before, whose first fault migrates, as TPP section 5.3 has it.
+//! (`numamigrate_isolate_page`). The kernel's test of the last faulting processor always passes, as all
+//! processors are at the fastest tier; since 5.18 a page of a slower tier must have faulted before. Without
+//! `two_faults` it is the older kernel, which migrates at the first fault, as described in TPP section 5.3.
 
-use super::Wants;
 use super::goal::pack::Pack;
-use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
+use super::interface::Wants;
+use super::parts::on_fault::{Fault, OnFault, Rules, TierWatermarks};
 use super::parts::scan_period::{self, ScanPeriod};
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;
@@ -33,19 +33,19 @@ use crate::unit::Bytes;
 
 knobs! {
     /// The knobs, without those of the scanner.
-    pub struct Knobs {
+    pub struct AutonumaKnobs {
         /// A page is migrated at its second fault, not at its first.
         two_faults: bool = true, false, true;
     }
 }
 
-/// In a page's word, above the lists' bits: it has faulted before.
+/// In a page's word, above the lists' bits: the page has faulted before.
 const FAULTED: u64 = 1 << 35;
 
 /// The rules.
 #[derive(Debug, Default)]
 pub struct Autonuma {
-    knobs: Knobs,
+    knobs: AutonumaKnobs,
     scan: ScanPeriod,
 }
 
@@ -67,8 +67,8 @@ impl Rules for Autonuma {
         false
     }
 
-    fn marks(&self, capacity: Bytes) -> Marks {
-        Marks::of(Watermarks::of(capacity))
+    fn marks(&self, capacity: Bytes) -> TierWatermarks {
+        TierWatermarks::of(Watermarks::of(capacity))
     }
 
     fn demotes(&self) -> bool {
@@ -80,7 +80,7 @@ impl Rules for Autonuma {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        [Knobs::table(), scan_period::Knobs::table()].concat()
+        [AutonumaKnobs::table(), scan_period::ScanPeriodKnobs::table()].concat()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {

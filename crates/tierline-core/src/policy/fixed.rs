@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! fixed: puts a fixed share of the hot set into the fastest tier.
 //!
-//! What it does: is told by the model how often every page is accessed. Pages with more than the average
-//! rate are the hot set. The given share of it goes to the fastest tier, the rest below, and what room is
-//! left in the fastest tier is filled with the other pages.
+//! What it does: the model reports how often every page is accessed. Pages above the mean rate are the hot set.
+//! The given share of it goes to the fastest tier, the rest below, and the other pages fill the room left in
+//! the fastest tier.
 //!
-//! When it helps: in a sweep over the share, whose best result is the papers' "best case": what a perfect
-//! policy without the cost of moving could reach, whatever it aims for.
+//! When it helps: in a sweep over the share, whose best result is the papers' "best case": the bound for a
+//! perfect policy whose moves cost nothing, whatever its goal.
 //!
-//! When it hurts: with any single share on any other machine; and it does nothing where true rates are not
-//! known.
+//! When it hurts: no single share fits another machine; and without known true rates it does nothing.
 //!
-//! Knobs: hot_share (1), to be swept from 0 to 1 in steps of a tenth.
+//! FixedKnobs: hot_share (1), to be swept from 0 to 1 in steps of a tenth.
 //!
 //! Where it comes from: Colloid section 2.1, "best-case memory placement". There the cold pages are chosen at
 //! random, here by rate.
 
-use super::parts::placement::{Placement, Run, capacities, fill, ranked, told};
-use super::{Believed, Policy, Wants};
+use super::interface::{HeatEstimate, Policy, Wants};
+use super::parts::placement::{Placement, RateRun, capacities, fill, ranked, told};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageIdx;
@@ -27,7 +26,7 @@ use crate::port::{Allocation, Capability, Vpn, Watch};
 
 knobs! {
     /// The knobs.
-    pub struct Knobs {
+    pub struct FixedKnobs {
         /// Share of the hot set in the fastest tier.
         hot_share: f64 = 1.0, 0.0, 1.0;
     }
@@ -36,24 +35,24 @@ knobs! {
 /// The policy.
 #[derive(Debug, Default)]
 pub struct Fixed {
-    knobs: Knobs,
+    knobs: FixedKnobs,
     placement: Placement,
 }
 
 impl Fixed {
-    /// The runs for the fastest tier, in the order in which they are placed, and the hot ones for below.
+    /// The runs for the fastest tier, in order of placement, and the hot runs for the tiers below.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
         reason = "page counts are far below 2^52, and a share is within one"
     )]
-    fn split(&self, told: &[Run]) -> [Vec<Run>; 2] {
+    fn split(&self, told: &[RateRun]) -> [Vec<RateRun>; 2] {
         let ranked = ranked(told);
         let pages: u64 = ranked.iter().map(|run| run.base_pages).sum();
         let all: f64 = ranked.iter().map(|run| run.rate_per_sec * run.base_pages as f64).sum();
         let mean = all / pages.max(1) as f64;
-        let (hot, cold): (Vec<Run>, Vec<Run>) =
+        let (hot, cold): (Vec<RateRun>, Vec<RateRun>) =
             ranked.into_iter().partition(|run| run.rate_per_sec > mean);
         let hot_pages: u64 = hot.iter().map(|run| run.base_pages).sum();
         let mut left = (hot_pages as f64 * self.knobs.hot_share) as u64 / 512 * 512;
@@ -61,9 +60,9 @@ impl Fixed {
         for run in hot {
             let taken = run.base_pages.min(left);
             left -= taken;
-            fast.push(Run { base_pages: taken, ..run });
+            fast.push(RateRun { base_pages: taken, ..run });
             let rest = run.base_pages - taken;
-            slow.push(Run { vpn: Vpn(run.vpn.0 + taken), base_pages: rest, ..run });
+            slow.push(RateRun { vpn: Vpn(run.vpn.0 + taken), base_pages: rest, ..run });
         }
         fast.extend(cold);
         [fast, slow].map(|runs| runs.into_iter().filter(|run| run.base_pages > 0).collect())
@@ -91,8 +90,8 @@ impl Policy for Fixed {
         self.placement.work(view, plan);
     }
 
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
-        Believed::exactly(self.placement.rate_of(memory.pages, page))
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
+        HeatEstimate::exactly(self.placement.rate_of(memory.pages, page))
     }
 
     fn needs(&self) -> &'static [Capability] {
@@ -109,7 +108,7 @@ impl Policy for Fixed {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        Knobs::table()
+        FixedKnobs::table()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {

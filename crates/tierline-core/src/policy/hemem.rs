@@ -2,31 +2,31 @@
 //! hemem: packs pages with many samples into the fastest tier.
 //!
 //! What it does: counts a page's samples and halves all counts when one exceeds 18. A page with 8 loads or 4
-//! stores is hot. Every 10 ms hot slow pages are promoted, longest hot first, each into free fast memory or
-//! the place of the fast page that has been cold for longest; where all fast pages are hot, nothing moves.
-//! With colloid as its goal, pages are kept in five bins by their counts instead, and pages are taken from
-//! the highest bin down until their share of all counts makes up the shift.
+//! stores is hot. Every 10 ms hot slow pages are promoted, oldest on the hot list first, each into free fast
+//! memory or in exchange for the fast page longest on the cold list; if all fast pages are hot, nothing moves.
+//! With colloid as its goal, pages are in five bins by count instead, and are taken from the highest bin down
+//! until their share of all counts makes up the shift.
 //!
 //! When it helps: programs with a clear hot set no larger than fast memory, in huge pages.
 //!
-//! When it hurts: thresholds are absolute. A hot set of many pages with few samples each is never found,
-//! and one larger than fast memory freezes; no headroom is kept for new pages.
+//! When it hurts: thresholds are absolute. A hot set of many pages with few samples each is never found, and
+//! one larger than fast memory stops all moves; no headroom is kept for new pages.
 //!
-//! Knobs: hot_reads (8), hot_writes (4), cool_above (18), decay_first (0), quantum (10 ms), period (5003 loads or
+//! HememKnobs: hot_reads (8), hot_writes (4), cool_above (18), decay_first (0), quantum (10 ms), period (5003 loads or
 //! stores), rate (10 GiB/s), cooled_per_quantum (8192 pages), freeze (0).
 //!
-//! Where it comes from: HeMem (SOSP 2021) and its public code, section by section: judge before decay, lists
-//! that are first in first out, cooling walked over the hot lists. Bins are from Colloid section 4.1; their
-//! order, hottest first, and that a page only displaces one of a lower bin, are ours, as the paper gives
-//! none. The rate is 10 GiB/s, as 100 MiB a quantum in Colloid's code; HeMem's code has the same number per
-//! 10 ms, which limits nothing. `freeze` takes over that its code skips cooling while fast memory holds hot pages
-//! only. Four threads copy a page. Requests reach the lists at once instead of by rings that hold 128 cold
-//! ones a quantum.
+//! Where it comes from: HeMem (SOSP 2021) and its public code: the test for heat comes before decay, lists are
+//! first in first out, cooling walks the hot lists. Bins are from Colloid section 4.1; their order, hottest
+//! first, and that a page displaces only one of a lower bin, are ours, as the paper gives none. The rate is 10
+//! GiB/s, from 100 MiB per quantum in Colloid's code; HeMem's code has the same number per 10 ms, which limits
+//! nothing. `freeze` reproduces that its code skips cooling while fast memory holds only hot pages. Four
+//! threads copy a page. Requests reach the lists at once, not through rings that hold 128 cold pages per
+//! quantum.
 
-use super::goal::{Aim, Goal, Quota, Shift};
-use super::parts::ledger::{Ledger, Short};
+use super::goal::{Aim, Goal, Shift, ShiftQuota};
+use super::interface::{HeatEstimate, Policy, Wants};
+use super::parts::ledger::{Ledger, Shortage};
 use super::parts::quantum::Quantum;
-use super::{Believed, Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::lists::residents::Residents;
@@ -41,35 +41,35 @@ use crate::unit::{Bytes, BytesPerSec, Nanos, in_time};
 
 knobs! {
     /// The knobs, without those of the counts.
-    pub struct Knobs {
+    pub struct HememKnobs {
         /// Time between decisions.
         quantum: Nanos = Nanos::from_millis(10), Nanos::from_millis(1), Nanos::from_secs(1);
-        /// Loads or stores to a sample.
+        /// Loads or stores per sample.
         period: u32 = 5003, 199, 200_003;
-        /// Moved at most.
+        /// Rate of moves, at most.
         rate: BytesPerSec = BytesPerSec(10 << 30), BytesPerSec(1 << 20), BytesPerSec(1 << 40);
-        /// Hot pages looked at again in a quantum after a cooling, at most.
+        /// Hot pages reclassified per quantum after a cooling, at most.
         cooled_per_quantum: u32 = 8192, 64, 1 << 20;
-        /// No cooling while fast memory holds hot pages only, as in the published code.
+        /// No cooling while fast memory holds only hot pages, as in the published code.
         freeze: bool = false, false, true;
     }
 }
 
-/// Threads that copy a page together (its public code; its alternative is a DMA engine).
+/// Threads that copy a page together (its public code; the alternative there is a DMA engine).
 const COPY_THREADS: u32 = 4;
-/// Bins of the count between 0 and the cooling threshold, where the goal shifts.
+/// Bins of the counts from 0 to the cooling threshold, used with a shifting goal.
 pub const BINS: u8 = 5;
-/// Pages of a bin that do not fit a shift, after which the next bin's turn comes.
+/// Pages of a bin that do not fit a shift before the next bin is tried.
 const MISFITS: usize = 1024;
 
 /// The policy.
 #[derive(Debug)]
 pub struct Hemem {
     name: &'static str,
-    knobs: Knobs,
+    knobs: HememKnobs,
     goal: Box<dyn Goal>,
     counts: Counts,
-    /// By class: cold and hot, or bins.
+    /// Pages by class: cold and hot, or bins.
     residents: Residents,
     quantum: Quantum,
     cooled: u32,
@@ -82,9 +82,9 @@ impl Hemem {
         let residents = Residents::new(if goal.shifts() { BINS } else { 2 });
         Self {
             name,
-            knobs: Knobs::default(),
+            knobs: HememKnobs::default(),
             goal,
-            counts: Counts::new(counts::Knobs::default()),
+            counts: Counts::new(counts::CountsKnobs::default()),
             residents,
             quantum: Quantum::default(),
             cooled: 0,
@@ -96,24 +96,24 @@ impl Hemem {
         if self.goal.shifts() { BINS } else { 2 }
     }
 
-    /// The lowest class of which all pages are hot.
+    /// The lowest class that is hot.
     fn hot_class(&self) -> u8 {
         if self.goal.shifts() { self.bin(self.counts.knobs.hot_reads) } else { 1 }
     }
 
-    /// The bin of a count: equal parts of what is below the cooling threshold.
+    /// The bin of a count: the range below the cooling threshold in equal parts.
     fn bin(&self, loads: u32) -> u8 {
         let bin = loads * u32::from(BINS) / self.counts.knobs.cool_above.max(1);
         u8::try_from(bin).unwrap_or(BINS).min(BINS - 1)
     }
 
-    /// The class that a page's word puts it in; `hot` as it was judged at its hit.
+    /// The class of a page's word; `hot` as judged at its hit.
     fn class(&self, word: u64, hot: bool) -> u8 {
         if self.goal.shifts() { self.bin(self.counts.loads(word)) } else { u8::from(hot) }
     }
 
-    /// Counts what was seen and sorts it into the lists.
-    fn believe(&mut self, view: &mut View<'_>) {
+    /// Counts hits and lists the pages by class.
+    fn learn(&mut self, view: &mut View<'_>) {
         self.residents.settle(view.memory.pages);
         for &page in view.evidence.touched {
             if self.residents.class(view.memory.pages, page).is_none() {
@@ -136,7 +136,7 @@ impl Hemem {
         }
     }
 
-    /// Hot slow pages up, longest hot first. False where fast memory holds hot pages only.
+    /// Promotes hot slow pages, longest hot first. False if fast memory holds only hot pages.
     fn pack(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) -> bool {
         for from in (1..=view.machine.tiers.slowest().0).map(TierId) {
             for class in (self.hot_class()..self.classes()).rev() {
@@ -154,8 +154,10 @@ impl Hemem {
                     let below = self.hot_class();
                     match self.lift(view, ledger, page, class, TierId::FAST, below, reason, plan) {
                         Ok(_) => {}
-                        Err(Short::Limit) => self.residents.moves(view.memory.pages, page, class),
-                        Err(short) => return short != Short::Room,
+                        Err(Shortage::Limit) => {
+                            self.residents.moves(view.memory.pages, page, class)
+                        }
+                        Err(short) => return short != Shortage::Room,
                     }
                 }
             }
@@ -163,8 +165,8 @@ impl Hemem {
         true
     }
 
-    /// Plans one promotion, with the demotions of pages of classes lower than `below` that it needs.
-    /// Returns the share of accesses and the bytes that go down for it.
+    /// Plans one promotion with the demotions it needs, of pages in classes lower than `below`. Returns the
+    /// share of accesses and the bytes demoted.
     #[expect(clippy::too_many_arguments, reason = "a plan, its ledger, and one move")]
     fn lift(
         &mut self,
@@ -176,14 +178,14 @@ impl Hemem {
         below: u8,
         reason: Reason,
         plan: &mut Plan,
-    ) -> Result<(f64, Bytes), Short> {
-        let size = view.memory.pages.locate(page).ok_or(Short::Page)?.size;
+    ) -> Result<(f64, Bytes), Shortage> {
+        let size = view.memory.pages.locate(page).ok_or(Shortage::Page)?.size;
         let (mut share, mut bytes) = (0.0, Bytes::ZERO);
         let admitted = ledger.admits(view.memory.pages, page, to);
         while admitted && ledger.room(to) < size.bytes() {
-            let (victim, victim_class) = self.coldest(view, to, below).ok_or(Short::Room)?;
-            view.memory.pages.locate(victim).ok_or(Short::Page)?;
-            let down = ledger.below(view.memory.pages, victim).ok_or(Short::Room)?;
+            let (victim, victim_class) = self.coldest(view, to, below).ok_or(Shortage::Room)?;
+            view.memory.pages.locate(victim).ok_or(Shortage::Page)?;
+            let down = ledger.below(view.memory.pages, victim).ok_or(Shortage::Room)?;
             let word = view.memory.pages.heat::<CountWord>(victim).0;
             let rate_per_sec = self.rate(view, word);
             let reason = Reason::MakeRoom { rate_per_sec };
@@ -196,7 +198,7 @@ impl Hemem {
         Ok((share, bytes))
     }
 
-    /// The page of the lowest class that has been in it for longest.
+    /// The oldest page of the lowest class.
     fn coldest(&mut self, view: &mut View<'_>, tier: TierId, below: u8) -> Option<(PageIdx, u8)> {
         for class in 0..below {
             while let Some(page) = self.residents.first(view.memory.pages, tier, class) {
@@ -208,15 +210,15 @@ impl Hemem {
                 if now == class {
                     return Some((page, class));
                 }
-                self.residents.put(view.memory.pages, page, now); // it cooled since it was listed
+                self.residents.put(view.memory.pages, page, now); // cooled since it was listed
             }
         }
         None
     }
 
-    /// Finds pages that make up a shift, from the highest bin down.
+    /// Selects pages that make up a shift, from the highest bin down.
     fn shift(&mut self, view: &mut View<'_>, shift: &Shift, ledger: &mut Ledger, plan: &mut Plan) {
-        let mut quota = Quota::of(shift);
+        let mut quota = ShiftQuota::of(shift);
         for class in (0..self.classes()).rev() {
             if shift.up {
                 for &from in &shift.below {
@@ -235,7 +237,7 @@ impl Hemem {
         shift: &Shift,
         from: TierId,
         class: u8,
-        quota: &mut Quota,
+        quota: &mut ShiftQuota,
         ledger: &mut Ledger,
         plan: &mut Plan,
     ) {
@@ -248,7 +250,7 @@ impl Hemem {
             let word = view.memory.pages.heat::<CountWord>(page).0;
             let now = self.class(word, false);
             if now != class {
-                self.residents.put(view.memory.pages, page, now); // it cooled since it was listed
+                self.residents.put(view.memory.pages, page, now); // cooled since it was listed
                 continue;
             }
             let share = self.counts.share(word);
@@ -266,7 +268,7 @@ impl Hemem {
             } else {
                 let to = shift.below.iter().find(|&&to| ledger.room(to) >= bytes);
                 let planned = to
-                    .ok_or(Short::Room)
+                    .ok_or(Shortage::Room)
                     .and_then(|&to| ledger.plan(view.memory.pages, page, to, reason, plan));
                 planned.map(|_| {
                     self.residents.moves(view.memory.pages, page, class);
@@ -278,8 +280,7 @@ impl Hemem {
         }
     }
 
-    /// Looks at hot pages again after a cooling, some every quantum, and sorts out those that are no
-    /// longer.
+    /// Reclassifies hot pages after a cooling, some in every quantum.
     fn cool(&mut self, view: &mut View<'_>) {
         for _ in 0..self.knobs.cooled_per_quantum {
             let Some(page) = self.review.next(&mut self.residents, view.memory.pages) else {
@@ -292,7 +293,7 @@ impl Hemem {
     }
 
     fn rate(&self, view: &View<'_>, word: u64) -> f32 {
-        view.believed_rate(self.counts.share(word), self.counts.loads(word).into())
+        view.estimated_rate(self.counts.share(word), self.counts.loads(word).into())
     }
 }
 
@@ -302,8 +303,8 @@ impl Policy for Hemem {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
-        self.goal.listen(view);
-        self.believe(view);
+        self.goal.update(view);
+        self.learn(view);
         let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) else { return };
         let mut ledger = Ledger::new(view, in_time(self.knobs.rate, passed), |_| Bytes::ZERO);
         let mut has_cold = true;
@@ -320,11 +321,11 @@ impl Policy for Hemem {
         }
     }
 
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
         let word = memory.pages.heat::<CountWord>(page).0;
         let count = |loads| f32::from(u16::try_from(loads).unwrap_or(u16::MAX));
-        let surely = if self.counts.is_hot(word) { self.counts.knobs.hot_reads } else { 0 };
-        Believed { surely: count(surely), likely: count(self.counts.loads(word)) }
+        let at_least = if self.counts.is_hot(word) { self.counts.knobs.hot_reads } else { 0 };
+        HeatEstimate { at_least: count(at_least), likely: count(self.counts.loads(word)) }
     }
 
     fn wants(&self) -> Wants {
@@ -340,7 +341,7 @@ impl Policy for Hemem {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        [Knobs::table(), counts::Knobs::table(), self.goal.knobs()].concat()
+        [HememKnobs::table(), counts::CountsKnobs::table(), self.goal.knobs()].concat()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {

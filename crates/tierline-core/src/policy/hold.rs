@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! hold: never moves anything.
 //!
-//! What it does: nothing; pages stay where first touch or somebody else put them.
-//! When it helps: as the baseline to compare with, and to watch a program without touching it.
-//! When it hurts: always when the hot pages are in slow memory.
+//! What it does: nothing; pages stay where first touch or another program put them.
+//! When it helps: as a baseline, and to observe a program without changing it.
+//! When it hurts: whenever hot pages are in slow memory.
 //! Knobs: none.
 //! Where it comes from: the do-nothing baseline of every paper in the field ("first touch").
 
-use super::Policy;
+use super::interface::Policy;
 use crate::policy::plan::Plan;
 use crate::policy::view::View;
 

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! memtis: packs the pages that are densest in samples, as many as fit the fastest tier.
+//! memtis: packs the pages with the densest samples, as many as fit the fastest tier.
 //!
-//! What it does: counts a page's samples and keeps a histogram of all counts in powers of two. The
-//! threshold between hot and cold is the bin from which all hotter pages together just fit. Every 500 ms
-//! hot slow pages are promoted, longest hot first, into what is free above a watermark; cold fast pages
-//! are demoted to keep that free, and to make room for all hot pages that wait. Warm pages, of the bin
-//! below, stay. Huge pages whose samples are on few of their base pages are split, where base pages would
-//! have the fastest tier serve clearly more, and nothing makes them whole again but the kernel. With colloid as
-//! its goal, pages of the hot lists are taken until their share of all samples makes up the shift; cold
-//! pages are demoted as before.
+//! What it does: counts a page's samples and keeps a histogram of all counts in powers of two. The threshold
+//! between hot and cold is the lowest bin from which all hotter pages together just fit. Every 500 ms hot slow
+//! pages are promoted, longest hot first, into free memory above a watermark; cold fast pages are demoted to
+//! keep that free, and to make room for all waiting hot pages. Warm pages, in the bin below the threshold,
+//! stay. Huge pages whose samples are on few of their base pages are split if, with base pages, the fastest
+//! tier would serve clearly more; only the kernel re-forms them. With colloid as its goal, pages of the hot
+//! lists are taken until their share of all samples makes up the shift; cold pages are demoted as before.
 //!
-//! When it helps: any skew, as nothing is absolute; hot sets of any size, and hot spots within huge pages.
+//! When it helps: any skew, as there are no absolute thresholds; hot sets of any size; hot spots within huge
+//! pages.
 //!
-//! When it hurts: bins are powers of two, so that pages twice as hot can look the same; counts are halved
-//! once in two million samples, so that a set that was hot stays so for tens of seconds; and a huge page with few
-//! samples looks skewed, so that it is split for no gain.
+//! When it hurts: bins are powers of two, so a page twice as hot can look the same; counts are halved once in
+//! two million samples, so an old hot set stays hot for tens of seconds; a huge page with few samples looks
+//! skewed and is split without benefit.
 //!
-//! Knobs: adaptation_period (100 000 samples), cooling_period (2 000 000), cooling_alloc (10 GiB), thres_hot
+//! MemtisKnobs: adaptation_period (100 000 samples), cooling_period (2 000 000), cooling_alloc (10 GiB), thres_hot
 //! (1), warm_below (0.75), quantum (500 ms), period (199 loads), store_period (100 007), demotion_watermark (2 %),
 //! promotion_watermark (3 %), reviewed_per_quantum (65 536 pages), split (on), split_tenths (4), split_slow_latency
 //! (170 ns).
 //!
 //! Where it comes from: MEMTIS (SOSP 2023) and its public kernel 5.15.19; Colloid section 4.2 for the shift.
-//! Departures: huge and base pages wait in lists of their own, huge ones go first; and on a tier so small that
-//! the watermarks' lower bounds (50 and 100 MiB) exceed a quarter of it, a quarter is kept.
+//! Departures: huge and base pages are in separate lists, and huge ones go first; on a tier so small that the
+//! watermarks' lower bounds (50 and 100 MiB) exceed a quarter of it, a quarter is kept.
 
 mod splitting;
 mod words;
@@ -32,10 +32,10 @@ use std::collections::VecDeque;
 
 use self::splitting::Splitting;
 use self::words::{COLD, HOT, LISTS, SIZES, TO_SPLIT, list, size_of, sized, skew};
-use super::goal::{Aim, Goal, Quota, Shift};
-use super::parts::ledger::{self, Ledger, Short};
+use super::goal::{Aim, Goal, Shift, ShiftQuota};
+use super::interface::{HeatEstimate, Policy, Wants};
+use super::parts::ledger::{self, Ledger, Shortage};
 use super::parts::quantum::Quantum;
-use super::{Believed, Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::lists::residents::Residents;
@@ -45,47 +45,47 @@ use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};
 use crate::port::{Allocation, PageSize, Reason, Watch};
 use crate::telemetry::Hit;
-use crate::telemetry::histogram::{self, BinWord, Histogram, Turn};
+use crate::telemetry::histogram::{self, BinWord, CountEvent, Histogram};
 use crate::telemetry::subpages::{self, Subpages};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
 knobs! {
     /// The knobs, without those of the histogram.
-    pub struct Knobs {
+    pub struct MemtisKnobs {
         /// Time between decisions.
         quantum: Nanos = Nanos::from_millis(500), Nanos::from_millis(10), Nanos::from_secs(10);
-        /// Loads to a sample; more where sampling takes too much time.
+        /// Loads per sample; more if sampling takes too much time.
         period: u32 = 199, 199, 19_997;
-        /// Stores to a sample.
+        /// Stores per sample.
         store_period: u32 = 100_007, 10_007, 1_500_003;
         /// Free share of the fastest tier below which cold pages are demoted.
         demotion_watermark: f64 = 0.02, 0.0, 0.2;
-        /// Free share of it that promotions leave.
+        /// Free share of the fastest tier that promotions leave.
         promotion_watermark: f64 = 0.03, 0.0, 0.2;
-        /// Listed pages looked at again in a quantum after thresholds moved, at most.
+        /// Listed pages reclassified per quantum after thresholds moved, at most.
         reviewed_per_quantum: u32 = 1 << 16, 64, 1 << 22;
     }
 }
 
 /// Thousandths of a core that sampling may take.
 const CPU_PERMILLE: u32 = 30;
-/// Bounds of the demotion and the promotion watermark.
+/// Bounds of the two watermarks, in MiB.
 const DEMOTION_MIB: [u64; 2] = [50, 1_000];
 const PROMOTION_MIB: [u64; 2] = [100, 1_500];
 
-/// Pages of a list that do not fit, after which no more are looked at in a quantum.
-const LOOKS: usize = 1 << 16;
+/// Pages checked per list and quantum, at most.
+const CHECKS: usize = 1 << 16;
 
 /// The policy.
 #[derive(Debug)]
 pub struct Memtis {
     name: &'static str,
-    knobs: Knobs,
+    knobs: MemtisKnobs,
     goal: Box<dyn Goal>,
     histogram: Histogram,
     subpages: Subpages,
-    /// Huge pages to be split, and those that should be by the next tick.
+    /// Huge pages to be split, and those whose split was requested in the last tick.
     to_split: VecDeque<PageIdx>,
     splitting: Vec<Splitting>,
     residents: Residents,
@@ -95,14 +95,14 @@ pub struct Memtis {
     task: Task,
 }
 
-/// What was decided for a quantum and is still to be done in its ticks.
+/// Work decided for a quantum, carried out over its ticks.
 #[derive(Debug, Default)]
 struct Task {
-    /// Bytes that are too many in the fastest tier.
+    /// Bytes to be demoted from the fastest tier.
     over: Bytes,
     /// Bytes of hot pages to be promoted.
     lack: Bytes,
-    shifts: Vec<(Shift, Quota)>,
+    shifts: Vec<(Shift, ShiftQuota)>,
 }
 
 impl Memtis {
@@ -110,10 +110,10 @@ impl Memtis {
     pub fn new(name: &'static str, goal: Box<dyn Goal>) -> Self {
         Self {
             name,
-            knobs: Knobs::default(),
+            knobs: MemtisKnobs::default(),
             goal,
-            histogram: Histogram::new(histogram::Knobs::default()),
-            subpages: Subpages::new(subpages::Knobs::default()),
+            histogram: Histogram::new(histogram::HistogramKnobs::default()),
+            subpages: Subpages::new(subpages::SubpagesKnobs::default()),
             to_split: VecDeque::new(),
             splitting: Vec::new(),
             residents: Residents::new(LISTS),
@@ -124,7 +124,7 @@ impl Memtis {
         }
     }
 
-    /// What the managed programs can have of the fastest tier.
+    /// Bytes of the fastest tier available to the managed programs.
     fn capacity(view: &View<'_>) -> Bytes {
         ledger::capacity(view, TierId::FAST)
     }
@@ -147,8 +147,8 @@ impl Memtis {
         list(heat, size_of(word))
     }
 
-    /// Counts what was seen and sorts it into the lists.
-    fn believe(&mut self, view: &mut View<'_>) {
+    /// Counts hits and lists the pages by class.
+    fn learn(&mut self, view: &mut View<'_>) {
         self.residents.settle(view.memory.pages);
         self.take_parts(view);
         let capacity = Self::capacity(view);
@@ -162,14 +162,14 @@ impl Memtis {
                 continue;
             }
             let Some(at) = view.memory.pages.locate(page) else { continue };
-            // Of the slowest tier only pages that were sampled are named, and those are not new.
+            // Of the slowest tier only sampled pages are in `touched`, and those are not new.
             let slowest =
                 view.memory.pages.state(page).tier() == Some(view.machine.tiers.slowest());
             let mut word = view.memory.pages.heat::<BinWord>(page).0;
             if !slowest && !self.histogram.knows(word) {
-                word = self.histogram.newborn(at.size);
+                word = self.histogram.new_page(at.size);
                 if let Some(born) = self.histogram.known(word) {
-                    self.subpages.newborn(page, born, at.size.base_pages());
+                    self.subpages.new_page(page, born, at.size.base_pages());
                 }
             }
             word = sized(word, at.size);
@@ -185,9 +185,9 @@ impl Memtis {
             );
             view.memory.pages.set_heat(hit.page, BinWord(word));
             match turn {
-                Turn::None => {}
-                Turn::Cooled => self.subpages.cooled(in_use, capacity),
-                Turn::Adapted { after_cooling } => {
+                CountEvent::None => {}
+                CountEvent::Cooled => self.subpages.cooled(in_use, capacity),
+                CountEvent::Adapted { after_cooling } => {
                     let knobs = self.histogram.knobs;
                     let least = self.histogram.least();
                     self.subpages.adapted(after_cooling, fits, least, knobs.cooling_period);
@@ -205,13 +205,13 @@ impl Memtis {
         }
     }
 
-    /// Counts a hit of a page, and lets a huge page wait to be split if it is so skewed.
+    /// Counts a hit of a page, and queues a huge page for splitting if it is skewed enough.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "rounded to whole samples"
     )]
-    fn count(&mut self, word: u64, hit: &Hit, fits: Bytes) -> (u64, Turn) {
+    fn count(&mut self, word: u64, hit: &Hit, fits: Bytes) -> (u64, CountEvent) {
         let samples = (hit.hits + 0.5).max(1.0) as u32;
         let (mut word, size) = (word, size_of(word));
         if self.subpages.knobs.split {
@@ -233,8 +233,8 @@ impl Memtis {
         self.histogram.count(word, samples, size, fits)
     }
 
-    /// Sorts listed pages again after a cooling or a new threshold, some every quantum.
-    fn look_again(&mut self, view: &mut View<'_>) {
+    /// Reclassifies listed pages after a cooling or a new threshold, some in every quantum.
+    fn reclassify(&mut self, view: &mut View<'_>) {
         for _ in 0..self.knobs.reviewed_per_quantum {
             let Some(page) = self.review.next(&mut self.residents, view.memory.pages) else {
                 return;
@@ -258,7 +258,7 @@ impl Memtis {
             Aim::Pack => Task { over, lack: waiting, shifts: Vec::new() },
             Aim::Shift(shifts) => {
                 let shifts = shifts.into_iter().map(|shift| {
-                    let quota = Quota::of(&shift);
+                    let quota = ShiftQuota::of(&shift);
                     (shift, quota)
                 });
                 Task { over, lack: Bytes::ZERO, shifts: shifts.collect() }
@@ -266,7 +266,7 @@ impl Memtis {
         }
     }
 
-    /// Goes on with the task, as far as this tick's budget and room allow.
+    /// Continues the task, within this tick's budget and room.
     fn work(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         let kept = self.promotion_watermark(Self::capacity(view));
         let reserve = |tier| if tier == TierId::FAST { kept } else { Bytes::ZERO };
@@ -274,17 +274,18 @@ impl Memtis {
         self.demote(view, &mut ledger, plan);
         self.pack(view, &mut ledger, plan);
         for (shift, mut quota) in std::mem::take(&mut self.task.shifts) {
-            if let Some(Short::Budget) = self.shift(view, &shift, &mut quota, &mut ledger, plan) {
+            if let Some(Shortage::Budget) = self.shift(view, &shift, &mut quota, &mut ledger, plan)
+            {
                 self.task.shifts.push((shift, quota));
             }
         }
     }
 
-    /// Cold fast pages down, until what is free is above the watermark and holds all hot slow pages.
+    /// Demotes cold fast pages until the free memory exceeds the watermark and fits all waiting hot pages.
     fn demote(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) {
         for size in SIZES {
             let cold = list(COLD, size);
-            for _ in 0..self.residents.len(TierId::FAST, cold).min(LOOKS) {
+            for _ in 0..self.residents.len(TierId::FAST, cold).min(CHECKS) {
                 if self.task.over == Bytes::ZERO {
                     return;
                 }
@@ -294,7 +295,7 @@ impl Memtis {
                 let word = view.memory.pages.heat::<BinWord>(page).0;
                 if !self.histogram.is_cold(word) {
                     self.residents.put(view.memory.pages, page, self.class(word));
-                    continue; // warm, or hot by now
+                    continue; // now warm or hot
                 }
                 let Some(to) = ledger.below(view.memory.pages, page) else { return };
                 let reason = Reason::Headroom { rate_per_sec: self.rate(view, word, size) };
@@ -307,7 +308,7 @@ impl Memtis {
         }
         if self.task.over > Bytes::ZERO {
             self.histogram.release_warm();
-            self.task.over = Bytes::ZERO; // not in this quantum
+            self.task.over = Bytes::ZERO; // no more demotions in this quantum
         }
     }
 
@@ -320,7 +321,7 @@ impl Memtis {
             .sum()
     }
 
-    /// Hot slow pages up, longest hot first, into what is free.
+    /// Promotes hot slow pages, longest hot first, into free memory.
     fn pack(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) {
         for from in (1..=view.machine.tiers.slowest().0).map(TierId) {
             for size in SIZES {
@@ -331,7 +332,7 @@ impl Memtis {
                     let planned = ledger.plan(view.memory.pages, page, TierId::FAST, reason, plan);
                     match planned {
                         Ok(bytes) => self.task.lack = self.task.lack.saturating_sub(bytes),
-                        Err(Short::Limit) => {}
+                        Err(Shortage::Limit) => {}
                         Err(_) => return,
                     }
                     self.residents.moves(view.memory.pages, page, list(HOT, size));
@@ -340,7 +341,7 @@ impl Memtis {
         }
     }
 
-    /// The page of a tier and size that has been hot for longest, and still is.
+    /// The oldest page of a hot list that is still hot.
     fn hot(&mut self, view: &mut View<'_>, tier: TierId, size: PageSize) -> Option<(PageIdx, u64)> {
         loop {
             let page = self.residents.first(view.memory.pages, tier, list(HOT, size))?;
@@ -352,19 +353,19 @@ impl Memtis {
         }
     }
 
-    /// Finds pages that make up a shift, in the order of the hot lists. Returns what it fell short of.
+    /// Selects pages that make up a shift, in the order of the hot lists. Returns what was short, if anything.
     fn shift(
         &mut self,
         view: &mut View<'_>,
         shift: &Shift,
-        quota: &mut Quota,
+        quota: &mut ShiftQuota,
         ledger: &mut Ledger,
         plan: &mut Plan,
-    ) -> Option<Short> {
+    ) -> Option<Shortage> {
         let sources = if shift.up { shift.below.clone() } else { vec![shift.tier] };
         for (from, size) in sources.into_iter().flat_map(|from| SIZES.map(|size| (from, size))) {
             let hot = list(HOT, size);
-            for _ in 0..self.residents.len(from, hot).min(LOOKS) {
+            for _ in 0..self.residents.len(from, hot).min(CHECKS) {
                 let Some((page, word)) = self.hot(view, from, size) else { break };
                 if quota.is_spent() {
                     return None;
@@ -380,9 +381,9 @@ impl Memtis {
                 };
                 #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
                 let reason = Reason::Balance { rate_per_sec: (share * shift.reads_per_sec) as f32 };
-                let Some(to) = to else { return Some(Short::Room) };
+                let Some(to) = to else { return Some(Shortage::Room) };
                 match ledger.plan(view.memory.pages, page, to, reason, plan) {
-                    Err(Short::Limit) => {
+                    Err(Shortage::Limit) => {
                         self.residents.moves(view.memory.pages, page, hot);
                         continue;
                     }
@@ -398,7 +399,7 @@ impl Memtis {
 
     fn rate(&self, view: &View<'_>, word: u64, size: PageSize) -> f32 {
         let samples = self.histogram.samples_of(word, size);
-        view.believed_rate(self.histogram.share(word, size), samples)
+        view.estimated_rate(self.histogram.share(word, size), samples)
     }
 }
 
@@ -408,21 +409,21 @@ impl Policy for Memtis {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
-        self.goal.listen(view);
-        self.believe(view);
+        self.goal.update(view);
+        self.learn(view);
         if let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) {
-            self.look_again(view);
+            self.reclassify(view);
             self.split(view);
             self.task = self.decide(view, passed);
         }
         self.work(view, plan);
     }
 
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
         let size = memory.pages.locate(page).map_or(PageSize::Base, |at| at.size);
         let samples = self.histogram.samples_of(memory.pages.heat::<BinWord>(page).0, size);
         #[expect(clippy::cast_possible_truncation, reason = "heat is f32")]
-        Believed::exactly(samples as f32)
+        HeatEstimate::exactly(samples as f32)
     }
 
     fn wants(&self) -> Wants {
@@ -441,7 +442,11 @@ impl Policy for Memtis {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        let tables = [Knobs::table(), histogram::Knobs::table(), subpages::Knobs::table()];
+        let tables = [
+            MemtisKnobs::table(),
+            histogram::HistogramKnobs::table(),
+            subpages::SubpagesKnobs::table(),
+        ];
         [tables.concat(), self.goal.knobs()].concat()
     }
 

@@ -1,133 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Policies: which pages should move, and why. A policy never performs a move.
-//!
-//! A policy reads what is believed (page heat, tier telemetry) and writes a plan. Its cost must grow
-//! with what happened, samples and moves, never with how much memory is managed: it is told which
-//! pages were touched and may keep lists of its own, but it never walks the page table.
+//! Policies: which pages should move, and why. A policy never performs a move. This file is their list, the one place
+//! that knows them by name; [`interface`] is what a policy implements.
 
-pub mod arms;
-pub mod autonuma;
-pub mod autotiering;
-pub mod damon;
-pub mod first_touch;
-pub mod fixed;
+pub mod entry;
 pub mod goal;
-pub mod hemem;
-pub mod hold;
-pub mod kernel;
-pub mod linux;
-pub mod list;
-pub mod memtis;
-pub mod neomem;
-pub mod oracle;
-pub mod paging;
+pub mod interface;
 pub mod parts;
 pub mod plan;
-pub mod tierline;
 pub mod tmo;
-pub mod tpp;
 pub mod view;
 
-use self::plan::Plan;
-use self::view::{Memory, View};
-use crate::knob::Knob;
-use crate::page::PageIdx;
-use crate::port::{Allocation, Capabilities, Capability, Watch};
-use crate::unit::Nanos;
+use self::entry::{PolicyEntry, Role};
+use self::goal::balance::Balance;
+use self::goal::pack::Pack;
+pub use self::interface::{HeatEstimate, Policy, Unfit, Wants, fits};
+use self::tmo::Tmo;
 
-/// How a policy wants to be served. A world comes as close as it can; `None` leaves it to the world.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wants {
-    /// How often it decides; ticks in between are for listening.
-    pub quantum: Option<Nanos>,
-    /// How accesses are to be seen.
-    pub watch: Option<Watch>,
-    /// Where new pages go.
-    pub allocation: Option<Allocation>,
-    /// Threads that copy a page together; Linux copies with one, whatever is asked for.
-    pub copy_threads: Option<u32>,
-    /// It pages out, also from the slowest tier: so it is told of pages that are seen there, too.
-    pub pages_out: bool,
-    /// It keeps the heat of pages in a form of its own and reads single hits; the shared estimator is
-    /// left out.
-    pub own_heat: bool,
-    /// It looks into huge pages: single hits of their base pages are told, too.
-    pub within: bool,
+/// The head of Colloid's file, for policies with that goal.
+const COLLOID: &str = include_str!("goal/balance.rs");
+/// The head of TMO's file, for policies below it.
+const TMO: &str = include_str!("tmo.rs");
+
+/// Declares the modules and the list of policies: one line for a file, with its policies. Each has a role, a name, what it
+/// is combined with, and how it is made. rustfmt does not follow it, so `./test` formats these files separately.
+macro_rules! policies {
+    (@goal) => { None };
+    (@goal $goal:ident) => { Some($goal) };
+    ($($file:ident: $($role:ident $name:literal $(+ $goal:ident)? = $make:expr),+;)*) => {
+        $(pub mod $file;)*
+
+        /// All policies; the first is the default. Help, documents, tests, the matrix and the tuner use this list.
+        pub const POLICIES: &[PolicyEntry] = &[$($(PolicyEntry {
+            name: $name,
+            doc: include_str!(concat!(stringify!($file), ".rs")),
+            goal: policies!(@goal $($goal)?),
+            role: Role::$role,
+            make: || Box::new($make),
+        },)+)*];
+    };
 }
 
-/// Decides which pages move.
-pub trait Policy: Send {
-    /// The name users know it by.
-    fn name(&self) -> &'static str;
-
-    /// Appends the moves it wants now, most wanted first, demotions ahead of the promotions that need
-    /// their room.
-    fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan);
-
-    /// How hot it believes a page to be: for choosing among the pages of one tenant.
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
-        let estimate = memory.estimate(page);
-        Believed { surely: estimate.at_least_per_sec(), likely: estimate.rate_per_sec() }
-    }
-
-    /// How it wants to be served.
-    fn wants(&self) -> Wants {
-        Wants::default()
-    }
-
-    /// What it cannot work without. A world that does not offer it is refused ([`fits`]).
-    fn needs(&self) -> &'static [Capability] {
-        &[]
-    }
-
-    /// The settings under which the Linux kernel is to move pages in this policy's place; such a policy
-    /// plans nothing, and exists on Linux only.
-    fn kernel(&self) -> Option<&kernel::Kernel> {
-        None
-    }
-
-    /// The numbers that may be set.
-    fn knobs(&self) -> Vec<Knob> {
-        Vec::new()
-    }
-
-    /// Sets the knob of that name, before the first plan; false where there is none.
-    fn set(&mut self, _knob: &str, _value: f64) -> bool {
-        false
-    }
+policies! {
+    tierline: Rival "tierline" = tierline::Tierline::default(),
+        Other "tierline+tmo" + TMO = Tmo::over("tierline+tmo", Box::<tierline::Tierline>::default());
+    hemem: Rival "hemem" = hemem::Hemem::new("hemem", Box::new(Pack)),
+        Rival "hemem+colloid" + COLLOID = hemem::Hemem::new("hemem+colloid", Box::<Balance>::default());
+    memtis: Rival "memtis" = memtis::Memtis::new("memtis", Box::new(Pack)),
+        Rival "memtis+colloid" + COLLOID = memtis::Memtis::new("memtis+colloid", Box::<Balance>::default());
+    arms: Rival "arms" = arms::Arms::default();
+    neomem: Rival "neomem" = neomem::neomem("neomem");
+    tpp: Rival "tpp" = tpp::tpp("tpp", Box::new(Pack)),
+        Rival "tpp+colloid" + COLLOID = tpp::tpp("tpp+colloid", Box::<Balance>::default()),
+        Other "tpp+tmo" + TMO = Tmo::over("tpp+tmo", Box::new(tpp::tpp("tpp", Box::new(Pack))));
+    linux: Rival "linux" = linux::linux("linux", Box::new(Pack)),
+        Rival "linux+colloid" + COLLOID = linux::linux("linux+colloid", Box::<Balance>::default()),
+        Other "linux+tmo" + TMO = Tmo::over("linux+tmo", Box::new(linux::linux("linux", Box::new(Pack))));
+    autonuma: Rival "autonuma" = autonuma::autonuma("autonuma");
+    autotiering: Rival "autotiering" = autotiering::Autotiering::default();
+    damon: Rival "damon" = damon::Damon::default();
+    oracle: Bound "oracle" = oracle::Oracle::default();
+    first_touch: Rival "first-touch" = first_touch::FirstTouch,
+        Other "first-touch+tmo" + TMO = Tmo::over("first-touch+tmo", Box::new(first_touch::FirstTouch));
+    kernel: Other "kernel" = kernel::Kernel::default();
+    paging: Other "paging" = paging::paging(),
+        Other "paging+tmo" + TMO = Tmo::over_paging("paging+tmo", Box::new(paging::paging()));
+    fixed: Other "fixed" = fixed::Fixed::default();
+    hold: Other "hold" = hold::Hold;
 }
 
-/// How hot a page is believed to be, in any unit that orders a policy's pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Believed {
-    /// What it surely is.
-    pub surely: f32,
-    /// What it most likely is.
-    pub likely: f32,
-}
-
-impl Believed {
-    /// Where no bound is known.
-    pub fn exactly(heat: f32) -> Self {
-        Self { surely: heat, likely: heat }
+impl PolicyEntry {
+    /// The policy of that name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        POLICIES.iter().find(|entry| entry.name == name)
     }
-}
-
-/// A policy needs what a world does not offer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("policy {policy} needs {missing}")]
-pub struct Unfit {
-    /// The policy's name.
-    pub policy: &'static str,
-    /// What is missing.
-    pub missing: Capability,
-}
-
-/// Whether a world that offers `offers` can serve a policy.
-///
-/// # Errors
-/// The first need that the world does not meet.
-pub fn fits(policy: &dyn Policy, offers: Capabilities) -> Result<(), Unfit> {
-    let missing = policy.needs().iter().find(|&&need| !offers.has(need));
-    missing.map_or(Ok(()), |&missing| Err(Unfit { policy: policy.name(), missing }))
 }

@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-//! neomem: promotes what the memory device itself has counted most.
+//! neomem: promotes the pages with the highest counts in the memory device itself.
 //!
-//! What it does: the device (`neoprof`) counts all accesses to its pages, and names a page once it was accessed more
-//! often than a threshold since the counters were cleared. Named pages are read every 10 ms and promoted at once. The
-//! threshold is set once a second so that a part p of all counters is above it; p grows with the use of the device's
-//! bandwidth, shrinks with the share of promoted pages that had been demoted, and is halved where more was moved than
-//! the quota or the threshold is within the error of the counts. The kernel's reclaimer demotes inactive pages. Without
-//! such a device the samples of any other tracker are counted instead (the paper's PEBS and PTE-scan systems).
+//! What it does: the device (`neoprof`) counts all accesses to its pages, and reports a page once it was
+//! accessed more often than a threshold since the counters were cleared. Reported pages are read every 10 ms
+//! and promoted at once. The threshold is set once a second so that a part p of all counters is above it; p
+//! grows with the use of the device's bandwidth, shrinks with the share of promoted pages that had been demoted
+//! before, and is halved if the moves exceeded the quota or the threshold is within the error of the counts.
+//! The kernel's reclaimer demotes inactive pages. Without such a device, the samples of any other tracker are
+//! counted instead (the paper's PEBS and PTE-scan systems).
 //!
-//! When it helps: hot sets of base pages that change: each access counts, at next to no cost.
+//! When it helps: changing hot sets of base pages: every access counts, at almost no cost.
 //!
-//! When it hurts: the hottest p are named however little they differ from the rest, and the quota only slows them
-//! down; what finds no room is named again only after the next clearing.
+//! When it hurts: the hottest part p is promoted even if it is hardly hotter than the rest, and the quota only
+//! slows that down; a page without room is reported again only after the next clearing.
 //!
-//! Knobs: migration_interval (10 ms), thr_update_interval (1 s), clear_interval (5 s), m_quota (256 MB/s), p_init, p_min
+//! NeomemKnobs: migration_interval (10 ms), thr_update_interval (1 s), clear_interval (5 s), m_quota (256 MB/s), p_init, p_min
 //! and p_max (0.1, 0.01 and 1.56 %), alpha (1), beta (2), threshold (0: by the rule above), artifact (0).
 //!
-//! Where it comes from: NeoMem (MICRO 2024), algorithm 1 and table V; demotion as in Linux 6.3. `artifact` is what its
-//! published programs do instead: the threshold is the number of a bin of the histogram instead of its count, setting
-//! it clears the counters, so once a second, the quota is 8 GiB/s, and errors are not looked at. A threshold is 1 at
-//! least, as in both; it starts there (ours).
+//! Where it comes from: NeoMem (MICRO 2024), algorithm 1 and table V; demotion as in Linux 6.3. `artifact`
+//! follows its published programs instead: the threshold is the number of a histogram bin instead of its count,
+//! setting it clears the counters, so once a second, the quota is 8 GiB/s, and the error of the counts is
+//! ignored. A threshold is at least 1, as in both; it starts at 1 (ours).
 
-use super::Wants;
 use super::goal::pack::Pack;
-use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
+use super::interface::Wants;
+use super::parts::on_fault::{Fault, OnFault, Rules, TierWatermarks};
 use super::parts::quantum::Quantum;
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageTable;
 use crate::policy::view::View;
-use crate::port::{Allocation, Counted, Watch};
+use crate::port::{Allocation, DeviceCounts, Watch};
 use crate::telemetry::lru::{Lru, LruWord};
 use crate::telemetry::tally::Tally;
 use crate::tier::TierId;
@@ -38,33 +39,33 @@ use crate::unit::{Bytes, BytesPerSec, Nanos, in_time};
 
 knobs! {
     /// The knobs.
-    pub struct Knobs {
+    pub struct NeomemKnobs {
         /// Time between two readings of hot pages.
         migration_interval: Nanos = Nanos::from_millis(10), Nanos::from_millis(1), Nanos::from_secs(5);
-        /// Time between two settings of the threshold.
+        /// Time between two updates of the threshold.
         thr_update_interval: Nanos = Nanos::from_secs(1), Nanos::from_millis(100), Nanos::from_secs(10);
         /// Time between two clearings of the counters.
         clear_interval: Nanos = Nanos::from_secs(5), Nanos::from_millis(100), Nanos::from_secs(60);
-        /// What may be promoted before p is halved.
+        /// Rate of promotions above which p is halved.
         m_quota: BytesPerSec = BytesPerSec(256_000_000), BytesPerSec(1 << 20), BytesPerSec(1 << 34);
-        /// The part of all counters above the threshold, at the start.
+        /// Initial part p of all counters above the threshold.
         p_init: f64 = 0.001, 0.0001, 0.0156;
-        /// The same, at least.
+        /// p, at least.
         p_min: f64 = 0.0001, 0.00001, 0.01;
-        /// The same, at most.
+        /// p, at most.
         p_max: f64 = 0.0156, 0.001, 0.5;
-        /// The power of one and the use of bandwidth.
+        /// Exponent of 1 + bandwidth utilisation in the update of p.
         alpha: u32 = 1, 0, 4;
-        /// The power of one and the share of pages that come back.
+        /// Exponent of 1 + ping-pong ratio in the update of p.
         beta: u32 = 2, 0, 4;
-        /// A threshold that stays; 0: by algorithm 1.
+        /// A fixed threshold; 0: by algorithm 1.
         threshold: u32 = 0, 0, 65_535;
-        /// As the published programs do it.
+        /// Follow the published programs.
         artifact: bool = false, false, true;
     }
 }
 
-/// The reclaimer works at least so often, however rarely hot pages are read (ours).
+/// Longest interval of the reclaimer, however rarely hot pages are read (ours).
 const RECLAIM: Nanos = Nanos::from_millis(10);
 
 /// The quota of the published programs: 8192 · 256 pages a second.
@@ -73,17 +74,17 @@ const ARTIFACT_QUOTA: BytesPerSec = BytesPerSec(8 << 30);
 /// The rules.
 #[derive(Debug)]
 pub struct Neomem {
-    knobs: Knobs,
+    knobs: NeomemKnobs,
     tally: Tally,
-    /// The part of all counters above the threshold; `None`: not set yet.
+    /// Part of all counters above the threshold; `None`: not set yet.
     p: Option<f64>,
     theta: u32,
-    /// When the device last told of its counters.
-    told: Option<Nanos>,
+    /// When the device last reported its counters.
+    counted_at: Option<Nanos>,
     updated: Nanos,
     updates: Quantum,
     clears: Quantum,
-    /// Base pages promoted, and hot ones that had been demoted, until the last update.
+    /// Base pages promoted, and promotion candidates that had been demoted, until the last update.
     promoted: u64,
     returned: u64,
 }
@@ -91,11 +92,11 @@ pub struct Neomem {
 /// The policy under a name.
 pub fn neomem(name: &'static str) -> OnFault<Neomem> {
     let rules = Neomem {
-        knobs: Knobs::default(),
+        knobs: NeomemKnobs::default(),
         tally: Tally::default(),
         p: None,
         theta: 1,
-        told: None,
+        counted_at: None,
         updated: Nanos::ZERO,
         updates: Quantum::default(),
         clears: Quantum::default(),
@@ -123,7 +124,7 @@ impl Neomem {
 
     /// One round of algorithm 1.
     #[expect(clippy::cast_precision_loss, reason = "pages of a second")]
-    fn update(&mut self, view: &View<'_>, counted: &Counted) {
+    fn update(&mut self, view: &View<'_>, counted: &DeviceCounts) {
         let counters = &*view.orders.counters;
         let promoted = counters.promote_anon + counters.promote_file;
         let moved = promoted - std::mem::replace(&mut self.promoted, promoted);
@@ -145,7 +146,7 @@ impl Neomem {
     }
 }
 
-impl Knobs {
+impl NeomemKnobs {
     /// The next p: algorithm 1, lines 11 to 15.
     fn part(&self, p: Option<f64>, over_quota: bool, used: f64, ping_pong: f64) -> f64 {
         let p = p.unwrap_or(self.p_init);
@@ -162,8 +163,8 @@ impl Knobs {
     }
 }
 
-/// Q(1 − p): the least count of the bin that holds the counter with so many above it, and the bin's number.
-fn quantile(counted: &Counted, p: f64) -> (u32, u32) {
+/// Q(1 − p): the least count, and the number, of the bin above which p of all counters lie.
+fn quantile(counted: &DeviceCounts, p: f64) -> (u32, u32) {
     let all: f64 = counted.histogram.iter().map(|&(_, counters)| f64::from(counters)).sum();
     let mut above = 0.0;
     for (bin, &(count, counters)) in counted.histogram.iter().enumerate().rev() {
@@ -175,7 +176,7 @@ fn quantile(counted: &Counted, p: f64) -> (u32, u32) {
     (0, 0)
 }
 
-/// Of the bandwidth of all tiers below the fastest, what is used, where both are known.
+/// Used share of the bandwidth of all tiers below the fastest, where both are known.
 #[expect(clippy::cast_precision_loss, reason = "bytes a second")]
 fn utilisation(view: &View<'_>) -> f64 {
     let tiers = view.machine.tiers.iter().zip(&view.machine.telemetry.tiers).skip(1);
@@ -185,12 +186,12 @@ fn utilisation(view: &View<'_>) -> f64 {
 }
 
 impl Rules for Neomem {
-    fn listen(&mut self, view: &View<'_>) {
+    fn update(&mut self, view: &View<'_>) {
         let silence = self.knobs.thr_update_interval * 2;
         if let Some(counted) = &view.machine.telemetry.counted {
-            self.told = Some(view.now);
+            self.counted_at = Some(view.now);
             self.update(view, counted);
-        } else if self.told.is_none_or(|at| view.now >= at + silence)
+        } else if self.counted_at.is_none_or(|at| view.now >= at + silence)
             && self.updates.due(view.now, self.knobs.thr_update_interval).is_some()
         {
             let below = (1..=view.machine.tiers.slowest().0)
@@ -212,9 +213,13 @@ impl Rules for Neomem {
         count > self.threshold()
     }
 
-    fn marks(&self, capacity: Bytes) -> Marks {
+    fn marks(&self, capacity: Bytes) -> TierWatermarks {
         let kernel = Watermarks::of(capacity);
-        Marks { wake: Marks::woken(kernel), enough: kernel.promo, floor: kernel.high }
+        TierWatermarks {
+            wake: TierWatermarks::woken(kernel),
+            enough: kernel.promo,
+            floor: kernel.high,
+        }
     }
 
     fn wants(&self, _fast_too: bool) -> Wants {
@@ -232,7 +237,7 @@ impl Rules for Neomem {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        Knobs::table()
+        NeomemKnobs::table()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {
@@ -247,7 +252,7 @@ mod tests {
     /// Worked by hand from algorithm 1 and table V.
     #[test]
     fn p_is_that_of_algorithm_1() {
-        let knobs = Knobs::default();
+        let knobs = NeomemKnobs::default();
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} is not {b}");
         near(knobs.part(None, false, 0.0, 0.0), 0.001);
         near(knobs.part(Some(0.004), false, 0.5, 0.0), 0.006);
@@ -261,11 +266,11 @@ mod tests {
     #[test]
     fn the_threshold_is_a_quantile_of_the_counters() {
         let histogram = vec![(0, 900), (1, 80), (8, 15), (10, 5)];
-        let counted = Counted { histogram, ..Counted::default() };
+        let counted = DeviceCounts { histogram, ..DeviceCounts::default() };
         assert_eq!(quantile(&counted, 0.005), (10, 3));
         assert_eq!(quantile(&counted, 0.01), (8, 2));
         assert_eq!(quantile(&counted, 0.05), (1, 1));
         assert_eq!(quantile(&counted, 0.5), (0, 0));
-        assert_eq!(quantile(&Counted::default(), 0.5), (0, 0));
+        assert_eq!(quantile(&DeviceCounts::default(), 0.5), (0, 0));
     }
 }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! oracle: packs the pages with the highest true rates.
 //!
-//! What it does: is told by the model how often every page is accessed, fills the fastest tier with the
-//! hottest pages and the next with the next hottest, and does so again whenever the rates change.
+//! What it does: the model reports how often every page is accessed. The hottest pages fill the fastest tier,
+//! the next hottest the next tier, and so on, again whenever the rates change.
 //!
-//! When it helps: as the upper bound of what packing by heat can reach, with perfect knowledge.
+//! When it helps: as the upper bound of packing by heat, with perfect knowledge.
 //!
-//! When it hurts: where fast memory is the bottleneck, as it packs whatever the load; and on a real machine,
-//! where nobody knows true rates, it does nothing.
+//! When it hurts: if fast memory is the bottleneck, as it packs whatever the load; on a real machine, where
+//! true rates are unknown, it does nothing.
 //!
 //! Knobs: none.
 //!
-//! Where it comes from: the ideal of every paper in the field; ours in form.
+//! Where it comes from: the ideal case of every paper in the field; its form is ours.
 
+use super::interface::{HeatEstimate, Policy, Wants};
 use super::parts::placement::{Placement, capacities, fill, ranked, told};
-use super::{Believed, Policy, Wants};
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};
@@ -38,8 +38,8 @@ impl Policy for Oracle {
         self.placement.work(view, plan);
     }
 
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
-        Believed::exactly(self.placement.rate_of(memory.pages, page))
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
+        HeatEstimate::exactly(self.placement.rate_of(memory.pages, page))
     }
 
     fn needs(&self) -> &'static [Capability] {

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //! paging: the kernel without tiering: new pages go where there is room, and nothing is ever promoted.
 //!
-//! What it does: a new page goes to the fastest tier that has its low watermark free, else to the next. A tier
-//! that fell below it gets none until a reclaimer has paged out inactive file pages up to the high
-//! watermark, one tier like the other. Where a page once is, it stays.
+//! What it does: a new page goes to the fastest tier whose low watermark is free, else to the next. A tier that
+//! fell below it gets no new pages until a reclaimer has paged out inactive file pages up to the high
+//! watermark; all tiers are treated alike. A placed page never moves.
 //!
-//! When it helps: as what others are compared with, and where everything hot was allocated first.
+//! When it helps: as a baseline, and if everything hot was allocated first.
 //!
-//! When it hurts: programs that read files and allocate later: the files fill fast memory, paging out is slower
-//! than moving by orders of magnitude, and what is allocated meanwhile is slow for good.
+//! When it hurts: programs that read files first and allocate later: files fill fast memory, paging out is
+//! slower than moving by orders of magnitude, and memory allocated meanwhile stays slow.
 //!
 //! Knobs: none.
 //!
 //! Where it comes from: Linux 5.12 as TPP (ASPLOS 2023) describes it in sections 5.1, 5.2 and 6.1; watermarks as in
 //! `tierline-core`'s watermarks. There is no swap device, as in the paper's experiments.
 
-use super::Wants;
 use super::goal::Goal;
 use super::goal::pack::Pack;
-use super::parts::on_fault::{Fault, Marks, OnFault, Rules};
+use super::interface::Wants;
+use super::parts::on_fault::{Fault, OnFault, Rules, TierWatermarks};
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::page::PageTable;
@@ -41,8 +41,8 @@ impl Rules for Paging {
         false
     }
 
-    fn marks(&self, capacity: Bytes) -> Marks {
-        Marks::of(Watermarks::of(capacity))
+    fn marks(&self, capacity: Bytes) -> TierWatermarks {
+        TierWatermarks::of(Watermarks::of(capacity))
     }
 
     fn needs(&self) -> &'static [Capability] {
@@ -55,7 +55,7 @@ impl Rules for Paging {
 
     fn wants(&self, _fast_too: bool) -> Wants {
         Wants {
-            // It watches nothing: nothing is armed.
+            // It needs no observations: nothing is armed.
             watch: Some(Watch::HintFaults {
                 pass: Nanos::ZERO,
                 bytes: Bytes::ZERO,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A plan: the moves that a policy wants now, and those that a tenant's limit does not allow as they are.
+//! A plan: the moves that a policy wants now, and those that exceed a tenant's limit.
 
 use std::ops::{Deref, DerefMut};
 
 use crate::port::Move;
 
-/// Moves over a limit that are kept; more are of no use in one tick.
+/// Moves over a limit that are kept; more would be useless in one tick.
 const MAX_OVER_LIMIT: usize = 1 << 12;
 
 /// The moves, most wanted first.
@@ -16,8 +16,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Notes a move that would be planned, if its tenant's limit allowed it. It is made where another page of the same
-    /// tenant gives way ([`crate::qos::enforcer`]).
+    /// Records a move that its tenant's limit forbids. It is carried out if another page of the same tenant is
+    /// demoted for it ([`crate::qos::enforcer`]).
     pub fn push_over_limit(&mut self, m: Move) {
         if self.over_limit.len() < MAX_OVER_LIMIT {
             self.over_limit.push(m);
@@ -29,7 +29,7 @@ impl Plan {
         std::mem::take(&mut self.over_limit)
     }
 
-    /// Forgets everything.
+    /// Clears the plan.
     pub fn reset(&mut self) {
         self.moves.clear();
         self.over_limit.clear();

@@ -1,75 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
 //! tierline: the default policy.
 //!
-//! What it does: gives every access the tier that is fastest for it under the present load. While fast memory is
-//! faster, the pages with the highest access rates are promoted: those seen at least twice whose accesses (a lower
-//! bound of the rate) repay the move within a payback horizon. Where there is no room, the coldest page found is
-//! demoted first, and only if the new page is clearly hotter. Where the queues of fast memory cost more than the
-//! distance of slow memory, hot pages are demoted, until neither direction would gain. While programs allocate,
-//! headroom is kept free in every tier but the slowest, so that new pages land in fast memory. When the share of
-//! accesses that slow memory serves rises suddenly, earlier samples are discarded. Programs that miss little are
-//! sampled more closely. Where fast memory is full, huge pages whose accesses go to few of their base pages are split.
+//! What it does: places each access in the tier with the least latency for it under the present load. While
+//! fast memory is faster, the pages with the highest access rates are promoted: those observed at least twice
+//! whose accesses (a lower bound of the rate) repay the move within a payback horizon. Without room, the
+//! coldest page found is demoted first, and only if the new page is clearly hotter. If queueing in fast memory
+//! costs more than slow memory's extra latency, hot pages are demoted, until neither direction gains. While
+//! programs allocate, headroom is kept free in every tier except the slowest, so that new pages start in fast
+//! memory. A sudden rise of the share of accesses that slow memory serves is a phase change, which discards
+//! earlier samples. Programs with few cache misses are sampled more densely. While fast memory is full, huge
+//! pages whose accesses go to few of their base pages are split.
 //!
-//! When it helps: programs whose accesses concentrate on fewer pages than fast memory holds, also when the hot set
-//! moves; machines whose fast memory is loaded, by these programs or others. Pages that are merely warm stay in place.
+//! When it helps: programs whose accesses concentrate on fewer pages than fast memory holds, also if the hot
+//! set moves; machines whose fast memory is loaded, by these programs or others. Warm pages stay in place.
 //!
-//! When it hurts: the pages of a sequential scan look hot while it passes. With a tracker that cannot see fast memory,
-//! each page there must be checked before it is demoted (`second_chance`), which is slower. Where nothing measures the
-//! load of the tiers, it packs whatever the load is.
+//! When it hurts: the pages of a sequential scan look hot while it passes. With a tracker that cannot see fast
+//! memory, each page there must be checked before it is demoted (`second_chance`), which is slower. If the load
+//! of the tiers is not measured, it packs whatever the load.
 //!
-//! Knobs: payback (20 s), headroom_permille (20), margin (1.25), min_hits (2), quantum (50 ms), splits_per_tick (4),
-//! and those of its goal, colloid. None must be set.
+//! Knobs: payback (20 s), headroom_permille (20), margin (1.25), min_hits (2), quantum (50 ms), splits_per_tick
+//! (4), and those of its goal, colloid. None has to be set.
 //!
 //! Where it comes from: rates instead of counts, and benefit against cost, follow ARMS (sections 4.1 and 4.3);
-//! headroom by early demotion follows TPP (section 5.1), and so does the second touch (5.3), which one fault with a
-//! time to fault replaces. The bar that doubles for pages that came back follows NeoMem's damping of ping-pong
-//! (Algorithm 1); the sampling period by the cost of records, and splitting, follow MEMTIS; the goal follows Colloid
-//! (3.1, 3.2). Ours are the lower bound, the payback horizon, the sampled search for the coldest, the detection of
-//! phase changes, how hot spots in huge pages are found, that headroom follows the allocation rate, and that the goal,
-//! and with it the price of a move, counts what an access costs other accesses, not only its own latency.
+//! headroom by early demotion follows TPP (section 5.1), and so does the second access (5.3), which a single
+//! fault with a time to fault replaces. The floor that doubles for pages that moved back follows NeoMem's
+//! damping of ping-pong (Algorithm 1); the sampling period by the cost of records, and splitting, follow
+//! MEMTIS; the goal follows Colloid (3.1, 3.2). Ours are the lower bound, the payback horizon, the sampled
+//! search for the coldest page, the detection of phase changes, the detection of hot spots in huge pages,
+//! headroom by allocation rate, and that the goal, and with it the price of a move, includes the cost of an
+//! access to other accesses, not only its own latency.
 
 use super::goal::balance::Balance;
-use super::goal::lane::Lane;
+use super::goal::shift_progress::ShiftProgress;
 use super::goal::{Aim, Goal};
+use super::interface::{Policy, Wants};
 use super::parts::candidates::{Bar, Candidate, Candidates};
-use super::parts::hand::Met;
+use super::parts::hand::ExaminedPage;
 use super::parts::headroom::Headroom;
-use super::parts::ledger::{Ledger, Short};
+use super::parts::ledger::{Ledger, Shortage};
 use super::parts::make_room::{Hands, Newcomer};
 use super::parts::quantum::Quantum;
 use super::parts::sampling::Sampling;
 use super::parts::splitting::Splitting;
-use super::{Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
-use crate::page::{FETCHED, PageIdx};
+use crate::page::{PREFETCH_BATCH, PageIdx};
 use crate::policy::plan::Plan;
 use crate::policy::view::View;
 use crate::port::{PageSize, Reason};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
-/// Candidates that do not fit a shift, after which it is as good as spent.
+/// Candidates that do not fit a shift before the search for that shift ends.
 const MISFITS: usize = 1024;
-/// Threads that copy a page together, where the world can (HeMem).
+/// Threads that copy a page together, if the world supports it (HeMem).
 const COPY_THREADS: u32 = 4;
-/// Time between two rounds of promotion: what becomes hot is not left waiting (ours; as HeMem's).
+/// Time between two rounds of promotion, so that new hot pages wait only briefly (ours; as in HeMem).
 const TICK: Nanos = Nanos::from_millis(10);
 
 knobs! {
-    /// The knobs, without those of the goal; all have defaults that need no change.
+    /// The knobs, without those of the goal; the defaults need no tuning.
     pub struct TierlineKnobs {
-        /// A move must repay its cost within this time. Ours: long against a move, short against phases of programs.
+        /// A move must repay its cost within this time. Ours: long for a move, short for a program's phases.
         payback: Nanos = Nanos::from_secs(20), Nanos::from_millis(500), Nanos::from_secs(600);
-        /// Free memory kept in every tier but the slowest while programs allocate, at most, in thousandths (TPP: 2 %).
+        /// Free memory kept at most per tier (not the slowest) while programs allocate, in thousandths (TPP: 2 %).
         headroom_permille: u32 = 20, 0, 200;
-        /// A page must be hotter by this factor than the one it displaces. Ours.
+        /// A page must be hotter by this factor than the page it displaces. Ours.
         margin: f64 = 1.25, 1.0, 4.0;
-        /// Observations before a promotion (TPP: the second touch); one is enough where it carries a time to fault.
+        /// Observations before a promotion (TPP: second access); one is enough with a time to fault.
         min_hits: f64 = 2.0, 1.0, 16.0;
-        /// Time between two aims of the goal, and between two rounds of demotion for headroom. Ours.
+        /// Time between two decisions of the goal, and between two demotions for headroom. Ours.
         quantum: Nanos = Nanos::from_millis(50), Nanos::from_millis(10), Nanos::from_secs(1);
-        /// Huge pages split in a tick, at most: at a third of a millisecond each, a tenth of a core on Linux. Ours.
+        /// Huge pages split per tick, at most: at a third of a millisecond each, a tenth of a core on Linux. Ours.
         splits_per_tick: u32 = 4, 0, 64;
     }
 }
@@ -80,8 +82,8 @@ pub struct Tierline {
     knobs: TierlineKnobs,
     goal: Box<dyn Goal>,
     quantum: Quantum,
-    /// What is left of the shifts that the goal last asked for; `None`: to pack.
-    lanes: Option<Vec<Lane>>,
+    /// What remains of the goal's last shifts; `None`: pack.
+    lanes: Option<Vec<ShiftProgress>>,
     headroom: Headroom,
     sampling: Sampling,
     candidates: Candidates,
@@ -111,11 +113,11 @@ impl Tierline {
         }
     }
 
-    /// Sorts the pages that were hit into residents and candidates.
+    /// Lists pages that were hit as residents or candidates.
     fn sort_in(&mut self, view: &mut View<'_>) {
         self.hands.begin(view);
         let floors = bar(&self.knobs, self.goal.as_ref()).lowest(view);
-        for pages in view.evidence.touched.chunks(FETCHED) {
+        for pages in view.evidence.touched.chunks(PREFETCH_BATCH) {
             view.memory.pages.fetch(pages.iter().copied());
             pages.iter().for_each(|&page| self.sort_in_page(view, page, &floors));
         }
@@ -130,7 +132,7 @@ impl Tierline {
         self.candidates.offer(view, &bar(&self.knobs, self.goal.as_ref()), floors, page);
     }
 
-    /// A ledger that keeps the headroom of every tier but the slowest.
+    /// A ledger that reserves the headroom of every tier except the slowest.
     fn open_ledger(&mut self, view: &View<'_>) -> Ledger {
         let tiers = view.machine.tiers;
         let permille = u64::from(self.knobs.headroom_permille);
@@ -139,13 +141,13 @@ impl Tierline {
             false => Bytes(tiers[tier].capacity.0 / 1000 * permille),
         };
         let largest = tiers.iter().map(|(tier, _)| most(tier)).max().unwrap_or_default();
-        self.headroom.listen(view, largest);
+        self.headroom.observe(view, largest);
         Ledger::new(view, view.machine.budget, |tier| self.headroom.within(most(tier)))
     }
 
-    /// Carries out what is left of the goal's shifts, or packs.
+    /// Continues the goal's shifts, or packs.
     fn shift_or_pack(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) {
-        let up = |lanes: &Vec<Lane>| lanes.iter().any(|lane| lane.shift.up);
+        let up = |lanes: &Vec<ShiftProgress>| lanes.iter().any(|lane| lane.shift.up);
         if self.lanes.as_ref().is_none_or(up) {
             self.candidates.rank(view, &bar(&self.knobs, self.goal.as_ref()));
         }
@@ -161,13 +163,13 @@ impl Tierline {
         self.lanes = Some(lanes);
     }
 
-    /// Promotes candidates, hottest first, until they are not worth it, or the budget is used up; with a
-    /// lane, only into its tier, and no more than it asks for.
+    /// Promotes candidates, hottest first, until they do not pay or the budget is used up; with a lane, only
+    /// into its tier and within its quota.
     fn promote(
         &mut self,
         view: &mut View<'_>,
         ledger: &mut Ledger,
-        mut lane: Option<&mut Lane>,
+        mut lane: Option<&mut ShiftProgress>,
         plan: &mut Plan,
     ) {
         let mut waiting = Vec::new();
@@ -185,27 +187,27 @@ impl Tierline {
                         break;
                     }
                 }
-                // The tier below may still have a place for it.
+                // The tier below may still have room for it.
                 Placed::No
                     if view.memory.pages.state(candidate.page).tier() > next && next.is_some() =>
                 {
                     waiting.push(candidate);
                 }
-                // A page that is not worth it or outbid returns with its next hit; colder ones may still fit a slower
-                // tier.
+                // A page that does not pay or was not hot enough returns with its next hit; colder ones may
+                // still fit a slower tier.
                 Placed::Planned | Placed::No => view.memory.pages.set_queued(candidate.page, false),
             }
         }
         self.candidates.put_back(waiting);
     }
 
-    /// Finds a place for a candidate: in the lane's tier, else in the fastest with room.
+    /// Finds a place for a candidate: in the lane's tier, otherwise in the fastest tier with room.
     fn place(
         &mut self,
         view: &mut View<'_>,
         ledger: &mut Ledger,
         candidate: Candidate,
-        lane: Option<&mut Lane>,
+        lane: Option<&mut ShiftProgress>,
         plan: &mut Plan,
     ) -> Placed {
         let Candidate { page, rate_per_sec } = candidate;
@@ -234,24 +236,24 @@ impl Tierline {
                     }
                     return Placed::Planned;
                 }
-                Err(Short::Budget) => return Placed::Later,
-                // A colder page of its tenant may give way to it.
-                Err(Short::Limit) => return Placed::No,
-                Err(Short::Room | Short::Page) => {}
+                Err(Shortage::Budget) => return Placed::Later,
+                // The enforcer may exchange it for a colder page of its tenant.
+                Err(Shortage::Limit) => return Placed::No,
+                Err(Shortage::Room | Shortage::Page) => {}
             }
         }
-        let looking = self.hands.of(nearest).is_some_and(|hand| hand.is_looking());
+        let looking = self.hands.of(nearest).is_some_and(|hand| hand.may_find_colder());
         if looking { Placed::Later } else { Placed::No }
     }
 
-    /// Plans a promotion to one tier, and the demotions that make room for it.
+    /// Plans a promotion to one tier, with the demotions that make room for it.
     fn promote_to(
         &mut self,
         view: &mut View<'_>,
         ledger: &mut Ledger,
         newcomer: &Newcomer,
         plan: &mut Plan,
-    ) -> Result<Bytes, Short> {
+    ) -> Result<Bytes, Shortage> {
         let &Newcomer { page, rate_per_sec, size, to } = newcomer;
         if ledger.room(to) < size.bytes() && ledger.admits(view.memory.pages, page, to) {
             self.hands.make_room(view, ledger, newcomer, self.knobs.margin, plan);
@@ -264,15 +266,21 @@ impl Tierline {
         Ok(planned)
     }
 
-    /// Gives so much of a tier's accesses to those below it.
-    fn give(&mut self, view: &mut View<'_>, ledger: &mut Ledger, lane: &mut Lane, plan: &mut Plan) {
+    /// Shifts a part of a tier's accesses down to the tiers below.
+    fn give(
+        &mut self,
+        view: &mut View<'_>,
+        ledger: &mut Ledger,
+        lane: &mut ShiftProgress,
+        plan: &mut Plan,
+    ) {
         let tier = lane.shift.tier;
         let Some(hand) = self.hands.of(tier) else { return };
-        // The hottest carry the most accesses for their bytes.
+        // The hottest pages carry the most accesses per byte.
         while !lane.quota.is_spent()
             && let Some(hottest) = hand.hottest(view, tier)
         {
-            for Met { page, rate_per_sec } in hottest {
+            for ExaminedPage { page, rate_per_sec } in hottest {
                 let Some(at) = view.memory.pages.locate(page) else { continue };
                 let share = lane.share(view, page);
                 if !lane.quota.admits(share, at.size.bytes()) {
@@ -291,15 +299,15 @@ impl Tierline {
 
 enum Placed {
     Planned,
-    /// It stays where it is.
+    /// The page stays where it is.
     No,
-    /// It is more than is asked for just now.
+    /// The page does not fit the present shift.
     Unfit,
-    /// Nothing more can be moved just now.
+    /// No more can be moved in this tick.
     Later,
 }
 
-/// What a candidate must meet.
+/// The conditions of a promotion.
 fn bar<'a>(knobs: &TierlineKnobs, goal: &'a dyn Goal) -> Bar<'a> {
     #[expect(clippy::cast_possible_truncation, reason = "hits are f32")]
     let min_hits = knobs.min_hits as f32;
@@ -312,18 +320,19 @@ impl Policy for Tierline {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
-        self.goal.listen(view);
-        self.sampling.listen(view);
+        self.goal.update(view);
+        self.sampling.update(view);
         self.sort_in(view);
         let mut ledger = self.open_ledger(view);
         let fast_is_full = ledger.room(TierId::FAST) < PageSize::Huge.bytes();
         self.splitting.request(view, fast_is_full, self.knobs.splits_per_tick as usize);
-        // Averages show the effect of a shift later, and many demotions together cost programs less than a few at a time.
+        // Averages show the effect of a shift with a delay, and many demotions at once cost programs less than
+        // a few at a time.
         if let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) {
             self.hands.keep_headroom(view, &mut ledger, plan);
             self.lanes = match self.goal.aim(view, passed) {
                 Aim::Pack => None,
-                Aim::Shift(shifts) => Some(shifts.into_iter().map(Lane::of).collect()),
+                Aim::Shift(shifts) => Some(shifts.into_iter().map(ShiftProgress::of).collect()),
             };
         }
         self.shift_or_pack(view, &mut ledger, plan);

@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-//! tmo: has the coldest pages moved down a tier, and out of the last, for as long as that costs next to nothing.
+//! tmo: moves the coldest pages down a tier, and pages out from the slowest, as long as that costs almost
+//! nothing.
 //!
-//! What it does: stands above any policy. Every six seconds it reads what share of their time the programs
-//! lost to memory that is not in the fastest tier, and while that is below a threshold has a small part of
-//! what is above the slowest tier moved there: 0.05 %, less the nearer the threshold is, nothing beyond it.
-//! As much of what is in the slowest tier it has paged out, while the time lost to memory that is out
-//! altogether is below the threshold. Pages are taken that were not accessed for longest: for each of the two
-//! a hand goes round all pages and asks after each whether it was accessed in a time that gets longer as
-//! long as enough pages are found, and shorter if not. The policy below promotes what was pushed too far.
+//! What it does: runs above any policy. Every six seconds it reads which share of their time the programs lost
+//! to memory outside the fastest tier. While that is below a threshold, it moves a small part of the memory
+//! above the slowest tier down to it: 0.05 %, less near the threshold, nothing beyond. It pages out the same
+//! part of the slowest tier while the time lost to paged-out memory is below the threshold. It takes pages by
+//! idle time: for each of the two ways a clock hand visits all pages and checks whether each was accessed
+//! within a time, which grows while enough pages are found and shrinks otherwise. The policy below promotes
+//! pages that were moved down wrongly.
 //!
-//! When it helps: programs that keep memory which they do not use: their memory is there for others.
+//! When it helps: programs that keep memory they do not use, as it becomes available to others.
 //!
-//! When it hurts: it is slow on purpose, and in a hurry too slow. Pressure tells how much was taken too
-//! much, not what. Where nothing measures pressure it does nothing.
-//! Above `paging`, the kernel without tiering, nothing goes down: pages of all tiers are paged out.
+//! When it hurts: it is slow on purpose, too slow if memory is needed quickly. Pressure shows that too much was
+//! taken, not which pages. Without a measurement of pressure it does nothing. Above `paging`, the kernel
+//! without tiering, nothing is demoted: pages of all tiers are paged out.
 //!
-//! Knobs: tmo_interval (6 s), tmo_ratio (0.0005), stall_threshold (0.001), swap (0).
+//! TmoKnobs: tmo_interval (6 s), tmo_ratio (0.0005), stall_threshold (0.001), swap (0).
 //!
-//! Where it comes from: TMO (ASPLOS 2022), section 3.3, whose reclaimer writes memory.reclaim and whose pressure is
-//! that of pages that have to be read back; with TPP below it, demoting comes before paging out (TPP,
-//! section 6.3.2). That what loads from slower tiers take longer counts as pressure against moving down is
-//! ours, and so are the hands; the kernel has its lists.
+//! Where it comes from: TMO (ASPLOS 2022), section 3.3, whose reclaimer writes memory.reclaim and whose
+//! pressure counts pages that must be read back; with TPP below it, demotion comes before paging out (TPP,
+//! section 6.3.2). Ours: the longer loads from slower tiers count as pressure against demotion, and the clock
+//! hands; the kernel has its lists.
 
 use std::collections::BTreeSet;
 
+use super::interface::{HeatEstimate, Policy, Wants};
 use super::parts::ledger::Ledger;
 use super::parts::quantum::Quantum;
-use super::{Believed, Policy, Wants};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::{PageIdx, PageTable};
@@ -38,69 +39,69 @@ use crate::unit::{Bytes, Nanos};
 
 knobs! {
     /// The knobs, without those of the policy below.
-    pub struct Knobs {
+    pub struct TmoKnobs {
         /// Time between two probes.
         tmo_interval: Nanos = Nanos::from_secs(6), Nanos::from_millis(100), Nanos::from_secs(600);
-        /// Share of the memory above the slowest tier, and of that in it, taken in a probe without pressure.
+        /// Share of the memory above the slowest tier, and of the memory in it, taken per probe without pressure.
         tmo_ratio: f64 = 0.0005, 0.0001, 0.1;
         /// Share of the programs' time lost at which nothing is taken.
         stall_threshold: f64 = 0.001, 0.0001, 0.5;
-        /// There is swap: private and shared memory is paged out too, not files only.
+        /// There is swap: private and shared memory is paged out too, not only files.
         swap: bool = false, false, true;
     }
 }
 
-/// Pages that the hand asks after in a tick, at most.
-const LOOKS: usize = 1 << 12;
-/// How long a page was not accessed to be taken: at first, at least and at most.
+/// Pages that a hand checks per tick, at most.
+const CHECKS: usize = 1 << 12;
+/// Idle time after which a page is taken: initial, least and greatest.
 const IDLE: [Nanos; 3] = [Nanos::from_secs(60), Nanos::from_millis(1), Nanos::from_secs(3600)];
 
 /// The reclaimer above a policy.
 pub struct Tmo {
     name: &'static str,
-    knobs: Knobs,
+    knobs: TmoKnobs,
     below: Box<dyn Policy>,
-    /// Pages go down before they go out.
+    /// Pages are demoted before they are paged out.
     demotes: bool,
     probe: Quantum,
     last: Option<Nanos>,
-    /// Down to the slowest tier.
+    /// Demotion to the slowest tier.
     down: Way,
-    /// Out of the slowest tier.
+    /// Paging out of the slowest tier.
     out: Way,
-    /// Pages that it asked after itself.
+    /// Pages that it checks itself.
     asked: Vec<PageIdx>,
-    /// Pages of this probe that are to be paged out.
+    /// Pages to be paged out in this probe.
     leaving: Vec<PageIdx>,
 }
 
-/// One of the two ways that pages are taken.
+/// One of the two ways of taking pages.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     /// Time lost, and time measured, since the last probe.
     stalled: [f64; 2],
-    /// Still to be taken in this probe.
+    /// Bytes still to be taken in this probe.
     left: Bytes,
     hand: Hand,
 }
 
-/// A hand that goes round all pages.
+/// A clock hand over all pages.
 #[derive(Clone, Copy, Debug)]
 struct Hand {
     at: usize,
     idle: Nanos,
-    /// Pages passed since `idle` was changed.
+    /// Pages visited since `idle` changed.
     passed: usize,
 }
 
 impl Tmo {
-    /// The reclaimer above a policy, under a name for both.
+    /// The reclaimer above a policy, under one name for both.
     pub fn over(name: &'static str, below: Box<dyn Policy>) -> Self {
         let hand = Hand { at: 0, idle: IDLE[0], passed: 0 };
         let way = Way { stalled: [0.0; 2], left: Bytes::ZERO, hand };
         Self {
             name,
-            knobs: Knobs::default(),
+            knobs: TmoKnobs::default(),
             below,
             demotes: true,
             probe: Quantum::default(),
@@ -112,21 +113,21 @@ impl Tmo {
         }
     }
 
-    /// The reclaimer above a kernel without tiering: pages of all tiers are paged out where they are.
+    /// The reclaimer above a kernel without tiering: it pages out of all tiers.
     pub fn over_paging(name: &'static str, below: Box<dyn Policy>) -> Self {
         Self { demotes: false, ..Self::over(name, below) }
     }
 
-    /// Whether what is taken of a tier goes out, and not down.
+    /// Whether pages taken from a tier are paged out rather than demoted.
     fn goes_out(&self, tier: TierId, slowest: TierId) -> bool {
         !self.demotes || tier == slowest
     }
 
-    /// Adds up pressure; at a probe, says how much to take.
-    fn listen(&mut self, view: &View<'_>) {
+    /// Sums up pressure; at a probe, sets how much to take.
+    fn update(&mut self, view: &View<'_>) {
         let passed = view.now.saturating_sub(self.last.replace(view.now).unwrap_or(view.now));
-        self.down.listen(view.machine.telemetry.stall, passed);
-        self.out.listen(view.machine.telemetry.page_in_stall, passed);
+        self.down.update(view.machine.telemetry.stall, passed);
+        self.out.update(view.machine.telemetry.page_in_stall, passed);
         if self.probe.due(view.now, self.knobs.tmo_interval).is_none() {
             return;
         }
@@ -141,13 +142,13 @@ impl Tmo {
         self.out.begin(bytes(out), &self.knobs);
     }
 
-    /// Has what was to leave, and for which there was no time yet, paged out before anything else.
+    /// Requests again the page-outs that did not fit into earlier ticks.
     fn leave(&mut self, view: &mut View<'_>) {
         self.leaving.retain(|&page| view.memory.pages.state(page).tier().is_some());
         view.orders.page_out.extend(&self.leaving);
     }
 
-    /// Takes those of the pages asked after that were not accessed, and are not on their way already.
+    /// Takes checked pages that were not accessed and have no planned order.
     fn take(&mut self, view: &mut View<'_>, answers: &[(PageIdx, Option<bool>)], plan: &mut Plan) {
         let moving: BTreeSet<(SpaceId, Vpn)> = plan.iter().map(|m| (m.space, m.vpn)).collect();
         let leaving: BTreeSet<PageIdx> = view.orders.page_out.iter().copied().collect();
@@ -173,7 +174,7 @@ impl Tmo {
                     Ok(at.size.bytes())
                 }
                 false => {
-                    let reason = Reason::Headroom { rate_per_sec: 0.0 }; // it was not accessed
+                    let reason = Reason::Headroom { rate_per_sec: 0.0 }; // not accessed
                     ledger.plan(view.memory.pages, page, slowest, reason, plan)
                 }
             };
@@ -181,7 +182,7 @@ impl Tmo {
         }
     }
 
-    /// Asks after the next pages of either way.
+    /// Checks the next pages for both ways.
     fn ask(&mut self, view: &mut View<'_>) {
         let (slowest, swap, demotes) =
             (view.machine.tiers.slowest(), self.knobs.swap, self.demotes);
@@ -193,11 +194,11 @@ impl Tmo {
             let from = self.asked.len();
             let pages = &*view.memory.pages;
             let is_file = |page| pages.locate(page).is_some_and(|at| at.kind == PageKind::File);
-            let of_use = |page| match !demotes || pages.state(page).tier() == Some(slowest) {
+            let eligible = |page| match !demotes || pages.state(page).tier() == Some(slowest) {
                 true => is_out && (swap || is_file(page)),
                 false => !is_out,
             };
-            way.hand.next(pages, of_use, &mut self.asked);
+            way.hand.next(pages, eligible, &mut self.asked);
             let idle = way.hand.idle;
             view.orders.ask.extend(self.asked[from..].iter().map(|&page| (page, idle)));
         }
@@ -205,7 +206,7 @@ impl Tmo {
 }
 
 impl Way {
-    fn listen(&mut self, stall: Option<f64>, passed: Nanos) {
+    fn update(&mut self, stall: Option<f64>, passed: Nanos) {
         if let Some(stall) = stall {
             self.stalled[0] += stall * passed.as_secs_f64();
             self.stalled[1] += passed.as_secs_f64();
@@ -213,9 +214,9 @@ impl Way {
     }
 
     /// A probe begins.
-    fn begin(&mut self, memory: Bytes, knobs: &Knobs) {
+    fn begin(&mut self, memory: Bytes, knobs: &TmoKnobs) {
         if self.left == Bytes::ZERO {
-            self.hand.wait(self.hand.idle * 2); // there was enough
+            self.hand.wait(self.hand.idle * 2); // enough pages were found
         }
         let [lost, measured] = std::mem::take(&mut self.stalled);
         self.left = match measured > 0.0 {
@@ -225,7 +226,7 @@ impl Way {
     }
 }
 
-impl Knobs {
+impl TmoKnobs {
     /// Bytes to take of `memory` under this pressure: memory · ratio · (1 − stall/threshold).
     #[expect(
         clippy::cast_possible_truncation,
@@ -244,15 +245,15 @@ impl Hand {
         (self.idle, self.passed) = (idle.clamp(IDLE[1], IDLE[2]), 0);
     }
 
-    /// Goes on to the next pages that are of use. Who went all round and still has too few asks for less.
+    /// Advances to the next eligible pages. After a full round with too few pages, halves the idle time.
     fn next(
         &mut self,
         pages: &PageTable,
-        of_use: impl Fn(PageIdx) -> bool,
+        eligible: impl Fn(PageIdx) -> bool,
         out: &mut Vec<PageIdx>,
     ) {
         let all = pages.indices();
-        for _ in 0..LOOKS.min(all) {
+        for _ in 0..CHECKS.min(all) {
             if self.passed >= all {
                 self.wait(Nanos(self.idle.0 / 2));
             }
@@ -260,14 +261,14 @@ impl Hand {
             self.at = if self.at + 1 < all { self.at + 1 } else { 0 };
             let page = PageIdx::from_index(self.at);
             let state = pages.state(page);
-            if state.tier().is_some() && !state.is_refused() && of_use(page) {
+            if state.tier().is_some() && !state.is_refused() && eligible(page) {
                 out.push(page);
             }
         }
     }
 }
 
-/// Where the answers to the last of those who asked begin. Pages that are gone got no answer.
+/// The index at which the answers to `last_asked` begin. Pages that are gone got no answer.
 fn split(answers: &[(PageIdx, Option<bool>)], last_asked: &[PageIdx]) -> usize {
     let mut at = answers.len();
     for page in last_asked.iter().rev() {
@@ -288,13 +289,13 @@ impl Policy for Tmo {
         let (for_below, own) = answers.split_at(split(answers, &self.asked));
         view.evidence.answers = for_below;
         self.below.plan(view, plan);
-        self.listen(view);
+        self.update(view);
         self.leave(view);
         self.take(view, own, plan);
         self.ask(view);
     }
 
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
         self.below.heat(memory, page)
     }
 
@@ -307,7 +308,7 @@ impl Policy for Tmo {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        [self.below.knobs(), Knobs::table()].concat()
+        [self.below.knobs(), TmoKnobs::table()].concat()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {
@@ -319,17 +320,18 @@ impl Policy for Tmo {
 mod tests {
     use super::*;
 
-    /// By hand: 0.05 % of 10 GB are 5 MB; at half of the threshold half of it; nothing from there on.
+    /// By hand: 0.05 % of 10 GB are 5 MB; at half the threshold half of that; nothing at or above the
+    /// threshold.
     #[test]
     fn it_takes_less_the_nearer_the_threshold_is() {
         let memory = Bytes(10_000_000_000);
-        let reclaim = |stall| Knobs::default().reclaim(memory, stall).0;
+        let reclaim = |stall| TmoKnobs::default().reclaim(memory, stall).0;
         let pushed = [0.0, 0.0005, 0.00075, 0.001, 0.5].map(reclaim);
         assert_eq!(pushed, [5_000_000, 2_500_000, 1_250_000, 0, 0]);
     }
 
     #[test]
-    fn answers_go_to_who_asked_though_pages_went_meanwhile() {
+    fn answers_are_split_correctly_although_pages_are_gone() {
         let page = PageIdx::from_index;
         let answer = |at| (page(at), Some(true));
         let answers = [answer(1), answer(2), answer(7), answer(9)];

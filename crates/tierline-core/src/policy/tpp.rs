@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-//! tpp: promotes active pages when they fault, and demotes inactive ones ahead of need.
+//! tpp: promotes active pages when they fault, and demotes inactive pages early, before room is needed.
 //!
-//! What it does: a page below the fastest tier that faults is promoted if it is on the active list; an
-//! inactive one becomes active, and is promoted if it faults once more. A reclaimer demotes inactive pages,
-//! private and file, from the fastest tier whenever less than 2 % of it is free, to the nearest tier with
-//! room, and pages out where none has any; new pages go there as long as the kernel's low watermark is free,
-//! promotions down to its min. With colloid as its goal, see there for what changes.
+//! What it does: a page below the fastest tier that faults is promoted if it is on the active list; an inactive
+//! one becomes active, and is promoted if it faults again. A reclaimer demotes inactive pages, private and
+//! file, from the fastest tier whenever less than 2 % of it is free, to the nearest tier with room, and pages
+//! out if there is none. New pages are placed there while the kernel's low watermark is free, promotions down
+//! to its min. With colloid as its goal, colloid's text applies.
 //!
 //! When it helps: programs that allocate much, and working sets that fit fast memory.
 //!
-//! When it hurts: two accesses, however far apart, are hot: where the hot pages do not fit, pages go up and
-//! down without end, and nothing limits their rate. A page is seen once in a round of the scanner.
+//! When it hurts: a page with two accesses, however far apart, is hot: if the hot pages do not fit, pages are
+//! promoted and demoted without end, and nothing limits their rate. A page is observed once per scan.
 //!
 //! Knobs: demote_scale (2 %), decoupled (1), active_lru (1), by_type (0), three_faults (0), scan_period (60 s),
-//! scan_size (256 MiB); with colloid heat_test (0). Without decoupled, the kernel's own watermarks hold for everything.
+//! scan_size (256 MiB); with colloid heat_test (0). Without decoupled, the kernel's own watermarks apply to
+//! everything.
 //!
-//! On Linux: over `hint_faults`, whose budget decides how much is armed instead of scan_period and scan_size;
-//! pages go by their accessed bits, read and cleared one by one as the reclaimer comes by.
+//! On Linux: over `hint_faults`, whose budget sets how much is armed, instead of scan_period and scan_size;
+//! activity follows the pages' accessed bits, which the reclaimer reads and clears one by one.
 //!
 //! Where it comes from: TPP (ASPLOS 2023), sections 5.1 to 5.5; min is the kernel's (5.13). `by_type` is for
-//! whoever knows that a program's file pages are cold (5.4), so off. `three_faults` is the public patch, in
+//! programs whose file pages are known to be cold (5.4), so it is off. `three_faults` is the public patch, in
 //! which the first fault only marks a page referenced. Demoted pages are not armed at once.
 
-use super::Wants;
 use super::goal::Goal;
-use super::parts::on_fault::{Fault, Marks, OnFault, Rules, hint_faults};
+use super::interface::Wants;
+use super::parts::on_fault::{Fault, OnFault, Rules, TierWatermarks, hint_faults};
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::knobs;
@@ -39,17 +40,17 @@ knobs! {
     pub struct Tpp {
         /// Free share of a tier below which the reclaimer demotes.
         demote_scale: f64 = 0.02, 0.001, 0.2;
-        /// Demotion keeps more free than allocation asks for; else both stop at the kernel's high watermark.
+        /// Demotion keeps more free than allocation needs; otherwise both use the kernel's high watermark.
         decoupled: bool = true, false, true;
-        /// Only pages on the active list are promoted; else every page that faults.
+        /// Only pages on the active list are promoted; otherwise every page that faults.
         active_lru: bool = true, false, true;
-        /// New file pages and shared memory go below the fastest tier.
+        /// New file pages and shared memory are placed below the fastest tier.
         by_type: bool = false, false, true;
         /// A page becomes active at its second fault, as in the public patch.
         three_faults: bool = false, false, true;
         /// Time in which all memory is armed once.
         scan_period: Nanos = Nanos::from_secs(60), Nanos::from_secs(1), Nanos::from_secs(60);
-        /// Memory armed in a round.
+        /// Memory armed per round.
         scan_size: Bytes = Bytes::from_mib(256), Bytes::from_mib(16), Bytes::from_mib(16 << 10);
     }
 }
@@ -76,13 +77,13 @@ impl Rules for Tpp {
         false
     }
 
-    fn marks(&self, capacity: Bytes) -> Marks {
+    fn marks(&self, capacity: Bytes) -> TierWatermarks {
         let kernel = Watermarks::of(capacity);
         if !self.decoupled {
-            return Marks::of(kernel);
+            return TierWatermarks::of(kernel);
         }
         let demote = capacity.part(self.demote_scale).max(kernel.high * 2).min(capacity);
-        Marks { wake: demote, enough: demote, floor: kernel.min }
+        TierWatermarks { wake: demote, enough: demote, floor: kernel.min }
     }
 
     fn wants(&self, fast_too: bool) -> Wants {

@@ -1,119 +1,119 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a policy may look at in one tick.
+//! A policy's view of one tick.
 
 use crate::counters::Counters;
 use crate::migrator::costs::{Costs, size_index};
 use crate::page::{PageIdx, PageTable};
-use crate::port::{PageSize, Stretch, Telemetry, TrueRate};
+use crate::port::{ObservedRegion, PageSize, Telemetry, TrueRate};
 use crate::qos::Limits;
 use crate::telemetry::Hit;
 use crate::telemetry::hotness::{Estimate, Hotness};
-use crate::telemetry::stretches::StretchHeat;
+use crate::telemetry::observed_regions::RegionHeat;
 use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
 
-/// Everything that a policy may read in one tick, and where its orders go.
+/// Everything that a policy may read in one tick, and the place for its orders.
 #[derive(Debug)]
 pub struct View<'a> {
     /// The time.
     pub now: Nanos,
     /// What was observed since the last tick.
     pub evidence: Evidence<'a>,
-    /// The managed pages and what is believed of them.
+    /// The managed pages and their estimates.
     pub memory: Memory<'a>,
-    /// The machine and what moving costs on it.
+    /// The machine and the cost of moves.
     pub machine: Machine<'a>,
-    /// What it asks for besides the moves of its plan.
+    /// Requests besides the moves of the plan.
     pub orders: Orders<'a>,
 }
 
 /// What was observed since the last tick.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
-    /// The pages that were hit or seen in a new place, in order of observation. For policies that rely on the shared
-    /// heat, hits on pages that they hold already are left out.
+    /// The pages that were hit or found in another tier, in order of observation. For policies with the shared
+    /// heat, hits on pages that they already hold are left out.
     pub touched: &'a [PageIdx],
-    /// Every sign of access, in order, for policies with heat of their own; for those that look into huge pages the
-    /// ones that say which base page it was.
+    /// Every single hit, in order, for policies with their own heat; for those that look into huge pages, the
+    /// hits whose base page is known.
     pub hits: &'a [Hit],
     /// Hits by tier.
     pub hits_in: &'a [f64],
-    /// The time in which they were observed; zero where nothing was watched.
+    /// The watched time of these hits; zero if nothing was watched.
     pub watched: Nanos,
-    /// The tracker sees no access to the fastest tier: which pages are cold there must be asked.
+    /// The tracker sees no access to the fastest tier: cold pages there are found only by questions.
     pub fast_unseen: bool,
-    /// The true rates of all pages, in the ticks in which a world that knows them reports them anew.
+    /// The true rates of all pages, in ticks in which a world that knows them reports new ones.
     pub truth: &'a [TrueRate],
-    /// All stretches, in the ticks in which a tracker that watches stretches reports them.
-    pub stretches: &'a [Stretch],
-    /// Whether the pages asked about in the last tick were accessed; `None` where the world does not know.
+    /// All regions, in ticks in which a tracker of regions reports them.
+    pub observed_regions: &'a [ObservedRegion],
+    /// Whether the pages asked about in the last tick were accessed; `None` if the world does not know.
     pub answers: &'a [(PageIdx, Option<bool>)],
 }
 
-/// The managed pages and what is believed of them.
+/// The managed pages and their estimates.
 #[derive(Debug)]
 pub struct Memory<'a> {
-    /// The pages; a policy may set `queued` and `listed`, which are its own.
+    /// The pages; a policy may set the flags `queued` and `listed`.
     pub pages: &'a mut PageTable,
-    /// How to read heat.
+    /// The estimator that reads heat.
     pub hotness: &'a Hotness,
-    /// The heat of stretches, where the tracker reports those.
-    pub stretch_heat: &'a StretchHeat,
+    /// The heat of regions, where the tracker reports regions.
+    pub region_heat: &'a RegionHeat,
 }
 
-/// The machine and what moving costs on it.
+/// The machine and the cost of moves.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine<'a> {
     /// Its tiers.
     pub tiers: &'a Tiers,
-    /// What was measured of them.
+    /// Measurements of the tiers.
     pub telemetry: &'a Telemetry,
-    /// How much each may be used.
+    /// The tenants' limits.
     pub limits: &'a Limits,
     /// Bytes that the migrator can move in this tick; a longer plan is cut there.
     pub budget: Bytes,
-    /// What moves cost, as measured.
+    /// Measured costs of moves.
     pub costs: &'a Costs,
 }
 
-/// What a policy asks for besides the moves of its plan.
+/// Requests besides the moves of the plan.
 #[derive(Debug)]
 pub struct Orders<'a> {
-    /// Pages to ask about before the next tick, and how far back.
+    /// Pages to ask about before the next tick, each with the time that the answer covers.
     pub ask: &'a mut Vec<(PageIdx, Nanos)>,
     /// Pages to page out, after the moves.
     pub page_out: &'a mut Vec<PageIdx>,
-    /// Huge pages to split, after that; those for which there is no time must be named again.
+    /// Huge pages to split, after that; those that do not fit into the tick must be requested again.
     pub split: &'a mut Vec<PageIdx>,
-    /// Counts of what it decided; the migrator counts what became of it.
+    /// Counts of its decisions; the migrator adds the outcomes.
     pub counters: &'a mut Counters,
 }
 
 impl Memory<'_> {
-    /// What is believed of a page.
+    /// The estimate of a page's rate.
     pub fn estimate(&self, page: PageIdx) -> Estimate {
         let of_stretch = || {
             let at = self.pages.locate(page)?;
-            self.stretch_heat.heat(at.space, at.vpn)
+            self.region_heat.heat(at.space, at.vpn)
         };
-        let heat = if self.stretch_heat.is_empty() { None } else { of_stretch() };
+        let heat = if self.region_heat.is_empty() { None } else { of_stretch() };
         self.hotness.estimate(heat.unwrap_or_else(|| self.pages.heat(page)))
     }
 }
 
 impl View<'_> {
-    /// What is believed of a page.
+    /// The estimate of a page's rate.
     pub fn estimate(&self, page: PageIdx) -> Estimate {
         self.memory.estimate(page)
     }
 
-    /// What moving one page of `size` costs.
+    /// The cost of moving one page of `size`.
     pub fn move_cost(&self, size: PageSize) -> Nanos {
         self.machine.costs.each()[size_index(size)] * size.base_pages()
     }
 
-    /// What moving one page of `size` up or down takes, as measured; before that, at the speed of the slowest
-    /// tier, where that is known.
+    /// The time of moving one page of `size` up or down, as measured; before that, from the bandwidth of the
+    /// slowest tier, if known.
     pub fn move_time(&self, size: PageSize, up: bool) -> Nanos {
         let latency = self.machine.costs.latency();
         let measured = if up { latency.up } else { latency.down };
@@ -122,7 +122,7 @@ impl View<'_> {
         measured[size_index(size)].or(copying).unwrap_or_else(|| self.move_cost(size))
     }
 
-    /// Accesses per second that a page of that size gets in the mean in a tier; infinite where that is not measured.
+    /// Mean accesses per second of a page of that size in a tier; infinite if not measured.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a mean rate")]
     pub fn mean_rate(&self, tier: TierId, size: PageSize) -> f32 {
         let reads =
@@ -131,10 +131,9 @@ impl View<'_> {
         reads.map_or(f32::INFINITY, |reads| (reads / pages) as f32 * size.base_pages_f32())
     }
 
-    /// The rate of a page with that share of all accesses: of what is measured; where nothing is, its
-    /// samples stand for it.
+    /// The rate of a page with that share of all accesses, if they are measured; otherwise its samples.
     #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
-    pub fn believed_rate(&self, share: f64, samples: f64) -> f32 {
+    pub fn estimated_rate(&self, share: f64, samples: f64) -> f32 {
         let measured: Option<f64> =
             self.machine.telemetry.tiers.iter().map(|tier| tier.reads_per_sec).sum();
         measured.map_or(samples, |reads| share * reads) as f32

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a page is named at the border: an address space, a virtual page number, a size.
+//! How the port names a page: an address space, a virtual page number, a size.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl Vpn {
         self.0 * BASE_PAGE.0
     }
 
-    /// The first base page of the huge page that this one lies in.
+    /// The first base page of its huge page.
     pub const fn huge_head(self) -> Self {
         Self(self.0 / BASE_PER_HUGE * BASE_PER_HUGE)
     }
@@ -49,7 +49,7 @@ pub enum PageSize {
     /// 4 KiB.
     #[default]
     Base,
-    /// 2 MiB; moves whole.
+    /// 2 MiB; moves as one.
     Huge,
 }
 
@@ -62,7 +62,7 @@ impl PageSize {
         }
     }
 
-    /// The same, to spread a page's rate over them.
+    /// The same as `f32`, to divide a page's rate by it.
     pub(crate) const fn base_pages_f32(self) -> f32 {
         match self {
             Self::Base => 1.0,
@@ -70,7 +70,7 @@ impl PageSize {
         }
     }
 
-    /// The binary logarithm of that.
+    /// The binary logarithm of [`PageSize::base_pages`].
     pub(crate) const fn shift(self) -> u32 {
         self.base_pages().trailing_zeros()
     }
@@ -99,11 +99,11 @@ pub enum PageKind {
 /// A run of virtual pages of one kind and size. `base_pages` counts base pages for either size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Region {
-    /// Where it is.
+    /// Its address space.
     pub space: SpaceId,
-    /// Its first page; on a huge-page boundary where `size` is huge.
+    /// Its first page; on a huge-page boundary if `size` is huge.
     pub start: Vpn,
-    /// Its length in base pages; a multiple of 512 where `size` is huge.
+    /// Its length in base pages; a multiple of 512 if `size` is huge.
     pub base_pages: u64,
     /// The size of its pages.
     pub size: PageSize,
@@ -111,10 +111,10 @@ pub struct Region {
     pub kind: PageKind,
 }
 
-/// One page, as a world names it.
+/// The address of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PageAt {
-    /// Whose page.
+    /// Its address space.
     pub space: SpaceId,
     /// The page; of a huge page, its head.
     pub vpn: Vpn,
@@ -122,14 +122,14 @@ pub struct PageAt {
     pub size: PageSize,
 }
 
-/// A tenant: a program, a container, a pod, which may have limits of its own. `tn0` is nobody: it has the address
-/// spaces that no tenant owns.
+/// A tenant: a program, a container or a pod, with limits of its own if set. `tn0` is nobody: it holds the
+/// address spaces without a tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct TenantId(pub u16);
 
 impl TenantId {
-    /// Has the address spaces that no tenant owns.
+    /// Holds the address spaces without a tenant.
     pub const NOBODY: Self = Self(0);
 }
 

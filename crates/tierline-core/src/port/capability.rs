@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a world can do beyond moving pages, and what a policy cannot work without.
+//! What a world can do besides moving pages, and what a policy can require.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
-    /// Carries out [`super::Order::PageOut`] and measures what bringing pages back costs.
+    /// Carries out [`super::Order::PageOut`] and measures the cost of paging in.
     PageOut,
     /// Carries out [`super::Order::Split`].
     Split,
-    /// Answers whether a single page was accessed lately.
+    /// Answers whether a single page was accessed recently.
     Answers,
     /// Knows the true access rates of all pages.
     TrueRates,
-    /// Has a kernel that can place pages by itself.
+    /// Has a kernel that tiers pages by itself.
     KernelTiering,
 }
 
 impl Capability {
-    /// Every one there is.
+    /// All capabilities.
     pub const ALL: [Self; 5] =
         [Self::PageOut, Self::Split, Self::Answers, Self::TrueRates, Self::KernelTiering];
 }
@@ -39,23 +39,23 @@ impl fmt::Display for Capability {
     }
 }
 
-/// What a world offers.
+/// A set of capabilities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities(u8);
 
 impl Capabilities {
-    /// Those of a list.
+    /// The set of these.
     pub fn of(all: impl IntoIterator<Item = Capability>) -> Self {
         Self(all.into_iter().fold(0, |bits, one| bits | 1 << one as u8))
     }
 
-    /// The same with one more, where `on`.
+    /// The set with one more, if `on`.
     #[must_use]
     pub fn with(self, one: Capability, on: bool) -> Self {
         Self(self.0 | u8::from(on) << one as u8)
     }
 
-    /// Whether it is among them.
+    /// Whether it is in the set.
     pub fn has(self, one: Capability) -> bool {
         self.0 >> (one as u8) & 1 == 1
     }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_capability_is_its_own() {
+    fn each_capability_has_its_own_bit() {
         for one in Capability::ALL {
             let only = Capabilities::of([one]);
             let has: Vec<_> = Capability::ALL.into_iter().filter(|&each| only.has(each)).collect();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The border between the core and a world: what a world reports, and what it is asked to do.
+//! The port between the core and a world: what a world reports, and what it is asked to do.
 //!
-//! A world is a machine model or a running Linux. It observes, measures and acts; it never decides. The core decides;
-//! it never observes, measures or acts by itself.
+//! A world is a machine model or a running Linux. It observes, measures and acts, and never decides. The core
+//! decides, and never observes, measures or acts by itself.
 
 mod address;
 mod capability;
@@ -14,11 +14,11 @@ mod telemetry;
 pub use self::address::{PageAt, PageKind, PageSize, Region, SpaceId, TenantId, Vpn};
 pub use self::capability::{Capabilities, Capability};
 pub use self::observations::{
-    Observations, Question, Residence, Sample, SpaceEvent, Stretch, TrueRate,
+    Observations, ObservedRegion, Question, Residence, Sample, SpaceEvent, TrueRate,
 };
 pub use self::order::{Move, Order, Outcome, Reason};
 pub use self::requests::{Allocation, Attention, Watch};
-pub use self::telemetry::{Counted, Telemetry, TenantTelemetry, TierTelemetry};
+pub use self::telemetry::{DeviceCounts, Telemetry, TenantTelemetry, TierTelemetry};
 use crate::unit::Nanos;
 
 /// A machine whose pages can be observed and moved.
@@ -32,19 +32,18 @@ pub trait World {
     /// Measures the tiers.
     fn measure(&mut self, now: Nanos) -> Telemetry;
 
-    /// Carries out orders, in the given order, and appends one outcome an order, in the same order. Returns the time
-    /// that this took. Orders that [`World::capabilities`] excludes are never given.
+    /// Carries out orders in the given order, and appends one outcome per order, in the same order. Returns the
+    /// time that this took. Never gets orders that [`World::capabilities`] excludes.
     fn act(&mut self, now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos;
 
     /// Sets how closely trackers observe from now on.
-    fn attend(&mut self, attention: Attention);
+    fn set_attention(&mut self, attention: Attention);
 
-    /// Reconfigures access tracking, when a policy asks for other settings than before. False where the tracker does
-    /// not support them: it goes on with those that it has.
+    /// Reconfigures access tracking when a policy's request has changed. False if the tracker does not support
+    /// it: it keeps its settings.
     fn watch(&mut self, watch: Watch) -> bool;
 
-    /// Reports of single pages whether they were accessed lately, as a reclaimer reads it from the accessed bits of
-    /// pages that it is about to take, and appends one answer a question. Asked only of a world that offers
-    /// [`Capability::Answers`].
-    fn accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>);
+    /// Reports whether single pages were accessed recently, as a reclaimer reads it from their accessed bits;
+    /// appends one answer per question. Called only for a world that offers [`Capability::Answers`].
+    fn check_accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>);
 }

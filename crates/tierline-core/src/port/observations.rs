@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a world reports: mappings, places of pages, signs of access.
+//! What a world reports: mappings, locations of pages, accesses.
 
 use serde::Serialize;
 
@@ -7,142 +7,142 @@ use super::address::{PageSize, Region, SpaceId, TenantId, Vpn};
 use crate::tier::TierId;
 use crate::unit::Nanos;
 
-/// A change in what there is to manage, in the order it happened.
+/// A change of the managed memory, in the order of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpaceEvent {
-    /// A region is mapped. What of it was mapped already, as the same kind, stays as it is; `size` is that of the
-    /// rest, unless [`SpaceEvent::Sized`] has reported another.
+    /// A region is mapped. Parts already mapped as the same kind stay as they are; `size` is that of the rest,
+    /// unless [`SpaceEvent::Sized`] has reported another.
     Mapped(Region),
-    /// The pages in a run of whole huge pages have this size, as far as they are mapped, now or later. It may be
-    /// reported again and again.
+    /// The pages in a run of whole huge pages have this size, whether mapped now or later. May be reported
+    /// repeatedly.
     Sized(SpaceId, Vpn, u64, PageSize),
-    /// A run of base pages is gone.
+    /// A run of base pages was unmapped.
     Unmapped(SpaceId, Vpn, u64),
     /// The whole address space is gone (exit or exec).
     Gone(SpaceId),
-    /// The address space belongs to this tenant from now on: told before its first mapping, and when its owner changes.
+    /// The address space belongs to this tenant from now on; reported before its first mapping, and when its
+    /// owner changes.
     Owned(SpaceId, TenantId),
 }
 
-/// Where a page lives, as seen by the world. Kept apart from samples, as it is no sign of heat.
+/// The tier of a run of pages. Separate from samples, as it says nothing about heat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Residence {
-    /// Whose page.
+    /// Their address space.
     pub space: SpaceId,
     /// The first page of the run.
     pub vpn: Vpn,
-    /// How many base pages in a row live there.
+    /// Length of the run in base pages.
     pub base_pages: u32,
-    /// The tier they live in.
+    /// Their tier.
     pub tier: TierId,
 }
 
-/// One observed sign of access.
+/// One observed access, or several to one page in one report.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// Whose page.
+    /// Its address space.
     pub space: SpaceId,
     /// The page, or the first of a run that shares the evidence.
     pub vpn: Vpn,
     /// Base pages in the run; 1 for a page-exact tracker.
     pub base_pages: u32,
-    /// Accesses seen.
+    /// Accesses observed.
     pub hits: f32,
-    /// For how long this page was being watched when it was hit, where the tracker knows that of the
-    /// single page (a hint fault: its time to fault). `None`: since the page's last hit, on the
-    /// tracker's watch clock ([`Observations::watched`]).
+    /// For how long this page was watched before it was hit, if the tracker knows that for the single page (a
+    /// hint fault: its time to fault). `None`: since the page's last hit, on the tracker's watch clock
+    /// ([`Observations::watched`]).
     pub exposure: Option<Nanos>,
-    /// The tier the page was in, where the tracker saw that too.
+    /// The tier the page was in, if the tracker knows it.
     pub tier: Option<TierId>,
     /// Whether it was a store, where known.
     pub write: Option<bool>,
 }
 
-/// A stretch of memory that is watched as one, by a random page of it at a time, as DAMON does. All
-/// stretches together cover the managed memory, those that nobody accesses too.
+/// A region that is observed as a unit, by one random page at a time, as DAMON does. All regions together cover
+/// the managed memory, including memory without accesses.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stretch {
-    /// Whose pages.
+pub struct ObservedRegion {
+    /// Its address space.
     pub space: SpaceId,
     /// Its first page.
     pub vpn: Vpn,
     /// Its length in base pages.
     pub base_pages: u64,
-    /// Share of the looks at it that found an access, 0 to 1.
+    /// Share of samplings of the region that found an access, 0 to 1.
     pub frequency: f64,
     /// For how long its frequency has been about the same.
     pub age: Nanos,
 }
 
-/// Was this page accessed in the time `within` before now?
+/// A question: was this page accessed in the last `within`?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Whose page.
+    /// Its address space.
     pub space: SpaceId,
     /// The page.
     pub vpn: Vpn,
-    /// How far back the answer looks.
+    /// The time that the answer covers.
     pub within: Nanos,
 }
 
-/// A page's true access rate, which only a model can tell.
+/// A page's true access rate, known only to a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrueRate {
-    /// Whose page.
+    /// Its address space.
     pub space: SpaceId,
     /// The page, or the first of a run of equal rates.
     pub vpn: Vpn,
     /// Base pages in the run.
     pub base_pages: u32,
-    /// Accesses per second that each page of the run gets.
+    /// Accesses per second of each page of the run.
     pub rate_per_sec: f32,
 }
 
-/// What a world saw since it was last asked. Reused between ticks; the world appends.
+/// What a world observed since the last call. Reused between ticks; the world appends.
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
-    /// Mappings that came and went; applied before anything else here.
+    /// Changes of mappings; applied before anything else here.
     pub spaces: Vec<SpaceEvent>,
-    /// Where pages live.
+    /// The tiers of pages.
     pub residence: Vec<Residence>,
-    /// Signs of access.
+    /// Accesses.
     pub samples: Vec<Sample>,
-    /// Rates that are known, not estimated; they replace what was believed.
+    /// True rates; they replace the estimates.
     pub rates: Vec<TrueRate>,
-    /// All stretches, where a tracker watches stretches and a round of looks has ended: of the last round, which
-    /// stands for all watching since the last call.
-    pub stretches: Vec<Stretch>,
-    /// For how long all pages were being watched: the sum of the windows in which a hit would have
-    /// been seen. A scanner watches between arming and reading. A sampler that takes one access in P
-    /// sees as much as one that watches all accesses for a P-th of the time, and reports that.
+    /// All regions, if the tracker observes regions and an aggregation interval has ended: the result of the
+    /// last interval, which stands for the whole watched time since the last call.
+    pub observed_regions: Vec<ObservedRegion>,
+    /// The watched time: the sum of the windows in which a hit would have been seen. A scanner watches between
+    /// arming and reading. A sampler that takes one access in P sees as much as watching all accesses for 1/P
+    /// of the time, and reports that time.
     pub watched: Nanos,
-    /// Hits per second of watching on all pages below the fastest tier, where the tracker looked at a
-    /// sample of them only and projects; the engine counts by itself otherwise.
+    /// Hits per second of watched time on all pages below the fastest tier, if the tracker projects it from a
+    /// sample of pages; otherwise the engine counts.
     pub slow_hits_per_sec: Option<f64>,
-    /// The length of one look, where a look sees a page once however often it was accessed: rates
-    /// above one in this time cannot be told apart. `None`: every access counts.
+    /// The length of one scan window, if a scan sees a page at most once per window: rates above one access per
+    /// window cannot be distinguished. `None`: every access counts.
     pub window: Option<Nanos>,
-    /// How long the looks took together, where a tracker tells of several at once: of a page that is hit, all of
-    /// this time is known. `None`: of each look by itself.
+    /// The total length of the windows in one report, if the tracker reports several together: for a page that
+    /// is hit, all this time is known. `None`: each window is reported by itself.
     pub aggregation: Option<Nanos>,
-    /// How much watching is worth remembering: the tracker knows what its evidence is worth. `None`:
-    /// as before.
+    /// How much watched time to remember, as the tracker knows the quality of its evidence. `None`: as before.
     pub memory: Option<Nanos>,
-    /// The tracker sees no access to the fastest tier: silence there says nothing.
+    /// The tracker sees no access to the fastest tier: no hits there is no evidence.
     pub fast_unseen: bool,
-    /// Samples that the tracker knows it lost (a full ring buffer).
+    /// Samples known to be lost (a full ring buffer).
     pub lost: u64,
 }
 
 impl Observations {
-    /// Forgets everything, keeps the memory.
+    /// Clears everything and keeps the allocations.
     pub fn clear(&mut self) {
         self.spaces.clear();
         self.residence.clear();
         self.samples.clear();
         self.rates.clear();
-        self.stretches.clear();
+        self.observed_regions.clear();
         self.watched = Nanos::ZERO;
         self.slow_hits_per_sec = None;
         self.window = None;

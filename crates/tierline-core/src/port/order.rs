@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a world is asked to do with pages, why, and what came of it.
+//! Orders to a world, their reasons, and their outcomes.
 
 use serde::Serialize;
 
 use super::address::{PageAt, PageSize, SpaceId, Vpn};
 use crate::tier::TierId;
 
-/// Why a page is moved. Every move carries one.
+/// The reason of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "why")]
 pub enum Reason {
     /// Its accesses are expected to repay the move within the payback horizon.
     Hot {
-        /// Accesses per second it is believed to get.
+        /// Its estimated accesses per second.
         rate_per_sec: f32,
     },
-    /// It is the coldest found, and a hotter page needs its room.
+    /// It is the coldest page found, and a hotter page needs its room.
     MakeRoom {
-        /// Accesses per second it is believed to get.
+        /// Its estimated accesses per second.
         rate_per_sec: f32,
     },
-    /// It is the coldest found, and new allocations need headroom.
+    /// It is the coldest page found, and new allocations need headroom.
     Headroom {
-        /// Accesses per second it is believed to get.
+        /// Its estimated accesses per second.
         rate_per_sec: f32,
     },
     /// The tiers' loaded latencies differ, and moving it brings them closer.
     Balance {
-        /// Accesses per second it is believed to get.
+        /// Its estimated accesses per second.
         rate_per_sec: f32,
     },
-    /// It is the coldest found of a tenant that has more in this tier than its limit.
+    /// It is the coldest page found of a tenant above its limit in this tier.
     Limit {
-        /// Accesses per second it is believed to get.
+        /// Its estimated accesses per second.
         rate_per_sec: f32,
     },
-    /// Where it is to be was fixed beforehand, from what is known of the program.
+    /// Its tier was fixed beforehand, from true rates.
     Placed {
-        /// Accesses per second it gets.
+        /// Its accesses per second.
         rate_per_sec: f32,
     },
 }
@@ -55,7 +55,7 @@ impl Reason {
         }
     }
 
-    /// The access rate it was decided on.
+    /// The access rate behind the decision.
     pub fn rate_per_sec(self) -> f32 {
         match self {
             Self::Hot { rate_per_sec }
@@ -80,38 +80,38 @@ impl Reason {
     }
 }
 
-/// One page to be moved, and why.
+/// One page to be moved, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Move {
-    /// Whose page.
+    /// Its address space.
     pub space: SpaceId,
     /// The page.
     pub vpn: Vpn,
     /// Its size.
     pub size: PageSize,
-    /// Where it is believed to be.
+    /// The tier it should be in now.
     pub from: TierId,
-    /// Where it is wanted.
+    /// The target tier.
     pub to: TierId,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// One thing that a world is asked to do with one page.
+/// One order to a world, about one page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Order {
     /// Move the page to another tier.
     Move(Move),
-    /// Page it out: write its content to the file or the swap device behind it and free its memory. The next access
-    /// brings the page back, wherever new pages go then.
+    /// Page it out: write its content to its file or to swap and free its memory. The next access pages it in,
+    /// into the tier that new pages get then.
     PageOut(PageAt),
-    /// Split a huge page into base pages, which stay where they are. Whether and when the world forms a huge page
-    /// there again is up to the world, which reports it by [`super::SpaceEvent::Sized`].
+    /// Split a huge page into base pages, in place. Whether and when a huge page is re-formed there is up to
+    /// the world, which reports it by [`super::SpaceEvent::Sized`].
     Split(PageAt),
 }
 
 impl Order {
-    /// The page it is about.
+    /// The page of the order.
     pub fn page(&self) -> PageAt {
         match *self {
             Self::Move(Move { space, vpn, size, .. }) => PageAt { space, vpn, size },
@@ -119,23 +119,23 @@ impl Order {
         }
     }
 
-    /// The move, where it is one.
+    /// The move, if it is one.
     pub fn as_move(&self) -> Option<Move> {
         if let Self::Move(m) = *self { Some(m) } else { None }
     }
 }
 
-/// What became of one order, as read back from the world.
+/// The outcome of one order, as reported by the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Done as ordered.
+    /// Carried out.
     Done,
-    /// The page was there already, or went somewhere else: it is in this tier.
+    /// The page was in another tier than expected or arrived in another: it is in this tier.
     Elsewhere(TierId),
     /// Busy or pinned for now; another try may succeed.
     Busy,
-    /// Written to while it was copied: it stays; another try may succeed.
+    /// Written to during the copy: it stays; another try may succeed.
     Dirtied,
     /// The target tier has no room.
     NoRoom,
@@ -143,9 +143,9 @@ pub enum Outcome {
     PageGone,
     /// The whole address space is gone.
     SpaceGone,
-    /// It will not happen: the page is shared, unmovable, or not ours.
+    /// Impossible: the page is shared, unmovable, or not ours.
     Refused,
-    /// It was not tried: a dry run.
+    /// Not tried: a dry run.
     Skipped,
 }
 

@@ -6,16 +6,16 @@ use serde::Serialize;
 use super::address::TenantId;
 use crate::unit::{Bytes, BytesPerSec, Nanos};
 
-/// What is measured of one tier. What cannot be known is `None`.
+/// Measurements of one tier. Unknown values are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct TierTelemetry {
-    /// Bytes free in the tier's nodes, the kernel's own reserves taken off.
+    /// Bytes free in the tier's nodes, without the kernel's own reserves.
     pub free: Bytes,
     /// Bytes of the tier that the managed programs use.
     pub managed: Bytes,
-    /// New pages were put elsewhere since this was last asked, as less than the kernel's low watermark was
-    /// free: its reclaimer is awake. False where it cannot be known.
-    pub turned_away: bool,
+    /// Since the last call, new pages were placed elsewhere because less than the kernel's low watermark was
+    /// free, so its reclaimer is awake. False if unknown.
+    pub failed_allocations: bool,
     /// Loaded latency of a demand read.
     pub latency: Option<Nanos>,
     /// Demand reads in flight, averaged over the quantum (Little's law: latency = occupancy / rate).
@@ -26,41 +26,41 @@ pub struct TierTelemetry {
     pub bandwidth: Option<BytesPerSec>,
 }
 
-/// What a memory device that counts its accesses says of them: NeoProf's histogram and its state monitor.
+/// What a memory device with access counters reports: NeoProf's histogram and its state monitor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Counted {
-    /// Its counters by what they counted since they were cleared: the least count of a bin, and how many counters
-    /// are in it, lowest bin first.
+pub struct DeviceCounts {
+    /// Its counters by their value since the last clearing: the least count of each bin, and the number of
+    /// counters in it, lowest bin first.
     pub histogram: Vec<(u32, u32)>,
     /// By how much a count may exceed the true one.
     pub error_bound: u32,
-    /// Share of its cycles that carried data since this was last told, 0 to 1.
+    /// Share of its cycles that carried data since the last report, 0 to 1.
     pub utilisation: f64,
 }
 
-/// What is measured of the machine in one quantum.
+/// Measurements of the machine in one quantum.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Telemetry {
-    /// One entry a tier, fastest first.
+    /// One entry per tier, fastest first.
     pub tiers: Vec<TierTelemetry>,
-    /// Share of the managed programs' time that memory costs them by not being in the fastest tier, 0 to 1:
-    /// what loads from slower tiers take longer, and bringing back what is out.
+    /// Share of the managed programs' time lost because memory is not in the fastest tier, 0 to 1: the longer
+    /// loads from slower tiers, and paging in.
     pub stall: Option<f64>,
-    /// Of it, what memory costs them that is out altogether: all that a kernel's pressure stall information knows.
+    /// The part of `stall` due to paged-out memory: all that a kernel's pressure stall information covers.
     pub page_in_stall: Option<f64>,
-    /// What was measured of each tenant; a tenant that is not here was not measured.
+    /// Measurements of tenants; tenants not in the list were not measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<TenantTelemetry>,
-    /// What a counting device says, whenever it was asked anew.
+    /// The report of a counting device, in ticks in which there is a new one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub counted: Option<Counted>,
+    pub counted: Option<DeviceCounts>,
 }
 
-/// What is measured of one tenant.
+/// Measurements of one tenant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TenantTelemetry {
     /// The tenant.
     pub tenant: TenantId,
-    /// Bytes that it uses in each tier, fastest first; `None` where the world does not know.
+    /// Bytes that it uses in each tier, fastest first; `None` if unknown.
     pub used: Vec<Option<Bytes>>,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What its limits leave each tenant: the one place that does arithmetic with limits. The ledger of a plan, the enforcer
-//! and the migrator each keep books of it.
+//! The remaining limits of tenants: the only place that computes with limits. The ledger of a plan, the
+//! enforcer and the migrator each keep an instance.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::port::{Telemetry, TenantId, TenantTelemetry};
 use crate::tier::TierId;
 use crate::unit::Bytes;
 
-/// Bytes that each tenant may still take in each tier; below zero where it has more than it may.
+/// Bytes that each tenant may still take in each tier; negative above its limit.
 #[derive(Clone, Debug, Default)]
 pub struct Allowance {
     left: BTreeMap<TenantId, [Option<i128>; TierId::MAX]>,
-    /// Every tenant has a limit in this tier, those of `left` included.
+    /// Whether every tenant has a limit in this tier.
     all_limited: [bool; TierId::MAX],
 }
 
 impl Allowance {
-    /// What limits leave: of what the world measured a tenant to use, else of what the page table knows. The page table
-    /// misses pages that were never observed and counts shared ones twice.
+    /// The limits minus the use, as measured by the world, otherwise as known to the page table. The page table
+    /// misses pages that were never observed and counts shared pages twice.
     pub fn new(limits: &Limits, pages: &PageTable, telemetry: &Telemetry) -> Self {
         if limits.is_empty() {
             return Self::default();
@@ -50,7 +50,7 @@ impl Allowance {
         Self { all_limited: std::array::from_fn(is_limited), left }
     }
 
-    /// Whether nobody has a limit.
+    /// Whether no tenant has a limit.
     pub fn is_unlimited(&self) -> bool {
         self.left.is_empty()
     }
@@ -61,17 +61,17 @@ impl Allowance {
         Some(Bytes(u64::try_from(left.max(0)).unwrap_or(u64::MAX)))
     }
 
-    /// Whether a tenant may take so many bytes more in a tier.
+    /// Whether a tenant may take `bytes` more in a tier.
     pub fn admits(&self, tenant: TenantId, tier: TierId, bytes: Bytes) -> bool {
         self.left(tenant, tier).is_none_or(|left| left >= bytes)
     }
 
-    /// Notes that a tenant has so many bytes more in a tier.
+    /// Records that a tenant has `bytes` more in a tier.
     pub fn take(&mut self, tenant: TenantId, tier: TierId, bytes: Bytes) {
         self.change(tenant, tier, -i128::from(bytes.0));
     }
 
-    /// Notes that a tenant has so many bytes less in a tier.
+    /// Records that a tenant has `bytes` less in a tier.
     pub fn give(&mut self, tenant: TenantId, tier: TierId, bytes: Bytes) {
         self.change(tenant, tier, i128::from(bytes.0));
     }
@@ -83,14 +83,14 @@ impl Allowance {
         }
     }
 
-    /// Bytes that all tenants together may still take in a tier; `None` where one has no limit.
+    /// Bytes that all tenants together may still take in a tier; `None` if one has no limit.
     pub fn left_for_all(&self, tier: TierId) -> Option<Bytes> {
         let limited = self.all_limited[tier.index()];
         let left = || self.left.keys().filter_map(|&tenant| self.left(tenant, tier)).sum();
         limited.then(left)
     }
 
-    /// Tenants that have more in a tier than they may, and by how much.
+    /// Tenants above their limit in a tier, and by how much.
     pub fn excess(&self) -> impl Iterator<Item = (TenantId, TierId, Bytes)> + '_ {
         self.left.iter().flat_map(|(&tenant, left)| {
             (0..).map(TierId).zip(left).filter_map(move |(tier, &left)| {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_leaves_what_is_not_used_and_what_is_over_is_found() {
+    fn a_limit_leaves_the_unused_part_and_reports_the_excess() {
         let mut limits = Limits::of(A, FAST, Bytes::from_base_pages(10));
         limits.set(B, FAST, Some(Bytes::from_base_pages(5)));
         let mut allowance = Allowance::new(&limits, &pages(), &Telemetry::default());
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_rules_over_the_page_table() {
+    fn measured_use_overrides_the_page_table() {
         let limits = Limits::of(A, FAST, Bytes::from_base_pages(10));
         let used = vec![Some(Bytes::from_base_pages(9))];
         let measured = TenantTelemetry { tenant: A, used };

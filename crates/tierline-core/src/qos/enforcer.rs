@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Enforces the limits of tenants, under any policy.
 //!
-//! Before the policy plans, what a tenant has above a lowered limit goes down, its coldest pages first. After that, a
-//! promotion that would exceed its tenant's limit is exchanged for a colder page of the same tenant, or dropped: no
-//! tenant loses a page for another one's limit.
+//! Before the policy plans, a tenant's excess over a lowered limit is demoted, coldest pages first. After that,
+//! a promotion that would exceed its tenant's limit is exchanged for a colder page of the same tenant, or
+//! dropped: no tenant loses a page because of another tenant's limit.
 //!
-//! The coldest pages are found in a random sample of the tenant's pages, by the heat that the policy goes by. The
-//! sample, its size and the margin are ours.
+//! The coldest pages are found in a random sample of the tenant's pages, by the policy's own heat. The sample,
+//! its size and the margin are ours.
 
 use crate::page::PageIdx;
+use crate::policy::interface::{HeatEstimate, Policy};
 use crate::policy::parts::ledger::Ledger;
 use crate::policy::plan::Plan;
 use crate::policy::view::View;
-use crate::policy::{Believed, Policy};
 use crate::port::{Move, PageSize, Reason, TenantId};
 use crate::rng::Rng;
 use crate::tier::TierId;
 use crate::unit::Bytes;
 
-/// Pages drawn for each one that is wanted.
+/// Pages drawn per page needed.
 const DRAWN_PER_VICTIM: u64 = 8;
-/// Pages drawn in a tick and for a tenant, at least and at most.
+/// Pages drawn per tick and tenant, at least and at most.
 const DRAWN: [u64; 2] = [64, 1 << 13];
-/// A page must be hotter by this factor than the one that gives way to it; the default policy's margin.
+/// A page must be hotter by this factor than the page it displaces; as the default policy's margin.
 const MARGIN: f32 = 1.25;
 
 /// The enforcer.
@@ -37,7 +37,7 @@ impl Default for Enforcer {
     }
 }
 
-/// A page that may give way.
+/// A page that may be displaced.
 #[derive(Clone, Copy, Debug)]
 struct Victim {
     page: PageIdx,
@@ -45,7 +45,7 @@ struct Victim {
 }
 
 impl Enforcer {
-    /// Plans the demotion of what tenants have above their limits, and takes it off the policy's budget.
+    /// Plans the demotion of tenants' excess over their limits, and deducts it from the policy's budget.
     pub fn lower(&mut self, view: &mut View<'_>, policy: &dyn Policy, plan: &mut Plan) {
         if view.machine.limits.is_empty() {
             return;
@@ -62,12 +62,12 @@ impl Enforcer {
                 over = over.saturating_sub(freed.unwrap_or_default());
             }
         }
-        debug_assert!(plan.iter().all(|m| m.to > m.from), "only demotions obey a lowered limit");
-        debug_assert!(ledger.budget() <= view.machine.budget, "demotions use up budget");
+        debug_assert!(plan.iter().all(|m| m.to > m.from), "only demotions enforce a lowered limit");
+        debug_assert!(ledger.budget() <= view.machine.budget, "demotions never add budget");
         view.machine.budget = ledger.budget();
     }
 
-    /// Plans what the policy wanted over a limit, where a colder page of the same tenant gives way.
+    /// Plans the policy's moves over a limit, each in exchange for a colder page of the same tenant.
     pub fn exchange(&mut self, view: &mut View<'_>, policy: &dyn Policy, plan: &mut Plan) {
         let wanted = plan.take_over_limit();
         if wanted.is_empty() {
@@ -88,7 +88,8 @@ impl Enforcer {
         }
     }
 
-    /// The coldest of a random sample of a tenant's pages in a tier, coldest first: enough for `base_pages`.
+    /// The coldest of a random sample of a tenant's pages in a tier, coldest first, for `base_pages` to be
+    /// freed.
     fn coldest(
         &mut self,
         view: &View<'_>,
@@ -106,9 +107,9 @@ impl Enforcer {
                 Some(*end)
             })
             .collect();
-        debug_assert!(ends.is_sorted(), "runs are counted one after the other");
+        debug_assert!(ends.is_sorted(), "cumulative counts must not decrease");
         let Some(&all) = ends.last().filter(|&&all| all > 0) else { return Vec::new() };
-        // Pages of other tiers are drawn in vain.
+        // Draws that hit pages of other tiers are useless.
         let held: Bytes = view.machine.tiers.iter().map(|(t, _)| pages.bytes_of(tenant, t)).sum();
         let share = (held.0 / pages.bytes_of(tenant, tier).0.max(1)).clamp(1, 64);
         let draws = (base_pages * DRAWN_PER_VICTIM * share).clamp(DRAWN[0], DRAWN[1]).min(4 * all);
@@ -149,29 +150,32 @@ fn exchange_one_tenant(
     let mut victims = victims.into_iter().peekable();
     for m in wanted {
         let Some(page) = pages.find(m.space, m.vpn) else { continue };
-        let heat = density(view, policy, page).surely;
+        let heat = density(view, policy, page).at_least;
         let (planned, before) = (plan.len(), ledger.clone());
         while !ledger.admits(pages, page, m.to)
             && let Some(victim) = victims.next_if(|victim| heat > victim.likely * MARGIN)
         {
             let reason = Reason::MakeRoom { rate_per_sec: victim.likely };
-            let _ = ledger.demote(pages, victim.page, reason, plan); // a page that is gone makes no room
+            let _ = ledger.demote(pages, victim.page, reason, plan); // an unmapped page frees nothing
         }
         let fits = ledger.admits(pages, page, m.to);
         if !fits || ledger.plan(pages, page, m.to, m.reason, plan).is_err() {
-            debug_assert!(planned <= plan.len(), "planning adds moves");
+            debug_assert!(planned <= plan.len(), "planning only adds moves");
             plan.truncate(planned);
             *ledger = before;
             if victims.peek().is_none_or(|victim| heat <= victim.likely * MARGIN) {
-                return; // the others are colder, and so are their chances
+                return; // the remaining pages are colder still
             }
         }
     }
 }
 
-/// The heat of a base page of a page, as the policy knows it.
-fn density(view: &View<'_>, policy: &dyn Policy, page: PageIdx) -> Believed {
+/// The heat per base page of a page, as the policy estimates it.
+fn density(view: &View<'_>, policy: &dyn Policy, page: PageIdx) -> HeatEstimate {
     let size = view.memory.pages.locate(page).map_or(PageSize::Base, |at| at.size);
-    let Believed { surely, likely } = policy.heat(&view.memory, page);
-    Believed { surely: surely / size.base_pages_f32(), likely: likely / size.base_pages_f32() }
+    let HeatEstimate { at_least, likely } = policy.heat(&view.memory, page);
+    HeatEstimate {
+        at_least: at_least / size.base_pages_f32(),
+        likely: likely / size.base_pages_f32(),
+    }
 }

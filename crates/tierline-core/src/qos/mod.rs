@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much of each tier a tenant may use: its limits, what they leave it, and who enforces them.
+//! Tenants' limits in each tier, what remains of them, and their enforcement.
 
 pub mod allowance;
 pub mod enforcer;
@@ -22,7 +22,7 @@ impl Limits {
         limits
     }
 
-    /// Sets a tenant's limit in a tier, or lifts it.
+    /// Sets or removes a tenant's limit in a tier.
     pub fn set(&mut self, tenant: TenantId, tier: TierId, limit: Option<Bytes>) {
         debug_assert!(tier.index() < TierId::MAX, "{tier} is no tier");
         let of_tenant = self.0.entry(tenant).or_default();
@@ -38,19 +38,19 @@ impl Limits {
         self.0.get(&tenant)?[tier.index()]
     }
 
-    /// Lifts all limits of a tenant.
+    /// Removes all limits of a tenant.
     pub fn lift(&mut self, tenant: TenantId) {
         self.0.remove(&tenant);
     }
 
-    /// Whether nobody has a limit.
+    /// Whether no tenant has a limit.
     pub fn is_empty(&self) -> bool {
         let none = |limits: &[Option<Bytes>; TierId::MAX]| limits.iter().all(Option::is_none);
-        debug_assert!(!self.0.values().any(none), "a tenant without a limit has no entry");
+        debug_assert!(!self.0.values().any(none), "tenants without a limit have no entry");
         self.0.is_empty()
     }
 
-    /// The tenants with limits, and their limits in each tier.
+    /// The tenants with limits, with their limits in each tier.
     pub fn iter(&self) -> impl Iterator<Item = (TenantId, &[Option<Bytes>; TierId::MAX])> {
         self.0.iter().map(|(&tenant, limits)| (tenant, limits))
     }

@@ -1,47 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much of its memory's bandwidth a machine uses, our own moves taken off.
+//! How much memory bandwidth programs use, without our own moves.
 //!
-//! Tiers below the fastest count as one. What cannot be measured is estimated: with no counter on slow memory, its sampled
-//! accesses per second of watching, a cache line each, stand for its bandwidth; with no peak given, the
-//! greatest yet seen stands for it. How much is spare is not guessed at.
+//! Tiers below the fastest count as one. Two values are estimated if not measured: without a counter on slow
+//! memory, its bandwidth is its sampled accesses per second of watched time, a cache line each; without a peak,
+//! the peak is the greatest use so far. Spare bandwidth is never estimated.
 //!
-//! Source: ARMS (sections 4.2 and 4.4), which reads hardware counters; what stands for them is ours.
+//! Source: ARMS (sections 4.2 and 4.4), which reads hardware counters; the estimates are ours.
 
 use super::Hit;
 use crate::port::Telemetry;
 use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
 
-/// What a sampled access moves.
+/// Bytes per sampled access.
 const LINE_BYTES: f64 = 64.0;
 
-/// The meter: bytes since it was last read.
+/// The meter: totals since it was last read.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     last: Option<Nanos>,
-    /// Of fast and of slow memory, by anybody; `None` without a counter.
+    /// Bytes of fast and of slow memory, by all programs; `None` without a counter.
     bytes: [Option<f64>; 2],
     seconds: f64,
-    /// Of them by our moves, which read one and write the other.
+    /// Bytes of each by our moves, which read one and write the other.
     ours: f64,
     /// Base pages moved before the last tick.
     ours_before: u64,
     slow_hits: f64,
-    /// The greatest use of slow memory yet, bytes per second, by samples or by the counter.
+    /// The greatest use of slow memory so far, in bytes per second, by samples or by the counter.
     greatest: f64,
 }
 
-/// What was read.
+/// Shares of bandwidth in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Use {
-    /// Of the slow tiers' peak, or of the greatest yet seen; `None` before anything was.
+    /// Share of the slow tiers' peak, or of the greatest use so far; `None` before any measurement.
     pub slow: Option<f64>,
-    /// Of all tiers' peaks together; `None` where it is not measured.
+    /// Share of all tiers' peaks together; `None` if not measured.
     pub all: Option<f64>,
 }
 
 impl Meter {
-    /// Adds what was measured of the last tick. `moved` counts the base pages that we moved so far.
+    /// Adds the measurements of the last tick. `moved` is the total of base pages that we moved so far.
     #[expect(clippy::cast_precision_loss, reason = "bytes moved in one tick")]
     pub fn add(&mut self, now: Nanos, moved: u64, telemetry: &Telemetry, hits: &[Hit]) {
         let ours = Bytes::from_base_pages(moved - self.ours_before.min(moved));
@@ -59,7 +59,7 @@ impl Meter {
         self.slow_hits += hits.iter().filter(slow).map(|hit| f64::from(hit.hits)).sum::<f64>();
     }
 
-    /// What was used since the last reading; `watched` is the trackers' time of watching in it.
+    /// The use since the last reading; `watched` is the trackers' watched time in it.
     #[expect(clippy::cast_precision_loss, reason = "a bandwidth is far below 2^52")]
     pub fn read(&mut self, tiers: &Tiers, watched: Nanos) -> Use {
         let seconds = self.seconds.max(1e-9);

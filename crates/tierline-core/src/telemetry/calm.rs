@@ -1,45 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether placement is settled: the alarm that makes trackers look closely.
+//! Whether placement is settled. If not, trackers observe closely.
 //!
-//! Watching closely costs the program, so it is kept for when it pays: at the start, while pages are
-//! being moved, and when the slow tiers suddenly get many more hits than they used to. The last is a
-//! comparison with their own moving average: of slow hits to fast ones, since a program that suddenly
-//! waits for slow memory makes fewer of either; where only the slow are seen, of slow hits per watched
-//! second. The constants are ours.
+//! Close observation costs the program, so it is limited to three cases: at the start, while pages are being
+//! moved, and after a sudden rise of hits on slow tiers against a moving average. The rise is measured by the
+//! ratio of slow to fast hits, since a program that waits for slow memory makes fewer of both; if only slow
+//! hits are observed, by slow hits per second of watched time. The constants are ours.
 
 use crate::port::Attention;
 use crate::unit::Nanos;
 
-/// Quiet time after the last sign of change before trackers may look away.
+/// Time without a sign of change before attention becomes calm.
 const SETTLE: Nanos = Nanos::from_secs(1);
-/// Reports of hits before that at the start: as many as trackers remember, so that the evidence is complete.
-const LOOKS: u32 = 16;
-/// Reports that are enough after an alarm: pages that became hot are known by then.
-const LOOKS_AFTER_ALARM: u32 = 8;
-/// An alarm by a sample of pages is only a suspicion, which one look at all of them confirms or not.
-const LOOKS_AFTER_SUSPICION: u32 = 1;
-/// Moves a tick above which pages are being rearranged, and the share of the moves since the alarm
-/// above which they still are: there is always a tail.
+/// Reports of hits before the first calm: as many as trackers remember, so that the evidence is complete.
+const REPORTS: u32 = 16;
+/// Reports after an alarm: enough to detect pages that became hot.
+const REPORTS_AFTER_ALARM: u32 = 8;
+/// An alarm by a projection from a sample of pages is confirmed or dropped by one full report.
+const REPORTS_AFTER_PROJECTION: u32 = 1;
+/// Moves per tick above which pages count as being rearranged; and the part of all moves since the alarm, as
+/// there is always a tail of moves.
 const TRICKLE: u64 = 32;
 const TAIL: u64 = 192;
-/// As few pages in so many of all there are do not count as rearranging either.
+/// Moves of less than one in this many pages do not count as rearranging either.
 const FEW_OF: u64 = 1024;
-/// A rise of the slow tiers' hit rate by this factor is a change, not noise: a sample of a few hundred
-/// pages of which one in twenty is touched varies by a third.
+/// A rise of the slow tiers' hit rate by this factor is a change, not noise: a sample of a few hundred pages of
+/// which one in twenty is touched varies by a third.
 const RISE: f64 = 2.5;
 /// Weight of the newest report in the average.
 const WEIGHT: f64 = 0.125;
-/// The same where slow hits to fast ones became fewer.
+/// The same for a falling ratio of slow to fast hits.
 const FALL_WEIGHT: f64 = 0.5;
-/// After a change since which placement is no better, none is believed for so long.
-const UNPAID: Nanos = Nanos::from_secs(10);
-/// Reports that an average needs before anything is compared with it.
+/// Time for which further changes are ignored after one that did not improve placement.
+const CHANGES_IGNORED: Nanos = Nanos::from_secs(10);
+/// Reports needed in an average before anything is compared with it.
 const FEW: u32 = 4;
 
-/// A report of hits on slow tiers per second of watching.
+/// One report of hits on slow tiers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlowHits {
-    /// Hits per second of watching on all pages there.
+    /// Hits per second of watched time on all pages there.
     pub per_sec: f64,
     /// The hits themselves, on slow tiers and on the fastest.
     pub counts: [f64; 2],
@@ -47,19 +46,19 @@ pub struct SlowHits {
     pub projected: bool,
 }
 
-/// Watches the slow tiers' hit rate.
+/// Monitors the slow tiers' hit rate.
 #[derive(Clone, Debug, Default)]
 pub struct Calm {
-    /// Slow hits per second of watching, and the reports that rests on: counted, and projected.
+    /// Average slow hits per second of watched time, and number of reports: counted, and projected.
     averages: [(f64, u32); 2],
-    /// Slow hits to fast ones, likewise.
+    /// Average ratio of slow to fast hits, and number of reports.
     odds: (f64, u32),
     alert_until: Option<Nanos>,
-    /// Reports yet to come before it may settle.
-    looks: u32,
+    /// Reports still needed before calm.
+    reports_left: u32,
     /// Moves since the alarm.
     moved: u64,
-    /// Whether the last report raised it because what is hot has changed, and the last one that did.
+    /// Whether the last report was a phase change, and the last phase change.
     changed: bool,
     last_change: Option<Change>,
     attention: Attention,
@@ -70,34 +69,33 @@ pub struct Calm {
 pub struct Planned {
     /// Moves.
     pub moves: u64,
-    /// Of this many base pages that are managed.
+    /// Base pages managed.
     pub of_pages: u64,
-    /// Most of the budget was planned: there may be more to move.
+    /// Most of the budget was planned: more moves may wait.
     pub backlog: bool,
 }
 
-/// A change of what is hot.
+/// A phase change.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     at: Nanos,
-    /// Slow hits to fast ones that told of it.
+    /// The ratio of slow to fast hits that signalled it.
     odds: f64,
-    /// Hits since, on slow tiers and on the fastest.
+    /// Hits since then, on slow tiers and on the fastest.
     since: [f64; 2],
 }
 
 impl Change {
-    /// Whether placement is better since then by as much as tells of a change.
-    fn paid(&self) -> bool {
+    /// Whether the ratio of slow to fast hits has fallen by the factor [`RISE`] since.
+    fn improved(&self) -> bool {
         let [slow, fast] = self.since;
         slow * RISE <= fast * self.odds
     }
 }
 
 impl Calm {
-    /// How closely trackers are to observe from now on, where that changes: closely, or while the last closely observed
-    /// pages are still being moved, now and then.
-    pub fn attend(
+    /// The new attention, if it changes: alert, calm, or, while a backlog of pages is being moved, moving.
+    pub fn set_attention(
         &mut self,
         now: Nanos,
         slow_hits: Option<SlowHits>,
@@ -116,8 +114,8 @@ impl Calm {
         self.attention
     }
 
-    /// Takes in one tick: the report of the slow tiers' hits, where anything was watched, and how many
-    /// moves were planned, of how many pages.
+    /// Takes in one tick: the report of slow hits, if anything was watched, and the number of planned moves and
+    /// of pages.
     pub fn update(
         &mut self,
         now: Nanos,
@@ -128,43 +126,45 @@ impl Calm {
         self.changed = false;
         let rose = slow_hits.is_some_and(|report| self.rose(report));
         if let Some(report) = slow_hits {
-            self.doubt(now, report);
+            self.accept_or_drop(now, report);
         }
-        self.looks = self.looks.saturating_sub(u32::from(slow_hits.is_some()));
+        self.reports_left = self.reports_left.saturating_sub(u32::from(slow_hits.is_some()));
         if rose || self.alert_until.is_none() {
-            let suspicion = slow_hits.is_some_and(|report| report.projected);
-            let (looks, settle) = match self.alert_until {
-                None => (LOOKS, SETTLE),
-                Some(_) if suspicion => (LOOKS_AFTER_SUSPICION, Nanos::ZERO),
-                Some(_) => (LOOKS_AFTER_ALARM, SETTLE),
+            let projected = slow_hits.is_some_and(|report| report.projected);
+            let (reports, settle) = match self.alert_until {
+                None => (REPORTS, SETTLE),
+                Some(_) if projected => (REPORTS_AFTER_PROJECTION, Nanos::ZERO),
+                Some(_) => (REPORTS_AFTER_ALARM, SETTLE),
             };
-            (self.looks, self.moved, self.alert_until) = (looks, 0, Some(now + settle));
+            (self.reports_left, self.moved, self.alert_until) = (reports, 0, Some(now + settle));
         }
         self.moved += moves;
         if moves > TRICKLE.max(self.moved / TAIL).max(pages / FEW_OF) {
-            self.looks = self.looks.min(LOOKS_AFTER_ALARM); // evidence that was good enough to act on
+            self.reports_left = self.reports_left.min(REPORTS_AFTER_ALARM); // enough after moves
             self.alert_until = Some(now + SETTLE);
         }
-        let settled = self.looks == 0 && self.alert_until.is_some_and(|until| now >= until);
+        let settled = self.reports_left == 0 && self.alert_until.is_some_and(|until| now >= until);
         if settled { Attention::Calm } else { Attention::Alert }
     }
 
-    /// Whether what is hot changed with the last report.
+    /// Whether the last report was a phase change.
     pub fn changed(&self) -> bool {
         self.changed
     }
 
-    /// Compares with the averages and averages in. What a rate rose to is the new normal: one alarm a rise.
+    /// Compares a report with the averages and adds it. The average jumps to a risen rate, so that each rise
+    /// raises one alarm.
     fn rose(&mut self, report: SlowHits) -> bool {
         let rate_rose = self.rate_rose(report);
         self.changed = self.odds_rose(report).unwrap_or(rate_rose);
         rate_rose || self.changed
     }
 
-    /// Believes a change only where the one before led to a better placement, or was long ago: what placement itself
-    /// brings about, as it follows pages that are hot for a moment, goes round in circles.
-    fn doubt(&mut self, now: Nanos, SlowHits { counts: [slow, fast], .. }: SlowHits) {
-        self.changed &= self.last_change.is_none_or(|last| last.paid() || now >= last.at + UNPAID);
+    /// Accepts a phase change only if the one before led to a better placement, or was long ago. Otherwise
+    /// placement that follows briefly hot pages would trigger changes itself, without end.
+    fn accept_or_drop(&mut self, now: Nanos, SlowHits { counts: [slow, fast], .. }: SlowHits) {
+        self.changed &=
+            self.last_change.is_none_or(|last| last.improved() || now >= last.at + CHANGES_IGNORED);
         if self.changed {
             self.last_change = Some(Change { at: now, odds: slow / fast, since: [0.0; 2] });
         } else if let Some(Change { since, .. }) = &mut self.last_change {
@@ -175,7 +175,7 @@ impl Calm {
     fn rate_rose(&mut self, SlowHits { per_sec, projected, .. }: SlowHits) -> bool {
         let [counted, _] = self.averages;
         let (average, reports) = &mut self.averages[usize::from(projected)];
-        // A sample sees less than a count does; it is held against either.
+        // A sample sees less than a full count; it is compared with the greater of both averages.
         let (usual, known) = if projected {
             (average.max(counted.0), *reports + counted.1)
         } else {
@@ -188,7 +188,7 @@ impl Calm {
         rose
     }
 
-    /// `None` where only the slow tiers were seen.
+    /// `None` if only the slow tiers were observed.
     fn odds_rose(
         &mut self,
         SlowHits { counts: [slow, fast], projected, .. }: SlowHits,
@@ -197,11 +197,11 @@ impl Calm {
             return None;
         }
         let (average, reports) = &mut self.odds;
-        // By luck a count is two deviations more than usual one time in forty.
-        let surely = (slow - 2.0 * slow.sqrt()) / fast;
-        let rose = *reports >= FEW && surely > RISE * *average;
+        // By chance, one count in forty exceeds its mean by two deviations.
+        let at_least = (slow - 2.0 * slow.sqrt()) / fast;
+        let rose = *reports >= FEW && at_least > RISE * *average;
         let odds = slow / fast;
-        // Odds fall by orders of magnitude while pages are placed for the first time.
+        // The ratio falls by orders of magnitude while pages are placed for the first time.
         let weight = match odds < *average {
             _ if rose => 1.0,
             true => FALL_WEIGHT,
@@ -225,7 +225,7 @@ mod tests {
         Some(SlowHits { per_sec, counts: [per_sec, 0.0], projected: false })
     }
 
-    /// Settled at a rate of 100 hits a second, at 2.8 s.
+    /// Calm at a rate of 100 hits a second, at 2.9 s.
     fn settled() -> Calm {
         let mut calm = Calm::default();
         for ms in 0..=19 {
@@ -237,25 +237,29 @@ mod tests {
     }
 
     #[test]
-    fn it_settles_after_a_while_and_enough_looks() {
+    fn it_settles_after_a_while_and_enough_reports() {
         settled();
         let mut calm = Calm::default();
         assert_eq!(calm.update(at(0), counted(100.0), 0, 1_000), Attention::Alert);
-        assert_eq!(calm.update(at(60_000), counted(100.0), 0, 1_000), Attention::Alert, "one look");
+        assert_eq!(
+            calm.update(at(60_000), counted(100.0), 0, 1_000),
+            Attention::Alert,
+            "one report"
+        );
     }
 
     #[test]
-    fn a_jump_of_the_slow_hit_rate_wakes_it_and_noise_does_not() {
+    fn a_jump_of_the_slow_hit_rate_raises_the_alarm_and_noise_does_not() {
         let mut calm = settled();
         assert_eq!(calm.update(at(5_000), counted(120.0), 0, 1_000), Attention::Calm);
         assert_eq!(calm.update(at(6_000), None, 0, 1_000), Attention::Calm);
         assert_eq!(calm.update(at(7_000), counted(400.0), 0, 1_000), Attention::Alert);
     }
 
-    /// By hand: odds of 1/9 rise to 1. Where they stay there for long, 4 900 slow hits of 13 000 since are not better by 2.5;
-    /// where they fall at once, 1 300 are.
+    /// By hand: the ratio rises from 1/9 to 1. If it stays, 4 900 slow hits of 13 000 since are no improvement
+    /// by 2.5; if it falls back at once, 1 300 are.
     #[test]
-    fn after_a_change_that_led_to_nothing_none_is_believed_for_a_while() {
+    fn after_a_change_without_improvement_further_ones_are_ignored_for_a_while() {
         let report = |slow: f64| {
             Some(SlowHits { per_sec: slow, counts: [slow, 1_000.0 - slow], projected: false })
         };
@@ -271,14 +275,14 @@ mod tests {
             assert!((18..22).all(|i| !changed(100 * i, 100.0)));
             changed(800 + 1_000 * seconds, 500.0)
         };
-        assert!(again(100.0, 2), "placed anew");
-        assert!(!again(500.0, 2), "in vain");
+        assert!(again(100.0, 2), "placement improved");
+        assert!(!again(500.0, 2), "no improvement");
         assert!(again(500.0, 10), "long ago");
     }
 
     /// A program that waits for slow memory makes fewer accesses, slow ones too.
     #[test]
-    fn a_shift_of_hits_to_slow_memory_wakes_it_though_there_are_no_more_of_them() {
+    fn a_shift_of_hits_to_slow_memory_raises_the_alarm_at_an_equal_total() {
         let mut calm = Calm::default();
         let hits =
             |slow, fast| Some(SlowHits { per_sec: slow, counts: [slow, fast], projected: false });
@@ -290,9 +294,9 @@ mod tests {
         assert!(calm.changed());
     }
 
-    /// All that is hot is slow at first, then fast, then slow again.
+    /// All hot pages are slow at first, then fast, then slow again.
     #[test]
-    fn it_wakes_though_slow_hits_were_many_when_it_began() {
+    fn many_slow_hits_at_the_start_do_not_hide_a_later_rise() {
         let mut calm = Calm::default();
         let hits =
             |slow, fast| Some(SlowHits { per_sec: slow, counts: [slow, fast], projected: false });
@@ -307,20 +311,20 @@ mod tests {
     }
 
     #[test]
-    fn a_projection_wakes_it_as_soon_as_counts_are_known() {
+    fn a_projection_raises_the_alarm_once_counts_are_known() {
         let mut calm = settled();
         let projected = |per_sec| Some(SlowHits { per_sec, counts: [0.0; 2], projected: true });
         assert_eq!(calm.update(at(5_000), projected(40.0), 0, 1_000), Attention::Calm);
-        assert_eq!(calm.update(at(6_000), counted(110.0), 0, 1_000), Attention::Calm, "as ever");
+        assert_eq!(calm.update(at(6_000), counted(110.0), 0, 1_000), Attention::Calm, "as usual");
         assert_eq!(calm.update(at(7_000), projected(300.0), 0, 1_000), Attention::Alert);
     }
 
     #[test]
-    fn one_count_confirms_the_suspicion_of_a_projection_or_not() {
+    fn one_count_confirms_or_drops_the_alarm_of_a_projection() {
         let projected = Some(SlowHits { per_sec: 300.0, counts: [0.0; 2], projected: true });
         let mut calm = settled();
         assert_eq!(calm.update(at(7_000), projected, 0, 1_000), Attention::Alert);
-        assert_eq!(calm.update(at(7_100), None, 0, 1_000), Attention::Alert, "nobody has looked");
+        assert_eq!(calm.update(at(7_100), None, 0, 1_000), Attention::Alert, "nothing was watched");
         let mut other = calm.clone();
         assert_eq!(calm.update(at(7_200), counted(110.0), 0, 1_000), Attention::Calm);
         assert_eq!(other.update(at(7_200), counted(400.0), 0, 1_000), Attention::Alert);
@@ -328,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_of_moves_does_not_keep_it_awake() {
+    fn a_tail_of_moves_does_not_keep_it_alert() {
         let mut calm = settled();
         assert_eq!(calm.update(at(7_000), counted(400.0), 0, 100_000), Attention::Alert);
         for ms in 71..=91 {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counts with cooling: how many samples a page got lately, all counts halved whenever one runs high.
+//! Counts with cooling: a page's recent samples; all counts are halved whenever one exceeds a threshold.
 //!
-//! A page is hot once its loads reach one threshold or its stores another. Cooling costs nothing when it
-//! happens: a clock goes on, and a page's counts are shifted right by what the clock has gone on since,
-//! when the page is next met. How many pages have which count is kept in a spectrum, which is halved at
-//! once, so that the sum of all counts is exact at any time and a page's share of all accesses is its
-//! count over that sum.
+//! A page is hot once its loads reach one threshold or its stores another. Cooling itself only advances a
+//! clock; a page's counts are shifted right by the clock's advance when the page is next visited. A spectrum
+//! holds how many pages have which count and is halved at once, so that the sum of all counts is always exact,
+//! and a page's share of all accesses is its count over that sum.
 //!
-//! Source: HeMem (SOSP 2021) and its public code, Colloid section 4.1 for the shares. The code tests for
-//! heat before it applies the cooling that is due, so that the first sample after a cooling is judged by
-//! the old counts; `decay_first` puts that right.
+//! Source: HeMem (SOSP 2021) and its public code, Colloid section 4.1 for the shares. The code tests for heat
+//! before it applies a pending cooling, so the first sample after a cooling is judged by the old counts;
+//! `decay_first` corrects that.
 
 use super::Hit;
 use crate::knobs;
@@ -17,25 +16,25 @@ use crate::page::page_word;
 use crate::tier::TierId;
 
 page_word! {
-    /// Counts of a page, and the clock at which they were last cooled.
+    /// Counts of a page, and the clock of their last cooling.
     CountWord
 }
 
 knobs! {
     /// The knobs of the counts.
-    pub struct Knobs {
+    pub struct CountsKnobs {
         /// Sampled loads that make a page hot.
         hot_reads: u32 = 8, 1, 64;
         /// Sampled stores that make a page hot.
         hot_writes: u32 = 4, 1, 64;
         /// A count above this halves all counts.
         cool_above: u32 = 18, 4, 200;
-        /// Whether a page is cooled before it is judged; the published code does it after.
+        /// Whether a page is cooled before it is judged; the published code cools it after.
         decay_first: bool = false, false, true;
     }
 }
 
-/// Kinds of access that are counted apart: loads from the fastest tier, loads from others, stores.
+/// Kinds of access counted separately: loads from the fastest tier, loads from others, stores.
 const KINDS: usize = 3;
 const STORES: usize = 2;
 const CLOCK_BITS: u32 = 24;
@@ -44,21 +43,21 @@ const CLOCK_BITS: u32 = 24;
 #[derive(Clone, Debug)]
 pub struct Counts {
     /// The thresholds.
-    pub knobs: Knobs,
+    pub knobs: CountsKnobs,
     clock: u32,
-    /// How many pages have how many loads, each kind for itself.
+    /// How many pages have each count; the two kinds of loads are entered separately.
     spectrum: Box<[u64; 256]>,
     loads: u64,
 }
 
-/// What a word says: counts, and the clock at which they were cooled last.
+/// The content of a word: counts, and the clock of their last cooling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counted {
+struct DeviceCounts {
     of: [u8; KINDS],
     clock: u32,
 }
 
-impl Counted {
+impl DeviceCounts {
     fn of_word(word: u64) -> Self {
         let [a, b, c, low, middle, high, ..] = word.to_le_bytes();
         Self { of: [a, b, c], clock: u32::from_le_bytes([low, middle, high, 0]) }
@@ -75,12 +74,12 @@ impl Counted {
 }
 
 impl Counts {
-    /// Counts of nothing yet.
-    pub fn new(knobs: Knobs) -> Self {
+    /// Empty counts.
+    pub fn new(knobs: CountsKnobs) -> Self {
         Self { knobs, clock: 0, spectrum: Box::new([0; 256]), loads: 0 }
     }
 
-    /// Counts one sign of access: the page's new word, and whether it is hot.
+    /// Counts one hit; returns the page's new word, and whether the page is hot.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -92,7 +91,7 @@ impl Counts {
             (_, Some(TierId::FAST) | None) => 0,
             _ => 1,
         };
-        let stored = Counted::of_word(word);
+        let stored = DeviceCounts::of_word(word);
         let before = self.cooled(stored);
         let mut page = if self.knobs.decay_first { before } else { stored };
         page.of[kind] = page.of[kind].saturating_add((hit.hits + 0.5).clamp(1.0, 255.0) as u8);
@@ -107,14 +106,14 @@ impl Counts {
         (page.word(), hot)
     }
 
-    /// Coolings so far.
+    /// Number of coolings.
     pub fn clock(&self) -> u32 {
         self.clock
     }
 
     /// Loads counted of a page, cooled.
     pub fn loads(&self, word: u64) -> u32 {
-        self.cooled(Counted::of_word(word)).loads()
+        self.cooled(DeviceCounts::of_word(word)).loads()
     }
 
     /// Loads counted of all pages, cooled.
@@ -128,29 +127,29 @@ impl Counts {
         f64::from(self.loads(word)) / (self.loads.max(1)) as f64
     }
 
-    /// Whether the page is hot by its counts as they were written down last.
+    /// Whether the page is hot by its stored counts, before pending coolings.
     pub fn was_hot(&self, word: u64) -> bool {
-        self.judge(Counted::of_word(word))
+        self.judge(DeviceCounts::of_word(word))
     }
 
-    /// Whether the page is hot by its counts, cooled.
+    /// Whether the page is hot by its cooled counts.
     pub fn is_hot(&self, word: u64) -> bool {
-        self.judge(self.cooled(Counted::of_word(word)))
+        self.judge(self.cooled(DeviceCounts::of_word(word)))
     }
 
-    fn judge(&self, page: Counted) -> bool {
+    fn judge(&self, page: DeviceCounts) -> bool {
         page.loads() >= self.knobs.hot_reads || u32::from(page.of[STORES]) >= self.knobs.hot_writes
     }
 
-    fn cooled(&self, page: Counted) -> Counted {
+    fn cooled(&self, page: DeviceCounts) -> DeviceCounts {
         let lag = self.clock.wrapping_sub(page.clock) & ((1 << CLOCK_BITS) - 1);
-        // Shifting a byte by 8 or more leaves nothing.
+        // Shifting a byte by 8 or more gives zero.
         let cool = |count: u8| count.checked_shr(lag).unwrap_or(0);
-        Counted { of: page.of.map(cool), clock: self.clock & ((1 << CLOCK_BITS) - 1) }
+        DeviceCounts { of: page.of.map(cool), clock: self.clock & ((1 << CLOCK_BITS) - 1) }
     }
 
     fn replace(&mut self, before: u8, after: u8) {
-        // A page that was unmapped leaves its count behind: it fades with the next coolings.
+        // The count of an unmapped page remains and fades with the next coolings.
         let left = &mut self.spectrum[usize::from(before)];
         *left = left.saturating_sub(1);
         self.spectrum[usize::from(after)] += u64::from(after > 0);
@@ -187,7 +186,7 @@ mod tests {
 
     #[test]
     fn eight_loads_or_four_stores_are_hot() {
-        let mut counts = Counts::new(Knobs::default());
+        let mut counts = Counts::new(CountsKnobs::default());
         let mut word = 0;
         let heat: Vec<bool> = (0..8u8)
             .map(|i| {
@@ -205,10 +204,10 @@ mod tests {
         }
     }
 
-    /// The count must exceed 18, and of one kind: loads of two tiers do not add up for cooling.
+    /// The count of one kind must exceed 18: loads of two tiers do not add up for cooling.
     #[test]
     fn nineteen_samples_of_one_kind_halve_everything() {
-        let mut counts = Counts::new(Knobs::default());
+        let mut counts = Counts::new(CountsKnobs::default());
         let (mut a, mut b) = (0, 0);
         for i in 0..36 {
             a = counts.count(a, &hit(i % 2, false)).0;
@@ -221,11 +220,11 @@ mod tests {
         assert_eq!(counts.all_loads(), 18);
     }
 
-    /// The published order: a page that cooled to nothing is still hot at its next sample.
+    /// The published order: a page that cooled to zero is still hot at its next sample.
     #[test]
-    fn heat_is_judged_before_cooling_unless_told_otherwise() {
+    fn heat_is_judged_before_cooling_unless_decay_first() {
         for decay_first in [false, true] {
-            let mut counts = Counts::new(Knobs { decay_first, ..Knobs::default() });
+            let mut counts = Counts::new(CountsKnobs { decay_first, ..CountsKnobs::default() });
             let (mut page, mut other) = (0, 0);
             for _ in 0..8 {
                 page = counts.count(page, &hit(0, false)).0;
@@ -241,8 +240,8 @@ mod tests {
     }
 
     #[test]
-    fn a_page_not_met_for_ages_has_no_counts() {
-        let mut counts = Counts::new(Knobs::default());
+    fn a_page_without_recent_samples_has_no_counts() {
+        let mut counts = Counts::new(CountsKnobs::default());
         let word = counts.count(0, &hit(0, false)).0;
         for _ in 0..100 {
             counts.cool();
@@ -251,12 +250,12 @@ mod tests {
     }
 
     proptest! {
-        /// The spectrum's sum against the pages themselves, page by page.
+        /// Compares the spectrum's sum with the pages themselves.
         #[test]
         fn the_sum_is_exact(
             hits in prop::collection::vec((0usize..20, 0u8..3, any::<bool>()), 1..800),
         ) {
-            let mut counts = Counts::new(Knobs::default());
+            let mut counts = Counts::new(CountsKnobs::default());
             let mut words = [0u64; 20];
             for (page, tier, skew) in hits {
                 let page = if skew { 0 } else { page };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Exponentially weighted averages whose horizon is a time, whatever the interval between two values.
+//! Exponentially weighted averages whose horizon is a time, whatever the interval between values.
 //!
-//! With an average `a` over the horizon τ and a new value `x` after the interval T: `a += α·(x - a)`, where α
-//! follows from τ/T. Three readings of that, as ARMS gives horizons and no α: the *span* of N = τ/T values,
-//! α = 2/(N + 1), which is what "N-period" averages mean by convention; the *time constant*, α = 1 - exp(-T/τ),
-//! about half as fast; and the span of a *fixed* interval, with which the horizon shrinks with the interval.
+//! For an average `a` over the horizon τ and a new value `x` after the interval T: `a += α·(x - a)`, with α
+//! from τ/T. ARMS gives horizons and no α, which allows three readings: the *span* of N = τ/T values, α =
+//! 2/(N + 1), the convention for "N-period" averages; the *time constant*, α = 1 - exp(-T/τ), about half as fast;
+//! and the span of a *fixed* interval, where the horizon shrinks with the interval.
 //!
 //! Source: ARMS (section 4.1: 1 s and 10 s, after Klinker 2011); the choice of the span is ours.
 
@@ -18,7 +18,7 @@ pub enum Form {
     Span,
     /// 1 - exp(-T/τ).
     TimeConstant,
-    /// The span's, as if the interval were always this one.
+    /// The span's weight for this interval, whatever the real one.
     Fixed(Nanos),
 }
 
@@ -34,7 +34,7 @@ impl Form {
     }
 }
 
-/// e to the power of minus `x`, for x ≥ 0: a quotient of polynomials (Padé) of `x/64`, squared six times.
+/// e^-x for x ≥ 0: a quotient of polynomials (Padé) of `x/64`, squared six times.
 fn exp_minus(x: f64) -> f64 {
     let x = x / 64.0;
     let small = (1.0 - x / 2.0 + x * x / 12.0) / (1.0 + x / 2.0 + x * x / 12.0);

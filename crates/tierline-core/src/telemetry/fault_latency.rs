@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Time to fault: the sooner a page faults after it was armed, the hotter it is.
 //!
-//! A page is hot when it faults within a threshold. The threshold follows the number of candidates: once
-//! a minute it goes down by an eighth of its reference when there were more than the rate limit lets
-//! through, and up when there were fewer, between an eighth and twice the reference. An access
-//! that comes after Δt in a stream of r accesses a second has the probability 1/(Δt·r).
+//! A page is hot if it faults within a threshold. The threshold follows the number of candidates: once a minute
+//! it falls by an eighth of its reference if there were more than the rate limit admits, and rises if there
+//! were fewer, between an eighth and twice the reference. An access that comes after Δt in a stream of r
+//! accesses a second has the probability 1/(Δt·r).
 //!
 //! Source: Linux 6.3, kernel/sched/fair.c (`should_numa_migrate_memory`, `numa_promotion_adjust_threshold`,
-//! `numa_promotion_rate_limit`); Colloid section 4.3 for the probability, whose text has the sense of the
-//! threshold the other way round. A tracker that knows no time to fault gives the time since the page's
-//! last hit instead (ours).
+//! `numa_promotion_rate_limit`); Colloid section 4.3 for the probability, whose text states the threshold the
+//! other way round. With a tracker without times to fault, the time since the page's last hit is used (ours).
 
 use super::Hit;
 use crate::knobs;
@@ -17,27 +16,27 @@ use crate::unit::{Bytes, BytesPerSec, Nanos, in_time};
 
 knobs! {
     /// The knobs of the threshold.
-    pub struct Knobs {
+    pub struct FaultLatencyKnobs {
         /// The reference of the threshold.
         hot_threshold: Nanos = Nanos::from_secs(1), Nanos::from_millis(1), Nanos::from_secs(60);
-        /// Candidates promoted at most.
+        /// Rate of promotion candidates, at most.
         rate_limit: BytesPerSec = BytesPerSec(65_536 << 20), BytesPerSec(1 << 20), BytesPerSec(1 << 37);
         /// Time between two adjustments of the threshold.
         adjust_period: Nanos = Nanos::from_secs(60), Nanos::from_secs(1), Nanos::from_secs(600);
     }
 }
 
-/// Steps between nothing and twice the reference.
+/// Steps from zero to twice the reference.
 const STEPS: u64 = 16;
 /// Candidates are counted against the rate limit in windows of this length.
 const WINDOW: Nanos = Nanos::from_secs(1);
 const STAMP: u64 = 0xffff_ffff;
 
-/// The threshold and what it follows.
+/// The threshold and its inputs.
 #[derive(Clone, Debug)]
 pub struct FaultLatency {
     /// The knobs.
-    pub knobs: Knobs,
+    pub knobs: FaultLatencyKnobs,
     /// `None`: the reference.
     threshold: Option<Nanos>,
     candidates: Bytes,
@@ -46,8 +45,8 @@ pub struct FaultLatency {
 }
 
 impl FaultLatency {
-    /// The reference threshold.
-    pub fn new(knobs: Knobs) -> Self {
+    /// Starts at the reference threshold.
+    pub fn new(knobs: FaultLatencyKnobs) -> Self {
         Self {
             knobs,
             threshold: None,
@@ -57,12 +56,12 @@ impl FaultLatency {
         }
     }
 
-    /// The threshold now.
+    /// The present threshold.
     pub fn threshold(&self) -> Nanos {
         self.threshold.unwrap_or(self.knobs.hot_threshold)
     }
 
-    /// While there is much room, everything is promoted and the threshold starts anew.
+    /// Resets the threshold: while there is much room, everything is promoted.
     pub fn reset(&mut self) {
         self.threshold = None;
     }
@@ -73,7 +72,7 @@ impl FaultLatency {
         latency < self.threshold() && !self.is_limited(now, bytes)
     }
 
-    /// Counts a candidate, and says whether there were too many within the window.
+    /// Counts a candidate; true if the window has too many.
     fn is_limited(&mut self, now: Nanos, bytes: Bytes) -> bool {
         self.candidates += bytes;
         if now.saturating_sub(self.window.0) > WINDOW {
@@ -103,10 +102,10 @@ impl FaultLatency {
     }
 }
 
-/// How long the page took to be accessed, and its word with the time of this access in its lower half.
+/// The page's time to fault, and its word with the time of this access in its lower half.
 #[expect(clippy::cast_possible_truncation, reason = "milliseconds that wrap after 49 days")]
 pub fn latency(word: u64, hit: &Hit, now: Nanos) -> (Option<Nanos>, u64) {
-    // Never zero: that is a page that was not seen yet.
+    // Zero is reserved for pages without a hit.
     let stamp = ((now.0 / 1_000_000) as u32).max(1);
     let last = (word & STAMP) as u32;
     let since = (last != 0).then(|| Nanos::from_millis(stamp.wrapping_sub(last).into()));
@@ -131,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_page_is_hot_below_the_threshold() {
-        let mut latency = FaultLatency::new(Knobs::default());
+        let mut latency = FaultLatency::new(FaultLatencyKnobs::default());
         assert!(latency.accepts(at(1), Nanos::from_millis(999), MIB));
         assert!(!latency.accepts(at(1), Nanos::from_millis(1000), MIB));
     }
@@ -140,7 +139,8 @@ mod tests {
     /// there are many.
     #[test]
     fn the_threshold_follows_the_candidates() {
-        let knobs = Knobs { rate_limit: BytesPerSec(1 << 20), ..Knobs::default() };
+        let knobs =
+            FaultLatencyKnobs { rate_limit: BytesPerSec(1 << 20), ..FaultLatencyKnobs::default() };
         let mut latency = FaultLatency::new(knobs);
         let thresholds: Vec<u64> = (0..12)
             .map(|minute| {
@@ -160,10 +160,11 @@ mod tests {
 
     #[test]
     fn candidates_above_the_rate_limit_are_refused() {
-        let knobs = Knobs { rate_limit: BytesPerSec(10 << 20), ..Knobs::default() };
+        let knobs =
+            FaultLatencyKnobs { rate_limit: BytesPerSec(10 << 20), ..FaultLatencyKnobs::default() };
         let mut latency = FaultLatency::new(knobs);
         let accepted = (0..100).filter(|_| latency.accepts(at(10), Nanos::ZERO, MIB)).count();
-        assert_eq!(accepted, 10, "the first opens the window");
+        assert_eq!(accepted, 10, "the first candidate opens the window");
         assert!(latency.accepts(at(12), Nanos::ZERO, MIB), "a new window");
     }
 
@@ -181,7 +182,7 @@ mod tests {
         assert_eq!(first, None);
         let (second, word) = latency(word, &hit, at(7));
         assert_eq!(second, Some(at(2)));
-        assert_eq!(word >> 32, 1 << 8, "the upper half is somebody else's");
+        assert_eq!(word >> 32, 1 << 8, "the upper half belongs to others");
         let faulted = Hit { exposure: Some(Nanos(9)), ..hit };
         assert_eq!(latency(word, &faulted, at(9)).0, Some(Nanos(9)));
     }

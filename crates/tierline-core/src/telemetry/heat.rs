@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The heat of a page in 56 bits: the watch clock at its last hit (32 bits), the exposure that its hits were seen in
-//! (the upper half of an `f32`), and its hits in sixteenths (8 bits).
+//! The heat of a page in 56 bits: the evidence clock at its last hit (32 bits), the exposure of its hits (the
+//! upper half of an `f32`), and its hits in sixteenths (8 bits).
 
 use crate::page::PageWord;
 
-/// What is remembered of a page's heat. [`super::hotness`] gives it its meaning.
+/// The stored evidence of a page. [`super::hotness`] interprets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Heat {
     /// Hits remembered, 0 to just below 16 in steps of 1/16.
     pub hits: f32,
-    /// Watched seconds they were seen in.
+    /// Watched seconds of these hits.
     pub exposure_seconds: f32,
-    /// The watch clock at the last hit.
+    /// The evidence clock at the last hit.
     pub stamp: u32,
 }
 

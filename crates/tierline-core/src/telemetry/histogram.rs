@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A histogram of counts in powers of two, and the threshold up to which the hottest bins fill the
-//! fastest tier.
+//! A histogram of counts in powers of two, and the threshold from which the hottest bins fill the fastest tier.
 //!
-//! A sample adds 512 to a base page's count and 1 to a huge page's, so that both say how dense accesses
-//! are; bin(n) = min(15, ⌊log2(n + 1)⌋). Every so many samples the threshold is fitted: the lowest bin
-//! from which all bins together are no larger than the tier. Between two coolings it only rises, after
-//! one it falls by one at most. Bins just below are warm, and stay where they are, while a quarter of the
-//! tier is left over. Cooling halves all counts, every so many samples or bytes allocated.
+//! A sample adds 512 to a base page's count and 1 to a huge page's, so that both measure the density of
+//! accesses; bin(n) = min(15, ⌊log2(n + 1)⌋). After a given number of samples the threshold is fitted: the
+//! lowest bin from which all bins together are no larger than the tier. Between two coolings it only rises;
+//! after one it falls by at most one. The bin just below is warm, and its pages stay in place, while a quarter
+//! of the tier is left over. Cooling halves all counts, after a given number of samples or of allocated bytes.
 //!
-//! Source: MEMTIS (SOSP 2023) and its public kernel. The kernel empties the histogram at a cooling and
-//! fills it again while a scan cools the pages; here every bin moves down by one at once, and pages are
-//! cooled when they are next met, as if that scan took no time.
+//! Source: MEMTIS (SOSP 2023) and its public kernel. The kernel empties the histogram at a cooling and refills
+//! it while a scan cools the pages; here every bin moves down by one at once, and pages are cooled when next
+//! visited, as if that scan took no time.
 
 #[cfg(test)]
 mod tests;
@@ -21,18 +20,18 @@ use crate::port::PageSize;
 use crate::unit::{BASE_PER_HUGE, Bytes};
 
 page_word! {
-    /// The count of a page, and the clock at which it was last cooled.
+    /// The count of a page, and the clock of its last cooling.
     BinWord
 }
 
 knobs! {
     /// The knobs of the histogram.
-    pub struct Knobs {
+    pub struct HistogramKnobs {
         /// Samples between two fits of the threshold.
         adaptation_period: u32 = 100_000, 1_000, 10_000_000;
         /// Samples between two coolings.
         cooling_period: u32 = 2_000_000, 10_000, 100_000_000;
-        /// Growth of the programs' memory that cools too.
+        /// Growth of the programs' memory that also triggers a cooling.
         cooling_alloc: Bytes = Bytes::from_mib(10 << 10), Bytes::from_mib(64), Bytes::from_mib(1 << 20);
         /// The lowest threshold.
         thres_hot: u32 = 1, 1, 8;
@@ -43,13 +42,14 @@ knobs! {
 
 /// What a sample adds to the count of a base page.
 pub const SAMPLE: u32 = 512;
-const _: () = assert!(SAMPLE as u64 == BASE_PER_HUGE, "so that counts say how dense samples are");
+const _: () =
+    assert!(SAMPLE as u64 == BASE_PER_HUGE, "so that counts measure the density of samples");
 
-/// Bins.
+/// Number of bins.
 pub const BINS: u8 = 16;
 const CLOCK_SHIFT: u32 = 32;
 const SEEN: u64 = 1 << 48;
-/// The bits of a page's word that mean something here; the others are left as they are.
+/// The bits of a page's word used here; the others are left unchanged.
 pub const OWN_BITS: u32 = 49;
 const OWN: u64 = (1 << OWN_BITS) - 1;
 
@@ -59,60 +59,60 @@ pub fn bin(count: u32) -> u8 {
     ((u64::from(count) + 1).ilog2() as u8).min(BINS - 1)
 }
 
-/// What a page's word says of it.
+/// The content of a page's word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct StoredCount {
     /// Its count, in 512ths of a sample of a base page.
     pub count: u32,
-    /// Coolings since then.
+    /// Coolings since the count was stored.
     pub lag: u32,
-    /// It is so new that the next cooling spares it.
+    /// It is so new that the next cooling skips it.
     pub spared: bool,
 }
 
-impl Known {
-    /// Its count by now.
+impl StoredCount {
+    /// Its present count.
     pub fn cooled(self) -> u32 {
         self.count.checked_shr(self.lag).unwrap_or(0)
     }
 
-    /// The bin that it is in by now: each cooling moved it down by one.
+    /// Its present bin: each cooling moved it down by one.
     pub fn bin(self) -> u8 {
         bin(self.count).saturating_sub(u8::try_from(self.lag).unwrap_or(u8::MAX))
     }
 }
 
-/// Base pages by bin. A cooling moves all down by a bin at once; what single pages know of it, they know later.
+/// Base pages by bin. A cooling moves all pages down by a bin at once; the words of single pages follow later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bins {
     pages: [u64; BINS as usize],
-    /// Those of pages that the next cooling spares.
+    /// Pages that the next cooling skips.
     spared: [u64; BINS as usize],
 }
 
 impl Bins {
-    fn of(&mut self, known: Known) -> &mut u64 {
+    fn of(&mut self, known: StoredCount) -> &mut u64 {
         let bins = if known.spared { &mut self.spared } else { &mut self.pages };
         &mut bins[usize::from(known.bin())]
     }
 
-    /// Puts base pages of which so much is known into their bin.
-    pub fn put(&mut self, known: Known, base_pages: u64) {
+    /// Adds base pages to their bin.
+    pub fn put(&mut self, known: StoredCount, base_pages: u64) {
         *self.of(known) += base_pages;
     }
 
-    /// Takes them out.
-    pub fn take(&mut self, known: Known, base_pages: u64) {
+    /// Removes base pages from their bin.
+    pub fn take(&mut self, known: StoredCount, base_pages: u64) {
         let pages = self.of(known);
-        // A page that was unmapped stays behind and sinks to the lowest bin.
+        // The count of an unmapped page remains and sinks to the lowest bin.
         *pages = pages.saturating_sub(base_pages);
     }
 
-    /// Moves base pages of which so much is known to the bin of their halved count, and returns what is known
-    /// then. The coolings have done so already, but for the top bin, which has no upper end, and for counts
-    /// that have come down to 1, whose bin is that of 2.
-    pub fn settle(&mut self, known: Known, base_pages: u64) -> Known {
-        let settled = Known { count: known.cooled(), lag: 0, ..known };
+    /// Moves base pages to the bin of their halved count, and returns their new state. Coolings have moved them
+    /// already, except in the top bin, which has no upper end, and for counts that fell to 1, whose bin is that
+    /// of 2.
+    pub fn settle(&mut self, known: StoredCount, base_pages: u64) -> StoredCount {
+        let settled = StoredCount { count: known.cooled(), lag: 0, ..known };
         if settled.bin() != known.bin() {
             self.take(known, base_pages);
             self.put(settled, base_pages);
@@ -130,13 +130,13 @@ impl Bins {
         }
     }
 
-    /// All base pages.
+    /// All base pages in the bins.
     #[cfg(test)]
     pub fn total(&self) -> u64 {
         self.pages.iter().chain(&self.spared).sum()
     }
 
-    /// The lowest bin from `least` on from which all together fit, and how many pages they are.
+    /// The lowest bin, at least `least`, from which all bins together fit, and the pages in them.
     pub fn fit(&self, capacity: u64, least: u8) -> (u8, u64) {
         let mut filled = 0;
         for bin in (0..BINS).rev() {
@@ -150,16 +150,16 @@ impl Bins {
     }
 }
 
-/// What a count led to.
+/// What a counted sample triggered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// Nothing else.
+pub enum CountEvent {
+    /// Nothing.
     None,
     /// All counts were halved.
     Cooled,
-    /// The thresholds were fitted, for the first time since a cooling or not.
+    /// The thresholds were fitted.
     Adapted {
-        /// The first time.
+        /// For the first time since a cooling.
         after_cooling: bool,
     },
 }
@@ -168,8 +168,8 @@ pub enum Turn {
 #[derive(Clone, Debug)]
 pub struct Histogram {
     /// The knobs.
-    pub knobs: Knobs,
-    /// The threshold may fall without a cooling: pages were split, so that there are others.
+    pub knobs: HistogramKnobs,
+    /// The threshold may fall without a cooling, as pages were split.
     pub may_fall: bool,
     bins: Bins,
     clock: u16,
@@ -177,15 +177,15 @@ pub struct Histogram {
     warm: u8,
     cooled: bool,
     samples: u64,
-    /// Samples, halved with the counts.
+    /// Samples, halved with each cooling.
     remembered: f64,
     allocated: Bytes,
     changes: u64,
 }
 
 impl Histogram {
-    /// A histogram of nothing yet: whatever is sampled is hot.
-    pub fn new(knobs: Knobs) -> Self {
+    /// An empty histogram: every sampled page is hot.
+    pub fn new(knobs: HistogramKnobs) -> Self {
         let (hot, warm) = (1, 1);
         Self {
             knobs,
@@ -202,14 +202,14 @@ impl Histogram {
         }
     }
 
-    /// Counts so many samples of a page of `size`; the hot bins are to fill `capacity`.
+    /// Counts `samples` of a page of `size`; the hot bins should fill `capacity`.
     pub fn count(
         &mut self,
         word: u64,
         samples: u32,
         size: PageSize,
         capacity: Bytes,
-    ) -> (u64, Turn) {
+    ) -> (u64, CountEvent) {
         let weight = match size {
             PageSize::Base => SAMPLE,
             PageSize::Huge => 1,
@@ -223,18 +223,18 @@ impl Histogram {
         self.join(word, size);
         self.samples += u64::from(samples);
         self.remembered += f64::from(samples);
-        let mut turn = Turn::None;
+        let mut turn = CountEvent::None;
         if self.passed(self.knobs.cooling_period, samples) {
             self.cool();
-            turn = Turn::Cooled;
+            turn = CountEvent::Cooled;
         } else if self.passed(self.knobs.adaptation_period, samples) {
-            turn = Turn::Adapted { after_cooling: self.cooled };
+            turn = CountEvent::Adapted { after_cooling: self.cooled };
             self.adapt(capacity);
         }
         (word, turn)
     }
 
-    /// The word of a page that is met for the first time since a cooling, with its count halved.
+    /// The word of a page at its first visit after a cooling, with its count halved.
     pub fn settle(&mut self, word: u64, size: PageSize) -> u64 {
         self.leave(word, size);
         let settled = word & !OWN | pack(self.cooled_count(word), self.clock);
@@ -242,26 +242,26 @@ impl Histogram {
         settled
     }
 
-    /// Forgets a page that was split.
+    /// Removes a page that was split.
     pub fn split(&mut self, word: u64) {
         self.leave(word, PageSize::Huge);
     }
 
-    /// The word of a base page of a huge page that was split; its count is as old as that of the huge page was.
+    /// The word of a base page of a split huge page; its count has the huge page's clock.
     pub fn part(&mut self, word: u64, count: u32) -> u64 {
         let part = pack(count, clock(word));
         self.join(part, PageSize::Base);
         part
     }
 
-    /// The word of a page that is new: one bin above the threshold, and spared by the next cooling.
-    pub fn newborn(&mut self, size: PageSize) -> u64 {
+    /// The word of a new page: one bin above the threshold, and skipped by the next cooling.
+    pub fn new_page(&mut self, size: PageSize) -> u64 {
         let word = pack(1 << (self.hot + 1), self.clock.wrapping_add(1));
         self.join(word, size);
         word
     }
 
-    /// Cools where the programs' memory grew by much since it last did, and says whether it did.
+    /// Cools if the programs' memory has grown enough since it last did so; returns whether it did.
     pub fn allocated(&mut self, now: Bytes) -> bool {
         let grown = now >= self.allocated + self.knobs.cooling_alloc;
         if grown {
@@ -272,24 +272,24 @@ impl Histogram {
         grown
     }
 
-    /// Whether the page is to be in the fastest tier.
+    /// Whether the page should be in the fastest tier.
     pub fn is_hot(&self, word: u64) -> bool {
         self.bin_of(word) >= self.hot
     }
 
-    /// Whether it may leave the fastest tier.
+    /// Whether the page may leave the fastest tier.
     pub fn is_cold(&self, word: u64) -> bool {
         self.bin_of(word) < self.warm
     }
 
-    /// Whether anything was ever written down of the page.
+    /// Whether the page has a stored count.
     pub fn knows(&self, word: u64) -> bool {
         word & SEEN != 0
     }
 
-    /// What was written down of the page, if anything ever was.
-    pub fn known(&self, word: u64) -> Option<Known> {
-        self.knows(word).then(|| Known {
+    /// The page's stored state, if any.
+    pub fn known(&self, word: u64) -> Option<StoredCount> {
+        self.knows(word).then(|| StoredCount {
             count: count(word),
             lag: self.lag(word),
             spared: self.is_spared(word),
@@ -301,18 +301,18 @@ impl Histogram {
         self.hot
     }
 
-    /// The lowest threshold that there may be.
+    /// The lowest permitted threshold.
     #[expect(clippy::cast_possible_truncation, reason = "sixteen bins")]
     pub fn least(&self) -> u8 {
         self.knobs.thres_hot as u8
     }
 
-    /// Gives up on warm pages: they may leave the fastest tier until the next fit.
+    /// Releases warm pages: they may leave the fastest tier until the next fit.
     pub fn release_warm(&mut self) {
         self.warm = self.hot;
     }
 
-    /// How often the thresholds moved or all counts were halved.
+    /// Number of changes of the thresholds and of coolings.
     pub fn changes(&self) -> u64 {
         self.changes
     }
@@ -339,7 +339,7 @@ impl Histogram {
         count(word).checked_shr(self.lag(word)).unwrap_or(0)
     }
 
-    /// Coolings since the page's own.
+    /// Coolings since the page's own last one.
     fn lag(&self, word: u64) -> u32 {
         if word & SEEN == 0 || self.is_spared(word) {
             return 0;
@@ -347,7 +347,7 @@ impl Histogram {
         self.clock.wrapping_sub(clock(word)).into()
     }
 
-    /// Whether the page is so new that the next cooling spares it.
+    /// Whether the page is so new that the next cooling skips it.
     fn is_spared(&self, word: u64) -> bool {
         clock(word) == self.clock.wrapping_add(1)
     }

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hotness: how many accesses a second a page is believed to get.
+//! Hotness: the estimated access rate of a page.
 //!
-//! One estimator serves every tracker, because all of them say the same thing in the end: *so many hits
-//! in so much time of watching*. A sampler that takes one access in P watches a P-th of the time; an accessed-bit scanner only in the
-//! window between clearing and reading the bits; a hint fault ends a watch that began when the page was
-//! armed. Time in which nobody watched says nothing and costs nothing, so "was not seen" is never confused with
-//! "was not accessed".
+//! One estimator serves every tracker, because all reports reduce to *hits within watched time*. A sampler that
+//! takes one access in P watches 1/P of the time; an accessed-bit scanner watches only in the window between
+//! clearing and reading the bits; a hint fault ends a watch that began when the page was armed. Time without
+//! watching adds no exposure, so "was not seen" is never taken for "was not accessed".
 //!
-//! The rate is the maximum-likelihood estimate for random (Poisson) accesses: hits over exposure, and where
-//! a look of length `w` sees a page once at most, `-ln(1 - k/n) / w` for `k` hits in `n` looks.
+//! The rate is the maximum-likelihood estimate for random (Poisson) accesses: hits over exposure, and where a
+//! scan with window `w` sees a page at most once, `-ln(1 - k/n) / w` for `k` hits in `n` scans.
 //!
-//! The length of looks changes. So that `k` never exceeds `n`, evidence is kept in looks: the clock that stamps and
-//! exposures follow advances by the same time for every look, whatever its length, and `w` is the mean length of the
-//! looks remembered. The rate is then never too high in the mean, as `1 - exp(-rate · w)` is concave in `w` (Jensen's
-//! inequality). Where every access counts, and where all looks have the same length, that clock is the watch clock.
+//! Windows change in length. So that `k` never exceeds `n`, evidence is kept in scans: stamps and exposures
+//! follow an evidence clock, which advances by the same time for every scan, whatever its window, and `w` is
+//! the mean window of the scans remembered. The rate is then never too high on average, as `1 - exp(-rate · w)`
+//! is concave in `w` (Jensen's inequality). Where every access counts, and where all windows are equal, the
+//! evidence clock is the watch clock.
 //!
-//! Old evidence fades: no more than a certain exposure is remembered ([`Hotness::remember`]), and hits fade
-//! exponentially with what is beyond it. Pages that are not hit are not visited: their exposure is the advance of
-//! the watch clock since their stamp, added when somebody asks. While placement is off ([`Hotness::hurry`]), a page that is hit after several looks in
-//! vain begins anew: what it was before says nothing of what it is now, and the hit that ended the silence
-//! proves nothing by itself.
+//! Old evidence decays: a limited exposure is remembered ([`Hotness::remember`]), and hits decay exponentially
+//! beyond it. Pages without hits are not visited: their exposure is the advance of the clock since their stamp,
+//! added when the estimate is read. While placement is off ([`Hotness::set_urgent`]), a page that is hit after
+//! several scans without an access starts anew: its earlier evidence is outdated, and the hit that ended the
+//! idle time is no evidence by itself.
 //!
-//! The estimator is ours. Its bounds are Wilson's score interval (E. B. Wilson, 1927), which holds for few looks as
-//! for many and in the limit for a Poisson count: `(k + z²/2 ± z·√(k(1 - k/n) + z²/4)) / (n + z²)`.
+//! The estimator is ours. Its bounds are Wilson's score interval (E. B. Wilson, 1927), which holds for few
+//! scans and for many, and in the limit for a Poisson count: `(k + z²/2 ± z·√(k(1 - k/n) + z²/4)) / (n + z²)`.
 
 #[cfg(test)]
 mod tests;
@@ -30,46 +30,46 @@ mod tests;
 use super::heat::Heat;
 use crate::unit::Nanos;
 
-/// The watch clock and what it takes to read a page's heat by it.
+/// The watch clock and the state for estimating rates from heat.
 #[derive(Clone, Debug)]
 pub struct Hotness {
     watched: Nanos,
-    /// The clock of all evidence, see [`Look`].
+    /// The evidence clock, see [`Scans`].
     clock: Nanos,
-    look: Option<Look>,
+    look: Option<Scans>,
     memory_seconds: f32,
-    /// Looks before the last one that are reported together with it, in seconds of the evidence clock.
+    /// Time of earlier scans in the same report as the last one, in seconds of the evidence clock.
     earlier_seconds: f32,
-    hurry: bool,
+    urgent: bool,
     timed: bool,
-    /// Looks since it hurries.
+    /// Scans since `urgent` was set.
     looks: u32,
-    /// The watch clock at the last change of what is hot.
+    /// The evidence clock at the last phase change.
     changed: u32,
 }
 
-/// Looks that each see a page once at most.
+/// Scans that each see a page at most once.
 #[derive(Clone, Copy, Debug)]
-struct Look {
-    /// By how much each of them advances the evidence clock: the length of the first.
+struct Scans {
+    /// The advance of the evidence clock per scan: the window of the first scan.
     unit: Nanos,
-    /// Looks in a second of the evidence clock.
+    /// Scans per second of the evidence clock.
     per_sec: f32,
-    /// The length of the present ones.
+    /// The present window.
     window: Nanos,
-    /// Seconds of the evidence clock in a second of the present ones.
+    /// Seconds of the evidence clock per second of present windows.
     scale: f32,
-    /// The mean length of those remembered.
+    /// The mean window of the scans remembered.
     mean_seconds: f32,
-    /// How much of the evidence clock that mean covers.
+    /// Seconds of the evidence clock that this mean covers.
     covered_seconds: f32,
-    /// Looks of that length in a second.
+    /// Scans of the mean window per second.
     ceiling_per_sec: f32,
-    /// Seconds of watching in a second of the evidence clock, in that mean.
+    /// Watched seconds per second of the evidence clock, for the mean window.
     watched: f32,
 }
 
-impl Look {
+impl Scans {
     fn new(window: Nanos) -> Self {
         let unit = window.max(SHORTEST);
         let per_sec = 1.0 / seconds(unit);
@@ -90,13 +90,13 @@ impl Look {
         self.scale = seconds(self.unit) / seconds(self.window);
     }
 
-    /// What so much time of present looks adds to the evidence clock.
+    /// The advance of the evidence clock for this watched time.
     fn evidence(&self, watched: Nanos) -> Nanos {
         let nanos = u128::from(watched.0) * u128::from(self.unit.0) / u128::from(self.window.0);
         Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Takes present looks into the mean; `memory_seconds` is that of the evidence clock.
+    /// Adds present scans to the mean; `memory_seconds` is in seconds of the evidence clock.
     fn advance(&mut self, evidence: Nanos, memory_seconds: f32) {
         let added = seconds(evidence);
         self.covered_seconds = (self.covered_seconds + added).min(memory_seconds).max(added);
@@ -107,49 +107,49 @@ impl Look {
     }
 }
 
-/// Above zero: no less than [`SHORTEST`].
-#[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
+/// Seconds, at least [`MIN_EXPOSURE_SECONDS`].
+#[expect(clippy::cast_possible_truncation, reason = "an f32 is precise enough for seconds")]
 fn seconds(time: Nanos) -> f32 {
     (time.as_secs_f64() as f32).max(MIN_EXPOSURE_SECONDS)
 }
 
-/// What is believed of a page's access rate.
+/// An estimate of a page's access rate, with bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// Hits the estimate rests on, faded.
+    /// Hits in the evidence, decayed.
     pub hits: f32,
-    /// Watched for them.
+    /// Watched time of these hits.
     seconds: f32,
-    /// Looks in that time, the one in vain included; zero where every access counts.
+    /// Scans in that time, including the prior one; zero where every access counts.
     looks: f32,
     ceiling_per_sec: f32,
-    /// Standard deviations down to the lower bound.
-    surely: f32,
+    /// Standard deviations from the estimate to the lower bound.
+    at_least: f32,
 }
 
 impl Estimate {
-    /// Accesses per second, the most likely value.
+    /// The most likely rate, in accesses per second.
     pub fn rate_per_sec(&self) -> f32 {
         self.rate(self.hits)
     }
 
-    /// Accesses per second to be expected of it, as one of pages that get `mean` (see [`expected_rate`]): of those that seem
-    /// the hottest after few hits most only seem so.
+    /// The expected rate in accesses per second, given the mean rate of such pages (see [`expected_rate`]): of
+    /// the pages that look hottest after few hits, most look so by chance.
     pub fn expected_per_sec(&self, mean: f32) -> f32 {
         expected_rate(mean, self.hits, self.seconds)
     }
 
-    /// Accesses per second that the page gets at least, as far as can be told.
+    /// The lower bound of the rate, in accesses per second.
     pub fn at_least_per_sec(&self) -> f32 {
-        self.rate(self.score(-self.surely))
+        self.rate(self.score(-self.at_least))
     }
 
-    /// Accesses per second that it gets at most, likewise; not zero for a page never seen.
+    /// The upper bound of the rate, in accesses per second; not zero for a page that was never hit.
     pub fn at_most_per_sec(&self) -> f32 {
         self.rate(self.score(AT_MOST))
     }
 
-    /// The rate that shows as so many hits.
+    /// The rate whose expected number of hits is `hits`.
     fn rate(&self, hits: f32) -> f32 {
         if self.looks > 0.0 {
             minus_ln_of_rest(hits / self.looks) * self.ceiling_per_sec
@@ -158,7 +158,7 @@ impl Estimate {
         }
     }
 
-    /// Wilson's score bound, `z` standard deviations off, in hits.
+    /// Wilson's score bound at `z` standard deviations, in hits.
     fn score(&self, z: f32) -> f32 {
         let per_look = if self.looks > 0.0 { 1.0 / self.looks } else { 0.0 };
         let unseen = (1.0 - self.hits * per_look).max(0.0);
@@ -168,32 +168,31 @@ impl Estimate {
     }
 }
 
-/// The clock's tick is 2^13 ns, so that 32 bits last for ten hours of watching.
+/// The clock's tick is 2^13 ns, so that 32 bits last for ten hours.
 const TICK_SHIFT: u32 = 13;
 const TICK_SECONDS: f32 = (1u64 << TICK_SHIFT) as f32 * 1e-9;
-/// Hits a page can hold; above, hits and exposure are scaled down together.
+/// Hits that a page can store; above, hits and exposure are scaled down together.
 const MAX_HITS: f32 = 15.0;
-/// Standard deviations from the estimate down to its lower bound: one page in forty is below. There are
-/// many pages, and each has a chance to look hot by luck.
+/// Standard deviations from the estimate to its lower bound: one page in forty is below it, and among many
+/// pages some look hot by chance.
 const SURELY: f32 = 2.0;
-/// Looks that make one such chance: pages that begin anew have another in the next ones. So that all
-/// chances together stay as unlikely as one, the square of the bound grows by 2·ln 2 whenever their number has doubled
-/// (Bonferroni, with the normal distribution's tail exp(-z²/2)).
+/// Scans per chance to look hot by luck: pages that start anew get another chance in the next scans. So that
+/// all chances together stay as unlikely as one, the square of the bound grows by 2·ln 2 whenever their number
+/// has doubled (Bonferroni, with the normal distribution's tail exp(-z²/2)).
 const CHANCE_LOOKS: u32 = 4;
 const DOUBLED: f32 = 2.0 * std::f32::consts::LN_2;
-/// Standard deviations up to its upper bound: one page in ten is above.
+/// Standard deviations from the estimate to its upper bound: one page in ten is above it.
 const AT_MOST: f32 = 1.28;
-/// Looks in vain after which a page begins anew: one worth a place is seen in two of five looks and
-/// more, and goes unseen for so long one time in ten.
+/// Scans without an access after which a page starts anew: a page worth promoting is seen in at least two of
+/// five scans, and stays unseen for this long one time in ten.
 const SILENCE: f32 = 4.5;
-/// Looks in vain that every page begins with: most pages are not hot, and all of a few looks prove no
-/// infinite rate.
+/// Prior: one scan without an access, which bounds the first rate.
 const PRIOR_LOOKS: f32 = 1.0;
-/// No exposure is shorter than this: a hit that comes at once does not prove an infinite rate.
+/// Shortest exposure: it bounds the rate of a page that is hit at once.
 const MIN_EXPOSURE_SECONDS: f32 = 1e-6;
-/// No look is shorter.
+/// Shortest window.
 const SHORTEST: Nanos = Nanos(1_000);
-/// Accesses in one look's time that are the most [`minus_ln_of_rest`] tells of: its value at one.
+/// Accesses per window beyond which [`minus_ln_of_rest`] cannot measure: its value at one.
 const MOST_ACCESSES: f32 = 2.5;
 
 impl Default for Hotness {
@@ -204,7 +203,7 @@ impl Default for Hotness {
             look: None,
             memory_seconds: 10.0,
             earlier_seconds: 0.0,
-            hurry: false,
+            urgent: false,
             timed: false,
             looks: 0,
             changed: 0,
@@ -213,7 +212,7 @@ impl Default for Hotness {
 }
 
 impl Hotness {
-    /// Lets the watch clock run on by `watched`.
+    /// Advances the watch clock by `watched`.
     pub fn advance(&mut self, watched: Nanos) {
         if watched == Nanos::ZERO {
             return;
@@ -227,69 +226,69 @@ impl Hotness {
         });
     }
 
-    /// The watch clock: for how long all pages were being watched.
+    /// The watch clock: the time during which accesses could be seen.
     pub fn watched(&self) -> Nanos {
         self.watched
     }
 
-    /// Sets how much exposure is remembered; each tracker knows what its evidence is worth.
+    /// Sets how much exposure is remembered; each tracker knows the quality of its evidence.
     pub fn remember(&mut self, memory: Nanos) {
         self.memory_seconds = seconds(memory);
     }
 
-    /// While placement is off, what was seen before the change misleads: half the memory is kept, and
-    /// pages that wake up begin anew.
-    pub fn hurry(&mut self, on: bool) {
-        self.hurry = on;
+    /// While placement is off, evidence from before the change misleads: only half the memory is kept, and
+    /// pages with new accesses start anew.
+    pub fn set_urgent(&mut self, on: bool) {
+        self.urgent = on;
         self.looks *= u32::from(on);
     }
 
-    /// Hears whether the tracker times every page's wait for its hit, as hint faults do.
+    /// Sets whether the tracker measures each page's time to fault, as hint faults do.
     pub fn time(&mut self, timed: bool) {
         self.timed = timed;
     }
 
-    /// Whether a page's wait for its hit was timed, so that one hit alone bounds its rate.
+    /// Whether times to fault are measured, so that a single hit bounds the rate.
     pub fn is_timed(&self) -> bool {
         self.timed
     }
 
-    /// Hears that what is hot has changed: where samples tell of it, all that was seen before is void, and a
-    /// page that was not hit since has not been hit in all that time.
+    /// Records a phase change. With a tracker that samples, this discards earlier evidence; a page without a
+    /// hit since then counts as idle since then.
     pub fn change(&mut self) {
         self.changed = self.now_ticks();
     }
 
-    /// Ticks back to the last change of what is hot, where what was seen before it is void.
+    /// Ticks since the last phase change, if it discards earlier evidence.
     fn valid_ticks(&self) -> u32 {
         let looks = self.look.is_some();
         if looks { u32::MAX } else { self.now_ticks().wrapping_sub(self.changed) }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "at most 32")]
-    fn surely(&self) -> f32 {
+    fn at_least(&self) -> f32 {
         let doublings = (self.looks / CHANCE_LOOKS).max(1).ilog2();
         (SURELY * SURELY + DOUBLED * doublings as f32).sqrt()
     }
 
-    /// What is remembered, in seconds of the evidence clock.
+    /// The remembered exposure, in seconds of the evidence clock.
     fn memory_seconds(&self) -> f32 {
         let memory = self.memory_seconds * self.look.map_or(1.0, |look| look.scale);
-        if self.hurry { memory / 2.0 } else { memory }
+        if self.urgent { memory / 2.0 } else { memory }
     }
 
-    /// Begins looks of that length, each of which sees a page once at most; those of an aggregation are told of
+    /// Sets the window of scans that see a page at most once; the scans of one aggregation are reported
     /// together.
-    #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
+    #[expect(clippy::cast_possible_truncation, reason = "an f32 is precise enough for seconds")]
     pub fn look_for(&mut self, window: Nanos, aggregation: Nanos) {
-        let look = self.look.get_or_insert_with(|| Look::new(window));
+        let look = self.look.get_or_insert_with(|| Scans::new(window));
         look.set_window(window);
         let earlier = aggregation.saturating_sub(window);
         self.earlier_seconds = look.evidence(earlier).as_secs_f64() as f32;
-        self.looks = self.looks.saturating_add(u32::from(self.hurry));
+        self.looks = self.looks.saturating_add(u32::from(self.urgent));
     }
 
-    /// The highest rate that can be seen: a page found touched in every look may get any more.
+    /// The highest measurable rate: a page accessed in every scan may have any higher rate.
     pub fn ceiling_per_sec(&self) -> f32 {
         self.look.map_or(f32::INFINITY, |look| look.ceiling_per_sec)
     }
@@ -299,17 +298,17 @@ impl Hotness {
         (self.clock.0 >> TICK_SHIFT) as u32
     }
 
-    /// What the page's heat becomes when it is hit.
+    /// The page's heat after a hit.
     #[cfg(test)]
     fn hit(&self, heat: Heat, hits: f32, exposure: Option<Nanos>) -> Heat {
         self.renewal(hits, exposure).of(heat)
     }
 
-    /// What becomes of pages that are hit. `exposure` is how long each of them was being
-    /// watched for this hit, where the tracker knows; else all watching since its last hit counts.
-    #[expect(clippy::cast_possible_truncation, reason = "seconds need no more than an f32")]
+    /// How hits change heat. `exposure` is how long each page was watched before this hit, if the tracker
+    /// knows; otherwise all watched time since its last hit counts.
+    #[expect(clippy::cast_possible_truncation, reason = "an f32 is precise enough for seconds")]
     pub fn renewal(&self, hits: f32, exposure: Option<Nanos>) -> Renewal {
-        let wakes = self.hurry && exposure.is_none();
+        let wakes = self.urgent && exposure.is_none();
         let scale = self.look.map_or(1.0, |look| look.scale);
         Renewal {
             hits,
@@ -323,13 +322,12 @@ impl Hotness {
         }
     }
 
-    /// The heat of a page that starts being watched now.
-    pub fn newborn(&self) -> Heat {
+    /// The heat of a page whose exposure starts now.
+    pub fn new_page(&self) -> Heat {
         Heat { hits: 0.0, exposure_seconds: 0.0, stamp: self.now_ticks() }
     }
 
-    /// The heat of a page whose rate is known: with as many hits as are ever believed, in the time that they
-    /// take.
+    /// The heat of a page with a known rate: the most hits that can be stored, in the time that they take.
     pub fn known(&self, rate_per_sec: f32) -> Heat {
         let rate = rate_per_sec.max(f32::MIN_POSITIVE);
         let (memory, stamp) = (self.memory_seconds(), self.now_ticks());
@@ -343,23 +341,23 @@ impl Hotness {
         Heat { hits, exposure_seconds: looks / look.per_sec, stamp }
     }
 
-    /// What is believed of a page now.
+    /// The present estimate of a page's rate.
     pub fn estimate(&self, heat: Heat) -> Estimate {
         let (heat, since) = valid(heat, self.now_ticks(), self.valid_ticks());
         let watched = heat.exposure_seconds + since;
         let (hits, seconds) = fade(heat.hits, watched, self.memory_seconds());
         let seconds = seconds.max(MIN_EXPOSURE_SECONDS);
-        let (ceiling_per_sec, surely) = (self.ceiling_per_sec(), self.surely());
+        let (ceiling_per_sec, at_least) = (self.ceiling_per_sec(), self.at_least());
         let Some(look) = self.look else {
-            return Estimate { hits, seconds, looks: 0.0, ceiling_per_sec, surely };
+            return Estimate { hits, seconds, looks: 0.0, ceiling_per_sec, at_least };
         };
         let looks = seconds * look.per_sec + PRIOR_LOOKS;
         let seconds = seconds * look.watched;
-        Estimate { hits: hits.min(looks), seconds, looks, ceiling_per_sec, surely }
+        Estimate { hits: hits.min(looks), seconds, looks, ceiling_per_sec, at_least }
     }
 }
 
-/// What a hit does to heat: the same for all pages that one sample tells of.
+/// How a hit changes heat: the same for all pages of one sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Renewal {
     hits: f32,
@@ -367,9 +365,9 @@ pub struct Renewal {
     now: u32,
     /// See [`Hotness::valid_ticks`].
     valid_ticks: u32,
-    /// Looks in a second of the evidence clock; infinite where every access counts.
+    /// Scans per second of the evidence clock; infinite where every access counts.
     looks_per_sec: f32,
-    /// Looks in vain after which a page begins anew.
+    /// Scans without an access after which a page starts anew.
     silence_looks: f32,
     /// See [`Hotness::look_for`].
     earlier_seconds: f32,
@@ -377,12 +375,12 @@ pub struct Renewal {
 }
 
 impl Renewal {
-    /// What becomes of this page's heat.
+    /// The page's new heat.
     #[inline]
     pub fn of(&self, heat: Heat) -> Heat {
         let (heat, since) = valid(heat, self.now, self.valid_ticks);
         if (since - self.earlier_seconds) * self.looks_per_sec > self.silence_looks {
-            // One of the hits ended the silence.
+            // One of the hits ended the idle time.
             return self.believed((self.hits - 1.0).max(0.0), self.earlier_seconds);
         }
         let watched = heat.exposure_seconds + self.exposure_seconds.unwrap_or(since);
@@ -390,7 +388,7 @@ impl Renewal {
         self.believed(hits + self.hits, seconds.max(MIN_EXPOSURE_SECONDS))
     }
 
-    /// No look sees a page twice, and the first may have begun before the page was watched.
+    /// The new heat. No scan sees a page twice, and the first may have begun before the page was watched.
     fn believed(&self, hits: f32, exposure_seconds: f32) -> Heat {
         let hits = hits.min(exposure_seconds * self.looks_per_sec + 1.0);
         let scale = if hits > MAX_HITS { MAX_HITS / hits } else { 1.0 };
@@ -398,21 +396,21 @@ impl Renewal {
     }
 }
 
-/// What a page gets that had so many hits in so many seconds, of pages that get `mean` a second: the expectation where
-/// rates are distributed exponentially (a Gamma distribution's conjugate prior).
+/// The expected rate of a page with these hits in this time, among pages with the mean rate `mean`, if rates
+/// are distributed exponentially (a Gamma distribution as conjugate prior).
 pub fn expected_rate(mean: f32, hits: f32, seconds: f32) -> f32 {
     (hits + 1.0) / (1.0 / mean + seconds)
 }
 
-/// What still holds of a page's heat at tick `now`, and seconds of watching since.
-#[expect(clippy::cast_precision_loss, reason = "faded long before 24 bits are exceeded")]
+/// The valid part of a page's heat at tick `now`, and the exposure since its last hit, in seconds.
+#[expect(clippy::cast_precision_loss, reason = "decayed long before 24 bits are exceeded")]
 fn valid(heat: Heat, now: u32, valid_ticks: u32) -> (Heat, f32) {
     let ticks = now.wrapping_sub(heat.stamp);
     let heat = if ticks > valid_ticks { Heat::default() } else { heat };
     (heat, ticks.min(valid_ticks) as f32 * TICK_SECONDS)
 }
 
-/// Keeps at most the remembered exposure; hits fade exponentially with what is beyond it.
+/// Keeps at most the remembered exposure; hits decay exponentially beyond it.
 fn fade(hits: f32, seconds: f32, memory: f32) -> (f32, f32) {
     if seconds <= memory {
         return (hits, seconds);
@@ -420,21 +418,21 @@ fn fade(hits: f32, seconds: f32, memory: f32) -> (f32, f32) {
     (hits * exp_of_minus((seconds - memory) / memory), memory)
 }
 
-/// `-ln(1 - p)` for `0 <= p <= 1`, within 1 % up to a half and 8 % up to 0.8; finite above, where a few looks
-/// say little: a Padé approximant.
+/// `-ln(1 - p)` for `0 <= p <= 1`, within 1 % up to a half and 8 % up to 0.8; finite above, where a few scans
+/// are weak evidence: a Padé approximant.
 fn minus_ln_of_rest(p: f32) -> f32 {
     p * (6.0 - p) / (6.0 - 4.0 * p)
 }
 
-/// Its inverse: the share of looks that see a page which gets so many accesses in a look's time.
+/// Its inverse: the share of scans that see a page with this many accesses per window.
 fn share_seen(accesses: f32) -> f32 {
     let accesses = accesses.min(MOST_ACCESSES);
     let half = 3.0 + 2.0 * accesses;
     6.0 * accesses / (half + (half * half - 6.0 * accesses).sqrt())
 }
 
-/// exp(-x) for x >= 0 within a few hundredths, by basic arithmetic alone, so that it is the same on
-/// every machine.
+/// exp(-x) for x >= 0 within a few hundredths, in basic arithmetic only, so that it is the same on every
+/// machine.
 fn exp_of_minus(x: f32) -> f32 {
     let root = 1.0 / (1.0 + x / 8.0);
     let squared = root * root;

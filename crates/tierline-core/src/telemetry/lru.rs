@@ -1,56 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Active and inactive lists, of private and of file pages: which pages a reclaimer takes.
+//! Active and inactive lists of private and of file pages: selects the pages that a reclaimer takes.
 //!
-//! New pages are inactive. A page at the front of the inactive list is asked after: accessed since the
-//! reclaimer last came by, it goes round once more; accessed twice in a row, it becomes active; not
-//! accessed, it is cold. What the fault that maps a new page leaves behind counts as its first access, but for file
-//! pages, which are read without being mapped. Active pages become inactive in their order when too few are. So what tells
-//! hot from warm is how long the reclaimer takes to come by again: a microsecond a page when it is in a hurry,
-//! hours where nobody needs room.
+//! New pages are inactive. A page at the front of an inactive list is checked: if accessed since the last
+//! check, it goes to the end of the list; if accessed in two checks in a row, it becomes active; otherwise it
+//! is cold. The fault that maps a new page counts as its first access, except for file pages, which are read
+//! without being mapped. Active pages become inactive, oldest first, if too few are inactive. So the interval
+//! between checks separates hot from warm: a microsecond per page under pressure, hours without pressure.
 //!
-//! Private pages and file pages have lists of their own; shared memory is with the private, as it has no file to
-//! go back to. While many file pages are inactive, and enough of them against the active ones, only they are looked at
-//! (`cache_trim_mode`). Else each list is looked at in proportion to its length, of the private 60 in 200 of it and of
-//! the files 140 (vm.swappiness 60, and no list costs reads from a disk more than the other).
+//! Private and file pages have separate lists; shared memory is with the private pages, as it has no file.
+//! While many file pages are inactive, and enough of them in relation to the active ones, only file pages are
+//! scanned (`cache_trim_mode`). Otherwise each list is scanned in proportion to its length times its pressure,
+//! 60 of 200 on private pages and 140 on file pages (vm.swappiness 60, with equal cost of disk reads).
 //!
 //! Source: Linux 5.12 and 6.3, mm/vmscan.c (`folio_check_references`, `shrink_active_list`, `inactive_is_low`,
-//! `prepare_scan_count`, `get_scan_count`) and mm/swap.c (`folio_mark_accessed`). The microsecond is ours. Refaults of
-//! files end the trim there, and are not known here. Where the world cannot tell of single pages, a page counts as
-//! accessed that a tracker saw since (ours).
+//! `prepare_scan_count`, `get_scan_count`) and mm/swap.c (`folio_mark_accessed`). The microsecond is ours.
+//! There, refaults of files end `cache_trim_mode`; they are not known here. If the world cannot check single
+//! pages, a page counts as accessed if a tracker reported it since the last check (ours).
 
 use std::collections::VecDeque;
 
 use super::Hit;
 use crate::lists::residents::Residents;
-use crate::page::{FETCHED, PageIdx, PageTable, page_word};
+use crate::page::{PREFETCH_BATCH, PageIdx, PageTable, page_word};
 use crate::port::PageKind;
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
 page_word! {
-    /// The place of a page in the lists, its last scan, and what policies over the lists keep of its faults.
+    /// The list state of a page, its last check, and the fault state of policies that use these lists.
     LruWord
 }
 
 const INACTIVE: u8 = 0;
 const ACTIVE: u8 = 1;
-/// The lists of file pages are beside those of private ones.
+/// Flag of the lists of file pages, next to those of private ones.
 const FILE: u8 = 2;
-/// Accessed once when it was asked after.
+/// Accessed at its last check.
 const REFERENCED: u64 = 1 << 32;
-/// Seen by a tracker since it was asked after.
+/// Reported by a tracker since its last check.
 const SEEN: u64 = 1 << 33;
 /// Demoted, and not promoted since (`PG_demoted`).
 const DEMOTED: u64 = 1 << 34;
-/// From here on, bit 35 being the policies', when its accessed bit was last cleared: it was asked after or became
-/// inactive, or is a file page and new; 0: never.
+/// Lowest bit of the time when its accessed bit was last cleared (bit 35 belongs to the policies): it was
+/// checked, or became inactive, or is a new file page; 0: never.
 const ASKED: u32 = 36;
 /// The unit of that time, which wraps after three hours.
 const STAMP: Nanos = Nanos::from_millis(10);
 const STAMPS: u64 = (1 << 20) - 1;
-/// What the kernel takes to look at one page.
-const LOOK: Nanos = Nanos(1_000);
-/// vm.swappiness: what part of pressure is on private pages, of [`PRESSURE`].
+/// The kernel's time to scan one page.
+const SCAN_TIME: Nanos = Nanos(1_000);
+/// vm.swappiness: the part of pressure on private pages, of [`PRESSURE`].
 const SWAPPINESS: usize = 60;
 const PRESSURE: usize = 200;
 
@@ -58,7 +57,7 @@ const PRESSURE: usize = 200;
 #[derive(Debug)]
 pub struct Lru {
     residents: Residents,
-    /// Inactive pages found not accessed, by tier, in the order of the list.
+    /// Inactive pages that were not accessed, by tier, in list order.
     cold: [VecDeque<PageIdx>; TierId::MAX],
 }
 
@@ -69,8 +68,8 @@ impl Default for Lru {
 }
 
 impl Lru {
-    /// Takes in moves, new pages, signs of access and answers.
-    pub fn believe(
+    /// Candidates in moves, new pages, hits and answers.
+    pub fn learn(
         &mut self,
         pages: &mut PageTable,
         now: Nanos,
@@ -82,10 +81,10 @@ impl Lru {
         for page in self.cold.iter_mut().flat_map(|cold| cold.drain(..).rev()) {
             let class = self.residents.class(pages, page);
             if let Some(class) = class.filter(|class| class & ACTIVE == 0) {
-                self.residents.put_first(pages, page, class); // nobody took it
+                self.residents.put_first(pages, page, class); // not taken
             }
         }
-        for touched in touched.chunks(FETCHED) {
+        for touched in touched.chunks(PREFETCH_BATCH) {
             pages.fetch(touched.iter().copied());
             for &page in touched {
                 if self.class(pages, page).is_none() {
@@ -101,13 +100,13 @@ impl Lru {
                 }
             }
         }
-        for hits in hits.chunks(FETCHED) {
+        for hits in hits.chunks(PREFETCH_BATCH) {
             pages.fetch(hits.iter().map(|hit| hit.page));
             for hit in hits {
                 set(pages, hit.page, SEEN, true);
             }
         }
-        for answers in answers.chunks(FETCHED) {
+        for answers in answers.chunks(PREFETCH_BATCH) {
             pages.fetch(answers.iter().map(|&(page, _)| page));
             for &(page, answer) in answers {
                 self.judge(pages, now, page, answer);
@@ -138,7 +137,7 @@ impl Lru {
         self.residents.class(pages, page)
     }
 
-    /// Brings what is known of these pages into the cache, for whoever is about to judge them.
+    /// Loads the state of these pages into the cache before they are judged.
     pub fn fetch(&self, pages: &PageTable, these: impl Iterator<Item = PageIdx> + Clone) {
         self.residents.fetch(pages, these);
     }
@@ -155,7 +154,7 @@ impl Lru {
         self.residents.put(pages, page, class | ACTIVE);
     }
 
-    /// An access that the kernel saw by itself: the second makes an inactive page active.
+    /// An access that the kernel itself observed: the second one makes an inactive page active.
     pub fn mark_accessed(&mut self, pages: &mut PageTable, page: PageIdx) {
         if !self.is_active(pages, page) && pages.heat::<LruWord>(page).0 & REFERENCED != 0 {
             self.activate(pages, page);
@@ -164,13 +163,13 @@ impl Lru {
         }
     }
 
-    /// Takes out a page that is to be moved or paged out; it stays active or inactive.
+    /// Removes a page that is about to be moved or paged out; it stays active or inactive.
     pub fn moves(&mut self, pages: &mut PageTable, page: PageIdx) {
         let class = self.class(pages, page).unwrap_or_else(|| list(pages, page));
         self.residents.moves(pages, page, class);
     }
 
-    /// Notes that a page is to be demoted, or promoted.
+    /// Records that a page is being demoted, or promoted.
     pub fn set_demoted(&mut self, pages: &mut PageTable, page: PageIdx, demoted: bool) {
         set(pages, page, DEMOTED, demoted);
     }
@@ -180,52 +179,59 @@ impl Lru {
         pages.heat::<LruWord>(page).0 & DEMOTED != 0
     }
 
-    /// Whether `page` is in a list, and not on its way.
+    /// Whether `page` is in a list, and not about to move.
     pub fn holds(&self, pages: &PageTable, page: PageIdx) -> bool {
         self.class(pages, page).is_some()
     }
 
-    /// The next cold page of `tier`, of those that `takes` are wanted.
-    pub fn take_cold(&mut self, pages: &PageTable, tier: TierId, takes: Takes) -> Option<PageIdx> {
+    /// The next cold page of `tier`, among those of `candidates`.
+    pub fn take_cold(
+        &mut self,
+        pages: &PageTable,
+        tier: TierId,
+        candidates: Candidates,
+    ) -> Option<PageIdx> {
         let class = |page: &PageIdx| self.residents.class(pages, *page);
-        let fits = |class: u8| class & ACTIVE == 0 && (takes == Takes::All || class & FILE != 0);
+        let fits =
+            |class: u8| class & ACTIVE == 0 && (candidates == Candidates::All || class & FILE != 0);
         let cold = &mut self.cold[tier.index()];
         std::iter::from_fn(|| cold.pop_front()).find(|page| class(page).is_some_and(fits))
     }
 
-    /// Pages of `tier` in the lists that `takes` names.
-    pub fn len(&self, tier: TierId, takes: Takes) -> usize {
-        takes.lists().map(|list| self.pages_in(tier, list)).sum()
+    /// Pages of `tier` in the lists of `candidates`.
+    pub fn len(&self, tier: TierId, candidates: Candidates) -> usize {
+        candidates.lists().map(|list| self.pages_in(tier, list)).sum()
     }
 
     fn pages_in(&self, tier: TierId, list: u8) -> usize {
         self.residents.len(tier, list | INACTIVE) + self.residents.len(tier, list | ACTIVE)
     }
 
-    /// Lets the reclaimer look at part of a tier, each list in proportion to its length and to what pressure is
-    /// on it: deactivates what is needed to have enough inactive pages, and asks after the first of them.
-    pub fn scan(&mut self, pages: &mut PageTable, ask: &mut Vec<(PageIdx, Nanos)>, look: Look) {
-        let count = look.count.min(usize::try_from(look.passed.0 / LOOK.0).unwrap_or(usize::MAX));
-        let all = self.len(look.tier, look.takes).max(1) * PRESSURE;
-        let pressure = self.pressure(pages, look);
-        for list in look.takes.lists() {
-            let part = self.pages_in(look.tier, list) * pressure[usize::from(list / FILE)];
+    /// Scans part of a tier, each list in proportion to its length and its pressure: deactivates as many pages
+    /// as the inactive list lacks, and asks about the oldest inactive ones.
+    pub fn scan(&mut self, pages: &mut PageTable, ask: &mut Vec<(PageIdx, Nanos)>, scan: LruScan) {
+        let count =
+            scan.count.min(usize::try_from(scan.passed.0 / SCAN_TIME.0).unwrap_or(usize::MAX));
+        let all = self.len(scan.tier, scan.candidates).max(1) * PRESSURE;
+        let pressure = self.pressure(pages, scan);
+        for list in scan.candidates.lists() {
+            let part = self.pages_in(scan.tier, list) * pressure[usize::from(list / FILE)];
             let share = count.saturating_mul(part).div_ceil(all);
-            self.scan_list(pages, ask, look, list, share);
+            self.scan_list(pages, ask, scan, list, share);
         }
     }
 
-    /// On private pages, and on files.
-    fn pressure(&self, pages: &PageTable, look: Look) -> [usize; 2] {
-        match (look.takes, look.priority) {
-            (Takes::Files, _) => return [0, PRESSURE],
-            (Takes::All, 0) => return [PRESSURE; 2],
+    /// The pressure on private pages and on file pages.
+    fn pressure(&self, pages: &PageTable, scan: LruScan) -> [usize; 2] {
+        match (scan.candidates, scan.priority) {
+            (Candidates::Files, _) => return [0, PRESSURE],
+            (Candidates::All, 0) => return [PRESSURE; 2],
             _ => {}
         }
-        let of_all = self.len(look.tier, Takes::All).max(1) as u64;
-        let mean = pages.bytes_in(look.tier).base_pages() / of_all;
-        let inactive = self.residents.len(look.tier, FILE | INACTIVE) as u64 * mean;
-        match inactive >> look.priority > 0 && !self.inactive_is_low(pages, look.tier, FILE) {
+        let of_all = self.len(scan.tier, Candidates::All).max(1) as u64;
+        let mean = pages.bytes_in(scan.tier).base_pages() / of_all;
+        let inactive = self.residents.len(scan.tier, FILE | INACTIVE) as u64 * mean;
+        match inactive >> scan.priority > 0 && !self.inactive_is_low(pages, scan.tier, FILE) {
             true => [0, PRESSURE],
             false => [SWAPPINESS, PRESSURE - SWAPPINESS],
         }
@@ -235,30 +241,30 @@ impl Lru {
         &mut self,
         pages: &mut PageTable,
         ask: &mut Vec<(PageIdx, Nanos)>,
-        look: Look,
+        scan: LruScan,
         list: u8,
         count: usize,
     ) {
-        let ratio = inactive_ratio(pages, look.tier);
+        let ratio = inactive_ratio(pages, scan.tier);
         for _ in 0..count {
-            if !self.is_low(look.tier, list, ratio) {
+            if !self.is_low(scan.tier, list, ratio) {
                 break;
             }
-            let Some(page) = self.residents.first(pages, look.tier, list | ACTIVE) else { break };
-            pages.set_heat(page, LruWord(stamped(pages.heat::<LruWord>(page).0, Some(look.now))));
+            let Some(page) = self.residents.first(pages, scan.tier, list | ACTIVE) else { break };
+            pages.set_heat(page, LruWord(stamped(pages.heat::<LruWord>(page).0, Some(scan.now))));
             self.residents.put(pages, page, list | INACTIVE);
         }
-        let inactive = self.residents.len(look.tier, list | INACTIVE);
-        let round = LOOK * inactive as u64;
+        let inactive = self.residents.len(scan.tier, list | INACTIVE);
+        let round = SCAN_TIME * inactive as u64;
         for at in 0..count.min(inactive) {
-            if at % FETCHED == 0 {
-                self.residents.fetch_first(pages, look.tier, list | INACTIVE, FETCHED);
+            if at % PREFETCH_BATCH == 0 {
+                self.residents.fetch_first(pages, scan.tier, list | INACTIVE, PREFETCH_BATCH);
             }
-            let Some(page) = self.residents.first(pages, look.tier, list | INACTIVE) else { break };
+            let Some(page) = self.residents.first(pages, scan.tier, list | INACTIVE) else { break };
             self.residents.put(pages, page, list | INACTIVE);
-            let since = since(pages.heat::<LruWord>(page).0, look.now);
-            // Who is at work goes round many times between two ticks.
-            ask.push((page, if since <= look.awake { round.min(since) } else { since }));
+            let since = since(pages.heat::<LruWord>(page).0, scan.now);
+            // A reclaimer at work scans the list many times between two ticks.
+            ask.push((page, if since <= scan.awake { round.min(since) } else { since }));
         }
     }
 
@@ -266,66 +272,66 @@ impl Lru {
         self.is_low(tier, list, inactive_ratio(pages, tier))
     }
 
-    /// Fewer inactive pages than one for every `ratio` active ones.
+    /// Whether there are fewer inactive pages than one per `ratio` active ones.
     fn is_low(&self, tier: TierId, list: u8, ratio: usize) -> bool {
         let inactive = self.residents.len(tier, list | INACTIVE);
         inactive.saturating_mul(ratio) < self.residents.len(tier, list | ACTIVE)
     }
 }
 
-/// What a reclaimer is about to look at.
+/// One scan of a reclaimer.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct LruScan {
     /// The time.
     pub now: Nanos,
-    /// Time since it last looked: it gets no further than it can in it.
+    /// Time since its last scan, which limits the pages it can scan.
     pub passed: Nanos,
-    /// Time for which it has been at work without a pause.
+    /// Time for which it has been awake.
     pub awake: Nanos,
     /// The tier.
     pub tier: TierId,
     /// Which pages it takes.
-    pub takes: Takes,
-    /// How hard it tries: 12 and down to 0.
+    pub candidates: Candidates,
+    /// Its priority: 12, and down to 0 for the greatest effort.
     pub priority: u8,
-    /// Pages, of all lists together.
+    /// Pages to scan, over all lists.
     pub count: usize,
 }
 
 /// Which pages a reclaimer takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
-    /// All: they stay in memory, elsewhere.
+pub enum Candidates {
+    /// All: they move to another tier.
     All,
-    /// Those that have a file to go back to: there is no swap device.
+    /// Only pages with a file: there is no swap device.
     Files,
 }
 
-impl Takes {
+impl Candidates {
     fn lists(self) -> impl Iterator<Item = u8> {
         [0, FILE].into_iter().filter(move |&list| self == Self::All || list == FILE)
     }
 }
 
-/// Active pages that there may be for each inactive one: √(10·GiB).
+/// Active pages per inactive one, at most: √(10·GiB).
 fn inactive_ratio(pages: &PageTable, tier: TierId) -> usize {
     let gib = pages.bytes_in(tier).0 / Bytes::from_mib(1 << 10).0;
     usize::try_from((10 * gib).isqrt().max(1)).unwrap_or(usize::MAX)
 }
 
-/// The list of a page that is in none.
+/// The list for a page that is in none.
 fn list(pages: &PageTable, page: PageIdx) -> u8 {
     let file = pages.locate(page).is_some_and(|at| at.kind == PageKind::File);
     if file { FILE } else { 0 }
 }
 
-/// A word that says when the accessed bit of its page was last cleared.
+/// A word with the time when the accessed bit of its page was last cleared.
 fn stamped(word: u64, at: Option<Nanos>) -> u64 {
     let stamp = at.map_or(0, |at| (at.0 / STAMP.0 % STAMPS) + 1);
     word & !(STAMPS << ASKED) | stamp << ASKED
 }
 
-/// Time since the accessed bit of the page of that word was cleared; of one where it never was it does not matter.
+/// Time since the accessed bit of the word's page was cleared; meaningless if it never was.
 fn since(word: u64, now: Nanos) -> Nanos {
     let passed = (now.0 / STAMP.0 % STAMPS + 1 + STAMPS - (word >> ASKED)) % STAMPS;
     STAMP * passed.max(1)
@@ -344,12 +350,12 @@ mod tests {
 
     const FAST: TierId = TierId::FAST;
     const AT: Nanos = Nanos::from_secs(1);
-    const LOOK_AT_ALL: Look = Look {
+    const SCAN_ALL: LruScan = LruScan {
         now: AT,
         passed: Nanos::from_secs(1),
         awake: Nanos::ZERO,
         tier: FAST,
-        takes: Takes::All,
+        candidates: Candidates::All,
         priority: 0,
         count: 1000,
     };
@@ -358,11 +364,11 @@ mod tests {
     fn new(count: u64) -> (PageTable, Vec<PageIdx>, Lru) {
         let (mut pages, all) = all_fast(count);
         let mut lru = Lru::default();
-        lru.believe(&mut pages, AT, &all, &[], &[]);
+        lru.learn(&mut pages, AT, &all, &[], &[]);
         (pages, all, lru)
     }
 
-    /// Pages whose first access was found already.
+    /// Pages whose first access was already checked.
     fn asked(count: u64) -> (PageTable, Vec<PageIdx>, Lru) {
         let (mut pages, all, lru) = new(count);
         for &page in &all {
@@ -371,9 +377,9 @@ mod tests {
         (pages, all, lru)
     }
 
-    fn looks(lru: &mut Lru, pages: &mut PageTable, look: Look) -> Vec<PageIdx> {
+    fn scan(lru: &mut Lru, pages: &mut PageTable, scan: LruScan) -> Vec<PageIdx> {
         let mut ask = Vec::new();
-        lru.scan(pages, &mut ask, look);
+        lru.scan(pages, &mut ask, scan);
         ask.into_iter().map(|(page, _)| page).collect()
     }
 
@@ -392,40 +398,40 @@ mod tests {
     }
 
     #[test]
-    fn twice_accessed_is_active_and_not_accessed_is_cold() {
+    fn a_page_accessed_twice_is_active_and_one_not_accessed_is_cold() {
         let (mut pages, all, mut lru) = asked(3);
         let answers = [(all[0], Some(true)), (all[1], Some(false)), (all[2], Some(true))];
-        lru.believe(&mut pages, AT, &[], &[], &answers);
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[1]));
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), None);
+        lru.learn(&mut pages, AT, &[], &[], &answers);
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(all[1]));
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), None);
         let answers = [(all[0], Some(true)), (all[2], Some(false))];
-        lru.believe(&mut pages, AT, &[], &[], &answers);
+        lru.learn(&mut pages, AT, &[], &[], &answers);
         assert!(lru.is_active(&pages, all[0]) && !lru.is_active(&pages, all[2]));
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[2]));
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(all[2]));
     }
 
     #[test]
-    fn a_cold_page_that_nobody_took_is_the_first_to_be_asked_after_again() {
+    fn a_cold_page_that_was_not_taken_is_checked_again_first() {
         let (mut pages, all, mut lru) = asked(3);
-        lru.believe(&mut pages, AT, &[], &[], &[(all[1], Some(false)), (all[2], Some(false))]);
-        lru.believe(&mut pages, AT, &[], &[], &[]);
+        lru.learn(&mut pages, AT, &[], &[], &[(all[1], Some(false)), (all[2], Some(false))]);
+        lru.learn(&mut pages, AT, &[], &[], &[]);
         let mut ask = Vec::new();
-        let look = Look { now: AT + Nanos::from_secs(7), count: 2, ..LOOK_AT_ALL };
-        lru.scan(&mut pages, &mut ask, look);
+        let scan = LruScan { now: AT + Nanos::from_secs(7), count: 2, ..SCAN_ALL };
+        lru.scan(&mut pages, &mut ask, scan);
         let within = Nanos::from_secs(7);
         assert_eq!(ask, [(all[1], within), (all[2], within)]);
         ask.clear();
-        lru.scan(&mut pages, &mut ask, Look { awake: within, ..look });
-        assert_eq!(ask[0].1, LOOK * 3, "one round of who is at work");
+        lru.scan(&mut pages, &mut ask, LruScan { awake: within, ..scan });
+        assert_eq!(ask[0].1, SCAN_TIME * 3, "the time of one scan while awake");
     }
 
     #[test]
-    fn active_pages_are_let_down_when_more_than_the_inactive() {
+    fn active_pages_are_deactivated_if_more_than_the_inactive() {
         let (mut pages, all, mut lru) = new(10);
         all.iter().for_each(|&page| lru.activate(&mut pages, page));
-        let asked = looks(&mut lru, &mut pages, LOOK_AT_ALL);
+        let asked = scan(&mut lru, &mut pages, SCAN_ALL);
         assert_eq!(asked.len(), 5, "half of them, in so small a tier");
-        looks(&mut lru, &mut pages, LOOK_AT_ALL);
+        scan(&mut lru, &mut pages, SCAN_ALL);
         let active = all.iter().filter(|&&page| lru.is_active(&pages, page)).count();
         assert_eq!(active, 5);
     }
@@ -434,18 +440,18 @@ mod tests {
     fn a_reclaimer_without_swap_takes_file_pages_only() {
         let (mut pages, all, mut lru) = asked(2);
         let file = files(&mut pages, 1)[0];
-        lru.believe(&mut pages, AT, &[file], &[], &[]);
-        let look = Look { takes: Takes::Files, ..LOOK_AT_ALL };
-        assert_eq!(looks(&mut lru, &mut pages, look), [file]);
+        lru.learn(&mut pages, AT, &[file], &[], &[]);
+        let files_only = LruScan { candidates: Candidates::Files, ..SCAN_ALL };
+        assert_eq!(scan(&mut lru, &mut pages, files_only), [file]);
         let cold = [(all[0], Some(false)), (file, Some(false))];
-        lru.believe(&mut pages, AT, &[], &[], &cold);
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::Files), Some(file));
-        lru.believe(&mut pages, AT, &[], &[], &cold);
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[0]));
+        lru.learn(&mut pages, AT, &[], &[], &cold);
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::Files), Some(file));
+        lru.learn(&mut pages, AT, &[], &[], &cold);
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(all[0]));
     }
 
     #[test]
-    fn where_the_world_cannot_tell_what_a_tracker_saw_counts() {
+    fn without_answers_hits_of_a_tracker_count() {
         let (mut pages, all, mut lru) = asked(2);
         let hit = Hit {
             page: all[0],
@@ -455,33 +461,33 @@ mod tests {
             write: None,
             within: None,
         };
-        lru.believe(&mut pages, AT, &[], &[hit], &[(all[0], None), (all[1], None)]);
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[1]));
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), None);
+        lru.learn(&mut pages, AT, &[], &[hit], &[(all[0], None), (all[1], None)]);
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(all[1]));
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), None);
     }
 
-    /// A private page is mapped by an access; a file page is read without.
+    /// A private page is mapped by an access; a file page is read without being mapped.
     #[test]
-    fn the_fault_that_brings_a_page_is_its_first_access() {
+    fn the_fault_that_maps_a_page_is_its_first_access() {
         let (mut pages, all, mut lru) = new(1);
         let file = files(&mut pages, 1)[0];
-        lru.believe(&mut pages, AT, &[file], &[], &[]);
-        lru.believe(&mut pages, AT, &[], &[], &[(all[0], Some(false)), (file, Some(false))]);
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(file));
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), None);
-        lru.believe(&mut pages, AT, &[], &[], &[(all[0], Some(false))]);
-        assert_eq!(lru.take_cold(&pages, FAST, Takes::All), Some(all[0]));
+        lru.learn(&mut pages, AT, &[file], &[], &[]);
+        lru.learn(&mut pages, AT, &[], &[], &[(all[0], Some(false)), (file, Some(false))]);
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(file));
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), None);
+        lru.learn(&mut pages, AT, &[], &[], &[(all[0], Some(false))]);
+        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(all[0]));
     }
 
-    /// 40 private and 40 file pages. Files only: while 40 >> priority is something, and few are active. 14 in
-    /// 20 of files against 6 in 20 of private pages when it is nothing; all of both at the last.
+    /// 40 private and 40 file pages. Only files while 40 >> priority is above zero and few files are active; 14
+    /// of 20 file pages and 6 of 20 private ones when it is zero; all of both at priority 0.
     #[test]
     fn files_go_first_while_there_are_many() {
         let (mut pages, _, mut lru) = asked(40);
         let file = files(&mut pages, 40);
-        lru.believe(&mut pages, AT, &file, &[], &[]);
+        lru.learn(&mut pages, AT, &file, &[], &[]);
         let mut of = |lru: &mut Lru, priority| {
-            let asked = looks(lru, &mut pages, Look { priority, count: 40, ..LOOK_AT_ALL });
+            let asked = scan(lru, &mut pages, LruScan { priority, count: 40, ..SCAN_ALL });
             let files = asked.iter().filter(|page| file.contains(page)).count();
             [asked.len() - files, files]
         };
@@ -490,7 +496,7 @@ mod tests {
         assert_eq!(of(&mut lru, 0), [20, 20]);
         let (active, _) = file.split_at(21);
         active.iter().for_each(|&page| lru.activate(&mut pages, page));
-        let asked = looks(&mut lru, &mut pages, Look { priority: 1, count: 40, ..LOOK_AT_ALL });
+        let asked = scan(&mut lru, &mut pages, LruScan { priority: 1, count: 40, ..SCAN_ALL });
         assert!(asked.iter().any(|page| !file.contains(page)), "more are active than inactive");
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is believed: page hotness from samples, in several forms, and whether placement is settled.
+//! Estimates: page hotness from samples, in several forms, and whether placement is settled.
 
+pub mod access_levels;
 pub mod bandwidth;
 pub mod calm;
 pub mod counts;
@@ -9,13 +10,12 @@ pub mod fault_latency;
 pub mod heat;
 pub mod histogram;
 pub mod hotness;
-pub mod lap;
 pub mod lru;
+pub mod observed_regions;
 pub mod page_hinkley;
 pub mod profile;
 pub mod rates;
 pub mod spots;
-pub mod stretches;
 pub mod subpages;
 pub mod tally;
 
@@ -24,25 +24,25 @@ use crate::port::Sample;
 use crate::tier::TierId;
 use crate::unit::{BASE_PER_HUGE, Nanos};
 
-/// One sign of access, page by page, for a policy that keeps heat of its own.
+/// One observed access of one page, for a policy with its own heat.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hit {
     /// The page.
     pub page: PageIdx,
     /// The tier it was in.
     pub tier: Option<TierId>,
-    /// Accesses seen.
+    /// Accesses observed.
     pub hits: f32,
-    /// How long it was being watched for this hit, where known: of a hint fault, its time to fault.
+    /// How long the page was watched before this hit, if known: for a hint fault, its time to fault.
     pub exposure: Option<Nanos>,
     /// Whether it was a store, where known.
     pub write: Option<bool>,
-    /// Which base page of a huge page was hit, in the order of addresses, where the tracker saw that.
+    /// Which base page of a huge page was hit, by address, if the tracker knows it.
     pub within: Option<u16>,
 }
 
 impl Hit {
-    /// What `sample` says of one of its pages.
+    /// The hit that `sample` reports of one of its pages.
     pub fn of(page: PageIdx, tier: Option<TierId>, sample: &Sample) -> Self {
         let &Sample { vpn, hits, exposure, write, .. } = sample;
         let within = (sample.base_pages == 1).then_some((vpn.0 % BASE_PER_HUGE) as u16);

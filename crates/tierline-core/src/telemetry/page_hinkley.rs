@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The Page-Hinkley test: notices that the mean of a series has risen.
+//! The Page-Hinkley test: detects that the mean of a series has risen.
 //!
-//! With the mean `μ` of all values so far, `m += x - μ - δ` wanders down while nothing changes and climbs when
-//! values stay above the mean by more than the tolerance δ. An alarm is raised where it has climbed by more than λ above
-//! its lowest point; then everything begins anew. For noise of deviation σ the climb without a change is about
-//! exponential with mean σ²/(2δ), which says how large λ must be.
+//! With the mean `μ` of all values so far, `m += x - μ - δ` falls while nothing changes and climbs when values
+//! exceed the mean by more than the tolerance δ. The alarm is raised when it has climbed by more than λ above
+//! its lowest point; then the test restarts. For noise of deviation σ the climb without a change is about
+//! exponential with mean σ²/(2δ), which determines how large λ must be.
 //!
 //! Source: E. S. Page, Continuous inspection schemes, Biometrika 41 (1954), which ARMS uses (section 4.2). ARMS
 //! gives neither δ nor λ: the values are ours, for a series between 0 and 1.
@@ -13,10 +13,10 @@ use crate::knobs;
 
 knobs! {
     /// The knobs of the test.
-    pub struct Knobs {
-        /// By how much values may exceed their mean.
+    pub struct PageHinkleyKnobs {
+        /// Tolerance δ: how much values may exceed their mean.
         pht_delta: f64 = 0.01, 0.001, 0.1;
-        /// The climb that raises the alarm.
+        /// Threshold λ of the climb that raises the alarm.
         pht_lambda: f64 = 0.3, 0.05, 5.0;
         /// Values before the first alarm, and after each.
         pht_warm_up: u32 = 20, 1, 1000;
@@ -27,7 +27,7 @@ knobs! {
 #[derive(Clone, Debug, Default)]
 pub struct PageHinkley {
     /// The knobs.
-    pub knobs: Knobs,
+    pub knobs: PageHinkleyKnobs,
     count: u32,
     mean: f64,
     climb: f64,
@@ -35,7 +35,7 @@ pub struct PageHinkley {
 }
 
 impl PageHinkley {
-    /// Takes the next value in; the mean before it where it raises the alarm.
+    /// Takes in the next value; returns the mean before it if this raises the alarm.
     pub fn rises(&mut self, value: f64) -> Option<f64> {
         self.count += 1;
         let before = self.mean;
@@ -75,9 +75,9 @@ mod tests {
             }
         }
 
-        /// A step of ten points is above λ in four values, of more in fewer; a step down never is.
+        /// A step of 0.1 exceeds λ within four values, a greater one within fewer; a step down never does.
         #[test]
-        fn a_step_up_is_noticed_within_few_values(
+        fn a_step_up_is_detected_within_few_values(
             seed in any::<u64>(), mean in 0.1f64..0.5, step in 0.1f64..0.5,
         ) {
             let (mut test, mut rng) = (PageHinkley::default(), Rng::new(seed));
@@ -96,11 +96,11 @@ mod tests {
     }
 
     #[test]
-    fn no_alarm_comes_before_the_test_is_warm_and_each_begins_anew() {
+    fn no_alarm_comes_before_the_warm_up_and_the_test_restarts_after_each() {
         let mut test = PageHinkley::default();
         let alarms: Vec<u32> =
             (0..100).filter(|at| test.rises(f64::from(at / 40)).is_some()).collect();
-        assert_eq!(alarms, [40, 80], "at the two steps, and not at what follows them");
+        assert_eq!(alarms, [40, 80], "at the two steps only");
         let mut test = PageHinkley::default();
         let early: Vec<u32> =
             (0..40).filter(|&at| test.rises(f64::from(u8::from(at > 5))).is_some()).collect();

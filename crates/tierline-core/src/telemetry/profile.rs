@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A profile of memory: how much of it is in use within so many minutes, by kind, and after what time what was
-//! cold is used again.
+//! A profile of memory: how much is in use within a given number of minutes, by kind, and after which time cold
+//! memory is used again.
 //!
-//! Time goes in intervals, a minute each as a rule. A page has 64 bits, one for each of the last 64 intervals: was it
-//! accessed in it? A page that is accessed after intervals in which it was not is one that came back. What is
-//! accessed is what a tracker saw: where one samples, pages that it missed count as idle.
+//! Time is divided into intervals, normally of a minute. A page has 64 bits, one for each of the last 64
+//! intervals: was it accessed then? A page that is accessed after intervals without an access came back.
+//! Accesses are those that a tracker saw: with a sampler, pages that it missed count as idle.
 //!
-//! Source: Chameleon, the profiler of TPP (ASPLOS 2023, section 3): bitmap, interval and kinds; what is reported are
-//! its figures 7 (use over the last minutes), 8 (by kind) and 11 (time until used again). Of the paper's groups of
-//! cores that are sampled in turn there is nothing here.
+//! Source: Chameleon, the profiler of TPP (ASPLOS 2023, section 3): bitmap, interval and kinds; the reports are
+//! its figures 7 (use over the last minutes), 8 (by kind) and 11 (time until used again). The paper's sampling
+//! of core groups in turn is left out.
 
 use serde::Serialize;
 
@@ -17,28 +17,29 @@ use crate::port::{Observations, PageKind, PageSize};
 use crate::unit::Bytes;
 
 page_word! {
-    /// Whether a page was seen.
+    /// Whether a page was accessed.
     SeenWord
 }
 
-/// Intervals that are remembered.
+/// Number of intervals remembered.
 pub const REMEMBERED: u32 = u64::BITS;
-/// Spans of intervals that a report tells of.
+/// Spans of a report, in intervals.
 const SPANS: [u32; 7] = [1, 2, 5, 10, 20, 40, REMEMBERED];
 const KINDS: [PageKind; 3] = [PageKind::Anonymous, PageKind::File, PageKind::Shared];
 /// The word of a page that was accessed since it was mapped.
 const SEEN: u64 = 1;
 
-/// What is known of the memory of some programs.
+/// The observed use of the memory of some programs.
 pub struct Profile {
     pages: PageTable,
-    /// A word a page, this interval in its lowest bit. Without meaning for a page that is not [`SEEN`].
+    /// One word per page, the present interval in its lowest bit. Undefined for a page that is not [`SEEN`].
     history: Vec<u64>,
-    /// Intervals that are over.
+    /// Finished intervals.
     intervals: u32,
-    /// The next has not begun: the lowest bit is of the last that is over.
+    /// The next interval has not begun: the lowest bit is of the last finished one.
     between: bool,
-    /// Base pages that came back after so many intervals, by kind; the last for longer than is remembered.
+    /// Base pages that came back, by kind and by number of intervals; the last entry is for more than is
+    /// remembered.
     back: [[u64; REMEMBERED as usize + 1]; KINDS.len()],
     /// Base pages that were accessed for the first time.
     new: [u64; KINDS.len()],
@@ -60,7 +61,7 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// Takes in what a tracker saw.
+    /// Takes in a tracker's observations.
     pub fn see(&mut self, seen: &Observations) {
         self.begin();
         for &event in &seen.spaces {
@@ -92,14 +93,14 @@ impl Profile {
             *history = 1;
             return;
         }
-        let cold = history.trailing_zeros(); // 64 where it was longer
+        let cold = history.trailing_zeros(); // 64 if longer
         if cold > 1 {
             self.back[kind][cold as usize] += at.size.base_pages();
         }
         *history |= 1;
     }
 
-    /// An interval is over. Walks the pages that were ever accessed.
+    /// Ends an interval. Walks the pages that were ever accessed.
     pub fn end_interval(&mut self) {
         self.begin();
         self.intervals += 1;
@@ -112,13 +113,12 @@ impl Profile {
         }
     }
 
-    /// Intervals that are over.
+    /// Finished intervals.
     pub fn intervals(&self) -> u32 {
         self.intervals
     }
 
-    /// What came of it, by the intervals that are over: of all memory, then of each kind that there is. Walks all
-    /// pages.
+    /// The profile of the finished intervals: of all memory, then of each kind present. Walks all pages.
     pub fn report(&self) -> Vec<Heat> {
         let spans = SPANS.into_iter().filter(|&span| span <= self.intervals);
         let mut kinds: Vec<Heat> = KINDS.into_iter().map(Heat::of).collect();
@@ -157,33 +157,33 @@ fn place_of(kind: PageKind) -> usize {
     kind as usize
 }
 
-/// How memory of a kind is used.
+/// The use of memory of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Heat {
-    /// The kind; `None`: all of it.
+    /// The kind; `None`: all kinds.
     pub kind: Option<PageKind>,
-    /// Memory that is there: resident, or accessed at least once.
+    /// Present memory: resident, or accessed at least once.
     #[serde(rename = "memory_bytes")]
     pub memory: Bytes,
-    /// Of what was ever there, what was accessed for the first time.
+    /// Memory accessed for the first time, of all that was ever present.
     #[serde(rename = "new_bytes")]
     pub new: Bytes,
-    /// What was accessed after at least one interval without; as often as it came back.
+    /// Memory accessed after at least one interval without an access, each time it came back.
     #[serde(rename = "came_back_bytes")]
     pub came_back: Bytes,
     /// By spans of time.
     pub within: Vec<Within>,
 }
 
-/// What happened within the last intervals.
+/// The use within the last intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Within {
-    /// How many.
+    /// Number of intervals.
     pub intervals: u32,
-    /// Memory accessed in one of the last so many at least.
+    /// Memory accessed in at least one of these intervals.
     #[serde(rename = "used_bytes")]
     pub used: Bytes,
-    /// Memory that came back no more than so many after it was last accessed.
+    /// Memory that came back at most this many intervals after its last access.
     #[serde(rename = "came_back_bytes")]
     pub came_back: Bytes,
 }
@@ -193,7 +193,7 @@ impl Heat {
         Self { kind: Some(kind), ..Self::default() }
     }
 
-    /// Adds a page by its intervals that are over, the last in the lowest bit.
+    /// Adds a page by its finished intervals, the last in the lowest bit.
     fn add(&mut self, history: u64, size: PageSize) {
         self.memory += size.bytes();
         let last = history.trailing_zeros();
@@ -212,7 +212,7 @@ impl Heat {
         }
     }
 
-    /// Memory accessed in one of the last `intervals`, where that was measured.
+    /// Memory accessed in one of the last `intervals`, if that was measured.
     pub fn used_within(&self, intervals: u32) -> Option<Bytes> {
         self.within.iter().find(|within| within.intervals == intervals).map(|within| within.used)
     }
@@ -252,10 +252,10 @@ mod tests {
         Observations { samples: vec![sample], ..Observations::default() }
     }
 
-    /// Ten private pages and four of a file. Page 0 is accessed always, pages 1 and 2 once, page 3 in the
-    /// first and the fifth interval, of the file nothing.
+    /// Ten private pages and four of a file. Page 0 is accessed always, pages 1 and 2 once, page 3 in the first
+    /// and the fifth interval, the file never.
     #[test]
-    fn memory_is_told_by_kind_and_by_when_it_was_last_used() {
+    fn memory_is_reported_by_kind_and_by_time_of_last_use() {
         let mut profile = Profile::default();
         profile.see(&mapped(1, PageKind::Anonymous, 10));
         profile.see(&mapped(2, PageKind::File, 4));
@@ -277,11 +277,11 @@ mod tests {
         assert_eq!(anon.used_within(1), Some(PAGE * 2), "pages 0 and 3");
         assert_eq!(anon.used_within(2), Some(PAGE * 2));
         assert_eq!(anon.used_within(5), Some(PAGE * 4));
-        assert_eq!(anon.used_within(10), None, "so long it did not watch");
+        assert_eq!(anon.used_within(10), None, "not observed for that long");
         assert_eq!((file.used_within(5), file.new), (Some(Bytes::ZERO), Bytes::ZERO));
         assert_eq!((anon.new, anon.came_back), (PAGE * 4, PAGE));
         let came_back: Vec<Bytes> = anon.within.iter().map(|within| within.came_back).collect();
-        assert_eq!(came_back, [Bytes::ZERO, Bytes::ZERO, PAGE], "after four");
+        assert_eq!(came_back, [Bytes::ZERO, Bytes::ZERO, PAGE], "after four intervals");
         assert_eq!(all.within, anon.within);
     }
 

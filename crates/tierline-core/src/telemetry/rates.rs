@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Access rates of the pages that were sampled of late, in a short and a long average.
+//! Access rates of recently sampled pages, as a short and a long average.
 //!
-//! A page's hits in an interval, over the time of watching in it, are its rate: so neither a change of the
-//! sampling period nor one of the interval looks like a change of the page, as it would with counts.
-//! Each interval brings both averages of every sampled page up to date. Pages have 20 bytes from their first hit
-//! until their averages have faded to a hundredth of what one hit makes; their word in the page table says where.
-//! A page without them has rate 0, so that nothing jumps when they come and go; a page that is hit for the first
-//! time can also begin with its rate of that interval in both averages.
+//! A page's rate in an interval is its hits over the watched time. Unlike counts, rates do not change with the
+//! sampling period or with the length of intervals. Each interval updates both averages of every sampled page.
+//! A page takes 20 bytes from its first hit until its averages have decayed to a hundredth of what one hit
+//! adds; its word in the page table holds the index. A page without an entry has rate 0, so that nothing jumps
+//! when entries come and go. A page's first rate can also initialise both averages.
 //!
 //! Source: ARMS (sections 4.1 and 5: access counter, two averages and hot age, "about 20 bytes"). It averages
-//! counts and keeps all pages; rates, and dropping what has faded, are ours.
+//! counts and keeps all pages; rates, and dropping decayed pages, are ours.
 
 use super::Hit;
 use super::ewma::Form;
@@ -19,48 +18,48 @@ use crate::port::PageSize;
 use crate::unit::Nanos;
 
 page_word! {
-    /// The place of a page in the list of sampled pages, plus one.
+    /// The index of a page in the list of sampled pages, plus one.
     SlotWord
 }
 
 knobs! {
     /// The knobs of the averages.
-    pub struct Knobs {
+    pub struct RatesKnobs {
         /// Horizon of the short average.
         short: Nanos = Nanos::from_secs(1), Nanos::from_millis(100), Nanos::from_secs(10);
-        /// Horizon of the long one.
+        /// Horizon of the long average.
         long: Nanos = Nanos::from_secs(10), Nanos::from_secs(1), Nanos::from_secs(100);
-        /// How horizons become weights: 0 span, 1 time constant, 2 the span of the steady interval always.
+        /// Weights from horizons: 0 span, 1 time constant, 2 span of the steady interval.
         alpha_form: u32 = 0, 0, 2;
-        /// Whether a page's first rate begins both averages; else they begin at 0.
+        /// Whether a page's first rate initialises both averages; otherwise they start at 0.
         first_rate_whole: bool = false, false, true;
     }
 }
 
-/// What one hit makes of a score, over this, is nothing.
+/// Share of what one hit adds to a score below which a page is dropped.
 const FADED: f64 = 0.01;
 
 /// A sampled page.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampled {
-    /// Which.
+    /// The page.
     pub page: PageIdx,
     /// Hits since the last interval ended.
     hits: f32,
     /// Accesses per second, short average.
     pub short: f32,
-    /// Likewise, long.
+    /// Accesses per second, long average.
     pub long: f32,
-    /// For how long it has been hot, in ms; what does not fit stays at the greatest.
+    /// How long it has been hot, in ms; saturates.
     pub hot_ms: u16,
-    /// For how many intervals in a row it has been hot without its score falling; likewise.
+    /// Intervals in a row in which it was hot without a falling score; saturates.
     pub risen_rounds: u8,
     /// Its size.
     pub size: PageSize,
 }
 
 impl Sampled {
-    /// It is hot, or not, after another interval, and its score has fallen, or not.
+    /// Updates the hot time and the rounds after an interval.
     pub fn judge(&mut self, hot: bool, falls: bool, interval: Nanos) {
         let ms = u16::try_from(interval.0 / 1_000_000).unwrap_or(u16::MAX);
         let (rounds, hot_ms) =
@@ -69,33 +68,33 @@ impl Sampled {
         self.hot_ms = if hot { hot_ms } else { 0 };
     }
 
-    /// For how long it has been hot.
+    /// How long it has been hot.
     pub fn hot_for(&self) -> Nanos {
         Nanos::from_millis(self.hot_ms.into())
     }
 }
 
-/// What an interval made of a page.
+/// A page's score after an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scored {
-    /// Where it is among the sampled pages, until the next interval ends.
+    /// Its index among the sampled pages, until the next interval ends.
     pub at: usize,
     /// Its weighted averages, in accesses per second.
     pub score: f32,
-    /// By how much the score has grown; less than zero where it has fallen.
+    /// The change of the score; negative if it fell.
     pub gained: f32,
 }
 
-/// How an interval is to be weighed.
+/// An interval and its weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Interval {
     /// Its length.
     pub length: Nanos,
-    /// Time of watching in it.
+    /// Watched time in it.
     pub watched: Nanos,
-    /// The steady interval, for weights that do not follow the length.
+    /// The steady interval, for weights that do not depend on the length.
     pub steady: Nanos,
-    /// The short average's part in the score, 0 to 1; the rest is the long one's.
+    /// Weight of the short average in the score, 0 to 1; the rest is the long one's.
     pub short_weight: f64,
 }
 
@@ -103,45 +102,45 @@ pub struct Interval {
 #[derive(Debug, Default)]
 pub struct Rates {
     /// The knobs.
-    pub knobs: Knobs,
+    pub knobs: RatesKnobs,
     sampled: Vec<Sampled>,
 }
 
 impl Rates {
-    /// Pages that are remembered.
+    /// Number of sampled pages.
     pub fn len(&self) -> usize {
         self.sampled.len()
     }
 
-    /// True where none is.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.sampled.is_empty()
     }
 
-    /// The page at a place that [`Rates::end`] gave.
+    /// The page at an index from [`Rates::end`].
     pub fn at(&mut self, at: usize) -> &mut Sampled {
         &mut self.sampled[at]
     }
 
-    /// Whether anything is remembered of a page.
+    /// Whether a page has an entry.
     pub fn knows(&self, pages: &PageTable, page: PageIdx) -> bool {
         self.place(pages, page).is_some()
     }
 
-    /// The greater of the page's two averages, in accesses per second; zero where it is not remembered.
+    /// The greater of the page's two averages, in accesses per second; zero without an entry.
     pub fn rate_of(&self, pages: &PageTable, page: PageIdx) -> f32 {
         let known = self.place(pages, page).map(|at| &self.sampled[at]);
         known.map_or(0.0, |known| known.short.max(known.long))
     }
 
-    /// Where the page is; a word may be left from a page that had this index before.
+    /// The index of the page; the word may be left from an earlier page with this index.
     fn place(&self, pages: &PageTable, page: PageIdx) -> Option<usize> {
         let at = usize::try_from(pages.heat::<SlotWord>(page).0).ok()?.checked_sub(1)?;
         self.sampled.get(at).is_some_and(|known| known.page == page).then_some(at)
     }
 
-    /// Counts one sign of access. Where the tracker knows for how long this very page was being watched, a
-    /// hit stands for as many as there would have been in all the time of watching, which is `watched`.
+    /// Counts one hit. If the tracker knows the exposure of this single page, the hit is scaled to the whole
+    /// watched time `watched`.
     pub fn count(&mut self, pages: &mut PageTable, hit: &Hit, watched: Nanos) {
         let at = self.place(pages, hit.page).or_else(|| {
             let size = pages.locate(hit.page)?.size;
@@ -166,7 +165,7 @@ impl Rates {
         self.sampled[at].hits += hit.hits * weight;
     }
 
-    /// Ends an interval: appends every page that is still remembered. `faded` is told of the others.
+    /// Ends an interval: appends the score of every page that is kept, and calls `faded` for each page dropped.
     #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
     pub fn end(
         &mut self,
@@ -212,7 +211,7 @@ impl Rates {
         }
     }
 
-    /// What one hit more in this interval makes of a score.
+    /// What one more hit in this interval adds to a score.
     #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
     pub fn of_one_hit(&self, interval: &Interval) -> f32 {
         let form = self.form(interval.steady);
@@ -221,9 +220,9 @@ impl Rates {
         ((short + long) / interval.watched.as_secs_f64().max(1e-9)) as f32
     }
 
-    /// How much scores are off by chance, as hits come at random: the variance of a page's score is the page's rate times
-    /// this. A score weighs the hits of `k` intervals ago by `w(k) = Σ wᵢ·αᵢ·(1 - αᵢ)^k`; this is the sum of all `w(k)²`
-    /// over the time of watching in an interval.
+    /// The random error of scores: the variance of a page's score is the page's rate times this. A score weighs
+    /// the hits of `k` intervals ago by `w(k) = Σ wᵢ·αᵢ·(1 - αᵢ)^k`; this is the sum of all `w(k)²` over the
+    /// watched time of an interval.
     pub fn noise(&self, interval: &Interval) -> f64 {
         let form = self.form(interval.steady);
         let short = (interval.short_weight, form.alpha(self.knobs.short, interval.length));
@@ -255,7 +254,7 @@ mod tests {
         Hit { page, tier: None, hits: 1.0, exposure: None, write: None, within: None }
     }
 
-    /// One access in `period` is seen.
+    /// One access in `period` is sampled.
     fn interval(ms: u64, period: u64) -> Interval {
         let length = Nanos::from_millis(ms);
         let watched = Nanos(length.0 / period);
@@ -273,7 +272,7 @@ mod tests {
         out
     }
 
-    /// The pitfall of counts: in recency mode a steady page has two fifths of the hits of history mode.
+    /// With counts this would fail: in recency mode a steady page has two fifths of the hits of history mode.
     #[test]
     fn a_steady_page_keeps_its_score_whatever_period_and_interval() {
         let (mut pages, all) = all_fast(4);
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_seen_any_more_fades_and_leaves_nothing() {
+    fn a_page_without_further_hits_is_dropped() {
         let (mut pages, all) = all_fast(3);
         let mut rates = Rates::default();
         all.iter().for_each(|&page| rates.count(&mut pages, &hit(page), Nanos::ZERO));
@@ -319,12 +318,12 @@ mod tests {
         assert_eq!(order.iter().map(|(page, _)| *page).max(), Some(all[2]));
         assert!(
             order[0].1 == order[1].1 && order[1].1 < order[2].1,
-            "the most seen last: {order:?}"
+            "the page with most hits last: {order:?}"
         );
     }
 
     proptest! {
-        /// Whatever is hit, unmapped and mapped again, every page has one entry, and averages of its own.
+        /// Whatever is hit, unmapped and mapped again, every page has one entry with its own averages.
         #[test]
         fn words_and_entries_agree(
             steps in prop::collection::vec((0usize..40, 0u8..8), 1..400),

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hot spots: huge pages whose accesses sit in few of their base pages.
+//! Hot spots: huge pages whose accesses go to few of their base pages.
 //!
-//! Which base pages were hit is a bit each. Of accesses that are spread evenly over `n` of them, so many hits find
-//! `n·(1 - exp(-hits/n))` different ones: 64 hits find 60 of all 512, 32 of 40, 16 of 16. A page is judged once in so
-//! many hits and then forgotten, so that it costs 72 bytes while hits are gathered, and nothing afterwards. (Ours; MEMTIS
-//! keeps a count for every base page, [`super::subpages`], and compares all huge pages with one another.)
+//! Each base page that was hit is one bit. If accesses are spread evenly over `n` base pages, a number of hits
+//! finds `n·(1 - exp(-hits/n))` different ones: 64 hits find 60 of all 512, 32 of 40, 16 of 16. A page is
+//! judged after that many hits and then dropped, so it costs 72 bytes while hits are collected, and nothing
+//! afterwards. (Ours; MEMTIS keeps a count for every base page, [`super::subpages`], and compares all huge
+//! pages with one another.)
 
 use rustc_hash::FxHashMap;
 
@@ -13,12 +14,12 @@ use crate::unit::BASE_PER_HUGE;
 
 /// Hits after which a huge page is judged.
 const EVIDENCE: u32 = 64;
-/// Different base pages that they may have found at most: about 40 of 512 get all accesses.
+/// Different base pages that they may have found, at most: about 40 of 512 get all accesses.
 const FEW: u16 = 32;
-/// Huge pages of which hits are gathered; who has more begins anew.
+/// Huge pages whose hits are collected; above this all are dropped.
 const MOST: usize = 1 << 16;
 
-/// Base pages that were hit, a bit each, in the order of addresses.
+/// Base pages that were hit, one bit each, by address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spot([u64; (BASE_PER_HUGE / 64) as usize]);
 
@@ -32,7 +33,7 @@ impl Spot {
         self.0.get(within / 64).is_some_and(|bits| bits >> (within % 64) & 1 == 1)
     }
 
-    /// How many were.
+    /// Number of base pages that were hit.
     #[expect(clippy::cast_possible_truncation, reason = "at most 64 of each word")]
     pub fn base_pages(&self) -> u16 {
         self.0.iter().map(|bits| bits.count_ones()).fold(0, |sum, ones| sum + ones as u16)
@@ -42,22 +43,22 @@ impl Spot {
 /// The hits of huge pages that are not judged yet.
 #[derive(Debug, Default)]
 pub struct Spots {
-    gathered: FxHashMap<PageIdx, (u32, Spot)>,
+    collected: FxHashMap<PageIdx, (u32, Spot)>,
 }
 
 impl Spots {
-    /// Takes a hit of a huge page's base page. Says where the hot spot is, once it is known that there is one.
+    /// Takes in a hit of a base page of a huge page. Returns the hot spot once one is found.
     pub fn hit(&mut self, page: PageIdx, within: u16) -> Option<Spot> {
-        if self.gathered.len() >= MOST {
-            self.gathered.clear();
+        if self.collected.len() >= MOST {
+            self.collected.clear();
         }
-        let (hits, spot) = self.gathered.entry(page).or_default();
+        let (hits, spot) = self.collected.entry(page).or_default();
         *hits += 1;
         spot.add(within);
         if *hits < EVIDENCE {
             return None;
         }
-        let (_, spot) = self.gathered.remove(&page)?;
+        let (_, spot) = self.collected.remove(&page)?;
         (spot.base_pages() <= FEW).then_some(spot)
     }
 }
@@ -69,7 +70,8 @@ mod tests {
 
     const PAGE: PageIdx = PageIdx::from_index(7);
 
-    /// How many of a thousand pages are judged to have a hot spot, whose accesses go to so many base pages alike.
+    /// The number of pages, of a thousand, judged to have a hot spot, with accesses spread evenly over
+    /// `base_pages`.
     fn judged(base_pages: u64) -> usize {
         let (mut spots, mut rng) = (Spots::default(), Rng::new(1));
         let mut found = |_: &u32| {
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_which_base_pages_were_hit_and_begins_anew() {
+    fn it_reports_the_base_pages_that_were_hit_and_restarts() {
         let mut spots = Spots::default();
         let mut hit = |i: u32| spots.hit(PAGE, if i.is_multiple_of(2) { 3 } else { 511 });
         assert!((1..EVIDENCE).all(|i| hit(i).is_none()));

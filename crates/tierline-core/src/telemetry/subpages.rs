@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How samples are spread within huge pages, and so which huge pages are worth splitting.
+//! How samples are spread within huge pages, and which huge pages should therefore be split.
 //!
-//! A sample of a huge page counts for the base page that it hit, too, by 512, as if pages were base pages.
-//! A histogram of these counts is fitted to the fastest tier like that of the pages themselves, and says
-//! which samples base pages would have served from there: the estimated hit ratio. Where it is clearly
-//! above the real one after a cooling, so many huge pages are split as the gap, the huge pages in use and
-//! the two latencies say, the most skewed first. The skewness of a huge page is the sum of the squares of
-//! its base pages' counts, over the square of how many of them are hot.
+//! A sample of a huge page also adds 512 to the count of the base page that it hit, as if all pages were base
+//! pages. A histogram of these counts is fitted to the fastest tier like that of the pages themselves, and
+//! gives the samples that base pages would have served from there: the estimated hit ratio. If after a cooling
+//! it is clearly above the real one, huge pages are split, the most skewed first; their number follows from the
+//! gap, the huge pages in use and the two latencies. The skewness of a huge page is the sum of the squares of
+//! its base pages' counts, over the square of the number of hot ones.
 //!
-//! Source: MEMTIS (SOSP 2023) and its public kernel, in its integers and their order. There a scan cools
-//! all huge pages soon after a cooling; here those count that were met since. The kernel loses what is left
-//! of a target at the next cooling, and then takes any huge page for it; here the target stays as it was.
+//! Source: MEMTIS (SOSP 2023) and its public kernel, with its integer arithmetic and order. There a scan cools
+//! all huge pages soon after a cooling; here only those visited since are counted. The kernel loses the rest of
+//! a target at the next cooling, and then accepts any huge page for it; here the target is kept.
 
 #[cfg(test)]
 mod tests;
 
-use super::histogram::{Bins, Known, SAMPLE, bin};
+use super::histogram::{Bins, SAMPLE, StoredCount, bin};
 use crate::knobs;
 use crate::page::PageIdx;
 use crate::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
 knobs! {
     /// The knobs of splitting.
-    pub struct Knobs {
+    pub struct SubpagesKnobs {
         /// Whether huge pages are split at all.
         split: bool = true, false, true;
-        /// Of the base pages that the gap asks for, tenths that are split (gamma).
+        /// Tenths of the base pages for the gap that are split (gamma).
         split_tenths: u32 = 4, 0, 10;
-        /// Latency of slower memory: the kernel takes 170 ns for CXL memory and remote DRAM, 270 ns for Optane.
+        /// Latency of slow memory: the kernel uses 170 ns for CXL and remote DRAM, 270 ns for Optane.
         split_slow_latency: Nanos = Nanos(170), Nanos(80), Nanos(1_000);
     }
 }
@@ -36,58 +36,58 @@ knobs! {
 const FAST_NS: u64 = 80;
 /// Base pages of a huge page.
 const PARTS: usize = SAMPLE as usize;
-/// Classes of skewness.
+/// Number of skewness classes.
 const SKEWS: u8 = 21;
-/// Of the estimate, so many hundredths are believed.
+/// Share of the estimated hits that counts, in hundredths.
 const BELIEVED: u64 = 95;
-/// The real hit ratio has to rise by so many hundredths for splitting to go on.
+/// The real hit ratio must rise to this many hundredths for splitting to continue.
 const IMPROVED: u64 = 103;
-/// From this bin on, a huge page is so hot that it is left whole.
+/// Huge pages in this bin or above are too hot to split.
 const VERY_HOT: u8 = 13;
-/// A decision takes more samples than a quarter of the pages in use (`split_period`, a shift).
+/// A decision needs more samples than a quarter of the pages in use (`split_period`, a shift).
 const EVIDENCE_SHIFT: u32 = 2;
 
 /// Counts of a huge page's base pages, in 512ths of a sample.
 pub type Parts = Box<[u32; PARTS]>;
 
-/// What is known of huge pages' insides.
+/// The state of huge pages' base pages.
 #[derive(Debug)]
 pub struct Subpages {
     /// The knobs.
-    pub knobs: Knobs,
+    pub knobs: SubpagesKnobs,
     parts: Slots,
-    /// All pages as if they were base pages, by bin.
+    /// All pages as base pages, by bin.
     estimated: Bins,
     /// The lowest bin of base pages that would be in the fastest tier.
     hot: u8,
-    /// Huge pages that were met since the last cooling, by skewness.
+    /// Huge pages visited since the last cooling, by skewness.
     skewed: [u64; SKEWS as usize],
-    /// Of them, those with a hot base page, and the samples of these.
+    /// Those of them with a hot base page, and the samples of these base pages.
     used: u64,
     used_samples: u64,
-    /// Samples since the last cooling: those of the fastest tier, and those of base pages that would be in it.
+    /// Samples since the last cooling: of the fastest tier, and of base pages that would be in it.
     real: u64,
     best: u64,
-    /// The same halved with each cooling.
+    /// The same from before, halved with each cooling.
     real_before: u64,
     best_before: u64,
     coolings: u32,
     /// Samples since targets were last set.
     evidence: u64,
     wanted: bool,
-    /// Something was split since the last decision.
+    /// Whether pages were split since the last decision.
     has_split: bool,
-    /// Splitting did not help, and is over.
+    /// Splitting did not help and has stopped.
     over: bool,
     targets: Targets,
 }
 
-/// Which huge pages are to be split.
+/// The huge pages to be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Targets {
-    /// From this skewness on.
+    /// This skewness and above.
     skew: u8,
-    /// Base pages still to be split of them, and of the class below.
+    /// Base pages still to be split of these, and of the class below.
     pages: u64,
     below: u64,
 }
@@ -95,8 +95,8 @@ struct Targets {
 const NO_TARGETS: Targets = Targets { skew: SKEWS, pages: 0, below: 0 };
 
 impl Subpages {
-    /// Nothing is known yet.
-    pub fn new(knobs: Knobs) -> Self {
+    /// An empty state.
+    pub fn new(knobs: SubpagesKnobs) -> Self {
         Self {
             knobs,
             parts: Slots::default(),
@@ -118,61 +118,66 @@ impl Subpages {
         }
     }
 
-    /// A new page, of so many base pages.
-    pub fn newborn(&mut self, page: PageIdx, born: Known, base_pages: u64) {
+    /// Adds a new page of `base_pages` base pages.
+    pub fn new_page(&mut self, page: PageIdx, born: StoredCount, base_pages: u64) {
         self.parts.take(page);
         self.estimated.put(born, base_pages);
     }
 
-    /// Samples of a base page, of which so much was known.
-    pub fn base_hit(&mut self, known: Option<Known>, samples: u32) {
+    /// Adds samples of a base page with the state `known`.
+    pub fn base_hit(&mut self, known: Option<StoredCount>, samples: u32) {
         let before = known.unwrap_or_default();
         self.hit(before, known.is_some(), samples);
     }
 
-    /// Samples of a huge page that hit one of its base pages, in the order of addresses.
-    pub fn huge_hit(&mut self, page: PageIdx, known: Option<Known>, within: u16, samples: u32) {
+    /// Adds samples of a huge page that hit base page `within`, by address.
+    pub fn huge_hit(
+        &mut self,
+        page: PageIdx,
+        known: Option<StoredCount>,
+        within: u16,
+        samples: u32,
+    ) {
         if known.is_none() {
-            self.parts.take(page); // of the page that had its place
-            self.estimated.put(Known::default(), BASE_PER_HUGE);
+            self.parts.take(page); // drops the counts of an earlier page with this index
+            self.estimated.put(StoredCount::default(), BASE_PER_HUGE);
         }
         let known = known.unwrap_or_default();
         debug_assert_eq!(known.lag, 0, "cooled before it is counted");
         let parts = self.parts.get(page).get_or_insert_with(|| Box::new([known.count; PARTS]));
         let part = &mut parts[usize::from(within)];
-        let before = Known { count: *part, ..known };
+        let before = StoredCount { count: *part, ..known };
         *part = part.saturating_add(samples.saturating_mul(SAMPLE));
         self.hit(before, true, samples);
     }
 
-    fn hit(&mut self, before: Known, listed: bool, samples: u32) {
+    fn hit(&mut self, before: StoredCount, listed: bool, samples: u32) {
         if listed {
             self.estimated.take(before, 1);
         }
         let cooled = before.cooled();
         let after = cooled.saturating_add(samples.saturating_mul(SAMPLE));
-        self.estimated.put(Known { count: after, lag: 0, ..before }, 1);
+        self.estimated.put(StoredCount { count: after, lag: 0, ..before }, 1);
         if bin(cooled) >= self.hot {
             self.best += u64::from(samples);
         }
     }
 
-    /// Samples, and whether the fastest tier served them.
+    /// Counts samples, and whether the fastest tier served them.
     pub fn sampled(&mut self, fast: bool, samples: u32) {
         self.evidence += u64::from(samples);
         self.real += if fast { u64::from(samples) } else { 0 };
     }
 
-    /// Cools a huge page that is met for the first time since a cooling; pages are hot from bin `hot` on.
-    /// Returns its skewness.
-    pub fn cool(&mut self, page: PageIdx, known: Known, hot: u8) -> u8 {
+    /// Cools a huge page at its first visit after a cooling; `hot` is the lowest hot bin. Returns its skewness.
+    pub fn cool(&mut self, page: PageIdx, known: StoredCount, hot: u8) -> u8 {
         let hot = hot.min(self.hot);
         let mut spread = Spread::default();
         match self.parts.get(page) {
             Some(parts) => {
                 for count in parts.iter_mut().filter(|count| **count > 0) {
                     spread.add(*count, 1, hot);
-                    *count = self.estimated.settle(Known { count: *count, ..known }, 1).count;
+                    *count = self.estimated.settle(StoredCount { count: *count, ..known }, 1).count;
                 }
                 spread.add(0, BASE_PER_HUGE - spread.pages, hot);
             }
@@ -190,7 +195,7 @@ impl Subpages {
         skew
     }
 
-    /// All counts are halved: decides whether to split, of programs that use so much memory.
+    /// Halves all counts, and decides whether to split, for programs that use `in_use`.
     pub fn cooled(&mut self, in_use: Bytes, capacity: Bytes) {
         self.estimated.cool();
         self.hot = self.hot.saturating_sub(1);
@@ -213,8 +218,8 @@ impl Subpages {
         (self.has_split, self.wanted) = (false, true);
     }
 
-    /// The thresholds are fitted anew: to the bins that fill `capacity`, `least` or above. Sets targets where
-    /// that was decided at a cooling since; one comes every `cooling_period` samples.
+    /// Fits the thresholds to the bins that fill `capacity`, at least `least`. Sets targets if the last cooling
+    /// decided to split; a cooling comes every `cooling_period` samples.
     pub fn adapted(
         &mut self,
         after_cooling: bool,
@@ -235,20 +240,20 @@ impl Subpages {
         }
     }
 
-    /// Base pages in huge pages that are worth splitting.
+    /// Base pages in huge pages that should be split.
     fn worth_splitting(&self, period: u64) -> u64 {
         let gap = (self.best_before * BELIEVED / 100).saturating_sub(self.real_before);
         let Some(mean) = self.used_samples.checked_div(self.used).filter(|&mean| mean > 0) else {
             return 0;
         };
-        // What is left of all samples after as many halvings.
+        // All remembered samples after this many halvings.
         let records = (2 * period).saturating_sub(period >> (self.coolings.max(1) - 1).min(63));
         let pages = gap * self.used_samples / records.max(1) / mean;
         let slower = self.knobs.split_slow_latency.0.saturating_sub(FAST_NS);
         pages * slower / FAST_NS * BASE_PER_HUGE * u64::from(self.knobs.split_tenths) / 10
     }
 
-    /// Whether a huge page of that skewness, which was just sampled, is to be split; it is counted as split.
+    /// Whether a huge page of that skewness that was just sampled should be split; deducts it from the targets.
     pub fn takes(&mut self, skew: u8) -> bool {
         let targets = &mut self.targets;
         if !self.knobs.split || self.over || skew + 1 < targets.skew {
@@ -263,8 +268,9 @@ impl Subpages {
         true
     }
 
-    /// A huge page of which so much is known was split: the counts of its base pages, which are as old as its own.
-    pub fn split(&mut self, page: PageIdx, known: Known) -> Parts {
+    /// Records the split of a huge page; returns the counts of its base pages, which have the huge page's
+    /// clock.
+    pub fn split(&mut self, page: PageIdx, known: StoredCount) -> Parts {
         self.has_split = true;
         self.parts.take(page).unwrap_or_else(|| Box::new([known.count; PARTS]))
     }
@@ -279,7 +285,7 @@ impl Subpages {
     }
 }
 
-/// The most skewed classes that make up `pages` base pages, and the rest from the class below.
+/// The most skewed classes that make up `pages` base pages, with the rest from the class below.
 fn targets(pages: u64, skewed: &[u64; SKEWS as usize]) -> Targets {
     if pages == 0 {
         return NO_TARGETS;
@@ -295,7 +301,7 @@ fn targets(pages: u64, skewed: &[u64; SKEWS as usize]) -> Targets {
     Targets { skew: 1, pages, below: 0 }
 }
 
-/// How counts are spread over the base pages of a huge page.
+/// The spread of counts over the base pages of a huge page.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spread {
     pages: u64,
@@ -315,7 +321,7 @@ impl Spread {
         }
     }
 
-    /// The class of skewness, for a huge page that is in a bin.
+    /// The class of skewness of a huge page in that bin.
     fn skewness(&self, bin: u8) -> u8 {
         match self.hot {
             0 => 0,
@@ -325,7 +331,7 @@ impl Spread {
     }
 }
 
-/// Bits below 1024, above in steps of 1024, up to 20.
+/// Bits of the value below 1024, steps of 1024 above, at most 20.
 #[expect(clippy::cast_possible_truncation, reason = "at most 20")]
 fn skew_class(skewness: u64) -> u8 {
     match skewness {
@@ -335,7 +341,7 @@ fn skew_class(skewness: u64) -> u8 {
     }
 }
 
-/// Counts by huge page, in chunks that come to be when one of their pages is first sampled.
+/// Counts by huge page, in chunks allocated when one of their pages is first sampled.
 #[derive(Debug, Default)]
 struct Slots {
     chunks: Vec<Vec<Option<Parts>>>,

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A tally: how often each page was accessed since the counters were last cleared, in the page's word, and how many
-//! pages were accessed how often.
+//! A tally: the accesses of each page since the last clearing, in the page's word, with a histogram of them.
 //!
-//! What NeoProf does in the memory device, from the samples of any tracker. Clearing begins a new epoch; of a page
-//! whose count is of an older one nothing was counted yet. After 64 epochs the number of an epoch comes again.
+//! Does what NeoProf does in the memory device, with the samples of any tracker. Clearing begins a new epoch; a
+//! count of an older epoch is zero. Epoch numbers repeat after 64 epochs.
 //!
-//! Source: NeoMem (MICRO 2024), section VI-A: its baselines replace NeoProf by sampled or scanned accesses. The bins
-//! are those of its artifact's histogram; how a count is kept is ours.
+//! Source: NeoMem (MICRO 2024), section VI-A: its baselines replace NeoProf by sampled or scanned accesses. The
+//! bins are those of its artifact's histogram; the storage of counts is ours.
 
-use crate::port::Counted;
+use crate::port::DeviceCounts;
 
-/// In a page's word, above the bits of others: the count, and the epoch that it is of.
+/// In a page's word, above the bits of others: the count and its epoch.
 const SHIFT: u32 = 36;
 const COUNT_BITS: u32 = 14;
 const EPOCH_BITS: u32 = 6;
@@ -28,19 +27,19 @@ pub struct Tally {
 
 impl Default for Tally {
     fn default() -> Self {
-        // A word of nothing is of no epoch.
+        // An empty word has epoch 0, which must not be the present one.
         Self { epoch: 1, bins: [0; BINS] }
     }
 }
 
 impl Tally {
-    /// Begins anew.
+    /// Clears all counts.
     pub fn clear(&mut self) {
         self.epoch = (self.epoch + 1) % (1 << EPOCH_BITS);
         self.bins = [0; BINS];
     }
 
-    /// Adds accesses to the page with that word: its count, and its new word.
+    /// Adds accesses to the page with that word; returns its count and its new word.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -55,25 +54,25 @@ impl Tally {
         let count = before.saturating_add(hits as u32).min(COUNT_MAX);
         if before > 0 {
             let bin = &mut self.bins[bin(before)];
-            *bin = bin.saturating_sub(1); // an old epoch's page
+            *bin = bin.saturating_sub(1); // may be zero: the epoch's number repeats
         }
         self.bins[bin(count)] += 1;
         let below = word & ((1 << SHIFT) - 1);
         (count, below | u64::from(count) << SHIFT | self.epoch << (SHIFT + COUNT_BITS))
     }
 
-    /// All counts, of so many pages.
-    pub fn counted(&self, pages: u64, utilisation: f64) -> Counted {
+    /// The histogram of all counts, for `pages` pages.
+    pub fn counted(&self, pages: u64, utilisation: f64) -> DeviceCounts {
         let bins = (0..BINS).map(|bin| (start(bin), self.bins[bin]));
         let mut histogram: Vec<(u32, u32)> = bins.collect();
         let seen: u64 = histogram.iter().map(|&(_, pages)| u64::from(pages)).sum();
         let never = pages.saturating_sub(seen);
         histogram[0].1 = histogram[0].1.saturating_add(u32::try_from(never).unwrap_or(u32::MAX));
-        Counted { histogram, error_bound: 0, utilisation }
+        DeviceCounts { histogram, error_bound: 0, utilisation }
     }
 }
 
-/// Eight groups of eight bins, of widths 1, 2, 4 … 128; the last is open.
+/// The bin of a count: eight groups of eight bins, of widths 1, 2, 4 … 128; the last is open.
 fn bin(count: u32) -> usize {
     let scaled = count.saturating_add(8);
     let group = scaled.ilog2() - 3;
@@ -102,7 +101,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against plain counts.
+        /// Compares with plain counts.
         #[test]
         fn the_histogram_is_that_of_the_counts(hits in prop::collection::vec((0usize..50, 1u16..900), 0..300)) {
             let (mut tally, mut words, mut counts) = (Tally::default(), vec![0; 50], vec![0; 50]);

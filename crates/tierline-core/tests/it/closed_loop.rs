@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A toy machine whose latencies answer to load: a program and an antagonist, each with a fixed number of
-//! reads in flight, on two tiers. A tenth of Colloid's machine: 7.2 GB of which 2.4 GB are hot, 3.2 GB fast.
+//! A toy machine whose latencies depend on load: a program and an antagonist, each with a fixed number of reads
+//! in flight, on two tiers. A tenth of Colloid's machine: 7.2 GB of which 2.4 GB are hot, 3.2 GB fast.
 
 use tierline_core::port::{
     Attention, Capabilities, Capability, Observations, Order, Outcome, PageKind, PageSize,
@@ -13,7 +13,7 @@ use tierline_core::unit::{BASE_PER_HUGE, Bytes, BytesPerSec, Nanos};
 
 use crate::toy::{SPACE, machine};
 
-/// Huge pages of the program; the first third is hot and gets nine reads of ten.
+/// Huge pages of the program; a third is hot and gets nine of ten reads.
 pub const PAGES: usize = 3_600;
 pub const HOT: usize = PAGES / 3;
 const FAST: usize = 1_600;
@@ -21,7 +21,7 @@ const FAST: usize = 1_600;
 const PROGRAM: f64 = 6.0;
 const ANTAGONIST: f64 = 11.7;
 const THINK_NS: f64 = 24.0;
-/// Latency L = L0 + Q·u/(1−u), u the bandwidth in use over what there is, in bytes per nanosecond.
+/// Latency L = L0 + Q·u/(1−u), with u the used share of the bandwidth, in bytes per nanosecond.
 const L0_NS: [f64; 2] = [65.0, 130.0];
 const Q_NS: [f64; 2] = [32.7, 4.3];
 const CAPACITY: [f64; 2] = [16.5, 10.0];
@@ -31,18 +31,18 @@ const BYTES_A_READ: f64 = 128.0;
 pub struct ClosedLoop {
     pub tiers: Tiers,
     pub place: Vec<TierId>,
-    /// Where the hot third begins, in pages.
+    /// The first hot page.
     pub hot_from: usize,
-    /// Of the antagonist.
+    /// Intensity of the antagonist.
     pub intensity: f64,
     pub moved: u64,
-    /// Latencies, and reads per nanosecond of all.
+    /// Latencies, and the program's reads per nanosecond.
     pub latency_ns: [f64; 2],
     pub program_reads: f64,
     watch: Watch,
     rng: Rng,
     last: Nanos,
-    told: Option<usize>,
+    reported_for: Option<usize>,
     armed: Vec<Option<Nanos>>,
     next_armed: usize,
     armed_at: Option<Nanos>,
@@ -50,7 +50,7 @@ pub struct ClosedLoop {
 }
 
 impl ClosedLoop {
-    /// First touch: the first pages are fast until fast memory is full.
+    /// First touch: pages are fast in order until fast memory is full.
     pub fn new(watch: Option<Watch>, hot_from: usize, seed: u64) -> Self {
         let tier = |page| TierId(u8::from(page >= FAST - 20));
         let pages = |huge: usize| huge as u64 * BASE_PER_HUGE;
@@ -69,7 +69,7 @@ impl ClosedLoop {
             }),
             rng: Rng::new(seed),
             last: Nanos::ZERO,
-            told: None,
+            reported_for: None,
             armed: vec![None; PAGES],
             next_armed: 0,
             armed_at: None,
@@ -83,7 +83,7 @@ impl ClosedLoop {
         (page + PAGES - self.hot_from) % PAGES < HOT
     }
 
-    /// The share of the program's reads that a page gets.
+    /// The share of the program's reads that go to a page.
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
     fn share(&self, page: usize) -> f64 {
         0.1 / PAGES as f64 + if self.is_hot(page) { 0.9 / HOT as f64 } else { 0.0 }
@@ -95,7 +95,7 @@ impl ClosedLoop {
         fast.map(|(page, _)| self.share(page)).sum()
     }
 
-    /// The share of hot pages that are fast.
+    /// The share of hot pages that are in fast memory.
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
     pub fn hot_share(&self) -> f64 {
         let hot = (0..PAGES).filter(|&page| self.is_hot(page));
@@ -106,7 +106,7 @@ impl ClosedLoop {
         ANTAGONIST * self.intensity / (THINK_NS + self.latency_ns[0])
     }
 
-    /// The fixed point: reads fall with latency and latency rises with reads, tier by tier.
+    /// Finds the fixed point, tier by tier: reads fall with latency and latency rises with reads.
     pub fn solve(&mut self) {
         let p = self.fast_share();
         for _ in 0..8 {
@@ -148,7 +148,7 @@ impl ClosedLoop {
         }
     }
 
-    /// Arms the next pages, and reports those whose time to fault has come.
+    /// Arms the next pages, and reports armed pages that were accessed.
     fn fault(
         &mut self,
         now: Nanos,
@@ -178,10 +178,10 @@ impl ClosedLoop {
         }
     }
 
-    /// The true rates, when they are new.
-    fn tell(&mut self, out: &mut Observations) {
-        if self.told != Some(self.hot_from) {
-            self.told = Some(self.hot_from);
+    /// Reports the true rates when they have changed.
+    fn report_rates(&mut self, out: &mut Observations) {
+        if self.reported_for != Some(self.hot_from) {
+            self.reported_for = Some(self.hot_from);
             #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
             out.rates.extend((0..PAGES).map(|page| TrueRate {
                 space: SPACE,
@@ -233,9 +233,9 @@ impl World for ClosedLoop {
         self.last = now;
         match self.watch {
             Watch::Samples { loads, .. } => self.sample(passed, loads, out),
-            Watch::Truth => self.tell(out),
-            Watch::Stretches { .. } | Watch::Counters { .. } => {
-                unreachable!("no policy that balances wants it")
+            Watch::Truth => self.report_rates(out),
+            Watch::Regions { .. } | Watch::Counters { .. } => {
+                unreachable!("no policy of these tests requests it")
             }
             watch @ Watch::HintFaults { bytes, fast_too, .. } => {
                 let memory = Bytes::from_base_pages(PAGES as u64 * BASE_PER_HUGE);
@@ -276,13 +276,13 @@ impl World for ClosedLoop {
         Nanos(200_000) * orders.len() as u64
     }
 
-    fn attend(&mut self, _attention: Attention) {}
+    fn set_attention(&mut self, _attention: Attention) {}
 
     fn watch(&mut self, _watch: Watch) -> bool {
         false
     }
 
-    fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+    fn check_accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
         for question in questions {
             let page = usize::try_from(question.vpn.0 / BASE_PER_HUGE).unwrap();
             let rate = self.share(page) * self.program_reads * 1e9;
@@ -291,5 +291,5 @@ impl World for ClosedLoop {
     }
 }
 
-/// Fast enough that the policies' own limits count.
+/// High enough that only the policies' own limits matter.
 pub const RATE: BytesPerSec = BytesPerSec(20 << 30);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a goal makes of a system: packing fills fast memory with the hot pages whatever its load,
-//! balancing stops where the latencies meet.
+//! The effect of goals: packing fills fast memory with the hot pages whatever its load, balancing stops when
+//! the latencies are equal.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::list::PolicyEntry;
+use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::qos::Limits;
 use tierline_core::unit::Nanos;
 
@@ -25,7 +25,7 @@ impl Run {
     fn with(policy: &str, hot_from: usize, intensity: f64, knobs: &[(&str, f64)]) -> Self {
         let mut policy = (PolicyEntry::find(policy).expect("a policy of that name").make)();
         for (knob, value) in knobs {
-            assert!(policy.set(knob, *value), "{} has no {knob}", policy.name());
+            assert!(policy.set(knob, *value), "{} has no knob {knob}", policy.name());
         }
         let mut world = ClosedLoop::new(policy.wants().watch, hot_from, 1);
         world.intensity = intensity;
@@ -44,7 +44,7 @@ impl Run {
     }
 }
 
-/// How far the latencies are apart, as a share of the fast tier's.
+/// The difference of the latencies, as a share of the fast tier's.
 fn gap(world: &ClosedLoop) -> f64 {
     let [fast, slow] = world.latency_ns;
     (fast - slow) / fast
@@ -60,14 +60,14 @@ fn hemem_packs_the_hot_pages_whatever_the_load() {
 }
 
 #[test]
-fn colloid_packs_too_while_fast_memory_stays_the_faster() {
+fn colloid_packs_while_fast_memory_stays_faster() {
     let mut run = Run::new("hemem+colloid", PAGES / 2, 0.0);
     let world = run.seconds(30);
     assert!(world.hot_share() > 0.95, "{}", world.hot_share());
 }
 
 #[test]
-fn colloid_stops_where_the_latencies_meet_from_both_sides() {
+fn colloid_stops_at_equal_latencies_from_both_sides() {
     for hot_from in [0, PAGES / 2] {
         let mut run = Run::new("hemem+colloid", hot_from, 1.0);
         let world = run.seconds(20);
@@ -80,14 +80,14 @@ fn colloid_stops_where_the_latencies_meet_from_both_sides() {
 }
 
 #[test]
-fn colloid_empties_a_tier_that_is_slower_even_without_the_hot_pages() {
+fn colloid_demotes_all_hot_pages_if_fast_memory_stays_slower() {
     let mut run = Run::new("hemem+colloid", 0, 3.0);
     let world = run.seconds(20);
     assert!(world.hot_share() < 0.05, "{}", world.hot_share());
 }
 
 #[test]
-fn colloid_follows_when_the_load_comes_and_goes() {
+fn colloid_follows_a_load_that_comes_and_goes() {
     let mut run = Run::new("hemem+colloid", 0, 0.0);
     let packed = run.seconds(20).program_reads;
     run.world.intensity = 3.0;
@@ -100,7 +100,7 @@ fn colloid_follows_when_the_load_comes_and_goes() {
 
 #[test]
 fn memtis_packs_and_with_colloid_it_balances() {
-    // A third of the samples, so that the test need not count millions.
+    // A third of the samples, so that the test does not count millions.
     let knobs = [("period", 597.0)];
     let mut run = Run::with("memtis", PAGES / 2, 1.0, &knobs);
     let world = run.seconds(20);
@@ -113,23 +113,23 @@ fn memtis_packs_and_with_colloid_it_balances() {
     }
 }
 
-/// The scanner arms all memory every three seconds, so that the test need not run for minutes.
+/// The scanner arms all memory every three seconds, so that the test does not run for minutes.
 fn scanning(policy: &str, hot_from: usize, intensity: f64) -> Run {
     Run::with(policy, hot_from, intensity, &[("scan_period", 3.0)])
 }
 
 #[test]
-fn what_faults_soon_is_packed() {
+fn tpp_and_linux_pack_pages_that_fault_soon() {
     for policy in ["tpp", "linux"] {
         let mut run = scanning(policy, PAGES / 2, 1.0);
         let world = run.seconds(120);
         assert!(world.hot_share() > 0.25, "{policy}: {}", world.hot_share());
-        assert!(gap(world) > 0.0, "{policy} goes on though fast memory is slower by now");
+        assert!(gap(world) > 0.0, "{policy} packs although fast memory is slower");
     }
 }
 
 #[test]
-fn what_faults_soon_is_balanced_with_colloid() {
+fn tpp_and_linux_balance_with_colloid() {
     for policy in ["tpp+colloid", "linux+colloid"] {
         let mut run = scanning(policy, 0, 1.0);
         let before = gap(&run.world);
@@ -144,8 +144,8 @@ fn what_faults_soon_is_balanced_with_colloid() {
     }
 }
 
-/// What no policy knows: the share of the hot set in fast memory with the best throughput is where the
-/// latencies meet, and packing is best only without load.
+/// With a fixed placement: the share of the hot set in fast memory with the best throughput is at equal
+/// latencies, and packing is best only without load.
 #[test]
 fn the_best_fixed_placement_moves_down_with_load() {
     let reads = |share: f64, intensity: f64| {
@@ -162,5 +162,5 @@ fn the_best_fixed_placement_moves_down_with_load() {
     assert!(best(1.0) > Some(0.05) && best(1.0) < Some(0.5), "{:?}", best(1.0));
     assert_eq!(best(3.0), Some(0.0));
     let mut run = Run::new("oracle", PAGES / 2, 3.0);
-    assert!(run.seconds(5).hot_share() > 0.99, "and the oracle packs");
+    assert!(run.seconds(5).hot_share() > 0.99, "the oracle packs");
 }

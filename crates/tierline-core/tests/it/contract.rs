@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What holds for every policy by virtue of its being in the list.
+//! The contract of every policy in the list.
 
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::port::{Outcome, PageKind, TenantId, World};
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -16,20 +16,20 @@ use crate::toy_policy::SWAP;
 pub const TICK: Nanos = Nanos::from_millis(100);
 pub const RATE: BytesPerSec = BytesPerSec(64 << 20);
 
-/// Every policy of the core, and one that was added by a file and a line.
+/// Every policy of the core, and a toy one.
 pub fn policies() -> impl Iterator<Item = &'static PolicyEntry> {
     POLICIES.iter().chain(&[
         SWAP, //
     ])
 }
 
-/// Pages of which every eighth is hot, in a shuffled order.
+/// Rates of pages of which every eighth is hot, in random order.
 pub fn skewed(pages: usize, hot: f64, warm: f64, seed: u64) -> Vec<f64> {
     let mut rng = Rng::new(seed);
     (0..pages).map(|_| if rng.below(8) == 0 { hot } else { warm }).collect()
 }
 
-/// The policy in a toy that lets it see in the way it wants.
+/// The policy in a toy that is tracked as the policy requests.
 fn engine(entry: &PolicyEntry, toy: &mut Toy) -> Engine {
     let policy = (entry.make)();
     toy.watch = policy.wants().watch;
@@ -61,7 +61,7 @@ fn capacity_and_budget_hold_for_every_policy() {
                         assert_ne!(
                             outcome,
                             Outcome::NoRoom,
-                            "{}: planned without room",
+                            "{}: planned a move without room",
                             entry.name
                         );
                         moved += m.size.bytes();
@@ -78,7 +78,7 @@ fn capacity_and_budget_hold_for_every_policy() {
 }
 
 #[test]
-fn pages_that_are_freed_while_they_are_listed_or_moved_upset_no_policy() {
+fn pages_freed_while_listed_or_moving_leave_every_policy_consistent() {
     for entry in policies() {
         let mut toy = Toy::new(machine(&[600, 8_000]), skewed(2_000, 100.0, 3.0, 10), 11);
         let mut engine = engine(entry, &mut toy);
@@ -95,12 +95,12 @@ fn pages_that_are_freed_while_they_are_listed_or_moved_upset_no_policy() {
     }
 }
 
-/// Somebody else holds nearly all memory: files may go back to where they came from, nothing else may.
+/// Other programs hold nearly all memory: only file pages may be paged out.
 #[test]
-fn where_all_memory_is_taken_only_files_are_paged_out() {
+fn without_room_in_any_tier_only_files_are_paged_out() {
     for entry in policies() {
         for kind in [PageKind::Anonymous, PageKind::File, PageKind::Shared] {
-            // So hot that a look at a page of the list never misses; others would see too many samples.
+            // Hot enough that a check of a hot page never misses; other policies would get too many samples.
             let hot = if entry.name == "paging" { 10_000.0 } else { 100.0 };
             let mut toy = Toy::new(machine(&[600, 4_000]), skewed(3_000, hot, 0.0, 13), 14);
             toy.kind = kind;
@@ -114,16 +114,20 @@ fn where_all_memory_is_taken_only_files_are_paged_out() {
             assert!(kind == PageKind::File || out == 0, "{} pages out {kind:?}", entry.name);
             assert_eq!(engine.migrator().counts.tiering.page_out_file, out, "{}", entry.name);
             if entry.name == "paging" && kind == PageKind::File {
-                assert!(out > 0, "room is won by paging out");
+                assert!(out > 0, "paging out makes room");
                 let cold = |page: &&usize| toy.rates[**page] == 0.0;
-                assert_eq!(toy.paged_out.iter().filter(cold).count() as u64, out, "cold ones");
+                assert_eq!(
+                    toy.paged_out.iter().filter(cold).count() as u64,
+                    out,
+                    "only cold pages are paged out"
+                );
             }
         }
     }
 }
 
 #[test]
-fn every_policy_is_quiet_when_nothing_is_accessed() {
+fn no_policy_moves_pages_without_accesses() {
     for entry in policies() {
         let mut toy = Toy::new(machine(&[600, 8_000]), vec![0.0; 4_000], 3);
         let mut engine = engine(entry, &mut toy);
@@ -135,7 +139,7 @@ fn every_policy_is_quiet_when_nothing_is_accessed() {
 #[test]
 fn every_policy_settles_when_nothing_changes() {
     for entry in policies() {
-        // Some take every page for hot that is touched now and then, so nothing but the hot set is.
+        // Some policies take every page with a few accesses for hot, so only the hot set has any.
         let mut toy = Toy::new(machine(&[1_000, 8_000]), skewed(4_000, 100.0, 0.0, 4), 5);
         let mut engine = engine(entry, &mut toy);
         run(&mut engine, &mut toy, 0, 300);
@@ -159,8 +163,8 @@ fn same_seed_same_fingerprint_for_every_policy() {
     }
 }
 
-/// With a limit a policy places at least half of what the limit allows, or of what it would place without one: some fill
-/// slowly, by rates and rounds of their own.
+/// With a limit a policy places at least half of the limit, or half of what it places without one: some fill
+/// slowly, by their own rates and rounds.
 #[test]
 fn every_policy_follows_a_limit() {
     const LIMIT: u64 = 100;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the default policy promises.
+//! Promises of the default policy.
 
 use tierline_core::engine::Engine;
 use tierline_core::policy::tierline::Tierline;
@@ -23,7 +23,7 @@ fn hot_share(toy: &Toy, hot: f64) -> f64 {
 }
 
 #[test]
-fn the_hot_set_is_fast_in_a_second_and_little_else_is_moved() {
+fn the_hot_set_is_fast_within_a_second_with_few_other_moves() {
     let mut toy = Toy::new(machine(&[4_000, 20_000]), skewed(16_000, 100.0, 3.0, 1), 2);
     // A warm page would repay such a move in 150 s, a hot one in less than 5.
     toy.move_cost = Nanos(60_000);
@@ -38,7 +38,7 @@ fn the_hot_set_is_fast_in_a_second_and_little_else_is_moved() {
 }
 
 #[test]
-fn a_jump_of_the_hot_set_is_followed_though_fast_memory_is_full() {
+fn a_new_hot_set_is_promoted_although_fast_memory_is_full() {
     let mut toy = Toy::new(machine(&[2_300, 20_000]), skewed(16_000, 100.0, 1.0, 3), 4);
     let mut engine = engine(&toy);
     run(&mut engine, &mut toy, 0..100);
@@ -48,9 +48,9 @@ fn a_jump_of_the_hot_set_is_followed_though_fast_memory_is_full() {
     assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
 }
 
-/// Fast memory is full: first of hot pages that stay, side by side, then of cold ones.
+/// Fast memory is full: first of hot pages that stay hot, then of cold ones.
 #[test]
-fn room_is_made_though_the_residents_that_are_met_first_are_all_hot() {
+fn room_is_made_although_the_first_residents_examined_are_all_hot() {
     const STAY: usize = 8_000;
     let mut rates = vec![1.0; 24_000];
     rates[..STAY].fill(100.0);
@@ -62,9 +62,9 @@ fn room_is_made_though_the_residents_that_are_met_first_are_all_hot() {
     assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
 }
 
-/// Hint faults in slow memory only: what is cold in fast memory must be asked for.
+/// Hint faults in slow memory only: cold pages in fast memory are found by questions.
 #[test]
-fn a_jump_of_the_hot_set_is_followed_though_nobody_sees_fast_memory() {
+fn a_new_hot_set_is_promoted_although_fast_memory_is_unseen() {
     let mut toy = Toy::new(machine(&[2_300, 20_000]), skewed(16_000, 100.0, 1.0, 3), 4);
     let mut engine = engine(&toy);
     let all = Bytes::from_base_pages(16_000);
@@ -78,7 +78,7 @@ fn a_jump_of_the_hot_set_is_followed_though_nobody_sees_fast_memory() {
 }
 
 #[test]
-fn it_settles_though_other_pages_are_warm() {
+fn it_settles_although_other_pages_are_warm() {
     let mut toy = Toy::new(machine(&[1_000, 8_000]), skewed(4_000, 100.0, 1.0, 4), 5);
     let mut engine = engine(&toy);
     run(&mut engine, &mut toy, 0..6_000);
@@ -98,9 +98,9 @@ fn one_touch_is_not_enough() {
     assert!(toy.used(TierId::FAST) > 0);
 }
 
-/// A quarter of the pages is armed in every tick, so each has faulted once at most after four.
+/// A quarter of the pages is armed in every tick, so each faults at most once in four ticks.
 #[test]
-fn one_touch_is_enough_where_the_wait_for_it_was_timed() {
+fn one_touch_is_enough_with_a_time_to_fault() {
     let mut toy = Toy::new(machine(&[4_000, 20_000]), skewed(16_000, 100.0, 1.0, 3), 4);
     let mut engine = engine(&toy);
     let (pass, bytes) = (TICK, Bytes::from_base_pages(16_000));
@@ -112,7 +112,7 @@ fn one_touch_is_enough_where_the_wait_for_it_was_timed() {
 }
 
 #[test]
-fn headroom_is_kept_free_while_somebody_allocates_and_no_longer() {
+fn headroom_is_kept_free_only_while_memory_is_allocated() {
     let mut toy = Toy::new(machine(&[1_000, 20_000]), vec![100.0; 8_000], 7);
     let mut engine = engine(&toy);
     let mut free_after = |toy: &mut Toy, ticks: std::ops::Range<u64>, allocated: u64| {
@@ -127,11 +127,11 @@ fn headroom_is_kept_free_while_somebody_allocates_and_no_longer() {
     free_after(&mut toy, 600..660, 10);
     assert_eq!(free_after(&mut toy, 660..661, 0), 20, "2 % of 1000 pages");
     let quiet = free_after(&mut toy, 661..1_261, 0);
-    assert!(quiet < 2, "{quiet}: and it is used again");
+    assert!(quiet < 2, "{quiet}: all of fast memory is used again");
 }
 
 #[test]
-fn it_looks_away_when_settled_and_looks_again_after_a_jump() {
+fn attention_is_calm_when_settled_and_alert_after_a_new_hot_set() {
     let mut toy = Toy::new(machine(&[4_000, 20_000]), skewed(16_000, 100.0, 3.0, 8), 9);
     let mut engine = engine(&toy);
     run(&mut engine, &mut toy, 0..100);
@@ -158,7 +158,7 @@ fn three_tiers_fill_from_the_top_by_heat() {
 }
 
 #[test]
-fn a_hot_set_larger_than_the_budget_of_a_tick_arrives_over_many_ticks() {
+fn a_hot_set_larger_than_the_budget_of_a_tick_is_promoted_over_many_ticks() {
     let mut toy = Toy::new(machine(&[20_000, 40_000]), vec![100.0; 12_000], 12);
     toy.move_cost = Nanos(60_000);
     let mut engine = engine(&toy);
@@ -166,15 +166,15 @@ fn a_hot_set_larger_than_the_budget_of_a_tick_arrives_over_many_ticks() {
     assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
 }
 
-/// Stretches of sixteen pages are as hot as their pages, and every eighth is hot.
+/// Regions of sixteen pages are as hot as their pages, and every eighth is hot.
 #[test]
-fn a_tracker_that_tells_of_stretches_is_as_good_where_neighbours_are_alike() {
+fn regions_suffice_if_neighbouring_pages_are_alike() {
     let mut toy = Toy::new(machine(&[2_300, 20_000]), vec![0.0; 16_000], 4);
     let hot_from = |from: usize| {
         (0..16_000).map(|page| if page / 16 % 8 == from { 100.0 } else { 1.0 }).collect()
     };
     let (sampling, aggregation) = (Nanos::from_millis(5), TICK);
-    toy.watch = Some(Watch::Stretches { sampling, aggregation, count: [10, 1_000] });
+    toy.watch = Some(Watch::Regions { sampling, aggregation, count: [10, 1_000] });
     toy.rates = hot_from(0);
     let mut engine = engine(&toy);
     run(&mut engine, &mut toy, 0..100);

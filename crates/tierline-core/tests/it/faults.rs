@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bad days: a decorator around the toy world that makes moves fail and samples vanish.
+//! Fault injection: a decorator of the toy world that makes moves fail and drops samples.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::list::POLICIES;
+use tierline_core::policy::POLICIES;
 use tierline_core::port::{
     Attention, Capabilities, Move, Observations, Order, Outcome, Question, SpaceEvent, Telemetry,
     Vpn, Watch, World,
@@ -15,25 +15,25 @@ use tierline_core::unit::Nanos;
 use crate::contract::{RATE, TICK, skewed};
 use crate::toy::{SPACE, Toy, machine};
 
-/// What goes wrong, and how often (in percent).
+/// The faults, and their frequency (in percent).
 struct Faulty {
     toy: Toy,
     rng: Rng,
     busy: u64,
     refused: u64,
     lost_samples: u64,
-    /// Moves after which the process is gone.
+    /// Moves after which the process exits.
     exits_after: Option<usize>,
-    /// Somebody else takes all free fast memory in the middle of a batch.
+    /// Another program takes all free fast memory in the middle of a batch.
     fills_up: bool,
     counters: Counters,
 }
 
-/// What becomes of occupancy and rate counters.
+/// The state of occupancy and rate counters.
 #[derive(Clone, Copy, PartialEq)]
 enum Counters {
     Fine,
-    /// They count no further: no reads, and none in flight.
+    /// They stop: no reads, and none in flight.
     Stalled,
     /// They cannot be read.
     Gone,
@@ -120,12 +120,12 @@ impl World for Faulty {
         self.toy.watch(watch)
     }
 
-    fn attend(&mut self, attention: Attention) {
-        self.toy.attend(attention);
+    fn set_attention(&mut self, attention: Attention) {
+        self.toy.set_attention(attention);
     }
 
-    fn accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
-        self.toy.accessed(now, questions, out);
+    fn check_accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+        self.toy.check_accessed(now, questions, out);
     }
 }
 
@@ -137,11 +137,11 @@ fn engine(world: &mut Faulty, policy: usize) -> Engine {
 
 fn run(world: &mut Faulty, policy: usize, ticks: u64) -> Engine {
     let mut engine = engine(world, policy);
-    go_on(&mut engine, world, 0..ticks);
+    continue_run(&mut engine, world, 0..ticks);
     engine
 }
 
-fn go_on(engine: &mut Engine, world: &mut Faulty, ticks: std::ops::Range<u64>) {
+fn continue_run(engine: &mut Engine, world: &mut Faulty, ticks: std::ops::Range<u64>) {
     for i in ticks {
         engine.tick(TICK * i, world);
         if i % 8 != 0 {
@@ -152,14 +152,14 @@ fn go_on(engine: &mut Engine, world: &mut Faulty, ticks: std::ops::Range<u64>) {
             let page = engine.pages().find(SPACE, Vpn(vpn));
             let known = page.and_then(|page| engine.pages().state(page).tier());
             if let (Some(known), Some(really)) = (known, really) {
-                assert_eq!(known, really, "page {vpn} is believed to be where it is not");
+                assert_eq!(known, really, "page {vpn}: the page table has another tier");
             }
         }
     }
 }
 
 #[test]
-fn busy_pages_are_tried_again_and_arrive() {
+fn busy_pages_are_retried_and_promoted() {
     let mut world = Faulty::new(1);
     world.busy = 50;
     let engine = run(&mut world, 0, 100);
@@ -168,14 +168,14 @@ fn busy_pages_are_tried_again_and_arrive() {
 }
 
 #[test]
-fn a_refused_page_is_not_asked_for_twice() {
+fn a_refused_page_is_not_ordered_again() {
     for (policy, entry) in POLICIES.iter().enumerate() {
         let mut world = Faulty::new(2);
         world.refused = 30;
         run(&mut world, policy, 60);
         let mut refused = std::collections::BTreeSet::new();
         for (m, outcome) in &world.toy.asked {
-            assert!(!refused.contains(&m.vpn), "{}: {:?} was refused", entry.name, m.vpn);
+            assert!(!refused.contains(&m.vpn), "{}: {:?} was refused before", entry.name, m.vpn);
             if *outcome == Outcome::Refused {
                 refused.insert(m.vpn);
             }
@@ -184,33 +184,33 @@ fn a_refused_page_is_not_asked_for_twice() {
     }
 }
 
-/// Books are checked all the way by `go_on`; capacity by the toy.
+/// `continue_run` checks the page table throughout, the toy checks capacity.
 #[test]
-fn every_policy_lives_through_a_bad_day() {
+fn every_policy_recovers_from_faults() {
     for (policy, entry) in POLICIES.iter().enumerate() {
         let mut world = Faulty::new(6);
         (world.busy, world.refused, world.lost_samples) = (30, 5, 30);
         world.toy.others[0] = 100;
         let mut engine = run(&mut world, policy, 40);
         world.fills_up = true;
-        go_on(&mut engine, &mut world, 40..50);
+        continue_run(&mut engine, &mut world, 40..50);
         (world.fills_up, world.counters) = (false, Counters::Stalled);
-        go_on(&mut engine, &mut world, 50..60);
+        continue_run(&mut engine, &mut world, 50..60);
         world.counters = Counters::Gone;
-        go_on(&mut engine, &mut world, 60..80);
+        continue_run(&mut engine, &mut world, 60..80);
         let before = world.toy.asked.len();
         world.counters = Counters::Fine;
-        world.toy.others[0] = 0; // somebody's memory comes back: some policies never demote
+        world.toy.others[0] = 0; // room for policies that never demote
         world.toy.rates = skewed(4_000, 100.0, 1.0, 77);
-        go_on(&mut engine, &mut world, 80..200);
+        continue_run(&mut engine, &mut world, 80..200);
         let moved = before > 0;
         let again = world.toy.asked.len() > before;
-        assert!(moved == again, "{}: moves again after the bad day", entry.name);
+        assert!(moved == again, "{}: moves again after the faults", entry.name);
     }
 }
 
 #[test]
-fn a_process_that_exits_in_mid_move_is_forgotten() {
+fn a_process_that_exits_during_moves_is_removed() {
     for policy in 0..POLICIES.len() {
         let mut world = Faulty::new(3);
         world.exits_after = Some(100);
@@ -223,19 +223,19 @@ fn a_process_that_exits_in_mid_move_is_forgotten() {
 }
 
 #[test]
-fn fast_memory_filled_by_somebody_else_makes_room_again() {
+fn headroom_returns_after_another_program_filled_fast_memory() {
     let mut world = Faulty::new(4);
     world.fills_up = true;
     let mut engine = run(&mut world, 0, 3);
     assert!(engine.migrator().counts.failed.contains_key("no_room"));
     world.fills_up = false;
-    go_on(&mut engine, &mut world, 3..20);
-    assert!(engine.migrator().counts.demoted_pages > 0, "headroom is won back by demotion");
-    assert!(world.toy.free(TierId::FAST) >= 10, "of 2 %, or 12 pages, less as time goes by");
+    continue_run(&mut engine, &mut world, 3..20);
+    assert!(engine.migrator().counts.demoted_pages > 0, "headroom is restored by demotion");
+    assert!(world.toy.free(TierId::FAST) >= 10, "2 % are 12 pages, less with time");
 }
 
 #[test]
-fn lost_samples_slow_it_down_but_do_not_mislead_it() {
+fn lost_samples_delay_promotions_but_do_not_mislead() {
     let mut world = Faulty::new(5);
     world.lost_samples = 60;
     run(&mut world, 0, 150);

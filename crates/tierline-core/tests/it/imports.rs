@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The imports of the core's files. A circle of imports ties its files together: none of them can be read, tested or
-//! moved without the others.
+//! The imports of the core's files. Files in a circle of imports cannot be read, tested or moved without each
+//! other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Files that may import each other in a circle, at most.
+/// Files in a circle of imports, at most.
 const LARGEST_CIRCLE: usize = 2;
 
-/// The module path of every source file below `src`, with its text up to its tests.
+/// The module path of every source file below `src`, with its text before its tests.
 fn modules(src: &Path) -> BTreeMap<Vec<String>, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![src.to_path_buf()];
@@ -31,7 +31,7 @@ fn modules(src: &Path) -> BTreeMap<Vec<String>, String> {
     found
 }
 
-/// Every path that a use tree names, as segments: `a::{b, c::d}` is `a::b` and `a::c::d`.
+/// Every path in a use tree, as segments: `a::{b, c::d}` is `a::b` and `a::c::d`.
 fn leaves(tree: &str, prefix: &[String], out: &mut Vec<Vec<String>>) {
     let tree = tree.trim();
     let (head, group) = tree.split_once('{').unwrap_or((tree, ""));
@@ -59,7 +59,7 @@ fn leaves(tree: &str, prefix: &[String], out: &mut Vec<Vec<String>>) {
     }
 }
 
-/// The paths that a file names after `use`, and in its code after `crate::`.
+/// The paths after `use`, and after `crate::` in code.
 fn named(text: &str) -> Vec<Vec<String>> {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     let code: String = lines.map(|line| format!("\n{line}")).collect();
@@ -78,7 +78,7 @@ fn named(text: &str) -> Vec<Vec<String>> {
     out
 }
 
-/// The file that a path leads to from `module`: the longest part of it that is one.
+/// The file that a path from `module` refers to: the longest prefix that is a file.
 fn target(
     module: &[String],
     path: &[String],
@@ -112,7 +112,7 @@ fn reach(graph: &Graph, from: &[String]) -> BTreeSet<Vec<String>> {
     seen
 }
 
-/// Groups of files of which each imports, over others, each other one.
+/// Groups of files that all import each other, directly or through others.
 fn circles(graph: &Graph) -> Vec<BTreeSet<Vec<String>>> {
     let reach: BTreeMap<_, _> = graph.keys().map(|from| (from, reach(graph, from))).collect();
     let mut circles: Vec<BTreeSet<Vec<String>>> = Vec::new();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The knobs that a policy's head names are those of its table.
+//! The knobs in a policy's head are those of its table.
 
 use std::collections::BTreeSet;
 
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 
-/// The words of all paragraphs that begin with `Knobs:`, without what stands in parentheses, which are defaults.
+/// The words of all paragraphs that begin with `Knobs:`, without parentheses, which hold defaults.
 fn words(text: &str) -> BTreeSet<String> {
     let mut depth = 0;
     let mut words = BTreeSet::new();
@@ -23,7 +23,7 @@ fn words(text: &str) -> BTreeSet<String> {
     words
 }
 
-/// What a policy and the parts that it names as the source of further knobs say.
+/// The knob words of a policy's head, and of colloid's head if it refers to that.
 fn prose(entry: &PolicyEntry) -> BTreeSet<String> {
     let own = words(&entry.explain());
     let colloid = PolicyEntry::find("hemem+colloid").expect("it is in the list");
@@ -42,15 +42,15 @@ fn every_knob_of_the_table_is_in_the_prose() {
         let unnamed = knobs.iter().filter(|knob| !prose.contains(knob.name));
         missing.extend(unnamed.map(|knob| format!("{}: {}", entry.name, knob.name)));
     }
-    assert!(missing.is_empty(), "knobs that no head names: {missing:#?}");
+    assert!(missing.is_empty(), "knobs missing from the heads: {missing:#?}");
 }
 
-/// Names of knobs have an underscore, but for a few; those few are not told from words.
+/// Most names of knobs have an underscore; the few without are not distinguished from words.
 #[test]
 fn every_knob_in_the_prose_is_in_the_table() {
     let mut missing = Vec::new();
     for entry in POLICIES {
-        // A file's head serves all policies that are made from it.
+        // One file's head serves all policies of that file.
         let kin = POLICIES.iter().filter(|other| other.doc == entry.doc);
         let knobs: Vec<&str> =
             kin.flat_map(|kin| (kin.make)().knobs()).map(|knob| knob.name).collect();
@@ -59,11 +59,11 @@ fn every_knob_in_the_prose_is_in_the_table() {
         let unknown = unknown.filter(|word| !knobs.contains(&word.as_str()));
         missing.extend(unknown.map(|word| format!("{}: {word}", entry.name)));
     }
-    assert!(missing.is_empty(), "heads name what is no knob: {missing:#?}");
+    assert!(missing.is_empty(), "heads name unknown knobs: {missing:#?}");
 }
 
 #[test]
-fn what_stands_in_parentheses_is_no_name() {
+fn text_in_parentheses_is_not_a_name() {
     let text = "x: y.\n\nKnobs: one (a, b_c), two_fold (3).\n\nWhere: not_this.";
     let words = words(text);
     assert!(["one", "two_fold"].iter().all(|word| words.contains(*word)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The deterministic ring: every policy against a small machine, with faults injected.
+//! Deterministic tests: every policy on a small machine, with injected faults.
 
 mod closed_loop;
 mod colloid;

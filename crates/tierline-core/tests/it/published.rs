@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is particular to each published system, seen from outside.
+//! The particular behaviour of each published system.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
 use tierline_core::policy::parts::watermarks::Watermarks;
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::port::{PageKind, Watch};
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
@@ -24,13 +24,13 @@ fn hemem_needs_eight_samples_and_keeps_no_headroom() {
     let mut toy = Toy::new(machine(&[300, 8_000]), skewed(4_000, 40.0, 0.0, 1), 2);
     let mut hemem = engine("hemem", &mut toy, &[]);
     run(&mut hemem, &mut toy, 0..2);
-    assert_eq!(toy.asked.len(), 0, "less than one sample a tick and page");
+    assert_eq!(toy.asked.len(), 0, "less than one sample per tick and page");
     run(&mut hemem, &mut toy, 2..40);
     assert_eq!(toy.used(TierId::FAST), 300);
 }
 
 #[test]
-fn hemem_follows_a_new_hot_set_by_cooling_the_old() {
+fn hemem_promotes_a_new_hot_set_as_the_old_one_cools() {
     let hot = |from: usize| {
         let is_hot = |page| (from..from + 300).contains(&page);
         (0..2_000).map(|page| if is_hot(page) { 60.0 } else { 0.0 }).collect::<Vec<f64>>()
@@ -45,7 +45,7 @@ fn hemem_follows_a_new_hot_set_by_cooling_the_old() {
 }
 
 #[test]
-fn memtis_fits_its_threshold_to_the_tier_however_cool_its_pages() {
+fn memtis_fits_its_threshold_to_the_tier_at_low_rates() {
     let mut toy = Toy::new(machine(&[1_000, 8_000]), skewed(4_000, 20.0, 4.0, 4), 5);
     let knobs = [("adaptation_period", 2_000.0), ("cooling_period", 20_000.0)];
     let mut memtis = engine("memtis", &mut toy, &knobs);
@@ -66,7 +66,7 @@ fn tpp_promotes_at_the_second_fault_and_as_patched_at_the_third() {
     for (knob, faults) in [(0.0, 2), (1.0, 3)] {
         let mut toy = Toy::new(machine(&[4_000, 8_000]), vec![1e4; 400], 6);
         let mut tpp = engine("tpp", &mut toy, &[("three_faults", knob)]);
-        // A quarter of the pages is armed in a tick, and faults before the next.
+        // A quarter of the pages is armed per tick, and faults before the next.
         run(&mut tpp, &mut toy, 0..4 * (faults - 1) + 1);
         assert_eq!(toy.asked.len(), 0, "{faults} faults");
         run(&mut tpp, &mut toy, 4 * (faults - 1) + 1..4 * faults + 1);
@@ -75,7 +75,7 @@ fn tpp_promotes_at_the_second_fault_and_as_patched_at_the_third() {
 }
 
 #[test]
-fn tpp_keeps_its_headroom_by_demoting_what_is_not_used() {
+fn tpp_keeps_its_headroom_by_demoting_unused_pages() {
     let mut toy = Toy::new(machine(&[1_000, 8_000]), skewed(4_000, 100.0, 0.0, 7), 8);
     toy.others[0] = 400;
     let mut tpp = engine("tpp", &mut toy, &[]);
@@ -87,7 +87,7 @@ fn tpp_keeps_its_headroom_by_demoting_what_is_not_used() {
 }
 
 #[test]
-fn linux_promotes_what_faults_within_a_second() {
+fn linux_promotes_pages_that_fault_within_a_second() {
     let rates: Vec<f64> = (0..2_000).map(|i| [20.0, 0.05][i % 2]).collect();
     let mut toy = Toy::new(machine(&[1_200, 8_000]), rates, 10);
     let mut linux = engine("linux", &mut toy, &[]);
@@ -95,7 +95,7 @@ fn linux_promotes_what_faults_within_a_second() {
     assert!(toy.fast_share() > 0.95, "{}", toy.fast_share());
     let warm = toy.rates.iter().zip(&toy.place).skip(1).step_by(2);
     let warm = warm.filter(|(_, place)| **place == Some(TierId::FAST)).count();
-    assert!(warm < 150, "{warm} pages faulted soon by chance");
+    assert!(warm < 150, "{warm} warm pages were promoted");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn autonuma_migrates_at_the_second_fault_and_before_5_18_at_the_first() {
     for (knob, faults) in [(0.0, 1), (1.0, 2)] {
         let mut toy = Toy::new(machine(&[4_000, 8_000]), vec![1e4; 400], 6);
         let mut autonuma = engine("autonuma", &mut toy, &[("two_faults", knob)]);
-        // A quarter of the pages is armed in a tick, and faults before the next.
+        // A quarter of the pages is armed per tick, and faults before the next.
         run(&mut autonuma, &mut toy, 0..4 * (faults - 1) + 1);
         assert_eq!(toy.asked.len(), 0, "{faults} faults");
         run(&mut autonuma, &mut toy, 4 * (faults - 1) + 1..4 * faults + 1);
@@ -131,7 +131,7 @@ fn autonuma_migrates_at_the_second_fault_and_before_5_18_at_the_first() {
     }
 }
 
-/// It stops at the high watermark, demotes nothing, and scans ever more slowly: each pass doubles the period.
+/// It stops at the high watermark, demotes nothing, and doubles the scan period after each scan.
 #[test]
 fn autonuma_stops_when_fast_memory_is_full() {
     let mut toy = Toy::new(machine(&[1_000, 8_000]), vec![10.0; 4_000], 7);
@@ -139,21 +139,24 @@ fn autonuma_stops_when_fast_memory_is_full() {
     run(&mut autonuma, &mut toy, 0..100);
     let full = toy.asked.len();
     let high = toy.free(TierId::FAST);
-    assert!((50..100).contains(&high), "{high} of 1000 pages are kept: 50 by huge pages' minimum");
+    assert!(
+        (50..100).contains(&high),
+        "{high} of 1000 pages are free: 50 by the minimum for huge pages"
+    );
     run(&mut autonuma, &mut toy, 100..2_000);
-    assert_eq!(toy.asked.len(), full, "nothing moves any more");
+    assert_eq!(toy.asked.len(), full, "no further moves");
     assert!(toy.asked.iter().all(|(m, _)| m.to == TierId::FAST), "nothing is ever demoted");
     let Some(Watch::HintFaults { pass, .. }) = autonuma.policy().wants().watch else {
-        panic!("no faults")
+        panic!("no hint faults requested")
     };
     assert_eq!(pass, Nanos::from_secs(60));
-    assert_eq!(toy.watch, autonuma.policy().wants().watch, "the world heard of it");
+    assert_eq!(toy.watch, autonuma.policy().wants().watch, "the world got the request");
 }
 
-/// Of 1000 pages, 300 are accessed all the time, half of them below; the others once in ten passes. The
-/// first come and stay.
+/// Of 1000 pages, 300 are accessed all the time, half of them in slow memory; the others once in ten scans. The
+/// first are promoted and stay.
 #[test]
-fn autotiering_demotes_the_least_accessed_for_what_faults() {
+fn autotiering_demotes_the_least_accessed_page_for_one_that_faults() {
     let rates: Vec<f64> = (0..1_000).map(|page| if page % 10 < 3 { 50.0 } else { 0.1 }).collect();
     for background in [0.0, 1.0] {
         let mut toy = Toy::new(machine(&[400, 8_000]), rates.clone(), 8);
@@ -168,10 +171,10 @@ fn autotiering_demotes_the_least_accessed_for_what_faults() {
     }
 }
 
-/// Fast memory is full and nothing faults above it: files are paged out up to the high watermark as without tiering, private
-/// pages are not, and in the background mode no more than the reserve is demoted for.
+/// Fast memory is full and no slow page faults: files are paged out up to the high watermark as without
+/// tiering, private pages are not, and in background mode only as many pages are demoted as the reserve needs.
 #[test]
-fn autotiering_demotes_for_promotions_and_pages_files_out_for_what_is_allocated() {
+fn autotiering_demotes_for_promotions_and_pages_out_files_for_allocations() {
     for kind in [PageKind::File, PageKind::Anonymous] {
         let mut toy = Toy::new(machine(&[2_000, 8_000]), vec![0.0; 1_990], 12);
         toy.kind = kind;
@@ -189,9 +192,9 @@ fn autotiering_demotes_for_promotions_and_pages_files_out_for_what_is_allocated(
     }
 }
 
-/// CPM alone never demotes; OPM refuses a page that is no hotter than the coldest above.
+/// CPM alone never demotes; OPM refuses a page that is no hotter than the coldest fast page.
 #[test]
-fn autotiering_refuses_what_is_no_hotter_than_the_least_accessed() {
+fn autotiering_refuses_pages_no_hotter_than_the_least_accessed() {
     for opm in [0.0, 1.0] {
         let mut toy = Toy::new(machine(&[400, 8_000]), vec![1e3; 1_000], 9);
         let knobs = [("opm", opm), ("scan_period_max", 1.0)];
@@ -202,10 +205,10 @@ fn autotiering_refuses_what_is_no_hotter_than_the_least_accessed() {
     }
 }
 
-/// Hot stretches come up until 99.7 % is used, cold ones go down while less than 0.5 % is free, and a page of
-/// a hot stretch that is not accessed itself stays where it is.
+/// Hot regions are promoted until 99.7 % is used, cold ones are demoted while less than 0.5 % is free, and a
+/// page of a hot region without accesses of its own stays in place.
 #[test]
-fn damon_fills_fast_memory_to_its_goals_with_what_is_accessed() {
+fn damon_fills_fast_memory_to_its_goals_with_accessed_pages() {
     let hot = |page: usize| page % 160 < 64 && !page.is_multiple_of(16);
     let rates =
         |shift: usize| (0..4_000).map(|page| if hot(page + shift) { 80.0 } else { 0.0 }).collect();
@@ -221,7 +224,7 @@ fn damon_fills_fast_memory_to_its_goals_with_what_is_accessed() {
     assert!(demoted.count() > 500);
 }
 
-/// The quota is bytes of each interval: 1 MiB are 256 pages.
+/// The quota is in bytes per interval: 1 MiB is 256 pages.
 #[test]
 fn damon_tries_no_more_than_its_quota() {
     let mut toy = Toy::new(machine(&[4_000, 8_000]), vec![100.0; 4_000], 11);
@@ -235,7 +238,7 @@ fn damon_tries_no_more_than_its_quota() {
 }
 
 #[test]
-fn arms_fills_fast_memory_with_the_hottest_and_leaves_what_differs_by_noise() {
+fn arms_packs_the_hottest_pages_and_leaves_pages_that_differ_by_noise() {
     let mut toy = Toy::new(machine(&[700, 8_000]), skewed(4_000, 100.0, 5.0, 7), 8);
     let mut arms = engine("arms", &mut toy, &[]);
     run(&mut arms, &mut toy, 0..400);
@@ -248,14 +251,14 @@ fn arms_fills_fast_memory_with_the_hottest_and_leaves_what_differs_by_noise() {
     assert!(late < 200, "{late} moves among 3500 pages that are alike");
 }
 
-/// One interval makes nobody a candidate; two in a row do.
+/// With two rounds, no page is a candidate after one interval.
 #[test]
 fn arms_promotes_after_two_rounds() {
     for (rounds, first) in [(1.0, 1), (2.0, 2), (6.0, 6)] {
         let mut toy = Toy::new(machine(&[700, 8_000]), vec![1e4; 400], 9);
         let knobs = [("rounds", rounds), ("slack", 10.0), ("quantum", 0.5)];
         let mut arms = engine("arms", &mut toy, &knobs);
-        // The first tick ends an interval, too, and the next one comes five ticks later.
+        // The first tick ends an interval, too; the next ends five ticks later.
         run(&mut arms, &mut toy, 0..5 * (first - 1));
         assert_eq!(toy.asked.len(), 0, "{rounds} rounds");
         run(&mut arms, &mut toy, 5 * (first - 1)..5 * first + 10);
@@ -264,7 +267,7 @@ fn arms_promotes_after_two_rounds() {
 }
 
 #[test]
-fn arms_hears_of_a_new_hot_set_and_looks_closely_for_a_while() {
+fn arms_detects_a_new_hot_set_and_samples_more_densely_for_a_while() {
     let hot = |from: usize| {
         let is_hot = |page| (from..from + 300).contains(&page);
         (0..2_000).map(|page| if is_hot(page) { 60.0 } else { 1.0 }).collect::<Vec<f64>>()

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Functions and files of the core stay short enough to be read at once.
+//! Functions and files of the core stay short.
 
 use std::path::{Path, PathBuf};
 
 /// Lines of a function, at most.
 const FUNCTION: usize = 60;
-/// Lines that half of all functions have, at most.
+/// The median of the lines of functions, at most.
 const MEDIAN: usize = 6;
-/// Lines of a file, at most, unless its head says why it is longer in a line that begins with [`REASON`].
+/// Lines of a file, at most, unless its head gives a reason in a line that begins with [`REASON`].
 const FILE: usize = 500;
 const REASON: &str = "//! Long because ";
 
@@ -32,7 +32,7 @@ fn all() -> Vec<(PathBuf, String)> {
     found.iter().map(|path| (path.clone(), text(path))).collect()
 }
 
-/// The first line and the lines of every function with a body, by the indentation that rustfmt gives them.
+/// The first line and the number of lines of every function with a body, by rustfmt's indentation.
 fn functions(text: &str) -> Vec<(&str, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
@@ -73,7 +73,7 @@ fn functions_are_short() {
 }
 
 #[test]
-fn files_are_short_or_say_why_not() {
+fn files_are_short_or_give_a_reason() {
     for (path, text) in all() {
         let excused = text.lines().any(|line| line.starts_with(REASON));
         let lines = text.lines().count();

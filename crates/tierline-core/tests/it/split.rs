@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Huge pages that are split: in a world of huge pages with a few hot base pages each, more than fit whole.
+//! Splitting of huge pages: a world with a few hot base pages in each huge page, and more huge pages than fit.
 
 use tierline_core::engine::Engine;
 use tierline_core::policy::Policy;
-use tierline_core::policy::list::PolicyEntry;
+use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, PageKind,
     PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry,
@@ -18,24 +18,24 @@ use crate::toy::machine;
 
 const SPACE: SpaceId = SpaceId(1);
 const HUGE: u64 = 64;
-/// Hot base pages of each huge page, which get nine accesses of ten.
+/// Hot base pages of each huge page, which get nine of ten accesses.
 const HOT: u64 = 16;
-/// Room for 8 of the 64 huge pages, but for all hot base pages and more.
+/// Room for 8 of the 64 huge pages, or for all hot base pages and more.
 const FAST: u64 = 8 * 512;
 const TICK: Nanos = Nanos::from_millis(100);
 const SAMPLES: u64 = 2_000;
 
-/// Where every base page is, and which huge pages are whole.
+/// The tier of every base page, and which huge pages are not split.
 struct Huges {
     place: Vec<TierId>,
     whole: Vec<bool>,
     /// Hot base pages of each huge page.
     hot: u64,
-    /// Whether it can split at all, and of how many splits one fails.
+    /// `None`: it cannot split; otherwise one of this many splits fails.
     splits: Option<u64>,
     asked: u64,
     rng: Rng,
-    told: bool,
+    reported: bool,
 }
 
 impl Huges {
@@ -48,7 +48,7 @@ impl Huges {
             splits,
             asked: 0,
             rng: Rng::new(3),
-            told: false,
+            reported: false,
         }
     }
 
@@ -97,7 +97,7 @@ impl Huges {
 
 impl World for Huges {
     fn observe(&mut self, _now: Nanos, out: &mut Observations) {
-        if !std::mem::replace(&mut self.told, true) {
+        if !std::mem::replace(&mut self.reported, true) {
             out.spaces.push(SpaceEvent::Mapped(Region {
                 space: SPACE,
                 start: Vpn(0),
@@ -148,18 +148,18 @@ impl World for Huges {
         spent
     }
 
-    fn attend(&mut self, _attention: Attention) {}
+    fn set_attention(&mut self, _attention: Attention) {}
 
     fn watch(&mut self, _watch: Watch) -> bool {
         false
     }
 
-    fn accessed(&mut self, _now: Nanos, _questions: &[Question], _out: &mut Vec<bool>) {
+    fn check_accessed(&mut self, _now: Nanos, _questions: &[Question], _out: &mut Vec<bool>) {
         unreachable!("not offered")
     }
 }
 
-/// MEMTIS that cools 200 times as often as it does, for a world that is so much smaller.
+/// MEMTIS with cooling 200 times as frequent as its default, for this much smaller world.
 fn memtis(split: f64) -> Box<dyn Policy> {
     let mut policy = (PolicyEntry::find("memtis").unwrap().make)();
     for (knob, value) in
@@ -188,7 +188,7 @@ fn run_with(world: &mut Huges, policy: Box<dyn Policy>) -> Engine {
     engine
 }
 
-/// Whole pages can have 8 of 64 parts of the accesses served by fast memory; base pages all the hot ones.
+/// With huge pages, fast memory can serve 8 of 64 parts of the accesses; with base pages, all hot ones.
 #[test]
 fn memtis_splits_huge_pages_with_hot_spots_and_packs_the_spots() {
     let mut whole = Huges::new(Some(1_000));
@@ -205,9 +205,9 @@ fn memtis_splits_huge_pages_with_hot_spots_and_packs_the_spots() {
     assert!(split.fast_share() > 0.5, "{} with {apart} split", split.fast_share());
 }
 
-/// Of accesses that are spread evenly over a huge page nothing is gained, and nothing is split.
+/// If accesses are spread evenly over a huge page, nothing is gained, and nothing is split.
 #[test]
-fn the_default_splits_huge_pages_with_hot_spots_alone() {
+fn the_default_splits_only_huge_pages_with_hot_spots() {
     let default = || (PolicyEntry::find("tierline").unwrap().make)();
     let run = |hot, splits| {
         let mut world = Huges { hot, ..Huges::new(splits) };
@@ -218,7 +218,7 @@ fn the_default_splits_huge_pages_with_hot_spots_alone() {
         let (whole, none) = run(hot, None);
         assert!(none == 0 && whole < 0.14, "{whole}");
         let (apart, split) = run(hot, Some(1_000));
-        assert!(split > 56, "{split} of {HUGE}, of which 8 would fit whole");
+        assert!(split > 56, "{split} of {HUGE}, of which 8 would fit unsplit");
         println!("{hot}: {whole} {apart} {split}");
         assert!(apart > 0.9, "{apart} with {split} split");
     }
@@ -227,7 +227,7 @@ fn the_default_splits_huge_pages_with_hot_spots_alone() {
 }
 
 #[test]
-fn splits_that_fail_are_counted_and_leave_the_page_whole() {
+fn failed_splits_are_counted_and_leave_the_page_unsplit() {
     let mut sometimes = Huges::new(Some(3));
     let counts = run(&mut sometimes, 1.0).migrator().counts.clone();
     assert_eq!(counts.split + counts.split_failed, sometimes.asked);

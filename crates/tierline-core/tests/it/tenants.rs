@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tenants under every policy: limits hold at every moment, nobody pays for another one's limit, and a tenant at its
-//! limit still gets its own hottest pages.
+//! Tenants under every policy: limits hold at all times, no tenant loses pages because of another tenant's
+//! limit, and a tenant at its limit still gets its own hottest pages.
 
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::port::{
     Attention, Capabilities, Observations, Order, Outcome, Question, Region, SpaceEvent, SpaceId,
     Telemetry, TenantId, Vpn, Watch, World,
@@ -16,18 +16,18 @@ use tierline_core::unit::{Bytes, Nanos};
 use crate::contract::{RATE, TICK, policies, skewed};
 use crate::toy::{Toy, machine};
 
-/// The toy's pages, shared out among tenants: tenant k has the pages from `starts[k]` on, in a space of its own.
+/// The toy's pages, divided among tenants: tenant k has the pages from `starts[k]` on, in its own space.
 struct Shared {
     toy: Toy,
     starts: Vec<u64>,
-    /// Each tenant's limit in fast memory, as the test believes it.
+    /// Each tenant's limit in fast memory, as set by the test.
     limits: Vec<Option<u64>>,
     /// Orders that took a tenant over its limit.
     crossed: Vec<Order>,
 }
 
 impl Shared {
-    /// Tenants with these rates of their pages, all in slow memory.
+    /// Tenants whose pages have these rates, all in slow memory.
     fn new(capacities: &[u64], rates: Vec<Vec<f64>>, seed: u64) -> Self {
         let mut starts = vec![0];
         for rates in &rates {
@@ -74,7 +74,7 @@ impl Shared {
         (SpaceId(u32::try_from(tenant).unwrap() + 1), Vpn(vpn.0 - self.starts[tenant]))
     }
 
-    /// The toy's one region as a region a tenant.
+    /// Divides the toy's only region into one region per tenant.
     fn share_out(&self, region: Region) -> Vec<SpaceEvent> {
         let of_tenant = |tenant: usize| {
             let space = SpaceId(u32::try_from(tenant).unwrap() + 1);
@@ -108,8 +108,8 @@ impl World for Shared {
         for rate in &mut out.rates {
             (rate.space, rate.vpn) = self.outwards(rate.vpn);
         }
-        for stretch in &mut out.stretches {
-            (stretch.space, stretch.vpn) = self.outwards(stretch.vpn);
+        for observed in &mut out.observed_regions {
+            (observed.space, observed.vpn) = self.outwards(observed.vpn);
         }
     }
 
@@ -139,20 +139,20 @@ impl World for Shared {
         spent
     }
 
-    fn attend(&mut self, attention: Attention) {
-        self.toy.attend(attention);
+    fn set_attention(&mut self, attention: Attention) {
+        self.toy.set_attention(attention);
     }
 
     fn watch(&mut self, watch: Watch) -> bool {
         self.toy.watch(watch)
     }
 
-    fn accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+    fn check_accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
         let inner: Vec<Question> = questions
             .iter()
             .map(|q| Question { space: crate::toy::SPACE, vpn: self.inwards(q.space, q.vpn), ..*q })
             .collect();
-        self.toy.accessed(now, &inner, out);
+        self.toy.check_accessed(now, &inner, out);
     }
 }
 
@@ -183,10 +183,10 @@ fn default_policy() -> &'static PolicyEntry {
     &POLICIES[0]
 }
 
-/// Two tenants, one at a limit far below what it would get: no order ever crosses the limit, and what the limit allows
-/// is used. What a policy places without any limit is the measure.
+/// Two tenants, one with a limit far below what it would get: no order ever exceeds the limit, and the limit is
+/// used. The reference is what the policy places without any limit.
 #[test]
-fn no_order_crosses_a_limit_and_the_limit_is_used() {
+fn no_order_exceeds_a_limit_and_the_limit_is_used() {
     const LIMIT: u64 = 150;
     let rates = || vec![skewed(2_000, 100.0, 1.0, 3), skewed(2_000, 100.0, 1.0, 4)];
     for entry in policies() {
@@ -201,14 +201,14 @@ fn no_order_crosses_a_limit_and_the_limit_is_used() {
         let least = free.fast(0).min(LIMIT) * 8 / 10;
         let used = world.fast(0);
         assert!((least..=LIMIT).contains(&used), "{}: {least} to {LIMIT}: {used}", entry.name);
-        // The neighbour has no less for it.
+        // The neighbour loses nothing by it.
         let neighbour = free.fast(1) * 8 / 10;
         assert!(world.fast(1) >= neighbour, "{}: {} of {neighbour}", entry.name, world.fast(1));
     }
 }
 
-/// A tenant at its limit whose hot pages are others than those that came first: its hottest pages take the place of its
-/// own coldest ones, and the neighbour loses nothing.
+/// A tenant at its limit gets a new hot set: its hottest pages displace its own coldest ones, and the neighbour
+/// loses nothing.
 #[test]
 fn a_tenant_at_its_limit_gets_its_own_hottest_pages() {
     let rates = || vec![skewed(2_000, 100.0, 1.0, 3), skewed(500, 100.0, 1.0, 4)];
@@ -218,7 +218,7 @@ fn a_tenant_at_its_limit_gets_its_own_hottest_pages() {
     run(&mut engine, &mut world, 0..150);
     let settled = world.fast_share(0);
     let neighbour = world.fast(1);
-    // Its hot set jumps.
+    // Its hot set changes.
     let pages = world.pages(0);
     world.toy.rates[pages].copy_from_slice(&skewed(2_000, 100.0, 1.0, 77));
     assert!(world.fast_share(0) < 0.5 * settled, "{} after {settled}", world.fast_share(0));
@@ -228,10 +228,10 @@ fn a_tenant_at_its_limit_gets_its_own_hottest_pages() {
     assert!(world.fast(1) * 10 >= neighbour * 9, "{} after {neighbour}", world.fast(1));
 }
 
-/// The pages above a lowered limit go down within a second at 256 MiB/s, the coldest first, and the policy's heat is what
-/// counts, whatever its form.
+/// The pages above a lowered limit are demoted within a second at 64 MiB/s, coldest first by the policy's own
+/// heat.
 #[test]
-fn a_lowered_limit_is_obeyed_within_a_second_coldest_first() {
+fn a_lowered_limit_is_enforced_within_a_second_coldest_first() {
     let rates = || vec![skewed(1_000, 100.0, 1.0, 3), skewed(500, 100.0, 1.0, 4)];
     for entry in policies() {
         let mut world = Shared::new(&[2_000, 8_000], rates(), 5);
@@ -239,7 +239,7 @@ fn a_lowered_limit_is_obeyed_within_a_second_coldest_first() {
         run(&mut engine, &mut world, 0..100);
         let before = world.fast(0);
         if before < 400 {
-            continue; // it does not place as many
+            continue; // it does not place enough pages
         }
         let (neighbour, share) = (world.fast(1), world.fast_share(0));
         let by_heat = share > before as f64 / 1_000.0 * 0.99;
@@ -259,9 +259,9 @@ fn a_lowered_limit_is_obeyed_within_a_second_coldest_first() {
     }
 }
 
-/// The owner of a space changes: its bytes go to the new owner's account, and the new owner's limit holds.
+/// The owner of a space changes: its bytes count for the new owner, and the new owner's limit applies.
 #[test]
-fn a_space_that_changes_its_owner_takes_its_bytes_along() {
+fn a_space_that_changes_its_owner_counts_for_the_new_one() {
     let mut world = Shared::new(&[2_000, 8_000], vec![vec![50.0; 300], vec![50.0; 300]], 5);
     let mut engine = engine(default_policy(), &mut world);
     run(&mut engine, &mut world, 0..60);
@@ -278,8 +278,8 @@ fn a_space_that_changes_its_owner_takes_its_bytes_along() {
     assert!(world.fast(0) + world.fast(1) <= 100, "{} and {}", world.fast(0), world.fast(1));
 }
 
-/// Four tenants under a goal that balances, each with a limit: after settling, they do not swap pages back and forth
-/// more than the policy does by itself.
+/// Four tenants under a goal that balances, each with a limit: once settled, pages move no more than under the
+/// policy without limits.
 #[test]
 fn four_tenants_under_a_balancing_goal_do_not_oscillate() {
     let names = ["tierline", "hemem+colloid"];

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A toy world: pages with access rates, ways to see them, counters, frames that run out.
-//! It keeps books of its own and trusts nobody: each move that would break capacity panics here.
+//! A toy world: pages with access rates, several trackers, counters, and limited memory. It keeps its own
+//! counts: each move that would exceed a capacity panics here.
 
 use std::ops::Range;
 
 use tierline_core::engine::Engine;
 use tierline_core::port::{
-    Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, PageKind,
-    PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId, Stretch, Telemetry,
-    TierTelemetry, TrueRate, Vpn, Watch, World,
+    Attention, Capabilities, Capability, Move, Observations, ObservedRegion, Order, Outcome,
+    PageAt, PageKind, PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId,
+    Telemetry, TierTelemetry, TrueRate, Vpn, Watch, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{NodeId, Tier, TierId, Tiers};
@@ -16,14 +16,14 @@ use tierline_core::unit::{Bytes, Nanos};
 
 use crate::contract::TICK;
 
-/// The only space there is.
+/// The only space.
 pub const SPACE: SpaceId = SpaceId(1);
 const WINDOW: Nanos = Nanos::from_millis(20);
-/// Pages of a stretch, and looks at it in a tick.
+/// Pages of a region, and samplings of it per tick.
 const STRETCH: usize = 16;
 const STRETCH_LOOKS: u32 = 20;
 
-/// A machine of `capacities` base pages, 70 ns at the top and 130 ns more every tier down.
+/// A machine of `capacities` base pages, with a latency of 70 ns, and 130 ns more for each further tier.
 pub fn machine(capacities: &[u64]) -> Tiers {
     let tier = |(i, &pages): (usize, &u64)| Tier {
         name: format!("t{i}"),
@@ -35,7 +35,7 @@ pub fn machine(capacities: &[u64]) -> Tiers {
     Tiers(capacities.iter().enumerate().map(tier).collect())
 }
 
-/// Runs an engine through these ticks of a toy.
+/// Runs an engine for these ticks of a toy.
 pub fn run(engine: &mut Engine, toy: &mut Toy, ticks: Range<u64>) {
     for i in ticks {
         engine.tick(TICK * i, toy);
@@ -45,35 +45,35 @@ pub fn run(engine: &mut Engine, toy: &mut Toy, ticks: Range<u64>) {
 /// A toy world of base pages.
 pub struct Toy {
     pub tiers: Tiers,
-    /// Accesses per second, a page.
+    /// Accesses per second of each page.
     pub rates: Vec<f64>,
-    /// Where each page is; `None` is unmapped.
+    /// The tier of each page; `None` is unmapped.
     pub place: Vec<Option<TierId>>,
-    /// Frames that others use, a tier.
+    /// Frames used by others, per tier.
     pub others: Vec<u64>,
     pub attention: Attention,
-    /// How accesses are seen; in windows where nothing is wanted.
+    /// How accesses are tracked; `None`: by accessed bits in windows.
     pub watch: Option<Watch>,
-    /// What backs all pages.
+    /// The kind of all pages.
     pub kind: PageKind,
-    /// Changes of the mapping that are still to be told.
+    /// Changes of the mapping not reported yet.
     pub changes: Vec<SpaceEvent>,
     /// All pages that were paged out.
     pub paged_out: Vec<usize>,
-    /// What one move takes.
+    /// Time of one move.
     pub move_cost: Nanos,
-    /// All moves that were asked for, with what became of them.
+    /// All moves ordered, with their outcomes.
     pub asked: Vec<(Move, Outcome)>,
     rng: Rng,
     announced: bool,
-    /// The rates as they were told last.
-    told: Vec<f64>,
+    /// The rates reported last.
+    reported: Vec<f64>,
     observed: u64,
-    /// When each page was armed to fault, and the scanner's place.
+    /// When each page was armed, and the scanner's position.
     armed: Vec<Option<Nanos>>,
     scanned: usize,
     last: Nanos,
-    /// Hits of every stretch, and for how long they have been about as many.
+    /// Hits of every region, and for how long they have been about the same.
     ages: Vec<(u32, Nanos)>,
 }
 
@@ -97,7 +97,7 @@ impl Toy {
             asked: Vec::new(),
             rng: Rng::new(seed),
             announced: false,
-            told: Vec::new(),
+            reported: Vec::new(),
             observed: 0,
             armed: vec![None; pages],
             scanned: 0,
@@ -138,7 +138,7 @@ impl Toy {
         }
     }
 
-    /// The program gives a page back, and has another one in its place, in the slowest tier.
+    /// The program frees a page and maps another one in its place, in the slowest tier.
     pub fn renew(&mut self, page: usize) {
         let region = Region {
             space: SPACE,
@@ -156,12 +156,12 @@ impl Toy {
 
     fn page_out(&mut self, at: &PageAt) -> Outcome {
         let page = usize::try_from(at.vpn.0).unwrap();
-        assert_eq!(at.space, SPACE, "nobody else's page is paged out");
+        assert_eq!(at.space, SPACE, "only pages of this space are paged out");
         self.paged_out.push(page);
         if self.place[page].take().is_some() { Outcome::Done } else { Outcome::PageGone }
     }
 
-    /// Moves one page and records that it was asked to.
+    /// Carries out one move and records it.
     pub fn try_move(&mut self, m: &Move) -> Outcome {
         let outcome = self.move_page(m);
         self.asked.push((*m, outcome));
@@ -183,9 +183,9 @@ impl Toy {
     }
 }
 
-/// Ways to see.
+/// Trackers.
 impl Toy {
-    /// Every page touched within a window, once.
+    /// Every page accessed within a window, once.
     fn look(&mut self, out: &mut Observations) {
         if self.attention == Attention::Calm && !self.observed.is_multiple_of(20) {
             return;
@@ -200,7 +200,7 @@ impl Toy {
         out.memory = Some(WINDOW * 16);
     }
 
-    /// One access in five, wherever: as good as all accesses in a window.
+    /// One access in five: as much evidence as all accesses in a window.
     fn sample(&mut self, out: &mut Observations) {
         for page in 0..self.rates.len() {
             let mut passed = self.next_access(page);
@@ -212,10 +212,10 @@ impl Toy {
         out.watched = WINDOW;
     }
 
-    /// The rates themselves, when they are new.
-    fn tell(&mut self, out: &mut Observations) {
-        if self.told != self.rates {
-            self.told.clone_from(&self.rates);
+    /// Reports the rates when they have changed.
+    fn report_rates(&mut self, out: &mut Observations) {
+        if self.reported != self.rates {
+            self.reported.clone_from(&self.rates);
             #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
             out.rates.extend((0..).zip(&self.rates).map(|(vpn, &rate)| TrueRate {
                 space: SPACE,
@@ -226,7 +226,7 @@ impl Toy {
         }
     }
 
-    /// Arms a quarter of the pages, and reports those armed that were accessed since the last tick.
+    /// Arms a quarter of the pages, and reports armed pages that were accessed since the last tick.
     fn fault(&mut self, now: Nanos, fast_too: bool, out: &mut Observations) {
         for page in 0..self.rates.len() {
             let Some(since) = self.armed[page] else { continue };
@@ -245,25 +245,25 @@ impl Toy {
         }
     }
 
-    /// Stretches of sixteen pages, by random pages of them.
-    fn stretch(&mut self, sampling: Nanos, out: &mut Observations) {
+    /// Regions of sixteen pages, sampled by random pages.
+    fn report_regions(&mut self, sampling: Nanos, out: &mut Observations) {
         (out.window, out.aggregation) = (Some(sampling), Some(sampling * u64::from(STRETCH_LOOKS)));
         out.watched += sampling * u64::from(STRETCH_LOOKS);
         self.ages.resize(self.rates.len().div_ceil(STRETCH), (0, Nanos::ZERO));
-        for stretch in 0..self.ages.len() {
-            let pages = STRETCH.min(self.rates.len() - stretch * STRETCH);
+        for observed in 0..self.ages.len() {
+            let pages = STRETCH.min(self.rates.len() - observed * STRETCH);
             let mut hits = 0;
             for _ in 0..STRETCH_LOOKS {
                 let within = usize::try_from(self.rng.below(pages as u64)).unwrap();
-                hits += u32::from(self.is_hit(stretch * STRETCH + within, sampling));
+                hits += u32::from(self.is_hit(observed * STRETCH + within, sampling));
             }
-            let (last, age) = self.ages[stretch];
+            let (last, age) = self.ages[observed];
             let same = last.abs_diff(hits) <= STRETCH_LOOKS / 10;
             let age = if same { age + Nanos::from_millis(100) } else { Nanos::ZERO };
-            self.ages[stretch] = (hits, age);
-            out.stretches.push(Stretch {
+            self.ages[observed] = (hits, age);
+            out.observed_regions.push(ObservedRegion {
                 space: SPACE,
-                vpn: Vpn((stretch * STRETCH) as u64),
+                vpn: Vpn((observed * STRETCH) as u64),
                 base_pages: pages as u64,
                 frequency: f64::from(hits) / f64::from(STRETCH_LOOKS),
                 age,
@@ -271,7 +271,7 @@ impl Toy {
         }
     }
 
-    /// How long until the page's next access.
+    /// Time until the page's next access.
     fn next_access(&mut self, page: usize) -> Nanos {
         match self.rates[page] {
             rate if rate > 0.0 => Nanos::from_secs_f64(self.rng.exponential(rate)),
@@ -312,11 +312,11 @@ impl World for Toy {
         }
         match self.watch {
             None => self.look(out),
-            // There is no device that counts.
+            // There is no device with counters.
             Some(Watch::Samples { .. } | Watch::Counters { .. }) => self.sample(out),
             Some(Watch::HintFaults { fast_too, .. }) => self.fault(now, fast_too, out),
-            Some(Watch::Stretches { sampling, .. }) => self.stretch(sampling, out),
-            Some(Watch::Truth) => self.tell(out),
+            Some(Watch::Regions { sampling, .. }) => self.report_regions(sampling, out),
+            Some(Watch::Truth) => self.report_rates(out),
         }
         out.fast_unseen = matches!(self.watch, Some(Watch::HintFaults { fast_too: false, .. }));
         self.last = now;
@@ -355,7 +355,7 @@ impl World for Toy {
         spent
     }
 
-    fn attend(&mut self, attention: Attention) {
+    fn set_attention(&mut self, attention: Attention) {
         self.attention = attention;
     }
 
@@ -364,7 +364,7 @@ impl World for Toy {
         true
     }
 
-    fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+    fn check_accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
         for question in questions {
             let page = usize::try_from(question.vpn.0).unwrap();
             out.push(self.is_hit(page, question.within));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! swap: a toy of a policy, to show that one file and one line in a list are enough.
+//! swap: a toy policy, to show that one file and one line in a list are enough.
 //!
 //! What it does: promotes every page that it sees, while there is room.
-//! When it helps: nobody but the tests, which hold it to the contract of all policies.
+//! When it helps: in tests only, which check it against the contract of all policies.
 //! When it hurts: when fast memory is full.
 //! Knobs: none.
 //! Where it comes from: the need for a test.
 
 use tierline_core::policy::Policy;
-use tierline_core::policy::list::{PolicyEntry, Role};
+use tierline_core::policy::entry::{PolicyEntry, Role};
 use tierline_core::policy::parts::ledger::Ledger;
 use tierline_core::policy::plan::Plan;
 use tierline_core::policy::view::View;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! TPP part by part (ASPLOS'23, 5): two touches, headroom, what is counted, and what its switches change.
+//! TPP part by part (ASPLOS'23, 5): two touches, headroom, counters, and the effect of its switches.
 
 use tierline_core::counters::Counters;
 use tierline_core::engine::Engine;
 use tierline_core::policy::Policy;
-use tierline_core::policy::list::PolicyEntry;
+use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::port::{Allocation, PageKind, Watch};
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
@@ -30,9 +30,9 @@ fn run(policy: Box<dyn Policy>, toy: &mut Toy, ticks: u64) -> Counters {
     engine.migrator().counts.tiering
 }
 
-/// Pages that are touched all the time, with room for all of them: how many faults it takes.
+/// Pages that are accessed all the time, with room for all of them: the number of faults before promotion.
 #[test]
-fn a_page_is_promoted_at_its_second_fault_at_its_first_without_the_filter_or_at_its_third() {
+fn a_page_is_promoted_at_the_fault_that_the_switches_define() {
     for (switches, faults) in
         [(&[][..], 2), (&[("active_lru", 0.0)][..], 1), (&[("three_faults", 1.0)][..], 3)]
     {
@@ -52,7 +52,7 @@ fn only_pages_below_the_fastest_tier_are_armed() {
 }
 
 #[test]
-fn what_is_allocated_where_follows_the_switches() {
+fn allocation_follows_the_switches() {
     let allocation = |switches: &[(&str, f64)]| tpp(switches).wants().allocation;
     let kernel = |coupled, by_type| Some(Allocation::Kernel { coupled, by_type });
     assert_eq!(allocation(&[]), kernel(false, false));
@@ -60,7 +60,7 @@ fn what_is_allocated_where_follows_the_switches() {
     assert_eq!(allocation(&[("by_type", 1.0)]), kernel(false, true));
 }
 
-/// 2 % of 2,000 pages; a kernel's high watermark on so small a node is more than that when coupled.
+/// 20 % of 2,000 pages.
 #[test]
 fn cold_pages_of_every_kind_are_demoted_until_the_demotion_watermark_is_free() {
     for kind in [PageKind::Anonymous, PageKind::File, PageKind::Shared] {
@@ -80,7 +80,7 @@ fn cold_pages_of_every_kind_are_demoted_until_the_demotion_watermark_is_free() {
 }
 
 #[test]
-fn what_finds_no_room_below_is_paged_out_if_it_is_a_file() {
+fn without_room_below_only_file_pages_are_paged_out() {
     for (kind, pages_out) in [(PageKind::File, true), (PageKind::Shared, false)] {
         let mut toy = Toy::new(machine(&[2_000, 1_000]), vec![0.0; 2_000], 3);
         toy.kind = kind;
@@ -91,7 +91,7 @@ fn what_finds_no_room_below_is_paged_out_if_it_is_a_file() {
     }
 }
 
-/// Twice as many pages are hot as fit: they cannot all be promoted, and every failure has a cause.
+/// Twice as many pages are hot as fit: not all can be promoted, and every failure has a cause.
 #[test]
 fn every_attempt_is_a_success_or_has_a_cause() {
     let mut toy = Toy::new(machine(&[600, 8_000]), skewed(8_000, 100.0, 1.0, 4), 5);
@@ -105,5 +105,5 @@ fn every_attempt_is_a_success_or_has_a_cause() {
         c.promoted() + failed <= c.promote_tried && c.promote_tried <= c.promote_candidate,
         "{c:?}"
     );
-    assert!(c.promote_candidate_demoted > 0, "warm pages go down and come up again: {c:?}");
+    assert!(c.promote_candidate_demoted > 0, "some pages are demoted and promoted again: {c:?}");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the kernel reports of a group's memory, and proactive reclaim.
+//! Memory usage of a group as the kernel reports it, and proactive reclaim.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,32 +13,31 @@ use super::{Cgroup, read_at};
 use crate::error::{Error, Result};
 use crate::telemetry::{Pressure, Resource};
 
-/// Memory of user space: every page of it is of one of these types. `file` holds tmpfs and shared memory, which `shmem`
-/// counts again, as `file_mapped`, `anon_thp` and the LRU lists (`inactive_anon`, …) count again what is here.
-/// Huge pages of hugetlbfs are in neither; they do not move.
+/// Memory of user space: each page is of one of these types. `file` includes tmpfs and shared memory, so `shmem`,
+/// `file_mapped`, `anon_thp` and the LRU lists (`inactive_anon`, …) would count pages twice.
+/// Huge pages of hugetlbfs are in neither; they cannot be moved.
 const USER: [&str; 2] = ["anon", "file"];
-/// Memory that the kernel allocated for the group; it does not move.
+/// Memory that the kernel allocated for the group; it cannot be moved.
 const KERNEL: [&str; 5] =
     ["kernel_stack", "pagetables", "sec_pagetables", "slab_reclaimable", "slab_unreclaimable"];
 
-/// Memory of one node that is charged to a group or to one below it.
+/// Memory of one node that is charged to a group or to groups below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charged {
     /// The node.
     pub node: NodeId,
     /// Pages of programs and of files.
     pub user: Bytes,
-    /// The kernel's own, for them.
+    /// Memory that the kernel allocated for them.
     pub kernel: Bytes,
 }
 
-/// Pages that came back after they had been reclaimed, since the group was made.
+/// Pages that were reclaimed and then paged back in, since the group was created.
 ///
-/// The kernel counts a refault only where a page comes back on the node that it was reclaimed from (`workingset_refault`
-/// in its mm/workingset.c, `lru_gen_refault`). What we page out of slow memory comes back on the fast node: in a guest of
-/// Linux 7.2, 7 of 1,102 pages were counted. Pages read from swap are therefore taken from `pswpin` and `zswpin` where
-/// those are higher; in groups of kernels without these counters (6.12) from `pgmajfault`, which includes first reads of
-/// mapped files.
+/// The kernel counts a refault only if the page returns to the node from which it was reclaimed (`lru_gen_refault` in its
+/// mm/workingset.c). Pages that we page out of slow memory return to the fast node: in a guest of Linux 7.2, 7 of 1,102
+/// pages were counted. So `pswpin` and `zswpin` are used for swap if they are higher, and `pgmajfault` in groups of
+/// kernels without these counters (6.12); it includes first reads of mapped files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refaults {
     /// From swap.
@@ -47,20 +46,20 @@ pub struct Refaults {
     pub file: u64,
 }
 
-/// What a request to reclaim came to.
+/// The result of a request to reclaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaimed {
-    /// As much as was asked for, or a little more.
+    /// As much as requested, or a little more.
     All,
-    /// Less: there is not so much that can be reclaimed.
+    /// Less: no more could be reclaimed.
     Less,
 }
 
 impl Cgroup {
-    /// What this group and those below it use of each node, from `memory.numa_stat`; `None` where the group is gone.
+    /// Usage of each node by this group and those below it, from `memory.numa_stat`; `None` if the group is gone.
     ///
     /// # Errors
-    /// `Error::Missing` where the group has no memory controller; `Error::Format` for an odd text.
+    /// `Error::Missing` if the group has no memory controller; `Error::Format` if the text cannot be parsed.
     pub fn charged(&self) -> Result<Option<Vec<Charged>>> {
         const FILE: &str = "memory.numa_stat";
         let Some(text) = self.controlled(FILE)? else { return Ok(None) };
@@ -68,11 +67,11 @@ impl Cgroup {
         Ok(Some(charged))
     }
 
-    /// Refaults of this group and those below it, from `memory.stat`; `None` where the group is gone.
+    /// Refaults of this group and those below it, from `memory.stat`; `None` if the group is gone.
     ///
     /// # Errors
-    /// `Error::Missing` where the group has no memory controller; `Error::Format` where its kernel (before Linux 5.9)
-    /// does not count anonymous memory and files apart.
+    /// `Error::Missing` if the group has no memory controller; `Error::Format` if the kernel (before Linux 5.9)
+    /// does not count anonymous memory and files separately.
     pub fn refaults(&self) -> Result<Option<Refaults>> {
         const FILE: &str = "memory.stat";
         let Some(text) = self.controlled(FILE)? else { return Ok(None) };
@@ -81,10 +80,10 @@ impl Cgroup {
         Ok(Some(refaults))
     }
 
-    /// For how long this group's tasks waited for something; `None` where the group is gone.
+    /// How long this group's tasks waited for a resource; `None` if the group is gone.
     ///
     /// # Errors
-    /// `Error::Missing` where the kernel measures no pressure.
+    /// `Error::Missing` if the kernel does not measure pressure.
     pub fn pressure(&self, of: Resource) -> Result<Option<Pressure>> {
         let file = format!("{}.pressure", of.name());
         match self.read(&file) {
@@ -96,12 +95,12 @@ impl Cgroup {
         }
     }
 
-    /// Has the kernel reclaim memory of this group and those below it, and waits for it, for seconds where that takes
-    /// long. `swappiness` (0 to 200) says how much of it is to be anonymous memory; `None`: as the kernel would.
-    /// What is asked for without a node in mind is taken from all of them. `None` where the group is gone.
+    /// Requests the kernel to reclaim memory of this group and those below it, and waits for the end, which may take
+    /// seconds. `swappiness` (0 to 200) is the preference for anonymous memory; `None` leaves it to the kernel.
+    /// Memory is reclaimed from all nodes. `None` is returned if the group is gone.
     ///
     /// # Errors
-    /// `Error::Missing` where this kernel has no `memory.reclaim` (before Linux 5.19), or knows no swappiness there.
+    /// `Error::Missing` if this kernel has no `memory.reclaim` (before Linux 5.19), or no swappiness there.
     pub fn reclaim(&self, bytes: Bytes, swappiness: Option<u8>) -> Result<Option<Reclaimed>> {
         const FILE: &str = "memory.reclaim";
         let how = swappiness.map(|value| format!(" swappiness={value}")).unwrap_or_default();
@@ -113,7 +112,7 @@ impl Cgroup {
             Some(Errno::AGAIN) => Ok(Some(Reclaimed::Less)),
             Some(Errno::INVAL) if swappiness.is_some() => Err(Error::Missing {
                 what: format!("swappiness in {}", self.place.join(FILE).display()),
-                why: "this kernel does not know it".into(),
+                why: "this kernel does not support it".into(),
                 hint: "use a newer kernel, or leave the choice to vm.swappiness".into(),
             }),
             Some(Errno::NOENT) if !self.is_gone(&error) => Err(self.lacks(FILE)),
@@ -121,11 +120,11 @@ impl Cgroup {
         }
     }
 
-    /// False where this group, or one above it, may have no page in swap (`memory.swap.max` is 0); `None` where the
+    /// False if this group, or one above it, may have no page in swap (`memory.swap.max` is 0); `None` if the
     /// group is gone.
     ///
     /// # Errors
-    /// `Error::File` where it cannot be known.
+    /// `Error::File` if the limit cannot be read.
     pub fn may_swap(&self) -> Result<Option<bool>> {
         const FILE: &str = "memory.swap.max";
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -138,7 +137,7 @@ impl Cgroup {
             Err(error) => return self.answer("open", FILE, Err(error)),
         };
         for _ in 0..self.depth {
-            // Missing where the memory controller ends above: the groups above have it.
+            // The file is missing if the memory controller is enabled only further up; those groups have it.
             if read_at(folder.as_fd(), FILE).is_ok_and(|limit| limit.trim() == "0") {
                 return Ok(Some(false));
             }
@@ -150,7 +149,7 @@ impl Cgroup {
         Ok(Some(true))
     }
 
-    /// A file of the memory controller.
+    /// The text of a file of the memory controller.
     fn controlled(&self, file: &str) -> Result<Option<String>> {
         match self.read(file) {
             Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -167,7 +166,7 @@ impl Cgroup {
             why:
                 "there is no such file: the group has no memory controller, or the kernel is older"
                     .into(),
-            hint: format!("hand the controller down: echo +memory > {}", above.display()),
+            hint: format!("enable the controller: echo +memory > {}", above.display()),
         }
     }
 
@@ -177,7 +176,7 @@ impl Cgroup {
     }
 }
 
-/// Sums the types of [`USER`] and [`KERNEL`] for each node; the many other lines are not looked into.
+/// Sums the types of [`USER`] and [`KERNEL`] for each node; other lines are skipped.
 fn charged(text: &str) -> Option<Vec<Charged>> {
     let mut nodes: Vec<Charged> = Vec::new();
     let mut found = 0;
@@ -203,7 +202,7 @@ fn charged(text: &str) -> Option<Vec<Charged>> {
 }
 
 impl Refaults {
-    /// From the lines of a group's `memory.stat` or of `/proc/vmstat`, which have the same names.
+    /// Parses a group's `memory.stat` or `/proc/vmstat`, which use the same names.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let counter = |name: &str| {
             let value =
@@ -218,7 +217,7 @@ impl Refaults {
         Some(Self { anon: anon?.max(swapped_in), file: file? })
     }
 
-    /// Pages that came back since `before`.
+    /// Pages that were paged back in since `before`.
     pub fn since(self, before: Self) -> u64 {
         self.anon.saturating_sub(before.anon) + self.file.saturating_sub(before.file)
     }

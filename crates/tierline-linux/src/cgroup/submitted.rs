@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The groups that a user submitted. Where one is inside another, a process belongs to the innermost.
+//! The groups that a user submitted. If groups are nested, a process belongs to the innermost.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::{Cgroup, Hierarchy, Id, Standing, group_of, wrong};
 use crate::error::Result;
 use crate::root::Root;
 
-/// Groups in the order they were submitted; a group is known by its place in it.
+/// Groups in the order they were submitted; a group is identified by its index.
 #[derive(Debug, Default)]
 pub struct Cgroups(Vec<Cgroup>);
 
@@ -15,14 +15,14 @@ impl Cgroups {
     /// Opens the groups that a user names.
     ///
     /// # Errors
-    /// Those of [`Cgroup::open`]; `Error::Input` where a group is named twice.
+    /// Those of [`Cgroup::open`]; `Error::Input` if a group is named twice.
     pub fn open(root: &Root, named: &[String]) -> Result<Self> {
         let mut groups = Self::default();
         named.iter().try_for_each(|name| groups.add(root, name).map(drop))?;
         Ok(groups)
     }
 
-    /// Opens one more and returns its place.
+    /// Opens one more and returns its index.
     ///
     /// # Errors
     /// As [`Cgroups::open`].
@@ -43,17 +43,17 @@ impl Cgroups {
         self.0.iter()
     }
 
-    /// True where none was submitted.
+    /// True if none was submitted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The group at a place.
+    /// The group at an index.
     pub fn get(&self, at: usize) -> Option<&Cgroup> {
         self.0.get(at)
     }
 
-    /// Looks at every group's name again; returns those that are gone, and those that were replaced.
+    /// Checks every group's name again; returns those that are gone, and those that were replaced.
     pub fn look(&mut self) -> Vec<(usize, Standing)> {
         let looks = self.0.iter_mut().map(Cgroup::look).enumerate();
         looks.filter(|(_, standing)| *standing != Standing::Same).collect()
@@ -69,13 +69,13 @@ impl Cgroups {
         processes
     }
 
-    /// The innermost submitted group that holds the group `path`, as `/proc/PID/cgroup` names it.
+    /// The innermost submitted group that contains the group `path`, as in `/proc/PID/cgroup`.
     pub fn innermost(&self, path: &str) -> Option<usize> {
         let holding = self.0.iter().enumerate().filter(|(_, group)| group.contains(path));
         holding.max_by_key(|(_, group)| group.depth).map(|(at, _)| at)
     }
 
-    /// The innermost submitted group above the one at a place.
+    /// The innermost submitted group above the one at an index.
     pub fn above(&self, at: usize) -> Option<usize> {
         let inner = self.get(at)?;
         let is_above =
@@ -84,7 +84,7 @@ impl Cgroups {
         above.max_by_key(|(_, group)| group.depth).map(|(at, _)| at)
     }
 
-    /// The innermost submitted group that holds the process `pid`.
+    /// The innermost submitted group of the process `pid`.
     pub fn of(&self, root: &Root, pid: u32) -> Option<usize> {
         self.innermost(&group_of(root, pid)?)
     }

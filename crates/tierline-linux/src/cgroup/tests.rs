@@ -11,7 +11,7 @@ use crate::telemetry::Resource;
 
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// A root with a mounted hierarchy, empty but for its root group.
+/// A root with a mounted hierarchy that has only its root group.
 pub struct Fake {
     _folder: tempfile::TempDir,
     pub root: Root,
@@ -74,7 +74,11 @@ fn the_mount_is_found_wherever_it_is() {
     assert_eq!(find(hybrid).expect("found"), hierarchy("/sys/fs/cgroup/unified", "/"));
     let in_part = "41 31 0:38 /docker/ab /mnt/part ro - cgroup2 cgroup2 rw\n\
                    42 31 0:38 / /mnt/a\\040b rw shared:3 master:1 - cgroup2 cgroup2 rw\n";
-    assert_eq!(find(in_part).expect("found"), hierarchy("/mnt/a b", "/"), "the whole is preferred");
+    assert_eq!(
+        find(in_part).expect("found"),
+        hierarchy("/mnt/a b", "/"),
+        "the whole hierarchy is preferred"
+    );
     let part = in_part.lines().next().expect("a line");
     assert_eq!(find(part).expect("found").group("/mnt/part/x"), "/docker/ab/x");
     let error = find("35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\n-\n");
@@ -94,7 +98,7 @@ fn a_group_is_named_by_its_path_absolute_or_relative() {
     }
     assert!(fake.refused("../x").contains(".."));
     assert!(fake.refused("a/none").contains("there is no cgroup v2 folder /sys/fs/cgroup/a/none"));
-    // Not below the mount point, though its name begins alike.
+    // Not below the mount point, although its name starts with it.
     assert!(fake.refused("/sys/fs/cgroups/a").contains("/sys/fs/cgroup/sys/fs/cgroups/a"));
     fs::create_dir(fake.root.path(format!("{MOUNT}/plain"))).expect("a folder");
     assert!(fake.refused("plain").contains("no cgroup v2 folder"), "it lists no processes");
@@ -111,7 +115,7 @@ fn a_group_lists_the_processes_of_its_whole_subtree() {
     fake.group("a/b", &[5]);
     fake.group("a/b/c", &[12]);
     fake.group("d", &[9]);
-    // As a threaded group does, which refuses to list any.
+    // A threaded group refuses to list processes as well.
     fs::create_dir_all(fake.root.path(format!("{MOUNT}/a/threaded/cgroup.procs"))).expect("odd");
     assert_eq!(fake.open("a").pids(), [3, 5, 7, 12]);
     assert_eq!(fake.open("/").pids(), [3, 5, 7, 9, 12]);
@@ -163,7 +167,7 @@ fn a_process_belongs_to_the_innermost_submitted_group() {
 }
 
 #[test]
-fn a_group_that_vanishes_is_no_error_and_its_successor_is_noticed() {
+fn a_removed_group_is_no_error_and_a_new_one_of_its_name_is_held() {
     let fake = Fake::new();
     fake.group("a", &[1]);
     fake.has("a", "memory.stat", "workingset_refault_anon 2\nworkingset_refault_file 3\n");
@@ -183,11 +187,11 @@ fn a_group_that_vanishes_is_no_error_and_its_successor_is_noticed() {
         [vec![(0, Standing::Gone)], vec![(0, Standing::Gone)]]
     );
     fake.group("a", &[2]);
-    assert_eq!(groups.processes(), BTreeMap::new(), "the old one is held until the next look");
+    assert_eq!(groups.processes(), BTreeMap::new(), "the old group is held until the next check");
     assert_eq!(groups.look(), [(0, Standing::Replaced)]);
     assert_eq!(groups.processes(), BTreeMap::from([(2, 0)]));
     assert_eq!(groups.look(), []);
-    // Renamed: what is held stays the same group, and the name stands for nothing.
+    // Renamed: the same group stays held, and no group has the name.
     let place = |name: &str| fake.root.path(format!("{MOUNT}/{name}"));
     fs::rename(place("a"), place("b")).expect("renamed");
     assert_eq!(groups.look(), [(0, Standing::Gone)]);
@@ -205,7 +209,7 @@ const NUMA_STAT: &str = "anon N0=4096 N1=8192\nfile N0=100 N1=0\nkernel_stack N0
     slab_unreclaimable N0=5 N1=0\nworkingset_refault_anon N0=7 N1=0\n";
 
 #[test]
-fn memory_is_summed_by_node_and_no_byte_twice() {
+fn memory_is_summed_by_node_without_counting_twice() {
     let fake = Fake::new();
     fake.group("a", &[]);
     let a = fake.open("a");
@@ -296,7 +300,7 @@ fn a_swap_limit_of_zero_anywhere_above_forbids_swap() {
     assert_eq!(may(), Some(true));
     fake.has("a", "memory.swap.max", "0\n");
     assert_eq!(may(), Some(false));
-    // What is above the mount point is no group.
+    // Files above the mount point belong to no group.
     fake.has("a", "memory.swap.max", "max\n");
     fake.put("/sys/fs/memory.swap.max", "0\n");
     fake.has("", "memory.swap.max", "0\n");
@@ -304,9 +308,9 @@ fn a_swap_limit_of_zero_anywhere_above_forbids_swap() {
 }
 
 #[test]
-fn this_machine_is_read_without_harm() {
+fn this_machine_is_read_without_error() {
     let root = Root::default();
-    // Where there are groups of version 2 this process is in one that lists it.
+    // If there are groups of version 2, this process is in one, which lists it.
     if let (Ok(_), Some(path)) = (Hierarchy::find(&root), group_of(&root, std::process::id()))
         && let Ok(group) = Cgroup::open(&root, &path)
     {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The notes in `/proc/kcore`: what the kernel says of itself to whoever reads its memory.
+//! The notes in `/proc/kcore`: data that the kernel provides for readers of its memory.
 //!
-//! Two of them spare a search through ten megabytes of symbols. `VMCOREINFO` is a text of `KEY=VALUE`
-//! lines, of which we want whether page tables have five levels and which address bit says "encrypted".
-//! The core's task note is a copy of the `task_struct` of the reader itself: a place to start from in the
-//! kernel's circular list of processes.
+//! Two of them avoid a search through ten megabytes of symbols. `VMCOREINFO` is a text of `KEY=VALUE`
+//! lines, which says whether page tables have five levels and which address bit means "encrypted".
+//! The core's task note is a copy of the reader's own `task_struct`: a starting point in the kernel's
+//! circular list of processes.
 
 use super::{Kcore, word};
 
 const PT_NOTE: u64 = 4;
 /// The type of the note that holds a `task_struct` (`NT_TASKSTRUCT`).
 const TASK: u64 = 4;
-/// More than all notes of any kernel take.
+/// Larger than all notes of any kernel.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What the notes say.
+/// The content of the notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     /// The reader's own `task_struct`.
@@ -23,7 +23,7 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Reads them; what is not there stays empty.
+    /// Reads the notes; missing ones stay empty.
     pub fn read(kcore: &Kcore) -> Self {
         let mut notes = Self::default();
         for (kind, offset, bytes) in kcore.headers().unwrap_or_default() {
@@ -45,7 +45,7 @@ impl Notes {
         }
     }
 
-    /// Name length, content length, type; then both, each padded to four bytes.
+    /// Note format: name length, content length, type; then both, each padded to four bytes.
     fn parse(&mut self, mut notes: &[u8]) {
         let half = |bytes: &[u8], at| word(bytes, at) & 0xffff_ffff;
         while notes.len() >= 16 {
@@ -97,7 +97,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_note_cut_short_is_no_harm() {
+    fn a_truncated_note_is_ignored() {
         let mut notes = Notes::default();
         let whole = note("CORE", 4, &[5; 10]);
         for end in 0..whole.len() {

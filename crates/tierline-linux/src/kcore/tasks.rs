@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the page tables of a process start: the kernel's list of processes, walked from outside.
+//! Finds the page tables of a process through the kernel's list of processes.
 //!
-//! Nothing here is locked. A process may exit while the list is read, and what is read of it may have
-//! been reused: so every pointer must be one of the kernel's, the walk is bounded, and what is found
-//! must say the right process id. A found process is kept by its task, its start time and its memory
-//! descriptor, and checked by one small read before each use: exec changes the descriptor, a reused
-//! task has another start time.
+//! Nothing is locked. A process may exit while the list is read, and its memory may be reused. Therefore
+//! every pointer must be a kernel address, the walk is bounded, and the result must have the right process
+//! id. A process is remembered by its task, its start time and its memory descriptor, and checked by one
+//! small read before each use: exec changes the descriptor, and a reused task has another start time.
 
 use crate::btf::Btf;
 use crate::error::{Error, Result};
@@ -13,12 +12,12 @@ use crate::kcore::notes::Notes;
 use crate::kcore::{Kcore, is_kernel_address, word};
 use crate::root::Root;
 
-/// As many processes as Linux can have.
+/// The most processes that Linux can have.
 const MAX_TASKS: u32 = 1 << 22;
-/// A list that changed under the reader is read again this often.
+/// The most attempts to read a list that changes meanwhile.
 const TRIES: u32 = 3;
 
-/// Where members lie, in bytes from the start of their structure.
+/// Offsets of members, in bytes from the start of their structure.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     tasks: u64,
@@ -29,22 +28,22 @@ struct Layout {
     leader: u64,
 }
 
-/// What the kernel's structures look like and where its list of processes starts.
+/// The layout of the kernel's structures and the start of its list of processes.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
-    /// A task that stays on the list as long as we run: our own.
+    /// A task that stays on the list while this process runs: our own.
     own_task: u64,
     layout: Layout,
-    /// Levels of page tables: 4, or 5 where the processor and the kernel use LA57.
+    /// Levels of page tables: 4, or 5 if the processor and the kernel use LA57.
     pub levels: u32,
-    /// Bits of a page table entry's address that say "encrypted" (AMD); zero elsewhere.
+    /// Bits of a page-table entry's address that mean "encrypted" (AMD); zero on other machines.
     pub encrypted: u64,
 }
 
-/// A process as the kernel knows it.
+/// A process in the kernel's data structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its id, in the first pid namespace.
+    /// Its id in the first pid namespace.
     pub pid: u32,
     task: u64,
     start: u64,
@@ -53,7 +52,7 @@ pub struct Process {
     pub table: u64,
 }
 
-/// What one read of a task says.
+/// The content of one read of a task.
 struct Task {
     next: u64,
     pid: u32,
@@ -62,11 +61,10 @@ struct Task {
 }
 
 impl Kernel {
-    /// Reads the layout (BTF) and what the kernel says of itself ([`Notes`]), and frees both.
+    /// Reads the layout (BTF) and the kernel's notes ([`Notes`]), and frees both.
     ///
     /// # Errors
-    /// [`Error::Missing`] where this kernel has no BTF, tells nothing of itself, or is laid out in an
-    /// unknown way.
+    /// [`Error::Missing`] if this kernel has no BTF, provides no task note, or has unknown structures.
     pub fn open(root: &Root, kcore: &Kcore) -> Result<Self> {
         let (notes, layout) = (Notes::read(kcore), Layout::read(&Btf::open(root)?)?);
         // Only the first thread of a process is on the list.
@@ -74,7 +72,7 @@ impl Kernel {
         if !is_kernel_address(own_task) {
             return Err(Error::Missing {
                 what: "the kernel's list of processes".into(),
-                why: "/proc/kcore has no note with a task of ours".into(),
+                why: "/proc/kcore has no note with our task".into(),
                 hint: "use another tracker; `tierline trackers` lists them".into(),
             });
         }
@@ -86,19 +84,19 @@ impl Kernel {
         })
     }
 
-    /// The process `pid`; `None` where there is none, or it has no memory (a kernel thread, a zombie).
+    /// The process `pid`; `None` if there is none, or it has no memory (a kernel thread, a zombie).
     pub fn find(&self, kcore: &Kcore, pid: u32) -> Option<Process> {
         (0..TRIES).find_map(|_| self.search(kcore, pid)).flatten()
     }
 
-    /// True while `process` lives, in the memory it had.
+    /// True while `process` runs with the same memory descriptor.
     pub fn holds(&self, kcore: &Kcore, process: &Process) -> bool {
         self.layout.task(kcore, process.task).is_some_and(|task| {
             task.pid == process.pid && task.mm == process.mm && task.start == process.start
         })
     }
 
-    /// `None` where the list broke off; `Some(None)` where it was read to its end in vain.
+    /// `None` if the list was inconsistent; `Some(None)` if it ended without the process.
     fn search(&self, kcore: &Kcore, pid: u32) -> Option<Option<Process>> {
         let mut address = self.own_task;
         for _ in 0..MAX_TASKS {
@@ -134,7 +132,7 @@ impl Layout {
         Ok(Self { tasks, pid, mm, start, pgd, leader })
     }
 
-    /// One read that covers all members: they lie within a kilobyte or two.
+    /// One read that covers all members: they are within one or two kilobytes.
     fn task(&self, kcore: &Kcore, address: u64) -> Option<Task> {
         if !is_kernel_address(address) {
             return None;

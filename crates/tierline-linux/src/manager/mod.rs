@@ -13,7 +13,7 @@ use tierline_core::port::Capability;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::{BytesPerSec, Nanos};
 
-use crate::citizen::{self, Action, Finding, Plan};
+use crate::conflicts::{self, Action, Finding, OwnUse};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::kernel_tiering::KernelTiering;
@@ -24,39 +24,39 @@ use crate::root::Root;
 use crate::telemetry::Counters;
 use crate::tenant::{Tenant, Tenants};
 use crate::topology::{TierSpec, Topology};
+use crate::tracker::entry::Setup;
 use crate::tracker::inspect::Inspector;
 use crate::tracker::ladder;
-use crate::tracker::list::Setup;
 use crate::tracker::neoprof::Place;
 use crate::world::LinuxWorld;
 
-/// Time between ticks while nothing moves, unless the world has something to observe.
+/// Time between ticks while nothing moves and the tracker has nothing due.
 const IDLE_INTERVAL: Nanos = Nanos::from_secs(1);
-/// No two ticks are closer, whatever is due.
+/// The shortest time between two ticks.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(1);
 
-/// How to manage. The defaults need no change.
+/// How to manage. The defaults suit most machines.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// A name from the list of policies.
     pub policy: String,
-    /// Knobs of the policy that are set, by name, in the knob's unit.
+    /// Values for knobs of the policy, by name, in the knob's unit.
     pub knobs: Vec<(String, f64)>,
-    /// A name from the list of trackers; `None`: the best that this kernel offers.
+    /// A name from the list of trackers; `None`: the best that this kernel supports.
     pub tracker: Option<String>,
-    /// Where NeoProf's registers are; `None`: in the first PCI device with its ids.
+    /// The location of NeoProf's registers; `None`: the first PCI device with its ids.
     pub neoprof: Option<Place>,
-    /// Which node is in which tier; `None`: as the machine describes itself.
+    /// The nodes of each tier; `None`: derived from the machine's own description.
     pub tiers: Option<TierSpec>,
-    /// Bytes moved per second, at most.
+    /// The most bytes moved per second.
     pub max_rate: BytesPerSec,
-    /// Look, believe and decide, but move nothing.
+    /// Observe, estimate and decide, but move nothing.
     pub dry_run: bool,
-    /// Time between ticks while something happens.
+    /// Time between ticks during activity.
     pub interval: Nanos,
-    /// Measure the tiers' loaded latency by a probe where the CPU has no counters for it.
+    /// Measure the tiers' loaded latency by a probe if the CPU has no counters for it.
     pub latency_probe: bool,
-    /// Where the journal of changed settings is kept.
+    /// The folder of the journal of changed settings.
     pub state_dir: PathBuf,
 }
 
@@ -79,7 +79,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The machine that a tracker is opened on.
+    /// The machine on which a tracker is opened.
     pub(crate) fn setup<'a>(
         &'a self,
         root: &'a Root,
@@ -97,7 +97,7 @@ pub struct Manager {
     world: LinuxWorld,
     journal: Journal,
     options: Options,
-    /// The kernel's counters before anything was done.
+    /// The kernel's counters at the start.
     before: Counters,
     notes: Vec<String>,
     started: Option<Nanos>,
@@ -107,12 +107,12 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Finds the tiers, chooses the tracker, and gets ready to watch the processes of these tenants, which `selection`
-    /// finds.
+    /// Finds the tiers, chooses the tracker, and prepares to watch the processes of these tenants, which
+    /// `selection` finds.
     ///
     /// # Errors
-    /// `Error::Missing` where there is nothing to tier, no such policy or no tracker; those of the
-    /// targets that do not exist or are not ours.
+    /// `Error::Missing` if there is only one tier, no such policy or no tracker; the errors of targets that do
+    /// not exist or may not be managed.
     pub fn new(
         root: &Root,
         selection: Selection,
@@ -131,37 +131,39 @@ impl Manager {
         let journal = Journal::open(&options.state_dir)?;
         let policy_moves = policy.kernel().is_none();
         if policy_moves {
-            // First of all: nobody is to be pushed out by what we allocate from here on.
-            let findings: Vec<Finding> = citizen::demotion(root).into_iter().collect();
-            citizen::apply(&journal, root, &findings)?;
-            notes.extend(findings.iter().map(told));
+            // First of all: our own allocations from here on must not demote pages of other programs.
+            let findings: Vec<Finding> = conflicts::demotion(root).into_iter().collect();
+            conflicts::apply(&journal, root, &findings)?;
+            notes.extend(findings.iter().map(announcement));
         }
-        // A kernel without the counters is no worse managed.
+        // Without these counters a kernel can be managed as well.
         let before = Counters::vmstat(root).unwrap_or_default();
         notes.push(about_tiers(&tiers));
         let choice = match policy.kernel() {
             None => {
                 let setup = options.setup(root, &journal, &tiers);
                 let mut choice = ladder::choose(&setup, options.tracker.as_deref(), wants.watch)?;
-                wants.watch.map_or(Ok(false), |watch| choice.tracker.rewatch(watch))?;
+                wants.watch.map_or(Ok(false), |watch| choice.tracker.reconfigure(watch))?;
                 choice
             }
             Some(knobs) => {
                 let tracker =
                     Box::new(KernelTiering::start(root, &journal, knobs, options.max_rate)?);
-                notes.push("the kernel tiers the whole machine, not only what is managed".into());
-                ladder::Choice { tracker, passed_over: Vec::new() }
+                notes.push(
+                    "the kernel tiers the whole machine, not only the managed processes".into(),
+                );
+                ladder::Choice { tracker, rejected: Vec::new() }
             }
         };
         notes.push(about_tracker(&choice));
         notes.extend(behave(root, &journal, &options, &pids, choice.tracker.uses())?);
         let pager = policy::pager(root, policy.as_ref(), &options, &targets, &mut notes)?;
         let asks = policy.needs().contains(&Capability::Answers);
-        let inspector = (policy_moves && (asks || !choice.tracker.sees_fast_memory()))
+        let inspector = (policy_moves && (asks || !choice.tracker.observes_fast_memory()))
             .then(|| Inspector::new(root, &tiers))
             .transpose()
             .unwrap_or_else(|error| {
-                notes.push(format!("what goes cold in fast memory is not seen: {error}"));
+                notes.push(format!("cold pages in fast memory cannot be found: {error}"));
                 None
             });
         let latency = LoadedLatency::open(root, &tiers, &topology, options.latency_probe);
@@ -187,7 +189,7 @@ impl Manager {
         })
     }
 
-    /// What it has to say before it starts: which tracker, which settings it changes, and why.
+    /// Notes for the user before the start: the tracker, the changed settings, and why.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -198,7 +200,7 @@ impl Manager {
         self.due = Nanos::ZERO;
     }
 
-    /// Does what is due at `now` (nanoseconds of CLOCK_MONOTONIC). Returns what happened.
+    /// Does what is due at `now` (nanoseconds of CLOCK_MONOTONIC). Returns the events.
     pub fn step(&mut self, now: Nanos) -> &[Event] {
         self.started.get_or_insert(now);
         if now < self.due {
@@ -218,40 +220,40 @@ impl Manager {
         self.due
     }
 
-    /// True where no managed process is left.
-    pub fn is_alone(&self) -> bool {
+    /// True if no managed process is left.
+    pub fn has_no_targets(&self) -> bool {
         self.world.pids().next().is_none()
     }
 
-    /// Takes what went wrong since the last call without stopping the manager.
-    pub fn take_problems(&mut self) -> Vec<Error> {
-        let problems = self.world.take_problems();
+    /// Takes the errors since the last call that did not stop the manager.
+    pub fn take_errors(&mut self) -> Vec<Error> {
+        let problems = self.world.take_errors();
         self.problems += problems.len() as u64;
         problems
     }
 
-    /// Stops and puts every changed setting back; pages stay where they are.
+    /// Stops and restores every changed setting; pages stay where they are.
     pub fn shutdown(self) -> Vec<Error> {
         let Self { world, journal, .. } = self;
-        drop(world); // the tracker first: it undoes what the journal does not know
+        drop(world); // the tracker first: it restores what is not in the journal
         journal.restore()
     }
 }
 
-/// Looks who else manages memory here, says what will be done about each, and does it.
+/// Finds other managers of memory, announces what is done about each, and does it.
 pub(crate) fn behave(
     root: &Root,
     journal: &Journal,
     options: &Options,
     pids: &[u32],
-    plan: Plan,
+    plan: OwnUse,
 ) -> Result<Vec<String>> {
-    let findings = citizen::look(root, &options.state_dir, pids, plan);
-    citizen::apply(journal, root, &findings)?;
-    Ok(findings.iter().map(told).collect())
+    let findings = conflicts::look(root, &options.state_dir, pids, plan);
+    conflicts::apply(journal, root, &findings)?;
+    Ok(findings.iter().map(announcement).collect())
 }
 
-fn told(finding: &Finding) -> String {
+fn announcement(finding: &Finding) -> String {
     match &finding.action {
         Action::SwitchOff { path, value } => {
             format!("{}: {path} is {value} while this runs", finding.what)
@@ -270,10 +272,10 @@ fn about_tiers(tiers: &Tiers) -> String {
 
 pub(crate) fn about_tracker(choice: &ladder::Choice) -> String {
     let name = choice.tracker.name();
-    if choice.passed_over.is_empty() {
+    if choice.rejected.is_empty() {
         return format!("tracker: {name}");
     }
     let why = |(name, error): &(&str, Error)| format!("\n  {name}: {error}");
-    let passed: String = choice.passed_over.iter().map(why).collect();
+    let passed: String = choice.rejected.iter().map(why).collect();
     format!("tracker: {name}; better ones cannot be used here:{passed}")
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The policy that was asked for, and what it needs of this machine.
+//! The requested policy, and its needs on this machine.
 
 use tierline_core::knob::Knob;
 use tierline_core::policy::Policy;
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::port::Capability;
 use tierline_core::qos::Limits;
 
@@ -13,10 +13,10 @@ use crate::mover::page_out::{self, Ability, Pager};
 use crate::process::Targets;
 use crate::root::Root;
 
-/// The knob of policies that may page out private and shared memory, too.
+/// The knob of policies that can page out private and shared memory as well.
 const SWAP: &str = "swap";
 
-/// What pages out for a policy that needs it.
+/// The pager for a policy that needs one.
 pub(super) fn pager(
     root: &Root,
     policy: &dyn Policy,
@@ -32,7 +32,7 @@ pub(super) fn pager(
     Ok(Some(Pager::new(root)))
 }
 
-/// What a user may want to change about swap.
+/// A note about swap, if the user may want to change something.
 fn about_swap(ability: Ability, policy: &dyn Policy, options: &Options) -> Result<Option<String>> {
     let may_swap = policy.knobs().iter().any(|knob| knob.name == SWAP);
     let swaps = options.knobs.iter().any(|(name, value)| name == SWAP && *value > 0.0);
@@ -45,10 +45,10 @@ fn about_swap(ability: Ability, policy: &dyn Policy, options: &Options) -> Resul
     }
 }
 
-/// The policy that was asked for, with its knobs set.
+/// The requested policy with its knobs set.
 ///
 /// # Errors
-/// `Error::Missing` where there is none of that name; `Error::Input` where it does not fit its knobs or the limits.
+/// `Error::Missing` if there is none of that name; `Error::Input` if the knobs or limits do not fit it.
 pub(super) fn policy(options: &Options, limits: &Limits) -> Result<Box<dyn Policy>> {
     let entry = PolicyEntry::find(&options.policy).ok_or_else(|| no_policy(&options.policy))?;
     let mut policy = (entry.make)();
@@ -65,12 +65,12 @@ pub(super) fn policy(options: &Options, limits: &Limits) -> Result<Box<dyn Polic
             what: "policy",
             found: entry.name.into(),
             why:
-                "the kernel sees and moves by itself: it takes no tracker, and cannot be rehearsed"
+                "the kernel observes and moves pages itself: it uses no tracker, and has no dry run"
                     .into(),
         });
     }
     if policy.kernel().is_some() && !limits.is_empty() {
-        let why = "the kernel moves pages for all programs alike, so tenants cannot have limits; choose another policy";
+        let why = "the kernel moves pages for all programs in the same way, so tenants cannot have limits; choose another policy";
         return Err(Error::Input { what: "policy", found: entry.name.into(), why: why.into() });
     }
     Ok(policy)
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn knobs_are_set_within_their_range_and_others_are_told() {
+    fn knobs_are_set_within_their_range_and_others_are_refused() {
         let tpp = chosen(&with("tpp", &[("demote_scale", 0.05)])).expect("a policy");
         assert_eq!(tpp.name(), "tpp");
         for wrong in [("no_such", 1.0), ("demote_scale", 5.0)] {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_to_the_kernel_takes_no_tracker_and_no_rehearsal() {
+    fn the_kernel_policy_takes_no_tracker_and_no_dry_run() {
         let kernel = chosen(&with("kernel", &[("watermark_scale", 100.0)])).expect("a policy");
         assert_eq!(kernel.kernel().map(|knobs| knobs.watermark_scale), Some(100));
         let dry_run = Options { dry_run: true, ..with("kernel", &[]) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a manager reports of itself: its parts, targets and tenants.
+//! What a manager reports about itself: its parts, targets and tenants.
 
 use std::collections::BTreeMap;
 
@@ -31,14 +31,14 @@ pub struct TenantStatus {
     pub name: String,
     /// How many of its processes are managed.
     pub processes: usize,
-    /// What it holds of each tier, fastest first.
+    /// Bytes it uses in each tier, fastest first.
     pub used: Vec<Bytes>,
-    /// What it may hold of each tier; `None`: no limit.
+    /// Its limit in each tier; `None`: no limit.
     pub limits: Vec<Option<Bytes>>,
 }
 
 impl Manager {
-    /// The pipeline.
+    /// The engine.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -48,7 +48,7 @@ impl Manager {
         self.world.tracker()
     }
 
-    /// How it manages.
+    /// The options it was started with.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -63,12 +63,12 @@ impl Manager {
         self.world.last_sample().map(|at| now.saturating_sub(at))
     }
 
-    /// Orders by what they were and how they ended.
+    /// Orders by kind and outcome.
     pub fn orders(&self) -> &OrderTally {
         &self.orders
     }
 
-    /// Errors so far that did not stop it.
+    /// Errors so far that did not stop the manager.
     pub fn problems(&self) -> u64 {
         self.problems
     }
@@ -79,8 +79,8 @@ impl Manager {
         self.world.pids().map(|pid| TargetStatus { pid, comm: comm(pid) }).collect()
     }
 
-    /// The tenants, in the order in which they were submitted. What a tenant uses is what was measured of its cgroup;
-    /// without one, what is known of its pages.
+    /// The tenants, in the order in which they were submitted. A tenant's usage is measured from its cgroup; without
+    /// one, it is the sum of its known pages.
     pub fn tenants(&self) -> Vec<TenantStatus> {
         let tiers = || self.engine.tiers().iter().map(|(id, _)| id);
         let tenants = self.world.tenants();
@@ -102,7 +102,7 @@ impl Manager {
         tenants.iter().enumerate().map(status).collect()
     }
 
-    /// Settings of the machine that are changed while it runs.
+    /// Settings of the machine that are changed at present.
     pub fn changes(&self) -> Vec<Change> {
         self.journal.changes()
     }
@@ -114,8 +114,8 @@ impl Manager {
         Bytes::from_base_pages(pages.unwrap_or(0))
     }
 
-    /// What the kernel counted of page moves on the whole machine since the start, by its names
-    /// (`/proc/vmstat`).
+    /// The kernel's counters of page moves on the whole machine since the start, by their names in
+    /// `/proc/vmstat`.
     pub fn kernel_counts(&self) -> BTreeMap<String, u64> {
         let now = Counters::vmstat(&self.root).unwrap_or_default();
         let (of_moves, since) = (now.of_moves(), now.since(&self.before));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pages out memory of other processes: `process_madvise` with `MADV_PAGEOUT`.
 //!
-//! The kernel writes what is in anonymous and shared memory to swap, and drops pages of files whose content is on disk;
-//! pages that several processes map, and changed pages of files, stay in memory. The call does not report which pages
-//! left, so the page map is read afterwards.
+//! The kernel writes anonymous and shared memory to swap, and drops file pages whose content is on disk. Pages that
+//! several processes map, and changed file pages, stay in memory. The call does not report which pages
+//! were paged out, so the page map is read afterwards.
 //!
-//! What the page map cannot show: a page of a file that no process maps any more may still be in the page cache. The
-//! kernel leaves it there where a part of a large folio was named: it splits the folio, which unmaps the pages, and
-//! reclaims them at the next request only, if they were accessed in between (seen on Linux 6.18 with ext4).
+//! The page map does not show whether a file page that no process maps is still in the page cache. It stays there
+//! if only a part of a large folio was named: the kernel splits the folio, which unmaps the pages, and reclaims
+//! them only at the next request, after an access (measured on Linux 6.18 with ext4).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,7 +23,7 @@ use crate::process::advise::{Advice, advise, joined, try_out};
 use crate::root::Root;
 use crate::telemetry::{Pressure, Resource};
 
-/// `CAP_SYS_NICE`, by its bit in `/proc/self/status`.
+/// The bit of `CAP_SYS_NICE` in `/proc/self/status`.
 const SYS_NICE: u32 = 23;
 
 /// Pages out.
@@ -31,23 +31,23 @@ const SYS_NICE: u32 = 23;
 pub struct Pager {
     root: Root,
     errors: Vec<Error>,
-    /// Errors that were reported.
+    /// Errors already reported.
     reported: BTreeSet<i32>,
 }
 
 /// What can be paged out on this machine.
 #[derive(Debug)]
 pub struct Ability {
-    /// Why anonymous and shared memory cannot, where it cannot; pages of files always can.
+    /// Why anonymous and shared memory cannot be paged out, if so; file pages always can.
     pub no_swap: Option<Error>,
 }
 
-/// Finds what can be paged out of the processes in `groups`. Access to a single process is not tried: the kernel asks
-/// for what it asks of a reader of `/proc/PID/maps`.
+/// Finds what can be paged out of the processes in `groups`. Access to single processes is not tried: the kernel
+/// requires the same rights as for reading `/proc/PID/maps`.
 ///
 /// # Errors
-/// `Error::Missing` where nothing can: the system call, the right to use it, or the pressure information that shows
-/// the cost of paging back in is missing.
+/// `Error::Missing` if nothing can be paged out: the system call, the right to use it, or the pressure information
+/// that shows the cost of paging in is missing.
 pub fn probe(root: &Root, groups: &Cgroups) -> Result<Ability> {
     probe_with(root, groups, try_out(Advice::PageOut))
 }
@@ -69,7 +69,7 @@ fn probe_with(
         }
         _ if !may_advise(root) => {
             return missing(
-                "process_madvise needs CAP_SYS_NICE, which we lack".into(),
+                "process_madvise needs CAP_SYS_NICE, which is missing".into(),
                 "run as root, or add CAP_SYS_NICE to the service's AmbientCapabilities",
             );
         }
@@ -85,7 +85,7 @@ fn probe_with(
     Ok(Ability { no_swap: no_swap(root, groups)? })
 }
 
-/// Whether we hold the capability that advising other processes needs.
+/// True if this process has the capability to advise other processes.
 fn may_advise(root: &Root) -> bool {
     let status = root.read("/proc/self/status").unwrap_or_default();
     let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -126,11 +126,11 @@ fn no_swap(root: &Root, groups: &Cgroups) -> Result<Option<Error>> {
     Ok(None)
 }
 
-/// Bytes free on all swap devices; `None` where there is no device.
+/// Free bytes on all swap devices; `None` if there is no device.
 fn free_swap(root: &Root) -> Option<Bytes> {
     let text = root.read("/proc/swaps").ok()?;
     let kib = |line: &str| -> Option<u64> {
-        // A file's name has its blanks escaped: Filename Type Size Used Priority.
+        // Blanks in a file's name are escaped. Fields: Filename Type Size Used Priority.
         let mut fields = line.split_ascii_whitespace().skip(2).map(|word| word.parse::<u64>().ok());
         Some(fields.next()??.saturating_sub(fields.next()??))
     };
@@ -139,18 +139,18 @@ fn free_swap(root: &Root) -> Option<Bytes> {
 }
 
 impl Pager {
-    /// One for this machine.
+    /// A pager for this machine.
     pub fn new(root: &Root) -> Self {
         Self { root: root.clone(), errors: Vec::new(), reported: BTreeSet::new() }
     }
 
-    /// Takes the failures that say more than an outcome can; each errno is reported once.
+    /// Takes the failures that outcomes cannot describe; each errno is reported once.
     pub fn take_errors(&mut self) -> Vec<Error> {
         std::mem::take(&mut self.errors)
     }
 
-    /// Pages out and appends one outcome a page, in the same order; `Outcome::Done`: it is out, `NoRoom`: swap is full,
-    /// `Busy`: in use, or its file is yet to be written, `Refused`: mapped by others too, or locked.
+    /// Pages out and appends one outcome per page, in the same order. `Outcome::Done`: paged out; `NoRoom`: swap is
+    /// full; `Busy`: in use, or its file is not yet written; `Refused`: mapped by other processes too, or locked.
     pub fn page_out(&mut self, pages: &[PageAt], out: &mut Vec<Outcome>) {
         let mut by_space: BTreeMap<SpaceId, Vec<(Page, usize)>> = BTreeMap::new();
         for (at, page) in pages.iter().enumerate() {
@@ -168,7 +168,7 @@ impl Pager {
         }
     }
 
-    /// Sorted pages of one process.
+    /// Pages out sorted pages of one process.
     fn of_one(&mut self, space: SpaceId, pages: &[Page]) -> Vec<Outcome> {
         match refusals(space, pages) {
             Ok(refused) => match self.look(space, pages, &refused) {
@@ -198,7 +198,7 @@ impl Pager {
         }
     }
 
-    /// Reads back what became of pages.
+    /// Reads the outcomes from the page map.
     fn look(
         &self,
         space: SpaceId,
@@ -219,7 +219,7 @@ impl Pager {
     }
 }
 
-/// A page of a process: where it begins and its length, in base pages.
+/// A page of a process: its start and length, in base pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Page {
     start: u64,
@@ -233,7 +233,7 @@ impl Page {
     }
 }
 
-/// Names the pages to the kernel, neighbours as one range; the error of each page that it refused.
+/// Calls the kernel, with neighbouring pages as one range; returns the error of each refused page.
 fn refusals(space: SpaceId, pages: &[Page]) -> std::result::Result<Vec<Option<Errno>>, Errno> {
     let ranges = joined(pages.iter().map(|page| (page.start, page.base_pages)));
     let mut of_ranges = Vec::with_capacity(ranges.len());
@@ -243,7 +243,7 @@ fn refusals(space: SpaceId, pages: &[Page]) -> std::result::Result<Vec<Option<Er
         let within = pages[refused.len()..].iter().take_while(|page| page.start < range.end);
         match errno {
             None => refused.resize(refused.len() + within.count(), None),
-            // One bad page spoils its range: each by itself then.
+            // One refused page fails its whole range: retry page by page.
             Some(_) => {
                 let alone: Vec<_> = within.map(|p| p.start..p.start + p.base_pages).collect();
                 advise(space, Advice::PageOut, &alone, &mut refused)?;
@@ -253,13 +253,13 @@ fn refusals(space: SpaceId, pages: &[Page]) -> std::result::Result<Vec<Option<Er
     Ok(refused)
 }
 
-/// What of a page is still in memory.
+/// The part of a page that is still in memory.
 #[derive(Clone, Copy, Debug, Default)]
 struct Left {
     any: bool,
-    /// Mapped by others, too.
+    /// Mapped by other processes as well.
     shared: bool,
-    /// Swap would hold it.
+    /// It would be written to swap.
     anonymous: bool,
 }
 
@@ -270,7 +270,7 @@ impl Left {
         self.anonymous |= present && anonymous;
     }
 
-    /// What became of the page; `full` says whether swap is.
+    /// The outcome of the page; `full` returns whether swap is full.
     fn outcome(self, refused: Option<Errno>, full: &dyn Fn() -> bool) -> Outcome {
         match refused {
             Some(Errno::NOMEM) => Outcome::PageGone,
@@ -297,7 +297,7 @@ mod tests {
     const SWAPS: &str = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n";
 
     #[test]
-    fn what_is_missing_is_named_with_a_next_step() {
+    fn a_missing_requirement_is_named_with_a_next_step() {
         let fake = Fake::new();
         let put = |path: &str, text: &str| fake.put(path, text);
         let probe = |tried| probe_with(&fake.root, &Cgroups::default(), tried);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_in_memory_says_why() {
+    fn pages_left_in_memory_have_the_right_outcome() {
         let outcome = |entries: &[(bool, bool, bool)], refused, full: bool| {
             let mut left = Left::default();
             entries
@@ -356,12 +356,12 @@ mod tests {
         assert_eq!(outcome(&[own], Some(Errno::INVAL), false), Outcome::Refused);
     }
 
-    /// A new file of 8 pages, mapped whole.
+    /// A new file of 8 pages, fully mapped.
     fn mapped(mut file: &File) -> *mut u8 {
         file.write_all(&vec![0xa5; BYTES]).expect("room");
         file.sync_all().expect("written");
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: new memory, which stays mapped until the test's process ends; the bytes read lie in it.
+        // SAFETY: new memory, which stays mapped until the test's process ends; the bytes read are inside it.
         unsafe {
             let start = std::ptr::null_mut();
             let start = libc::mmap(start, BYTES, access, libc::MAP_SHARED, file.as_raw_fd(), 0);
@@ -382,13 +382,13 @@ mod tests {
     /// How many pages of such a mapping are in the page cache.
     fn cached(start: *mut u8) -> usize {
         let mut cached = [0_u8; PAGES];
-        // SAFETY: the mapping is as long, and so is the vector: a byte a page.
+        // SAFETY: mapping and vector have the right lengths: one byte per page.
         assert_eq!(unsafe { libc::mincore(start.cast(), BYTES, cached.as_mut_ptr()) }, 0);
         cached.iter().filter(|&byte| byte & 1 == 1).count()
     }
 
-    /// On the running kernel. Where it lets no process advise itself (before Linux 6.13), or the files here are in
-    /// memory alone, there is nothing to be seen.
+    /// On the running kernel. Skipped if a process may not advise itself (before Linux 6.13), or if the files are on
+    /// tmpfs.
     #[test]
     fn pages_of_a_file_are_out_and_come_back_with_their_bytes() {
         if let Err(errno) = try_out(Advice::PageOut) {
@@ -404,16 +404,16 @@ mod tests {
         let own = SpaceId(std::process::id());
         let page = |vpn| PageAt { space: own, vpn: Vpn(vpn), size: PageSize::Base };
         let gone = PageAt { space: SpaceId(u32::MAX), ..page(1) };
-        // By no order of address, and with pages that are not there.
+        // In descending order of address, and with pages that are not mapped.
         let mut pages: Vec<PageAt> = (0..PAGES as u64).rev().map(|at| page(first + at)).collect();
         pages.extend([gone, page(16)]);
         let (mut pager, mut out) = (Pager::new(&Root::default()), vec![Outcome::Busy]);
         pager.page_out(&pages, &mut out);
-        assert_eq!(out[0], Outcome::Busy, "what was there stays");
+        assert_eq!(out[0], Outcome::Busy, "pages in use stay");
         assert_eq!(out[1..=PAGES], [Outcome::Done; PAGES], "{:?}", pager.take_errors());
         assert_eq!(out[PAGES + 1..], [Outcome::SpaceGone, Outcome::PageGone]);
         assert_eq!((cached(start), cached(other)), (0, PAGES));
-        // SAFETY: as it was mapped.
+        // SAFETY: the mapping has this length.
         let bytes = unsafe { std::slice::from_raw_parts(start, BYTES) };
         assert!(bytes.iter().all(|&byte| byte == 0xa5));
         assert!(pager.take_errors().is_empty());

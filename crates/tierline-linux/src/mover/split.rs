@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Splits huge pages of other processes into base pages, in place.
 //!
-//! `move_pages` cannot: it moves a huge page whole, whichever of its base pages is named. `MADV_COLD` can, from
-//! outside: a range that is part of a huge page has the kernel split that page first. So one base page of each is
-//! named, which costs its accessed bit and its place in the kernel's LRU lists. The call does not say whether the
-//! split came off (a page that somebody holds stays whole), so the page map is read afterwards. Where huge pages
-//! are enabled for the memory, khugepaged makes them whole again in its time.
+//! `move_pages` cannot split: it moves a huge page as a whole. `MADV_COLD` can: for a range inside a huge page, the
+//! kernel first splits that page. So one base page of each is named, which clears its accessed bit and moves it in
+//! the kernel's LRU lists. The call does not report whether the split succeeded (a pinned page is not
+//! split), so the page map is read afterwards. If huge pages are enabled for the memory, khugepaged later
+//! re-forms them.
 //!
-//! Seen on Linux 6.18: 260 to 420 us a page in a virtual machine.
+//! Measured on Linux 6.18: 260 to 420 us a page in a virtual machine.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ use crate::process::huge;
 use crate::root::Root;
 use crate::tracker::cool::cool;
 
-/// Splits huge pages; answers for each, in the given order, whether it is split.
+/// Splits huge pages; returns for each, in the given order, whether it is split.
 ///
 /// # Errors
-/// `Error::Missing` where the kernel cannot say which pages are huge (before Linux 6.7), `Error::File` where the page
-/// map may not be opened. Nobody knows then what is split.
+/// `Error::Missing` if the kernel does not report which pages are huge (before Linux 6.7), `Error::File` if the page
+/// map may not be opened. It is then unknown which pages are split.
 pub fn split(root: &Root, pages: &[PageAt]) -> Result<Vec<bool>> {
     let mut by_space: BTreeMap<SpaceId, Vec<(u64, usize)>> = BTreeMap::new();
     for (at, page) in pages.iter().enumerate() {
@@ -34,7 +34,7 @@ pub fn split(root: &Root, pages: &[PageAt]) -> Result<Vec<bool>> {
         named.sort_unstable();
         let ends: Vec<Vpn> = named.iter().map(|(head, _)| Vpn(head + BASE_PER_HUGE - 1)).collect();
         if cool(space, &ends) == 0 {
-            continue; // gone, or not ours
+            continue; // the process is gone, or may not be managed
         }
         let ranges: Vec<(u64, u64)> =
             named.iter().map(|(head, _)| (*head, head + BASE_PER_HUGE)).collect();
@@ -53,13 +53,13 @@ mod tests {
 
     const HUGE: usize = 2 << 20;
 
-    /// Room for so many huge pages, on their boundaries; all bytes are what they are told.
+    /// Aligned memory for `pages` huge pages, filled with `byte`.
     fn mapped(pages: usize, byte: u8) -> *mut u8 {
         let length = (pages + 1) * HUGE;
         let (access, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: new memory of our own, which stays mapped until the test's process ends; the bytes that are
-        // written lie in it, as the boundary is less than a huge page after its start.
+        // SAFETY: new memory of our own, which stays mapped until the test's process ends; the bytes written are inside
+        // it, as the boundary is less than a huge page after its start.
         unsafe {
             let start = libc::mmap(std::ptr::null_mut(), length, access, flags, -1, 0);
             assert_ne!(start, libc::MAP_FAILED);
@@ -71,8 +71,8 @@ mod tests {
         }
     }
 
-    /// On the running kernel. Where it says that it gives no huge pages, cannot say which pages are, or lets no
-    /// process advise itself (before Linux 6.13), there is nothing to be seen.
+    /// On the running kernel. Skipped if it provides no huge pages, does not report them, or does not let a process
+    /// advise itself (before Linux 6.13).
     #[test]
     fn huge_pages_of_our_own_are_split_and_keep_their_bytes() {
         let (root, own) = (Root::default(), std::process::id());
@@ -101,15 +101,15 @@ mod tests {
         assert_eq!(
             huge().unwrap(),
             [(first + 2 * BASE_PER_HUGE, first + 3 * BASE_PER_HUGE)],
-            "and the one that was cooled"
+            "and the base page that was named"
         );
-        // SAFETY: as it was mapped.
+        // SAFETY: the mapping has this length.
         let bytes = unsafe { std::slice::from_raw_parts(start, 4 * HUGE) };
         assert!(bytes.iter().all(|&byte| byte == 0xa5));
     }
 
     #[test]
-    fn nothing_is_split_of_a_process_that_is_gone() {
+    fn no_page_of_an_ended_process_is_split() {
         let page = PageAt { space: SpaceId(u32::MAX), vpn: Vpn(512), size: PageSize::Huge };
         assert_eq!(split(&Root::default(), &[page, page]).unwrap(), [false, false]);
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `move_pages(2)` itself, behind a seam through which a test can let it fail.
+//! `move_pages(2)` behind a trait, so that tests can make it fail.
 
-/// The system call, or something that answers as it does.
+/// The system call, or a replacement for tests.
 pub trait MoveSyscall {
-    /// Moves `pages` (addresses) of process `pid` to `nodes`, or asks where they are where `nodes`
-    /// is `None`. `status` receives a node or a negative errno a page - or nothing, for pages that
-    /// the kernel did not come to.
+    /// Moves `pages` (addresses) of process `pid` to `nodes`, or queries their nodes if `nodes` is `None`.
+    /// `status` receives a node or a negative errno per page, or nothing for pages that the kernel did not
+    /// reach.
     ///
     /// # Errors
     /// The errno of the whole call. `Ok` holds the number of pages that were not moved.
@@ -36,9 +36,9 @@ impl MoveSyscall for Kernel {
             status.len() == pages.len() && nodes.is_none_or(|nodes| nodes.len() == pages.len())
         );
         let nodes = nodes.map_or(std::ptr::null(), <[i32]>::as_ptr);
-        // SAFETY: the kernel reads `pages.len()` pointers and as many nodes, and writes as many
-        // status words; all three arrays are that long (asserted) and live until the call returns.
-        // The pages themselves are only named: moving one is invisible to the program that owns it.
+        // SAFETY: the kernel reads `pages.len()` pointers and as many nodes, and writes as many status words;
+        // all three arrays have that length (asserted) and live until the call returns. The call does not
+        // access the pages through our pointers, and moving one is invisible to the program that owns it.
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_move_pages,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every way the call can fail, forced; that it moves is tested on a real kernel.
+//! Forces every failure of the call; actual moves are tested on a real kernel.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,13 +9,13 @@ use tierline_core::tier::Tier;
 
 use super::*;
 
-/// Pages by address: the node, or the negative errno that naming it gives.
+/// Pages by address: the node, or the negative errno of a query.
 #[derive(Default)]
 struct Fake {
     pages: RefCell<BTreeMap<u64, i32>>,
-    /// Pages that will not move: the call gives up at them.
+    /// Pages that cannot be moved: the call stops at them.
     pinned: Vec<u64>,
-    /// Pages that move with `MPOL_MF_MOVE_ALL` alone.
+    /// Pages that move only with `MPOL_MF_MOVE_ALL`.
     shared: Vec<u64>,
     /// The errno of every moving call, after this many pages.
     fail: Option<(i32, usize)>,
@@ -112,7 +112,7 @@ fn pages_move_in_batches_and_are_counted() {
 }
 
 #[test]
-fn a_full_node_spills_to_the_next_and_a_full_tier_is_not_even_asked() {
+fn a_full_node_spills_to_the_next_and_a_full_tier_is_not_called() {
     let (out, mover) = migrate(fake(4), &promotions(4), 1);
     assert_eq!(out, [Outcome::Done, Outcome::Done, Outcome::NoRoom, Outcome::NoRoom]);
     let pages = mover.syscall.pages.borrow();
@@ -123,7 +123,7 @@ fn a_full_node_spills_to_the_next_and_a_full_tier_is_not_even_asked() {
     assert_eq!(mover.counters().calls, 0);
 }
 
-/// Node 0 has room for two pages, node 2 for four: by hand, four go to node 2, the fifth to node 0.
+/// Node 0 has room for two pages, node 2 for four. Computed by hand: four go to node 2, the fifth to node 0.
 #[test]
 fn of_several_local_nodes_the_one_under_least_pressure_is_promoted_to() {
     let mut mover = Mover::with(fake(5), Settings { batch: 8, shared: true });
@@ -139,7 +139,7 @@ fn a_pinned_page_is_busy_and_those_around_it_move() {
     let (out, _) = migrate(fake, &promotions(3), 100);
     assert_eq!(out[0], Outcome::Done);
     assert_eq!(out[1], Outcome::Busy);
-    assert_eq!(out[2], Outcome::Busy, "behind the pinned page the call never comes");
+    assert_eq!(out[2], Outcome::Busy, "the call never reaches the pages after the pinned one");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn pages_that_are_gone_there_already_or_named_twice() {
 }
 
 #[test]
-fn a_shared_page_moves_only_where_that_is_wanted() {
+fn a_shared_page_moves_only_if_that_is_enabled() {
     let make = || Fake { shared: vec![Vpn(2).address()], ..fake(3) };
     let (out, mut mover) = migrate(make(), &promotions(3), 100);
     assert_eq!(out, [Outcome::Done; 3]);
@@ -193,12 +193,12 @@ fn a_refused_process_and_a_gone_one() {
         let (out, mut mover) = migrate(fake, &promotions(2), 100);
         assert_eq!(out, [expected; 2]);
         assert_eq!(mover.take_errors().len(), usize::from(errno == libc::EPERM));
-        assert!(mover.where_are(7, &[Vpn(1)]).is_err());
+        assert!(mover.nodes_of(7, &[Vpn(1)]).is_err());
     }
 }
 
 #[test]
-fn an_unknown_tier_is_refused_and_nothing_is_no_work() {
+fn an_unknown_tier_is_refused_and_no_moves_make_no_calls() {
     let wild = Move { to: TierId(6), ..promote(1) };
     let (out, _) = migrate(fake(1), &[wild], 100);
     assert_eq!(out, [Outcome::Refused]);
@@ -221,7 +221,7 @@ fn this_process_is_found_on_its_node() {
     let here = Box::new([1u8; 8192]);
     let page = Vpn::of(here.as_ptr() as u64);
     let mut mover = Mover::new(Settings::default());
-    let nodes = mover.where_are(std::process::id(), &[page, Vpn(1)]);
+    let nodes = mover.nodes_of(std::process::id(), &[page, Vpn(1)]);
     // A sandbox may forbid the call.
     if let Ok(nodes) = nodes {
         assert!(nodes[0].is_some() && nodes[1].is_none());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `PAGEMAP_SCAN` ioctl (Linux 6.7): the kernel finds the runs of pages of one kind.
+//! The `PAGEMAP_SCAN` ioctl (Linux 6.7), by which the kernel lists runs of pages of one kind.
 
 use std::fs::File;
 use std::io;
@@ -8,16 +8,16 @@ use std::os::fd::AsRawFd;
 
 use tierline_core::port::Vpn;
 
-/// In memory.
+/// The page is in memory.
 pub const PRESENT: u64 = 1 << 3;
-/// Mapped by a page-middle entry.
+/// The page is mapped by a page-middle entry.
 pub const HUGE: u64 = 1 << 6;
-/// Written since soft-dirty bits were last cleared.
+/// The page was written since soft-dirty bits were last cleared.
 pub const SOFT_DIRTY: u64 = 1 << 7;
 
 /// `_IOWR('f', 16, struct pm_scan_arg)` with its 96 bytes.
 const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
-/// Runs fetched by one call.
+/// Runs per call.
 const BATCH: usize = 512;
 
 /// `struct pm_scan_arg` of `linux/fs.h`.
@@ -47,10 +47,10 @@ struct PageRegion {
     categories: u64,
 }
 
-/// Calls `found` with every run of base pages within `pages` that is of all the kinds in `wanted`.
+/// Calls `found` with every run of base pages within `pages` that has all the flags in `wanted`.
 ///
 /// # Errors
-/// The call's own; ENOTTY or EINVAL where this kernel does not know it.
+/// The call's own; ENOTTY or EINVAL if this kernel does not support it.
 pub fn runs(
     pagemap: &File,
     pages: Range<u64>,
@@ -70,8 +70,8 @@ pub fn runs(
             return_mask: wanted,
             ..ScanArg::default()
         };
-        // SAFETY: `arg` is the structure this request takes, with its own size in it, and `vec` points
-        // to `vec_len` regions that live until the call returns.
+        // SAFETY: `arg` is the structure of this request and contains its own size; `vec` points to `vec_len`
+        // regions that live until the call returns.
         let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut arg) };
         let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
         for region in &regions[..count.min(BATCH)] {
@@ -85,7 +85,7 @@ pub fn runs(
     Ok(())
 }
 
-/// True where the kernel does not know the call.
+/// True if the kernel does not support the call.
 pub fn is_unknown(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL))
 }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_pagemap_is_told_apart() {
+    fn a_file_that_is_no_pagemap_is_recognised() {
         let file = tempfile::tempfile().expect("a file");
         let error = runs(&file, 0..512, PRESENT, |_| ()).expect_err("not a pagemap");
         assert!(is_unknown(&error), "{error}");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the data of an access came from: `union perf_mem_data_src`, which the kernel fills alike for
-//! PEBS and IBS. Newer kernels say it in `mem_lvl_num` and `mem_remote`, older ones in `mem_lvl`.
+//! The source of an access's data: `union perf_mem_data_src`, which the kernel fills in the same way for
+//! PEBS and IBS. Newer kernels use `mem_lvl_num` and `mem_remote`, older ones `mem_lvl`.
 
-/// What answered an access.
+/// The memory or cache that served an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A cache, of this core or another.
@@ -15,16 +15,16 @@ pub enum Source {
     Cxl,
     /// Persistent memory.
     Pmem,
-    /// It does not say.
+    /// Not reported.
     Unknown,
 }
 
-/// One access, as far as the hardware tells.
+/// One access, as far as the hardware reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Whether it was a store, where known.
+    /// True for a store; `None` if unknown.
     pub store: Option<bool>,
-    /// What answered it.
+    /// What served it.
     pub source: Source,
 }
 
@@ -71,7 +71,7 @@ const fn legacy_source(level: u64) -> Source {
     if level & LVL_LOCAL_RAM != 0 {
         return Source::LocalDram;
     }
-    // "Missed L3" says what it was not, not what it was.
+    // "Missed L3" does not say what served the access.
     if level & LVL_CACHES != 0 && level & LVL_MISS == 0 {
         return Source::Cache;
     }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn numbered_levels_tell_the_kinds_of_memory() {
+    fn numbered_levels_name_the_kinds_of_memory() {
         let source = |level, remote| Access::decode(numbered(LOAD, level, remote)).source;
         assert_eq!(source(0xd, 0), Source::LocalDram);
         assert_eq!(source(0xd, 1), Source::RemoteDram);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn old_levels_are_understood() {
+    fn old_levels_are_decoded() {
         let source = |level: u64| Access::decode(LOAD | level << 5).source;
         assert_eq!(source(0x02 | 0x80), Source::LocalDram);
         assert_eq!(source(0x02 | 0x100), Source::RemoteDram);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_and_stores_are_told_apart_where_the_word_does() {
+    fn loads_and_stores_are_distinguished_if_the_word_does() {
         assert_eq!(Access::decode(LOAD).store, Some(false));
         assert_eq!(Access::decode(STORE).store, Some(true));
         assert_eq!(Access::decode(LOAD | STORE).store, None);

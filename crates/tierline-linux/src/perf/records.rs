@@ -11,20 +11,20 @@ const HEADER: usize = 8;
 /// One record.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// A sample: what follows the header.
+    /// A sample: the bytes after the header.
     Sample(&'a [u8]),
-    /// So many records found no room.
+    /// This many records were lost.
     Lost(u64),
     /// The kernel paused the event.
     Throttled,
     /// Anything else.
     Other,
-    /// A record whose size makes no sense: nothing after it can be found.
+    /// A record with an invalid size: nothing after it can be found.
     Malformed,
 }
 
-/// Walks over records. They lie in two slices where the ring wraps around; a record that crosses is
-/// put together in `scratch`, all others are handed out where they lie.
+/// Iterates over records. They are in two slices if the ring wraps around; a record that crosses the
+/// end is copied to `scratch`, all others are returned in place.
 pub struct Records<'a> {
     first: &'a [u8],
     second: &'a [u8],
@@ -33,7 +33,7 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// The records in `first`, which go on in `second`.
+    /// The records in `first`, continued in `second`.
     pub fn new(first: &'a [u8], second: &'a [u8], scratch: &'a mut Vec<u8>) -> Self {
         Self { first, second, at: 0, scratch }
     }
@@ -53,7 +53,7 @@ impl<'a> Records<'a> {
         let body = self.bytes(start + HEADER, size - HEADER);
         Some(match kind {
             SAMPLE => Record::Sample(body),
-            // An id, then the count.
+            // The body is an id, then the count.
             LOST => word(body, 8).map_or(Record::Malformed, Record::Lost),
             THROTTLE => Record::Throttled,
             _ => Record::Other,
@@ -111,23 +111,23 @@ mod tests {
     use super::synthetic::record;
     use super::*;
 
-    /// A readable copy of what `Records` hands out.
+    /// A readable copy of the records.
     fn walk(first: &[u8], second: &[u8]) -> Vec<String> {
         let mut scratch = Vec::new();
         let mut records = Records::new(first, second, &mut scratch);
-        let mut told = Vec::new();
+        let mut texts = Vec::new();
         while let Some(record) = records.next_record() {
-            told.push(match record {
+            texts.push(match record {
                 Record::Sample(body) => format!("sample {:?}", word(body, 0)),
                 other => format!("{other:?}"),
             });
-            assert!(told.len() < 100, "it ends");
+            assert!(texts.len() < 100, "it ends");
         }
-        told
+        texts
     }
 
     #[test]
-    fn records_read_alike_wherever_the_ring_wraps() {
+    fn records_are_the_same_wherever_the_ring_wraps() {
         let all: Vec<u8> = [
             record(SAMPLE, &[7, 1, 2]),
             record(LOST, &[9, 41]),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_makes_no_sense_ends_the_walk() {
+    fn an_invalid_size_ends_the_walk() {
         let mut zero = record(SAMPLE, &[1]);
         zero[6] = 0;
         assert_eq!(walk(&zero, &[]), ["Malformed"]);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One sample: the fields asked for, in the kernel's fixed order.
+//! One sample: the requested fields, in the kernel's fixed order.
 
 use std::ops::BitOr;
 
 use perf_event_open_sys::bindings as raw;
 
-/// Which fields a sample carries (`PERF_SAMPLE_`); only those named here can be asked for.
+/// The fields of a sample (`PERF_SAMPLE_`); only those named here can be requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields(pub(crate) u64);
 
@@ -14,7 +14,7 @@ impl Fields {
     pub const IP: Self = Self(raw::PERF_SAMPLE_IP as u64);
     /// Process and thread.
     pub const TID: Self = Self(raw::PERF_SAMPLE_TID as u64);
-    /// When, in nanoseconds of the monotonic clock.
+    /// The time, in nanoseconds of the monotonic clock.
     pub const TIME: Self = Self(raw::PERF_SAMPLE_TIME as u64);
     /// The address accessed.
     pub const ADDR: Self = Self(raw::PERF_SAMPLE_ADDR as u64);
@@ -29,7 +29,7 @@ impl Fields {
     /// Registers at the interrupt.
     pub const REGS_INTR: Self = Self(raw::PERF_SAMPLE_REGS_INTR as u64);
 
-    /// True where `field` is among these.
+    /// True if `field` is among these.
     pub const fn has(self, field: Self) -> bool {
         self.0 & field.0 != 0
     }
@@ -42,7 +42,7 @@ impl BitOr for Fields {
     }
 }
 
-/// What was recorded; a field that was not asked for is zero or empty.
+/// What was recorded; a field that was not requested is zero or empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample<'a> {
     /// The instruction.
@@ -51,7 +51,7 @@ pub struct Sample<'a> {
     pub pid: u32,
     /// The thread.
     pub tid: u32,
-    /// When, in nanoseconds of the monotonic clock.
+    /// The time, in nanoseconds of the monotonic clock.
     pub time: u64,
     /// The address accessed.
     pub addr: u64,
@@ -63,13 +63,12 @@ pub struct Sample<'a> {
     pub weight: u64,
     /// Where the data came from: `union perf_mem_data_src`.
     pub data_src: u64,
-    /// Registers, one of eight bytes after the other.
+    /// Registers of eight bytes each.
     pub registers: &'a [u8],
 }
 
 impl<'a> Sample<'a> {
-    /// Reads the body of a sample record that carries `fields` and `registers` registers.
-    /// `None` where it is too short for them.
+    /// Parses the body of a sample record with `fields` and `registers` registers. `None` if it is too short.
     pub fn parse(body: &'a [u8], fields: Fields, registers: u32) -> Option<Self> {
         let mut rest = Reader(body);
         let mut sample = Self::default();
@@ -89,7 +88,7 @@ impl<'a> Sample<'a> {
             (sample.cpu, _) = (rest.half()?, rest.half()?);
         }
         if fields.has(Fields::RAW) {
-            // The size counts the padding that keeps the next field aligned.
+            // The size includes the padding that aligns the next field.
             let size = usize::try_from(rest.half()?).ok()?;
             sample.raw = rest.take(size)?;
         }
@@ -99,7 +98,7 @@ impl<'a> Sample<'a> {
         if fields.has(Fields::DATA_SRC) {
             sample.data_src = rest.word()?;
         }
-        // A word says whether registers follow: none do where the CPU was in the kernel.
+        // A word says whether registers follow; there are none if the CPU was in the kernel.
         if fields.has(Fields::REGS_INTR) && rest.word()? != 0 {
             sample.registers = rest.take(usize::try_from(registers).ok()? * 8)?;
         }

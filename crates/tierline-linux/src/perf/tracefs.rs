@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Trace events: where they are found, how their fields lie, and new ones on kernel functions.
+//! Trace events: finds them, reads the layout of their fields, and creates new ones on kernel functions.
 
 use std::process;
 
 use crate::error::{Error, Result};
 use crate::root::Root;
 
-/// The group that all trace events created here belong to.
+/// The group of all trace events created here.
 const GROUP: &str = "tierline";
 
-/// The folder of trace events on this machine.
+/// The folder of trace events.
 ///
 /// # Errors
-/// `Error::Missing` where tracefs is not mounted.
+/// `Error::Missing` if tracefs is not mounted.
 pub fn folder(root: &Root) -> Result<&'static str> {
     let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
     let found = places.into_iter().find(|place| root.exists(format!("{place}/events")));
@@ -23,7 +23,7 @@ pub fn folder(root: &Root) -> Result<&'static str> {
     })
 }
 
-/// Where one field of an event lies in its raw data.
+/// The position of one field in an event's raw data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     offset: usize,
@@ -31,7 +31,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// The field's value, or `None` where `raw` is too short.
+    /// The field's value, or `None` if `raw` is too short.
     pub fn read(self, raw: &[u8]) -> Option<u64> {
         let bytes = raw.get(self.offset..self.offset + self.size)?;
         Some(match bytes {
@@ -43,10 +43,10 @@ impl Field {
     }
 }
 
-/// A trace event: its id, and how it describes itself.
+/// A trace event: its id and its format.
 #[derive(Clone, Debug)]
 pub struct Described {
-    /// What `perf_event_open` knows it by.
+    /// The id for `perf_event_open`.
     pub id: u64,
     path: String,
     format: String,
@@ -56,7 +56,7 @@ impl Described {
     /// The event `name`, as in `damon/damon_aggregated`.
     ///
     /// # Errors
-    /// `Error::Missing` without tracefs, `Error::File` where there is no such event.
+    /// `Error::Missing` without tracefs, `Error::File` if there is no such event.
     pub fn find(root: &Root, name: &str) -> Result<Self> {
         let path = format!("{}/events/{name}", folder(root)?);
         let id = root.read_number(format!("{path}/id"))?;
@@ -64,10 +64,10 @@ impl Described {
         Ok(Self { id, path, format })
     }
 
-    /// Where the field `name` lies.
+    /// The position of the field `name`.
     ///
     /// # Errors
-    /// `Error::Format` where the event has no such field.
+    /// `Error::Format` if the event has no such field.
     pub fn field(&self, name: &str) -> Result<Field> {
         find_field(&self.format, name).ok_or_else(|| Error::Format {
             path: format!("{}/format", self.path).into(),
@@ -77,7 +77,7 @@ impl Described {
     }
 }
 
-/// A line reads `field:unsigned long start; offset:24; size:8; signed:0;`, with tabs between.
+/// Parses lines such as `field:unsigned long start; offset:24; size:8; signed:0;`, separated by tabs.
 fn find_field(format: &str, name: &str) -> Option<Field> {
     let line = format.lines().find(|line| {
         let declared = line.trim().strip_prefix("field:").and_then(|rest| rest.split(';').next());
@@ -91,8 +91,8 @@ fn find_field(format: &str, name: &str) -> Option<Field> {
     [1, 2, 4, 8].contains(&field.size).then_some(field)
 }
 
-/// A trace event of ours on a kernel function, gone when this is dropped (after the perf events that
-/// use it).
+/// A trace event of ours on a kernel function. Removed when dropped; drop the perf events that use it
+/// first.
 pub struct Probe {
     /// The event.
     pub event: Described,
@@ -102,22 +102,22 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Creates the event `name` by the first of `definitions` that this kernel accepts. A definition
-    /// is a kind (`f` fprobe, `p` kprobe) and what follows the name: `("f", "func a=arg->field")`.
+    /// Creates the event `name` from the first of `definitions` that this kernel accepts. A definition is
+    /// a kind (`f` fprobe, `p` kprobe) and the text after the name: `("f", "func a=arg->field")`.
     ///
     /// # Errors
-    /// `Error::Missing` where tracefs or dynamic events are missing or no definition is accepted.
+    /// `Error::Missing` if tracefs or dynamic events are missing or no definition is accepted.
     pub fn create(root: &Root, name: &str, definitions: &[(&str, &str)]) -> Result<Self> {
         let file = format!("{}/dynamic_events", folder(root)?);
         remove_stale(root, &file);
-        // The pid keeps two managers apart and lets the next one tell what a dead one left behind.
+        // The pid separates two managers, and marks what a dead one left behind.
         let name = format!("{GROUP}/{name}_{}", process::id());
         let mut refusal = None;
         for (kind, definition) in definitions {
             match root.write(&file, &format!("{kind}:{name} {definition}\n")) {
                 Ok(()) => {
                     let event = Described::find(root, &name);
-                    // Dropped, and so removed again, where the event cannot be described.
+                    // Removed again by its drop if the event has no format.
                     let hold = |event| Self {
                         event,
                         root: root.clone(),
@@ -148,7 +148,7 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        // Nobody is left to tell; the next manager removes what stays.
+        // Errors cannot be reported here; the next manager removes what is left.
         let _ = self.root.write(&self.file, &format!("-:{}\n", self.name));
     }
 }
@@ -160,15 +160,15 @@ fn functions(definitions: &[(&str, &str)]) -> String {
     names.join(", ")
 }
 
-/// Removes the events that killed managers left defined. Harmless where they stay: nothing fires
-/// unopened.
+/// Removes the events that killed managers left behind. They do no harm meanwhile: an event that is
+/// not opened never fires.
 pub fn sweep(root: &Root) {
     if let Ok(folder) = folder(root) {
         remove_stale(root, &format!("{folder}/dynamic_events"));
     }
 }
 
-/// Removes events of ours whose maker is dead.
+/// Removes events of dead managers.
 fn remove_stale(root: &Root, file: &str) {
     let events = root.read(file).unwrap_or_default();
     for name in events.lines().filter_map(own_name) {
@@ -179,7 +179,7 @@ fn remove_stale(root: &Root, file: &str) {
     }
 }
 
-/// `tierline/fault_12` in `f:tierline/fault_12 numa_migrate_check …`.
+/// Finds `tierline/fault_12` in `f:tierline/fault_12 numa_migrate_check …`.
 fn own_name(line: &str) -> Option<&str> {
     let name = line.split_whitespace().next()?.split_once(':')?.1;
     name.strip_prefix(GROUP)?.starts_with('/').then_some(name)
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn own_events_are_told_from_others() {
+    fn own_events_are_distinguished_from_others() {
         assert_eq!(own_name("f:tierline/fault_12 numa_migrate_check"), Some("tierline/fault_12"));
         assert_eq!(own_name("p:kprobes/mine do_sys_open"), None);
         assert_eq!(own_name("f:tierlineless/x y"), None);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `process_madvise(2)`: advice to the kernel about memory of another process.
 //!
-//! The call takes up to 1024 ranges, breaks off at the first one that it refuses, and reports the bytes that it took
+//! A call takes up to 1024 ranges, stops at the first one that it refuses, and reports the bytes that it accepted
 //! before. It is repeated from there, so every range is tried and a refused one has its own error.
 
 use std::io;
@@ -12,10 +12,10 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tierline_core::port::{SpaceId, Vpn};
 
-/// Ranges that one call takes (`UIO_MAXIOV`).
+/// The most ranges per call (`UIO_MAXIOV`).
 const RANGES: usize = 1024;
 
-/// What is advised, by the number it has in the kernel's `mman-common.h`.
+/// The advice, with its number in the kernel's `mman-common.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advice {
     /// `MADV_COLD`: the accessed bits are cleared, and the pages become the next ones to be reclaimed.
@@ -24,12 +24,12 @@ pub(crate) enum Advice {
     PageOut = 21,
 }
 
-/// Gives advice about ranges of pages; appends one answer a range: `None` where the kernel took it, else why not
-/// (ENOMEM: not all of it is mapped; EINVAL: locked, of hugetlbfs or of a device).
+/// Gives advice about ranges of pages; appends one entry per range: `None` if the kernel accepted it, otherwise the
+/// error (ENOMEM: partly unmapped; EINVAL: locked, of hugetlbfs or of a device).
 ///
 /// # Errors
-/// What holds for the whole process: ESRCH (it is gone), EPERM or EACCES (it is not ours, or CAP_SYS_NICE is missing),
-/// ENOSYS (before Linux 5.10).
+/// Errors of the whole process: ESRCH (it is gone), EPERM or EACCES (we may not advise it, or CAP_SYS_NICE is
+/// missing), ENOSYS (before Linux 5.10).
 pub(crate) fn advise(
     space: SpaceId,
     advice: Advice,
@@ -40,12 +40,12 @@ pub(crate) fn advise(
     give(ranges, refused, &mut |batch| call(&process, advice, batch))
 }
 
-/// Whether the kernel knows the call and lets us use it on a process that we may read, tried on ourselves without any
-/// memory.
+/// Checks that the kernel supports the call and permits it for a process that we may read, by a call on ourselves
+/// without any memory.
 ///
 /// # Errors
-/// ENOSYS or EINVAL where the kernel does not know it; EPERM where CAP_SYS_NICE is missing (before Linux 6.13 it was
-/// needed for ourselves, too).
+/// ENOSYS or EINVAL if the kernel does not support it; EPERM if CAP_SYS_NICE is missing (before Linux 6.13 it was
+/// needed for ourselves as well).
 pub(crate) fn try_out(advice: Advice) -> Result<(), Errno> {
     call(&open(SpaceId(std::process::id()))?, advice, &[]).map(drop)
 }
@@ -55,14 +55,14 @@ fn open(space: SpaceId) -> Result<OwnedFd, Errno> {
     pidfd_open(pid, PidfdFlags::empty())
 }
 
-/// Goes through the ranges; `call` answers as the system call does.
+/// Advises all ranges; `call` behaves like the system call.
 fn give(
     ranges: &[Range<u64>],
     refused: &mut Vec<Option<Errno>>,
     call: &mut dyn FnMut(&[libc::iovec]) -> Result<usize, Errno>,
 ) -> Result<(), Errno> {
     let mut left = ranges;
-    // Bytes that were taken of the first range that is left: a call stops inside one at 2 GiB.
+    // Bytes already accepted of the first remaining range: a call can stop inside a range at 2 GiB.
     let mut taken = 0;
     while !left.is_empty() {
         let mut batch: Vec<libc::iovec> = left.iter().take(RANGES).map(vector).collect();
@@ -89,7 +89,7 @@ fn give(
     Ok(())
 }
 
-/// How many ranges `bytes` covers, and the bytes beyond them.
+/// The number of ranges that `bytes` covers, and the bytes beyond them.
 fn whole(batch: &[libc::iovec], mut bytes: usize) -> (usize, usize) {
     let mut count = 0;
     while count < batch.len() && bytes >= batch[count].iov_len {
@@ -107,10 +107,10 @@ fn vector(pages: &Range<u64>) -> libc::iovec {
     }
 }
 
-/// Bytes that the kernel took before it broke off.
+/// The bytes that the kernel accepted before it stopped.
 fn call(process: &OwnedFd, advice: Advice, ranges: &[libc::iovec]) -> Result<usize, Errno> {
-    // SAFETY: the kernel reads `ranges.len()` entries of a live array; the addresses in them are the
-    // other process' and are only named. Neither advice changes contents.
+    // SAFETY: the kernel reads `ranges.len()` entries of a live array; the addresses in them belong to the
+    // other process and are not dereferenced here. Neither advice changes contents.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_process_madvise,
@@ -125,7 +125,7 @@ fn call(process: &OwnedFd, advice: Advice, ranges: &[libc::iovec]) -> Result<usi
         .map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL))
 }
 
-/// Joins sorted pages, each with its length in base pages, where they are neighbours.
+/// Joins neighbours among sorted pages, each given with its length in base pages.
 pub(crate) fn joined(pages: impl IntoIterator<Item = (u64, u64)>) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for (start, length) in pages {
@@ -185,14 +185,14 @@ mod tests {
         give(&[2..10, 20..21], &mut refused, &mut call).expect("a process");
         assert_eq!(calls, [(2, 9), (5, 6), (8, 3)]);
         assert_eq!(refused, [None, None]);
-        // An answer of nothing would go on forever.
+        // A call that accepts nothing must not be repeated forever.
         let mut refused = Vec::new();
         give(&[2..10, 20..21], &mut refused, &mut |_| Ok(0)).expect("a process");
         assert_eq!(refused, [Some(Errno::INVAL); 2]);
     }
 
     #[test]
-    fn what_holds_for_the_process_ends_it() {
+    fn an_error_of_the_whole_process_ends_the_calls() {
         for errno in [Errno::SRCH, Errno::PERM, Errno::ACCESS, Errno::NOSYS] {
             let mut refused = Vec::new();
             let mut first = true;

@@ -30,7 +30,7 @@ pub(crate) fn scan(root: &Root, pid: u32, runs: &[(u64, u64)]) -> Result<Vec<(u6
     Ok(found)
 }
 
-/// Joins neighbours, and keeps whole huge pages alone.
+/// Joins neighbours, and keeps only whole huge pages.
 fn add(run: &Range<u64>, found: &mut Vec<(u64, u64)>) {
     let start = run.start.next_multiple_of(BASE_PER_HUGE);
     let end = Vpn(run.end).huge_head().0;
@@ -45,8 +45,8 @@ fn failed(error: io::Error) -> Error {
     if scan::is_unknown(&error) {
         return Error::Missing {
             what: "PAGEMAP_SCAN".into(),
-            why: "this kernel does not know it".into(),
-            hint: "use Linux 6.7 or newer; until then all pages are taken for base pages".into(),
+            why: "this kernel does not support it".into(),
+            hint: "use Linux 6.7 or newer; until then all pages are treated as base pages".into(),
         };
     }
     Error::Call { call: "ioctl(PAGEMAP_SCAN)".into(), source: error }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `/proc/PID/maps` as regions, and what changed since the last look.
+//! `/proc/PID/maps` as regions, and their changes since the last read.
 
 use tierline_core::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes};
@@ -15,24 +15,24 @@ pub(super) type Run = (u64, u64, PageKind);
 #[derive(Debug)]
 pub struct Maps {
     space: SpaceId,
-    /// The text last seen: one comparison tells that nothing changed.
+    /// The text of the last read: if it is equal, nothing changed.
     text: Vec<u8>,
     runs: Vec<Run>,
     hugetlb: Bytes,
 }
 
 impl Maps {
-    /// Nothing is known of `space` yet.
+    /// A space with no known mappings.
     pub fn new(space: SpaceId) -> Self {
         Self { space, text: Vec::new(), runs: Vec::new(), hugetlb: Bytes::ZERO }
     }
 
-    /// Reads the mappings and appends what changed: unmapped runs first, then mapped ones. They do not say which
-    /// pages are huge. Nothing is parsed where the text is the same as last time. A process that has
+    /// Reads the mappings and appends the changes: unmapped runs first, then mapped ones. The mappings do not
+    /// show which pages are huge. Nothing is parsed if the text is the same as last time. A process that has
     /// ended is `Gone`, not an error.
     ///
     /// # Errors
-    /// `Error::File` where we may not read them.
+    /// `Error::File` if we may not read them.
     pub fn refresh(&mut self, root: &Root, out: &mut Vec<SpaceEvent>) -> Result<()> {
         let path = root.path(format!("/proc/{}/maps", self.space.0));
         let text = match std::fs::read(&path) {
@@ -54,12 +54,12 @@ impl Maps {
         Ok(())
     }
 
-    /// Asks which pages are huge (`PAGEMAP_SCAN`, Linux 6.7) and appends the page sizes of all mappings that may
-    /// have huge pages. Walks page tables - about 0.1 s for a million base pages - so call it rarely.
+    /// Finds which pages are huge (`PAGEMAP_SCAN`, Linux 6.7) and appends the page sizes of all mappings that may have
+    /// huge pages. Walks page tables - about 0.1 s for a million base pages - so call it rarely.
     ///
     /// # Errors
-    /// `Error::Missing` where the kernel has no `PAGEMAP_SCAN`, `Error::File` where the page map
-    /// may not be opened. An ended process is no error.
+    /// `Error::Missing` if the kernel has no `PAGEMAP_SCAN`, `Error::File` if the page map may not be opened. An
+    /// ended process is not an error.
     pub fn sizes(&self, root: &Root, out: &mut Vec<SpaceEvent>) -> Result<()> {
         let whole = self.runs.iter().map(|(start, end, _)| {
             (start.next_multiple_of(BASE_PER_HUGE), Vpn(*end).huge_head().0)
@@ -103,9 +103,9 @@ fn is_gone(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
-/// The manageable runs of a maps text, neighbours of one kind joined, and the hugetlb bytes left
-/// out. The kernel writes the file a buffer at a time: a mapping that moved meanwhile can show
-/// twice, so that addresses must be made to rise.
+/// The manageable runs of a maps text, with neighbours of one kind joined, and the hugetlb bytes, which are
+/// left out. The kernel writes the file a buffer at a time: a mapping that moved meanwhile can appear
+/// twice, so addresses that do not rise are dropped.
 fn parse(text: &str) -> (Vec<Run>, Bytes) {
     let mut runs: Vec<Run> = Vec::new();
     let mut hugetlb = Bytes::ZERO;
@@ -132,7 +132,7 @@ enum What {
     HugeTlb,
 }
 
-/// `start-end perms offset dev inode path`; `None` where nothing there is ours to move.
+/// Parses `start-end perms offset dev inode path`; `None` if it is not manageable.
 fn parse_line(line: &str) -> Option<(u64, u64, What)> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
@@ -159,7 +159,7 @@ fn what(perms: &str, inode: &str, name: &str) -> Option<What> {
     if starts(&["/dev/zero", "/dev/shm/", "/memfd:", "/SYSV", "[anon_shmem:"]) {
         return Some(What::Pages(PageKind::Shared));
     }
-    // Device memory is not ours to move.
+    // Device memory cannot be moved.
     if starts(&["/dev/", "anon_inode:"]) {
         return None;
     }
@@ -167,7 +167,7 @@ fn what(perms: &str, inode: &str, name: &str) -> Option<What> {
     Some(What::Pages(match perms.ends_with('s') {
         true => PageKind::File,
         false if inode == "0" => PageKind::Anonymous,
-        // A program's data segment: what is written there becomes private memory.
+        // A program's data segment: written pages become private memory.
         false if writable => PageKind::Anonymous,
         false => PageKind::File,
     }))
@@ -177,7 +177,7 @@ fn of_kind(runs: &[Run], kind: PageKind) -> Vec<(u64, u64)> {
     runs.iter().filter(|run| run.2 == kind).map(|(start, end, _)| (*start, *end)).collect()
 }
 
-/// What of `runs` is in none of `holes`; both by address, without overlaps.
+/// The parts of `runs` in none of `holes`; both by address, without overlaps.
 fn subtract(runs: &[(u64, u64)], holes: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut left = Vec::new();
     let mut first = 0;
@@ -233,7 +233,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
     }
 
     #[test]
-    fn torn_and_odd_texts_do_no_harm() {
+    fn torn_and_malformed_texts_are_tolerated() {
         let (runs, _) = parse(
             "1000-3000 rw-p 0 0:0 0\n2000-4000 rw-p 0 0:0 0\nx\n5000-4000 rw-p 0 0:0 0\n6000-7000\n",
         );
@@ -241,7 +241,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
     }
 
     #[test]
-    fn only_differences_are_told_unmapped_first() {
+    fn only_differences_are_reported_unmapped_first() {
         let (_dir, root) = fake(&[("/proc/5/maps", "1000-5000 rw-p 0 0:0 0\n")]);
         let mut maps = Maps::new(SpaceId(5));
         let mut out = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `/proc/PID/stat`: who a process is.
+//! `/proc/PID/stat`: the identity of a process.
 
 use tierline_core::unit::Bytes;
 
@@ -9,25 +9,25 @@ use crate::root::Root;
 /// `PF_KTHREAD` of the kernel's `sched.h`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// What tells one process from another, in one read.
+/// What identifies a process, in one read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// Its number.
     pub pid: u32,
     /// Its name, at most 15 bytes.
     pub comm: String,
-    /// The process that made it.
+    /// Its parent process.
     pub parent: u32,
-    /// When it began, in clock ticks since boot: tells a recycled pid.
+    /// Start time in clock ticks since boot: distinguishes processes that reuse a pid.
     pub start: u64,
-    /// Resident pages, as bytes.
+    /// Resident bytes.
     pub rss: Bytes,
-    /// Where its code, stack and heap begin: random, so another one after each exec. All zero
-    /// where we may not look.
+    /// The start addresses of its code, stack and heap. They are random, so they differ after each exec. All
+    /// zero if we may not read them.
     pub image: [u64; 3],
-    /// True for a thread of the kernel.
+    /// True for a kernel thread.
     pub kernel: bool,
-    /// True where it has exited and only its number remains.
+    /// True if it has exited and only its pid remains.
     pub zombie: bool,
 }
 
@@ -35,7 +35,7 @@ impl Stat {
     /// Reads the state of `pid`.
     ///
     /// # Errors
-    /// `Error::File` where there is no such process, `Error::Format` where the text is odd.
+    /// `Error::File` if there is no such process, `Error::Format` if the text cannot be parsed.
     pub fn read(root: &Root, pid: u32) -> Result<Self> {
         let path = format!("/proc/{pid}/stat");
         let text = root.read(&path)?;
@@ -46,7 +46,7 @@ impl Stat {
         })
     }
 
-    /// Understands the text of a stat file. The name may hold blanks and parentheses itself.
+    /// Parses a stat file. The name may contain blanks and parentheses.
     pub fn parse(text: &str) -> Option<Self> {
         let (head, tail) = text.rsplit_once(')')?;
         let (pid, comm) = head.split_once('(')?;
@@ -65,13 +65,13 @@ impl Stat {
         })
     }
 
-    /// True where `other` is the same run of the same program.
+    /// True if `other` is the same run of the same program.
     pub fn same_run(&self, other: &Self) -> bool {
         self.pid == other.pid && self.start == other.start && self.image == other.image
     }
 }
 
-/// Every process number in `/proc`, ascending.
+/// All process ids in `/proc`, ascending.
 pub fn pids(root: &Root) -> Vec<u32> {
     let mut pids: Vec<u32> =
         root.list("/proc").into_iter().filter_map(|name| name.parse().ok()).collect();
@@ -79,7 +79,7 @@ pub fn pids(root: &Root) -> Vec<u32> {
     pids
 }
 
-/// The children of `pid`: `None` where this kernel does not list them (CONFIG_PROC_CHILDREN off).
+/// The children of `pid`: `None` if this kernel does not list them (CONFIG_PROC_CHILDREN off).
 pub fn children(root: &Root, pid: u32) -> Option<Vec<u32>> {
     let mut children = Vec::new();
     for thread in root.list(format!("/proc/{pid}/task")) {
@@ -88,7 +88,7 @@ pub fn children(root: &Root, pid: u32) -> Option<Vec<u32>> {
             Ok(text) => {
                 children.extend(text.split_whitespace().filter_map(|w| w.parse::<u32>().ok()))
             }
-            // A thread that ended meanwhile is no sign that the kernel lacks the file.
+            // If a thread has ended meanwhile, the missing file does not mean that the kernel lacks it.
             Err(_) if root.exists(format!("/proc/{pid}/task/{thread}")) => return None,
             Err(_) => {}
         }
@@ -100,7 +100,7 @@ pub fn children(root: &Root, pid: u32) -> Option<Vec<u32>> {
 pub(crate) mod tests {
     use super::*;
 
-    /// The text of a stat file; `image` is where the code begins.
+    /// The text of a stat file; `image` is the start address of the code.
     pub(crate) fn text(
         pid: u32,
         comm: &str,
@@ -119,7 +119,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_name_with_parentheses_is_no_trap() {
+    fn a_name_with_parentheses_is_parsed() {
         let stat = Stat::parse(&text(7, "a) (b c", 1, 99, 3, 4)).expect("a stat");
         assert_eq!((stat.comm.as_str(), stat.parent, stat.start), ("a) (b c", 1, 99));
         assert_eq!(stat.rss, Bytes(3 * 4096));

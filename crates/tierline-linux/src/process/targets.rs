@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The set of managed processes, followed through forks, execs and exits.
+//! The set of managed processes; it follows forks, execs and exits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,26 +11,26 @@ use crate::cgroup::{Cgroups, Standing};
 use crate::error::{Error, Result};
 use crate::root::Root;
 
-/// Unknown processes looked at in one refresh; the rest has its turn in the next ones.
+/// The most unknown processes examined in one refresh; the rest follows in the next ones.
 const SCAN_LIMIT: usize = 2048;
 
-/// What a user wants managed; a process that fits any of it is.
+/// What the user wants managed: processes that match any of these fields.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Processes by number, a launched command's included.
+    /// Processes by pid, including that of a launched command.
     pub pids: Vec<u32>,
-    /// Control groups, absolute or relative to where they are mounted (`/sys/fs/cgroup`), with those below them.
+    /// Control groups, absolute or relative to their mount point (`/sys/fs/cgroup`), with those below them.
     pub cgroups: Vec<String>,
-    /// Processes whose name (at most 15 bytes) it matches.
+    /// Processes whose name (at most 15 bytes) matches.
     pub comm: Option<Regex>,
-    /// Whether what they start is managed too.
+    /// True if their children are managed too.
     pub children: bool,
-    /// A process is taken up once it has this much resident; it is kept when it shrinks.
+    /// A process is managed once it has this much resident memory; it stays managed when it shrinks.
     pub min_rss: Bytes,
 }
 
 impl Default for Selection {
-    /// Nothing, with children.
+    /// Selects nothing; children are followed.
     fn default() -> Self {
         Self {
             pids: Vec::new(),
@@ -42,18 +42,18 @@ impl Default for Selection {
     }
 }
 
-/// What a refresh found. An exec shows as gone and appeared.
+/// The changes found by a refresh. An exec shows as gone and appeared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Managed from now on.
     pub appeared: Vec<u32>,
     /// No longer there, or no longer selected.
     pub gone: Vec<u32>,
-    /// Submitted control groups that were removed, by their places.
+    /// Submitted control groups that were removed, by index.
     pub vanished: Vec<usize>,
 }
 
-/// A candidate: known, managed or still too small.
+/// A known process, managed or still too small.
 #[derive(Clone, Debug)]
 struct Known {
     stat: Stat,
@@ -66,22 +66,22 @@ pub struct Targets {
     selection: Selection,
     groups: Cgroups,
     known: BTreeMap<u32, Known>,
-    /// Those known through a control group alone leave with it.
+    /// Processes selected only through a control group: they are dropped when they leave it.
     by_cgroup: BTreeSet<u32>,
-    /// The innermost submitted control group of each process in one.
+    /// The innermost submitted control group of each process that is in one.
     in_groups: BTreeMap<u32, usize>,
     /// Submitted control groups that do not exist at present.
     missing: BTreeSet<usize>,
-    /// Where the bounded scan of `/proc` goes on.
+    /// Where the bounded scan of `/proc` continues.
     cursor: u32,
 }
 
 impl Targets {
-    /// Checks that what was selected exists and may be managed. Call [`Targets::refresh`] next.
+    /// Checks that the selection exists and may be managed. Call [`Targets::refresh`] next.
     ///
     /// # Errors
-    /// `Error::Input` names the pid or control group and what is wrong with it; `Error::Missing`
-    /// where `/proc` cannot be read.
+    /// `Error::Input` names the pid or control group and what is wrong with it; `Error::Missing` if `/proc`
+    /// cannot be read.
     pub fn new(selection: Selection, root: &Root) -> Result<Self> {
         if pids(root).is_empty() {
             return Err(Error::Missing {
@@ -103,7 +103,7 @@ impl Targets {
         })
     }
 
-    /// Adds a process by number, as one just launched.
+    /// Adds a process by pid, such as one just launched.
     pub fn add(&mut self, pid: u32) {
         self.selection.pids.push(pid);
     }
@@ -113,12 +113,12 @@ impl Targets {
         &self.groups
     }
 
-    /// The place of the innermost submitted control group that a process is in.
+    /// The index of the innermost submitted control group of a process.
     pub fn group_of(&self, pid: u32) -> Option<usize> {
         self.in_groups.get(&pid).copied()
     }
 
-    /// What is known of a selected process, whether it is managed or still too small.
+    /// The last known state of a selected process, whether managed or still too small.
     pub fn stat(&self, pid: u32) -> Option<&Stat> {
         self.known.get(&pid).map(|known| &known.stat)
     }
@@ -128,9 +128,9 @@ impl Targets {
         self.known.iter().filter(|(_, known)| known.managed).map(|(pid, _)| *pid)
     }
 
-    /// Looks again. Reads one file a known process and at most 2048 more where all of `/proc` must
-    /// be searched (a name is selected, or the kernel does not list children), so that the cost
-    /// stays bounded on a machine with many processes.
+    /// Updates the set. Reads one file per known process, and at most 2048 more if all of `/proc` must be
+    /// searched (a name is selected, or the kernel does not list children), so the cost stays bounded on a
+    /// machine with many processes.
     pub fn refresh(&mut self, root: &Root) -> Changes {
         let mut changes = Changes::default();
         self.drop_the_gone(root, &mut changes);
@@ -152,7 +152,7 @@ impl Targets {
             let Some(known) = self.known.get_mut(&pid) else { continue };
             match now {
                 Some(stat) if stat.same_run(&known.stat) => known.stat = stat,
-                // The pages of the old program are gone, the process is still selected.
+                // The old program's pages are gone, but the process is still selected.
                 Some(stat) if stat.start == known.stat.start => {
                     if known.managed {
                         changes.gone.push(pid);
@@ -198,7 +198,7 @@ impl Targets {
         }
     }
 
-    /// Takes note of a process; false where it is none of ours to manage.
+    /// Adds a process to the known ones; false if it cannot be managed.
     fn consider(&mut self, root: &Root, pid: u32) -> bool {
         if self.known.contains_key(&pid) {
             return true;
@@ -215,7 +215,7 @@ impl Targets {
         ours
     }
 
-    /// Adds the descendants of what is known. False where the kernel does not list children.
+    /// Adds the descendants of the known processes. False if the kernel does not list children.
     fn follow_children(&mut self, root: &Root) -> bool {
         let mut waiting: Vec<u32> = match self.selection.children {
             true => {
@@ -234,7 +234,7 @@ impl Targets {
         true
     }
 
-    /// Searches a part of `/proc` for selected names and, where `listed` is false, for children.
+    /// Searches a part of `/proc` for selected names and, if `listed` is false, for children.
     fn scan(&mut self, root: &Root, listed: bool) {
         let all = pids(root);
         let from = all.partition_point(|pid| *pid < self.cursor);
@@ -273,16 +273,18 @@ fn check_pid(root: &Root, pid: u32) -> Result<()> {
         return Err(wrong("pid", pid, "there is no such process"));
     };
     if stat.kernel {
-        return Err(wrong("pid", pid, format!("{} is a thread of the kernel", stat.comm)));
+        return Err(wrong("pid", pid, format!("{} is a kernel thread", stat.comm)));
     }
     if pid == std::process::id() {
-        return Err(wrong("pid", pid, "that is Tierline itself"));
+        return Err(wrong("pid", pid, "this is Tierline itself"));
     }
     let maps = std::fs::File::open(root.path(format!("/proc/{pid}/maps")));
     match maps {
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            Err(wrong("pid", pid, "it is not ours: run as its user or as root (CAP_SYS_PTRACE)"))
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(wrong(
+            "pid",
+            pid,
+            "it belongs to another user: run as its user or as root (CAP_SYS_PTRACE)",
+        )),
         _ => Ok(()),
     }
 }
@@ -343,7 +345,11 @@ mod tests {
         assert_eq!(refresh(&mut targets, &fake), (vec![10, 11], vec![]));
         assert_eq!(refresh(&mut targets, &fake), (vec![], vec![]));
         fake.process(11, "other", 10, 5, 2);
-        assert_eq!(refresh(&mut targets, &fake), (vec![11], vec![11]), "an exec");
+        assert_eq!(
+            refresh(&mut targets, &fake),
+            (vec![11], vec![11]),
+            "an exec: gone and appeared"
+        );
         fake.end(10);
         fake.process(11, "other", 1, 5, 2);
         assert_eq!(refresh(&mut targets, &fake), (vec![], vec![10]), "the orphan stays");
@@ -351,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_children_file_parents_are_asked() {
+    fn without_a_children_file_parents_are_used() {
         let fake = Fake::new();
         fake.process(10, "app", 1, 5, 1);
         fs::create_dir_all(fake.root.path("/proc/10/task/10")).expect("a thread");
@@ -384,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_choice_is_explained() {
+    fn an_invalid_selection_is_explained() {
         let fake = Fake::new();
         let try_pid = |pid| {
             let selection = Selection { pids: vec![pid], ..Selection::default() };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What programs pay for memory that is out: the time in which they wait for it, and how many pages come back.
+//! What paging in costs programs: the time they wait for it, and the number of pages paged in.
 //!
-//! Two sources, of which the greater holds. Pressure stall information (PSI), `some` of memory: at least one task waited
-//! for reclaim, or for a page that the kernel had taken for a part of the working set. And [`Refaults`], at [`PAGE_IN`]
-//! each, as a page that we page out is often none of those to the kernel: in a guest of Linux 7.2, 12,288 pages came
-//! back from compressed swap without any pressure (`examples/page_out.rs`).
+//! Two sources; the greater value counts. Pressure stall information (PSI), `some` of memory: at least one task waited
+//! for reclaim, or for a page that the kernel had counted in the working set. And [`Refaults`], at [`PAGE_IN`]
+//! each, since the kernel often does not count a page that we page out in the working set: in a guest of Linux 7.2,
+//! 12,288 pages were paged in from compressed swap without any pressure (`examples/page_out.rs`).
 
 use tierline_core::unit::Nanos;
 
@@ -13,17 +13,17 @@ use crate::error::{Error, Result};
 use crate::root::Root;
 use crate::telemetry::{Pressure, Resource};
 
-/// What a page that comes back costs the thread that waits for it. Ours, as the model's machines have it: a flash device.
+/// The time that a thread waits for one page in. Ours, the same as in the model's machines: a flash device.
 const PAGE_IN: Nanos = Nanos(100_000);
 
-/// Measures it between one reading and the next.
+/// Measures the stall between two calls.
 #[derive(Debug, Default)]
 pub struct PageIn {
-    /// The last reading, by group; of the machine where there is no group.
+    /// The last reading of each group; of the machine if there is no group.
     before: Vec<Option<Total>>,
 }
 
-/// What was counted since boot, or since the group was made.
+/// Counts since boot, or since the group was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Total {
     at: Nanos,
@@ -33,10 +33,10 @@ struct Total {
 
 impl PageIn {
     /// Share of the time since the last call, 0 to 1, in which tasks waited for memory: of the group that waited most,
-    /// or of the whole machine where there is no group. `None` at the first call, and where all groups are gone.
+    /// or of the whole machine if there is no group. `None` at the first call, and if all groups are gone.
     ///
     /// # Errors
-    /// `Error::Missing` where the kernel measures no pressure.
+    /// `Error::Missing` if the kernel does not measure pressure.
     pub fn stall(&mut self, now: Nanos, root: &Root, groups: &Cgroups) -> Result<Option<f64>> {
         let read: Vec<Option<Total>> = match groups.is_empty() {
             true => {
@@ -59,7 +59,7 @@ impl PageIn {
     }
 }
 
-/// `None` where the group is gone.
+/// `None` if the group is gone.
 fn of_group(now: Nanos, group: &Cgroup) -> Result<Option<Total>> {
     let pressure = group.pressure(Resource::Memory)?;
     // A group without a memory controller counts no refaults.
@@ -73,7 +73,7 @@ impl Total {
         Self { at, waited_us: pressure.some.total_us, refaults }
     }
 
-    /// `None` where no time has passed, or where another group took the place of the one read before.
+    /// `None` if no time has passed, or if the group was replaced since the last reading.
     fn share_since(self, before: Self) -> Option<f64> {
         let passed = self.at.saturating_sub(before.at).as_secs_f64();
         let waited = Nanos(self.waited_us.checked_sub(before.waited_us)? * 1000);
@@ -82,11 +82,10 @@ impl Total {
     }
 }
 
-/// Pages that came back after they had been reclaimed: of the groups, each page once; of the machine where there is no
-/// group.
+/// Refaults: of the groups, each page once; of the machine if there is no group.
 ///
 /// # Errors
-/// Those of [`Cgroup::refaults`]; `Error::Format` where the kernel does not count them (before Linux 5.9).
+/// Those of [`Cgroup::refaults`]; `Error::Format` if the kernel does not count them (before Linux 5.9).
 pub fn refaults(root: &Root, groups: &Cgroups) -> Result<Refaults> {
     if groups.is_empty() {
         let text = root.read("/proc/vmstat")?;
@@ -97,7 +96,7 @@ pub fn refaults(root: &Root, groups: &Cgroups) -> Result<Refaults> {
         });
     }
     let mut sum = Refaults::default();
-    // What a group reports holds what the groups below it report.
+    // A group's counters include the groups below it.
     let is_inner = |one: &Cgroup| {
         groups.iter().any(|other| other.path() != one.path() && other.contains(one.path()))
     };
@@ -133,7 +132,7 @@ mod tests {
             waited(&fake, "/proc/pressure/memory", total);
             page_in.stall(Nanos::from_secs(secs), &fake.root, &none).expect("readable")
         };
-        assert_eq!(at(10, 500_000), None, "what was before the first reading is not known");
+        assert_eq!(at(10, 500_000), None, "unknown before the first reading");
         assert_eq!(at(12, 1_000_000), Some(0.25));
         assert_eq!(at(12, 1_000_000), None);
         assert_eq!(at(13, 1_000_000), Some(0.0));
@@ -147,7 +146,7 @@ mod tests {
         came_back(5_000);
         assert_eq!(at(18, 9_000_000), Some(0.25), "5000 pages at 100 us in 2 s");
         came_back(6_000);
-        assert_eq!(at(20, 10_000_000), Some(0.5), "the kernel knows of more");
+        assert_eq!(at(20, 10_000_000), Some(0.5), "the pressure is higher than the refaults");
         let unread = PageIn::default().stall(Nanos::ZERO, &Root::at("/nonexistent"), &none);
         assert!(unread.expect_err("no PSI").hint().is_some_and(|hint| hint.contains("psi=1")));
     }
@@ -168,8 +167,12 @@ mod tests {
         };
         assert_eq!(at(0, [Some(0), Some(9_000_000)]), None);
         assert_eq!(at(10, [Some(1_000_000), Some(11_000_000)]), Some(0.2));
-        assert_eq!(at(20, [Some(4_000_000), None]), Some(0.3), "one is gone");
-        assert_eq!(at(30, [Some(1_000_000), Some(0)]), None, "counters began anew");
+        assert_eq!(at(20, [Some(4_000_000), None]), Some(0.3), "one group is gone");
+        assert_eq!(
+            at(30, [Some(1_000_000), Some(0)]),
+            None,
+            "the group was replaced, so its counters start at zero"
+        );
     }
 
     #[test]

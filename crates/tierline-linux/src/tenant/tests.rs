@@ -13,7 +13,7 @@ use crate::cgroup::tests::Fake;
 use crate::process::Selection;
 use crate::process::stat::tests::text;
 
-/// Processes with their parents; number N is of the program `progN`.
+/// A process with its parent; process N runs the program `progN`.
 fn process(fake: &Fake, pid: u32, parent: u32) {
     let stat = text(pid, &format!("prog{pid}"), parent, u64::from(pid), 9, 1);
     fake.put(&format!("/proc/{pid}/stat"), &stat);
@@ -29,7 +29,7 @@ fn group(path: &str) -> Tenant {
     tenant(Target::Cgroup(path.into()))
 }
 
-/// Refreshes the targets as the world does; the processes that were reported, with their tenants.
+/// Refreshes the targets as the world does; returns the reported processes with their tenants.
 fn assigned(tenants: &mut Tenants, targets: &mut Targets, fake: &Fake) -> Vec<(u32, u16)> {
     let changes = targets.refresh(&fake.root);
     tenants.forget(&changes.gone);
@@ -64,7 +64,7 @@ fn the_innermost_group_owns_a_process_also_after_it_has_moved() {
     assert_eq!([0, 1].map(|at| tenants.processes(at)), [1, 2]);
     let image = text(12, "other", 1, 12, 9, 2);
     fake.put("/proc/12/stat", &image);
-    assert_eq!(refresh(&mut tenants), [(12, 2)], "an exec is a new address space");
+    assert_eq!(refresh(&mut tenants), [(12, 2)], "an exec creates a new address space");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn without_a_group_the_number_then_the_name_then_the_parent_decides() {
     let mut tenants = Tenants::new(vec![tenant(Target::Comm(name)), pids, group("g")]);
     let owners = assigned(&mut tenants, &mut targets, &fake);
     assert_eq!(owners, [(10, 2), (11, 2), (12, 3), (13, 1), (20, 1)]);
-    // Its parent ends, and it leaves the group: it is nobody else's for that.
+    // Its parent ends, and it leaves the group: its tenant does not change.
     fs::remove_dir_all(fake.root.path("/proc/10")).expect("an end");
     fake.put("/proc/11/stat", &text(11, "prog11", 1, 11, 9, 1));
     assert_eq!(assigned(&mut tenants, &mut targets, &fake), []);
@@ -116,7 +116,7 @@ fn without_a_group_the_number_then_the_name_then_the_parent_decides() {
 }
 
 #[test]
-fn what_was_launched_belongs_to_the_command() {
+fn a_launched_process_belongs_to_the_command() {
     let fake = Fake::new();
     process(&fake, 30, 1);
     let mut targets = Targets::new(Selection::default(), &fake.root).expect("targets");
@@ -150,7 +150,7 @@ fn tiers() -> Tiers {
 }
 
 #[test]
-fn use_is_what_the_kernel_charges_less_inner_tenants_and_adjusted_by_own_moves() {
+fn usage_is_the_kernels_charge_less_inner_tenants_adjusted_by_own_moves() {
     let fake = Fake::new();
     let stat = |path: &str, anon: [u64; 3], file: [u64; 3]| {
         let line = |name: &str, nodes: [u64; 3]| {
@@ -168,7 +168,7 @@ fn use_is_what_the_kernel_charges_less_inner_tenants_and_adjusted_by_own_moves()
     stat("a/b/c", [10 * PAGE, 5 * PAGE, 0], [0, 0, 0]);
     let named: Vec<String> = ["a", "a/b/c", "a/b", "d"].map(String::from).into();
     let groups = Cgroups::open(&fake.root, &named).expect("groups");
-    // A tenant of a pid is between them: groups and tenants have different places.
+    // A tenant of a pid is between them, so groups and tenants have different indices.
     let mut all = vec![group("a"), tenant(Target::Pids(vec![7]))];
     all.extend(["a/b/c", "a/b", "d"].map(group));
     let (tenants, mut usage, mut problems) = (Tenants::new(all), Usage::default(), Vec::new());
@@ -191,7 +191,7 @@ fn use_is_what_the_kernel_charges_less_inner_tenants_and_adjusted_by_own_moves()
     let after = [(1, vec![75, 30]), (3, vec![10, 5]), (4, vec![31, 14])];
     assert_eq!(pages(&usage), after);
     usage.refresh(at + Nanos::from_millis(99), &groups, &tenants, &tiers(), &mut problems);
-    assert_eq!(pages(&usage), after, "not read again so soon");
+    assert_eq!(pages(&usage), after, "not read again before the interval ends");
     fs::remove_dir_all(fake.root.path("/sys/fs/cgroup/a/b")).expect("a group");
     stat("a", [PAGE, PAGE, 0], [0, 0, 0]);
     usage.refresh(at + Nanos::from_millis(100), &groups, &tenants, &tiers(), &mut problems);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What tenants use of each tier, from `memory.numa_stat` of their cgroups. A tenant without a cgroup is not measured.
+//! Usage of each tier by tenants, from `memory.numa_stat` of their cgroups. A tenant without a cgroup is not measured.
 //!
-//! A reading is adjusted by our own moves until the next one. The kernel updates its counts in batches, so a reading may
-//! miss up to 64 pages a processor (`MEMCG_CHARGE_BATCH` in its `memcontrol.h`).
+//! A reading is adjusted by our own moves until the next one. The kernel updates its counts in batches, so a reading
+//! may miss up to 64 pages a processor (`MEMCG_CHARGE_BATCH` in its `memcontrol.h`).
 
 use std::collections::BTreeSet;
 
@@ -14,22 +14,22 @@ use super::{Tenants, id};
 use crate::cgroup::{Cgroup, Cgroups};
 use crate::error::Error;
 
-/// Time between readings. Ours: a reading of 50 groups, 15 us each, is then below 1 % of a processor.
+/// Time between readings. Ours: with this, readings of 50 groups at 15 us each take below 1 % of a processor.
 const READ_EVERY: Nanos = Nanos::from_millis(100);
 
-/// What the measured tenants use.
+/// Usage of the measured tenants.
 #[derive(Debug, Default)]
 pub struct Usage {
-    /// When it was last read.
+    /// The time of the last reading.
     read: Option<Nanos>,
     /// By tenant and tier; `None`: not measured.
     used: Vec<Option<Vec<Bytes>>>,
-    /// Groups whose failure was reported.
+    /// Groups whose failure was already reported.
     reported: BTreeSet<usize>,
 }
 
 impl Usage {
-    /// Reads all groups, if that is due.
+    /// Reads all groups, if due.
     pub fn refresh(
         &mut self,
         now: Nanos,
@@ -52,7 +52,7 @@ impl Usage {
             let (Some(mut own), Some(tenant)) = (own.clone(), tenants.of_group(at)) else {
                 continue;
             };
-            // What a group reports includes the groups below it.
+            // A group's counts include the groups below it.
             let inner =
                 charged.iter().enumerate().filter(|(inner, _)| groups.above(*inner) == Some(at));
             for inner in inner.filter_map(|(_, inner)| inner.as_ref()) {
@@ -87,7 +87,7 @@ impl Usage {
         Some(tiers.iter().map(|(_, tier)| of_nodes(&tier.nodes)).collect())
     }
 
-    /// Takes account of a page that we moved.
+    /// Adjusts the usage for a page that we moved.
     pub fn moved(&mut self, tenant: usize, moved: &Move) {
         let Some(Some(used)) = self.used.get_mut(tenant) else { return };
         let bytes = moved.size.bytes();
@@ -99,7 +99,7 @@ impl Usage {
         }
     }
 
-    /// For the core.
+    /// The usage as telemetry for the core.
     pub fn telemetry(&self) -> Vec<TenantTelemetry> {
         let measured = self.used.iter().enumerate().filter_map(|(at, used)| {
             let used = used.as_ref()?.iter().copied().map(Some).collect();

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lists of numbers as the kernel and numactl write them.
+//! Lists of numbers in the format of the kernel and of numactl.
 
 use std::fmt;
 
 use tierline_core::tier::NodeId;
 
-/// A kernel list, as in `0,2-3`; empty text is an empty list, anything else odd is `None`.
+/// A kernel list, as in `0,2-3`; empty text is an empty list; malformed text is `None`.
 pub fn parse_ids(text: &str) -> Option<Vec<u32>> {
     let mut ids = Vec::new();
     for item in text.trim().split(',').filter(|_| !text.trim().is_empty()) {
         let (first, last) = item.split_once('-').unwrap_or((item, item));
         let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        // A mistyped range must not become a list of millions.
+        // A mistyped range must not create a list of millions.
         if first > last || last > 0xffff {
             return None;
         }
@@ -20,19 +20,19 @@ pub fn parse_ids(text: &str) -> Option<Vec<u32>> {
     Some(ids)
 }
 
-/// A set of nodes as a person types it: `0,2-3`, `all`, or `!1` (all but these).
+/// A set of nodes typed by the user: `0,2-3`, `all`, or `!1` (all but these).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeList {
     /// `all`.
     All,
     /// `0,2-3`.
     Some(Vec<u32>),
-    /// `!0,2-3`: the mark turns the whole list round, as numactl's does.
+    /// `!0,2-3`: the mark inverts the whole list, as in numactl.
     AllBut(Vec<u32>),
 }
 
 impl NodeList {
-    /// Reads a list; `None` where it is not one.
+    /// Parses a list; `None` if it is malformed.
     pub fn parse(text: &str) -> Option<Self> {
         match text.trim() {
             "all" => Some(Self::All),
@@ -44,8 +44,8 @@ impl NodeList {
         }
     }
 
-    /// The nodes meant, on a machine whose nodes with memory are `present`. Nodes that are named
-    /// but not present are returned as the error.
+    /// The selected nodes on a machine whose nodes with memory are `present`. Nodes that are named but not
+    /// present are returned as the error.
     pub fn resolve(&self, present: &[NodeId]) -> Result<Vec<NodeId>, Vec<u32>> {
         let named = match self {
             Self::All => return Ok(present.to_vec()),
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_read_as_numactl_writes_them() {
+    fn lists_are_parsed_as_in_numactl() {
         assert_eq!(parse_ids("0,2-3\n"), Some(vec![0, 2, 3]));
         assert_eq!(parse_ids("\n"), Some(vec![]));
         for odd in ["-", "3-1", "0,", "a", "0-99999999"] {

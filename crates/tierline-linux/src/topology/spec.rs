@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tiers named by hand.
+//! Tiers specified by the user.
 //!
 //! ```text
 //! spec  = item { separator item }        separator = "," or ";"
 //! item  = name "=" list  |  more          starts a tier | continues the tier before it
-//! list  = "all" | [ "!" ] range            "!" turns the tier's whole list round
+//! list  = "all" | [ "!" ] range            "!" inverts the tier's whole list
 //! more  = range                            range = N | N-M
 //! ```
 //! So `fast=0-1,2,slow=3` is two tiers: nodes 0 to 2, and node 3. The fastest tier comes first.
@@ -16,7 +16,7 @@ use super::nodelist::NodeList;
 use crate::error::{Error, Result};
 use tierline_core::tier::TierId;
 
-/// Tiers as a person names them, fastest first.
+/// Tiers specified by the user, fastest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierSpec(pub Vec<(String, NodeList)>);
 
@@ -38,7 +38,7 @@ impl FromStr for TierSpec {
         check_names(&named).map_err(wrong)?;
         let parse = |(name, list): (String, String)| match NodeList::parse(&list) {
             Some(nodes) => Ok((name, nodes)),
-            None => Err(wrong(format!("{list:?} is no node list (as in 0,2-3, all or !1)"))),
+            None => Err(wrong(format!("{list:?} is not a node list (as in 0,2-3, all or !1)"))),
         };
         named.into_iter().map(parse).collect::<Result<_>>().map(Self)
     }
@@ -51,7 +51,9 @@ fn check_names(named: &[(String, String)]) -> std::result::Result<(), String> {
     for (at, (name, _)) in named.iter().enumerate() {
         let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
         if !letters || !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-            return Err(format!("{name:?} is no name: a letter, then letters, digits, - or _"));
+            return Err(format!(
+                "{name:?} is not a name: expected a letter, then letters, digits, - or _"
+            ));
         }
         if named[..at].iter().any(|(other, _)| other == name) {
             return Err(format!("the tier {name} is named twice"));
@@ -84,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn an_error_names_the_wrong_part() {
         for (text, part) in [
             ("0,1", "name=nodes"),
             ("fast=0", "2 to 7"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From nodes to tiers, without anybody typing node numbers.
+//! Derives tiers from nodes, without node numbers from the user.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use tierline_core::unit::BytesPerSec;
 use super::{Access, Node, TierSpec, Topology};
 use crate::error::{Error, Result};
 
-/// Nodes whose speed differs by less than this factor are one tier. The kernel's own grain is an
+/// Nodes whose speed differs by less than this factor are one tier. Ours: the kernel's granularity is an
 /// eighth of DRAM's speed; a quarter keeps the sockets of one machine together.
 const SAME_SPEED: f64 = 1.25;
 
@@ -32,8 +32,8 @@ pub(super) fn derive(topology: &Topology, spec: Option<&TierSpec>) -> Result<Tie
     Ok(Tiers(tiers.collect()))
 }
 
-/// Fills each node's `demotes_to` as the kernel does: the nearest nodes of the next slower memory
-/// tier that has any.
+/// Sets each node's `demotes_to` as the kernel does: the nearest nodes of the next slower memory tier that
+/// has nodes.
 pub(super) fn compute_demotion_targets(nodes: &mut [Node]) {
     let tiers: Vec<(NodeId, u32)> =
         nodes.iter().filter_map(|node| Some((node.id, node.memory_tier?))).collect();
@@ -61,7 +61,7 @@ fn by_memory_tier(topology: &Topology) -> Vec<Vec<NodeId>> {
     tiers.into_values().collect()
 }
 
-/// Groups nodes by HMAT: none where one node is not described.
+/// Groups nodes by HMAT; empty if a node has no entry.
 fn by_speed(topology: &Topology) -> Vec<Vec<NodeId>> {
     let mut slowness: Vec<(f64, NodeId)> = Vec::new();
     for node in topology.with_memory() {
@@ -73,8 +73,8 @@ fn by_speed(topology: &Topology) -> Vec<Vec<NodeId>> {
     clusters.map(|cluster| cluster.iter().map(|(_, id)| *id).collect()).collect()
 }
 
-/// Latency over bandwidth, the kernel's own measure (`mt_perf_to_adistance`): so HBM, whose latency
-/// is a little worse and whose bandwidth is far better than DRAM's, counts as faster.
+/// Latency divided by bandwidth, the kernel's own measure (`mt_perf_to_adistance`): HBM, whose latency is a
+/// little worse and whose bandwidth is far better than DRAM's, counts as faster.
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds and bytes per second of hardware")]
 fn slowness_of(access: &Access) -> Option<f64> {
     let latency = access.read_latency?.0 as f64;
@@ -150,7 +150,7 @@ fn describe(topology: &Topology) -> String {
         [] => "no node has memory".into(),
         [one] => format!("the only node with memory is node {} ({})", one.id.0, one.capacity),
         _ => format!(
-            "nodes {} are in one memory tier, are equally fast by HMAT or have none, and all have CPUs",
+            "nodes {} are in one memory tier, are equally fast by HMAT or have no HMAT, and all have CPUs",
             show(&ids)
         ),
     }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tier_is_said_to_be_one_tier() {
+    fn a_machine_with_one_tier_is_an_error() {
         let error = machine(vec![node(0, 2, &[10])]).tiers(None).expect_err("one node");
         assert!(matches!(error, Error::OneTier { .. }));
         assert!(error.hint().expect("a hint").contains("tierline doctor"));

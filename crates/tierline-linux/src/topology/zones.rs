@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `/proc/zoneinfo`: what of a node's free memory the kernel keeps for itself.
+//! `/proc/zoneinfo`: the free memory of a node that the kernel reserves for itself.
 
 use serde::Serialize;
 use tierline_core::tier::NodeId;
@@ -17,23 +17,23 @@ pub struct Zone {
     pub name: String,
     /// Free pages.
     pub free: u64,
-    /// Below this only the kernel's emergencies are served.
+    /// Below this the kernel serves only emergency allocations.
     pub min: u64,
     /// Below this kswapd wakes up.
     pub low: u64,
-    /// Up to this kswapd frees.
+    /// kswapd frees up to this.
     pub high: u64,
-    /// Up to this kswapd frees where `kernel.numa_balancing` has bit 2 set; zero on old kernels.
+    /// kswapd frees up to this if `kernel.numa_balancing` has bit 2 set; zero on old kernels.
     pub promo: u64,
-    /// Pages given to the allocator.
+    /// Pages managed by the allocator.
     pub managed: u64,
-    /// Pages kept from allocations that could be served by a higher zone (`protection`, its largest).
+    /// Pages reserved against allocations that a higher zone could serve (`protection`, its largest).
     pub protection: u64,
 }
 
 impl Zone {
-    /// Free pages that a migrated page can use without kswapd working: free less the watermark
-    /// (`promo` where the kernel tiers by itself, else `high`) less the protection of lower zones.
+    /// Free pages that a migrated page can use without waking kswapd: free less the watermark (`promo` if the
+    /// kernel tiers by itself, otherwise `high`) less the protection of lower zones.
     pub fn usable(&self, kernel_tiers: bool) -> u64 {
         let mark = if kernel_tiers { self.high.max(self.promo) } else { self.high };
         self.free.saturating_sub(mark).saturating_sub(self.protection)
@@ -49,12 +49,12 @@ pub fn usable(zones: &[Zone], node: NodeId, kernel_tiers: bool) -> Bytes {
 /// Reads every zone that has memory.
 ///
 /// # Errors
-/// `Error::File` where `/proc/zoneinfo` cannot be read.
+/// `Error::File` if `/proc/zoneinfo` cannot be read.
 pub fn read(root: &Root) -> Result<Vec<Zone>> {
     root.read("/proc/zoneinfo").map(|text| parse(&text))
 }
 
-/// Lines that are not understood are passed over: the file grows with every kernel.
+/// Unknown lines are skipped: the file grows with every kernel.
 pub fn parse(text: &str) -> Vec<Zone> {
     let mut zones: Vec<Zone> = Vec::new();
     // `high` occurs again for every CPU's page lists below `pagesets`.
@@ -153,7 +153,7 @@ Node 1, zone  Movable
     }
 
     #[test]
-    fn nonsense_is_passed_over() {
+    fn malformed_lines_are_skipped() {
         assert!(parse("").is_empty());
         assert!(parse("pages free 3\nNode x, zone y\n managed 3").is_empty());
         assert_eq!(parse("Node 0, zone N\n  pages free z\n  managed 5")[0].free, 0);

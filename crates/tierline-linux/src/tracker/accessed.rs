@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Accessed bits, page by page, on a stock kernel.
+//! Accessed bits of single pages, on a stock kernel.
 //!
 //! What it does. Writes `1` to `/proc/PID/clear_refs`, which clears the accessed bit of every page of a
-//! process; waits for a window; reads the process' page tables through `/proc/kcore`. An entry whose
-//! bit is set again was touched within the window. The same entry holds the frame, so its tier, and
-//! says whether it maps a huge page. Nothing is write-protected and no page faults: the program notices
-//! a few TLB misses.
+//! process; waits for a window; reads the process's page tables through `/proc/kcore`. A page whose bit is
+//! set again was accessed within the window. The same entry contains the frame, hence the tier, and shows
+//! whether the page is huge. Nothing is write-protected and no page faults: the program only has a few TLB
+//! misses.
 //!
 //! When it helps. Nearly always: base and huge pages, reads and writes, all tiers, without a PMU and
-//! without idle page tracking. A page in the fast tier is seen as well as one in the slow tier.
+//! without idle page tracking. Pages in fast and slow memory are observed equally well.
 //!
-//! When it hurts. Its cost grows with the memory that is mapped, not with the memory that is used; the
-//! pace (see [`crate::tracker::window`]) turns that into longer pauses. One bit a window: it tells
-//! touched from untouched, not often from seldom, but for how many windows show it. Clearing holds
-//! `mmap_lock` for writing: page faults and `mmap` of the program wait meanwhile, plain accesses do
-//! not; `Stats::hold` says for how long, `Stats::pause` how rarely it looks in consequence. It takes
-//! the bits from the kernel's own reclaim, which then sees less. And it needs a TLB that forgets: see
-//! [`crate::tracker::flush`]. Pages of hugetlbfs are never cleared and look touched always: the ones
-//! who know the mappings leave them out. A process in another pid namespace is known by its outer id.
+//! When it hurts. Its cost grows with mapped memory, not with used memory; with a fixed budget (see
+//! [`crate::tracker::window`]) that means longer pauses. There is one bit per window: it shows whether a
+//! page was accessed, but not how often; only the share of windows shows that. Clearing holds `mmap_lock`
+//! for writing: page faults and `mmap` of the program wait meanwhile, plain accesses do not; `Stats::hold`
+//! is the time, `Stats::pause` the longer pause that follows from it. The kernel's own reclaim loses the
+//! cleared bits. The TLB must drop its entries: see [`crate::tracker::flush`]. Accessed bits of hugetlbfs
+//! pages are never cleared, so these pages always look accessed; code that knows the mappings excludes
+//! them. A process in another pid namespace is identified by its outer id.
 //!
 //! Knobs. Those of [`Settings`]; `AccessedBits::set_flush`.
 //!
-//! Where it comes from. The accessed bit as in idle page tracking (Davidov, Linux 4.3) and in
-//! Nimble's and kstaled's page table scans; reading page tables through kcore is drgn's way.
+//! Where it comes from. The accessed bit as in idle page tracking (Davidov, Linux 4.3) and in the page-table
+//! scans of Nimble and kstaled; drgn also reads page tables through kcore.
 //!
-//! Measured, in microseconds a mapped base page, in emulated guests on a calm host, 700 MiB mapped: base
-//! pages arm 0.24 to 0.43 and read 0.09 to 0.14 (6.12 and 7.2, one and two CPUs); huge pages arm 0.01 and
-//! read 0.005. Of the reading, the work of this crate is 5 ns natively. Opening takes 0.03 to 0.35 s.
-//! With 128 MiB hot of 700, one CPU and windows of 20 ms, 90 % of the hot pages (base) and all of them
-//! (huge) are seen in a window, and two cold pages. Largest resident set of a program with nothing but
-//! this tracker: 7.5 MB.
+//! Measured, in microseconds per mapped base page, in emulated guests on an idle host, 700 MiB mapped: for
+//! base pages, arming takes 0.24 to 0.43 and reading 0.09 to 0.14 (6.12 and 7.2, one and two CPUs); for huge
+//! pages, arming 0.01 and reading 0.005. Of the reading, the work of this crate is 5 ns natively. Opening
+//! takes 0.03 to 0.35 s. With 128 MiB hot of 700, one CPU and windows of 20 ms, a window finds 90 % of the
+//! hot base pages or all hot huge pages, and two cold pages. Largest resident set of a program with nothing
+//! but this tracker: 7.5 MB.
 
 use tierline_core::port::{Observations, PageSize, SpaceEvent, SpaceId, Vpn};
 use tierline_core::tier::{TierId, Tiers};
@@ -42,22 +42,22 @@ use crate::mover;
 use crate::nodes::{FrameTiers, Nodes};
 use crate::pagetable::{Format, Leaf, Visit, Walker};
 use crate::root::Root;
+use crate::tracker::entry::TrackerEntry;
 use crate::tracker::flush::{Flush, Need, Spare};
 use crate::tracker::glance::Glance;
-use crate::tracker::list::TrackerEntry;
 use crate::tracker::needs::{btf, clear_refs, readable};
 use crate::tracker::runs::{Run, Runs};
 use crate::tracker::window::Settings;
 use crate::tracker::windowed::{Probe, Seen, Windowed, unless_gone};
 
-/// Every so many scans, where all pages live is told again, not only the touched ones.
+/// In every 16th scan the tiers of all pages are reported, not only those of accessed pages.
 const RESIDENCE_EVERY: u64 = 16;
 
 /// The tracker in the list.
 pub const ACCESSED: TrackerEntry = TrackerEntry {
     name: "accessed",
-    sees: "every page touched within a short window, loads and stores, in every tier",
-    costs: "no faults in the program; clearing the accessed bits holds off its page faults for a moment",
+    sees: "every page accessed within a short window, loads and stores, in every tier",
+    costs: "no faults in the program; clearing the accessed bits delays its page faults briefly",
     samples: false,
     made_for: |_| false,
     needs: |root| {
@@ -81,7 +81,7 @@ pub struct AccessedBits {
     flush: Flush,
 }
 
-/// What is known of one process.
+/// State of one process.
 #[derive(Default)]
 pub struct Known {
     process: Option<Process>,
@@ -96,7 +96,7 @@ impl Accessed {
     /// A tracker for a machine with these tiers.
     ///
     /// # Errors
-    /// [`crate::error::Error::Missing`] where the kernel lacks a piece: `/proc/kcore`, BTF.
+    /// [`crate::error::Error::Missing`] if the kernel lacks a requirement: `/proc/kcore`, BTF.
     pub fn new(root: &Root, tiers: &Tiers, settings: Settings) -> Result<Self> {
         let fast = tiers.0.first().map_or(Bytes::ZERO, |tier| tier.capacity);
         Ok(Self::with(AccessedBits::new(root, tiers)?, fast, settings))
@@ -119,7 +119,7 @@ impl AccessedBits {
         })
     }
 
-    /// Sets when to flush the TLB after a clearing.
+    /// Sets when the TLB is flushed after clearing.
     pub fn set_flush(&mut self, flush: Flush) {
         self.flush = flush;
     }
@@ -127,7 +127,7 @@ impl AccessedBits {
 
 impl Probe for AccessedBits {
     const NAME: &'static str = ACCESSED.name;
-    const TELLS_SIZES: bool = true;
+    const REPORTS_PAGE_SIZES: bool = true;
     type Space = Known;
 
     fn arm(&mut self, space: SpaceId, known: &mut Known) -> Result<bool> {
@@ -173,7 +173,7 @@ impl Probe for AccessedBits {
         let process = known.process.filter(|process| kernel.holds(kcore, process));
         let armed =
             process.is_some_and(|p| known.glance.arm(space, (kcore, walker, p.table), frames));
-        // Pages whose bit a window cleared long ago may sit in the TLB since.
+        // Pages whose bit was cleared by an earlier window may be in the TLB since.
         if armed {
             known.spare.flush(&mover::Kernel, space, &self.tiers);
         }
@@ -193,7 +193,7 @@ impl Probe for AccessedBits {
 }
 
 impl Known {
-    /// Finds the process, or sees that it is still the one that was found.
+    /// Finds the process, or checks that it is still the same one.
     fn locate(&mut self, kernel: &Kernel, kcore: &Kcore, space: SpaceId) {
         if !self.process.is_some_and(|process| kernel.holds(kcore, &process)) {
             *self = Self { process: kernel.find(kcore, space.0), ..Self::default() };
@@ -201,7 +201,7 @@ impl Known {
     }
 }
 
-/// What a walk shows its pages to.
+/// Receives the pages of a walk.
 struct Look<'a> {
     scan: Scan<'a>,
     frames: &'a FrameTiers,
@@ -243,7 +243,7 @@ struct Scan<'a> {
     out: &'a mut Observations,
     runs: Runs,
     seen: Seen,
-    /// The stretch of 2 MiB each, all of one page size, that the last pages were in: the first, the one after the last.
+    /// The last run of 2 MiB chunks with one page size: first chunk, chunk after the last, size.
     alike: (u64, u64, PageSize),
 }
 
@@ -275,8 +275,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Takes in the page size of 2 MiB. Reported at every scan: memory that was unmapped meanwhile, or is not yet known
-    /// to be mapped, needs no books here.
+    /// Adds the page size of a 2 MiB chunk. Reported at every scan, so nothing must be remembered about memory that
+    /// was unmapped meanwhile, or whose mapping is not yet known.
     #[inline]
     fn sized(&mut self, chunk: u64, size: PageSize) {
         let (first, end, alike) = self.alike;
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn touched_pages_become_samples_and_all_pages_residence() {
+    fn accessed_pages_become_samples_and_all_pages_residence() {
         let mut out = Observations::default();
         let base = |vpn, accessed| leaf(vpn, PageSize::Base, accessed);
         let leaves = [base(1, true), base(2, true), base(3, false), base(4, true)];
@@ -368,7 +368,7 @@ mod tests {
     }
 
     /// Page tables are scanned more often than mappings are read: a mapping may become known after its huge pages were
-    /// seen, go, and come back at the same place.
+    /// scanned, vanish, and come back at the same address.
     #[test]
     fn huge_pages_are_known_whenever_their_mapping_is_read() {
         let (_dir, root) = fake(&[("/proc/9/maps", "1000-3000 rw-p 0 0:0 0\n")]);
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_in_no_known_memory_are_only_counted() {
+    fn pages_in_unknown_memory_are_only_counted() {
         let mut out = Observations::default();
         let mut scan = Scan::new(SpaceId(9), true, &mut out);
         scan.page(leaf(512, PageSize::Huge, true), None);

@@ -1,38 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-//! DAMON: the kernel's own monitor of access by regions that it splits and merges as it goes.
+//! DAMON: the kernel's own access monitor, which observes regions and splits and merges them over time.
 //!
-//! **What it does.** A kernel thread looks at one page of each region every sampling interval: was it
-//! touched since the last look? After an aggregation interval it tells how often it was, region by
-//! region, in a trace event, which is read through perf; regions without a touch are filtered out in
-//! the kernel. A hit stands for one sampling interval in which the page was touched: hits by time come
-//! close to the page's rate until they saturate at one a sampling interval.
+//! **What it does.** In every sampling interval, a kernel thread checks one page of each region: was it
+//! accessed since the last check? After an aggregation interval it reports the count of each region in a
+//! trace event, which is read through perf; regions without an access are filtered out in the kernel. A
+//! hit is one sampling interval in which the page was accessed: hits over time approximate the page's
+//! rate, up to one per sampling interval.
 //!
-//! **When it helps.** The cost is bound by the number of regions, not by the memory: a cheap second
-//! opinion, and one that sees the fast tier too.
+//! **When it helps.** The cost grows with the number of regions, not with the memory. It also observes the
+//! fast tier.
 //!
-//! **When it hurts.** A region is judged by one page at a time: hot pages scattered one by one among
-//! cold ones come out lukewarm, all of them. DAMON does not flush the TLB: pages that stay in it look idle, which are
-//! few on silicon unless they are huge, and all of a program's in an emulator until something else runs on its CPU.
-//! There is one DAMON: where `damon_stat` (on by default since Linux 6.17), `damon_reclaim`, `damon_lru_sort` or somebody's DAMON runs, there is none for us.
+//! **When it hurts.** A region is judged by one page at a time: if single hot pages are scattered among cold
+//! ones, all of them look lukewarm. DAMON does not flush the TLB: pages whose entries stay in it look idle. On
+//! silicon these are few unless they are huge; in an emulator they are all pages of a program until something
+//! else runs on its CPU. Only one user can run DAMON: this tracker cannot run beside `damon_stat` (on by
+//! default since Linux 6.17), `damon_reclaim`, `damon_lru_sort` or another user's DAMON.
 //!
 //! **Knobs.** [`Settings`]: sampling and aggregation intervals when calm and when alert, the fewest and
-//! most regions, and whether `damon_stat` may be switched off for the time.
+//! most regions, and whether `damon_stat` may be switched off meanwhile.
 //!
 //! **Where it comes from.** Linux `mm/damon`, `Documentation/admin-guide/mm/damon/usage.rst`; Park et al.
 //! (HPDC'22).
 //!
-//! **Measured** in QEMU without KVM, one CPU of 250 million instructions a second; 300 MB, the first 60
-//! of them hot: 10 ms / 200 ms takes 4 % of that CPU in the first seconds and 30 % once there are 1000
-//! regions (a CPU of today: ten to forty times less), 50 ms / 1 s 0.4 % at ten regions. The border of
-//! the hot part was found within ten seconds, hits a page differed two to three times where accesses
-//! differed thirty-six times: DAMON does not flush the TLB, and an emulator's is large.
+//! **Measured** in QEMU without KVM, one CPU of 250 million instructions a second; 300 MB, the first 60 MB
+//! hot. 10 ms / 200 ms takes 4 % of that CPU in the first seconds and 30 % once there are 1000 regions (a
+//! CPU of today: ten to forty times less); 50 ms / 1 s takes 0.4 % at ten regions. The border of the hot
+//! part was found within ten seconds. Hits per page differed two to three times where accesses differed
+//! thirty-six times: DAMON does not flush the TLB, and an emulator's is large.
 
 mod admin;
 
 use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn};
 use tierline_core::unit::{BASE_PAGE, Nanos};
 
-use crate::citizen::Plan;
+use crate::conflicts::OwnUse;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::perf::sample::Fields;
@@ -40,7 +41,7 @@ use crate::perf::tracefs::{Described, Field};
 use crate::perf::{Attr, CpuRings, Event};
 use crate::root::Root;
 use crate::tracker::Tracker;
-use crate::tracker::list::TrackerEntry;
+use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::{Need, writable};
 use admin::{Admin, Targets};
 
@@ -68,21 +69,21 @@ fn needs(root: &Root) -> Vec<Need> {
     let count = format!("{KDAMONDS}/nr_kdamonds");
     vec![
         (root.exists(&count), "DAMON's folder in sysfs (CONFIG_DAMON_SYSFS)"),
-        (writable(root, &count), "the right to set DAMON up (root)"),
+        (writable(root, &count), "the right to configure DAMON (root)"),
         (
             !owned,
             "a free DAMON: a kernel module runs it (damon_stat: echo N to its parameter enabled)",
         ),
-        (!busy, "a free DAMON: somebody's kdamond is on"),
+        (!busy, "a free DAMON: another user's kdamond is on"),
     ]
 }
 
-/// How often DAMON looks.
+/// How often DAMON checks pages and reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intervals {
-    /// From one look to the next.
+    /// Time between two checks.
     pub sample: Nanos,
-    /// From one result to the next.
+    /// Time between two results.
     pub aggregation: Nanos,
 }
 
@@ -92,24 +93,24 @@ pub enum AddressSpace {
     /// The virtual memory of the processes watched.
     #[default]
     Virtual,
-    /// All physical memory; results are not samples: [`Damon::take_physical`].
+    /// All physical memory; results are not samples but come from [`Damon::take_physical`].
     Physical,
 }
 
-/// How to look.
+/// How to observe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// What to watch.
     pub address_space: AddressSpace,
-    /// When placement is settled.
+    /// Intervals while placement is settled.
     pub calm: Intervals,
-    /// When it is not.
+    /// Intervals while it is not.
     pub alert: Intervals,
-    /// The fewest regions; the kernel wants 3.
+    /// The fewest regions; the kernel requires 3.
     pub min_regions: u32,
-    /// The most regions: the bound of the cost.
+    /// The most regions; this bounds the cost.
     pub max_regions: u32,
-    /// Switch `damon_stat` off while this runs, instead of giving up.
+    /// Switch `damon_stat` off while this runs, instead of failing.
     pub take_over_damon_stat: bool,
 }
 
@@ -130,14 +131,14 @@ impl Default for Settings {
     }
 }
 
-/// A run of physical memory that was touched.
+/// A run of physical memory that was accessed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PhysicalRun {
     /// Its first byte.
     pub start: u64,
     /// The byte after its last.
     pub end: u64,
-    /// Sampling intervals in which it was touched.
+    /// Sampling intervals in which it was accessed.
     pub hits: f32,
 }
 
@@ -175,9 +176,9 @@ pub struct Damon {
     spaces: Vec<SpaceId>,
     physical: Vec<PhysicalRun>,
     attention: Attention,
-    /// The intervals that DAMON was last told.
-    told: Intervals,
-    /// Since when results were not read, where DAMON runs.
+    /// The intervals that DAMON currently has.
+    current: Intervals,
+    /// The start of the time not yet read, if DAMON runs.
     watching_since: Option<Nanos>,
     /// CPU time of kernel threads that have ended.
     cpu_before: Nanos,
@@ -186,11 +187,11 @@ pub struct Damon {
 }
 
 impl Damon {
-    /// Claims DAMON; it starts when there is something to watch, and physical memory at once.
+    /// Claims DAMON. It starts when there is something to watch; for physical memory it starts at once.
     ///
     /// # Errors
-    /// `Error::Missing` where the kernel has no DAMON in sysfs or no trace events, or where somebody
-    /// else uses DAMON: it says who; `Error::Call` where perf events cannot be opened.
+    /// `Error::Missing` if the kernel has no DAMON in sysfs or no trace events, or if another user, which is
+    /// named, uses DAMON; `Error::Call` if perf events cannot be opened.
     pub fn new(root: &Root, journal: &Journal, settings: Settings) -> Result<Self> {
         let event = Described::find(root, "damon/damon_aggregated")?;
         let fields = ResultFields {
@@ -213,7 +214,7 @@ impl Damon {
             spaces: Vec::new(),
             physical: Vec::new(),
             attention: Attention::default(),
-            told: settings.alert,
+            current: settings.alert,
             watching_since: None,
             cpu_before: Nanos::ZERO,
             lost: 0,
@@ -225,7 +226,7 @@ impl Damon {
         Ok(damon)
     }
 
-    /// What was seen of physical memory since the last call.
+    /// The accessed runs of physical memory since the last call.
     pub fn take_physical(&mut self) -> Vec<PhysicalRun> {
         std::mem::take(&mut self.physical)
     }
@@ -241,16 +242,16 @@ impl Damon {
         self.cpu_before = self.kernel_cpu();
         self.admin.stop();
         self.watching_since = None;
-        // What is left of the old targets would be taken for the new ones.
+        // Results of the old targets would be attributed to the new ones.
         self.rings.drain(|_| ());
         let targets = match self.settings.address_space {
             AddressSpace::Physical => Targets::Physical,
             AddressSpace::Virtual if self.spaces.is_empty() => return Ok(()),
             AddressSpace::Virtual => Targets::Processes(&self.spaces),
         };
-        self.told = self.intervals();
+        self.current = self.intervals();
         let regions = (self.settings.min_regions, self.settings.max_regions);
-        self.admin.configure(targets, self.told, regions)?;
+        self.admin.configure(targets, self.current, regions)?;
         self.admin.start()?;
         self.watching_since = Some(crate::perf::monotonic_now());
         Ok(())
@@ -258,10 +259,10 @@ impl Damon {
 
     fn follow_attention(&mut self) -> Result<()> {
         let wanted = self.intervals();
-        if wanted == self.told || self.watching_since.is_none() {
+        if wanted == self.current || self.watching_since.is_none() {
             return Ok(());
         }
-        self.told = wanted;
+        self.current = wanted;
         self.admin.set_intervals(wanted)?;
         self.admin.commit()
     }
@@ -290,8 +291,8 @@ impl Tracker for Damon {
         DAMON.name
     }
 
-    fn uses(&self) -> Plan {
-        Plan { damon: true, ..Plan::default() }
+    fn uses(&self) -> OwnUse {
+        OwnUse { damon: true, ..OwnUse::default() }
     }
 
     fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {
@@ -300,7 +301,7 @@ impl Tracker for Damon {
         }
         self.spaces = spaces.to_vec();
         self.restart().or_else(|error| {
-            // A process that ended before DAMON found it: the next call names the ones that live.
+            // A process that ended before DAMON found it: the next call names the running ones.
             let gone = spaces.iter().any(|s| !self.root.exists(format!("/proc/{}", s.0)));
             if gone { Ok(()) } else { Err(error) }
         })
@@ -311,12 +312,12 @@ impl Tracker for Damon {
         if let Some(since) = self.watching_since {
             out.watched += now.saturating_sub(since);
             self.watching_since = Some(now.max(since));
-            out.window = Some(self.told.sample);
-            out.aggregation = Some(self.told.aggregation);
-            out.memory = Some(self.told.aggregation * AGGREGATIONS_REMEMBERED);
+            out.window = Some(self.current.sample);
+            out.aggregation = Some(self.current.aggregation);
+            out.memory = Some(self.current.aggregation * AGGREGATIONS_REMEMBERED);
         }
         self.follow_attention()?;
-        self.due = now + self.told.aggregation;
+        self.due = now + self.current.aggregation;
         Ok(())
     }
 
@@ -324,7 +325,7 @@ impl Tracker for Damon {
         self.due
     }
 
-    fn attend(&mut self, attention: Attention) {
+    fn set_attention(&mut self, attention: Attention) {
         self.attention = attention;
     }
 
@@ -392,7 +393,7 @@ mod tests {
         let sample = to_sample(region, &[SpaceId(3), SpaceId(4)]).expect("a sample");
         assert_eq!((sample.space, sample.vpn, sample.base_pages), (SpaceId(4), Vpn(256), 512));
         assert!((sample.hits - 17.0).abs() < f32::EPSILON);
-        assert_eq!(to_sample(region, &[SpaceId(3)]), None, "a target of before");
+        assert_eq!(to_sample(region, &[SpaceId(3)]), None, "an earlier target");
         assert_eq!(read_region(&raw[..42], fields), None);
     }
 }

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Making the processor look at the page tables again.
+//! Flushes the TLB after accessed bits were cleared.
 //!
-//! Clearing accessed bits does not flush the TLB. A page that stays cached there is read and written
-//! without its bit being set again: it looks idle. A TLB that covers a few megabytes (base pages)
-//! forgets within any window; one that covers gigabytes (huge pages on a real processor, anything in an
+//! Clearing accessed bits does not flush the TLB. A page whose entry stays there is read and written without
+//! its bit being set again: it looks idle. A TLB that covers a few megabytes (base pages) replaces its
+//! entries within any window; one that covers gigabytes (huge pages on a real processor, anything in an
 //! emulator) may not, on a CPU that runs one program and nothing else. On one CPU the tracker's own
 //! wake-ups flush an emulated TLB; a real processor keeps it across them (PCID).
 //!
-//! User space has no call for a flush. The cheapest legitimate one found: moving one page to another
-//! node. On a process that runs on other CPUs the kernel defers the flush of a move and then flushes
-//! each of those CPUs wholly. So one *cold* base page goes to the next tier, and home again at the next
-//! flush: at most one page a process is away from where the manager believes it. `MADV_COLD` flushes
-//! too, but only between pages that are young, which none is after a clearing; `mprotect` and its kin
-//! work on oneself alone; soft-dirty clearing flushes, and write-protects everything.
+//! User space has no call for a flush. The cheapest way found is to move one page to another node: for a
+//! process that runs on other CPUs, the kernel defers the flush of a move and then flushes each of those
+//! CPUs completely. So one *cold* base page is moved to the next tier, and back at the next flush: at most
+//! one page per process is in another tier than the manager believes. Alternatives: `MADV_COLD` flushes,
+//! but only for pages whose accessed bit is set, and no bit is set after clearing; `mprotect` works only on
+//! the caller's own memory; clearing soft-dirty bits flushes, but write-protects everything.
 //!
-//! Whether it is needed is found out by trying: after sixteen flushed windows come some without. As soon
-//! as one of those sees a fifth less, the next sixteen are flushed again; else every seventeenth is.
-//! A program that just became calm looks the same, and is flushed for sixteen windows in vain.
+//! Trials decide whether flushes are needed: sixteen flushed windows are followed by windows without a flush.
+//! If one of those finds a fifth fewer pages, the next sixteen are flushed again; otherwise one in seventeen
+//! is. A program that just became idle looks the same, and is flushed for sixteen windows without need.
 //!
 //! Measured in the lab, two emulated CPUs, the program alone on one of them, windows of 2 and 20 ms, 60
-//! each, on 6.12 and 7.2. Without flushes 0 % of a hot set of 4 MiB in base pages is seen, by this rule
-//! 93 %, with a flush in each window 98 %. Of one of 128 MiB in huge pages 1 to 5 % (once 87 %), 96 %,
-//! and 98 to 100 %. On one emulated CPU all of it is seen without. A flush costs 3 to 5 ms there, as two
-//! emulated CPUs must hear of it; on one it is lost in the noise of arming.
-//! A hot set of 128 MiB in *base* pages is seen better without (82 and 96 %) than with (23 and 68 %):
-//! it overflows the emulated TLB, and a flush slows the program down for the length of a window.
+//! each, on 6.12 and 7.2. Of a hot set of 4 MiB in base pages, windows find 0 % without flushes, 93 % with
+//! this rule, 98 % with a flush in each window. Of one of 128 MiB in huge pages they find 1 to 5 % (once
+//! 87 %), 96 %, and 98 to 100 %. On one emulated CPU all of it is found without flushes. A flush costs 3 to
+//! 5 ms there with two emulated CPUs, as it interrupts both; on one, less than the noise of arming.
+//! For a hot set of 128 MiB in *base* pages, more is found without flushes (82 and 96 %) than with (23 and
+//! 68 %): it overflows the emulated TLB, and a flush slows the program down for the length of a window.
 
 use tierline_core::port::{PageSize, SpaceId, Vpn};
 use tierline_core::tier::{NodeId, TierId, Tiers};
@@ -34,33 +34,33 @@ use crate::pagetable::Leaf;
 
 /// Only pages that no other process maps.
 const MPOL_MF_MOVE: i32 = 1 << 1;
-/// Windows between two trials, and windows that a need lasts.
+/// Windows between two trials, and flushed windows after a trial shows the need.
 const TRIAL: u64 = 16;
-/// Base pages that a flushed window must see more for the need to be believed.
+/// The least number of base pages that a flushed window must find more to show the need.
 const MARGIN: u64 = 64;
 
 /// When to flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flush {
-    /// Not at all.
+    /// Never.
     Never,
-    /// Where trials show that it is needed.
+    /// If trials show that it is needed.
     #[default]
     Auto,
     /// After every clearing.
     Always,
 }
 
-/// Finds out whether flushes are needed for one process.
+/// Decides whether flushes are needed for one process.
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
-    /// Windows that will be flushed yet.
+    /// Windows still to be flushed.
     left: u64,
-    /// Windows without a flush since the last one with.
+    /// Windows since the last one with a flush.
     bare: u64,
-    /// What the last window with a flush saw.
+    /// Pages found by the last window with a flush.
     with: u64,
-    /// What the last window without one saw, where that was the window before.
+    /// Pages found by the previous window, if it had no flush.
     without: Option<u64>,
 }
 
@@ -71,7 +71,7 @@ impl Default for Need {
 }
 
 impl Need {
-    /// Whether the coming window wants a flush.
+    /// True if the coming window needs a flush.
     pub fn is_there(&self, flush: Flush) -> bool {
         match flush {
             Flush::Never => false,
@@ -80,7 +80,7 @@ impl Need {
         }
     }
 
-    /// Hears what a window saw, in base pages, and whether it was flushed.
+    /// Records the base pages that a window found, and whether it was flushed.
     pub fn saw(&mut self, accessed: u64, flushed: bool) {
         if flushed {
             self.left = self.left.saturating_sub(1);
@@ -90,7 +90,7 @@ impl Need {
             self.bare += 1;
             self.without = Some(accessed);
         }
-        // Pages settle in a TLB over several windows: each without a flush is held against the last with.
+        // TLB entries accumulate over several windows: each without a flush is compared with the last with one.
         if self.without.is_some_and(|without| self.with / 5 * 4 > without.saturating_add(MARGIN)) {
             self.left = TRIAL;
         }
@@ -100,24 +100,24 @@ impl Need {
     }
 }
 
-/// A cold page that may change its tier for a flush: one of the slowest tier where there is one.
+/// A cold page that may change its tier for a flush: of the slowest tier if possible.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spare {
     found: Option<(Vpn, TierId)>,
-    /// The page that is away, and the tier it belongs to.
+    /// The page that is in another tier for a flush, and the tier it belongs to.
     lent: Option<(Vpn, TierId)>,
-    /// Pages up to here were tried and would not move.
+    /// Pages up to this one were tried and did not move.
     after: u64,
 }
 
 impl Spare {
-    /// Whether another page would be better than the one found. `slowest` is the machine's last tier.
+    /// True if another page would be better than the one found. `slowest` is the machine's last tier.
     #[inline]
     pub fn is_wanted(&self, slowest: TierId) -> bool {
         self.lent.is_none() && self.found.is_none_or(|(_, tier)| tier < slowest)
     }
 
-    /// Looks at a page of a scan.
+    /// Considers a page of a scan.
     pub fn consider(&mut self, leaf: Leaf, tier: TierId) {
         let better = self.found.is_none_or(|(_, found)| tier > found);
         let cold = leaf.size == PageSize::Base && !leaf.accessed && leaf.writable && leaf.dirty;
@@ -126,8 +126,8 @@ impl Spare {
         }
     }
 
-    /// Moves the page that was found, or the one that is away home, and with that flushes. `false`
-    /// where there is none, or it would not move.
+    /// Flushes by moving the page found to another tier, or the moved page back. `false` if there is none, or
+    /// if the move failed.
     pub fn flush(&mut self, kernel: &impl MoveSyscall, space: SpaceId, tiers: &Tiers) -> bool {
         if let Some((vpn, home)) = self.lent.take() {
             let node = tiers.0.get(home.index()).and_then(|tier| tier.nodes.first());
@@ -149,7 +149,7 @@ impl Spare {
     }
 }
 
-/// Moves one page; `false` where it is not there afterwards.
+/// Moves one page; `false` if it did not arrive.
 fn moved(kernel: &impl MoveSyscall, space: SpaceId, vpn: Vpn, node: NodeId) -> bool {
     let (mut status, nodes) = ([i32::MIN], [i32::from(node.0)]);
     let pages = [vpn.address()];
@@ -157,7 +157,7 @@ fn moved(kernel: &impl MoveSyscall, space: SpaceId, vpn: Vpn, node: NodeId) -> b
     answer.is_ok() && status == nodes
 }
 
-/// A node of the next tier up, or down from the fastest.
+/// A node of the next faster tier; for the fastest tier, of the next slower.
 fn other(tiers: &Tiers, tier: TierId) -> Option<NodeId> {
     let at = if tier == TierId::FAST { 1 } else { tier.index() - 1 };
     tiers.0.get(at)?.nodes.first().copied()
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cold_slow_page_goes_and_comes_home() {
+    fn a_cold_slow_page_is_moved_and_moved_back() {
         let (kernel, mut spare) = (Fake::default(), Spare::default());
         assert!((0..3).all(|_| flush_once(&kernel, &mut spare)));
         let moves: Vec<_> = kernel.moves.borrow().iter().map(|(at, to)| (at / 4096, *to)).collect();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_will_not_move_makes_room_for_the_next() {
+    fn after_a_page_that_cannot_be_moved_the_next_is_tried() {
         let kernel = Fake { stuck: Some(3 * 4096), ..Fake::default() };
         let mut spare = Spare::default();
         assert!(!flush_once(&kernel, &mut spare));
@@ -226,21 +226,24 @@ mod tests {
     #[test]
     fn a_need_is_found_by_trial_and_lasts_a_while() {
         let mut need = Need::default();
-        assert!(!need.is_there(Flush::Auto), "the first window is bare");
+        assert!(!need.is_there(Flush::Auto), "the first window has no flush");
         need.saw(500, false);
-        assert!(need.is_there(Flush::Auto) && !need.is_there(Flush::Never), "the second a trial");
+        assert!(
+            need.is_there(Flush::Auto) && !need.is_there(Flush::Never),
+            "the second is a trial with a flush"
+        );
         need.saw(1000, true);
         for _ in 0..TRIAL {
-            assert!(need.is_there(Flush::Auto), "it saw far more");
+            assert!(need.is_there(Flush::Auto), "the flushed window found far more");
             need.saw(1000, true);
         }
-        assert!(!need.is_there(Flush::Auto), "a trial without");
+        assert!(!need.is_there(Flush::Auto), "a trial without a flush");
         need.saw(950, false);
         (1..TRIAL).for_each(|_| {
-            assert!(!need.is_there(Flush::Auto), "it saw as much");
+            assert!(!need.is_there(Flush::Auto), "it found as much");
             need.saw(950, false);
         });
-        assert!(need.is_there(Flush::Auto), "a trial with");
+        assert!(need.is_there(Flush::Auto), "a trial with a flush");
         need.saw(1000, true);
         assert!(!need.is_there(Flush::Auto) && need.is_there(Flush::Always));
     }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A glance: has the slow tier become busy? Asked of a few hundred of its pages, between two windows.
+//! A glance: checks a few hundred pages of the slow tier between two windows, to notice when it becomes busy.
 //!
-//! A full window costs in proportion to the memory watched, so while placement is settled it comes
-//! rarely, too rarely to notice in time that the hot set has moved. A glance costs the same whatever the
-//! size: it clears the accessed bits of a random sample of slow pages (`process_madvise` with
-//! `MADV_COLD`, which flushes their TLB entries as well), waits, reads their entries again, and projects
-//! what it found to the whole tier. The sampled pages lose their place in the kernel's LRU lists; they
-//! are slow pages, and few.
+//! The cost of a full window grows with the memory watched, so while placement is settled windows are rare,
+//! too rare to notice a moved hot set in time. The cost of a glance does not depend on the size: it clears
+//! the accessed bits of a random sample of slow pages (`process_madvise` with `MADV_COLD`, which also flushes
+//! their TLB entries), waits, reads their entries again, and projects the result to the whole tier. The
+//! sampled pages lose their place in the kernel's LRU lists; they are slow pages, and few.
 
 use tierline_core::port::{SpaceId, Vpn};
 use tierline_core::rng::Rng;
@@ -18,12 +17,12 @@ use crate::nodes::FrameTiers;
 use crate::pagetable::Walker;
 use crate::tracker::cool::cool;
 
-/// Places looked at; each is a run of [`RUN`] pages.
+/// Places in the sample; each is a run of [`RUN`] pages.
 const PLACES: usize = 64;
-/// Pages a place: neighbours cost little more than one.
+/// Pages per place: neighbours cost little more than one page.
 const RUN: usize = 4;
 
-/// A random choice of places of one process that hold pages, and those that were cleared.
+/// A random sample of places of one process that have pages, and the pages whose bits were cleared.
 #[derive(Debug)]
 pub struct Glance {
     rng: Rng,
@@ -31,7 +30,7 @@ pub struct Glance {
     offered: u64,
     last: Option<Vpn>,
     base_pages: u64,
-    /// Pages looked at, in all tiers, and those of them that are slow.
+    /// Pages read, in all tiers.
     sampled: u64,
     cleared: Vec<Vpn>,
 }
@@ -52,15 +51,15 @@ impl Default for Glance {
 }
 
 impl Glance {
-    /// Begins a new choice: a full walk is about to offer the places there are.
+    /// Starts a new sample; a full walk then offers all places.
     pub fn restart(&mut self) {
         self.offered = 0;
         self.last = None;
         self.chunks.clear();
     }
 
-    /// Offers 2 MiB that hold base pages; each has the same chance to be chosen, however often it is
-    /// offered in a row.
+    /// Offers 2 MiB that contain base pages. Each has the same chance to be chosen, however often it is offered
+    /// in a row.
     #[inline]
     pub fn offer(&mut self, start: Vpn) {
         if self.last == Some(start) {
@@ -77,13 +76,12 @@ impl Glance {
         }
     }
 
-    /// Hears how many base pages there are, in all tiers.
+    /// Sets the number of base pages in all tiers.
     pub fn set_base_pages(&mut self, base_pages: u64) {
         self.base_pages = base_pages;
     }
 
-    /// Clears the bits of the slow pages in the sample. `false` where there are none, or the kernel does
-    /// not let us.
+    /// Clears the bits of the slow pages in the sample. `false` if there are none, or if the kernel refuses.
     pub fn arm(
         &mut self,
         space: SpaceId,
@@ -105,7 +103,7 @@ impl Glance {
         !self.cleared.is_empty() && cool(space, &self.cleared) > 0
     }
 
-    /// The share of the sample that was slow and touched, projected to all pages.
+    /// The share of slow accessed pages in the sample, projected to all pages.
     #[expect(clippy::cast_precision_loss, reason = "counts of pages")]
     pub fn read(&mut self, (kcore, walker, top): (&Kcore, &Walker, u64)) -> Option<f64> {
         let mut touched = 0u64;

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-//! NUMA hint faults, seen from user space: which page, by whom, when, and how long after it was armed.
+//! NUMA hint faults: which page, by which process, when, and how long after it was armed.
 //!
-//! **What it does.** In tiering mode the kernel's NUMA balancing takes the access rights from pages of
-//! the slow tier, a slice of each address space at a time, and gives them back page by page as they
-//! are touched. The tracker sets it to do only that (`hot_threshold_ms` 0: no page is hot enough to be
-//! promoted) and reads faults and armings through perf. A fault tells one access; the time since the page was armed
-//! tells the page's rate: with 100 accesses a second it is 10 ms on average, with three 330 ms. Both
-//! fault in every scan, so counting faults could not tell them apart.
+//! **What it does.** In tiering mode the kernel's NUMA balancing removes the access rights from pages of
+//! the slow tier, one slice of each address space at a time, and restores them page by page on access. The
+//! tracker configures it to do only that (`hot_threshold_ms` 0: no page is hot enough to be promoted) and
+//! reads faults and armings through perf. A fault is one access; the time since the page was armed gives
+//! the page's rate: with 100 accesses a second it is 10 ms on average, with three 330 ms. Both pages fault
+//! in every scan, so a count of faults could not distinguish them.
 //!
-//! Faults come from a probe on `numa_migrate_check` (Linux 6.12 and later), precise; without it from
-//! the page fault event, which carries the first touch of new memory too: a fault counts where the page
-//! was armed before, or, where armings are not seen, where it faulted before. Armings come from a probe on
-//! `change_prot_numa`; without it samples have no exposure. [`HintFaults::sources`] says what is used.
+//! Faults come from a probe on `numa_migrate_check` (Linux 6.12 and later), which is exact. Without it they
+//! come from the page fault event, which includes the first access to new memory: a fault then counts if
+//! the page was armed before or, if armings are not observed, if it faulted before. Armings come from a
+//! probe on `change_prot_numa`; without it samples have no exposure. [`HintFaults::sources`] reports what
+//! is used.
 //!
-//! **When it helps.** No PMU is needed: it works in virtual machines and on any vendor's CPU. It sees
-//! reads and writes, at page grain (huge pages as one).
+//! **When it helps.** It needs no PMU, so it works in virtual machines and on any vendor's CPU. It observes
+//! reads and writes of single pages (base or huge).
 //!
-//! **When it hurts.** A page of a fast tier is never armed: silence there is no sign of cold. The
-//! kernel scans a program only while it runs, at most 3 % of its time, and a program that ran under
-//! slower settings keeps the scan period of its start. Where a fast node has more free memory than
-//! the larger of 1 GiB and a sixteenth of it, the kernel promotes every page that faults, whatever the
-//! threshold. A page that came to the slow tier unarmed, hot all along, has its first wait counted from
-//! earlier scans: up to four. Of a large folio smaller than a huge page, one page faults for all.
+//! **When it hurts.** Pages of the fast tier are never armed, so the absence of samples there does not mean
+//! cold. The kernel scans a program only while it runs, for at most 3 % of its time, and a program started
+//! under slower settings keeps its first scan period. If a fast node has more free memory than the larger
+//! of 1 GiB and a sixteenth of its size, the kernel promotes every page that faults, whatever the
+//! threshold. For a hot page that arrives unarmed in the slow tier, the first time to fault is counted from
+//! up to four earlier scans. In a large folio smaller than a huge page, one page faults for all.
 //!
-//! **Knobs.** [`Settings`]: the megabytes armed at a time when alert and when calm (the kernel divides
-//! by it: never 0), the faults a second that it may cost, the scan period, the poll interval, the ring
-//! size.
+//! **Knobs.** [`Settings`]: the megabytes armed at a time when alert and when calm (the kernel divides by
+//! it, so it is never 0), the most faults a second, the scan period, the poll interval, the ring size.
 //!
 //! **Where it comes from.** Linux `mm/mempolicy.c`, `kernel/sched/fair.c`; TPP (ASPLOS'23); Colloid
-//! (SOSP'24) uses the same time for its TPP port.
+//! (SOSP'24) uses the same time in its TPP port.
 //!
 //! **Measured** in QEMU without KVM, one CPU of 250 million instructions a second; 300 MB in the slow
 //! tier, every fifth page hot at random, with 36 times the accesses of a warm one (180 to 330 and 5 to 9 a
@@ -36,17 +36,17 @@
 //!
 //! | | 7.2 | 6.12 |
 //! |---|---|---|
-//! | hot pages that waited less than 32 ms | 93 % | 96 % |
-//! | warm pages that waited less than 32 ms | 8 % | 9 % |
-//! | median wait, hot | about 8 ms | 4..8 ms |
-//! | median wait, warm | 128..256 ms | 128..256 ms |
+//! | hot pages with a time to fault below 32 ms | 93 % | 96 % |
+//! | warm pages with a time to fault below 32 ms | 8 % | 9 % |
+//! | median time to fault, hot | about 8 ms | 4..8 ms |
+//! | median time to fault, warm | 128..256 ms | 128..256 ms |
 //!
-//! In a run of its own on 7.2, 700 MB without a budget, 225,078 of vmstat's 225,078 hint faults were seen.
+//! In a separate run on 7.2, 700 MB without a budget, 225,078 of vmstat's 225,078 hint faults were recorded.
 //! A fault cost the program 14 to 20 us there (3,600 to 5,200 instructions: the kernel's own fault, the
-//! probe, the record), the reader 3 us of it: 7 % of the throughput at 5,000 faults a second. Without a
-//! budget a quarter of the throughput was left. Setting up a probe took 0.4 to 0.9 s of CPU (the kernel
-//! looks through its type information), once. With 3 GB in the fast node, mostly free, the kernel promoted
-//! 12,379 pages in the first 73,258 faults and 51,242 in the next 51,825, threshold 0 or not.
+//! probe, the record); 3 us of it is the reader: 7 % of the throughput at 5,000 faults a second. Without a
+//! budget a quarter of the throughput was left. Setting up a probe took 0.4 to 0.9 s of CPU once (the kernel
+//! searches its type information). With 3 GB in the fast node, mostly free, the kernel promoted 12,379 pages
+//! in the first 73,258 faults and 51,242 in the next 51,825, with or without threshold 0.
 
 mod arming;
 mod pace;
@@ -56,7 +56,7 @@ use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn, Watch};
 use tierline_core::tier::TierId;
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 
-use crate::citizen::Plan;
+use crate::conflicts::OwnUse;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::perf::sample::Fields;
@@ -64,7 +64,7 @@ use crate::perf::tracefs::{Field, Probe};
 use crate::perf::{Attr, CpuRings, Event, monotonic_now, online_cpus};
 use crate::root::Root;
 use crate::tracker::Tracker;
-use crate::tracker::list::TrackerEntry;
+use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::{may_sample, two_nodes};
 use arming::{Arm, Arming};
 use pace::Pace;
@@ -72,8 +72,8 @@ use pace::Pace;
 /// The tracker in the list.
 pub const HINT_FAULTS: TrackerEntry = TrackerEntry {
     name: "hint_faults",
-    sees: "accesses to slow memory, page by page, with the time from arming to access",
-    costs: "a page fault for every page seen; nothing in fast memory is seen",
+    sees: "accesses to single pages of slow memory, with the time from arming to access",
+    costs: "a page fault for every observed page; fast memory is not observed",
     samples: false,
     made_for: |watch| matches!(watch, Watch::HintFaults { fast_too: false, .. }),
     needs: |root| {
@@ -92,7 +92,7 @@ pub const HINT_FAULTS: TrackerEntry = TrackerEntry {
         ]
     },
     open: |at| {
-        // With two tiers a hint fault tells where the page was; with more it does not.
+        // With two tiers, a hint fault implies the page's tier; with more it does not.
         let slow = (at.tiers.len() == 2).then_some(TierId(1));
         Ok(Box::new(HintFaults::new(at.root, at.journal, slow, Settings::default())?))
     },
@@ -100,33 +100,33 @@ pub const HINT_FAULTS: TrackerEntry = TrackerEntry {
 
 const MODE: &str = "/proc/sys/kernel/numa_balancing";
 const KNOBS: &str = "/sys/kernel/debug/sched/numa_balancing";
-/// Arm pages of slow tiers only, and note when.
+/// Arm only pages of slow tiers, and record the time.
 const TIERING: &str = "2";
-/// Time under watch that is remembered of a page. Ours: dozens of hot pages' waits, a few warm ones'.
+/// Time under watch that is remembered of a page. Ours: dozens of a hot page's faults, a few of a warm one's.
 const MEMORY: Nanos = Nanos::from_millis(500);
 /// Arm nothing.
 const OFF: &str = "0";
 /// In `vmf->flags`: the access was a store.
 const FAULT_WRITE: u64 = 1;
 
-/// How to scan and read.
+/// How to arm and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Megabytes of memory that the kernel arms at a time, at most, when alert; at least 1.
+    /// The most megabytes of memory that the kernel arms at a time when alert; at least 1.
     pub alert_scan_mb: u32,
     /// The same when calm; at least 1.
     pub calm_scan_mb: u32,
-    /// Hint faults a second that each CPU may see on average, when alert; a quarter of it when calm.
+    /// The average hint faults a second allowed for each CPU when alert; a quarter of it when calm.
     /// One costs a microsecond or two on silicon, twenty in an emulator.
     pub faults_per_sec_per_cpu: u32,
-    /// Milliseconds of running time in which the kernel may pass over a whole program, at least: a
-    /// task takes its period from this when it first runs, and keeps it.
+    /// The least milliseconds of running time in which the kernel may scan a whole program. A task takes its
+    /// period from this when it first runs, and keeps it.
     pub scan_period_min_ms: u32,
-    /// The same, at most.
+    /// The most milliseconds of it.
     pub scan_period_max_ms: u32,
     /// Time between polls when alert; twice that when calm.
     pub poll: Nanos,
-    /// Base pages of a CPU's ring for faults; one of 4 KiB holds about 50.
+    /// Base pages of a CPU's ring for faults; one page of 4 KiB stores about 50.
     pub ring_pages: usize,
 }
 
@@ -144,46 +144,46 @@ impl Default for Settings {
     }
 }
 
-/// What the faults are read from.
+/// The source of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultSource {
-    /// A probe that sees hint faults only, and whether they store.
+    /// A probe that records only hint faults, and whether they are stores.
     Probe,
-    /// The page fault event: the first touch of new memory comes along where armings are unknown.
+    /// The page fault event: includes the first access to new memory if armings are not observed.
     PageFaults,
 }
 
-/// What is in use on this kernel, and why not better.
+/// The sources in use on this kernel, and why better ones are not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sources {
-    /// Where faults come from.
+    /// The source of faults.
     pub faults: FaultSource,
-    /// True where armings are seen, so that samples have an exposure.
+    /// True if armings are observed, so that samples have an exposure.
     pub arming: bool,
-    /// Why something better is not in use; empty where all is.
+    /// Why better sources are not in use; empty if all are.
     pub why: Vec<String>,
 }
 
-/// What was seen so far.
+/// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Samples given out.
+    /// Samples reported.
     pub faults: u64,
     /// Ranges armed in the processes watched.
     pub arms: u64,
     /// Records of other processes.
     pub foreign: u64,
-    /// Page faults that were no hint faults (page fault event only).
+    /// Page faults that were not hint faults (page fault event only).
     pub other_faults: u64,
-    /// Records that found a ring full.
+    /// Records lost because a ring was full.
     pub lost: u64,
 }
 
-/// What is known of one address space.
+/// State of one address space.
 #[derive(Default)]
 struct Watched {
     arming: Arming,
-    /// Pages that have faulted; kept only where nothing better tells a hint fault from a first touch.
+    /// Pages that have faulted; kept only if nothing else separates hint faults from first accesses.
     touched: FxHashSet<Vpn>,
 }
 
@@ -203,7 +203,7 @@ struct Fault {
     write: Option<bool>,
 }
 
-/// Where the fields of the two probes lie.
+/// The positions of the fields of the two probes.
 #[derive(Clone, Copy)]
 struct FaultFields {
     address: Field,
@@ -218,7 +218,7 @@ struct ArmFields {
 }
 
 struct Faults {
-    // Before the probe: an event in use cannot be removed.
+    // Declared before the probe, to be dropped first: an event in use cannot be removed.
     rings: CpuRings,
     probe: Option<(Probe, FaultFields)>,
 }
@@ -239,7 +239,7 @@ pub struct HintFaults {
     arms: Option<Arms>,
     why: Vec<String>,
     spaces: FxHashMap<SpaceId, Watched>,
-    /// Read but not yet given out: what was recorded after the drain began waits for its armings.
+    /// Read but not reported yet: faults after the start of the drain wait for their armings.
     pending_faults: Vec<Fault>,
     pending_arms: Vec<(SpaceId, Arm)>,
     counts: Counts,
@@ -251,13 +251,12 @@ pub struct HintFaults {
 }
 
 impl HintFaults {
-    /// Opens the probes; the kernel's settings are changed when there is something to watch.
-    /// `slow` is the tier that samples are said to come from: the slow one of two, `None` where the
-    /// machine has more.
+    /// Opens the probes; the kernel's settings are changed when there is something to watch. `slow` is the tier
+    /// that samples report: the slow one of two, `None` if the machine has more.
     ///
     /// # Errors
-    /// `Error::Missing` where the kernel has no tiering mode or its knobs are out of reach,
-    /// `Error::Call` where perf events cannot be opened.
+    /// `Error::Missing` if the kernel has no tiering mode or its knobs are not accessible, `Error::Call` if
+    /// perf events cannot be opened.
     pub fn new(
         root: &Root,
         journal: &Journal,
@@ -295,24 +294,24 @@ impl HintFaults {
         })
     }
 
-    /// What is in use on this kernel.
+    /// The sources in use on this kernel.
     pub fn sources(&self) -> Sources {
         let faults =
             if self.faults.probe.is_some() { FaultSource::Probe } else { FaultSource::PageFaults };
         Sources { faults, arming: self.arms.is_some(), why: self.why.clone() }
     }
 
-    /// What was seen so far.
+    /// Counts since the start.
     pub const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Megabytes that the kernel arms at a time at present; 0 while arming is paused.
+    /// Megabytes that the kernel presently arms at a time; 0 while arming is paused.
     pub const fn slice_mb(&self) -> u32 {
         self.pace.mb
     }
 
-    /// Bytes of memory that the armings take, about.
+    /// Approximate bytes used by the record of armings.
     pub fn footprint(&self) -> usize {
         self.spaces.values().map(Watched::footprint).sum()
     }
@@ -321,7 +320,7 @@ impl HintFaults {
         self.journal.set(&self.root, &format!("{KNOBS}/{name}"), &value.to_string())
     }
 
-    /// Everything else before the mode: nothing may be promoted between two writes.
+    /// Everything else before the mode, so that nothing is promoted between two writes.
     fn start_scanning(&mut self) -> Result<()> {
         self.knob("hot_threshold_ms", 0)?;
         self.knob("scan_delay_ms", 0)?;
@@ -336,9 +335,9 @@ impl HintFaults {
         self.set_pace()
     }
 
-    /// The slice that is armed at a time: the one knob that running tasks follow.
+    /// Sets the slice that is armed at a time: the only knob that running tasks follow.
     fn set_pace(&self) -> Result<()> {
-        // The kernel divides by it: never 0. What is armed stays so when the mode is off.
+        // The kernel divides by it, so it is never 0. Armed pages stay armed when the mode is off.
         if self.pace.mb > 0 {
             self.knob("scan_size_mb", self.pace.mb)?;
         }
@@ -352,7 +351,7 @@ impl HintFaults {
             Attention::Alert | Attention::Moving => (full, self.settings.alert_scan_mb),
             Attention::Calm => (full / 4, self.settings.calm_scan_mb),
         };
-        if self.pace.hear(now, faults, budget, limit) { self.set_pace() } else { Ok(()) }
+        if self.pace.record_faults(now, faults, budget, limit) { self.set_pace() } else { Ok(()) }
     }
 
     fn stop_scanning(&mut self) -> Result<()> {
@@ -380,7 +379,7 @@ impl HintFaults {
         });
     }
 
-    /// Gives out what was recorded until `horizon`, in the order of time.
+    /// Reports the faults recorded until `horizon`, in the order of time.
     fn deliver(&mut self, horizon: Nanos, out: &mut Observations) {
         self.pending_arms.sort_by_key(|(_, arm)| arm.time);
         self.pending_faults.sort_by_key(|fault| fault.time);
@@ -440,8 +439,8 @@ impl Tracker for HintFaults {
         HINT_FAULTS.name
     }
 
-    fn uses(&self) -> Plan {
-        Plan { hint_faults: true, ..Plan::default() }
+    fn uses(&self) -> OwnUse {
+        OwnUse { hint_faults: true, ..OwnUse::default() }
     }
 
     fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {
@@ -472,7 +471,7 @@ impl Tracker for HintFaults {
         out.memory = Some(MEMORY);
         self.deliver(horizon, out);
         self.count_losses(out);
-        // A fault costs the same whether or not it says anything.
+        // A fault costs the same whether or not it gives a sample.
         self.adjust_pace(now, self.counts.faults + self.counts.other_faults - before)
     }
 
@@ -480,11 +479,11 @@ impl Tracker for HintFaults {
         self.due
     }
 
-    fn attend(&mut self, attention: Attention) {
+    fn set_attention(&mut self, attention: Attention) {
         self.attention = attention;
     }
 
-    fn sees_fast_memory(&self) -> bool {
+    fn observes_fast_memory(&self) -> bool {
         false
     }
 }
@@ -511,7 +510,7 @@ fn read_fault(
     };
     let page = Vpn::of(fields.address.read(sample.raw)?);
     let write = fields.flags.read(sample.raw)? & FAULT_WRITE != 0;
-    // A fault on a huge page is dealt with before a page table entry is looked up.
+    // A fault on a huge page is handled before a page-table entry is looked up.
     let huge = fields.pte.read(sample.raw)? == 0;
     Some(Fault { time, space, page, huge, write: Some(write) })
 }
@@ -571,12 +570,12 @@ fn open_page_faults(root: &Root, pages: usize) -> Result<Faults> {
     Ok(Faults { rings: CpuRings::open(root, &attr, pages)?, probe: None })
 }
 
-/// A range is armed a few dozen times a second: a small ring does.
+/// Ranges are armed a few dozen times a second, so a small ring is enough.
 const ARM_RING_PAGES: usize = 16;
 
 fn open_arms(root: &Root) -> Result<Arms> {
-    // The second and third argument are the range's ends. The time is taken on entry, before the
-    // first page is armed.
+    // The second and third argument are the range's ends. The time is taken on entry, before the first page is
+    // armed.
     let range = "change_prot_numa start=$arg2 end=$arg3";
     let probe = Probe::create(root, "arm", &[("f", range), ("p", range)])?;
     let fields = ArmFields { start: probe.event.field("start")?, end: probe.event.field("end")? };

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! IBS: one in so many operations, as AMD's CPUs record them.
+//! IBS: AMD's CPUs record one operation per sampling period.
 //!
-//! **What it does.** Tags one in so many operations of every CPU and records, where it was a load or a
-//! store, its address and what answered it. What a cache answered is dropped here; where the CPU can
-//! drop it by itself (`l3missonly`, Zen 4 and later) it does.
+//! **What it does.** Tags one operation per sampling period on every CPU and records, for a load or a store,
+//! its address and the source of its data. Accesses served by a cache are dropped here, or by the CPU itself
+//! if it can (`l3missonly`, Zen 4 and later).
 //!
-//! **When it helps.** As PEBS: it sees the accesses that reach memory, of any tier.
+//! **When it helps.** As for PEBS: it observes the accesses that reach memory, of any tier.
 //!
-//! **When it hurts.** Without `l3missonly` nearly all records are thrown away, so the period must be
-//! short, and costs. With it the CPU restarts the count after each record it drops, so that hits are
-//! comparable with each other, but not exactly to count. Few virtual machines have it.
+//! **When it hurts.** Without `l3missonly` nearly all records are dropped, so the period must be short, which
+//! costs time. With it the CPU restarts the count after each record it drops, so hits can be compared with
+//! each other, but are not an exact count. Few virtual machines have it.
 //!
-//! **Knobs.** [`Settings`]: the period, and which tier each kind of memory is.
+//! **Knobs.** [`Settings`]: the period, and the tier of each kind of memory.
 //!
 //! **Where it comes from.** AMD's processor programming references; Linux `arch/x86/events/amd/ibs.c`.
-//! Not tested on hardware yet: records are synthetic, opening fails cleanly where there is no IBS.
+//! Not tested on hardware yet: tests use synthetic records, and opening gives an error if there is no IBS.
 
 use tierline_core::unit::Nanos;
 
 use crate::error::{Error, Result};
 use crate::perf::Event;
 use crate::root::Root;
-use crate::tracker::list::TrackerEntry;
+use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::may_sample;
 use crate::tracker::pmu::{PmuEvent, Sampler, SourceTiers};
 
@@ -46,9 +46,9 @@ const UNIT: &str = "/sys/bus/event_source/devices/ibs_op";
 /// How to sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Operations for one record; the kernel rounds it down to a multiple of 16.
+    /// Operations per record; the kernel rounds it down to a multiple of 16.
     pub period: u64,
-    /// Which tier each kind of memory is.
+    /// The tier of each kind of memory.
     pub tiers: SourceTiers,
     /// Time between polls.
     pub poll: Nanos,
@@ -63,7 +63,7 @@ impl Default for Settings {
 /// Opens the unit.
 ///
 /// # Errors
-/// `Error::Missing` where the CPU has no IBS to offer.
+/// `Error::Missing` if the CPU has no IBS.
 pub fn open(root: &Root, settings: &Settings) -> Result<Sampler> {
     let event = event(root, settings.period)?;
     Sampler::open(root, IBS.name, &[event], settings.tiers, settings.poll)
@@ -78,12 +78,12 @@ fn event(root: &Root, period: u64) -> Result<PmuEvent> {
     let unit = root.read_number(format!("{UNIT}/type"));
     let unit = unit.ok().and_then(|unit| u32::try_from(unit).ok());
     let unit =
-        unit.ok_or_else(|| missing(format!("no {UNIT}: not AMD's CPU, or a virtual machine")))?;
+        unit.ok_or_else(|| missing(format!("no {UNIT}: not an AMD CPU, or a virtual machine")))?;
     let mut config = [0; 3];
-    // Count operations, not cycles: cycles favour slow ones, and the records are hits to be counted.
+    // Count operations, not cycles: cycles favour slow operations, and the records are counted as hits.
     set_bit(root, "cnt_ctl", &mut config);
     set_bit(root, "l3missonly", &mut config);
-    // With it the kernel's records are dropped by the kernel; without, asking for that is refused.
+    // With it the kernel drops records of the kernel; without it, that request is refused.
     let user_only = set_bit(root, "swfilt", &mut config);
     Ok(PmuEvent {
         event: Event::Pmu { unit, config },
@@ -97,7 +97,7 @@ fn event(root: &Root, period: u64) -> Result<PmuEvent> {
     })
 }
 
-/// Sets the field `name` of the unit to one, where it has such a field.
+/// Sets the field `name` of the unit to one, if the unit has it.
 fn set_bit(root: &Root, name: &str, config: &mut [u64; 3]) -> bool {
     let place = root.read(format!("{UNIT}/format/{name}")).ok();
     let Some((word, bit)) = place.as_deref().and_then(parse_format) else { return false };
@@ -105,7 +105,7 @@ fn set_bit(root: &Root, name: &str, config: &mut [u64; 3]) -> bool {
     true
 }
 
-/// Word and lowest bit of `config:16` or `config2:0-11`.
+/// Parses `config:16` or `config2:0-11`: the word and its lowest bit.
 fn parse_format(text: &str) -> Option<(usize, u32)> {
     let (word, bits) = text.trim().split_once(':')?;
     let word = ["config", "config1", "config2"].iter().position(|name| *name == word)?;
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_unit_can_filter_is_switched_on() {
+    fn the_units_filters_are_switched_on() {
         let (_dir, root) = machine(&[
             ("type", "11\n"),
             ("format/cnt_ctl", "config:19\n"),
@@ -151,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn without_the_unit_the_error_says_so() {
+    fn without_the_unit_the_error_names_it() {
         let (_dir, root) = machine(&[]);
         let error = open(&root, &Settings::default()).err().expect("no IBS");
         assert!(error.to_string().contains("no /sys/bus/event_source/devices/ibs_op"), "{error}");
     }
 
     #[test]
-    fn nonsense_formats_are_ignored() {
+    fn malformed_formats_are_ignored() {
         assert_eq!(parse_format("config1:0-11"), Some((1, 0)));
         assert_eq!(parse_format("config9:0"), None);
         assert_eq!(parse_format("config:64"), None);

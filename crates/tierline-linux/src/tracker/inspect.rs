@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Looks at pages without a tracker: where they live, and whether they were touched since they were
-//! last asked after. For policies over a tracker that sees nothing of fast memory.
+//! Observes pages without a tracker: their tiers, and whether they were accessed since the last query. For
+//! policies over a tracker that does not observe fast memory.
 //!
-//! Page tables are read through `/proc/kcore`, as the `accessed` tracker does, but no bit is cleared
-//! except of pages asked after: those that were touched are cooled ([`super::cool`]), so that the
-//! next question finds what happened since. That is what the kernel's reclaimer does with a page that
-//! it is about to take. It costs questions, and a census in proportion to mapped memory every
-//! [`CENSUS_EVERY`]: 5 ns a page natively, 0.1 us in an emulated guest.
+//! Page tables are read through `/proc/kcore`, as by the `accessed` tracker, but bits are cleared only for
+//! queried pages: accessed ones are cooled ([`super::cool`]), so that the next query covers the time since.
+//! The kernel's reclaimer does the same with a page that it is about to reclaim. The cost is one read per
+//! query, and a census every [`CENSUS_EVERY`] in proportion to mapped memory: 5 ns a page natively, 0.1 us
+//! in an emulated guest.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ use crate::root::Root;
 use crate::tracker::cool::cool;
 use crate::tracker::runs::{Run, Runs};
 
-/// Time between two looks at where all pages live. Ours: new pages are never the coldest.
+/// Time between two readings of the tiers of all pages. Ours: new pages are never the coldest.
 pub const CENSUS_EVERY: Nanos = Nanos::from_secs(2);
-/// Entries read at once; neighbours tend to be asked after together.
+/// Entries per read; neighbours tend to be queried together.
 const NEAR: usize = 64;
 
 /// Reads the page tables of processes.
@@ -38,10 +38,10 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// One for a machine with these tiers.
+    /// An inspector for a machine with these tiers.
     ///
     /// # Errors
-    /// [`crate::error::Error::Missing`] where the kernel lacks a piece: `/proc/kcore`, BTF.
+    /// [`crate::error::Error::Missing`] if the kernel lacks a requirement: `/proc/kcore`, BTF.
     pub fn new(root: &Root, tiers: &Tiers) -> Result<Self> {
         let kcore = Kcore::open(root)?;
         let kernel = Kernel::open(root, &kcore)?;
@@ -50,7 +50,7 @@ impl Inspector {
         Ok(Self { kcore, kernel, walker, frames, processes: BTreeMap::new() })
     }
 
-    /// Appends where every page of these processes lives. A process that has gone is passed over.
+    /// Appends the tier of every page of these processes. A process that has ended is skipped.
     pub fn census(&mut self, spaces: &[SpaceId], out: &mut Observations) {
         self.processes.retain(|space, _| spaces.contains(space));
         for &space in spaces {
@@ -69,9 +69,9 @@ impl Inspector {
         }
     }
 
-    /// Appends one answer a question: was the page touched since the last question after it? A page
-    /// that is not in memory was not; one of a process whose tables cannot be read counts as touched.
-    pub fn accessed(&mut self, questions: &[Question], out: &mut Vec<bool>) {
+    /// Appends one answer per question: was the page accessed since the last question about it? A page that is
+    /// not in memory was not; a page whose tables cannot be read counts as accessed.
+    pub fn check_accessed(&mut self, questions: &[Question], out: &mut Vec<bool>) {
         let first = out.len();
         out.resize(first + questions.len(), true);
         let mut order: Vec<usize> = (0..questions.len()).collect();
@@ -97,7 +97,7 @@ impl Inspector {
         }
     }
 
-    /// The physical address of a process' top page table.
+    /// The physical address of a process's top page table.
     fn table(&mut self, space: SpaceId) -> Option<u64> {
         let Self { kcore, kernel, processes, .. } = self;
         let known = processes.get(&space).copied().filter(|process| kernel.holds(kcore, process));
@@ -107,7 +107,7 @@ impl Inspector {
     }
 }
 
-/// The page `at` pages from the start of `leaves`; a huge page is the first of them, for all.
+/// The page `at` pages after the start of `leaves`; a huge page is stored once, as the first of them.
 fn leaf_of(leaves: &[Option<Leaf>; NEAR], at: u64) -> Option<Leaf> {
     let huge = leaves[0].filter(|leaf| leaf.size == PageSize::Huge);
     huge.or_else(|| leaves.get(usize::try_from(at).ok()?).copied().flatten())

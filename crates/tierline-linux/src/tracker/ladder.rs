@@ -1,48 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The ladder: the best tracker that this kernel offers, and why not a better one.
+//! The ladder: the best tracker that this kernel supports, and why better ones are not used.
 
 use tierline_core::port::Watch;
 
-use super::Tracker;
-use super::list::{Setup, TRACKERS, TrackerEntry};
+use super::entry::{Setup, TrackerEntry};
+use super::{TRACKERS, Tracker};
 use crate::error::{Error, Result};
 
-/// What the ladder came to.
+/// The result of the ladder.
 pub struct Choice {
     /// The tracker, ready to watch.
     pub tracker: Box<dyn Tracker>,
-    /// The better ones that this machine does not offer, each with the reason.
-    pub passed_over: Vec<(&'static str, Error)>,
+    /// The better trackers that this machine does not support, each with the reason.
+    pub rejected: Vec<(&'static str, Error)>,
 }
 
-/// Takes the tracker of this name; where none is named, the one that was made for the policy's wish, else the first of
-/// the list that can be opened.
+/// Opens the tracker of this name; without a name, the one made for the policy's request, otherwise the first
+/// of the list that can be opened.
 ///
 /// # Errors
-/// That of the named tracker; where none is named and none can be had, `Error::Missing` with the
-/// reasons of all.
+/// That of the named tracker; without a name, if no tracker can be opened, `Error::Missing` with all reasons.
 pub fn choose(setup: &Setup<'_>, named: Option<&str>, wish: Option<Watch>) -> Result<Choice> {
     if let Some(name) = named {
         let tracker = TrackerEntry::find(name)?.open(setup)?;
-        return Ok(Choice { tracker, passed_over: Vec::new() });
+        return Ok(Choice { tracker, rejected: Vec::new() });
     }
-    let mut passed_over = Vec::new();
+    let mut rejected = Vec::new();
     for entry in in_order(wish) {
         match entry.open(setup) {
-            Ok(tracker) => return Ok(Choice { tracker, passed_over }),
-            Err(error) => passed_over.push((entry.name, error)),
+            Ok(tracker) => return Ok(Choice { tracker, rejected }),
+            Err(error) => rejected.push((entry.name, error)),
         }
     }
     let reasons: Vec<String> =
-        passed_over.iter().map(|(name, error)| format!("\n  {name}: {error}")).collect();
+        rejected.iter().map(|(name, error)| format!("\n  {name}: {error}")).collect();
     Err(Error::Missing {
         what: "a tracker".into(),
         why: format!("none can be used here:{}", reasons.concat()),
-        hint: "`tierline doctor` says what each of them needs".into(),
+        hint: "`tierline doctor` lists what each of them needs".into(),
     })
 }
 
-/// All trackers, best first; the first that was made for a policy's wish before them.
+/// All trackers, best first; before them the first that was made for a policy's request.
 fn in_order(wish: Option<Watch>) -> Vec<&'static TrackerEntry> {
     let mut all: Vec<&TrackerEntry> = TRACKERS.iter().collect();
     let made_for = |entry: &&TrackerEntry| wish.is_some_and(|wish| (entry.made_for)(wish));
@@ -58,7 +57,7 @@ mod tests {
     use tierline_core::unit::{Bytes, Nanos};
 
     #[test]
-    fn what_a_policy_was_made_for_comes_first() {
+    fn the_tracker_made_for_a_policys_request_comes_first() {
         let names = |wish| in_order(wish).iter().map(|entry| entry.name).collect::<Vec<_>>();
         let faults = |fast_too| Watch::HintFaults {
             pass: Nanos::from_secs(60),

@@ -1,80 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Trackers: what this kernel offers to see accesses with.
+//! Trackers: the ways to observe accesses on this kernel.
 
-pub mod accessed;
 pub mod cool;
-pub mod damon;
+pub mod entry;
 pub mod flush;
 pub mod glance;
-pub mod hint_faults;
-pub mod ibs;
 pub mod inspect;
 pub mod ladder;
-pub mod list;
 pub(crate) mod needs;
-pub mod neoprof;
-pub mod page_idle;
-pub mod pebs;
 pub mod pmu;
 pub mod runs;
-pub mod soft_dirty;
 pub mod window;
 pub mod windowed;
 
-use tierline_core::port::{Attention, Counted, Observations, SpaceId, Watch};
+use tierline_core::port::{Attention, DeviceCounts, Observations, SpaceId, Watch};
 use tierline_core::unit::Nanos;
 
-use crate::citizen::Plan;
+use crate::conflicts::OwnUse;
 use crate::error::Result;
-pub use list::{TRACKERS, TrackerEntry};
+pub use entry::TrackerEntry;
 
-/// A source of signs of access on a running Linux.
+/// Declares the modules and the list of trackers: one line for a file, with its entries. rustfmt does not follow it, so
+/// `./test` formats these files separately.
+macro_rules! trackers {
+    ($($file:ident: $($entry:ident),+;)*) => {
+        $(pub mod $file;)*
+
+        /// All trackers, best first: the first that the machine offers is used.
+        pub const TRACKERS: &[TrackerEntry] = &[$($($file::$entry,)+)*];
+    };
+}
+
+trackers! {
+    neoprof: NEOPROF, CHMU;
+    pebs: PEBS;
+    ibs: IBS;
+    accessed: ACCESSED;
+    page_idle: PAGE_IDLE;
+    hint_faults: HINT_FAULTS;
+    damon: DAMON;
+    soft_dirty: SOFT_DIRTY;
+}
+
+/// A source of observations on a running Linux.
 ///
-/// A tracker is a state machine without a thread: the manager calls it when it is due. It never sees
-/// a policy. It restores what it changed on the machine when it is dropped.
+/// A tracker is a state machine without a thread: the manager calls it when it is due. It does not know the
+/// policy. When dropped, it restores what it changed on the machine.
 pub trait Tracker {
-    /// The name users know it by.
+    /// The name for users.
     fn name(&self) -> &'static str;
 
-    /// What of the kernel it uses, which nobody else may use meanwhile.
-    fn uses(&self) -> Plan {
-        Plan::default()
+    /// The kernel features that it uses exclusively.
+    fn uses(&self) -> OwnUse {
+        OwnUse::default()
     }
 
-    /// Sets which processes to watch; called whenever the set changes.
+    /// Sets the processes to watch; called whenever the set changes.
     fn watch(&mut self, spaces: &[SpaceId]) -> Result<()>;
 
-    /// Does what is due (arms, reads) and appends what was seen. A process that has gone is no error.
+    /// Does what is due (arms, reads) and appends observations. A process that has ended is not an error.
     fn poll(&mut self, now: Nanos, out: &mut Observations) -> Result<()>;
 
-    /// When it wants to be polled next.
+    /// When it should be polled next.
     fn next_due(&self) -> Nanos;
 
-    /// Hears how closely to look.
-    fn attend(&mut self, attention: Attention);
+    /// Sets how closely to observe.
+    fn set_attention(&mut self, attention: Attention);
 
-    /// Hears how accesses are to be seen from now on, when a policy wishes for it otherwise than before. A
-    /// tracker that cannot goes on as it did.
-    fn rewatch(&mut self, _watch: Watch) -> Result<bool> {
+    /// Reconfigures access tracking for a policy's request. A tracker that does not support the request continues
+    /// unchanged.
+    fn reconfigure(&mut self, _watch: Watch) -> Result<bool> {
         Ok(false)
     }
 
-    /// True where it tells of huge pages itself.
-    fn tells_sizes(&self) -> bool {
+    /// True if it reports huge pages itself.
+    fn reports_page_sizes(&self) -> bool {
         false
     }
 
-    /// False where it sees nothing of fast memory: silence there says nothing then.
-    fn sees_fast_memory(&self) -> bool {
+    /// False if it does not observe fast memory: the absence of samples there has no meaning.
+    fn observes_fast_memory(&self) -> bool {
         true
     }
 
-    /// What a device that counts its accesses says of them, where it was asked anew since the last call.
-    fn counted(&mut self) -> Option<Counted> {
+    /// The device's latest counts of its own accesses, if there are new ones since the last call.
+    fn take_device_counts(&mut self) -> Option<DeviceCounts> {
         None
     }
 
-    /// CPU time that kernel threads spent for this tracker so far (kdamond), where there are any.
+    /// CPU time of kernel threads for this tracker so far (kdamond), if any.
     fn kernel_cpu(&self) -> Nanos {
         Nanos::ZERO
     }

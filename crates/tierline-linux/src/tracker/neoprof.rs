@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! NeoProf: the memory device counts its accesses itself, and names the hot pages.
+//! NeoProf: the memory device counts its accesses itself, and reports the hot pages.
 //!
-//! **What it does.** A unit in the slow memory's device (`hardware/neoprof`) counts every access that reaches it by page,
-//! and names a page once it was accessed more often than a threshold since the counters were last cleared. The
-//! tracker reads the names every 10 ms, from NeoMem's registers (`neoprof`) or from the hotlist of a CXL hotness
-//! monitoring unit (`chmu`), and finds out whose pages they are. It clears the counters every 2 s, and sets the threshold
-//! so that it is exceeded by few of them; how soon after a clearing a page is named tells its rate (`neoprof::rates`).
-//! A policy may say when and how to do all that. The unit's histogram and its state monitor go to it.
+//! **What it does.** A unit in the slow memory's device (`hardware/neoprof`) counts every access that reaches it by
+//! page, and reports a page once it was accessed more often than a threshold since the counters were last cleared.
+//! The tracker reads the reported pages every 10 ms, from NeoMem's registers (`neoprof`) or from the hotlist of a CXL
+//! hotness monitoring unit (`chmu`), and finds their owners. It clears the counters every 2 s, and sets the threshold
+//! so that few of them exceed it; the time from a clearing to the report gives the page's rate (`neoprof::rates`).
+//! A policy may set the intervals and the threshold. It also gets the unit's histogram and its state monitor.
 //!
-//! **When it helps.** Every access counts, reads and writes, behind all caches, and the program pays nothing: no
+//! **When it helps.** Every access counts, reads and writes, behind all caches, and costs the program nothing: no
 //! faults, no flushes.
 //!
-//! **When it hurts.** It takes such a device. Only the slow tier is seen: a promoted page falls silent. Who owns a frame
-//! must be read from page tables (`owners.rs`), once for all memory of the programs, and again where pages have moved
-//! without being seen; a frame of nobody's (the kernel's, another program's) costs one such reading a minute at
-//! most. A huge page is seen as its base pages, whose accesses add up.
+//! **When it hurts.** It requires such a device. Only the slow tier is observed: a promoted page gives no more samples.
+//! The owner of a frame must be read from page tables (`owners.rs`), once for all memory of the programs, and again
+//! after pages moved unnoticed; a frame without an owner among them (the kernel's, another program's) costs at most
+//! one such reading a minute. A huge page is observed as its base pages, whose accesses add up.
 //!
-//! **Knobs.** [`Settings`]; threshold and intervals are the policy's where it wishes ([`Watch::Counters`]).
+//! **Knobs.** [`Settings`]; a policy may set threshold and intervals ([`Watch::Counters`]).
 //!
-//! **Where it comes from.** NeoMem (MICRO 2024), Section IV and table V. The device's pages are taken to be its node's
-//! frames in order, without interleaving, which the paper leaves open too.
+//! **Where it comes from.** NeoMem (MICRO 2024), Section IV and table V. The device's pages are assumed to be its
+//! node's frames in order, without interleaving; the paper does not say.
 
 mod owners;
 mod place;
@@ -27,7 +27,7 @@ mod place;
 use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
-use tierline_core::port::{Attention, Counted, Observations, Sample, SpaceId, Watch};
+use tierline_core::port::{Attention, DeviceCounts, Observations, Sample, SpaceId, Watch};
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 
@@ -41,13 +41,13 @@ use crate::journal::Journal;
 use crate::nodes::Nodes;
 use crate::root::Root;
 use crate::tracker::Tracker;
-use crate::tracker::list::{Setup, TrackerEntry};
+use crate::tracker::entry::{Setup, TrackerEntry};
 use crate::tracker::needs::{Need, writable};
 use owners::Owners;
 use place::Window;
 pub use place::{Place, find};
 
-/// The tracker in the list, by NeoMem's own registers.
+/// The tracker in the list, with NeoMem's own registers.
 pub const NEOPROF: TrackerEntry = TrackerEntry {
     name: "neoprof",
     sees: "every access that reaches slow memory, counted by its device (NeoMem's unit)",
@@ -57,7 +57,7 @@ pub const NEOPROF: TrackerEntry = TrackerEntry {
     needs,
     open: |at| open_for(at, Source::Fifo),
 };
-/// The same by a hotlist.
+/// The same with a hotlist.
 pub const CHMU: TrackerEntry = TrackerEntry {
     name: "chmu",
     sees: "the same, by the hotlist of a CXL hotness monitoring unit (after drafts of drivers)",
@@ -74,11 +74,11 @@ fn needs(root: &Root) -> Vec<Need> {
     vec![
         (
             device.is_some(),
-            "a memory device with NeoProf, PCI 1234:4e50 (--neoprof where its ids are others)",
+            "a memory device with NeoProf, PCI 1234:4e50 (--neoprof if its ids are others)",
         ),
         (
             window.is_none_or(|path| writable(root, path)),
-            "the right to its registers (root, no lockdown)",
+            "the right to map its registers (root, no lockdown)",
         ),
     ]
 }
@@ -88,68 +88,68 @@ fn open_for(at: &Setup<'_>, source: Source) -> Result<Box<dyn Tracker>> {
     Ok(Box::new(open(at.root, at.journal, at.tiers, &settings)?))
 }
 
-/// How it is watched where nobody says: names are read as often as NeoMem does (table V).
+/// How it is watched by default: reported pages are read as often as in NeoMem (table V).
 const WATCH: Watch = Watch::Counters {
     threshold: rates::LEAST,
     read: Nanos::from_millis(10),
     update: Nanos(rates::INTERVAL_NS),
     clear: Nanos(rates::INTERVAL_NS),
 };
-/// Names read at once: a register across the bus takes a microsecond, in an emulator fifteen (ours).
+/// Reported pages read at once: a register across the bus takes a microsecond, in an emulator fifteen (ours).
 const READ: usize = 4096;
-/// Names given out at once: what a tick is sure to be able to move, as a page is named once (ours).
+/// Samples reported at once: what one tick can surely move, as a page is reported once (ours).
 const GIVEN: usize = 512;
 const _: () = assert!(GIVEN as u64 == BASE_PER_HUGE);
-/// Pages of the programs' memory that are looked at for each name of an unknown frame, and in one poll at most (ours):
-/// a millisecond on silicon.
+/// Pages of the programs' memory that are walked for each unknown frame, and in one poll at most (ours): a
+/// millisecond on silicon.
 const WALK: u64 = 4096;
 const WALK_MOST: u64 = 8 * WALK;
-/// For so long a frame of nobody's is not looked for again (ours).
+/// Time for which a frame without an owner is not searched again (ours).
 const NOBODYS: Nanos = Nanos::from_secs(60);
 
-/// How to read it.
+/// How to read the unit.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which list names are taken from.
+    /// The list from which reported pages are read.
     pub source: Source,
-    /// Where the registers are; `None`: those of the first PCI device with the unit's ids.
+    /// The location of the registers; `None`: the first PCI device with the unit's ids.
     pub place: Option<Place>,
 }
 
-/// What was seen so far.
+/// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Pages that the device named.
+    /// Pages that the device reported.
     pub named: u64,
     /// Of them, pages of the watched programs.
     pub found: u64,
-    /// Of them, frames of nobody's.
+    /// Of them, frames without an owner among the watched programs.
     pub nobodys: u64,
     /// Registers read.
     pub register_reads: u64,
 }
 
-/// A name whose owner is being looked for.
+/// A reported frame whose owner is being searched.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     frame: u64,
     hits: f32,
-    /// Where it is not found when this many rounds have begun, it is nobody's.
+    /// If it is not found when this many rounds have begun, it has no owner.
     until: u64,
 }
 
-/// How the unit is served, and when it was.
+/// The intervals of the unit's service, and when it was last served.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
     threshold: u32,
-    /// Whether the threshold follows the counters, as nobody says what it is to be.
+    /// True if the threshold follows the counters, as the policy does not set it.
     adaptive: bool,
     read: Nanos,
     update: Nanos,
     clear: Nanos,
     polled: Nanos,
     updated: Nanos,
-    /// `None`: not since there is somebody to watch.
+    /// `None`: not since the first process is watched.
     cleared: Option<Nanos>,
 }
 
@@ -158,16 +158,16 @@ pub struct NeoProf<R: Registers = Window> {
     name: &'static str,
     driver: Driver<R>,
     owners: Owners,
-    /// The frame of the device's page 0, and the tier of all.
+    /// The frame of the device's page 0, and the tier of all its pages.
     first: u64,
     tier: TierId,
     pace: Pace,
     watching: bool,
-    /// When names were last read since the clearing.
+    /// The time of the last reading since the clearing.
     reading: Reading,
     utilisation: f64,
     asked: bool,
-    counted: Option<Counted>,
+    counted: Option<DeviceCounts>,
     names: Vec<u32>,
     waiting: Vec<Waiting>,
     nobodys: FxHashMap<u64, Nanos>,
@@ -175,11 +175,11 @@ pub struct NeoProf<R: Registers = Window> {
     due: Nanos,
 }
 
-/// Opens the unit beside the slow memory.
+/// Opens the unit of the slow memory.
 ///
 /// # Errors
-/// `Error::Missing` where there is none, or no single node that it could belong to; `Error::File` or `Error::Call` where
-/// its registers are out of reach.
+/// `Error::Missing` if there is none, or no single node that it could belong to; `Error::File` or `Error::Call` if
+/// its registers are not accessible.
 pub fn open(root: &Root, journal: &Journal, tiers: &Tiers, settings: &Settings) -> Result<NeoProf> {
     let place = settings.place.clone().or_else(|| find(root)).ok_or_else(no_device)?;
     let window = Window::open(root, journal, &place)?;
@@ -191,7 +191,7 @@ fn no_device() -> Error {
     Error::Missing {
         what: "NeoProf".into(),
         why: format!("no PCI device {vendor:04x}:{device:04x}"),
-        hint: "it takes a memory device with that unit; `--neoprof` says where its registers are if its ids are \
+        hint: "it needs a memory device with that unit; give `--neoprof` the place of its registers if its ids are \
                others; else try --tracker hint_faults"
             .into(),
     }
@@ -207,10 +207,10 @@ fn with_place(error: Error, place: &Place) -> Error {
 }
 
 impl<R: Registers> NeoProf<R> {
-    /// A tracker of the unit behind these registers, which counts the accesses of the slowest tier's one node.
+    /// A tracker with these registers, which counts the accesses of the slowest tier's one node.
     ///
     /// # Errors
-    /// `Error::Missing` where these are not such registers, or that tier is the only one or has several nodes.
+    /// `Error::Missing` if these are not such registers, or if that tier is the only one or has several nodes.
     pub fn new(root: &Root, tiers: &Tiers, registers: R, source: Source) -> Result<Self> {
         let missing = |why: String, hint: &str| Error::Missing {
             what: "NeoProf".into(),
@@ -221,14 +221,14 @@ impl<R: Registers> NeoProf<R> {
         if tier == TierId::FAST {
             return Err(missing(
                 "there is no tier below the fastest".into(),
-                "`tierline topology` says which tiers there are",
+                "`tierline topology` lists the tiers",
             ));
         }
         let nodes = tiers.0.get(tier.index()).map_or(&[][..], |tier| &tier.nodes);
         let [node] = nodes else {
             return Err(missing(
                 format!(
-                    "the slowest tier has {} nodes, and which of them it counts is not known",
+                    "the slowest tier has {} nodes, and it is not known which of them the unit counts",
                     nodes.len()
                 ),
                 "name the tiers so that the slowest has one node: --tiers",
@@ -238,7 +238,7 @@ impl<R: Registers> NeoProf<R> {
             missing(format!("node {} has no memory", node.0), "`tierline topology` lists the nodes")
         })?;
         let driver = Driver::new(registers, source)
-            .map_err(|error| missing(error.to_string(), "`--neoprof` says where they are"))?;
+            .map_err(|error| missing(error.to_string(), "`--neoprof` sets their place"))?;
         let name = match source {
             Source::Fifo => NEOPROF.name,
             Source::Hotlist => CHMU.name,
@@ -261,17 +261,17 @@ impl<R: Registers> NeoProf<R> {
             counts: Counts::default(),
             due: Nanos::ZERO,
         };
-        tracker.rewatch(WATCH)?;
+        tracker.reconfigure(WATCH)?;
         tracker.pace.adaptive = true;
         Ok(tracker)
     }
 
-    /// What was seen so far.
+    /// Counts since the start.
     pub fn counts(&self) -> Counts {
         Counts { register_reads: self.driver.reads(), ..self.counts }
     }
 
-    /// Bytes of what is known of frames.
+    /// Bytes of the table of frames.
     pub fn footprint(&self) -> usize {
         self.owners.footprint()
     }
@@ -282,8 +282,8 @@ impl<R: Registers> NeoProf<R> {
         self.nobodys.retain(|_, since| now < *since + NOBODYS);
     }
 
-    /// Takes names that wait in the device, while there are not as many here as it can hold itself, with so many hits
-    /// each; `None`: they tell nothing.
+    /// Reads reported pages from the device, unless as many are waiting here as it can store itself. Each gets `hits`
+    /// hits; `None`: they are dropped.
     fn read_names(&mut self, hits: Option<f32>) {
         if self.waiting.len() >= 4 * READ {
             return;
@@ -297,8 +297,8 @@ impl<R: Registers> NeoProf<R> {
         self.waiting.extend(self.names.iter().map(waiting));
     }
 
-    /// The hits of a page that was named at some time since the last reading. Where nobody says how the device is
-    /// watched, they are those of all the interval; `None` where they tell nothing.
+    /// The hits of a page that was reported at some time since the last reading. By default they are those of the
+    /// whole interval; `None` if they cannot be computed.
     #[expect(clippy::cast_precision_loss, reason = "a threshold of 16 bits")]
     fn hits(&self, now: Reading) -> Option<f32> {
         let count = self.pace.threshold.saturating_add(1);
@@ -308,7 +308,7 @@ impl<R: Registers> NeoProf<R> {
         rates::in_interval(count, self.driver.width(), self.reading, now)
     }
 
-    /// Gives out names whose owners are known, after looking a little further for the others.
+    /// Reports pages with known owners, after walking a little further for the others.
     fn deliver(&mut self, now: Nanos, out: &mut Observations) {
         let unknown = self.give_out(now, GIVEN, out);
         if unknown > 0 {
@@ -318,7 +318,7 @@ impl<R: Registers> NeoProf<R> {
         }
     }
 
-    /// Gives out so many names at most, oldest first; returns how many were met whose owner is still to be found.
+    /// Reports at most `most` pages, oldest first; returns the number of pages whose owner is still unknown.
     fn give_out(&mut self, now: Nanos, most: usize, out: &mut Observations) -> u64 {
         let Self { owners, waiting, nobodys, counts, tier, .. } = self;
         let (mut given, mut unknown) = (0, 0);
@@ -352,7 +352,7 @@ impl<R: Registers> NeoProf<R> {
         unknown
     }
 
-    /// Asks for telemetry when it is due, and takes it when it is there.
+    /// Requests telemetry when it is due, and reads it when it is ready.
     fn update(&mut self, now: Nanos) {
         if now >= self.pace.updated + self.pace.update {
             self.pace.updated = now;
@@ -364,7 +364,7 @@ impl<R: Registers> NeoProf<R> {
             && let Some(histogram) = self.driver.histogram()
         {
             self.asked = false;
-            self.counted = Some(self.told(&histogram));
+            self.counted = Some(self.device_counts(&histogram));
             if self.pace.adaptive {
                 self.pace.threshold = rates::threshold(&histogram);
                 self.driver.set_threshold(self.pace.threshold);
@@ -372,8 +372,8 @@ impl<R: Registers> NeoProf<R> {
         }
     }
 
-    fn told(&self, histogram: &Histogram) -> Counted {
-        Counted {
+    fn device_counts(&self, histogram: &Histogram) -> DeviceCounts {
+        DeviceCounts {
             histogram: (0..).map(bin_start).zip(histogram.bins).collect(),
             error_bound: self.driver.error_bound(histogram),
             utilisation: self.utilisation,
@@ -424,7 +424,7 @@ impl<R: Registers> Tracker for NeoProf<R> {
         out.slow_hits_per_sec = self.rate(now, reading);
         self.deliver(now, out);
         self.update(now);
-        // What the counters are is to be known before they are cleared, where the threshold follows them.
+        // If the threshold follows the counters, they must be read before they are cleared.
         if now >= cleared + self.pace.clear && !(self.pace.adaptive && self.asked) {
             self.clear(now);
         }
@@ -435,10 +435,10 @@ impl<R: Registers> Tracker for NeoProf<R> {
         self.due
     }
 
-    // Reading one register when nothing is hot costs the same whether or not anybody cares.
-    fn attend(&mut self, _attention: Attention) {}
+    // Reading one register when nothing is hot costs the same at any attention.
+    fn set_attention(&mut self, _attention: Attention) {}
 
-    fn rewatch(&mut self, watch: Watch) -> Result<bool> {
+    fn reconfigure(&mut self, watch: Watch) -> Result<bool> {
         let Watch::Counters { threshold, read, update, clear } = watch else { return Ok(false) };
         self.pace = Pace { threshold, adaptive: false, read, update, clear, ..self.pace };
         if self.pace.cleared.is_some() {
@@ -447,11 +447,11 @@ impl<R: Registers> Tracker for NeoProf<R> {
         Ok(true)
     }
 
-    fn sees_fast_memory(&self) -> bool {
+    fn observes_fast_memory(&self) -> bool {
         false
     }
 
-    fn counted(&mut self) -> Option<Counted> {
+    fn take_device_counts(&mut self) -> Option<DeviceCounts> {
         self.counted.take()
     }
 }
@@ -502,7 +502,8 @@ mod tests {
             tracker.poll(tracker.next_due(), &mut out).expect("reads");
             let [sample] = out.samples[..] else { panic!("{:?}", out.samples) };
             assert_eq!((sample.space, sample.vpn, sample.tier), (ME, Vpn(4), Some(TierId(1))));
-            // After 5 ms on average, when each of 1024 counters had its part of half of all: so many in 2 s.
+            // Reported after 5 ms on average; each of the 1024 counters then has its share of half of all accesses.
+            // Scaled to 2 s.
             let hits = (65.0 - 64.0 / 1024.0) * 400.0;
             assert!((sample.hits / hits - 1.0).abs() < 1e-6, "{} hits, not {hits}", sample.hits);
             assert_eq!((sample.exposure, out.watched), (None, Nanos::from_millis(10)));
@@ -516,25 +517,28 @@ mod tests {
         let (_folder, mut tracker) = watching(Source::Fifo);
         let (read, update) = (Nanos::from_millis(20), Nanos::from_millis(50));
         let clear = Nanos::from_millis(100);
-        tracker.rewatch(Watch::Counters { threshold: 2, read, update, clear }).expect("fine");
-        let (mut named, mut told) = (0, Vec::new());
+        tracker.reconfigure(Watch::Counters { threshold: 2, read, update, clear }).expect("fine");
+        let (mut named, mut reported) = (0, Vec::new());
         for _ in 0..20 {
             accesses(&mut tracker, 9, 1);
             let (mut out, now) = (Observations::default(), tracker.next_due());
             tracker.poll(now, &mut out).expect("reads");
             named += out.samples.len();
-            told.extend(tracker.counted());
+            reported.extend(tracker.take_device_counts());
         }
-        // Polls after 10, 30 … 390 ms, clearings after 110, 210 and 310: the page is named once before each, and after
-        // the last. Telemetry after 50, 110, 170 … 350 ms.
-        assert_eq!((named, told.len()), (4, 6));
-        let all: u32 = told[0].histogram.iter().map(|(_, counters)| counters).sum();
-        assert_eq!((told[0].histogram.len(), told[0].histogram[1], all), (64, (1, 0), 1024));
-        assert!(told[0].utilisation > 0.99, "no cycle passed without an access");
+        // Polls after 10, 30 … 390 ms, clearings after 110, 210 and 310: the page is reported once before each, and
+        // after the last. Telemetry after 50, 110, 170 … 350 ms.
+        assert_eq!((named, reported.len()), (4, 6));
+        let all: u32 = reported[0].histogram.iter().map(|(_, counters)| counters).sum();
+        assert_eq!(
+            (reported[0].histogram.len(), reported[0].histogram[1], all),
+            (64, (1, 0), 1024)
+        );
+        assert!(reported[0].utilisation > 0.99, "no cycle passed without an access");
     }
 
     #[test]
-    fn left_alone_the_threshold_follows_the_counters() {
+    fn by_default_the_threshold_follows_the_counters() {
         let (_folder, mut tracker) = watching(Source::Fifo);
         let cleared = |tracker: &NeoProf<Unit>| tracker.pace.cleared.expect("watching");
         let begun = cleared(&tracker);
@@ -545,13 +549,13 @@ mod tests {
         }
         assert_eq!(cleared(&tracker).saturating_sub(begun), Nanos(rates::INTERVAL_NS));
         assert_eq!(tracker.driver.registers().counted_accesses(), 0);
-        // One counter in 64 is one of 16, and 32 pages are as many or more of them.
+        // One counter in 64 is 16 counters, and the 32 hot pages use at least as many.
         let theta = tracker.driver.registers().theta();
         assert!((500..600).contains(&theta), "{theta}");
     }
 
     #[test]
-    fn a_frame_of_nobodys_is_looked_for_once_a_minute() {
+    fn a_frame_without_an_owner_is_searched_once_a_minute() {
         let (_folder, mut tracker) = watching(Source::Fifo);
         let mut seconds = 1;
         let mut rounds = Vec::new();
@@ -571,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_is_silent_before_and_after() {
+    fn the_unit_is_off_before_and_after() {
         let (_folder, mut tracker) = watching(Source::Fifo);
         tracker.watch(&[]).expect("fine");
         accesses(&mut tracker, 9, 100);
@@ -579,14 +583,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_said_with_a_next_step() {
+    fn a_missing_device_is_reported_with_a_next_step() {
         let (folder, root) = fake(&[]);
         let journal = Journal::open(folder.path().join("run")).expect("a journal");
         let settings = Settings { source: Source::Fifo, place: None };
         let error = open(&root, &journal, &tiers(), &settings).err().expect("no device");
         assert!(error.to_string().contains("no PCI device 1234:4e50"), "{error}");
         assert!(error.hint().is_some_and(|hint| hint.contains("--tracker")));
-        // A device of that name whose registers are others.
+        // A device of that name with other registers.
         let device = root.path("/sys/bus/pci/devices/0000:00:04.0");
         std::fs::create_dir_all(&device).expect("a folder");
         for (file, text) in [("vendor", "0x1234\n"), ("device", "0x4e50\n"), ("enable", "0\n")] {

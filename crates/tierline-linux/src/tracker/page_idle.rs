@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Idle page tracking: `/sys/kernel/mm/page_idle/bitmap`, where a kernel has it.
+//! Idle page tracking: `/sys/kernel/mm/page_idle/bitmap`, on kernels that have it.
 //!
 //! What it does. Finds the frames of a process (`pagemap`), marks them idle in the bitmap, waits for the
-//! window, and reads the bitmap back: a frame that is idle no more was touched, by whomever.
+//! window, and reads the bitmap back: a frame that is no longer idle was accessed, by any process.
 //!
 //! When it helps. Kernels with `CONFIG_IDLE_PAGE_TRACKING` (few: neither Debian's nor the cloud ones)
-//! where `/proc/kcore` is locked. Reads and writes of all tiers are seen, at no fault.
+//! where `/proc/kcore` is locked. Reads and writes of all tiers are observed, without faults.
 //!
-//! When it hurts. Only pages on the LRU lists can be marked; a page that migrates within the window is
-//! seen as touched. Marking walks the reverse map of each page: several times the cost of `accessed`.
-//! Like that one it leaves the TLB alone, so a page that stays cached there looks idle.
+//! When it hurts. Only pages on the LRU lists can be marked; a page that migrates within the window counts as
+//! accessed. Marking walks the reverse map of each page: several times the cost of `accessed`. Like
+//! `accessed` it does not flush the TLB, so a page whose entry stays there looks idle.
 //!
 //! Knobs. Those of [`Settings`].
 //!
@@ -29,21 +29,21 @@ use crate::error::{Error, Result};
 use crate::nodes::{FrameTiers, Nodes};
 use crate::pagemap::{Pagemap, mapped, page};
 use crate::root::Root;
-use crate::tracker::list::TrackerEntry;
+use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::readable;
 use crate::tracker::runs::{Run, Runs};
 use crate::tracker::window::Settings;
 use crate::tracker::windowed::{Probe, Seen, Windowed, is_gone};
 
 const BITMAP: &str = "/sys/kernel/mm/page_idle/bitmap";
-/// Every so many scans, where all pages live is told again, not only the touched ones.
+/// In every 16th scan the tiers of all pages are reported, not only those of accessed pages.
 const RESIDENCE_EVERY: u64 = 16;
 
 /// The tracker in the list.
 pub const PAGE_IDLE: TrackerEntry = TrackerEntry {
     name: "page_idle",
-    sees: "every page touched within a window, in every tier",
-    costs: "no faults in the program; a bitmap write and read a window",
+    sees: "every page accessed within a window, in every tier",
+    costs: "no faults in the program; one write and one read of a bitmap per window",
     samples: false,
     made_for: |_| false,
     needs: |root| {
@@ -61,7 +61,7 @@ pub const PAGE_IDLE: TrackerEntry = TrackerEntry {
 /// The tracker.
 pub type PageIdle = Windowed<IdleBits>;
 
-/// Marks frames idle and looks which still are.
+/// Marks frames idle and reads which still are.
 pub struct IdleBits {
     root: Root,
     tiers: Tiers,
@@ -70,7 +70,7 @@ pub struct IdleBits {
     bitmap: File,
 }
 
-/// What is kept of one process.
+/// State of one process.
 #[derive(Default)]
 pub struct Known {
     scans: u64,
@@ -111,7 +111,7 @@ impl Probe for IdleBits {
             Err(error) => return Err(error),
         }
         for (word, bits) in words(&known.marked) {
-            // Zero bits leave their frames as they are.
+            // Zero bits leave their frames unchanged.
             let result = self.bitmap.write_all_at(&bits.to_ne_bytes(), word * 8);
             self.check("write", result)?;
         }
@@ -168,7 +168,7 @@ impl IdleBits {
 
     fn check(&self, action: &'static str, result: std::io::Result<()>) -> Result<()> {
         match result {
-            // Past the last frame: memory that was just taken away.
+            // Past the last frame: memory that was just removed.
             Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(()),
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(()),
             other => {
@@ -178,7 +178,7 @@ impl IdleBits {
     }
 }
 
-/// The words of the bitmap that hold these frames, each with their bits set.
+/// The words of the bitmap for these frames, with the frames' bits set.
 fn words(pages: &[(Run, u64)]) -> BTreeMap<u64, u64> {
     let mut words = BTreeMap::new();
     for (_, pfn) in pages {
@@ -196,7 +196,7 @@ mod tests {
     use tierline_core::unit::Nanos;
 
     #[test]
-    fn frames_that_are_idle_no_more_were_touched() {
+    fn frames_that_are_no_longer_idle_were_accessed() {
         let present = 1 << 63;
         let (folder, root) = fake(&[present | 3, present | 70, present | 4]);
         let path = folder.path().join(&BITMAP[1..]);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! PEBS: one in so many loads that missed the last cache, as Intel's CPUs record them.
+//! PEBS: Intel's CPUs record one load per sampling period that missed the last cache.
 //!
 //! **What it does.** Counts retired loads that missed L3 on every CPU and records the address of one in
-//! 10,007, and where the data came from. A record stands for as many accesses as the period.
+//! 10,007, and the source of its data. A record stands for as many accesses as the period.
 //!
-//! **When it helps.** It sees what placement is about: accesses that reach memory, of any tier, at no
-//! cost to those that do not. The best source where there is one.
+//! **When it helps.** It observes exactly the accesses that depend on placement: those that reach memory, of
+//! any tier. Other accesses cost nothing. It is the best source if the CPU has it.
 //!
 //! **When it hurts.** Few virtual machines have it. A page with less than a thousand misses a second is
-//! seen once in ten seconds. Prefetched lines are not loads that missed. Stores are counted whether or
-//! not they miss, and so in another currency: they are off unless asked for.
+//! sampled once in ten seconds. Prefetched lines are not loads that missed. Stores are counted whether or
+//! not they miss, so they cannot be compared with loads: they are off by default.
 //!
-//! **Knobs.** [`Settings`]: the periods, and which tier each kind of memory is.
+//! **Knobs.** [`Settings`]: the periods, and the tier of each kind of memory.
 //!
 //! **Where it comes from.** HeMem (SOSP'21), MEMTIS (SOSP'23); event codes from Intel's perfmon tables.
-//! Not tested on hardware yet: records are synthetic, opening fails cleanly where there is no PMU.
+//! Not tested on hardware yet: tests use synthetic records, and opening gives an error if there is no PMU.
 
 use tierline_core::unit::Nanos;
 
@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::perf::Event;
 use crate::perf::data_src::Source;
 use crate::root::Root;
-use crate::tracker::list::TrackerEntry;
+use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::may_sample;
 use crate::tracker::pmu::{PMUS, PmuEvent, Sampler, SourceTiers};
 
@@ -47,11 +47,11 @@ pub const PEBS: TrackerEntry = TrackerEntry {
 /// How to sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Loads that missed, for one record; a prime keeps clear of loops.
+    /// Missed loads per record; a prime, to avoid resonance with loops.
     pub load_period: u64,
-    /// Stores for one record; `None`: no stores.
+    /// Stores per record; `None`: no stores.
     pub store_period: Option<u64>,
-    /// Which tier each kind of memory is.
+    /// The tier of each kind of memory.
     pub tiers: SourceTiers,
     /// Time between polls.
     pub poll: Nanos,
@@ -70,10 +70,10 @@ impl Default for Settings {
 
 /// `MEM_INST_RETIRED.ALL_STORES`.
 const STORES: u64 = 0x82d0;
-/// `MEM_LOAD_RETIRED.L3_MISS`; where the data came from is in each record.
+/// `MEM_LOAD_RETIRED.L3_MISS`; each record contains the source of the data.
 const ANY_MISS: &[(u64, Option<Source>)] = &[(0x20d1, None)];
 /// `MEM_LOAD_L3_MISS_RETIRED.LOCAL_DRAM` and `.REMOTE_DRAM`, `MEM_LOAD_RETIRED.LOCAL_PMM`,
-/// `MEM_LOAD_L3_MISS_RETIRED.REMOTE_PMM`: servers that know persistent memory.
+/// `MEM_LOAD_L3_MISS_RETIRED.REMOTE_PMM`: servers that support persistent memory.
 const BY_SOURCE: &[(u64, Option<Source>)] = &[
     (0x01d3, Some(Source::LocalDram)),
     (0x02d3, Some(Source::RemoteDram)),
@@ -81,10 +81,10 @@ const BY_SOURCE: &[(u64, Option<Source>)] = &[
     (0x10d3, Some(Source::Pmem)),
 ];
 
-/// Opens the events that this CPU has.
+/// Opens the events of this CPU.
 ///
 /// # Errors
-/// `Error::Missing` where this is no Intel CPU or it has no such events to offer.
+/// `Error::Missing` if this is no Intel CPU or if it has no such events.
 pub fn open(root: &Root, settings: &Settings) -> Result<Sampler> {
     let cpu = Cpu::read(root)?;
     cpu.require_pebs(root)?;
@@ -94,8 +94,8 @@ pub fn open(root: &Root, settings: &Settings) -> Result<Sampler> {
 
 fn events(model: u32, settings: &Settings) -> Vec<PmuEvent> {
     let loads = match model {
-        // Skylake-SP and Cascade Lake, Ice Lake-SP and -D. From Sapphire Rapids on CXL is a source
-        // too, which has no event of its own: the records tell.
+        // Skylake-SP and Cascade Lake, Ice Lake-SP and -D. From Sapphire Rapids on CXL is a source too, without an
+        // event of its own: the records contain it.
         0x55 | 0x6a | 0x6c => BY_SOURCE,
         _ => ANY_MISS,
     };
@@ -112,14 +112,14 @@ fn events(model: u32, settings: &Settings) -> Vec<PmuEvent> {
     let loads = loads.iter().map(|(code, source)| event(*code, settings.load_period, *source));
     let stores = settings.store_period.map(|period| PmuEvent {
         stores: true,
-        // A store's own level says nothing about memory.
+        // A store's record does not say whether it reached memory.
         source: Some(Source::Unknown),
         ..event(STORES, period, None)
     });
     loads.chain(stores).collect()
 }
 
-/// What `/proc/cpuinfo` says of the first CPU.
+/// The first CPU in `/proc/cpuinfo`.
 pub struct Cpu {
     /// `GenuineIntel`, `AuthenticAMD`.
     pub vendor: String,
@@ -130,10 +130,10 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Reads it.
+    /// Reads `/proc/cpuinfo`.
     ///
     /// # Errors
-    /// `Error::File` where it cannot be read. On other architectures the fields are empty or 0.
+    /// `Error::File` if it cannot be read. On other architectures the fields are empty or 0.
     pub fn read(root: &Root) -> Result<Self> {
         let text = root.read("/proc/cpuinfo")?;
         let field = |name: &str| {
@@ -161,7 +161,7 @@ impl Cpu {
         let unit =
             units.into_iter().find(|u| root.exists(format!("/sys/bus/event_source/devices/{u}")));
         let Some(unit) = unit else {
-            return missing("the CPU offers no PMU (a virtual machine?)".into());
+            return missing("the CPU has no PMU (a virtual machine?)".into());
         };
         let caps = format!("/sys/bus/event_source/devices/{unit}/caps/max_precise");
         match root.read_number(&caps) {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_without_it_say_why() {
+    fn on_machines_without_it_the_error_says_why() {
         let (_dir, root) = machine("vendor_id : AuthenticAMD\n", &[]);
         assert!(why(&root).contains("AuthenticAMD"));
         let (_dir, root) = machine(SKYLAKE, &[]);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_decides_on_the_events() {
+    fn the_cpu_model_selects_the_events() {
         let (_dir, root) = machine(SKYLAKE, &[]);
         let cpu = Cpu::read(&root).expect("cpuinfo");
         assert_eq!((cpu.family, cpu.model), (6, 0x55));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the hardware samplers share: events on every CPU whose records carry an address and its source.
+//! Common part of the hardware samplers: events on every CPU whose records contain an address and its source.
 
 use rustc_hash::FxHashSet;
 use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn, Watch};
@@ -16,12 +16,12 @@ use crate::tracker::Tracker;
 /// The units that count events.
 pub(crate) const PMUS: &str = "/sys/bus/event_source/devices";
 
-/// Which tier a kind of memory is; `None` where it cannot be told.
+/// The tier of each kind of memory; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SourceTiers {
     /// DRAM of the CPU's own node.
     pub local: Option<TierId>,
-    /// DRAM of another node. On a machine with several sockets that is no tier of its own.
+    /// DRAM of another node. On a machine with several sockets it is not a separate tier.
     pub remote: Option<TierId>,
     /// Memory on CXL.
     pub cxl: Option<TierId>,
@@ -47,30 +47,30 @@ impl SourceTiers {
 pub struct PmuEvent {
     /// The event.
     pub event: Event,
-    /// One record each so many.
+    /// Events per record.
     pub period: u64,
-    /// How exact the instruction must be.
+    /// How exact the instruction address must be.
     pub precise: u8,
-    /// Leave out the kernel's accesses; where the unit cannot, they are left out by address.
+    /// Exclude the kernel's accesses; if the unit cannot, they are excluded by address.
     pub user_only: bool,
-    /// What the event itself says about where the data came from.
+    /// The source of the data, if the event itself implies it.
     pub source: Option<Source>,
-    /// Its period counts accesses, as a policy means it, and not something else (IBS: operations).
+    /// True if its period counts accesses, as policies expect, and not something else (IBS: operations).
     pub counts_accesses: bool,
-    /// True where every record is a store.
+    /// True if every record is a store.
     pub stores: bool,
-    /// Keep a record whose source is not known: true where the event counts memory accesses only.
+    /// Keep records with an unknown source: true if the event counts only memory accesses.
     pub keep_unknown: bool,
 }
 
 /// Base pages of a CPU's ring: about 3000 records.
 const RING_PAGES: usize = 32;
-/// Samples of this time are remembered: the long horizon of ARMS (section 4.1).
+/// Samples are remembered for this time: the long horizon of ARMS (section 4.1).
 const MEMORY: Nanos = Nanos::from_secs(10);
-/// Addresses from here on are the kernel's, on all 64-bit machines.
+/// Addresses from here on belong to the kernel, on all 64-bit machines.
 const KERNEL: u64 = 1 << 63;
 
-/// The tracker: events on every CPU. Which events is what `pebs` and `ibs` know.
+/// The tracker: events on every CPU. `pebs` and `ibs` define the events.
 pub struct Sampler {
     name: &'static str,
     interval: Nanos,
@@ -83,11 +83,10 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Opens the events that this CPU has; at least one of them must be. They are read every
-    /// `interval`.
+    /// Opens the events that this CPU has; at least one must open. They are read every `interval`.
     ///
     /// # Errors
-    /// `Error::Missing` where none can be opened.
+    /// `Error::Missing` if none can be opened.
     pub fn open(
         root: &Root,
         name: &'static str,
@@ -123,7 +122,7 @@ impl Tracker for Sampler {
         self.name
     }
 
-    /// The events count only while there is somebody to watch.
+    /// The events count only while a process is watched.
     fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {
         self.spaces = spaces.iter().copied().collect();
         let on = !self.spaces.is_empty();
@@ -149,7 +148,7 @@ impl Tracker for Sampler {
             });
         }
         if let Some(since) = self.watching_since {
-            // One access in so many is seen: as much as all of them in so small a part of the time.
+            // One access per period is recorded: the same as recording all accesses for 1/period of the time.
             out.watched += Nanos(now.saturating_sub(since).0 / period);
             out.memory = Some(Nanos(MEMORY.0 / period));
             self.watching_since = Some(now.max(since));
@@ -164,7 +163,7 @@ impl Tracker for Sampler {
         self.due
     }
 
-    fn rewatch(&mut self, watch: Watch) -> Result<bool> {
+    fn reconfigure(&mut self, watch: Watch) -> Result<bool> {
         let Watch::Samples { loads, stores, .. } = watch else { return Ok(false) };
         for (event, rings) in self.events.iter_mut().filter(|(event, _)| event.counts_accesses) {
             let period = if event.stores { stores.unwrap_or(event.period) } else { loads };
@@ -174,8 +173,8 @@ impl Tracker for Sampler {
         Ok(true)
     }
 
-    /// The cost follows the misses by itself: settled placement misses less.
-    fn attend(&mut self, _attention: Attention) {}
+    /// The cost follows the misses by itself: with settled placement there are fewer.
+    fn set_attention(&mut self, _attention: Attention) {}
 }
 
 fn attr(event: &PmuEvent) -> Attr {
@@ -190,11 +189,11 @@ fn attr(event: &PmuEvent) -> Attr {
     }
 }
 
-/// A record of an access to memory, as a sample; what a cache answered is no access to memory.
+/// Converts a record of an access to memory to a sample; accesses served by a cache are dropped.
 fn to_sample(record: &Recorded<'_>, event: &PmuEvent, tiers: &SourceTiers) -> Option<Sample> {
     let access = Access::decode(record.data_src);
     let source = event.source.unwrap_or(access.source);
-    // Address 0: the unit did not catch it.
+    // Address 0: the unit did not record it.
     let useless = record.addr == 0 || record.addr >= KERNEL || source == Source::Cache;
     if useless || source == Source::Unknown && !event.keep_unknown {
         return None;
@@ -210,7 +209,7 @@ fn to_sample(record: &Recorded<'_>, event: &PmuEvent, tiers: &SourceTiers) -> Op
     })
 }
 
-/// What a record of one event stands for, in records of another.
+/// The weight of a record of one event, in records of another.
 #[expect(clippy::cast_precision_loss, reason = "a period is far below 2^24")]
 fn ratio(period: u64, of: u64) -> f32 {
     period as f32 / of as f32
@@ -252,11 +251,11 @@ mod tests {
         assert_eq!(sample(0x7000_1234, L2_LOAD, &LOADS), None);
         assert_eq!(sample(0, CXL_LOAD, &LOADS), None);
         assert_eq!(sample(0xffff_8880_0000_0000, CXL_LOAD, &LOADS), None);
-        assert_eq!(sample(0x7000_1234, 0, &LOADS), None, "a source that is not known");
+        assert_eq!(sample(0x7000_1234, 0, &LOADS), None, "an unknown source");
     }
 
     #[test]
-    fn what_the_event_says_stands_above_what_the_record_says() {
+    fn the_source_of_the_event_takes_precedence_over_the_record() {
         let local = PmuEvent { source: Some(Source::LocalDram), ..LOADS };
         assert_eq!(sample(0x1000, 0, &local).and_then(|s| s.tier), Some(TierId(0)));
         let stores = PmuEvent { stores: true, keep_unknown: true, ..LOADS };
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_event_the_error_says_why_and_what_else_there_is() {
+    fn without_the_event_the_error_says_why_and_names_another_tracker() {
         let none = PmuEvent { event: Event::Pmu { unit: 0x7fff_fff0, config: [0; 3] }, ..LOADS };
         let error = Sampler::open(&Root::default(), "pebs", &[none], TIERS, Nanos::ZERO)
             .err()

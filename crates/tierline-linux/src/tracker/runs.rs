@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Neighbouring pages that share what is to be said of them, told as one.
+//! Joins neighbouring pages with the same properties to runs.
 
 use tierline_core::port::{Observations, PageSize, Residence, Sample, SpaceId, Vpn};
 use tierline_core::tier::TierId;
 
-/// Neighbouring pages of one size in one tier (`None`: not known).
+/// Neighbouring pages of one size in one tier (`None`: unknown).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The first base page.
     pub start: u64,
-    /// Base pages.
+    /// The number of base pages.
     pub pages: u32,
     /// The size of each.
     pub size: PageSize,
-    /// Where all of them live.
+    /// The tier of all of them.
     pub tier: Option<TierId>,
 }
 
 impl Run {
-    /// Takes in the page that follows, where it is one of the same kind.
+    /// Adds the next page, if it is of the same kind.
     #[inline]
     fn extend(&mut self, page: Self) -> bool {
         let next = self.start + u64::from(self.pages) == page.start;
@@ -29,22 +29,22 @@ impl Run {
     }
 }
 
-/// Collects pages that come by ascending address, and tells them as runs.
+/// Collects pages by ascending address, and reports them as runs.
 pub struct Runs {
     space: SpaceId,
-    /// Whether touches are known to be stores.
+    /// Whether accesses are known to be stores.
     write: Option<bool>,
     touched: Option<Run>,
     living: Option<Run>,
 }
 
 impl Runs {
-    /// Collects for one process.
+    /// A collection for one process.
     pub fn new(space: SpaceId, write: Option<bool>) -> Self {
         Self { space, write, touched: None, living: None }
     }
 
-    /// A page that was touched.
+    /// Adds a page that was accessed.
     #[inline]
     pub fn touched(&mut self, page: Run, out: &mut Observations) {
         if !self.touched.as_mut().is_some_and(|run| run.extend(page))
@@ -54,7 +54,7 @@ impl Runs {
         }
     }
 
-    /// A page that is in memory.
+    /// Adds a page that is in memory.
     #[inline]
     pub fn living(&mut self, page: Run, out: &mut Observations) {
         if !self.living.as_mut().is_some_and(|run| run.extend(page))
@@ -64,7 +64,7 @@ impl Runs {
         }
     }
 
-    /// Tells the runs that are still open.
+    /// Reports the open runs.
     pub fn finish(self, out: &mut Observations) {
         out.samples.extend(self.touched.map(|run| self.sample(run)));
         out.residence.extend(self.living.and_then(|run| self.residence(run)));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Soft-dirty bits: which pages were *written*, on kernels that show nothing better.
+//! Soft-dirty bits: which pages were *written*, for kernels without a better way.
 //!
-//! What it does. Writes `4` to `/proc/PID/clear_refs`, which write-protects every page and forgets that
-//! it was written; after the window, the pages with a set bit 55 in `/proc/PID/pagemap` were written.
-//! Where the kernel has it, the `PAGEMAP_SCAN` call finds those without reading an entry a page.
+//! What it does. Writes `4` to `/proc/PID/clear_refs`, which write-protects every page and clears its
+//! soft-dirty bit; after the window, pages with bit 55 set in `/proc/PID/pagemap` were written. If the kernel
+//! supports it, the `PAGEMAP_SCAN` call finds those without reading an entry per page.
 //!
-//! When it helps. Where `/proc/kcore` is locked and hint faults are taken; for programs that write what
-//! they read.
+//! When it helps. If `/proc/kcore` is locked and hint faults are in use by another program; for programs that
+//! write what they read.
 //!
-//! When it hurts. Reads are not seen: a read-mostly hot set looks cold. Each first write to a page after
-//! an arming faults (about 1 us natively), so short pauses tax the program.
+//! When it hurts. Reads are not observed: a read-mostly hot set looks cold. Each first write to a page after
+//! arming faults (about 1 us natively), so short pauses slow the program down.
 //!
 //! Knobs. Those of [`Settings`].
 //!
@@ -25,13 +25,13 @@ use crate::error::{Error, Result};
 use crate::nodes::{FrameTiers, Nodes};
 use crate::pagemap::{Pagemap, mapped, page, scan};
 use crate::root::Root;
-use crate::tracker::list::TrackerEntry;
+use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::{clear_refs, readable};
 use crate::tracker::runs::{Run, Runs};
 use crate::tracker::window::Settings;
 use crate::tracker::windowed::{Probe, Seen, Windowed, is_gone, unless_gone};
 
-/// Every so many scans, all entries are read: for where pages live, and how many there are.
+/// In every 16th scan all entries are read, for the tiers and the number of pages.
 const RESIDENCE_EVERY: u64 = 16;
 
 const WRITTEN: u64 = scan::PRESENT | scan::SOFT_DIRTY;
@@ -39,7 +39,7 @@ const WRITTEN: u64 = scan::PRESENT | scan::SOFT_DIRTY;
 /// The tracker in the list.
 pub const SOFT_DIRTY: TrackerEntry = TrackerEntry {
     name: "soft_dirty",
-    sees: "stores only, page by page, in every tier",
+    sees: "stores only, to single pages, in every tier",
     costs: "a page fault for every page written in a window",
     samples: false,
     made_for: |_| false,
@@ -61,11 +61,11 @@ pub struct SoftDirtyBits {
     root: Root,
     tiers: Tiers,
     frames: FrameTiers,
-    /// False once the kernel refused `PAGEMAP_SCAN`.
+    /// False after the kernel refused `PAGEMAP_SCAN`.
     can_scan: bool,
 }
 
-/// What is kept of one process.
+/// State of one process.
 #[derive(Default)]
 pub struct Known {
     scans: u64,
@@ -76,14 +76,14 @@ impl SoftDirty {
     /// A tracker for a machine with these tiers.
     ///
     /// # Errors
-    /// [`Error::File`] or [`Error::Format`] where the machine's memory blocks cannot be read,
-    /// [`Error::Missing`] where the kernel was built without soft-dirty bits.
+    /// [`Error::File`] or [`Error::Format`] if the machine's memory blocks cannot be read, [`Error::Missing`] if
+    /// the kernel was built without soft-dirty bits.
     pub fn new(root: &Root, tiers: &Tiers, settings: Settings) -> Result<Self> {
         if !soft_dirty_works(root) {
             return Err(Error::Missing {
                 what: "soft-dirty tracking".into(),
                 why: "this kernel was built without CONFIG_MEM_SOFT_DIRTY".into(),
-                hint: "use another tracker; `tierline trackers` lists what this kernel offers"
+                hint: "use another tracker; `tierline trackers` lists what this kernel supports"
                     .into(),
             });
         }
@@ -155,7 +155,7 @@ impl SoftDirtyBits {
         Ok(seen)
     }
 
-    /// Lets the kernel find the written pages. Their tiers are not seen, nor how many pages there are.
+    /// Lets the kernel find the written pages. It reports neither their tiers nor the number of all pages.
     fn scan(&mut self, space: SpaceId, known: &Known, out: &mut Observations) -> Result<Seen> {
         let pagemap = Pagemap::open(&self.root, space.0)?;
         let mut runs = Runs::new(space, Some(true));
@@ -187,8 +187,8 @@ fn run(pages: &Range<u64>) -> Run {
     Run { start: pages.start, pages: count, size: PageSize::Base, tier: None }
 }
 
-/// A kernel with soft-dirty bits marks new pages: some writable mapping of ours has `sd` among its
-/// flags. The kernel shows the flag only where it has the bits.
+/// A kernel with soft-dirty bits marks new pages: some writable mapping of ours has the flag `sd`, which the
+/// kernel shows only if it has the bits.
 fn soft_dirty_works(root: &Root) -> bool {
     let smaps = root.read("/proc/self/smaps").unwrap_or_default();
     let mut flags = smaps.lines().filter_map(|line| line.strip_prefix("VmFlags:"));
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!((tracker.stats().present, tracker.stats().accessed), (3, 2));
         assert_eq!((out.samples.len(), out.samples[0].base_pages), (1, 2));
         assert_eq!((out.samples[0].write, out.residence.len()), (Some(true), 2));
-        // The second scan tries the call, which a plain file refuses, and falls back.
+        // The second scan tries the call, which fails on a plain file, and falls back.
         tracker.poll(tracker.next_due(), &mut out).expect("arms");
         tracker.poll(tracker.next_due(), &mut out).expect("reads");
         assert_eq!((tracker.stats().accessed, out.samples.len()), (2, 2));

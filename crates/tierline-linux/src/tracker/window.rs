@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When to look and for how long: what all trackers share that arm, wait and read.
+//! Timing of windows, for all trackers that arm, wait and read.
 //!
-//! A window in which every page was touched tells nothing, and neither does one in which none was. So
-//! the window follows the share of pages that it finds touched: where more are touched than the fast
-//! tier could hold, or more than a quarter, it halves; where fewer than a quarter of that, it doubles.
+//! A window in which all pages or no pages were accessed gives no information. So the window follows the share
+//! of accessed pages: if more pages are accessed than fit in the fast tier, or more than a quarter, it
+//! halves; if fewer than a quarter of that, it doubles.
 //!
-//! Looking costs CPU in proportion to the memory watched. The pause after a window is what keeps that
-//! cost within a budget, whatever the size of the process. While placement is off, windows may follow
-//! each other on credit: a few of them close together find a hot set sooner than the same number spread
-//! out, and the time after pays for them.
+//! Scans cost CPU time in proportion to the memory watched. The pause after a window keeps that cost within a
+//! budget, whatever the size of the process. While placement is not settled, windows may follow each other on
+//! credit: a few close together find a hot set sooner than the same number spread out, and later pauses
+//! pay for them.
 
 use std::time::Instant;
 
@@ -17,13 +17,13 @@ use rustix::time::{ClockId, clock_gettime};
 use tierline_core::port::Attention;
 use tierline_core::unit::{Bytes, Nanos};
 
-/// Share of pages touched above which a window is too long: it shows the warm with the hot. Ours.
+/// Share of accessed pages above which a window is too long: warm pages then look hot. Ours.
 const MOST_TOUCHED: f64 = 0.25;
 
-/// The highest of ordinary priorities.
+/// The highest of the ordinary priorities.
 const HIGHEST: i32 = -20;
 
-/// How closely and how expensively to look.
+/// How often to scan and at what cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// The first window.
@@ -32,20 +32,20 @@ pub struct Settings {
     pub shortest: Nanos,
     /// The longest window.
     pub longest: Nanos,
-    /// Share of one CPU that looking may cost while placement is off.
+    /// Share of one CPU that scans may cost while placement is not settled.
     pub budget_alert: f64,
-    /// Share of one CPU that looking may cost while placement is settled.
+    /// Share of one CPU that scans may cost while placement is settled.
     pub budget_calm: f64,
-    /// CPU time that windows may take in advance while placement is off.
+    /// CPU time that windows may take in advance while placement is not settled.
     pub credit: Nanos,
-    /// The least time between windows while placement is off.
+    /// The least time between windows while placement is not settled.
     pub pause_alert: Nanos,
     /// The least time between windows while pages wait to be moved.
     pub pause_moving: Nanos,
     /// The least time between windows while placement is settled.
     pub pause_calm: Nanos,
-    /// The longest that page faults of the watched process should wait for an arming; where arming
-    /// takes longer, it is done more rarely in proportion.
+    /// The longest that page faults of the watched process should wait for an arming; if arming takes longer,
+    /// pauses grow in proportion.
     pub max_hold: Nanos,
 }
 
@@ -66,12 +66,12 @@ impl Default for Settings {
     }
 }
 
-/// What one step cost.
+/// The cost of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// CPU time of this thread, in user and kernel mode.
     pub cpu: Nanos,
-    /// Time on the wall.
+    /// Wall-clock time.
     pub wall: Nanos,
 }
 
@@ -82,27 +82,26 @@ impl std::ops::AddAssign for Cost {
     }
 }
 
-/// The last window, as numbers.
+/// Statistics of the last window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Windows read so far.
     pub windows: u64,
     /// Base pages found in memory.
     pub present: u64,
-    /// Base pages of those found touched.
+    /// Of them, base pages that were accessed.
     pub accessed: u64,
-    /// For how long a touch would have been seen, on average over the pages.
+    /// Time in which an access was observable, on average over the pages.
     pub watched: Nanos,
-    /// What arming cost, over all processes.
+    /// Cost of arming, over all processes.
     pub arm: Cost,
-    /// What reading cost, over all processes.
+    /// Cost of reading, over all processes.
     pub read: Cost,
-    /// The longest that one process was held up by one arming: its page faults waited, plain accesses
-    /// did not.
+    /// The longest time that one arming delayed one process: its page faults waited, plain accesses did not.
     pub hold: Nanos,
-    /// The window that comes next.
+    /// The length of the next window.
     pub window: Nanos,
-    /// The time until that starts.
+    /// The time until the next window starts.
     pub pause: Nanos,
 }
 
@@ -113,7 +112,7 @@ pub struct Pace {
     pub settings: Settings,
     window: Nanos,
     attention: Attention,
-    /// Seconds of CPU time left to spend in advance; below zero they are owed.
+    /// CPU time in seconds that may be spent in advance; negative if owed.
     credit: f64,
     refilled: Option<Nanos>,
 }
@@ -131,17 +130,17 @@ impl Pace {
         self.window
     }
 
-    /// How closely to look.
+    /// How closely to observe.
     pub fn attention(&self) -> Attention {
         self.attention
     }
 
-    /// Hears how closely to look.
-    pub fn attend(&mut self, attention: Attention) {
+    /// Sets how closely to observe.
+    pub fn set_attention(&mut self, attention: Attention) {
         self.attention = attention;
     }
 
-    /// Follows what the last window saw. `fast` is the fast tier's capacity.
+    /// Adapts the window to the last result. `fast` is the fast tier's capacity.
     pub fn adapt(&mut self, present: u64, accessed: u64, fast: Bytes) {
         if present == 0 {
             return;
@@ -156,7 +155,7 @@ impl Pace {
         self.window = Nanos(window).clamp(self.settings.shortest, self.settings.longest);
     }
 
-    /// The least time between windows, whatever they cost.
+    /// The least time between windows, whatever their cost.
     pub fn least_pause(&self) -> Nanos {
         match self.attention {
             Attention::Alert => self.settings.pause_alert,
@@ -165,8 +164,8 @@ impl Pace {
         }
     }
 
-    /// How long until the budget allows for another window, after one that ended at `now`, cost `cost`
-    /// and held a process for `hold`.
+    /// Time until the budget permits another window, after one that ended at `now`, cost `cost` and delayed a
+    /// process for `hold`.
     pub fn pause(&mut self, now: Nanos, cost: Cost, hold: Nanos) -> Nanos {
         let (settings, cpu) = (self.settings, cost.cpu.as_secs_f64());
         let passed = now.saturating_sub(self.refilled.unwrap_or(now)).as_secs_f64();
@@ -177,17 +176,17 @@ impl Pace {
             Attention::Alert | Attention::Moving => earned(-self.credit, settings.budget_alert),
             Attention::Calm => self.calm_pause(cost),
         };
-        let stretch = ratio(hold.0, settings.max_hold.0.max(1)).max(1.0);
-        Nanos::from_secs_f64(pause.as_secs_f64() * stretch)
+        let observed = ratio(hold.0, settings.max_hold.0.max(1)).max(1.0);
+        Nanos::from_secs_f64(pause.as_secs_f64() * observed)
     }
 
-    /// How long it takes until the budget of settled placement has paid for `cost`.
+    /// Time in which the budget for settled placement pays for `cost`.
     pub fn calm_pause(&self, cost: Cost) -> Nanos {
         earned(cost.cpu.as_secs_f64(), self.settings.budget_calm)
     }
 }
 
-/// The time in which a share of one CPU makes up for so many seconds of it.
+/// The time in which a share `budget` of one CPU pays for `owed` seconds of CPU time.
 fn earned(owed: f64, budget: f64) -> Nanos {
     Nanos::from_secs_f64(owed.max(0.0) / budget.max(1e-6))
 }
@@ -197,35 +196,35 @@ fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
 }
 
-/// Measures what a step costs this thread.
+/// Measures the cost of a step for this thread.
 pub struct Meter {
     cpu: Nanos,
     wall: Instant,
 }
 
 impl Meter {
-    /// Starts to measure.
+    /// Starts measuring.
     pub fn start() -> Self {
         Self { cpu: thread_cpu(), wall: Instant::now() }
     }
 
-    /// What it cost since then.
+    /// The cost since the start.
     pub fn cost(&self) -> Cost {
         let cpu = thread_cpu().saturating_sub(self.cpu);
         Cost { cpu, wall: Nanos(u64::try_from(self.wall.elapsed().as_nanos()).unwrap_or(u64::MAX)) }
     }
 }
 
-/// While this lives, the calling thread comes before others: whatever runs between the arming of a page
-/// and its reading lengthens its window, and with a long window warm pages look hot. On a machine
-/// whose CPUs are all busy that is the program itself. Without the right to it nothing changes.
+/// While this lives, the calling thread runs before others: whatever runs between the arming and the reading
+/// of a page makes its window longer, and with a long window warm pages look hot. On a machine whose CPUs
+/// are all busy that is the program itself. Without the right to raise priority nothing changes.
 #[derive(Debug)]
 pub struct Urgent {
     nice: Option<i32>,
 }
 
 impl Urgent {
-    /// Begins.
+    /// Raises the priority.
     pub fn begin() -> Self {
         let nice = getpriority_process(None).ok();
         Self { nice: nice.filter(|_| setpriority_process(None, HIGHEST).is_ok()) }
@@ -251,20 +250,28 @@ pub fn thread_cpu() -> Nanos {
 pub(super) mod tests {
     use super::*;
 
-    /// Settings with windows too long to be waited for on the spot: arming and reading are two steps.
+    /// Settings with windows too long for waiting in place: arming and reading are two steps.
     pub fn apart() -> Settings {
         let window = Nanos::from_millis(60);
         Settings { window, shortest: window, ..Settings::default() }
     }
 
     #[test]
-    fn the_window_follows_the_share_touched_and_keeps_its_bounds() {
+    fn the_window_follows_the_share_accessed_and_keeps_its_bounds() {
         let mut pace = Pace::new(Settings::default());
         let fast = Bytes::from_base_pages(200);
         pace.adapt(1000, 300, fast);
-        assert_eq!(pace.window(), Nanos::from_millis(10), "more than fits: shorter");
+        assert_eq!(
+            pace.window(),
+            Nanos::from_millis(10),
+            "more than fits in the fast tier: shorter"
+        );
         pace.adapt(1000, 100, fast);
-        assert_eq!(pace.window(), Nanos::from_millis(10), "between a quarter and all: as it is");
+        assert_eq!(
+            pace.window(),
+            Nanos::from_millis(10),
+            "between a quarter and all of the limit: unchanged"
+        );
         pace.adapt(1000, 20, fast);
         assert_eq!(pace.window(), Nanos::from_millis(20));
         (0..20).for_each(|_| pace.adapt(1000, 0, fast));
@@ -272,11 +279,11 @@ pub(super) mod tests {
         (0..20).for_each(|_| pace.adapt(1000, 900, fast));
         assert_eq!(pace.window(), Nanos::from_millis(1));
         pace.adapt(0, 0, fast);
-        assert_eq!(pace.window(), Nanos::from_millis(1), "nothing to learn from nothing");
+        assert_eq!(pace.window(), Nanos::from_millis(1), "no pages give no information");
     }
 
     #[test]
-    fn the_pause_pays_for_the_look() {
+    fn the_pause_pays_for_the_scan() {
         let mut pace = Pace::new(Settings::default());
         let cost = |ms| Cost { cpu: Nanos::from_millis(ms), wall: Nanos::ZERO };
         let (now, hold) = (Nanos::from_secs(1), Nanos::from_millis(10));
@@ -285,8 +292,8 @@ pub(super) mod tests {
         assert_eq!(ms(pace.pause(now, cost(200), hold)), 2_000.0, "100 ms are owed");
         assert_eq!(ms(pace.pause(now, cost(0), Nanos::from_millis(100))), 4_000.0);
         let later = Nanos::from_secs(100);
-        assert_eq!(ms(pace.pause(later, cost(1), hold)), 0.0, "time has paid");
-        pace.attend(Attention::Calm);
+        assert_eq!(ms(pace.pause(later, cost(1), hold)), 0.0, "the elapsed time has paid");
+        pace.set_attention(Attention::Calm);
         assert_eq!(ms(pace.pause(later, cost(100), hold)), 10_000.0);
         assert_eq!(
             (ms(pace.pause(later, cost(1), hold)), ms(pace.least_pause())),
@@ -295,7 +302,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn work_is_measured() {
+    fn cpu_time_is_measured() {
         let meter = Meter::start();
         let sum: u64 = (0..100_000_u64).map(std::hint::black_box).sum();
         std::hint::black_box(sum);

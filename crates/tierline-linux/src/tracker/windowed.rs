@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The life of every tracker that arms, waits and reads: what differs between them is a [`Probe`].
+//! The steps of all trackers that arm, wait and read. Their differences are in a [`Probe`].
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,36 +11,36 @@ use crate::error::{Error, Result};
 use crate::tracker::Tracker;
 use crate::tracker::window::{Cost, Meter, Pace, Settings, Stats, Urgent};
 
-/// So many windows say what a page does now; older ones say what it did. Ours: with fewer a page is
-/// hot by luck too often, with more a change takes too long to show.
+/// Windows that show what a page does now; older ones are outdated. Ours: with fewer, pages look hot by chance
+/// too often; with more, a change takes too long to show.
 const WINDOWS_REMEMBERED: u64 = 16;
 
 /// Time between glances while placement is settled.
 const GLANCE_EVERY: Nanos = Nanos::from_secs(1);
 
-/// Windows up to this are waited for on the spot: whatever else the manager does meanwhile would draw
-/// them out, and with a long window warm pages look hot.
+/// Windows up to this are waited for in place: other work of the manager would make them longer, and with a
+/// long window warm pages look hot.
 const IN_PLACE: Nanos = Nanos::from_millis(50);
 
-/// True for a window that took far longer than asked for, as the manager moved pages meanwhile or the machine
-/// stood still: in a long window warm pages look hot. Ours.
+/// True for a window that took far longer than requested, because the manager moved pages meanwhile or the
+/// machine stood still: with a long window warm pages look hot. Ours.
 fn is_drawn_out(waited: Duration, asked: Nanos) -> bool {
     nanos(waited) > asked * 2 + IN_PLACE
 }
 
-/// A way to make the kernel remember which pages are touched, and to read that back.
+/// A way to let the kernel record which pages are accessed, and to read that.
 pub trait Probe {
-    /// The name users know the tracker by.
+    /// The tracker's name for users.
     const NAME: &'static str;
-    /// What it keeps of each process.
+    /// Its state for each process.
     type Space: Default;
-    /// True where it tells of huge pages itself.
-    const TELLS_SIZES: bool = false;
+    /// True if it reports huge pages itself.
+    const REPORTS_PAGE_SIZES: bool = false;
 
-    /// Forgets all touches of a process so far. `false` where it has gone.
+    /// Clears all recorded accesses of a process. `false` if it has ended.
     fn arm(&mut self, space: SpaceId, kept: &mut Self::Space) -> Result<bool>;
 
-    /// Appends the touches since. `None` where the process has gone.
+    /// Appends the accesses since. `None` if the process has ended.
     fn read(
         &mut self,
         space: SpaceId,
@@ -48,29 +48,29 @@ pub trait Probe {
         out: &mut Observations,
     ) -> Result<Option<Seen>>;
 
-    /// Forgets the touches of a small sample of the slow tiers' pages, whatever the size of the process.
-    /// `false` where it cannot.
+    /// Clears the recorded accesses of a small sample of the slow tiers' pages, whatever the size of the process.
+    /// `false` if it cannot.
     fn arm_glance(&mut self, _space: SpaceId, _kept: &mut Self::Space) -> bool {
         false
     }
 
-    /// How many of all slow base pages would have been found touched since, by that sample.
+    /// The projected number of slow base pages accessed since, from that sample.
     fn read_glance(&mut self, _kept: &mut Self::Space) -> Option<f64> {
         None
     }
 
-    /// Hears that frames were seen that are in no memory it knows of: some may have been added.
+    /// Reads the machine's memory again, after frames in unknown memory were found: some may have been added.
     fn refresh(&mut self) -> Result<()>;
 }
 
-/// What one read of one process saw, in base pages.
+/// The result of reading one process, in base pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// In memory.
     pub present: u64,
-    /// Touched.
+    /// Accessed.
     pub accessed: u64,
-    /// In no known memory.
+    /// In unknown memory.
     pub strange: u64,
 }
 
@@ -86,7 +86,7 @@ impl std::ops::AddAssign for Seen {
 pub struct Windowed<P: Probe> {
     probe: P,
     pace: Pace,
-    /// The fast tier's size: a window should not find more than fits there.
+    /// The fast tier's size: a window should not find more accessed pages than fit there.
     fast: Bytes,
     spaces: BTreeMap<SpaceId, Watched<P::Space>>,
     one_cpu: bool,
@@ -96,18 +96,18 @@ pub struct Windowed<P: Probe> {
     armed_at: Option<Instant>,
     /// When the last window ended.
     closed_at: Nanos,
-    /// When the budget allows for another; glances fill the time until then.
+    /// When the budget permits another window; glances fill the time until then.
     affordable_at: Nanos,
     stats: Stats,
 }
 
 struct Watched<S> {
     kept: S,
-    /// From when on the last arming counts, until it is read.
+    /// The time of the last arming, until it is read.
     armed: Option<Instant>,
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Arm,
@@ -116,7 +116,7 @@ enum Step {
 }
 
 impl<P: Probe> Windowed<P> {
-    /// A tracker that looks through `probe`; `fast` is the fast tier's capacity.
+    /// A tracker that uses `probe`; `fast` is the fast tier's capacity.
     pub fn with(probe: P, fast: Bytes, settings: Settings) -> Self {
         Self {
             probe,
@@ -133,12 +133,12 @@ impl<P: Probe> Windowed<P> {
         }
     }
 
-    /// What the last window found and cost.
+    /// Result and cost of the last window.
     pub fn stats(&self) -> Stats {
         self.stats
     }
 
-    /// How it works, for settings of its own.
+    /// The probe, for its own settings.
     pub fn probe(&mut self) -> &mut P {
         &mut self.probe
     }
@@ -147,7 +147,7 @@ impl<P: Probe> Windowed<P> {
         (self.step, self.due) = (step, due);
     }
 
-    /// Reads what was touched and rests; `start` is when this step began, which was at `now`.
+    /// Reads the accesses and rests. This step began at `start`, which is `now` on the manager's clock.
     fn close_window(&mut self, now: Nanos, start: Instant, out: &mut Observations) -> Result<()> {
         self.read(now, out)?;
         let now = now + nanos(start.elapsed());
@@ -156,7 +156,7 @@ impl<P: Probe> Windowed<P> {
         Ok(())
     }
 
-    /// Until the next window; on the way there a glance now and then.
+    /// Schedules the next window, or a glance before it.
     fn rest(&mut self, now: Nanos) {
         let glance = now + GLANCE_EVERY;
         if self.pace.attention() == Attention::Calm && glance < self.next_window() {
@@ -170,8 +170,8 @@ impl<P: Probe> Windowed<P> {
         self.affordable_at.max(self.closed_at + self.pace.least_pause())
     }
 
-    /// Looks at the samples of all processes, within one window that is waited for on the spot. `None`
-    /// where there is nothing to look at.
+    /// Glances at the samples of all processes, within one window waited for in place. `None` if there is nothing
+    /// to read.
     fn glance(&mut self) -> Option<f64> {
         let start = Instant::now();
         let spaces = &mut self.spaces;
@@ -191,7 +191,7 @@ impl<P: Probe> Windowed<P> {
         Some(touched / watched.as_secs_f64().max(1e-6))
     }
 
-    /// Takes a glance off the budget: the next window comes later, by its own pause at most.
+    /// Subtracts a glance from the budget: the next window comes later, by at most its own pause.
     fn pay(&mut self, cost: Cost) {
         let latest = self.closed_at + self.stats.pause * 2;
         self.affordable_at = (self.affordable_at + self.pace.calm_pause(cost)).min(latest);
@@ -204,8 +204,8 @@ impl<P: Probe> Windowed<P> {
             let (meter, start) = (Meter::start(), Instant::now());
             let there = self.probe.arm(*space, &mut watched.kept)?;
             let cost = meter.cost();
-            // A page is armed, and read, half way through on average. On one CPU the program stands
-            // still while we work, so our own time does not count.
+            // On average a page is armed, and read, half way through. On one CPU the program stands still while we
+            // work, so our own time does not count.
             watched.armed =
                 there.then(|| start + start.elapsed() / 2 + standstill(self.one_cpu, cost) / 2);
             self.stats.arm += cost;
@@ -245,7 +245,7 @@ impl<P: Probe> Windowed<P> {
         if seen.strange > 0 { self.probe.refresh() } else { Ok(()) }
     }
 
-    /// Keeps the books of a window that was read.
+    /// Updates the statistics after a window was read.
     fn close(&mut self, now: Nanos, seen: Seen, watched: Nanos) {
         let mut cost = self.stats.arm;
         cost += self.stats.read;
@@ -307,23 +307,23 @@ impl<P: Probe> Tracker for Windowed<P> {
         self.due
     }
 
-    fn tells_sizes(&self) -> bool {
-        P::TELLS_SIZES
+    fn reports_page_sizes(&self) -> bool {
+        P::REPORTS_PAGE_SIZES
     }
 
-    /// A pause that was meant for settled placement ends when placement is off.
-    fn attend(&mut self, attention: Attention) {
+    /// A pause for settled placement ends when placement is no longer settled.
+    fn set_attention(&mut self, attention: Attention) {
         if self.pace.attention() == Attention::Calm {
             self.affordable_at = Nanos::ZERO;
         }
-        self.pace.attend(attention);
+        self.pace.set_attention(attention);
         if matches!(self.step, Step::Arm | Step::Glance) {
             self.rest(self.closed_at);
         }
     }
 }
 
-/// For how long our work kept programs from theirs.
+/// The time in which our work kept programs from running.
 fn standstill(one_cpu: bool, cost: Cost) -> Duration {
     if one_cpu { Duration::from_nanos(cost.cpu.0) } else { Duration::ZERO }
 }
@@ -337,7 +337,7 @@ fn nanos(time: Duration) -> Nanos {
     Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// `Ok(false)` where the kernel said that the process is no more; other errors stay errors.
+/// `Ok(false)` if the error says that the process has ended; other errors are returned.
 pub(super) fn unless_gone(result: Result<()>) -> Result<bool> {
     match result {
         Ok(()) => Ok(true),
@@ -346,7 +346,7 @@ pub(super) fn unless_gone(result: Result<()>) -> Result<bool> {
     }
 }
 
-/// True for what the kernel says of a process that is no more.
+/// True for the kernel's errors of a process that has ended.
 pub(crate) fn is_gone(error: &Error) -> bool {
     let (Error::File { source, .. } | Error::Call { source, .. }) = error else { return false };
     source.kind() == std::io::ErrorKind::NotFound || source.raw_os_error() == Some(libc::ESRCH)
@@ -357,7 +357,7 @@ mod tests {
     use super::*;
     use crate::tracker::window::tests::apart;
 
-    /// Sees ten pages, three touched; process 2 is gone.
+    /// Reports ten pages, three accessed; process 2 has ended.
     #[derive(Default)]
     struct Fake {
         armed: Vec<u32>,
@@ -384,7 +384,7 @@ mod tests {
         let mut tracker = Windowed::with(Fake::default(), fast, apart());
         let mut out = Observations::default();
         tracker.poll(Nanos(5), &mut out).expect("nothing to do");
-        assert!(tracker.probe().armed.is_empty(), "nobody is watched");
+        assert!(tracker.probe().armed.is_empty(), "no process is watched");
         tracker.watch(&[SpaceId(1), SpaceId(2)]).expect("fine");
         tracker.poll(Nanos(5), &mut out).expect("arms");
         assert_eq!(tracker.probe().armed, [1, 2]);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_others_drew_out_tells_nothing() {
+    fn a_prolonged_window_is_discarded() {
         let asked = Nanos::from_millis(80);
         assert!(!is_drawn_out(Duration::from_millis(200), asked));
         assert!(is_drawn_out(Duration::from_millis(220), asked));
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_went_is_no_error() {
+    fn a_process_that_has_ended_is_no_error() {
         let gone = |code| Error::Call {
             call: "x".into(),
             source: std::io::Error::from_raw_os_error(code),

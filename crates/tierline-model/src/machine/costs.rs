@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Costs of the operating system's part of tiering, apart from the copied bytes.
 //!
-//! These are properties of kernels rather than of memory, so all machines share them unless their file
 //! These depend on kernels rather than on memory, so all machines share them unless their file states
 //! otherwise. Sources: HeMem's simulator uses 2 us for a fault, 4 us for a shootdown, 1 to 2 us for a page
 //! move; cori's uses 1 us for a migration. None is fitted.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An experiment: one run that rows are computed from. It is a scenario that is put together step by step.
+//! An experiment: one run from which rows are computed. Its scenario is built step by step.
 //!
-//! Each paper's folder has functions that make its usual set-up; rows vary it by the methods here.
+//! Each paper's folder has functions for its usual set-up; rows vary it with the methods here.
 
 use std::fmt::Write;
 
@@ -22,12 +22,12 @@ const TIER: &str = "tier";
 pub struct Experiment {
     /// The scenario so far.
     pub scenario: Scenario,
-    /// The steps that failed, and why.
+    /// The steps that failed, with the reason.
     problems: String,
 }
 
 impl Experiment {
-    /// A machine under a policy. Only the policy's own limits and the copying threads bound what is moved.
+    /// A machine under a policy. Moves are limited only by the policy's own limits and the copying threads.
     pub fn new(machine: &str, policy: &str, seconds: u16) -> Self {
         Self::default().but(|scenario| {
             scenario.machine = machine.into();
@@ -37,7 +37,7 @@ impl Experiment {
         })
     }
 
-    /// The same with a change of the scenario.
+    /// The same with a change to the scenario.
     #[must_use]
     pub fn but(&self, change: impl FnOnce(&mut Scenario)) -> Self {
         self.try_but(|scenario| {
@@ -46,18 +46,18 @@ impl Experiment {
         })
     }
 
-    /// The same with a change that may fail; if it does, the experiment cannot be run.
+    /// The same with a change that may fail. If it fails, the experiment cannot be run.
     #[must_use]
     pub fn try_but(&self, change: impl FnOnce(&mut Scenario) -> Result<()>) -> Self {
         let mut changed = self.clone();
         if let Err(error) = change(&mut changed.scenario) {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(changed.problems, "{error}; ");
         }
         changed
     }
 
-    /// With one more program, written as on a command line.
+    /// Adds a program, written as on a command line.
     #[must_use]
     pub fn program(&self, text: &str) -> Self {
         self.try_but(|scenario| {
@@ -66,7 +66,7 @@ impl Experiment {
         })
     }
 
-    /// With a knob of its last program.
+    /// Sets a knob of the last program.
     #[must_use]
     pub fn with(&self, knob: &str, value: impl Into<Value>) -> Self {
         self.but(|scenario| {
@@ -76,7 +76,7 @@ impl Experiment {
         })
     }
 
-    /// Under another policy, whose knobs have their defaults.
+    /// Under another policy, with default knobs.
     #[must_use]
     pub fn under(&self, policy: &str) -> Self {
         self.but(|scenario| {
@@ -85,13 +85,13 @@ impl Experiment {
         })
     }
 
-    /// With a knob of the policy, in base units; a switch is 0 or 1.
+    /// Sets a knob of the policy, in base units; a switch is 0 or 1.
     #[must_use]
     pub fn knob(&self, name: &str, value: impl Into<f64>) -> Self {
         self.but(|scenario| _ = scenario.policy_knobs.insert(name.into(), value.into()))
     }
 
-    /// With hardware samples of one in `period` misses.
+    /// With one hardware sample per `period` misses.
     #[must_use]
     pub fn sampled(&self, period: u16) -> Self {
         self.but(|scenario| {
@@ -112,7 +112,7 @@ impl Experiment {
         self.but(|scenario| scenario.fast_capacity = Some(Bytes::from_mib(mib)))
     }
 
-    /// On a machine with other figures: `change` edits its file.
+    /// On a machine with different figures: `change` edits its file.
     #[must_use]
     pub fn machine(&self, change: impl FnOnce(&mut MachineText) -> Result<()>) -> Self {
         self.try_but(|scenario| {
@@ -128,7 +128,7 @@ impl Experiment {
         self.scenario.seconds
     }
 
-    /// Its name: two experiments of the same name are the same run.
+    /// Its name. Two experiments with the same name are the same run.
     pub fn name(&self) -> String {
         runner::name(&self.scenario)
     }
@@ -136,7 +136,7 @@ impl Experiment {
     /// The scenario.
     ///
     /// # Errors
-    /// Where a step failed.
+    /// If a step failed.
     pub fn scenario(&self) -> Result<Scenario> {
         match self.problems.is_empty() {
             true => Ok(self.scenario.clone()),
@@ -145,7 +145,7 @@ impl Experiment {
     }
 }
 
-/// A machine's file that is being edited.
+/// A machine file that is being edited.
 #[derive(Debug)]
 pub struct MachineText {
     name: String,
@@ -164,7 +164,7 @@ impl MachineText {
     /// Sets a figure of a tier.
     ///
     /// # Errors
-    /// Where the file has no such figure.
+    /// If the file has no such figure.
     pub fn set(&mut self, tier: usize, key: &str, value: impl Into<Value>) -> Result<()> {
         let wrong = self.wrong(format!("expected {TIER}[{tier}].{key}"));
         let tiers = self.file.get_mut(TIER).and_then(Value::as_array_mut);
@@ -173,7 +173,7 @@ impl MachineText {
         Ok(())
     }
 
-    /// Leaves the fastest `count` tiers.
+    /// Keeps only the fastest `count` tiers.
     pub fn keep_tiers(&mut self, count: usize) {
         let tiers = self.file.get_mut(TIER).and_then(Value::as_array_mut);
         tiers.into_iter().for_each(|tiers| tiers.truncate(count));
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_that_fails_is_reported_when_the_experiment_is_to_run() {
+    fn a_failed_step_is_reported_when_the_experiment_runs() {
         let good = Experiment::new("tpp", "hold", 1).program("gups:set=2GiB");
         assert_eq!(good.scenario().unwrap().workload.len(), 1);
         let wrong = good.machine(|text| text.set(7, "unloaded_ns", 1)).lasting(2);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_of_the_machine_is_another() {
+    fn a_figure_of_the_machine_can_be_changed() {
         let slower = Experiment::new("tpp", "hold", 1)
             .machine(|text| text.set(1, "unloaded_ns", 181))
             .scenario()

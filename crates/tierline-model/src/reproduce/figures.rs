@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The papers' figures as curves, with the published points where numbers were published.
+//! The papers' figures as curves, with published points if numbers were published.
 
 use super::PAPERS;
 use super::lab::Lab;
@@ -9,29 +9,29 @@ use crate::runner::Runner;
 /// A chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// The name of its file, without an ending.
+    /// Name of its file, without extension.
     pub name: String,
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// What its axes are.
+    /// Labels of the axes.
     pub axes: [&'static str; 2],
     /// Its curves.
     pub curves: Vec<Curve>,
 }
 
-/// A curve, or published points.
+/// A computed curve, or published points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// Its name.
     pub name: String,
-    /// Where it goes.
+    /// Its points.
     pub points: Vec<(f64, f64)>,
-    /// Published points are drawn as such.
+    /// Whether these are published points.
     pub published: bool,
 }
 
 impl Curve {
-    /// What was computed.
+    /// A computed curve.
     pub fn ours(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self { name: name.into(), points: points.into_iter().collect(), published: false }
     }
@@ -42,10 +42,10 @@ impl Curve {
     }
 }
 
-/// All figures of the papers that rows of such ids are of; without those of a paper whose runs were not all made.
+/// All figures of the papers to which rows with these ids belong. A paper is left out if some of its runs were not made.
 ///
 /// # Errors
-/// Where a scenario cannot be made.
+/// If a scenario is invalid.
 pub fn charts(ids: &[&str], lab: &mut Lab, runner: &Runner<'_>) -> Result<Vec<Chart>> {
     let asked = |paper: &str| ids.iter().any(|id| id.starts_with(paper));
     loop {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lab: runs what rows ask for, each experiment once, on as many threads as there are.
+//! The lab: runs the experiments requested by rows, each once, in parallel.
 //!
-//! A row asks for the report of an experiment and continues with a placeholder if it was not run yet. Then everything
-//! that was asked for is run, and the rows are computed again. So no row states in advance what it needs, and the
-//! result does not depend on which thread ran what.
+//! A row requests the report of an experiment and continues with a placeholder if it was not run yet. Then all
+//! requested experiments are run, and the rows are computed again. So no row declares in advance what it needs, and
+//! the result does not depend on the assignment of runs to threads.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -14,11 +14,11 @@ use crate::error::Result;
 use crate::report::{Interval, Means, ProgramMeans, Report, TierMeans};
 use crate::runner::{Runner, expected};
 
-/// What was run, and what is still to be run, by name.
+/// Finished and requested experiments, by name.
 pub struct Lab {
     done: BTreeMap<String, Report>,
     asked: RefCell<BTreeMap<String, Experiment>>,
-    /// Whether the placeholder was read.
+    /// Whether a placeholder was returned.
     incomplete: Cell<bool>,
     placeholder: Report,
 }
@@ -41,38 +41,38 @@ impl Lab {
         })
     }
 
-    /// What `of` finds, if all reports that it reads are there; the others are asked for.
+    /// The result of `of` if all reports that it reads exist; missing ones are requested.
     pub fn complete<T>(&self, of: impl FnOnce(&Self) -> T) -> Option<T> {
         self.incomplete.set(false);
         let found = of(self);
         (!self.incomplete.get()).then_some(found)
     }
 
-    /// The program of an experiment in its steady state.
+    /// Means of an experiment's program in the steady state.
     pub fn program(&self, experiment: &Experiment) -> &ProgramMeans {
         let steady = &self.report(experiment).steady;
         program(steady).unwrap_or(&self.placeholder.steady.programs[0])
     }
 
-    /// Bytes a second that the program of an experiment reads and writes in its steady state.
+    /// Bytes per second read and written by an experiment's program in the steady state.
     pub fn rate(&self, experiment: &Experiment) -> f64 {
         self.program(experiment).bytes_per_second
     }
 
-    /// Loaded latencies of the two tiers of an experiment in its steady state, ns.
+    /// Loaded latencies of an experiment's two tiers in the steady state, ns.
     pub fn latencies(&self, experiment: &Experiment) -> [f64; 2] {
         let of = |tier: Option<&TierMeans>| tier.and_then(|tier| tier.latency_ns).unwrap_or(1.0);
         let tiers = &self.report(experiment).steady.tiers;
         [of(tiers.first()), of(tiers.get(1))]
     }
 
-    /// Runs what was asked for since the last call; false if nothing was, or if no run began.
+    /// Runs the experiments requested since the last call. False if there were none, or if no run started.
     ///
     /// # Errors
-    /// Where a scenario cannot be made.
+    /// If a scenario is invalid.
     pub fn run_what_was_asked(&mut self, runner: &Runner<'_>) -> Result<bool> {
         let mut asked: Vec<(String, Experiment)> = self.asked.take().into_iter().collect();
-        // Long ones first, so that no thread is left alone with one at the end.
+        // Long runs first, so that all threads finish at about the same time.
         asked.sort_by_key(|(_, experiment)| Reverse(expected(&experiment.scenario)));
         let scenarios = asked.iter().map(|(_, experiment)| experiment.scenario());
         let reports = runner.run(&scenarios.collect::<Result<Vec<_>>>()?)?;
@@ -84,7 +84,7 @@ impl Lab {
     }
 }
 
-/// The program among means, and not the antagonist.
+/// Means of the program, not of the antagonist.
 pub fn program(means: &Means) -> Option<&ProgramMeans> {
     means.programs.iter().find(|program| program.name != "antagonist")
 }

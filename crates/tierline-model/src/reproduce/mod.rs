@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The scoreboard: published figures, and what the model comes to with the same set-up.
+//! The scoreboard: published figures, and the model's results for the same set-up.
 //!
 //! ```text
-//!   rows         what was published, and how ours is computed from experiments
+//!   rows         published figures, and how ours are computed from experiments
 //!     │
-//!   experiment   one run of a paper's set-up: a scenario, put together step by step
+//!   experiment   one run of a paper's set-up: a scenario, built step by step
 //!     │
-//!   lab          runs the experiments that rows ask for, each once, on all cores
+//!   lab          runs the experiments requested by rows, each once, on all cores
 //!     │
-//!   outcome      ours beside the published figures: the error, and whether the row holds
+//!   outcome      our figures beside the published ones: the error, and whether the row holds
 //! ```
 //!
-//! A machine's figures are fitted to the figures that say so, and to no others; nothing here can change them.
-//! [`Test`] says what a row is held against; a row that misses stays, with a line on the cause.
+//! A machine file lists the published figures to which it was fitted; nothing here can change it. [`Test`] is the
+//! condition under which a row holds. A row that misses stays in the list, with a note on the cause.
 
 pub mod arms;
 pub mod colloid;
@@ -34,14 +34,14 @@ pub use row::{Found, Kind, Row, Test};
 use crate::error::{Error, Result};
 use crate::runner::Runner;
 
-/// A paper whose figures are held against ours.
+/// A paper whose figures are compared with ours.
 #[derive(Clone, Copy)]
 pub struct Paper {
-    /// How the ids of its rows begin.
+    /// Prefix of its rows' ids.
     pub prefix: &'static str,
-    /// Its name, and where it was published.
+    /// Its name and place of publication.
     pub name: &'static str,
-    /// What it is about, and what ours are computed with.
+    /// Its subject, and what our figures are computed with.
     pub about: &'static str,
     rows: &'static [&'static [Row]],
     charts: Option<fn(&Lab) -> Vec<Chart>>,
@@ -56,11 +56,11 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
     PAPERS.iter().flat_map(|paper| paper.rows.iter().copied().flatten())
 }
 
-/// The rows of these ids; `C-F7*` stands for all that begin so. All rows where there are no ids. A row that takes hours
-/// is not computed unless `long` is set.
+/// The rows of these ids; `C-F7*` selects all ids with this prefix. Without ids, all rows. A row that takes hours is not
+/// computed unless `long` is set.
 ///
 /// # Errors
-/// `Error::Unknown` for an id that no row has.
+/// `Error::Unknown` for an unknown id.
 pub fn select(ids: &[String], long: bool) -> Result<Vec<Row>> {
     for id in ids {
         if !rows().any(|row| matches(row, id)) {
@@ -78,7 +78,7 @@ fn matches(row: &Row, id: &str) -> bool {
     }
 }
 
-/// What begins as rows do was probably meant for all of them.
+/// The error for an unknown id. A prefix of known ids was probably meant for all rows that begin with it.
 fn unknown(id: &str) -> Error {
     let pattern = format!("{id}*");
     match rows().any(|row| matches(row, &pattern)) {
@@ -87,10 +87,10 @@ fn unknown(id: &str) -> Error {
     }
 }
 
-/// Computes rows. Those of which a run was not made have no figures.
+/// Computes rows. A row with a run that was not made has no figures.
 ///
 /// # Errors
-/// Where a scenario cannot be made.
+/// If a scenario is invalid.
 pub fn compute(rows: &[Row], lab: &mut Lab, runner: &Runner<'_>) -> Result<Vec<Outcome>> {
     loop {
         let outcomes = rows.iter().map(|row| row.outcome(lab)).collect();

@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What came of a row.
+//! The outcome of a row.
 
 use serde::Serialize;
 
 use super::row::Kind;
 
-/// Ours beside the published figures.
+/// Our figures beside the published ones.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// The row.
+    /// Id of the row.
     pub id: &'static str,
-    /// What it says.
+    /// Its title.
     pub title: &'static str,
-    /// Where it was published.
+    /// Place of publication.
     pub source: &'static str,
-    /// The published figures; none where words were published.
+    /// The published figures; empty if only a statement was published.
     pub published: Vec<f64>,
-    /// Ours; none where nothing computes them, or they were not run.
+    /// Our figures; empty if nothing computes them, or if they were not run.
     pub ours: Vec<f64>,
     /// Their unit.
     pub unit: &'static str,
-    /// How each of ours came about.
+    /// How each of our figures was obtained.
     pub kinds: Vec<Kind>,
-    /// The largest error of its figures, as a share of the published one; of what is lost or beyond a bound, where
-    /// that is judged.
+    /// The largest error of its figures, relative to the published one. For some tests: relative to the loss, or the
+    /// part beyond the bound.
     pub error: Option<f64>,
-    /// Whether it holds; `None` where it was not computed.
+    /// Whether it holds; `None` if it was not computed.
     pub holds: Option<bool>,
-    /// Why it misses, or what to know of it.
+    /// Why it misses, or how to read it.
     pub note: &'static str,
 }
 
 impl Outcome {
-    /// Whether it can miss: a row of inputs is no evidence.
+    /// Whether it can miss. A row of inputs cannot, so it is no evidence.
     pub fn counts(&self) -> bool {
         self.holds.is_some() && self.kinds.iter().any(|&kind| kind != Kind::Given)
     }
 
-    /// Whether anything computes it.
+    /// Whether it can be computed.
     pub fn is_computable(&self) -> bool {
         !self.kinds.contains(&Kind::NotYet)
     }

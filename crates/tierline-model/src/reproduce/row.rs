@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A row: a published figure, and how ours is found.
+//! A row: published figures, and how ours are computed.
 
 use serde::Serialize;
 
 use super::Lab;
 use super::outcome::Outcome;
 
-/// How one of our figures came about.
+/// How one of our figures was obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// The machine's or the program's figures were fitted to it.
+    /// Figures of the machine or the program were fitted to it.
     Fitted,
     /// It follows from the machine, the workload and the policy.
     Predicted,
-    /// Only the order is claimed.
+    /// Only the ranking is compared.
     Order,
-    /// It is an input: a parameter of the paper, or a fact that a program is made from. It cannot miss.
+    /// An input: a parameter of the paper, or a fact from which a program is built. It cannot miss.
     Given,
-    /// Nothing computes it.
+    /// Not computed.
     #[serde(rename = "not yet")]
     NotYet,
 }
@@ -41,32 +41,32 @@ impl Kind {
     }
 }
 
-/// What it takes for a row to hold.
+/// The condition under which a row holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Test {
-    /// Every figure within the share that its kind allows.
+    /// Every figure is within the relative error that its kind allows.
     Near,
-    /// What every figure lacks to 100 % within that share, or within a point.
+    /// The same for each figure's difference from 100 %; one point is also allowed.
     Loss,
-    /// Every figure within so much of the published one, in the row's unit.
+    /// Every figure is within this distance of the published one, in the row's unit.
     Within(f64),
-    /// No figure above the published one.
+    /// No figure is above the published one.
     AtMost,
-    /// No figure below the published one.
+    /// No figure is below the published one.
     AtLeast,
-    /// What the row itself found.
+    /// The row's own verdict.
     Own,
 }
 
-/// A loss below this, in points, is within the spread of runs. Ours: the spread was not published.
+/// A difference below this, in points, is within the spread of runs. Ours: the spread was not published.
 const POINT: f64 = 1.0;
 
-/// What a row found.
+/// The result of computing a row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
     /// Our figures, in the order of the published ones.
     pub ours: Vec<f64>,
-    /// For [`Test::Own`].
+    /// The verdict for [`Test::Own`].
     pub holds: bool,
 }
 
@@ -82,32 +82,32 @@ impl FromIterator<f64> for Found {
     }
 }
 
-/// Published figures of one kind of measurement.
+/// The published figures of one measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Its id in the list of targets.
+    /// Its id.
     pub id: &'static str,
-    /// What it says, and the order of its figures.
+    /// Title: what was measured, and the order of the figures.
     pub title: &'static str,
-    /// Where it was published.
+    /// Place of publication.
     pub source: &'static str,
-    /// The figures; none where words were published.
+    /// The figures; empty if only a statement was published.
     pub published: &'static [f64],
     /// Their unit.
     pub unit: &'static str,
-    /// How each of ours came about; the last one holds for those that follow.
+    /// How each of our figures was obtained; the last entry applies to all further figures.
     pub kinds: &'static [Kind],
-    /// What it takes to hold.
+    /// The condition under which it holds.
     pub test: Test,
-    /// Why it misses, or what to know of it.
+    /// Why it misses, or how to read it.
     pub note: &'static str,
-    /// Whether it takes hours.
+    /// Whether computing it takes hours.
     pub long: bool,
-    /// Finds ours.
+    /// Computes our figures.
     pub find: Option<fn(&Lab) -> Found>,
 }
 
-/// A row of predictions, to build on.
+/// A row of predictions, as a base for struct updates.
 pub const ROW: Row = Row {
     id: "",
     title: "",
@@ -122,13 +122,13 @@ pub const ROW: Row = Row {
 };
 /// A row to which figures were fitted.
 pub const FITTED: Row = Row { kinds: &[Kind::Fitted], ..ROW };
-/// A row of which only the order is claimed.
+/// A row of which only the ranking is compared.
 pub const ORDER: Row = Row { kinds: &[Kind::Order], test: Test::Own, ..ROW };
 /// A row of inputs.
 pub const GIVEN: Row = Row { kinds: &[Kind::Given], ..ROW };
 
 impl Row {
-    /// The row; if it is long and that is not wanted, without the computation.
+    /// The row; without its computation if it is long and `long` is not set.
     pub(super) fn unless_long(self, long: bool) -> Self {
         Self { find: self.find.filter(|_| long || !self.long), ..self }
     }
@@ -139,15 +139,15 @@ impl Row {
         self.kinds.get(at).copied().unwrap_or(last)
     }
 
-    /// The kind of each figure; one where there are none.
+    /// The kind of each figure; one kind if there are no figures.
     pub fn kinds(&self) -> Vec<Kind> {
         (0..self.published.len().max(1)).map(|at| self.kind(at)).collect()
     }
 
-    /// Ours beside the published figures, by what the lab has run so far.
+    /// Our figures beside the published ones, from the runs that the lab has so far.
     pub(super) fn outcome(&self, lab: &Lab) -> Outcome {
         let found = self.find.and_then(|find| lab.complete(find));
-        // Nothing is found where a policy that it takes is not in the list.
+        // There is no result if a policy of the row is not in the list.
         let found = found.filter(|found| self.published.is_empty() || !found.ours.is_empty());
         let pairs: Vec<Pair> = match &found {
             Some(found) => {
@@ -191,7 +191,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// What is compared with what.
+    /// The two compared quantities.
     fn compared(&self, test: Test) -> [f64; 2] {
         match test {
             Test::Loss => [100.0 - self.published, 100.0 - self.ours],
@@ -212,7 +212,7 @@ impl Pair {
         }
     }
 
-    /// As a share of the published figure, if that is none; beyond a bound, where a bound was published.
+    /// The error relative to the published figure; if a bound was published, only the part beyond it.
     fn error(&self, test: Test) -> Option<f64> {
         let [published, ours] = self.compared(test);
         let error = ours / published - 1.0;
@@ -233,7 +233,7 @@ mod tests {
         row.outcome(&Lab::default())
     }
 
-    /// 4 % off: too far for a fit, near enough for a prediction.
+    /// An error of 4 % is too much for a fit and allowed for a prediction.
     #[test]
     fn each_figure_is_judged_by_its_own_kind() {
         let find: Option<fn(&Lab) -> Found> = Some(|_| vec![100.0, 104.0].into());
@@ -246,9 +246,9 @@ mod tests {
         assert!(mixed.error.is_some_and(|error| (error - 0.04).abs() < 1e-9));
     }
 
-    /// Of 90 %, a tenth of what is lost is one point; of 99.9 %, a point is allowed too.
+    /// At 90 %, a tenth of the loss is one point; at 99.9 %, one point is also allowed.
     #[test]
-    fn a_loss_is_judged_and_not_what_is_left() {
+    fn a_loss_is_judged_by_the_loss() {
         let row = |ours: fn(&Lab) -> Found| Row {
             published: &[80.0, 99.9],
             test: Test::Loss,
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_held_on_their_side_alone() {
+    fn bounds_are_one_sided() {
         let find: Option<fn(&Lab) -> Found> = Some(|_| vec![2.0].into());
         let row = |published, test| outcome(Row { published, test, find, ..ROW });
         assert_eq!(row(&[3.0], Test::AtMost).holds, Some(true));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_was_not_computed_does_neither_hold_nor_miss() {
+    fn a_row_that_was_not_computed_has_no_verdict() {
         let row = Row { published: &[1.0], long: true, find: Some(|_| vec![1.0].into()), ..ROW };
         let left_out = outcome(row.unless_long(false));
         assert_eq!((left_out.holds, left_out.ours.len()), (None, 0));

@@ -9,7 +9,7 @@ use tierline_core::port::{Attention, Observations, Sample};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
-use super::list::TrackerEntry;
+use super::entry::TrackerEntry;
 use super::{Quantum, Tracker};
 use crate::arithmetic::{exp, ln};
 use crate::machine::Costs;
@@ -96,7 +96,7 @@ impl Tracker for Accessed {
         cpu_ns
     }
 
-    fn attend(&mut self, attention: Attention) {
+    fn set_attention(&mut self, attention: Attention) {
         self.calm = attention == Attention::Calm;
     }
 }

@@ -10,11 +10,11 @@
 
 use std::collections::BTreeMap;
 
-use tierline_core::port::{Observations, Stretch};
+use tierline_core::port::{Observations, ObservedRegion};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
-use super::list::TrackerEntry;
+use super::entry::TrackerEntry;
 use super::{Quantum, Tracker};
 use crate::arithmetic::exp;
 use crate::machine::Costs;
@@ -87,7 +87,7 @@ impl Tracker for Damon {
         }
         self.due = quantum.end() + aggregation;
         self.regions.retain(|space, _| jobs.iter().any(|job| job.space.0 == *space));
-        out.stretches.clear();
+        out.observed_regions.clear();
         let mut cpu_ns = 0.0;
         for job in jobs.iter().filter(|job| job.program.managed) {
             let regions = self.regions.entry(job.space.0).or_default();
@@ -153,7 +153,7 @@ fn grow_older(regions: &mut [Region], same: u32) {
 fn report(regions: &[Region], job: &Job, samples: u32, aggregation: Nanos, out: &mut Observations) {
     let mut start = 0;
     for region in regions {
-        out.stretches.push(Stretch {
+        out.observed_regions.push(ObservedRegion {
             space: job.space,
             vpn: job.vpn(start),
             base_pages: u64::from(region.end - start) * job.unit(),

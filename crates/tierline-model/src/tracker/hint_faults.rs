@@ -13,7 +13,7 @@ use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
-use super::list::TrackerEntry;
+use super::entry::TrackerEntry;
 use super::{Quantum, Tracker};
 use crate::arithmetic::exponential;
 use crate::due::{Due, whole};
@@ -103,7 +103,7 @@ impl Tracker for HintFaults {
         cpu_ns
     }
 
-    fn rewatch(&mut self, watch: Watch) -> bool {
+    fn reconfigure(&mut self, watch: Watch) -> bool {
         let can = matches!(watch, Watch::HintFaults { .. });
         if can {
             self.watch = watch;
@@ -111,7 +111,7 @@ impl Tracker for HintFaults {
         can
     }
 
-    fn sees_fast_memory(&self) -> bool {
+    fn observes_fast_memory(&self) -> bool {
         matches!(self.watch, Watch::HintFaults { fast_too: true, .. })
     }
 }

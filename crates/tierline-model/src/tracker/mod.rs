@@ -2,20 +2,35 @@
 //! Trackers: what a sampler, a scanner or a fault handler would have observed in a quantum, and its cost for
 //! the program and the machine. A tracker has the same name on Linux (`tierline_linux::tracker`).
 
-pub mod accessed;
-pub mod damon;
-pub mod hint_faults;
-pub mod list;
-pub mod neoprof;
-pub mod pebs;
-pub mod truth;
+pub mod entry;
 
-use tierline_core::port::{Attention, Counted, Observations, Watch};
+use tierline_core::port::{Attention, DeviceCounts, Observations, Watch};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
+use self::entry::TrackerEntry;
 use crate::machine::Costs;
 use crate::world::job::Job;
+
+/// Declares the modules and the list of trackers: one line for a file, with its entries. rustfmt does not follow it, so
+/// `./test` formats these files separately.
+macro_rules! trackers {
+    ($($file:ident: $($entry:ident),+;)*) => {
+        $(pub mod $file;)*
+
+        /// All trackers of the model; the first is the default.
+        pub const TRACKERS: &[TrackerEntry] = &[$($($file::$entry,)+)*];
+    };
+}
+
+trackers! {
+    pebs: PEBS, IBS;
+    accessed: ACCESSED, PAGE_IDLE;
+    hint_faults: HINT_FAULTS;
+    neoprof: NEOPROF;
+    damon: DAMON;
+    truth: TRUTH;
+}
 
 /// A quantum that has just ended.
 #[derive(Clone, Copy, Debug)]
@@ -50,20 +65,20 @@ pub trait Tracker {
     ) -> f64;
 
     /// Reconfigures the tracker at a policy's request.
-    fn rewatch(&mut self, _watch: Watch) -> bool {
+    fn reconfigure(&mut self, _watch: Watch) -> bool {
         false
     }
 
     /// False if it observes nothing of the fastest tier: a missing access then means nothing.
-    fn sees_fast_memory(&self) -> bool {
+    fn observes_fast_memory(&self) -> bool {
         true
     }
 
     /// Report of a counting device since the last call.
-    fn counted(&mut self) -> Option<Counted> {
+    fn take_device_counts(&mut self) -> Option<DeviceCounts> {
         None
     }
 
     /// Sets how closely to observe.
-    fn attend(&mut self, _attention: Attention) {}
+    fn set_attention(&mut self, _attention: Attention) {}
 }

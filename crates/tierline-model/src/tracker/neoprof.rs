@@ -11,12 +11,12 @@
 use neoprof::histogram::bin_start;
 use neoprof::rates::{self, Reading};
 use neoprof::{Config, LANES_MAX, NeoProf, State};
-use tierline_core::port::{Counted, Observations, Sample, SpaceId, Vpn, Watch};
+use tierline_core::port::{DeviceCounts, Observations, Sample, SpaceId, Vpn, Watch};
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 
-use super::list::{TrackerEntry, TrackerKnobs};
+use super::entry::{TrackerEntry, TrackerKnobs};
 use super::{Quantum, Tracker};
 use crate::machine::{Costs, nanos};
 use crate::world::job::Job;
@@ -56,7 +56,7 @@ pub struct Device {
     /// The last reading of hot pages since the clearing.
     reading: Reading,
     last_state: State,
-    counted: Option<Counted>,
+    counted: Option<DeviceCounts>,
     /// Fractions of reads, writes and cycles, carried over.
     carry: [f64; 3],
     drawn: Vec<(u32, Vpn)>,
@@ -90,7 +90,7 @@ impl Device {
             carry: [0.0; 3],
             drawn: Vec::new(),
         };
-        device.rewatch(watch);
+        device.reconfigure(watch);
         device
     }
 
@@ -191,7 +191,7 @@ impl Device {
         }
         let histogram = (0..).map(bin_start).zip(counters.bins).collect();
         self.counted =
-            Some(Counted { histogram, error_bound: self.unit.error_bound(), utilisation });
+            Some(DeviceCounts { histogram, error_bound: self.unit.error_bound(), utilisation });
     }
 }
 
@@ -241,18 +241,18 @@ impl Tracker for Device {
         f64::from(registers) * REGISTER_NS
     }
 
-    fn rewatch(&mut self, watch: Watch) -> bool {
+    fn reconfigure(&mut self, watch: Watch) -> bool {
         let Watch::Counters { threshold, .. } = watch else { return false };
         self.unit.set_threshold(threshold);
         (self.watch, self.adaptive) = (watch, false);
         true
     }
 
-    fn sees_fast_memory(&self) -> bool {
+    fn observes_fast_memory(&self) -> bool {
         false
     }
 
-    fn counted(&mut self) -> Option<Counted> {
+    fn take_device_counts(&mut self) -> Option<DeviceCounts> {
         self.counted.take()
     }
 }

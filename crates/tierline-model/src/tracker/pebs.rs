@@ -9,7 +9,7 @@ use tierline_core::port::{Observations, Sample, Vpn, Watch};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
-use super::list::TrackerEntry;
+use super::entry::TrackerEntry;
 use super::{Quantum, Tracker};
 use crate::machine::{Costs, nanos};
 use crate::world::job::Job;
@@ -146,7 +146,7 @@ impl Tracker for Pebs {
         cpu_ns
     }
 
-    fn rewatch(&mut self, watch: Watch) -> bool {
+    fn reconfigure(&mut self, watch: Watch) -> bool {
         let Watch::Samples { loads, cpu_permille, .. } = watch else { return false };
         let since = std::mem::take(&mut self.since);
         #[expect(clippy::cast_precision_loss, reason = "a sampling period")]

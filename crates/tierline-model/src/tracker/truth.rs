@@ -10,7 +10,7 @@ use tierline_core::port::{Observations, TrueRate};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
-use super::list::TrackerEntry;
+use super::entry::TrackerEntry;
 use super::{Quantum, Tracker};
 use crate::machine::Costs;
 use crate::world::job::Job;

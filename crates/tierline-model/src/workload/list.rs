@@ -30,7 +30,7 @@ pub const TRACE: WorkloadEntry = WorkloadEntry {
     make: |place, _| Err(Error::Figure { place: place.into(), why: "expected trace:FILE".into() }),
 };
 
-/// Keys that every workload of a scenario accepts besides its knobs, with descriptions.
+/// Keys that every workload of a scenario accepts in addition to its knobs, with descriptions.
 pub const COMMON: [(&str, &str); 6] = [
     ("name", "name in reports; default: its kind"),
     ("tenant", "the [[tenant]] to which it belongs; default: none"),

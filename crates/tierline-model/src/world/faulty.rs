@@ -110,15 +110,15 @@ impl World for Faulty {
         orders.iter().map(|order| self.one(now, order, out)).sum()
     }
 
-    fn accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
-        self.world.accessed(now, questions, out);
+    fn check_accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+        self.world.check_accessed(now, questions, out);
     }
 
     fn watch(&mut self, watch: Watch) -> bool {
         self.world.watch(watch)
     }
 
-    fn attend(&mut self, attention: Attention) {
-        self.world.attend(attention);
+    fn set_attention(&mut self, attention: Attention) {
+        self.world.set_attention(attention);
     }
 }

@@ -18,7 +18,7 @@ pub struct Frames {
     /// Tiers that fell to their low watermark; they get no new pages until their high watermark is free.
     halted: Vec<bool>,
     /// Tiers that did so since the last query.
-    turned_away: Vec<bool>,
+    failed_allocations: Vec<bool>,
     /// Base pages allocated so far in each tier.
     allocated: Vec<u64>,
 }
@@ -43,7 +43,7 @@ impl Frames {
             marks,
             used: vec![0; tiers],
             halted: vec![false; tiers],
-            turned_away: vec![false; tiers],
+            failed_allocations: vec![false; tiers],
             allocated: vec![0; tiers],
             capacity,
             rule,
@@ -97,7 +97,7 @@ impl Frames {
         *halted = *halted && coupled && free < marks.high.base_pages();
         if free < marks.low.base_pages() + base_pages {
             *halted = true;
-            self.turned_away[tier.index()] = true;
+            self.failed_allocations[tier.index()] = true;
         }
         !*halted
     }
@@ -105,7 +105,7 @@ impl Frames {
     /// Tiers that fell to their low watermark since the last call.
     pub fn take_turned_away(&mut self) -> Vec<bool> {
         let tiers = self.capacity.len();
-        std::mem::replace(&mut self.turned_away, vec![false; tiers])
+        std::mem::replace(&mut self.failed_allocations, vec![false; tiers])
     }
 
     /// Bytes allocated so far in a tier.

@@ -57,7 +57,7 @@ pub struct Job {
     pub ran_ns: f64,
     /// Time that the same work would take alone, with all its memory in the fastest tier, ns.
     pub alone_ns: f64,
-    /// Number of patterns so far; a change tells others that the pattern is new.
+    /// Number of patterns so far; a change means that the pattern is new.
     pub version: u64,
     /// The recording that it replays, if any.
     pub player: Option<Player>,

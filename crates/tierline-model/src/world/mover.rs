@@ -90,7 +90,7 @@ impl Mover {
         }
     }
 
-    /// Number of kernel moves for one page, and the costs of each besides copying.
+    /// Number of kernel moves for one page, and the costs of each without copying.
     fn fixed(&self, job: &Job, size: PageSize) -> (f64, f64) {
         let is_huge = size == PageSize::Huge && !job.program.memory.in_base_pages;
         let fixed_ns = if is_huge { self.costs.move_huge_ns } else { self.costs.move_base_ns };

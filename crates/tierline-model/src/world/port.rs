@@ -31,15 +31,15 @@ impl World for ModelWorld {
         out.residence.append(&mut seen.residence);
         out.samples.append(&mut seen.samples);
         out.rates.append(&mut seen.rates);
-        std::mem::swap(&mut out.stretches, &mut seen.stretches);
-        seen.stretches.clear();
+        std::mem::swap(&mut out.observed_regions, &mut seen.observed_regions);
+        seen.observed_regions.clear();
         out.watched += std::mem::take(&mut seen.watched);
         out.lost += std::mem::take(&mut seen.lost);
         out.slow_hits_per_sec = seen.slow_hits_per_sec.take();
         out.window = seen.window.or(out.window);
         out.aggregation = seen.aggregation.or(out.aggregation);
         out.memory = seen.memory.or(out.memory);
-        out.fast_unseen = !self.tracker.sees_fast_memory();
+        out.fast_unseen = !self.tracker.observes_fast_memory();
     }
 
     fn measure(&mut self, _now: Nanos) -> Telemetry {
@@ -49,14 +49,14 @@ impl World for ModelWorld {
             let jobs = self.jobs.iter().filter(|job| job.program.managed);
             jobs.map(|job| job.bytes_in(tier)).sum::<Bytes>()
         };
-        let turned_away = self.frames.take_turned_away();
+        let failed_allocations = self.frames.take_turned_away();
         let measured = |(tier, _): (TierId, &Tier)| {
             let t = tier.index();
             let ran = since.ns > 0.0;
             TierTelemetry {
                 free: self.frames.free_bytes(tier),
                 managed: managed(tier),
-                turned_away: turned_away[t],
+                failed_allocations: failed_allocations[t],
                 latency: since.latency_ns(t).map(nanos),
                 occupancy: ran.then(|| since.occupancy_ns[t] / since.ns),
                 reads_per_sec: ran.then(|| since.reads[t] / since.ns * 1e9),
@@ -70,7 +70,7 @@ impl World for ModelWorld {
             stall: share(since.stall_ns),
             page_in_stall: share(since.page_in_ns),
             tenants: self.measure_tenants(),
-            counted: self.tracker.counted(),
+            counted: self.tracker.take_device_counts(),
         }
     }
 
@@ -85,7 +85,7 @@ impl World for ModelWorld {
         nanos(spent_ns)
     }
 
-    fn accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
+    fn check_accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
         for question in questions {
             let job = self.jobs.iter().find(|job| job.space == question.space);
             let page = job.and_then(|job| Some((job, job.page_at(question.vpn)?)));
@@ -96,12 +96,12 @@ impl World for ModelWorld {
     }
 
     fn watch(&mut self, watch: Watch) -> bool {
-        self.tracker.rewatch(watch)
+        self.tracker.reconfigure(watch)
     }
 
-    fn attend(&mut self, attention: Attention) {
+    fn set_attention(&mut self, attention: Attention) {
         self.attention = attention;
-        self.tracker.attend(attention);
+        self.tracker.set_attention(attention);
     }
 }
 

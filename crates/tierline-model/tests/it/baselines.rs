@@ -267,7 +267,7 @@ fn nomad_discards_copies_of_written_pages() {
             (expected, variance, tries) = (expected + p, variance + p * (1.0 - p), tries + 1.0);
             aborted += f64::from(u8::from(outcome == Outcome::Dirtied));
         }
-        println!("{threads} threads: {aborted} of {tries} void, {expected:.1} expected");
+        println!("{threads} threads: {aborted} of {tries} discarded, {expected:.1} expected");
         assert!((least..most).contains(&(aborted / tries)), "{aborted} of {tries}");
         assert!((aborted - expected).abs() <= 4.0 * variance.sqrt() + 0.01, "{aborted} {expected}");
     }

@@ -96,7 +96,7 @@ fn machine() -> Machine {
 }
 
 #[test]
-fn the_fitted_rows_come_out_within_three_percent() {
+fn the_fitted_rows_are_within_three_percent() {
     for (name, published, ours) in rows(&machine()) {
         let error = ours / published - 1.0;
         println!("{name:12} {published:8.3} {ours:8.3} {:+.1} %", error * 100.0);

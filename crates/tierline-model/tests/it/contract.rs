@@ -5,7 +5,7 @@
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
 use tierline_core::policy::Policy;
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::port::Outcome;
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
@@ -107,7 +107,7 @@ fn page_table_agrees(engine: &Engine, world: &Faulty, what: &str) {
     }
 }
 
-/// MEMTIS on a small machine, with shorter periods, and memory that drifts, comes and goes.
+/// MEMTIS on a small machine, with shorter periods, and memory that drifts, is allocated and is freed.
 #[test]
 fn huge_pages_are_split_under_every_fault_with_consistent_accounts() {
     let text = r#"
@@ -190,7 +190,7 @@ fn full_machine(policy: &str) -> Scenario {
 }
 
 #[test]
-fn short_lived_pages_and_a_full_slow_tier_harm_no_policy_and_no_bystander() {
+fn short_lived_pages_and_a_full_slow_tier_leave_policies_consistent_and_bystanders_intact() {
     for entry in POLICIES.iter().filter(|entry| (entry.make)().kernel().is_none()) {
         let scenario = full_machine(entry.name);
         let mut world = scenario.world().unwrap();

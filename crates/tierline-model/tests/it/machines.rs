@@ -6,7 +6,7 @@ use tierline_model::machine::file::MachineFile;
 use tierline_model::machine::list::MACHINES;
 
 #[test]
-fn every_machine_is_sound_and_every_figure_has_a_source() {
+fn every_machine_is_valid_and_every_figure_has_a_source() {
     for entry in MACHINES {
         let machine = entry.machine().unwrap_or_else(|error| panic!("{error}"));
         let file = entry.file().unwrap();

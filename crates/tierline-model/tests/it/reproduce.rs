@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use tierline_core::unit::Nanos;
-use tierline_model::compare::{Cell, Entry, Field, compare};
+use tierline_model::compare::{Cell, ComparedRun, Field, compare};
 use tierline_model::error::Error;
 use tierline_model::parallel::Observer;
 use tierline_model::reproduce::{Kind, Lab, Outcome, compute, rows, select};
@@ -35,7 +35,7 @@ fn every_row_of_the_targets_is_listed_once() {
 
 /// The antagonist alone is fitted; the parameters are those of the paper.
 #[test]
-fn what_is_fitted_to_bandwidth_and_set_by_the_paper_holds() {
+fn rows_fitted_to_bandwidth_and_given_rows_hold() {
     let outcomes = outcomes(&["C-BW", "C-PAR"], 1);
     assert_eq!(outcomes.len(), 2);
     for outcome in outcomes {
@@ -46,13 +46,13 @@ fn what_is_fitted_to_bandwidth_and_set_by_the_paper_holds() {
 }
 
 #[test]
-fn rows_come_out_the_same_on_one_and_on_two_threads() {
+fn rows_are_the_same_on_one_and_on_two_threads() {
     let rows = ["C-BW", "N-F3a", "M-F2"];
     assert_eq!(outcomes(&rows, 1), outcomes(&rows, 2));
 }
 
 #[test]
-fn a_row_that_nothing_computes_says_so_and_one_that_nobody_knows_is_refused() {
+fn a_row_that_is_not_computed_says_so_and_an_unknown_row_is_refused() {
     let [row] = &outcomes(&["N-HW"], 1)[..] else { panic!("one row") };
     assert_eq!((&row.kinds[..], row.holds), (&[Kind::NotYet; 2][..], None));
     assert!(row.ours.is_empty());
@@ -62,7 +62,7 @@ fn a_row_that_nothing_computes_says_so_and_one_that_nobody_knows_is_refused() {
 }
 
 #[test]
-fn an_id_is_one_row_and_with_a_star_all_that_begin_so() {
+fn an_id_selects_one_row_and_with_a_star_all_with_that_prefix() {
     let ids = |id: &str| {
         let rows = select(&[id.into()], false);
         rows.map(|rows| rows.iter().map(|row| row.id).collect::<Vec<_>>())
@@ -76,7 +76,7 @@ fn an_id_is_one_row_and_with_a_star_all_that_begin_so() {
     assert!(ids("C-F55*").is_err());
 }
 
-/// Of which runs were not made, nothing is said; what is kept needs no run.
+/// A row without runs has no figures; a row with stored runs needs none.
 #[test]
 fn a_row_without_its_runs_has_no_figures() {
     struct Stop;
@@ -99,7 +99,7 @@ fn a_row_without_its_runs_has_no_figures() {
     assert_eq!(outcomes[1].holds, Some(true), "it needs no run");
 }
 
-/// Rows that hold, and whose runs take a minute or two together.
+/// Rows that hold, and whose runs take a minute or two in total.
 const QUICK: &[&str] = &[
     "C-BW",
     "C-F1-1x",
@@ -117,11 +117,11 @@ const QUICK: &[&str] = &[
     "A-ovh",
 ];
 
-/// The others that hold; they take an hour of CPU time together.
+/// The other rows that hold; they take an hour of CPU time in total.
 const SLOW: &[&str] = &["A-F1", "A-F11", "A-F2", "A-F3", "T-T1-order", "T-head", "T-counters"];
 
 #[test]
-fn every_row_that_was_fitted_is_guarded() {
+fn every_fitted_row_is_guarded() {
     let guarded: Vec<&str> = [QUICK, SLOW].concat();
     let distinct: BTreeSet<&&str> = guarded.iter().collect();
     assert_eq!(distinct.len(), guarded.len(), "a row is listed twice");
@@ -141,7 +141,7 @@ fn scoreboard_quick_rows_hold() {
     }
 }
 
-/// Of a row that holds no more, and of one that holds now: both change a list above.
+/// A row that no longer holds, or that holds now, requires a change in a list above.
 #[test]
 #[ignore = "an hour of CPU time: ./test --long runs it, optimised"]
 fn scoreboard_rows_hold_and_miss_as_listed() {
@@ -156,7 +156,7 @@ fn scoreboard_rows_hold_and_miss_as_listed() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-fn entries(threads: usize) -> Vec<Entry> {
+fn entries(threads: usize) -> Vec<ComparedRun> {
     let names = |names: [&str; 2]| names.map(String::from);
     let field = Field {
         policies: names(["first-touch", "oracle"]).into(),
@@ -173,7 +173,7 @@ fn entries(threads: usize) -> Vec<Entry> {
 }
 
 #[test]
-fn a_comparison_is_the_same_on_two_threads_and_marks_one_best_a_field() {
+fn a_comparison_is_the_same_on_two_threads_and_marks_one_best_per_field() {
     let all = entries(1);
     assert_eq!(all, entries(2));
     assert_eq!(all.len(), 2 * 2 * 2 * 2);

@@ -6,7 +6,7 @@ use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 use tierline_model::run::run;
 use tierline_model::scenario::Scenario;
-use tierline_model::tracker::list::TRACKERS;
+use tierline_model::tracker::TRACKERS;
 use tierline_model::world::ModelWorld;
 
 use crate::run::on_neomems_machine;

@@ -2,7 +2,7 @@
 //! Every workload of the list, alone and with others that start and stop.
 
 use tierline_core::engine::Engine;
-use tierline_core::policy::list::PolicyEntry as Policy;
+use tierline_core::policy::entry::PolicyEntry as Policy;
 use tierline_core::qos::Limits;
 use tierline_core::unit::{Bytes, Nanos};
 use tierline_model::scenario::Scenario;
@@ -90,7 +90,7 @@ fn an_explicit_default_makes_the_same_program() {
 }
 
 #[test]
-fn programs_come_and_go_and_leave_nothing_behind() {
+fn programs_start_and_exit_and_all_their_memory_is_freed() {
     let text = r#"
         [[workload]]
         kind = "gups"

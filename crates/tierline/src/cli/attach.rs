@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline attach`: manages what runs already.
+//! `tierline attach`: manages running programs.
 
 use anyhow::{Context, Result, anyhow};
 use clap::ArgAction::Append;
@@ -14,16 +14,16 @@ use super::manage::{ManageArgs, say_summary};
 use super::{FOUND, Globals};
 use crate::clock;
 use crate::config::value::Text;
-use crate::drive::{Scene, Standing};
+use crate::drive::{EndCondition, ManagerState};
 use crate::letter::{self, Hinted};
 use crate::print::Voice;
-use crate::signals::{Heard, Signals};
+use crate::signals::{SignalEvent, Signals};
 use crate::tenants::{Target, TierLimits, Word, selection, tenants};
 
-/// Manage programs that run already
+/// Manage running programs
 ///
-/// A process that fits any of the choices is managed, with what it starts, until it is gone, until
-/// Ctrl-C, or for the given time. Pages then stay where they are; settings are put back.
+/// Manages every process that matches one of the targets, and its children, until they have ended, until
+/// Ctrl-C, or for the given time. Pages then stay where they are; changed settings are restored.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("targets").required(true).multiple(true))]
 #[command(after_help = "Examples:\n\
@@ -46,7 +46,7 @@ impl AttachArgs {
         let plan = self.manage.plan(globals)?;
         let mut signals = Signals::listen().context("cannot listen for signals")?;
         let tenants = tenants(&self.words.0, &plan.limit)?;
-        // First of all: that a process does not exist says more than that there is one tier.
+        // First of all: a missing process is a more useful error than a machine with one tier.
         let selection = selection(&tenants, plan.children, plan.min_rss);
         Targets::new(selection.clone(), &plan.root).map_err(explained)?;
         let manager = plan.start(&tenants)?;
@@ -85,14 +85,14 @@ impl Args for Words {
         let comm = target("comm", "REGEX").value_parser(value_parser!(Regex));
         let limit = Arg::new("limit").long("limit").value_name("TIER=LIMIT,…");
         command.args([
-            pid.value_parser(value_parser!(u32)).action(Append).help("Processes by number"),
+            pid.value_parser(value_parser!(u32)).action(Append).help("Processes by pid"),
             cgroup.action(Append).help(
-                "A control group with those below it, relative to /sys/fs/cgroup; may be repeated",
+                "A control group, including those below it, relative to /sys/fs/cgroup; may be repeated",
             ),
             comm.help("Processes whose name (15 bytes at most) matches this regular expression"),
             limit.value_parser(value_parser!(TierLimits)).action(Append).help(
-                "What the target before it may hold of a tier, as in fast=4GiB or fast=30%,slow=20GiB; before \
-                 the first target: what each of them may hold",
+                "The limit in a tier for the target before it, as in fast=4GiB or fast=30%,slow=20GiB; before \
+                 the first target: the limit for every target",
             ),
         ])
     }
@@ -125,13 +125,13 @@ impl FromArgMatches for Words {
     }
 }
 
-/// Every occurrence of an option with its place on the command line.
+/// All values of an option with their positions on the command line.
 fn at<T: Clone + Send + Sync + 'static>(
     matches: &ArgMatches,
     id: &str,
     word: impl Fn(Vec<T>) -> Word,
 ) -> Vec<(usize, Word)> {
-    // Every value has an index of its own; that of an occurrence is its last value's.
+    // Each value has its own index; the index of an occurrence is that of its last value.
     let mut indices = matches.indices_of(id).into_iter().flatten();
     let occurrences = matches.get_occurrences::<T>(id).into_iter().flatten();
     let placed = occurrences.filter_map(|values| {
@@ -142,36 +142,36 @@ fn at<T: Clone + Send + Sync + 'static>(
     placed.collect()
 }
 
-/// Adds the next step to a wrong choice.
+/// Adds the next step to the error of a wrong target.
 pub(super) fn explained(error: Error) -> anyhow::Error {
     let hint = match &error {
         Error::Input { what: "pid", .. } => {
-            "see what there is: ps -eo pid,rss,comm --sort=-rss | head"
+            "list processes: ps -eo pid,rss,comm --sort=-rss | head"
         }
         Error::Input { what: "cgroup", .. } => {
-            "see what there is: systemd-cgls, or ls /sys/fs/cgroup"
+            "list control groups: systemd-cgls, or ls /sys/fs/cgroup"
         }
         _ => return error.into(),
     };
     Hinted::error(error.to_string(), hint)
 }
 
-/// Managing what was there already.
+/// Manages running programs.
 pub(super) struct Attached {
     root: Root,
     pids: Vec<u32>,
-    /// True where more may come: groups and names are chosen, not only numbers.
+    /// True if more processes may appear: a cgroup or a name is selected, not only pids.
     open: bool,
-    /// True once something was managed.
+    /// True once a process was managed.
     met: bool,
-    /// True once it was said that nothing fits yet.
+    /// True once it was reported that no process matches yet.
     waiting: bool,
     voice: Voice,
     deadline: Option<Nanos>,
 }
 
 impl Attached {
-    /// Until all of `pids` are gone; where more may come (`open`), until those that fit are.
+    /// Runs until all of `pids` have ended; if more may appear (`open`), until all matching processes have.
     pub fn new(
         root: &Root,
         pids: &[u32],
@@ -183,37 +183,37 @@ impl Attached {
         Self { root, pids, open, met: false, waiting: false, voice, deadline }
     }
 
-    /// A chosen process may be there and yet too small to be managed.
+    /// True if the process runs; it may be too small to be managed.
     fn is_there(&self, pid: u32) -> bool {
         Stat::read(&self.root, pid).is_ok_and(|stat| !stat.zombie)
     }
 
-    /// Says once that nothing fits so far.
+    /// Reports once that no process matches yet.
     fn wait_for_the_first(&mut self) {
         if !self.waiting {
-            self.voice.say("nothing fits yet; waiting");
+            self.voice.say("no process matches yet; waiting");
         }
         self.waiting = true;
     }
 }
 
-impl Scene for Attached {
-    fn hear(&mut self, signal: Heard) -> bool {
-        matches!(signal, Heard::End { .. })
+impl EndCondition for Attached {
+    fn on_signal(&mut self, signal: SignalEvent) -> bool {
+        matches!(signal, SignalEvent::End { .. })
     }
 
-    fn is_over(&mut self, standing: Standing, now: Nanos) -> bool {
+    fn is_over(&mut self, standing: ManagerState, now: Nanos) -> bool {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             return true;
         }
         match standing {
-            Standing::Asleep => return false,
-            Standing::Absent => return true,
-            Standing::Managing => {
+            ManagerState::NotDue => return false,
+            ManagerState::Absent => return true,
+            ManagerState::Managing => {
                 self.met = true;
                 return false;
             }
-            Standing::Alone => {}
+            ManagerState::NoTargets => {}
         }
         if self.open && !self.met {
             self.wait_for_the_first();
@@ -240,7 +240,7 @@ mod tests {
         words: Words,
     }
 
-    /// The tenants of a command line, each with its limits, upper ones first.
+    /// The tenants of a command line, each with its limits, highest priority first.
     fn read(line: &str) -> Vec<String> {
         let words =
             Line::try_parse_from(["attach"].into_iter().chain(line.split(' '))).expect(line);

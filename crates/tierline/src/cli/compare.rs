@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline compare`: policies × workloads × machines, side by side.
+//! `tierline compare`: policies × workloads × machines in one table.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use tierline_model::compare::{Cell, Entry, Field, compare};
+use tierline_model::compare::{Cell, ComparedRun, Field, compare};
 use tierline_model::matrix::{self, Held};
 
 use super::Globals;
@@ -21,8 +21,8 @@ use crate::recording;
 
 /// Run many policies on many workloads and machines
 ///
-/// Every combination is a run of `tierline sim`, on all cores. Same seed, same table, whatever the number of
-/// cores.
+/// Every combination is a run of `tierline sim`; runs use all cores. The same seed gives the same table, with any
+/// number of cores.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: tierline compare --policy hemem,tpp --workload gups --workload kv --ratio 1:2,1:8"
@@ -31,12 +31,12 @@ pub struct CompareArgs {
     /// Policies of `tierline policies`
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', required_unless_present = "matrix")]
     policy: Vec<String>,
-    /// A workload, with its knobs where wanted, as in gups:hot=12GiB,jump=50s; may be repeated
+    /// A workload, with optional knobs, as in gups:hot=12GiB,jump=50s; may be repeated
     ///
-    /// Several joined by `+` run side by side, and the first is measured. [default: gups]
+    /// Several joined by `+` run at the same time, and the first is measured. [default: gups]
     #[arg(long, value_name = "KIND[:KEY=VALUE,…]")]
     workload: Vec<String>,
-    /// A recorded program, with its knobs where wanted, as in redis.trace,in_flight=2; may be repeated
+    /// A recorded program, with optional knobs, as in redis.trace,in_flight=2; may be repeated
     #[arg(long, value_name = "FILE[,KEY=VALUE,…]")]
     trace: Vec<String>,
     /// Machines of `tierline machines`
@@ -44,22 +44,22 @@ pub struct CompareArgs {
     /// [default: colloid-icx]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     machine: Vec<String>,
-    /// Fast memory to slow, of the workload's memory, as in 1:2,1:8; the machine's own, if left out
+    /// Ratio of fast to slow memory, for the workload's memory, as in 1:2,1:8 [default: the machine's own]
     #[arg(long, value_name = "F:S,…", value_delimiter = ',')]
     ratio: Vec<String>,
     /// Simulated time [default: 20, of the matrix 60]
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
-    /// All policies on all cells of the matrix, or those named; recordings come on top by --trace
+    /// All policies on all cells of the matrix, or the named policies; --trace adds recorded programs
     ///
-    /// Machines, contention, workloads and ratios crossed, as far as nothing else is asked for: thousands of
+    /// All combinations of machines, contention, workloads and ratios, limited by the other options: thousands of
     /// runs.
     #[arg(long)]
     matrix: bool,
-    /// Draw the default policy's throughput over the best other's, cell by cell
+    /// Draw the default policy's throughput divided by the best other policy's, for each cell
     #[arg(long, value_name = "FILE.svg", requires = "matrix")]
     plot: Option<PathBuf>,
-    /// Seed of all chance
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -67,7 +67,7 @@ pub struct CompareArgs {
     /// Print CSV
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// Write the rows to a file instead, as its ending says: .csv, .json or .parquet
+    /// Write the rows to a file, in the format of its extension: .csv, .json or .parquet
     #[arg(short, long, value_name = "FILE", conflicts_with = "csv")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -110,12 +110,12 @@ impl CompareArgs {
         Ok(status)
     }
 
-    /// The picture that the document of a matrix shows, beside it and of its name.
+    /// The picture in the document of a matrix: in the same folder, with the same name.
     fn picture_beside(&self) -> Option<PathBuf> {
         self.document.file().filter(|_| self.matrix).map(|file| file.with_extension("svg"))
     }
 
-    /// Where pictures of the matrix are written.
+    /// The files of the matrix's pictures.
     fn pictures(&self) -> impl Iterator<Item = PathBuf> {
         self.plot.clone().into_iter().chain(self.picture_beside())
     }
@@ -155,10 +155,10 @@ impl CompareArgs {
     }
 }
 
-/// Share of the best other policy's throughput below which a cell is listed.
+/// A cell is listed if the default policy has less than this share of the best other policy's throughput.
 const BEHIND: f64 = 0.97;
 
-/// What a file of rows is written as.
+/// The format of a file of rows.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Csv,
@@ -173,14 +173,14 @@ impl Form {
             Some("json") => Ok(Self::Json),
             Some("parquet") => Ok(Self::Parquet),
             _ => Err(Hinted::error(
-                format!("{}: nothing is known of such files", file.display()),
+                format!("{}: unknown file type", file.display()),
                 "name it .csv, .json or .parquet",
             )),
         }
     }
 }
 
-fn json(entries: &[Entry]) -> Result<String> {
+fn json(entries: &[ComparedRun]) -> Result<String> {
     Ok(serde_json::to_string_pretty(entries)? + "\n")
 }
 
@@ -189,12 +189,15 @@ fn ratio(text: &str) -> Result<(u32, u32)> {
         .split_once(':')
         .and_then(|(fast, slow)| Some((fast.parse::<u32>().ok()?, slow.parse::<u32>().ok()?)));
     parts.filter(|&(fast, _)| fast > 0).ok_or_else(|| {
-        Hinted::error(format!("{text} is no ratio"), "write fast to slow memory, as in --ratio 1:2")
+        Hinted::error(
+            format!("{text} is not a ratio"),
+            "write the ratio of fast to slow memory, as in --ratio 1:2",
+        )
     })
 }
 
-/// Comma-separated values: the keys of the JSON rows, then a line a row.
-fn csv(entries: &[Entry]) -> Result<String> {
+/// Comma-separated values: the keys of the JSON rows, then one line per row.
+fn csv(entries: &[ComparedRun]) -> Result<String> {
     let mut text = String::new();
     for entry in entries {
         let value = serde_json::to_value(entry)?;
@@ -215,12 +218,12 @@ fn csv(entries: &[Entry]) -> Result<String> {
     Ok(text)
 }
 
-fn describe(entries: &[Entry]) -> String {
+fn describe(entries: &[ComparedRun]) -> String {
     print::table(&entry_rows(entries)) + "\n* the best of its machine, workload and ratio\n"
 }
 
-/// A head, and a row a run.
-fn entry_rows(entries: &[Entry]) -> Vec<Vec<String>> {
+/// A head, and one row per run.
+fn entry_rows(entries: &[ComparedRun]) -> Vec<Vec<String>> {
     let head = ["machine", "workload", "ratio", "policy", "throughput", "of best", "fast share"];
     let mut rows = vec![row(head)];
     rows[0].extend(row(["weighted speed-up", "worst slowdown"]));
@@ -250,14 +253,14 @@ fn entry_rows(entries: &[Entry]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The matrix in short: every policy over all cells, and the cells in which the default policy is behind.
-fn standings(entries: &[Entry]) -> String {
+/// A summary of the matrix: every policy over all cells, and the cells in which the default policy is behind.
+fn standings(entries: &[ComparedRun]) -> String {
     let behind = behind(entries);
     let (all, below) = (print::table(&standing_rows(entries)), print::table(&cell_rows(&behind)));
     format!("{all}\n{}:\n{below}", share_behind(entries))
 }
 
-fn standing_rows(entries: &[Entry]) -> Vec<Vec<String>> {
+fn standing_rows(entries: &[ComparedRun]) -> Vec<Vec<String>> {
     let mut rows =
         vec![row(["policy", "of default", "least", "best in", "moved TiB", "came back"])];
     for standing in matrix::standings(entries) {
@@ -276,14 +279,14 @@ fn standing_rows(entries: &[Entry]) -> Vec<Vec<String>> {
 }
 
 /// The cells in which the default policy is behind, worst first.
-fn behind(entries: &[Entry]) -> Vec<Held> {
+fn behind(entries: &[ComparedRun]) -> Vec<Held> {
     let mut behind = matrix::held(entries);
     behind.retain(|held| held.of_rival < BEHIND);
     behind.sort_by(|a, b| a.of_rival.total_cmp(&b.of_rival));
     behind
 }
 
-fn share_behind(entries: &[Entry]) -> String {
+fn share_behind(entries: &[ComparedRun]) -> String {
     let (behind, cells) = (behind(entries).len(), matrix::held(entries).len());
     format!("{behind} of {cells} cells below {BEHIND} of the best other")
 }
@@ -303,8 +306,8 @@ fn cell_rows(cells: &[Held]) -> Vec<Vec<String>> {
     [row(head)].into_iter().chain(cells.iter().map(of)).collect()
 }
 
-/// The same as a document: for a matrix with its picture and what was not run, else row by row.
-fn documented(field: &Field, entries: &[Entry], picture: Option<&Path>) -> String {
+/// The rows as a document: for a matrix with its picture and the omitted policies, otherwise row by row.
+fn documented(field: &Field, entries: &[ComparedRun], picture: Option<&Path>) -> String {
     let Some(picture) = picture else { return document::table(&entry_rows(entries)) };
     let held = matrix::held(entries);
     let name = picture.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
@@ -339,8 +342,8 @@ Throughput of the default policy over that of the best other one, without the or
     )
 }
 
-/// How many cells of each machine were run.
-fn coverage(entries: &[Entry]) -> Vec<Vec<String>> {
+/// The number of cells run for each machine.
+fn coverage(entries: &[ComparedRun]) -> Vec<Vec<String>> {
     let (ran, all) = (matrix::held(entries), matrix::cells(&[]));
     let mut machines: Vec<&str> = matrix::MACHINES.iter().map(|(machine, _)| *machine).collect();
     machines.dedup();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline completion`: for a shell.
+//! `tierline completion`: prints shell completions.
 
 use anyhow::Result;
 use clap::{Args, Command, CommandFactory};
@@ -21,7 +21,7 @@ pub struct CompletionArgs {
 impl CompletionArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
-        // The generator panics where it cannot write, so it writes to memory.
+        // The generator panics on write errors, so it writes to memory.
         let mut text = Vec::new();
         generate(self.shell, &mut offered(&Cli::command()), "tierline", &mut text);
         print::document(&String::from_utf8_lossy(&text), globals.json)?;
@@ -29,7 +29,7 @@ impl CompletionArgs {
     }
 }
 
-/// The verbs and options that are shown in help: a generator offers hidden ones too.
+/// The verbs and options shown in help; the generator would include hidden ones.
 fn offered(command: &Command) -> Command {
     let args = command.get_arguments().filter(|arg| !arg.is_hide_set()).cloned();
     let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(offered);

@@ -25,13 +25,13 @@ pub struct ConfigArgs {
 #[derive(Debug, Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "one is made in a run")]
 enum ConfigVerb {
-    /// Check FILE, or the file and drop-ins that would be read
+    /// Check FILE, or the file and drop-ins that are read by default
     #[command(after_help = "Example: tierline config check /etc/tierline/tierline.toml")]
     Check {
         /// The file to check
         file: Option<PathBuf>,
     },
-    /// Print every key with its value and where that comes from
+    /// Print every key with its value and its source
     #[command(after_help = "Example: tierline config print --set max_rate=1GB/s")]
     Print {
         #[command(flatten)]
@@ -78,7 +78,7 @@ fn check(file: Option<PathBuf>, globals: &Globals) -> Result<()> {
         return print::json(&Checked { files });
     }
     if files.is_empty() {
-        return print::out(&format!("no {FILE}: the defaults hold\n"));
+        return print::out(&format!("no {FILE}: the defaults apply\n"));
     }
     let lines: Vec<String> = files.iter().map(|file| format!("{}: ok\n", file.display())).collect();
     print::out(&lines.concat())

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline doctor`: why nothing moves.
+//! `tierline doctor`: reports what prevents tiering on this machine.
 
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use tierline_linux::citizen::{Finding, Severity};
+use tierline_linux::conflicts::{Finding, Severity};
 use tierline_linux::doctor::examine;
 
 use super::{FOUND, Globals};
@@ -12,8 +12,8 @@ use crate::print;
 
 /// Find out why nothing moves
 ///
-/// Looks at the machine without changing it, and says what is missing, why it matters, and what to
-/// do. Exit status 1 where there is a warning or a problem.
+/// Examines the machine without changing it, and reports what is missing, why it matters, and what to do.
+/// Exit status 1 if there is a warning or a problem.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: tierline doctor --json")]
 pub struct DoctorArgs {}
@@ -38,7 +38,7 @@ impl DoctorArgs {
 
 fn describe(findings: &[Finding]) -> String {
     if findings.is_empty() {
-        return "nothing is wrong\n".into();
+        return "no problem found\n".into();
     }
     let one = |finding: &Finding| {
         let severity = match finding.severity {

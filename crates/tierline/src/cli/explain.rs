@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline explain`: one policy, tracker or way to move pages in full.
+//! `tierline explain`: the full explanation of a policy, tracker, workload or migrator.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_linux::root::Root;
 use tierline_linux::tracker::TRACKERS;
 use tierline_model::workload::list::listed;
@@ -28,16 +28,16 @@ use crate::print::{self, row};
   \x20 tierline explain hemem\n\
   \x20 tierline explain --why events.ndjson --page 0x7f00deadb000")]
 pub struct ExplainArgs {
-    /// A name of `tierline policies`, `tierline trackers` or `tierline workloads`, or of `--migrator`
+    /// A name from `tierline policies`, `tierline trackers` or `tierline workloads`, or a value of `--migrator`
     #[arg(required_unless_present = "why", value_parser = names::explained(), hide_possible_values = true)]
     name: Option<String>,
-    /// Say instead why pages were moved, from what `--events FILE` wrote
+    /// Report why pages were moved, from a file written by `--events FILE`
     #[arg(long, value_name = "FILE", conflicts_with = "name")]
     why: Option<PathBuf>,
     /// Every move of the page at this address, as in 0x7f00deadb000
     #[arg(long, value_name = "ADDRESS", requires = "why", value_parser = address)]
     page: Option<u64>,
-    /// Every move, not only their sums
+    /// Every move, not only totals
     #[arg(long, requires = "why")]
     all: bool,
 }
@@ -94,16 +94,16 @@ impl ExplainArgs {
     }
 }
 
-/// An address, in hexadecimal with 0x before it or decimal.
+/// Parses an address, hexadecimal with 0x or decimal.
 fn address(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => text.parse(),
     };
-    parsed.map_err(|_| format!("{text} is no address; write it as in 0x7f00deadb000"))
+    parsed.map_err(|_| format!("{text} is not an address; expected one as in 0x7f00deadb000"))
 }
 
-/// The numbers of a policy that may be set; nothing where there are none.
+/// The knobs of a policy; empty if it has none.
 fn knobs(entry: &PolicyEntry) -> String {
     let knobs = (entry.make)().knobs();
     let mut rows = vec![row(["knob", "default", "least", "most", "unit", "what it does"])];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline machines`: the modelled machines, and one of your own.
+//! `tierline machines`: lists, shows and fits modelled machines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,20 +32,20 @@ pub struct MachinesArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List them (as without a word)
+    /// List the machines (also without a subcommand)
     #[command(after_help = "Example: tierline machines list")]
     List,
-    /// Show every figure of one with its source
+    /// Show every figure of a machine with its source
     #[command(after_help = "Example: tierline machines show colloid-icx")]
     Show {
-        /// A name of the list
+        /// A name from the list
         #[arg(value_parser = names::machine(), hide_possible_values = true)]
         name: String,
     },
-    /// Fit a machine to loaded-latency tables, a file a tier, fastest first
+    /// Fit a machine to loaded-latency tables, one file per tier, fastest first
     ///
-    /// A table is the output of `mlc --loaded_latency` (with that of `--max_bandwidth`, if there), or CSV with
-    /// the columns gb_per_s, ns and write_share.
+    /// A table is the output of `mlc --loaded_latency` (optionally with that of `--max_bandwidth`), or CSV with the
+    /// columns gb_per_s, ns and write_share.
     #[command(
         after_help = "Example: tierline machines fit local.txt cxl.csv --capacity 64G,256G -o mine.toml"
     )]
@@ -56,7 +56,7 @@ enum What {
         /// Memory of each tier, as in 64G,256G
         #[arg(long, value_name = "SIZE,…", value_delimiter = ',')]
         capacity: Vec<Bytes>,
-        /// How each tier is linked; the fastest is memory, others are links, if left out
+        /// How each tier is linked [default: half for the fastest, full for others]
         #[arg(long, value_name = "LINK,…", value_delimiter = ',')]
         link: Vec<LinkArg>,
         /// Write the machine file here, for `tierline sim --machine FILE`
@@ -275,7 +275,7 @@ fn describe(report: &FitReport) -> String {
     }
 }
 
-/// The measured latency as a bar, the fitted one as a mark on it.
+/// The measured latency as a bar, with a mark for the fitted one.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

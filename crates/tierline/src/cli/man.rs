@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline man`: the manual, made from the same text as `--help`.
+//! `tierline man`: the manual, from the same text as `--help`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use serde::Serialize;
 use super::{Cli, Globals};
 use crate::print;
 
-/// Print the man page, or write one a verb into a folder
+/// Print the man page, or write one page per verb into a folder
 #[derive(Debug, Args)]
 #[command(after_help = "Example: tierline man /usr/share/man/man1")]
 pub struct ManArgs {
-    /// Where to write tierline.1, tierline-run.1 and so on; created where it is missing
+    /// Folder for tierline.1, tierline-run.1 and so on; created if missing
     dir: Option<PathBuf>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `run` and `attach` share: their options, and a manager brought to life.
+//! The common part of `run` and `attach`: their options, and the start of a manager.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -34,49 +34,49 @@ pub struct ManageArgs {
     layer: Layer,
     #[command(flatten)]
     sources: Sources,
-    /// Look, believe and decide, but move nothing
+    /// Observe, estimate and decide, but move nothing
     #[arg(long, help_heading = "How to manage")]
     dry_run: bool,
-    /// Leave alone what the managed processes start
+    /// Do not manage the children of the managed processes
     #[arg(long, help_heading = "How to manage")]
     no_children: bool,
-    /// Write every event to this file, a line of JSON each
+    /// Write every event to this file, one line of JSON each
     #[arg(long, value_name = "FILE", help_heading = "Reports")]
     events: Option<PathBuf>,
-    /// Print a line of status on stderr every so often, as in 1s
+    /// Print a line of status on stderr at this interval, as in 1s
     #[arg(long, value_name = "TIME", help_heading = "Reports")]
     status_interval: Option<Text<Nanos>>,
     /// Write the last status as JSON to this file; - is stdout
     #[arg(long, value_name = "FILE", help_heading = "Reports")]
     summary: Option<PathBuf>,
-    /// Say nothing; errors that end tierline itself are still printed
+    /// Print nothing except errors that end tierline itself
     #[arg(long, short, help_heading = "Reports")]
     pub quiet: bool,
 }
 
-/// What was asked for, checked, with its files open.
+/// The checked options, with their files open.
 pub struct Plan {
-    /// Where `/proc` and `/sys` are.
+    /// The root of `/proc` and `/sys`.
     pub root: Root,
     /// How to manage.
     pub options: Options,
-    /// What a tenant may hold where its command line does not say.
+    /// The limits of tenants without limits on the command line.
     pub limit: TierLimits,
     /// The smallest process to manage.
     pub min_rss: Bytes,
-    /// Whether what the managed processes start is managed too.
+    /// True if children of the managed processes are managed too.
     pub children: bool,
-    /// Speaks to the user.
+    /// Prints messages to the user.
     pub voice: Voice,
     reports: Reports,
     summary: Option<Summary>,
 }
 
-/// Where the last status goes.
+/// The file of the last status.
 pub struct Summary(Box<dyn Write>);
 
 impl ManageArgs {
-    /// Checks everything that can be checked before anything is started.
+    /// Checks everything that can be checked before the start.
     pub fn plan(&self, globals: &Globals) -> Result<Plan> {
         let root = globals.root();
         let layer = self.sources.stack(&root, self.layer.clone())?.flatten();
@@ -100,7 +100,7 @@ impl ManageArgs {
 }
 
 impl Plan {
-    /// A manager of these tenants, watching from now on, its settings in force.
+    /// Starts a manager of these tenants: it watches, and its settings are in force.
     pub fn start(&self, tenants: &[TenantSpec]) -> Result<Manager> {
         let selection = tenants::selection(tenants, self.children, self.min_rss);
         let (root, options) = (self.root.clone(), self.options.clone());
@@ -116,24 +116,24 @@ impl Plan {
         Ok(manager)
     }
 
-    /// The tenants, their limits checked against the machine's tiers.
+    /// The tenants, with their limits checked against the machine's tiers.
     fn tenants(&self, tenants: &[TenantSpec]) -> Result<Vec<Tenant>> {
         let tiers = match tenants.iter().all(|tenant| tenant.limits.is_empty()) {
-            // The manager says best what is wrong with a machine's tiers.
+            // The manager reports the best error about a machine's tiers.
             true => Tiers(Vec::new()),
             false => Topology::read(&self.root)?.tiers(self.options.tiers.as_ref())?,
         };
         tenants.iter().map(|tenant| tenant.on(&tiers)).collect()
     }
 
-    /// What drives `manager`, and where its summary goes in the end.
+    /// A driver for `manager`, and the file of the final summary.
     pub fn driver(self, manager: Option<Manager>) -> (Driver<Manager>, Option<Summary>) {
         let socket = manager.is_some().then(|| StatusSocket::open(&self.options.state_dir));
         let socket = socket.and_then(|opened| {
-            let told = |error: &_| {
-                self.voice.say(&format!("`tierline status` will not see this manager: {error}"))
+            let warn = |error: &_| {
+                self.voice.say(&format!("`tierline status` cannot reach this manager: {error}"))
             };
-            opened.inspect_err(told).ok()
+            opened.inspect_err(warn).ok()
         });
         (Driver::new(manager, socket, self.reports), self.summary)
     }
@@ -147,8 +147,8 @@ impl Summary {
         }
     }
 
-    /// Writes the last status, or why there is none. A summary that cannot be written does not
-    /// change how the program ended.
+    /// Writes the last status, or why there is none. A summary that cannot be written does not change the exit
+    /// status of the program.
     pub fn write(mut self, status: Option<&Status>, why_not: Option<&str>, voice: Voice) {
         #[derive(Serialize)]
         struct Unmanaged<'a> {
@@ -170,7 +170,7 @@ impl Summary {
     }
 }
 
-/// Says that there is no managing, and why.
+/// Reports that the command runs unmanaged, and why.
 pub fn say_unmanaged(voice: Voice, error: &anyhow::Error) {
     voice.say(&format!("running unmanaged: {}", letter::text(error)));
     if let Some(hint) = letter::hint(error) {
@@ -187,7 +187,7 @@ pub fn say_summary(voice: Voice, json: bool, status: Option<&Status>) {
     }
 }
 
-/// Creates a file to write to.
+/// Creates a file for writing.
 pub fn create(file: &Path) -> Result<File> {
     File::create(file).with_context(|| format!("cannot create {}", file.display()))
 }

@@ -38,15 +38,15 @@ use tierline_linux::root::Root;
 
 use crate::letter;
 
-/// A promise did not hold, or something was found.
+/// A check failed, or something was found.
 const FOUND: u8 = 1;
-/// Wrong usage, or an environment that does not allow it.
+/// Wrong usage, or not possible in this environment.
 const UNUSABLE: u8 = 2;
 
-/// Keeps the pages that matter in fast memory, for programs that know nothing of it.
+/// Keeps a program's hot pages in fast memory, without changes to the program.
 ///
-/// Exit status: 0 all is well; 1 something was found or went wrong midway; 2 wrong usage, or not
-/// possible here. `tierline run` exits as its command does.
+/// Exit status: 0 success; 1 something was found, or a failure during the run; 2 wrong usage, or not possible on
+/// this machine. `tierline run` exits with the command's status.
 #[derive(Debug, Parser)]
 #[command(name = "tierline", version, max_term_width = 100, color = clap::ColorChoice::Never)]
 pub struct Cli {
@@ -56,13 +56,13 @@ pub struct Cli {
     verb: Verb,
 }
 
-/// What every verb takes.
+/// Options of every verb.
 #[derive(Debug, Args)]
 pub struct Globals {
     /// Print JSON: numbers as numbers, in base units, with the unit in the key
     #[arg(long, global = true)]
     json: bool,
-    /// A folder that stands for / (for tests)
+    /// A folder used instead of / (for tests)
     #[arg(long, global = true, hide = true, default_value = "/", value_name = "DIR")]
     root: PathBuf,
 }
@@ -99,7 +99,7 @@ enum Verb {
     Man(man::ManArgs),
 }
 
-/// Runs the verb that was typed.
+/// Runs the verb of the command line.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match dispatch(&cli.verb, &cli.globals) {
@@ -149,7 +149,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// Every verb with those above it, as it is typed.
+    /// All verbs and subcommands, as typed.
     fn verbs(command: &clap::Command, typed: &str) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
@@ -161,7 +161,7 @@ mod tests {
         found
     }
 
-    /// The words of a line as a shell has them, up to a redirection.
+    /// The words of a line as a shell splits it, up to a redirection.
     fn words(line: &str) -> Vec<String> {
         let parts: Vec<&str> = line.split('\'').collect();
         let mut words = Vec::new();

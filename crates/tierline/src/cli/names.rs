@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names that a shell completes. What is typed is not checked here: the verb does that, and says what was meant.
+//! Names for shell completion. They are not checked here: the verb does that, and suggests the nearest name.
 
 use std::ffi::OsStr;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};
-use tierline_core::policy::list::POLICIES;
+use tierline_core::policy::POLICIES;
 use tierline_linux::tracker::TRACKERS;
 use tierline_model::machine::list::MACHINES;
 use tierline_model::workload::list::listed;
 use tierline_model::world::transfer::TRANSFERS;
 
-/// A name of a list, or anything else.
+/// A name from a list; other values are accepted as well.
 #[derive(Clone)]
 pub struct Names(fn() -> Vec<&'static str>);
 
@@ -45,7 +45,7 @@ pub fn tracker() -> Names {
 
 /// A tracker of the model.
 pub fn modelled_tracker() -> Names {
-    Names(|| tierline_model::tracker::list::TRACKERS.iter().map(|tracker| tracker.name).collect())
+    Names(|| tierline_model::tracker::TRACKERS.iter().map(|tracker| tracker.name).collect())
 }
 
 /// A modelled machine.
@@ -63,7 +63,7 @@ pub fn migrator() -> Names {
     Names(|| TRANSFERS.iter().map(|transfer| transfer.name).collect())
 }
 
-/// Whatever `tierline explain` explains.
+/// Any name that `tierline explain` accepts.
 pub fn explained() -> Names {
     Names(|| {
         [policy(), tracker(), workload(), migrator()].iter().flat_map(|names| (names.0)()).collect()

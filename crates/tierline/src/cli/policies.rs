@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline policies`: the list, as the core has it.
+//! `tierline policies`: lists the core's policies.
 
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use tierline_core::policy::list::{POLICIES, PolicyEntry};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 
 use super::Globals;
 use crate::print::{self, row};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline profile`: how much of a program's memory is in use, and when what was cold is used again.
+//! `tierline profile`: how much of a program's memory is in use, and how soon cold memory is used again.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -26,12 +26,12 @@ use crate::config::value::Text;
 use crate::print::{self, row};
 use crate::recording::{not_a_trace, open, survey};
 
-/// Say how hot a program's memory is
+/// Report how hot a program's memory is
 ///
-/// How much of it was used within the last intervals, by kind (private, file, shared), and how soon what had gone
-/// cold was used again: what a smaller fast memory would have to hold. Of running programs, of a trace, or of a
-/// workload on a modelled machine. Nothing is moved; one memory node is enough. What a tracker misses counts as
-/// idle.
+/// How much of it was used within the last intervals, by kind (private, file, shared), and how soon cold memory was
+/// used again: a smaller fast memory would have to keep that. For running programs, a trace, or a workload on a
+/// modelled machine. Nothing is moved, and one memory node is enough. Accesses that the tracker misses count as idle
+/// time.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("targets").required(true).multiple(true))]
 #[command(after_help = "Examples:\n\
@@ -41,7 +41,7 @@ pub struct ProfileArgs {
     /// A trace
     #[arg(long, value_name = "FILE", group = "targets", conflicts_with_all = ["pid", "cgroup", "command", "workload"])]
     trace: Option<PathBuf>,
-    /// A workload on a modelled machine, with its knobs where wanted, as in datacenter:app=web1; may be repeated
+    /// A workload on a modelled machine, with optional knobs, as in datacenter:app=web1; may be repeated
     #[arg(long, value_name = "KIND[:KEY=VALUE,…]", value_parser = names::workload(), hide_possible_values = true, group = "targets", conflicts_with_all = ["pid", "cgroup", "command"])]
     workload: Vec<String>,
     /// The modelled machine
@@ -50,7 +50,7 @@ pub struct ProfileArgs {
     /// Simulated time of a workload
     #[arg(long, value_name = "S", default_value_t = 600.0, requires = "workload")]
     seconds: f64,
-    /// Length of an interval [default: 60s; of a trace a 32nd of it]
+    /// Length of an interval [default: 60s; for a trace, 1/32 of its length]
     #[arg(long, value_name = "TIME")]
     interval: Option<Text<Nanos>>,
     #[command(flatten)]
@@ -61,13 +61,13 @@ pub struct ProfileArgs {
 struct Report {
     interval_seconds: f64,
     intervals: u32,
-    /// All of it, then each kind where kinds are known.
+    /// All memory, then each kind if kinds are known.
     memory: Vec<Heat>,
 }
 
-/// A minute, as Chameleon has it.
+/// One minute, as in Chameleon.
 const INTERVAL: Nanos = Nanos::from_secs(60);
-/// Intervals in a trace.
+/// Number of intervals in a trace.
 const OF_A_TRACE: u64 = 32;
 
 impl ProfileArgs {
@@ -76,7 +76,7 @@ impl ProfileArgs {
         let interval = self.interval.as_ref().map(|time| time.0.max(Nanos(1)));
         if let Some(file) = &self.trace {
             let (interval, profile) = of_trace(file, interval)?;
-            return tell(interval, Found::of(&profile), false, globals);
+            return print_report(interval, Found::of(&profile), false, globals);
         }
         let interval = interval.unwrap_or(INTERVAL);
         if !self.workload.is_empty() {
@@ -89,12 +89,12 @@ impl ProfileArgs {
                 ..Scenario::default()
             };
             let profile = profile(&scenario, interval).map_err(hinted)?;
-            return tell(interval, Found::of(&profile), true, globals);
+            return print_report(interval, Found::of(&profile), true, globals);
         }
         let found = Rc::new(RefCell::default());
         let status =
             self.watch.run(globals, |_| Ok(Profiling::new(interval, Rc::clone(&found))))?;
-        tell(interval, found.take(), true, globals)?;
+        print_report(interval, found.take(), true, globals)?;
         Ok(status)
     }
 }
@@ -120,7 +120,7 @@ fn of_trace(file: &Path, interval: Option<Nanos>) -> Result<(Nanos, Profile)> {
     profile.see(&seen);
     let mut reader = Reader::new(open(file)?).map_err(|error| not_a_trace(file, &error))?;
     let (mut now, mut length, mut over) = (0, 0, interval.0);
-    // What is wrong with it was told when it was surveyed.
+    // Its errors were reported by the survey.
     while let Ok(Some(block)) = reader.next() {
         match block {
             Block::Epoch(head) => {
@@ -164,7 +164,7 @@ fn base(page: u64, bits: u8) -> (Vpn, u32) {
     }
 }
 
-/// What a profile comes to.
+/// The result of a profile.
 #[derive(Default)]
 struct Found {
     intervals: u32,
@@ -177,13 +177,13 @@ impl Found {
     }
 }
 
-/// A profile on its way.
+/// A running profile.
 struct Profiling {
     profile: Profile,
     interval: Nanos,
-    /// When the interval is over.
+    /// The end of the interval.
     over: Option<Nanos>,
-    /// As of the last interval in which there was memory.
+    /// The result at the last interval that had memory.
     found: Rc<RefCell<Found>>,
 }
 
@@ -199,8 +199,8 @@ impl Profiling {
         }
     }
 
-    /// Who ended within the first interval has one that is shorter.
-    fn keep_what_there_is(&mut self) {
+    /// Keeps a first interval that is shorter because the program ended.
+    fn keep_short_interval(&mut self) {
         if self.profile.intervals() == 0 {
             self.profile.end_interval();
             self.keep();
@@ -210,9 +210,9 @@ impl Profiling {
 
 impl Watcher for Profiling {
     fn see(&mut self, now: Nanos, seen: &Observations) {
-        // A program takes its memory with it when it ends.
+        // The memory of a program is gone when it ends, so its profile is kept first.
         if seen.spaces.iter().any(|event| matches!(event, SpaceEvent::Gone(_))) {
-            self.keep_what_there_is();
+            self.keep_short_interval();
         }
         self.profile.see(seen);
         let over = self.over.get_or_insert(now + self.interval);
@@ -228,11 +228,11 @@ impl Watcher for Profiling {
     }
 
     fn finish(mut self) {
-        self.keep_what_there_is();
+        self.keep_short_interval();
     }
 }
 
-fn tell(interval: Nanos, found: Found, kinds: bool, globals: &Globals) -> Result<u8> {
+fn print_report(interval: Nanos, found: Found, kinds: bool, globals: &Globals) -> Result<u8> {
     let Found { intervals, mut memory } = found;
     memory.truncate(if kinds { memory.len() } else { 1 });
     let report = Report { interval_seconds: interval.as_secs_f64(), intervals, memory };
@@ -251,7 +251,7 @@ fn describe(report: &Report) -> String {
     let mut used = vec![row(["", "memory"])];
     let mut back = vec![row(["", "came back"])];
     used[0].extend(spans().map(|span| format!("in {}", time(span.intervals))));
-    // Within one interval nothing is told from what was in use all along.
+    // The first column is skipped: within one interval, reuse cannot be distinguished from continuous use.
     back[0].extend(spans().skip(1).map(|span| format!("in {}", time(span.intervals))));
     for heat in &report.memory {
         let name = match heat.kind {
@@ -270,8 +270,8 @@ fn describe(report: &Report) -> String {
     }
     let (count, length) = (report.intervals, time(1));
     format!(
-        "{}\n{}\n{count} intervals of {length}. Above: memory that was used within the last of them. Below: what was \
-         used again after at least one without, and how long after its last use.\n",
+        "{}\n{}\n{count} intervals of {length}. Above: memory that was used within the last of them. Below: memory \
+         used again after at least one unused interval, by the time since its last use.\n",
         print::table(&used),
         print::table(&back),
     )
@@ -306,9 +306,9 @@ mod tests {
         }
     }
 
-    /// Of ten pages all are touched in the first interval, and three in the second, in which the program ends.
+    /// Of ten pages all are accessed in the first interval, and three in the second, in which the program ends.
     #[test]
-    fn what_a_program_used_is_known_when_it_is_gone() {
+    fn the_profile_of_an_ended_program_is_kept() {
         let region = Region {
             space: SpaceId(7),
             start: Vpn(0),

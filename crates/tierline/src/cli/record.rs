@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline record`: what a tracker sees of a program, as a trace.
+//! `tierline record`: records a program's accesses as a trace.
 
 use std::cell::{Ref, RefCell};
 use std::fs::File;
@@ -22,14 +22,14 @@ use crate::letter::{self, Hinted};
 
 /// Record which pages a program accesses
 ///
-/// Nothing is moved. The best tracker that this kernel offers is taken and named; one memory node is enough.
-/// An epoch has, for every page, how often it was found accessed in it. The trace ends with the program, or at
-/// Ctrl-C; of one that was cut off otherwise, all whole epochs can be read.
+/// Nothing is moved. The best tracker of this kernel is used and named; one memory node is enough. An epoch contains
+/// the number of observed accesses of every page. The trace ends with the program, or at Ctrl-C; if it is cut off in
+/// another way, all complete epochs can be read.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("targets").required(true).multiple(true))]
 #[command(after_help = "Example: tierline record -o app.trace --epoch 500ms -- ./app --size 2G")]
 pub struct RecordArgs {
-    /// Where the trace goes
+    /// File of the trace
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Length of an epoch
@@ -49,33 +49,33 @@ impl RecordArgs {
         let outcome: Ref<'_, Outcome> = outcome.borrow();
         match &outcome.wrong {
             Some(why) => {
-                let hint = "is the disk full? `tierline trace info` says what is there";
+                let hint = "is the disk full? `tierline trace info` shows what was written";
                 let error = Hinted::error(format!("{}: {why}", self.output.display()), hint);
                 letter::print(&error);
                 Ok(FOUND)
             }
             None => {
                 let file = self.output.display();
-                self.watch.voice().say(&format!("{file}: {} signs of access", outcome.samples));
+                self.watch.voice().say(&format!("{file}: {} observed accesses", outcome.samples));
                 Ok(status)
             }
         }
     }
 }
 
-/// What came of a recording.
+/// The result of a recording.
 #[derive(Default)]
 struct Outcome {
     samples: u64,
     wrong: Option<String>,
 }
 
-/// A recording on its way.
+/// A running recording.
 struct Taking {
     evidence: Evidence,
     tally: Option<Tally<BufWriter<File>>>,
     epoch: Nanos,
-    /// When it began, and when it last looked.
+    /// The times of the start and of the last observation.
     started: Option<(Nanos, Nanos)>,
     outcome: Rc<RefCell<Outcome>>,
 }
@@ -87,7 +87,7 @@ impl Taking {
         epoch: Nanos,
         outcome: Rc<RefCell<Outcome>>,
     ) -> Result<Self> {
-        // A sampler's hits stand for accesses; what reads bits or faults knows that there was one.
+        // A sampler's hits are numbers of accesses; other trackers only report that there was one.
         let sampled = TrackerEntry::find(tracker).is_ok_and(|entry| entry.samples);
         let evidence = if sampled { Evidence::Sampled } else { Evidence::Touched };
         let file =
@@ -99,7 +99,7 @@ impl Taking {
     }
 }
 
-/// Accesses that a sample stands for: a sampler watches that part of the time.
+/// The number of accesses per sample: a sampler watches 1/period of the time.
 fn period(elapsed: Nanos, seen: &Observations) -> u32 {
     let period = elapsed.0.checked_div(seen.watched.0).unwrap_or(1);
     u32::try_from(period).unwrap_or(u32::MAX).max(1)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline recover`: puts back what a killed manager left.
+//! `tierline recover`: restores the settings that a killed manager changed.
 
 use std::path::PathBuf;
 
@@ -15,13 +15,13 @@ use crate::config::file::Sources;
 use crate::print;
 use crate::serve;
 
-/// Put back the settings that killed managers left changed
+/// Restore the settings that killed managers left changed
 ///
-/// Every start of a manager does this too. What running managers have changed stays as it is.
+/// Every start of a manager does this as well. Settings of running managers stay unchanged.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: tierline recover")]
 pub struct RecoverArgs {
-    /// Where changed settings were written down [default: /run/tierline]
+    /// Folder of the journals of changed settings [default: /run/tierline]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -45,7 +45,7 @@ impl RecoverArgs {
         if globals.json {
             print::json(&Report { restored })?;
         } else if restored.is_empty() {
-            print::out("nothing to put back\n")?;
+            print::out("nothing to restore\n")?;
         } else {
             print::out(&(restored.join("\n") + "\n"))?;
         }

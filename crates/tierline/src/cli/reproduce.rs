@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline reproduce`: published figures, and ours beside them.
+//! `tierline reproduce`: published figures, compared with ours.
 
 use std::path::PathBuf;
 
@@ -15,26 +15,26 @@ use crate::document::{self, DocumentArgs};
 use crate::plot::figures::draw;
 use crate::print::{self, row};
 
-/// Compute published figures on the modelled machines, beside the published numbers
+/// Compute published figures on the modelled machines and compare them with the published numbers
 ///
-/// Every row of the scoreboard with its error, and whether it holds: fitted figures within 3 %, predicted ones
-/// within 10 %, bounds as bounds, and order rows by their order. Rows of given figures, which are inputs, are
-/// not counted. Exit status 0, whatever misses; 1 if Ctrl-C left rows out.
+/// Prints every row of the scoreboard with its error, and whether it holds: fitted figures within 3 %, predicted
+/// ones within 10 %, bounds as bounds, and order rows by their order. Rows of given figures, which are inputs, are
+/// not counted. Exit status 0 even if rows miss; 1 if Ctrl-C left rows out.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: tierline reproduce C-F1")]
 pub struct ReproduceArgs {
-    /// Rows; C-F7* stands for all that begin so; all, if left out
+    /// Rows; C-F7* means all that start with C-F7 [default: all]
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// List the rows, and compute nothing
+    /// List the rows without computing them
     #[arg(long)]
     list: bool,
-    /// Also rows that take hours
+    /// Include rows that take hours
     #[arg(long)]
     long: bool,
     #[command(flatten)]
     runs: RunsArgs,
-    /// Write the figures of the papers that rows are of here as SVG, with the published points of Colloid's
+    /// Draw the papers' figures of these rows into this folder as SVG, with the published points of Colloid's
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
     #[command(flatten)]
@@ -123,7 +123,7 @@ fn noted(outcomes: &[Outcome]) -> impl Iterator<Item = &Outcome> {
     outcomes.iter().filter(|outcome| !outcome.note.is_empty())
 }
 
-/// A head, and a row each.
+/// A head, and one row each.
 fn table(outcomes: &[Outcome]) -> Vec<Vec<String>> {
     let head = row(["id", "what", "published", "ours", "unit", "error", "kinds", "holds"]);
     let of = |outcome: &Outcome| {
@@ -141,7 +141,7 @@ fn table(outcomes: &[Outcome]) -> Vec<Vec<String>> {
     [head].into_iter().chain(outcomes.iter().map(of)).collect()
 }
 
-/// The same as a document: a chapter a paper, with what was not run.
+/// The rows as a document: one chapter per paper, with the rows that were not run.
 fn documented(outcomes: &[Outcome]) -> String {
     let mut text = format!("{}\n\n{RULES}\n", count(outcomes));
     for paper in PAPERS {
@@ -163,12 +163,12 @@ fn documented(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// What the words of the table mean.
+/// The legend of the table.
 const RULES: &str = "\
-A *fitted* figure holds within 3 % of the published one, a *predicted* figure within 10 %; of throughputs in TPP's
-table 1, what is lost is compared, and a point is allowed. A bound holds on its side, an *order* if it is the
-published one. *Given* figures are inputs and are not counted. Error is the largest of a row. Rows that nothing
-computes have no verdict.";
+A *fitted* figure holds within 3 % of the published one, a *predicted* figure within 10 %; for throughputs in TPP's
+table 1, losses are compared, and one point is allowed. A bound holds on its side, an *order* if it is the
+published one. *Given* figures are inputs and are not counted. Error is the largest of a row. Rows that cannot be
+computed have no verdict.";
 
 /// Whether a row holds.
 fn verdict(outcome: &Outcome) -> &'static str {
@@ -181,14 +181,14 @@ fn verdict(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// How many rows hold, of those that can miss.
+/// The number of rows that hold, and of those that were computed and can miss.
 fn count(outcomes: &[Outcome]) -> String {
     let counted = || outcomes.iter().filter(|outcome| outcome.counts());
     let held = counted().filter(|outcome| outcome.holds == Some(true)).count();
     format!("{held} of {} computed rows hold, of {} listed.", counted().count(), outcomes.len())
 }
 
-/// The kinds of figures: one word where all are alike.
+/// The kinds of figures: one word if all are the same.
 fn kinds(kinds: &[Kind]) -> String {
     let mut distinct = kinds.to_vec();
     distinct.dedup();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline run`: a command, its memory managed; the command comes first.
+//! `tierline run`: runs a command and manages its memory. The command must run in any case.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -16,22 +16,22 @@ use tierline_linux::manager::Manager;
 
 use super::manage::{ManageArgs, Plan, say_summary, say_unmanaged};
 use super::{Globals, UNUSABLE};
-use crate::drive::{Driver, Managed, Scene, Standing};
+use crate::drive::{Driver, EndCondition, Managed, ManagerState};
 use crate::letter::{self, Hinted};
-use crate::signals::{Heard, Signals};
+use crate::signals::{SignalEvent, Signals};
 use crate::tenants::{Target, TenantSpec, TierLimits, Word, tenants};
 
-/// What shells and `env` use for a command that is not there, and for one that cannot be run.
+/// The exit statuses of shells and `env` for a missing command, and for one that cannot be executed.
 const NOT_FOUND: u8 = 127;
 const NOT_RUNNABLE: u8 = 126;
-/// What shells add to the number of a signal.
+/// Shells add this to the number of a signal.
 const BY_SIGNAL: i32 = 128;
 
 /// Run a command and manage its memory
 ///
-/// The command keeps its stdin, stdout and stderr, gets the signals that tierline gets, and decides
-/// the exit status (128 + N where signal N killed it; 127 where there is no such command, 126 where
-/// it cannot be run). Where its memory cannot be managed, it runs all the same.
+/// The command keeps its stdin, stdout and stderr, gets the signals that tierline gets, and sets the exit
+/// status (128 + N if killed by signal N; 127 if there is no such command, 126 if it cannot be executed).
+/// If its memory cannot be managed, it runs unmanaged.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n\
   \x20 tierline run --status-interval 1s -- redis-server --port 7000\n\
@@ -43,7 +43,7 @@ pub struct RunArgs {
     /// The command with its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
-    /// What the command may hold of a tier, as in fast=4GiB or fast=30%,slow=20GiB; may be repeated
+    /// The command's limit in a tier, as in fast=4GiB or fast=30%,slow=20GiB; may be repeated
     #[arg(long, value_name = "TIER=LIMIT,…", help_heading = "How to manage")]
     limit: Vec<TierLimits>,
     #[command(flatten)]
@@ -56,7 +56,7 @@ impl RunArgs {
         let plan = self.manage.plan(globals)?;
         let tenants = tenants(&self.words(), &plan.limit)?;
         let mut signals = Signals::listen().context("cannot listen for signals")?;
-        // Before the command exists: some settings (NUMA scan periods) are read at its exec.
+        // Before the command starts: some settings (NUMA scan periods) are read at its exec.
         let (manager, why_not) = self.manager(&plan, &tenants)?;
         let voice = plan.voice;
         let (mut driver, summary) = plan.driver(manager);
@@ -78,7 +78,7 @@ impl RunArgs {
         Ok(scene.ended.map_or(UNUSABLE, exit_code))
     }
 
-    /// The one target, and its limits.
+    /// The target and its limits.
     fn words(&self) -> Vec<Word> {
         let program = Path::new(&self.command[0]);
         let name = program.file_name().unwrap_or(program.as_os_str());
@@ -87,7 +87,7 @@ impl RunArgs {
         [Word::Target(target)].into_iter().chain(limits).collect()
     }
 
-    /// The manager, or why there is none. What a person typed wrong is an error all the same.
+    /// The manager, or why there is none. Wrong usage is an error in any case.
     fn manager(
         &self,
         plan: &Plan,
@@ -104,7 +104,7 @@ impl RunArgs {
     }
 }
 
-/// Starts a command; where that fails, the error and the exit status that says so.
+/// Starts a command; on failure returns the error and the exit status for it.
 fn spawn(command: &[OsString]) -> Result<Child, (anyhow::Error, u8)> {
     let name = &command[0];
     Command::new(name).args(&command[1..]).spawn().map_err(|error| {
@@ -120,25 +120,25 @@ fn is_typed(error: &anyhow::Error) -> bool {
     error.is::<Hinted>() || matches!(error.downcast_ref(), Some(Error::Input { .. }))
 }
 
-fn ending(heard: Heard) -> Option<Signal> {
+fn ending(heard: SignalEvent) -> Option<Signal> {
     match heard {
-        Heard::End { signal, .. } => Some(signal),
-        Heard::Child => None,
+        SignalEvent::End { signal, .. } => Some(signal),
+        SignalEvent::Child => None,
     }
 }
 
-/// A command that runs. It is over when the command is, and nothing else ends it.
+/// A running command. The run ends with the command, and only then.
 pub(super) struct Running {
     child: Child,
-    /// How it ended, once it has.
+    /// Its exit status, once it has ended.
     pub ended: Option<ExitStatus>,
-    /// When it is left to itself, if ever.
+    /// The time at which it is left unmanaged, if any.
     deadline: Option<Nanos>,
 }
 
 impl Running {
-    /// Starts a command under a driver. Where that fails it says why, ends the driver, and returns the exit
-    /// status that says so.
+    /// Starts a command under a driver. On failure it reports the error, ends the driver, and returns the exit
+    /// status for it.
     pub fn start<M: Managed>(
         driver: &mut Driver<M>,
         command: &[OsString],
@@ -158,20 +158,20 @@ impl Running {
     }
 }
 
-impl Scene for Running {
-    fn hear(&mut self, signal: Heard) -> bool {
+impl EndCondition for Running {
+    fn on_signal(&mut self, signal: SignalEvent) -> bool {
         match signal {
-            Heard::Child => self.ended = self.child.try_wait().ok().flatten(),
-            Heard::End { to_group: true, .. } => {}
-            Heard::End { signal, .. } => {
-                // Not yet waited for, so that the number is still its own.
+            SignalEvent::Child => self.ended = self.child.try_wait().ok().flatten(),
+            SignalEvent::End { to_group: true, .. } => {}
+            SignalEvent::End { signal, .. } => {
+                // The child was not waited for, so its pid is still its own.
                 let _ = kill_process(Pid::from_child(&self.child), signal);
             }
         }
         self.ended.is_some()
     }
 
-    fn is_over(&mut self, _standing: Standing, now: Nanos) -> bool {
+    fn is_over(&mut self, _standing: ManagerState, now: Nanos) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline)
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Options of commands that run many scenarios: on how many threads, for how long, and what is kept.
+//! Options of commands that run many scenarios: threads, time limit, and the folder of kept reports.
 
 use std::path::PathBuf;
 use std::thread::available_parallelism;
@@ -12,23 +12,23 @@ use super::FOUND;
 use crate::kept::Kept;
 use crate::progress::Progress;
 
-/// How many runs are made.
+/// How the runs are made.
 #[derive(Debug, Args)]
 pub struct RunsArgs {
-    /// Threads to run with; as many as there are cores, if left out
+    /// Number of threads [default: number of cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Keep the reports of all runs here, and run nothing again that this build of tierline has run: what takes hours
-    /// can be interrupted and resumed
+    /// Keep the reports of all runs here, and reuse those of the same build of tierline: a run of hours can be
+    /// interrupted and resumed
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Begin no run after this time; what is not complete by then is left out, and said to be
+    /// Start no run after this time; incomplete results are left out and reported as such
     #[arg(long, value_name = "M")]
     minutes: Option<f64>,
 }
 
 impl RunsArgs {
-    /// Does `work` with a runner that shows progress; also the exit status, which says whether Ctrl-C ended it early.
+    /// Does `work` with a runner that shows progress; also returns the exit status, which is 1 after Ctrl-C.
     pub fn watched<T>(&self, work: impl FnOnce(&Runner<'_>) -> Result<T>) -> Result<(T, u8)> {
         let kept = self.keep.as_ref().map(Kept::open).transpose()?;
         let threads =

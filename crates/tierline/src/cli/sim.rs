@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline sim`: a scenario on a modelled machine.
+//! `tierline sim`: runs a scenario on a modelled machine.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -30,54 +30,54 @@ use crate::recording;
 
 /// Run policies on a modelled machine
 ///
-/// The same policies that run on Linux, in simulated time: a minute of a 72 GB machine takes less than a
-/// second. Same seed, same result, on any machine.
+/// The policies are those that run on Linux, in simulated time: a minute of a 72 GB machine takes less than a
+/// second. The same seed gives the same result, on any machine.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n\
   \x20 tierline sim --policy hemem,hemem+colloid --workload gups --workload antagonist:intensity=3\n\
   \x20 tierline sim scenarios/several-tenants.toml --plot run.svg\n\
   \x20 tierline sim --trace redis.trace --machine ddr5-cxl-asic --seconds 60")]
 pub struct SimArgs {
-    /// A file that says what runs where; flags override it
+    /// A scenario file; flags override it
     #[arg(value_name = "SCENARIO.toml")]
     scenario: Option<PathBuf>,
-    /// A machine of `tierline machines`, or a file of its form
+    /// A machine from `tierline machines`, or a machine file
     #[arg(long, value_name = "NAME|FILE.toml", value_parser = names::machine(), hide_possible_values = true)]
     machine: Option<String>,
-    /// A workload, with its knobs where wanted, as in gups:hot=12GiB,jump=50s; may be repeated
+    /// A workload, with optional knobs, as in gups:hot=12GiB,jump=50s; may be repeated
     #[arg(long, value_name = "KIND[:KEY=VALUE,…]", value_parser = names::workload(), hide_possible_values = true)]
     workload: Vec<String>,
-    /// A recorded program, with its knobs where wanted, as in redis.trace,in_flight=2; may be repeated
+    /// A recorded program, with optional knobs, as in redis.trace,in_flight=2; may be repeated
     #[arg(long, value_name = "FILE[,KEY=VALUE,…]")]
     trace: Vec<String>,
-    /// Policies of `tierline policies`, one run each
+    /// Policies from `tierline policies`, one run each
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = names::policy(), hide_possible_values = true)]
     policy: Vec<String>,
-    /// The policies' numbers, in base units, as in hot_reads=4,quantum=0.05: those of `tierline explain`
+    /// Knobs of the policies, in base units, as in hot_reads=4,quantum=0.05; `tierline explain` lists them
     #[arg(long, value_name = "KNOB=NUMBER,…")]
     knobs: Option<Knobs>,
-    /// How the policy sees accesses: a tracker of `tierline trackers` that the model has
+    /// The tracker: one of `tierline trackers` that the model has
     #[arg(long, value_name = "NAME", value_parser = names::modelled_tracker(), hide_possible_values = true)]
     tracker: Option<String>,
-    /// How pages are moved: exclusive, or nomad
+    /// How pages are moved: exclusive or nomad
     #[arg(long, value_name = "NAME", value_parser = names::migrator(), hide_possible_values = true)]
     migrator: Option<String>,
     /// Simulated time
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
-    /// Seed of all chance
+    /// Seed of all random numbers
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Time between two decisions, as in 50ms
     #[arg(long, value_name = "TIME")]
     interval: Option<Nanos>,
-    /// Write every event of a run of one policy to this file, a line of JSON each
+    /// Write every event to this file, one line of JSON each; for one policy only
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
     /// Draw throughput, latencies, shares and moves over time
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
-    /// Write a report with the same charts, in one file
+    /// Write a report with the same charts to one file
     #[arg(long, value_name = "FILE.html")]
     html: Option<PathBuf>,
 }
@@ -97,7 +97,7 @@ impl SimArgs {
         };
         if self.events.is_some() && policies.len() > 1 {
             return Err(Hinted::error(
-                "events of several policies do not go into one file",
+                "events of several policies cannot be written to one file",
                 "run one --policy at a time",
             ));
         }
@@ -117,7 +117,7 @@ impl SimArgs {
         drawn.map(|()| 0)
     }
 
-    /// A knob outside its range would make a policy that nobody has tried.
+    /// Refuses knobs outside their range.
     fn check_knobs(scenario: &Scenario) -> Result<()> {
         let known = scenario.policy_set().map_err(hinted)?.knobs();
         for (name, value) in &scenario.policy_knobs {
@@ -132,7 +132,7 @@ impl SimArgs {
                         scenario.policy
                     ),
                     format!(
-                        "its default is {default}{unit}; `tierline explain {}` says what it does",
+                        "its default is {default}{unit}; `tierline explain {}` describes it",
                         scenario.policy
                     ),
                 ));
@@ -141,11 +141,11 @@ impl SimArgs {
         Ok(())
     }
 
-    /// Runs a scenario, and writes its events down where that is asked for.
+    /// Runs a scenario, and writes its events if requested.
     fn run_one(&self, scenario: &Scenario) -> Result<Report> {
         let Some(path) = &self.events else { return run(scenario).map_err(hinted) };
         let (mut log, mut written) = (BufWriter::new(create(path)?), Ok(()));
-        let mut told = |events: &[Event]| {
+        let mut write_events = |events: &[Event]| {
             for event in events {
                 if written.is_ok() {
                     let line = serde_json::to_writer(&mut log, event).map_err(io::Error::from);
@@ -154,7 +154,7 @@ impl SimArgs {
             }
         };
         let policy = scenario.policy_set().map_err(hinted)?;
-        let report = run_with_events(scenario, policy, &mut told).map_err(hinted)?;
+        let report = run_with_events(scenario, policy, &mut write_events).map_err(hinted)?;
         written
             .and_then(|()| log.flush())
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -192,7 +192,7 @@ impl SimArgs {
     }
 }
 
-/// Draws what is asked for.
+/// Draws the requested charts.
 fn draw(runs: &[Report], plot: Option<Output>, html: Option<Output>) -> Result<()> {
     if let Some(file) = plot {
         file.text(&plot::run::picture(runs)?)?;
@@ -203,7 +203,7 @@ fn draw(runs: &[Report], plot: Option<Output>, html: Option<Output>) -> Result<(
     Ok(())
 }
 
-/// Writes a text into a file.
+/// Writes a text to a file.
 pub fn write(file: &Path, text: &str) -> Result<()> {
     Output::create(file)?.text(text)
 }
@@ -212,7 +212,7 @@ fn read(file: &Path) -> Result<String> {
     fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// A model's error with what was probably meant.
+/// A model's error with the nearest valid name.
 pub fn hinted(error: Error) -> anyhow::Error {
     match &error {
         Error::Unknown { name, known, .. } => {
@@ -251,7 +251,7 @@ fn describe(runs: &[Report]) -> String {
     print::table(&rows) + &tenants(runs) + &about + &speedups + &tiering
 }
 
-/// What each tenant uses and may use of each tier at the end; nothing without tenants.
+/// Each tenant's usage and limit in each tier at the end; empty without tenants.
 fn tenants(runs: &[Report]) -> String {
     let mut rows = Vec::new();
     for run in runs {
@@ -272,14 +272,14 @@ fn tenants(runs: &[Report]) -> String {
     if rows.is_empty() { String::new() } else { format!("\n{}", print::table(&rows)) }
 }
 
-/// What a tenant uses of each tier, and its limit there.
+/// A tenant's usage of each tier, and its limit there.
 fn used(tenant: &TenantMeans) -> impl Iterator<Item = String> {
     let gib = |bytes: Bytes| format!("{:.2}", gib(bytes.base_pages()));
     let tiers = tenant.used_bytes.iter().zip(&tenant.limit_bytes);
     tiers.map(move |(&used, limit)| format!("{} / {}", gib(used), limit.map_or("-".into(), gib)))
 }
 
-/// How far the machine is from one on which every program is alone.
+/// Speed-up and slowdown compared with each program running alone.
 fn speedup(run: &Report) -> String {
     let (policy, steady) = (&run.policy, &run.steady);
     let Some(slowdown) = steady.worst_slowdown else { return String::new() };
@@ -291,14 +291,14 @@ fn speedup(run: &Report) -> String {
     )
 }
 
-/// What tiering did, of what it counted, in base pages; nothing where it did nothing.
+/// The non-zero tiering counters, in base pages; `None` if all are zero.
 fn tiering(run: &Report) -> Option<String> {
     let counters = serde_json::to_value(run.moves.tiering).ok()?;
     let words = print::counted(&counters);
     (!words.is_empty()).then(|| format!("{}, base pages: {words}\n", run.policy))
 }
 
-/// What is said of each program.
+/// The cells of one program.
 fn program_row(program: &ProgramMeans) -> Vec<String> {
     row([
         "",
@@ -310,7 +310,7 @@ fn program_row(program: &ProgramMeans) -> Vec<String> {
     ])
 }
 
-/// What is said of the run as a whole.
+/// The cells of the whole run.
 fn run_cells(run: &Report) -> Vec<String> {
     let latency = |ns: Option<f64>| ns.map_or("-".into(), |ns| format!("{ns:.0}"));
     let latencies: Vec<String> =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline status`: asks the running managers.
+//! `tierline status`: queries the running managers.
 
 use std::path::PathBuf;
 
@@ -17,18 +17,18 @@ use crate::print::{self, SCHEMA_VERSION};
 use crate::serve;
 use crate::status::Status;
 
-/// Show what running managers do
+/// Show the state of running managers
 ///
-/// Asks every manager through its socket in the state folder.
+/// Queries every manager through its socket in the state folder.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n\
   \x20 tierline status --json\n\
   \x20 tierline status --metrics >/var/lib/node_exporter/tierline.prom")]
 pub struct StatusArgs {
-    /// Where the sockets are [default: /run/tierline]
+    /// Folder of the sockets [default: /run/tierline]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// Print the metrics in the OpenMetrics text format, as Prometheus reads them
+    /// Print the metrics in the OpenMetrics text format, for Prometheus
     #[arg(long, conflicts_with = "json")]
     metrics: bool,
     #[command(flatten)]
@@ -72,17 +72,21 @@ impl StatusArgs {
 
 fn unheard(pid: u32, error: &std::io::Error) -> anyhow::Error {
     let hint = match error.kind() {
-        std::io::ErrorKind::PermissionDenied => "ask as the manager's user or group, or as root",
-        _ => "it may be in the middle of a long step: try again",
+        std::io::ErrorKind::PermissionDenied => {
+            "run this as the manager's user or group, or as root"
+        }
+        _ => "it may be busy: try again",
     };
-    Hinted::error(format!("cannot ask the manager, process {pid}: {error}"), hint)
+    Hinted::error(format!("cannot query the manager, process {pid}: {error}"), hint)
 }
 
-/// A manager's answer, where this program understands it.
+/// Parses a manager's answer.
 fn read(pid: u32, text: &str) -> Result<Status> {
     let odd = |error: serde_json::Error| {
         Hinted::error(
-            format!("the manager, process {pid}, answered what this tierline cannot read: {error}"),
+            format!(
+                "the manager, process {pid}, sent an answer that this tierline cannot read: {error}"
+            ),
             own(pid),
         )
     };
@@ -94,7 +98,7 @@ fn read(pid: u32, text: &str) -> Result<Status> {
         version => {
             let found = version.map_or("none".into(), |version| version.to_string());
             let text = format!(
-                "the manager, process {pid}, is of another version: found schema_version {found}, expected \
+                "the manager, process {pid}, has another version: found schema_version {found}, expected \
                  {SCHEMA_VERSION}"
             );
             Err(Hinted::error(text, own(pid)))
@@ -102,10 +106,10 @@ fn read(pid: u32, text: &str) -> Result<Status> {
     }
 }
 
-/// The next step where versions differ.
+/// The next step if versions differ.
 fn own(pid: u32) -> String {
     format!(
-        "ask it with its own program: /proc/{pid}/exe status, or print its answer as it is: --json"
+        "use the manager's own program: /proc/{pid}/exe status, or print the raw answer: --json"
     )
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline topology`: nodes and tiers.
+//! `tierline topology`: shows nodes and tiers.
 
 use anyhow::Result;
 use clap::Args;
@@ -17,7 +17,7 @@ use crate::print::{self, or_dash, row};
 #[derive(Debug, Args)]
 #[command(after_help = "Example: tierline topology --tiers fast=0,slow=1")]
 pub struct TopologyArgs {
-    /// Tiers by hand, as in fast=0,slow=1, instead of as the machine describes itself
+    /// Tiers given by hand, as in fast=0,slow=1 [default: from the machine's own description]
     #[arg(long, value_name = "TIERS", default_value = "auto", hide_default_value = true)]
     tiers: Maybe<TierSpec>,
 }
@@ -25,7 +25,7 @@ pub struct TopologyArgs {
 #[derive(Serialize)]
 struct Report {
     tiers: Vec<TierReport>,
-    /// Why there are none.
+    /// Why there are no tiers.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_tiers: Option<String>,
     nodes: Vec<NodeReport>,

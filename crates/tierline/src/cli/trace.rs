@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline trace`: memory traces: made from other tools' output, looked at, cut, merged.
+//! `tierline trace`: converts, inspects, plots, cuts and merges memory traces.
 
 use std::io::{BufRead, BufReader, Read, stdin};
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ use crate::recording::{not_a_trace, open, survey};
 
 /// Convert, inspect, plot, cut and merge memory traces
 ///
-/// A trace says which pages a program read and wrote, epoch by epoch; docs/design/trace-format.md has its format.
-/// `tierline record` makes one, `tierline sim --trace` replays it.
+/// A trace lists which pages a program read and wrote, epoch by epoch; docs/design/trace-format.md describes the
+/// format. `tierline record` writes traces, `tierline sim --trace` replays them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n\
   \x20 tierline trace convert --from lackey lackey.txt app.trace\n\
@@ -39,71 +39,71 @@ pub struct TraceArgs {
 #[derive(Debug, Subcommand)]
 enum What {
     Convert(Convert),
-    /// Say what is in a trace; exit status 1 where it is cut short or damaged
+    /// Summarise a trace; exit status 1 if it is truncated or damaged
     #[command(after_help = "Example: tierline trace info app.trace")]
     Info {
         /// The trace
         file: PathBuf,
     },
-    /// Draw a heat map: touched memory by time
+    /// Draw a heat map: accessed memory over time
     #[command(after_help = "Example: tierline trace plot app.trace -o heat.svg")]
     Plot {
         /// The trace
         file: PathBuf,
-        /// Where the picture goes
+        /// File of the picture
         #[arg(short, long, value_name = "FILE.svg")]
         output: PathBuf,
     },
-    /// Take a stretch of time out of a trace
+    /// Copy an interval of a trace to a new one
     #[command(
         after_help = "Example: tierline trace cut app.trace --start 10s --end 20s -o part.trace"
     )]
     Cut {
         /// The trace
         file: PathBuf,
-        /// From then on, as in 1.5s
+        /// Start of the interval, as in 1.5s
         #[arg(long, value_name = "TIME", default_value = "0s")]
         start: Text<Nanos>,
-        /// Until then [default: the end]
+        /// End of the interval [default: the end of the trace]
         #[arg(long, value_name = "TIME")]
         end: Option<Text<Nanos>>,
-        /// Where it goes
+        /// File of the new trace
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
     },
-    /// Put traces side by side, as if their programs had started together
+    /// Merge traces into one, as if their programs had started together
     #[command(after_help = "Example: tierline trace merge redis.trace sqlite.trace -o both.trace")]
     Merge {
         /// The traces
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// Where the one goes
+        /// File of the merged trace
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
     },
 }
 
-/// Make a trace of another tool's output
+/// Convert another tool's output to a trace
 ///
-/// Raw accesses (lackey, dynamorio, oracle-general) pass a model of a last-level cache, so that the trace has
-/// what reaches memory, on a modelled clock: 0.3 ns an instruction, 80 ns a line.
+/// Raw accesses (lackey, dynamorio, oracle-general) pass through a model of a last-level cache, so the trace contains
+/// only what reaches memory, on a modelled clock: 0.3 ns per instruction, 80 ns per line.
 #[derive(Debug, Args)]
 #[command(after_help = formats())]
 struct Convert {
-    /// What wrote the input
+    /// The tool that wrote the input
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(FORMATS.iter().map(|f| f.name)))]
     from: String,
-    /// What it wrote; - is stdin
+    /// The input file; - is stdin
     input: PathBuf,
-    /// Where the trace goes; - is stdout
+    /// File of the trace; - is stdout
     output: PathBuf,
-    /// Length of an epoch; formats with epochs of their own keep those
+    /// Length of an epoch; formats with their own epochs keep them
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     epoch: Text<Nanos>,
     /// Size of the cache before memory, a power of two; 0: none
     #[arg(long, value_name = "SIZE", default_value = "2MiB")]
     llc: Text<Bytes>,
-    /// Its lines a set, a power of two
+    /// Lines per set of that cache, a power of two
     #[arg(long, value_name = "N", default_value_t = 16)]
     ways: u64,
     /// Size of the trace's pages, a power of two
@@ -154,7 +154,7 @@ impl TraceArgs {
                 if start.0 >= end {
                     return Err(Hinted::error(
                         format!("--start {} is not before --end {end}", start.0),
-                        "times count from the beginning of the trace, as in --start 1s --end 10s",
+                        "times count from the start of the trace, as in --start 1s --end 10s",
                     ));
                 }
                 let mut out = Output::create(output)?.binary()?;
@@ -169,38 +169,41 @@ impl TraceArgs {
                 let inputs = files.iter().map(|file| open(file)).collect::<Result<Vec<_>>>()?;
                 let mut out = Output::create(output)?.binary()?;
                 let result = edit::merge(inputs, &mut out);
-                let nothing = || "there is nothing in these traces".into();
+                let nothing = || "these traces contain no accesses".into();
                 made(&files[0], result, out, nothing)?.report(output, globals)
             }
         }
     }
 }
 
-/// What came of making a trace.
+/// The result of making a trace.
 enum Made {
     /// All of it.
     Whole,
-    /// What came before this error.
+    /// The part before this error.
     UpTo(anyhow::Error),
 }
 
 impl Made {
-    /// Says so.
+    /// Reports the result.
     fn report(self, output: &Path, globals: &Globals) -> Result<u8> {
         match self {
             Self::Whole => written(output, globals),
             Self::UpTo(error) => {
-                letter::print(&anyhow!("{error:#}; {} has what came before", output.display()));
+                letter::print(&anyhow!(
+                    "{error:#}; {} contains everything before the error",
+                    output.display()
+                ));
                 Ok(FOUND)
             }
         }
     }
 }
 
-/// Keeps a trace that was made, if there is anything in it.
+/// Keeps a new trace if it contains an access.
 ///
 /// # Errors
-/// Where there is not, and why not.
+/// If it contains none, the error says why.
 fn made(
     source: &Path,
     result: Result<(), Error>,
@@ -208,14 +211,14 @@ fn made(
     nothing: impl Fn() -> String,
 ) -> Result<Made> {
     if let Err(Error::Usage(why)) = result {
-        return Err(Hinted::error(why, "`tierline trace info FILE` says what is in each"));
+        return Err(Hinted::error(why, "`tierline trace info FILE` shows what each contains"));
     }
     let holds = holds_pages(out.reopen()?);
     match result {
         Err(error) if !holds => Err(not_a_trace(source, &error)),
         _ if !holds => Err(Hinted::error(
             nothing(),
-            "`tierline trace info FILE` says what is in a trace; nothing was written",
+            "`tierline trace info FILE` shows what a trace contains; nothing was written",
         )),
         Ok(()) => out.keep().map(|()| Made::Whole),
         Err(error) => {
@@ -225,7 +228,7 @@ fn made(
     }
 }
 
-/// True where a trace has an access to a page.
+/// True if a trace has an access to a page.
 fn holds_pages(trace: impl Read) -> bool {
     let Ok(mut reader) = Reader::new(BufReader::new(trace)) else { return false };
     loop {
@@ -237,7 +240,7 @@ fn holds_pages(trace: impl Read) -> bool {
     }
 }
 
-/// Says with `--json` which file was written; stdout may be that file.
+/// With `--json`, prints the name of the written file, unless stdout is that file.
 fn written(output: &Path, globals: &Globals) -> Result<u8> {
     #[derive(Serialize)]
     struct Written<'a> {
@@ -256,7 +259,7 @@ impl Convert {
         let page_bits = u8::try_from(page.trailing_zeros()).unwrap_or(0);
         if !page.is_power_of_two() || !(6..=30).contains(&page_bits) {
             let hint = "say 4K or 2M";
-            return Err(Hinted::error(format!("{page} bytes are no size of a page"), hint));
+            return Err(Hinted::error(format!("{page} bytes is not a page size"), hint));
         }
         let geometry = Geometry { bytes: self.llc.0.0, ways: self.ways };
         let cache = Some(geometry).filter(|geometry| geometry.bytes > 0);
@@ -268,11 +271,7 @@ impl Convert {
         let mut out = Output::create(&self.output)?.binary()?;
         let result = format.convert(&mut input, &options, &mut out);
         let nothing = || {
-            format!(
-                "{}: there is no access to memory in it, as {} writes them",
-                self.input.display(),
-                self.from
-            )
+            format!("{}: no access to memory in the format of {}", self.input.display(), self.from)
         };
         made(&self.input, result, out, nothing)?.report(&self.output, globals)
     }
@@ -302,7 +301,7 @@ fn info(file: &Path, globals: &Globals) -> Result<u8> {
         false => print::out(&describe(&info))?,
     }
     if let (Some(error), false) = (&info.error, globals.json) {
-        letter::print(&anyhow!("{}: {error}; above is what came before", info.file));
+        letter::print(&anyhow!("{}: {error}; above is the part before the error", info.file));
     }
     Ok(if info.error.is_some() { FOUND } else { 0 })
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline trackers`: the ladder, and what this kernel offers of it.
+//! `tierline trackers`: lists the trackers, and which of them this kernel supports.
 
 use anyhow::Result;
 use clap::Args;
@@ -10,9 +10,9 @@ use tierline_linux::tracker::{TRACKERS, TrackerEntry};
 use super::Globals;
 use crate::print::{self, row};
 
-/// List the trackers, and what this kernel offers
+/// List the trackers, and which this kernel supports
 ///
-/// The best comes first; the first that is there is taken.
+/// The best comes first; the first available one is used.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: tierline trackers")]
 pub struct TrackersArgs {}
@@ -22,16 +22,16 @@ struct Report {
     trackers: Vec<TrackerReport>,
 }
 
-/// A tracker, and whether this machine has it.
+/// A tracker, and whether this machine supports it.
 #[derive(Serialize)]
 pub struct TrackerReport {
     /// The name users type.
     pub name: &'static str,
-    /// True where nothing that it needs is missing.
+    /// True if no requirement is missing.
     pub available: bool,
     /// What was found, or what is missing.
     pub why: String,
-    /// What it sees.
+    /// What it observes.
     pub sees: &'static str,
     /// What it costs.
     pub costs: &'static str,
@@ -52,7 +52,7 @@ impl TrackersArgs {
     }
 }
 
-/// Every tracker of the list with what the machine says of it.
+/// Every tracker of the list with its availability on the machine.
 pub fn reports(root: &Root) -> Vec<TrackerReport> {
     let report = |entry: &TrackerEntry| {
         let found = entry.probe(root);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline tune`: the best settings of a policy's knobs for a workload, found by the Python package.
+//! `tierline tune`: finds the best values of a policy's knobs for a workload, with the Python package.
 
 use std::env;
 use std::ffi::OsString;
@@ -22,38 +22,38 @@ use crate::letter::Hinted;
 use crate::plot;
 use crate::print::{self, row};
 
-/// Search a policy's knobs for what serves a workload best
+/// Find the best values of a policy's knobs for a workload
 ///
-/// Bayesian optimisation (Optuna) over all knobs of `tierline policies`, on the modelled machine. What counts is
-/// the first program's throughput over all of the run. Needs the Python package: python/build. Ctrl-C ends it
-/// after the runs under way; the same command with the same --out goes on.
+/// Bayesian optimisation (Optuna) over all knobs that `tierline explain` lists, on the modelled machine. The objective
+/// is the first program's throughput over the whole run. Needs the Python package: python/build. Ctrl-C stops it
+/// after the present runs; the same command with the same --out resumes.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: tierline tune --policy hemem --machine arms-optane --ratio 1:8 --out tuned"
 )]
 pub struct TuneArgs {
-    /// A policy of `tierline policies`
+    /// A policy from `tierline policies`
     #[arg(long, value_name = "NAME", value_parser = names::policy(), hide_possible_values = true)]
     policy: String,
-    /// A machine of `tierline machines`
+    /// A machine from `tierline machines`
     #[arg(long, value_name = "NAME", default_value = "colloid-icx", value_parser = names::machine(), hide_possible_values = true)]
     machine: String,
-    /// A workload, with its knobs where wanted, as in gups:hot=12GiB,jump=50s; what follows a + runs beside it
+    /// A workload, with optional knobs, as in gups:hot=12GiB,jump=50s; workloads after a + run at the same time
     #[arg(long, value_name = "KIND[:KEY=VALUE,…]", default_value = "gups", value_parser = names::workload(), hide_possible_values = true)]
     workload: String,
-    /// Fast memory to slow, of the workload's memory, as in 1:8; the machine's own, if left out
+    /// Ratio of fast to slow memory, for the workload's memory, as in 1:8 [default: the machine's own]
     #[arg(long, value_name = "F:S")]
     ratio: Option<String>,
     /// Simulated time of a trial
     #[arg(long, value_name = "S", default_value_t = 60.0)]
     seconds: f64,
-    /// Trials, those of earlier sessions with it
+    /// Number of trials, including those of interrupted runs
     #[arg(long, value_name = "N", default_value_t = 100)]
     trials: u32,
-    /// Seed of all chance
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Trials to run at a time; as many as there are cores, if left out
+    /// Trials to run in parallel [default: number of cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Keep trials here, and write tuning.json and tuning.svg
@@ -61,7 +61,7 @@ pub struct TuneArgs {
     out: Option<PathBuf>,
 }
 
-/// What tuning found, as the package tells it.
+/// The package's result.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Tuning {
     policy: String,
@@ -73,9 +73,9 @@ pub struct Tuning {
     default: Setting,
     best: Setting,
     gain: f64,
-    /// Share of each knob in what makes a trial good.
+    /// The importance of each knob.
     pub importance: serde_json::Map<String, serde_json::Value>,
-    /// A column a figure, a row a trial.
+    /// One column per figure, one row per trial.
     pub history: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -92,7 +92,7 @@ impl TuneArgs {
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         let scenario = Scenario { policy: self.policy.clone(), ..Scenario::default() };
         let knobs = scenario.policy_set().map_err(hinted)?.knobs();
-        // Ctrl-C goes to the package too, which ends after the runs under way; its answer is waited for.
+        // Ctrl-C also reaches the package, which stops after the present runs; its answer is awaited.
         signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)))?;
         let python = python()?;
         if let Some(folder) = &self.out {
@@ -100,7 +100,7 @@ impl TuneArgs {
             fs::create_dir_all(folder).with_context(cannot)?;
         }
         let mut command = Command::new(&python);
-        // Not what lies in the current folder.
+        // Do not import modules from the current folder.
         command.env("PYTHONSAFEPATH", "1");
         command.args(["-m", "tierline"]).args(self.arguments()).stdin(Stdio::null());
         let output = command
@@ -108,12 +108,12 @@ impl TuneArgs {
             .output()
             .with_context(|| format!("cannot run {}", python.display()))?;
         if !output.status.success() {
-            // It has said why.
+            // The package has printed why.
             return Ok(u8::try_from(output.status.code().unwrap_or(1)).unwrap_or(1));
         }
         let tuning: Tuning =
             serde_json::from_slice(&output.stdout).context("what the Python package answered")?;
-        // One trial is no curve.
+        // One trial makes no curve.
         if let Some(folder) = self.out.as_ref().filter(|_| tuning.trials > 1) {
             write(&folder.join("tuning.svg"), &plot::tuning::picture(&tuning)?)?;
         }
@@ -146,8 +146,8 @@ impl TuneArgs {
     }
 }
 
-/// The Python that has the package: what TIERLINE_PYTHON names, that of `python/build` beside this binary's
-/// folder, or the user's own.
+/// The Python with the package: that of TIERLINE_PYTHON, of `python/build` beside this binary's folder, or the
+/// user's own.
 fn python() -> Result<PathBuf> {
     let named = env::var_os("TIERLINE_PYTHON").map(PathBuf::from);
     let built = env::current_exe().ok().and_then(|exe| {
@@ -168,7 +168,7 @@ fn python() -> Result<PathBuf> {
     all.into_iter().find(has_it).ok_or_else(|| {
         Hinted::error(
             format!("no Python with the packages tierline and optuna; tried {}", tried.join(", ")),
-            "build them with python/build, or name a Python that has them: TIERLINE_PYTHON=PATH",
+            "build them with python/build, or set TIERLINE_PYTHON=PATH to a Python that has them",
         )
     })
 }
@@ -202,7 +202,7 @@ fn describe(tuning: &Tuning, knobs: &[Knob]) -> String {
     )
 }
 
-/// Four digits, without zeros that say nothing.
+/// Four significant digits, without trailing zeros.
 fn short(value: f64) -> String {
     match value.abs() {
         1e7.. => format!("{value:.3e}"),

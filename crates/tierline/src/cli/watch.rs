@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What verbs that only watch programs take, and how they watch.
+//! The common part of verbs that only watch programs.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -25,25 +25,25 @@ use crate::print::Voice;
 use crate::signals::Signals;
 use crate::status::Status;
 
-/// Makes something of what a tracker sees.
+/// Processes a tracker's observations.
 pub trait Watcher {
-    /// What was seen since the last time.
+    /// Processes the observations since the last call.
     fn see(&mut self, now: Nanos, seen: &Observations);
 
-    /// When it wants to see again, whether there is news or not.
+    /// When it wants the next call, even without new observations.
     fn next_due(&self) -> Nanos;
 
-    /// The watching is over.
+    /// Called at the end.
     fn finish(self);
 }
 
-/// Which programs, how and for how long.
+/// Which programs to watch, how and for how long.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// Processes by number
+    /// Processes by pid
     #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "targets")]
     pub pid: Vec<u32>,
-    /// A control group with those below it, relative to /sys/fs/cgroup; may be repeated
+    /// A control group, including those below it, relative to /sys/fs/cgroup; may be repeated
     #[arg(long, value_name = "PATH", group = "targets")]
     pub cgroup: Vec<String>,
     /// The command to run, with its arguments
@@ -52,27 +52,27 @@ pub struct WatchArgs {
     /// Stop after this time, as in 60s
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Text<Nanos>>,
-    /// How accesses are seen: one of `tierline trackers` [default: the best here]
+    /// The tracker: one of `tierline trackers` [default: the best here]
     #[arg(long, value_name = "NAME", value_parser = names::tracker(), hide_possible_values = true)]
     pub tracker: Option<String>,
-    /// Leave out what the processes start
+    /// Do not watch the children of the processes
     #[arg(long)]
     pub no_children: bool,
-    /// Where changed settings are written down
+    /// Folder of the journal of changed settings
     #[arg(long, value_name = "DIR", default_value = "/run/tierline")]
     pub state_dir: PathBuf,
-    /// Say nothing
+    /// Print nothing
     #[arg(long, short)]
     pub quiet: bool,
 }
 
 impl WatchArgs {
-    /// Speaks to the user, if wanted.
+    /// Prints messages to the user, unless quiet.
     pub fn voice(&self) -> Voice {
         Voice { quiet: self.quiet }
     }
 
-    /// Watches until the programs, the time or a signal end it. Returns the exit status.
+    /// Watches until the programs end, the time is over, or a signal arrives. Returns the exit status.
     pub fn run<W: Watcher>(
         &self,
         globals: &Globals,
@@ -110,19 +110,19 @@ impl WatchArgs {
         };
         driver.run(&mut signals, &mut scene);
         driver.finish();
-        // A command that outlives the watching goes on by itself.
+        // A command that is still running continues by itself.
         Ok(scene.ended.map_or(if deadline.is_some() { 0 } else { UNUSABLE }, exit_code))
     }
 }
 
-/// Programs under a tracker, and who wants to know.
+/// Programs under a tracker, and the receiver of its observations.
 struct Watched<W> {
     recorder: Recorder,
     watcher: W,
 }
 
 impl<W: Watcher> Watched<W> {
-    /// The watcher is told the tracker's name.
+    /// The watcher gets the tracker's name.
     fn new(recorder: Recorder, watcher: impl FnOnce(&'static str) -> Result<W>) -> Result<Self> {
         let watcher = watcher(recorder.tracker())?;
         Ok(Self { recorder, watcher })
@@ -143,12 +143,12 @@ impl<W: Watcher> Managed for Watched<W> {
         self.recorder.add(pid);
     }
 
-    fn is_alone(&self) -> bool {
-        self.recorder.is_alone()
+    fn has_no_targets(&self) -> bool {
+        self.recorder.has_no_targets()
     }
 
-    fn take_problems(&mut self) -> Vec<Error> {
-        self.recorder.take_problems()
+    fn take_errors(&mut self) -> Vec<Error> {
+        self.recorder.take_errors()
     }
 
     fn status(&self, _now: Nanos) -> Status {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline explain --why`: what was moved and for which reason, from a file of events.
+//! `tierline explain --why`: the moves in a file of events, with their reasons.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,11 +13,11 @@ use tierline_core::unit::BASE_PAGE;
 use crate::letter::Hinted;
 use crate::print::{self, row};
 
-/// A move as it stands in a file of events. Others are passed over.
+/// A move in a file of events. Other events are skipped.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Moved {
     event: String,
-    /// Since the start.
+    /// Time since the start.
     at_ns: u64,
     space: u32,
     vpn: u64,
@@ -36,7 +36,7 @@ struct Reason {
     rate_per_sec: f64,
 }
 
-/// The moves in a file of events: of one page, by an address in it, or of all.
+/// The moves in a file of events: of one page, given by an address in it, or of all.
 pub fn moves(file: &Path, address: Option<u64>) -> Result<Vec<Moved>> {
     let open = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
     let mut moves = Vec::new();
@@ -45,7 +45,7 @@ pub fn moves(file: &Path, address: Option<u64>) -> Result<Vec<Moved>> {
         let value: serde_json::Value = serde_json::from_str(&line).map_err(|error| {
             Hinted::error(
                 format!("{}:{number}: {error}", file.display()),
-                "expected what `--events FILE` of run, attach or sim writes",
+                "expected a file written by `--events FILE` of run, attach or sim",
             )
         })?;
         if value["event"] != "move" {
@@ -54,7 +54,7 @@ pub fn moves(file: &Path, address: Option<u64>) -> Result<Vec<Moved>> {
         let moved: Moved = serde_json::from_value(value).map_err(|error| {
             Hinted::error(
                 format!("{}:{number}: {error}", file.display()),
-                "the file is of another version of tierline",
+                "the file was written by another version of tierline",
             )
         })?;
         if address.is_none_or(|address| moved.holds(address)) {
@@ -85,20 +85,22 @@ impl Moved {
     fn words(&self) -> String {
         let rate = self.reason.rate_per_sec;
         let because = match self.reason.why.as_str() {
-            "hot" => format!("it surely gets {rate:.0} accesses a second, which repay the move"),
+            "hot" => format!("it gets at least {rate:.0} accesses a second, which repay the move"),
             "make_room" => {
-                format!("a hotter page needs its room; it gets at most {rate:.0} a second")
+                format!(
+                    "a hotter page needs its place; it gets at most {rate:.0} accesses a second"
+                )
             }
             "headroom" => {
                 format!(
-                    "new memory needs room; of those looked at it was the coldest, at most {rate:.0} a second"
+                    "new pages need room; it was the coldest page examined, at most {rate:.0} a second"
                 )
             }
             "balance" => format!(
-                "one access more costs less in the other tier under the present load; it gets {rate:.0} a second"
+                "at the present load one more access costs less in the other tier; it gets {rate:.0} a second"
             ),
             "placed" => {
-                format!("its place was fixed beforehand; it gets {rate:.0} accesses a second")
+                format!("its tier was fixed before the run; it gets {rate:.0} accesses a second")
             }
             other => format!("{other}, {rate:.0} accesses a second"),
         };
@@ -115,12 +117,12 @@ impl Moved {
     }
 }
 
-/// Every move in words.
+/// Every move as a sentence.
 pub fn story(moves: &[Moved]) -> String {
     moves.iter().map(|moved| moved.words() + "\n").collect()
 }
 
-/// How many moves there were for which reason, and what became of them.
+/// Number of moves by reason and outcome.
 pub fn summary(moves: &[Moved]) -> String {
     let mut sums: BTreeMap<(String, String, String), (u64, Vec<f64>)> = BTreeMap::new();
     for moved in moves {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline workloads`: the programs that the model has.
+//! `tierline workloads`: lists the model's workloads.
 
 use anyhow::Result;
 use clap::Args;
@@ -64,7 +64,7 @@ impl WorkloadsArgs {
     }
 }
 
-/// All about one: its head, its knobs, and those of every workload.
+/// The explanation of a workload: its head, its knobs, and those of every workload.
 pub fn explain(entry: &WorkloadEntry) -> String {
     let mut rows = vec![row(["knob", "default", "range", "unit", "what it does"])];
     rows.extend((entry.knobs)().iter().map(|knob| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading the configuration: one file, drop-ins beside it, `--set`. An unknown key is an error.
+//! Reads the configuration: one file, its drop-ins, `--set`. An unknown key is an error.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,12 +13,12 @@ use super::{Layer, Stack};
 use crate::letter::Hinted;
 use crate::nearest::suggest;
 
-/// The file that may be there.
+/// The default file, if it exists.
 pub const FILE: &str = "/etc/tierline/tierline.toml";
-/// The folder whose files come on top of it, in the order of their names.
+/// The folder of drop-ins, which override the file in the order of their names.
 pub const DROP_INS: &str = "/etc/tierline/tierline.d";
 
-/// Where settings come from besides the flags.
+/// Sources of settings besides the flags.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Configuration")]
 pub struct Sources {
@@ -31,7 +31,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The layers, with `flags` on top.
+    /// The layers, with `flags` as the highest.
     pub fn stack(&self, root: &Root, flags: Layer) -> Result<Stack> {
         let mut layers = vec![("default".to_string(), Layer::defaults())];
         for file in self.files(root) {
@@ -44,8 +44,8 @@ impl Sources {
         Ok(Stack(layers))
     }
 
-    /// The files that are read, lowest first. A file that was asked for is read even if it is
-    /// missing, which then is an error.
+    /// The files to read, lowest layer first. A file named by the user is included even if it is missing, which
+    /// then is an error.
     pub fn files(&self, root: &Root) -> Vec<PathBuf> {
         if let Some(file) = &self.config {
             return vec![file.clone()];
@@ -62,16 +62,14 @@ pub fn read(file: &Path) -> Result<Layer> {
     let text = fs::read_to_string(file).map_err(|error| {
         let message = format!("cannot read {}: {error}", file.display());
         match error.kind() {
-            ErrorKind::NotFound => {
-                Hinted::error(message, "leave --config away to run with the defaults")
-            }
+            ErrorKind::NotFound => Hinted::error(message, "omit --config to run with the defaults"),
             _ => anyhow::Error::msg(message),
         }
     })?;
     toml::from_str(&text).map_err(|error| wrong(&file.display().to_string(), &text, &error))
 }
 
-/// Reads one `key=value`.
+/// Parses one `key=value`.
 fn set(text: &str) -> Result<Layer> {
     let (key, value) = text
         .split_once('=')
@@ -92,12 +90,12 @@ fn wrong(source: &str, text: &str, error: &toml::de::Error) -> anyhow::Error {
     }
 }
 
-/// What to say of the first key that nobody knows.
+/// A message about the first unknown key.
 fn unknown_key(text: &str) -> Option<String> {
     let known = Layer::defaults().table();
     let table: toml::Table = text.parse().ok()?;
     let key = table.keys().find(|key| !known.contains_key(*key))?;
-    Some(format!("{key} is no key; {}", suggest(key, known.keys().map(String::as_str))))
+    Some(format!("unknown key {key}; {}", suggest(key, known.keys().map(String::as_str))))
 }
 
 #[cfg(test)]
@@ -112,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn drop_ins_lie_on_the_file_and_set_on_both() {
+    fn drop_ins_override_the_file_and_set_overrides_both() {
         let dir = tempfile::tempdir().expect("a folder");
         let root = Root::at(dir.path());
         put(&root, FILE, "policy = \"hold\"\ninterval = \"1s\"\nmin_rss = \"1M\"");
@@ -126,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_default_file_is_fine_and_a_missing_chosen_one_is_not() {
+    fn a_missing_default_file_is_ignored_and_a_missing_named_one_is_an_error() {
         let dir = tempfile::tempdir().expect("a folder");
         let root = Root::at(dir.path());
         assert!(Sources::default().stack(&root, Layer::default()).is_ok());
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typo_is_named_with_what_was_meant() {
+    fn a_typo_is_named_with_the_nearest_key() {
         let error = set("max_rat=1GB/s").expect_err("a typo");
         assert!(error.to_string().contains("max_rat"), "{error}");
         assert!(letter::hint(&error).is_some_and(|hint| hint.contains("did you mean max_rate")));

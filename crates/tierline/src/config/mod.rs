@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How to manage, put together from layers: defaults, file, drop-ins, `--set`, flags. The upper wins.
+//! The settings, in layers: defaults, file, drop-ins, `--set`, flags. A higher layer overrides a lower one.
 
 pub mod file;
 pub mod value;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
-use tierline_core::policy::list::{POLICIES, PolicyEntry as Policy};
+use tierline_core::policy::{POLICIES, entry::PolicyEntry as Policy};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use tierline_linux::error::{Error, Result};
 use tierline_linux::manager::Options;
@@ -21,49 +21,49 @@ use crate::nearest::suggest;
 use crate::tenants::TierLimits;
 use value::{Knobs, Maybe, Text};
 
-/// The tracker's name where the choice is ours.
+/// The tracker's name for the automatic choice.
 const AUTO: &str = "auto";
-/// A tick costs some ten microseconds; more than a thousand a second would be felt.
+/// A tick costs some ten microseconds; more than a thousand a second would be noticeable.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(1);
 
-/// One layer: what it says of each key, `None` where it says nothing.
+/// One layer: its value for each key, or `None`.
 #[derive(Clone, Debug, Default, PartialEq, Args, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[command(next_help_heading = "How to manage")]
 pub struct Layer {
-    /// What decides which pages move [default: tierline]
+    /// The policy, which decides which pages move [default: tierline]
     #[arg(long, value_name = "NAME", value_parser = policy_names())]
     #[serde(default, deserialize_with = "policy_name")]
     pub policy: Option<String>,
-    /// Numbers of the policy that are set, in their unit, as in demote_scale=0.05 [default: none]
+    /// Knobs of the policy, in their unit, as in demote_scale=0.05 [default: none]
     #[arg(long, value_name = "KNOBS")]
     pub knobs: Option<Maybe<Knobs>>,
-    /// How accesses are seen [default: auto, the best that this kernel offers]
+    /// The tracker, which observes accesses [default: auto, the best that this kernel supports]
     #[arg(long, value_name = "NAME", value_parser = tracker_names())]
     #[serde(default, deserialize_with = "tracker_name")]
     pub tracker: Option<String>,
-    /// Where NeoProf's registers are: a PCI device, as in 0000:00:04.0, or a physical address [default: auto, by its ids]
+    /// NeoProf's registers: a PCI device, as in 0000:00:04.0, or a physical address [default: auto, by its ids]
     #[arg(long, value_name = "PLACE")]
     pub neoprof: Option<Maybe<Place>>,
-    /// Which node is in which tier, fastest first, as in fast=0,slow=1 [default: auto]
+    /// Nodes of each tier, fastest first, as in fast=0,slow=1 [default: auto]
     #[arg(long, value_name = "TIERS")]
     pub tiers: Option<Maybe<TierSpec>>,
-    /// The most that is moved, in 1024-based units [default: 256MiB/s]
+    /// The most bytes moved per second, in 1024-based units [default: 256MiB/s]
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<Text<BytesPerSec>>,
-    // On a command line a limit belongs to a target, so that the verbs have the option.
+    // On a command line a limit belongs to a target, so the verbs define the option.
     #[arg(skip)]
     pub limit: Option<Maybe<TierLimits>>,
-    /// A process is managed once it has this much resident [default: 0]
+    /// A process is managed once it has this much resident memory [default: 0]
     #[arg(long, value_name = "SIZE")]
     pub min_rss: Option<Text<Bytes>>,
-    /// Time between ticks while something happens [default: 10ms]
+    /// Time between ticks during activity [default: 10ms]
     #[arg(long, value_name = "TIME")]
     pub interval: Option<Text<Nanos>>,
-    /// Measure loaded latency by a probe where the CPU has no counters for it [default: false]
+    /// Measure loaded latency by a probe if the CPU has no counters for it [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub latency_probe: Option<bool>,
-    /// Where changed settings are written down and the status socket is [default: /run/tierline]
+    /// Folder of the journal of changed settings and of the status socket [default: /run/tierline]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 }
@@ -99,7 +99,7 @@ fn tracker_name<'de, D: Deserializer<'de>>(
 }
 
 impl Layer {
-    /// The lowest layer: it says something of every key.
+    /// The lowest layer: it has a value for every key.
     pub fn defaults() -> Self {
         let options = Options::default();
         Self {
@@ -117,7 +117,7 @@ impl Layer {
         }
     }
 
-    /// This layer on top of `below`.
+    /// This layer over `below`.
     pub fn over(self, below: Self) -> Self {
         Self {
             policy: self.policy.or(below.policy),
@@ -139,15 +139,15 @@ impl Layer {
         toml::Table::try_from(self).unwrap_or_default()
     }
 
-    /// What every tenant may hold that has no limits of its own.
+    /// The limits of tenants without their own.
     pub fn limits(&self) -> TierLimits {
         self.limit.clone().and_then(|limits| limits.0).unwrap_or_default()
     }
 
-    /// What the manager is told, and the smallest process to manage.
+    /// The manager's options, and the smallest process to manage.
     ///
     /// # Errors
-    /// `Error::Input` where a value cannot be used.
+    /// `Error::Input` if a value cannot be used.
     pub fn options(self, dry_run: bool) -> Result<(Options, Bytes)> {
         let full = self.over(Self::defaults());
         let base = Options::default();
@@ -166,7 +166,7 @@ impl Layer {
             interval,
             latency_probe: full.latency_probe.unwrap_or(base.latency_probe),
             state_dir: full.state_dir.map_or(base.state_dir, |dir| {
-                // The manager may be asked from another folder than it was started in.
+                // The manager may be queried from another working folder.
                 std::path::absolute(&dir).unwrap_or(dir)
             }),
             dry_run,
@@ -175,16 +175,16 @@ impl Layer {
     }
 }
 
-/// A layer and where it comes from, lowest first.
+/// Layers with their sources, lowest first.
 pub struct Stack(pub Vec<(String, Layer)>);
 
 impl Stack {
-    /// What the layers come to together.
+    /// Merges the layers.
     pub fn flatten(self) -> Layer {
         self.0.into_iter().fold(Layer::default(), |below, (_, layer)| layer.over(below))
     }
 
-    /// Every key with its value and the name of the layer that set it.
+    /// Every key with its value and the name of the layer that sets it.
     pub fn settled(&self) -> Vec<(String, toml::Value, &str)> {
         let mut settled: Vec<(String, toml::Value, &str)> = Vec::new();
         for (source, layer) in &self.0 {
@@ -204,7 +204,7 @@ mod tests {
     use value::Written;
 
     #[test]
-    fn the_upper_layer_wins_key_by_key() {
+    fn the_higher_layer_overrides_the_lower_key_by_key() {
         let layer = |text: &str| toml::from_str::<Layer>(text).expect("a layer");
         let stack = Stack(vec![
             ("defaults".into(), Layer::defaults()),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_would_spin_is_refused() {
+    fn an_interval_that_is_too_short_is_refused() {
         let layer = Layer { interval: Some(Text(Nanos(10))), ..Layer::default() };
         assert!(layer.options(false).is_err_and(|error| error.to_string().contains("shortest")));
     }

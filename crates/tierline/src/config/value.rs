@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values as people write them: numbers with their units, and a word for "leave it to Tierline".
+//! Values in written form: numbers with units, and a word for "automatic".
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -9,9 +9,9 @@ use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use tierline_linux::topology::TierSpec;
 use tierline_linux::tracker::neoprof::Place;
 
-/// A value with a written form that reads back as the same value.
+/// A value with a written form that parses to the same value.
 pub trait Written: FromStr {
-    /// What stands for no value.
+    /// The word for no value.
     const NONE: &'static str;
     /// The written form.
     fn written(&self) -> String;
@@ -21,7 +21,7 @@ pub trait Written: FromStr {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text<T>(pub T);
 
-/// A value, or none: `none` and `auto` both say so.
+/// A value or none; `none` and `auto` both mean none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maybe<T>(pub Option<T>);
 
@@ -74,7 +74,7 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Maybe<T> {
     }
 }
 
-/// Numbers of a policy by the names of its knobs, as in `demote_scale=0.05,three_faults=1`.
+/// Values for a policy's knobs, by name, as in `demote_scale=0.05,three_faults=1`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Knobs(pub Vec<(String, f64)>);
 
@@ -88,7 +88,7 @@ impl FromStr for Knobs {
                 value.trim().parse().ok().filter(|v: &f64| v.is_finite())?,
             ))
         };
-        let wrong = |part: &str| format!("{part:?} is no NAME=NUMBER, as in demote_scale=0.05");
+        let wrong = |part: &str| format!("{part:?} is not NAME=NUMBER, as in demote_scale=0.05");
         text.split(',')
             .map(|part| knob(part).ok_or_else(|| wrong(part)))
             .collect::<Result<_, _>>()
@@ -104,7 +104,7 @@ impl Written for Knobs {
     }
 }
 
-/// The largest unit that divides `value`, so that nothing is rounded away.
+/// Writes `value` in the largest unit that divides it, so that nothing is rounded.
 fn exact(value: u64, units: &[(u64, &str)]) -> String {
     let fits = |(size, _): &&(u64, &str)| value != 0 && value.is_multiple_of(*size);
     let (size, name) = units.iter().find(fits).or(units.last()).copied().unwrap_or((1, ""));
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back_the_same() {
+    fn written_values_parse_to_the_same_value() {
         for bytes in [0, 1, 4096, 100_001, 3 << 29, 5 << 40] {
             assert_eq!(Bytes(bytes).written().parse(), Ok(Bytes(bytes)));
             assert_eq!(BytesPerSec(bytes).written().parse(), Ok(BytesPerSec(bytes)));

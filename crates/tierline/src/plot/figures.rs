@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Published figures as files.
+//! Writes published figures to files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use tierline_model::runner::Runner;
 use super::svg;
 use crate::cli::sim::hinted;
 
-/// Writes every figure of the papers that rows are of into a folder, a file each.
+/// Writes every figure of the papers to which these rows belong into a folder, one file each.
 pub fn draw(
     folder: &Path,
     rows: &[Outcome],

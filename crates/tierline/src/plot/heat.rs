@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A heat map of a trace: touched memory from bottom to top, time from left to right.
+//! A heat map of a trace: accessed memory from bottom to top, time from left to right.
 
 use std::io::Read;
 
@@ -12,7 +12,7 @@ const SIZE: (u32, u32) = (900, 520);
 const COLUMNS: usize = 200;
 const ROWS: usize = 120;
 
-/// The picture as SVG. Memory that is never touched is left out, so that what is touched can be told apart.
+/// The picture as SVG. Memory that is never accessed is left out, to show more detail of the rest.
 pub fn picture(survey: &Survey, trace: impl Read, title: &str) -> Result<String> {
     let heat = Heat::of(survey, trace)?;
     let mut text = String::new();
@@ -20,7 +20,7 @@ pub fn picture(survey: &Survey, trace: impl Read, title: &str) -> Result<String>
     Ok(text)
 }
 
-/// Lines read and written, by stretch of time and of touched memory.
+/// Lines read and written, by interval of time and of accessed memory.
 struct Heat(Vec<[f64; ROWS]>);
 
 impl Heat {
@@ -30,7 +30,7 @@ impl Heat {
         let mut reader = Reader::new(trace)?;
         let (mut epoch, mut now) = (0u64, 0u64);
         let mut column = 0;
-        // The survey has told what is wrong with it, if anything is.
+        // The survey has reported errors of the trace.
         while let Ok(Some(block)) = reader.next() {
             match block {
                 Block::Epoch(head) => {
@@ -79,13 +79,13 @@ impl Heat {
         area.configure_mesh()
             .disable_mesh()
             .x_desc(label)
-            .y_desc("MiB of touched memory, by address")
+            .y_desc("MiB of accessed memory, by address")
             .draw()?;
         let width = seconds / to_f64(self.0.len() as u64);
         let height = mib / to_f64(ROWS as u64);
         let cells = (0..).zip(&self.0).flat_map(|(column, cells)| {
             (0..).zip(cells).filter(|(_, lines)| **lines > 0.0).map(move |(row, lines)| {
-                // By the logarithm: a hundredth of the hottest is in the middle of the scale.
+                // Logarithmic: a hundredth of the hottest is in the middle of the scale.
                 let heat = (1.0 + (lines / most).ln() / 1e4_f64.ln()).clamp(0.0, 1.0);
                 let (x, y) = (to_f64(column) * width, to_f64(row) * height);
                 Rectangle::new([(x, y), (x + width, y + height)], colour(heat).filled())
@@ -97,7 +97,7 @@ impl Heat {
     }
 }
 
-/// From light grey over orange to black, ever darker: it reads the same without colours.
+/// From light grey over orange to black, always darker: it can be read without colours.
 fn colour(heat: f64) -> RGBColor {
     const SCALE: [(f64, f64, f64); 4] =
         [(238.0, 232.0, 224.0), (245.0, 170.0, 60.0), (180.0, 50.0, 20.0), (20.0, 8.0, 8.0)];
@@ -114,7 +114,7 @@ fn colour(heat: f64) -> RGBColor {
     RGBColor(mix(r, s), mix(g, h), mix(b, c))
 }
 
-/// Which of so many equal parts of `all` has `at`.
+/// Of `parts` equal parts of `all`, the one that contains `at`.
 fn part(at: u64, all: u64, parts: usize) -> usize {
     let wide = u128::from(at) * parts as u128 / u128::from(all.max(1));
     usize::try_from(wide).unwrap_or(parts).min(parts - 1)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The matrix as a picture: a square a cell, green where the default policy is ahead, red where it is behind.
+//! The matrix as a picture: one square per cell, green if the default policy is ahead, red if it is behind.
 
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use tierline_model::matrix::Held;
 
-/// Pixels of a square, and beside them for their names.
+/// Sizes in pixels: of a square, and of the space for the names.
 const SQUARE: (i32, i32) = (108, 22);
 const NAMES: (i32, i32) = (240, 90);
-/// Colours are full where the ratio is so far from one.
+/// Colours are fully saturated at this difference of the ratio from one.
 const FULL: f64 = 0.25;
 
 /// The picture as SVG: machines and ratios from top to bottom, workloads from left to right.
@@ -42,7 +42,7 @@ fn draw(held: &[Held], text: &mut String) -> Result<(), Box<dyn std::error::Erro
     root.draw(&Text::new(title, (10, 8), font(16)))?;
     let middle = Pos::new(HPos::Center, VPos::Center);
     for (index, column) in columns.iter().enumerate() {
-        // Kind above, knobs below, as far as they fit.
+        // The kind above, the knobs below, as far as they fit.
         let (kind, knobs) = column.split_once(':').unwrap_or((column, ""));
         let x = NAMES.0 + at(index, SQUARE.0) + SQUARE.0 / 2;
         root.draw(&Text::new(kind.to_string(), (x, 44), font(12).pos(middle)))?;
@@ -71,7 +71,7 @@ fn draw(held: &[Held], text: &mut String) -> Result<(), Box<dyn std::error::Erro
     Ok(())
 }
 
-/// The row and the column of a cell: what runs beside the workload belongs to the machine.
+/// The row and the column of a cell; the antagonist beside the workload belongs to the row.
 fn names(cell: &Held) -> (String, &str) {
     let (workload, beside) = match cell.workload.split_once("+antagonist:") {
         Some((workload, beside)) => (workload, format!(" {beside}")),
@@ -81,7 +81,7 @@ fn names(cell: &Held) -> (String, &str) {
     (format!("{}{beside} {ratio}", cell.machine), workload)
 }
 
-/// White where equal, green above, red below.
+/// White if equal, green above one, red below.
 fn colour(ratio: f64) -> RGBColor {
     let far = ((ratio - 1.0).abs() / FULL).min(1.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 255")]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Charts: curves over an axis, as SVG. Nothing is computed here.
+//! Charts: curves over an axis, as SVG. Results are drawn, not computed.
 
 pub mod figures;
 pub mod heat;
@@ -12,7 +12,7 @@ use plotters::prelude::*;
 use tierline_model::reproduce::figures::{Chart, Curve};
 
 const SIZE: (u32, u32) = (760, 420);
-/// Colours that are told apart also by those who see few of them (Okabe and Ito).
+/// Colours that colour-blind readers can distinguish (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 0, 0),
     RGBColor(230, 159, 0),
@@ -23,7 +23,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(204, 121, 167),
     RGBColor(128, 128, 128),
 ];
-/// Room above the highest point.
+/// Space above the highest point.
 const HEADROOM: f64 = 1.08;
 
 /// A chart as SVG.
@@ -33,7 +33,7 @@ pub fn svg(chart: &Chart) -> Result<String> {
     Ok(text)
 }
 
-/// Pictures of one size, one below the other, as one.
+/// Stacks pictures of equal width vertically.
 fn stacked(drawn: &[String]) -> String {
     let (width, height) = SIZE;
     let all = height * u32::try_from(drawn.len()).unwrap_or(1);
@@ -73,7 +73,7 @@ fn draw(chart: &Chart, text: &mut String) -> Result<(), Box<dyn std::error::Erro
     let mut colour = BLACK;
     for curve in &chart.curves {
         if curve.published {
-            // In the colour of the curve before them.
+            // In the colour of the preceding curve.
             let drawn = area.draw_series(circles(curve, colour))?.label(&curve.name);
             drawn.legend(move |(x, y)| Circle::new((x + 7, y), 4, colour.filled()));
         } else {
@@ -94,16 +94,16 @@ fn draw(chart: &Chart, text: &mut String) -> Result<(), Box<dyn std::error::Erro
     Ok(())
 }
 
-/// A number on an axis, without zeros that say nothing.
+/// A number on an axis, without trailing zeros.
 fn number(x: &f64) -> String {
     let text = format!("{x:.2}");
     text.trim_end_matches('0').trim_end_matches('.').into()
 }
 
-/// The ninth of the chart that curves cross least: there the legend goes.
+/// The place of the legend: of nine parts of the chart, the one that curves cross least.
 fn emptiest(chart: &Chart, [left, right]: [f64; 2], top: f64) -> SeriesLabelPosition {
     use SeriesLabelPosition as At;
-    // By thirds from the left and from below, as they are preferred.
+    // Nine places, in order of preference.
     let places = [
         (At::UpperRight, 2.0, 2.0),
         (At::UpperLeft, 0.0, 2.0),

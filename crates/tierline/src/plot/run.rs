@@ -57,12 +57,12 @@ fn curve(name: String, run: &Report, of: impl Fn(&Means) -> Option<f64>) -> Curv
     Curve { name, points: points.collect(), published: false }
 }
 
-/// All charts of some runs, one below the other, as one SVG.
+/// All charts of some runs, stacked vertically, as one SVG.
 pub fn picture(runs: &[Report]) -> Result<String> {
     Ok(stacked(&drawn(runs)?))
 }
 
-/// A report that needs no other file: `table` says the means, charts show the way there.
+/// A self-contained report: `table` contains the means, the charts show the values over time.
 pub fn page(runs: &[Report], table: &str) -> Result<String> {
     let machine = runs.first().map_or("", |run| run.machine.as_str());
     let mut text = format!(
@@ -78,7 +78,7 @@ pub fn page(runs: &[Report], table: &str) -> Result<String> {
     Ok(text)
 }
 
-/// Charts that have anything in them.
+/// The charts that have data.
 fn drawn(runs: &[Report]) -> Result<Vec<String>> {
     let filled = |chart: &Chart| chart.curves.iter().flat_map(|c| &c.points).any(|at| at.1 > 0.0);
     charts(runs).iter().filter(|chart| filled(chart)).map(svg).collect()

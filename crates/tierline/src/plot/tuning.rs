@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A tuning: trial by trial, and how much each knob matters.
+//! Charts of a tuning: throughput of each trial, and the importance of each knob.
 
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
@@ -10,7 +10,7 @@ use tierline_model::reproduce::figures::{Chart, Curve};
 use super::{SIZE, stacked, svg};
 use crate::cli::tune::Tuning;
 
-/// Pixels of a bar, of the names beside the bars, and of the title above them.
+/// Sizes in pixels: of a bar, of the names beside the bars, and of the title above them.
 const BAR: i32 = 24;
 const NAMES: i32 = 160;
 const TITLE: i32 = 40;
@@ -22,7 +22,7 @@ pub fn picture(tuning: &Tuning) -> Result<String> {
     Ok(stacked(&[svg(&history(&tuning.history))?, bars]))
 }
 
-/// Every trial, and the best so far, in parts of the first, which has the defaults.
+/// Every trial, and the best so far, relative to the first, which uses the defaults.
 fn history(history: &Map<String, Value>) -> Chart {
     let column = |name: &str| {
         let values = history.get(name).and_then(Value::as_array);
@@ -57,7 +57,7 @@ fn draw(
     root.fill(&WHITE)?;
     let font = |size: i32| ("sans-serif", size).into_font().color(&BLACK);
     let title = match importance.is_empty() {
-        true => "Importance of knobs: too few trials to tell",
+        true => "Importance of knobs: too few trials to compute",
         false => "Importance of knobs, in what makes a trial one of the best tenth",
     };
     root.draw(&Text::new(title, (10, 10), font(18)))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline attach`: manages what runs already.
+//! `tierline attach`: manages running programs.
 
 use std::process::{Child, Command, Output, Stdio};
 
@@ -19,7 +19,7 @@ fn attach(machine: &Machine, more: &[&str]) -> Command {
     command
 }
 
-/// Waits until the manager says that it manages `pid`.
+/// Waits until the manager reports that it manages `pid`.
 fn managed(machine: &Machine, manager: &mut Child, pid: u32) {
     until("it is managed", || {
         assert!(manager.try_wait().expect("a child").is_none(), "it ended");
@@ -30,15 +30,18 @@ fn managed(machine: &Machine, manager: &mut Child, pid: u32) {
 }
 
 #[test]
-fn a_process_that_is_not_there_is_named_with_a_next_step() {
+fn a_missing_process_is_named_with_a_next_step() {
     let output = output("attach -p 4194999");
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.starts_with("Error: pid \"4194999\": there is no such process\nHint: "), "{told}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(
+        message.starts_with("Error: pid \"4194999\": there is no such process\nHint: "),
+        "{message}"
+    );
 }
 
 #[test]
-fn something_must_be_chosen_and_chosen_well() {
+fn a_valid_target_is_required() {
     for line in [
         "attach",
         "attach --comm (",
@@ -65,12 +68,12 @@ fn it_ends_with_the_process() {
         Guard(attach(&machine, &["-p", &pid.to_string()]).spawn().expect("tierline runs"));
     managed(&machine, &mut manager.0, pid);
     sleeper.0.kill().expect("it is there");
-    // Not waited for: a zombie is gone too.
+    // The zombie counts as ended, so the process is not waited for.
     assert_eq!(ended(&mut manager.0).code(), Some(0));
 }
 
 #[test]
-fn it_ends_at_a_signal_and_the_process_lives_on() {
+fn it_ends_at_a_signal_and_the_process_continues() {
     for sent in [Signal::INT, Signal::TERM] {
         let (machine, mut sleeper) = (Machine::new(), sleeper());
         let pid = sleeper.0.id();
@@ -85,11 +88,11 @@ fn it_ends_at_a_signal_and_the_process_lives_on() {
 }
 
 #[test]
-fn it_ends_after_its_time_and_says_that_nothing_fitted() {
+fn it_ends_after_its_time_and_reports_that_no_process_matched() {
     let machine = Machine::new();
     let mut command = attach(&machine, &["--comm", "^no such name$", "--duration", "200ms"]);
     let output: Output = command.output().expect("tierline runs");
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert_eq!(told.matches("nothing fits yet").count(), 1, "{told}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{message}");
+    assert_eq!(message.matches("no process matches yet").count(), 1, "{message}");
 }

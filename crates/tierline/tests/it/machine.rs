@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A machine of two nodes, as a folder. Its processes are links to real ones; its settings are not.
+//! A machine of two nodes, as a folder. Its processes are links to real ones; its settings are files.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -21,7 +21,7 @@ const FILES: &[(&str, &str)] = &[
     ),
     ("sys/devices/system/node/node1/cpulist", "\n"),
     ("sys/devices/system/node/node1/distance", "20 10\n"),
-    // A kernel with soft-dirty bits, whatever this one has.
+    // A kernel with soft-dirty bits, independent of this machine's.
     ("proc/self/smaps", "VmFlags: rd wr mr mw me ac sd\n"),
     ("proc/self/statm", "1000 500 100 1 0 300 0\n"),
     (
@@ -56,14 +56,14 @@ impl Machine {
         self.dir.path().join(name)
     }
 
-    /// The real process `pid` runs on this machine.
+    /// Makes the real process `pid` run on this machine.
     pub fn has(&self, pid: u32) {
         let link = self.root().join(format!("proc/{pid}"));
         symlink(Path::new("/proc").join(pid.to_string()), link).expect("a link");
     }
 
-    /// The options that make the binary use this machine. The tracker needs the least of a kernel,
-    /// and nothing is moved.
+    /// The options that make the binary use this machine, with the tracker that requires least of the kernel.
+    /// Nothing is moved.
     pub fn options(&self) -> Vec<String> {
         let path = |path: PathBuf| path.display().to_string();
         let options =
@@ -78,7 +78,7 @@ impl Machine {
         options
     }
 
-    /// What the managers say of themselves.
+    /// The status of the managers.
     pub fn status(&self) -> serde_json::Value {
         crate::json(&format!("status --json --state-dir {}", self.file("state").display()))
     }

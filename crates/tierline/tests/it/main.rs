@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The binary from outside. Runs anywhere, needs no privilege, waits by polling with a deadline.
+//! Tests of the binary as a user runs it. They need no privilege and wait by polling with a deadline.
 #![forbid(unsafe_code)]
 
 mod attach;
@@ -18,7 +18,7 @@ use std::ffi::OsStr;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Far more than anything takes here, also while a neighbour compiles.
+/// Far longer than any test takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A command line of the binary.
@@ -37,14 +37,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Runs a command line that must end well; returns its JSON.
+/// Runs a command line that must succeed; returns its JSON.
 fn json(line: &str) -> serde_json::Value {
     let output = output(line);
     assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Waits until `done` says something.
+/// Waits until `done` returns a value.
 fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
@@ -56,7 +56,7 @@ fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The exit status of a child that ends.
+/// The exit status of a child, after waiting for its end.
 fn ended(child: &mut Child) -> std::process::ExitStatus {
     until("an end", || child.try_wait().expect("a child"))
 }
@@ -66,7 +66,7 @@ fn signal(child: &Child, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid, signal).expect("it is there");
 }
 
-/// A child that does not outlive its test.
+/// A child that is killed when its test ends.
 struct Guard(Child);
 
 impl Drop for Guard {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The modelled machines, from outside.
+//! Tests of the modelled machines through the command line.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn one_seed_prints_the_same_bytes_twice() {
 }
 
 #[test]
-fn tenants_have_a_table_of_what_they_use_and_may_use() {
+fn tenants_have_a_table_of_usage_and_limits() {
     let machine = Machine::new();
     let file = machine.root().join("tenants.toml");
     let scenario = r#"
@@ -72,7 +72,7 @@ fn a_policys_numbers_are_set_by_name() {
 }
 
 #[test]
-fn what_nobody_knows_is_named_with_what_was_meant() {
+fn an_unknown_name_gives_the_nearest_known_name() {
     for (line, hint) in [
         ("sim --machine colloid-ick", "colloid-icx"),
         ("sim --workload gusp", "gups"),
@@ -82,8 +82,8 @@ fn what_nobody_knows_is_named_with_what_was_meant() {
     ] {
         let output = output(line);
         assert_eq!(output.status.code(), Some(2), "{line}");
-        let told = text(&output.stderr);
-        assert!(told.contains(&format!("did you mean {hint}?")), "{told}");
+        let message = text(&output.stderr);
+        assert!(message.contains(&format!("did you mean {hint}?")), "{message}");
     }
     let output = output("sim --workload gups:hott=3");
     assert!(text(&output.stderr).contains("hott"), "{}", text(&output.stderr));
@@ -187,7 +187,7 @@ fn the_scoreboard_is_listed_without_being_computed() {
 }
 
 #[test]
-fn what_there_is_no_time_for_is_listed_as_not_run() {
+fn rows_beyond_the_time_limit_are_listed_as_not_run() {
     let line = "reproduce C-BW C-PAR --minutes 0";
     let report = json(&format!("{line} --json"));
     assert_eq!(report["rows"][0]["holds"], serde_json::Value::Null);
@@ -197,7 +197,7 @@ fn what_there_is_no_time_for_is_listed_as_not_run() {
 }
 
 #[test]
-fn results_are_written_as_documents_that_say_where_they_come_from() {
+fn results_are_written_as_documents_with_their_origin() {
     let machine = Machine::new();
     let (rows, matrix) = (machine.root().join("rows.md"), machine.root().join("matrix.md"));
     let line = "reproduce C-BW C-PAR C-F7-cells-TPP-4K M-F2 --threads 1";
@@ -237,7 +237,7 @@ fn results_are_written_as_documents_that_say_where_they_come_from() {
 }
 
 #[test]
-fn a_comparison_prints_a_row_a_run() {
+fn a_comparison_prints_one_row_per_run() {
     let line = "compare --policy first-touch,hold --workload gups:set=2GiB,hot=1GiB --seconds 1 \
                 --ratio 1:2";
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -273,15 +273,15 @@ fn a_comparison_prints_a_row_a_run() {
     assert_eq!(fs::read_to_string(file("rows.csv")).unwrap(), csv);
     let parquet = fs::read(file("rows.parquet")).unwrap();
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
-    let told = fs::read_to_string(file("rows.json")).unwrap();
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&told).unwrap(), rows);
+    let written = fs::read_to_string(file("rows.json")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&written).unwrap(), rows);
     assert_eq!(output(&format!("{line} -o rows.txt")).status.code(), Some(2));
     let wrong = output("compare --policy hold --ratio 12");
     assert_eq!(wrong.status.code(), Some(2));
 }
 
 #[test]
-fn a_run_is_drawn_into_files_that_need_no_other() {
+fn a_run_is_drawn_into_self_contained_files() {
     let machine = Machine::new();
     let (svg, html) = (machine.root().join("run.svg"), machine.root().join("run.html"));
     let line = "sim --seconds 4 --policy hold --workload gups:set=2GiB,hot=1GiB";

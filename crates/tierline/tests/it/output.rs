@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files that are written: refused before the work where they cannot be, and never left empty or half.
+//! Output files: a path that cannot be written is refused before the work, and no empty or partial file is left.
 
 use std::fs;
 use std::path::Path;
@@ -10,34 +10,34 @@ use crate::{json, output, text};
 const REDIS: &str = "../../lab/traces/recorded/redis.trace";
 const SQLITE: &str = "../../lab/traces/recorded/sqlite.trace";
 
-/// Runs a line that must be refused; returns what it said.
+/// Runs a line that must be refused; returns its error message.
 fn refused(line: &str) -> String {
     let output = output(line);
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{line}: {told}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{line}: {message}");
     assert_eq!(text(&output.stdout), "", "{line}");
-    assert!(told.starts_with("Error: ") && told.contains("\nHint: "), "{line}: {told}");
-    told
+    assert!(message.starts_with("Error: ") && message.contains("\nHint: "), "{line}: {message}");
+    message
 }
 
 fn files(folder: &Path) -> usize {
     fs::read_dir(folder).expect("a folder").count()
 }
 
-/// An unknown policy is found where the run begins, which is later.
+/// An unknown policy is found at the start of the run, which is later.
 #[test]
 fn an_output_that_cannot_be_written_is_refused_before_the_run() {
     for option in ["--plot /nonexistent/x.svg", "--html /nonexistent/x.html"] {
-        let told = refused(&format!("sim --policy nobody {option}"));
-        assert!(told.contains("cannot write /nonexistent/x."), "{told}");
-        assert!(told.contains("mkdir -p /nonexistent"), "{told}");
+        let message = refused(&format!("sim --policy nobody {option}"));
+        assert!(message.contains("cannot write /nonexistent/x."), "{message}");
+        assert!(message.contains("mkdir -p /nonexistent"), "{message}");
     }
-    let told = refused("trace plot /nonexistent/a.trace -o /nonexistent/x.svg");
-    assert!(told.contains("cannot write /nonexistent/x.svg"), "{told}");
+    let message = refused("trace plot /nonexistent/a.trace -o /nonexistent/x.svg");
+    assert!(message.contains("cannot write /nonexistent/x.svg"), "{message}");
 }
 
 #[test]
-fn a_picture_is_svg_and_its_name_says_so() {
+fn a_picture_is_svg_and_so_is_its_extension() {
     let machine = Machine::new();
     let folder = machine.file("pictures");
     fs::create_dir(&folder).expect("a folder");
@@ -47,8 +47,8 @@ fn a_picture_is_svg_and_its_name_says_so() {
         format!("sim --seconds 1 --html {}", at("x.pdf")),
         format!("trace plot {REDIS} -o {}", at("x.png")),
     ] {
-        let told = refused(&line);
-        assert!(told.contains("name it ") && told.contains("/x."), "{told}");
+        let message = refused(&line);
+        assert!(message.contains("name it ") && message.contains("/x."), "{message}");
     }
     assert_eq!(files(&folder), 0);
 }
@@ -59,15 +59,15 @@ fn a_trace_is_cut_where_it_has_something() {
     let folder = machine.file("traces");
     fs::create_dir(&folder).expect("a folder");
     let out = folder.join("cut.trace").display().to_string();
-    let told = refused(&format!("trace cut {REDIS} --start 10s --end 1s -o {out}"));
-    assert!(told.contains("--start 10.0 s is not before --end 1.0 s"), "{told}");
-    let told = refused(&format!("trace cut {REDIS} --start 1h -o {out}"));
-    assert!(told.contains("no access between 3600.0 s and its end"), "{told}");
+    let message = refused(&format!("trace cut {REDIS} --start 10s --end 1s -o {out}"));
+    assert!(message.contains("--start 10.0 s is not before --end 1.0 s"), "{message}");
+    let message = refused(&format!("trace cut {REDIS} --start 1h -o {out}"));
+    assert!(message.contains("no access between 3600.0 s and its end"), "{message}");
     assert_eq!(files(&folder), 0);
 }
 
 #[test]
-fn an_empty_input_is_no_trace_and_leaves_none() {
+fn an_empty_input_is_no_trace_and_writes_none() {
     let machine = Machine::new();
     let folder = machine.file("traces");
     fs::create_dir(&folder).expect("a folder");
@@ -75,12 +75,12 @@ fn an_empty_input_is_no_trace_and_leaves_none() {
     fs::write(&input, "").expect("written");
     let out = folder.join("a.trace");
     for format in ["lackey", "damo", "perf"] {
-        let told = refused(&format!(
+        let message = refused(&format!(
             "trace convert --from {format} {} {}",
             input.display(),
             out.display()
         ));
-        assert!(told.contains("empty"), "{format}: {told}");
+        assert!(message.contains("empty"), "{format}: {message}");
     }
     fs::write(&out, "an older trace").expect("written");
     refused(&format!("trace merge {REDIS} Cargo.toml -o {}", out.display()));
@@ -106,7 +106,7 @@ fn a_trace_goes_to_stdout() {
 }
 
 #[test]
-fn verbs_that_write_say_so_as_json() {
+fn verbs_that_write_a_file_name_it_as_json() {
     let machine = Machine::new();
     let at = |name: &str| machine.file(name).display().to_string();
     for line in [
@@ -114,8 +114,8 @@ fn verbs_that_write_say_so_as_json() {
         format!("trace merge {REDIS} {SQLITE} -o {}", at("b.trace")),
         format!("trace plot {REDIS} -o {}", at("c.svg")),
     ] {
-        let told = json(&format!("{line} --json"));
-        let file = told["file"].as_str().expect("a file");
-        assert!(Path::new(file).exists() && told["schema_version"] == 2, "{told}");
+        let report = json(&format!("{line} --json"));
+        let file = report["file"].as_str().expect("a file");
+        assert!(Path::new(file).exists() && report["schema_version"] == 2, "{report}");
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use tierline_core::policy::list::POLICIES;
+use tierline_core::policy::POLICIES;
 use tierline_linux::tracker::TRACKERS;
 use tierline_model::workload::list::listed;
 
@@ -64,10 +64,10 @@ fn the_lists_are_those_of_the_core() {
     }
 }
 
-/// A scenario's tracker is the one of that name on Linux; only a model knows the truth.
+/// A scenario's tracker is the Linux tracker of that name; only a model can observe everything.
 #[test]
 fn the_models_trackers_are_those_of_linux() {
-    let only: Vec<&str> = tierline_model::tracker::list::TRACKERS
+    let only: Vec<&str> = tierline_model::tracker::TRACKERS
         .iter()
         .map(|entry| entry.name)
         .filter(|name| TRACKERS.iter().all(|entry| entry.name != *name))
@@ -76,7 +76,7 @@ fn the_models_trackers_are_those_of_linux() {
 }
 
 #[test]
-fn doctor_says_what_to_do_next() {
+fn doctor_reports_the_next_step() {
     let output = output("doctor --json");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let findings = report["findings"].as_array().expect("findings");
@@ -98,7 +98,7 @@ fn a_two_tier_machine_is_described_in_base_units() {
 }
 
 #[test]
-fn a_typo_in_the_configuration_is_shown_with_its_line_and_the_key_that_was_meant() {
+fn a_typo_in_the_configuration_is_shown_with_its_line_and_the_nearest_key() {
     let machine = Machine::new();
     let file = machine.file("typo.toml");
     fs::write(&file, "policy = \"hold\"\nmax_rat = \"1GB/s\"\n").expect("a file");
@@ -110,7 +110,7 @@ fn a_typo_in_the_configuration_is_shown_with_its_line_and_the_key_that_was_meant
             text.starts_with("Error: ") && text.contains("line 2") && text.contains("^^^"),
             "{text}"
         );
-        assert!(text.contains("Hint: max_rat is no key; did you mean max_rate?"), "{text}");
+        assert!(text.contains("Hint: unknown key max_rat; did you mean max_rate?"), "{text}");
     }
     let missing = output("config check /nowhere/tierline.toml");
     assert_eq!(missing.status.code(), Some(2));
@@ -118,7 +118,7 @@ fn a_typo_in_the_configuration_is_shown_with_its_line_and_the_key_that_was_meant
 }
 
 #[test]
-fn the_configuration_says_where_each_value_is_from() {
+fn the_configuration_shows_the_source_of_each_value() {
     let machine = Machine::new();
     let root = machine.root();
     fs::create_dir_all(root.join("etc/tierline/tierline.d")).expect("a folder");
@@ -141,7 +141,7 @@ fn the_configuration_says_where_each_value_is_from() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     for line in ["completion bash", "policies --json", "man", "doctor --json"] {
         let (gone, stdout) = UnixStream::pair().expect("a pair");
         drop(gone);
@@ -153,7 +153,7 @@ fn a_reader_that_leaves_is_no_error() {
 }
 
 #[test]
-fn completions_and_manuals_know_the_verbs() {
+fn completions_and_manuals_contain_the_verbs() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(text(&output(&format!("completion {shell}")).stdout).contains("attach"), "{shell}");
     }
@@ -170,7 +170,7 @@ fn completions_offer_names_and_no_hidden_option() {
         let script = text(&output(&format!("completion {shell}")).stdout);
         assert!(script.contains("json"), "{shell}");
         assert!(!script.contains("--root") && !script.contains("-l root"), "{shell}");
-        assert!(!script.contains("A folder that stands for /"), "{shell}");
+        assert!(!script.contains("A folder used instead of /"), "{shell}");
     }
     let bash = text(&output("completion bash").stdout);
     let of = |verb: &str| {
@@ -206,7 +206,7 @@ fn documents_are_printed_as_json_too() {
     }
 }
 
-/// Names in an example are known only to the verb that runs it.
+/// Names in an example are checked only by the verb that runs it.
 #[test]
 fn the_examples_of_the_model_run() {
     for verb in ["sim", "compare"] {
@@ -221,7 +221,7 @@ fn the_examples_of_the_model_run() {
 }
 
 #[test]
-fn nothing_to_recover_and_nobody_to_ask_is_fine() {
+fn recover_and_status_without_managers_succeed() {
     let machine = Machine::new();
     let dir = machine.file("state");
     let report = json(&format!("recover --json --state-dir {}", dir.display()));
@@ -230,7 +230,7 @@ fn nothing_to_recover_and_nobody_to_ask_is_fine() {
 }
 
 #[test]
-fn every_recorded_move_says_why() {
+fn every_recorded_move_has_a_reason() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let events = folder.path().join("events");
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/policy/jump.toml");
@@ -240,8 +240,8 @@ fn every_recorded_move_says_why() {
     let moves = moves["moves"].as_array().expect("a list");
     let up = |m: &&serde_json::Value| m["to"] == 0 && m["outcome"] == "done";
     let pages = |m: &serde_json::Value| if m["size"] == "huge" { 512 } else { 1 };
-    let told: u64 = moves.iter().filter(up).map(pages).sum();
-    assert!(promoted > 0 && told == promoted, "{told} of {promoted}");
+    let counted: u64 = moves.iter().filter(up).map(pages).sum();
+    assert!(promoted > 0 && counted == promoted, "{counted} of {promoted}");
 
     let address = moves[0]["vpn"].as_u64().expect("a page") * 4096 + 5;
     let story = output(&format!("explain --why {} --page {address:#x}", events.display()));

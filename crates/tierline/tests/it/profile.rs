@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Profiles, from outside: of recorded programs and of workloads on the model.
+//! Tests of `tierline profile`: of recorded programs and of workloads on the model.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ fn spans(heat: &Value) -> Vec<[u64; 3]> {
     within.iter().map(|span| all.map(|key| number(span, key))).collect()
 }
 
-/// Longer spans hold more, and all of it once they are as long as the trace.
+/// Longer spans contain more memory, and all of it once they are as long as the trace.
 #[test]
 fn a_recorded_program_uses_more_memory_in_longer_time() {
     for program in ["redis", "sqlite"] {
@@ -33,11 +33,11 @@ fn a_recorded_program_uses_more_memory_in_longer_time() {
             (Some(last[1]), Some(last[2])),
             (all["memory_bytes"].as_u64(), all["came_back_bytes"].as_u64())
         );
-        assert_eq!(profile["memory"].as_array().map(Vec::len), Some(1), "a trace knows no kinds");
+        assert_eq!(profile["memory"].as_array().map(Vec::len), Some(1), "a trace has no kinds");
     }
 }
 
-/// What TPP published of Web1 (3.3), and all of it in one picture.
+/// TPP's published figures of Web1 (3.3).
 #[test]
 fn private_memory_is_hotter_than_files() {
     let profile = json("profile --workload datacenter:app=web1 --json");
@@ -48,12 +48,12 @@ fn private_memory_is_hotter_than_files() {
     assert_eq!(names, ["anonymous", "file"]);
     let percent = |heat: &Value| 100 * spans(heat)[1][1] / heat["memory_bytes"].as_u64().unwrap();
     assert!((35..=60).contains(&percent(&kinds[1])) && (3..=14).contains(&percent(&kinds[2])));
-    let told = text(&output("profile --workload datacenter:app=web1").stdout);
-    assert!(told.contains("private") && told.contains("10 intervals of 60.0 s"), "{told}");
+    let message = text(&output("profile --workload datacenter:app=web1").stdout);
+    assert!(message.contains("private") && message.contains("10 intervals of 60.0 s"), "{message}");
 }
 
 #[test]
-fn nothing_to_profile_is_an_error_that_says_what_there_is() {
+fn a_missing_target_is_an_error_that_lists_the_targets() {
     let refused = output("profile");
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("--workload"));

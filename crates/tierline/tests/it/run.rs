@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline run`: the command comes first.
+//! `tierline run`: the command must run in any case.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::machine::Machine;
 use crate::{Guard, ended, json, output, signal, text, tierline, until};
 
-/// An empty root: nothing can be managed there, on whatever machine the test runs.
+/// An empty root: nothing can be managed there, on any machine.
 fn bare(script: &str) -> Command {
     tierline(["run", "--root", "/nonexistent", "--", "sh", "-c", script])
 }
@@ -33,7 +33,7 @@ fn the_exit_status_is_that_of_the_command() {
 }
 
 #[test]
-fn without_tiers_the_command_runs_unmanaged_and_says_why() {
+fn without_tiers_the_command_runs_unmanaged_with_a_reason() {
     let machine = Machine::new();
     fs::write(machine.root().join("sys/devices/system/node/online"), "0\n").expect("a file");
     let summary = machine.file("summary.json");
@@ -45,11 +45,11 @@ fn without_tiers_the_command_runs_unmanaged_and_says_why() {
     };
     let degraded = run(&["--summary", &summary.display().to_string()]);
     assert_eq!((degraded.status.code(), text(&degraded.stdout).as_str()), (Some(0), "hello\n"));
-    let told = text(&degraded.stderr);
-    assert!(told.lines().all(|line| line.starts_with("tierline: ")), "{told}");
+    let message = text(&degraded.stderr);
+    assert!(message.lines().all(|line| line.starts_with("tierline: ")), "{message}");
     assert!(
-        told.contains("unmanaged: there is nothing to tier") && told.contains("hint: "),
-        "{told}"
+        message.contains("unmanaged: there is nothing to tier") && message.contains("hint: "),
+        "{message}"
     );
     let summary: serde_json::Value =
         serde_json::from_slice(&fs::read(summary).expect("it")).expect("JSON");
@@ -57,15 +57,15 @@ fn without_tiers_the_command_runs_unmanaged_and_says_why() {
     assert_eq!(text(&run(&["--quiet"]).stderr), "");
     let strict = run(&["--strict"]);
     assert_eq!((strict.status.code(), text(&strict.stdout).as_str()), (Some(2), ""));
-    let told = text(&strict.stderr);
+    let message = text(&strict.stderr);
     assert!(
-        told.starts_with("Error: there is nothing to tier") && told.contains("\nHint: "),
-        "{told}"
+        message.starts_with("Error: there is nothing to tier") && message.contains("\nHint: "),
+        "{message}"
     );
 }
 
 #[test]
-fn what_was_typed_wrong_stops_before_the_command_starts() {
+fn wrong_usage_is_refused_before_the_command_starts() {
     let machine = Machine::new();
     let root = machine.root().display().to_string();
     for wrong in [
@@ -90,22 +90,22 @@ fn what_was_typed_wrong_stops_before_the_command_starts() {
 }
 
 #[test]
-fn a_wrong_limit_is_a_letter_with_a_next_step() {
+fn a_wrong_limit_is_an_error_with_a_next_step() {
     let machine = Machine::new();
     let root = machine.root().display().to_string();
     for (limit, error, hint) in [
         ("fast=2GiB", "limit fast=2GiB of echo: the tier has 1.0 GiB", "at most fast=1GiB"),
         ("cxl=1M", "this machine has no tier cxl", "there are fast, slow"),
     ] {
-        let told = text(&output(&format!("run --root {root} --limit {limit} -- echo x")).stderr);
-        let lines: Vec<&str> = told.lines().collect();
-        assert!(lines[0].starts_with("Error: ") && lines[0].contains(error), "{told}");
-        assert!(lines[1].starts_with("Hint: ") && lines[1].contains(hint), "{told}");
+        let message = text(&output(&format!("run --root {root} --limit {limit} -- echo x")).stderr);
+        let lines: Vec<&str> = message.lines().collect();
+        assert!(lines[0].starts_with("Error: ") && lines[0].contains(error), "{message}");
+        assert!(lines[1].starts_with("Hint: ") && lines[1].contains(hint), "{message}");
     }
 }
 
 #[test]
-fn stdin_and_stdout_belong_to_the_command() {
+fn the_command_keeps_stdin_and_stdout() {
     let mut command = bare("cat");
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("tierline runs");
@@ -113,10 +113,10 @@ fn stdin_and_stdout_belong_to_the_command() {
     assert_eq!(text(&child.wait_with_output().expect("an end").stdout), "through\n");
 }
 
-/// Two minutes of a script, which would outlive a test that fails, and whoever reads what it prints.
+/// A script of two minutes: longer than the test, but it ends even if the test fails.
 const WAIT: &str = "i=0; while [ $((i += 1)) -lt 6000 ]; do sleep 0.02; done";
 
-/// Starts a script and waits until it has made the file `ready`.
+/// Starts a script and waits until it has created the file `ready`.
 fn started(machine: &Machine, script: &str) -> Guard {
     let ready = machine.file("ready");
     let script = script.replace("READY", &format!("touch '{}'", ready.display()));
@@ -148,14 +148,14 @@ fn a_second_request_to_end_is_passed_on_too() {
     );
     let mut child = started(&machine, &script);
     signal(&child.0, Signal::TERM);
-    until("the first is heard", || once.exists().then_some(()));
+    until("the first has arrived", || once.exists().then_some(()));
     assert!(child.0.try_wait().expect("a child").is_none());
     signal(&child.0, Signal::TERM);
     assert_eq!(ended(&mut child.0).code(), Some(43));
 }
 
 #[test]
-fn what_was_ignored_stays_ignored() {
+fn ignored_signals_stay_ignored() {
     let binary = env!("CARGO_BIN_EXE_tierline");
     let script = format!(
         "trap '' HUP; exec {binary} run -q --root /nonexistent -- sh -c 'kill -HUP $$; exit 5'"
@@ -172,7 +172,7 @@ fn count(file: &Path) -> u64 {
 fn the_command_survives_the_death_of_its_manager() {
     let machine = Machine::new();
     let counter = machine.file("counter");
-    // Ends with the folder.
+    // The script ends when the folder is deleted.
     let script = format!(
         "READY; n=0; while [ -e '{0}' ]; do n=$((n+1)); echo $n >'{1}.new'; mv '{1}.new' '{1}'; sleep 0.01; done",
         machine.root().display(),
@@ -182,10 +182,10 @@ fn the_command_survives_the_death_of_its_manager() {
     child.0.kill().expect("it is there");
     ended(&mut child.0);
     let before = count(&counter);
-    until("it counts on", || (count(&counter) > before + 5).then_some(()));
+    until("it continues to count", || (count(&counter) > before + 5).then_some(()));
 }
 
-/// The command makes itself known to the machine, so that the manager finds it there.
+/// The command links itself into the machine's /proc, so that the manager finds it.
 fn managed(machine: &Machine, more: &[String]) -> Command {
     let link = machine.root().join("proc");
     let stop = machine.file("stop");
@@ -200,7 +200,7 @@ fn managed(machine: &Machine, more: &[String]) -> Command {
 }
 
 #[test]
-fn a_managed_command_is_seen_reported_and_let_go() {
+fn a_managed_command_is_observed_reported_and_released() {
     let machine = Machine::new();
     let path = |name: &str| machine.file(name).display().to_string();
     let more = [
@@ -260,21 +260,25 @@ fn a_managed_command_is_seen_reported_and_let_go() {
         events.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()),
         "{events}"
     );
-    let told = fs::read_to_string(path("stderr")).expect("it");
-    assert!(told.contains("tierline: tracker: soft_dirty"), "{told}");
-    assert!(told.matches("own CPU").count() >= 2, "{told}");
+    let message = fs::read_to_string(path("stderr")).expect("it");
+    assert!(message.contains("tierline: tracker: soft_dirty"), "{message}");
+    assert!(message.matches("own CPU").count() >= 2, "{message}");
     let left: Vec<_> = fs::read_dir(machine.file("state")).expect("a folder").flatten().collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
-fn a_killed_manager_leaves_a_socket_that_recover_sweeps_away() {
+fn recover_deletes_the_socket_of_a_killed_manager() {
     let machine = Machine::new();
     let mut child = Guard(managed(&machine, &["--quiet".into()]).spawn().expect("tierline runs"));
     until("it answers", || machine.status()["managers"][0].is_object().then_some(()));
     child.0.kill().expect("it is there");
     ended(&mut child.0);
-    assert_eq!(machine.status()["managers"], serde_json::json!([]), "the dead are not asked");
+    assert_eq!(
+        machine.status()["managers"],
+        serde_json::json!([]),
+        "dead managers are not queried"
+    );
     let (state, root) = (machine.file("state"), machine.root());
     json(&format!("recover --json --state-dir {} --root {}", state.display(), root.display()));
     assert_eq!(fs::read_dir(state).expect("a folder").count(), 0);

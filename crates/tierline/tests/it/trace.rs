@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Traces, from outside: what was recorded of real programs (lab/traces), converted, cut, merged, replayed.
+//! Tests of traces through the command line: recorded programs (lab/traces), converted, cut, merged, replayed.
 
 use std::fs;
 
@@ -8,11 +8,11 @@ use crate::{json, output, text};
 
 const RECORDED: &str = "../../lab/traces/recorded";
 
-/// The programs that lab/traces/record records.
+/// The programs of lab/traces/record.
 const PROGRAMS: [&str; 3] = ["redis", "sqlite", "graph"];
 
 #[test]
-fn recorded_programs_are_whole_and_small() {
+fn recorded_programs_are_complete_and_small() {
     for program in PROGRAMS {
         let file = format!("{RECORDED}/{program}.trace");
         let info = json(&format!("trace info {file} --json"));
@@ -23,7 +23,7 @@ fn recorded_programs_are_whole_and_small() {
     }
 }
 
-/// Half of its time and both sides of it: accesses add up.
+/// The two halves of a trace, merged again, have the same number of accesses.
 #[test]
 fn a_trace_is_cut_merged_and_plotted() {
     let machine = Machine::new();
@@ -47,9 +47,9 @@ fn a_trace_is_cut_merged_and_plotted() {
     assert!(picture.starts_with("<svg") && picture.matches("<rect").count() > 500);
 }
 
-/// Status 1, the offset, and all that came before.
+/// Status 1, the offset of the error, and everything before it.
 #[test]
-fn a_trace_cut_short_says_where_and_is_used_up_to_there() {
+fn a_truncated_trace_gives_the_offset_and_is_used_up_to_there() {
     let machine = Machine::new();
     let file = machine.file("short.trace");
     let whole = fs::read(format!("{RECORDED}/redis.trace")).expect("a trace");
@@ -67,12 +67,12 @@ fn a_trace_cut_short_says_where_and_is_used_up_to_there() {
 }
 
 #[test]
-fn what_is_no_trace_is_said_to_be_none() {
+fn a_file_that_is_no_trace_is_refused() {
     let output = output("trace info Cargo.toml");
     assert_eq!(output.status.code(), Some(2));
-    let told = text(&output.stderr);
-    assert!(told.contains("at byte 0: expected a Tierline trace"), "{told}");
-    assert!(told.contains("Hint: `tierline trace convert --help`"), "{told}");
+    let message = text(&output.stderr);
+    assert!(message.contains("at byte 0: expected a Tierline trace"), "{message}");
+    assert!(message.contains("Hint: `tierline trace convert --help`"), "{message}");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn accesses_are_converted_from_a_file() {
     assert!(crate::text(&output.stderr).contains("powers of two"));
 }
 
-/// A scenario file names traces beside made workloads; memory that does not fit is slower.
+/// A scenario file can combine traces and synthetic workloads; with too little fast memory they are slower.
 #[test]
 fn a_scenario_replays_several_programs_at_once() {
     let machine = Machine::new();
@@ -113,7 +113,7 @@ fn a_scenario_replays_several_programs_at_once() {
     assert!(tight < 0.95 * roomy, "{tight} {roomy}");
 }
 
-/// With a third of its memory fast, whoever packs Redis' hot pages beats who never moves any.
+/// With a third of its memory fast, policies that pack Redis' hot pages beat one that never moves any.
 #[test]
 fn policies_are_ranked_on_recorded_redis() {
     let line = format!(
@@ -130,8 +130,8 @@ fn policies_are_ranked_on_recorded_redis() {
     assert!(of("memtis") > of("first-touch"), "{entries}");
 }
 
-/// The lab's demo serves 23.6, 72.3 and 75.5 % of Redis' accesses from fast memory, a quarter of it: unmanaged, by the kernel's
-/// tiering, by Tierline (SPECIFICATION). A smaller Redis under other requests, replayed, has the same order.
+/// In the lab's demo, fast memory for a quarter of Redis serves 23.6, 72.3 and 75.5 % of its accesses: unmanaged,
+/// with the kernel's tiering, with Tierline (SPECIFICATION). The replay of a smaller Redis has the same order.
 #[test]
 fn replayed_redis_ranks_the_kernel_and_tierline_as_the_lab_does() {
     let entries = json(&format!(
@@ -150,9 +150,9 @@ fn replayed_redis_ranks_the_kernel_and_tierline_as_the_lab_does() {
     }
 }
 
-/// Where no tracker is to be had, the command is not even started; where one is, there is a trace.
+/// If no tracker is available, the command is not started; otherwise there is a trace.
 #[test]
-fn recording_makes_a_trace_or_says_what_it_needs() {
+fn recording_makes_a_trace_or_reports_what_is_missing() {
     let machine = Machine::new();
     let (trace, state) = (machine.file("a.trace"), machine.file("state"));
     let (trace, state) = (trace.display().to_string(), state.display().to_string());
@@ -162,8 +162,8 @@ fn recording_makes_a_trace_or_says_what_it_needs() {
         Some(0) => assert!(json(&format!("trace info {trace} --json"))["error"].is_null()),
         code => {
             assert_eq!(code, Some(2));
-            let told = text(&output.stderr);
-            assert!(told.contains("Hint:") && !fs::exists(&trace).expect("known"), "{told}");
+            let message = text(&output.stderr);
+            assert!(message.contains("Hint:") && !fs::exists(&trace).expect("known"), "{message}");
         }
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline tune`, without the Python package: what is said where it is missing, and what is done with its answer.
+//! Tests of `tierline tune` with a fake Python package: the error if it is missing, and the use of its answer.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::{text, tierline};
 
-/// Stands for a Python that has the package.
+/// A fake Python that has the package.
 const PYTHON: &str = r#"#!/bin/sh
 [ "$1" = -c ] && exit 0
 echo "$@" >"$(dirname "$0")/asked"
@@ -20,18 +20,21 @@ END
 "#;
 
 #[test]
-fn without_the_package_the_next_step_is_told() {
+fn without_the_package_the_error_has_a_next_step() {
     let output = tierline(["tune", "--policy", "hemem"])
         .env("TIERLINE_PYTHON", "/nonexistent/python")
         .output()
         .expect("tierline runs");
     assert_eq!(output.status.code(), Some(2));
-    let told = text(&output.stderr);
-    assert!(told.contains("/nonexistent/python") && told.contains("python/build"), "{told}");
+    let message = text(&output.stderr);
+    assert!(
+        message.contains("/nonexistent/python") && message.contains("python/build"),
+        "{message}"
+    );
 }
 
 #[test]
-fn what_was_found_is_a_table_and_a_picture() {
+fn the_result_is_a_table_and_a_picture() {
     let folder = tempfile::tempdir().expect("a folder");
     let python = folder.path().join("python");
     fs::write(&python, PYTHON).expect("written");
@@ -42,9 +45,9 @@ fn what_was_found_is_a_table_and_a_picture() {
         .output()
         .expect("tierline runs");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let told = text(&output.stdout);
-    assert!(told.contains("1.250 times") && told.contains("hot_reads=3"), "{told}");
-    let line = told.lines().find(|line| line.starts_with("hot_reads")).expect("a row");
+    let message = text(&output.stdout);
+    assert!(message.contains("1.250 times") && message.contains("hot_reads=3"), "{message}");
+    let line = message.lines().find(|line| line.starts_with("hot_reads")).expect("a row");
     let cells: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(cells, ["hot_reads", "8", "3", "0.90"]);
     let asked = fs::read_to_string(folder.path().join("asked")).expect("arguments");

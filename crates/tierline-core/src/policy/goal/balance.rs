@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //! colloid: balance the tiers' loaded latencies.
 //!
-//! What it does: measures every tier's loaded latency by Little's law, L = O/R, from its reads in flight
-//! and its reads per second, both averaged exponentially. While the upper tier is the faster it asks its
-//! system to move accesses up, else down: as many as halve the interval in which the latencies meet
-//! (ComputeShift, see shift.rs), and no more bytes than the shifted accesses themselves would carry in the
-//! quantum, Δp·(R_D + R_A)·64·t. With more than two tiers, each is balanced against all those below it.
-//! Where nothing measures the tiers at all, it packs.
+//! What it does: measures every tier's loaded latency by Little's law, L = O/R, from its reads in flight and
+//! its reads per second, both averaged exponentially. While the upper tier is faster, its policy moves accesses
+//! up, else down: as many as halve the interval that contains the point of equal latency (ComputeShift, see
+//! shift.rs), and at most the bytes that the shifted accesses would carry in the quantum, Δp·(R_D + R_A)·64·t.
+//! With more than two tiers, each is balanced against all those below it. If no tier is measured, it packs.
 //!
 //! When it helps: when fast memory is loaded enough that its latency exceeds that of slower memory.
 //!
-//! When it hurts: an access that is slow for another reason than load (a far socket, prefetching) is
-//! taken for load; and every quantum is judged by averages that are sixteen quanta old.
+//! When it hurts: accesses that are slow for another reason than load (a far socket, prefetching) count as
+//! load; and each quantum is judged by averages over about sixteen quanta.
 //!
-//! Knobs: epsilon (0.01), delta (0.05), weight (1/16 in 10 ms), closed_form (0), idle_reads_per_sec, marginal (0).
+//! BalanceKnobs: epsilon (0.01), delta (0.05), weight (1/16 in 10 ms), closed_form (0), idle_reads_per_sec, marginal (0).
 //!
 //! Where it comes from: Colloid (SOSP 2024), sections 3.1 and 3.2, Algorithms 1 and 2. The average's weight is
-//! from its public code, as the paper gives none. The idle floor, the unloaded latency for a tier without
-//! reads, and packing where nothing is measured are ours.
+//! from its public code, as the paper gives none. Ours: the idle floor, the unloaded latency for a tier without
+//! reads, and packing without measurements.
 
-use super::shift::{Watermarks, closed_form};
+use super::shift::{SearchBounds, closed_form};
 use super::{Aim, Goal, Shift};
 use crate::knob::Knob;
 use crate::knobs;
@@ -28,27 +27,27 @@ use crate::port::TierTelemetry;
 use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
 
-/// Bytes that one read brings.
+/// Bytes per read.
 const LINE: f64 = 64.0;
-/// The time that the knob `weight` is given for.
+/// The interval to which the knob `weight` applies.
 const WEIGHT_TIME: Nanos = Nanos::from_millis(10);
-/// Below this rate, reads in flight divided by reads say nothing.
+/// Below this rate, reads in flight over reads per second is no usable latency.
 const FEW_READS_PER_SEC: f64 = 1.0;
 
 knobs! {
     /// The knobs.
-    pub struct Knobs {
-        /// Watermarks this close have met.
+    pub struct BalanceKnobs {
+        /// Width of the search interval below which it counts as closed.
         epsilon: f64 = 0.01, 0.001, 0.1;
-        /// Latencies this close, as a share of the upper tier's, are equal.
+        /// Difference of latencies below which they count as equal, as a share of the upper tier's.
         delta: f64 = 0.05, 0.01, 0.2;
         /// Weight of the newest 10 ms in the averages.
         weight: f64 = 0.0625, 0.01, 1.0;
-        /// The step of the public HeMem code instead of the paper's search.
+        /// Use the step of the public HeMem code instead of the paper's search.
         closed_form: bool = false, false, true;
-        /// Times the excess over the unloaded latency that counts on top, for what an access costs others.
+        /// Weight of the excess over the unloaded latency, added as the cost to other accesses.
         marginal: f64 = 0.0, 0.0, 8.0;
-        /// With fewer reads per second than this there is nothing to balance.
+        /// Below this many reads per second nothing is balanced.
         idle_reads_per_sec: f64 = 1e4, 0.0, 1e7;
     }
 }
@@ -58,12 +57,12 @@ knobs! {
 struct Flow {
     occupancy: f64,
     reads_per_sec: f64,
-    /// Of those, as many as the managed programs were seen to make.
+    /// The reads per second that were observed of the managed programs.
     own_per_sec: f64,
 }
 
 impl Flow {
-    /// What is measured of a tier; a world that measures the latency itself leaves out the occupancy.
+    /// The flow of a tier from its telemetry; a world that measures latency directly gives no occupancy.
     fn of(tier: &TierTelemetry) -> Option<Self> {
         let reads_per_sec = tier.reads_per_sec?;
         let little = || tier.latency.map(|latency| latency.as_secs_f64() * reads_per_sec);
@@ -85,27 +84,27 @@ impl Flow {
 /// The goal.
 #[derive(Debug, Default)]
 pub struct Balance {
-    knobs: Knobs,
+    knobs: BalanceKnobs,
     flows: Vec<Flow>,
-    /// One search a tier, against all those below it.
-    searches: Vec<Watermarks>,
-    heard: Option<Nanos>,
-    /// Whether the last measurement was whole.
+    /// One search per tier, against all those below it.
+    searches: Vec<SearchBounds>,
+    measured_at: Option<Nanos>,
+    /// Whether the last measurement covered all tiers.
     current: bool,
 }
 
 impl Balance {
-    /// Balances what one access more costs, not the latencies themselves. (Ours.) Where latencies are
-    /// equal, nobody gains by a move of his own, but all together do not have the least: the tier whose
-    /// queue grows faster is too full. Queueing grows at least with the square of the load in all published
-    /// curves, so that is what is assumed.
+    /// Balances the marginal costs of accesses instead of latencies (ours). At equal latencies no single access
+    /// gains by moving, but the mean latency is not the least: the tier whose queue grows faster is too full.
+    /// In all published curves queueing grows at least with the square of the load; the square is assumed.
     pub fn of_marginals() -> Self {
-        let knobs = Knobs { marginal: 2.0, idle_reads_per_sec: 0.0, ..Knobs::default() };
+        let knobs =
+            BalanceKnobs { marginal: 2.0, idle_reads_per_sec: 0.0, ..BalanceKnobs::default() };
         Self { knobs, ..Self::default() }
     }
 
-    /// Weight of a measurement that is `passed` younger than the last: w/(1−w) of one per 10 ms, scaled
-    /// with time. Exact for 10 ms; and basic arithmetic alone, so that it is the same on every machine.
+    /// Weight of a measurement made `passed` after the last: the odds w/(1−w) for 10 ms, scaled with time.
+    /// Exact for 10 ms, and in basic arithmetic only, so that it is the same on every machine.
     fn weight(&self, passed: Nanos) -> f64 {
         if self.knobs.weight >= 1.0 {
             return 1.0;
@@ -119,16 +118,16 @@ impl Balance {
         self.flows[tier].latency_ns(unloaded_ns(tiers, tier))
     }
 
-    /// What one access more costs the managed programs: its own latency, and what it adds to that of their
-    /// others. With an excess over the unloaded latency of e(R) = c·R^k, that is r·de/dR = k·e·r/R for r of
-    /// all R accesses.
+    /// What one more access costs the managed programs: its own latency plus the latency it adds to their other
+    /// accesses. With an excess over the unloaded latency of e(R) = c·R^k, the second part is r·de/dR =
+    /// k·e·r/R, for r of all R accesses.
     fn cost_ns(&self, flow: Flow, unloaded_ns: f64) -> f64 {
         let latency = flow.latency_ns(unloaded_ns);
         let own = (flow.own_per_sec / flow.reads_per_sec.max(FEW_READS_PER_SEC)).min(1.0);
         latency + self.knobs.marginal * own * (latency - unloaded_ns).max(0.0)
     }
 
-    /// The mean unloaded latency of the tiers below, by where their reads go.
+    /// The mean unloaded latency of the tiers below, weighted by their reads.
     fn unloaded_below_ns(&self, tiers: &Tiers, tier: usize) -> f64 {
         let below = || (tier + 1..self.flows.len()).map(|t| (t, self.flows[t].reads_per_sec));
         let reads: f64 = below().map(|(_, reads)| reads).sum();
@@ -138,7 +137,7 @@ impl Balance {
         below().map(|(t, share)| share * unloaded_ns(tiers, t)).sum::<f64>() / reads
     }
 
-    /// One tier against all those below it.
+    /// Balances one tier against all those below it.
     fn balance(&mut self, tiers: &Tiers, tier: usize, passed: Nanos) -> Option<Shift> {
         let all: f64 = self.flows.iter().map(|flow| flow.reads_per_sec).sum();
         let (upper, below) = (self.flows[tier], &self.flows[tier + 1..]);
@@ -154,7 +153,7 @@ impl Balance {
         let p = upper.reads_per_sec / reads_per_sec;
         let upper_ns = self.cost_ns(upper, unloaded_ns(tiers, tier));
         let lower_ns = self.cost_ns(lower, self.unloaded_below_ns(tiers, tier));
-        let Knobs { epsilon, delta, .. } = self.knobs;
+        let BalanceKnobs { epsilon, delta, .. } = self.knobs;
         let step = match self.knobs.closed_form {
             true => closed_form(p, upper_ns, lower_ns),
             false => self.searches[tier].shift(p, upper_ns, lower_ns, epsilon, delta),
@@ -179,18 +178,18 @@ impl Balance {
 }
 
 impl Goal for Balance {
-    fn listen(&mut self, view: &View<'_>) {
+    fn update(&mut self, view: &View<'_>) {
         let measured: Option<Vec<Flow>> =
             view.machine.telemetry.tiers.iter().map(Flow::of).collect();
         self.current = measured.is_some();
         let Some(measured) = measured else { return };
-        let weight = match self.heard {
+        let weight = match self.measured_at {
             Some(last) => self.weight(view.now.saturating_sub(last)),
             None => 1.0,
         };
-        self.heard = Some(view.now);
+        self.measured_at = Some(view.now);
         self.flows.resize(measured.len(), Flow::default());
-        self.searches.resize(measured.len(), Watermarks::default());
+        self.searches.resize(measured.len(), SearchBounds::default());
         for (flow, new) in self.flows.iter_mut().zip(measured) {
             flow.occupancy += weight * (new.occupancy - flow.occupancy);
             flow.reads_per_sec += weight * (new.reads_per_sec - flow.reads_per_sec);
@@ -204,7 +203,7 @@ impl Goal for Balance {
     }
 
     fn aim(&mut self, view: &View<'_>, passed: Nanos) -> Aim {
-        if self.heard.is_none() {
+        if self.measured_at.is_none() {
             return Aim::Pack;
         }
         let lanes = if self.current { self.flows.len().saturating_sub(1) } else { 0 };
@@ -222,7 +221,7 @@ impl Goal for Balance {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        Knobs::table()
+        BalanceKnobs::table()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {
@@ -230,8 +229,7 @@ impl Goal for Balance {
     }
 }
 
-/// What a tier's latency is without load: as the machine says, else 100 ns a tier, as in
-/// [`Tiers::latency_gain`].
+/// A tier's unloaded latency from the machine, else 100 ns per tier, as in [`Tiers::latency_gain`].
 fn unloaded_ns(tiers: &Tiers, tier: usize) -> f64 {
     let known = tiers.0.get(tier).and_then(|tier| tier.latency);
     let steps = id(tier).0;
@@ -260,7 +258,7 @@ mod tests {
 
     const QUANTUM: Nanos = WEIGHT_TIME;
 
-    /// Tiers of these reads per second and loaded latencies, 70, 170, 270 ns without load.
+    /// Tiers with these reads per second and loaded latencies; unloaded: 70, 170, 270 ns.
     fn measured(tiers: &[(f64, f64)]) -> (Tiers, Balance) {
         let tier = |i: u64| Tier {
             name: format!("t{i}"),
@@ -276,14 +274,14 @@ mod tests {
         };
         let balance = Balance {
             flows: tiers.iter().map(flow).collect(),
-            searches: vec![Watermarks::default(); tiers.len()],
+            searches: vec![SearchBounds::default(); tiers.len()],
             ..Balance::default()
         };
         (Tiers((0..tiers.len() as u64).map(tier).collect()), balance)
     }
 
     #[test]
-    fn a_shift_is_half_of_what_is_left_and_moves_no_more_bytes_than_it_carries() {
+    fn a_shift_halves_the_interval_and_its_bytes_are_those_of_its_reads() {
         let (tiers, mut balance) = measured(&[(6e8, 100.0), (4e8, 150.0)]);
         let shift = balance.balance(&tiers, 0, QUANTUM).unwrap();
         assert!(shift.up && (shift.share - 0.2).abs() < 1e-9, "p = 0.6 of 1: {shift:?}");
@@ -299,13 +297,17 @@ mod tests {
         let (tiers, mut balance) = measured(&[(5e8, 100.0), (2e8, 120.0), (3e8, 300.0)]);
         let top = balance.balance(&tiers, 0, QUANTUM).unwrap();
         assert!(top.up && (top.share - 0.25).abs() < 1e-9, "{top:?}");
-        assert_eq!(top.below, [TierId(2), TierId(1)], "the slowest gives first");
+        assert_eq!(top.below, [TierId(2), TierId(1)], "pages come from the slowest first");
         let middle = balance.balance(&tiers, 1, QUANTUM).unwrap();
-        // Of the half of all reads that are below, 0.4 are served there, and half the rest is to be.
+        // The tiers below serve half of all reads, this one 0.4 of that half; half of the rest is to shift.
         assert!(middle.up && (middle.share - 0.15).abs() < 1e-9, "{middle:?}");
         let (tiers, mut balance) = measured(&[(5e8, 400.0), (2e8, 120.0), (3e8, 300.0)]);
         let down = balance.balance(&tiers, 0, QUANTUM).unwrap();
-        assert_eq!((down.up, down.below), (false, vec![TierId(1), TierId(2)]), "the fastest takes");
+        assert_eq!(
+            (down.up, down.below),
+            (false, vec![TierId(1), TierId(2)]),
+            "pages go to the fastest first"
+        );
     }
 
     #[test]
@@ -316,7 +318,7 @@ mod tests {
         assert_eq!(balance.balance(&tiers, 0, QUANTUM), None);
     }
 
-    /// L_A is what it would be without load, not 0/0.
+    /// L_A is its unloaded latency, not 0/0.
     #[test]
     fn a_tier_without_reads_has_its_unloaded_latency() {
         let (tiers, mut balance) = measured(&[(1e9, 300.0), (0.0, f64::NAN)]);
@@ -325,8 +327,8 @@ mod tests {
         assert!(!shift.up && (shift.share - 0.5).abs() < 1e-9, "{shift:?}");
     }
 
-    /// Two tiers whose excess latency grows with the square of what they serve. On either side of the share
-    /// with the least mean latency, the marginal costs say which way it lies; the latencies do not.
+    /// Two tiers whose excess latency grows with the square of their load. On either side of the share with the
+    /// least mean latency, marginal costs give the right direction; latencies do not.
     #[test]
     fn marginal_costs_meet_where_the_mean_latency_is_least() {
         let upper = |p: f64| 70.0 + 150.0 * p * p;
@@ -338,20 +340,17 @@ mod tests {
         let wants_up = |p: f64, marginal: f64| {
             let (tiers, mut balance) =
                 measured(&[(p * 1e9, upper(p)), ((1.0 - p) * 1e9, lower(p))]);
-            balance.knobs = Knobs { marginal, delta: 0.001, ..Knobs::default() };
+            balance.knobs = BalanceKnobs { marginal, delta: 0.001, ..BalanceKnobs::default() };
             for flow in &mut balance.flows {
                 flow.own_per_sec = flow.reads_per_sec;
             }
             balance.balance(&tiers, 0, QUANTUM).unwrap().up
         };
         assert!(wants_up(least - 0.02, 2.0) && !wants_up(least + 0.02, 2.0), "{least}");
-        assert!(
-            wants_up(least + 0.02, 0.0),
-            "its own latency is less there, though not all others'"
-        );
+        assert!(wants_up(least + 0.02, 0.0), "by latency alone it would go up");
     }
 
-    /// What others queue for is no cost of ours.
+    /// Queueing of other programs' accesses is not our cost.
     #[test]
     fn only_what_the_managed_programs_add_counts() {
         let (_, mut balance) = measured(&[(1e9, 170.0), (1e8, 170.0)]);
@@ -359,7 +358,10 @@ mod tests {
         let flow = Flow { own_per_sec: 1e8, ..balance.flows[0] };
         assert!((balance.cost_ns(flow, 70.0) - (170.0 + 2.0 * 0.1 * 100.0)).abs() < 1e-9);
         let flow = Flow { own_per_sec: 9e9, ..flow };
-        assert!((balance.cost_ns(flow, 70.0) - (170.0 + 2.0 * 100.0)).abs() < 1e-9, "at most all");
+        assert!(
+            (balance.cost_ns(flow, 70.0) - (170.0 + 2.0 * 100.0)).abs() < 1e-9,
+            "at most all reads"
+        );
     }
 
     #[test]
@@ -371,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_not_measured() {
+    fn impossible_values_count_as_not_measured() {
         let tier = |reads, occupancy| TierTelemetry {
             reads_per_sec: Some(reads),
             occupancy: Some(occupancy),
@@ -388,7 +390,7 @@ mod tests {
     }
 
     proptest! {
-        /// Never more than all accesses, and never more bytes than they carry.
+        /// At most all accesses, and at most the bytes that they carry.
         #[test]
         fn limits_hold(
             flows in prop::collection::vec((0.0f64..2e9, 20.0f64..2_000.0), 2..5),

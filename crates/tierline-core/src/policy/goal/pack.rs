@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Pack the hottest pages into the fastest tier, whatever its load: the goal of every system before
-//! Colloid.
+//! Pack the hottest pages into the fastest tier, whatever its load: the goal of all systems before Colloid.
 
 use super::{Aim, Goal};
 use crate::knob::Knob;
@@ -12,7 +11,7 @@ use crate::unit::Nanos;
 pub struct Pack;
 
 impl Goal for Pack {
-    fn listen(&mut self, _view: &View<'_>) {}
+    fn update(&mut self, _view: &View<'_>) {}
 
     fn aim(&mut self, _view: &View<'_>, _passed: Nanos) -> Aim {
         Aim::Pack

@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-//! ComputeShift: how much of the accesses to shift between two tiers, so that their loaded latencies
-//! meet.
+//! ComputeShift: how many accesses to shift between two tiers so that their loaded latencies become equal.
 //!
-//! A search by halves over p, the share of accesses that the upper tier serves. Two watermarks close in
-//! on the point of equal latency: `p_lo`, where the upper tier was still the faster, and `p_hi`, where it
-//! no longer was. Once they meet while the latencies still differ, that point has moved, and the
-//! watermark on its side is reset. The step is |(p_lo + p_hi)/2 − p|.
+//! A binary search over p, the share of accesses that the upper tier serves. Two watermarks close in on the
+//! point of equal latency: `p_lo`, the last p with the upper tier faster, and `p_hi`, the last p with it
+//! slower. If they meet while the latencies still differ, that point has moved, and the watermark on its side
+//! is reset. The step is |(p_lo + p_hi)/2 − p|.
 //!
 //! Source: Colloid (SOSP 2024), Algorithm 2. [`closed_form`] is what its public HeMem code computes
 //! instead.
 
 /// The watermarks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Watermarks {
-    /// The upper tier was the faster here.
+pub struct SearchBounds {
+    /// Here the upper tier was faster.
     pub lo: f64,
-    /// And no longer here.
+    /// Here it was slower.
     pub hi: f64,
 }
 
-impl Default for Watermarks {
+impl Default for SearchBounds {
     fn default() -> Self {
         Self { lo: 0.0, hi: 1.0 }
     }
 }
 
-impl Watermarks {
-    /// The share to be shifted: upwards where `upper` < `lower` (loaded latencies), else downwards.
-    /// Zero where they are within `delta` of each other.
+impl SearchBounds {
+    /// The share to be shifted: up if `upper` < `lower` (loaded latencies), else down. Zero if they differ by
+    /// less than `delta`.
     pub fn shift(&mut self, p: f64, upper: f64, lower: f64, epsilon: f64, delta: f64) -> f64 {
         if (upper - lower).abs() < delta * upper {
             return 0.0;
@@ -45,11 +44,11 @@ impl Watermarks {
     }
 }
 
-/// p·|L_D − L_A| / (L_D + (R_D/R_A)·L_A), the step of the public HeMem code; it knows no dead band and
-/// keeps no state. With p the upper tier's share of reads, R_D/R_A is p/(1 − p).
+/// p·|L_D − L_A| / (L_D + (R_D/R_A)·L_A), the step of the public HeMem code, without dead band and state. With
+/// p the upper tier's share of reads, R_D/R_A is p/(1 − p).
 pub fn closed_form(p: f64, upper: f64, lower: f64) -> f64 {
     if p >= 1.0 {
-        return 0.0; // the limit, as R_D/R_A is without bound
+        return 0.0; // the limit as R_D/R_A grows without bound
     }
     p * (upper - lower).abs() / (upper + p / (1.0 - p) * lower)
 }
@@ -67,7 +66,7 @@ mod tests {
         (70.0 + 120.0 * p * p * p * load, 135.0 + 60.0 * (1.0 - p) * (1.0 - p))
     }
 
-    fn step(marks: &mut Watermarks, p: f64, load: f64) -> (f64, f64) {
+    fn step(marks: &mut SearchBounds, p: f64, load: f64) -> (f64, f64) {
         let (upper, lower) = latencies(p, load);
         let step = marks.shift(p, upper, lower, EPSILON, DELTA);
         let p = if upper < lower { p + step } else { p - step };
@@ -77,7 +76,7 @@ mod tests {
     /// Worked out by hand from Algorithm 2.
     #[test]
     fn the_published_steps() {
-        let mut marks = Watermarks::default();
+        let mut marks = SearchBounds::default();
         let mut p = 0.2;
         let mut run = |load: f64, expected: &[f64]| {
             for &wanted in expected {
@@ -91,7 +90,7 @@ mod tests {
         assert!((p - 0.65).abs() < 1e-9);
     }
 
-    /// Of the public code, by its own terms (O_D, O_A, R_D, R_A).
+    /// In the terms of the public code (O_D, O_A, R_D, R_A).
     #[test]
     fn the_closed_form_agrees_with_the_public_code() {
         for (occupancy, rates, wanted) in [
@@ -107,8 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn an_upper_tier_that_stays_the_faster_gets_everything() {
-        let mut marks = Watermarks::default();
+    fn an_upper_tier_that_stays_faster_gets_all_accesses() {
+        let mut marks = SearchBounds::default();
         let mut p = 0.1;
         for _ in 0..40 {
             let step = marks.shift(p, 90.0, 135.0, EPSILON, DELTA);
@@ -118,15 +117,15 @@ mod tests {
     }
 
     proptest! {
-        /// From any side, with any curves that cross, the search arrives within the dead band; and again
-        /// when the crossing moves.
+        /// From either side, with any crossing curves, the search ends within the dead band; and again after
+        /// the crossing moves.
         #[test]
         fn it_finds_the_crossing_from_both_sides_and_follows_it(
             start in 0.0f64..1.0,
             crossings in prop::collection::vec(0.05f64..0.95, 1..5),
             slope in 40.0f64..400.0,
         ) {
-            let mut marks = Watermarks::default();
+            let mut marks = SearchBounds::default();
             let mut p = start;
             for crossing in crossings {
                 let pair = |p: f64| (100.0 + slope * (p - crossing), 100.0 + 50.0 * (crossing - p));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Splitting of skewed huge pages, as MEMTIS does it.
+//! MEMTIS's splitting of skewed huge pages.
 
 use super::Memtis;
 use super::words::{SKEW, SKEW_SHIFT, TO_SPLIT, size_of};
@@ -8,10 +8,10 @@ use crate::policy::view::View;
 use crate::port::{PageSize, SpaceId, Vpn};
 use crate::telemetry::histogram::BinWord;
 
-/// Huge pages that one tier's thread splits in a quantum, at most (100 MiB).
+/// Huge pages that the thread of one tier splits per quantum, at most (100 MiB).
 const SPLITS: usize = 50;
 
-/// A huge page that was to be split in the last tick.
+/// A huge page whose split was requested in the last tick.
 #[derive(Debug)]
 pub(super) struct Splitting {
     space: SpaceId,
@@ -21,7 +21,8 @@ pub(super) struct Splitting {
 }
 
 impl Memtis {
-    /// Halves the counts of a huge page that was not met since a cooling, and sees how skewed it is.
+    /// Halves the counts of a huge page whose counts are older than the last cooling, and computes its
+    /// skewness.
     pub(super) fn cool(&mut self, page: PageIdx, word: u64) -> u64 {
         let known = self.histogram.known(word).filter(|known| known.lag > 0);
         let Some(known) = known.filter(|_| size_of(word) == PageSize::Huge) else { return word };
@@ -30,13 +31,13 @@ impl Memtis {
         self.histogram.settle(word, PageSize::Huge)
     }
 
-    /// Has huge pages split that wait for it, some every quantum.
+    /// Requests the split of queued huge pages, some in every quantum.
     pub(super) fn split(&mut self, view: &mut View<'_>) {
         for _ in 0..(SPLITS * view.machine.tiers.len()).min(self.to_split.len()) {
             let Some(page) = self.to_split.pop_front() else { return };
             let word = view.memory.pages.heat::<BinWord>(page).0;
             let Some(at) = view.memory.pages.locate(page).filter(|_| word & TO_SPLIT != 0) else {
-                continue; // gone since
+                continue; // unmapped since
             };
             self.residents.remove(view.memory.pages, page);
             view.memory.pages.set_heat(page, BinWord(word & !(SKEW | TO_SPLIT)));
@@ -45,7 +46,7 @@ impl Memtis {
         }
     }
 
-    /// Sorts the base pages of huge pages that were split into the lists, and puts back those that were not.
+    /// Lists the base pages of huge pages that were split, and lists unsplit ones again.
     pub(super) fn take_parts(&mut self, view: &mut View<'_>) {
         for Splitting { space, vpn, page, word } in std::mem::take(&mut self.splitting) {
             let Some(first) = view.memory.pages.find(space, vpn) else { continue };

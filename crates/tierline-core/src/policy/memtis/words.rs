@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The word of a page under MEMTIS, and the lists that it can be in.
+//! The word of a page under MEMTIS, and its lists.
 
 use crate::port::PageSize;
 use crate::telemetry::histogram;
 
-/// Lists of a tier: cold and hot, of huge pages and of base pages.
+/// Lists of a tier: cold and hot, for huge pages and for base pages.
 pub(super) const COLD: u8 = 0;
 pub(super) const HOT: u8 = 1;
 const OF_BASE: u8 = 2;
 pub(super) const LISTS: u8 = 4;
-/// The sizes, in the order in which they go.
+/// The page sizes, in order of processing.
 pub(super) const SIZES: [PageSize; 2] = [PageSize::Huge, PageSize::Base];
 
-/// Above the histogram's bits of a page's word: the skewness of a huge page, that it is one, and that it waits to
-/// be split.
+/// Bits above the histogram's in a page's word: the skewness of a huge page, whether the page is huge, and
+/// whether it is queued for splitting.
 pub(super) const SKEW_SHIFT: u32 = histogram::OWN_BITS;
 pub(super) const SKEW: u64 = 0b1_1111 << SKEW_SHIFT;
 const HUGE: u64 = 1 << (SKEW_SHIFT + 5);
@@ -40,7 +40,7 @@ pub(super) fn size_of(word: u64) -> PageSize {
     if word & HUGE != 0 { PageSize::Huge } else { PageSize::Base }
 }
 
-/// The skewness of a huge page when it was last cooled.
+/// The skewness of a huge page at its last cooling.
 pub(super) fn skew(word: u64) -> u8 {
     ((word & SKEW) >> SKEW_SHIFT) as u8
 }

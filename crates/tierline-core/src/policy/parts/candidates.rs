@@ -5,8 +5,8 @@
 //! is ordered by the rates that its pages had when they were last ranked; a page that is not worth a move leaves it and
 //! returns with its next hit.
 //!
-//! Source: benefit against cost follows ARMS (section 4.3), the second touch TPP (section 5.3), the bar that doubles for
-//! pages that came back NeoMem (Algorithm 1). The lower bound and the payback horizon are ours.
+//! Source: benefit against cost follows ARMS (section 4.3), the second access TPP (section 5.3), the floor that doubles
+//! for pages that moved back NeoMem (Algorithm 1). The lower bound and the payback horizon are ours.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -20,14 +20,15 @@ use crate::unit::Nanos;
 
 /// Pages in the queue, at most; a page that finds the queue full returns with its next hit.
 const MAX_CANDIDATES: usize = 1 << 20;
-/// The queue is ranked anew when this many pages of it per hit page are outweighed: hits pay for ranks. Ours.
+/// The queue is ranked anew once its length is below this many times the pages hit, so that ranking costs in
+/// proportion to hits. Ours.
 const HIT_TO_RANK: usize = 64;
-/// Share of the highest visible rate that counts as hot whatever a move costs: the lower bound of a page that was
+/// Share of the highest observable rate that counts as hot whatever a move costs: the lower bound of a page
 /// accessed in both of two scans, in three of four, or in half of many. Ours.
 const SURE: f32 = 0.2;
-/// Lines of a base page; copying reads and writes each of them.
+/// Cache lines of a base page; copying reads and writes each of them.
 const LINES_PER_BASE: f64 = 64.0;
-/// Seen twice, less a tenth for the evidence that decayed between the two. Ours.
+/// Tolerance for hits that decayed between two observations: a tenth. Ours.
 const DECAYED: f32 = 0.9;
 
 /// A page of the queue.
@@ -59,57 +60,57 @@ impl PartialEq for Candidate {
 
 impl Eq for Candidate {}
 
-/// What a page must meet to be promoted.
+/// The conditions of a promotion.
 #[derive(Clone, Copy, Debug)]
 pub struct Bar<'a> {
-    /// The goal, which prices the queueing that an access causes.
+    /// The goal, which gives the cost of queueing that an access causes.
     pub goal: &'a dyn Goal,
     /// A move must repay its cost within this time.
     pub payback: Nanos,
-    /// Observations that are needed; one is enough where it carries a time to fault.
+    /// Observations needed; one is enough if its time to fault is known.
     pub min_hits: f32,
 }
 
 impl Bar<'_> {
     /// The access rate above which moving a page from one tier to a faster one repays itself.
     pub fn floor(&self, view: &View<'_>, size: PageSize, from: TierId, to: TierId) -> f32 {
-        // Where slow memory is busy, a spared access is worth more. A move is accesses too: it reads the page there
-        // and writes another one in its place.
+        // If slow memory is busy, avoiding an access to it is worth more. A move causes accesses too: it reads
+        // the page there and writes another one in its place.
         let queue = self.goal.queueing(view, from);
         let lines = LINES_PER_BASE * f64::from(size.base_pages_f32());
         let gain = view.machine.tiers.latency_gain(from, to).as_secs_f64() + queue;
         let cost = view.move_cost(size).as_secs_f64() + 2.0 * lines * queue;
         #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
         let floor = (cost / (gain * self.payback.as_secs_f64())) as f32;
-        // A page that is accessed in every scan may be far hotter than scans can show.
+        // A page that is accessed in every scan may be far hotter than scans can measure.
         floor.min(view.memory.hotness.ceiling_per_sec() * SURE)
     }
 
-    /// The floors of all tiers towards the fastest, the lower of the two page sizes: most pages that were hit fail
-    /// this test, and their place need not be looked up.
+    /// The floor of each tier towards the fastest, for the cheaper page size: most pages that were hit fail
+    /// this test, and need no lookup of their address.
     pub fn lowest(&self, view: &View<'_>) -> Vec<f32> {
         let floor = |from, size| self.floor(view, size, from, TierId::FAST);
         let both = |from| floor(from, PageSize::Base).min(floor(from, PageSize::Huge));
         view.machine.tiers.iter().map(|(from, _)| both(from)).collect()
     }
 
-    /// The lower bound of a page's rate; 0 where it must be seen again.
+    /// The lower bound of a page's rate; 0 if it needs another observation.
     fn rate(&self, view: &View<'_>, page: PageIdx) -> f32 {
         let believed = view.estimate(page);
         let seen = view.memory.hotness.is_timed() || believed.hits >= self.min_hits * DECAYED;
         if seen { believed.at_least_per_sec() } else { 0.0 }
     }
 
-    /// Where a candidate is, if its rate is worth a place in `to`.
-    pub fn passed_by(&self, view: &View<'_>, who: Candidate, to: TierId) -> Option<Location> {
-        let Candidate { page, rate_per_sec } = who;
+    /// The address of a candidate, if its rate justifies a place in `to`.
+    pub fn passed_by(&self, view: &View<'_>, candidate: Candidate, to: TierId) -> Option<Location> {
+        let Candidate { page, rate_per_sec } = candidate;
         let state = view.memory.pages.state(page);
         let from = state.tier()?;
         if from <= to || state.is_refused() {
             return None;
         }
         let at = view.memory.pages.locate(page)?;
-        // The bar doubles each time the page came back soon after a move.
+        // The floor doubles each time the page moved back soon after a move.
         let back = f32::from(1u8 << state.returns());
         (rate_per_sec >= self.floor(view, at.size, from, to) * back).then_some(at)
     }
@@ -124,12 +125,12 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// How many there are.
+    /// The length of the queue.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether there is none.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
@@ -153,7 +154,7 @@ impl Candidates {
         }
     }
 
-    /// Ranks the queue anew once enough pages were hit, and drops the pages that are not worth a move.
+    /// Ranks the queue again once enough pages were hit, and drops pages that do not justify a move.
     pub fn rank(&mut self, view: &mut View<'_>, bar: &Bar<'_>) {
         if self.hit * HIT_TO_RANK < self.queue.len() {
             return;
@@ -164,7 +165,7 @@ impl Candidates {
         queue.retain_mut(|candidate| {
             let state = view.memory.pages.state(candidate.page);
             if !state.is_queued() {
-                return false; // unmapped; its index may be in other use
+                return false; // unmapped; its index may be in use for another page
             }
             candidate.rate_per_sec = bar.rate(view, candidate.page);
             let floor = state.tier().map_or(f32::INFINITY, |tier| floors[tier.index()]);
@@ -185,7 +186,7 @@ impl Candidates {
         }
     }
 
-    /// Puts back what was taken and not used.
+    /// Puts back candidates that were taken and not promoted.
     pub fn put_back(&mut self, waiting: Vec<Candidate>) {
         self.queue.extend(waiting);
     }
@@ -203,7 +204,7 @@ mod tests {
         Bar { goal, payback: Nanos::from_secs(20), min_hits: 2.0 }
     }
 
-    /// By hand: 10 µs a move against 100 ns an access within 20 s is five accesses a second.
+    /// By hand: a move of 10 µs, 100 ns gained per access, 20 s: five accesses a second.
     #[test]
     fn the_floor_is_the_cost_over_the_gain_within_the_payback_time() {
         let mut stage = Stage::of_base_pages(1, SLOW);
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ranking_drops_pages_that_cooled_and_they_can_enter_again() {
+    fn a_ranking_drops_cooled_pages_which_may_enter_again() {
         let mut stage = Stage::of_base_pages(2, SLOW);
         stage.set_rates(&[20.0, 80.0]);
         let [first, second] = stage.all[..] else { unreachable!() };
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_doubles_for_a_page_that_came_back() {
+    fn the_floor_doubles_for_a_page_that_moved_back() {
         let mut stage = Stage::of_base_pages(1, SLOW);
         let page = stage.all[0];
         let candidate = Candidate { rate_per_sec: 9.0, page };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A hand that goes round the pages of a tier and finds the coldest, or the hottest, of some.
+//! A clock hand over the pages of a tier, which finds the coldest or the hottest of a sample.
 //!
-//! To know the coldest of all would take a list in order, and work at every hit. The coldest of a sample is among
-//! the coldest of all, and nothing needs to be done for pages until the hand comes by. (Ours.) Where the tracker does not
-//! see the tier, their heat says nothing, and the coldest are found by asking after them ([`super::second_chance`]).
+//! The coldest of all pages would need a sorted list, and work at every hit. The coldest of a sample is among
+//! the coldest of all, and pages cost nothing until the hand reaches them. (Ours.) If the tracker does not see
+//! the tier, heat is unknown there, and cold pages are found by checking their accessed bits
+//! ([`super::second_chance`]).
 
 use std::collections::VecDeque;
 
@@ -13,18 +14,18 @@ use crate::policy::view::View;
 use crate::telemetry::hotness::Estimate;
 use crate::tier::TierId;
 
-/// Residents looked at for every page found.
+/// Residents examined per page found.
 const OVERSAMPLE: usize = 8;
-/// Coldest pages found at a time.
+/// Coldest pages found per search.
 const VICTIMS: usize = 64;
-/// Residents looked at together for the hottest.
+/// Residents examined together for the hottest.
 const TOGETHER: usize = 4096;
 
-/// A page that the hand came by.
+/// A page that the hand examined.
 #[derive(Clone, Copy, Debug)]
-pub struct Met {
-    /// Accesses per second that it gets: of the coldest at most, as a page that was hardly watched is not
-    /// cold; of the hottest most likely.
+pub struct ExaminedPage {
+    /// Accesses per second: an upper bound in a search for the coldest, as a page that was hardly watched is
+    /// not known to be cold; the most likely value in a search for the hottest.
     pub rate_per_sec: f32,
     /// The page.
     pub page: PageIdx,
@@ -32,73 +33,73 @@ pub struct Met {
 
 /// The hand and the pages of one tier.
 #[derive(Debug, Default)]
-pub struct Hand {
-    /// Pages that left their tier drop out when the hand meets them.
+pub struct ClockHand {
+    /// A page that left the tier is dropped when the hand reaches it.
     residents: VecDeque<PageIdx>,
     /// Coldest last.
-    coldest: Vec<Met>,
-    /// Residents looked at in this tick.
-    looked: usize,
-    /// How many more may be looked at in vain.
-    in_vain: usize,
+    coldest: Vec<ExaminedPage>,
+    /// Residents examined in this tick.
+    examined: usize,
+    /// How many more may be examined without finding a cold enough page.
+    may_skip: usize,
     /// The tracker does not see this tier.
     unseen: bool,
     second_chance: SecondChance,
 }
 
-impl Hand {
-    /// Takes a page in.
+impl ClockHand {
+    /// Adds a page.
     pub fn list(&mut self, view: &mut View<'_>, page: PageIdx) {
         view.memory.pages.set_listed(page, true);
         self.residents.push_back(page);
     }
 
-    /// Takes in a page that is to come, where nobody will see it there.
+    /// Adds a page that is about to arrive, if the tracker will not see it here.
     pub fn expect(&mut self, view: &mut View<'_>, page: PageIdx) {
         if self.unseen && !view.memory.pages.state(page).is_listed() {
             self.list(view, page);
         }
     }
 
-    /// Begins a tick, in which the hand goes round once at most.
+    /// Begins a tick, in which the hand goes round at most once.
     pub fn begin(&mut self, view: &mut View<'_>, tier: TierId) {
         self.coldest.clear();
-        self.looked = 0;
+        self.examined = 0;
         self.unseen = view.evidence.fast_unseen && tier == TierId::FAST;
         if self.unseen
-            && let Some(count) = self.second_chance.listen(view, tier)
+            && let Some(count) = self.second_chance.update(view, tier)
         {
-            let next = self.go_on(view, tier, count, |_| 0.0);
+            let next = self.advance(view, tier, count, |_| 0.0);
             self.second_chance.watch(view, next.into_iter().map(|met| met.page).collect());
         }
     }
 
-    /// So many pages want a place: as neighbours are often alike, the hand may go past as many residents who are
-    /// hotter. No further: who looks at enough of them finds one that only seems cold.
+    /// Sets how many candidates wait: as neighbours are often alike, the hand may skip that many hotter
+    /// residents. No more: among enough residents, one looks cold by chance.
     pub fn search_for(&mut self, pages: usize) {
-        self.in_vain = pages;
+        self.may_skip = pages;
     }
 
-    /// The coldest found is not cold enough: the hand goes on past those that it was among; false, and it is
-    /// given back, where that would take it too far.
-    pub fn pass(&mut self, met: Met) -> bool {
-        let left = self.in_vain.checked_sub(VICTIMS * OVERSAMPLE);
+    /// The coldest found is not cold enough: discards this sample, so that the hand continues behind it. False,
+    /// and `met` is kept, if that would exceed the limit of [`ClockHand::search_for`].
+    pub fn pass(&mut self, met: ExaminedPage) -> bool {
+        let left = self.may_skip.checked_sub(VICTIMS * OVERSAMPLE);
         let Some(left) = left.filter(|_| !self.unseen) else {
             self.give_back(met);
             return false;
         };
-        self.in_vain = left;
+        self.may_skip = left;
         self.coldest.clear();
         true
     }
 
-    /// The coldest found that was not taken in this tick.
-    pub fn coldest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Met> {
+    /// The coldest page found that was not taken yet in this tick.
+    pub fn coldest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<ExaminedPage> {
         if self.unseen {
             return self.second_chance.coldest(view.now);
         }
         if self.coldest.is_empty() {
-            let mut met = self.go_on(view, tier, VICTIMS * OVERSAMPLE, Estimate::at_most_per_sec);
+            let mut met = self.advance(view, tier, VICTIMS * OVERSAMPLE, Estimate::at_most_per_sec);
             met.sort_unstable_by(|a, b| {
                 b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| b.page.cmp(&a.page))
             });
@@ -107,51 +108,50 @@ impl Hand {
         self.coldest.pop()
     }
 
-    /// The coldest found; where nobody sees this tier and there is none left, the next resident, about whom nothing is
-    /// known.
-    pub fn coldest_or_next(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Met> {
+    /// The coldest page found; in an unseen tier without any left, the next resident, at the tier's mean rate.
+    pub fn coldest_or_next(&mut self, view: &mut View<'_>, tier: TierId) -> Option<ExaminedPage> {
         let coldest = self.coldest(view, tier);
         if coldest.is_some() || !(self.unseen && self.second_chance.is_exhausted()) {
             return coldest;
         }
-        let Met { page, .. } = self.go_on(view, tier, 1, |_| 0.0).pop()?;
+        let ExaminedPage { page, .. } = self.advance(view, tier, 1, |_| 0.0).pop()?;
         let mean = view.mean_rate(tier, view.memory.pages.locate(page)?.size);
-        Some(Met { rate_per_sec: if mean.is_finite() { mean } else { 0.0 }, page })
+        Some(ExaminedPage { rate_per_sec: if mean.is_finite() { mean } else { 0.0 }, page })
     }
 
-    /// Takes back what was not used.
-    pub fn give_back(&mut self, met: Met) {
+    /// Takes back a page that was not used.
+    pub fn give_back(&mut self, met: ExaminedPage) {
         match self.unseen {
             true => self.second_chance.give_back(met),
             false => self.coldest.push(met),
         }
     }
 
-    /// Whether colder ones may be found in the next ticks.
-    pub fn is_looking(&self) -> bool {
-        self.unseen && self.second_chance.is_looking()
+    /// Whether colder pages may be found in the next ticks.
+    pub fn may_find_colder(&self) -> bool {
+        self.unseen && self.second_chance.may_find_colder()
     }
 
-    /// The hottest of the next residents, hottest first; none once the hand has been round.
-    pub fn hottest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Vec<Met>> {
-        let looked = self.looked;
-        let mut met = self.go_on(view, tier, TOGETHER, Estimate::rate_per_sec);
+    /// The hottest of the next residents, hottest first; `None` once the hand has gone round.
+    pub fn hottest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Vec<ExaminedPage>> {
+        let examined = self.examined;
+        let mut met = self.advance(view, tier, TOGETHER, Estimate::rate_per_sec);
         met.sort_unstable_by(|a, b| {
             b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| a.page.cmp(&b.page))
         });
         met.truncate(met.len().div_ceil(OVERSAMPLE));
-        (self.looked > looked).then_some(met)
+        (self.examined > examined).then_some(met)
     }
 
-    fn go_on(
+    fn advance(
         &mut self,
         view: &mut View<'_>,
         tier: TierId,
         count: usize,
         rate: impl Fn(&Estimate) -> f32,
-    ) -> Vec<Met> {
-        let count = count.min(self.residents.len().saturating_sub(self.looked));
-        self.looked += count;
+    ) -> Vec<ExaminedPage> {
+        let count = count.min(self.residents.len().saturating_sub(self.examined));
+        self.examined += count;
         let mut met = Vec::with_capacity(count);
         for _ in 0..count {
             let Some(page) = self.residents.pop_front() else { break };
@@ -162,7 +162,7 @@ impl Hand {
             }
             self.residents.push_back(page);
             let rate_per_sec = rate(&view.estimate(page));
-            met.push(Met { rate_per_sec, page });
+            met.push(ExaminedPage { rate_per_sec, page });
         }
         met
     }

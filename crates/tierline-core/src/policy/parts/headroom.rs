@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Headroom: fast memory kept free for pages to come, as much as programs allocate.
+//! Headroom: fast memory kept free for new pages, sized by the allocation rate.
 //!
-//! While they allocate, room must be made ahead, or new pages, which tend to be hot, begin in slow memory. While they
-//! do not, what is kept free is fast memory that serves nobody. So headroom is what would be allocated between two
-//! decisions at the rate of the last one; it grows at once, shrinks slowly, and stops at a share of the tier.
+//! While programs allocate, room must be made ahead; otherwise new pages, which tend to be hot, start in slow
+//! memory. While they do not allocate, headroom is unused fast memory. So headroom is the allocation expected
+//! between two decisions, at the latest rate; it grows at once, shrinks slowly, and stops at a share of the
+//! tier.
 //!
-//! Source: TPP (sections 5.1 and 5.2), where a fixed 2 % is free. That it follows the rate is ours.
+//! Source: TPP (sections 5.1 and 5.2), where a fixed 2 % is free. Following the allocation rate is ours.
 
 use crate::policy::view::View;
 use crate::unit::{Bytes, Nanos};
 
-/// The longest time between two decisions: a tick and a batch of moves.
+/// The longest time between two decisions: a tick and a batch of moves. Ours.
 const AHEAD: Nanos = Nanos::from_millis(250);
-/// Time in which headroom shrinks by two thirds where nothing is allocated.
+/// Time in which headroom shrinks by two thirds without allocation. Ours.
 const SHRINKS: Nanos = Nanos::from_secs(10);
-/// The shortest time that a rate is taken over.
+/// The shortest interval for measuring the rate. Ours.
 const SHORTEST: Nanos = Nanos::from_millis(1);
 
-/// How much is to be free.
+/// The headroom at present.
 #[derive(Clone, Debug, Default)]
 pub struct Headroom {
     kept: Bytes,
-    /// Bytes that were free in all tiers, and when.
+    /// Free bytes in all tiers at the last tick, and its time.
     free: Option<Bytes>,
     last: Nanos,
 }
 
 impl Headroom {
-    /// Takes in what was allocated since the last tick, by whomever; no tier will keep more than `most`.
-    pub fn listen(&mut self, view: &View<'_>, most: Bytes) {
+    /// Takes in the allocations since the last tick, by any program; no tier will keep more than `most`.
+    pub fn observe(&mut self, view: &View<'_>, most: Bytes) {
         // Moves from tier to tier do not change the sum.
         self.update(
             view.now,
@@ -48,7 +49,7 @@ impl Headroom {
         self.kept = part(grown, AHEAD, passed.max(SHORTEST)).max(left).min(most);
     }
 
-    /// What a tier keeps that keeps `most` at most.
+    /// The headroom of a tier that keeps at most `most`.
     pub fn within(&self, most: Bytes) -> Bytes {
         self.kept.min(most)
     }
@@ -65,17 +66,17 @@ mod tests {
         headroom.within(MOST).0 >> 20
     }
 
-    /// 2 MiB in 50 ms are 10 in 250.
+    /// 2 MiB in 50 ms are 10 MiB in 250 ms.
     #[test]
-    fn it_follows_what_is_allocated_and_is_given_back_when_nothing_is() {
+    fn headroom_follows_the_allocation_rate_and_shrinks_without_allocation() {
         let mut headroom = Headroom::default();
         assert_eq!(at(&mut headroom, 0, 9_000), 100, "nothing is known yet");
         for tick in 1..=1_000 {
             at(&mut headroom, 50 * tick, 9_000 - 2 * tick);
         }
         assert_eq!(at(&mut headroom, 50_050, 6_998), 10);
-        assert_eq!(at(&mut headroom, 50_100, 6_000), 100, "a burst, up to the most");
-        assert_eq!(at(&mut headroom, 50_150, 6_000), 99, "not at once");
+        assert_eq!(at(&mut headroom, 50_100, 6_000), 100, "a burst, up to the maximum");
+        assert_eq!(at(&mut headroom, 50_150, 6_000), 99, "it shrinks slowly");
         for tick in 0..200 {
             at(&mut headroom, 50_200 + 50 * tick, 6_000);
         }

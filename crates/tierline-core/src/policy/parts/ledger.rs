@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The ledger of a plan: bytes that may still be moved, room that is left in every tier, and what their limits leave
-//! the tenants.
+//! The ledger of a plan: remaining budget, room in every tier, and remaining limits of tenants.
 
 use crate::page::{PageIdx, PageTable};
 use crate::policy::plan::Plan;
@@ -12,14 +11,14 @@ use crate::unit::Bytes;
 
 /// Why a move was not planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Short {
-    /// No bytes are left to be moved.
+pub enum Shortage {
+    /// The budget is used up.
     Budget,
     /// The tier has no room.
     Room,
-    /// Its tenant has as much in the tier as it may; the move waits for one of the tenant's own pages to give way.
+    /// The tenant's limit in the tier is reached; the move must be exchanged for one of the tenant's own pages.
     Limit,
-    /// The page is gone, or there already.
+    /// The page is gone, or already there.
     Page,
 }
 
@@ -27,14 +26,14 @@ pub enum Short {
 #[derive(Clone, Debug)]
 pub struct Ledger {
     budget: Bytes,
-    /// Below zero where less is free than is to be kept.
+    /// Below zero if less is free than the reserve.
     room: Vec<i128>,
     allowance: Allowance,
 }
 
 impl Ledger {
-    /// A ledger for one plan that moves at most `cap`: what is free above the `reserve` of each tier,
-    /// within the limits.
+    /// A ledger for one plan of at most `cap` bytes: free memory above the `reserve` of each tier, within the
+    /// limits.
     pub fn new(view: &View<'_>, cap: Bytes, reserve: impl Fn(TierId) -> Bytes) -> Self {
         let tiers = view.machine.tiers.iter().zip(&view.machine.telemetry.tiers);
         let allowance = allowance(view);
@@ -47,12 +46,12 @@ impl Ledger {
         Self { budget: view.machine.budget.min(cap), room, allowance }
     }
 
-    /// What their limits leave the tenants.
+    /// The remaining limits of tenants.
     pub fn allowance(&self) -> &Allowance {
         &self.allowance
     }
 
-    /// Whether the limits of its tenant let a page into `to`.
+    /// Whether the limits of its tenant admit a page to `to`.
     pub fn admits(&self, pages: &PageTable, page: PageIdx, to: TierId) -> bool {
         if self.allowance.is_unlimited() {
             return true;
@@ -61,7 +60,7 @@ impl Ledger {
         self.allowance.admits(pages.tenant_of(at.space), to, at.size.bytes())
     }
 
-    /// Books a plan that was made with another ledger.
+    /// Books a plan made with another ledger.
     pub fn replay(&mut self, pages: &PageTable, plan: &Plan) {
         for m in plan.iter() {
             self.book(pages, m);
@@ -80,13 +79,13 @@ impl Ledger {
         }
     }
 
-    /// Bytes that may still come into `tier`.
+    /// Bytes that may still be moved into `tier`.
     pub fn room(&self, tier: TierId) -> Bytes {
         let room = self.room.get(tier.index()).copied().unwrap_or_default();
         Bytes(u64::try_from(room.max(0)).unwrap_or(u64::MAX))
     }
 
-    /// Whether a tier has less free than is to be kept.
+    /// Whether less than its reserve is free in a tier.
     pub fn is_short(&self, tier: TierId) -> bool {
         self.room.get(tier.index()).is_some_and(|&room| room < 0)
     }
@@ -105,7 +104,7 @@ impl Ledger {
         lower.into_iter().find(|&tier| fits(tier))
     }
 
-    /// Whether a page of `size` could go from a tier to a slower one.
+    /// Whether any slower tier has room for a page of `size`.
     pub fn has_room_below(&self, from: TierId, size: PageSize) -> bool {
         debug_assert!(from.index() < self.room.len(), "{from} is no tier of this machine");
         self.room[from.index() + 1..].iter().any(|&room| room >= i128::from(size.bytes().0))
@@ -114,24 +113,25 @@ impl Ledger {
     /// Plans a move to the nearest slower tier with room.
     ///
     /// # Errors
-    /// What it falls short of; nothing is planned then.
+    /// What is short; then nothing is planned.
     pub fn demote(
         &mut self,
         pages: &PageTable,
         page: PageIdx,
         reason: Reason,
         plan: &mut Plan,
-    ) -> Result<Bytes, Short> {
-        pages.locate(page).and(pages.state(page).tier()).ok_or(Short::Page)?;
-        let to = self.below(pages, page).ok_or(Short::Room)?;
+    ) -> Result<Bytes, Shortage> {
+        pages.locate(page).and(pages.state(page).tier()).ok_or(Shortage::Page)?;
+        let to = self.below(pages, page).ok_or(Shortage::Room)?;
         debug_assert!(pages.state(page).tier() < Some(to), "a demotion goes to a slower tier");
         self.plan(pages, page, to, reason, plan)
     }
 
-    /// Plans one move and returns its bytes. One that only its tenant's limit forbids is noted as such in the plan.
+    /// Plans one move and returns its bytes. A move that only its tenant's limit forbids is recorded as such in
+    /// the plan.
     ///
     /// # Errors
-    /// What it falls short of; nothing is planned then.
+    /// What is short; then nothing is planned.
     pub fn plan(
         &mut self,
         pages: &PageTable,
@@ -139,20 +139,20 @@ impl Ledger {
         to: TierId,
         reason: Reason,
         plan: &mut Plan,
-    ) -> Result<Bytes, Short> {
-        let at = pages.locate(page).ok_or(Short::Page)?;
-        let from = pages.state(page).tier().filter(|&from| from != to).ok_or(Short::Page)?;
+    ) -> Result<Bytes, Shortage> {
+        let at = pages.locate(page).ok_or(Shortage::Page)?;
+        let from = pages.state(page).tier().filter(|&from| from != to).ok_or(Shortage::Page)?;
         let m = Move { space: at.space, vpn: at.vpn, size: at.size, from, to, reason };
         if !self.admits(pages, page, to) {
             plan.push_over_limit(m);
-            return Err(Short::Limit);
+            return Err(Shortage::Limit);
         }
         let bytes = at.size.bytes();
         if self.room(to) < bytes {
-            return Err(Short::Room);
+            return Err(Shortage::Room);
         }
         if self.budget < bytes {
-            return Err(Short::Budget);
+            return Err(Shortage::Budget);
         }
         self.book(pages, &m);
         debug_assert!(self.room[to.index()] >= 0, "the plan exceeds the room in {to}");
@@ -161,18 +161,18 @@ impl Ledger {
     }
 }
 
-/// What their limits leave the tenants.
+/// The remaining limits of tenants.
 fn allowance(view: &View<'_>) -> Allowance {
     Allowance::new(view.machine.limits, view.memory.pages, view.machine.telemetry)
 }
 
-/// Bytes that may still come into a tier: what is free, within the limits.
+/// Bytes that may still come into a tier: its free memory, within the limits.
 pub fn free(view: &View<'_>, tier: TierId) -> Bytes {
     let free = view.machine.telemetry.tiers.get(tier.index()).map_or(Bytes::ZERO, |t| t.free);
     allowance(view).left_for_all(tier).map_or(free, |left| left.min(free))
 }
 
-/// Bytes of a tier that the managed programs can have.
+/// Bytes of a tier available to the managed programs.
 pub fn capacity(view: &View<'_>, tier: TierId) -> Bytes {
     view.memory.pages.bytes_in(tier) + free(view, tier)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Demotions of the coldest pages found, for headroom and for hotter pages.
 //!
-//! Every tier but the slowest has a hand that goes round its pages and finds the coldest of a sample.
+//! Every tier except the slowest has a hand, which finds the coldest pages of a sample.
 
-use super::hand::{Hand, Met};
+use super::hand::{ClockHand, ExaminedPage};
 use super::ledger::Ledger;
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
@@ -13,18 +13,18 @@ use crate::tier::TierId;
 
 /// The hands, fastest tier first.
 #[derive(Debug, Default)]
-pub struct Hands(Vec<Hand>);
+pub struct Hands(Vec<ClockHand>);
 
 impl Hands {
     /// Begins a tick.
     pub fn begin(&mut self, view: &mut View<'_>) {
-        self.0.resize_with(view.machine.tiers.slowest().index(), Hand::default);
+        self.0.resize_with(view.machine.tiers.slowest().index(), ClockHand::default);
         for (tier, hand) in (0..).map(TierId).zip(&mut self.0) {
             hand.begin(view, tier);
         }
     }
 
-    /// Takes in a page of its tier.
+    /// Adds a page to the hand of its tier.
     pub fn list(&mut self, view: &mut View<'_>, page: PageIdx) {
         let state = view.memory.pages.state(page);
         if let Some(hand) = state.tier().and_then(|tier| self.0.get_mut(tier.index()))
@@ -34,12 +34,12 @@ impl Hands {
         }
     }
 
-    /// The hand of a tier; none of the slowest.
-    pub fn of(&mut self, tier: TierId) -> Option<&mut Hand> {
+    /// The hand of a tier; `None` for the slowest.
+    pub fn of(&mut self, tier: TierId) -> Option<&mut ClockHand> {
         self.0.get_mut(tier.index())
     }
 
-    /// This many pages want a place; see [`Hand::search_for`].
+    /// Sets how many candidates wait; see [`ClockHand::search_for`].
     pub fn search_for(&mut self, pages: usize) {
         self.0.iter_mut().for_each(|hand| hand.search_for(pages));
     }
@@ -49,7 +49,7 @@ impl Hands {
         for tier in (0..view.machine.tiers.slowest().0).rev().map(TierId) {
             let Some(hand) = self.of(tier) else { continue };
             while ledger.is_short(tier)
-                && let Some(Met { page, rate_per_sec }) = hand.coldest_or_next(view, tier)
+                && let Some(ExaminedPage { page, rate_per_sec }) = hand.coldest_or_next(view, tier)
             {
                 let reason = Reason::Headroom { rate_per_sec };
                 if ledger.demote(view.memory.pages, page, reason, plan).is_err() {
@@ -59,7 +59,7 @@ impl Hands {
         }
     }
 
-    /// Demotes pages that are clearly colder than `page`, by the factor `margin`: all that it needs, or none.
+    /// Demotes pages that are colder than `page` by the factor `margin`: all that it needs, or none.
     pub fn make_room(
         &mut self,
         view: &mut View<'_>,
@@ -106,7 +106,7 @@ pub struct Newcomer {
     pub to: TierId,
 }
 
-/// The rate of one base page of a page: rates of pages of different sizes are compared by it.
+/// The rate per base page, to compare pages of different sizes.
 fn density(rate_per_sec: f32, size: PageSize) -> f64 {
     f64::from(rate_per_sec) / f64::from(size.base_pages_f32())
 }
@@ -117,7 +117,7 @@ mod tests {
     use crate::policy::parts::stage::Stage;
     use crate::unit::Bytes;
 
-    /// Four pages in a full fast tier, with these rates; how many of them are planned to go down.
+    /// Four pages with these rates in a full fast tier; the number of planned demotions.
     fn demoted(rates: [f32; 4], newcomer: f32, reserve: Bytes) -> usize {
         let mut stage = Stage::of_base_pages(4, TierId::FAST);
         stage.set_rates(&rates);

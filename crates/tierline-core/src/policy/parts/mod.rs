@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Parts that several policies are put together from.
+//! Parts shared by several policies.
 
 pub mod batch;
 pub mod candidates;

@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tiering in the kernel: a page is promoted when it faults, and a reclaimer demotes what nobody uses.
+//! Tiering in the kernel: a hint fault promotes the page, and a reclaimer demotes inactive pages.
 //!
-//! What TPP and upstream Linux have in common. A hint fault on a page below the fastest tier promotes it
-//! at once if the system's rules find it hot and there is room; a reclaimer keeps room by demoting
-//! inactive pages between two watermarks, private and file pages alike, to the nearest tier below with room.
-//! What finds no room below, and what is inactive in the slowest tier, is paged out if it has a file to go
-//! back to: nobody is taken to have swap. With a goal that shifts, a hot page is promoted only
-//! while the goal asks for accesses above, as long as its own probability fits; and a hot page that faults
-//! above is demoted while the goal asks for accesses below.
+//! The common part of TPP and upstream Linux. A hint fault on a page below the fastest tier promotes it at once
+//! if the system's rules find it hot and there is room. A reclaimer keeps room by demoting inactive pages
+//! between two watermarks, private and file pages alike, to the nearest tier below with room. Pages without
+//! room below, and inactive pages of the slowest tier, are paged out if they have a file: no swap is assumed.
+//! With a goal that shifts, a hot page is promoted only while the goal requests a shift up and the page's
+//! probability fits the remaining shift; a hot page that faults in the upper tier is demoted while the goal
+//! requests a shift down.
 //!
-//! Source: TPP sections 5.1 to 5.3, Colloid section 4.3. There each fault is held against Δp by itself; here
-//! those of one tick share it, as they all see the same measurement.
+//! Source: TPP sections 5.1 to 5.3, Colloid section 4.3. There each fault is compared with Δp by itself; here
+//! the faults of one tick share Δp, as they all see the same measurement.
 
 use std::fmt;
 
-use super::ledger::{self, Ledger, Short};
+use super::ledger::{self, Ledger, Shortage};
 use super::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::knobs;
-use crate::page::{FETCHED, PageIdx, PageTable};
-use crate::policy::goal::{Aim, Goal, Quota, Shift};
+use crate::page::{PREFETCH_BATCH, PageIdx, PageTable};
+use crate::policy::goal::{Aim, Goal, Shift, ShiftQuota};
+use crate::policy::interface::{HeatEstimate, Policy, Wants};
 use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};
-use crate::policy::{Believed, Policy, Wants};
 use crate::port::{Capability, PageKind, PageSize, Reason, Watch};
 use crate::telemetry::Hit;
 use crate::telemetry::fault_latency::{latency, share};
-use crate::telemetry::lru::{Look, Lru, LruWord, Takes};
+use crate::telemetry::lru::{Candidates, Lru, LruScan, LruWord};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
 /// A page that was accessed while it was armed.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// When it was seen.
+    /// When it was observed.
     pub now: Nanos,
     /// The page.
     pub page: crate::page::PageIdx,
@@ -41,44 +41,44 @@ pub struct Fault {
     pub size: PageSize,
     /// The tier it is in.
     pub tier: TierId,
-    /// How long it was armed for, where known.
+    /// How long it was armed, if known.
     pub latency: Option<Nanos>,
     /// Accesses seen.
     pub hits: f32,
     /// Free bytes of the fastest tier.
     pub free: Bytes,
-    /// All of its bytes.
+    /// Capacity of the fastest tier.
     pub capacity: Bytes,
 }
 
-/// How much of a tier is kept free.
+/// Watermarks of a tier.
 #[derive(Clone, Copy, Debug)]
-pub struct Marks {
-    /// The reclaimer wakes below.
+pub struct TierWatermarks {
+    /// The reclaimer wakes below this.
     pub wake: Bytes,
-    /// And works until so much is free.
+    /// The reclaimer stops here.
     pub enough: Bytes,
-    /// Promotions leave this.
+    /// Promotions leave this much free.
     pub floor: Bytes,
 }
 
-/// What tells one such system from another.
+/// What differs between systems of this kind.
 pub trait Rules: fmt::Debug + Send {
-    /// Hears what was measured, before anything that was seen in the same tick is judged.
-    fn listen(&mut self, _view: &View<'_>) {}
+    /// Candidates in measurements, before the faults of the same tick are judged.
+    fn update(&mut self, _view: &View<'_>) {}
 
-    /// Whether the page that faulted is to be in the fastest tier.
+    /// Whether the page that faulted should be in the fastest tier.
     fn is_hot(&mut self, fault: &Fault, lru: &mut Lru, pages: &mut PageTable) -> bool;
 
-    /// Hears that fast memory has no room for the page that faulted, and wakes the reclaimer, or not.
+    /// Fast memory has no room for the page that faulted; returns whether this wakes the reclaimer.
     fn no_room(&mut self) -> bool {
         true
     }
 
-    /// How much of a tier of that capacity is kept free.
-    fn marks(&self, capacity: Bytes) -> Marks;
+    /// The watermarks of a tier of that capacity.
+    fn marks(&self, capacity: Bytes) -> TierWatermarks;
 
-    /// How it wants to be served; `fast_too` if faults in the fastest tier are of use.
+    /// What it requests of the world; `fast_too` if faults in the fastest tier are needed.
     fn wants(&self, fast_too: bool) -> Wants;
 
     /// What it cannot work without.
@@ -86,40 +86,40 @@ pub trait Rules: fmt::Debug + Send {
         &[]
     }
 
-    /// Whether inactive pages are demoted; else they are paged out from every tier.
+    /// Whether inactive pages are demoted; otherwise they are paged out from every tier.
     fn demotes(&self) -> bool {
         true
     }
 
-    /// The numbers that may be set.
+    /// Its knobs.
     fn knobs(&self) -> Vec<Knob>;
 
-    /// Sets the knob of that name; false where there is none.
+    /// Sets the knob of that name; false if there is none.
     fn set(&mut self, knob: &str, value: f64) -> bool;
 }
 
 knobs! {
-    /// The knobs that the rules have in common.
-    pub struct Knobs {
-        /// While shifting, the rules' test for heat stays in force, as in Colloid's code.
+    /// The knobs that all rules share.
+    pub struct OnFaultKnobs {
+        /// While shifting, a page must also pass the rules' test for heat, as in Colloid's code.
         heat_test: bool = false, false, true;
     }
 }
 
-/// The reclaimer starts by looking at a 4096th of a list, and at twice as much each time it finds nothing or
-/// looked at fewer pages than are missing (`balance_pgdat`).
+/// The reclaimer's first scan covers a 4096th of a list; the part doubles each time it finds nothing or covers
+/// fewer pages than are missing (`balance_pgdat`).
 const FIRST_PRIORITY: u8 = 12;
-/// Pages it looks at, at least.
+/// Pages per scan, at least.
 const BATCH: usize = 32;
-/// Pages looked at for each that is missing and can be moved, at most.
-const LOOKS: usize = 4;
+/// Pages scanned per page that is missing and can be moved, at most.
+const SCANS_PER_PAGE: usize = 4;
 
-/// A system with its rules.
+/// A system of this kind with its rules.
 #[derive(Debug)]
 pub struct OnFault<R> {
     name: &'static str,
     rules: R,
-    knobs: Knobs,
+    knobs: OnFaultKnobs,
     goal: Box<dyn Goal>,
     lru: Lru,
     last: Option<Nanos>,
@@ -129,7 +129,7 @@ pub struct OnFault<R> {
 #[derive(Clone, Copy, Debug)]
 struct Reclaim {
     awake: bool,
-    /// For how long.
+    /// Time since it woke.
     since: Nanos,
     priority: u8,
 }
@@ -142,7 +142,7 @@ impl<R: Rules> OnFault<R> {
         Self {
             name,
             rules,
-            knobs: Knobs::default(),
+            knobs: OnFaultKnobs::default(),
             goal,
             lru: Lru::default(),
             last: None,
@@ -150,7 +150,7 @@ impl<R: Rules> OnFault<R> {
         }
     }
 
-    /// Demotes or pages out until enough is free, slower tiers first so that they make room.
+    /// Demotes or pages out until enough is free, slower tiers first so that they have room.
     fn reclaim(
         &mut self,
         view: &mut View<'_>,
@@ -162,13 +162,14 @@ impl<R: Rules> OnFault<R> {
         for tier in (0..=slowest.0).rev().map(TierId) {
             let capacity = view.machine.tiers[tier].capacity;
             let marks = match tier == slowest {
-                true => Marks::of(Watermarks::of(capacity)),
+                true => TierWatermarks::of(Watermarks::of(capacity)),
                 false => self.rules.marks(capacity),
             };
             let free = ledger::free(view, tier);
             let Reclaim { awake, since, priority } = self.reclaim[tier.index()];
             let was_awake = awake;
-            let woken = free < marks.wake || view.machine.telemetry.tiers[tier.index()].turned_away;
+            let woken =
+                free < marks.wake || view.machine.telemetry.tiers[tier.index()].failed_allocations;
             let awake = (awake || woken) && free < marks.enough;
             if !awake {
                 self.reclaim[tier.index()] = ASLEEP;
@@ -177,7 +178,7 @@ impl<R: Rules> OnFault<R> {
             let since = if was_awake { since + passed } else { Nanos::ZERO };
             self.reclaim[tier.index()] = Reclaim { awake, since, ..ASLEEP };
             let demotes = self.rules.demotes() && tier < slowest;
-            let takes = if demotes { Takes::All } else { Takes::Files };
+            let candidates = if demotes { Candidates::All } else { Candidates::Files };
             let missing = marks.enough.saturating_sub(free);
             let left = match demotes {
                 true => self.demote(view, tier, missing, ledger, plan),
@@ -188,22 +189,23 @@ impl<R: Rules> OnFault<R> {
             }
             let most = left.min(view.machine.budget).base_pages();
             let most = usize::try_from(most).unwrap_or(usize::MAX);
-            let all = self.lru.len(tier, takes);
+            let all = self.lru.len(tier, candidates);
             let narrow = all >> priority < most;
             let priority = priority.saturating_sub(u8::from(narrow || left == missing));
             self.reclaim[tier.index()].priority = priority;
-            // What cannot be moved in a tick would have to be looked at again. How much can is known once something was.
+            // Cold pages that do not fit into a tick would have to be scanned again. The number that fits is
+            // known once pages were moved.
             let counters = &view.orders.counters;
             let moved = counters.demote_anon + counters.demote_file > 0;
-            let looks = if moved { most.saturating_mul(LOOKS) } else { usize::MAX };
-            let count = (all >> priority).min(looks).max(BATCH);
+            let most_scans = if moved { most.saturating_mul(SCANS_PER_PAGE) } else { usize::MAX };
+            let count = (all >> priority).min(most_scans).max(BATCH);
             let (now, awake) = (view.now, since);
-            let look = Look { now, passed, awake, tier, takes, priority, count };
-            self.lru.scan(view.memory.pages, view.orders.ask, look);
+            let scan = LruScan { now, passed, awake, tier, candidates, priority, count };
+            self.lru.scan(view.memory.pages, view.orders.ask, scan);
         }
     }
 
-    /// Demotes what was found cold; returns what is still missing.
+    /// Demotes cold pages; returns the bytes still missing.
     fn demote(
         &mut self,
         view: &mut View<'_>,
@@ -213,7 +215,7 @@ impl<R: Rules> OnFault<R> {
         plan: &mut Plan,
     ) -> Bytes {
         while missing > Bytes::ZERO
-            && let Some(page) = self.lru.take_cold(view.memory.pages, tier, Takes::All)
+            && let Some(page) = self.lru.take_cold(view.memory.pages, tier, Candidates::All)
         {
             let Some(at) = view.memory.pages.locate(page) else { continue };
             let Some(to) = ledger.below(view.memory.pages, page) else {
@@ -224,7 +226,7 @@ impl<R: Rules> OnFault<R> {
                 }
                 continue;
             };
-            let reason = Reason::Headroom { rate_per_sec: 0.0 }; // it was not accessed
+            let reason = Reason::Headroom { rate_per_sec: 0.0 }; // not accessed
             let Ok(bytes) = ledger.plan(view.memory.pages, page, to, reason, plan) else { break };
             self.lru.set_demoted(view.memory.pages, page, true);
             self.lru.moves(view.memory.pages, page);
@@ -233,10 +235,10 @@ impl<R: Rules> OnFault<R> {
         missing
     }
 
-    /// Pages out what was found cold; returns what is still missing.
+    /// Pages out cold pages; returns the bytes still missing.
     fn page_out(&mut self, view: &mut View<'_>, tier: TierId, mut missing: Bytes) -> Bytes {
         while missing > Bytes::ZERO
-            && let Some(page) = self.lru.take_cold(view.memory.pages, tier, Takes::Files)
+            && let Some(page) = self.lru.take_cold(view.memory.pages, tier, Candidates::Files)
         {
             let Some(at) = view.memory.pages.locate(page) else { continue };
             view.orders.page_out.push(page);
@@ -246,12 +248,12 @@ impl<R: Rules> OnFault<R> {
         missing
     }
 
-    /// Judges one fault.
+    /// Handles one fault.
     fn fault(
         &mut self,
         view: &mut View<'_>,
         hit: &Hit,
-        shifts: &mut Option<Vec<(Shift, Quota)>>,
+        shifts: &mut Option<Vec<(Shift, ShiftQuota)>>,
         ledger: &mut Ledger,
         plan: &mut Plan,
     ) {
@@ -296,25 +298,25 @@ impl<R: Rules> OnFault<R> {
         }
     }
 
-    /// Plans the move of a page that faulted: up, or where a shift wants it.
+    /// Plans the move of a page that faulted: a promotion, or what a shift requests.
     fn plan_fault(
         &self,
         view: &View<'_>,
         fault: &Fault,
-        shifts: &mut Option<Vec<(Shift, Quota)>>,
+        shifts: &mut Option<Vec<(Shift, ShiftQuota)>>,
         ledger: &mut Ledger,
         plan: &mut Plan,
-    ) -> Result<Bytes, Short> {
+    ) -> Result<Bytes, Shortage> {
         let rate_per_sec = fault.latency.map_or(0.0, per_sec);
         match shifts {
-            None if fault.tier == TierId::FAST => Err(Short::Page),
+            None if fault.tier == TierId::FAST => Err(Shortage::Page),
             None => {
                 let reason = Reason::Hot { rate_per_sec };
                 ledger.plan(view.memory.pages, fault.page, TierId::FAST, reason, plan)
             }
             Some(shifts) => {
                 let reason = Reason::Balance { rate_per_sec };
-                let (to, quota) = wanted(view, fault, shifts, ledger).ok_or(Short::Page)?;
+                let (to, quota) = wanted(view, fault, shifts, ledger).ok_or(Shortage::Page)?;
                 let share = probability(view, fault);
                 let planned = ledger.plan(view.memory.pages, fault.page, to, reason, plan);
                 planned.inspect(|&bytes| quota.charge(share, bytes))
@@ -322,16 +324,16 @@ impl<R: Rules> OnFault<R> {
         }
     }
 
-    /// Notes whether the move was planned, and wakes the reclaimer where room was missing.
+    /// Records whether the move was planned, and wakes the reclaimer if room was missing.
     fn settle_fault(
         &mut self,
         view: &mut View<'_>,
         fault: &Fault,
-        planned: Result<Bytes, Short>,
+        planned: Result<Bytes, Shortage>,
         ledger: &Ledger,
     ) {
         let below = fault.tier > TierId::FAST;
-        if below && matches!(planned, Ok(_) | Err(Short::Room)) {
+        if below && matches!(planned, Ok(_) | Err(Shortage::Room)) {
             view.orders.counters.promote_tried += fault.size.base_pages();
         }
         match planned {
@@ -339,7 +341,7 @@ impl<R: Rules> OnFault<R> {
                 self.lru.set_demoted(view.memory.pages, fault.page, !below);
                 self.lru.moves(view.memory.pages, fault.page);
             }
-            Err(Short::Room) => {
+            Err(Shortage::Room) => {
                 let nowhere = !ledger.has_room_below(TierId::FAST, fault.size);
                 let counters = &mut view.orders.counters;
                 let cause = match nowhere {
@@ -354,32 +356,32 @@ impl<R: Rules> OnFault<R> {
     }
 }
 
-impl Marks {
-    /// An allocation that would go below the low watermark goes elsewhere, and wakes the reclaimer: of up to a
-    /// huge page.
+impl TierWatermarks {
+    /// An allocation that would cross the low watermark goes to another tier and wakes the reclaimer; an
+    /// allocation is at most a huge page.
     pub fn woken(kernel: Watermarks) -> Bytes {
         kernel.low + PageSize::Huge.bytes()
     }
 
-    /// Those of a kernel without tiering.
+    /// The watermarks of a kernel without tiering.
     pub fn of(kernel: Watermarks) -> Self {
         Self { wake: Self::woken(kernel), enough: kernel.high, floor: kernel.high }
     }
 }
 
-/// Hint faults as the kernel's scanner arms them: all memory once in a scan period, no more than ten rounds
-/// a second (`task_scan_min`: 2560 MB/s of 256 MB rounds).
+/// Hint faults as the kernel's scanner arms them: all memory once per scan period, at most ten rounds a second
+/// (`task_scan_min`: 2560 MB/s in rounds of 256 MB).
 pub fn hint_faults(pass: Nanos, bytes: Bytes, fast_too: bool) -> Watch {
     Watch::HintFaults { pass, bytes, floor: Nanos::from_millis(100), fast_too }
 }
 
-/// Where a page that faulted is to go for the goal, and the quota it takes from.
+/// The target of a page that faulted under the goal's shifts, and the quota of that shift.
 fn wanted<'a>(
     view: &View<'_>,
     fault: &Fault,
-    shifts: &'a mut [(Shift, Quota)],
+    shifts: &'a mut [(Shift, ShiftQuota)],
     ledger: &Ledger,
-) -> Option<(TierId, &'a mut Quota)> {
+) -> Option<(TierId, &'a mut ShiftQuota)> {
     let bytes = fault.size.bytes();
     let share = probability(view, fault);
     let fits = shifts.iter_mut().filter(|(_, quota)| quota.admits(share, bytes));
@@ -395,14 +397,14 @@ fn wanted<'a>(
     None
 }
 
-/// 1/(Δt·r), r the rate of reads of the page's tier.
+/// 1/(Δt·r), with r the reads per second of the page's tier.
 fn probability(view: &View<'_>, fault: &Fault) -> f64 {
     let reads =
         view.machine.telemetry.tiers.get(fault.tier.index()).and_then(|tier| tier.reads_per_sec);
     fault.latency.zip(reads).map_or(1.0, |(latency, reads)| share(latency, reads))
 }
 
-/// The rate of accesses of which one came after `latency`.
+/// The rate at which the mean time between accesses is `latency`.
 #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
 fn per_sec(latency: Nanos) -> f32 {
     (1.0 / latency.max(Nanos(1)).as_secs_f64()) as f32
@@ -414,9 +416,9 @@ impl<R: Rules> Policy for OnFault<R> {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
-        self.goal.listen(view);
-        self.rules.listen(view);
-        self.lru.believe(
+        self.goal.update(view);
+        self.rules.update(view);
+        self.lru.learn(
             view.memory.pages,
             view.now,
             view.evidence.touched,
@@ -429,7 +431,7 @@ impl<R: Rules> Policy for OnFault<R> {
             Aim::Pack => None,
             Aim::Shift(shifts) => {
                 let with_quota = |shift: Shift| {
-                    let quota = Quota::of(&shift);
+                    let quota = ShiftQuota::of(&shift);
                     (shift, quota)
                 };
                 Some(shifts.into_iter().map(with_quota).collect())
@@ -442,7 +444,7 @@ impl<R: Rules> Policy for OnFault<R> {
         };
         let mut ledger = Ledger::new(view, view.machine.budget, floor);
         self.reclaim(view, passed, &mut ledger, plan);
-        for hits in view.evidence.hits.chunks(FETCHED) {
+        for hits in view.evidence.hits.chunks(PREFETCH_BATCH) {
             self.lru.fetch(view.memory.pages, hits.iter().map(|hit| hit.page));
             for hit in hits {
                 self.fault(view, hit, &mut shifts, &mut ledger, plan);
@@ -454,8 +456,8 @@ impl<R: Rules> Policy for OnFault<R> {
         self.rules.needs()
     }
 
-    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> Believed {
-        Believed::exactly(f32::from(u8::from(self.lru.is_active(memory.pages, page))))
+    fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
+        HeatEstimate::exactly(f32::from(u8::from(self.lru.is_active(memory.pages, page))))
     }
 
     fn wants(&self) -> Wants {
@@ -463,7 +465,7 @@ impl<R: Rules> Policy for OnFault<R> {
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        let own = if self.goal.shifts() { Knobs::table() } else { Vec::new() };
+        let own = if self.goal.shifts() { OnFaultKnobs::table() } else { Vec::new() };
         [self.rules.knobs(), own, self.goal.knobs()].concat()
     }
 

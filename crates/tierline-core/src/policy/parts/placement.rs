@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A fixed placement, carried out: goes over all pages that have a place and moves those that are not
-//! there, in rounds until a round finds none.
+//! Carries out a given placement: visits all placed pages and moves those in the wrong tier, in rounds until a
+//! round finds none.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::ledger::{Ledger, Short, capacity};
+use super::ledger::{Ledger, Shortage, capacity};
 use crate::page::{PageIdx, PageTable};
 use crate::policy::plan::Plan;
 use crate::policy::view::View;
@@ -12,26 +12,26 @@ use crate::port::{PageSize, Reason, SpaceId, TrueRate, Vpn};
 use crate::tier::TierId;
 use crate::unit::Bytes;
 
-/// Pages looked at in a tick, at most.
-const LOOKS: u32 = 1 << 16;
+/// Pages checked per tick, at most.
+const CHECKS: u32 = 1 << 16;
 
 /// A run of pages of one rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Run {
-    /// Whose pages.
+pub struct RateRun {
+    /// Their address space.
     pub space: SpaceId,
     /// The first page of the run.
     pub vpn: Vpn,
     /// Base pages in the run.
     pub base_pages: u64,
-    /// Accesses per second of each of its base pages: what a byte of memory is worth.
+    /// Accesses per second of each base page.
     pub rate_per_sec: f64,
 }
 
-/// A run of pages and its place.
+/// A run of pages and its tier.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Placed {
-    /// Whose pages.
+    /// Their address space.
     pub space: SpaceId,
     /// The first page of the run.
     pub vpn: Vpn,
@@ -39,21 +39,21 @@ pub struct Placed {
     pub base_pages: u64,
     /// Accesses per second of each of its base pages.
     pub rate_per_sec: f64,
-    /// Where they are to be.
+    /// The tier they should be in.
     pub tier: TierId,
 }
 
-/// A placement and how far it has come.
+/// A placement and its progress.
 #[derive(Clone, Debug, Default)]
 pub struct Placement {
     runs: Vec<Placed>,
-    /// Length and rate of each run, by its place.
+    /// Length and rate of each run, by its first page.
     by_place: BTreeMap<(SpaceId, Vpn), (u64, f64)>,
     up: Cursor,
     down: Cursor,
 }
 
-/// A place in the runs: which, and how far into it.
+/// A position in the runs: a run, and an offset into it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
     run: usize,
@@ -61,19 +61,19 @@ struct Cursor {
     planned: bool,
 }
 
-/// Bytes of every tier that the managed programs can have.
+/// Bytes of every tier available to the managed programs.
 pub fn capacities(view: &View<'_>) -> Vec<Bytes> {
     view.machine.tiers.iter().map(|(tier, _)| capacity(view, tier)).collect()
 }
 
-/// Fills tiers in order, fastest first, each with what is left of the runs in their order. A run is cut
-/// where a tier is full, on a huge page's boundary where it has one. Also returns what found no place.
+/// Fills tiers in order, fastest first, with the runs in their order. A run is cut where a tier is full, at a huge
+/// page's boundary. Also returns the runs that found no place.
 pub fn fill(
-    runs: impl IntoIterator<Item = Run>,
+    runs: impl IntoIterator<Item = RateRun>,
     mut room: Vec<Bytes>,
     first: usize,
-) -> (Vec<Placed>, VecDeque<Run>) {
-    let mut left: VecDeque<Run> = runs.into_iter().collect();
+) -> (Vec<Placed>, VecDeque<RateRun>) {
+    let mut left: VecDeque<RateRun> = runs.into_iter().collect();
     let mut placed = Vec::new();
     let mut tier = first;
     while let Some(run) = left.pop_front() {
@@ -85,13 +85,13 @@ pub fn fill(
         let fits = if whole < run.base_pages { whole / 512 * 512 } else { whole };
         if fits > 0 {
             let tier = TierId(u8::try_from(tier).unwrap_or(u8::MAX));
-            let Run { space, vpn, rate_per_sec, .. } = run;
+            let RateRun { space, vpn, rate_per_sec, .. } = run;
             placed.push(Placed { space, vpn, base_pages: fits, rate_per_sec, tier });
             *room -= Bytes::from_base_pages(fits);
         }
         if fits < run.base_pages {
             let vpn = Vpn(run.vpn.0 + fits);
-            left.push_front(Run { vpn, base_pages: run.base_pages - fits, ..run });
+            left.push_front(RateRun { vpn, base_pages: run.base_pages - fits, ..run });
             tier += 1;
         }
     }
@@ -105,7 +105,7 @@ impl Placement {
         Self { by_place: runs.iter().map(place).collect(), runs, ..Self::default() }
     }
 
-    /// Accesses per second that a page gets.
+    /// Accesses per second of a page.
     #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
     pub fn rate_of(&self, pages: &PageTable, page: PageIdx) -> f32 {
         let Some(at) = pages.locate(page) else { return 0.0 };
@@ -116,42 +116,42 @@ impl Placement {
         run.map_or(0.0, |(_, &(_, rate))| rate as f32 * at.size.base_pages_f32())
     }
 
-    /// Plans the next moves: up while there is room, else down to make it.
+    /// Plans the next moves: up while there is room, otherwise down to make room.
     pub fn work(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         let mut ledger = Ledger::new(view, view.machine.budget, |_| Bytes::ZERO);
-        let mut looks = LOOKS;
+        let mut checks = CHECKS;
         loop {
-            match Self::step(&self.runs, &mut self.up, true, &mut looks, view, &mut ledger, plan) {
-                Err(Short::Room) => {}
+            match Self::step(&self.runs, &mut self.up, true, &mut checks, view, &mut ledger, plan) {
+                Err(Shortage::Room) => {}
                 Err(_) => return,
                 Ok(()) => continue,
             }
             let down = &mut self.down;
-            if Self::step(&self.runs, down, false, &mut looks, view, &mut ledger, plan).is_err() {
+            if Self::step(&self.runs, down, false, &mut checks, view, &mut ledger, plan).is_err() {
                 return;
             }
         }
     }
 
-    /// Finds the next page that is on the wrong side and plans its move. An error also where there is
-    /// none: `Short::Page`, or `Short::Room` of the way up so that the way down has its turn.
+    /// Finds the next page in the wrong tier and plans its move. If there is none, returns `Shortage::Page`, or
+    /// `Shortage::Room` on the way up, so that demotions follow.
     fn step(
         runs: &[Placed],
         cursor: &mut Cursor,
         up: bool,
-        looks: &mut u32,
+        checks: &mut u32,
         view: &View<'_>,
         ledger: &mut Ledger,
         plan: &mut Plan,
-    ) -> Result<(), Short> {
+    ) -> Result<(), Shortage> {
         loop {
             let Some(run) = runs.get(cursor.run) else {
                 if cursor.planned {
-                    *cursor = Cursor::default(); // some moves fail: another round
+                    *cursor = Cursor::default(); // another round, as moves can fail
                 }
-                return Err(if up { Short::Room } else { Short::Page });
+                return Err(if up { Shortage::Room } else { Shortage::Page });
             };
-            *looks = looks.checked_sub(1).ok_or(Short::Budget)?;
+            *checks = checks.checked_sub(1).ok_or(Shortage::Budget)?;
             let vpn = Vpn(run.vpn.0 + cursor.base_pages);
             let page = view.memory.pages.find(run.space, vpn);
             let at = page.and_then(|page| view.memory.pages.locate(page));
@@ -165,20 +165,20 @@ impl Placement {
                 let rate_per_sec = (run.rate_per_sec * f64::from(size.base_pages_f32())) as f32;
                 let reason = Reason::Placed { rate_per_sec };
                 match ledger.plan(view.memory.pages, page, run.tier, reason, plan) {
-                    Err(Short::Page | Short::Limit) => {}
-                    Err(short) => return Err(short), // the same page again, later
+                    Err(Shortage::Page | Shortage::Limit) => {}
+                    Err(short) => return Err(short), // the same page again in a later tick
                     Ok(_) => {
                         cursor.planned = true;
-                        Self::go_on(cursor, run, size.base_pages());
+                        Self::advance(cursor, run, size.base_pages());
                         return Ok(());
                     }
                 }
             }
-            Self::go_on(cursor, run, size.base_pages());
+            Self::advance(cursor, run, size.base_pages());
         }
     }
 
-    fn go_on(cursor: &mut Cursor, run: &Placed, base_pages: u64) {
+    fn advance(cursor: &mut Cursor, run: &Placed, base_pages: u64) {
         cursor.base_pages += base_pages;
         if cursor.base_pages >= run.base_pages {
             (cursor.run, cursor.base_pages) = (cursor.run + 1, 0);
@@ -186,12 +186,12 @@ impl Placement {
     }
 }
 
-/// What the world told of its pages, as runs.
-pub fn told(view: &View<'_>) -> Vec<Run> {
+/// The true rates that the world reported, as runs.
+pub fn told(view: &View<'_>) -> Vec<RateRun> {
     let run = |known: &TrueRate| {
         let page = view.memory.pages.find(known.space, known.vpn);
         let size = page.and_then(|page| view.memory.pages.locate(page))?.size;
-        Some(Run {
+        Some(RateRun {
             space: known.space,
             vpn: known.vpn,
             base_pages: known.base_pages.into(),
@@ -201,9 +201,9 @@ pub fn told(view: &View<'_>) -> Vec<Run> {
     view.evidence.truth.iter().filter_map(run).collect()
 }
 
-/// Runs that are accessed, hottest first; equals by address.
-pub fn ranked<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Vec<Run> {
-    let mut runs: Vec<Run> =
+/// Runs with accesses, hottest first; equal rates by address.
+pub fn ranked<'a>(runs: impl IntoIterator<Item = &'a RateRun>) -> Vec<RateRun> {
+    let mut runs: Vec<RateRun> =
         runs.into_iter().filter(|run| run.rate_per_sec > 0.0).copied().collect();
     runs.sort_by(|a, b| {
         b.rate_per_sec.total_cmp(&a.rate_per_sec).then((a.space, a.vpn).cmp(&(b.space, b.vpn)))
@@ -215,8 +215,8 @@ pub fn ranked<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Vec<Run> {
 mod tests {
     use super::*;
 
-    fn run(vpn: u64, base_pages: u64, rate_per_sec: f64) -> Run {
-        Run { space: SpaceId(1), vpn: Vpn(vpn), base_pages, rate_per_sec }
+    fn run(vpn: u64, base_pages: u64, rate_per_sec: f64) -> RateRun {
+        RateRun { space: SpaceId(1), vpn: Vpn(vpn), base_pages, rate_per_sec }
     }
 
     #[test]

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two modes: history while nothing changes, recency for a while after slow memory got busier.
+//! Two modes: history normally, recency for a while after slow memory got busier.
 //!
-//! When the program's working set has moved, more of its accesses go to slow memory. So a rise in the use of
-//! its bandwidth begins recency, in which decisions come more often, sampling is closer, and what was seen of late
-//! counts for more. It ends after a fixed time, or as soon as the use is stable again and has come more than half of
-//! the way back: at the height of a rise it can be as stable, with a tier that has no more to give. A new rise
-//! begins the time anew.
+//! After a program's working set changed, more of its accesses go to slow memory. So a rise in the use of slow
+//! memory's bandwidth starts recency mode, in which decisions are more frequent, sampling is denser, and recent
+//! observations count for more. It ends after a fixed time, or as soon as the use is stable again and has
+//! fallen more than half way back: at the top of a rise a saturated tier is stable, too. A new rise restarts
+//! the time.
 //!
-//! Source: ARMS (sections 4.2 and 5: the two periods and intervals). How long it stays, what is stable, and the
-//! way back are ours, as the paper says "a fixed period or until bandwidth has stabilized".
+//! Source: ARMS (sections 4.2 and 5: the two periods and intervals). Ours: the duration, the test for
+//! stability, and the way back, as the paper says "a fixed period or until bandwidth has stabilized".
 
 use std::collections::VecDeque;
 
@@ -18,46 +18,46 @@ use crate::unit::Nanos;
 
 knobs! {
     /// The knobs of the modes.
-    pub struct Knobs {
+    pub struct RecencyKnobs {
         /// Time between decisions.
         quantum: Nanos = Nanos::from_millis(500), Nanos::from_millis(50), Nanos::from_secs(5);
         /// The same in recency mode.
         recent_quantum: Nanos = Nanos::from_millis(100), Nanos::from_millis(20), Nanos::from_secs(5);
-        /// Accesses to a sample.
+        /// Accesses per sample.
         period: u32 = 10_000, 199, 200_003;
         /// The same in recency mode.
         recent_period: u32 = 5_000, 199, 200_003;
-        /// The short average's part in the score; the rest is the long one's.
+        /// Weight of the short average in the score; the rest is the long one's.
         short_weight: f64 = 0.2, 0.0, 1.0;
         /// The same in recency mode.
         recent_short_weight: f64 = 0.8, 0.0, 1.0;
         /// Whether there is a recency mode.
         change_detection: bool = true, false, true;
-        /// How long it lasts.
+        /// Duration of recency mode.
         recency: Nanos = Nanos::from_secs(5), Nanos::from_millis(500), Nanos::from_secs(60);
-        /// Decisions in which bandwidth is stable where it varies by no more than the next knob says.
+        /// Decisions over which bandwidth must be stable to end recency mode.
         stable_over: u32 = 10, 2, 100;
-        /// Standard deviation over mean.
+        /// Standard deviation over mean below which bandwidth is stable.
         stable_within: f64 = 0.05, 0.0, 0.5;
     }
 }
 
-/// Which mode it is.
+/// The present mode.
 #[derive(Clone, Debug, Default)]
 pub struct Recency {
     /// The knobs.
-    pub knobs: Knobs,
-    /// What notices a change.
+    pub knobs: RecencyKnobs,
+    /// The test that detects a rise.
     pub test: PageHinkley,
     until: Option<Nanos>,
-    /// Half of the way back from the rise that began it.
+    /// Half way back from the rise that started recency mode.
     half_way: f64,
     latest: VecDeque<f64>,
 }
 
 impl Recency {
-    /// Takes in how much of slow memory's bandwidth is used, 0 to 1, once a decision.
-    pub fn hear(&mut self, now: Nanos, used: f64) {
+    /// Takes in the used share of slow memory's bandwidth, 0 to 1, once per decision.
+    pub fn update(&mut self, now: Nanos, used: f64) {
         if !self.knobs.change_detection {
             return;
         }
@@ -70,7 +70,7 @@ impl Recency {
         }
     }
 
-    /// Whether it is recency.
+    /// Whether recency mode is on.
     pub fn is_on(&self) -> bool {
         self.until.is_some()
     }
@@ -80,18 +80,18 @@ impl Recency {
         if self.is_on() { self.knobs.recent_quantum } else { self.knobs.quantum }
     }
 
-    /// Accesses to a sample.
+    /// Accesses per sample.
     pub fn period(&self) -> u64 {
         let period = if self.is_on() { self.knobs.recent_period } else { self.knobs.period };
         period.into()
     }
 
-    /// The short average's part in the score.
+    /// Weight of the short average in the score.
     pub fn short_weight(&self) -> f64 {
         if self.is_on() { self.knobs.recent_short_weight } else { self.knobs.short_weight }
     }
 
-    /// Whether the last values are close to each other, and low.
+    /// Whether the last values are stable and low.
     fn is_back(&mut self, used: f64) -> bool {
         self.latest.push_back(used);
         if self.latest.len() > self.knobs.stable_over as usize {
@@ -111,12 +111,12 @@ impl Recency {
 mod tests {
     use super::*;
 
-    /// Values at decisions as often as the mode has it; when recency began and when it ended, in ms.
-    fn episodes(knobs: Knobs, used: impl Fn(u64) -> f64) -> Vec<(u64, u64)> {
+    /// Feeds values at the mode's own decision times; the start and the end of each recency period, in ms.
+    fn episodes(knobs: RecencyKnobs, used: impl Fn(u64) -> f64) -> Vec<(u64, u64)> {
         let mut mode = Recency { knobs, ..Recency::default() };
         let (mut ms, mut began, mut all) = (0, None, Vec::new());
         while ms < 60_000 {
-            mode.hear(Nanos::from_millis(ms), used(ms));
+            mode.update(Nanos::from_millis(ms), used(ms));
             match (mode.is_on(), began) {
                 (true, None) => began = Some(ms),
                 (false, Some(at)) => {
@@ -133,18 +133,18 @@ mod tests {
     #[test]
     fn a_rise_begins_recency_and_the_timer_ends_it() {
         let step = |ms| if ms < 20_000 { 0.1 } else { 0.6 };
-        assert_eq!(episodes(Knobs::default(), step), [(20_000, 25_000)], "stable, but high");
+        assert_eq!(episodes(RecencyKnobs::default(), step), [(20_000, 25_000)], "stable, but high");
     }
 
     #[test]
     fn it_ends_early_once_bandwidth_is_low_and_stable() {
         let back = |ms| if (20_000..22_000).contains(&ms) { 0.6 } else { 0.1 };
-        assert_eq!(episodes(Knobs::default(), back), [(20_000, 22_900)], "ten values");
+        assert_eq!(episodes(RecencyKnobs::default(), back), [(20_000, 22_900)], "ten values");
     }
 
     #[test]
     fn it_can_be_switched_off() {
-        let knobs = Knobs { change_detection: false, ..Knobs::default() };
+        let knobs = RecencyKnobs { change_detection: false, ..RecencyKnobs::default() };
         assert_eq!(episodes(knobs, |ms| if ms < 20_000 { 0.1 } else { 0.6 }), []);
     }
 

@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The scanner's period, as NUMA balancing adapts it to where faults come from.
+//! The scan period as NUMA balancing adapts it to the location of faults.
 //!
-//! After each pass over memory the period changes by tenths of itself. At seven tenths of private faults, or
-//! else of local ones, and more, it gets longer by what they are above, one tenth at least; with fewer of
-//! both it gets shorter by what the better of them lacks. If a page could not be migrated, it doubles.
+//! After each scan of memory the period changes by tenths of itself. If private faults, or else local ones, are
+//! seven tenths or more, it grows by their excess in tenths, at least one; otherwise it shrinks by the deficit
+//! of the greater of the two. If a page could not be migrated, it doubles.
 //!
-//! Source: Linux 6.3, kernel/sched/fair.c (`update_task_scan_period`). Whose fault it was, no tracker tells:
-//! the share of private faults is given.
+//! Source: Linux 6.3, kernel/sched/fair.c (`update_task_scan_period`). No tracker reports the faulting thread,
+//! so the share of private faults is a knob.
 
 use super::on_fault::hint_faults;
 use crate::knobs;
-use crate::policy::Wants;
+use crate::policy::interface::Wants;
 use crate::port::Allocation;
 use crate::unit::{Bytes, Nanos};
 
 knobs! {
     /// The knobs of the scanner.
-    pub struct Knobs {
+    pub struct ScanPeriodKnobs {
         /// Time in which all memory is armed once, at least.
         scan_period_min: Nanos = Nanos::from_secs(1), Nanos::from_millis(100), Nanos::from_secs(60);
-        /// Likewise, at most.
+        /// Time in which all memory is armed once, at most.
         scan_period_max: Nanos = Nanos::from_secs(60), Nanos::from_secs(1), Nanos::from_secs(600);
-        /// Memory armed in a round.
+        /// Memory armed per round.
         scan_size: Bytes = Bytes::from_mib(256), Bytes::from_mib(16), Bytes::from_mib(16 << 10);
-        /// Share of faults by the thread that took the page's last; 0 for many threads on common memory.
+        /// Share of faults by the thread of the page's last fault; 0: many threads share all memory.
         private_share: f64 = 0.0, 0.0, 1.0;
     }
 }
 
 /// Tenths.
 const SLOTS: u64 = 10;
-/// From so many tenths on, scan more slowly.
+/// From this many tenths on, scan more slowly.
 const ENOUGH: u64 = 7;
 
-/// The period, and the faults of the pass that goes on.
+/// The period, and the faults of the present scan.
 #[derive(Clone, Debug, Default)]
 pub struct ScanPeriod {
     /// The knobs.
-    pub knobs: Knobs,
-    /// `None`: the shortest, with which a program starts.
+    pub knobs: ScanPeriodKnobs,
+    /// `None`: the shortest, the initial value.
     period: Option<Nanos>,
     began: Option<Nanos>,
     local: u64,
@@ -52,7 +52,7 @@ impl ScanPeriod {
         self.period.unwrap_or(self.knobs.scan_period_min)
     }
 
-    /// What a system with this scanner wishes for: faults in all memory, and the kernel's own allocation.
+    /// What a system with this scanner requests: faults in all memory, and the kernel's allocation.
     pub fn wants(&self) -> Wants {
         Wants {
             watch: Some(hint_faults(self.period(), self.knobs.scan_size, true)),
@@ -62,20 +62,20 @@ impl ScanPeriod {
         }
     }
 
-    /// Counts a fault in memory that is local to the processors, or not; at the end of a pass, the period
-    /// changes.
+    /// Counts a fault in memory that is local to the processors, or remote; at the end of a scan, adapts the
+    /// period.
     pub fn fault(&mut self, now: Nanos, local: bool) {
         let began = *self.began.get_or_insert(now);
         *(if local { &mut self.local } else { &mut self.remote }) += 1;
         if now.saturating_sub(began) < self.period() {
             return;
         }
-        let Knobs { scan_period_min, scan_period_max, .. } = self.knobs;
+        let ScanPeriodKnobs { scan_period_min, scan_period_max, .. } = self.knobs;
         let next = self.next().clamp(scan_period_min, scan_period_max.max(scan_period_min));
         *self = Self { knobs: self.knobs, period: Some(next), began: Some(now), ..Self::default() };
     }
 
-    /// Notes that a page could not be migrated.
+    /// Records that a page could not be migrated.
     pub fn failed(&mut self) {
         self.failed = true;
     }
@@ -101,7 +101,7 @@ impl ScanPeriod {
 mod tests {
     use super::*;
 
-    /// The period after a pass of 10 s with so many faults.
+    /// The period after a scan of 10 s with these faults.
     fn after(local: u64, remote: u64, private_share: f64, failed: bool) -> Nanos {
         let mut scan = ScanPeriod { period: Some(Nanos::from_secs(10)), ..ScanPeriod::default() };
         scan.knobs.private_share = private_share;
@@ -114,19 +114,15 @@ mod tests {
         scan.period()
     }
 
-    /// By hand, in tenths of 10 s: local faults 2 of 10 lack 5, 7 and 8 of 10 are 0 and 1 above, 9 are 2.
+    /// By hand, in tenths of 10 s: 2 of 10 local faults are 5 short, 7 and 8 of 10 exceed by 0 and 1, 9 by 2.
     #[test]
     fn the_period_follows_the_share_of_local_and_of_private_faults() {
         assert_eq!(after(2, 8, 0.0, false), Nanos::from_secs(5));
         assert_eq!(after(7, 3, 0.0, false), Nanos::from_secs(11));
         assert_eq!(after(8, 2, 0.0, false), Nanos::from_secs(11));
         assert_eq!(after(9, 1, 0.0, false), Nanos::from_secs(12));
-        assert_eq!(
-            after(2, 8, 1.0, false),
-            Nanos::from_secs(13),
-            "private memory is where it is used"
-        );
-        assert_eq!(after(2, 8, 0.5, false), Nanos::from_secs(8), "the better of both counts");
+        assert_eq!(after(2, 8, 1.0, false), Nanos::from_secs(13), "private faults slow the scan");
+        assert_eq!(after(2, 8, 0.5, false), Nanos::from_secs(8), "the greater of both counts");
     }
 
     #[test]

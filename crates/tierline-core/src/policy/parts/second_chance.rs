@@ -1,51 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Second chance: which pages of a tier are cold, found by asking after them, where the tracker does not see them.
+//! Second chance: finds the cold pages of a tier that the tracker does not see, by checking accessed bits.
 //!
-//! Some pages are asked after, which begins to watch them, and asked after again later: those accessed meanwhile
-//! have their second chance, the others are cold. What a cold page gets is expected from how long it was idle, and
-//! from what pages of its tier get in the mean. Where cold ones are used up, the next pages are watched for half the
-//! time. Where they are not cold enough for whoever wants their place, they are watched on, for twice the time,
-//! while others may have it. So pages are watched for as long as it takes to tell the cold from those that would
-//! come instead. Where too few are idle for the shortest time, as huge pages never are, those that are there the
-//! longest follow, no better or worse than the mean.
+//! The first check of a page clears its accessed bit; a second one, a window later, reads it. Accessed pages
+//! get a second chance, the others are cold. The expected rate of a cold page follows from its idle time and
+//! the mean rate of its tier. If the cold pages are used up, the next window is half as long. If they are not
+//! cold enough for the waiting candidates, they are watched for another window of twice the length, while they
+//! may still be taken. So windows are as long as it takes to separate cold pages from those that would replace
+//! them. If too few pages are idle even in the shortest window, as with huge pages, the pages that are there
+//! longest follow, at the tier's mean rate.
 //!
-//! Source: F. J. Corbató's second chance (A Paging Experiment with the Multics System, 1968), as in the kernel's
-//! inactive lists; that the time between two looks follows what is wanted is ours, and so are the constants.
+//! Source: F. J. Corbató's second chance (A Paging Experiment with the Multics System, 1968), as in the
+//! kernel's inactive lists. Ours: the adaptation of the window, and all constants.
 
-use super::hand::Met;
+use super::hand::ExaminedPage;
 use crate::page::PageIdx;
 use crate::policy::view::View;
 use crate::telemetry::hotness::expected_rate;
 use crate::tier::TierId;
 use crate::unit::Nanos;
 
-/// The shortest and the longest time for which pages are watched.
+/// The shortest and the longest window.
 const SHORTEST: Nanos = Nanos::from_millis(10);
 const LONGEST: Nanos = Nanos::from_secs(10);
-/// Pages watched together, at least.
+/// Pages watched in one window, at least.
 const FEW: usize = 512;
-/// And for every one that was used of the last.
+/// Pages watched per page that was used of the last window.
 const OVERSAMPLE: usize = 8;
-/// No more than one in so much time: a look takes the kernel a microsecond, and there are two.
+/// Least time per watched page: a check takes the kernel a microsecond, and there are two.
 const PACE: Nanos = Nanos(20_000);
 
 /// Pages watched, and those found cold.
 #[derive(Debug)]
 pub struct SecondChance {
     watched: Vec<PageIdx>,
-    /// From when on.
+    /// Start of the window.
     since: Nanos,
-    /// For how long, before they are asked after again.
+    /// Length of the window.
     window: Nanos,
-    /// For how long they were, where the answers come with the next tick.
+    /// The actual window of pages that were checked in this tick; answers come with the next.
     asked: Option<Nanos>,
-    /// Not accessed for `idle` before `told`.
-    cold: Vec<Met>,
+    /// Pages not accessed for `idle` before `found_at`.
+    cold: Vec<ExaminedPage>,
     idle: Nanos,
-    told: Nanos,
-    /// Cold pages used, of those watched last.
+    found_at: Nanos,
+    /// Cold pages used, of the last window.
     used: usize,
-    /// Somebody wants a colder page than there is, or found none.
+    /// A colder page was requested than there is, or none was left.
     wanted: bool,
 }
 
@@ -58,7 +58,7 @@ impl Default for SecondChance {
             asked: None,
             cold: Vec::new(),
             idle: Nanos::ZERO,
-            told: Nanos::ZERO,
+            found_at: Nanos::ZERO,
             used: 0,
             wanted: false,
         }
@@ -66,8 +66,8 @@ impl Default for SecondChance {
 }
 
 impl SecondChance {
-    /// Takes in the answers and asks after what is wanted. Returns how many more pages of `tier` are to be watched.
-    pub fn listen(&mut self, view: &mut View<'_>, tier: TierId) -> Option<usize> {
+    /// Takes in answers and checks pages whose window is over. Returns how many more pages of `tier` to watch.
+    pub fn update(&mut self, view: &mut View<'_>, tier: TierId) -> Option<usize> {
         if let Some(idle) = self.asked.take() {
             self.take_in(view, tier, idle);
             self.wanted &= self.cold.is_empty();
@@ -96,7 +96,7 @@ impl SecondChance {
         None
     }
 
-    /// Begins to watch these pages.
+    /// Starts a window with these pages.
     pub fn watch(&mut self, view: &mut View<'_>, pages: Vec<PageIdx>) {
         view.orders.ask.extend(pages.iter().map(|&page| (page, Nanos::ZERO)));
         (self.watched, self.since) = (pages, view.now);
@@ -107,7 +107,7 @@ impl SecondChance {
             let mean = view.mean_rate(tier, view.memory.pages.locate(page)?.size);
             #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
             let rate_per_sec = expected_rate(mean, 0.0, idle.as_secs_f64() as f32);
-            rate_per_sec.is_finite().then_some(Met { rate_per_sec, page })
+            rate_per_sec.is_finite().then_some(ExaminedPage { rate_per_sec, page })
         };
         let still = |page: PageIdx| {
             let state = view.memory.pages.state(page);
@@ -122,32 +122,32 @@ impl SecondChance {
             self.cold.extend(longest_there.filter_map(|(page, _)| met(page, Nanos::ZERO)));
         }
         self.cold.extend(cold.into_iter().rev().filter_map(|(page, _)| met(page, idle)));
-        (self.idle, self.told) = (idle, view.now);
+        (self.idle, self.found_at) = (idle, view.now);
     }
 
-    /// A cold page, once each; what was found cold is good for as long as it was watched.
-    pub fn coldest(&mut self, now: Nanos) -> Option<Met> {
-        let good = now <= self.told + self.idle;
+    /// A cold page, each at most once. Results stay valid for the length of their window.
+    pub fn coldest(&mut self, now: Nanos) -> Option<ExaminedPage> {
+        let good = now <= self.found_at + self.idle;
         let met = if good { self.cold.pop() } else { None };
         self.used += usize::from(met.is_some());
         self.wanted |= met.is_none();
         met
     }
 
-    /// Takes back one that is not cold enough.
-    pub fn give_back(&mut self, met: Met) {
+    /// Takes back a page that is not cold enough.
+    pub fn give_back(&mut self, met: ExaminedPage) {
         self.cold.push(met);
         self.used -= 1;
         self.wanted = true;
     }
 
-    /// Whether even those watched for the shortest time are used up: to look longer would find none the sooner.
+    /// Whether even the pages of the shortest window are used up, so that longer windows cannot help.
     pub fn is_exhausted(&self) -> bool {
         self.window == SHORTEST && self.cold.is_empty()
     }
 
     /// Whether more may be found.
-    pub fn is_looking(&self) -> bool {
+    pub fn may_find_colder(&self) -> bool {
         self.wanted
     }
 }
@@ -158,13 +158,13 @@ mod tests {
     use crate::page::tests::all_fast;
 
     #[test]
-    fn what_was_found_cold_is_good_for_as_long_as_it_was_watched() {
+    fn a_cold_page_stays_valid_for_the_length_of_its_window() {
         let found = |ms| {
-            let met = Met { rate_per_sec: 1.0, page: all_fast(1).1[0] };
-            let (idle, told) = (Nanos::from_millis(100), Nanos::from_secs(1));
+            let met = ExaminedPage { rate_per_sec: 1.0, page: all_fast(1).1[0] };
+            let (idle, found_at) = (Nanos::from_millis(100), Nanos::from_secs(1));
             let mut chance =
-                SecondChance { cold: vec![met], idle, told, ..SecondChance::default() };
-            (chance.coldest(Nanos::from_millis(ms)).is_some(), chance.is_looking())
+                SecondChance { cold: vec![met], idle, found_at, ..SecondChance::default() };
+            (chance.coldest(Nanos::from_millis(ms)).is_some(), chance.may_find_colder())
         };
         assert_eq!(found(1_100), (true, false));
         assert_eq!(found(1_101), (false, true));

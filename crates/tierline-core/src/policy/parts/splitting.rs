@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Splitting of huge pages whose accesses go to few of their base pages.
 //!
-//! The other base pages of such a page take fast memory for nothing, or would. After the split, each base page of the
-//! hot spot gets an equal part of the whole page's rate, and the others start without a hit.
+//! The other base pages of such a page waste fast memory, or would. After the split, each base page of the hot
+//! spot gets an equal part of the page's rate, and the others start without a hit.
 //!
-//! Source: that it pays to split skewed huge pages is MEMTIS's; how they are found ([`Spots`]) is ours.
+//! Source: MEMTIS for splitting skewed huge pages; how they are found ([`Spots`]) is ours.
 
 use crate::page::PageIdx;
 use crate::policy::view::View;
@@ -31,8 +31,8 @@ pub struct Splitting {
 }
 
 impl Splitting {
-    /// Takes in the hits of a tick. Requests the split of huge pages with a hot spot, `at_most` of them, where fast
-    /// memory is full.
+    /// Takes in the hits of a tick. If fast memory is full, requests the split of huge pages with a hot spot,
+    /// at most `at_most` of them.
     pub fn request(&mut self, view: &mut View<'_>, fast_is_full: bool, at_most: usize) {
         for hit in view.evidence.hits {
             let spot = hit.within.and_then(|within| self.spots.hit(hit.page, within));
@@ -53,7 +53,7 @@ impl Splitting {
         }
     }
 
-    /// The base pages of the huge pages that were split since the request, with their share of its rate.
+    /// The base pages of the huge pages that were split as requested, with their share of the rate.
     pub fn take_parts(&mut self, view: &mut View<'_>) -> Vec<PageIdx> {
         let mut all = Vec::new();
         for Requested { space, vpn, spot, rate_per_sec } in std::mem::take(&mut self.requested) {
@@ -81,7 +81,7 @@ mod tests {
     use crate::telemetry::Hit;
     use crate::tier::TierId;
 
-    /// Enough hits of base pages 3 and 5 for a judgement.
+    /// Enough hits of base pages 3 and 5 for a decision.
     fn hits(page: PageIdx) -> Vec<Hit> {
         let within = |i: u16| Some(if i.is_multiple_of(2) { 3 } else { 5 });
         (0..64).map(|i| Hit { within: within(i), ..Stage::hit(page) }).collect()

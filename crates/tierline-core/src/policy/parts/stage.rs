@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A view for the unit tests of parts: pages of one program on a machine with two tiers, and the orders given.
+//! A view for unit tests of parts: pages of one program on a machine with two tiers, and the resulting orders.
 
 use crate::counters::Counters;
 use crate::migrator::costs::Costs;
@@ -9,21 +9,21 @@ use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Telemetry, Ti
 use crate::qos::Limits;
 use crate::telemetry::Hit;
 use crate::telemetry::hotness::Hotness;
-use crate::telemetry::stretches::StretchHeat;
+use crate::telemetry::observed_regions::RegionHeat;
 use crate::tier::{NodeId, Tier, TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
 
-/// What the view borrows.
+/// The data that the view borrows.
 pub struct Stage {
     pub pages: PageTable,
-    /// All pages, in the order of addresses.
+    /// All pages, by address.
     pub all: Vec<PageIdx>,
     pub hits: Vec<Hit>,
     pub split: Vec<PageIdx>,
     pub telemetry: Telemetry,
     tiers: Tiers,
     hotness: Hotness,
-    stretches: StretchHeat,
+    observed_regions: RegionHeat,
     limits: Limits,
     ask: Vec<(PageIdx, Nanos)>,
     page_out: Vec<PageIdx>,
@@ -32,23 +32,23 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// So many base pages, all in one tier.
+    /// `count` base pages, all in one tier.
     pub fn of_base_pages(count: u64, tier: TierId) -> Self {
         Self::of(count, PageSize::Base, tier)
     }
 
-    /// So many huge pages, all in one tier.
+    /// `count` huge pages, all in one tier.
     pub fn of_huge_pages(count: u64, tier: TierId) -> Self {
         Self::of(count, PageSize::Huge, tier)
     }
 
-    /// Tiers of 100 and 200 ns and 1 GiB each, of which 16 MiB are free.
+    /// Tiers of 100 and 200 ns and 1 GiB each, with 16 MiB free.
     fn of(count: u64, size: PageSize, tier: TierId) -> Self {
         let (space, start, kind) = (SpaceId(1), Vpn(0), PageKind::Anonymous);
         let base_pages = count * size.base_pages();
         let mut pages = PageTable::default();
         pages.apply(SpaceEvent::Mapped(Region { space, start, base_pages, size, kind }));
-        let find = |i| pages.find(space, Vpn(i * size.base_pages())).expect("it is mapped");
+        let find = |i| pages.find(space, Vpn(i * size.base_pages())).expect("mapped above");
         let all: Vec<PageIdx> = (0..count).map(find).collect();
         all.iter().for_each(|&page| pages.set_tier(page, tier));
         let tiers = [100, 200].map(|ns| Tier {
@@ -67,7 +67,7 @@ impl Stage {
             telemetry: Telemetry { tiers: vec![free; 2], ..Telemetry::default() },
             tiers: Tiers(tiers.into()),
             hotness: Hotness::default(),
-            stretches: StretchHeat::default(),
+            observed_regions: RegionHeat::default(),
             limits: Limits::default(),
             ask: Vec::new(),
             page_out: Vec::new(),
@@ -76,7 +76,7 @@ impl Stage {
         }
     }
 
-    /// Sets the access rates of the pages, in the order of addresses.
+    /// Sets the access rates of the pages, by address.
     pub fn set_rates(&mut self, rates_per_sec: &[f32]) {
         for (&page, &rate) in self.all.iter().zip(rates_per_sec) {
             self.pages.set_heat(page, self.hotness.known(rate));
@@ -88,7 +88,7 @@ impl Stage {
         Hit { page, tier: None, hits: 1.0, exposure: None, write: None, within: None }
     }
 
-    /// Nothing is known of the costs of moves yet, and 64 MiB may be moved.
+    /// A view without measured costs, with a budget of 64 MiB.
     pub fn view(&mut self) -> View<'_> {
         View {
             now: Nanos::from_secs(1),
@@ -99,13 +99,13 @@ impl Stage {
                 watched: Nanos::ZERO,
                 fast_unseen: false,
                 truth: &[],
-                stretches: &[],
+                observed_regions: &[],
                 answers: &[],
             },
             memory: Memory {
                 pages: &mut self.pages,
                 hotness: &self.hotness,
-                stretch_heat: &self.stretches,
+                region_heat: &self.observed_regions,
             },
             machine: Machine {
                 tiers: &self.tiers,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The hottest pages that fit: a ranking is split exactly where the fast tier is full, without being sorted.
+//! The hottest pages that fit: splits a ranking exactly where the fast tier is full, without sorting it.
 //!
-//! Pages of either size are ranked by how dense their accesses are. Of pages that are equally hot, those that are in the
-//! fast tier already come first, so that a tie moves nothing.
+//! Pages of both sizes are ranked by access density. Among equals, those already in the fast tier come first,
+//! so that a tie moves nothing.
 //!
-//! Source: ARMS (section 4.1: the top k, where k is the fast tier's capacity). That ties keep residents is ours.
+//! Source: ARMS (section 4.1: the top k, where k is the fast tier's capacity). Preferring residents in ties is
+//! ours.
 
 use std::cmp::Ordering;
 
@@ -17,23 +18,23 @@ use crate::unit::Bytes;
 pub struct Ranked {
     /// Accesses per second.
     pub rate: f32,
-    /// Which page.
+    /// The page.
     pub page: PageIdx,
     /// Its size.
     pub size: PageSize,
     /// Whether it is in the fast tier.
     pub resident: bool,
-    /// Whatever its owner wants to find it by.
+    /// A tag for the caller.
     pub tag: u32,
 }
 
 impl Ranked {
-    /// Accesses per second and base page.
+    /// Accesses per second per base page.
     pub fn density(&self) -> f32 {
         self.rate / self.size.base_pages_f32()
     }
 
-    /// Which comes first in a ranking.
+    /// The order of a ranking.
     pub fn hotter_first(a: &Self, b: &Self) -> Ordering {
         b.density()
             .total_cmp(&a.density())
@@ -42,7 +43,7 @@ impl Ranked {
     }
 }
 
-/// Brings the hottest pages that together fit `capacity` to the front, in any order, and counts them.
+/// Moves the hottest pages that together fit `capacity` to the front, in any order, and returns their number.
 pub fn split(ranking: &mut [Ranked], capacity: Bytes) -> usize {
     let (mut from, mut to, mut room) = (0, ranking.len(), capacity);
     while from < to {
@@ -71,7 +72,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a sorted ranking: the same pages, as many as fit, and the next does not.
+        /// Compares with a sorted ranking: the same pages, as many as fit, and the next one does not fit.
         #[test]
         fn the_split_is_where_a_sorted_ranking_is_full(
             pages in prop::collection::vec((0u8..20, any::<bool>(), any::<bool>()), 0..300),
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equals_residents_stay() {
+    fn residents_come_first_among_equals() {
         let mut ranking: Vec<Ranked> = (0..10).map(|at| ranked(at, 5, false, at >= 7)).collect();
         assert_eq!(split(&mut ranking, Bytes::from_base_pages(3)), 3);
         assert!(ranking[..3].iter().all(|page| page.resident));

@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The quota of a scheme, tuned to a goal: how many bytes it may try in an interval.
+//! The quota of a scheme, tuned to a goal: the bytes it may try per interval.
 //!
-//! A goal is met at a score of 10,000. *consist* looks for the quota that keeps it met: by as many
-//! ten-thousandths as the score is off, the quota grows or shrinks. *temporal* works at full quota until the
-//! goal is met, and then not at all.
+//! A goal is met at a score of 10,000. *consist* searches for the quota that keeps it met: the quota grows or
+//! shrinks by the relative error of the score. *temporal* works at full quota until the goal is met, and then
+//! stops.
 //!
 //! Source: Linux 7.2, mm/damon/core.c (`damon_feed_loop_next_input`, `damos_goal_tune_esz_bp_consist`,
 //! `damos_goal_tune_esz_bp_temporal`).
 
 use crate::unit::Bytes;
 
-/// The score of a goal that is met; also what a byte of quota is counted in.
+/// The score of a met goal; also the unit of the quota, in parts of a byte.
 pub const MET: u64 = 10_000;
 
 /// How a quota follows a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tuner {
-    /// It does not.
+    /// It is fixed.
     None,
-    /// The quota that keeps it met.
+    /// Searches for the quota that keeps the goal met.
     Consist,
-    /// All or nothing.
+    /// Full quota or none.
     Temporal,
 }
 
 /// A quota.
 #[derive(Clone, Debug)]
-pub struct Quota {
+pub struct ByteQuota {
     /// In ten-thousandths of a byte.
     tuned: u64,
 }
 
-impl Default for Quota {
+impl Default for ByteQuota {
     fn default() -> Self {
         Self { tuned: MET }
     }
 }
 
-impl Quota {
-    /// The bytes of the next interval, `most` or less, where the last one led to a score.
+impl ByteQuota {
+    /// The bytes of the next interval, at most `most`, given the score after the last one.
     pub fn next(&mut self, tuner: Tuner, score: u64, most: Bytes) -> Bytes {
         match tuner {
             Tuner::None => return most,
@@ -64,7 +64,7 @@ mod tests {
 
     /// By hand: last·((goal − score)/goal + 1), and never below one byte.
     #[test]
-    fn consist_moves_by_the_share_that_is_missing() {
+    fn consist_changes_the_quota_by_the_relative_error() {
         assert_eq!(next_input(1_000_000, 5_000), 1_500_000);
         assert_eq!(next_input(1_000_000, 0), 2_000_000);
         assert_eq!(next_input(1_000_000, 10_000), 1_000_000);
@@ -75,8 +75,8 @@ mod tests {
     }
 
     #[test]
-    fn consist_doubles_from_a_byte_while_nothing_is_reached_and_stops_at_the_most() {
-        let mut quota = Quota::default();
+    fn consist_doubles_the_quota_from_one_byte_to_its_maximum() {
+        let mut quota = ByteQuota::default();
         let first: Vec<u64> = (0..4).map(|_| quota.next(Tuner::Consist, 0, MOST).0).collect();
         assert_eq!(first, [2, 4, 8, 16]);
         let later = (0..60).map(|_| quota.next(Tuner::Consist, 0, MOST)).last();
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn temporal_is_all_or_nothing() {
-        let mut quota = Quota::default();
+        let mut quota = ByteQuota::default();
         assert_eq!(quota.next(Tuner::Temporal, 9_999, MOST), MOST);
         assert_eq!(quota.next(Tuner::Temporal, 10_000, MOST), Bytes::ZERO);
         assert_eq!(quota.next(Tuner::None, 10_000, MOST), MOST);

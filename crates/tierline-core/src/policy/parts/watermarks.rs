@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The kernel's watermarks: how much of a node is kept free, and for whom.
+//! The kernel's watermarks: how much of a node is kept free.
 //!
 //! min, then steps of max(min/4, 0.1 % of the node) up to low, high and promo. min is 4·√(KiB) KiB within
 //! [128 KiB, 256 MiB], and with huge pages at least 66 MiB or 5 % of the node, whichever is less.
@@ -11,25 +11,25 @@ use crate::unit::Bytes;
 
 /// Thousandths of the node between two watermarks (vm.watermark_scale_factor 10).
 const STEP_PERMILLE: u64 = 1;
-/// What khugepaged recommends for min, and the share of a node that it stops at.
+/// khugepaged's recommended min, and its bound as a percentage of a node.
 const HUGE_MIN: Bytes = Bytes::from_mib(66);
 const HUGE_MIN_PERCENT: u64 = 5;
 
 /// The watermarks of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watermarks {
-    /// Nobody but the kernel itself goes below.
+    /// Only the kernel itself allocates below.
     pub min: Bytes,
-    /// Below, the reclaimer wakes.
+    /// Below this the reclaimer wakes.
     pub low: Bytes,
-    /// Until here it works on, without tiering.
+    /// The reclaimer stops here without tiering.
     pub high: Bytes,
-    /// Until here with tiering.
+    /// The reclaimer stops here with tiering.
     pub promo: Bytes,
 }
 
 impl Watermarks {
-    /// Those of a node of that size.
+    /// The watermarks of a node of that size.
     pub fn of(capacity: Bytes) -> Self {
         let root = Bytes(((capacity.0 >> 10) * 16).isqrt() << 10);
         let for_huge = HUGE_MIN.min(Bytes(capacity.0 / 100 * HUGE_MIN_PERCENT));
@@ -44,7 +44,7 @@ impl Watermarks {
 mod tests {
     use super::*;
 
-    /// As read from a node of 64 GiB.
+    /// Measured on a node of 64 GiB.
     #[test]
     fn a_node_of_64_gib() {
         let marks = Watermarks::of(Bytes::from_mib(64 << 10));

@@ -1,49 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a promotion is worth it: the stall that it saves against what moving takes and what goes down for it costs.
+//! Whether a promotion pays: the stall it saves against the time of the moves and the stall of the demoted
+//! pages.
 //!
-//! A page that was hot for some time is taken to stay so for as long again, up to a bound. In that time it
-//! saves its accesses times what one is faster in fast memory. It costs the time of the moves, as measured of late, and as
-//! many accesses to the pages that make room, which are then slower. Rates of either are doubted by what chance does to
-//! samples: of pages that differ by noise alone, none pays.
+//! A page that was hot for some time is expected to stay hot for as long again, up to a bound. In that time it
+//! saves its accesses times the latency gain. The cost is the measured time of the moves, plus the accesses to
+//! the demoted pages, which become slower. Both rates are taken at confidence bounds of their sampling error,
+//! so that exchanging pages that differ by noise only never pays.
 //!
-//! Source: ARMS (section 4.3: score, hot age, latencies of earlier migrations, the demoted page's accesses). Its
-//! algorithm 2 is not in our text of the paper: the formula, the bound and the overlap are ours. So is the doubt: the
-//! paper says that the analysis "provides immunity against sampling inaccuracies" and not how.
+//! Source: ARMS (section 4.3: score, hot age, latencies of earlier migrations, the demoted page's accesses).
+//! Our text of the paper lacks its algorithm 2: the formula, the bound and the overlap are ours. So are the
+//! confidence bounds: the paper says that the analysis "provides immunity against sampling inaccuracies" and
+//! not how.
 
 use crate::knobs;
 use crate::unit::Nanos;
 
 knobs! {
     /// The knobs of the comparison.
-    pub struct Knobs {
-        /// Whether costs are looked at; else every promotion is worth it.
+    pub struct WorthKnobs {
+        /// Whether costs are compared; otherwise every promotion pays.
         cost_benefit: bool = true, false, true;
-        /// Whether latencies are those under load, where they are measured.
+        /// Whether loaded latencies are used, where measured.
         loaded: bool = true, false, true;
-        /// A page is expected to stay hot for so long at most.
+        /// A page is expected to stay hot for this long, at most.
         stays_hot: Nanos = Nanos::from_secs(10), Nanos::from_millis(500), Nanos::from_secs(60);
-        /// Standard deviations that scores are doubted by: down for the page that goes up, up for who makes room.
+        /// Standard deviations of the bounds: lower for the promoted page, upper for demoted ones.
         doubt: f64 = 2.0, 0.0, 4.0;
-        /// Share of an access' latency that nothing hides: one over the accesses in flight together.
+        /// Share of an access's latency that stalls the program: one over its accesses in flight.
         stall_share: f64 = 1.0, 0.05, 1.0;
     }
 }
 
-/// A promotion that is being weighed.
+/// A promotion under evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange {
-    knobs: Knobs,
+    knobs: WorthKnobs,
     noise: f64,
-    /// Stall that an access per second saves or costs in the time that is looked at, in s.
+    /// Stall that one access per second saves or costs over the expected time, in s.
     per_rate: f64,
     saved: f64,
     spent: f64,
 }
 
 impl Exchange {
-    /// Of a page that has been hot for `hot_for`, where an access in fast memory takes `gain` less. The variance of scores
-    /// is their rate times `noise`.
-    pub fn new(knobs: Knobs, noise: f64, rate: f32, hot_for: Nanos, gain: Nanos) -> Self {
+    /// A page that has been hot for `hot_for`, where an access in fast memory takes `gain` less. The variance
+    /// of a score is its rate times `noise`.
+    pub fn new(knobs: WorthKnobs, noise: f64, rate: f32, hot_for: Nanos, gain: Nanos) -> Self {
         let seconds = hot_for.min(knobs.stays_hot).as_secs_f64();
         let per_rate = seconds * gain.as_secs_f64() * knobs.stall_share;
         let mut new = Self { knobs, noise, per_rate, saved: 0.0, spent: 0.0 };
@@ -56,7 +58,7 @@ impl Exchange {
         self.spent += time.as_secs_f64();
     }
 
-    /// Adds a page that goes down for it.
+    /// Adds a page that is demoted to make room.
     pub fn demoting(&mut self, rate: f32, time: Nanos) {
         self.moving(time);
         self.spent += self.bound(rate, 1.0) * self.per_rate;
@@ -67,7 +69,7 @@ impl Exchange {
         !self.knobs.cost_benefit || self.saved > self.spent
     }
 
-    /// The rate that explains a score which is `doubt` deviations off: the score bound of a Poisson count.
+    /// The rate whose score would be `doubt` deviations off: the score bound of a Poisson count.
     fn bound(&self, score: f32, side: f64) -> f64 {
         let (score, z) = (f64::from(score), self.knobs.doubt);
         let half = z * z * self.noise / 2.0;
@@ -83,7 +85,8 @@ mod tests {
     const GAIN: Nanos = Nanos(100);
 
     fn pays(rate: f32, victim: f32, move_us: u64) -> bool {
-        let mut exchange = Exchange::new(Knobs::default(), 0.0, rate, Nanos::from_secs(1), GAIN);
+        let mut exchange =
+            Exchange::new(WorthKnobs::default(), 0.0, rate, Nanos::from_secs(1), GAIN);
         exchange.moving(Nanos(move_us * 1_000));
         exchange.demoting(victim, Nanos(move_us * 1_000));
         exchange.pays()
@@ -97,8 +100,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_hot_for_long_is_believed_to_stay_up_to_a_bound() {
-        let saved = |s| Exchange::new(Knobs::default(), 0.0, 1.0, Nanos::from_secs(s), GAIN).saved;
+    fn the_expected_hot_time_is_the_past_one_up_to_a_bound() {
+        let saved =
+            |s| Exchange::new(WorthKnobs::default(), 0.0, 1.0, Nanos::from_secs(s), GAIN).saved;
         assert!((saved(2) / saved(1) - 2.0).abs() < 1e-9);
         assert_eq!(saved(10), saved(1_000));
     }

@@ -24,7 +24,7 @@ fn bins_are_powers_of_two() {
 }
 
 fn filled(bins: &[(u8, u64)]) -> Histogram {
-    let mut histogram = Histogram::new(Knobs::default());
+    let mut histogram = Histogram::new(HistogramKnobs::default());
     bins.iter().for_each(|&(bin, pages)| histogram.bins.pages[usize::from(bin)] = pages);
     histogram
 }
@@ -40,7 +40,7 @@ fn the_hot_bins_fill_the_tier() {
     assert_eq!((histogram.hot, histogram.warm), (8, 7));
     let mut histogram = filled(&[(15, 2_000)]);
     histogram.adapt(capacity);
-    assert_eq!(histogram.hot, 15, "and no further");
+    assert_eq!(histogram.hot, 15, "the top bin is the limit");
     let mut histogram = filled(&[(3, 10)]);
     histogram.adapt(capacity);
     assert_eq!((histogram.hot, histogram.warm), (1, 0));
@@ -54,17 +54,17 @@ fn the_threshold_rises_at_once_and_falls_by_one_after_a_cooling() {
     assert_eq!(histogram.hot, 10);
     histogram.bins = Bins::default();
     histogram.adapt(capacity);
-    assert_eq!(histogram.hot, 10, "not without a cooling");
+    assert_eq!(histogram.hot, 10, "no fall without a cooling");
     histogram.cool();
     histogram.adapt(capacity);
     histogram.adapt(capacity);
-    assert_eq!(histogram.hot, 9, "and then by one");
+    assert_eq!(histogram.hot, 9, "a fall by one");
 }
 
 /// One base page with n samples is as dense as a huge page with 512 n.
 #[test]
 fn base_and_huge_pages_compare_by_density() {
-    let mut histogram = Histogram::new(Knobs::default());
+    let mut histogram = Histogram::new(HistogramKnobs::default());
     let capacity = Bytes::from_mib(1);
     let (mut base, mut huge) = (pack(0, 0), pack(0, 0));
     base = histogram.count(base, 1, PageSize::Base, capacity).0;
@@ -75,9 +75,9 @@ fn base_and_huge_pages_compare_by_density() {
 }
 
 #[test]
-fn a_new_page_is_hot_and_spared_one_cooling() {
-    let mut histogram = Histogram::new(Knobs::default());
-    let word = histogram.newborn(PageSize::Base);
+fn a_new_page_is_hot_and_skipped_by_one_cooling() {
+    let mut histogram = Histogram::new(HistogramKnobs::default());
+    let word = histogram.new_page(PageSize::Base);
     assert_eq!(histogram.bin_of(word), 2);
     histogram.cool();
     assert_eq!(histogram.bin_of(word), 2);
@@ -86,13 +86,13 @@ fn a_new_page_is_hot_and_spared_one_cooling() {
 }
 
 proptest! {
-    /// Every page sampled is in one bin, whatever was cooled in between.
+    /// Every sampled page is in one bin, whatever the coolings in between.
     #[test]
     fn the_bins_hold_all_pages(
         steps in prop::collection::vec((0usize..30, any::<bool>()), 1..2_000),
         period in 50u32..500,
     ) {
-        let knobs = Knobs { cooling_period: period, adaptation_period: 40, ..Knobs::default() };
+        let knobs = HistogramKnobs { cooling_period: period, adaptation_period: 40, ..HistogramKnobs::default() };
         let mut histogram = Histogram::new(knobs);
         let mut words = [0u64; 30];
         for (page, skew) in steps {

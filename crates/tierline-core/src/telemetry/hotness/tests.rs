@@ -6,19 +6,19 @@ use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
 use crate::rng::Rng;
 use proptest::prelude::*;
 
-/// By hand: of pages that get 10 a second in the mean, one idle for 0.9 s is expected to get 1 / (0.1 + 0.9), one hit
-/// after 0.1 s 2 / (0.1 + 0.1).
+/// By hand: among pages with 10 accesses a second on average, one idle for 0.9 s is expected to get 1 / (0.1 +
+/// 0.9), one hit after 0.1 s 2 / (0.1 + 0.1).
 #[test]
-fn the_longer_idle_the_colder_and_at_first_as_hot_as_the_others() {
+fn the_expected_rate_starts_at_the_mean_and_falls_with_idle_time() {
     let near = |a: f32, b: f32| assert!((a - b).abs() < 1e-4, "{a} is not {b}");
     near(expected_rate(10.0, 0.0, 0.0), 10.0);
     near(expected_rate(10.0, 0.0, 0.9), 1.0);
     near(expected_rate(10.0, 1.0, 0.1), 10.0);
     near(expected_rate(f32::INFINITY, 0.0, 0.5), 2.0);
-    assert!(expected_rate(f32::INFINITY, 0.0, 0.0).is_infinite(), "nothing is known");
+    assert!(expected_rate(f32::INFINITY, 0.0, 0.0).is_infinite(), "no prior and no evidence");
 }
 
-/// The heat as a page table keeps it.
+/// The heat after storage in a page table.
 fn packed(heat: Heat) -> Heat {
     let (mut table, space) = (PageTable::default(), SpaceId(1));
     let (size, kind) = (PageSize::Base, PageKind::Anonymous);
@@ -32,7 +32,7 @@ fn packed(heat: Heat) -> Heat {
 #[test]
 fn the_rate_is_hits_over_exposure() {
     let hotness = Hotness::default();
-    let mut heat = hotness.newborn();
+    let mut heat = hotness.new_page();
     for _ in 0..4 {
         heat = hotness.hit(heat, 1.0, Some(Nanos::from_millis(10)));
     }
@@ -41,13 +41,13 @@ fn the_rate_is_hits_over_exposure() {
     assert!((got.at_least_per_sec() - 38.2).abs() < 0.1, "(4 + 2 - 2·√5) / 40 ms");
 }
 
-/// Three looks of 20 ms and the one in vain: Wilson's lower bound of 3 in 4 at two deviations is
-/// (3 + 2 - 2·√(3/4 + 1)) / 8.
+/// Three scans of 20 ms and the prior one: Wilson's lower bound of 3 in 4 at two deviations is (3 + 2 -
+/// 2·√(3/4 + 1)) / 8.
 #[test]
-fn looks_that_always_see_a_page_say_that_it_is_busy_not_how_busy() {
+fn a_page_seen_in_every_scan_gets_a_bounded_rate() {
     let mut hotness = Hotness::default();
     hotness.look_for(Nanos::from_millis(20), Nanos::from_millis(20));
-    let (mut always, never) = (hotness.newborn(), hotness.newborn());
+    let (mut always, never) = (hotness.new_page(), hotness.new_page());
     for _ in 0..3 {
         hotness.advance(Nanos::from_millis(20));
         always = hotness.hit(always, 1.0, None);
@@ -59,13 +59,13 @@ fn looks_that_always_see_a_page_say_that_it_is_busy_not_how_busy() {
 }
 
 #[test]
-fn a_page_that_wakes_up_is_believed_within_a_few_looks() {
+fn a_page_with_new_accesses_is_hot_within_a_few_scans() {
     let mut hotness = Hotness::default();
     let look = Nanos::from_millis(20);
     hotness.look_for(look, look);
     hotness.remember(look * 16);
-    hotness.hurry(true);
-    let mut heat = hotness.newborn();
+    hotness.set_urgent(true);
+    let mut heat = hotness.new_page();
     hotness.advance(look * 16);
     for _ in 0..4 {
         hotness.advance(look);
@@ -74,15 +74,15 @@ fn a_page_that_wakes_up_is_believed_within_a_few_looks() {
     assert!(hotness.estimate(heat).at_least_per_sec() > 15.0, "{:?}", hotness.estimate(heat));
 }
 
-/// Reports of twenty looks, each of which sees the page sixteen times: four in vain are no silence.
+/// Reports of twenty scans, each of which sees the page sixteen times: four without an access are no idle time.
 #[test]
-fn looks_that_are_told_of_together_are_no_silence() {
+fn scans_batched_in_one_report_are_not_counted_as_idle_time() {
     let mut hotness = Hotness::default();
     let look = Nanos::from_millis(10);
     hotness.look_for(look, look * 20);
     hotness.remember(look * 100);
-    hotness.hurry(true);
-    let mut heat = hotness.newborn();
+    hotness.set_urgent(true);
+    let mut heat = hotness.new_page();
     let mut bounds = Vec::new();
     for silent in [200, 0, 0] {
         hotness.advance(look * (silent + 20));
@@ -94,19 +94,19 @@ fn looks_that_are_told_of_together_are_no_silence() {
     assert!(bounds.iter().all(|&bound| bound < of_share(0.8)), "{bounds:?}");
 }
 
-/// Pages that every tenth look sees, for 256 looks: those that ever pass for a page of a fifth of the
+/// Pages seen in every tenth scan, for 256 scans: the number that ever looks like a page of a fifth of the
 /// highest rate.
 #[test]
-fn luck_does_not_add_up_while_it_hurries() {
+fn false_positives_do_not_add_up_while_placement_is_off() {
     let look = Nanos::from_millis(20);
     let lucky = |hurry_anew_every: u32| {
         let (mut rng, mut hotness) = (Rng::new(11), Hotness::default());
         hotness.look_for(look, look);
         hotness.remember(look * 16);
-        let mut heats = vec![hotness.newborn(); 1_000];
+        let mut heats = vec![hotness.new_page(); 1_000];
         let mut ever = vec![false; heats.len()];
         for i in 0..256 {
-            hotness.hurry(i % hurry_anew_every != 0);
+            hotness.set_urgent(i % hurry_anew_every != 0);
             hotness.look_for(look, look);
             hotness.advance(look);
             for (heat, ever) in heats.iter_mut().zip(&mut ever) {
@@ -122,12 +122,12 @@ fn luck_does_not_add_up_while_it_hurries() {
     let (many, one) = (lucky(8), lucky(1_000));
     assert!(
         many > 4 * one && one < 50,
-        "{many} by luck with a new alert every eight looks, {one} in a single one"
+        "{many} by chance with a new alert every eight scans, {one} with one alert"
     );
 }
 
 #[test]
-fn a_known_rate_is_believed_and_replaces_what_was() {
+fn a_known_rate_replaces_the_estimate() {
     let hotness = Hotness::default();
     for rate in [0.0, 3.0, 1e6] {
         let got = hotness.estimate(hotness.known(rate)).rate_per_sec();
@@ -138,21 +138,21 @@ fn a_known_rate_is_believed_and_replaces_what_was() {
 #[test]
 fn time_without_watching_does_not_cool_a_page() {
     let mut hotness = Hotness::default();
-    let heat = hotness.hit(hotness.newborn(), 2.0, Some(Nanos::from_millis(20)));
+    let heat = hotness.hit(hotness.new_page(), 2.0, Some(Nanos::from_millis(20)));
     let before = hotness.estimate(heat);
     assert_eq!(hotness.estimate(heat), before);
     hotness.advance(Nanos::from_millis(20));
     assert!(hotness.estimate(heat).rate_per_sec() < 0.6 * before.rate_per_sec());
 }
 
-/// A page of 100 hits a second falls silent, another one wakes up, and somebody says that there was a
-/// change: half a second tells them apart. Without the word the first is believed for longer.
+/// A page of 100 hits a second falls idle, another one gets hot, and a phase change is reported: half a second
+/// separates them. Without the report the first is taken for hot longer.
 #[test]
-fn what_samples_told_before_a_change_is_void() {
+fn a_phase_change_discards_earlier_samples() {
     let tenth = Nanos::from_millis(100);
     let told = |change: bool| {
         let mut hotness = Hotness::default();
-        let (mut old, mut new) = (hotness.newborn(), hotness.newborn());
+        let (mut old, mut new) = (hotness.new_page(), hotness.new_page());
         for _ in 0..100 {
             hotness.advance(tenth);
             old = hotness.hit(old, 10.0, None);
@@ -177,18 +177,18 @@ fn what_samples_told_before_a_change_is_void() {
 fn a_page_that_turned_cold_is_forgotten_within_its_memory() {
     let mut hotness = Hotness::default();
     hotness.remember(Nanos::from_secs(1));
-    let heat = hotness.hit(hotness.newborn(), 15.0, Some(Nanos::from_millis(100)));
+    let heat = hotness.hit(hotness.new_page(), 15.0, Some(Nanos::from_millis(100)));
     hotness.advance(Nanos::from_secs(20));
     assert!(hotness.estimate(heat).rate_per_sec() < 1.0);
 }
 
-/// Page A is accessed 100 times a second, page B 3 times: windows of 20 ms tell them apart.
+/// Page A is accessed 100 times a second, page B 3 times: windows of 20 ms separate them.
 #[test]
-fn windows_tell_hot_from_warm_whatever_the_pauses_between_them() {
+fn windows_separate_hot_from_warm_whatever_the_pauses() {
     let mut rng = Rng::new(7);
     let mut hotness = Hotness::default();
     hotness.remember(Nanos::from_millis(320));
-    let mut heats = [hotness.newborn(); 2];
+    let mut heats = [hotness.new_page(); 2];
     for _ in 0..64 {
         hotness.advance(Nanos::from_millis(20));
         for (heat, rate) in heats.iter_mut().zip([100.0, 3.0]) {
@@ -201,15 +201,15 @@ fn windows_tell_hot_from_warm_whatever_the_pauses_between_them() {
     assert!(hot.at_least_per_sec() > 20.0 && warm.at_least_per_sec() < 5.0, "{hot:?} {warm:?}");
 }
 
-/// A page that every look sees, another that every second one does: whatever becomes of windows, the first is
-/// the busier, and its rate is that of the mean window.
+/// One page is seen in every scan, another in every second one: however windows change, the first is the hotter
+/// one, and its rate is that of the mean window.
 #[test]
-fn longer_windows_do_not_make_the_busiest_page_look_coldest() {
+fn longer_windows_do_not_make_the_hottest_page_look_cold() {
     for (first, then) in
         [(1, 20), (20, 1)].map(|(a, b)| (Nanos::from_millis(a), Nanos::from_millis(b)))
     {
         let mut hotness = Hotness::default();
-        let mut heats = [hotness.newborn(); 2];
+        let mut heats = [hotness.new_page(); 2];
         let mut rates = Vec::new();
         for i in 0..240 {
             let window = if i < 120 { first } else { then };
@@ -232,9 +232,9 @@ fn longer_windows_do_not_make_the_busiest_page_look_coldest() {
     }
 }
 
-/// The clock that evidence follows is the watch clock while windows stay as they are.
+/// The evidence clock is the watch clock while windows do not change.
 #[test]
-fn windows_that_do_not_change_cost_no_precision() {
+fn constant_windows_cost_no_precision() {
     let mut hotness = Hotness::default();
     for _ in 0..100 {
         hotness.look_for(Nanos(20_000_001), Nanos(20_000_001));
@@ -244,14 +244,14 @@ fn windows_that_do_not_change_cost_no_precision() {
     }
 }
 
-/// What a tracker reports at a time: the length of its looks, how many they are, and in how many of them the page
-/// was seen. Some trackers report more hits than looks.
+/// One report of a tracker: its window, the number of its scans, and in how many of them each page was seen.
+/// Some trackers report more hits than scans.
 #[derive(Clone, Copy, Debug)]
 struct Report {
     window: Nanos,
     looks: u64,
     hits: [f32; 2],
-    hurry: bool,
+    urgent: bool,
     memory: u64,
 }
 
@@ -259,11 +259,11 @@ fn reports() -> impl Strategy<Value = Vec<Report>> {
     let hits = prop_oneof![Just(0.0f32), 0.0f32..3.0, 0.0f32..20_000.0];
     let window = prop_oneof![0u64..1_000, 1_000_000u64..1_000_000_000, Just(20_000_000)];
     let report = (window, 1u64..40, hits, 0.0f32..=1.0, any::<bool>(), 0u64..200);
-    let report = report.prop_map(|(window, looks, hits, part, hurry, memory)| Report {
+    let report = report.prop_map(|(window, looks, hits, part, urgent, memory)| Report {
         window: Nanos(window),
         looks,
         hits: [hits, hits * part],
-        hurry,
+        urgent,
         memory,
     });
     prop::collection::vec(report, 1..60)
@@ -273,20 +273,20 @@ proptest! {
     #[test]
     fn rates_are_sound_whatever_the_windows(reports in reports()) {
         let mut hotness = Hotness::default();
-        let mut heats = [hotness.newborn(); 2];
-        for Report { window, looks, hits, hurry, memory } in reports {
-            hotness.hurry(hurry);
+        let mut heats = [hotness.new_page(); 2];
+        for Report { window, looks, hits, urgent, memory } in reports {
+            hotness.set_urgent(urgent);
             hotness.remember(window * memory);
             hotness.look_for(window, window * looks);
             hotness.advance(window * looks);
             for (heat, hits) in heats.iter_mut().zip(hits) {
-                // Where both pages were seen, so that both were silent for as long.
+                // Only when both pages were seen, so that both are idle for equally long.
                 if hits > 0.0 {
                     *heat = hotness.hit(*heat, hits, None);
                 }
                 *heat = packed(*heat);
             }
-            // Bounds of hardly any hits are small differences of large numbers.
+            // Bounds of very few hits are small differences of large numbers.
             let near = |rate: f32| rate * 1.0001 + 1e-6 * hotness.ceiling_per_sec();
             let [more, less] = heats.map(|heat| hotness.estimate(heat));
             for e in [more, less] {
@@ -307,9 +307,9 @@ proptest! {
         }
     }
 
-    /// A known rate up to the most that looks tell of comes back.
+    /// A known rate, up to the measurable maximum, is returned.
     #[test]
-    fn a_known_rate_is_believed_by_looks_too(window in 1_000u64..1_000_000_000, accesses in 0.0f32..4.0) {
+    fn a_known_rate_is_returned_with_scans_too(window in 1_000u64..1_000_000_000, accesses in 0.0f32..4.0) {
         let mut hotness = Hotness::default();
         hotness.look_for(Nanos(window), Nanos(window));
         let rate = accesses * hotness.ceiling_per_sec();
@@ -323,7 +323,7 @@ proptest! {
         steps in prop::collection::vec((0u64..2_000_000_000, 0.1f32..20_000.0), 1..40),
     ) {
         let mut hotness = Hotness::default();
-        let mut heat = hotness.newborn();
+        let mut heat = hotness.new_page();
         for (watched, hits) in steps {
             hotness.advance(Nanos(watched));
             heat = hotness.hit(heat, hits, None);

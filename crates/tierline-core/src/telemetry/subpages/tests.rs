@@ -6,11 +6,11 @@ use proptest::prelude::*;
 const PAGE: PageIdx = PageIdx::from_index(7);
 
 fn subpages() -> Subpages {
-    Subpages::new(Knobs::default())
+    Subpages::new(SubpagesKnobs::default())
 }
 
-fn known(count: u32, lag: u32) -> Known {
-    Known { count, lag, spared: false }
+fn known(count: u32, lag: u32) -> StoredCount {
+    StoredCount { count, lag, spared: false }
 }
 
 #[test]
@@ -40,11 +40,7 @@ fn few_hot_base_pages_are_skewed_and_many_are_not() {
     let mut very_hot = subpages();
     very_hot.huge_hit(PAGE, None, 0, 4);
     assert_eq!(very_hot.cool(PAGE, known(1 << 14, 1), 1), 0, "bin 13 after cooling");
-    assert_eq!(
-        subpages().cool(PAGE, known(4, 1), 1),
-        0,
-        "new, and so uniform: 4² · 512 / 11 / 512²"
-    );
+    assert_eq!(subpages().cool(PAGE, known(4, 1), 1), 0, "new, so uniform: 4² · 512 / 11 / 512²");
 }
 
 /// By hand, after the second cooling: 2 M + 2 M / 2 = 3 M samples remembered; of 1.9 M · 0.95 = 1 805 000
@@ -64,10 +60,10 @@ fn the_gap_says_how_many_pages_are_worth_splitting() {
     subpages.knobs.split_slow_latency = Nanos(270); // times 190 / 80: 4 275
     assert_eq!(subpages.worth_splitting(2_000_000), 875_520);
     subpages.real_before = 1_805_000;
-    assert_eq!(subpages.worth_splitting(2_000_000), 0, "as good as it can be");
+    assert_eq!(subpages.worth_splitting(2_000_000), 0, "no gap");
 }
 
-/// By hand: 3 huge pages of class 20 and 10 of class 12 for 5 000 base pages: 1 536 and 3 464 of 5 120.
+/// By hand: 3 huge pages of class 20 and 10 of class 12 for 5 000 base pages: 1 536, and 3 464 of 5 120.
 #[test]
 fn the_most_skewed_are_split_first() {
     let mut skewed = [0; SKEWS as usize];
@@ -84,9 +80,9 @@ fn the_most_skewed_are_split_first() {
     assert_eq!(super::targets(1 << 20, &skewed), Targets { skew: 1, pages: 1 << 20, below: 0 });
 }
 
-/// A decision takes as many samples as the tier has pages, and is the last one where the hit ratio did not rise.
+/// A decision needs more samples than the tier has pages, and is the last one if the hit ratio did not rise.
 #[test]
-fn splitting_stops_for_good_where_it_did_not_help() {
+fn splitting_stops_for_good_if_it_did_not_help() {
     let (in_use, capacity) = (Bytes::from_mib(8), Bytes::from_mib(4));
     let mut subpages = subpages();
     subpages.sampled(true, 1_024);
@@ -102,7 +98,7 @@ fn splitting_stops_for_good_where_it_did_not_help() {
     subpages.split(PAGE, known(3, 0));
     subpages.adapted(true, capacity, 1, 1_024);
     assert!(subpages.has_split());
-    subpages.sampled(false, 2_000); // 1 281 of the fastest tier are remembered as 640, and no more came
+    subpages.sampled(false, 2_000); // of 1 281 of the fastest tier 640 are remembered, and none was added
     subpages.cooled(in_use, capacity);
     assert!(subpages.over && !subpages.has_split());
     subpages.targets = Targets { skew: 1, pages: 512, below: 0 };
@@ -110,13 +106,13 @@ fn splitting_stops_for_good_where_it_did_not_help() {
 }
 
 proptest! {
-    /// Whatever is born, sampled and cooled: every base page is in one bin of the estimate.
+    /// Whatever is added, sampled and cooled: every base page is in one bin of the estimate.
     #[test]
     fn the_estimate_holds_all_pages(
         steps in prop::collection::vec((0usize..6, 0u16..512, 0u8..20, 1u32..300), 1..300),
     ) {
         let mut subpages = subpages();
-        let mut pages: [Option<(u32, u32)>; 6] = [None; 6]; // by page: coolings when last met, count
+        let mut pages: [Option<(u32, u32)>; 6] = [None; 6]; // by page: coolings at the last visit, count
         let mut coolings = 0;
         for (page, within, what, samples) in steps {
             let idx = PageIdx::from_index(page);
@@ -127,8 +123,8 @@ proptest! {
             }
             let known = pages[page].map(|(met, count)| known(count, coolings - met));
             if known.is_none() && what == 1 {
-                let born = Known { count: 1 << (1 + within % 12), lag: 0, spared: false };
-                subpages.newborn(idx, born, BASE_PER_HUGE);
+                let born = StoredCount { count: 1 << (1 + within % 12), lag: 0, spared: false };
+                subpages.new_page(idx, born, BASE_PER_HUGE);
                 pages[page] = Some((coolings, born.count));
                 continue;
             }
@@ -136,7 +132,7 @@ proptest! {
                 if known.lag > 0 {
                     subpages.cool(idx, known, 1);
                 }
-                Known { count: known.cooled(), lag: 0, ..known }
+                StoredCount { count: known.cooled(), lag: 0, ..known }
             });
             subpages.huge_hit(idx, known, within, samples);
             let count = known.map_or(0, |known| known.count) + samples;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! DAMON's folder in sysfs: one kernel thread, one context.
 //!
-//! What creates the thread's folder and what starts it goes through the journal, so that both are
-//! undone after a kill, in reverse order. What lies inside that folder goes away with it.
+//! The changes that create the thread's folder and start the thread go through the journal, so both are
+//! undone after a kill, in reverse order. The content of that folder vanishes with it.
 
 use tierline_core::port::SpaceId;
 use tierline_core::unit::Nanos;
@@ -26,17 +26,17 @@ pub enum Targets<'a> {
     Physical,
 }
 
-/// The claim on DAMON; dropped, DAMON is as it was.
+/// The claim on DAMON; dropping it restores DAMON's former state.
 pub struct Admin {
     root: Root,
     journal: Journal,
 }
 
 impl Admin {
-    /// Creates the one thread's folder. Nothing runs yet.
+    /// Creates the folder of the one thread. Nothing runs yet.
     ///
     /// # Errors
-    /// `Error::Missing` without DAMON's sysfs or where somebody uses DAMON.
+    /// `Error::Missing` without DAMON's sysfs or if another user has DAMON.
     pub fn claim(root: &Root, journal: &Journal, take_over_stat: bool) -> Result<Self> {
         if !root.exists(COUNT) {
             return Err(Error::Missing {
@@ -53,10 +53,10 @@ impl Admin {
         Ok(Self { root: root.clone(), journal: journal.clone() })
     }
 
-    /// Says what to watch, how often, and with how many regions (fewest, most).
+    /// Sets what to watch, how often, and the number of regions (fewest, most).
     ///
     /// # Errors
-    /// `Error::File` where the kernel refuses, `Error::Missing` where it cannot watch that.
+    /// `Error::File` if the kernel refuses, `Error::Missing` if it cannot watch that.
     pub fn configure(
         &self,
         targets: Targets<'_>,
@@ -74,15 +74,15 @@ impl Admin {
         }
     }
 
-    /// Says how often to look; told to a running thread by [`Admin::commit`].
+    /// Sets the intervals; [`Admin::commit`] applies them to a running thread.
     ///
     /// # Errors
-    /// `Error::File` where the kernel refuses.
+    /// `Error::File` if the kernel refuses.
     pub fn set_intervals(&self, pace: Intervals) -> Result<()> {
         let micros = |time: Nanos| (time.0 / 1000).max(1);
         self.put("monitoring_attrs/intervals/sample_us", micros(pace.sample))?;
         self.put("monitoring_attrs/intervals/aggr_us", micros(pace.aggregation))?;
-        // Mappings are looked at again as often as the default does, at the least.
+        // Mappings are read again at least as often as by default.
         let update = micros(pace.aggregation).max(1_000_000);
         self.put("monitoring_attrs/intervals/update_us", update)
     }
@@ -90,36 +90,36 @@ impl Admin {
     /// Starts the thread.
     ///
     /// # Errors
-    /// `Error::Missing` where somebody else got DAMON meanwhile, `Error::File` else.
+    /// `Error::Missing` if another user claimed DAMON meanwhile, otherwise `Error::File`.
     pub fn start(&self) -> Result<()> {
         let started = self.journal.set(&self.root, &format!("{THREAD}/state"), "on");
         started.map_err(|error| match error {
             Error::File { source, .. } if source.raw_os_error() == Some(libc::EBUSY) => busy(
-                "somebody".into(),
-                "see which of /sys/module/damon_*/parameters/enabled says Y, or who started a kdamond"
+                "another user".into(),
+                "see which of /sys/module/damon_*/parameters/enabled says Y, or which program started a kdamond"
                     .into(),
             ),
             other => other,
         })
     }
 
-    /// Tells the running thread what was set since it started.
+    /// Applies the settings written since the start to the running thread.
     ///
     /// # Errors
-    /// `Error::File` where the kernel refuses.
+    /// `Error::File` if the kernel refuses.
     pub fn commit(&self) -> Result<()> {
-        // A command, not a value that could be put back: `state` reads on before and after.
+        // A command, not a value to restore: `state` reads `on` before and after.
         self.root.write(format!("{THREAD}/state"), "commit")
     }
 
-    /// Stops the thread, where it runs.
+    /// Stops the thread if it runs.
     pub fn stop(&self) {
         if self.root.read(format!("{THREAD}/state")).is_ok_and(|state| state == "on") {
             let _ = self.journal.set(&self.root, &format!("{THREAD}/state"), "off");
         }
     }
 
-    /// CPU time of the thread, where one runs.
+    /// CPU time of the thread, if one runs.
     pub fn thread_cpu(&self) -> Option<Nanos> {
         let pid = self.root.read(format!("{THREAD}/pid")).ok()?;
         let pid: u32 = pid.trim().parse().ok()?;
@@ -170,7 +170,7 @@ impl Admin {
 impl Drop for Admin {
     fn drop(&mut self) {
         self.stop();
-        // Nobody is left to tell; the journal tries again.
+        // Errors cannot be reported here; the journal tries again.
         let _ = self.journal.set(&self.root, COUNT, "0");
     }
 }
@@ -189,9 +189,9 @@ fn refuse_other_users(root: &Root) -> Result<()> {
     match root.read_number(COUNT)? {
         0 => Ok(()),
         n => Err(busy(
-            format!("somebody with {n} kdamond(s) configured"),
+            format!("another user with {n} kdamond(s) configured"),
             format!(
-                "end that program, or, if none is left: echo off > {THREAD}/state; echo 0 > {COUNT}"
+                "stop that program; if it is no longer running: echo off > {THREAD}/state; echo 0 > {COUNT}"
             ),
         )),
     }
@@ -213,7 +213,7 @@ fn system_ram(iomem: &str) -> Vec<(u64, u64)> {
 mod tests {
     use super::*;
 
-    /// A kernel with DAMON; sysfs makes the thread's files, so here they lie ready.
+    /// A kernel with DAMON. Sysfs would create the thread's files; here they exist from the start.
     fn fake(more: &[(&str, &str)]) -> (tempfile::TempDir, Root, Journal) {
         let dir = tempfile::tempdir().expect("a folder");
         let root = Root::at(dir.path());
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_uses_damon_already_is_named() {
+    fn the_present_user_of_damon_is_named() {
         let (_dir, root, journal) = fake(&[(STAT, "Y\n")]);
         let error = Admin::claim(&root, &journal, false).err().expect("busy");
         assert!(error.to_string().contains("damon_stat is using it"), "{error}");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn damon_stat_is_taken_over_where_that_is_allowed_and_put_back() {
+    fn damon_stat_is_switched_off_if_allowed_and_restored() {
         let (_dir, root, journal) = fake(&[(STAT, "Y\n")]);
         let admin = Admin::claim(&root, &journal, true).expect("a claim");
         assert!(root.read(STAT).expect("read").starts_with('N'));

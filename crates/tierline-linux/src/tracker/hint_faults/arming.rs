@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Since when has a page been waiting for its fault? One [`Arming`] an address space.
+//! Since when has a page been armed? One [`Arming`] per address space.
 //!
-//! The kernel's scan arms ranges; it passes over pages that are armed already without a sign. So a
-//! page's wait begins with the *first* arming after its last fault, not with the last one before the
-//! fault: the latter would make every cold page that the scan has just passed look hot.
+//! The kernel's scan arms ranges; it skips pages that are already armed without a record of it. So the time
+//! to fault starts with the *first* arming after the page's last fault, not with the last arming before the
+//! fault: the latter would make every cold page look hot just after a scan.
 //!
-//! Kept by blocks of one huge page, made when a page in it first faults: the last few armings of the
-//! block, and for each page how many armings the block had seen when it last faulted.
+//! State is kept in blocks of one huge page, created when a page in it first faults: the last few armings of
+//! the block, and for each page the number of armings of the block at the page's last fault.
 
 use std::collections::VecDeque;
 
@@ -14,21 +14,21 @@ use rustc_hash::FxHashMap;
 use tierline_core::port::Vpn;
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 
-/// Armings remembered of a block. A wait over more scans than this is cut to them: a lower bound for
-/// a cold page, and a bounded error for one that was moved here meanwhile, hot all along.
+/// Armings remembered per block. A time to fault over more scans is cut to them: a lower bound for a cold
+/// page, and a bounded error for a hot page that was moved here meanwhile.
 const KEPT: usize = 4;
 
 /// Base pages of a block.
 const PAGES: usize = 512;
 const _: () = assert!(BASE_PER_HUGE == PAGES as u64);
 
-/// Armings of a space kept for blocks in which no page has faulted yet; at 64 MiB each, 16 GiB.
+/// Armings of a space kept for blocks without a fault so far; at 64 MiB each, 16 GiB.
 const RECENT: usize = 256;
 
 /// A range that the kernel armed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arm {
-    /// When.
+    /// The time of arming.
     pub time: Nanos,
     /// The first page.
     pub start: Vpn,
@@ -46,8 +46,8 @@ impl Arm {
     }
 }
 
-/// For each page the block's number of armings, modulo 2^16, when it last faulted. After 65,536
-/// armings without a fault one in 16,384 pages is taken for one of the last four scans.
+/// For each page the block's number of armings, modulo 2^16, at its last fault. After 65,536 armings without
+/// a fault, one page in 16,384 is mistaken for one of the last four scans.
 enum Seen {
     Huge(u16),
     Base(Box<[u16; PAGES]>),
@@ -55,7 +55,7 @@ enum Seen {
 
 struct Block {
     arms: [Option<Arm>; KEPT],
-    /// How many armings there were so far, modulo 2^16; the next goes to this slot modulo `KEPT`.
+    /// The number of armings so far, modulo 2^16; the next goes to this slot modulo `KEPT`.
     count: u16,
     seen: Seen,
 }
@@ -111,14 +111,14 @@ pub struct Arming {
 }
 
 impl Arming {
-    /// Hears that a range was armed. Calls come in the order of time, between those of `fault`.
+    /// Records that a range was armed. Calls must be in the order of time, between those of `fault`.
     pub fn arm(&mut self, arm: Arm) {
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
         self.recent.push_back(arm);
         let blocks = arm.start.0 / BASE_PER_HUGE..arm.end.0.div_ceil(BASE_PER_HUGE);
-        // Whichever is shorter: the range, or what is known at all (a range may be sparse and vast).
+        // Iterate over the shorter of the range and the known blocks (a range may be sparse and very large).
         if blocks.end.saturating_sub(blocks.start) <= self.blocks.len() as u64 {
             for block in blocks {
                 if let Some(block) = self.blocks.get_mut(&block) {
@@ -131,8 +131,8 @@ impl Arming {
         }
     }
 
-    /// For how long `page` had been waiting for the fault it took at `time`. `None` where it was not
-    /// seen being armed since its last fault.
+    /// Records a fault of `page` at `time` and returns its time to fault. `None` if no arming was observed since
+    /// its last fault.
     pub fn fault(&mut self, page: Vpn, huge: bool, time: Nanos) -> Option<Nanos> {
         let number = page.0 / BASE_PER_HUGE;
         let recent = &self.recent;
@@ -144,7 +144,7 @@ impl Arming {
         since.map(|since| time.saturating_sub(since))
     }
 
-    /// Bytes that this takes, about.
+    /// Approximate bytes used.
     pub fn footprint(&self) -> usize {
         let pages =
             self.blocks.values().filter(|block| matches!(block.seen, Seen::Base(_))).count();
@@ -168,19 +168,19 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_begins_with_the_first_arming_after_the_last_fault() {
+    fn the_time_to_fault_starts_with_the_first_arming_after_the_last_fault() {
         let mut arming = Arming::default();
         arming.arm(arm(100, 0, 16384));
         assert_eq!(fault(&mut arming, 110, 5), Some(10), "hot");
         arming.arm(arm(400, 0, 16384));
         arming.arm(arm(700, 0, 16384));
-        assert_eq!(fault(&mut arming, 710, 5), Some(310), "armed at 400, and passed over at 700");
-        assert_eq!(fault(&mut arming, 711, 6), Some(611), "never touched before");
+        assert_eq!(fault(&mut arming, 710, 5), Some(310), "armed at 400, and skipped at 700");
+        assert_eq!(fault(&mut arming, 711, 6), Some(611), "never accessed before");
         assert_eq!(fault(&mut arming, 712, 6), None, "not armed since");
     }
 
     #[test]
-    fn only_what_was_armed_waits() {
+    fn only_armed_pages_have_a_time_to_fault() {
         let mut arming = Arming::default();
         arming.arm(arm(100, 512, 600));
         assert_eq!(fault(&mut arming, 110, 600), None);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_wait_is_cut_to_the_armings_kept() {
+    fn a_long_time_to_fault_is_cut_to_the_armings_kept() {
         let mut arming = Arming::default();
         arming.arm(arm(0, 0, 512));
         assert_eq!(fault(&mut arming, 1, 0), Some(1));
@@ -200,18 +200,18 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_page_waits_as_a_whole_and_its_parts_after_a_split_know_it() {
+    fn a_huge_page_faults_as_a_whole_and_its_parts_keep_that_after_a_split() {
         let mut arming = Arming::default();
         arming.arm(arm(100, 0, 1024));
         let waited = arming.fault(Vpn(700), true, Nanos::from_millis(130));
         assert_eq!(waited, Some(Nanos::from_millis(30)));
         arming.arm(arm(200, 0, 1024));
-        assert_eq!(fault(&mut arming, 210, 513), Some(10), "not since 100");
+        assert_eq!(fault(&mut arming, 210, 513), Some(10), "not armed since 100");
         assert_eq!(fault(&mut arming, 220, 514), Some(20));
     }
 
     #[test]
-    fn vast_ranges_cost_no_more_than_the_blocks_known() {
+    fn large_ranges_cost_no_more_than_the_known_blocks() {
         let mut arming = Arming::default();
         for k in 0..1000 {
             arming.arm(arm(k, 0, 1 << 36));

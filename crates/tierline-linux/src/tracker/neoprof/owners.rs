@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whose page a frame holds. The kernel tells frames by page (`/proc/PID/pagemap`), not pages by frame; so what is read
-//! of the one is kept as the other, eight bytes a frame, and grows with what is asked: a frame that is not known, or
-//! not right any more, pays for walking the programs' memory a little further.
+//! The page stored in a frame. The kernel maps pages to frames (`/proc/PID/pagemap`), not frames to pages, so the
+//! mapping is read and inverted, eight bytes per frame. The table grows with the lookups: a lookup of an unknown or
+//! outdated frame is followed by walking the programs' memory a little further.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ use tierline_core::port::{SpaceId, Vpn};
 use crate::pagemap::{Pagemap, mapped};
 use crate::root::Root;
 
-/// Frames a chunk of the table, made when one of them is known.
+/// Frames per chunk of the table; a chunk is created when one of its frames is known.
 const CHUNK: usize = 4096;
-/// Bits of a page's number, as many as five levels of page tables can have; above them is the program, counted
-/// from 1. 0: not known.
+/// Bits of a page number, enough for five levels of page tables; above them is the program, counted from 1.
+/// 0: not known.
 const VPN_BITS: u32 = 44;
 const VPN: u64 = (1 << VPN_BITS) - 1;
-/// More programs than have ever been watched since the table was last emptied.
+/// The most programs watched before the table is emptied.
 const MOST_SPACES: usize = (1 << (64 - VPN_BITS)) - 1;
 
 /// Pages by frame, of some programs in a range of frames.
@@ -25,25 +25,25 @@ pub struct Owners {
     frames: Range<u64>,
     table: Vec<Option<Box<[u64; CHUNK]>>>,
     spaces: Vec<Space>,
-    /// What is left of the walk, the next one last.
+    /// The rest of the walk; the next range is last.
     walk: Vec<(usize, Range<u64>)>,
     passes: u64,
 }
 
-/// A program; it keeps its place in the list when it goes.
+/// A program; it keeps its index after it has ended.
 struct Space {
     id: SpaceId,
     pagemap: Option<Pagemap>,
 }
 
 impl Owners {
-    /// A table for these frames, of which none is known.
+    /// An empty table for these frames.
     pub fn new(root: &Root, frames: Range<u64>) -> Self {
         let (root, table, spaces, walk) = (root.clone(), Vec::new(), Vec::new(), Vec::new());
         Self { root, frames, table, spaces, walk, passes: 0 }
     }
 
-    /// Sets whose pages are asked for.
+    /// Sets the programs whose pages are looked up.
     pub fn watch(&mut self, spaces: &[SpaceId]) {
         for known in &mut self.spaces {
             if !spaces.contains(&known.id) {
@@ -58,13 +58,13 @@ impl Owners {
                 (self.table, self.spaces) = (Vec::new(), Vec::new());
                 return self.watch(spaces);
             }
-            // One that is gone already is found out like one that goes later.
+            // A program that has already ended is handled like one that ends later.
             self.spaces.push(Space { id, pagemap: Pagemap::open(&self.root, id.0).ok() });
         }
         self.walk.clear();
     }
 
-    /// The page that is in `frame` now, where that is known.
+    /// The page that is now in `frame`, if known.
     pub fn of(&mut self, frame: u64) -> Option<(SpaceId, Vpn)> {
         let entry = *self.entry(frame)?;
         let slot = usize::try_from(entry >> VPN_BITS).ok()?.checked_sub(1)?;
@@ -82,7 +82,7 @@ impl Owners {
         None
     }
 
-    /// Walks over so many pages more, round and round.
+    /// Walks over `pages` more pages, in rounds.
     pub fn walk(&mut self, mut pages: u64) {
         let mut refilled = false;
         while pages > 0 {
@@ -103,7 +103,7 @@ impl Owners {
         }
     }
 
-    /// Rounds begun.
+    /// Rounds started so far.
     pub fn passes(&self) -> u64 {
         self.passes
     }
@@ -115,7 +115,7 @@ impl Owners {
 
     fn refill(&mut self) {
         for (slot, space) in self.spaces.iter().enumerate().filter(|(_, s)| s.pagemap.is_some()) {
-            // A program that is gone maps nothing.
+            // A program that has ended maps nothing.
             let ranges = mapped(&self.root, space.id.0).unwrap_or_default();
             self.walk.extend(ranges.into_iter().map(|range| (slot, range)));
         }
@@ -126,7 +126,7 @@ impl Owners {
         else {
             return;
         };
-        // A program that goes away meanwhile ends the reading.
+        // If a program ends meanwhile, the reading ends.
         let _ = pagemap.read(pages, |vpn, entry| {
             entry.pfn().into_iter().for_each(|frame| self.note(frame, slot, vpn));
         });
@@ -139,7 +139,7 @@ impl Owners {
         }
     }
 
-    /// The entry of a frame, made where there was none; `None` outside the range.
+    /// The entry of a frame, created if missing; `None` outside the range.
     fn entry(&mut self, frame: u64) -> Option<&mut u64> {
         let inside = self.frames.contains(&frame).then(|| frame - self.frames.start)?;
         let index = usize::try_from(inside).ok()?;
@@ -172,14 +172,14 @@ mod tests {
         assert_eq!(owners.of(0x9fff), Some((ME, Vpn(5))));
         assert_eq!(owners.footprint(), 2 * 8 * CHUNK);
         owners.walk(1);
-        assert_eq!(owners.passes(), 2, "round and round");
+        assert_eq!(owners.passes(), 2, "two rounds");
         owners.watch(&[]);
-        assert_eq!(owners.of(0x8001), None, "nobody's any more");
+        assert_eq!(owners.of(0x8001), None, "without an owner");
         owners.walk(1000);
     }
 
     #[test]
-    fn a_page_that_moved_is_followed_where_it_was_known() {
+    fn a_known_page_is_followed_when_it_moves() {
         let (folder, root) = fake(&[PRESENT | 0x8001, PRESENT | 0x8002]);
         let mut owners = Owners::new(&root, 0x8000..0xa000);
         owners.watch(&[ME]);

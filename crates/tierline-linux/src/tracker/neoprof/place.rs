@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the unit's registers are, and how they are reached: a BAR of a PCI device through sysfs; a physical address
-//! through `/dev/mem` only where somebody insists.
+//! Where the unit's registers are, and how they are mapped: a BAR of a PCI device through sysfs; a physical address
+//! through `/dev/mem` only if the user gives it.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -21,9 +21,9 @@ const DEVICES: &str = "/sys/bus/pci/devices";
 /// Where the registers are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The first BAR of the PCI device of that name, as in `0000:00:04.0`.
+    /// The first BAR of the PCI device with this name, as in `0000:00:04.0`.
     Pci(String),
-    /// That physical address, through `/dev/mem`.
+    /// This physical address, through `/dev/mem`.
     Physical(u64),
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// The first PCI device that is a NeoProf by its ids.
+/// The first PCI device with NeoProf's ids.
 pub fn find(root: &Root) -> Option<Place> {
     let id = |name: &str, file: &str| {
         let text = root.read(format!("{DEVICES}/{name}/{file}")).ok()?;
@@ -69,21 +69,21 @@ pub fn find(root: &Root) -> Option<Place> {
     root.list(DEVICES).into_iter().find(is_ours).map(Place::Pci)
 }
 
-/// The register window in this process' memory.
+/// The register window in this process's memory.
 pub struct Window {
     base: NonNull<u8>,
 }
 
 impl Window {
-    /// Maps the window at `place`; a PCI device is switched on for that, until the journal puts it back.
+    /// Maps the window at `place`; this enables a PCI device until the journal restores it.
     ///
     /// # Errors
-    /// [`Error::File`] where it cannot be opened, [`Error::Call`] where it cannot be mapped.
+    /// [`Error::File`] if it cannot be opened, [`Error::Call`] if it cannot be mapped.
     pub fn open(root: &Root, journal: &Journal, place: &Place) -> Result<Self> {
         let (path, offset, flags) = match place {
             Place::Pci(name) => {
                 let enable = format!("{DEVICES}/{name}/enable");
-                // A count: where a driver has it, it is on already.
+                // A counter: if a driver uses the device, it is already enabled.
                 if root.read_number(&enable)? == 0 {
                     journal.set(root, &enable, "1")?;
                 }
@@ -102,8 +102,8 @@ impl Window {
             Err(source) => return Err(Error::File { action: "open", path, source }),
         };
         let (protection, null) = (ProtFlags::READ | ProtFlags::WRITE, std::ptr::null_mut());
-        // SAFETY: a new mapping at an address of the kernel's choice. What it maps are registers that are used
-        // through volatile accesses alone.
+        // SAFETY: a new mapping at an address that the kernel chooses. It maps registers that are only used through
+        // volatile accesses.
         let base = unsafe { mmap(null, WINDOW_BYTES, protection, MapFlags::SHARED, &file, offset) };
         let failed = |source: std::io::Error| Error::Call {
             call: format!("mmap of {}", path.display()),
@@ -121,14 +121,14 @@ impl Window {
             offset.is_multiple_of(8) && offset + 8 <= WINDOW_BYTES,
             "no register at {offset:#x}"
         );
-        // SAFETY: the offset is inside the mapping, as asserted, which starts on a page.
+        // SAFETY: the offset is inside the mapping (asserted), which starts on a page boundary.
         unsafe { self.base.add(offset) }.cast()
     }
 }
 
 impl Registers for Window {
     fn read(&mut self, offset: u32) -> u64 {
-        // SAFETY: an aligned word of the mapping, which lives as long as this; nobody holds a reference into it.
+        // SAFETY: an aligned word of the mapping, which lives as long as `self`; there are no references into it.
         unsafe { self.word(offset).read_volatile() }
     }
 
@@ -140,7 +140,7 @@ impl Registers for Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and ends here; a failure would leave it in place, which harms nobody.
+        // SAFETY: the mapping is ours and ends here; after a failure it merely stays in place.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), WINDOW_BYTES) };
     }
 }

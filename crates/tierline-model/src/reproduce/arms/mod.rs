@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! ARMS (arXiv 2508.04417), evaluation: what can be computed with stand-ins for its programs.
+//! ARMS (arXiv 2508.04417), evaluation: the figures that can be computed with stand-ins for its programs.
 
 mod figures;
 mod rows;
@@ -21,18 +21,18 @@ pub const PAPER: Paper = Paper {
 
 const ARMS: &str = "arms";
 
-/// Operations a second, over all of a run: getting there counts.
+/// Operations per second over the whole run, including convergence.
 fn speed(lab: &Lab, trial: &Experiment) -> f64 {
     let programs = &lab.report(trial).overall.programs;
     programs.first().map_or(1.0, |program| program.throughput)
 }
 
-/// A trial's speed over that of the same with another policy.
+/// A trial's speed divided by that of the same trial with another policy.
 fn over(lab: &Lab, trial: &Experiment, policy: &str) -> f64 {
     speed(lab, trial) / speed(lab, &trial.under(policy))
 }
 
-/// Moved either way, GiB.
+/// Moved in both directions, GiB.
 fn moved_gib(lab: &Lab, trial: &Experiment) -> f64 {
     let moves = &lab.report(trial).moves;
     #[expect(clippy::cast_precision_loss, reason = "pages of one run")]
@@ -40,8 +40,8 @@ fn moved_gib(lab: &Lab, trial: &Experiment) -> f64 {
     pages / f64::from(1 << 18)
 }
 
-/// Mean time, s, until an access to what came to be fast was fast: of the first half of a run, before
-/// anything jumps.
+/// Mean time, s, until an access to a page that became fast was served by fast memory, in the first half of a run,
+/// before any jump.
 fn delay(lab: &Lab, trial: &Experiment) -> f64 {
     let half = f64::from(setup::SECONDS / 2);
     let series = lab.report(trial).series.iter().take_while(|row| row.seconds <= half);
@@ -50,7 +50,7 @@ fn delay(lab: &Lab, trial: &Experiment) -> f64 {
     let best = shares.iter().copied().fold(0.0, f64::max);
     let first = shares.first().copied().unwrap_or(0.0);
     if best <= first {
-        return half; // nothing came
+        return half; // nothing became fast
     }
     shares.iter().map(|share| (best - share) / (best - first)).sum()
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rows.
 
-use tierline_core::policy::list::PolicyEntry;
+use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::telemetry::rates::Sampled;
 
 use super::setup::{APPS, App, SECONDS, THREADS, trial, trial_at};
@@ -19,7 +19,7 @@ const TWO: [App; 2] = [App::Gups, App::Graph];
 pub const ROWS: &[Row] = &[
     Row {
         id: "A-F1",
-        title: "HeMem and MEMTIS beat all in NVM: the least gain of each over the programs",
+        title: "HeMem and MEMTIS over all memory in NVM: minimum gain of each over the programs",
         source: "ARMS, figure 1",
         unit: "x",
         find: Some(all_slow),
@@ -32,7 +32,7 @@ pub const ROWS: &[Row] = &[
         published: &[66.7],
         unit: "% of programs",
         find: Some(memtis_slower),
-        note: "in the model MEMTIS, at 3 % of a core, has four times the samples of HeMem",
+        note: "in the model, MEMTIS (sampling at 3 % of a core) gets four times as many samples as HeMem",
         ..ROW
     },
     Row {
@@ -41,7 +41,7 @@ pub const ROWS: &[Row] = &[
         source: "ARMS, figure 5",
         unit: "s",
         find: Some(delays),
-        note: "of accesses, not pages, in half a run of 150 s, the most there can be. HeMem's lists are served in seconds here, by four copying threads; published are serial copies, and pages that wait as nothing is cold",
+        note: "averaged over accesses, not pages, in half a run of 150 s, which bounds it. Here, four copying threads empty HeMem's lists within seconds; in the paper, copies are serial, and pages wait because no page is cold",
         ..ORDER
     },
     Row {
@@ -53,7 +53,7 @@ pub const ROWS: &[Row] = &[
         find: Some(|lab| {
             [HEMEM, MEMTIS, "tpp"].map(|other| mean_over(lab, trial, other)).to_vec().into()
         }),
-        note: "of 7 stand-ins for 11 programs and inputs; HeMem follows GUPS and Silo TPC-C in seconds here (A-F5), MEMTIS has ten times ARMS' samples and cools five times as often as published (A-mem-cool), and TPP is as good as both on Silo TPC-C",
+        note: "of 7 stand-ins for 11 programs and inputs. Here, HeMem follows GUPS and Silo TPC-C within seconds (A-F5), MEMTIS has ten times ARMS' samples and cools five times as often as published (A-mem-cool), and TPP is as good as both on Silo TPC-C",
         ..ROW
     },
     Row {
@@ -62,27 +62,27 @@ pub const ROWS: &[Row] = &[
         source: "ARMS, figure 8",
         unit: "GB/s",
         find: Some(dram_bandwidth),
-        note: "published as a curve; holds if ARMS' is the higher",
+        note: "published as a curve; holds if ARMS' figure is higher",
         ..ORDER
     },
     Row {
         id: "A-F10",
-        title: "moved in all by ARMS, HeMem, MEMTIS, TPP: ARMS fewest, TPP most",
+        title: "moved in total by ARMS, HeMem, MEMTIS, TPP: ARMS least, TPP most",
         source: "ARMS, figure 10",
         unit: "GiB",
         find: Some(migrations),
-        note: "MEMTIS moves least, as its thresholds rest on ten times the samples; half of what ARMS moves is for Silo TPC-C, which grows and reads its newest rows",
+        note: "MEMTIS moves least, as its thresholds are based on ten times the samples; half of ARMS' moves are on Silo TPC-C, which grows and reads its newest rows",
         ..ORDER
     },
     Row {
         id: "A-batch",
-        title: "adaptive batches over one page at a time: Liblinear; GUPS and graph, least and most",
+        title: "adaptive batches over one page at a time: Liblinear; GUPS and graph, minimum and maximum",
         source: "ARMS, 7.2",
         published: &[7.0, 2.0, 3.0],
         unit: "%",
         test: Test::Within(5.0),
         find: Some(batches),
-        note: "GUPS is the one that gains too much: a lone copying thread with 16 lines in flight is slow where reads of Optane take 1.7 us",
+        note: "GUPS gains too much: a single copying thread with 16 lines in flight is slow if reads of Optane take 1.7 us",
         ..ROW
     },
     Row {
@@ -98,42 +98,42 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         id: "A-F12",
-        title: "over HeMem with 4, 8, 16, 20 threads, the least of GUPS and graph: never below 1",
+        title: "over HeMem with 4, 8, 16, 20 threads, minimum of GUPS and graph: never below 1",
         source: "ARMS, figure 12",
         unit: "x",
         find: Some(threads),
-        note: "GUPS: HeMem takes twice the samples and asks for no second round, and has 8 GiB moved sooner than ARMS (A-F5); 20 threads do not share cores here",
+        note: "GUPS: HeMem takes twice the samples and does not wait for a second round, so it moves 8 GiB sooner than ARMS (A-F5); here, 20 threads do not share cores",
         ..ORDER
     },
     Row {
         id: "A-F13",
-        title: "over HeMem at fast:slow 2:1, 1:1, 1:4, 1:8, 1:16, mean of GUPS and graph: as HeMem, then better from 1:4",
+        title: "over HeMem at fast:slow 2:1, 1:1, 1:4, 1:8, 1:16, mean of GUPS and graph: equal to HeMem, better from 1:4 on",
         source: "ARMS, figure 13",
         unit: "x",
         find: Some(ratios),
-        note: "as A-F12 at 1:4; elsewhere it holds",
+        note: "at 1:4 for the same reason as A-F12; at the other ratios it holds",
         ..ORDER
     },
     Row {
         id: "A-ovh",
-        title: "PEBS at 1 in 10 000, of the program's time; metadata, of memory",
+        title: "PEBS at 1 in 10 000, share of the program's time; metadata, share of memory",
         source: "ARMS, 4.1 and 5",
         published: &[0.3, 0.001],
         unit: "%",
         kinds: &[Kind::Fitted, Kind::Predicted],
         test: Test::AtMost,
         find: Some(overhead),
-        note: "what a sample costs is fitted to the first at 100 ns a miss, and programs on Optane miss more rarely; the policy thread's 8.6 % of a core takes a clock, which the model has not",
+        note: "the cost of a sample is fitted to the first figure at 100 ns per miss; programs on Optane miss less often. The policy thread's 8.6 % of a core would need a clock, which the model does not have",
         ..ROW
     },
     Row {
         id: "A-mem-cool",
-        title: "MEMTIS cools Silo TPC-C once in about",
+        title: "MEMTIS: time between coolings on Silo TPC-C, about",
         source: "ARMS, 7.1",
         published: &[100.0],
         unit: "s",
         find: Some(cooling),
-        note: "2 M samples at 3 % of a core, which the model's sampler takes at once and MEMTIS' steps up to",
+        note: "2 M samples at 3 % of a core. The model's sampler starts at this rate; MEMTIS' approaches it in steps",
         ..ROW
     },
     Row {
@@ -215,13 +215,13 @@ fn threads(lab: &Lab) -> Found {
 fn ratios(lab: &Lab) -> Found {
     let at = |ratio| geometric_mean(&TWO.map(|app| over(lab, &trial_at(app, ARMS, ratio), HEMEM)));
     let ours = [[2, 1], [1, 1], [1, 4], [1, 8], [1, 16]].map(at).to_vec();
-    // As well as HeMem: within the 3 % of the paper's other comparison.
+    // Equal to HeMem means within 3 %, as in the paper's other comparison.
     let holds =
         ours[..2].iter().all(|&gain| gain > 0.97) && ours[2..].iter().all(|&gain| gain > 1.0);
     Found { ours, holds }
 }
 
-/// Sampling takes the program's time; metadata is per sampled huge page.
+/// Sampling takes time of the program; metadata is per sampled huge page.
 #[expect(clippy::cast_precision_loss, reason = "bytes of a page")]
 fn overhead(lab: &Lab) -> Found {
     let thread_seconds = f64::from(SECONDS) * f64::from(THREADS);

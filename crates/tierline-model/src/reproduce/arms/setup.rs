@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! ARMS' set-ups (7): a program, a testbed, fast to slow memory, threads and a policy.
 //!
-//! ARMS takes two figures of a platform: the bandwidth comes from the machine; how many pages are copied at a
-//! time at most keeps its default.
+//! ARMS needs two figures of a platform. The bandwidth comes from the machine; the maximum number of pages copied at
+//! a time keeps its default.
 
 use serde::Deserialize;
 
 use super::tuned;
 use crate::reproduce::Experiment;
 
-/// A program of table 4, or what stands for it; and Liblinear (7.2).
+/// A program of table 4 or its stand-in; and Liblinear (7.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum App {
-    /// GUPS: 8 GiB hot, elsewhere in the second half of the run.
+    /// GUPS: 8 GiB hot, at a different place in the second half of the run.
     Gups,
     /// Silo with TPC-C: the workload `latest`.
     SiloTpcc,
@@ -21,11 +21,11 @@ pub enum App {
     SiloYcsb,
     /// XSBench.
     XsBench,
-    /// GapBS on Kronecker: the workload `graph` for PR, CC and BC alike.
+    /// GapBS on Kronecker: the workload `graph`, for each of PR, CC and BC.
     Graph,
-    /// The same on the smaller graph.
+    /// The same on a smaller graph.
     SmallGraph,
-    /// Btree: `xsbench` of another size, an index above leaves that are read alike.
+    /// Btree: `xsbench` of another size: an index above leaves that are read uniformly.
     Btree,
     /// Liblinear.
     Liblinear,
@@ -41,9 +41,9 @@ pub const APPS: [App; 7] = [
     App::SmallGraph,
     App::Btree,
 ];
-/// As long as Silo takes to grow, and long against all of ARMS' horizons.
+/// The time in which Silo grows; long compared to all of ARMS' horizons.
 pub const SECONDS: u16 = 150;
-/// Of every program, where nothing else is said (7).
+/// For every program unless stated otherwise (7).
 pub const THREADS: u8 = 12;
 
 impl App {
@@ -75,12 +75,12 @@ impl App {
     }
 }
 
-/// On pmem-large at 1:8 with 12 threads, as everything unless stated otherwise (7).
+/// On pmem-large at 1:8 with 12 threads, the default (7).
 pub fn trial(app: App, policy: &str) -> Experiment {
     trial_at(app, policy, [1, 8])
 }
 
-/// With other parts of the program's memory that are fast and slow.
+/// With another ratio of fast to slow memory.
 pub fn trial_at(app: App, policy: &str, [fast, slow]: [u8; 2]) -> Experiment {
     let fast_mib = app.mib() * u64::from(fast) / u64::from(fast + slow);
     Experiment::new("arms-optane", policy, SECONDS)
@@ -90,7 +90,7 @@ pub fn trial_at(app: App, policy: &str, [fast, slow]: [u8; 2]) -> Experiment {
         .fast_mib(fast_mib)
 }
 
-/// HeMem as it was tuned for the program.
+/// HeMem with the settings tuned for the program.
 pub fn tuned(app: App) -> Experiment {
     trial(app, "hemem").try_but(|scenario| {
         scenario.policy_knobs = tuned::settings()?.remove(&app).unwrap_or_default();
@@ -99,7 +99,7 @@ pub fn tuned(app: App) -> Experiment {
 }
 
 impl Experiment {
-    /// On the testbed NUMA.
+    /// On the NUMA testbed.
     #[must_use]
     pub fn on_numa(&self) -> Self {
         self.but(|scenario| scenario.machine = "arms-numa".into())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The tuning study (3): HeMem with the settings that `python/studies/arms.py` found, and its two thresholds over a grid.
+//! The tuning study (3): HeMem with the settings found by `python/studies/arms.py`, and a grid of its two thresholds.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::reproduce::{Experiment, Lab};
 
 const HEMEM: &str = "hemem";
 const FOUND: &str = include_str!("tuned.toml");
-/// The grid of figure 2: values around the defaults, 8 and 18, and the published best ones.
+/// The grid of figure 2: values around the defaults, 8 and 18, and the published best values.
 const HOT_READS: [u8; 5] = [1, 4, 8, 10, 16];
 const COOL_ABOVE: [u8; 5] = [4, 10, 18, 24, 40];
 
@@ -25,25 +25,25 @@ pub const ROWS: &[Row] = &[
         published: &[10.0, 4.0, 24.0, 1.0],
         unit: "samples",
         find: Some(best_thresholds),
-        note: "of a grid of 5 by 5. With counts judged against both, no page of the published pairs could be hot before all are halved, unless they are (cooling, read_hot)",
+        note: "of a grid of 5 by 5. The same counts are compared with both thresholds, so with the published pairs no page could become hot before all counts are halved, unless the pairs are (cooling, read_hot)",
         ..ORDER
     },
     Row {
         id: "A-F3",
-        title: "tuned HeMem beats its default on every workload: the least gain, and the greatest",
+        title: "tuned HeMem over its defaults on every workload: minimum and maximum gain",
         source: "ARMS, figure 3",
         unit: "x",
         find: Some(gains),
-        note: "with the settings of tuned.toml, of 30 trials a program; least on XSBench and Btree, where the defaults are at 0.999 of the oracle",
+        note: "with the settings of tuned.toml, from 30 trials per program; the minimum is on XSBench and Btree, where the defaults reach 0.999 of the oracle",
         ..ORDER
     },
     Row {
         id: "A-T2",
-        title: "tuned HeMem over its default: mean time until promotion on graph, Silo, GUPS; moved on XSBench",
+        title: "tuned HeMem over its defaults: mean time until promotion on graph, Silo, GUPS; moved on XSBench",
         source: "ARMS, table 2",
         unit: "x",
         find: Some(reasons),
-        note: "published are the reasons alone: early and accurate, and on XSBench fewer wasteful migrations; holds if all are below 1. On graph and Silo tuned HeMem comes to have 0.50 and 0.77 of the accesses in fast memory, for 0.41 and 0.34, and takes longer to get all of it; on XSBench neither moves anything here",
+        note: "only the reasons were published: early and accurate detection, and fewer wasteful migrations on XSBench; holds if all are below 1. On graph and Silo, tuned HeMem serves 0.50 and 0.77 of the accesses from fast memory instead of 0.41 and 0.34, and takes longer to reach this; on XSBench neither moves anything here",
         ..ORDER
     },
     Row {
@@ -52,7 +52,7 @@ pub const ROWS: &[Row] = &[
         source: "ARMS, figure 5",
         unit: "s",
         find: Some(delays),
-        note: "published as bars; holds if tuned waits less on both. As in A-F5 of accesses, in half a run; tuned, more of Silo comes to be fast, the last of it later",
+        note: "published as bars; holds if the tuned time is shorter on both. Averaged over accesses in half a run, as A-F5. Tuned, more of Silo's memory becomes fast, the last part of it later",
         ..ORDER
     },
     Row {
@@ -63,7 +63,7 @@ pub const ROWS: &[Row] = &[
         unit: "%",
         test: Test::AtMost,
         find: Some(behind),
-        note: "with the settings of tuned.toml; it is lost on GUPS and Silo TPC-C, 31 and 38 %, where they take some 40 times the samples of ARMS; the others are 4 % behind to 15 % ahead",
+        note: "with the settings of tuned.toml. ARMS is 31 and 38 % behind on GUPS and Silo TPC-C, where tuned HeMem takes about 40 times the samples of ARMS; on the others it is between 4 % behind and 15 % ahead",
         ..ROW
     },
 ];
@@ -71,7 +71,7 @@ pub const ROWS: &[Row] = &[
 /// HeMem's settings by program.
 ///
 /// # Errors
-/// Where the file does not read.
+/// If the file cannot be parsed.
 pub fn settings() -> Result<BTreeMap<App, BTreeMap<String, f64>>> {
     toml::from_str(FOUND).map_err(|error| Error::file("tuned.toml", &error))
 }
@@ -97,7 +97,7 @@ fn gains(lab: &Lab) -> Found {
     Found { holds: least > 1.0, ours: vec![least, most] }
 }
 
-/// A trial with HeMem's defaults, and one with it tuned.
+/// A trial with HeMem's defaults, and one with tuned HeMem.
 fn both(app: App) -> [Experiment; 2] {
     [trial(app, HEMEM), tuned(app)]
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Figures 5, 6 and 7: what balancing does for the same systems, and where the alternate tier is slower.
+//! Figures 5, 6 and 7: the gain of the systems from balancing, also with slower alternate tiers.
 
 use super::setup::gups;
 use super::{LOADED, SYSTEMS, best_gups, gain, range};
@@ -7,7 +7,7 @@ use crate::reproduce::Experiment;
 use crate::reproduce::lab::Lab;
 use crate::reproduce::row::{Found, ORDER, ROW, Row, Test};
 
-/// Latencies within this share of each other are equal to Colloid (delta, and half of it for noise).
+/// Colloid treats latencies within this relative distance as equal (delta, plus half of it for noise).
 const EQUAL: f64 = 0.075;
 
 /// The alternate tier's unloaded latencies of figure 7, ns.
@@ -17,7 +17,7 @@ pub const LATENCIES_NS: [u16; 4] = [135, 148, 168, 192];
 pub const ROWS: &[Row] = &[
     Row {
         id: "C-F5-gain",
-        title: "with Colloid over without, least and most of 1x to 3x: HeMem, TPP, MEMTIS",
+        title: "with Colloid over without, minimum and maximum of 1x to 3x: HeMem, TPP, MEMTIS",
         source: "Colloid, figure 5",
         published: &[1.2, 2.3, 1.35, 2.35, 1.29, 2.3],
         unit: "x",
@@ -25,12 +25,12 @@ pub const ROWS: &[Row] = &[
             let gains = |system| range(LOADED.into_iter().map(move |x| at(lab, system, x)));
             SYSTEMS.into_iter().flat_map(gains).collect()
         }),
-        note: "TPP at 1x: our TPP without Colloid is better than the published one (C-F1-1x-others), so less is to be gained",
+        note: "TPP at 1x: our TPP without Colloid is better than the published one (C-F1-1x-others), so Colloid can gain less",
         ..ROW
     },
     Row {
         id: "C-F5-near",
-        title: "shortfall from the best with Colloid, most of 0x to 3x: HeMem, TPP, MEMTIS",
+        title: "shortfall from the best with Colloid, maximum of 0x to 3x: HeMem, TPP, MEMTIS",
         source: "Colloid, 5.1",
         published: &[3.0, 8.0, 13.0],
         unit: "% at most",
@@ -58,7 +58,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         id: "C-F6",
-        title: "with Colloid, default over alternate latency at 1x; at 2x and 3x the hot set is alternate",
+        title: "with Colloid, default over alternate latency at 1x; at 2x and 3x the hot set is in the alternate tier",
         source: "Colloid, figure 6",
         published: &[1.0, 1.0, 1.0],
         unit: "x",
@@ -67,7 +67,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         id: "C-F7-192",
-        title: "gain at 192 ns, least and most of 0x to 3x: HeMem, TPP, MEMTIS",
+        title: "gain at 192 ns, minimum and maximum of 0x to 3x: HeMem, TPP, MEMTIS",
         source: "Colloid, figure 7",
         published: &[1.01, 1.76, 1.03, 1.76, 1.01, 1.63],
         unit: "x",
@@ -101,7 +101,7 @@ pub const ROWS: &[Row] = &[
         ],
         unit: "x",
         find: Some(|lab| cells(lab, &gups("tpp"))),
-        note: "all cells within 10 % but that of 192 ns at 2x, in which the published HeMem and TPP differ by 13 %",
+        note: "all cells are within 10 % except 192 ns at 2x, where the published HeMem and TPP differ by 13 %",
         ..ROW
     },
     Row {
@@ -115,8 +115,8 @@ pub const ROWS: &[Row] = &[
         unit: "x",
         long: true,
         find: Some(|lab| cells(lab, &gups("tpp").base_pages())),
-        note: "computed with --long: 32 runs of 600 s over 18.9 million pages, four minutes of CPU each; at 2x and 3x \
-               12 to 24 % above in six cells, presumably as the model has no page walks, which placement shortens less",
+        note: "computed with --long: 32 runs of 600 s over 18.9 million pages, four minutes of CPU each. At 2x and 3x, \
+               six cells are 12 to 24 % too high, presumably because the model has no page walks, which placement shortens less",
         ..ROW
     },
 ];
@@ -130,8 +130,8 @@ fn cells(lab: &Lab, without: &Experiment) -> Found {
     LATENCIES_NS.into_iter().flat_map(row).collect()
 }
 
-/// At 1x the latencies are equal; at 2x and 3x the hot set is in the alternate tier, the default tier is
-/// still the slower, and the gap is smaller than without.
+/// At 1x the latencies are equal. At 2x and 3x the hot set is in the alternate tier and the default tier is still
+/// slower, by less than without Colloid.
 fn balanced(lab: &Lab) -> Found {
     let ratio = |of: &Experiment| {
         let [default, alternate] = lab.latencies(of);

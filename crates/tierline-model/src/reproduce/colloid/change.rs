@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Figures 9 and 10: a new hot set, an antagonist that comes, and how much is moved.
+//! Figures 9 and 10: a new hot set, an antagonist that starts, and the amount of moves.
 
 use super::setup::{change_seconds, gups};
 use super::{SYSTEMS, best_gups};
@@ -7,9 +7,9 @@ use crate::reproduce::Experiment;
 use crate::reproduce::lab::{Lab, program};
 use crate::reproduce::row::{Found, ROW, Row, Test};
 
-/// A throughput this close to the last one is as good as it.
+/// A throughput this close to the final one counts as equal.
 const CLOSE: f64 = 0.05;
-/// The last seconds, over which the throughput that is reached is averaged.
+/// The last seconds, over which the final throughput is averaged.
 const LAST_SECONDS: f64 = 20.0;
 
 /// The rows.
@@ -25,7 +25,7 @@ pub const ROWS: &[Row] = &[
             let time = |policy| settles(lab, &gups(policy).jump());
             vec![time("hemem+colloid") - time("hemem")].into()
         }),
-        note: "both take 5 to 6 s: while far from the end Colloid finds pages by bins of few samples, sooner than HeMem with its eight; its limit slows it only within the last 3 % of throughput",
+        note: "both take 5 to 6 s. Far from balance, Colloid selects pages from bins of few samples, sooner than HeMem with its eight; its limit slows it only within the last 3 % of throughput",
         ..ROW
     },
     Row {
@@ -36,12 +36,12 @@ pub const ROWS: &[Row] = &[
         unit: "s",
         test: Test::Own,
         find: Some(jump_under_load),
-        note: "HeMem alone: loads are so slow that a hot page gets three samples a second, and is hot after eight; a tenth of them still waits after 10 s",
+        note: "HeMem alone: loads are so slow that a hot page gets three samples per second, and counts as hot after eight; a tenth of the hot pages is still not promoted after 10 s",
         ..ROW
     },
     Row {
         id: "C-F9-cont",
-        title: "antagonist of 3x comes: within 5 % of the last throughput after, HeMem, TPP, MEMTIS with Colloid",
+        title: "antagonist of 3x starts: time until within 5 % of the final throughput, HeMem, TPP, MEMTIS with Colloid",
         source: "Colloid, 5.2",
         published: &[10.0, 250.0, 25.0],
         unit: "s",
@@ -49,12 +49,12 @@ pub const ROWS: &[Row] = &[
             let time = |system| settles(lab, &contention(system).with_colloid());
             SYSTEMS.map(time).to_vec().into()
         }),
-        note: "published as about so many, read off curves; HeMem: four copying threads (its public code) move 24 GB in 3 s; MEMTIS: one at 2 GB/s; TPP: passes of 60 s",
+        note: "published figures are approximate, read off curves. HeMem: four copying threads (its public code) move 24 GB in 3 s; MEMTIS: one at 2 GB/s; TPP: passes of 60 s",
         ..ROW
     },
     Row {
         id: "C-F9-cont-best",
-        title: "and then is at so much of the best: HeMem, TPP, MEMTIS with Colloid",
+        title: "the final throughput, share of the best: HeMem, TPP, MEMTIS with Colloid",
         source: "Colloid, 5.2",
         published: &[97.0, 92.0, 87.0],
         unit: "% at least",
@@ -70,7 +70,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         id: "C-F10",
-        title: "moved, of throughput: HeMem+Colloid in its steady state, peaks of TPP and MEMTIS",
+        title: "moves as a share of throughput: HeMem+Colloid in its steady state, peaks of TPP and MEMTIS",
         source: "Colloid, 5.2",
         published: &[0.7, 1.6, 4.5],
         unit: "% at most",
@@ -83,17 +83,17 @@ pub const ROWS: &[Row] = &[
             let steady = 100.0 * moved / lab.rate(steady);
             vec![steady, peak(lab, &jump("tpp")), peak(lab, &jump("memtis"))].into()
         }),
-        note: "MEMTIS peaks in one second of a copying core at full speed: nothing in its code limits the rate; TPP in one pass of its hint faults",
+        note: "the peak of MEMTIS is one second of a copying core at full speed, as its code does not limit the rate; the peak of TPP is one pass of its hint faults",
         ..ROW
     },
 ];
 
-/// The antagonist comes once the system has settled.
+/// The antagonist starts in the steady state.
 pub fn contention(system: &str) -> Experiment {
     gups(system).beside(3).contention()
 }
 
-/// Throughput by the second.
+/// Throughput per second.
 pub fn series(lab: &Lab, of: &Experiment) -> Vec<(f64, f64)> {
     let rows = lab.report(of).series.iter();
     rows.filter_map(|row| Some((row.seconds, program(&row.means)?.bytes_per_second))).collect()
@@ -108,14 +108,14 @@ fn reached(lab: &Lab, of: &Experiment) -> f64 {
     last.iter().sum::<f64>() / count
 }
 
-/// Seconds from the change until throughput is close to the last one for good.
+/// Seconds from the change until throughput stays close to the final one.
 fn settles(lab: &Lab, of: &Experiment) -> f64 {
     let (reached, change) = (reached(lab, of), f64::from(change_seconds(of)));
     let far = |at: &(f64, f64)| at.0 > change && (at.1 / reached - 1.0).abs() > CLOSE;
     series(lab, of).into_iter().filter(far).map(|at| at.0 - change).fold(0.0, f64::max)
 }
 
-/// Of throughput, the most that was moved in a second after the change, %.
+/// Maximum of moves in a second after the change, as a share of throughput, %.
 fn peak(lab: &Lab, of: &Experiment) -> f64 {
     let change = f64::from(change_seconds(of));
     let rows = lab.report(of).series.iter().filter(|row| row.seconds > change);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Figures 1 and 2: what contention does to systems that pack.
+//! Figures 1 and 2: the effect of contention on systems that pack.
 
 use super::setup::{antagonist, gups, placed};
 use super::{LOADED, SYSTEMS, best_gups};
 use crate::reproduce::lab::Lab;
 use crate::reproduce::row::{FITTED, Found, ROW, Row, Test};
 
-/// Theoretical bandwidth of the default tier, bytes a second.
+/// Theoretical bandwidth of the default tier, bytes per second.
 const THEORETICAL: f64 = 205e9;
-/// From the CHA, where tier latencies are counted, unloaded: 70 ns less 5.
+/// Unloaded latency at the CHA, where tier latencies are measured: 70 ns minus 5.
 const UNLOADED_NS: f64 = 65.0;
 const PAPER_21: &str = "Colloid, 2.1";
 
@@ -25,12 +25,12 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         id: "C-F1-0x",
-        title: "throughput at 0x, of the best: HeMem, TPP, MEMTIS",
+        title: "throughput at 0x, share of the best: HeMem, TPP, MEMTIS",
         source: "Colloid, figure 1",
         published: &[98.5, 95.4, 89.9],
         unit: "% of best",
         find: Some(|lab| each(|system| 100.0 / best_over(lab, system, 0))),
-        note: "MEMTIS: the paper puts its 10 % down to huge pages that it splits before the steady state; ours has too few samples to decide within 100 s, and sampling at full rate as the kernel begins (sampler_settled) it splits 1475 and keeps 94 % fast: base pages cost no TLB misses here",
+        note: "MEMTIS: the paper explains its 10 % by huge pages split before the steady state. Ours has too few samples to decide within 100 s. Starting at the full sampling rate, as the kernel does (sampler_settled = false), it splits 1475 and keeps 94 % fast: base pages cost no TLB misses here",
         ..ROW
     },
     Row {
@@ -49,7 +49,7 @@ pub const ROWS: &[Row] = &[
         published: &[1.35, 1.41],
         unit: "x",
         find: Some(|lab| vec![best_over(lab, "tpp", 1), best_over(lab, "memtis", 1)].into()),
-        note: "ours keep 94 % of accesses fast, the published TPP 75 % and MEMTIS 85 % (C-F2b-sys): locks are not contended, and the huge pages that MEMTIS splits at full sampling rate do not lower its share (C-F1-0x)",
+        note: "ours serve 94 % of accesses from fast memory, the published TPP 75 % and MEMTIS 85 % (C-F2b-sys): here, locks are not contended, and the huge pages that MEMTIS splits at full sampling rate do not lower its share (C-F1-0x)",
         ..ROW
     },
     Row {
@@ -81,7 +81,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         id: "C-F1-GUPS0x",
-        title: "HeMem+Colloid at 0x, read and written",
+        title: "HeMem+Colloid at 0x: bandwidth, reads and writes",
         source: "Colloid, artifact: 6.07e8 updates/s of 128 B",
         published: &[77.7],
         unit: "GB/s",
@@ -90,7 +90,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         id: "C-F2a-unl",
-        title: "default tier's latency over unloaded, HeMem at 1x, 2x, 3x",
+        title: "default tier's loaded over unloaded latency, HeMem at 1x, 2x, 3x",
         source: "Colloid, figure 2a",
         published: &[2.5, 3.8, 5.0],
         unit: "x",
@@ -122,7 +122,7 @@ pub const ROWS: &[Row] = &[
         published: &[94.0, 121.0],
         unit: "ns",
         find: Some(|lab| packed(lab, 0).to_vec().into()),
-        note: "the log's alternate tier is faster than the paper's own unloaded 130 ns at the CHA",
+        note: "the alternate tier in the log is faster than the paper's unloaded latency of 130 ns at the CHA",
         ..ROW
     },
     Row {
@@ -137,12 +137,12 @@ pub const ROWS: &[Row] = &[
                 100.0 * lab.program(&best).shares[0]
             })
         }),
-        note: "placements step by a tenth of the hot set, which is 9 % of accesses",
+        note: "placements change in steps of a tenth of the hot set, which has 9 % of accesses",
         ..ROW
     },
     Row {
         id: "C-F2b-sys",
-        title: "default tier's share of GUPS at any load, at least: HeMem, TPP, MEMTIS",
+        title: "default tier's share of GUPS, minimum over all loads: HeMem, TPP, MEMTIS",
         source: "Colloid, figure 2b",
         published: &[90.0, 75.0, 85.0],
         unit: "%",
@@ -168,12 +168,12 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
-/// A figure a system.
+/// One figure per system.
 fn each(of: impl Fn(&'static str) -> f64) -> Found {
     SYSTEMS.into_iter().map(of).collect()
 }
 
-/// A figure an intensity.
+/// One figure per intensity.
 fn loaded(of: impl Fn(u8) -> f64) -> Found {
     LOADED.into_iter().map(of).collect()
 }

@@ -45,7 +45,7 @@ fn contended(lab: &Lab) -> Vec<Chart> {
         curves,
     };
     vec![
-        chart("figure-1", "GUPS, read and written", "GB/s", {
+        chart("figure-1", "GUPS, reads and writes", "GB/s", {
             [vec![best()], SYSTEMS.map(rate).to_vec()].concat()
         }),
         chart("figure-2a", "Loaded latency under HeMem", "ns", {
@@ -57,7 +57,7 @@ fn contended(lab: &Lab) -> Vec<Chart> {
             let best = vec![Curve::ours("best", placed.clone()), Curve::published("best", &points)];
             [best, SYSTEMS.map(share).to_vec()].concat()
         }),
-        chart("figure-5", "GUPS with and without Colloid, read and written", "GB/s", {
+        chart("figure-5", "GUPS with and without Colloid, reads and writes", "GB/s", {
             [
                 vec![best()],
                 SYSTEMS.into_iter().zip(WITH).flat_map(|(a, b)| [rate(a), rate(b)]).collect(),
@@ -104,7 +104,7 @@ fn gains(lab: &Lab) -> Vec<Chart> {
                 points.map(|(b, log)| (f64::from(log), gain(lab, &objects(system, b).beside(x))));
             Curve::ours(format!("{x}x"), points)
         });
-        charts.push(chart(8, system, "log2 of the object's bytes", larger.collect()));
+        charts.push(chart(8, system, "log2 of the object size in bytes", larger.collect()));
     }
     charts
 }
@@ -118,7 +118,7 @@ fn over_time(lab: &Lab) -> Vec<Chart> {
         let columns = [
             ("hot-set-0x", "new hot set, no contention", jump.clone()),
             ("hot-set-3x", "new hot set under contention", jump.beside(LOADED[2])),
-            ("contention", "contention comes", contention(system)),
+            ("contention", "contention starts", contention(system)),
         ];
         for (name, title, without) in columns {
             let curve = |of: Experiment| {
@@ -128,7 +128,7 @@ fn over_time(lab: &Lab) -> Vec<Chart> {
             charts.push(Chart {
                 name: format!("figure-9-{system}-{name}"),
                 title: format!("{system}: {title}"),
-                axes: ["s", "GB/s read and written"],
+                axes: ["s", "GB/s, reads and writes"],
                 curves: pair(&without).map(curve).to_vec(),
             });
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Figure 8: larger objects, with which prefetchers keep more in flight.
+//! Figure 8: larger objects, for which prefetchers keep more misses in flight.
 
 use super::setup::objects;
 use super::{SYSTEMS, gain, range};
@@ -8,14 +8,14 @@ use crate::reproduce::row::{FITTED, ROW, Row};
 
 /// The sizes of figure 8, bytes.
 pub const OBJECTS: [u16; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
-/// Those of which the text speaks.
+/// The sizes discussed in the text.
 const LARGE: [u16; 5] = [256, 512, 1024, 2048, 4096];
 
 /// The rows.
 pub const ROWS: &[Row] = &[
     Row {
         id: "C-F8-0x",
-        title: "gain at 0x, least and most of 256 B to 4096 B objects: HeMem, TPP, MEMTIS",
+        title: "gain at 0x, minimum and maximum of 256 B to 4096 B objects: HeMem, TPP, MEMTIS",
         source: "Colloid, figure 8",
         published: &[1.17, 1.31, 1.18, 1.35, 1.21, 1.35],
         unit: "x",
@@ -25,12 +25,12 @@ pub const ROWS: &[Row] = &[
             };
             SYSTEMS.into_iter().flat_map(gains).collect()
         }),
-        note: "latencies within delta (5 %) end the shift at L_D/L_A = 1.045, short of the best 1.28; it starts from 1.23 instead of 1.77 (C-F8-lat)",
+        note: "the shift ends when latencies are within delta (5 %), at L_D/L_A = 1.045, before the best gain of 1.28; it starts from 1.23 instead of 1.77 (C-F8-lat)",
         ..ROW
     },
     Row {
         id: "C-F8-mlp",
-        title: "in-flight misses a core, 4096 B over 64 B objects, HeMem at 0x",
+        title: "in-flight misses per core, 4096 B over 64 B objects, HeMem at 0x",
         source: "Colloid, 5.1",
         published: &[2.82],
         unit: "x",
@@ -47,12 +47,12 @@ pub const ROWS: &[Row] = &[
             let [default, alternate] = lab.latencies(&objects("hemem", 4096));
             vec![default / alternate].into()
         }),
-        note: "not explained: a default tier of 105 GB/s for such objects would give 1.77, but then a gain of 1.60 at 0x, where 1.31 is the published one",
+        note: "not explained. A default tier with 105 GB/s for such objects would give 1.77, but also a gain of 1.60 at 0x, where 1.31 is published",
         ..ROW
     },
     Row {
         id: "C-F8-altbw",
-        title: "use of the alternate tier's bandwidth, HeMem+Colloid at 3x: 64 B, 4096 B objects",
+        title: "utilisation of the alternate tier's bandwidth, HeMem+Colloid at 3x: 64 B, 4096 B objects",
         source: "Colloid, 5.1",
         published: &[53.0, 96.0],
         unit: "%",
@@ -63,7 +63,7 @@ pub const ROWS: &[Row] = &[
             };
             vec![used(64), used(4096)].into()
         }),
-        note: "of what is not published: ours is of 100 GB/s both ways",
+        note: "the reference bandwidth was not published; ours is 100 GB/s, both directions together",
         ..ROW
     },
 ];

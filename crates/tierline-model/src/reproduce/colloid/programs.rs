@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Figure 11 with the nearest workloads of the model, and what Colloid costs and is set to.
+//! Figure 11 with the most similar workloads of the model; the costs and parameters of Colloid.
 
-use tierline_core::policy::list::PolicyEntry;
+use tierline_core::policy::entry::PolicyEntry;
 
 use super::setup::{App, cachelib, gups, pagerank, silo};
 use super::{SYSTEMS, gain, range};
@@ -13,14 +13,13 @@ use crate::reproduce::row::{Found, GIVEN, ORDER, ROW, Row, Test};
 const CORES: f64 = 32.0;
 /// A gain below this is a loss.
 const NO_LOSS: f64 = 0.97;
-const OF_ORDER: &str =
-    "the model's program only misses the caches, the real one computes too: order alone is claimed";
+const OF_ORDER: &str = "the model's program only has cache misses, the real one also computes: only the ranking is compared";
 
 /// The rows.
 pub const ROWS: &[Row] = &[
     Row {
         id: "C-F11a",
-        title: "GAPBS PageRank, gain, least and most of 0x to 3x: HeMem, TPP, MEMTIS",
+        title: "GAPBS PageRank, gain, minimum and maximum of 0x to 3x: HeMem, TPP, MEMTIS",
         source: "Colloid, figure 11a",
         published: &[1.05, 1.92, 1.05, 1.48, 1.12, 2.12],
         unit: "x",
@@ -30,7 +29,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         id: "C-F11b",
-        title: "Silo YCSB-C, gain, least and most of 2x to 3x: HeMem, TPP, MEMTIS",
+        title: "Silo YCSB-C, gain, minimum and maximum of 2x to 3x: HeMem, TPP, MEMTIS",
         source: "Colloid, figure 11b",
         published: &[1.13, 1.25, 1.09, 1.17, 1.08, 1.17],
         unit: "x",
@@ -54,7 +53,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         id: "C-F11c",
-        title: "CacheLib, gain, least and most of 2x to 3x: HeMem, TPP, MEMTIS",
+        title: "CacheLib, gain, minimum and maximum of 2x to 3x: HeMem, TPP, MEMTIS",
         source: "Colloid, figure 11c",
         published: &[1.37, 1.74, 1.42, 1.79, 1.48, 1.93],
         unit: "x",
@@ -74,7 +73,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         id: "C-CPU",
-        title: "CPU time of watching and moving that Colloid adds, most of 0x to 3x: HeMem, TPP, MEMTIS",
+        title: "CPU time of tracking and moving added by Colloid, maximum of 0x to 3x: HeMem, TPP, MEMTIS",
         source: "Colloid, 5.1",
         published: &[2.0, 6.5, 2.0],
         unit: "% at most",
@@ -86,12 +85,12 @@ pub const ROWS: &[Row] = &[
             };
             SYSTEMS.into_iter().map(most).collect()
         }),
-        note: "of the socket's cores; reading the counters and deciding cost no simulated time, and no core polls",
+        note: "share of the socket's cores. Reading the counters and deciding take no simulated time, and no core polls",
         ..ROW
     },
 ];
 
-/// Gains over `loads`, which rise with load from no loss at none.
+/// Gains over `loads`. Holds if there is no loss without load and gains rise with load.
 fn grows(lab: &Lab, app: App, loads: &[u8]) -> Found {
     let at = |system, x| gain(lab, &app(system).beside(x));
     let ours = SYSTEMS.into_iter().flat_map(|s| range(loads.iter().map(|&x| at(s, x))));
@@ -103,7 +102,7 @@ fn grows(lab: &Lab, app: App, loads: &[u8]) -> Found {
     Found { ours, holds }
 }
 
-/// No loss at first, never falling by more than noise, and a gain at last.
+/// No loss at first, no decrease beyond noise, and a gain at the end.
 fn rises(gains: &[f64]) -> bool {
     let first = gains.first().is_some_and(|&gain| gain >= NO_LOSS);
     let last = gains.last().is_some_and(|&gain| gain > 1.0);
@@ -126,7 +125,7 @@ fn parameters() -> Found {
     .into()
 }
 
-/// Of the socket's time, what Colloid adds, %.
+/// CPU time added by Colloid, as a share of the socket's time, %.
 fn overhead(lab: &Lab, without: &Experiment) -> f64 {
     let share = |of: &Experiment| {
         let report = lab.report(of);

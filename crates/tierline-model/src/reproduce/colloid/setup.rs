@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Colloid's set-ups (SOSP'24, 2.1 and 5): what a policy is run with, and for how long.
+//! Colloid's set-ups (SOSP'24, 2.1 and 5): programs, machines and durations.
 
 use tierline_core::unit::Nanos;
 
@@ -7,17 +7,17 @@ use crate::reproduce::Experiment;
 
 /// The unloaded latency of the alternate tier from a core, ns.
 pub const ALTERNATE_NS: u16 = 135;
-/// Of it, the part from a core to the CHA, ns (3.1).
+/// The part of it from a core to the CHA, ns (3.1).
 const PATH_NS: u16 = 5;
-/// When a run with a change changes, s.
+/// Time of the change in a run with a change, s.
 const CHANGE_SECONDS: u16 = 100;
-/// As long as nothing moves, the first second is as good as the hundredth.
+/// Duration of a run without moves, in which all seconds are equal.
 const STATIC_SECONDS: u16 = 2;
 
 /// A program of figure 11 under a policy.
 pub type App = fn(&str) -> Experiment;
 
-/// The machine under a policy, without a program. TPP takes minutes to see all of memory twice.
+/// The machine under a policy, without a program. TPP takes minutes to observe all memory twice.
 fn machine(policy: &str) -> Experiment {
     let seconds = if is_slow(policy) { 600 } else { 100 };
     Experiment::new("colloid-icx", policy, seconds)
@@ -33,7 +33,7 @@ pub fn gups(policy: &str) -> Experiment {
     objects(policy, 64)
 }
 
-/// GUPS with objects of so many bytes.
+/// GUPS with objects of this size.
 pub fn objects(policy: &str, bytes: u16) -> Experiment {
     machine(policy).program(&format!("gups:object={bytes}B"))
 }
@@ -54,13 +54,13 @@ pub fn cachelib(policy: &str) -> Experiment {
     machine(policy).program(program).fast_mib(23_840)
 }
 
-/// Placed by hand, without tracking.
+/// Fixed placement, without tracking.
 fn by_hand() -> Experiment {
     let tracker = Some("truth".into());
     machine("hold").lasting(STATIC_SECONDS).but(|scenario| scenario.tracker = tracker)
 }
 
-/// GUPS with so many tenths of its hot set in the default tier.
+/// GUPS with this number of tenths of its hot set in the default tier.
 pub fn placed(tenths: u8) -> Experiment {
     by_hand().program("gups:object=64B").with("hot_share_fast", f64::from(tenths) / 10.0)
 }
@@ -70,7 +70,7 @@ pub fn antagonist(intensity: u8) -> Experiment {
     by_hand().beside(intensity)
 }
 
-/// When a run with a change changes: once the system is in its steady state.
+/// Time of the change in a run with a change: in the steady state.
 pub fn change_seconds(experiment: &Experiment) -> u16 {
     if is_slow(&experiment.scenario.policy) { 4 * CHANGE_SECONDS } else { CHANGE_SECONDS }
 }
@@ -86,8 +86,8 @@ impl Experiment {
         with.but(|scenario| scenario.workload.rotate_right(1))
     }
 
-    /// With a slower alternate tier, as the paper slows the far socket's clock. Its bandwidth stays: by how
-    /// much that falls was not published.
+    /// With a slower alternate tier, as the paper lowers the far socket's clock. Bandwidth is unchanged, as the effect
+    /// on it was not published.
     #[must_use]
     pub fn alternate(&self, ns: u16) -> Self {
         match ns {
@@ -102,7 +102,7 @@ impl Experiment {
         self.with("pages", "base")
     }
 
-    /// With a change once the system is in its steady state; it runs for as long again, and TPP for twice as long.
+    /// With a change in the steady state. After it, the run continues for the same time, with TPP for twice that time.
     fn changing(&self) -> Self {
         let at = change_seconds(self);
         self.lasting(if is_slow(&self.scenario.policy) { 3 * at } else { 2 * at })
@@ -114,7 +114,7 @@ impl Experiment {
         self.changing().with("jump", format!("{}s", change_seconds(self)))
     }
 
-    /// The antagonist, which is there so far, comes later.
+    /// The antagonist starts later instead of at the beginning.
     #[must_use]
     pub fn contention(&self) -> Self {
         let start = format!("{}s", change_seconds(self));

@@ -33,7 +33,7 @@ fn ratios(lab: &Lab) -> Chart {
     chart("figure-12", "NeoMem over PEBS", axes, apps.map(curve).to_vec())
 }
 
-/// The program's rate over time, in 10⁹ a second, from so long after the start.
+/// The program's rate over time, in 10⁹ per second, from a time after the start.
 fn over_time(lab: &Lab, name: String, bench: &Experiment, zero: f64) -> Curve {
     let rows = lab.report(bench).series.iter();
     let rate =

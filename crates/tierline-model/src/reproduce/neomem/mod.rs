@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! NeoMem (MICRO 2024), evaluation: what can be computed with stand-ins for its programs. The rest is in
-//! [`super::later`].
+//! NeoMem (MICRO 2024), evaluation: the figures that can be computed with stand-ins for its programs.
 //!
-//! Runs are simulated until a system has settled, and what holds then is taken to hold for the rest of a program's time.
+//! Runs are simulated until the steady state, which is extrapolated to the rest of a program's time.
 
 mod figures;
 mod pagerank;
@@ -24,15 +23,15 @@ pub const PAPER: Paper = Paper {
     charts: Some(figures::charts),
 };
 
-/// One load in so many misses (the artifact's baseline; table V: 200 to 5000).
+/// Sampling period in misses (the artifact's baseline; table V: 200 to 5000).
 const PEBS: System = System::Pebs(997);
 /// The five baselines (VI-A).
 const BASELINES: [System; 5] =
     [PEBS, System::PteScan, System::AutoNuma, System::Tpp, System::FirstTouch];
-/// As fast as another: within the 3 % that fitted rows promise.
+/// Relative distance within which speeds are equal: the 3 % of fitted rows.
 const ALIKE: f64 = 0.97;
 
-/// A mean over all of a program's time: what was simulated, and the rest as it was at last.
+/// A mean over a program's whole time: the simulated part, and the rest as at its end.
 fn mean(lab: &Lab, app: App, bench: &Experiment, of: impl Fn(&Means) -> f64) -> f64 {
     let report = lab.report(bench);
     let [all, simulated] = [f64::from(app.length()), report.seconds];
@@ -40,7 +39,7 @@ fn mean(lab: &Lab, app: App, bench: &Experiment, of: impl Fn(&Means) -> f64) -> 
     (simulated * of(&report.overall) + rest * of(&report.steady)) / (simulated + rest)
 }
 
-/// Operations a second; of PageRank, whose parts differ in what they do, how much of all of it.
+/// Operations per second; for PageRank, whose parts differ, the share of the whole program per second.
 fn speed(lab: &Lab, app: App, bench: &Experiment) -> f64 {
     if app == App::PageRank {
         return 1.0 / pagerank::total(lab, bench);
@@ -48,23 +47,23 @@ fn speed(lab: &Lab, app: App, bench: &Experiment) -> f64 {
     mean(lab, app, bench, |means| means.programs.first().map_or(1.0, |program| program.throughput))
 }
 
-/// NeoMem's speed over another's.
+/// NeoMem's speed divided by another's.
 fn over(lab: &Lab, app: App, system: System) -> f64 {
     over_at(lab, app, system, 2)
 }
 
-/// NeoMem's speed over another's at a ratio of slow to fast memory.
+/// NeoMem's speed divided by another's at a ratio of slow to fast memory.
 fn over_at(lab: &Lab, app: App, system: System, ratio: u8) -> f64 {
     let of = |system| speed(lab, app, &bench_at(app, system, ratio));
     of(System::NeoMem) / of(system)
 }
 
-/// NeoMem's speed over another's on all programs.
+/// NeoMem's speed divided by another's, for all programs.
 fn gains(lab: &Lab, system: System) -> Vec<f64> {
     APPS.map(|app| over(lab, app, system)).to_vec()
 }
 
-/// GUPS' updates a second in its first minute, in 10⁹: getting there counts.
+/// GUPS' updates per second in its first minute, in 10⁹, including convergence.
 fn first_minute(lab: &Lab, gups: &Experiment) -> f64 {
     let report = lab.report(gups);
     report.overall.programs.first().map_or(1.0, |program| program.throughput * 1e-9)

@@ -11,10 +11,10 @@ use crate::workload::pagerank::PageRank;
 /// Table VI's columns.
 const COLUMNS: [(System, bool); 4] =
     [(System::NeoMem, true), (System::Tpp, true), (System::NeoMem, false), (System::Tpp, false)];
-/// The last column is what the others are computed from.
+/// The last column, from which the others are computed.
 const COLUMN_KINDS: [Kind; 4] = [Kind::Predicted, Kind::Predicted, Kind::Predicted, Kind::Given];
 const COLUMN_KINDS_BY_PHASE: [[Kind; 4]; 3] = [COLUMN_KINDS; 3];
-/// GAPBS runs PageRank so many times.
+/// Number of PageRank trials in GAPBS.
 const TRIALS: u8 = 16;
 /// A trial of TPP in base pages, s (table VI).
 const TRIAL: f64 = 3.32;
@@ -23,11 +23,11 @@ const TRIAL: f64 = 3.32;
 pub const ROWS: &[Row] = &[
     Row {
         id: "N-F14",
-        title: "PageRank: a dynamic threshold over 100, 200, 300, 400, least of 16 trials: above 1",
+        title: "PageRank: a dynamic threshold over 100, 200, 300, 400, minimum of 16 trials: above 1",
         source: "NeoMem, figure 14",
         unit: "x",
         find: Some(thresholds),
-        note: "trials are alike: the graph is made where the list was freed, in fast memory, whatever the threshold, and the rest of it is streamed, which is hardly waited for. While rows are filled, fixed thresholds promote three times as much",
+        note: "trials do not differ: with any threshold, the graph is built where the list was freed, in fast memory, and the rest of it is streamed, with hardly any waiting. While rows are filled, fixed thresholds promote three times as much",
         ..ORDER
     },
     Row {
@@ -38,12 +38,12 @@ pub const ROWS: &[Row] = &[
         unit: "s",
         kinds: &COLUMN_KINDS,
         find: Some(|lab| COLUMNS.map(|at| total(lab, &column(at))).to_vec().into()),
-        note: "TPP in base pages is given, the others by their rates over its, part by part. The list fills fast memory, so what else is needed to build is in slow memory: NeoMem promotes it into the room of list pages that were read. TPP promotes nothing, as it takes two faults a minute apart",
+        note: "TPP in base pages is given; the others are computed from their rates relative to it, part by part. The list fills fast memory, so the other data for building is in slow memory. NeoMem promotes it into the room of list pages that were already read. TPP promotes nothing, as it needs two faults a minute apart",
         ..ROW
     },
     Row {
         id: "N-T6b",
-        title: "of it generate, build, a trial, each for the four",
+        title: "parts of it: generate, build, a trial, each for the four",
         source: "NeoMem, table VI",
         published: &[7.61, 10.96, 8.63, 10.67, 23.9, 36.9, 25.58, 35.67, 2.8, 3.59, 2.95, 3.32],
         unit: "s",
@@ -62,7 +62,7 @@ pub const ROWS: &[Row] = &[
         published: &[11.53, 2.7, 14.9, 2.01, 7.02, 0.74],
         unit: "GB",
         find: Some(promoted),
-        note: "all memory is huge pages where any is; what NeoMem promotes are rows while they are filled and the graph while it is iterated over, of huge pages all for one hot base page",
+        note: "in a run with huge pages, all memory is in huge pages. NeoMem promotes rows while they are filled and the graph during iterations, whole huge pages for one hot base page",
         ..ROW
     },
 ];
@@ -79,7 +79,7 @@ fn between(lab: &Lab, bench: &Experiment, from: f64, until: f64) -> f64 {
     (sum / (until - from)).max(1.0)
 }
 
-/// Trial by trial the least gain of the dynamic threshold over each.
+/// Minimum over trials of the dynamic threshold's gain over each fixed one.
 fn thresholds(lab: &Lab) -> Found {
     let start = PageRank::default().ends().squished.as_secs_f64();
     let gain = |count| {
@@ -99,8 +99,8 @@ fn column((system, huge): (System, bool)) -> Experiment {
     if huge { base.with("pages", "huge") } else { base }
 }
 
-/// Generation, build and a trial, s: as long as published for TPP in base pages, and for another by its rate over
-/// that of TPP, in each of their parts.
+/// Generation, build and a trial, s. For TPP in base pages the published times; for others scaled by their rate relative
+/// to TPP's, part by part.
 fn times(lab: &Lab, run: &Experiment) -> [f64; 3] {
     let ends = PageRank::default().ends();
     let squished = ends.squished.as_secs_f64();
@@ -120,7 +120,7 @@ fn times(lab: &Lab, run: &Experiment) -> [f64; 3] {
     ]
 }
 
-/// All of it, s, without what GAPBS does not time.
+/// The whole program, s, without the parts that GAPBS does not time.
 pub fn total(lab: &Lab, run: &Experiment) -> f64 {
     let [generate, build, trial] = times(lab, run);
     generate + build + f64::from(TRIALS) * trial

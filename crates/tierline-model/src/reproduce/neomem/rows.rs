@@ -11,9 +11,9 @@ use crate::report::Means;
 use crate::reproduce::row::{Found, GIVEN, Kind, ORDER, ROW, Row, Test};
 use crate::reproduce::{Experiment, Lab};
 
-/// Figure 16 names its rate.
+/// The rate is stated in figure 16.
 const PEBS_16: System = System::Pebs(397);
-/// Programs of figure 12: of the first two the gain widens, of the last two it stays.
+/// Programs of figure 12: for the first two the gain grows, for the last two it is constant.
 const RATIOS: [App; 4] = [App::PageRank, App::Btree, App::Gups, App::XsBench];
 
 /// The rows.
@@ -25,7 +25,7 @@ pub const ROWS: &[Row] = &[
         published: &[430.0, 3.6],
         unit: "ns; x",
         find: Some(|_| latencies()),
-        note: "unloaded: the machine file's",
+        note: "unloaded: from the machine file",
         ..GIVEN
     },
     Row {
@@ -35,27 +35,27 @@ pub const ROWS: &[Row] = &[
         published: &[295.0],
         unit: "%",
         find: Some(all_slow),
-        note: "of the time that N-T6 counts; what GAPBS computes besides was not published, and 1.2 GiB of its rows find no room in 16 GiB. Of Redis (64 %) neither was published",
+        note: "of the time in N-T6. The computing part of GAPBS was not published, and 1.2 GiB of its rows do not fit into 16 GiB. For Redis (64 %) no such facts were published",
         ..ROW
     },
     Row {
         id: "N-F4c",
-        title: "slowdown by PEBS at one in 10 misses, from one in 10 000, at least (ours: GUPS)",
+        title: "slowdown by PEBS at one in 10 misses relative to one in 10 000, at least (ours: GUPS)",
         source: "NeoMem, figure 4",
         published: &[50.0],
         unit: "%",
         test: Test::AtLeast,
         find: Some(sampled),
-        note: "a record costs 300 ns, as in A-ovh; figure 4 does not name its program in our text",
+        note: "a record costs 300 ns, as in A-ovh; our text of the paper does not contain the program's name of figure 4",
         ..ROW
     },
     Row {
         id: "N-F11",
-        title: "over the best of five: DeathStarBench, PageRank, XSBench, GUPS, Silo, Btree, bwaves, roms: never below 1",
+        title: "over the best of five baselines: DeathStarBench, PageRank, XSBench, GUPS, Silo, Btree, bwaves, roms: never below 1",
         source: "NeoMem, figure 11",
         unit: "x",
         find: Some(order),
-        note: "of Silo no fast page is idle for as long as the reclaimer takes to come round, so next to nothing is demoted, and presumably samples name hotter pages first; of Btree, bwaves and roms no page is worth more than another for long; for DeathStarBench and XSBench see below",
+        note: "Silo: no fast page is idle for a full cycle of the reclaimer, so hardly anything is demoted, and presumably samples find hotter pages first. Btree, bwaves, roms: no page stays hotter than others for long. For DeathStarBench and XSBench see N-F11-DSB and N-F11-FT",
         ..ORDER
     },
     Row {
@@ -75,12 +75,12 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         id: "N-F11-DSB",
-        title: "DeathStarBench over the baselines, least and most",
+        title: "DeathStarBench over the baselines, minimum and maximum",
         source: "NeoMem, figure 11",
         published: &[1.19, 1.67],
         unit: "x",
         find: Some(death_star),
-        note: "least is over PEBS, which presumably promotes less of what is lukewarm; most over first touch, which puts every post in slow memory once it is full. How its posts divide between new and old is ours",
+        note: "the minimum is over PEBS, which presumably promotes fewer lukewarm pages; the maximum over first touch, which places every post in slow memory once fast memory is full. The distribution of accesses between new and old posts is ours",
         ..ROW
     },
     Row {
@@ -92,7 +92,7 @@ pub const ROWS: &[Row] = &[
         find: Some(|lab| {
             [App::XsBench, App::Gups].map(|app| over(lab, app, System::FirstTouch)).to_vec().into()
         }),
-        note: "XSBench fills its index first (GridInit.c), so first touch has it in fast memory; GUPS has a hot part in each thread's 32nd, so first touch has 47 % of its accesses there, and for 4.7 the link would have to carry a third of the 27.7 GB/s that it has by what other FPGA cards reach",
+        note: "XSBench fills its index first (GridInit.c), so first touch has it in fast memory. GUPS has a hot part in each thread's 32nd, so first touch serves 47 % of its accesses there; a gain of 4.7 would require a link with a third of the modelled 27.7 GB/s, which is the bandwidth of other FPGA cards",
         ..ROW
     },
     Row {
@@ -107,21 +107,21 @@ pub const ROWS: &[Row] = &[
                 .to_vec()
                 .into()
         }),
-        note: "as N-F11-FT: with its index in fast memory from the start there is nothing to gain",
+        note: "as N-F11-FT: its index is in fast memory from the start, so nothing can be gained",
         ..ROW
     },
     Row {
         id: "N-F12",
-        title: "NeoMem over PEBS at 1:2, 1:4, 1:8: PageRank, Btree, GUPS, XSBench: above 1; widens for two, stays for two",
+        title: "NeoMem over PEBS at 1:2, 1:4, 1:8: PageRank, Btree, GUPS, XSBench: above 1; grows for two, constant for two",
         source: "NeoMem, figure 12",
         unit: "x",
         find: Some(ratios),
-        note: "of PageRank it is over PEBS at all three, but does not widen; of GUPS at 1:8 its hot set and what it churns do not fit; Btree's index is where it was first touched",
+        note: "on PageRank it is above PEBS at all three, but the gain does not grow; on GUPS at 1:8 the hot set and the pages that NeoMem exchanges do not fit; Btree's index stays where it was first touched",
         ..ORDER
     },
     Row {
         id: "N-F13",
-        title: "slow-tier bytes an operation, least of the five over NeoMem, programs as N-F11: never below 1",
+        title: "slow-tier bytes per operation, minimum of the five over NeoMem, programs as N-F11: never below 1",
         source: "NeoMem, figure 13",
         unit: "x",
         find: Some(traffic),
@@ -130,22 +130,22 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         id: "N-F13-moves",
-        title: "promoted in all by AutoNUMA, NeoMem, PTE scan, PEBS, TPP, first touch: most to fewest, the second two alike",
+        title: "promoted in total by AutoNUMA, NeoMem, PTE scan, PEBS, TPP, first touch: from most to least, NeoMem and PTE scan equal",
         source: "NeoMem, figure 13",
         unit: "GB",
         find: Some(promotions),
-        note: "more than half of NeoMem's are pages that bwaves and roms sweep through, which TPP and AutoNUMA leave: hint faults here go by the rate of the moment, so that a page which a sweep has passed never faults. Most of TPP's and AutoNUMA's are XSBench's and GUPS'",
+        note: "more than half of NeoMem's promotions are pages swept by bwaves and roms, which TPP and AutoNUMA do not promote: hint faults here follow the present rate, so a page that a sweep has passed never faults. Most of TPP's and AutoNUMA's promotions are on XSBench and GUPS",
         ..ORDER
     },
     Row {
         id: "N-CPU",
-        title: "profiling, of GUPS' time, at most",
+        title: "profiling, share of GUPS' time, at most",
         source: "NeoMem, VI-D",
         published: &[0.021],
         unit: "%",
         test: Test::AtMost,
         find: Some(profiling),
-        note: "register reads of 1 us each (ours) over the time of 32 threads, as if it took theirs: most are of hot pages, found anew after each clearing",
+        note: "register reads of 1 us each (ours), relative to the time of 32 threads, as if they ran in these threads; most reads are of hot pages, which are found again after each clearing",
         ..ROW
     },
     Row {
@@ -169,7 +169,7 @@ pub const ROWS: &[Row] = &[
             let [low, default] = [low, longer()].map(|gups| first_minute(lab, &gups));
             vec![100.0 * (low / default - 1.0)].into()
         }),
-        note: "the quota only halves p; presumably any p finds a hot set whose pages are alike",
+        note: "the quota only halves p; presumably any p finds a hot set of equally hot pages",
         ..ROW
     },
     Row {
@@ -182,7 +182,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         id: "N-F16",
-        title: "GUPS, hot set moved: before, 10 s, 20 s after, of NeoMem, PEBS, TPP, PTE scan: highest plateau, fastest recovery",
+        title: "GUPS, jump of the hot set: before, 10 s and 20 s after it, for NeoMem, PEBS, TPP, PTE scan: highest plateau, fastest recovery",
         source: "NeoMem, figure 16",
         unit: "G/s",
         find: Some(jump),
@@ -194,16 +194,16 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 17",
         unit: "x",
         find: Some(memtis),
-        note: "behind it on Silo, as N-F11; most on DeathStarBench, whose new posts MEMTIS leaves in slow memory",
+        note: "below MEMTIS on Silo, as N-F11; most on DeathStarBench, whose new posts MEMTIS leaves in slow memory",
         ..ORDER
     },
     Row {
         id: "N-F17-geo",
-        title: "over MEMTIS, geomean; MEMTIS promotes of NeoMem's pages",
+        title: "over MEMTIS, geomean; pages promoted by MEMTIS, share of NeoMem's",
         source: "NeoMem, figure 17",
         published: &[1.58, 1.1],
         unit: "x; %",
-        note: "as N-F17; MEMTIS' sampler keeps to 3 % of a core here from the start, with which it finds as much as anybody",
+        note: "as N-F17; here, MEMTIS' sampler uses 3 % of a core from the start, with which it finds as many pages as any other",
         find: Some(|lab| {
             let share = 100.0 * promoted(lab, System::Memtis) / promoted(lab, System::NeoMem);
             vec![geometric_mean(&gains(lab, System::Memtis)), share].into()
@@ -228,7 +228,7 @@ fn latencies() -> Found {
     vec![ns(1), ns(1) / ns(0)].into()
 }
 
-/// Percent slower than another speed.
+/// How much slower than another speed, %.
 fn slower(speed: f64, than: f64) -> Found {
     vec![100.0 * (than / speed - 1.0)].into()
 }
@@ -305,7 +305,7 @@ fn promotions(lab: &Lab) -> Found {
     Found { ours, holds }
 }
 
-/// The tracker's time in what was simulated, and for the rest as in the last third of a longer run.
+/// The tracker's time: in the simulated part, and for the rest as in the last third of a longer run.
 fn profiling(lab: &Lab) -> Found {
     let settled = gups(System::NeoMem);
     let [long, all] = [LONGER, App::Gups.length()].map(f64::from);

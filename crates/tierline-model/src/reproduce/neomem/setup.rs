@@ -1,38 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-//! NeoMem's set-ups (VI-A): a program of 32 threads in base pages on its testbed, a system, and what is varied.
+//! NeoMem's set-ups (VI-A): a program of 32 threads in base pages on its testbed, a system, and variations.
 //!
-//! Programs are stand-ins, made of what was published of them: their command lines are those of the artifact's
-//! `run_benchmark.py`. How accesses divide is that of the workload, and ours, where nothing is said.
+//! Programs are stand-ins, built from published facts: their command lines are those of the artifact's
+//! `run_benchmark.py`. The distribution of accesses is the workload's, and ours where none was published.
 
 use tierline_core::unit::Nanos;
 
 use crate::reproduce::Experiment;
 
-/// A program, or what stands for it.
+/// A program or its stand-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum App {
-    /// GUPS of 19 GB, 2 GiB of it hot, for 600 s. Memory is populated in the order of addresses, and each thread's hot
-    /// part begins its 32nd of it: so the hot set is spread evenly.
+    /// GUPS of 19 GB, 2 GiB of it hot, for 600 s. Memory is populated in order of addresses. Each thread has a 32nd of
+    /// it, which begins with its hot part, so the hot set is spread evenly.
     Gups,
-    /// XSBench of 355 nuclides with 35 000 grid points each: first come 48 bytes a point and the energies, together the
-    /// index, then 355 numbers a point (`GridInit.c`). A lookup of a mean material reads 56 nuclides' points at two to
-    /// three lines, a binary search, and part of a row of numbers: nine lines in ten are of the index.
+    /// XSBench of 355 nuclides with 35 000 grid points each. First the index: 48 bytes per point and the energies; then
+    /// 355 numbers per point (`GridInit.c`). A lookup of a mean material reads the points of 56 nuclides at two to three
+    /// lines, a binary search, and part of a row of numbers: nine lines in ten are in the index.
     XsBench,
     /// PageRank of GAPBS on 2²⁶ vertices of degree 16, 16 trials, from end to end (table VI): the workload `pagerank`.
     PageRank,
-    /// DeathStarBench's social network, composing posts for 100 s: the workload `latest`, as posts are appended to what
-    /// is read. 12 MiB a second are 2000 posts (ours; two clients alone reach 850, issue 59 of its repository) of 6 KiB (ours): a text of
-    /// 0.6 KiB (`compose-post.lua`) in MongoDB and its cache, and its number in the timelines of 39 followers, as many as the
-    /// users of its smallest graph have. It starts at 15 GiB (ours), of the 10.3 to 19.7 GB that the paper names for all.
+    /// DeathStarBench's social network, composing posts for 100 s: the workload `latest`, as posts are appended to the
+    /// data that is read. 12 MiB per second are 2000 posts (ours; two clients alone reach 850, issue 59 of its repository)
+    /// of 6 KiB (ours): a text of 0.6 KiB (`compose-post.lua`) in MongoDB and its cache, and its number in the timelines
+    /// of 39 followers, the number in its smallest graph. It starts at 15 GiB (ours); the paper states 10.3 to 19.7 GB
+    /// for all programs.
     DeathStar,
     /// Silo with YCSB-C: 80 M keys of 64 + 100 bytes (Colloid, 5.3), read only, by YCSB's law.
     Silo,
-    /// Btree: `xsbench` of another size, an index above leaves that are read alike.
+    /// Btree: `xsbench` of another size: an index above leaves that are read uniformly.
     Btree,
-    /// 603.bwaves: sweeps through 12 GiB, a line in four written. Sizes of it and the next are ours, of the 10.3 to
-    /// 19.7 GB that the paper names for all.
+    /// 603.bwaves: sweeps through 12 GiB; one line in four is written. The sizes of bwaves and roms are ours, within the
+    /// paper's 10.3 to 19.7 GB for all programs.
     Bwaves,
-    /// 654.roms: likewise, 10 GiB.
+    /// 654.roms: as bwaves, with 10 GiB.
     Roms,
 }
 
@@ -53,9 +54,9 @@ pub const APPS: [App; 8] = [
 pub enum System {
     /// NeoMem.
     NeoMem,
-    /// NeoMem with PEBS at one in so many misses in NeoProf's place.
+    /// NeoMem with PEBS instead of NeoProf, with this period in misses.
     Pebs(u16),
-    /// NeoMem with accessed bits in its place, read every 5 s; so counters are cleared every 30 s.
+    /// NeoMem with accessed bits instead of NeoProf, read every 5 s; so counters are cleared every 30 s.
     PteScan,
     /// TPP.
     Tpp,
@@ -67,18 +68,18 @@ pub enum System {
     Memtis,
 }
 
-/// PageRank, s: until its graph is made, then 16 trials of 3.32 s (table VI, TPP in base pages).
+/// Duration of PageRank, s: until its graph is built, then 16 trials of 3.32 s (table VI, TPP in base pages).
 const PAGERANK: u16 = 105;
-/// Longer than it takes the systems that are served every 10 ms to find a hot set here.
+/// Longer than systems with a quantum of 10 ms need to find a hot set here.
 const SECONDS: u16 = 40;
-/// Half as long again, for intervals, quotas and sketches.
+/// 1.5 times as long, for intervals, quotas and sketches.
 pub const LONGER: u16 = SECONDS * 3 / 2;
 /// A program's threads.
 pub const THREADS: u8 = 32;
 
 impl App {
-    /// How long the program runs, s: as published for GUPS, PageRank and DeathStarBench, and like the latter where
-    /// nothing was.
+    /// Duration of the program, s: as published for GUPS, PageRank and DeathStarBench; for the others as for
+    /// DeathStarBench.
     pub fn length(self) -> u16 {
         match self {
             Self::Gups => 600,
@@ -101,12 +102,12 @@ impl App {
     }
 }
 
-/// Simulated time, s: until the system has settled.
+/// Simulated time, s: until the steady state.
 fn seconds(app: App, system: System) -> u16 {
     match (app, system) {
         (App::PageRank, _) => PAGERANK,
         (App::DeathStar, _) => 100,
-        // Nothing to settle: no page moves, or none is worth more than another, sweep after sweep.
+        // Steady from the start: no page moves, or no page stays hotter than others from sweep to sweep.
         (_, System::FirstTouch) | (App::Bwaves | App::Roms, _) => SECONDS / 2,
         (_, System::NeoMem | System::Pebs(_) | System::PteScan) => SECONDS,
         (App::Gups, _) => 250,
@@ -114,7 +115,7 @@ fn seconds(app: App, system: System) -> u16 {
     }
 }
 
-/// At 1:2, as everything unless stated otherwise.
+/// At 1:2, the default.
 pub fn bench(app: App, system: System) -> Experiment {
     bench_at(app, system, 2)
 }
@@ -155,7 +156,7 @@ pub fn longer() -> Experiment {
     gups(System::NeoMem).lasting(LONGER)
 }
 
-/// With so many milliseconds between two readings of hot pages.
+/// With this time between two readings of hot pages, ms.
 pub fn interval(ms: u16) -> Experiment {
     longer().knob("migration_interval", f64::from(ms) * 1e-3)
 }
@@ -168,12 +169,12 @@ pub fn sketch(width_log2: u8, depth: u8) -> Experiment {
     })
 }
 
-/// PageRank under NeoMem with a threshold that stays.
+/// PageRank under NeoMem with a fixed threshold.
 pub fn threshold(count: u16) -> Experiment {
     bench(App::PageRank, System::NeoMem).knob("threshold", count)
 }
 
-/// When GUPS jumps, s: the paper's 600 s of warm-up, shortened to what it takes to settle.
+/// Time of GUPS' jump, s: the paper's warm-up of 600 s, shortened to the time until the steady state.
 pub fn jumps_at(system: System) -> u16 {
     match system {
         System::NeoMem | System::Pebs(_) | System::PteScan => 50,
@@ -181,7 +182,7 @@ pub fn jumps_at(system: System) -> u16 {
     }
 }
 
-/// GUPS, whose hot set is elsewhere for the last 25 s.
+/// GUPS with a jump of its hot set 25 s before the end.
 pub fn jump(system: System) -> Experiment {
     let at = jumps_at(system);
     gups(system).with("jump", format!("{at}s")).lasting(at + 25)

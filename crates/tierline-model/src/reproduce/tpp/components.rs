@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Figures 17 and 18 and table 2: TPP with one of its parts off, or its optional one on.
+//! Figures 17 and 18 and table 2: TPP without one of its parts, or with its optional part.
 
 use super::setup::{App, Local, run};
 use super::{TPP, count, local, moves, over, percentile, sorted, throughput};
@@ -13,12 +13,12 @@ use Local::{Fifth, TwoThirds};
 pub const ROWS: &[Row] = &[
     Row {
         id: "T-F17",
-        title: "Cache1 at 1:4: local allocation p95, decoupled over not; not decoupled: CXL accesses, throughput lost",
+        title: "Cache1 at 1:4: p95 of local allocation, decoupled over not decoupled; not decoupled: CXL accesses, throughput lost",
         source: "TPP, figure 17 and 6.2",
         published: &[1.6, 55.0, 12.0],
         unit: "x; %",
         find: Some(decoupling),
-        note: "follows from bursts of which only the lifetime was published",
+        note: "depends on allocation bursts, of which only the lifetime was published",
         ..ROW
     },
     Row {
@@ -31,7 +31,7 @@ pub const ROWS: &[Row] = &[
             let promoted = sorted(lab, &cache1(), |means| means.promoted_bytes_per_second * 1e-3);
             vec![mean(&promoted), percentile(&promoted, 99)].into()
         }),
-        note: "a page of the model is 2 MiB; and the paper's steady 4 to 16 MB/s (7) are a hundred times its 50 KB/s",
+        note: "a page of the model is 2 MiB; also, the paper's steady 4 to 16 MB/s (7) are a hundred times its 50 KB/s",
         ..ROW
     },
     Row {
@@ -52,7 +52,7 @@ pub const ROWS: &[Row] = &[
             ]
             .into()
         }),
-        note: "without the filter every page that is touched in a minute goes up; how many are was not published",
+        note: "without the filter, every page accessed within a minute is promoted; the number of such pages was not published",
         ..ROW
     },
     Row {
@@ -76,7 +76,7 @@ pub const ROWS: &[Row] = &[
             ]
             .into()
         }),
-        note: "promotions seldom fail here with or without: 2 % of headroom is more than a copying thread fills; without the filter what is touched once a minute is local sooner, and nothing hotter pays for it",
+        note: "promotions rarely fail here, with or without the filter, as a copying thread cannot fill 2 % of headroom; without the filter, pages accessed once a minute become local sooner, and no hotter page is displaced",
         ..ROW
     },
     Row {
@@ -93,7 +93,7 @@ pub const ROWS: &[Row] = &[
             });
             both.concat().into()
         }),
-        note: "Cache2: what fits of its files is not hotter than what does not, and ours serves as much of them locally as without the switch",
+        note: "Cache2: the files that fit are not hotter than those that do not, and ours serves as many of them locally as without the switch",
         ..ROW
     },
 ];
@@ -111,7 +111,7 @@ pub(super) fn unfiltered() -> Experiment {
     cache1().knob("active_lru", false)
 }
 
-/// New pages in local memory, bytes a second, sorted.
+/// New pages in local memory, bytes per second, sorted.
 fn allocated(lab: &Lab, run: &Experiment) -> Vec<f64> {
     sorted(lab, run, |means| means.tiers[0].allocated_bytes_per_second)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! TPP (ASPLOS'23), evaluation: every figure, computed with programs that are put together from what was
-//! published of Meta's ([`crate::workload::datacenter`]).
+//! TPP (ASPLOS'23), evaluation: every figure, computed with programs reconstructed from published facts on Meta's
+//! ([`crate::workload::datacenter`]).
 //!
-//! The default kernel is the policy `paging`; NUMA balancing is that of its time, which migrates at the first fault;
-//! AutoTiering demotes in the background, from a reserve, as the paper describes it.
+//! The default kernel is the policy `paging`. NUMA balancing is the version of that time, which migrates at the first
+//! fault. AutoTiering demotes in the background and keeps a reserve, as the paper describes it.
 
 mod components;
 mod figures;
@@ -23,14 +23,14 @@ use setup::{App, Local, run};
 pub const PAPER: Paper = Paper {
     prefix: "T-",
     name: "TPP (ASPLOS 2023)",
-    about: "Promotion at the second touch and early demotion, in the kernel; with programs put together from what was published of Meta's.",
+    about: "Promotion at the second touch and early demotion, in the kernel; with programs reconstructed from published facts on Meta's.",
     rows: &[throughput::ROWS, placement::ROWS, components::ROWS, others::ROWS, profiler::ROWS],
     charts: Some(figures::charts),
 };
 
 const TPP: &str = "tpp";
 
-/// NUMA balancing, of the kernel before 5.18.
+/// NUMA balancing of kernels before 5.18.
 fn balancing(app: App, local: Local) -> Experiment {
     run(app, local, "autonuma").knob("two_faults", false)
 }
@@ -46,12 +46,12 @@ fn throughput(lab: &Lab, run: &Experiment) -> f64 {
     100.0 * rate(run) / rate(&run.baseline())
 }
 
-/// Share of accesses that local memory serves, %.
+/// Share of accesses served by local memory, %.
 fn local(lab: &Lab, run: &Experiment) -> f64 {
     100.0 * lab.program(run).shares[0]
 }
 
-/// Of bytes of some of a program's memory, those in local memory, %.
+/// Share of a part of a program's memory that is local, %.
 fn resident(
     lab: &Lab,
     run: &Experiment,
@@ -64,7 +64,7 @@ fn resident(
     if all > 0.0 { 100.0 * here / all } else { 0.0 }
 }
 
-/// Private memory, without the short-lived.
+/// Private memory, without short-lived pages.
 fn is_anon(part: &MemoryMeans) -> bool {
     part.name.starts_with("anon")
 }
@@ -79,7 +79,7 @@ fn hot_bytes(part: &MemoryMeans) -> Vec<f64> {
     part.hot_bytes.iter().map(|bytes| bytes.0 as f64).collect()
 }
 
-/// What tiering did in a run.
+/// Counters of tiering in a run.
 fn moves<'a>(lab: &'a Lab, run: &Experiment) -> &'a Moves {
     &lab.report(run).moves
 }
@@ -90,12 +90,12 @@ fn count(pages: u64) -> f64 {
     pages as f64
 }
 
-/// Over, or nothing.
+/// A ratio; 0 if the denominator is 0.
 fn over(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
 }
 
-/// Pages freed of local memory a second of the reclaimer's time: by moving, or by paging out.
+/// Local pages freed per second of the reclaimer's time, by moving or by paging out.
 fn reclaim_rate(lab: &Lab, run: &Experiment) -> f64 {
     let moves = moves(lab, run);
     let moved = count(moves.promoted_pages + moves.demoted_pages);
@@ -105,7 +105,7 @@ fn reclaim_rate(lab: &Lab, run: &Experiment) -> f64 {
     }
 }
 
-/// Values of the last three quarters of a run, a second each, sorted.
+/// One value per second of the last three quarters of a run, sorted.
 fn sorted(lab: &Lab, run: &Experiment, of: impl Fn(&crate::report::Means) -> f64) -> Vec<f64> {
     let series = &lab.report(run).series;
     let from = series.last().map_or(0.0, |row| row.seconds) * 0.25;
@@ -115,7 +115,7 @@ fn sorted(lab: &Lab, run: &Experiment, of: impl Fn(&crate::report::Means) -> f64
     values
 }
 
-/// Of sorted values, the one that so many percent are not above.
+/// A percentile of sorted values.
 fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let at = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted.get(at).copied().unwrap_or(0.0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Figure 19 and section 6.3: beside NUMA balancing, AutoTiering and TMO.
+//! Figure 19 and section 6.3: comparison with NUMA balancing, AutoTiering and TMO.
 
 use tierline_core::port::PageKind;
 
@@ -12,7 +12,7 @@ use crate::reproduce::{Experiment, Lab};
 use App::{Cache1, Warehouse, Web1};
 use Local::{Fifth, TwoThirds};
 
-/// TMO's threshold, of time (TMO, 3.3): `stall_threshold`.
+/// TMO's threshold, as a share of time (TMO, 3.3): `stall_threshold`.
 const THRESHOLD: f64 = 0.001;
 /// The rows.
 pub const ROWS: &[Row] = &[
@@ -23,7 +23,7 @@ pub const ROWS: &[Row] = &[
         published: &[20.0, 17.2, 42.0, 11.0],
         unit: "%; x",
         find: Some(balancing_web),
-        note: "paging out makes some room here, which NUMA balancing fills: that gains it more than its faults cost, and what else takes such room there was not published; under TPP nearly all that is hot was allocated locally and is never promoted; reclaim as T-F14-Web1-reclaim",
+        note: "here, paging out makes some room, which NUMA balancing fills; this gains more than its faults cost. What else uses such room in the paper was not published. Under TPP nearly all hot memory was allocated locally and is never promoted; reclaim as T-F14-Web1-reclaim",
         ..ROW
     },
     Row {
@@ -36,7 +36,7 @@ pub const ROWS: &[Row] = &[
             let run = autotiering(Web1, TwoThirds);
             vec![100.0 - local(lab, &run), 100.0 - throughput(lab, &run)].into()
         }),
-        note: "what is allocated is slow until it faults, and all hot memory faults; but demoting refills its reserve here as fast as a thread copies, so that it never runs out for long; how long theirs was empty was not published",
+        note: "new pages are slow until they fault, and all hot memory faults. Here, demotion refills the reserve as fast as a thread copies, so it is never empty for long; how long it was empty in the paper was not published",
         ..ROW
     },
     Row {
@@ -46,7 +46,7 @@ pub const ROWS: &[Row] = &[
         published: &[46.0, 10.0, 10.0, 7.0],
         unit: "%",
         find: Some(cache1),
-        note: "local memory holds tmpfs and private pages at 1:4, which do not go out without swap, so that nothing is promoted; AutoTiering as T-F19-AT",
+        note: "at 1:4, local memory holds tmpfs and private pages, which cannot be paged out without swap, so nothing is promoted; AutoTiering as T-F19-AT",
         ..ROW
     },
     Row {
@@ -70,17 +70,17 @@ pub const ROWS: &[Row] = &[
         published: &[45.0, 61.0, 7.0],
         unit: "%",
         find: Some(|lab| [Web1, Cache1, Warehouse].map(|app| swapped(lab, app)).to_vec().into()),
-        note: "programs as large as the local node, which is all their memory then (3.2), four hours of TMO; files are dropped and take no swap, and two thirds of Web1 are files; Data Warehouse's private memory is mostly newly allocated within ten minutes there (3.6), at rates that were not published, and stays here, so that most of it turns cold",
+        note: "programs as large as the local node, which is then all their memory (3.2); four hours of TMO. Files are dropped and need no swap, and two thirds of Web1 are files. In the paper, most of Data Warehouse's private memory is newly allocated within ten minutes (3.6), at unpublished rates; here it is allocated once, so most of it becomes cold",
         ..ROW
     },
     Row {
         id: "T-T3",
-        title: "TMO above TPP, Web1: promotions that fail, without and with; accesses to CXL memory, without and with",
+        title: "TMO above TPP, Web1: failed promotions, without and with TMO; accesses to CXL memory, without and with TMO",
         source: "TPP, table 3",
         published: &[20.0, 5.0, 3.1, 2.7],
         unit: "pages/s; %",
         find: Some(with_tmo),
-        note: "2 % of headroom never runs out here, so that no promotion fails without TMO either; and all that is hot is local",
+        note: "here, 2 % of headroom is never used up, so no promotion fails without TMO either; and all hot memory is local",
         ..ROW
     },
     Row {
@@ -90,12 +90,12 @@ pub const ROWS: &[Row] = &[
         published: &[70.0, 40.0, 13.5, 16.5],
         unit: "%",
         find: Some(tmo_saves),
-        note: "four hours; alone TMO takes pages of all memory, and above TPP those of CXL memory, a third of it, so that there it presses less, as published, and also saves less: what held theirs back alone was not published",
+        note: "four hours. Alone, TMO takes pages of all memory; above TPP only those of CXL memory, a third of it. So above TPP it causes less pressure, as published, and also saves less; what limited TMO alone in the paper was not published",
         ..ROW
     },
     Row {
         id: "T-counters",
-        title: "every attempt to promote is a success or has a cause, in every set-up of table 1",
+        title: "every attempt to promote succeeds or has a counted cause of failure, in every set-up of table 1",
         source: "TPP, 5.5",
         find: Some(counters),
         ..ORDER
@@ -126,7 +126,7 @@ fn cache1(lab: &Lab) -> Found {
     .into()
 }
 
-/// Base pages a second that failed to be promoted, and the accesses to CXL memory that were left.
+/// Failed promotions in base pages per second, and the remaining accesses to CXL memory.
 fn with_tmo(lab: &Lab) -> Found {
     let both = [run(Web1, TwoThirds, TPP), run(Web1, TwoThirds, "tpp+tmo").knob("swap", true)];
     let fails = both
@@ -136,8 +136,7 @@ fn with_tmo(lab: &Lab) -> Found {
     [fails, cxl].concat().into()
 }
 
-/// Over its threshold, the share of time that pages cost that TMO took too many of; and of the memory that is in use
-/// without it, what it saves.
+/// Time lost to page-ins relative to TMO's threshold; and the memory saved, as a share of the memory in use without TMO.
 fn tmo_saves(lab: &Lab) -> Found {
     let pairs = [(LINUX, "paging+tmo"), (TPP, "tpp+tmo")].map(|(below, with)| {
         let run = |policy| run(Web1, TwoThirds, policy).for_hours();
@@ -157,7 +156,7 @@ fn used(lab: &Lab, run: &Experiment) -> f64 {
     96.0 - tiers.iter().map(|tier| tier.free_bytes.0 as f64).sum::<f64>() / f64::from(1 << 30)
 }
 
-/// Of CXL memory, what is not free, %.
+/// Share of CXL memory in use, %.
 #[expect(clippy::cast_precision_loss, reason = "the bytes of one machine")]
 fn cxl_used(lab: &Lab, run: &Experiment) -> f64 {
     let report = lab.report(run);
@@ -165,8 +164,8 @@ fn cxl_used(lab: &Lab, run: &Experiment) -> f64 {
     100.0 * (1.0 - free / f64::from(32 << 10) / f64::from(1 << 20))
 }
 
-/// Of CXL memory as a swap device, what four hours of TMO fill: private memory and tmpfs that are not in memory
-/// any more; files are dropped.
+/// Share of CXL memory, as a swap device, that four hours of TMO fill: paged-out private memory and tmpfs. Files are
+/// dropped.
 fn swapped(lab: &Lab, app: App) -> f64 {
     let there = |run: &Experiment| -> f64 {
         let parts = lab.program(run).memory.iter().filter(|part| part.kind != PageKind::File);
@@ -180,7 +179,7 @@ fn swapped(lab: &Lab, app: App) -> f64 {
 fn counters(lab: &Lab) -> Found {
     let holds = super::SETUPS.into_iter().all(|(app, local)| {
         let c = moves(lab, &run(app, local, TPP)).tiering;
-        // What the budget cut is tried again at the next fault, and counted then.
+        // Promotions cut by the budget are retried and counted at the next fault.
         c.promoted() + c.promote_failed() <= c.promote_tried
             && c.promote_tried <= c.promote_candidate
     });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Figures 14 to 16: which memory serves what.
+//! Figures 14 to 16: accesses and pages in local and CXL memory.
 
 use super::setup::{App, LINUX, Local, run};
 use super::{TPP, all_bytes, hot_bytes, is_anon, local, over, reclaim_rate, resident, throughput};
@@ -8,7 +8,7 @@ use crate::reproduce::{Experiment, Lab};
 use App::{Cache1, Cache2, Warehouse, Web1};
 use Local::{Fifth, TwoThirds};
 
-/// The first figure is a fact that the program is made from.
+/// The first figure is a fact from which the program is built.
 const FIRST_GIVEN: &[Kind] = &[Kind::Given, Kind::Predicted];
 const LATENCIES_NS: [u16; 3] = [131, 156, 181];
 
@@ -26,12 +26,12 @@ pub const ROWS: &[Row] = &[
             let anon = resident(lab, &tpp, is_anon, all_bytes);
             vec![local(lab, &linux), local(lab, &tpp), anon].into()
         }),
-        note: "the first is a fact that the program is put together from; reclaim takes files alone while there are many, and they are more than CXL memory holds, so that all private memory is local here, and with it all that is hot: what the paper's other 10 % are it does not say",
+        note: "the first is a fact from which the program is built. Reclaim takes only files while there are many, and there are more than CXL memory holds, so here all private memory is local, and with it all hot memory; the paper does not explain its other 10 %",
         ..ROW
     },
     Row {
         id: "T-F14-Web1-reclaim",
-        title: "local memory is freed faster by TPP than by Linux",
+        title: "rate of freeing local memory, TPP over Linux",
         source: "TPP, 6.1.1",
         published: &[44.0],
         unit: "x",
@@ -39,7 +39,7 @@ pub const ROWS: &[Row] = &[
             let [linux, tpp] = pair(Web1, TwoThirds);
             vec![over(reclaim_rate(lab, &tpp), reclaim_rate(lab, &linux))].into()
         }),
-        note: "ours is 100 us a base page written to flash over what moving one takes; their devices are not named",
+        note: "ours is 100 us for writing a base page to flash, over the time for moving one; the paper does not name its devices",
         ..ROW
     },
     Row {
@@ -53,7 +53,7 @@ pub const ROWS: &[Row] = &[
             let [linux, _] = pair(Cache1, TwoThirds);
             vec![100.0 - resident(lab, &linux, |part| part.name != "fresh", hot_bytes)].into()
         }),
-        note: "a fact that the program is put together from",
+        note: "a fact from which the program is built",
         ..GIVEN
     },
     Row {
@@ -63,7 +63,7 @@ pub const ROWS: &[Row] = &[
         published: &[78.0, 91.0],
         unit: "%",
         find: Some(|lab| pair(Cache2, TwoThirds).map(|run| local(lab, &run)).to_vec().into()),
-        note: "all that is hot fits local memory, so ours serves all there",
+        note: "all hot memory fits into local memory, so ours serves all accesses there",
         ..ROW
     },
     Row {
@@ -76,12 +76,12 @@ pub const ROWS: &[Row] = &[
             let of = |run| resident(lab, &run, is_anon, all_bytes);
             pair(Warehouse, TwoThirds).map(of).to_vec().into()
         }),
-        note: "85 % of 95 % of memory is private (3.4), and two thirds of memory are local: 82 % is all that fits",
+        note: "85 % of 95 % of memory is private (3.4), and two thirds of memory are local, so at most 82 % fit",
         ..ROW
     },
     Row {
         id: "T-F14-DW-local",
-        title: "local accesses more with TPP, by",
+        title: "gain in local accesses with TPP",
         source: "TPP, figure 14d",
         published: &[4.0],
         unit: "% of all",
@@ -104,7 +104,7 @@ pub const ROWS: &[Row] = &[
             let trapped = 100.0 - resident(lab, &linux, is_anon, all_bytes);
             vec![trapped, resident(lab, &tpp, is_anon, hot_bytes), local(lab, &tpp)].into()
         }),
-        note: "the first is a fact that the program is put together from; a quarter of the hot pages is touched once a minute and goes down, which costs next to no accesses",
+        note: "the first is a fact from which the program is built. A quarter of the hot pages is accessed once a minute and is demoted, which affects hardly any accesses",
         ..ROW
     },
     Row {
@@ -119,12 +119,12 @@ pub const ROWS: &[Row] = &[
             let of = |run| resident(lab, run, is_anon, all_bytes);
             vec![of(&linux), of(&tpp), 100.0 - local(lab, &tpp)].into()
         }),
-        note: "the first is a fact that the program is put together from; ours keeps locally what is accessed much, and not the quarter of private memory that is cold nor the fifth that is touched once a minute",
+        note: "the first is a fact from which the program is built. Ours keeps often accessed memory local, but not the cold quarter of private memory nor the fifth that is accessed once a minute",
         ..ROW
     },
     Row {
         id: "T-F16",
-        title: "Cache2 at 2:1 and CXL memory of +50, +75, +100 ns: accesses to it, TPP least and most, Linux least and most",
+        title: "Cache2 at 2:1 and CXL memory of +50, +75, +100 ns: accesses to it, TPP minimum and maximum, Linux minimum and maximum",
         source: "TPP, 6.1.3",
         published: &[4.0, 5.0, 22.0, 25.0],
         unit: "%",
@@ -135,17 +135,17 @@ pub const ROWS: &[Row] = &[
             };
             [range(TPP), range(LINUX)].concat().into()
         }),
-        note: "ours serves all that is hot locally; the paper's latencies are in its figure only, and its own figure 14c has 9 % for TPP",
+        note: "ours serves all hot memory locally. The paper's latencies are only in its figure, and its figure 14c shows 9 % for TPP",
         ..ROW
     },
     Row {
         id: "T-F16-loss",
-        title: "latency added, Linux over TPP, most; throughput lost, Linux over TPP, least and most",
+        title: "added latency, Linux over TPP, maximum; throughput lost, Linux over TPP, minimum and maximum",
         source: "TPP, 6.1.3",
         published: &[7.0, 2.2, 2.8],
         unit: "x",
         find: Some(losses),
-        note: "TPP adds and loses all but nothing here, so that the ratios have no bound",
+        note: "here, TPP adds and loses almost nothing, so the ratios are unbounded",
         ..ROW
     },
 ];

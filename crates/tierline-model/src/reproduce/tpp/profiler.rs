@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Section 3: what Chameleon says of the programs, and what it costs.
+//! Section 3: Chameleon's profiles of the programs, and its cost.
 
 use tierline_core::port::PageKind;
 use tierline_core::telemetry::profile::Heat;
@@ -17,28 +17,28 @@ use App::{Cache1, Cache2, Warehouse, Web1};
 
 /// Chameleon's interval.
 const MINUTE: Nanos = Nanos::from_secs(60);
-/// One of so many loads that miss the caches.
+/// Sampling period in loads that miss the caches.
 const SAMPLED: f64 = 200.0;
-/// What runs and samples all the time is measured after this.
+/// Warm-up, after which the program and the sampler are measured.
 const SHORT_SECONDS: f64 = 0.2;
 
-/// The rows. Their runs take a tenth of a second, and are not kept.
+/// The rows. Their runs take a tenth of a second and are not stored.
 pub const ROWS: &[Row] = &[
     Row {
         id: "T-cham",
-        title: "throughput lost to sampling one load of 200, by a program that all cores and their bandwidth serve",
+        title: "throughput lost to sampling one load of 200, by a program that uses all cores and their bandwidth",
         source: "TPP, 3",
         published: &[7.0],
         unit: "%",
         find: Some(|_| {
             sampling_costs().map_or_else(|_| Found::default(), |lost| vec![lost].into())
         }),
-        note: "all cores are sampled at once here, where Chameleon takes them in groups, of which the number was not published; its own 3 to 5 % of a core are not modelled",
+        note: "here, all cores are sampled at once; Chameleon samples groups of cores in turn, whose number was not published. Its own 3 to 5 % of a core are not modelled",
         ..ROW
     },
     Row {
         id: "T-wl",
-        title: "memory idle for 2 min, least and most of Web1, Cache1, Cache2, Data Warehouse",
+        title: "memory idle for 2 min, minimum and maximum of Web1, Cache1, Cache2, Data Warehouse",
         source: "TPP, 2",
         published: &[55.0, 80.0],
         unit: "%",
@@ -48,7 +48,7 @@ pub const ROWS: &[Row] = &[
                 (idle.into_iter().reduce(f64::min), idle.into_iter().reduce(f64::max));
             least.into_iter().chain(most).collect()
         }),
-        note: "Cache2 is the least: three quarters of its private pages are hot in two minutes (6.1.1) and as many of its files (3.3), which leaves no more idle",
+        note: "Cache2 is the minimum: three quarters of its private pages (6.1.1) and as many of its files (3.3) are hot within two minutes, so no more can be idle",
         ..ROW
     },
     Row {
@@ -61,7 +61,7 @@ pub const ROWS: &[Row] = &[
             let holds = (35.0..=60.0).contains(&private) && (3.0..=14.0).contains(&files);
             Found { ours: Vec::new(), holds }
         }),
-        note: "a fact that the program is put together from",
+        note: "a fact from which the program is built",
         ..GIVEN
     },
     Row {
@@ -74,12 +74,12 @@ pub const ROWS: &[Row] = &[
         find: Some(|_| {
             [used(Cache1, 2), used(Cache2, 1)].iter().flat_map(|of| of[1..].to_vec()).collect()
         }),
-        note: "Cache1 is put together from it; Cache2 from 75 % in 2 min (6.1.1), of which pages that are accessed independently of each other use half in 1 min at least, and ours more",
+        note: "Cache1 is built from this fact; Cache2 from 75 % in 2 min (6.1.1). Of pages accessed independently of each other, at least half of these are used in 1 min, and ours use more",
         ..ROW
     },
 ];
 
-/// Of a program's memory, its private memory and its files: what was used within the last minutes, %.
+/// Share of a program's private memory and of its files used within the last minutes, %.
 fn used(app: App, minutes: u32) -> [f64; 3] {
     let scenario = of(app, Local::All, "hold").scenario();
     let profile = scenario.and_then(|scenario| profile(&scenario, MINUTE));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! TPP's set-ups (ASPLOS'23, 6): a program, how much memory is local, and a policy.
+//! TPP's set-ups (ASPLOS'23, 6): a program, the amount of local memory, and a policy.
 
 use tierline_core::unit::Nanos;
 use toml::Value;
@@ -9,7 +9,7 @@ use crate::machine::{Costs, Machine};
 use crate::reproduce::Experiment;
 pub use crate::workload::datacenter::App;
 
-/// How much of 96 GiB is local.
+/// The local part of 96 GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Local {
     /// All: the paper's baseline.
@@ -18,25 +18,25 @@ pub enum Local {
     TwoThirds,
     /// 1:4 (6.1.2).
     Fifth,
-    /// As 2:1, and the CXL node is no memory but a swap device (6.3.2). Programs use 95 to 98 % of the system's
-    /// memory (3.2), which then is the local node: they are as much smaller.
+    /// As 2:1, with the CXL node as a swap device instead of memory (6.3.2). Programs use 95 to 98 % of the system's
+    /// memory (3.2), which is then the local node, so they are smaller in proportion.
     Swap,
 }
 
 /// The default kernel's policy.
 pub const LINUX: &str = "paging";
-/// Loading takes two or three minutes, and hint faults see a page once a minute.
+/// Loading takes two or three minutes, and hint faults cover a page once a minute.
 pub const SECONDS: u16 = 600;
 /// TMO takes 0.05 % of memory every six seconds at most (TMO, 3.3): 30 % in an hour, and less under pressure.
 pub const TMO_SECONDS: u16 = 4 * 3_600;
 /// Lines of a base page.
 const PAGE_LINES: f64 = 64.0;
-/// Between two ticks, and the longest step: what happens takes seconds.
+/// Time between two ticks, and the longest step. Changes take seconds.
 const STEP: Nanos = Nanos::from_millis(50);
 
 /// A program under a policy.
 pub fn run(app: App, local: Local, policy: &str) -> Experiment {
-    // Against 96 GiB.
+    // Relative to 96 GiB.
     let scale = if local == Local::Swap { 64.0 / 96.0 } else { 1.0 };
     let run = Experiment::new("tpp", policy, SECONDS).but(|scenario| {
         scenario.interval = Some(STEP);
@@ -48,7 +48,7 @@ pub fn run(app: App, local: Local, policy: &str) -> Experiment {
 }
 
 impl Experiment {
-    /// On the machine with other sizes, and without its slow tier where that is a swap device.
+    /// On the machine with other sizes, and without its slow tier if that is a swap device.
     fn memory(&self, local: Local) -> Self {
         let [fast, cxl] = match local {
             Local::All => ["128GiB", "32GiB"],
@@ -68,13 +68,13 @@ impl Experiment {
         })
     }
 
-    /// With CXL memory of another unloaded latency, ns.
+    /// With another unloaded latency of CXL memory, ns.
     #[must_use]
     pub fn cxl_ns(&self, ns: u16) -> Self {
         self.machine(|text| text.set(1, "unloaded_ns", i64::from(ns)))
     }
 
-    /// For as long as TMO takes to take all that it can.
+    /// Long enough for TMO to page out all that it can.
     #[must_use]
     pub fn for_hours(&self) -> Self {
         self.lasting(TMO_SECONDS)
@@ -87,8 +87,8 @@ impl Experiment {
     }
 }
 
-/// With the slowest tier as the swap device: a page is copied there and back as between tiers, and who needs it
-/// back takes a fault as for a new one (4: a major fault, and the whole page is read).
+/// With the slowest tier as swap device: a page is copied out and back as between tiers, and the access that needs it
+/// costs a fault as for a new page (4: a major fault, and the whole page is read).
 fn swap_costs(machine: &Machine) -> Costs {
     let unloaded_ns = machine.tiers.iter().map(|tier| tier.queue.curve.unloaded_ns);
     let costs = machine.costs;
@@ -104,12 +104,12 @@ fn swap_costs(machine: &Machine) -> Costs {
 mod tests {
     use super::*;
 
-    /// By hand: 64 lines at 81 + 156 ns, 16 in flight, are 948 ns, besides 1.5 us of a move and 2 us of a fault.
+    /// By hand: 64 lines at 81 + 156 ns, 16 in flight, take 948 ns; a move adds 1.5 us and a fault 2 us.
     #[test]
     fn swap_in_cxl_memory_costs_a_copy_and_a_fault() {
         let run = run(App::Web1, Local::Swap, LINUX);
         let machine = run.scenario().unwrap().machine().unwrap();
-        assert_eq!(machine.tiers.len(), 1, "it is no memory any more");
+        assert_eq!(machine.tiers.len(), 1, "the CXL node is no longer memory");
         assert_eq!([machine.costs.swap_out_ns, machine.costs.swap_in_ns], [2_448.0, 2_948.0]);
         assert_eq!(machine.costs.page_in_ns, Costs::default().page_in_ns, "files are on flash");
     }

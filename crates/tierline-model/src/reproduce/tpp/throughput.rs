@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Table 1 and what the abstract makes of it.
+//! Table 1, and its summary in the abstract.
 
 use super::setup::{App, LINUX, Local, run};
 use super::{SETUPS, TPP, autotiering, balancing, sorted, throughput};
@@ -10,7 +10,8 @@ use App::{Cache1, Cache2, Warehouse, Web1};
 use Local::{Fifth, TwoThirds};
 
 const TABLE_1: &str = "TPP, table 1";
-const TITLE: &str = "throughput of all local: Linux, TPP, NUMA balancing, AutoTiering";
+const TITLE: &str =
+    "throughput relative to all memory local: Linux, TPP, NUMA balancing, AutoTiering";
 
 /// The rows.
 pub const ROWS: &[Row] = &[
@@ -26,7 +27,7 @@ pub const ROWS: &[Row] = &[
         id: "T-T1-Cache1-21",
         published: &[97.0, 99.9, 93.7, 92.5],
         find: Some(|lab| table(lab, Cache1, TwoThirds)),
-        note: "Linux leaves 7.5 % of hot memory in CXL memory, as published (T-F14-Cache1), and that costs too little here: how accesses divide among kinds of memory was not published",
+        note: "Linux leaves 7.5 % of hot memory in CXL memory, as published (T-F14-Cache1), which costs too little here; the distribution of accesses among kinds of memory was not published",
         ..TABLE
     },
     Row {
@@ -41,14 +42,14 @@ pub const ROWS: &[Row] = &[
         published: &[98.0, 99.6, 94.2, 94.6],
         kinds: FIRST_FITTED,
         find: Some(|lab| table(lab, Cache2, TwoThirds)),
-        note: "how much of a file's latency prefetching hides is fitted to the first figure, and leaves it 1.3 points low",
+        note: "the share of a file's latency hidden by prefetching is fitted to the first figure, which remains 1.3 points low",
         ..TABLE
     },
     Row {
         id: "T-T1-Cache2-14",
         published: &[82.0, 95.0, 78.0],
         find: Some(|lab| table(lab, Cache2, Fifth)),
-        note: "memory that is not local costs too little here, as in T-T1-Cache1-21",
+        note: "here, memory that is not local costs too little, as in T-T1-Cache1-21",
         ..TABLE
     },
     Row {
@@ -59,56 +60,56 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         id: "T-T1-order",
-        title: "table 1: TPP above Linux, and above the others, everywhere",
+        title: "table 1: TPP is above Linux and above the others, for all programs and ratios",
         source: TABLE_1,
         find: Some(order),
         ..ORDER
     },
     Row {
         id: "T-head",
-        title: "TPP over Linux, up to; below all local, by no more than, but for Cache2 at 1:4",
+        title: "TPP over Linux, maximum gain; TPP below all memory local, maximum loss except Cache2 at 1:4",
         source: "TPP, abstract",
         published: &[18.0, 1.0],
         unit: "%",
         test: Test::Within(5.0),
         find: Some(head),
-        note: "Cache2 at 1:4 is 5 % below all local in the paper's own table 1",
+        note: "Cache2 at 1:4 is 5 % below all memory local in the paper's own table 1",
         ..ROW
     },
     Row {
         id: "T-head-others",
-        title: "TPP over NUMA balancing and AutoTiering: least, most",
+        title: "TPP over NUMA balancing and AutoTiering: minimum, maximum",
         source: "TPP, abstract",
         published: &[5.0, 17.0],
         unit: "points",
         find: Some(over_others),
-        note: "AutoTiering promotes nearly all that is hot here: see T-F19-AT",
+        note: "here, AutoTiering promotes nearly all hot memory: see T-F19-AT",
         ..ROW
     },
     Row {
         id: "T-mig",
-        title: "moved in the steady state under TPP at 2:1, least and most of the programs",
+        title: "moved in the steady state under TPP at 2:1, minimum and maximum of the programs",
         source: "TPP, 7",
         published: &[4.0, 16.0],
         unit: "MB/s",
         find: Some(steady_moves),
-        note: "follows from how much memory is touched once in minutes, which was not published; the most is Cache2, whose hot memory is more than what is local",
+        note: "depends on the amount of memory accessed once in minutes, which was not published; the maximum is Cache2, whose hot memory is larger than local memory",
         ..ROW
     },
 ];
 
 const TABLE: Row = Row { title: TITLE, source: TABLE_1, unit: "%", test: Test::Loss, ..ROW };
-/// What a program computes besides was fitted to the first figure.
+/// The program's think time was fitted to the first figure.
 const FIRST_FITTED: &[Kind] = &[Kind::Fitted, Kind::Predicted];
 
-/// Linux, TPP, and the others as far as they were published.
+/// Linux, TPP, and the other systems if published.
 fn table(lab: &Lab, app: App, local: Local) -> Found {
     let both = [LINUX, TPP].map(|system| run(app, local, system));
     let runs = both.into_iter().chain(others(app, local));
     runs.map(|run| throughput(lab, &run)).collect()
 }
 
-/// Table 1 has neither for Data Warehouse, and AutoTiering crashed at 1:4.
+/// Table 1 has neither system for Data Warehouse, and AutoTiering crashed at 1:4.
 fn others(app: App, local: Local) -> Vec<Experiment> {
     let runs = [balancing(app, local), autotiering(app, local)];
     let count = match (app, local) {
@@ -123,7 +124,7 @@ fn order(lab: &Lab) -> Found {
     let holds = SETUPS.into_iter().all(|(app, local)| {
         let tpp = throughput(lab, &run(app, local, TPP));
         let linux = run(app, local, LINUX);
-        // As good as equal is not below.
+        // Almost equal is not below.
         others(app, local).into_iter().chain([linux]).all(|run| tpp > throughput(lab, &run) - 0.1)
     });
     Found { ours: Vec::new(), holds }
@@ -143,7 +144,7 @@ fn head(lab: &Lab) -> Found {
     vec![up_to, gap].into()
 }
 
-/// In points of table 1, whose differences the abstract's figures are.
+/// In points of table 1: the abstract's figures are differences of its entries.
 fn over_others(lab: &Lab) -> Found {
     let gains = SETUPS.into_iter().flat_map(|(app, local)| {
         let tpp = throughput(lab, &run(app, local, TPP));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline bench engine`: the pipeline alone, in a world that only tells of samples.
+//! `tierline bench engine`: the engine in a world that only reports samples.
 
 use anyhow::Result;
 use serde::Serialize;
 use tierline_core::engine::Engine;
-use tierline_core::policy::list::PolicyEntry;
+use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::port::{
     Attention, Capabilities, Observations, Order, Outcome, PageKind, PageSize, Question, Region,
     Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, Watch, World,
@@ -17,13 +17,13 @@ use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use super::{Globals, Speeds, cpu_seconds};
 use crate::print::{self, row};
 
-/// 1 TiB in base pages, of which so many are hot and in fast memory.
+/// 1 TiB in base pages; `HOT` of them are hot and in fast memory.
 const PAGES: u64 = 1 << 28;
 const HOT: u64 = 1 << 20;
 const SPACE: SpaceId = SpaceId(1);
 /// Time between ticks.
 const TICK: Nanos = Nanos::from_millis(100);
-/// Ticks before the measured ones: the tables of the hot pages come to be.
+/// Ticks before the measured ones, in which the tables of the hot pages are created.
 const WARM_UP: u32 = 60;
 
 #[derive(Serialize)]
@@ -35,7 +35,7 @@ struct Speed {
     bytes_per_base_page: f64,
 }
 
-/// Tells of samples that were drawn beforehand.
+/// Reports samples that were drawn before.
 struct Told {
     samples: Vec<Sample>,
     first: bool,
@@ -69,13 +69,13 @@ impl World for Told {
         Nanos::ZERO
     }
 
-    fn attend(&mut self, _: Attention) {}
+    fn set_attention(&mut self, _: Attention) {}
 
     fn watch(&mut self, _: Watch) -> bool {
         false
     }
 
-    fn accessed(&mut self, _: Nanos, _: &[Question], _: &mut Vec<bool>) {
+    fn check_accessed(&mut self, _: Nanos, _: &[Question], _: &mut Vec<bool>) {
         unreachable!("not offered")
     }
 }
@@ -83,7 +83,7 @@ impl World for Told {
 fn draw(rng: &mut Rng, count: u32, samples: &mut Vec<Sample>) {
     samples.extend((0..count).map(|_| {
         let hot = rng.below(10) > 0;
-        // Hot pages lie all over, one in every 256.
+        // Hot pages are spread evenly, one in every 256.
         let vpn = if hot { rng.below(HOT) * (PAGES / HOT) } else { rng.below(PAGES) };
         let fast = vpn % (PAGES / HOT) == 0;
         Sample {

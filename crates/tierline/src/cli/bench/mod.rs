@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline bench`: how fast Tierline itself is.
+//! `tierline bench`: the speed of Tierline itself.
 
 mod engine;
 mod trace;
@@ -21,7 +21,7 @@ use super::sim::hinted;
 use crate::clock;
 use crate::print::{self, row};
 
-/// Measure Tierline itself
+/// Measure Tierline's own speed
 #[derive(Debug, Args)]
 #[command(after_help = "Example: tierline bench engine --samples 100000")]
 pub struct BenchArgs {
@@ -31,20 +31,20 @@ pub struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// The machine model: simulated against CPU time
+    /// The machine model: simulated time per CPU time
     ///
     /// GUPS on 72 GB as in Colloid for 100 simulated seconds, in huge and in base pages, with the default
-    /// sampler and a policy that takes samples in and moves nothing: what others decide is their cost.
+    /// sampler and a policy that accepts samples and moves nothing, so no policy's cost is included.
     #[command(after_help = "Example: tierline bench model --seconds 10")]
     Model {
         /// Simulated time of each run
         #[arg(long, value_name = "S", default_value_t = 100.0)]
         seconds: f64,
     },
-    /// The engine: samples taken in, and the time of one tick
+    /// The engine: samples processed, and the time of one tick
     ///
     /// 1 TiB in base pages, of which a million are hot, under the default policy: nine samples in ten are of hot
-    /// pages. Nothing is moved: the fast tier is full of hot pages.
+    /// pages. Nothing is moved, as the fast tier is full of hot pages.
     #[command(after_help = "Example: tierline bench engine --samples 100000")]
     Engine {
         /// Samples between two ticks
@@ -54,10 +54,10 @@ enum What {
         #[arg(long, value_name = "N", default_value_t = 100)]
         ticks: u32,
     },
-    /// The trace format: records read in a CPU second
+    /// The trace format: records read per CPU second
     ///
-    /// A trace in memory, of epochs of 200,000 pages with gaps of 1 to 3 pages and about 8 reads and 1 write a
-    /// page, both geometrically distributed, is written and then read to its end.
+    /// A trace in memory, of epochs of 200,000 pages with gaps of 1 to 3 pages and about 8 reads and 1 write per page,
+    /// both geometrically distributed, is written and then read to its end.
     #[command(after_help = "Example: tierline bench trace --records 1000000")]
     Trace {
         /// Records
@@ -76,7 +76,7 @@ struct Speed {
     peak_rss_bytes: Option<Bytes>,
 }
 
-/// What was measured, run by run.
+/// The measurements of each run.
 #[derive(Serialize)]
 struct Speeds<T> {
     runs: Vec<T>,
@@ -112,7 +112,7 @@ fn measure(machine: &str, size: PageSize, seconds: f64) -> Result<Speed> {
         workload: vec![workload],
         ..Scenario::default()
     };
-    // Linux starts the peak anew; where it does not, the peak is that of the process so far.
+    // Linux resets the peak; otherwise the peak is that of the process so far.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let before = cpu_seconds();
     let report = run(&scenario).map_err(hinted)?;

@@ -39,7 +39,7 @@ pub fn run(records: u64, globals: &Globals) -> Result<u8> {
         records.sort_unstable();
         records
     };
-    // A few are drawn and repeated: drawing takes longer than writing.
+    // A few are drawn and reused: drawing takes longer than writing.
     let drawn: Vec<Vec<Record>> = (0..8).map(|_| epoch()).collect();
     let before = cpu_seconds();
     let mut writer = Writer::new(Vec::new(), &Header::new(Evidence::Counted, "bench"))?;
@@ -64,7 +64,10 @@ pub fn run(records: u64, globals: &Globals) -> Result<u8> {
         }
     }
     let read_cpu_seconds = cpu_seconds() - before;
-    anyhow::ensure!(read == records && sum >= records, "the trace does not read as it was written");
+    anyhow::ensure!(
+        read == records && sum >= records,
+        "the trace read differs from the trace written"
+    );
     let speed = Speed {
         records,
         trace_bytes: Bytes(bytes.len() as u64),

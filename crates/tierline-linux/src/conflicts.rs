@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Good citizenship: who else moves pages on this machine, and what we do about it - said first,
-//! done through the journal, undone at the end.
+//! Finds what else moves pages on this machine. What is done about each finding is announced first,
+//! done through the journal, and undone at the end.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -16,8 +16,8 @@ use crate::topology::Topology;
 use crate::topology::nodelist::parse_ids;
 use tierline_core::unit::Bytes;
 
-/// Reading a process' numa_maps walks its page tables, 0.03 to 0.7 s for a million pages; processes
-/// above this size are not looked at.
+/// Reading a process's numa_maps walks its page tables, 0.03 to 0.7 s for a million pages; processes
+/// above this size are skipped.
 const POLICY_LOOK_LIMIT: Bytes = Bytes(4 << 30);
 /// Programs that move pages or processes themselves.
 const RIVALS: [&str; 2] = ["memtierd", "numad"];
@@ -26,11 +26,11 @@ const RIVALS: [&str; 2] = ["memtierd", "numad"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Good to know.
+    /// For information.
     Note,
-    /// Something will work less well.
+    /// Something works less well.
     Warning,
-    /// Something will not work.
+    /// Something does not work.
     Problem,
 }
 
@@ -40,18 +40,18 @@ pub enum Severity {
 pub enum Action {
     /// Nothing.
     Leave,
-    /// Write `value` to the setting `path` while we run.
+    /// Write `value` to the setting `path` while Tierline runs.
     SwitchOff {
         /// The setting, from `/`.
         path: String,
-        /// What it will hold.
+        /// The value to write.
         value: String,
     },
-    /// Not start.
+    /// Do not start.
     Refuse,
 }
 
-/// One thing found, told to a person.
+/// One finding, described for the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// A stable name for scripts.
@@ -60,16 +60,16 @@ pub struct Finding {
     pub severity: Severity,
     /// What was found.
     pub what: String,
-    /// What follows from it.
+    /// Its consequence.
     pub why_it_matters: String,
-    /// What a person can do.
+    /// What the user can do.
     pub next_step: String,
-    /// What we do.
+    /// What Tierline does.
     pub action: Action,
 }
 
 impl Finding {
-    /// A finding about which nothing is done.
+    /// A finding without an action.
     pub(crate) fn new(
         id: &'static str,
         severity: Severity,
@@ -96,20 +96,20 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What we are going to use ourselves, as that decides who is in our way.
+/// What Tierline itself will use: this decides which findings are conflicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct OwnUse {
     /// The hint-fault tracker runs: it sets `numa_balancing` itself.
     pub hint_faults: bool,
     /// The DAMON tracker runs.
     pub damon: bool,
-    /// Tiering is left to the kernel: it balances.
+    /// Tiering is left to the kernel, so the kernel's balancing stays on.
     pub kernel: bool,
 }
 
-/// Looks for everybody else who moves pages, and for what binds the `targets` to nodes. `state_dir`
-/// is where managers keep their journals.
-pub fn look(root: &Root, state_dir: &Path, targets: &[u32], plan: Plan) -> Vec<Finding> {
+/// Finds everything else that moves pages, and everything that binds the `targets` to nodes. `state_dir`
+/// is the folder of the managers' journals.
+pub fn look(root: &Root, state_dir: &Path, targets: &[u32], plan: OwnUse) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(numa_balancing(root, plan));
     findings.extend(zone_reclaim(root));
@@ -121,11 +121,11 @@ pub fn look(root: &Root, state_dir: &Path, targets: &[u32], plan: Plan) -> Vec<F
     findings
 }
 
-/// Does what the findings announced.
+/// Performs the actions that the findings announced.
 ///
 /// # Errors
-/// `Error::Missing` for the first finding that we refuse to run beside - nothing is changed then;
-/// `Error::File` where a setting cannot be written - those before it are in the journal.
+/// `Error::Missing` for the first finding with [`Action::Refuse`]; nothing is changed then.
+/// `Error::File` if a setting cannot be written; those before it are in the journal.
 pub fn apply(journal: &Journal, root: &Root, findings: &[Finding]) -> Result<()> {
     if let Some(finding) = findings.iter().find(|finding| finding.action == Action::Refuse) {
         return Err(Error::Missing {
@@ -143,7 +143,7 @@ pub fn apply(journal: &Journal, root: &Root, findings: &[Finding]) -> Result<()>
 }
 
 /// `kernel.numa_balancing`.
-pub(crate) fn numa_balancing(root: &Root, plan: Plan) -> Option<Finding> {
+pub(crate) fn numa_balancing(root: &Root, plan: OwnUse) -> Option<Finding> {
     const PATH: &str = "/proc/sys/kernel/numa_balancing";
     if plan.kernel {
         return None;
@@ -154,15 +154,15 @@ pub(crate) fn numa_balancing(root: &Root, plan: Plan) -> Option<Finding> {
         "numa-balancing",
         Severity::Warning,
         format!("the kernel moves pages itself: kernel.numa_balancing = {mode} ({kind})"),
-        "two movers undo each other's work, and its page scans add 8 to 31 ms tails",
-        "sysctl kernel.numa_balancing=0, or let Tierline do so while it runs",
+        "two movers undo each other's work, and the kernel's page scans add tails of 8 to 31 ms",
+        "sysctl kernel.numa_balancing=0, or let Tierline do it while it runs",
     );
     Some(if plan.hint_faults { finding } else { finding.switch_off(PATH, "0") })
 }
 
-/// `demotion_enabled`, which is to be off before anything else is done, unless tiering is left to the
-/// kernel: while it is on, whoever allocates from a full fast node pushes the pages out that
-/// the kernel holds for the oldest, whosever they are; room is ours to make, from our own programs.
+/// `demotion_enabled`. It is switched off before anything else is done, unless tiering is left to the
+/// kernel: while it is on, an allocation on a full fast node demotes the pages that the kernel considers
+/// oldest, of any program. Tierline makes room only by moving pages of the managed programs.
 pub(crate) fn demotion(root: &Root) -> Option<Finding> {
     const PATH: &str = "/sys/kernel/mm/numa/demotion_enabled";
     let text = root.read(PATH).ok()?;
@@ -171,8 +171,8 @@ pub(crate) fn demotion(root: &Root) -> Option<Finding> {
             "demotion-on",
             Severity::Note,
             "the kernel demotes under pressure (demotion_enabled = true)",
-            "a full fast node then pushes other programs' pages out, silently, and demoted pages stay \
-             charged to their group; Tierline keeps room by moving pages of the managed programs alone",
+            "a full fast node then demotes pages of other programs unnoticed, and demoted pages stay \
+             charged to their group; Tierline makes room only by moving pages of the managed programs",
             "nothing: Tierline switches it off while it runs. To leave tiering to the kernel: --policy kernel",
         )
         .switch_off(PATH, "0")
@@ -190,8 +190,8 @@ fn zone_reclaim(root: &Root) -> Option<Finding> {
     ))
 }
 
-/// Modules of the kernel that run DAMON on their own.
-pub(crate) fn damon_modules(root: &Root, plan: Plan) -> Vec<Finding> {
+/// Kernel modules that use DAMON.
+pub(crate) fn damon_modules(root: &Root, plan: OwnUse) -> Vec<Finding> {
     let module = |name: &str| {
         let path = format!("/sys/module/{name}/parameters/enabled");
         let on = root.read(&path).is_ok_and(|text| matches!(text.trim(), "Y" | "1"));
@@ -213,7 +213,7 @@ pub(crate) fn damon_modules(root: &Root, plan: Plan) -> Vec<Finding> {
         .collect()
 }
 
-fn kdamonds(root: &Root, plan: Plan) -> Vec<Finding> {
+fn kdamonds(root: &Root, plan: OwnUse) -> Vec<Finding> {
     const FOLDER: &str = "/sys/kernel/mm/damon/admin/kdamonds";
     let running = |name: String| {
         let path = format!("{FOLDER}/{name}/state");
@@ -222,7 +222,7 @@ fn kdamonds(root: &Root, plan: Plan) -> Vec<Finding> {
             let finding = Finding::new(
                 "kdamond-running",
                 if plan.damon { Severity::Problem } else { Severity::Warning },
-                format!("somebody's kdamond {name} is on"),
+                format!("another user's kdamond {name} is on"),
                 "it may migrate pages too, and the DAMON folder cannot be shared",
                 format!("damo stop, or echo off > {path}"),
             );
@@ -238,8 +238,8 @@ fn managers(root: &Root, state_dir: &Path) -> Vec<Finding> {
             "second-manager",
             Severity::Problem,
             format!("another tierline manages this machine (process {pid})"),
-            "two managers would fill the same memory and fight over the same settings",
-            format!("use `tierline status`, or end it: kill {pid}"),
+            "two managers would fill the same memory and overwrite each other's settings",
+            format!("use `tierline status`, or stop it: kill {pid}"),
         )
         .refuse()
     };
@@ -254,7 +254,7 @@ fn rivals(root: &Root) -> Vec<Finding> {
             "rival-mover",
             if stat.comm == "memtierd" { Severity::Problem } else { Severity::Warning },
             format!("{} runs (process {})", stat.comm, stat.pid),
-            "it moves memory too, and undoes what Tierline does",
+            "it moves pages as well, and undoes Tierline's moves",
             format!("stop it: kill {}", stat.pid),
         );
         if stat.comm == "memtierd" { finding.refuse() } else { finding }
@@ -262,7 +262,7 @@ fn rivals(root: &Root) -> Vec<Finding> {
     rivals.map(finding).collect()
 }
 
-/// What binds a process' memory to nodes: its cpuset, and memory policies of its mappings.
+/// What binds a process's memory to nodes: its cpuset, and memory policies of its mappings.
 fn bound(root: &Root, pid: u32) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(cpuset(root, pid));
@@ -285,7 +285,7 @@ fn cpuset(root: &Root, pid: u32) -> Option<Finding> {
             "cpuset",
             Severity::Warning,
             format!("process {pid} may not use node {} (cpuset.mems)", barred.join(",")),
-            "its pages cannot be moved there: every such move is refused",
+            "its pages cannot be moved there: the kernel refuses",
             "widen cpuset.mems of its group, or leave the process out",
         )
     })
@@ -308,15 +308,15 @@ fn policies(root: &Root, pid: u32) -> Option<Finding> {
         Finding::new(
             "mempolicy",
             Severity::Warning,
-            format!("process {pid} placed {areas} mappings ({pages} pages) itself, as with {example}"),
-            "moving them overrides what its author chose, and new pages follow that choice all the same",
+            format!("process {pid} set a memory policy for {areas} mappings ({pages} pages), for example {example}"),
+            "moves override that policy, but new pages still follow it",
             "start it without numactl --membind/--interleave, or leave the process out",
         )
     })
 }
 
-/// The policy of a numa_maps line and the pages under it; `None` for the default policy, which is
-/// also `local` by name.
+/// The policy of a numa_maps line and its number of pages; `None` for the default policy, also called
+/// `local`.
 fn policy_of(line: &str) -> Option<(&str, u64)> {
     let mut words = line.split_ascii_whitespace();
     let policy = words.nth(1)?;
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn a_quiet_machine_has_no_findings() {
         let (dir, root) = fake(TWO_NODES);
-        assert!(look(&root, &dir.path().join("run"), &[5], Plan::default()).is_empty());
+        assert!(look(&root, &dir.path().join("run"), &[5], OwnUse::default()).is_empty());
     }
 
     #[test]
@@ -361,7 +361,7 @@ mod tests {
         ]);
         let (dir, root) = fake(&files);
         let run = dir.path().join("run");
-        let plan = Plan { damon: true, ..Plan::default() };
+        let plan = OwnUse { damon: true, ..OwnUse::default() };
         let findings = look(&root, &run, &[9], plan);
         assert_eq!(
             ids(&findings),
@@ -392,7 +392,7 @@ mod tests {
             ("/sys/kernel/mm/damon/admin/kdamonds/0/state", "on\n"),
         ]);
         let run = dir.path().join("run");
-        let findings = look(&root, &run, &[], Plan { hint_faults: true, ..Plan::default() });
+        let findings = look(&root, &run, &[], OwnUse { hint_faults: true, ..OwnUse::default() });
         assert_eq!(ids(&findings), ["numa-balancing", "kdamond-running", "rival-mover"]);
         assert_eq!(findings[0].action, Action::Leave, "the tracker needs it");
         let journal = Journal::open(&run).expect("a journal");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The list of trackers. A new one is a file with its [`TrackerEntry`] and a line in [`TRACKERS`].
+//! An entry of the list of trackers ([`TRACKERS`]): what it observes, needs and costs.
 
 use serde::Serialize;
 use tierline_core::port::Watch;
@@ -7,67 +7,54 @@ use tierline_core::tier::Tiers;
 
 use super::needs::Need;
 use super::neoprof::Place;
-use super::{Tracker, accessed, damon, hint_faults, ibs, neoprof, page_idle, pebs, soft_dirty};
+use super::{TRACKERS, Tracker};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::root::Root;
 
-/// Every tracker there is, best first: the first that the machine offers is taken.
-pub const TRACKERS: &[TrackerEntry] = &[
-    neoprof::NEOPROF,
-    neoprof::CHMU,
-    pebs::PEBS,
-    ibs::IBS,
-    accessed::ACCESSED,
-    page_idle::PAGE_IDLE,
-    hint_faults::HINT_FAULTS,
-    damon::DAMON,
-    soft_dirty::SOFT_DIRTY,
-];
-
-/// What is to be known of a tracker before it is chosen, and how it is opened.
+/// The description of a tracker, and how it is opened.
 pub struct TrackerEntry {
     /// The name users type.
     pub name: &'static str,
-    /// What it sees.
+    /// What it observes.
     pub sees: &'static str,
     /// What it costs.
     pub costs: &'static str,
-    /// It reports one access in many, each of which stands for the others.
+    /// It reports one access per sampling period, which stands for the others.
     pub samples: bool,
-    /// A policy that asks for its accesses in this way was made for it.
+    /// True if the tracker was made for a policy with this request.
     pub(crate) made_for: fn(Watch) -> bool,
     pub(crate) needs: fn(&Root) -> Vec<Need>,
     pub(crate) open: fn(&Setup<'_>) -> Result<Box<dyn Tracker>>,
 }
 
-/// The machine that a tracker is opened on.
+/// The machine on which a tracker is opened.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
-    /// Where `/proc` and `/sys` are.
+    /// The root of `/proc` and `/sys`.
     pub root: &'a Root,
-    /// Where changed settings are written down.
+    /// The journal of changed settings.
     pub journal: &'a Journal,
     /// The tiers.
     pub tiers: &'a Tiers,
-    /// Where NeoProf's registers are; `None`: in the first PCI device with its ids.
+    /// The location of NeoProf's registers; `None`: the first PCI device with its ids.
     pub neoprof: Option<&'a Place>,
 }
 
-/// Whether a machine offers a tracker.
+/// Whether a machine supports a tracker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Availability {
-    /// True where nothing that it needs is missing; it may still fail to start.
+    /// True if no requirement is missing; it may still fail to start.
     pub available: bool,
-    /// What was found, or everything that is missing.
+    /// What was found, or all missing requirements.
     pub why: String,
 }
 
 impl TrackerEntry {
-    /// The tracker of that name.
+    /// The tracker with this name.
     ///
     /// # Errors
-    /// `Error::Missing` with the names there are.
+    /// `Error::Missing` with the known names.
     pub fn find(name: &str) -> Result<&'static Self> {
         TRACKERS.iter().find(|entry| entry.name == name).ok_or_else(|| {
             let known: Vec<&str> = TRACKERS.iter().map(|entry| entry.name).collect();
@@ -79,22 +66,22 @@ impl TrackerEntry {
         })
     }
 
-    /// Checks what it needs; switches nothing on.
+    /// Checks the requirements without changing anything.
     pub fn probe(&self, root: &Root) -> Availability {
         let needs = (self.needs)(root);
         let missing: Vec<&str> =
             needs.iter().filter(|(there, _)| !there).map(|(_, what)| *what).collect();
         let why = match missing.is_empty() {
-            true => "all it needs is there".to_string(),
+            true => "all requirements are met".to_string(),
             false => format!("missing: {}", missing.join(", ")),
         };
         Availability { available: missing.is_empty(), why }
     }
 
-    /// One, ready to watch.
+    /// Opens it, ready to watch.
     ///
     /// # Errors
-    /// Its own: what it needs is missing.
+    /// The tracker's own error: a requirement is missing.
     pub fn open(&self, setup: &Setup<'_>) -> Result<Box<dyn Tracker>> {
         (self.open)(setup)
     }
@@ -110,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_every_tracker_explains_itself() {
+    fn names_are_unique_and_every_tracker_has_an_explanation() {
         for (at, entry) in TRACKERS.iter().enumerate() {
             assert!(TRACKERS[..at].iter().all(|other| other.name != entry.name), "{}", entry.name);
             assert!(!entry.sees.is_empty() && !entry.costs.is_empty(), "{}", entry.name);
@@ -121,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_machine_offers_none_and_says_what_is_missing() {
+    fn an_empty_machine_supports_none_and_reports_what_is_missing() {
         let (_dir, root) = fake(&[]);
         for entry in TRACKERS {
             let found = entry.probe(&root);
@@ -130,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lab_guest_offers_what_it_has() {
+    fn a_lab_guest_supports_the_right_trackers() {
         let (_dir, root) = fake(&[
             ("/proc/self/clear_refs", ""),
             ("/proc/kcore", ""),

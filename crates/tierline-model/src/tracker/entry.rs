@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The list of the model's trackers. A new one is a file with its [`TrackerEntry`] and a line in [`TRACKERS`].
+//! Entries of the list of the model's trackers ([`TRACKERS`]), and their settings.
 
 use serde::Deserialize;
 use tierline_core::port::Watch;
 use tierline_core::unit::{Bytes, Nanos};
 
-use super::{Tracker, accessed, damon, hint_faults, neoprof, pebs, truth};
+use super::{TRACKERS, Tracker, damon, hint_faults, neoprof, pebs, truth};
 use crate::error::{Error, Result};
 use crate::text;
 
@@ -68,18 +68,6 @@ pub struct TrackerEntry {
     pub(super) open: fn(&TrackerKnobs) -> Box<dyn Tracker>,
 }
 
-/// All trackers of the model; the first is the default.
-pub const TRACKERS: &[TrackerEntry] = &[
-    pebs::PEBS,
-    pebs::IBS,
-    accessed::ACCESSED,
-    accessed::PAGE_IDLE,
-    hint_faults::HINT_FAULTS,
-    neoprof::NEOPROF,
-    damon::DAMON,
-    truth::TRUTH,
-];
-
 /// The tracker for a policy's request; knobs supply what the request does not specify.
 pub fn serve(watch: Watch, knobs: &TrackerKnobs) -> Box<dyn Tracker> {
     match watch {
@@ -95,7 +83,7 @@ pub fn serve(watch: Watch, knobs: &TrackerKnobs) -> Box<dyn Tracker> {
             ))
         }
         watch @ Watch::HintFaults { .. } => Box::new(hint_faults::HintFaults::of(watch)),
-        Watch::Stretches { sampling, aggregation, count } => {
+        Watch::Regions { sampling, aggregation, count } => {
             let count = count.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
             Box::new(damon::Damon::of(sampling, aggregation, count))
         }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Least accessed pages: in how many of the scanner's last eight passes a page was accessed.
+//! Least accessed pages: in how many of the scanner's last eight scans a page was accessed.
 //!
-//! A page's history has a bit for each of the last passes, set by a hint fault in it; the number of bits set
-//! for the eight that are over is its level, 0 to 8. A new page has all bits set. The pages of a tier are in a list by level: those just
-//! accessed at its end, those that went a level down unseen at its front. A pass shifts all histories; a
-//! page's is shifted when somebody meets it, by the passes since, and some listed pages are met every tick.
+//! A page's history has one bit per scan, set by a hint fault in it; the number of bits set for the last eight
+//! finished scans is its level, 0 to 8. A new page has all bits set. The pages of a tier are listed by level:
+//! those just accessed at the end, those whose level fell at the front. Each scan shifts all histories; a
+//! page's history is shifted when the page is next visited, by the scans since, and some listed pages are
+//! visited every tick.
 //!
 //! Source: AutoTiering (ATC 2021) and its public code, which shifts at the time of the scan.
 
@@ -15,13 +16,13 @@ use crate::port::PageKind;
 use crate::tier::{TierId, Tiers};
 
 page_word! {
-    /// The passes in which a page was accessed.
+    /// The scans in which a page was accessed.
     LapWord
 }
 
-/// Levels of a page.
+/// Number of levels.
 const LEVELS: u8 = 9;
-/// A bit for the pass that goes on, and above it eight for those before.
+/// One bit for the present scan, and above it eight for the scans before.
 const HISTORY: u64 = 0x1ff;
 const PASS_SHIFT: u32 = 9;
 const PASS: u64 = 0xffff;
@@ -30,27 +31,27 @@ const KNOWN: u64 = 1 << 25;
 
 /// Pages by tier and level.
 #[derive(Debug)]
-pub struct Lap {
+pub struct AccessLevels {
     residents: Residents,
     pass: u64,
     review: Review,
 }
 
-impl Default for Lap {
+impl Default for AccessLevels {
     fn default() -> Self {
         Self { residents: Residents::new(LEVELS), pass: 0, review: Review::default() }
     }
 }
 
-impl Lap {
-    /// A new pass begins: all histories are a bit older.
+impl AccessLevels {
+    /// Starts a new scan, which ages all histories by one.
     pub fn next_pass(&mut self, tiers: &Tiers) {
         self.pass += 1;
         self.review = Review::of(&self.residents, tiers, 0..LEVELS);
     }
 
     /// Takes in moves and new pages.
-    pub fn believe(&mut self, pages: &mut PageTable, touched: &[PageIdx]) {
+    pub fn learn(&mut self, pages: &mut PageTable, touched: &[PageIdx]) {
         self.residents.settle(pages);
         for &page in touched {
             if pages.heat::<LapWord>(page).0 & KNOWN == 0 {
@@ -63,7 +64,7 @@ impl Lap {
         }
     }
 
-    /// Notes an access in this pass. Returns the page's level.
+    /// Records an access in this scan. Returns the page's level.
     pub fn accessed(&mut self, pages: &mut PageTable, page: PageIdx) -> u8 {
         let history = self.history(pages, page) | 1;
         self.note(pages, page, history);
@@ -72,20 +73,20 @@ impl Lap {
         level
     }
 
-    /// Looks at `count` listed pages again.
-    pub fn look(&mut self, pages: &mut PageTable, count: u32) {
+    /// Reviews the levels of `count` listed pages.
+    pub fn review(&mut self, pages: &mut PageTable, count: u32) {
         for _ in 0..count {
             let Some(page) = self.review.next(&mut self.residents, pages) else { return };
             let (was, now) = (self.residents.class(pages, page), self.level(pages, page));
             if was == Some(now) {
-                self.residents.put(pages, page, now); // goes round: the next one's turn
+                self.residents.put(pages, page, now); // to the end of its list, so that the next page follows
             } else {
                 self.residents.put_first(pages, page, now);
             }
         }
     }
 
-    /// The page of the lowest level in a tier, and that level.
+    /// The page of the lowest level in a tier, with that level.
     pub fn least(&mut self, pages: &mut PageTable, tier: TierId) -> Option<(PageIdx, u8)> {
         for listed in 0..LEVELS {
             while let Some(page) = self.residents.first(pages, tier, listed) {
@@ -93,7 +94,7 @@ impl Lap {
                 if level == listed {
                     return Some((page, level));
                 }
-                self.residents.put_first(pages, page, level); // it aged since it was listed
+                self.residents.put_first(pages, page, level); // aged since it was listed
                 if level < listed {
                     return Some((page, level));
                 }
@@ -102,8 +103,8 @@ impl Lap {
         None
     }
 
-    /// The file page of the lowest level in a tier, or of one near it where `looks` pages, from which those looked at are
-    /// taken off, are not enough to find it.
+    /// The file page of the lowest level in a tier, or of one near it if `looks` checks do not suffice; each
+    /// page checked is deducted from `looks`.
     pub fn least_file(
         &mut self,
         pages: &mut PageTable,
@@ -119,19 +120,19 @@ impl Lap {
                 if is_file && level <= listed {
                     return Some(page);
                 }
-                self.residents.put(pages, page, level); // goes round: the next one's turn
+                self.residents.put(pages, page, level); // to the end of its list, so that the next page follows
             }
         }
         None
     }
 
-    /// Takes out a page that is to be moved.
+    /// Removes a page that is about to move.
     pub fn moves(&mut self, pages: &mut PageTable, page: PageIdx) {
         let level = self.level(pages, page);
         self.residents.moves(pages, page, level);
     }
 
-    /// The page's level now.
+    /// The page's present level.
     pub fn level(&self, pages: &PageTable, page: PageIdx) -> u8 {
         level(self.history(pages, page))
     }
@@ -162,10 +163,10 @@ mod tests {
     use crate::tier::{NodeId, Tier};
     use crate::unit::Bytes;
 
-    fn new(count: u64) -> (PageTable, Vec<PageIdx>, Lap, Tiers) {
+    fn new(count: u64) -> (PageTable, Vec<PageIdx>, AccessLevels, Tiers) {
         let (mut pages, all) = all_fast(count);
-        let mut lap = Lap::default();
-        lap.believe(&mut pages, &all);
+        let mut table = AccessLevels::default();
+        table.learn(&mut pages, &all);
         let tier = Tier {
             name: "fast".into(),
             nodes: vec![NodeId(0)],
@@ -173,45 +174,53 @@ mod tests {
             latency: None,
             bandwidth: None,
         };
-        (pages, all, lap, Tiers(vec![tier]))
+        (pages, all, table, Tiers(vec![tier]))
     }
 
-    /// By hand: a new page is 11111111; accessed in passes 1, 3 and 4 it is, as pass 1 to 6 begin, 11111111,
-    /// 11111111, 11111110, 11111101, 11111011 and 11110110.
+    /// By hand: a new page is 11111111; accessed in scans 1, 3 and 4 it is, at the start of scans 1 to 6,
+    /// 11111111, 11111111, 11111110, 11111101, 11111011 and 11110110.
     #[test]
-    fn a_level_is_the_number_of_the_last_eight_passes_with_an_access() {
-        let (mut pages, all, mut lap, tiers) = new(2);
-        assert_eq!(lap.level(&pages, all[0]), 8, "new");
+    fn a_level_is_the_number_of_the_last_eight_scans_with_an_access() {
+        let (mut pages, all, mut table, tiers) = new(2);
+        assert_eq!(table.level(&pages, all[0]), 8, "new");
         let mut levels = Vec::new();
         for pass in 1..=6 {
-            lap.next_pass(&tiers);
-            levels.push(lap.level(&pages, all[0]));
+            table.next_pass(&tiers);
+            levels.push(table.level(&pages, all[0]));
             if [1, 3, 4].contains(&pass) {
-                lap.accessed(&mut pages, all[0]);
+                table.accessed(&mut pages, all[0]);
             }
         }
         assert_eq!(levels, [8, 8, 7, 7, 7, 6]);
-        assert_eq!(lap.level(&pages, all[1]), 3, "not accessed in passes 1 to 5");
-        (0..9).for_each(|_| lap.next_pass(&tiers));
-        assert_eq!(lap.level(&pages, all[1]), 0);
+        assert_eq!(table.level(&pages, all[1]), 3, "not accessed in scans 1 to 5");
+        (0..9).for_each(|_| table.next_pass(&tiers));
+        assert_eq!(table.level(&pages, all[1]), 0);
     }
 
     #[test]
-    fn the_least_accessed_is_found_however_long_nobody_met_it() {
-        let (mut pages, all, mut lap, tiers) = new(3);
+    fn the_least_accessed_page_is_found_however_old_its_history() {
+        let (mut pages, all, mut table, tiers) = new(3);
         for _ in 0..4 {
-            lap.next_pass(&tiers);
-            lap.accessed(&mut pages, all[0]);
-            lap.accessed(&mut pages, all[2]);
+            table.next_pass(&tiers);
+            table.accessed(&mut pages, all[0]);
+            table.accessed(&mut pages, all[2]);
         }
-        assert_eq!(lap.least(&mut pages, TierId::FAST), Some((all[1], 5)), "passes 1 to 3 unseen");
-        lap.accessed(&mut pages, all[1]);
-        lap.next_pass(&tiers);
-        lap.accessed(&mut pages, all[0]);
-        lap.next_pass(&tiers);
-        lap.look(&mut pages, 10);
-        assert_eq!(lap.least(&mut pages, TierId::FAST), Some((all[1], 4)), "1 to 3 and 5");
-        lap.moves(&mut pages, all[1]);
-        assert_eq!(lap.least(&mut pages, TierId::FAST), Some((all[2], 7)), "5");
+        assert_eq!(
+            table.least(&mut pages, TierId::FAST),
+            Some((all[1], 5)),
+            "no access in scans 1 to 3"
+        );
+        table.accessed(&mut pages, all[1]);
+        table.next_pass(&tiers);
+        table.accessed(&mut pages, all[0]);
+        table.next_pass(&tiers);
+        table.review(&mut pages, 10);
+        assert_eq!(
+            table.least(&mut pages, TierId::FAST),
+            Some((all[1], 4)),
+            "no access in scans 1 to 3 and 5"
+        );
+        table.moves(&mut pages, all[1]);
+        assert_eq!(table.least(&mut pages, TierId::FAST), Some((all[2], 7)), "no access in scan 5");
     }
 }

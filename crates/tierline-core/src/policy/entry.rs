@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An entry of the list of policies: its role, how it is made, and its own description.
+
+use super::interface::Policy;
+
+/// A policy's role in comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Competes: it places pages to make programs fast.
+    Rival,
+    /// A bound: it uses knowledge that no real policy has.
+    Bound,
+    /// Has another purpose, such as reclaim, or exists on Linux only.
+    Other,
+}
+
+/// An entry of the list of policies.
+#[derive(Clone, Copy)]
+pub struct PolicyEntry {
+    /// The name users type.
+    pub name: &'static str,
+    /// The head of its file: what it does, when it helps, when it hurts, knobs, source.
+    pub doc: &'static str,
+    /// The head of the file of its other part: a goal, or a reclaimer above it.
+    pub goal: Option<&'static str>,
+    /// Its role in comparisons.
+    pub role: Role,
+    /// Constructs it.
+    pub make: fn() -> Box<dyn Policy>,
+}
+
+impl PolicyEntry {
+    /// The heads of the policy's file and of its other part's, as plain text.
+    pub fn explain(&self) -> String {
+        let policy = head(self.doc);
+        let Some(goal) = self.goal.map(head) else { return policy };
+        let summary = |text: &str| text.lines().next().unwrap_or_default().to_string();
+        format!("{}: {} With {}\n\n{policy}\n{goal}", self.name, summary(&policy), summary(&goal))
+    }
+}
+
+/// The head of a source file, without comment markers.
+fn head(source: &str) -> String {
+    let lines = source.lines().skip(1).take_while(|line| line.starts_with("//!"));
+    lines
+        .map(|line| {
+            line.trim_start_matches("//!").strip_prefix(' ').unwrap_or("").to_string() + "\n"
+        })
+        .collect()
+}
