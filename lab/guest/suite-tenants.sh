@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two Redis servers under one manager, each in its own cgroup with its own limit. Then a second manager, with a limit that is
-# 100 MiB lower for the first server. Then that server ends, and its cgroup is removed.
+# Two Redis servers under one manager, each in its own cgroup with its own limit. Three managers, one after another: the first finds
+# a server 100 MiB above its limit; the second is given the servers by pid, the third a cgroup inside another one. During the third,
+# the first server leaves its cgroup, comes back and ends, and its cgroup is removed.
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
 echo 0 >/sys/kernel/mm/numa/demotion_enabled
+cd /sys/fs/cgroup
+mkdir both away
+echo +memory >both/cgroup.subtree_control
+mkdir both/a both/b
 
-# server NAME KEYS: starts a server in the cgroup NAME and fills it; $server is its pid.
+# server NAME KEYS: starts a server in the cgroup both/NAME and fills it; $server is its pid.
 server() {
-	mkdir /sys/fs/cgroup/$1
-	sh -c "echo \$\$ >/sys/fs/cgroup/$1/cgroup.procs
-		exec redis-server --save '' --appendonly no --port 0 --unixsocket /tmp/$1.sock --daemonize no" >/out/$1.out 2>/out/$1.err &
+	sh -c "echo \$\$ >both/$1/cgroup.procs; exec redis-server --save '' --appendonly no --port 0 --unixsocket /tmp/$1.sock --daemonize no" >/out/$1.out 2>/out/$1.err &
 	server=$!
 	until [ -S /tmp/$1.sock ]; do
 		kill -0 $server 2>/dev/null || exit 1
@@ -18,22 +21,22 @@ server() {
 	lab-load redis-client --socket /tmp/$1.sock --keys $2 --value 4K --load-only --report /out/$1.filled.json || exit 1
 }
 
-# client NAME KEYS TIME: sends requests in the background; one key in twenty gets nine of ten requests.
+# client NAME SERVER KEYS TIME: sends requests in the background; one key in twenty gets nine of ten requests.
 client() {
-	lab-load redis-client --socket /tmp/$1.sock --keys $2 --value 4K --hot-keys-share 0.05 --duration $3 --report /out/$1.json >/dev/null 2>&1 &
+	lab-load redis-client --socket /tmp/$2.sock --keys $3 --value 4K --hot-keys-share 0.05 --duration $4 --report /out/$1.$2.json >/dev/null 2>&1 &
 }
 
-# used NAME: sets $fast and $slow to the bytes that a cgroup uses in node 0 and node 1.
+# used SERVER: sets $used to the bytes that its cgroup uses in node 0 and node 1.
 used() {
 	fast=0
 	slow=0
+	# The first two lines are anon and file. A shell reads byte by byte, so the others are left out.
 	while read -r kind node0 node1; do
-		case $kind in anon | file)
-			fast=$((fast + ${node0#N0=}))
-			slow=$((slow + ${node1#N1=}))
-			;;
-		esac
-	done </sys/fs/cgroup/$1/memory.numa_stat
+		fast=$((fast + ${node0#N0=}))
+		slow=$((slow + ${node1#N1=}))
+		[ $kind != file ] || break
+	done <both/$1/memory.numa_stat
+	used="$fast $slow"
 }
 
 # hundredths: sets $hundredths to the time since boot.
@@ -42,53 +45,93 @@ hundredths() {
 	hundredths=${seconds%.*}${seconds#*.}
 }
 
-# watch FILE TIME: writes time and memory use of both cgroups to a file, for TIME hundredths of a second.
+# watch NAME TIME: writes time and memory use of both cgroups to a file, for TIME hundredths of a second.
 watch() {
 	hundredths
 	began=$hundredths
 	while [ $((hundredths - began)) -lt $2 ]; do
 		used a
-		a="$fast $slow"
+		row=$used
 		used b
 		hundredths
-		echo "$((hundredths - began)) $a $fast $slow"
-		sleep 0.02
-	done >/out/$1
+		echo "$((hundredths - began)) $row $used"
+		sleep 0.05
+	done >/out/$1.used
 }
 
-server a 36000
-a=$server
-server b 18000
-b=$server
-settings >/out/tenants.before
-try above tierline attach --cgroup a --limit fast=9GiB
-try unknown tierline attach --cgroup a --limit fats=1GiB
-try twice tierline attach --cgroup a --cgroup /sys/fs/cgroup/a
+# manage NAME WORDS: starts a manager in the background; $manager is its pid.
+manage() {
+	name=$1
+	shift
+	tierline attach "$@" --summary /out/$name.summary.json >/out/$name.out 2>/out/$name.err &
+	manager=$!
+}
 
-attach="tierline attach --cgroup a --limit fast=130MiB --cgroup b --limit fast=50MiB"
-$attach --summary /out/first.summary.json >/out/first.out 2>/out/first.err &
-manager=$!
-client a 36000 5s
-client b 18000 5s
-watch first.used 500
+# observe NAME IDLE LOAD: watches both servers for IDLE seconds without load, then for LOAD seconds under load.
+observe() {
+	watch $1 ${2}00
+	client $1 a 26000 $3s
+	clients=$!
+	client $1 b 12000 $3s
+	clients="$clients $!"
+	watch $1.load ${3}00
+	wait $clients
+}
+
+stop() {
+	kill -TERM $manager
+	ended $1.status $manager
+}
+
+server a 26000
+a=$server
+server b 12000
+b=$server
+fact a $a
+fact b $b
+settings >/out/tenants.before
+try above tierline attach --cgroup both/a --limit fast=9GiB
+try unknown tierline attach --cgroup both/a --limit fats=1GiB
+try twice tierline attach --cgroup both/a --cgroup /sys/fs/cgroup/both/a
+try pidtwice tierline attach -p $a --limit fast=1GiB -p $a
+try nogroup tierline attach --cgroup both/c
+
+manage lowered --cgroup both/a --limit fast=48MiB --cgroup both/b --limit fast=50MiB
+observe lowered 4 2
 try status tierline status --json
 try statustext tierline status
-kill -TERM $manager
-ended first.status $manager
+stop lowered
 
-attach="tierline attach --cgroup a --limit fast=30MiB --cgroup b --limit fast=50MiB"
-$attach --summary /out/lowered.summary.json --events /out/lowered.events >/out/lowered.out 2>/out/lowered.err &
-manager=$!
-client a 36000 4s
-client b 18000 4s
-watch lowered.used 400
+manage pids -p $a --limit fast=30MiB -p $b --limit fast=45MiB
+observe pids 2 1
+try pidstatus tierline status --json
+for i in 1 2 3 4 5; do
+	lab-load where --pid $a --report /out/a.where$i.json
+	lab-load where --pid $b --report /out/b.where$i.json
+	sleep 0.2
+done
+stop pids
+
+manage nested --cgroup both --limit fast=25MiB --cgroup both/a --limit fast=20MiB -p $a --limit fast=10MiB
+observe nested 2 1
+try neststatus tierline status --json
+mv both/a both/c 2>/dev/null
+fact renamed $?
+echo $a >away/cgroup.procs
+sleep 2
+try away tierline status --json
+echo $a >both/a/cgroup.procs
+sleep 2
+try back tierline status --json
 kill $a
 wait $a
-until rmdir /sys/fs/cgroup/a; do sleep 0.1; done
+for _ in 1 2 3 4 5 6 7 8 9; do
+	rmdir both/a && break
+	sleep 0.1
+done
 sleep 2
 try vanished tierline status --json
-kill -TERM $manager
-ended lowered.status $manager
+stop nested
 kill $b
 wait $b
 same tenants

@@ -33,11 +33,16 @@ pub struct Charged {
 }
 
 /// Pages that were reclaimed and then paged back in, since the group was created.
+///
+/// The kernel counts a refault only if the page returns to the node from which it was reclaimed (`lru_gen_refault` in its
+/// mm/workingset.c). Pages that we page out of slow memory return to the fast node: in a guest of Linux 7.2, 7 of 1,102
+/// pages were counted. So `pswpin` and `zswpin` are used for swap if they are higher, and `pgmajfault` in groups of
+/// kernels without these counters (6.12); it includes first reads of mapped files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refaults {
     /// From swap.
     pub anon: u64,
-    /// From files.
+    /// From files, on the node that they were reclaimed from.
     pub file: u64,
 }
 
@@ -205,7 +210,11 @@ impl Refaults {
             text.lines().find_map(value)
         };
         let [anon, file] = ["workingset_refault_anon", "workingset_refault_file"].map(counter);
-        Some(Self { anon: anon?, file: file? })
+        let swapped_in = match counter("pswpin") {
+            Some(pages) => pages + counter("zswpin").unwrap_or(0),
+            None => counter("pgmajfault").unwrap_or(0),
+        };
+        Some(Self { anon: anon?.max(swapped_in), file: file? })
     }
 
     /// Pages that were paged back in since `before`.

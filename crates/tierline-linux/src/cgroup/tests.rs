@@ -258,6 +258,17 @@ fn pressure_and_refaults_are_read() {
     fake.has("a", "memory.stat", "anon 5\nworkingset_refault_anon 4\nworkingset_refault_file 9\n");
     let refaults = a.refaults().expect("readable").expect("there");
     assert_eq!(refaults.since(Refaults { anon: 1, file: 9 }), 3);
+    for (rest, anon) in [
+        ("pswpin 1102\npgmajfault 5000\n", 1102),
+        ("pswpin 1102\nzswpin 8\n", 1110),
+        ("pgmajfault 1109\n", 1109),
+        ("pswpin 3\n", 4),
+    ] {
+        let text = format!("workingset_refault_anon 4\nworkingset_refault_file 9\n{rest}");
+        fake.has("a", "memory.stat", &text);
+        let refaults = a.refaults().expect("readable").expect("there");
+        assert_eq!(refaults, Refaults { anon, file: 9 }, "{rest:?}");
+    }
     fake.has("a", "memory.stat", "workingset_refault 13\n");
     assert!(a.refaults().is_err(), "before Linux 5.9");
 }

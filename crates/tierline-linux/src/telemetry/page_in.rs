@@ -2,10 +2,9 @@
 //! What paging in costs programs: the time they wait for it, and the number of pages paged in.
 //!
 //! Two sources; the greater value counts. Pressure stall information (PSI), `some` of memory: at least one task waited
-//! for reclaim, or for a page that the kernel had counted in the working set. And refaults, at [`PAGE_IN`]
+//! for reclaim, or for a page that the kernel had counted in the working set. And [`Refaults`], at [`PAGE_IN`]
 //! each, since the kernel often does not count a page that we page out in the working set: in a guest of Linux 7.2,
-//! 12,288 pages were paged in from compressed swap without any pressure (`examples/page_out.rs`). The first read of a
-//! page from a file is in neither.
+//! 12,288 pages were paged in from compressed swap without any pressure (`examples/page_out.rs`).
 
 use tierline_core::unit::Nanos;
 
