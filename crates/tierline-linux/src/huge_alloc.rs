@@ -99,7 +99,7 @@ mod tests {
         // SAFETY: each allocation is used within its size and given back once, with its layout.
         unsafe {
             let at = HugeAlloc.alloc_zeroed(layout(HUGE));
-            assert!(!at.is_null() && at.addr() % HUGE == 0, "{at:p}");
+            assert!(!at.is_null() && at.addr().is_multiple_of(HUGE), "{at:p}");
             assert!((0..HUGE).all(|offset| *at.add(offset) == 0));
             at.write_bytes(0xa5, HUGE);
             HugeAlloc.dealloc(at, layout(HUGE));
