@@ -11,7 +11,7 @@
 //! When it hurts: once fast memory is full, almost nothing moves, yet pages keep faulting, even in fast memory.
 //! A page accessed once per scan counts as much as a hot one.
 //!
-//! AutonumaKnobs: two_faults (1), scan_period_min (1 s), scan_period_max (60 s), scan_size (256 MiB),
+//! Knobs: two_faults (1), scan_period_min (1 s), scan_period_max (60 s), scan_size (256 MiB),
 //! private_share (0).
 //!
 //! Where it comes from: Linux 6.3, kernel/sched/fair.c (`should_numa_migrate_memory`) and mm/migrate.c

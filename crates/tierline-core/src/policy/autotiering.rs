@@ -14,7 +14,7 @@
 //! allocated while fast memory is full is slow until it faults; in background mode, many hot slow pages at once
 //! use up the reserve.
 //!
-//! AutotieringKnobs: opm (1), background_demotion (0), reserve (4 MiB), looks (8192 pages), scan_period_min (1 s),
+//! Knobs: opm (1), background_demotion (0), reserve (4 MiB), looks (8192 pages), scan_period_min (1 s),
 //! scan_period_max (60 s), scan_size (256 MiB), private_share (0).
 //!
 //! Where it comes from: AutoTiering (ATC 2021) and its public code (kernel 5.3), over NUMA balancing. Its

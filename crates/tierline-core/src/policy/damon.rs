@@ -13,7 +13,7 @@
 //! are not distinguished, and no promoted page is compared with a demoted one. Only the model reports regions
 //! yet: on Linux this policy moves nothing.
 //!
-//! DamonKnobs: tuner (2: temporal; 1: consist; 0: none), used (0.997), free (0.005), quota (200 MB),
+//! Knobs: tuner (2: temporal; 1: consist; 0: none), used (0.997), free (0.005), quota (200 MB),
 //! quota_time (0: any), interval (1 s), hot_access (0.05), cold_age (0), weight_access (1), weight_age (1),
 //! young (1), sampling (5 ms), aggregation (100 ms), regions_min (10), regions_max (1000).
 //!

@@ -10,7 +10,7 @@
 //!
 //! When it hurts: no single share fits another machine; and without known true rates it does nothing.
 //!
-//! FixedKnobs: hot_share (1), to be swept from 0 to 1 in steps of a tenth.
+//! Knobs: hot_share (1), to be swept from 0 to 1 in steps of a tenth.
 //!
 //! Where it comes from: Colloid section 2.1, "best-case memory placement". There the cold pages are chosen at
 //! random, here by rate.

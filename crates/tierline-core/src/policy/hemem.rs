@@ -12,7 +12,7 @@
 //! When it hurts: thresholds are absolute. A hot set of many pages with few samples each is never found, and
 //! one larger than fast memory stops all moves; no headroom is kept for new pages.
 //!
-//! HememKnobs: hot_reads (8), hot_writes (4), cool_above (18), decay_first (0), quantum (10 ms), period (5003 loads or
+//! Knobs: hot_reads (8), hot_writes (4), cool_above (18), decay_first (0), quantum (10 ms), period (5003 loads or
 //! stores), rate (10 GiB/s), cooled_per_quantum (8192 pages), freeze (0).
 //!
 //! Where it comes from: HeMem (SOSP 2021) and its public code: the test for heat comes before decay, lists are

@@ -12,7 +12,7 @@
 //! When it hurts: the default rate limit is 64 GB/s, so the threshold only rises, and warm pages are promoted
 //! and demoted again and again; a page is observed once per scan, so a new hot set takes minutes to find.
 //!
-//! LinuxKnobs: hot_threshold (1 s), rate_limit (64 GB/s), adjust_period (60 s), scan_period (60 s), scan_size
+//! Knobs: hot_threshold (1 s), rate_limit (64 GB/s), adjust_period (60 s), scan_period (60 s), scan_size
 //! (256 MiB); with colloid heat_test (0).
 //!
 //! Where it comes from: Linux 6.3, kernel/sched/fair.c, mm/memory-tiers.c, mm/vmscan.c. The scan period stays

@@ -16,7 +16,7 @@
 //! two million samples, so an old hot set stays hot for tens of seconds; a huge page with few samples looks
 //! skewed and is split without benefit.
 //!
-//! MemtisKnobs: adaptation_period (100 000 samples), cooling_period (2 000 000), cooling_alloc (10 GiB), thres_hot
+//! Knobs: adaptation_period (100 000 samples), cooling_period (2 000 000), cooling_alloc (10 GiB), thres_hot
 //! (1), warm_below (0.75), quantum (500 ms), period (199 loads), store_period (100 007), demotion_watermark (2 %),
 //! promotion_watermark (3 %), reviewed_per_quantum (65 536 pages), split (on), split_tenths (4), split_slow_latency
 //! (170 ns).

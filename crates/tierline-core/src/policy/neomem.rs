@@ -14,7 +14,7 @@
 //! When it hurts: the hottest part p is promoted even if it is hardly hotter than the rest, and the quota only
 //! slows that down; a page without room is reported again only after the next clearing.
 //!
-//! NeomemKnobs: migration_interval (10 ms), thr_update_interval (1 s), clear_interval (5 s), m_quota (256 MB/s), p_init, p_min
+//! Knobs: migration_interval (10 ms), thr_update_interval (1 s), clear_interval (5 s), m_quota (256 MB/s), p_init, p_min
 //! and p_max (0.1, 0.01 and 1.56 %), alpha (1), beta (2), threshold (0: by the rule above), artifact (0).
 //!
 //! Where it comes from: NeoMem (MICRO 2024), algorithm 1 and table V; demotion as in Linux 6.3. `artifact`

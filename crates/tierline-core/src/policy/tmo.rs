@@ -16,7 +16,7 @@
 //! taken, not which pages. Without a measurement of pressure it does nothing. Above `paging`, the kernel
 //! without tiering, nothing is demoted: pages of all tiers are paged out.
 //!
-//! TmoKnobs: tmo_interval (6 s), tmo_ratio (0.0005), stall_threshold (0.001), swap (0).
+//! Knobs: tmo_interval (6 s), tmo_ratio (0.0005), stall_threshold (0.001), swap (0).
 //!
 //! Where it comes from: TMO (ASPLOS 2022), section 3.3, whose reclaimer writes memory.reclaim and whose
 //! pressure counts pages that must be read back; with TPP below it, demotion comes before paging out (TPP,

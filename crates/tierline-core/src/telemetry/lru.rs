@@ -11,7 +11,6 @@
 //! While many file pages are inactive, and enough of them in relation to the active ones, only file pages are
 //! scanned (`cache_trim_mode`). Otherwise each list is scanned in proportion to its length times its pressure,
 //! 60 of 200 on private pages and 140 on file pages (vm.swappiness 60, with equal cost of disk reads).
-//!
 //! Source: Linux 5.12 and 6.3, mm/vmscan.c (`folio_check_references`, `shrink_active_list`, `inactive_is_low`,
 //! `prepare_scan_count`, `get_scan_count`) and mm/swap.c (`folio_mark_accessed`). The microsecond is ours.
 //! There, refaults of files end `cache_trim_mode`; they are not known here. If the world cannot check single
@@ -184,23 +183,22 @@ impl Lru {
         self.class(pages, page).is_some()
     }
 
-    /// The next cold page of `tier`, among those of `candidates`.
+    /// The next cold page of `tier`, among those of `of`.
     pub fn take_cold(
         &mut self,
         pages: &PageTable,
         tier: TierId,
-        candidates: Candidates,
+        of: Candidates,
     ) -> Option<PageIdx> {
         let class = |page: &PageIdx| self.residents.class(pages, *page);
-        let fits =
-            |class: u8| class & ACTIVE == 0 && (candidates == Candidates::All || class & FILE != 0);
+        let fits = |class: u8| class & ACTIVE == 0 && (of == Candidates::All || class & FILE != 0);
         let cold = &mut self.cold[tier.index()];
         std::iter::from_fn(|| cold.pop_front()).find(|page| class(page).is_some_and(fits))
     }
 
-    /// Pages of `tier` in the lists of `candidates`.
-    pub fn len(&self, tier: TierId, candidates: Candidates) -> usize {
-        candidates.lists().map(|list| self.pages_in(tier, list)).sum()
+    /// Pages of `tier` in the lists of `of`.
+    pub fn len(&self, tier: TierId, of: Candidates) -> usize {
+        of.lists().map(|list| self.pages_in(tier, list)).sum()
     }
 
     fn pages_in(&self, tier: TierId, list: u8) -> usize {

@@ -12,7 +12,7 @@
 //! When it hurts: accesses that are slow for another reason than load (a far socket, prefetching) count as
 //! load; and each quantum is judged by averages over about sixteen quanta.
 //!
-//! BalanceKnobs: epsilon (0.01), delta (0.05), weight (1/16 in 10 ms), closed_form (0), idle_reads_per_sec, marginal (0).
+//! Knobs: epsilon (0.01), delta (0.05), weight (1/16 in 10 ms), closed_form (0), idle_reads_per_sec, marginal (0).
 //!
 //! Where it comes from: Colloid (SOSP 2024), sections 3.1 and 3.2, Algorithms 1 and 2. The average's weight is
 //! from its public code, as the paper gives none. Ours: the idle floor, the unloaded latency for a tier without
