@@ -94,7 +94,7 @@ mod tests {
             ("fast=0,slow=", "node list"),
             ("fast=0,slow=x", "\"x\""),
             ("fast=0,slow=all,1", "node list"),
-            ("1=0,2=1", "no name"),
+            ("1=0,2=1", "not a name"),
             ("", "name=nodes"),
         ] {
             let error = text.parse::<TierSpec>().expect_err(text).to_string();
