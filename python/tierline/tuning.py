@@ -26,7 +26,7 @@ class Setting(TypedDict):
     """A trial."""
 
     trial: int
-    throughput: float
+    throughput_per_second: float
     """Operations per second of the first program over the whole run."""
     knobs: dict[str, float]
 
