@@ -21,7 +21,7 @@ use crate::unit::Bytes;
 /// Pages drawn per page needed.
 const DRAWN_PER_VICTIM: u64 = 8;
 /// Pages drawn per tick and tenant, at least and at most.
-const DRAWN: [u64; 2] = [64, 1 << 13];
+const DRAWN: [u64; 2] = [64, 1 << 16];
 /// A page must be hotter by this factor than the page it displaces; as the default policy's margin.
 const MARGIN: f32 = 1.25;
 
@@ -53,7 +53,8 @@ impl Enforcer {
         let mut ledger = Ledger::new(view, view.machine.budget, |_| Bytes::ZERO);
         let excess: Vec<_> = ledger.allowance().excess().collect();
         for (tenant, tier, mut over) in excess {
-            for victim in self.coldest(view, policy, tenant, tier, over.base_pages()) {
+            let needed = over.min(ledger.budget()).base_pages();
+            for victim in self.coldest(view, policy, tenant, tier, needed) {
                 if over == Bytes::ZERO || ledger.budget() == Bytes::ZERO {
                     break;
                 }
@@ -88,8 +89,8 @@ impl Enforcer {
         }
     }
 
-    /// The coldest of a random sample of a tenant's pages in a tier, coldest first, for `base_pages` to be
-    /// freed.
+    /// The coldest of a random sample of a tenant's pages in a tier, coldest first: at least the pages needed to
+    /// free `base_pages`, if the sample has as many.
     fn coldest(
         &mut self,
         view: &View<'_>,
@@ -132,7 +133,15 @@ impl Enforcer {
         let heat = |page| Victim { page, likely: density(view, policy, page).likely };
         let mut victims: Vec<Victim> = drawn.into_iter().filter(in_tier).map(heat).collect();
         debug_assert!(victims.iter().all(|victim| pages.state(victim.page).tier() == Some(tier)));
-        victims.sort_by(|a, b| a.likely.total_cmp(&b.likely).then(a.page.cmp(&b.page)));
+        let colder =
+            |a: &Victim, b: &Victim| a.likely.total_cmp(&b.likely).then(a.page.cmp(&b.page));
+        // Only the pages needed are sorted; the sample is several times larger.
+        let needed = usize::try_from(base_pages).unwrap_or(usize::MAX);
+        if needed < victims.len() {
+            victims.select_nth_unstable_by(needed, colder);
+            victims.truncate(needed);
+        }
+        victims.sort_unstable_by(colder);
         victims
     }
 }
