@@ -8,14 +8,14 @@ wall-clock speed is not used, as it is meaningless.
 """
 
 import argparse
-import datetime
 import json
-import os
-import shlex
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from . import board
+from .report import document, json_file
 
 LAB = Path(__file__).resolve().parent.parent
 BASE_PAGE = 4096
@@ -47,6 +47,8 @@ COLUMNS = [
 
 
 def main():
+    if "--board" in sys.argv[1:]:
+        return board.main([word for word in sys.argv[1:] if word != "--board"])
     options = _parser().parse_args()
     workloads = {"custom": _custom(options)} if options.size else {name: STANDARD[name] for name in options.workload}
     rows = []
@@ -67,6 +69,7 @@ def main():
 
 def _parser():
     parser = argparse.ArgumentParser(prog="lab/compare", description=__doc__.splitlines()[0])
+    parser.add_argument("--board", action="store_true", help="many programs under few contenders instead: lab/compare --board --help")
     parser.add_argument("--contender", action="append", help=f"may be repeated; one of {', '.join(CONTENDERS)}, another POLICY[:TRACKER][/KNOBS] of "
                         "Tierline, or a command of another manager, containing {pid} (see --file); default: all named here")
     parser.add_argument("--workload", action="append", choices=STANDARD, help="default: all")
@@ -170,13 +173,9 @@ def _run(options, contender, workload, words, mode):
             print(f"{contender} on {workload} ({mode}) failed with status {status}:", file=sys.stderr)
             sys.stderr.write("".join((here / "log").read_text(errors="replace").splitlines(keepends=True)[-8:]))
             return {}
-        return {"report": _json(here / "out/gups.json"), "burst": _json(here / "out/burst.json"), "fill": _json(here / "out/fill.json"),
-                "summary": _json(here / "out/summary.json"),
+        return {"report": json_file(here / "out/gups.json"), "burst": json_file(here / "out/burst.json"), "fill": json_file(here / "out/fill.json"),
+                "summary": json_file(here / "out/summary.json"),
                 "cpu": _ndjson(here / "out/cpu.ndjson"), "truth": _truth(here / "truth.json")}
-
-
-def _json(path):
-    return json.loads(path.read_text()) if path.exists() else None
 
 
 def _ndjson(path):
@@ -185,7 +184,7 @@ def _ndjson(path):
 
 def _truth(path):
     """The share of misses served by fast memory between the workload's first and last marker."""
-    whole = _json(path)
+    whole = json_file(path)
     marks = {mark["id"]: mark for mark in (whole or {}).get("markers", [])}
     if 1 not in marks or 3 not in marks:
         return None
@@ -225,23 +224,16 @@ def _table(rows):
 
 def _document(options, rows):
     """The table as Markdown, with command, commit, host, date, and what was not run."""
-    command = shlex.join(["lab/compare", *sys.argv[1:]])
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=LAB, capture_output=True, text=True).stdout.strip() or "unknown"
-    kinds = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    host = f"{kinds[0] if kinds else 'an unknown processor'} with {len(os.sched_getaffinity(0))} cores"
     columns = [column for column in COLUMNS if any(row.get(column[0]) is not None for row in rows)]
-    table = [[heading for _, heading, _ in columns], ["---"] * len(columns)] + [[_cell(row, column) for column in columns] for row in rows]
+    table = [[heading for _, heading, _ in columns]] + [[_cell(row, column) for column in columns] for row in rows]
     left_out = [f"contender {name}" for name in CONTENDERS if name not in options.contender]
     if not options.size:
         left_out += [f"workload {name}" for name in STANDARD if name not in options.workload]
     modes = {"both": "both modes", "concurrent": "concurrent mode only", "deterministic": "deterministic mode only"}[options.mode]
-    return "\n".join([
-        "# The lab", "", "Written by a command, not by hand:", "", "```", command, "```", "",
-        f"commit {commit}, on {host}, {datetime.date.today()}.", "",
-        f"A guest of QEMU with {options.fast} of fast and {options.slow} of slow memory, kernel {options.kernel}, {modes}; one run each. Costs of",
-        "the kernel are 5 to 40 times those of real processors, and wall-clock speed is meaningless.", "",
-        *(["Not run: " + ", ".join(left_out) + ".", ""] if left_out else []),
-        *("| " + " | ".join(cells) + " |" for cells in table), ""])
+    notes = [f"A guest of QEMU with {options.fast} of fast and {options.slow} of slow memory, kernel {options.kernel}, {modes}; one run each. Costs of",
+             "the kernel are 5 to 40 times those of real processors, and wall-clock speed is meaningless."]
+    notes += ["", "Not run: " + ", ".join(left_out) + "."] if left_out else []
+    return document("The lab", ["lab/compare", *sys.argv[1:]], notes, table)
 
 
 def _line(row):

@@ -21,6 +21,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use crate::Verdict;
+use crate::beside::{self, Beside};
 use crate::hot::{self, HotSet};
 use crate::marker::{self, mark};
 use crate::memory::{Memory, Thp};
@@ -80,6 +81,12 @@ pub struct Args {
     /// Threads that access the mapping
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=256))]
     threads: u64,
+    /// What a further thread of the process does meanwhile
+    #[arg(long, value_enum)]
+    beside: Option<Beside>,
+    /// Use shared memory instead of private memory
+    #[arg(long)]
+    shared: bool,
     /// Seed of every random choice
     #[arg(long, default_value_t = 42)]
     seed: u64,
@@ -351,7 +358,8 @@ pub fn run(args: &Args) -> Result<Verdict> {
     let zipf = (args.skew > 0.0).then(|| Zipf::new(hot_pages, args.skew));
     let mut rng = Rng::new(args.seed ^ 0x6775_7073);
 
-    let memory = Memory::map(pages, args.thp, args.seed)
+    let map = if args.shared { Memory::map_shared } else { Memory::map };
+    let memory = map(pages, args.thp, args.seed)
         .with_context(|| format!("cannot map {} bytes", pages * PAGE))?;
     sys::on_node(args.node, || memory.tag()).with_context(|| {
         format!("cannot populate on node {}; does /sys/devices/system/node have it?", args.node)
@@ -395,11 +403,18 @@ pub fn run(args: &Args) -> Result<Verdict> {
                 scope.spawn(move || work(plan, shared, thread, rng))
             })
             .collect();
+        let seed = args.seed;
+        let beside = args
+            .beside
+            .map(|what| scope.spawn(move || beside::run(what, plan.memory, &shared.stop, seed)));
         let mut done = vec![work(plan, shared, 0, Rng::new(seeds[0]))];
         done.extend(others.into_iter().map(|other| other.join().expect("a thread panicked")));
         mark::<{ marker::END }>();
         shared.stop.store(true, Relaxed);
         watch.thread().unpark();
+        if let Some(beside) = beside {
+            beside.join().expect("the thread beside panicked")?;
+        }
         let observer = watch.join().expect("the observer panicked");
         Ok::<_, anyhow::Error>((done, observer))
     })?;

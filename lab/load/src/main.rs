@@ -7,10 +7,14 @@
 //!
 //! Exit status: 0 success, 1 memory or server returned wrong data, 2 the verb could not run.
 
+mod around;
+mod beside;
 mod burst;
 mod cpu;
 mod fill;
 mod forker;
+mod graph;
+mod grow;
 mod gups;
 mod histogram;
 mod hot;
@@ -59,6 +63,10 @@ struct Cli {
 enum Verb {
     /// Random accesses with a known hot set; reports its share in fast memory
     Gups(gups::Args),
+    /// Memory that grows, of which the newest part is hot
+    Grow(grow::Args),
+    /// PageRank, then connected components, on a graph with hubs
+    Graph(graph::Args),
     /// Skewed GET and SET requests to a redis server on a unix socket
     RedisClient(redis::Args),
     /// Pages of a process by node, from numa_maps
@@ -71,17 +79,22 @@ enum Verb {
     Forker(forker::Args),
     /// CPU time and resident size of processes and kernel threads
     Cpu(cpu::Args),
+    /// Runs a command between the markers of a measured phase
+    Around(around::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Gups(args) => gups::run(&args),
+        Verb::Grow(args) => grow::run(&args),
+        Verb::Graph(args) => graph::run(&args),
         Verb::RedisClient(args) => redis::run(&args),
         Verb::Where(args) => where_is::run(&args),
         Verb::Burst(args) => burst::run(&args),
         Verb::Fill(args) => fill::run(&args),
         Verb::Forker(args) => forker::run(&args),
         Verb::Cpu(args) => cpu::run(&args),
+        Verb::Around(args) => around::run(&args),
     };
     match done {
         Ok(Verdict::Good) => ExitCode::SUCCESS,

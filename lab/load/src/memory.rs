@@ -5,6 +5,7 @@
 //! was lost, swapped with another or copied in part is detected at the end.
 
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -30,7 +31,7 @@ pub enum Thp {
     Always,
 }
 
-/// An anonymous private mapping, unmapped when dropped.
+/// An anonymous mapping, unmapped when dropped.
 pub struct Memory {
     base: NonNull<u8>,
     pages: usize,
@@ -43,18 +44,22 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Maps pages without touching them.
+    /// Maps private pages without touching them.
     pub fn map(pages: usize, thp: Thp, seed: u64) -> io::Result<Memory> {
+        Self::map_as(MapFlags::PRIVATE, pages, thp, seed)
+    }
+
+    /// Maps pages of shared memory without touching them.
+    pub fn map_shared(pages: usize, thp: Thp, seed: u64) -> io::Result<Memory> {
+        Self::map_as(MapFlags::SHARED, pages, thp, seed)
+    }
+
+    fn map_as(flags: MapFlags, pages: usize, thp: Thp, seed: u64) -> io::Result<Memory> {
         assert!(pages > 0, "an empty mapping");
         let bytes = pages * PAGE;
         // SAFETY: no address is requested, so no existing mapping is replaced.
         let base = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE,
-            )
+            mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)
         }?;
         let memory =
             Memory { base: NonNull::new(base.cast()).expect("page 0 is never given"), pages, seed };
@@ -100,7 +105,12 @@ impl Memory {
 
     /// Writes the tags, which populates every page.
     pub fn tag(&self) {
-        for page in 0..self.pages {
+        self.tag_range(0..self.pages);
+    }
+
+    /// Writes the tags of some pages, which populates them.
+    pub fn tag_range(&self, pages: Range<usize>) {
+        for page in pages {
             self.word(page, 0).store(hash(self.seed, page as u64), Relaxed);
         }
     }

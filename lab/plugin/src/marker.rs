@@ -44,6 +44,8 @@ pub struct Marker {
     pub modelled_ps: u64,
     /// Instructions started, without the marker.
     pub instructions: u64,
+    /// The same of all code, the guest's kernel included.
+    pub all_instructions: u64,
     /// Misses to the fast node.
     pub fast_misses: u64,
     /// Misses to the slow node.
@@ -62,6 +64,7 @@ impl Marker {
             vcpu,
             modelled_ps: totals.modelled_ps(costs),
             instructions: totals.instructions,
+            all_instructions: totals.all_instructions,
             fast_misses: totals.fast.sum(),
             slow_misses: totals.slow.sum(),
             loads: totals.all.loads,

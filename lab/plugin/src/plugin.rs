@@ -23,7 +23,10 @@ static LAB: OnceLock<Lab> = OnceLock::new();
 struct Lab {
     args: Args,
     vcpus: Box<[Vcpu]>,
+    /// Instructions of instrumented code.
     instructions: api::U64,
+    /// Instructions of all code, the guest's kernel included.
+    all_instructions: api::U64,
     log: Mutex<Log>,
     recorder: Option<Mutex<Recorder>>,
     device: Option<Device>,
@@ -73,12 +76,14 @@ fn install<'a>(
     let args = Args::parse(words)?;
     let vcpus = (0..info.max_vcpus).map(|_| Vcpu::new(&args)).collect();
     // SAFETY: a scoreboard may be created at any time after installation.
-    let score = unsafe { api::qemu_plugin_scoreboard_new(size_of::<u64>()) };
+    let score = unsafe { api::qemu_plugin_scoreboard_new(2 * size_of::<u64>()) };
     let instructions = api::U64 { score, offset: 0 };
+    let all_instructions = api::U64 { score, offset: size_of::<u64>() };
     let recorder = Recorder::open(&args)?.map(Mutex::new);
     let device = Device::open(&args)?;
     let socket = args.neoprof.clone();
-    let lab = Lab { args, vcpus, instructions, log: Mutex::default(), recorder, device };
+    let log = Mutex::default();
+    let lab = Lab { args, vcpus, instructions, all_instructions, log, recorder, device };
     if LAB.set(lab).is_err() {
         return Err("loaded twice; one instance counts for the whole machine".into());
     }
@@ -111,19 +116,18 @@ fn instrument(tb: *mut Tb) {
     let Some(lab) = LAB.get() else { return };
     // SAFETY: the block is valid during this call.
     let (vaddr, len) = unsafe { (api::qemu_plugin_tb_vaddr(tb), api::qemu_plugin_tb_n_insns(tb)) };
+    let add = |cell, count| {
+        // SAFETY: the block is valid during this call; the scoreboard is ours.
+        unsafe {
+            api::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, api::INLINE_ADD, cell, count)
+        }
+    };
+    add(lab.all_instructions, len as u64);
     let kernel = vaddr >> 63 == 1;
     if kernel && !lab.args.kernel {
         return;
     }
-    // SAFETY: the block is valid during this call; the scoreboard is ours.
-    unsafe {
-        api::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
-            tb,
-            api::INLINE_ADD,
-            lab.instructions,
-            len as u64,
-        );
-    }
+    add(lab.instructions, len as u64);
     for index in 0..len {
         // SAFETY: the index is below the block's length.
         let insn = unsafe { api::qemu_plugin_tb_get_insn(tb, index) };
@@ -225,6 +229,7 @@ extern "C" fn marked(vcpu: c_uint, data: *mut c_void) {
     let mut sum = Totals::default();
     lab.totals().iter().for_each(|vcpu| sum += vcpu);
     sum.instructions -= ahead;
+    sum.all_instructions -= ahead;
     let marker = Marker::new(id, vcpu, &sum, lab.args.costs);
 
     let mut log = lab.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -268,7 +273,8 @@ impl Lab {
             .zip(&self.vcpus)
             .map(|(index, vcpu)| {
                 // SAFETY: the scoreboard is ours, and it has a cell for every vCPU.
-                vcpu.totals(unsafe { api::qemu_plugin_u64_get(self.instructions, index) })
+                let count = |cell| unsafe { api::qemu_plugin_u64_get(cell, index) };
+                vcpu.totals(count(self.instructions), count(self.all_instructions))
             })
             .collect()
     }

@@ -27,7 +27,9 @@ pub struct Summary<'a> {
     complete: bool,
     vcpus: usize,
     kernel: bool,
+    /// Of instrumented code, and of all code (the guest's kernel included).
     instructions: u64,
+    all_instructions: u64,
     #[serde(flatten)]
     all: Accesses,
     llc: Geometry,
@@ -74,6 +76,7 @@ impl<'a> Summary<'a> {
             vcpus: vcpus.len(),
             kernel: args.kernel,
             instructions: sum.instructions,
+            all_instructions: sum.all_instructions,
             all: sum.all,
             llc: args.llc,
             slow_ranges: &args.slow,
@@ -143,6 +146,7 @@ mod tests {
         let args = Args::parse(["out=o", "slow=1000-2000"]).unwrap();
         let totals = |n| Totals {
             instructions: n,
+            all_instructions: 2 * n,
             all: Accesses { loads: 4, stores: 3 },
             fast: Accesses { loads: 2, stores: 1 },
             slow: Accesses { loads: 1, stores: 0 },
@@ -163,6 +167,7 @@ mod tests {
         assert_eq!(json["complete"], true);
         assert_eq!(json["vcpus"], 2);
         assert_eq!(json["instructions"], 40);
+        assert_eq!(json["all_instructions"], 80);
         assert_eq!(json["loads"], 8);
         assert_eq!(json["stores"], 6);
         assert_eq!(json["fast"]["loads"], 4);

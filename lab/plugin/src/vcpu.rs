@@ -106,9 +106,10 @@ impl Vcpu {
         }
     }
 
-    /// The counts so far; QEMU counts `instructions`.
-    pub fn totals(&self, instructions: u64) -> Totals {
-        Totals { instructions, all: self.all.get(), fast: self.fast.get(), slow: self.slow.get() }
+    /// The counts so far; QEMU counts instructions.
+    pub fn totals(&self, instructions: u64, all_instructions: u64) -> Totals {
+        let (all, fast, slow) = (self.all.get(), self.fast.get(), self.slow.get());
+        Totals { instructions, all_instructions, all, fast, slow }
     }
 }
 
@@ -146,8 +147,10 @@ impl AddAssign for Accesses {
 /// The counts of one or several vCPUs at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Instructions started.
+    /// Instructions started by instrumented code.
     pub instructions: u64,
+    /// Instructions started by any code, the guest's kernel included.
+    pub all_instructions: u64,
     /// All accesses to guest RAM.
     pub all: Accesses,
     /// Misses served by the fast node.
@@ -174,6 +177,7 @@ impl Totals {
 impl AddAssign<&Totals> for Totals {
     fn add_assign(&mut self, other: &Totals) {
         self.instructions += other.instructions;
+        self.all_instructions += other.all_instructions;
         self.all += other.all;
         self.fast += other.fast;
         self.slow += other.slow;
@@ -231,11 +235,12 @@ mod tests {
         access(&vcpu, 0x1f_ffff, false);
         access(&vcpu, 0x20_0000, true);
         access(&vcpu, 0x20_0008, false);
-        let totals = vcpu.totals(7);
+        let totals = vcpu.totals(7, 9);
         assert_eq!(totals.all, Accesses { loads: 3, stores: 2 });
         assert_eq!(totals.fast, Accesses { loads: 1, stores: 1 });
         assert_eq!(totals.slow, Accesses { loads: 1, stores: 1 });
         assert_eq!(totals.modelled_ps(args().costs), 7 + 20 + 200);
+        assert_eq!(totals.all_instructions, 9);
         assert_eq!(totals.fast_share(), Some(0.5));
     }
 

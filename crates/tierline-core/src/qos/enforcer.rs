@@ -89,6 +89,30 @@ impl Enforcer {
         }
     }
 
+    /// A random sample of the pages of some runs, in order: the pages are divided into `draws` equal parts, and
+    /// one page of each is drawn. With fewer pages than draws, all of them.
+    fn draw(&mut self, runs: &[(PageIdx, u32)], draws: u64) -> impl Iterator<Item = PageIdx> {
+        let all: u64 = runs.iter().map(|&(_, count)| u64::from(count)).sum();
+        let draws = draws.min(all);
+        let mut runs = runs.iter().copied();
+        let mut run = runs.next();
+        let mut before = 0;
+        let rng = &mut self.rng;
+        (0..draws).filter_map(move |part| {
+            let (from, to) = (part * all / draws, (part + 1) * all / draws);
+            let at = from + rng.below(to - from);
+            while let Some((_, count)) = run
+                && before + u64::from(count) <= at
+            {
+                before += u64::from(count);
+                run = runs.next();
+            }
+            let (first, _) = run?;
+            debug_assert!(at >= before, "draws are in order");
+            Some(PageIdx::from_index(first.index() + usize::try_from(at - before).ok()?))
+        })
+    }
+
     /// The coldest of a random sample of a tenant's pages in a tier, coldest first: at least the pages needed to
     /// free `base_pages`, if the sample has as many.
     fn coldest(
@@ -101,37 +125,17 @@ impl Enforcer {
     ) -> Vec<Victim> {
         let pages = &*view.memory.pages;
         let runs = pages.runs_of(tenant);
-        let ends: Vec<u64> = runs
-            .iter()
-            .scan(0, |end, &(_, count)| {
-                *end += u64::from(count);
-                Some(*end)
-            })
-            .collect();
-        debug_assert!(ends.is_sorted(), "cumulative counts must not decrease");
-        let Some(&all) = ends.last().filter(|&&all| all > 0) else { return Vec::new() };
         // Draws that hit pages of other tiers are useless.
         let held: Bytes = view.machine.tiers.iter().map(|(t, _)| pages.bytes_of(tenant, t)).sum();
         let share = (held.0 / pages.bytes_of(tenant, tier).0.max(1)).clamp(1, 64);
-        let draws = (base_pages * DRAWN_PER_VICTIM * share).clamp(DRAWN[0], DRAWN[1]).min(4 * all);
-        let mut drawn: Vec<PageIdx> = Vec::new();
-        for _ in 0..draws {
-            let at = self.rng.below(all);
-            let run = ends.partition_point(|&end| end <= at);
-            let (first, count) = runs[run];
-            let before = ends[run] - u64::from(count);
-            let offset = usize::try_from(at - before).unwrap_or(usize::MAX);
-            debug_assert!(at >= before && offset < count as usize, "drawn outside its run");
-            drawn.push(PageIdx::from_index(first.index() + offset));
-        }
-        drawn.sort_unstable();
-        drawn.dedup();
+        let draws = (base_pages * DRAWN_PER_VICTIM * share).clamp(DRAWN[0], DRAWN[1]);
+        let drawn = self.draw(&runs, draws);
         let in_tier = |page: &PageIdx| {
             let state = pages.state(*page);
             state.tier() == Some(tier) && !state.is_refused()
         };
         let heat = |page| Victim { page, likely: density(view, policy, page).likely };
-        let mut victims: Vec<Victim> = drawn.into_iter().filter(in_tier).map(heat).collect();
+        let mut victims: Vec<Victim> = drawn.filter(in_tier).map(heat).collect();
         debug_assert!(victims.iter().all(|victim| pages.state(victim.page).tier() == Some(tier)));
         let colder =
             |a: &Victim, b: &Victim| a.likely.total_cmp(&b.likely).then(a.page.cmp(&b.page));
