@@ -13,11 +13,14 @@ pub mod mover;
 mod port;
 mod quantum;
 pub mod shadows;
+pub mod traffic;
 pub mod transfer;
 
 pub use arrivals::Arrival;
 
-use tierline_core::port::{Allocation, Attention, Observations, SpaceId};
+use std::collections::BTreeMap;
+
+use tierline_core::port::{Allocation, Attention, Observations, SpaceId, TenantId};
 use tierline_core::rng::Rng;
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::Nanos;
@@ -81,6 +84,8 @@ pub struct ModelWorld {
     tracker: Box<dyn Tracker>,
     rng: Rng,
     attention: Attention,
+    /// Shares of CPU time of the tenants that are limited.
+    cpu_shares: BTreeMap<TenantId, f64>,
     counters: MachineCounters,
     reported: MachineCounters,
     classes: Vec<Class>,
@@ -116,6 +121,7 @@ impl ModelWorld {
             tracker,
             rng: Rng::new(settings.seed),
             attention: Attention::default(),
+            cpu_shares: BTreeMap::new(),
             counters: MachineCounters::default(),
             reported: MachineCounters::default(),
             classes: Vec::new(),
@@ -168,6 +174,11 @@ impl ModelWorld {
     /// Time until which the tiering system's thread is busy moving; its next tick is not earlier.
     pub fn busy_until(&self) -> Nanos {
         self.mover.busy_until()
+    }
+
+    /// A tenant's share of its CPU time.
+    pub fn cpu_share(&self, tenant: TenantId) -> f64 {
+        self.cpu_shares.get(&tenant).copied().unwrap_or(1.0)
     }
 
     /// Name of the tracker.

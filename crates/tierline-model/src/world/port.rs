@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The model's implementation of the core's port.
 
+use std::collections::BTreeMap;
+
 use tierline_core::port::{
-    Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, PageSize,
-    Question, Telemetry, TenantId, TenantTelemetry, TierTelemetry, Watch, World,
+    Attention, Capabilities, Capability, LatencySource, MeasuredLatency, Move, Observations, Order,
+    Outcome, PageAt, PageSize, Question, Telemetry, TenantId, TenantTelemetry, TierTelemetry,
+    Watch, World,
 };
 use tierline_core::tier::{Tier, TierId};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, BytesPerSec, Nanos};
 
 use super::ModelWorld;
 use super::job::Job;
+use super::traffic::Traffic;
 use super::transfer::Transfer;
 use crate::arithmetic::exponential;
+use crate::due::whole;
 use crate::machine::nanos;
 use crate::workload::program::Placement;
 
@@ -95,6 +100,13 @@ impl World for ModelWorld {
         }
     }
 
+    fn limit_cpu(&mut self, tenant: TenantId, share: f64) {
+        match share < 1.0 {
+            true => self.cpu_shares.insert(tenant, share),
+            false => self.cpu_shares.remove(&tenant),
+        };
+    }
+
     fn watch(&mut self, watch: Watch) -> bool {
         self.tracker.reconfigure(watch)
     }
@@ -108,8 +120,8 @@ impl World for ModelWorld {
 impl ModelWorld {
     /// Capabilities of every modelled machine.
     pub fn offers() -> Capabilities {
-        use Capability::{Answers, PageOut, Split, TrueRates};
-        Capabilities::of([PageOut, Split, Answers, TrueRates])
+        use Capability::{Answers, CpuShares, PageOut, Split, TrueRates};
+        Capabilities::of([PageOut, Split, Answers, TrueRates, CpuShares])
     }
 
     /// Bytes of a tenant's programs in each tier, managed or not.
@@ -119,14 +131,27 @@ impl ModelWorld {
         self.tiers.iter().map(in_tier).collect()
     }
 
-    fn measure_tenants(&self) -> Vec<TenantTelemetry> {
-        let mut tenants: Vec<TenantId> = self.jobs.iter().map(|job| job.tenant).collect();
-        tenants.sort_unstable();
-        tenants.dedup();
-        tenants.retain(|&tenant| tenant != TenantId::NOBODY);
-        let measured = |tenant| TenantTelemetry {
-            tenant,
-            used: self.used_by(tenant).into_iter().map(Some).collect(),
+    fn measure_tenants(&mut self) -> Vec<TenantTelemetry> {
+        let mut tenants: BTreeMap<TenantId, Traffic> = BTreeMap::new();
+        for job in &mut self.jobs {
+            let traffic = std::mem::take(&mut job.traffic);
+            tenants.entry(job.tenant).or_default().join(&traffic);
+        }
+        tenants.remove(&TenantId::NOBODY);
+        let measured = |(tenant, traffic): (TenantId, Traffic)| {
+            let rate = |bytes: &f64| bytes_per_sec(bytes / traffic.ns.max(1.0) * 1e9);
+            let of_mean = |mean_ns| MeasuredLatency {
+                mean_ns,
+                source: LatencySource::Model,
+                samples: whole(traffic.reads),
+            };
+            TenantTelemetry {
+                tenant,
+                used: self.used_by(tenant).into_iter().map(Some).collect(),
+                latency: traffic.mean_ns().map(of_mean),
+                bandwidth: traffic.bytes.iter().take(self.tiers.len()).map(rate).collect(),
+                demand: Some(traffic.demand),
+            }
         };
         tenants.into_iter().map(measured).collect()
     }
