@@ -12,7 +12,6 @@ use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
 use super::frames::Frames;
-use super::traffic::Traffic;
 use crate::arithmetic::exponential;
 use crate::due::{Due, whole};
 use crate::load::{Class, LINE_BYTES, Loads, Network, solve};
@@ -58,8 +57,6 @@ pub struct Job {
     pub ran_ns: f64,
     /// Time that the same work would take alone, with all its memory in the fastest tier, ns.
     pub alone_ns: f64,
-    /// Traffic of the program since it was last measured; kept by its leader.
-    pub traffic: Traffic,
     /// Number of patterns so far; a change means that the pattern is new.
     pub version: u64,
     /// The recording that it replays, if any.
@@ -125,7 +122,6 @@ impl Job {
             stalled_ns: 0.0,
             ran_ns: 0.0,
             alone_ns: 0.0,
-            traffic: Traffic::default(),
             version: 0,
             player: None,
             drifted: 0,

@@ -34,6 +34,7 @@ use frames::Frames;
 use job::Job;
 use mover::Mover;
 use shadows::Shadows;
+use traffic::Traffic;
 use transfer::Transfer;
 
 /// Settings of a world.
@@ -88,6 +89,9 @@ pub struct ModelWorld {
     cpu_shares: BTreeMap<TenantId, f64>,
     counters: MachineCounters,
     reported: MachineCounters,
+    /// Traffic of each tenant, and as it was last measured.
+    traffic: BTreeMap<TenantId, Traffic>,
+    reported_traffic: BTreeMap<TenantId, Traffic>,
     classes: Vec<Class>,
     solved: Vec<Class>,
     loads: Loads,
@@ -124,6 +128,8 @@ impl ModelWorld {
             cpu_shares: BTreeMap::new(),
             counters: MachineCounters::default(),
             reported: MachineCounters::default(),
+            traffic: BTreeMap::new(),
+            reported_traffic: BTreeMap::new(),
             classes: Vec::new(),
             solved: Vec::new(),
             loads: Loads::default(),
@@ -154,6 +160,16 @@ impl ModelWorld {
     /// Counters of the machine since the start.
     pub fn counters(&self) -> &MachineCounters {
         &self.counters
+    }
+
+    /// Traffic of a tenant's programs since the start.
+    pub fn traffic(&self, tenant: TenantId) -> Traffic {
+        self.traffic.get(&tenant).copied().unwrap_or_default()
+    }
+
+    /// The same of all tenants.
+    pub fn all_traffic(&self) -> &BTreeMap<TenantId, Traffic> {
+        &self.traffic
     }
 
     /// The last fixed point.

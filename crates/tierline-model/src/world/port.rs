@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The model's implementation of the core's port.
 
-use std::collections::BTreeMap;
-
 use tierline_core::port::{
     Attention, Capabilities, Capability, LatencySource, MeasuredLatency, Move, Observations, Order,
     Outcome, PageAt, PageSize, Question, Telemetry, TenantId, TenantTelemetry, TierTelemetry,
@@ -13,7 +11,6 @@ use tierline_core::unit::{BASE_PER_HUGE, Bytes, BytesPerSec, Nanos};
 
 use super::ModelWorld;
 use super::job::Job;
-use super::traffic::Traffic;
 use super::transfer::Transfer;
 use crate::arithmetic::exponential;
 use crate::due::whole;
@@ -74,7 +71,7 @@ impl World for ModelWorld {
             tiers: self.tiers.iter().map(measured).collect(),
             stall: share(since.stall_ns),
             page_in_stall: share(since.page_in_ns),
-            tenants: self.measure_tenants(),
+            tenants: self.measure_tenants(since.ns),
             counted: self.tracker.take_device_counts(),
         }
     }
@@ -131,29 +128,31 @@ impl ModelWorld {
         self.tiers.iter().map(in_tier).collect()
     }
 
-    fn measure_tenants(&mut self) -> Vec<TenantTelemetry> {
-        let mut tenants: BTreeMap<TenantId, Traffic> = BTreeMap::new();
-        for job in &mut self.jobs {
-            let traffic = std::mem::take(&mut job.traffic);
-            tenants.entry(job.tenant).or_default().join(&traffic);
-        }
-        tenants.remove(&TenantId::NOBODY);
-        let measured = |(tenant, traffic): (TenantId, Traffic)| {
-            let rate = |bytes: &f64| bytes_per_sec(bytes / traffic.ns.max(1.0) * 1e9);
+    fn measure_tenants(&mut self, ns: f64) -> Vec<TenantTelemetry> {
+        let mut tenants: Vec<TenantId> = self.jobs.iter().map(|job| job.tenant).collect();
+        tenants.sort_unstable();
+        tenants.dedup();
+        tenants.retain(|&tenant| tenant != TenantId::NOBODY);
+        let measured = |tenant| {
+            let before = self.reported_traffic.get(&tenant).copied().unwrap_or_default();
+            let since = self.traffic(tenant).since(&before);
+            let rate = |bytes: &f64| bytes_per_sec(bytes / ns.max(1.0) * 1e9);
             let of_mean = |mean_ns| MeasuredLatency {
                 mean_ns,
                 source: LatencySource::Model,
-                samples: whole(traffic.reads),
+                samples: whole(since.reads),
             };
             TenantTelemetry {
                 tenant,
                 used: self.used_by(tenant).into_iter().map(Some).collect(),
-                latency: traffic.mean_ns().map(of_mean),
-                bandwidth: traffic.bytes.iter().take(self.tiers.len()).map(rate).collect(),
-                demand: Some(traffic.demand),
+                latency: since.mean_ns().map(of_mean),
+                bandwidth: since.bytes.iter().take(self.tiers.len()).map(rate).collect(),
+                demand: Some(since.demand_ns > 0.0),
             }
         };
-        tenants.into_iter().map(measured).collect()
+        let tenants = tenants.into_iter().map(measured).collect();
+        self.reported_traffic.clone_from(&self.traffic);
+        tenants
     }
 
     fn page_out(&mut self, at: &PageAt, spent_ns: &mut f64) -> Outcome {

@@ -41,7 +41,8 @@ impl ModelWorld {
         let groups = self.jobs.chunk_by_mut(|a, b| a.leader == b.leader);
         let asked = self.classes.iter().zip(&self.loads.reads_per_ns);
         for (group, (class, &rate)) in groups.zip(asked) {
-            group[0].traffic.add(ns, class, rate, &self.loads, self.network.path_ns);
+            let of_tenant = self.traffic.entry(group[0].tenant).or_default();
+            of_tenant.add(ns, class, rate, &self.loads, self.network.path_ns);
             group[0].compare(ns, class, rate, &self.machine.cores, &self.network);
             let all = Job::weights(group);
             for job in group {
@@ -121,7 +122,6 @@ impl ModelWorld {
         for group in self.jobs.chunk_by_mut(|a, b| a.leader == b.leader) {
             Job::gather_stalls(group);
             let mut class = Job::class(group, &self.machine.cores, ns);
-            group[0].traffic.demand |= class.in_flight > 0.0;
             let share = self.cpu_shares.get(&group[0].tenant);
             class.in_flight *= share.copied().unwrap_or(1.0);
             self.classes.push(class);

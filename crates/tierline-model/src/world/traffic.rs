@@ -4,26 +4,24 @@
 
 use crate::load::{Class, LINE_BYTES, Loads, PerTier};
 
-/// Sums since the last measurement.
+/// Sums since the start. For rates, keep a copy and take the difference.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Traffic {
-    /// Time in which the program existed, ns.
-    pub ns: f64,
     /// Lines read.
     pub reads: f64,
     /// Latency of these reads from the core: the way to the tier, the shared queue and the tier.
     pub latency_ns: f64,
     /// Bytes read and written by tier.
     pub bytes: PerTier,
-    /// Whether it had work, throttled or not.
-    pub demand: bool,
+    /// Time in which it had work, throttled or not, ns.
+    pub demand_ns: f64,
 }
 
 impl Traffic {
     /// Adds a quantum with this rate of lines read per ns. `path_ns` is the way from a core to the tiers.
     pub fn add(&mut self, ns: f64, class: &Class, rate: f64, loads: &Loads, path_ns: f64) {
-        self.ns += ns;
         self.reads += rate * ns;
+        self.demand_ns += if class.in_flight > 0.0 { ns } else { 0.0 };
         for (t, bytes) in self.bytes.iter_mut().enumerate() {
             let tier_ns = loads.latency_ns[t] + loads.wait_ns + path_ns;
             self.latency_ns += rate * ns * class.reads[t] * tier_ns;
@@ -31,13 +29,14 @@ impl Traffic {
         }
     }
 
-    /// Adds that of another program of the same tenant, measured over the same time.
-    pub fn join(&mut self, other: &Self) {
-        self.ns = self.ns.max(other.ns);
-        self.reads += other.reads;
-        self.latency_ns += other.latency_ns;
-        self.bytes.iter_mut().zip(&other.bytes).for_each(|(sum, bytes)| *sum += bytes);
-        self.demand |= other.demand;
+    /// The difference to `before`.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            reads: self.reads - before.reads,
+            latency_ns: self.latency_ns - before.latency_ns,
+            bytes: std::array::from_fn(|t| self.bytes[t] - before.bytes[t]),
+            demand_ns: self.demand_ns - before.demand_ns,
+        }
     }
 
     /// Mean latency of a read, if there was one.
@@ -72,8 +71,10 @@ mod tests {
         assert!((in_flight / 300.0 - 1.0).abs() < 1e-9, "{in_flight}");
         let bytes: f64 = traffic.bytes.iter().sum();
         assert!((bytes / (traffic.reads * 1.5 * LINE_BYTES) - 1.0).abs() < 1e-9);
-        let mut both = traffic;
-        both.join(&traffic);
-        assert_eq!((both.mean_ns(), both.ns), (traffic.mean_ns(), 1_000.0));
+        let mut later = traffic;
+        later.add(500.0, &class, rate, &loads, network.path_ns);
+        let since = later.since(&traffic);
+        assert!((since.reads / traffic.reads - 0.5).abs() < 1e-9, "{since:?}");
+        assert!((since.demand_ns - 500.0).abs() < 1e-9, "{since:?}");
     }
 }
