@@ -19,7 +19,7 @@ const RESOLUTION: u64 = 64;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeatCurve {
     memory: Bytes,
-    /// Between no memory with no accesses and all memory with all accesses; both rise strictly.
+    /// Between no memory with no accesses and all memory with all accesses; shares never fall.
     points: Vec<(Bytes, f64)>,
 }
 
@@ -45,8 +45,7 @@ impl HeatCurve {
                     curve.points.push((bytes, share.min(1.0)));
                 }
             }
-            let inside = |point: &(Bytes, f64)| point.0 < memory && point.1 < 1.0;
-            curve.points.retain(inside);
+            curve.points.retain(|point| point.0 < memory);
         }
         curve
     }
@@ -64,18 +63,19 @@ impl HeatCurve {
 
     /// Records that fast memory of this size served this share of accesses. Points that contradict it go.
     pub fn learn(&mut self, fast: Bytes, share: f64) {
-        if fast == Bytes::ZERO || fast >= self.memory || !(share > 0.0 && share < 1.0) {
+        if fast == Bytes::ZERO || fast >= self.memory || !(0.0..=1.0).contains(&share) {
             return;
         }
         let memory = self.memory;
         let far = |a: Bytes, b: Bytes| a.0.abs_diff(b.0) > memory.0 / RESOLUTION;
         let agrees = |point: &(Bytes, f64)| {
-            far(point.0, fast) && (point.0 < fast) == (point.1 < share) && point.1 != share
+            let in_order = if point.0 < fast { point.1 <= share } else { point.1 >= share };
+            in_order && far(point.0, fast)
         };
         self.points.retain(agrees);
         let at = self.points.partition_point(|point| point.0 < fast);
         self.points.insert(at, (fast, share));
-        debug_assert!(self.points.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "{self:?}");
+        debug_assert!(self.points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{self:?}");
     }
 
     fn is_far(&self, a: Bytes, b: Bytes) -> bool {
@@ -146,6 +146,9 @@ mod tests {
         close(curve.share(GIB * 2), 0.75);
         close(curve.share(GIB), 0.375);
         close(curve.share(GIB * 8), 1.0);
+        let unused = HeatCurve::of_parts(vec![(GIB * 6, 0.0), (GIB * 2, 300.0)]);
+        close(unused.share(GIB * 2), 1.0);
+        close(unused.share(GIB * 5), 1.0);
     }
 
     #[test]

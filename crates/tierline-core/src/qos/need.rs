@@ -132,10 +132,9 @@ impl Profile {
             Slo::Bandwidth(at_least) => {
                 // A closed loop: bandwidth times latency is constant. Unknown: all fast just meets the target.
                 let most = self.bandwidth.unwrap_or(at_least);
-                let reachable = as_f64(Bytes(most.0)) * ns[0] / best.max(1.0);
-                match reachable * (1.0 + 1e-9) < as_f64(Bytes(at_least.0)) {
+                match most < at_least {
                     true => impossible(Slo::Bandwidth(most)),
-                    false => Ok(best * reachable / as_f64(Bytes(at_least.0))),
+                    false => Ok(ns[0] * as_f64(Bytes(most.0)) / as_f64(Bytes(at_least.0))),
                 }
             }
         }
