@@ -8,8 +8,11 @@ use crate::page::PageTable;
 use crate::policy::interface::{Policy, Wants};
 use crate::policy::plan::Plan;
 use crate::policy::view::{Machine, Orders, View};
-use crate::port::{Attention, Observations, SpaceEvent, SpaceId, Telemetry, TenantId, World};
+use crate::port::{
+    Attention, Capability, Observations, SpaceEvent, SpaceId, Telemetry, TenantId, World,
+};
 use crate::qos::Limits;
+use crate::qos::controller::Controller;
 use crate::qos::enforcer::Enforcer;
 use crate::questions::Questions;
 use crate::telemetry::calm::{Calm, Planned};
@@ -24,6 +27,8 @@ pub struct Engine {
     tiers: Tiers,
     /// The limits of tenants; changes take effect in the next tick.
     pub limits: Limits,
+    /// Sets the limits of tenants with SLOs; without such tenants it does nothing.
+    pub qos: Controller,
     policy: Box<dyn Policy>,
     wants: Wants,
     migrator: Migrator,
@@ -47,6 +52,7 @@ impl Engine {
         Self {
             tiers,
             limits,
+            qos: Controller::default(),
             wants: policy.wants(),
             policy,
             migrator: Migrator::new(rate),
@@ -74,6 +80,7 @@ impl Engine {
         self.intake.take_in(now, &mut self.seen, self.wants, &self.tiers, &mut self.belief);
         self.telemetry = world.measure(now);
         debug_assert_eq!(self.telemetry.tiers.len(), self.tiers.len(), "every tier is measured");
+        self.share(now, world);
         self.questions.put(now, &self.belief.pages, world);
         let budget = self.migrator.budget(now);
         self.decide(now, budget);
@@ -83,6 +90,15 @@ impl Engine {
 
         self.events.iter().for_each(|event| self.fingerprint.add(event));
         &self.events
+    }
+
+    /// Lets the QoS controller set the limits of tenants, and their CPU shares.
+    fn share(&mut self, now: Nanos, world: &mut dyn World) {
+        let orders = self.qos.tick(now, &self.telemetry, &self.tiers, &mut self.limits);
+        let offered = world.capabilities().has(Capability::CpuShares);
+        for order in orders.into_iter().filter(|_| offered) {
+            world.limit_cpu(order.tenant, order.share);
+        }
     }
 
     /// Lets the policy plan moves within the limits of tenants.

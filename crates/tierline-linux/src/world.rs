@@ -8,7 +8,7 @@ use std::time::Instant;
 use tierline_core::policy::{self, Policy};
 use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, Question,
-    SpaceEvent, SpaceId, Telemetry, Watch, World,
+    SpaceEvent, SpaceId, Telemetry, TenantId, Watch, World,
 };
 use tierline_core::tier::{NodeId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
@@ -397,6 +397,10 @@ impl World for LinuxWorld {
             self.problems.push(problem);
             false
         })
+    }
+
+    fn limit_cpu(&mut self, _tenant: TenantId, _share: f64) {
+        unreachable!("not offered")
     }
 
     fn check_accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {

@@ -28,6 +28,7 @@ pub mod machine;
 pub mod matrix;
 pub mod parallel;
 pub mod profile;
+pub mod qos;
 pub mod report;
 pub mod reproduce;
 pub mod run;

@@ -2,10 +2,12 @@
 //! The report of a run: a time series and a summary. All figures are in base units; keys contain the unit.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tierline_core::counters::Counters;
-use tierline_core::port::PageKind;
+use tierline_core::port::{PageKind, TenantId};
+use tierline_core::qos::controller::Standing;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
@@ -13,6 +15,7 @@ use crate::load::LINE_BYTES;
 use crate::world::ModelWorld;
 use crate::world::counters::MachineCounters;
 use crate::world::job::Job;
+use crate::world::traffic::Traffic;
 
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -133,8 +136,8 @@ pub struct ProgramMeans {
     pub memory: Vec<MemoryMeans>,
 }
 
-/// A tenant at the end of a time span.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A tenant over a time span; its memory is that at the end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TenantMeans {
     /// Its name.
     pub name: String,
@@ -142,6 +145,51 @@ pub struct TenantMeans {
     pub used_bytes: Vec<Bytes>,
     /// Its limit in each tier; `None` without a limit.
     pub limit_bytes: Vec<Option<Bytes>>,
+    /// Mean latency of its reads with all queueing; `None` if there was none.
+    #[serde(default)]
+    pub latency_ns: Option<f64>,
+    /// Bytes per second that it read and wrote.
+    #[serde(default)]
+    pub bytes_per_second: f64,
+    /// Its share of CPU time at the end.
+    #[serde(default = "whole")]
+    pub cpu_share: f64,
+    /// Its state as an application, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<QosMeans>,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
+/// An application at the end of a time span.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QosMeans {
+    /// Its target.
+    pub slo: Option<String>,
+    /// The relative error of its target, above 0 if it is missed; `None`: no target, no demand.
+    pub error_share: Option<f64>,
+    /// Fast memory that is reserved for it.
+    pub reserved_bytes: Bytes,
+    /// Fast memory that is lent to it.
+    pub lent_bytes: Bytes,
+    /// Memory that its target lacks.
+    pub short_bytes: Bytes,
+}
+
+impl QosMeans {
+    /// From the controller's view.
+    pub fn of(standing: &Standing) -> Self {
+        let grant = &standing.grant;
+        Self {
+            slo: standing.application.slo.map(|slo| slo.to_string()),
+            error_share: standing.error,
+            reserved_bytes: grant.reserved[0],
+            lent_bytes: grant.lent[0],
+            short_bytes: grant.short,
+        }
+    }
 }
 
 /// Memory of one kind, at the end of a time span.
@@ -210,6 +258,7 @@ pub struct Snapshot {
     /// By space: lines read, recorded time replayed in s, ns stalled, ns run, ns alone.
     programs: Vec<(u32, [f64; 5])>,
     allocated: Vec<f64>,
+    tenants: BTreeMap<TenantId, Traffic>,
 }
 
 impl Snapshot {
@@ -221,6 +270,20 @@ impl Snapshot {
             counters: *world.counters(),
             programs: programs.collect(),
             allocated: allocated.collect(),
+            tenants: world.all_traffic().clone(),
+        }
+    }
+
+    /// The traffic of a tenant between this snapshot and the present state of `world`.
+    pub fn tenant(&self, tenant: TenantId, world: &ModelWorld) -> TenantMeans {
+        let before = self.tenants.get(&tenant).copied().unwrap_or_default();
+        let since = world.traffic(tenant).since(&before);
+        let ns = world.counters().since(&self.counters).ns.max(1.0);
+        TenantMeans {
+            latency_ns: since.mean_ns(),
+            bytes_per_second: since.bytes.iter().sum::<f64>() / ns * 1e9,
+            cpu_share: world.cpu_share(tenant),
+            ..TenantMeans::default()
         }
     }
 

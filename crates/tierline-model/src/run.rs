@@ -9,7 +9,7 @@ use tierline_core::qos::Limits;
 use tierline_core::unit::Nanos;
 
 use crate::error::Result;
-use crate::report::{Hash, Interval, Means, Moves, Report, Snapshot, TenantMeans, due};
+use crate::report::{Hash, Interval, Means, Moves, QosMeans, Report, Snapshot, TenantMeans, due};
 use crate::scenario::Scenario;
 use crate::world::ModelWorld;
 
@@ -42,8 +42,10 @@ pub fn run_with_events(
     let mut world = scenario.world_for(&wants)?;
     let interval = scenario.interval(&wants);
     let name = policy.name();
+    let qos = scenario.qos(policy.as_ref())?;
     let (limits, mut schedule) = (Limits::default(), scenario.limits()?);
     let mut engine = Engine::new(world.tiers().clone(), limits, policy, scenario.max_rate);
+    engine.qos = qos;
     let end = Nanos::from_secs_f64(scenario.seconds);
     let mut log = Log::new(scenario, &world, end);
     let mut now = Nanos::ZERO;
@@ -107,8 +109,12 @@ impl Log {
             name: name.clone(),
             used_bytes: world.used_by(id),
             limit_bytes: world.tiers().iter().map(|(t, _)| engine.limits.get(id, t)).collect(),
+            ..since.tenant(id, world)
         };
         means.tenants = ids().map(tenant).collect();
+        for (tenant, (id, _)) in means.tenants.iter_mut().zip(ids()) {
+            tenant.qos = engine.qos.standing(id).map(|standing| QosMeans::of(&standing));
+        }
         means
     }
 

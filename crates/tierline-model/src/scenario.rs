@@ -21,7 +21,7 @@
 //! in_flight = 2
 //! ```
 //!
-//! Programs can belong to tenants with limits: see [`crate::tenant`].
+//! Programs can belong to tenants with limits, or with targets: see [`crate::tenant`] and [`crate::qos`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ use serde::Deserialize;
 use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::policy::{Policy, Wants, fits};
 use tierline_core::port::{Allocation, PageSize, TenantId, Watch};
+use tierline_core::qos::controller::Controller;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use toml::{Table, Value};
 
@@ -37,6 +38,7 @@ use crate::error::{Error, Result};
 use crate::machine::Machine;
 use crate::machine::file::MachineFile;
 use crate::machine::list::MachineEntry;
+use crate::qos;
 use crate::tenant::{self, Schedule, Tenant};
 use crate::text;
 use crate::tracker::TRACKERS;
@@ -102,6 +104,8 @@ pub struct Scenario {
     pub grow: bool,
     /// The tenants and their limits.
     pub tenant: Vec<Tenant>,
+    /// Whether fast memory that no application needs is lent to the others.
+    pub lend: bool,
     /// The programs.
     pub workload: Vec<Table>,
     /// The recordings that workloads name as `trace`, opened by the caller.
@@ -146,6 +150,7 @@ impl Default for Scenario {
             fast_capacity: None,
             grow: false,
             tenant: Vec::new(),
+            lend: true,
             workload: Vec::new(),
             traces: Traces::default(),
         }
@@ -261,6 +266,21 @@ impl Scenario {
         match self.tenant.is_empty() {
             true => Ok(Schedule::default()),
             false => Schedule::read(&self.tenant, &self.machine()?, &self.arrivals()?),
+        }
+    }
+
+    /// The controller of its applications, which run under this policy.
+    ///
+    /// # Errors
+    /// As [`qos::controller`].
+    pub fn qos(&self, policy: &dyn Policy) -> Result<Controller> {
+        let lend = qos::lends(&self.tenant, self.lend)?;
+        match self.tenant.iter().any(|tenant| tenant.priority.is_some() || tenant.slo.is_some()) {
+            true => {
+                let (machine, arrivals) = (self.machine()?, self.arrivals()?);
+                qos::controller(&self.tenant, &machine, &arrivals, policy, lend)
+            }
+            false => Ok(Controller::default()),
         }
     }
 

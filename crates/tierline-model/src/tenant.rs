@@ -15,6 +15,9 @@
 //! `limit` applies from the start. Each entry of `limits` changes only the tiers that it names; `"100%"` is
 //! equivalent to no limit. A tier is named as on the machine, or `t0`, `t1`, …; `fast` is the fastest tier and
 //! `slow` the slowest, unless the machine has tiers of these names.
+//!
+//! A tenant with a `priority` is an application with quality of service: its limits are set by the controller.
+//! See [`crate::qos`].
 
 use std::collections::BTreeMap;
 
@@ -43,6 +46,12 @@ pub struct Tenant {
     pub limit: Written,
     /// Changes of its limits.
     pub limits: Vec<LimitsFrom>,
+    /// Its priority, if it is an application; larger is more important.
+    pub priority: Option<u32>,
+    /// Its target: a latency (`200ns`), a bandwidth (`70GB/s`), or a share of slow accesses (`5%`).
+    pub slo: Option<String>,
+    /// Its part of what is left, if it has no target. Default: 1.
+    pub weight: Option<f64>,
 }
 
 /// Limits that apply from a time on.
@@ -122,12 +131,12 @@ pub fn find(tenants: &[Tenant], name: &str) -> Result<TenantId> {
 }
 
 /// Tenants are numbered from 1, in the order of the file.
-fn id(at: usize) -> TenantId {
+pub(crate) fn id(at: usize) -> TenantId {
     TenantId(u16::try_from(at + 1).unwrap_or(u16::MAX))
 }
 
 impl Tenant {
-    fn wrong(&self, why: &str) -> Error {
+    pub(crate) fn wrong(&self, why: &str) -> Error {
         Error::Figure { place: format!("tenant {:?}", self.name), why: why.into() }
     }
 

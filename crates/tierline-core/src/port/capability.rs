@@ -19,12 +19,20 @@ pub enum Capability {
     TrueRates,
     /// Has a kernel that tiers pages by itself.
     KernelTiering,
+    /// Limits the CPU time of tenants.
+    CpuShares,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 5] =
-        [Self::PageOut, Self::Split, Self::Answers, Self::TrueRates, Self::KernelTiering];
+    pub const ALL: [Self; 6] = [
+        Self::PageOut,
+        Self::Split,
+        Self::Answers,
+        Self::TrueRates,
+        Self::KernelTiering,
+        Self::CpuShares,
+    ];
 }
 
 impl fmt::Display for Capability {
@@ -35,6 +43,7 @@ impl fmt::Display for Capability {
             Self::Answers => "the accessed bits of single pages",
             Self::TrueRates => "the true access rates of all pages",
             Self::KernelTiering => "a kernel that places pages by itself",
+            Self::CpuShares => "limits on CPU time",
         })
     }
 }

@@ -18,7 +18,9 @@ pub use self::observations::{
 };
 pub use self::order::{Move, Order, Outcome, Reason};
 pub use self::requests::{Allocation, Attention, Watch};
-pub use self::telemetry::{DeviceCounts, Telemetry, TenantTelemetry, TierTelemetry};
+pub use self::telemetry::{
+    DeviceCounts, LatencySource, MeasuredLatency, Telemetry, TenantTelemetry, TierTelemetry,
+};
 use crate::unit::Nanos;
 
 /// A machine whose pages can be observed and moved.
@@ -42,6 +44,10 @@ pub trait World {
     /// Reconfigures access tracking when a policy's request has changed. False if the tracker does not support
     /// it: it keeps its settings.
     fn watch(&mut self, watch: Watch) -> bool;
+
+    /// Limits a tenant to this share of its CPU time; 1 lifts the limit. Called only for a world that offers
+    /// [`Capability::CpuShares`].
+    fn limit_cpu(&mut self, tenant: TenantId, share: f64);
 
     /// Reports whether single pages were accessed recently, as a reclaimer reads it from their accessed bits;
     /// appends one answer per question. Called only for a world that offers [`Capability::Answers`].

@@ -56,11 +56,47 @@ pub struct Telemetry {
     pub counted: Option<DeviceCounts>,
 }
 
-/// Measurements of one tenant.
+/// Where a latency comes from, most trustworthy first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencySource {
+    /// A model knows it.
+    Model,
+    /// The application reports it.
+    Application,
+    /// Sampled loads (PEBS, IBS).
+    Samples,
+    /// Cycles with a miss outstanding, per miss: a trend.
+    Cycles,
+    /// The share of slow accesses times the latency of tiers: a prediction.
+    Predicted,
+}
+
+/// A latency, its source, and what it rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MeasuredLatency {
+    /// Mean latency of an access that misses the caches, queueing included.
+    pub mean_ns: f64,
+    /// Its source.
+    pub source: LatencySource,
+    /// Number of samples.
+    pub samples: u64,
+}
+
+/// Measurements of one tenant. Unknown values are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TenantTelemetry {
     /// The tenant.
     pub tenant: TenantId,
-    /// Bytes that it uses in each tier, fastest first; `None` if unknown.
+    /// Bytes that it uses in each tier, fastest first.
     pub used: Vec<Option<Bytes>>,
+    /// Latency of its accesses since the last call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<MeasuredLatency>,
+    /// Bytes per second that it reads from and writes to each tier; empty if unknown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bandwidth: Vec<BytesPerSec>,
+    /// Whether it has work, throttled or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub demand: Option<bool>,
 }

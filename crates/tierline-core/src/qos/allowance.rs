@@ -148,7 +148,7 @@ mod tests {
     fn measured_use_overrides_the_page_table() {
         let limits = Limits::of(A, FAST, Bytes::from_base_pages(10));
         let used = vec![Some(Bytes::from_base_pages(9))];
-        let measured = TenantTelemetry { tenant: A, used };
+        let measured = TenantTelemetry { tenant: A, used, ..TenantTelemetry::default() };
         let telemetry = Telemetry { tenants: vec![measured], ..Telemetry::default() };
         let allowance = Allowance::new(&limits, &pages(), &telemetry);
         assert_eq!(allowance.left(A, FAST), Some(Bytes::from_base_pages(1)));

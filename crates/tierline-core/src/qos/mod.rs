@@ -1,8 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tenants' limits in each tier, what remains of them, and their enforcement.
+//! Tenants' limits in each tier, what remains of them, their enforcement, and the controller that sets them.
 
+pub mod admission;
+pub mod allocation;
 pub mod allowance;
+pub mod application;
+pub mod controller;
+pub mod decision;
 pub mod enforcer;
+pub mod heat_curve;
+pub mod measured;
+pub mod need;
+pub mod profiler;
+pub mod squeeze;
+pub mod state;
+pub mod thresholds;
 
 use std::collections::BTreeMap;
 

@@ -4,8 +4,8 @@
 
 use tierline_core::port::{
     Attention, Capabilities, Capability, Observations, Order, Outcome, PageKind, PageSize,
-    Question, Region, Residence, Sample, SpaceEvent, Telemetry, TierTelemetry, TrueRate, Vpn,
-    Watch, World,
+    Question, Region, Residence, Sample, SpaceEvent, Telemetry, TenantId, TierTelemetry, TrueRate,
+    Vpn, Watch, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{TierId, Tiers};
@@ -280,6 +280,10 @@ impl World for ClosedLoop {
 
     fn watch(&mut self, _watch: Watch) -> bool {
         false
+    }
+
+    fn limit_cpu(&mut self, _: TenantId, _: f64) {
+        unreachable!("not offered")
     }
 
     fn check_accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {

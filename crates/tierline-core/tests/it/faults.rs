@@ -5,7 +5,7 @@ use tierline_core::engine::Engine;
 use tierline_core::policy::POLICIES;
 use tierline_core::port::{
     Attention, Capabilities, Move, Observations, Order, Outcome, Question, SpaceEvent, Telemetry,
-    Vpn, Watch, World,
+    TenantId, Vpn, Watch, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -122,6 +122,10 @@ impl World for Faulty {
 
     fn set_attention(&mut self, attention: Attention) {
         self.toy.set_attention(attention);
+    }
+
+    fn limit_cpu(&mut self, tenant: TenantId, share: f64) {
+        self.toy.limit_cpu(tenant, share);
     }
 
     fn check_accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {

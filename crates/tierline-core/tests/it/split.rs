@@ -6,8 +6,8 @@ use tierline_core::policy::Policy;
 use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, PageKind,
-    PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry,
-    Vpn, Watch, World,
+    PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId, Telemetry, TenantId,
+    TierTelemetry, Vpn, Watch, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -152,6 +152,10 @@ impl World for Huges {
 
     fn watch(&mut self, _watch: Watch) -> bool {
         false
+    }
+
+    fn limit_cpu(&mut self, _: TenantId, _: f64) {
+        unreachable!("not offered")
     }
 
     fn check_accessed(&mut self, _now: Nanos, _questions: &[Question], _out: &mut Vec<bool>) {

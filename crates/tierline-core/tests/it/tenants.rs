@@ -147,6 +147,10 @@ impl World for Shared {
         self.toy.watch(watch)
     }
 
+    fn limit_cpu(&mut self, tenant: TenantId, share: f64) {
+        self.toy.limit_cpu(tenant, share);
+    }
+
     fn check_accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
         let inner: Vec<Question> = questions
             .iter()

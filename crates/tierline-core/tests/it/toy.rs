@@ -8,7 +8,7 @@ use tierline_core::engine::Engine;
 use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, ObservedRegion, Order, Outcome,
     PageAt, PageKind, PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId,
-    Telemetry, TierTelemetry, TrueRate, Vpn, Watch, World,
+    Telemetry, TenantId, TierTelemetry, TrueRate, Vpn, Watch, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{NodeId, Tier, TierId, Tiers};
@@ -362,6 +362,10 @@ impl World for Toy {
     fn watch(&mut self, watch: Watch) -> bool {
         self.watch = Some(watch);
         true
+    }
+
+    fn limit_cpu(&mut self, _: TenantId, _: f64) {
+        unreachable!("not offered")
     }
 
     fn check_accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {

@@ -103,7 +103,7 @@ impl Usage {
     pub fn telemetry(&self) -> Vec<TenantTelemetry> {
         let measured = self.used.iter().enumerate().filter_map(|(at, used)| {
             let used = used.as_ref()?.iter().copied().map(Some).collect();
-            Some(TenantTelemetry { tenant: id(at), used })
+            Some(TenantTelemetry { tenant: id(at), used, ..TenantTelemetry::default() })
         });
         measured.collect()
     }

@@ -76,7 +76,7 @@ pub(super) fn lines(object: Bytes) -> f64 {
     clippy::cast_sign_loss,
     reason = "ranks of one machine's memory"
 )]
-fn zipf(set: Bytes, chunk: Bytes, skew: f64) -> Vec<(Bytes, f64)> {
+pub(super) fn zipf(set: Bytes, chunk: Bytes, skew: f64) -> Vec<(Bytes, f64)> {
     let last = (set.0 as f64 / chunk.0.max(1) as f64).max(1.0);
     let density = |rank: f64| pow(rank, -skew);
     let (mut bands, mut from) = (Vec::new(), 0.0);

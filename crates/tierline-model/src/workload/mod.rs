@@ -34,6 +34,7 @@ macro_rules! workloads {
 workloads! {
     gups: Gups,
     kv: Kv,
+    service: Service,
     scan: Scan,
     xsbench: XsBench,
     graph: Graph,

@@ -3,7 +3,8 @@
 //! that exits while its pages are moved, a tier filled by other programs.
 
 use tierline_core::port::{
-    Attention, Capabilities, Observations, Order, Outcome, Question, Telemetry, Watch, World,
+    Attention, Capabilities, Observations, Order, Outcome, Question, Telemetry, TenantId, Watch,
+    World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
@@ -108,6 +109,10 @@ impl World for Faulty {
 
     fn act(&mut self, now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
         orders.iter().map(|order| self.one(now, order, out)).sum()
+    }
+
+    fn limit_cpu(&mut self, tenant: TenantId, share: f64) {
+        self.world.limit_cpu(tenant, share);
     }
 
     fn check_accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {

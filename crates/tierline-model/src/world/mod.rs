@@ -13,11 +13,14 @@ pub mod mover;
 mod port;
 mod quantum;
 pub mod shadows;
+pub mod traffic;
 pub mod transfer;
 
 pub use arrivals::Arrival;
 
-use tierline_core::port::{Allocation, Attention, Observations, SpaceId};
+use std::collections::BTreeMap;
+
+use tierline_core::port::{Allocation, Attention, Observations, SpaceId, TenantId};
 use tierline_core::rng::Rng;
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::Nanos;
@@ -31,6 +34,7 @@ use frames::Frames;
 use job::Job;
 use mover::Mover;
 use shadows::Shadows;
+use traffic::Traffic;
 use transfer::Transfer;
 
 /// Settings of a world.
@@ -81,8 +85,13 @@ pub struct ModelWorld {
     tracker: Box<dyn Tracker>,
     rng: Rng,
     attention: Attention,
+    /// Shares of CPU time of the tenants that are limited.
+    cpu_shares: BTreeMap<TenantId, f64>,
     counters: MachineCounters,
     reported: MachineCounters,
+    /// Traffic of each tenant, and as it was last measured.
+    traffic: BTreeMap<TenantId, Traffic>,
+    reported_traffic: BTreeMap<TenantId, Traffic>,
     classes: Vec<Class>,
     solved: Vec<Class>,
     loads: Loads,
@@ -116,8 +125,11 @@ impl ModelWorld {
             tracker,
             rng: Rng::new(settings.seed),
             attention: Attention::default(),
+            cpu_shares: BTreeMap::new(),
             counters: MachineCounters::default(),
             reported: MachineCounters::default(),
+            traffic: BTreeMap::new(),
+            reported_traffic: BTreeMap::new(),
             classes: Vec::new(),
             solved: Vec::new(),
             loads: Loads::default(),
@@ -150,6 +162,16 @@ impl ModelWorld {
         &self.counters
     }
 
+    /// Traffic of a tenant's programs since the start.
+    pub fn traffic(&self, tenant: TenantId) -> Traffic {
+        self.traffic.get(&tenant).copied().unwrap_or_default()
+    }
+
+    /// The same of all tenants.
+    pub fn all_traffic(&self) -> &BTreeMap<TenantId, Traffic> {
+        &self.traffic
+    }
+
     /// The last fixed point.
     pub fn loads(&self) -> &Loads {
         &self.loads
@@ -168,6 +190,11 @@ impl ModelWorld {
     /// Time until which the tiering system's thread is busy moving; its next tick is not earlier.
     pub fn busy_until(&self) -> Nanos {
         self.mover.busy_until()
+    }
+
+    /// A tenant's share of its CPU time.
+    pub fn cpu_share(&self, tenant: TenantId) -> f64 {
+        self.cpu_shares.get(&tenant).copied().unwrap_or(1.0)
     }
 
     /// Name of the tracker.

@@ -2,8 +2,9 @@
 //! The model's implementation of the core's port.
 
 use tierline_core::port::{
-    Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, PageSize,
-    Question, Telemetry, TenantId, TenantTelemetry, TierTelemetry, Watch, World,
+    Attention, Capabilities, Capability, LatencySource, MeasuredLatency, Move, Observations, Order,
+    Outcome, PageAt, PageSize, Question, Telemetry, TenantId, TenantTelemetry, TierTelemetry,
+    Watch, World,
 };
 use tierline_core::tier::{Tier, TierId};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, BytesPerSec, Nanos};
@@ -12,6 +13,7 @@ use super::ModelWorld;
 use super::job::Job;
 use super::transfer::Transfer;
 use crate::arithmetic::exponential;
+use crate::due::whole;
 use crate::machine::nanos;
 use crate::workload::program::Placement;
 
@@ -69,7 +71,7 @@ impl World for ModelWorld {
             tiers: self.tiers.iter().map(measured).collect(),
             stall: share(since.stall_ns),
             page_in_stall: share(since.page_in_ns),
-            tenants: self.measure_tenants(),
+            tenants: self.measure_tenants(since.ns),
             counted: self.tracker.take_device_counts(),
         }
     }
@@ -95,6 +97,13 @@ impl World for ModelWorld {
         }
     }
 
+    fn limit_cpu(&mut self, tenant: TenantId, share: f64) {
+        match share < 1.0 {
+            true => self.cpu_shares.insert(tenant, share),
+            false => self.cpu_shares.remove(&tenant),
+        };
+    }
+
     fn watch(&mut self, watch: Watch) -> bool {
         self.tracker.reconfigure(watch)
     }
@@ -108,8 +117,8 @@ impl World for ModelWorld {
 impl ModelWorld {
     /// Capabilities of every modelled machine.
     pub fn offers() -> Capabilities {
-        use Capability::{Answers, PageOut, Split, TrueRates};
-        Capabilities::of([PageOut, Split, Answers, TrueRates])
+        use Capability::{Answers, CpuShares, PageOut, Split, TrueRates};
+        Capabilities::of([PageOut, Split, Answers, TrueRates, CpuShares])
     }
 
     /// Bytes of a tenant's programs in each tier, managed or not.
@@ -119,16 +128,31 @@ impl ModelWorld {
         self.tiers.iter().map(in_tier).collect()
     }
 
-    fn measure_tenants(&self) -> Vec<TenantTelemetry> {
+    fn measure_tenants(&mut self, ns: f64) -> Vec<TenantTelemetry> {
         let mut tenants: Vec<TenantId> = self.jobs.iter().map(|job| job.tenant).collect();
         tenants.sort_unstable();
         tenants.dedup();
         tenants.retain(|&tenant| tenant != TenantId::NOBODY);
-        let measured = |tenant| TenantTelemetry {
-            tenant,
-            used: self.used_by(tenant).into_iter().map(Some).collect(),
+        let measured = |tenant| {
+            let before = self.reported_traffic.get(&tenant).copied().unwrap_or_default();
+            let since = self.traffic(tenant).since(&before);
+            let rate = |bytes: &f64| bytes_per_sec(bytes / ns.max(1.0) * 1e9);
+            let of_mean = |mean_ns| MeasuredLatency {
+                mean_ns,
+                source: LatencySource::Model,
+                samples: whole(since.reads),
+            };
+            TenantTelemetry {
+                tenant,
+                used: self.used_by(tenant).into_iter().map(Some).collect(),
+                latency: since.mean_ns().map(of_mean),
+                bandwidth: since.bytes.iter().take(self.tiers.len()).map(rate).collect(),
+                demand: Some(since.demand_ns > 0.0),
+            }
         };
-        tenants.into_iter().map(measured).collect()
+        let tenants = tenants.into_iter().map(measured).collect();
+        self.reported_traffic.clone_from(&self.traffic);
+        tenants
     }
 
     fn page_out(&mut self, at: &PageAt, spent_ns: &mut f64) -> Outcome {

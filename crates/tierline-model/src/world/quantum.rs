@@ -41,6 +41,8 @@ impl ModelWorld {
         let groups = self.jobs.chunk_by_mut(|a, b| a.leader == b.leader);
         let asked = self.classes.iter().zip(&self.loads.reads_per_ns);
         for (group, (class, &rate)) in groups.zip(asked) {
+            let of_tenant = self.traffic.entry(group[0].tenant).or_default();
+            of_tenant.add(ns, class, rate, &self.loads, self.network.path_ns);
             group[0].compare(ns, class, rate, &self.machine.cores, &self.network);
             let all = Job::weights(group);
             for job in group {
@@ -119,7 +121,10 @@ impl ModelWorld {
         self.classes.clear();
         for group in self.jobs.chunk_by_mut(|a, b| a.leader == b.leader) {
             Job::gather_stalls(group);
-            self.classes.push(Job::class(group, &self.machine.cores, ns));
+            let mut class = Job::class(group, &self.machine.cores, ns);
+            let share = self.cpu_shares.get(&group[0].tenant);
+            class.in_flight *= share.copied().unwrap_or(1.0);
+            self.classes.push(class);
         }
         let programs = self.classes.len();
         self.mover.classes(&mut self.classes);

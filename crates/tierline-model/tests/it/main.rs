@@ -8,6 +8,7 @@ mod contract;
 mod load;
 mod machines;
 mod mercury;
+mod qos;
 mod replay;
 mod reproduce;
 mod run;

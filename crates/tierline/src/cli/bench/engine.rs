@@ -7,7 +7,7 @@ use tierline_core::engine::Engine;
 use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::port::{
     Attention, Capabilities, Observations, Order, Outcome, PageKind, PageSize, Question, Region,
-    Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, Watch, World,
+    Sample, SpaceEvent, SpaceId, Telemetry, TenantId, TierTelemetry, Vpn, Watch, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -73,6 +73,10 @@ impl World for Told {
 
     fn watch(&mut self, _: Watch) -> bool {
         false
+    }
+
+    fn limit_cpu(&mut self, _: TenantId, _: f64) {
+        unreachable!("not offered")
     }
 
     fn check_accessed(&mut self, _: Nanos, _: &[Question], _: &mut Vec<bool>) {

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Divides the tiers among applications: first what each needs, by priority; then everything that is left.
+//!
+//! What an application needs is *reserved* for it; what is *lent* goes back as soon as another application
+//! needs it. The result depends on the set of applications only, not on their order of arrival. Mercury takes
+//! memory from victims in ascending priority (4.3.1), which comes to the same; it lends only if all SLOs are
+//! met (4.3.2), so one impossible SLO would leave memory idle. That all memory is always lent is ours.
+
+use serde::Serialize;
+
+use super::heat_curve::{Placement, as_f64};
+use crate::port::TenantId;
+use crate::tier::TierId;
+use crate::unit::Bytes;
+
+/// What an application asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Claim {
+    /// The application.
+    pub tenant: TenantId,
+    /// Larger comes first; unique.
+    pub priority: u32,
+    /// Its part of what is left, if it has no SLO.
+    pub weight: f64,
+    /// Whether it has an SLO.
+    pub has_slo: bool,
+    /// All its memory.
+    pub memory: Bytes,
+    /// What it needs of each tier.
+    pub need: Placement,
+    /// Upper limit on the fastest tier, as its traffic there hurts a more important application.
+    pub fast_cap: Option<Bytes>,
+}
+
+/// What an application gets, in all tiers but the slowest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Grant {
+    /// The application.
+    pub tenant: TenantId,
+    /// Kept for it.
+    #[serde(rename = "reserved_bytes_by_tier")]
+    pub reserved: Placement,
+    /// Left over, until another application needs it.
+    #[serde(rename = "lent_bytes_by_tier")]
+    pub lent: Placement,
+    /// What its SLO lacks: needed and not reserved.
+    #[serde(rename = "short_bytes")]
+    pub short: Bytes,
+}
+
+impl Grant {
+    /// Its limit in a tier.
+    pub fn limit(&self, tier: TierId) -> Bytes {
+        self.reserved[tier.index()] + self.lent[tier.index()]
+    }
+
+    /// What it may have in tiers as fast as this or faster.
+    fn above(&self, tier: usize) -> Bytes {
+        let both = self.reserved.iter().zip(&self.lent).take(tier + 1);
+        both.map(|(&reserved, &lent)| reserved + lent).sum()
+    }
+}
+
+/// Divides `room`, the size of each tier but the slowest. Grants are in descending priority.
+pub fn allocate(room: &[Bytes], claims: &[Claim], lend: bool) -> Vec<Grant> {
+    let mut claims: Vec<&Claim> = claims.iter().collect();
+    claims.sort_by_key(|claim| (std::cmp::Reverse(claim.priority), claim.tenant));
+    let mut left = room.to_vec();
+    let mut grants: Vec<Grant> = claims.iter().map(|claim| reserve(claim, &mut left)).collect();
+    if lend {
+        for tier in 0..left.len() {
+            lend_by_priority(tier, &mut left[tier], &claims, &mut grants);
+            lend_by_weight(tier, &mut left[tier], &claims, &mut grants, false);
+            lend_by_weight(tier, &mut left[tier], &claims, &mut grants, true);
+        }
+    }
+    for (tier, &room) in room.iter().enumerate() {
+        let given: Bytes = grants.iter().map(|g| g.reserved[tier] + g.lent[tier]).sum();
+        debug_assert!(given <= room, "limits of {given} on a tier of {room}");
+    }
+    grants
+}
+
+/// Reserves what is needed. What a tier lacks is sought in the faster ones, nearest first.
+fn reserve(claim: &Claim, left: &mut [Bytes]) -> Grant {
+    let mut reserved = Placement::default();
+    let mut short = Bytes::ZERO;
+    for tier in 0..left.len() {
+        let mut needed = claim.need[tier];
+        for from in (0..=tier).rev() {
+            let cap = claim.fast_cap.filter(|_| from == 0).unwrap_or(Bytes(u64::MAX));
+            let taken = needed.min(left[from]).min(cap.saturating_sub(reserved[from]));
+            reserved[from] += taken;
+            left[from] -= taken;
+            needed -= taken;
+        }
+        short += needed;
+    }
+    Grant { tenant: claim.tenant, reserved, lent: Placement::default(), short }
+}
+
+/// What a claim could still use of a tier.
+fn wanted(tier: usize, claim: &Claim, grant: &Grant) -> Bytes {
+    let rest = claim.memory.saturating_sub(grant.above(tier));
+    rest.min(allowed(tier, claim, grant))
+}
+
+/// What a claim may still get of a tier.
+fn allowed(tier: usize, claim: &Claim, grant: &Grant) -> Bytes {
+    let cap = claim.fast_cap.filter(|_| tier == 0).unwrap_or(Bytes(u64::MAX));
+    cap.saturating_sub(grant.reserved[tier] + grant.lent[tier])
+}
+
+/// Lends to applications with an SLO, the most important first, up to all their memory.
+fn lend_by_priority(tier: usize, left: &mut Bytes, claims: &[&Claim], grants: &mut [Grant]) {
+    for (claim, grant) in claims.iter().zip(grants).filter(|(claim, _)| claim.has_slo) {
+        let lent = wanted(tier, claim, grant).min(*left);
+        grant.lent[tier] += lent;
+        *left -= lent;
+    }
+}
+
+/// Lends by weight (water-filling): to applications without an SLO up to all their memory, or to all of them
+/// as room to grow.
+fn lend_by_weight(
+    tier: usize,
+    left: &mut Bytes,
+    claims: &[&Claim],
+    grants: &mut [Grant],
+    to_grow: bool,
+) {
+    let want = |claim: &Claim, grant: &Grant| match to_grow {
+        true => allowed(tier, claim, grant),
+        false if claim.has_slo => Bytes::ZERO,
+        false => wanted(tier, claim, grant),
+    };
+    let mut wants: Vec<(usize, Bytes)> =
+        claims.iter().zip(&*grants).map(|(c, g)| want(c, g)).enumerate().collect();
+    let weight = |at: usize| claims[at].weight;
+    // Who needs the least for its weight is satisfied first; its rest is divided among the others.
+    wants.sort_by(|a, b| {
+        let fill = |want: &(usize, Bytes)| as_f64(want.1) / weight(want.0);
+        fill(a).total_cmp(&fill(b)).then(a.0.cmp(&b.0))
+    });
+    let mut weights: f64 = wants.iter().map(|want| weight(want.0)).sum();
+    for (at, want) in wants {
+        let lent = left.part((weight(at) / weights).min(1.0)).min(want).min(*left);
+        weights -= weight(at);
+        grants[at].lent[tier] += lent;
+        *left -= lent;
+    }
+}
+
+/// Memory that changes hands: `None` is free memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Transfer {
+    /// Who gives it up.
+    pub from: Option<TenantId>,
+    /// Who gets it.
+    pub to: Option<TenantId>,
+    /// How much.
+    pub bytes: Bytes,
+}
+
+/// Who gives up memory of a tier for whom. The most important gains are matched with the least important
+/// losses. Limits are in descending priority; missing ones are zero.
+pub fn transfers(before: &[(TenantId, Bytes)], after: &[(TenantId, Bytes)]) -> Vec<Transfer> {
+    let of = |all: &[(TenantId, Bytes)], tenant| {
+        all.iter().find(|one| one.0 == tenant).map_or(Bytes::ZERO, |one| one.1)
+    };
+    let gone = before.iter().filter(|one| after.iter().all(|other| other.0 != one.0));
+    let tenants: Vec<TenantId> = after.iter().chain(gone).map(|one| one.0).collect();
+    let change = |&tenant: &TenantId| (tenant, of(before, tenant), of(after, tenant));
+    let changes: Vec<_> = tenants.iter().map(change).collect();
+    let mut losses: Vec<(TenantId, Bytes)> = changes
+        .iter()
+        .rev()
+        .map(|&(tenant, old, new)| (tenant, old.saturating_sub(new)))
+        .filter(|loss| loss.1 > Bytes::ZERO)
+        .collect();
+    losses.reverse(); // the next loss is the last element
+    let mut transfers = Vec::new();
+    for (to, old, new) in changes {
+        let mut gained = new.saturating_sub(old);
+        while gained > Bytes::ZERO {
+            let Some((from, loss)) = losses.last_mut() else {
+                transfers.push(Transfer { from: None, to: Some(to), bytes: gained });
+                break;
+            };
+            let bytes = gained.min(*loss);
+            transfers.push(Transfer { from: Some(*from), to: Some(to), bytes });
+            gained -= bytes;
+            *loss -= bytes;
+            losses.pop_if(|loss| loss.1 == Bytes::ZERO);
+        }
+    }
+    let freed = losses.into_iter().rev();
+    transfers.extend(freed.map(|(from, bytes)| Transfer { from: Some(from), to: None, bytes }));
+    transfers
+}
+
+#[cfg(test)]
+mod tests;

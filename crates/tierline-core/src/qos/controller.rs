@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The QoS controller (Mercury): limits per tenant and tier, and CPU shares, revised every 200 ms.
+//!
+//! ```text
+//!   telemetry of tenants and tiers
+//!       │
+//!   1 close    each application's period: latency, bandwidth, use; a point of its need curve
+//!   2 squeeze  bandwidth: in descending priority, who misses its SLO under a loaded tier holds back BI
+//!       │      applications below it, the least important first
+//!   3 revise   memory: what each application needs
+//!   4 allocate needs by priority, then everything that is left
+//!       │
+//!   limits (enforced by ledger, enforcer and migrator), CPU shares (carried out by the world)
+//! ```
+//!
+//! The order is Mercury's (4.3.2): CPU time first, then interference, then memory. It reads no page and moves
+//! none: any policy that moves pages itself can run under it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Limits;
+use super::allocation::{Claim, Grant, allocate, transfers};
+use super::application::{Application, Refusal, Slo};
+use super::decision::{Decision, Entry, Journal};
+use super::measured::Measured;
+use super::need::{Need, Profile, unloaded_ns};
+use super::squeeze::{Squeeze, Tightened};
+use super::state::{MISSED, Machine, State};
+use super::thresholds::{DEGRADED, Thresholds};
+use crate::port::{Telemetry, TenantId};
+use crate::tier::{TierId, Tiers};
+use crate::unit::{Bytes, Nanos};
+
+/// Time between adaptations (Mercury, 4.3.2).
+pub const PERIOD: Nanos = Nanos::from_millis(200);
+/// Limits that would change by less than this part of a tier stay. Ours.
+const TOLERANCE: f64 = 0.005;
+
+/// The controller and its applications.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    /// The machine's thresholds.
+    pub thresholds: Thresholds,
+    /// Whether memory that is left is lent. Otherwise each application has just what it needs, and a BI
+    /// application above its target is throttled (Mercury, 5.2).
+    pub lend: bool,
+    applications: BTreeMap<TenantId, State>,
+    /// Tenants that left, whose CPU share must be lifted.
+    left: Vec<TenantId>,
+    traffic: [f64; TierId::MAX],
+    seconds: f64,
+    last: Option<Nanos>,
+    next: Nanos,
+    journal: Journal,
+}
+
+impl Default for Controller {
+    fn default() -> Self {
+        Self {
+            thresholds: Thresholds::default(),
+            lend: true,
+            applications: BTreeMap::new(),
+            left: Vec::new(),
+            traffic: [0.0; TierId::MAX],
+            seconds: 0.0,
+            last: None,
+            next: Nanos::ZERO,
+            journal: Journal::default(),
+        }
+    }
+}
+
+/// A change of an application's CPU time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CpuOrder {
+    /// The application.
+    pub tenant: TenantId,
+    /// Share of its CPU time from now on; 1 lifts the limit.
+    pub share: f64,
+}
+
+/// How an application stands.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Standing {
+    /// As submitted.
+    #[serde(flatten)]
+    pub application: Application,
+    /// The last period.
+    pub measured: Measured,
+    /// The relative error of its SLO, above 0 if it is missed; `None`: no SLO, no demand, or not measured.
+    pub error: Option<f64>,
+    /// What it needs.
+    pub need: Need,
+    /// What it has.
+    pub grant: Grant,
+    /// How far it is held back.
+    pub squeeze: Squeeze,
+    /// Share of its CPU time.
+    pub cpu_share: f64,
+}
+
+impl Controller {
+    /// Whether there are no applications.
+    pub fn is_empty(&self) -> bool {
+        self.applications.is_empty()
+    }
+
+    /// Admits an application; one that is known gets its new SLO, priority and weight.
+    ///
+    /// # Errors
+    /// If its priority is taken, or its SLO impossible on these tiers. Then nothing has changed.
+    pub fn admit(
+        &mut self,
+        now: Nanos,
+        application: Application,
+        profile: &Profile,
+        tiers: &Tiers,
+    ) -> Result<(), Refusal> {
+        application.check(self.applications.values().map(|state| &state.application))?;
+        let need = profile.need(application.slo, tiers)?;
+        let tenant = application.tenant;
+        let new = || State::new(now, application, profile.curve.clone(), need);
+        let state = self.applications.entry(tenant).or_insert_with(new);
+        (state.application, state.need) = (application, need);
+        self.left.retain(|left| *left != tenant);
+        self.journal.note(now, Decision::Admitted { tenant });
+        Ok(())
+    }
+
+    /// Removes an application: its limits are lifted, and its CPU share in the next tick.
+    pub fn remove(&mut self, now: Nanos, tenant: TenantId, limits: &mut Limits) {
+        if let Some(state) = self.applications.remove(&tenant) {
+            limits.lift(tenant);
+            if state.cpu_share < 1.0 {
+                self.left.push(tenant);
+            }
+            self.journal.note(now, Decision::Removed { tenant });
+        }
+    }
+
+    /// Takes in the telemetry of a tick. When a period has ended, revises the limits; returns the changes of CPU
+    /// shares.
+    pub fn tick(
+        &mut self,
+        now: Nanos,
+        telemetry: &Telemetry,
+        tiers: &Tiers,
+        limits: &mut Limits,
+    ) -> Vec<CpuOrder> {
+        let length = now.saturating_sub(self.last.unwrap_or(now));
+        self.last = Some(now);
+        let mut orders: Vec<CpuOrder> =
+            self.left.drain(..).map(|tenant| CpuOrder { tenant, share: 1.0 }).collect();
+        if self.is_empty() {
+            return orders;
+        }
+        self.take_in(length, telemetry);
+        // A clock that jumps back must not stop adaptation.
+        if now >= self.next || self.next > now + PERIOD {
+            self.next = now + PERIOD;
+            self.adapt(now, telemetry, tiers, limits);
+            self.cpu_shares(now, &mut orders);
+        }
+        orders
+    }
+
+    /// How each application stands, in descending priority.
+    pub fn standings(&self) -> Vec<Standing> {
+        self.by_priority().into_iter().filter_map(|tenant| self.standing(tenant)).collect()
+    }
+
+    /// How one application stands.
+    pub fn standing(&self, tenant: TenantId) -> Option<Standing> {
+        let state = self.applications.get(&tenant)?;
+        Some(Standing {
+            application: state.application,
+            measured: state.measured,
+            error: state.error(),
+            need: state.need,
+            grant: state.grant,
+            squeeze: state.squeeze,
+            cpu_share: state.cpu_share,
+        })
+    }
+
+    /// The last decisions, oldest first.
+    pub fn decisions(&self) -> impl Iterator<Item = &Entry> {
+        self.journal.entries()
+    }
+
+    fn take_in(&mut self, length: Nanos, telemetry: &Telemetry) {
+        for tenant in &telemetry.tenants {
+            if let Some(state) = self.applications.get_mut(&tenant.tenant) {
+                state.window.add(length, tenant);
+            }
+        }
+        let seconds = length.as_secs_f64();
+        self.seconds += seconds;
+        for (traffic, tier) in self.traffic.iter_mut().zip(&telemetry.tiers) {
+            #[expect(clippy::cast_precision_loss, reason = "the bandwidth of one machine")]
+            let rate = tier.bandwidth.map_or(0.0, |rate| rate.0 as f64);
+            *traffic += rate * seconds;
+        }
+    }
+
+    fn adapt(&mut self, now: Nanos, telemetry: &Telemetry, tiers: &Tiers, limits: &mut Limits) {
+        self.applications.values_mut().for_each(State::close);
+        let machine = self.machine(telemetry, tiers);
+        let loaded = self.is_loaded(&machine, tiers);
+        let relieved = self.squeeze(now, &machine, loaded);
+        let is_important_ls = |state: &State, below: u32| {
+            let Application { slo, priority, .. } = state.application;
+            priority > below && slo.is_some_and(|slo| !slo.is_bandwidth())
+        };
+        for tenant in self.by_priority() {
+            let priority = self.applications[&tenant].application.priority;
+            let guarded =
+                loaded && self.applications.values().any(|state| is_important_ls(state, priority));
+            let Some(state) = self.applications.get_mut(&tenant) else { continue };
+            // No more fast bandwidth for a BI application while that hurts a more important LS (4.3.1).
+            let waits = relieved.contains(&tenant) || guarded && state.application.is_bandwidth();
+            state.revise(now, &machine, !waits);
+        }
+        self.set_limits(now, telemetry, limits);
+    }
+
+    /// The machine in the last period.
+    fn machine(&mut self, telemetry: &Telemetry, tiers: &Tiers) -> Machine {
+        let mut tier_ns = unloaded_ns(tiers);
+        for (ns, tier) in tier_ns.iter_mut().zip(&telemetry.tiers) {
+            *ns = tier.latency.map_or(*ns, |latency| latency.as_secs_f64() * 1e9);
+        }
+        let seconds = std::mem::take(&mut self.seconds).max(1e-9);
+        let bytes_per_sec = std::mem::take(&mut self.traffic).map(|bytes| bytes / seconds);
+        let capacity = tiers.iter().map(|(_, tier)| tier.capacity).collect();
+        Machine { capacity, tier_ns, bytes_per_sec }
+    }
+
+    /// Whether the traffic of a tier is so high that the fastest suffers. Without a threshold: if the latency of
+    /// the fastest tier is as much above its unloaded one (ours).
+    fn is_loaded(&self, machine: &Machine, tiers: &Tiers) -> bool {
+        let unloaded = unloaded_ns(tiers)[0];
+        let slower = self.thresholds.fast.is_none()
+            && unloaded > 0.0
+            && machine.tier_ns[0] > unloaded * (1.0 + DEGRADED);
+        slower
+            || self.thresholds.fast_is_loaded(machine.bytes_per_sec[0])
+            || self.thresholds.slow_room(machine.slow_traffic()) < 0.0
+    }
+
+    /// Holds back BI applications for more important ones that miss their SLOs, or releases them. Returns the
+    /// applications for which that was or may be enough, so that they need no more memory now.
+    fn squeeze(&mut self, now: Nanos, machine: &Machine, loaded: bool) -> Vec<TenantId> {
+        let order = self.by_priority();
+        let mut relieved = Vec::new();
+        let mut missed = false;
+        for (at, &claimant) in order.iter().enumerate() {
+            let state = &self.applications[&claimant];
+            if loaded && let Some(miss) = state.error().filter(|&error| error > MISSED) {
+                missed = true;
+                if self.hold_back(now, machine, claimant, miss, &order[at + 1..]) {
+                    relieved.push(claimant);
+                }
+                break; // one step a period; the less important profit, too
+            }
+        }
+        if !missed {
+            self.release(now, &order);
+        }
+        relieved
+    }
+
+    /// Holds back the least important BI application that can be. False if there is none.
+    fn hold_back(
+        &mut self,
+        now: Nanos,
+        machine: &Machine,
+        claimant: TenantId,
+        miss: f64,
+        below: &[TenantId],
+    ) -> bool {
+        let slow_room = match self.has_other_ls(below) {
+            true => self.thresholds.slow_room(machine.slow_traffic()),
+            false => f64::INFINITY,
+        };
+        for tenant in below.iter().rev() {
+            let Some(state) = self.applications.get_mut(tenant) else { continue };
+            if !state.application.is_bandwidth() || !state.measured.demand {
+                continue;
+            }
+            let before = state.squeeze;
+            match state.squeeze.tighten(now, claimant, miss, &state.measured, slow_room) {
+                Tightened::AtFloor => {}
+                Tightened::Underway => return true,
+                Tightened::Stepped => {
+                    self.note_cap(now, *tenant, &before);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Whether an LS application runs that is not one of these. Without one, slow traffic hurts nobody.
+    fn has_other_ls(&self, except: &[TenantId]) -> bool {
+        let is_ls = |state: &State| {
+            let slo = state.application.slo;
+            slo.is_some_and(|slo| !matches!(slo, Slo::Bandwidth(_)))
+        };
+        self.applications.iter().any(|(tenant, state)| is_ls(state) && !except.contains(tenant))
+    }
+
+    /// Releases the most important application that is held back while all above it have room to spare.
+    fn release(&mut self, now: Nanos, order: &[TenantId]) {
+        for &tenant in order {
+            let Some(state) = self.applications.get_mut(&tenant) else { continue };
+            if state.squeeze.is_active() {
+                let before = state.squeeze;
+                if state.squeeze.loosen(now, &state.measured) {
+                    self.note_cap(now, tenant, &before);
+                }
+                return;
+            }
+            if !state.has_slack() {
+                return;
+            }
+        }
+    }
+
+    fn note_cap(&mut self, now: Nanos, tenant: TenantId, before: &Squeeze) {
+        let Squeeze { fast_cap: cap, by, .. } = self.applications[&tenant].squeeze;
+        if cap != before.fast_cap {
+            self.journal.note(now, Decision::FastCap { tenant, cap, by });
+        }
+    }
+
+    /// Divides the memory and sets the limits, if they differ enough from the present ones.
+    fn set_limits(&mut self, now: Nanos, telemetry: &Telemetry, limits: &mut Limits) {
+        let slowest = telemetry.tiers.len().saturating_sub(1);
+        let used = |tier: usize| -> Bytes {
+            self.applications.values().map(|state| state.measured.used[tier]).sum()
+        };
+        let room: Vec<Bytes> =
+            (0..slowest).map(|tier| used(tier) + telemetry.tiers[tier].free).collect();
+        let claims: Vec<Claim> = self.applications.values().map(State::claim).collect();
+        let grants = allocate(&room, &claims, self.lend);
+        for (tier, &room) in (0..).map(TierId).zip(&room) {
+            let old: Vec<(TenantId, Bytes)> = grants
+                .iter()
+                .filter_map(|grant| Some((grant.tenant, limits.get(grant.tenant, tier)?)))
+                .collect();
+            let near = room.part(TOLERANCE).0;
+            let stays = |grant: &Grant| {
+                let old = limits.get(grant.tenant, tier);
+                old.is_some_and(|old| old.0.abs_diff(grant.limit(tier).0) <= near)
+            };
+            let fits = old.iter().map(|limit| limit.1).sum::<Bytes>() <= room;
+            if fits && grants.iter().all(stays) {
+                continue;
+            }
+            let new: Vec<_> = grants.iter().map(|g| (g.tenant, g.limit(tier))).collect();
+            for transfer in transfers(&old, &new) {
+                self.journal.note(now, Decision::Memory { tier, transfer });
+            }
+            new.into_iter().for_each(|(tenant, limit)| limits.set(tenant, tier, Some(limit)));
+        }
+        for grant in grants {
+            if let Some(state) = self.applications.get_mut(&grant.tenant) {
+                state.grant = grant;
+            }
+        }
+    }
+
+    /// Sets the CPU shares that changed.
+    fn cpu_shares(&mut self, now: Nanos, orders: &mut Vec<CpuOrder>) {
+        for (&tenant, state) in &mut self.applications {
+            let share = state.squeeze.cpu_share.min(state.own_cpu_share(self.lend));
+            if share != state.cpu_share {
+                debug_assert!(
+                    state.application.is_bandwidth(),
+                    "only BI applications are throttled"
+                );
+                state.cpu_share = share;
+                orders.push(CpuOrder { tenant, share });
+                let by = state.squeeze.by.filter(|_| share < 1.0);
+                self.journal.note(now, Decision::Cpu { tenant, share, by });
+            }
+        }
+    }
+
+    fn by_priority(&self) -> Vec<TenantId> {
+        let mut order: Vec<(u32, TenantId)> = self
+            .applications
+            .values()
+            .map(|state| (state.application.priority, state.application.tenant))
+            .collect();
+        order.sort_unstable_by(|a, b| b.cmp(a));
+        order.into_iter().map(|(_, tenant)| tenant).collect()
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The need curve of a program: how large a share of its accesses goes to its hottest memory.
+//!
+//! With the latencies of the tiers it predicts what a program loses with less fast memory, without moving a
+//! page. It comes from a heat histogram, or from measurements: at each size of its fast memory, the share of
+//! its accesses that fast memory served. Between two points it is a straight line. The curve is ours; Mercury
+//! measures one point at a time (4.2).
+
+use crate::tier::TierId;
+use crate::unit::Bytes;
+
+/// Bytes of a program in each tier, fastest first. Its hottest memory is in the fastest.
+pub type Placement = [Bytes; TierId::MAX];
+
+/// Points closer than this part of the program's memory replace each other. Ours.
+const RESOLUTION: u64 = 64;
+
+/// Share of accesses to the hottest bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HeatCurve {
+    memory: Bytes,
+    /// Between no memory with no accesses and all memory with all accesses; shares never fall.
+    points: Vec<(Bytes, f64)>,
+}
+
+impl HeatCurve {
+    /// All memory is equally hot.
+    pub fn uniform(memory: Bytes) -> Self {
+        Self { memory, points: Vec::new() }
+    }
+
+    /// From parts of a program's memory with their accesses per second, in any order.
+    pub fn of_parts(mut parts: Vec<(Bytes, f64)>) -> Self {
+        let density = |part: &(Bytes, f64)| part.1 / as_f64(part.0).max(1.0);
+        parts.retain(|part| part.0 > Bytes::ZERO && part.1.is_finite() && part.1 >= 0.0);
+        parts.sort_by(|a, b| density(b).total_cmp(&density(a)));
+        let memory: Bytes = parts.iter().map(|part| part.0).sum();
+        let all: f64 = parts.iter().map(|part| part.1).sum();
+        let mut curve = Self::uniform(memory);
+        if all > 0.0 {
+            let (mut bytes, mut share) = (Bytes::ZERO, 0.0);
+            for part in parts {
+                (bytes, share) = (bytes + part.0, share + part.1 / all);
+                if curve.points.last().is_none_or(|last| curve.is_far(last.0, bytes)) {
+                    curve.points.push((bytes, share.min(1.0)));
+                }
+            }
+            curve.points.retain(|point| point.0 < memory);
+        }
+        curve
+    }
+
+    /// The program's memory.
+    pub fn memory(&self) -> Bytes {
+        self.memory
+    }
+
+    /// The program has another size now.
+    pub fn resize(&mut self, memory: Bytes) {
+        self.memory = memory;
+        self.points.retain(|point| point.0 < memory);
+    }
+
+    /// Records that fast memory of this size served this share of accesses. Points that contradict it go.
+    pub fn learn(&mut self, fast: Bytes, share: f64) {
+        if fast == Bytes::ZERO || fast >= self.memory || !(0.0..=1.0).contains(&share) {
+            return;
+        }
+        let memory = self.memory;
+        let far = |a: Bytes, b: Bytes| a.0.abs_diff(b.0) > memory.0 / RESOLUTION;
+        let agrees = |point: &(Bytes, f64)| {
+            let in_order = if point.0 < fast { point.1 <= share } else { point.1 >= share };
+            in_order && far(point.0, fast)
+        };
+        self.points.retain(agrees);
+        let at = self.points.partition_point(|point| point.0 < fast);
+        self.points.insert(at, (fast, share));
+        debug_assert!(self.points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{self:?}");
+    }
+
+    fn is_far(&self, a: Bytes, b: Bytes) -> bool {
+        a.0.abs_diff(b.0) > self.memory.0 / RESOLUTION
+    }
+
+    /// Share of accesses that go to the hottest `bytes`.
+    pub fn share(&self, bytes: Bytes) -> f64 {
+        if bytes >= self.memory {
+            return 1.0;
+        }
+        let above = self.points.partition_point(|point| point.0 <= bytes);
+        let low = above.checked_sub(1).map_or((Bytes::ZERO, 0.0), |at| self.points[at]);
+        let high = self.points.get(above).copied().unwrap_or((self.memory, 1.0));
+        let part = as_f64(bytes - low.0) / as_f64(high.0 - low.0).max(1.0);
+        low.1 + part * (high.1 - low.1)
+    }
+
+    /// Share of accesses that each tier serves.
+    pub fn shares(&self, placement: &Placement) -> [f64; TierId::MAX] {
+        let (mut bytes, mut before) = (Bytes::ZERO, 0.0);
+        placement.map(|in_tier| {
+            bytes += in_tier;
+            let until = self.share(bytes);
+            let share = until - before;
+            before = until;
+            share
+        })
+    }
+
+    /// Mean latency of an access, for these latencies of the tiers.
+    pub fn mean_ns(&self, placement: &Placement, tier_ns: &[f64; TierId::MAX]) -> f64 {
+        self.shares(placement).iter().zip(tier_ns).map(|(share, ns)| share * ns).sum()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the bytes of one machine")]
+pub(super) fn as_f64(bytes: Bytes) -> f64 {
+    bytes.0 as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GIB: Bytes = Bytes(1 << 30);
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-9, "{a} is not {b}");
+    }
+
+    #[test]
+    fn half_of_uniform_memory_serves_half_of_all_accesses() {
+        let curve = HeatCurve::uniform(GIB * 8);
+        close(curve.share(GIB * 4), 0.5);
+        let mut placement = Placement::default();
+        (placement[0], placement[1]) = (GIB * 2, GIB * 6);
+        let mut ns = [0.0; TierId::MAX];
+        (ns[0], ns[1]) = (100.0, 250.0);
+        close(curve.mean_ns(&placement, &ns), 100.0 + 0.75 * 150.0);
+    }
+
+    #[test]
+    fn the_hottest_part_comes_first() {
+        let curve = HeatCurve::of_parts(vec![(GIB * 6, 100.0), (GIB * 2, 300.0)]);
+        assert_eq!(curve.memory(), GIB * 8);
+        close(curve.share(GIB * 2), 0.75);
+        close(curve.share(GIB), 0.375);
+        close(curve.share(GIB * 8), 1.0);
+        let unused = HeatCurve::of_parts(vec![(GIB * 6, 0.0), (GIB * 2, 300.0)]);
+        close(unused.share(GIB * 2), 1.0);
+        close(unused.share(GIB * 5), 1.0);
+    }
+
+    #[test]
+    fn a_measurement_replaces_what_contradicts_it() {
+        let mut curve = HeatCurve::uniform(GIB * 8);
+        curve.learn(GIB * 2, 0.6);
+        close(curve.share(GIB * 2), 0.6);
+        close(curve.share(GIB * 5), 0.8);
+        curve.learn(GIB * 4, 0.5);
+        close(curve.share(GIB * 2), 0.25);
+        close(curve.share(GIB * 4), 0.5);
+        curve.resize(GIB * 16);
+        close(curve.share(GIB * 10), 0.75);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_rise_with_bytes_whatever_was_measured(
+            parts in prop::collection::vec((1u64..1 << 34, 0.0f64..1e9), 0..40),
+            seen in prop::collection::vec((0u64..1 << 36, -0.5f64..1.5), 0..40),
+            at in prop::collection::vec(0u64..1 << 40, 2..9),
+        ) {
+            let parts = parts.into_iter().map(|(bytes, rate)| (Bytes(bytes), rate)).collect();
+            let mut curve = HeatCurve::of_parts(parts);
+            seen.into_iter().for_each(|(bytes, share)| curve.learn(Bytes(bytes), share));
+            let mut at = at;
+            at.sort_unstable();
+            let shares: Vec<f64> = at.into_iter().map(|bytes| curve.share(Bytes(bytes))).collect();
+            prop_assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");
+            prop_assert!(shares.is_sorted_by(|a, b| *a <= b + 1e-12), "{shares:?}");
+        }
+    }
+}

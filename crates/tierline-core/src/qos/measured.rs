@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What was measured of an application in an adaptation period.
+//!
+//! Ticks are averaged over the period, periods by an exponential average with weight 0.5, as in Mercury's
+//! public monitor (section 7.7 of our notes).
+
+use serde::Serialize;
+
+use super::heat_curve::{Placement, as_f64};
+use crate::port::TenantTelemetry;
+use crate::tier::TierId;
+use crate::unit::{Bytes, Nanos};
+
+/// Weight of the last period.
+const ALPHA: f64 = 0.5;
+
+/// Measurements of one application.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Measured {
+    /// Bytes in each tier, fastest first.
+    #[serde(rename = "used_bytes_by_tier")]
+    pub used: Placement,
+    /// Mean latency of an access that misses the caches, queueing included.
+    pub latency_ns: Option<f64>,
+    /// Bytes read and written per second.
+    #[serde(rename = "bytes_per_second")]
+    pub bytes_per_sec: f64,
+    /// Share of its accesses served by each tier.
+    pub shares: [f64; TierId::MAX],
+    /// Whether it had work; true if unknown.
+    pub demand: bool,
+}
+
+impl Measured {
+    /// All its memory.
+    pub fn memory(&self) -> Bytes {
+        self.used.iter().copied().sum()
+    }
+
+    /// Share of accesses that slower tiers than the fastest serve.
+    pub fn slow_share(&self) -> f64 {
+        (1.0 - self.shares[0]).max(0.0)
+    }
+
+    /// Bytes per second of a tier.
+    pub fn bytes_per_sec_in(&self, tier: usize) -> f64 {
+        self.bytes_per_sec * self.shares[tier]
+    }
+}
+
+/// Sums of the ticks of a period.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    used: Placement,
+    bytes: [f64; TierId::MAX],
+    latency_bytes: f64,
+    latency_ns: f64,
+    ns: f64,
+    demand: bool,
+    last: Measured,
+}
+
+impl Window {
+    /// Adds a tick of this length.
+    pub fn add(&mut self, length: Nanos, tenant: &TenantTelemetry) {
+        let seconds = length.as_secs_f64();
+        for (used, now) in self.used.iter_mut().zip(&tenant.used) {
+            *used = now.unwrap_or(*used);
+        }
+        let mut all = 0.0;
+        for (bytes, &rate) in self.bytes.iter_mut().zip(&tenant.bandwidth) {
+            let moved = as_f64(Bytes(rate.0)) * seconds;
+            *bytes += moved;
+            all += moved;
+        }
+        if let Some(latency) = tenant.latency.filter(|_| all > 0.0) {
+            self.latency_ns += latency.mean_ns * all;
+            self.latency_bytes += all;
+        }
+        self.ns += seconds;
+        self.demand |= tenant.demand.unwrap_or(true);
+    }
+
+    /// Ends the period.
+    pub fn close(&mut self) -> Measured {
+        let all: f64 = self.bytes.iter().sum();
+        let rate = if self.ns > 0.0 { all / self.ns } else { 0.0 };
+        let fresh = !self.last.demand || self.last.bytes_per_sec == 0.0;
+        let smooth = |last: f64, now: f64| match fresh {
+            true => now,
+            false => last + ALPHA * (now - last),
+        };
+        let last = self.last;
+        let latency = (self.latency_bytes > 0.0).then(|| self.latency_ns / self.latency_bytes);
+        let mut shares = last.shares;
+        if all > 0.0 {
+            for (share, bytes) in shares.iter_mut().zip(&self.bytes) {
+                *share = smooth(*share, bytes / all);
+            }
+        }
+        let measured = Measured {
+            used: self.used,
+            latency_ns: latency.map(|ns| smooth(last.latency_ns.unwrap_or(ns), ns)),
+            bytes_per_sec: smooth(last.bytes_per_sec, rate),
+            shares,
+            demand: self.demand,
+        };
+        *self = Self { used: self.used, last: measured, ..Self::default() };
+        measured
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::{LatencySource, MeasuredLatency};
+    use crate::unit::BytesPerSec;
+
+    fn tick(mean_ns: f64, rates: [u64; 2]) -> TenantTelemetry {
+        TenantTelemetry {
+            used: vec![Some(Bytes(4096)), None],
+            latency: Some(MeasuredLatency { mean_ns, source: LatencySource::Model, samples: 1 }),
+            bandwidth: rates.map(BytesPerSec).into(),
+            demand: Some(rates[0] + rates[1] > 0),
+            ..TenantTelemetry::default()
+        }
+    }
+
+    #[test]
+    fn a_period_weights_latency_by_traffic_and_the_next_counts_half() {
+        let mut window = Window::default();
+        window.add(Nanos::from_millis(100), &tick(100.0, [3_000, 0]));
+        window.add(Nanos::from_millis(100), &tick(200.0, [0, 1_000]));
+        let first = window.close();
+        assert_eq!(first.latency_ns, Some(125.0));
+        assert!((first.bytes_per_sec - 2_000.0).abs() < 1e-6, "{first:?}");
+        assert!((first.shares[0] - 0.75).abs() < 1e-9 && (first.slow_share() - 0.25).abs() < 1e-9);
+        assert_eq!(first.memory(), Bytes(4096));
+        window.add(Nanos::from_millis(200), &tick(225.0, [2_000, 2_000]));
+        let second = window.close();
+        assert_eq!(second.latency_ns, Some(175.0));
+        assert!((second.bytes_per_sec - 3_000.0).abs() < 1e-6, "{second:?}");
+    }
+
+    #[test]
+    fn after_an_idle_period_the_next_counts_alone() {
+        let mut window = Window::default();
+        window.add(Nanos::from_millis(200), &tick(100.0, [0, 0]));
+        assert!(!window.close().demand);
+        window.add(Nanos::from_millis(200), &tick(300.0, [500, 0]));
+        let measured = window.close();
+        assert_eq!((measured.latency_ns, measured.demand), (Some(300.0), true));
+        assert!((measured.bytes_per_sec - 500.0).abs() < 1e-6, "{measured:?}");
+    }
+}

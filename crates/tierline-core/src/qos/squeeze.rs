@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How far a bandwidth-intensive application is held back, because its traffic hurts a more important one.
+//!
+//! As Mercury (4.3.1): first its fast memory shrinks, so that its traffic leaves the fastest tier; once slow
+//! tiers are near the harmful traffic, its CPU time shrinks instead. Steps are proportional to the miss, and
+//! none is taken before the last one has had its effect. It is loosened in the opposite order, one step per
+//! patience; patience doubles each time that loosening caused a miss. Steps, limits and patience are ours:
+//! Mercury gives none.
+
+use serde::Serialize;
+
+use super::heat_curve::as_f64;
+use super::measured::Measured;
+use super::need::CPU_FLOOR;
+use crate::port::TenantId;
+use crate::unit::{Bytes, Nanos};
+
+/// A step takes this part, at least and at most.
+const STEP: [f64; 2] = [0.05, 0.25];
+/// Time until a change of CPU time shows in the measurements: three periods.
+const CPU_SETTLES: Nanos = Nanos::from_millis(600);
+/// Fast memory above its cap by less than this part has moved.
+const MOVED: f64 = 0.02;
+/// Less fast memory than this is none.
+const NEGLIGIBLE: Bytes = Bytes::from_mib(64);
+/// Time between two steps of loosening, at least and at most.
+const PATIENCE: [Nanos; 2] = [Nanos::from_secs(2), Nanos::from_secs(300)];
+/// A miss this soon after loosening was caused by it.
+const BLAMED: Nanos = Nanos::from_secs(10);
+
+/// The result of an attempt to tighten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tightened {
+    /// One step further.
+    Stepped,
+    /// The last step has not had its effect yet.
+    Underway,
+    /// No further step is possible.
+    AtFloor,
+}
+
+/// How far one application is held back.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Squeeze {
+    /// Upper limit on its fast memory.
+    #[serde(rename = "fast_cap_bytes")]
+    pub fast_cap: Option<Bytes>,
+    /// Share of its CPU time.
+    pub cpu_share: f64,
+    /// The application for which it is held back.
+    pub by: Option<TenantId>,
+    #[serde(skip)]
+    patience: Nanos,
+    #[serde(skip)]
+    tightened: Nanos,
+    #[serde(skip)]
+    loosened: Option<Nanos>,
+}
+
+impl Default for Squeeze {
+    fn default() -> Self {
+        Self {
+            fast_cap: None,
+            cpu_share: 1.0,
+            by: None,
+            patience: PATIENCE[0],
+            tightened: Nanos::ZERO,
+            loosened: None,
+        }
+    }
+}
+
+impl Squeeze {
+    /// Whether it is held back.
+    pub fn is_active(&self) -> bool {
+        self.by.is_some()
+    }
+
+    /// Takes a step for an application that misses its target by the relative error `miss`. `slow_room` is the
+    /// traffic that slow tiers can still take without harm.
+    pub fn tighten(
+        &mut self,
+        now: Nanos,
+        by: TenantId,
+        miss: f64,
+        victim: &Measured,
+        slow_room: f64,
+    ) -> Tightened {
+        let part = miss.clamp(STEP[0], STEP[1]);
+        let moving = self.fast_cap.is_some_and(|cap| {
+            as_f64(victim.used[0]) > as_f64(cap) * (1.0 + MOVED) + as_f64(NEGLIGIBLE)
+        });
+        if moving || self.is_settling(now) {
+            return Tightened::Underway;
+        }
+        let fast_traffic = victim.bytes_per_sec_in(0);
+        let fits = if fast_traffic > 0.0 { slow_room / fast_traffic } else { 0.0 };
+        let memory = part.min(fits);
+        if victim.used[0] > NEGLIGIBLE && memory >= STEP[0] / 2.0 {
+            let cap = victim.used[0].part(1.0 - memory);
+            self.fast_cap = Some(if cap > NEGLIGIBLE { cap } else { Bytes::ZERO });
+        } else if self.cpu_share > CPU_FLOOR {
+            self.cpu_share = (self.cpu_share * (1.0 - part)).max(CPU_FLOOR);
+        } else {
+            return Tightened::AtFloor;
+        }
+        if self.loosened.take().is_some_and(|at| now.saturating_sub(at) < BLAMED) {
+            self.patience = Nanos(self.patience.0 * 2).min(PATIENCE[1]);
+        }
+        (self.by, self.tightened) = (Some(by), now);
+        debug_assert!((CPU_FLOOR..=1.0).contains(&self.cpu_share), "{self:?}");
+        Tightened::Stepped
+    }
+
+    /// Takes a step back: CPU time first, then memory. Returns whether something changed. An idle application
+    /// is not held back for long, as it harms nobody.
+    pub fn loosen(&mut self, now: Nanos, victim: &Measured) -> bool {
+        if !victim.demand {
+            self.patience = PATIENCE[0];
+        }
+        let since = now.saturating_sub(self.loosened.unwrap_or(self.tightened));
+        if !self.is_active() || since < self.patience {
+            return false;
+        }
+        self.loosened = Some(now);
+        if self.cpu_share < 1.0 {
+            self.cpu_share = (self.cpu_share * (1.0 + 2.0 * STEP[0])).min(1.0);
+        } else if let Some(cap) = self.fast_cap {
+            let more = cap + victim.memory().part(STEP[0]).max(NEGLIGIBLE);
+            self.fast_cap = (more < victim.memory()).then_some(more);
+        }
+        if self.cpu_share >= 1.0 && self.fast_cap.is_none() {
+            *self = Self::default();
+        }
+        true
+    }
+
+    fn is_settling(&self, now: Nanos) -> bool {
+        self.is_active() && now.saturating_sub(self.tightened) < CPU_SETTLES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GB: Bytes = Bytes(1 << 30);
+    const BY: TenantId = TenantId(9);
+
+    fn hog(fast: u64, rate: f64) -> Measured {
+        let mut hog = Measured { bytes_per_sec: rate, demand: true, ..Measured::default() };
+        (hog.used[0], hog.used[1]) = (GB * fast, GB * (40 - fast));
+        (hog.shares[0], hog.shares[1]) = (0.5, 0.5);
+        hog
+    }
+
+    #[test]
+    fn memory_goes_first_and_cpu_time_once_slow_memory_is_full() {
+        let mut squeeze = Squeeze::default();
+        let second = Nanos::from_secs(1);
+        assert_eq!(squeeze.tighten(second, BY, 0.1, &hog(20, 100.0), 40.0), Tightened::Stepped);
+        assert_eq!(squeeze.fast_cap, Some((GB * 20).part(0.9)));
+        let late = second * 9;
+        assert_eq!(squeeze.tighten(late, BY, 0.1, &hog(20, 90.0), 40.0), Tightened::Underway);
+        assert_eq!(squeeze.tighten(late, BY, 0.1, &hog(18, 90.0), 0.5), Tightened::Stepped);
+        assert_eq!((squeeze.fast_cap, squeeze.cpu_share), (Some((GB * 20).part(0.9)), 0.9));
+        let mut now = late;
+        let mut result = Tightened::Stepped;
+        for _ in 0..100 {
+            now = now + second;
+            result = squeeze.tighten(now, BY, 9.0, &hog(18, 90.0), -1.0);
+        }
+        assert_eq!((result, squeeze.cpu_share), (Tightened::AtFloor, CPU_FLOOR));
+    }
+
+    #[test]
+    fn a_small_room_in_slow_memory_is_not_exceeded() {
+        let mut squeeze = Squeeze::default();
+        squeeze.tighten(Nanos::from_secs(1), BY, 0.25, &hog(20, 100.0), 5.0);
+        assert_eq!(squeeze.fast_cap, Some((GB * 20).part(0.9)), "5 of its 50 bytes per second");
+    }
+
+    #[test]
+    fn it_is_lifted_in_steps_and_a_miss_doubles_the_patience() {
+        let mut squeeze = Squeeze::default();
+        let at = |seconds| Nanos::from_secs(seconds);
+        squeeze.tighten(at(0), BY, 0.25, &hog(0, 100.0), 0.0);
+        assert_eq!(squeeze.cpu_share, 0.75);
+        assert!(!squeeze.loosen(at(1), &hog(0, 75.0)));
+        assert!(squeeze.loosen(at(2), &hog(0, 75.0)));
+        assert!((squeeze.cpu_share - 0.825).abs() < 1e-9);
+        squeeze.tighten(at(3), BY, 0.05, &hog(0, 82.0), 0.0);
+        assert!(!squeeze.loosen(at(6), &hog(0, 75.0)));
+        assert!(squeeze.loosen(at(7), &hog(0, 75.0)));
+        let idle = Measured { demand: false, ..hog(0, 0.0) };
+        for second in 0..20 {
+            squeeze.loosen(at(9 + 2 * second), &idle);
+        }
+        assert_eq!(squeeze, Squeeze::default());
+    }
+}

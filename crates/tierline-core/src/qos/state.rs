@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the controller knows about one application: its need, and how it is revised by measurement.
+//!
+//! The need is computed anew each period: the least placement that meets the target, from the need curve and
+//! the loaded latencies. It rises at once if the application misses its SLO although its memory is in place. It
+//! falls if less was enough for all of [`PATIENCE`]. So a load that swings around the target leaves the need at
+//! its peak, and no limit moves back and forth. All of this is ours; Mercury moves one step per period (4.3.2).
+
+use super::allocation::{Claim, Grant};
+use super::application::{Application, Slo};
+use super::heat_curve::{HeatCurve, Placement, as_f64};
+use super::measured::{Measured, Window};
+use super::need::{CPU_FLOOR, Need, as_ns, least};
+use super::squeeze::Squeeze;
+use crate::tier::TierId;
+use crate::unit::{Bytes, Nanos};
+
+/// A target counts as missed beyond this relative error.
+pub const MISSED: f64 = 0.01;
+/// A target is met with room to spare from this relative error on.
+pub const SPARE: f64 = 0.05;
+/// Placements aim this far below the target.
+const AIM: f64 = 0.01;
+/// Time for which less must have been enough before the need falls.
+pub const PATIENCE: Nanos = Nanos::from_secs(30);
+/// A need that is lower by less than this part is the same.
+const SAME: f64 = 0.05;
+/// This part of what it may have is in place.
+const IN_PLACE: f64 = 0.98;
+/// The rest may be this much, whatever the size.
+const NEARLY: Bytes = Bytes::from_mib(64);
+
+/// The machine in a period.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// Size of each tier.
+    pub capacity: Vec<Bytes>,
+    /// Loaded latency of each tier.
+    pub tier_ns: [f64; TierId::MAX],
+    /// Bytes per second of each tier.
+    pub bytes_per_sec: [f64; TierId::MAX],
+}
+
+impl Machine {
+    /// Traffic of all tiers but the fastest.
+    pub fn slow_traffic(&self) -> f64 {
+        self.bytes_per_sec[1..].iter().sum()
+    }
+}
+
+/// One application.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// As submitted.
+    pub application: Application,
+    /// Its need curve.
+    pub curve: HeatCurve,
+    /// What it needs at present.
+    pub need: Need,
+    /// Less has been enough since this time, minus the patience.
+    falls_at: Nanos,
+    /// Sums of the present period.
+    pub window: Window,
+    /// The last period.
+    pub measured: Measured,
+    /// How far it is held back.
+    pub squeeze: Squeeze,
+    /// CPU share that was set.
+    pub cpu_share: f64,
+    /// What it has.
+    pub grant: Grant,
+}
+
+impl State {
+    /// An application that was just admitted.
+    pub fn new(now: Nanos, application: Application, curve: HeatCurve, need: Need) -> Self {
+        let tenant = application.tenant;
+        let nothing = Placement::default();
+        Self {
+            application,
+            curve,
+            need,
+            falls_at: now + PATIENCE,
+            window: Window::default(),
+            measured: Measured::default(),
+            squeeze: Squeeze::default(),
+            cpu_share: 1.0,
+            grant: Grant { tenant, reserved: nothing, lent: nothing, short: Bytes::ZERO },
+        }
+    }
+
+    /// Ends a period: what was measured becomes a point of the need curve.
+    pub fn close(&mut self) {
+        let ran = self.measured.memory() > Bytes::ZERO;
+        self.measured = self.window.close();
+        let memory = self.measured.memory();
+        if memory > Bytes::ZERO {
+            if !ran && self.curve.memory() > Bytes::ZERO {
+                // Its size may differ from the submitted one; until it was measured, its need is in proportion.
+                let factor = as_f64(memory) / as_f64(self.curve.memory());
+                self.need.placement = self.need.placement.map(|bytes| bytes.part(factor));
+            }
+            self.curve.resize(memory);
+        }
+        if self.measured.demand && self.measured.bytes_per_sec > 0.0 {
+            let (mut bytes, mut share) = (Bytes::ZERO, 0.0);
+            for tier in 0..TierId::MAX {
+                bytes += self.measured.used[tier];
+                share += self.measured.shares[tier];
+                self.curve.learn(bytes, share);
+            }
+        }
+    }
+
+    /// The relative error of its SLO: above 0 it is missed. `None` without an SLO, without demand, or if nothing
+    /// was measured: an application that has nothing to do misses nothing.
+    pub fn error(&self) -> Option<f64> {
+        let measured = Some(&self.measured).filter(|measured| measured.demand)?;
+        Some(match self.application.slo? {
+            Slo::Latency(at_most) => measured.latency_ns? / as_ns(at_most) - 1.0,
+            Slo::SlowShare(_) if measured.bytes_per_sec == 0.0 => return None,
+            Slo::SlowShare(at_most) => (measured.slow_share() - at_most) / at_most.max(0.05),
+            Slo::Bandwidth(at_least) => {
+                let target = as_f64(Bytes(at_least.0));
+                (target / measured.bytes_per_sec.max(target / 2.0)) - 1.0
+            }
+        })
+    }
+
+    /// Whether it misses its SLO.
+    pub fn misses(&self) -> bool {
+        self.error().is_some_and(|error| error > MISSED)
+    }
+
+    /// Whether nothing needs to be done for it: its SLO is met with room to spare, or it has no demand.
+    pub fn has_slack(&self) -> bool {
+        self.error().is_none_or(|error| error < -SPARE)
+    }
+
+    /// Whether the memory that it may have is in place.
+    fn is_in_place(&self) -> bool {
+        let memory = self.measured.memory();
+        let enough = |used: Bytes, of: Bytes| used + NEARLY >= of.part(IN_PLACE);
+        let fast = self.measured.used[0];
+        enough(fast, self.grant.limit(TierId::FAST).min(memory))
+    }
+
+    /// Revises what it needs. `may_rise` is false while something else must be tried first.
+    pub fn revise(&mut self, now: Nanos, machine: &Machine, may_rise: bool) {
+        let (Some(slo), Some(error)) = (self.application.slo, self.error()) else {
+            return;
+        };
+        let found = self.least(slo, machine);
+        let [fast, needed] = [speed(&found), speed(&self.need.placement)];
+        if error > MISSED {
+            self.falls_at = now + PATIENCE;
+            if may_rise && fast > needed && self.is_in_place() {
+                self.need.placement = found;
+            }
+        } else if fast >= needed * (1.0 - SAME) {
+            self.falls_at = now + PATIENCE;
+        } else if now >= self.falls_at {
+            self.need.placement = found;
+        }
+    }
+
+    /// The least placement that meets the target under the present load.
+    fn least(&self, slo: Slo, machine: &Machine) -> Placement {
+        let measured = &self.measured;
+        let present = |tier_ns: &[f64; TierId::MAX]| -> f64 {
+            measured.shares.iter().zip(tier_ns).map(|(share, ns)| share * ns).sum()
+        };
+        let known = present(&machine.tier_ns);
+        let mean = measured.latency_ns.unwrap_or(known);
+        let extra = mean - known; // the way to the tiers, and queues before them
+        let cost = |placement: &Placement| match slo {
+            Slo::SlowShare(_) => 1.0 - self.curve.shares(placement)[0],
+            _ => extra + self.curve.mean_ns(placement, &machine.tier_ns),
+        };
+        let target = match slo {
+            Slo::Latency(at_most) => as_ns(at_most),
+            Slo::SlowShare(at_most) => at_most,
+            // A closed loop: bandwidth times latency is constant.
+            Slo::Bandwidth(at_least) => {
+                mean * measured.bytes_per_sec / self.cpu_share / as_f64(Bytes(at_least.0))
+            }
+        };
+        least(measured.memory(), &machine.capacity, cost, target * (1.0 - AIM))
+    }
+
+    /// The CPU share that just meets a bandwidth target, for an application that needs no fast memory. Only if
+    /// nothing is lent, as an application that may have more is not throttled for its own sake.
+    pub fn own_cpu_share(&self, lend: bool) -> f64 {
+        let target = self.application.slo.filter(|slo| slo.is_bandwidth());
+        let (Some(Slo::Bandwidth(at_least)), false) = (target, lend) else { return 1.0 };
+        if !self.measured.demand || self.measured.bytes_per_sec == 0.0 {
+            return 1.0;
+        }
+        let ratio = as_f64(Bytes(at_least.0)) / self.measured.bytes_per_sec * (1.0 + AIM);
+        let is_all_slow = self.measured.used[0] <= NEARLY;
+        match self.cpu_share < 1.0 || is_all_slow {
+            true if (ratio - 1.0).abs() > MISSED => (self.cpu_share * ratio).clamp(CPU_FLOOR, 1.0),
+            true => self.cpu_share,
+            false => 1.0,
+        }
+    }
+
+    /// What it asks for.
+    pub fn claim(&self) -> Claim {
+        let Application { tenant, priority, weight, slo, .. } = self.application;
+        Claim {
+            tenant,
+            priority,
+            weight,
+            has_slo: slo.is_some(),
+            memory: self.measured.memory(),
+            need: self.need_now(),
+            fast_cap: self.squeeze.fast_cap,
+        }
+    }
+
+    /// What it needs; nothing while it has no memory.
+    fn need_now(&self) -> Placement {
+        match self.measured.memory() > Bytes::ZERO {
+            true => self.need.placement,
+            false => Placement::default(),
+        }
+    }
+}
+
+/// How much fast memory a placement takes: a byte counts once for every tier below it.
+fn speed(placement: &Placement) -> f64 {
+    let mut above = 0.0;
+    placement.iter().map(|&bytes| as_f64(bytes)).fold(0.0, |sum, bytes| {
+        above += bytes;
+        sum + above
+    })
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Mercury, evaluation: every figure for which numbers or an order are published.
+
+mod adaptation;
+mod figures;
+mod interference;
+mod memory;
+pub mod setup;
+
+use super::Paper;
+
+/// The paper.
+pub const PAPER: Paper = Paper {
+    prefix: "M-",
+    name: "Mercury",
+    about: "Quality of service on tiered memory; our controller, over tpp as published.",
+    rows: &[memory::ROWS, interference::ROWS, adaptation::ROWS],
+    charts: Some(figures::charts),
+};

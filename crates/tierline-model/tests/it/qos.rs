@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Quality of service: the twelve scenarios in `scenarios/qos`, and what must hold in each.
+//!
+//! A program whose memory is all equally hot needs `set · (250 − target) / 150` of fast memory: 100 ns fast, 250 ns
+//! slow.
+
+use tierline_model::report::{Interval, Report, TenantMeans};
+use tierline_model::run::run;
+use tierline_model::scenario::Scenario;
+
+/// The scenario of that name, on its machine.
+fn scenario(name: &str) -> Scenario {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
+    let mut scenario = Scenario::parse(name, &read(&format!("scenarios/qos/{name}.toml"))).unwrap();
+    scenario.machine_text = Some(read(&scenario.machine));
+    scenario
+}
+
+fn report(name: &str) -> Report {
+    run(&scenario(name)).unwrap()
+}
+
+fn tenant<'a>(row: &'a Interval, name: &str) -> &'a TenantMeans {
+    row.means.tenants.iter().find(|tenant| tenant.name == name).unwrap()
+}
+
+/// The intervals from one time to another.
+fn between(report: &Report, from: f64, to: f64) -> impl Iterator<Item = &Interval> {
+    report.series.iter().filter(move |row| row.seconds > from && row.seconds <= to)
+}
+
+fn gib(bytes: tierline_core::unit::Bytes) -> f64 {
+    bytes.0 as f64 / (1u64 << 30) as f64
+}
+
+/// Fast memory of a tenant at the end.
+fn fast(report: &Report, name: &str) -> f64 {
+    gib(tenant(report.series.last().unwrap(), name).used_bytes[0])
+}
+
+fn assert_near(found: f64, expected: f64, share: f64, what: &str) {
+    assert!((found / expected - 1.0).abs() <= share, "{what}: {found:.2}, expected {expected}");
+}
+
+/// Fast memory of a, b and c at the end, and c's latency, which is 2 GiB short.
+fn assert_settled(report: &Report, what: &str) {
+    for (name, expected) in [("a", 12.0), ("b", 15.0), ("c", 13.0)] {
+        assert_near(fast(report, name), expected, 0.05, &format!("{what}: memory of {name}"));
+    }
+    let last = report.series.last().unwrap();
+    let latency = |name| tenant(last, name).latency_ns.unwrap();
+    assert_near(latency("a"), 160.0, 0.05, what);
+    assert_near(latency("b"), 175.0, 0.05, what);
+    assert_near(latency("c"), 185.0, 0.05, what);
+    assert!(latency("c") > 175.0 * 1.03, "{what}: c misses its target");
+    let short = gib(tenant(last, "c").qos.as_ref().unwrap().short_bytes);
+    assert!((1.5..3.5).contains(&short), "{what}: {short:.1} GiB short");
+}
+
+#[test]
+#[ignore = "a minute, optimised: ./test runs it"]
+fn scenario_01_the_order_of_arrival_does_not_matter() {
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    for order in orders {
+        let mut scenario = scenario("01-order-of-arrival");
+        for (program, at) in scenario.workload.iter_mut().zip(order) {
+            program.insert("start".into(), format!("{}s", 10 * at).into());
+        }
+        assert_settled(&run(&scenario).unwrap(), &format!("{order:?}"));
+    }
+}
+
+#[test]
+#[ignore = "seconds, optimised: ./test runs it"]
+fn scenario_02_what_one_leaves_goes_to_the_others() {
+    let report = report("02-one-leaves");
+    let last = report.series.last().unwrap();
+    let lent = |name| gib(tenant(last, name).qos.as_ref().unwrap().lent_bytes);
+    assert_near(fast(&report, "b"), 25.0, 0.05, "b");
+    assert_near(fast(&report, "c"), 15.0, 0.05, "c");
+    assert_near(lent("b"), 10.0, 0.15, "lent to b");
+    assert!(lent("c") < 0.5, "{}", lent("c"));
+    assert!(tenant(last, "c").latency_ns.unwrap() < 175.0 * 1.02);
+}
+
+#[test]
+#[ignore = "seconds, optimised: ./test runs it"]
+fn scenario_03_growth_takes_from_the_least_important_and_no_more() {
+    let report = report("03-one-grows");
+    for (name, expected) in [("a", 18.0), ("b", 15.0), ("c", 7.0)] {
+        assert!((fast(&report, name) - expected).abs() < 0.9, "{name}: {}", fast(&report, name));
+    }
+    let moved = |of: fn(&Interval) -> f64| -> f64 {
+        between(&report, 50.0, 90.0).map(of).sum::<f64>() / f64::from(1 << 30)
+    };
+    let down = moved(|row| row.means.demoted_bytes_per_second);
+    let up = moved(|row| row.means.promoted_bytes_per_second);
+    assert!((5.0..9.0).contains(&down) && (5.0..9.0).contains(&up), "{down:.1} down, {up:.1} up");
+}
+
+#[test]
+fn scenario_04_an_impossible_target_is_refused() {
+    let error = run(&scenario("04-impossible-target")).unwrap_err().to_string();
+    for part in ["\"a\"", "90 ns", "100 ns at best", "relax"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+#[ignore = "seconds, optimised: ./test runs it"]
+fn scenario_05_memory_that_does_not_help_is_not_taken() {
+    let report = report("05-own-load-too-high");
+    let last = report.series.last().unwrap();
+    let reserved = |name| gib(tenant(last, name).qos.as_ref().unwrap().reserved_bytes);
+    assert!(tenant(last, "a").latency_ns.unwrap() > 105.0 * 1.02, "its own load is too high");
+    assert_near(reserved("a"), 5.0, 0.1, "a takes its hot memory");
+    for name in ["b", "c"] {
+        assert!(fast(&report, name) > 14.2, "{name} keeps what it needs: {}", fast(&report, name));
+    }
+}
+
+#[test]
+#[ignore = "seconds, optimised: ./test runs it"]
+fn scenario_06_a_cold_program_keeps_its_memory_beside_a_hot_one() {
+    let with = report("06-cold-above-hot");
+    for row in between(&with, 15.0, 60.0) {
+        let cold = tenant(row, "cold");
+        assert!(gib(cold.used_bytes[0]) > 11.8, "{} s: {cold:?}", row.seconds);
+        assert!(cold.latency_ns.unwrap() < 160.0 * 1.02, "{} s: {cold:?}", row.seconds);
+    }
+    let mut without = scenario("06-cold-above-hot");
+    without.tenant.iter_mut().for_each(|tenant| (tenant.priority, tenant.slo) = (None, None));
+    let without = run(&without).unwrap();
+    let cold = tenant(without.series.last().unwrap(), "cold").latency_ns.unwrap();
+    assert!(cold > 200.0, "without targets the hot one wins: {cold}");
+}
+
+#[test]
+#[ignore = "seconds, optimised: ./test runs it"]
+fn scenario_07_an_idle_program_costs_nobody_and_is_back_within_a_second() {
+    let report = report("07-idle-then-active");
+    for row in &report.series {
+        let batch = tenant(row, "batch");
+        assert_eq!(batch.cpu_share, 1.0, "nobody is above it: {} s", row.seconds);
+        // 20 s busy, 20 s idle, again and again.
+        let since = row.seconds % 40.0;
+        if row.seconds > 40.0 && (2.0..=20.0).contains(&since) {
+            assert!(batch.bytes_per_second > 60.0 * 1.073e9 * 0.95, "{} s: {batch:?}", row.seconds);
+        }
+        if since > 35.0 {
+            let other = tenant(row, "other");
+            assert_eq!(other.cpu_share, 1.0, "{} s: held back for an idle one", row.seconds);
+        }
+    }
+}
+
+/// Times at which a limit changed.
+fn changes(report: &Report) -> Vec<f64> {
+    let limits = |row: &Interval| -> Vec<_> {
+        row.means.tenants.iter().map(|tenant| tenant.limit_bytes.clone()).collect()
+    };
+    let pairs = report.series.windows(2);
+    pairs.filter(|pair| limits(&pair[0]) != limits(&pair[1])).map(|pair| pair[1].seconds).collect()
+}
+
+#[test]
+#[ignore = "a minute, optimised: ./test runs it"]
+fn scenario_08_a_swinging_load_does_not_swing_the_limits() {
+    let report = report("08-swinging-load");
+    let changes = changes(&report);
+    assert!(changes.len() * 10 < 3_600, "{} changes of a limit in an hour", changes.len());
+    let late = changes.iter().filter(|seconds| **seconds > 600.0).count();
+    assert!(late * 10 < 3_000, "{late} changes after ten minutes");
+    let misses = between(&report, 300.0, 3_600.0)
+        .filter(|row| tenant(row, "a").latency_ns.unwrap() > 160.0 * 1.05)
+        .count();
+    assert_eq!(misses, 0, "a keeps its target within 5 %");
+}
+
+#[test]
+#[ignore = "seconds, optimised: ./test runs it"]
+fn scenario_09_latency_targets_throttle_nobody() {
+    let report = report("09-latency-only");
+    for row in &report.series {
+        assert!(row.means.tenants.iter().all(|tenant| tenant.cpu_share == 1.0));
+    }
+    // a: 30 (250 - 130) / 150 = 24; b needs 20 and gets the rest.
+    assert_near(fast(&report, "a"), 24.0, 0.05, "a");
+    assert_near(fast(&report, "b"), 16.0, 0.07, "b");
+    assert!(tenant(report.series.last().unwrap(), "a").latency_ns.unwrap() < 130.0 * 1.02);
+}
+
+#[test]
+#[ignore = "a minute, optimised: ./test runs it"]
+fn scenario_10_a_hog_is_demoted_then_throttled_and_not_more_than_needed() {
+    let report = report("10-hog");
+    let last = report.series.last().unwrap();
+    assert!(tenant(last, "ls").latency_ns.unwrap() <= 110.0 * 1.05, "{:?}", tenant(last, "ls"));
+    let hog = tenant(last, "hog");
+    let reached = report.steady.tenants.iter().find(|tenant| tenant.name == "hog").unwrap();
+    let best = best_of_grid();
+    assert!(hog.cpu_share < 1.0, "throttled");
+    let share = reached.bytes_per_second / best;
+    assert!(share > 0.9, "{share:.2} of the best {:.1} GB/s", best * 1e-9);
+}
+
+/// The highest bandwidth of the hog over shares of its memory that are fast, and shares of CPU time, at which
+/// the other program is at most 10 % slower than unloaded.
+fn best_of_grid() -> f64 {
+    use tierline_model::load::{Class, Loads, PerTier, solve};
+    let machine = scenario("10-hog").machine().unwrap();
+    let (cores, network) = (machine.cores, machine.network());
+    let mut best = 0.0f64;
+    for (fast, cpu) in (0..=20).flat_map(|fast| (1..=40).map(move |cpu| (fast, cpu))) {
+        let fast = f64::from(fast) / 20.0;
+        let (mut all, mut mixed) = (PerTier::default(), PerTier::default());
+        all[0] = 1.0;
+        (mixed[0], mixed[1]) = (fast, 1.0 - fast);
+        let ls = Class::program(2.0 * cores.in_flight_random, 0.0, all, 0.0);
+        let in_flight = 26.0 * cores.in_flight_stream * f64::from(cpu) / 40.0;
+        let hog = Class::program(in_flight, cores.stream_think_ns, mixed, 0.0);
+        let mut loads = Loads::default();
+        solve(&network, &[ls, hog], &mut loads);
+        // At most 36 of its 60 GiB fit into fast memory beside the other program.
+        if fast <= 0.6 && loads.latency_ns[0] + loads.wait_ns <= 110.0 {
+            best = best.max(loads.reads_per_ns[1] * 64e9);
+        }
+    }
+    best
+}
+
+#[test]
+#[ignore = "seconds, optimised: ./test runs it"]
+fn scenario_11_a_bandwidth_target_above_has_its_bandwidth_and_latency_below_is_not_throttled() {
+    let report = report("11-bandwidth-first");
+    for row in between(&report, 30.0, 80.0) {
+        let hog = tenant(row, "hog");
+        assert!(hog.bytes_per_second > 70e9 * 0.98, "{} s: {hog:?}", row.seconds);
+        assert_eq!(tenant(row, "ls").cpu_share, 1.0);
+        assert_eq!(hog.cpu_share, 1.0);
+    }
+}
+
+#[test]
+#[ignore = "seconds, optimised: ./test runs it"]
+fn scenario_12_three_tiers_are_taken_only_as_far_as_needed() {
+    let report = report("12-three-tiers");
+    let last = report.series.last().unwrap();
+    let reserved = |name| gib(tenant(last, name).qos.as_ref().unwrap().reserved_bytes);
+    assert!(reserved("c") < 0.5, "the second tier satisfies c: {}", reserved("c"));
+    // a: 20 (120 - 100) / 40 = 10 of the first tier. b needs 5 of it.
+    assert_near(reserved("a"), 10.0, 0.1, "a");
+    assert_near(reserved("b"), 5.0, 0.2, "b");
+    for row in between(&report, 60.0, 90.0) {
+        for tenant in &row.means.tenants {
+            for (used, limit) in tenant.used_bytes.iter().zip(&tenant.limit_bytes) {
+                let most = limit.map_or(f64::INFINITY, gib);
+                assert!(gib(*used) < most + 0.3, "{} s: {tenant:?}", row.seconds);
+            }
+        }
+    }
+    for (name, target) in [("a", 100.0), ("b", 110.0), ("c", 150.0)] {
+        let latency = tenant(last, name).latency_ns.unwrap();
+        assert!(latency < target * 1.05, "{name}: {latency}");
+    }
+}
+
+fn show(report: &Report, every: usize) {
+    for row in report.series.iter().step_by(every) {
+        print!("{:6.1}", row.seconds);
+        for t in &row.means.tenants {
+            let q = t.qos.as_ref();
+            print!(
+                " | {} u{:.1} L{:.1} r{:.1} l{:.1} s{:.1} {:.1}ns {:.1}GB/s c{:.2} e{:+.3}",
+                t.name,
+                gib(t.used_bytes[0]),
+                t.limit_bytes[0].map_or(-1.0, gib),
+                q.map_or(0.0, |q| gib(q.reserved_bytes)),
+                q.map_or(0.0, |q| gib(q.lent_bytes)),
+                q.map_or(0.0, |q| gib(q.short_bytes)),
+                t.latency_ns.unwrap_or(0.0),
+                t.bytes_per_second * 1e-9,
+                t.cpu_share,
+                q.and_then(|q| q.error_share).unwrap_or(-9.0),
+            );
+        }
+        println!();
+    }
+}
+
+#[test]
+#[ignore = "to look at"]
+fn look() {
+    let every = std::env::var("EVERY").map_or(10, |e| e.parse().unwrap());
+    if let Ok(rows) = std::env::var("ROWS") {
+        let ids: Vec<String> = rows.split(',').map(String::from).collect();
+        use tierline_model::reproduce::{Lab, compute, select};
+        use tierline_model::runner::Runner;
+        let start = std::time::Instant::now();
+        for o in compute(&select(&ids, false).unwrap(), &mut Lab::default(), &Runner::on(2)).unwrap() {
+            println!("{:12} {:?} ours {:.1?} err {:?} holds {:?}", o.id, o.published, o.ours, o.error, o.holds);
+        }
+        println!("{:?}", start.elapsed());
+        return;
+    }
+    let name = std::env::var("LOOK").unwrap();
+    let mut s = scenario(&name);
+    if let Ok(policy) = std::env::var("POLICY") { s.policy = policy; }
+    if let Ok(secs) = std::env::var("SECS") { s.seconds = secs.parse().unwrap(); }
+    let start = std::time::Instant::now();
+    println!("{:?}", tierline_model::qos::thresholds(&s.machine().unwrap()));
+    match run(&s) {
+        Ok(report) => show(&report, every),
+        Err(e) => println!("{e}"),
+    }
+    println!("{:?}", start.elapsed());
+}
