@@ -17,18 +17,24 @@
 //! memory, and the bandwidth alone in fast memory. The thresholds come from the two micro-benchmarks of Mercury
 //! (4.2), run on the load model.
 
+use serde::Serialize;
 use tierline_core::policy::Policy;
 use tierline_core::port::TenantId;
+use tierline_core::qos::admission::{self, Planned};
+use tierline_core::qos::allocation::Transfer;
 use tierline_core::qos::application::{Application, Slo, suits};
 use tierline_core::qos::controller::Controller;
+use tierline_core::qos::decision::{Decision, Entry};
 use tierline_core::qos::heat_curve::HeatCurve;
-use tierline_core::qos::need::Profile;
+use tierline_core::qos::need::{Profile, unloaded_ns};
 use tierline_core::qos::thresholds::{SweepPoint, Thresholds};
+use tierline_core::tier::Tiers;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 
 use crate::error::{Error, Result};
 use crate::load::{Class, LINE_BYTES, Loads, PerTier, solve};
 use crate::machine::Machine;
+use crate::report::QosDecision;
 use crate::tenant::{Tenant, id};
 use crate::workload::program::Program;
 use crate::world::Arrival;
@@ -118,6 +124,98 @@ fn slo(tenant: &Tenant, text: &str) -> Result<Slo> {
             "write a latency (200ns), a bandwidth (70GB/s) or a share of slow accesses (5%)";
         tenant.wrong(&format!("slo = {text:?} is no target; {forms}"))
     })
+}
+
+/// What an application would get, before anything runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlannedTenant {
+    /// Its name.
+    pub name: String,
+    /// Larger is more important.
+    pub priority: u32,
+    /// Its target.
+    pub slo: Option<String>,
+    /// All its memory.
+    pub memory_bytes: Bytes,
+    /// What it would get; `None`: it is refused.
+    #[serde(flatten)]
+    pub plan: Option<Planned>,
+    /// Why it is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
+    /// Its mean latency with what it gets, if no tier is loaded.
+    pub unloaded_latency_ns: Option<f64>,
+}
+
+/// Which applications of a scenario would be admitted, and with what, in descending priority.
+///
+/// # Errors
+/// If a tenant, a workload or the machine of the scenario is invalid.
+pub fn plan(
+    tenants: &[Tenant],
+    machine: &Machine,
+    arrivals: &[Arrival],
+) -> Result<Vec<PlannedTenant>> {
+    let mut names = Vec::new();
+    let mut applications = Vec::new();
+    for (at, tenant) in tenants.iter().enumerate() {
+        if let Some(found) = application(tenant, id(at), machine, arrivals)? {
+            names.push(tenant.name.clone());
+            applications.push(found);
+        }
+    }
+    let tiers = machine.describe();
+    let plans = admission::plan(&tiers, &thresholds(machine), &applications);
+    let mut planned: Vec<PlannedTenant> = names
+        .into_iter()
+        .zip(&applications)
+        .zip(plans)
+        .map(|((name, (application, profile)), plan)| PlannedTenant {
+            name,
+            priority: application.priority,
+            slo: application.slo.map(|slo| slo.to_string()),
+            memory_bytes: application.memory,
+            unloaded_latency_ns: plan.as_ref().ok().map(|plan| {
+                let placement = plan.grant.placement(application.memory, tiers.len());
+                profile.curve.mean_ns(&placement, &unloaded_ns(&tiers))
+            }),
+            refusal: plan.as_ref().err().map(|refusal| named(&refusal.to_string(), tenants)),
+            plan: plan.ok(),
+        })
+        .collect();
+    planned.sort_by_key(|one| std::cmp::Reverse(one.priority));
+    Ok(planned)
+}
+
+/// A decision with the names of tenants and tiers.
+pub(crate) fn explain(entry: &Entry, tenants: &[String], tiers: &Tiers) -> QosDecision {
+    let ids = || tenants.iter().enumerate().map(|(at, name)| (id(at), name));
+    let name = |tenant| ids().find(|one| one.0 == tenant).map_or("?", |one| one.1);
+    let of = |tenant: Option<TenantId>| tenant.map_or("free memory", name);
+    let held_by =
+        |by: Option<TenantId>| by.map_or(String::new(), |by| format!(", for {}", name(by)));
+    let text = match entry.decision {
+        Decision::Admitted { tenant } => format!("{} is admitted", name(tenant)),
+        Decision::Removed { tenant } => format!("{} is removed", name(tenant)),
+        Decision::Memory { tier, transfer: Transfer { from, to, bytes } } => {
+            format!("{bytes} of {} go from {} to {}", tiers[tier].name, of(from), of(to))
+        }
+        Decision::Cpu { tenant, share, by } => {
+            format!("{} gets {:.0} % of its CPU time{}", name(tenant), share * 100.0, held_by(by))
+        }
+        Decision::FastCap { tenant, cap, by } => match cap {
+            Some(cap) => {
+                format!("{} may use {cap} of fast memory at most{}", name(tenant), held_by(by))
+            }
+            None => format!("{} may use as much fast memory as it needs", name(tenant)),
+        },
+    };
+    let concerned = ids().filter(|&(tenant, _)| entry.decision.concerns(tenant));
+    QosDecision {
+        seconds: entry.at.as_secs_f64(),
+        applications: concerned.map(|(_, name)| name.clone()).collect(),
+        text,
+    }
 }
 
 /// What a profiler would find about these programs in isolation.

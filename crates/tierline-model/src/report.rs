@@ -40,6 +40,20 @@ pub struct Report {
     pub moves: Moves,
     /// One entry per interval.
     pub series: Vec<Interval>,
+    /// What the QoS controller decided, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub qos_decisions: Vec<QosDecision>,
+}
+
+/// A decision of the QoS controller.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QosDecision {
+    /// When.
+    pub seconds: f64,
+    /// The applications that it is about.
+    pub applications: Vec<String>,
+    /// What was decided, as a sentence.
+    pub text: String,
 }
 
 /// Pages moved, split and paged out.

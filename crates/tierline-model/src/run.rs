@@ -9,6 +9,7 @@ use tierline_core::qos::Limits;
 use tierline_core::unit::Nanos;
 
 use crate::error::Result;
+use crate::qos::explain;
 use crate::report::{Hash, Interval, Means, Moves, QosMeans, Report, Snapshot, TenantMeans, due};
 use crate::scenario::Scenario;
 use crate::world::ModelWorld;
@@ -152,6 +153,11 @@ impl Log {
                 samples,
                 samples_lost,
             },
+            qos_decisions: engine
+                .qos
+                .decisions()
+                .map(|entry| explain(entry, &self.tenants, engine.tiers()))
+                .collect(),
             series: self.series,
         }
     }

@@ -38,7 +38,7 @@ use crate::error::{Error, Result};
 use crate::machine::Machine;
 use crate::machine::file::MachineFile;
 use crate::machine::list::MachineEntry;
-use crate::qos;
+use crate::qos::{self, PlannedTenant};
 use crate::tenant::{self, Schedule, Tenant};
 use crate::text;
 use crate::tracker::TRACKERS;
@@ -282,6 +282,14 @@ impl Scenario {
             }
             false => Ok(Controller::default()),
         }
+    }
+
+    /// Which applications would be admitted, and with what, without running anything.
+    ///
+    /// # Errors
+    /// If a tenant, a workload or the machine is invalid.
+    pub fn qos_plan(&self) -> Result<Vec<PlannedTenant>> {
+        qos::plan(&self.tenant, &self.machine()?, &self.arrivals()?)
     }
 
     /// The trace files of its workloads.

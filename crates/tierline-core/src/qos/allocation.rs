@@ -54,6 +54,18 @@ impl Grant {
         self.reserved[tier.index()] + self.lent[tier.index()]
     }
 
+    /// Where memory of this size is if it uses all that it gets; the rest is in the slowest of `tiers`.
+    pub fn placement(&self, memory: Bytes, tiers: usize) -> Placement {
+        let mut placement = Placement::default();
+        let mut left = memory;
+        for (tier, bytes) in (0..).map(TierId).zip(&mut placement[..tiers]) {
+            let is_slowest = tier.index() + 1 == tiers;
+            *bytes = if is_slowest { left } else { left.min(self.limit(tier)) };
+            left -= *bytes;
+        }
+        placement
+    }
+
     /// What it may have in tiers as fast as this or faster.
     fn above(&self, tier: usize) -> Bytes {
         let both = self.reserved.iter().zip(&self.lent).take(tier + 1);

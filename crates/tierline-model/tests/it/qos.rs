@@ -298,16 +298,25 @@ fn look() {
         use tierline_model::reproduce::{Lab, compute, select};
         use tierline_model::runner::Runner;
         let start = std::time::Instant::now();
-        for o in compute(&select(&ids, false).unwrap(), &mut Lab::default(), &Runner::on(2)).unwrap() {
-            println!("{:12} {:?} ours {:.1?} err {:?} holds {:?}", o.id, o.published, o.ours, o.error, o.holds);
+        for o in
+            compute(&select(&ids, false).unwrap(), &mut Lab::default(), &Runner::on(2)).unwrap()
+        {
+            println!(
+                "{:12} {:?} ours {:.1?} err {:?} holds {:?}",
+                o.id, o.published, o.ours, o.error, o.holds
+            );
         }
         println!("{:?}", start.elapsed());
         return;
     }
     let name = std::env::var("LOOK").unwrap();
     let mut s = scenario(&name);
-    if let Ok(policy) = std::env::var("POLICY") { s.policy = policy; }
-    if let Ok(secs) = std::env::var("SECS") { s.seconds = secs.parse().unwrap(); }
+    if let Ok(policy) = std::env::var("POLICY") {
+        s.policy = policy;
+    }
+    if let Ok(secs) = std::env::var("SECS") {
+        s.seconds = secs.parse().unwrap();
+    }
     let start = std::time::Instant::now();
     println!("{:?}", tierline_model::qos::thresholds(&s.machine().unwrap()));
     match run(&s) {

@@ -14,6 +14,7 @@ mod manage;
 mod names;
 mod policies;
 mod profile;
+mod qos;
 mod record;
 mod recover;
 mod reproduce;
@@ -86,6 +87,7 @@ enum Verb {
     Sim(sim::SimArgs),
     Compare(compare::CompareArgs),
     Tune(tune::TuneArgs),
+    Qos(qos::QosArgs),
     Reproduce(reproduce::ReproduceArgs),
     Machines(machines::MachinesArgs),
     Bench(bench::BenchArgs),
@@ -125,6 +127,7 @@ fn dispatch(verb: &Verb, globals: &Globals) -> Result<u8> {
         Verb::Sim(args) => args.run(globals),
         Verb::Compare(args) => args.run(globals),
         Verb::Tune(args) => args.run(globals),
+        Verb::Qos(args) => args.run(globals),
         Verb::Reproduce(args) => args.run(globals),
         Verb::Machines(args) => args.run(globals),
         Verb::Bench(args) => args.run(globals),

@@ -177,11 +177,8 @@ impl SimArgs {
         if scenario.workload.is_empty() {
             scenario.workload = vec![written("gups").map_err(hinted)?];
         }
-        scenario.traces = recording::load(scenario.trace_files())?;
         scenario.machine = self.machine.clone().unwrap_or(scenario.machine);
-        if scenario.machine.ends_with(".toml") {
-            scenario.machine_text = Some(read(Path::new(&scenario.machine))?);
-        }
+        scenario = with_files(scenario)?;
         scenario.policy_knobs.extend(self.knobs.iter().flat_map(|knobs| knobs.0.clone()));
         scenario.tracker = self.tracker.clone().or(scenario.tracker);
         scenario.migrator = self.migrator.clone().unwrap_or(scenario.migrator);
@@ -190,6 +187,15 @@ impl SimArgs {
         scenario.interval = self.interval.or(scenario.interval);
         Ok(scenario)
     }
+}
+
+/// Reads the files that a scenario names: its recorded programs, and its machine.
+pub fn with_files(mut scenario: Scenario) -> Result<Scenario> {
+    scenario.traces = recording::load(scenario.trace_files())?;
+    if scenario.machine.ends_with(".toml") {
+        scenario.machine_text = Some(read(Path::new(&scenario.machine))?);
+    }
+    Ok(scenario)
 }
 
 /// Draws the requested charts.
@@ -208,7 +214,8 @@ pub fn write(file: &Path, text: &str) -> Result<()> {
     Output::create(file)?.text(text)
 }
 
-fn read(file: &Path) -> Result<String> {
+/// Reads a file as text.
+pub fn read(file: &Path) -> Result<String> {
     fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 

@@ -10,6 +10,7 @@ mod model;
 mod output;
 mod print;
 mod profile;
+mod qos;
 mod run;
 mod trace;
 mod tune;
