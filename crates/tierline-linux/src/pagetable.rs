@@ -382,6 +382,28 @@ mod tests {
     }
 
     #[test]
+    fn huge_pages_are_found_without_a_walk() {
+        let huge = |frame: u64| frame << 12 | LARGE | PRESENT;
+        let ram = ram(&[(4, huge(512) | ACCESSED), (5, huge(1024)), (7, huge(1536))], &[]);
+        let walker = Walker::new(Format { levels: 4, encrypted: 0 });
+        let find = |pages: Range<u64>| {
+            let mut found = Vec::new();
+            let pages = Vpn(CHUNK + pages.start * 512)..Vpn(CHUNK + pages.end * 512);
+            let is_there = walker.find_huge(&ram, 0, pages, |leaf| {
+                found.push(((leaf.vpn.0 - CHUNK) / 512, leaf.pfn, leaf.accessed));
+            });
+            (is_there, found)
+        };
+        assert_eq!(
+            find(0..3),
+            (true, vec![(1, 512, true), (2, 1024, false)]),
+            "not the table of base pages"
+        );
+        assert_eq!(find(4..5), (true, vec![(4, 1536, false)]));
+        assert_eq!(find(1 << 9..(1 << 9) + 1), (false, vec![]), "no table");
+    }
+
+    #[test]
     fn an_entry_armed_for_a_hint_fault_keeps_its_frame() {
         let armed = (!(0xabc_u64 << 12) & ADDRESS) | PROT_NONE;
         let leaves = walk(&ram(&[], &[(0, armed)]));

@@ -303,6 +303,25 @@ mod tests {
         assert!(calm.changed());
     }
 
+    /// Slow accesses rise from 200 to 600, with 800 fast ones. Three hits of weight 200 may be one by chance.
+    #[test]
+    fn few_heavy_hits_are_weaker_evidence_than_many_light_ones() {
+        let is_change = |weight: f64| {
+            let mut calm = Calm::default();
+            let mut report = |ms, slow: f64| {
+                let (counts, slow_variance) =
+                    ([slow * weight, 800.0], slow * weight * weight);
+                let per_sec = slow * weight;
+                let report = SlowHits { per_sec, counts, slow_variance, projected: false };
+                calm.update(at(ms), Some(report), 0, 1_000);
+                calm.changed()
+            };
+            assert!((0..8).all(|i| !report(100 * i, 200.0 / weight)));
+            report(900, 600.0 / weight)
+        };
+        assert!(is_change(1.0) && !is_change(200.0));
+    }
+
     /// All hot pages are slow at first, then fast, then slow again.
     #[test]
     fn many_slow_hits_at_the_start_do_not_hide_a_later_rise() {

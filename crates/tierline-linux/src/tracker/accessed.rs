@@ -191,6 +191,10 @@ impl Probe for AccessedBits {
         Some(HugeBatch { pages, accessed, window: batch.window })
     }
 
+    fn rewind_huge(&mut self, known: &mut Known) {
+        known.brief.rewind();
+    }
+
     fn arm_glance(&mut self, space: SpaceId, known: &mut Known) -> bool {
         let Self { kernel, kcore, walker, frames, .. } = self;
         let process = known.process.filter(|process| kernel.holds(kcore, process));

@@ -58,6 +58,11 @@ impl Brief {
         self.next = 0;
     }
 
+    /// Begins again with the first batch.
+    pub fn rewind(&mut self) {
+        self.next = 0;
+    }
+
     /// Adds a huge page that was accessed in the long window.
     pub fn add(&mut self, page: Run) {
         debug_assert_eq!(page.size, PageSize::Huge, "base pages have the long window");

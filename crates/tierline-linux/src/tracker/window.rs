@@ -25,6 +25,13 @@ use super::windowed::Seen;
 /// Share of accessed pages above which a window is too long: warm pages then look hot. Ours.
 const MOST_TOUCHED: f64 = 0.25;
 
+/// Share of huge pages above which their window is shortened to an eighth: halving it would not change the result. Ours.
+const SATURATED: f64 = 0.75;
+
+/// A program with fewer base pages than one in this many is observed as one in huge pages: its few base pages do
+/// not make windows longer. Ours.
+const FEW_OF: u64 = 16;
+
 /// The highest of the ordinary priorities.
 const HIGHEST: i32 = -20;
 
@@ -167,27 +174,42 @@ impl Pace {
         (self.huge_window < self.window).then_some(self.huge_window)
     }
 
-    /// Adapts the windows to the last result. `fast` is the fast tier's capacity.
-    pub fn adapt(&mut self, seen: Seen, fast: Bytes) {
-        let Seen { present, accessed, huge_present, huge_accessed, .. } = seen;
-        if present == 0 {
+    /// Shortens the window of huge pages if too many were accessed: those seen in it cannot be told apart. `false`
+    /// if it is short enough, or the shortest.
+    pub fn shorten_huge(&mut self, seen: Seen, fast: Bytes) -> bool {
+        let share = ratio(seen.huge_accessed, seen.huge_present.max(1));
+        if share <= wanted(seen, fast) || self.huge_window <= self.settings.huge_shortest {
+            return false;
+        }
+        let shorter =
+            if share > SATURATED { self.huge_window.0 / 8 } else { self.huge_window.0 / 2 };
+        self.huge_window = Nanos(shorter).max(self.settings.huge_shortest);
+        true
+    }
+
+    /// Adapts the windows to the last result: what was seen in the window of base pages, and what with huge pages in
+    /// their own. `fast` is the fast tier's capacity.
+    pub fn adapt(&mut self, seen: Seen, own: Seen, fast: Bytes) {
+        if seen.present == 0 {
             return;
         }
         let Settings { shortest, longest, huge_shortest, .. } = self.settings;
-        let wanted = ratio(fast.base_pages(), present).min(MOST_TOUCHED);
-        let few = |hits, pages: u64| ratio(hits, pages.max(1)) < wanted / 4.0;
-        let adapted = |window: Nanos, hits, pages: u64| match ratio(hits, pages.max(1)) {
-            hit if hit > wanted => Nanos(window.0 / 2),
-            _ if few(hits, pages) => window * 2,
-            _ => window,
-        };
-        let base = adapted(self.window, accessed - huge_accessed, present - huge_present);
-        // The few base pages of a program in huge pages do not make its scans longer.
-        if base < self.window || few(accessed, present) {
-            self.window = base.clamp(shortest, longest);
+        let (wanted, mut base) = (wanted(seen, fast), seen);
+        if (seen.present - seen.huge_present) * FEW_OF >= seen.present {
+            base.present -= seen.huge_present;
+            base.accessed -= seen.huge_accessed;
         }
-        if huge_present > 0 {
-            self.huge_window = adapted(self.huge_window, huge_accessed, huge_present);
+        let few = |hits, pages| ratio(hits, pages) < wanted / 4.0;
+        let window = match ratio(base.accessed, base.present) {
+            hit if hit > wanted => Nanos(self.window.0 / 2),
+            _ if few(base.accessed, base.present) && few(own.accessed, own.present) => {
+                self.window * 2
+            }
+            _ => self.window,
+        };
+        self.window = window.clamp(shortest, longest);
+        if own.huge_present > 0 && few(own.huge_accessed, own.huge_present) {
+            self.huge_window = self.huge_window * 2;
         }
         self.huge_window = self.huge_window.max(huge_shortest).min(self.window);
     }
@@ -221,6 +243,11 @@ impl Pace {
     pub fn calm_pause(&self, cost: Cost) -> Nanos {
         earned(cost.cpu.as_secs_f64(), self.settings.budget_calm)
     }
+}
+
+/// The share of pages that a window should find accessed, at most.
+fn wanted(seen: Seen, fast: Bytes) -> f64 {
+    ratio(fast.base_pages(), seen.present.max(1)).min(MOST_TOUCHED)
 }
 
 /// The time in which a share `budget` of one CPU pays for `owed` seconds of CPU time.
@@ -316,28 +343,70 @@ pub(super) mod tests {
     #[test]
     fn the_window_follows_the_share_accessed_and_keeps_its_bounds() {
         let mut pace = Pace::new(Settings::default());
-        let fast = Bytes::from_base_pages(200);
-        let base = |present, accessed| Seen { present, accessed, ..Seen::default() };
-        pace.adapt(base(1000, 300), fast);
+        let adapt = |pace: &mut Pace, present, accessed| {
+            let seen = Seen { present, accessed, ..Seen::default() };
+            pace.adapt(seen, seen, Bytes::from_base_pages(200));
+        };
+        adapt(&mut pace, 1000, 300);
         assert_eq!(
             pace.window(),
             Nanos::from_millis(10),
             "more than fits in the fast tier: shorter"
         );
-        pace.adapt(base(1000, 100), fast);
+        adapt(&mut pace, 1000, 100);
         assert_eq!(
             pace.window(),
             Nanos::from_millis(10),
             "between a quarter and all of the limit: unchanged"
         );
-        pace.adapt(base(1000, 20), fast);
+        adapt(&mut pace, 1000, 20);
         assert_eq!(pace.window(), Nanos::from_millis(20));
-        (0..20).for_each(|_| pace.adapt(base(1000, 0), fast));
+        (0..20).for_each(|_| adapt(&mut pace, 1000, 0));
         assert_eq!(pace.window(), Nanos::from_secs(1));
-        (0..20).for_each(|_| pace.adapt(base(1000, 900), fast));
+        (0..20).for_each(|_| adapt(&mut pace, 1000, 900));
         assert_eq!(pace.window(), Nanos::from_millis(1));
-        pace.adapt(base(0, 0), fast);
+        adapt(&mut pace, 0, 0);
         assert_eq!(pace.window(), Nanos::from_millis(1), "no pages give no information");
+    }
+
+    /// A program of 1000 base pages, 3 of them accessed, and 100,000 in huge pages.
+    #[test]
+    fn the_window_of_huge_pages_is_their_own_and_never_the_longer_one() {
+        let mut pace = Pace::new(Settings::default());
+        let fast = Bytes::from_base_pages(60_000);
+        let seen = |huge_accessed| Seen {
+            present: 101_000,
+            accessed: 3 + huge_accessed,
+            huge_present: 100_000,
+            huge_accessed,
+            strange: 0,
+        };
+        let huge = |pace: &Pace| pace.huge_window().map(|window| window.0 / 1_000);
+        assert_eq!(huge(&pace), Some(200));
+        assert!(pace.shorten_huge(seen(100_000), fast), "saturated");
+        assert_eq!(huge(&pace), Some(25));
+        assert!(pace.shorten_huge(seen(30_000), fast), "more than a quarter");
+        assert_eq!(huge(&pace), Some(20), "the shortest");
+        assert!(!pace.shorten_huge(seen(100_000), fast), "there is no shorter one");
+        pace.adapt(seen(100_000), seen(20_000), fast);
+        assert_eq!((pace.window(), huge(&pace)), (Nanos::from_millis(10), Some(20)));
+        (0..4).for_each(|_| pace.adapt(seen(10_000), seen(1_000), fast));
+        assert_eq!((pace.window(), huge(&pace)), (Nanos::from_millis(10), Some(320)));
+        (0..20).for_each(|_| pace.adapt(seen(0), seen(0), fast));
+        assert_eq!((pace.window(), huge(&pace)), (Nanos::from_secs(1), None), "idle");
+    }
+
+    /// Half of the memory is huge pages, all accessed, and no base page is.
+    #[test]
+    fn huge_pages_do_not_shorten_the_window_of_base_pages() {
+        let mut pace = Pace::new(Settings::default());
+        let (present, huge_present) = (2_000, 1_000);
+        let [long, own] = [1_000, 200].map(|huge_accessed| {
+            let accessed = huge_accessed;
+            Seen { present, accessed, huge_present, huge_accessed, strange: 0 }
+        });
+        (0..9).for_each(|_| pace.adapt(long, own, Bytes::from_base_pages(1_000)));
+        assert_eq!(pace.window(), Settings::default().window);
     }
 
     #[test]

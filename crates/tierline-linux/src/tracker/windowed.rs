@@ -69,6 +69,9 @@ pub trait Probe {
         None
     }
 
+    /// Makes [`Probe::read_huge`] begin again with the first batch.
+    fn rewind_huge(&mut self, _kept: &mut Self::Space) {}
+
     /// The projected number of slow base pages accessed since, from that sample.
     fn read_glance(&mut self, _kept: &mut Self::Space) -> Option<f64> {
         None
@@ -140,8 +143,9 @@ pub struct Windowed<P: Probe> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Scan {
     seen: Seen,
-    /// The mean window of base pages.
+    /// The mean window of base pages, and the samples of base pages.
     watched: Duration,
+    base_samples: usize,
     /// Huge pages watched again, those of them that were accessed, and the sum of their windows.
     huge_pages: u32,
     huge_accessed: u32,
@@ -250,18 +254,30 @@ impl<P: Probe> Windowed<P> {
         if !is_last {
             return self.go_on(Step::ReadHuge, now);
         }
+        if self.pace.shorten_huge(self.scan.seen(), self.fast) {
+            self.rewind_huge();
+            return self.go_on(Step::ReadHuge, now);
+        }
         let scan = self.scan;
         let huge = match scan.huge_watched.checked_div(scan.huge_pages) {
             Some(mean) => Some(nanos(mean)),
             None => window,
         };
-        self.pace.adapt(scan.seen(), self.fast);
+        self.pace.adapt(scan.seen, scan.seen(), self.fast);
         self.finish(now, out);
         self.stats.huge_watched = huge.filter(|&huge| huge < self.stats.watched);
         out.watched += self.stats.watched;
         out.window = Some(self.stats.watched);
         out.huge_window = self.stats.huge_watched;
         out.memory = Some(self.stats.watched * WINDOWS_REMEMBERED);
+    }
+
+    /// Discards what was seen of huge pages in too long a window.
+    fn rewind_huge(&mut self) {
+        let Scan { seen, watched, base_samples, .. } = self.scan;
+        self.scan = Scan { seen, watched, base_samples, ..Scan::default() };
+        self.found.samples.truncate(base_samples);
+        self.spaces.values_mut().for_each(|watched| self.probe.rewind_huge(&mut watched.kept));
     }
 
     /// Reports what was found, updates the statistics, and rests.
@@ -360,7 +376,8 @@ impl<P: Probe> Windowed<P> {
                 seen += part;
             }
         }
-        self.scan = Scan { seen, watched: mean(&windows), ..Scan::default() };
+        let base_samples = self.found.samples.len();
+        self.scan = Scan { seen, watched: mean(&windows), base_samples, ..Scan::default() };
         self.stats.read = meter.cost();
         Ok(())
     }
@@ -457,11 +474,16 @@ pub(crate) fn is_gone(error: &Error) -> bool {
 mod tests {
     use super::*;
     use crate::tracker::window::tests::apart;
+    use tierline_core::port::{Sample, Vpn};
 
-    /// Reports ten pages, three accessed; process 2 has ended.
+    /// Reports ten base pages, three accessed; process 2 has ended.
     #[derive(Default)]
     struct Fake {
         armed: Vec<u32>,
+        /// Huge pages: four, of which all are accessed in more than a millisecond, and one in less.
+        huge: bool,
+        taken: bool,
+        windows: Vec<Option<Nanos>>,
     }
 
     impl Probe for Fake {
@@ -472,7 +494,35 @@ mod tests {
             Ok(space.0 != 2)
         }
         fn read(&mut self, _: SpaceId, (): &mut (), _: &mut Observations) -> Result<Option<Seen>> {
-            Ok(Some(Seen { present: 10, accessed: 3, ..Seen::default() }))
+            self.taken = false;
+            let all = if self.huge { 2048 } else { 0 };
+            let (huge_present, huge_accessed) = (all, all);
+            let (present, accessed) = (10 + all, 3 + all);
+            Ok(Some(Seen { present, accessed, huge_present, huge_accessed, strange: 0 }))
+        }
+        fn read_huge(
+            &mut self,
+            space: SpaceId,
+            (): &mut (),
+            window: Option<Nanos>,
+            out: &mut Observations,
+        ) -> Option<HugeBatch> {
+            if !self.huge || std::mem::replace(&mut self.taken, true) {
+                return None;
+            }
+            self.windows.push(window);
+            let is_brief = window.is_some_and(|window| window < Nanos::from_millis(1));
+            let accessed = if is_brief { 1 } else { 4 };
+            for page in 0..u64::from(accessed) {
+                let (vpn, base_pages) = (Vpn(page * BASE_PER_HUGE), 512);
+                let (hits, exposure, tier, write) = (1.0, None, None, None);
+                out.samples.push(Sample { space, vpn, base_pages, hits, exposure, tier, write });
+            }
+            let window = window.map(|window| Duration::from_nanos(window.0));
+            Some(HugeBatch { pages: 4, accessed, window })
+        }
+        fn rewind_huge(&mut self, (): &mut ()) {
+            self.taken = false;
         }
         fn refresh(&mut self) -> Result<()> {
             Ok(())
@@ -500,6 +550,25 @@ mod tests {
         assert!(tracker.next_due() >= due + Nanos::from_millis(20));
         tracker.poll(tracker.next_due(), &mut out).expect("arms again");
         assert_eq!(tracker.probe().armed, [1, 2, 1, 2]);
+    }
+
+    /// All huge pages are accessed in the window of base pages, and in a first brief one of 2 ms.
+    #[test]
+    fn huge_pages_are_watched_in_ever_briefer_windows_until_few_are_accessed() {
+        let settings = Settings { huge_window: Nanos::from_millis(2), ..apart() };
+        let fast = Bytes::from_base_pages(2048);
+        let probe = Fake { huge: true, ..Fake::default() };
+        let mut tracker = Windowed::with(probe, fast, settings);
+        let mut out = Observations::default();
+        tracker.watch(&[SpaceId(1)]).expect("fine");
+        while tracker.stats().windows == 0 {
+            tracker.poll(tracker.next_due(), &mut out).expect("works");
+        }
+        let windows = [Nanos::from_millis(2), Nanos(250_000)];
+        assert_eq!(tracker.probe().windows, windows.map(Some));
+        assert_eq!((out.samples.len(), out.huge_window), (1, Some(windows[1])));
+        assert!(out.window > Some(Nanos::from_millis(59)), "base pages have the long window");
+        assert_eq!(tracker.stats().accessed, 3 + 512);
     }
 
     #[test]

@@ -210,6 +210,37 @@ fn windows_separate_hot_from_warm_whatever_the_pauses() {
     assert!(hot.at_least_per_sec() > 20.0 && warm.at_least_per_sec() < 5.0, "{hot:?} {warm:?}");
 }
 
+/// Scans with windows of 20 ms for base pages and 0.1 ms for huge ones. A page seen in every second scan has
+/// ln 2 accesses per window of its size, and one seen in every scan is at the limit of its size.
+#[test]
+fn the_rate_of_a_huge_page_is_that_of_its_own_window() {
+    let windows = [Nanos::from_millis(20), Nanos(100_000)];
+    let mut hotness = Hotness::default();
+    hotness.remember(windows[0] * 64);
+    let mut heats = [hotness.new_page(); 2];
+    for i in 0..64 {
+        hotness.look_for(windows[0], windows[1], windows[0]);
+        hotness.advance(windows[0]);
+        heats[0] = hotness.hit(heats[0], 1.0, None);
+        if i % 2 == 0 {
+            heats[1] = hotness.hit(heats[1], 1.0, None);
+        }
+    }
+    for (size, window) in [PageSize::Base, PageSize::Huge].into_iter().zip(windows) {
+        let [always, half] = heats.map(|heat| hotness.estimate(heat, size));
+        let expected = std::f32::consts::LN_2 / seconds(window);
+        assert!((half.rate_per_sec() / expected - 1.0).abs() < 0.1, "{size:?}: {half:?}");
+        assert!(
+            always.rate_per_sec() > 2.0 * hotness.ceiling_per_sec(size),
+            "{size:?}: {always:?}"
+        );
+        let known = hotness.known(expected, size);
+        let known = hotness.estimate(known, size).rate_per_sec();
+        assert!((known / expected - 1.0).abs() < 0.02, "{size:?}: {known} is not {expected}");
+    }
+    assert!((hotness.base_hits_per_huge_hit() - 200.0).abs() < 0.1 && hotness.separates_sizes());
+}
+
 /// One page is seen in every scan, another in every second one: however windows change, the first is the hotter
 /// one, and its rate is that of the mean window.
 #[test]
