@@ -309,8 +309,7 @@ mod tests {
         let is_change = |weight: f64| {
             let mut calm = Calm::default();
             let mut report = |ms, slow: f64| {
-                let (counts, slow_variance) =
-                    ([slow * weight, 800.0], slow * weight * weight);
+                let (counts, slow_variance) = ([slow * weight, 800.0], slow * weight * weight);
                 let per_sec = slow * weight;
                 let report = SlowHits { per_sec, counts, slow_variance, projected: false };
                 calm.update(at(ms), Some(report), 0, 1_000);

@@ -8,7 +8,8 @@
 //! misses.
 //!
 //! When it helps. Nearly always: base and huge pages, reads and writes, all tiers, without a PMU and
-//! without idle page tracking. Pages in fast and slow memory are observed equally well.
+//! without idle page tracking. Pages in fast and slow memory are observed equally well. Huge pages are watched again
+//! in brief windows ([`crate::tracker::brief`]).
 //!
 //! When it hurts. Its cost grows with mapped memory, not with used memory; with a fixed budget (see
 //! [`crate::tracker::window`]) that means longer pauses. There is one bit per window: it shows whether a

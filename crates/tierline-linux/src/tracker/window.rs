@@ -111,7 +111,7 @@ pub struct Stats {
     pub accessed: u64,
     /// Time in which an access was observable, on average over the pages.
     pub watched: Nanos,
-    /// The same for huge pages, if it was shorter.
+    /// The same for huge pages, if they have a window of their own.
     pub huge_watched: Option<Nanos>,
     /// Cost of arming, over all processes.
     pub arm: Cost,
