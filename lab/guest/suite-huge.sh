@@ -3,7 +3,7 @@
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
 echo always >/sys/kernel/mm/transparent_hugepage/enabled
-jump=${1:-7} end=${2:-10}
+jump=${1:-7} end=${2:-15}
 program="--size 600M --hot 96M --thp always"
 
 huge() {

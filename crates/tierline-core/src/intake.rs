@@ -5,7 +5,7 @@
 use crate::page::{PREFETCH_BATCH, PageIdx, PageTable};
 use crate::policy::interface::Wants;
 use crate::policy::view::{Evidence, Memory};
-use crate::port::{Observations, Residence, Sample, TrueRate};
+use crate::port::{Observations, PageSize, Residence, Sample, TrueRate};
 use crate::telemetry::Hit;
 use crate::telemetry::calm::SlowHits;
 use crate::telemetry::hotness::Hotness;
@@ -41,7 +41,7 @@ pub struct Intake {
     pub touched: Vec<PageIdx>,
     /// Single hits, for policies that keep their own heat.
     pub hits: Vec<Hit>,
-    /// Hits by tier.
+    /// Hits by tier; of huge pages watched for a shorter window, in proportion more.
     pub hits_in: [f64; TierId::MAX],
     /// The watched time of these hits; zero if nothing was watched.
     pub watched: Nanos,
@@ -116,12 +116,12 @@ impl Intake {
         if !wants.own_heat {
             seen.rates.iter().for_each(|known| self.know(known, belief));
         }
-        let mut hits = [0; 2];
+        let mut hits = HitCounts::default();
         for samples in seen.samples.chunks(PREFETCH_BATCH) {
             self.take_samples(samples, wants, belief, &mut hits);
         }
         self.lost += seen.lost;
-        self.slow_hits = self.count_slow_hits(now, seen, hits);
+        self.slow_hits = self.count_slow_hits(now, seen, &hits);
     }
 
     /// Records in which tier a run of pages is. With `is_news`, the policy gets these pages, too.
@@ -143,22 +143,24 @@ impl Intake {
             self.touched.push(page);
         });
         for &page in &self.touched[before..] {
-            belief.pages.set_heat(page, belief.hotness.known(known.rate_per_sec));
+            let is_huge = belief.pages.is_huge(page);
+            let size = if is_huge { PageSize::Huge } else { PageSize::Base };
+            belief.pages.set_heat(page, belief.hotness.known(known.rate_per_sec, size));
         }
     }
 
-    /// Takes in one chunk of samples, small enough that its pages stay in the cache. Counts hits below the
-    /// fastest tier, and all hits.
+    /// Takes in one chunk of samples, small enough that its pages stay in the cache. Counts its hits.
     fn take_samples(
         &mut self,
         samples: &[Sample],
         wants: Wants,
         belief: &mut Belief,
-        counts: &mut [u32; 2],
+        counts: &mut HitCounts,
     ) {
         let Self { found, touched, hits, hits_in, .. } = self;
         let Belief { pages, hotness, .. } = belief;
         let shared = !wants.own_heat;
+        let per_huge = f64::from(hotness.base_hits_per_huge_hit());
         let mut end = [0; PREFETCH_BATCH];
         for (end, sample) in end.iter_mut().zip(samples) {
             pages.for_each(sample.space, sample.vpn, sample.base_pages, |page| found.push(page));
@@ -185,36 +187,56 @@ impl Intake {
                     touched.push(page);
                 }
                 if let Some(tier) = state.tier() {
-                    hits_in[tier.index()] += f64::from(sample.hits);
-                    counts[0] += u32::from(tier > TierId::FAST);
-                    counts[1] += 1;
+                    let weighs_more = per_huge > 1.0 && pages.is_huge(page);
+                    let weight = if weighs_more { per_huge } else { 1.0 };
+                    hits_in[tier.index()] += f64::from(sample.hits) * weight;
+                    counts.add(tier, weight);
                 }
             }
         }
         found.clear();
     }
 
-    /// Hits in slow tiers per second of watched time, from `[slow, all]` hits.
+    /// Hits in slow tiers per second of watched time.
     fn count_slow_hits(
         &mut self,
         now: Nanos,
         seen: &Observations,
-        hits: [u32; 2],
+        hits: &HitCounts,
     ) -> Option<SlowHits> {
         let last = std::mem::replace(&mut self.last, now);
         self.watched = Nanos::ZERO;
         if let Some(per_sec) = seen.slow_hits_per_sec {
-            return Some(SlowHits { per_sec, counts: [0.0; 2], projected: true });
+            return Some(SlowHits { per_sec, projected: true, ..SlowHits::default() });
         }
         // A tracker without a watch clock is taken to watch all the time.
         let watched =
             if seen.watched > Nanos::ZERO { seen.watched } else { now.saturating_sub(last) };
         let watching = watched > Nanos::ZERO && !seen.samples.is_empty();
         self.watched = if watching { watched } else { Nanos::ZERO };
-        let [slow, all] = hits;
-        let per_sec = f64::from(slow) / watched.as_secs_f64();
-        let counts = [f64::from(slow), f64::from(all - slow)];
-        watching.then_some(SlowHits { per_sec, counts, projected: false })
+        let &HitCounts { slow, fast, slow_variance } = hits;
+        let (per_sec, counts) = (slow / watched.as_secs_f64(), [slow, fast]);
+        watching.then_some(SlowHits { per_sec, counts, slow_variance, projected: false })
+    }
+}
+
+/// Sums of weighted hits.
+#[derive(Clone, Copy, Debug, Default)]
+struct HitCounts {
+    slow: f64,
+    fast: f64,
+    /// The variance of the slow ones, if every hit is independent: the sum of their squared weights.
+    slow_variance: f64,
+}
+
+impl HitCounts {
+    fn add(&mut self, tier: TierId, weight: f64) {
+        if tier > TierId::FAST {
+            self.slow += weight;
+            self.slow_variance += weight * weight;
+        } else {
+            self.fast += weight;
+        }
     }
 }
 
@@ -224,7 +246,8 @@ fn configure(hotness: &mut Hotness, seen: &Observations) {
         hotness.remember(memory);
     }
     if let Some(window) = seen.window {
-        hotness.look_for(window, seen.aggregation.unwrap_or(window));
+        let huge = seen.huge_window.unwrap_or(window);
+        hotness.look_for(window, huge, seen.aggregation.unwrap_or(window));
     }
     if let Some(sample) = seen.samples.first() {
         hotness.time(sample.exposure.is_some());

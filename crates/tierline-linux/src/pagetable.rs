@@ -17,6 +17,7 @@
 use std::ops::Range;
 
 use tierline_core::port::{PageSize, Vpn};
+use tierline_core::unit::BASE_PER_HUGE;
 
 use crate::kcore::Kcore;
 
@@ -172,6 +173,43 @@ impl Walker {
         None
     }
 
+    /// Calls `visit` with every huge page in `pages`, which must be in one gigabyte, by one small read per level.
+    /// `false` if there is no table.
+    pub fn find_huge(
+        &self,
+        memory: &impl Memory,
+        top: u64,
+        pages: Range<Vpn>,
+        mut visit: impl FnMut(Leaf),
+    ) -> bool {
+        let levels = (self.format.levels as usize).clamp(2, MAX_LEVELS);
+        let at = |level: usize, vpn: Vpn| (vpn.0 >> (9 * (level - 1))) % ENTRIES as u64;
+        let mut table = top;
+        for level in (3..=levels).rev() {
+            let mut bytes = [0; 8];
+            let entry = table + at(level, pages.start) * 8;
+            if !memory.read_phys(entry, &mut bytes) {
+                return false;
+            }
+            let entry = u64::from_ne_bytes(bytes);
+            if entry & PRESENT == 0 || entry & LARGE != 0 {
+                return false;
+            }
+            table = entry & ADDRESS & !self.format.encrypted;
+        }
+        let heads = pages.start.huge_head().0..pages.end.0;
+        let count = (heads.end - heads.start).div_ceil(BASE_PER_HUGE).min(ENTRIES as u64);
+        let mut entries = [0; ENTRIES];
+        let read = &mut entries[..usize::try_from(count).unwrap_or(ENTRIES)];
+        if !memory.read_phys(table + at(2, pages.start) * 8, as_bytes(read)) {
+            return false;
+        }
+        let heads = heads.step_by(ENTRIES);
+        let huge = heads.zip(&*read).filter(|(_, entry)| *entry & LARGE != 0 && is_page(**entry));
+        huge.for_each(|(vpn, &entry)| visit(self.leaf(entry, vpn, PageSize::Huge)));
+        true
+    }
+
     /// Visits the table at `address`, whose first entry maps page `base`. Level 1 holds pages.
     fn table(
         &mut self,
@@ -265,11 +303,11 @@ fn used(table: &[u64; ENTRIES], end: usize) -> Range<usize> {
     first..last
 }
 
-/// A table as a buffer of bytes.
-fn as_bytes(table: &mut [u64; ENTRIES]) -> &mut [u8] {
-    // SAFETY: a `u64` has no padding and every byte pattern is valid; the length is that of the array; the
-    // array is borrowed as long as the slice lives.
-    unsafe { std::slice::from_raw_parts_mut(table.as_mut_ptr().cast(), size_of_val(table)) }
+/// Entries of a table as a buffer of bytes.
+fn as_bytes(entries: &mut [u64]) -> &mut [u8] {
+    // SAFETY: a `u64` has no padding and every byte pattern is valid; the length is that of the entries, which
+    // are borrowed as long as the slice lives.
+    unsafe { std::slice::from_raw_parts_mut(entries.as_mut_ptr().cast(), size_of_val(entries)) }
 }
 
 #[cfg(test)]
@@ -341,6 +379,28 @@ mod tests {
         assert_eq!(leaves.len(), 1);
         assert_eq!((leaves[0].vpn, leaves[0].pfn), (Vpn(CHUNK + 512), 512));
         assert_eq!((leaves[0].size, leaves[0].accessed), (PageSize::Huge, true));
+    }
+
+    #[test]
+    fn huge_pages_are_found_without_a_walk() {
+        let huge = |frame: u64| frame << 12 | LARGE | PRESENT;
+        let ram = ram(&[(4, huge(512) | ACCESSED), (5, huge(1024)), (7, huge(1536))], &[]);
+        let walker = Walker::new(Format { levels: 4, encrypted: 0 });
+        let find = |pages: Range<u64>| {
+            let mut found = Vec::new();
+            let pages = Vpn(CHUNK + pages.start * 512)..Vpn(CHUNK + pages.end * 512);
+            let is_there = walker.find_huge(&ram, 0, pages, |leaf| {
+                found.push(((leaf.vpn.0 - CHUNK) / 512, leaf.pfn, leaf.accessed));
+            });
+            (is_there, found)
+        };
+        assert_eq!(
+            find(0..3),
+            (true, vec![(1, 512, true), (2, 1024, false)]),
+            "not the table of base pages"
+        );
+        assert_eq!(find(4..5), (true, vec![(4, 1536, false)]));
+        assert_eq!(find(1 << 9..(1 << 9) + 1), (false, vec![]), "no table");
     }
 
     #[test]

@@ -97,7 +97,10 @@ impl Memory<'_> {
             self.region_heat.heat(at.space, at.vpn)
         };
         let heat = if self.region_heat.is_empty() { None } else { of_stretch() };
-        self.hotness.estimate(heat.unwrap_or_else(|| self.pages.heat(page)))
+        // Without windows by page size, the lookup of the size is not needed.
+        let is_huge = self.hotness.separates_sizes() && self.pages.is_huge(page);
+        let size = if is_huge { PageSize::Huge } else { PageSize::Base };
+        self.hotness.estimate(heat.unwrap_or_else(|| self.pages.heat(page)), size)
     }
 }
 

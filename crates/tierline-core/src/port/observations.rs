@@ -124,6 +124,8 @@ pub struct Observations {
     /// The length of one scan window, if a scan sees a page at most once per window: rates above one access per
     /// window cannot be distinguished. `None`: every access counts.
     pub window: Option<Nanos>,
+    /// The window of huge pages in the same scan, if they have one of their own. `None`: the same window.
+    pub huge_window: Option<Nanos>,
     /// The total length of the windows in one report, if the tracker reports several together: for a page that
     /// is hit, all this time is known. `None`: each window is reported by itself.
     pub aggregation: Option<Nanos>,
@@ -146,6 +148,7 @@ impl Observations {
         self.watched = Nanos::ZERO;
         self.slow_hits_per_sec = None;
         self.window = None;
+        self.huge_window = None;
         self.aggregation = None;
         self.memory = None;
         self.fast_unseen = false;

@@ -35,13 +35,16 @@ const CHANGES_IGNORED: Nanos = Nanos::from_secs(10);
 /// Reports needed in an average before anything is compared with it.
 const FEW: u32 = 4;
 
-/// One report of hits on slow tiers.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// One report of hits on slow tiers. A hit of a page that was watched for a shorter window than others weighs
+/// more.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SlowHits {
     /// Hits per second of watched time on all pages there.
     pub per_sec: f64,
     /// The hits themselves, on slow tiers and on the fastest.
     pub counts: [f64; 2],
+    /// The variance of those on slow tiers: their number, if all weigh one.
+    pub slow_variance: f64,
     /// Projected from a sample of pages.
     pub projected: bool,
 }
@@ -191,14 +194,14 @@ impl Calm {
     /// `None` if only the slow tiers were observed.
     fn odds_rose(
         &mut self,
-        SlowHits { counts: [slow, fast], projected, .. }: SlowHits,
+        SlowHits { counts: [slow, fast], slow_variance, projected, .. }: SlowHits,
     ) -> Option<bool> {
         if projected || fast <= 0.0 {
             return None;
         }
         let (average, reports) = &mut self.odds;
         // By chance, one count in forty exceeds its mean by two deviations.
-        let at_least = (slow - 2.0 * slow.sqrt()) / fast;
+        let at_least = (slow - 2.0 * slow_variance.sqrt()) / fast;
         let rose = *reports >= FEW && at_least > RISE * *average;
         let odds = slow / fast;
         // The ratio falls by orders of magnitude while pages are placed for the first time.
@@ -221,8 +224,18 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
+    /// A report in which all hits weigh one.
+    fn report(slow: f64, fast: f64) -> Option<SlowHits> {
+        let (counts, projected) = ([slow, fast], false);
+        Some(SlowHits { per_sec: slow, counts, slow_variance: slow, projected })
+    }
+
     fn counted(per_sec: f64) -> Option<SlowHits> {
-        Some(SlowHits { per_sec, counts: [per_sec, 0.0], projected: false })
+        report(per_sec, 0.0)
+    }
+
+    fn projected(per_sec: f64) -> Option<SlowHits> {
+        Some(SlowHits { per_sec, projected: true, ..SlowHits::default() })
     }
 
     /// Calm at a rate of 100 hits a second, at 2.9 s.
@@ -260,9 +273,7 @@ mod tests {
     /// by 2.5; if it falls back at once, 1 300 are.
     #[test]
     fn after_a_change_without_improvement_further_ones_are_ignored_for_a_while() {
-        let report = |slow: f64| {
-            Some(SlowHits { per_sec: slow, counts: [slow, 1_000.0 - slow], projected: false })
-        };
+        let report = |slow: f64| report(slow, 1_000.0 - slow);
         let again = |between: f64, seconds: u64| {
             let mut calm = Calm::default();
             let mut changed = |ms, slow| {
@@ -284,36 +295,49 @@ mod tests {
     #[test]
     fn a_shift_of_hits_to_slow_memory_raises_the_alarm_at_an_equal_total() {
         let mut calm = Calm::default();
-        let hits =
-            |slow, fast| Some(SlowHits { per_sec: slow, counts: [slow, fast], projected: false });
         for ms in 0..=30 {
-            calm.update(at(100 * ms), hits(300.0, 700.0), 0, 1_000);
+            calm.update(at(100 * ms), report(300.0, 700.0), 0, 1_000);
         }
-        assert_eq!(calm.update(at(4_000), hits(400.0, 800.0), 0, 1_000), Attention::Calm);
-        assert_eq!(calm.update(at(5_000), hits(330.0, 20.0), 0, 1_000), Attention::Alert);
+        assert_eq!(calm.update(at(4_000), report(400.0, 800.0), 0, 1_000), Attention::Calm);
+        assert_eq!(calm.update(at(5_000), report(330.0, 20.0), 0, 1_000), Attention::Alert);
         assert!(calm.changed());
+    }
+
+    /// Slow accesses rise from 200 to 600, with 800 fast ones. Three hits of weight 200 may be one by chance.
+    #[test]
+    fn few_heavy_hits_are_weaker_evidence_than_many_light_ones() {
+        let is_change = |weight: f64| {
+            let mut calm = Calm::default();
+            let mut report = |ms, slow: f64| {
+                let (counts, slow_variance) = ([slow * weight, 800.0], slow * weight * weight);
+                let per_sec = slow * weight;
+                let report = SlowHits { per_sec, counts, slow_variance, projected: false };
+                calm.update(at(ms), Some(report), 0, 1_000);
+                calm.changed()
+            };
+            assert!((0..8).all(|i| !report(100 * i, 200.0 / weight)));
+            report(900, 600.0 / weight)
+        };
+        assert!(is_change(1.0) && !is_change(200.0));
     }
 
     /// All hot pages are slow at first, then fast, then slow again.
     #[test]
     fn many_slow_hits_at_the_start_do_not_hide_a_later_rise() {
         let mut calm = Calm::default();
-        let hits =
-            |slow, fast| Some(SlowHits { per_sec: slow, counts: [slow, fast], projected: false });
         for ms in 0..8 {
-            calm.update(at(100 * ms), hits(30_000.0, 1.0), 100, 1_000);
+            calm.update(at(100 * ms), report(30_000.0, 1.0), 100, 1_000);
         }
         for ms in 8..30 {
-            calm.update(at(100 * ms), hits(300.0, 30_000.0), 0, 1_000);
+            calm.update(at(100 * ms), report(300.0, 30_000.0), 0, 1_000);
         }
-        assert_eq!(calm.update(at(5_000), hits(300.0, 30_000.0), 0, 1_000), Attention::Calm);
-        assert_eq!(calm.update(at(9_000), hits(15_000.0, 3_000.0), 0, 1_000), Attention::Alert);
+        assert_eq!(calm.update(at(5_000), report(300.0, 30_000.0), 0, 1_000), Attention::Calm);
+        assert_eq!(calm.update(at(9_000), report(15_000.0, 3_000.0), 0, 1_000), Attention::Alert);
     }
 
     #[test]
     fn a_projection_raises_the_alarm_once_counts_are_known() {
         let mut calm = settled();
-        let projected = |per_sec| Some(SlowHits { per_sec, counts: [0.0; 2], projected: true });
         assert_eq!(calm.update(at(5_000), projected(40.0), 0, 1_000), Attention::Calm);
         assert_eq!(calm.update(at(6_000), counted(110.0), 0, 1_000), Attention::Calm, "as usual");
         assert_eq!(calm.update(at(7_000), projected(300.0), 0, 1_000), Attention::Alert);
@@ -321,7 +345,7 @@ mod tests {
 
     #[test]
     fn one_count_confirms_or_drops_the_alarm_of_a_projection() {
-        let projected = Some(SlowHits { per_sec: 300.0, counts: [0.0; 2], projected: true });
+        let projected = projected(300.0);
         let mut calm = settled();
         assert_eq!(calm.update(at(7_000), projected, 0, 1_000), Attention::Alert);
         assert_eq!(calm.update(at(7_100), None, 0, 1_000), Attention::Alert, "nothing was watched");

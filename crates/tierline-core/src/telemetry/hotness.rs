@@ -15,6 +15,10 @@
 //! is concave in `w` (Jensen's inequality). Where every access counts, and where all windows are equal, the
 //! evidence clock is the watch clock.
 //!
+//! A huge page is accessed 512 times as often as its base pages, so a window that separates hot base pages from
+//! cold ones finds every huge page accessed. A scan may therefore watch huge pages for a shorter window than base
+//! pages: `w`, and with it the highest measurable rate, depends on the page size.
+//!
 //! Old evidence decays: a limited exposure is remembered ([`Hotness::remember`]), and hits decay exponentially
 //! beyond it. Pages without hits are not visited: their exposure is the advance of the clock since their stamp,
 //! added when the estimate is read. While placement is off ([`Hotness::set_urgent`]), a page that is hit after
@@ -28,6 +32,7 @@
 mod tests;
 
 use super::heat::Heat;
+use crate::port::PageSize;
 use crate::unit::Nanos;
 
 /// The watch clock and the state for estimating rates from heat.
@@ -55,39 +60,70 @@ struct Scans {
     unit: Nanos,
     /// Scans per second of the evidence clock.
     per_sec: f32,
-    /// The present window.
+    /// The present window of base pages.
     window: Nanos,
     /// Seconds of the evidence clock per second of present windows.
     scale: f32,
+    /// Seconds of the evidence clock that the mean windows cover.
+    covered_seconds: f32,
+    base: Windows,
+    huge: Windows,
+}
+
+/// The windows of one page size.
+#[derive(Clone, Copy, Debug)]
+struct Windows {
+    /// The present window.
+    seconds: f32,
     /// The mean window of the scans remembered.
     mean_seconds: f32,
-    /// Seconds of the evidence clock that this mean covers.
-    covered_seconds: f32,
     /// Scans of the mean window per second.
     ceiling_per_sec: f32,
     /// Watched seconds per second of the evidence clock, for the mean window.
     watched: f32,
 }
 
+impl Windows {
+    fn new(seconds: f32) -> Self {
+        let ceiling_per_sec = 1.0 / seconds;
+        Self { seconds, mean_seconds: seconds, ceiling_per_sec, watched: 1.0 }
+    }
+
+    /// Adds the present window to the mean, as this share of it.
+    fn advance(&mut self, share: f32, unit: Nanos) {
+        self.mean_seconds += (self.seconds - self.mean_seconds) * share;
+        self.ceiling_per_sec = 1.0 / self.mean_seconds;
+        self.watched = self.mean_seconds / seconds(unit);
+    }
+}
+
 impl Scans {
     fn new(window: Nanos) -> Self {
         let unit = window.max(SHORTEST);
-        let per_sec = 1.0 / seconds(unit);
+        let of_size = Windows::new(seconds(unit));
         Self {
             unit,
-            per_sec,
+            per_sec: 1.0 / seconds(unit),
             window: unit,
             scale: 1.0,
-            mean_seconds: seconds(unit),
             covered_seconds: 0.0,
-            ceiling_per_sec: per_sec,
-            watched: 1.0,
+            base: of_size,
+            huge: of_size,
         }
     }
 
-    fn set_window(&mut self, window: Nanos) {
-        self.window = window.max(SHORTEST);
+    fn set_windows(&mut self, base: Nanos, huge: Nanos) {
+        self.window = base.max(SHORTEST);
         self.scale = seconds(self.unit) / seconds(self.window);
+        self.base.seconds = seconds(self.window);
+        self.huge.seconds = seconds(huge.max(SHORTEST));
+    }
+
+    fn of(&self, size: PageSize) -> &Windows {
+        match size {
+            PageSize::Base => &self.base,
+            PageSize::Huge => &self.huge,
+        }
     }
 
     /// The advance of the evidence clock for this watched time.
@@ -96,14 +132,13 @@ impl Scans {
         Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Adds present scans to the mean; `memory_seconds` is in seconds of the evidence clock.
+    /// Adds present scans to the means; `memory_seconds` is in seconds of the evidence clock.
     fn advance(&mut self, evidence: Nanos, memory_seconds: f32) {
         let added = seconds(evidence);
         self.covered_seconds = (self.covered_seconds + added).min(memory_seconds).max(added);
         let share = added / self.covered_seconds;
-        self.mean_seconds += (seconds(self.window) - self.mean_seconds) * share;
-        self.ceiling_per_sec = 1.0 / self.mean_seconds;
-        self.watched = self.mean_seconds / seconds(self.unit);
+        self.base.advance(share, self.unit);
+        self.huge.advance(share, self.unit);
     }
 }
 
@@ -277,20 +312,31 @@ impl Hotness {
         if self.urgent { memory / 2.0 } else { memory }
     }
 
-    /// Sets the window of scans that see a page at most once; the scans of one aggregation are reported
-    /// together.
+    /// Sets the windows of scans that see a page at most once, by page size; the scans of one aggregation are
+    /// reported together.
     #[expect(clippy::cast_possible_truncation, reason = "an f32 is precise enough for seconds")]
-    pub fn look_for(&mut self, window: Nanos, aggregation: Nanos) {
+    pub fn look_for(&mut self, window: Nanos, huge: Nanos, aggregation: Nanos) {
         let look = self.look.get_or_insert_with(|| Scans::new(window));
-        look.set_window(window);
+        look.set_windows(window, huge);
         let earlier = aggregation.saturating_sub(window);
         self.earlier_seconds = look.evidence(earlier).as_secs_f64() as f32;
         self.looks = self.looks.saturating_add(u32::from(self.urgent));
     }
 
-    /// The highest measurable rate: a page accessed in every scan may have any higher rate.
-    pub fn ceiling_per_sec(&self) -> f32 {
-        self.look.map_or(f32::INFINITY, |look| look.ceiling_per_sec)
+    /// The highest measurable rate of a page of this size: one accessed in every scan may have any higher rate.
+    pub fn ceiling_per_sec(&self, size: PageSize) -> f32 {
+        self.look.map_or(f32::INFINITY, |look| look.of(size).ceiling_per_sec)
+    }
+
+    /// How many present windows of huge pages fit into one of base pages. A hit of a huge page stands for as many
+    /// accesses as that number of hits of base pages.
+    pub fn base_hits_per_huge_hit(&self) -> f32 {
+        self.look.map_or(1.0, |look| look.base.seconds / look.huge.seconds)
+    }
+
+    /// Whether estimates depend on the page size.
+    pub fn separates_sizes(&self) -> bool {
+        self.look.is_some_and(|look| look.base.mean_seconds != look.huge.mean_seconds)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the stamp wraps by design")]
@@ -327,32 +373,33 @@ impl Hotness {
         Heat { hits: 0.0, exposure_seconds: 0.0, stamp: self.now_ticks() }
     }
 
-    /// The heat of a page with a known rate: the most hits that can be stored, in the time that they take.
-    pub fn known(&self, rate_per_sec: f32) -> Heat {
+    /// The heat of a page of this size with a known rate: the most hits that can be stored, in the time that they
+    /// take.
+    pub fn known(&self, rate_per_sec: f32, size: PageSize) -> Heat {
         let rate = rate_per_sec.max(f32::MIN_POSITIVE);
         let (memory, stamp) = (self.memory_seconds(), self.now_ticks());
         let Some(look) = self.look else {
             let hits = MAX_HITS.min(rate * memory);
             return Heat { hits, exposure_seconds: hits / rate, stamp };
         };
-        let p = share_seen(rate * look.mean_seconds).max(f32::MIN_POSITIVE);
+        let p = share_seen(rate * look.of(size).mean_seconds).max(f32::MIN_POSITIVE);
         let hits = MAX_HITS.min(p * (memory * look.per_sec + PRIOR_LOOKS));
         let looks = (hits / p - PRIOR_LOOKS).max(0.0);
         Heat { hits, exposure_seconds: looks / look.per_sec, stamp }
     }
 
-    /// The present estimate of a page's rate.
-    pub fn estimate(&self, heat: Heat) -> Estimate {
+    /// The present estimate of the rate of a page of this size.
+    pub fn estimate(&self, heat: Heat, size: PageSize) -> Estimate {
         let (heat, since) = valid(heat, self.now_ticks(), self.valid_ticks());
         let watched = heat.exposure_seconds + since;
         let (hits, seconds) = fade(heat.hits, watched, self.memory_seconds());
         let seconds = seconds.max(MIN_EXPOSURE_SECONDS);
-        let (ceiling_per_sec, at_least) = (self.ceiling_per_sec(), self.at_least());
+        let (ceiling_per_sec, at_least) = (self.ceiling_per_sec(size), self.at_least());
         let Some(look) = self.look else {
             return Estimate { hits, seconds, looks: 0.0, ceiling_per_sec, at_least };
         };
         let looks = seconds * look.per_sec + PRIOR_LOOKS;
-        let seconds = seconds * look.watched;
+        let seconds = seconds * look.of(size).watched;
         Estimate { hits: hits.min(looks), seconds, looks, ceiling_per_sec, at_least }
     }
 }

@@ -175,7 +175,7 @@ mod tests {
     /// The heat after these reports, 100 ms each.
     fn after(reports: &[&[(u64, f64)]]) -> (RegionHeat, Hotness) {
         let (mut heat, mut hotness) = (RegionHeat::default(), Hotness::default());
-        hotness.look_for(Nanos::from_millis(5), Nanos::from_millis(100));
+        hotness.look_for(Nanos::from_millis(5), Nanos::from_millis(5), Nanos::from_millis(100));
         for observed_regions in reports {
             let unseen = hotness.new_page();
             hotness.advance(Nanos::from_millis(100));
@@ -188,7 +188,9 @@ mod tests {
     #[test]
     fn a_page_is_as_hot_as_its_region() {
         let (heat, hotness) = after(&[&[(100, 0.5), (100, 0.0)]]);
-        let rate = |vpn| Some(hotness.estimate(heat.heat(SPACE, Vpn(vpn))?).rate_per_sec());
+        let rate = |vpn| {
+            Some(hotness.estimate(heat.heat(SPACE, Vpn(vpn))?, PageSize::Base).rate_per_sec())
+        };
         assert_eq!(rate(99), rate(0));
         assert!(rate(0).is_some_and(|rate| (125.0..133.0).contains(&rate)), "{:?}", rate(0));
         assert_eq!(rate(100), Some(0.0), "a region without accesses");
@@ -200,10 +202,10 @@ mod tests {
     fn heat_outlives_borders() {
         let (split, hotness) = after(&[&[(100, 0.6)], &[(30, 0.0), (70, 0.0)]]);
         assert_eq!(split.heat(SPACE, Vpn(0)), split.heat(SPACE, Vpn(99)));
-        let hot = hotness.estimate(split.heat(SPACE, Vpn(0)).unwrap());
+        let hot = hotness.estimate(split.heat(SPACE, Vpn(0)).unwrap(), PageSize::Base);
         assert!(hot.rate_per_sec() > 50.0, "{hot:?}");
         let (merged, hotness) = after(&[&[(70, 0.6), (30, 0.0)], &[(100, 0.0)]]);
-        let most = hotness.estimate(merged.heat(SPACE, Vpn(99)).unwrap());
+        let most = hotness.estimate(merged.heat(SPACE, Vpn(99)).unwrap(), PageSize::Base);
         assert_eq!(most, hot, "most of it was hot");
     }
 

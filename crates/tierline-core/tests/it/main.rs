@@ -6,6 +6,7 @@ mod colloid;
 mod contract;
 mod default_policy;
 mod faults;
+mod huge;
 mod imports;
 mod knobs;
 mod published;

@@ -39,8 +39,7 @@ impl Policy for Swap {
             .iter()
             .filter(|page| !view.memory.pages.state(**page).is_refused())
         {
-            let rate_per_sec =
-                view.memory.hotness.estimate(view.memory.pages.heat(page)).rate_per_sec();
+            let rate_per_sec = view.estimate(page).rate_per_sec();
             let reason = Reason::Hot { rate_per_sec };
             let _ = ledger.plan(view.memory.pages, page, TierId::FAST, reason, plan);
         }

@@ -8,7 +8,8 @@
 //! misses.
 //!
 //! When it helps. Nearly always: base and huge pages, reads and writes, all tiers, without a PMU and
-//! without idle page tracking. Pages in fast and slow memory are observed equally well.
+//! without idle page tracking. Pages in fast and slow memory are observed equally well. Huge pages are watched again
+//! in brief windows ([`crate::tracker::brief`]).
 //!
 //! When it hurts. Its cost grows with mapped memory, not with used memory; with a fixed budget (see
 //! [`crate::tracker::window`]) that means longer pauses. There is one bit per window: it shows whether a
@@ -33,7 +34,7 @@
 
 use tierline_core::port::{Observations, PageSize, SpaceEvent, SpaceId, Vpn};
 use tierline_core::tier::{TierId, Tiers};
-use tierline_core::unit::{BASE_PER_HUGE, Bytes};
+use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
 use crate::error::Result;
 use crate::kcore::Kcore;
@@ -42,13 +43,14 @@ use crate::mover;
 use crate::nodes::{FrameTiers, Nodes};
 use crate::pagetable::{Format, Leaf, Visit, Walker};
 use crate::root::Root;
+use crate::tracker::brief::Brief;
 use crate::tracker::entry::TrackerEntry;
 use crate::tracker::flush::{Flush, Need, Spare};
 use crate::tracker::glance::Glance;
 use crate::tracker::needs::{btf, clear_refs, readable};
 use crate::tracker::runs::{Run, Runs};
-use crate::tracker::window::Settings;
-use crate::tracker::windowed::{Probe, Seen, Windowed, unless_gone};
+use crate::tracker::window::{Settings, has_one_cpu};
+use crate::tracker::windowed::{HugeBatch, Probe, Seen, Windowed, unless_gone};
 
 /// In every 16th scan the tiers of all pages are reported, not only those of accessed pages.
 const RESIDENCE_EVERY: u64 = 16;
@@ -79,6 +81,7 @@ pub struct AccessedBits {
     tiers: Tiers,
     frames: FrameTiers,
     flush: Flush,
+    one_cpu: bool,
 }
 
 /// State of one process.
@@ -90,6 +93,7 @@ pub struct Known {
     spare: Spare,
     flushed: bool,
     glance: Glance,
+    brief: Brief,
 }
 
 impl Accessed {
@@ -116,6 +120,7 @@ impl AccessedBits {
             kernel,
             walker: Walker::new(format),
             flush: Flush::default(),
+            one_cpu: has_one_cpu(),
         })
     }
 
@@ -152,9 +157,10 @@ impl Probe for AccessedBits {
             return Ok(None);
         };
         known.glance.restart();
+        known.brief.clear();
         let full = known.scans.is_multiple_of(RESIDENCE_EVERY);
         let mut look = Look {
-            scan: Scan::new(space, full, out),
+            scan: Scan::new(space, full, &mut known.brief, out),
             frames: &self.frames,
             slowest: self.tiers.slowest(),
             spare: &mut known.spare,
@@ -166,6 +172,28 @@ impl Probe for AccessedBits {
         known.need.saw(seen.accessed, known.flushed);
         known.scans += 1;
         Ok(Some(seen))
+    }
+
+    fn read_huge(
+        &mut self,
+        space: SpaceId,
+        known: &mut Known,
+        window: Option<Nanos>,
+        out: &mut Observations,
+    ) -> Option<HugeBatch> {
+        let process = known.process.filter(|p| self.kernel.holds(&self.kcore, p))?;
+        let tables = (&self.kcore, &self.walker, process.table);
+        let batch = known.brief.watch(space, tables, window, self.one_cpu)?;
+        let mut runs = Runs::new(space, None);
+        batch.accessed.iter().for_each(|page| runs.touched(*page, out));
+        runs.finish(out);
+        let count = |pages: &[Run]| u32::try_from(pages.len()).unwrap_or(u32::MAX);
+        let (pages, accessed) = (count(batch.pages), count(&batch.accessed));
+        Some(HugeBatch { pages, accessed, window: batch.window })
+    }
+
+    fn rewind_huge(&mut self, known: &mut Known) {
+        known.brief.rewind();
     }
 
     fn arm_glance(&mut self, space: SpaceId, known: &mut Known) -> bool {
@@ -240,6 +268,7 @@ impl Visit for Look<'_> {
 struct Scan<'a> {
     space: SpaceId,
     full: bool,
+    brief: &'a mut Brief,
     out: &'a mut Observations,
     runs: Runs,
     seen: Seen,
@@ -248,9 +277,9 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn new(space: SpaceId, full: bool, out: &'a mut Observations) -> Self {
+    fn new(space: SpaceId, full: bool, brief: &'a mut Brief, out: &'a mut Observations) -> Self {
         let (runs, seen) = (Runs::new(space, None), Seen::default());
-        Self { space, full, out, runs, seen, alike: (0, 0, PageSize::Base) }
+        Self { space, full, brief, out, runs, seen, alike: (0, 0, PageSize::Base) }
     }
 
     #[inline]
@@ -265,10 +294,16 @@ impl<'a> Scan<'a> {
             PageSize::Huge => 512,
         };
         let page = Run { start: leaf.vpn.0, pages, size: leaf.size, tier };
+        let is_huge = leaf.size == PageSize::Huge;
         self.seen.present += u64::from(pages);
+        self.seen.huge_present += u64::from(pages) * u64::from(is_huge);
         if leaf.accessed {
             self.seen.accessed += u64::from(pages);
-            self.runs.touched(page, self.out);
+            self.seen.huge_accessed += u64::from(pages) * u64::from(is_huge);
+            match is_huge {
+                true => self.brief.add(page),
+                false => self.runs.touched(page, self.out),
+            }
         }
         if self.full {
             self.runs.living(page, self.out);
@@ -320,7 +355,8 @@ mod tests {
 
     /// One scan over `leaves`, all in tier 1.
     fn scan(leaves: &[Leaf], out: &mut Observations) -> Seen {
-        let mut scan = Scan::new(SpaceId(9), true, out);
+        let mut brief = Brief::default();
+        let mut scan = Scan::new(SpaceId(9), true, &mut brief, out);
         for leaf in leaves {
             scan.page(*leaf, Some(TierId(1)));
         }
@@ -341,7 +377,7 @@ mod tests {
         let base = |vpn, accessed| leaf(vpn, PageSize::Base, accessed);
         let leaves = [base(1, true), base(2, true), base(3, false), base(4, true)];
         let seen = scan(&leaves, &mut out);
-        assert_eq!(seen, Seen { present: 4, accessed: 3, strange: 0 });
+        assert_eq!(seen, Seen { present: 4, accessed: 3, ..Seen::default() });
         let samples: Vec<_> = out.samples.iter().map(|s| (s.vpn.0, s.base_pages)).collect();
         assert_eq!(samples, [(1, 2), (4, 1)]);
         assert_eq!(out.samples[0].tier, Some(TierId(1)));
@@ -392,7 +428,8 @@ mod tests {
     #[test]
     fn pages_in_unknown_memory_are_only_counted() {
         let mut out = Observations::default();
-        let mut scan = Scan::new(SpaceId(9), true, &mut out);
+        let mut brief = Brief::default();
+        let mut scan = Scan::new(SpaceId(9), true, &mut brief, &mut out);
         scan.page(leaf(512, PageSize::Huge, true), None);
         let seen = scan.finish();
         assert_eq!((seen.strange, seen.present), (1, 0));

@@ -3,6 +3,8 @@
 //! also flushes their TLB entries. The pages lose their place in the kernel's LRU lists. The kernel splits
 //! folios between base and huge pages that are named only in part.
 
+use std::ops::Range;
+
 use tierline_core::port::{SpaceId, Vpn};
 
 use crate::process::advise::{Advice, advise, joined};
@@ -10,10 +12,14 @@ use crate::process::advise::{Advice, advise, joined};
 /// Clears the bits of these sorted pages; a huge page is named by all of its base pages. Returns the number
 /// of base pages that the kernel accepted. Refused ranges (locked, hugetlbfs, gone) are skipped.
 pub fn cool(space: SpaceId, pages: &[Vpn]) -> u64 {
-    let ranges = joined(pages.iter().map(|page| (page.0, 1)));
+    cool_ranges(space, &joined(pages.iter().map(|page| (page.0, 1))))
+}
+
+/// Clears the bits of these sorted ranges of base pages.
+pub fn cool_ranges(space: SpaceId, ranges: &[Range<u64>]) -> u64 {
     let mut refused = Vec::with_capacity(ranges.len());
     // If the process is gone, or may not be managed, no page after that error is accepted.
-    let _ = advise(space, Advice::Cold, &ranges, &mut refused);
+    let _ = advise(space, Advice::Cold, ranges, &mut refused);
     let taken = ranges.iter().zip(&refused).filter(|(_, refused)| refused.is_none());
     taken.map(|(range, _)| range.end - range.start).sum()
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Trackers: the ways to observe accesses on this kernel.
 
+pub mod brief;
 pub mod cool;
 pub mod entry;
 pub mod flush;

@@ -3,22 +3,34 @@
 //!
 //! A window in which all pages or no pages were accessed gives no information. So the window follows the share
 //! of accessed pages: if more pages are accessed than fit in the fast tier, or more than a quarter, it
-//! halves; if fewer than a quarter of that, it doubles.
+//! halves; if fewer than a quarter of that, it doubles. Huge pages are accessed far more often than base pages and
+//! have a window of their own, up to that of base pages.
 //!
 //! Scans cost CPU time in proportion to the memory watched. The pause after a window keeps that cost within a
 //! budget, whatever the size of the process. While placement is not settled, windows may follow each other on
 //! credit: a few close together find a hot set sooner than the same number spread out, and later pauses
 //! pay for them.
 
-use std::time::Instant;
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
 
 use rustix::process::{getpriority_process, setpriority_process};
+use rustix::thread::{current_timer_slack, set_current_timer_slack};
 use rustix::time::{ClockId, clock_gettime};
 use tierline_core::port::Attention;
 use tierline_core::unit::{Bytes, Nanos};
 
+use super::windowed::Seen;
+
 /// Share of accessed pages above which a window is too long: warm pages then look hot. Ours.
 const MOST_TOUCHED: f64 = 0.25;
+
+/// Share of huge pages above which their window is shortened to an eighth: halving it would not change the result. Ours.
+const SATURATED: f64 = 0.75;
+
+/// A program with fewer base pages than one in this many is observed as one in huge pages: its few base pages do
+/// not make windows longer. Ours.
+const FEW_OF: u64 = 16;
 
 /// The highest of the ordinary priorities.
 const HIGHEST: i32 = -20;
@@ -32,6 +44,10 @@ pub struct Settings {
     pub shortest: Nanos,
     /// The longest window.
     pub longest: Nanos,
+    /// The first window of huge pages. Too short a window does no harm: it only takes longer to find hot pages.
+    pub huge_window: Nanos,
+    /// The shortest window of huge pages: about the time in which a thread is woken and a batch of them is armed.
+    pub huge_shortest: Nanos,
     /// Share of one CPU that scans may cost while placement is not settled.
     pub budget_alert: f64,
     /// Share of one CPU that scans may cost while placement is settled.
@@ -55,6 +71,8 @@ impl Default for Settings {
             window: Nanos::from_millis(20),
             shortest: Nanos::from_millis(1),
             longest: Nanos::from_secs(1),
+            huge_window: Nanos(200_000),
+            huge_shortest: Nanos(20_000),
             budget_alert: 0.05,
             budget_calm: 0.01,
             credit: Nanos::from_millis(1_000),
@@ -93,6 +111,8 @@ pub struct Stats {
     pub accessed: u64,
     /// Time in which an access was observable, on average over the pages.
     pub watched: Nanos,
+    /// The same for huge pages, if they have a window of their own.
+    pub huge_watched: Option<Nanos>,
     /// Cost of arming, over all processes.
     pub arm: Cost,
     /// Cost of reading, over all processes.
@@ -111,6 +131,7 @@ pub struct Pace {
     /// The settings it follows.
     pub settings: Settings,
     window: Nanos,
+    huge_window: Nanos,
     attention: Attention,
     /// CPU time in seconds that may be spent in advance; negative if owed.
     credit: f64,
@@ -121,8 +142,16 @@ impl Pace {
     /// A pace that starts with the settings' first window.
     pub fn new(settings: Settings) -> Self {
         let window = settings.window.clamp(settings.shortest, settings.longest);
+        let huge_window = settings.huge_window.min(window);
         let credit = settings.credit.as_secs_f64();
-        Self { settings, window, attention: Attention::default(), credit, refilled: None }
+        Self {
+            settings,
+            window,
+            huge_window,
+            attention: Attention::default(),
+            credit,
+            refilled: None,
+        }
     }
 
     /// The window to use now.
@@ -140,19 +169,49 @@ impl Pace {
         self.attention = attention;
     }
 
-    /// Adapts the window to the last result. `fast` is the fast tier's capacity.
-    pub fn adapt(&mut self, present: u64, accessed: u64, fast: Bytes) {
-        if present == 0 {
+    /// The window to use now for huge pages, if it is shorter.
+    pub fn huge_window(&self) -> Option<Nanos> {
+        (self.huge_window < self.window).then_some(self.huge_window)
+    }
+
+    /// Shortens the window of huge pages if too many were accessed: those seen in it cannot be told apart. `false`
+    /// if it is short enough, or the shortest.
+    pub fn shorten_huge(&mut self, seen: Seen, fast: Bytes) -> bool {
+        let share = ratio(seen.huge_accessed, seen.huge_present.max(1));
+        if share <= wanted(seen, fast) || self.huge_window <= self.settings.huge_shortest {
+            return false;
+        }
+        let shorter =
+            if share > SATURATED { self.huge_window.0 / 8 } else { self.huge_window.0 / 2 };
+        self.huge_window = Nanos(shorter).max(self.settings.huge_shortest);
+        true
+    }
+
+    /// Adapts the windows to the last result: what was seen in the window of base pages, and what with huge pages in
+    /// their own. `fast` is the fast tier's capacity.
+    pub fn adapt(&mut self, seen: Seen, own: Seen, fast: Bytes) {
+        if seen.present == 0 {
             return;
         }
-        let (hit, wanted) =
-            (ratio(accessed, present), ratio(fast.base_pages(), present).min(MOST_TOUCHED));
-        let window = match hit {
-            h if h > wanted => self.window.0 / 2,
-            h if h < wanted / 4.0 => self.window.0 * 2,
-            _ => self.window.0,
+        let Settings { shortest, longest, huge_shortest, .. } = self.settings;
+        let (wanted, mut base) = (wanted(seen, fast), seen);
+        if (seen.present - seen.huge_present) * FEW_OF >= seen.present {
+            base.present -= seen.huge_present;
+            base.accessed -= seen.huge_accessed;
+        }
+        let few = |hits, pages| ratio(hits, pages) < wanted / 4.0;
+        let window = match ratio(base.accessed, base.present) {
+            hit if hit > wanted => Nanos(self.window.0 / 2),
+            _ if few(base.accessed, base.present) && few(own.accessed, own.present) => {
+                self.window * 2
+            }
+            _ => self.window,
         };
-        self.window = Nanos(window).clamp(self.settings.shortest, self.settings.longest);
+        self.window = window.clamp(shortest, longest);
+        if own.huge_present > 0 && few(own.huge_accessed, own.huge_present) {
+            self.huge_window = self.huge_window * 2;
+        }
+        self.huge_window = self.huge_window.max(huge_shortest).min(self.window);
     }
 
     /// The least time between windows, whatever their cost.
@@ -186,9 +245,24 @@ impl Pace {
     }
 }
 
+/// The share of pages that a window should find accessed, at most.
+fn wanted(seen: Seen, fast: Bytes) -> f64 {
+    ratio(fast.base_pages(), seen.present.max(1)).min(MOST_TOUCHED)
+}
+
 /// The time in which a share `budget` of one CPU pays for `owed` seconds of CPU time.
 fn earned(owed: f64, budget: f64) -> Nanos {
     Nanos::from_secs_f64(owed.max(0.0) / budget.max(1e-6))
+}
+
+/// True if programs stand still while this thread runs.
+pub(super) fn has_one_cpu() -> bool {
+    std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1)
+}
+
+/// The time in which our work kept programs from running.
+pub(super) fn standstill(one_cpu: bool, cost: Cost) -> Duration {
+    if one_cpu { Duration::from_nanos(cost.cpu.0) } else { Duration::ZERO }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a ratio")]
@@ -217,17 +291,24 @@ impl Meter {
 
 /// While this lives, the calling thread runs before others: whatever runs between the arming and the reading
 /// of a page makes its window longer, and with a long window warm pages look hot. On a machine whose CPUs
-/// are all busy that is the program itself. Without the right to raise priority nothing changes.
+/// are all busy that is the program itself. For the same reason its sleeps end on time, not up to the usual 50 us
+/// later. Without the right to raise priority that does not change.
 #[derive(Debug)]
 pub struct Urgent {
     nice: Option<i32>,
+    timer_slack: Option<NonZeroU64>,
 }
 
 impl Urgent {
     /// Raises the priority.
     pub fn begin() -> Self {
         let nice = getpriority_process(None).ok();
-        Self { nice: nice.filter(|_| setpriority_process(None, HIGHEST).is_ok()) }
+        let timer_slack = current_timer_slack().ok().and_then(NonZeroU64::new);
+        Self {
+            nice: nice.filter(|_| setpriority_process(None, HIGHEST).is_ok()),
+            timer_slack: timer_slack
+                .filter(|_| set_current_timer_slack(NonZeroU64::new(1)).is_ok()),
+        }
     }
 }
 
@@ -236,6 +317,9 @@ impl Drop for Urgent {
         if let Some(nice) = self.nice {
             // Lowering one's own priority is never refused.
             let _ = setpriority_process(None, nice);
+        }
+        if self.timer_slack.is_some() {
+            let _ = set_current_timer_slack(self.timer_slack);
         }
     }
 }
@@ -259,27 +343,70 @@ pub(super) mod tests {
     #[test]
     fn the_window_follows_the_share_accessed_and_keeps_its_bounds() {
         let mut pace = Pace::new(Settings::default());
-        let fast = Bytes::from_base_pages(200);
-        pace.adapt(1000, 300, fast);
+        let adapt = |pace: &mut Pace, present, accessed| {
+            let seen = Seen { present, accessed, ..Seen::default() };
+            pace.adapt(seen, seen, Bytes::from_base_pages(200));
+        };
+        adapt(&mut pace, 1000, 300);
         assert_eq!(
             pace.window(),
             Nanos::from_millis(10),
             "more than fits in the fast tier: shorter"
         );
-        pace.adapt(1000, 100, fast);
+        adapt(&mut pace, 1000, 100);
         assert_eq!(
             pace.window(),
             Nanos::from_millis(10),
             "between a quarter and all of the limit: unchanged"
         );
-        pace.adapt(1000, 20, fast);
+        adapt(&mut pace, 1000, 20);
         assert_eq!(pace.window(), Nanos::from_millis(20));
-        (0..20).for_each(|_| pace.adapt(1000, 0, fast));
+        (0..20).for_each(|_| adapt(&mut pace, 1000, 0));
         assert_eq!(pace.window(), Nanos::from_secs(1));
-        (0..20).for_each(|_| pace.adapt(1000, 900, fast));
+        (0..20).for_each(|_| adapt(&mut pace, 1000, 900));
         assert_eq!(pace.window(), Nanos::from_millis(1));
-        pace.adapt(0, 0, fast);
+        adapt(&mut pace, 0, 0);
         assert_eq!(pace.window(), Nanos::from_millis(1), "no pages give no information");
+    }
+
+    /// A program of 1000 base pages, 3 of them accessed, and 100,000 in huge pages.
+    #[test]
+    fn the_window_of_huge_pages_is_their_own_and_never_the_longer_one() {
+        let mut pace = Pace::new(Settings::default());
+        let fast = Bytes::from_base_pages(60_000);
+        let seen = |huge_accessed| Seen {
+            present: 101_000,
+            accessed: 3 + huge_accessed,
+            huge_present: 100_000,
+            huge_accessed,
+            strange: 0,
+        };
+        let huge = |pace: &Pace| pace.huge_window().map(|window| window.0 / 1_000);
+        assert_eq!(huge(&pace), Some(200));
+        assert!(pace.shorten_huge(seen(100_000), fast), "saturated");
+        assert_eq!(huge(&pace), Some(25));
+        assert!(pace.shorten_huge(seen(30_000), fast), "more than a quarter");
+        assert_eq!(huge(&pace), Some(20), "the shortest");
+        assert!(!pace.shorten_huge(seen(100_000), fast), "there is no shorter one");
+        pace.adapt(seen(100_000), seen(20_000), fast);
+        assert_eq!((pace.window(), huge(&pace)), (Nanos::from_millis(10), Some(20)));
+        (0..4).for_each(|_| pace.adapt(seen(10_000), seen(1_000), fast));
+        assert_eq!((pace.window(), huge(&pace)), (Nanos::from_millis(10), Some(320)));
+        (0..20).for_each(|_| pace.adapt(seen(0), seen(0), fast));
+        assert_eq!((pace.window(), huge(&pace)), (Nanos::from_secs(1), None), "idle");
+    }
+
+    /// Half of the memory is huge pages, all accessed, and no base page is.
+    #[test]
+    fn huge_pages_do_not_shorten_the_window_of_base_pages() {
+        let mut pace = Pace::new(Settings::default());
+        let (present, huge_present) = (2_000, 1_000);
+        let [long, own] = [1_000, 200].map(|huge_accessed| {
+            let accessed = huge_accessed;
+            Seen { present, accessed, huge_present, huge_accessed, strange: 0 }
+        });
+        (0..9).for_each(|_| pace.adapt(long, own, Bytes::from_base_pages(1_000)));
+        assert_eq!(pace.window(), Settings::default().window);
     }
 
     #[test]

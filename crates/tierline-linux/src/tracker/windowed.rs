@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tierline_core::port::{Attention, Observations, SpaceId};
-use tierline_core::unit::{Bytes, Nanos};
+use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
 use crate::error::{Error, Result};
 use crate::tracker::Tracker;
-use crate::tracker::window::{Cost, Meter, Pace, Settings, Stats, Urgent};
+use crate::tracker::window::{Cost, Meter, Pace, Settings, Stats, Urgent, has_one_cpu, standstill};
 
 /// Windows that show what a page does now; older ones are outdated. Ours: with fewer, pages look hot by chance
 /// too often; with more, a change takes too long to show.
@@ -21,6 +21,9 @@ const GLANCE_EVERY: Nanos = Nanos::from_secs(1);
 /// Windows up to this are waited for in place: other work of the manager would make them longer, and with a
 /// long window warm pages look hot.
 const IN_PLACE: Nanos = Nanos::from_millis(50);
+
+/// The longest that batches of huge pages are watched in one step.
+const AT_ONCE: Duration = Duration::from_millis(20);
 
 /// True for a window that took far longer than requested, because the manager moved pages meanwhile or the
 /// machine stood still: with a long window warm pages look hot. Ours.
@@ -54,6 +57,21 @@ pub trait Probe {
         false
     }
 
+    /// Reports the next batch of huge pages that [`Probe::read`] found accessed and did not report; with a window,
+    /// those of them that are accessed in that one, too. `None` after the last batch.
+    fn read_huge(
+        &mut self,
+        _space: SpaceId,
+        _kept: &mut Self::Space,
+        _window: Option<Nanos>,
+        _out: &mut Observations,
+    ) -> Option<HugeBatch> {
+        None
+    }
+
+    /// Makes [`Probe::read_huge`] begin again with the first batch.
+    fn rewind_huge(&mut self, _kept: &mut Self::Space) {}
+
     /// The projected number of slow base pages accessed since, from that sample.
     fn read_glance(&mut self, _kept: &mut Self::Space) -> Option<f64> {
         None
@@ -70,6 +88,10 @@ pub struct Seen {
     pub present: u64,
     /// Accessed.
     pub accessed: u64,
+    /// In memory as part of a huge page that [`Probe::read_huge`] reports.
+    pub huge_present: u64,
+    /// Of them, accessed.
+    pub huge_accessed: u64,
     /// In unknown memory.
     pub strange: u64,
 }
@@ -78,8 +100,21 @@ impl std::ops::AddAssign for Seen {
     fn add_assign(&mut self, other: Self) {
         self.present += other.present;
         self.accessed += other.accessed;
+        self.huge_present += other.huge_present;
+        self.huge_accessed += other.huge_accessed;
         self.strange += other.strange;
     }
+}
+
+/// The result of a batch of huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HugeBatch {
+    /// Huge pages in the batch.
+    pub pages: u32,
+    /// Of them, accessed.
+    pub accessed: u32,
+    /// How long they were watched; `None`: in the window of base pages only.
+    pub window: Option<Duration>,
 }
 
 /// A tracker around a [`Probe`].
@@ -98,7 +133,38 @@ pub struct Windowed<P: Probe> {
     closed_at: Nanos,
     /// When the budget permits another window; glances fill the time until then.
     affordable_at: Nanos,
+    /// The scan that is being read, and what it has found.
+    scan: Scan,
+    found: Observations,
     stats: Stats,
+}
+
+/// A scan between the first reading and the last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Scan {
+    seen: Seen,
+    /// The mean window of base pages, and the samples of base pages.
+    watched: Duration,
+    base_samples: usize,
+    /// Huge pages watched again, those of them that were accessed, and the sum of their windows.
+    huge_pages: u32,
+    huge_accessed: u32,
+    huge_watched: Duration,
+}
+
+impl Scan {
+    fn add(&mut self, batch: HugeBatch) {
+        self.huge_pages += batch.pages;
+        self.huge_accessed += batch.accessed;
+        self.huge_watched += batch.window.unwrap_or(self.watched) * batch.pages;
+    }
+
+    /// What was seen, of huge pages in their own window.
+    fn seen(&self) -> Seen {
+        let huge_accessed = u64::from(self.huge_accessed) * BASE_PER_HUGE;
+        let accessed = self.seen.accessed - self.seen.huge_accessed + huge_accessed;
+        Seen { accessed, huge_accessed, ..self.seen }
+    }
 }
 
 struct Watched<S> {
@@ -112,6 +178,7 @@ struct Watched<S> {
 enum Step {
     Arm,
     Read,
+    ReadHuge,
     Glance,
 }
 
@@ -123,12 +190,14 @@ impl<P: Probe> Windowed<P> {
             pace: Pace::new(settings),
             fast,
             spaces: BTreeMap::new(),
-            one_cpu: std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1),
+            one_cpu: has_one_cpu(),
             step: Step::Arm,
             due: Nanos::ZERO,
             armed_at: None,
             closed_at: Nanos::ZERO,
             affordable_at: Nanos::ZERO,
+            scan: Scan::default(),
+            found: Observations::default(),
             stats: Stats::default(),
         }
     }
@@ -147,13 +216,90 @@ impl<P: Probe> Windowed<P> {
         (self.step, self.due) = (step, due);
     }
 
-    /// Reads the accesses and rests. This step began at `start`, which is `now` on the manager's clock.
+    /// Ends the window: reads the accesses, then watches huge pages. This step began at `start`, which is `now` on
+    /// the manager's clock.
     fn close_window(&mut self, now: Nanos, start: Instant, out: &mut Observations) -> Result<()> {
-        self.read(now, out)?;
+        let waited = self.armed_at.map_or(Duration::ZERO, |armed| armed.elapsed());
+        self.read()?;
+        if self.scan.seen.strange > 0 {
+            self.probe.refresh()?;
+        }
+        if is_drawn_out(waited, self.pace.window()) {
+            self.found.samples.clear();
+            let seen = Seen { accessed: 0, huge_accessed: 0, ..self.scan.seen };
+            self.scan = Scan { seen, ..Scan::default() };
+            self.finish(now + nanos(start.elapsed()), out);
+        } else {
+            self.read_huge(now, start, out);
+        }
+        Ok(())
+    }
+
+    /// Watches huge pages for as long as a step may take, and rests once all were watched.
+    fn read_huge(&mut self, now: Nanos, start: Instant, out: &mut Observations) {
+        let Self { probe, scan, found, .. } = self;
+        let (meter, begun, window) = (Meter::start(), Instant::now(), self.pace.huge_window());
+        let mut is_last = true;
+        'all: for (space, watched) in &mut self.spaces {
+            while let Some(batch) = probe.read_huge(*space, &mut watched.kept, window, found) {
+                scan.add(batch);
+                if begun.elapsed() > AT_ONCE {
+                    is_last = false;
+                    break 'all;
+                }
+            }
+        }
+        self.stats.read += meter.cost();
         let now = now + nanos(start.elapsed());
+        if !is_last {
+            return self.go_on(Step::ReadHuge, now);
+        }
+        if self.pace.shorten_huge(self.scan.seen(), self.fast) {
+            self.rewind_huge();
+            return self.go_on(Step::ReadHuge, now);
+        }
+        let scan = self.scan;
+        let huge = match scan.huge_watched.checked_div(scan.huge_pages) {
+            Some(mean) => Some(nanos(mean)),
+            None => window,
+        };
+        self.pace.adapt(scan.seen, scan.seen(), self.fast);
+        self.finish(now, out);
+        self.stats.huge_watched = huge;
+        out.watched += self.stats.watched;
+        out.window = Some(self.stats.watched);
+        out.huge_window = self.stats.huge_watched;
+        out.memory = Some(self.stats.watched * WINDOWS_REMEMBERED);
+    }
+
+    /// Discards what was seen of huge pages in too long a window.
+    fn rewind_huge(&mut self) {
+        let Scan { seen, watched, base_samples, .. } = self.scan;
+        self.scan = Scan { seen, watched, base_samples, ..Scan::default() };
+        self.found.samples.truncate(base_samples);
+        self.spaces.values_mut().for_each(|watched| self.probe.rewind_huge(&mut watched.kept));
+    }
+
+    /// Reports what was found, updates the statistics, and rests.
+    fn finish(&mut self, now: Nanos, out: &mut Observations) {
+        out.spaces.append(&mut self.found.spaces);
+        out.residence.append(&mut self.found.residence);
+        out.samples.append(&mut self.found.samples);
+        let scan = std::mem::take(&mut self.scan);
+        let (seen, mut cost) = (scan.seen(), self.stats.arm);
+        cost += self.stats.read;
+        self.stats = Stats {
+            windows: self.stats.windows + 1,
+            present: seen.present,
+            accessed: seen.accessed,
+            watched: nanos(scan.watched),
+            huge_watched: None,
+            window: self.pace.window(),
+            pause: self.pace.pause(now, cost, self.stats.hold),
+            ..self.stats
+        };
         (self.closed_at, self.affordable_at) = (now, now + self.stats.pause);
         self.rest(now);
-        Ok(())
     }
 
     /// Schedules the next window, or a glance before it.
@@ -215,49 +361,25 @@ impl<P: Probe> Windowed<P> {
         Ok(())
     }
 
-    fn read(&mut self, now: Nanos, out: &mut Observations) -> Result<()> {
+    /// Reads all processes.
+    fn read(&mut self) -> Result<()> {
         let meter = Meter::start();
-        let waited = self.armed_at.map_or(Duration::ZERO, |armed| armed.elapsed());
-        let before = out.samples.len();
         let mut seen = Seen::default();
         let mut windows = Vec::new();
         for (space, watched) in &mut self.spaces {
             let Some(armed) = watched.armed.take() else { continue };
             let (start, part_meter) = (Instant::now(), Meter::start());
-            if let Some(part) = self.probe.read(*space, &mut watched.kept, out)? {
+            if let Some(part) = self.probe.read(*space, &mut watched.kept, &mut self.found)? {
                 let end = start + start.elapsed() / 2;
                 let still = standstill(self.one_cpu, part_meter.cost()) / 2;
                 windows.push(end.duration_since(armed).saturating_sub(still));
                 seen += part;
             }
         }
+        let base_samples = self.found.samples.len();
+        self.scan = Scan { seen, watched: mean(&windows), base_samples, ..Scan::default() };
         self.stats.read = meter.cost();
-        if is_drawn_out(waited, self.pace.window()) {
-            out.samples.truncate(before);
-            self.close(now, Seen { accessed: 0, ..seen }, Nanos::ZERO);
-        } else {
-            self.pace.adapt(seen.present, seen.accessed, self.fast);
-            self.close(now, seen, mean(&windows));
-            out.watched += self.stats.watched;
-            out.window = Some(self.stats.watched);
-            out.memory = Some(self.stats.watched * WINDOWS_REMEMBERED);
-        }
-        if seen.strange > 0 { self.probe.refresh() } else { Ok(()) }
-    }
-
-    /// Updates the statistics after a window was read.
-    fn close(&mut self, now: Nanos, seen: Seen, watched: Nanos) {
-        let mut cost = self.stats.arm;
-        cost += self.stats.read;
-        self.stats = Stats {
-            windows: self.stats.windows + 1,
-            present: seen.present,
-            accessed: seen.accessed,
-            watched,
-            window: self.pace.window(),
-            pause: self.pace.pause(now, cost, self.stats.hold),
-            ..self.stats
-        };
+        Ok(())
     }
 }
 
@@ -293,6 +415,7 @@ impl<P: Probe> Tracker for Windowed<P> {
                 }
             }
             Step::Read => self.close_window(now, start, out)?,
+            Step::ReadHuge => self.read_huge(now, start, out),
             Step::Glance => {
                 let meter = Meter::start();
                 out.slow_hits_per_sec = self.glance();
@@ -323,14 +446,9 @@ impl<P: Probe> Tracker for Windowed<P> {
     }
 }
 
-/// The time in which our work kept programs from running.
-fn standstill(one_cpu: bool, cost: Cost) -> Duration {
-    if one_cpu { Duration::from_nanos(cost.cpu.0) } else { Duration::ZERO }
-}
-
-fn mean(windows: &[Duration]) -> Nanos {
+fn mean(windows: &[Duration]) -> Duration {
     let count = u32::try_from(windows.len()).unwrap_or(u32::MAX).max(1);
-    nanos(windows.iter().sum::<Duration>() / count)
+    windows.iter().sum::<Duration>() / count
 }
 
 fn nanos(time: Duration) -> Nanos {
@@ -356,11 +474,16 @@ pub(crate) fn is_gone(error: &Error) -> bool {
 mod tests {
     use super::*;
     use crate::tracker::window::tests::apart;
+    use tierline_core::port::{Sample, Vpn};
 
-    /// Reports ten pages, three accessed; process 2 has ended.
+    /// Reports ten base pages, three accessed; process 2 has ended.
     #[derive(Default)]
     struct Fake {
         armed: Vec<u32>,
+        /// Huge pages: four, of which all are accessed in more than a millisecond, and one in less.
+        huge: bool,
+        taken: bool,
+        windows: Vec<Option<Nanos>>,
     }
 
     impl Probe for Fake {
@@ -371,7 +494,35 @@ mod tests {
             Ok(space.0 != 2)
         }
         fn read(&mut self, _: SpaceId, (): &mut (), _: &mut Observations) -> Result<Option<Seen>> {
-            Ok(Some(Seen { present: 10, accessed: 3, strange: 0 }))
+            self.taken = false;
+            let all = if self.huge { 2048 } else { 0 };
+            let (huge_present, huge_accessed) = (all, all);
+            let (present, accessed) = (10 + all, 3 + all);
+            Ok(Some(Seen { present, accessed, huge_present, huge_accessed, strange: 0 }))
+        }
+        fn read_huge(
+            &mut self,
+            space: SpaceId,
+            (): &mut (),
+            window: Option<Nanos>,
+            out: &mut Observations,
+        ) -> Option<HugeBatch> {
+            if !self.huge || std::mem::replace(&mut self.taken, true) {
+                return None;
+            }
+            self.windows.push(window);
+            let is_brief = window.is_some_and(|window| window < Nanos::from_millis(1));
+            let accessed = if is_brief { 1 } else { 4 };
+            for page in 0..u64::from(accessed) {
+                let (vpn, base_pages) = (Vpn(page * BASE_PER_HUGE), 512);
+                let (hits, exposure, tier, write) = (1.0, None, None, None);
+                out.samples.push(Sample { space, vpn, base_pages, hits, exposure, tier, write });
+            }
+            let window = window.map(|window| Duration::from_nanos(window.0));
+            Some(HugeBatch { pages: 4, accessed, window })
+        }
+        fn rewind_huge(&mut self, (): &mut ()) {
+            self.taken = false;
         }
         fn refresh(&mut self) -> Result<()> {
             Ok(())
@@ -399,6 +550,24 @@ mod tests {
         assert!(tracker.next_due() >= due + Nanos::from_millis(20));
         tracker.poll(tracker.next_due(), &mut out).expect("arms again");
         assert_eq!(tracker.probe().armed, [1, 2, 1, 2]);
+    }
+
+    /// All huge pages are accessed in the window of base pages, and in a first brief one of 2 ms.
+    #[test]
+    fn huge_pages_are_watched_in_ever_briefer_windows_until_few_are_accessed() {
+        let settings = Settings { huge_window: Nanos::from_millis(2), ..apart() };
+        let fast = Bytes::from_base_pages(2048);
+        let probe = Fake { huge: true, ..Fake::default() };
+        let mut tracker = Windowed::with(probe, fast, settings);
+        let mut out = Observations::default();
+        tracker.watch(&[SpaceId(1)]).expect("fine");
+        while tracker.stats().windows == 0 {
+            tracker.poll(tracker.next_due(), &mut out).expect("works");
+        }
+        let windows = [Nanos::from_millis(2), Nanos(250_000)];
+        assert_eq!(tracker.probe().windows, windows.map(Some));
+        assert_eq!((out.samples.len(), out.huge_window), (1, Some(windows[1])));
+        assert_eq!(tracker.stats().accessed, 3 + 512);
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Bar<'_> {
         #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
         let floor = (cost / (gain * self.payback.as_secs_f64())) as f32;
         // A page that is accessed in every scan may be far hotter than scans can measure.
-        floor.min(view.memory.hotness.ceiling_per_sec() * SURE)
+        floor.min(view.memory.hotness.ceiling_per_sec(size) * SURE)
     }
 
     /// The floor of each tier towards the fastest, for the cheaper page size: most pages that were hit fail

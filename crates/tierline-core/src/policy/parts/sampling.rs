@@ -12,7 +12,7 @@
 
 use super::quantum::Quantum;
 use crate::policy::view::View;
-use crate::port::Watch;
+use crate::port::{PageSize, Watch};
 use crate::unit::Nanos;
 
 /// Loads per record: primes, each about twice the one before (ours).
@@ -42,7 +42,7 @@ impl Sampling {
         let since = view.now.saturating_sub(std::mem::replace(&mut self.last, view.now));
         // Scans, which see a page at most once per window, do not sample.
         if view.evidence.watched > Nanos::ZERO
-            && view.memory.hotness.ceiling_per_sec().is_infinite()
+            && view.memory.hotness.ceiling_per_sec(PageSize::Base).is_infinite()
         {
             self.hits += view.evidence.hits_in.iter().sum::<f64>();
             self.watched += view.evidence.watched;

@@ -8,7 +8,7 @@
 
 use crate::page::PageIdx;
 use crate::policy::view::View;
-use crate::port::{SpaceId, Vpn};
+use crate::port::{PageSize, SpaceId, Vpn};
 use crate::telemetry::spots::{Spot, Spots};
 
 /// Base pages of a huge page.
@@ -61,7 +61,8 @@ impl Splitting {
             if pages.find(space, vpn).is_none_or(|page| pages.is_huge(page)) {
                 continue;
             }
-            let heat = view.memory.hotness.known(rate_per_sec / f32::from(spot.base_pages()));
+            let part = rate_per_sec / f32::from(spot.base_pages());
+            let heat = view.memory.hotness.known(part, PageSize::Base);
             let first = all.len();
             pages.for_each(space, vpn, HUGE, |part| all.push(part));
             for (within, &part) in all[first..].iter().enumerate() {

@@ -79,7 +79,8 @@ impl Stage {
     /// Sets the access rates of the pages, by address.
     pub fn set_rates(&mut self, rates_per_sec: &[f32]) {
         for (&page, &rate) in self.all.iter().zip(rates_per_sec) {
-            self.pages.set_heat(page, self.hotness.known(rate));
+            let size = if self.pages.is_huge(page) { PageSize::Huge } else { PageSize::Base };
+            self.pages.set_heat(page, self.hotness.known(rate, size));
         }
     }
 

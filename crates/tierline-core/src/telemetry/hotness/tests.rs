@@ -6,6 +6,8 @@ use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
 use crate::rng::Rng;
 use proptest::prelude::*;
 
+const BASE: PageSize = PageSize::Base;
+
 /// By hand: among pages with 10 accesses a second on average, one idle for 0.9 s is expected to get 1 / (0.1 +
 /// 0.9), one hit after 0.1 s 2 / (0.1 + 0.1).
 #[test]
@@ -36,7 +38,7 @@ fn the_rate_is_hits_over_exposure() {
     for _ in 0..4 {
         heat = hotness.hit(heat, 1.0, Some(Nanos::from_millis(10)));
     }
-    let got = hotness.estimate(heat);
+    let got = hotness.estimate(heat, BASE);
     assert!((got.rate_per_sec() - 100.0).abs() < 1.0, "{got:?}");
     assert!((got.at_least_per_sec() - 38.2).abs() < 0.1, "(4 + 2 - 2·√5) / 40 ms");
 }
@@ -46,13 +48,13 @@ fn the_rate_is_hits_over_exposure() {
 #[test]
 fn a_page_seen_in_every_scan_gets_a_bounded_rate() {
     let mut hotness = Hotness::default();
-    hotness.look_for(Nanos::from_millis(20), Nanos::from_millis(20));
+    hotness.look_for(Nanos::from_millis(20), Nanos::from_millis(20), Nanos::from_millis(20));
     let (mut always, never) = (hotness.new_page(), hotness.new_page());
     for _ in 0..3 {
         hotness.advance(Nanos::from_millis(20));
         always = hotness.hit(always, 1.0, None);
     }
-    let (always, never) = (hotness.estimate(always), hotness.estimate(never));
+    let (always, never) = (hotness.estimate(always, BASE), hotness.estimate(never, BASE));
     let of_share = |p: f32| -(1.0 - p).ln() / 0.02;
     assert!((always.at_least_per_sec() / of_share(0.2943) - 1.0).abs() < 0.02, "{always:?}");
     assert!(never.at_least_per_sec() == 0.0 && never.at_most_per_sec() > 5.0, "{never:?}");
@@ -62,7 +64,7 @@ fn a_page_seen_in_every_scan_gets_a_bounded_rate() {
 fn a_page_with_new_accesses_is_hot_within_a_few_scans() {
     let mut hotness = Hotness::default();
     let look = Nanos::from_millis(20);
-    hotness.look_for(look, look);
+    hotness.look_for(look, look, look);
     hotness.remember(look * 16);
     hotness.set_urgent(true);
     let mut heat = hotness.new_page();
@@ -71,7 +73,11 @@ fn a_page_with_new_accesses_is_hot_within_a_few_scans() {
         hotness.advance(look);
         heat = hotness.hit(heat, 1.0, None);
     }
-    assert!(hotness.estimate(heat).at_least_per_sec() > 15.0, "{:?}", hotness.estimate(heat));
+    assert!(
+        hotness.estimate(heat, BASE).at_least_per_sec() > 15.0,
+        "{:?}",
+        hotness.estimate(heat, BASE)
+    );
 }
 
 /// Reports of twenty scans, each of which sees the page sixteen times: four without an access are no idle time.
@@ -79,7 +85,7 @@ fn a_page_with_new_accesses_is_hot_within_a_few_scans() {
 fn scans_batched_in_one_report_are_not_counted_as_idle_time() {
     let mut hotness = Hotness::default();
     let look = Nanos::from_millis(10);
-    hotness.look_for(look, look * 20);
+    hotness.look_for(look, look, look * 20);
     hotness.remember(look * 100);
     hotness.set_urgent(true);
     let mut heat = hotness.new_page();
@@ -87,7 +93,7 @@ fn scans_batched_in_one_report_are_not_counted_as_idle_time() {
     for silent in [200, 0, 0] {
         hotness.advance(look * (silent + 20));
         heat = hotness.hit(heat, 16.0, None);
-        bounds.push(hotness.estimate(heat).at_least_per_sec());
+        bounds.push(hotness.estimate(heat, BASE).at_least_per_sec());
     }
     let of_share = |p: f32| -(1.0 - p).ln() / 0.01;
     assert!(bounds.iter().all(|&bound| bound > of_share(0.4)), "{bounds:?}");
@@ -101,19 +107,19 @@ fn false_positives_do_not_add_up_while_placement_is_off() {
     let look = Nanos::from_millis(20);
     let lucky = |hurry_anew_every: u32| {
         let (mut rng, mut hotness) = (Rng::new(11), Hotness::default());
-        hotness.look_for(look, look);
+        hotness.look_for(look, look, look);
         hotness.remember(look * 16);
         let mut heats = vec![hotness.new_page(); 1_000];
         let mut ever = vec![false; heats.len()];
         for i in 0..256 {
             hotness.set_urgent(i % hurry_anew_every != 0);
-            hotness.look_for(look, look);
+            hotness.look_for(look, look, look);
             hotness.advance(look);
             for (heat, ever) in heats.iter_mut().zip(&mut ever) {
                 if rng.below(10) == 0 {
                     *heat = hotness.hit(*heat, 1.0, None);
-                    let bound = hotness.estimate(*heat).at_least_per_sec();
-                    *ever |= bound > 0.2 * hotness.ceiling_per_sec();
+                    let bound = hotness.estimate(*heat, BASE).at_least_per_sec();
+                    *ever |= bound > 0.2 * hotness.ceiling_per_sec(BASE);
                 }
             }
         }
@@ -130,7 +136,7 @@ fn false_positives_do_not_add_up_while_placement_is_off() {
 fn a_known_rate_replaces_the_estimate() {
     let hotness = Hotness::default();
     for rate in [0.0, 3.0, 1e6] {
-        let got = hotness.estimate(hotness.known(rate)).rate_per_sec();
+        let got = hotness.estimate(hotness.known(rate, BASE), BASE).rate_per_sec();
         assert!((got - rate).abs() <= 1e-3 * rate + 1e-30, "{rate}: {got}");
     }
 }
@@ -139,10 +145,10 @@ fn a_known_rate_replaces_the_estimate() {
 fn time_without_watching_does_not_cool_a_page() {
     let mut hotness = Hotness::default();
     let heat = hotness.hit(hotness.new_page(), 2.0, Some(Nanos::from_millis(20)));
-    let before = hotness.estimate(heat);
-    assert_eq!(hotness.estimate(heat), before);
+    let before = hotness.estimate(heat, BASE);
+    assert_eq!(hotness.estimate(heat, BASE), before);
     hotness.advance(Nanos::from_millis(20));
-    assert!(hotness.estimate(heat).rate_per_sec() < 0.6 * before.rate_per_sec());
+    assert!(hotness.estimate(heat, BASE).rate_per_sec() < 0.6 * before.rate_per_sec());
 }
 
 /// A page of 100 hits a second falls idle, another one gets hot, and a phase change is reported: half a second
@@ -165,7 +171,10 @@ fn a_phase_change_discards_earlier_samples() {
             hotness.advance(tenth);
             new = hotness.hit(new, 2.0, None);
         }
-        (hotness.estimate(old).at_most_per_sec(), hotness.estimate(new).at_least_per_sec())
+        (
+            hotness.estimate(old, BASE).at_most_per_sec(),
+            hotness.estimate(new, BASE).at_least_per_sec(),
+        )
     };
     let (old, new) = told(true);
     assert!(old < new, "{old} {new}");
@@ -179,7 +188,7 @@ fn a_page_that_turned_cold_is_forgotten_within_its_memory() {
     hotness.remember(Nanos::from_secs(1));
     let heat = hotness.hit(hotness.new_page(), 15.0, Some(Nanos::from_millis(100)));
     hotness.advance(Nanos::from_secs(20));
-    assert!(hotness.estimate(heat).rate_per_sec() < 1.0);
+    assert!(hotness.estimate(heat, BASE).rate_per_sec() < 1.0);
 }
 
 /// Page A is accessed 100 times a second, page B 3 times: windows of 20 ms separate them.
@@ -197,8 +206,39 @@ fn windows_separate_hot_from_warm_whatever_the_pauses() {
             }
         }
     }
-    let [hot, warm] = heats.map(|heat| hotness.estimate(heat));
+    let [hot, warm] = heats.map(|heat| hotness.estimate(heat, BASE));
     assert!(hot.at_least_per_sec() > 20.0 && warm.at_least_per_sec() < 5.0, "{hot:?} {warm:?}");
+}
+
+/// Scans with windows of 20 ms for base pages and 0.1 ms for huge ones. A page seen in every second scan has
+/// ln 2 accesses per window of its size, and one seen in every scan is at the limit of its size.
+#[test]
+fn the_rate_of_a_huge_page_is_that_of_its_own_window() {
+    let windows = [Nanos::from_millis(20), Nanos(100_000)];
+    let mut hotness = Hotness::default();
+    hotness.remember(windows[0] * 64);
+    let mut heats = [hotness.new_page(); 2];
+    for i in 0..64 {
+        hotness.look_for(windows[0], windows[1], windows[0]);
+        hotness.advance(windows[0]);
+        heats[0] = hotness.hit(heats[0], 1.0, None);
+        if i % 2 == 0 {
+            heats[1] = hotness.hit(heats[1], 1.0, None);
+        }
+    }
+    for (size, window) in [PageSize::Base, PageSize::Huge].into_iter().zip(windows) {
+        let [always, half] = heats.map(|heat| hotness.estimate(heat, size));
+        let expected = std::f32::consts::LN_2 / seconds(window);
+        assert!((half.rate_per_sec() / expected - 1.0).abs() < 0.1, "{size:?}: {half:?}");
+        assert!(
+            always.rate_per_sec() > 2.0 * hotness.ceiling_per_sec(size),
+            "{size:?}: {always:?}"
+        );
+        let known = hotness.known(expected, size);
+        let known = hotness.estimate(known, size).rate_per_sec();
+        assert!((known / expected - 1.0).abs() < 0.02, "{size:?}: {known} is not {expected}");
+    }
+    assert!((hotness.base_hits_per_huge_hit() - 200.0).abs() < 0.1 && hotness.separates_sizes());
 }
 
 /// One page is seen in every scan, another in every second one: however windows change, the first is the hotter
@@ -214,13 +254,13 @@ fn longer_windows_do_not_make_the_hottest_page_look_cold() {
         for i in 0..240 {
             let window = if i < 120 { first } else { then };
             hotness.remember(window * 16);
-            hotness.look_for(window, window);
+            hotness.look_for(window, window, window);
             hotness.advance(window);
             heats[0] = hotness.hit(heats[0], 1.0, None);
             if i % 2 == 0 {
                 heats[1] = hotness.hit(heats[1], 1.0, None);
             }
-            let [busy, half] = heats.map(|heat| hotness.estimate(heat).rate_per_sec());
+            let [busy, half] = heats.map(|heat| hotness.estimate(heat, BASE).rate_per_sec());
             assert!(i < 4 || busy > 1.3 * half && half > 0.0, "{i}: {busy} {half}");
             rates.push((busy, half));
         }
@@ -237,10 +277,10 @@ fn longer_windows_do_not_make_the_hottest_page_look_cold() {
 fn constant_windows_cost_no_precision() {
     let mut hotness = Hotness::default();
     for _ in 0..100 {
-        hotness.look_for(Nanos(20_000_001), Nanos(20_000_001));
+        hotness.look_for(Nanos(20_000_001), Nanos(20_000_001), Nanos(20_000_001));
         hotness.advance(Nanos(20_000_001));
         assert_eq!(hotness.clock, hotness.watched);
-        assert_eq!(hotness.ceiling_per_sec(), 1.0 / seconds(Nanos(20_000_001)));
+        assert_eq!(hotness.ceiling_per_sec(BASE), 1.0 / seconds(Nanos(20_000_001)));
     }
 }
 
@@ -277,7 +317,7 @@ proptest! {
         for Report { window, looks, hits, urgent, memory } in reports {
             hotness.set_urgent(urgent);
             hotness.remember(window * memory);
-            hotness.look_for(window, window * looks);
+            hotness.look_for(window, window, window * looks);
             hotness.advance(window * looks);
             for (heat, hits) in heats.iter_mut().zip(hits) {
                 // Only when both pages were seen, so that both are idle for equally long.
@@ -287,15 +327,15 @@ proptest! {
                 *heat = packed(*heat);
             }
             // Bounds of very few hits are small differences of large numbers.
-            let near = |rate: f32| rate * 1.0001 + 1e-6 * hotness.ceiling_per_sec();
-            let [more, less] = heats.map(|heat| hotness.estimate(heat));
+            let near = |rate: f32| rate * 1.0001 + 1e-6 * hotness.ceiling_per_sec(BASE);
+            let [more, less] = heats.map(|heat| hotness.estimate(heat, BASE));
             for e in [more, less] {
                 prop_assert!((0.0..=1.0).contains(&(e.hits / e.looks)), "{e:?}");
                 let [least, rate, most] =
                     [e.at_least_per_sec(), e.rate_per_sec(), e.at_most_per_sec()];
                 prop_assert!(least >= 0.0 && least <= near(rate), "{e:?}");
                 prop_assert!(rate <= near(most) && most.is_finite(), "{e:?}");
-                let ceiling = MOST_ACCESSES * hotness.ceiling_per_sec();
+                let ceiling = MOST_ACCESSES * hotness.ceiling_per_sec(BASE);
                 prop_assert!(most <= near(ceiling), "{e:?}");
                 prop_assert!(e.expected_per_sec(1.0).is_finite());
             }
@@ -311,10 +351,10 @@ proptest! {
     #[test]
     fn a_known_rate_is_returned_with_scans_too(window in 1_000u64..1_000_000_000, accesses in 0.0f32..4.0) {
         let mut hotness = Hotness::default();
-        hotness.look_for(Nanos(window), Nanos(window));
-        let rate = accesses * hotness.ceiling_per_sec();
-        let got = hotness.estimate(hotness.known(rate)).rate_per_sec();
-        let expected = rate.min(MOST_ACCESSES * hotness.ceiling_per_sec());
+        hotness.look_for(Nanos(window), Nanos(window), Nanos(window));
+        let rate = accesses * hotness.ceiling_per_sec(BASE);
+        let got = hotness.estimate(hotness.known(rate, BASE), BASE).rate_per_sec();
+        let expected = rate.min(MOST_ACCESSES * hotness.ceiling_per_sec(BASE));
         prop_assert!((got - expected).abs() <= 0.01 * expected + 1e-30, "{rate}: {got}");
     }
 
@@ -327,7 +367,7 @@ proptest! {
         for (watched, hits) in steps {
             hotness.advance(Nanos(watched));
             heat = hotness.hit(heat, hits, None);
-            let e = hotness.estimate(heat);
+            let e = hotness.estimate(heat, BASE);
             prop_assert!(e.rate_per_sec().is_finite() && e.at_least_per_sec() >= 0.0);
             prop_assert!(e.rate_per_sec() < e.at_most_per_sec());
             prop_assert!(e.at_least_per_sec() <= e.rate_per_sec() && e.hits <= MAX_HITS * 1.001);

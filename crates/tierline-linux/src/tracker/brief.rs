@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Brief windows for huge pages.
+//!
+//! A huge page is accessed 512 times as often as its base pages. In a window that separates hot base pages from
+//! cold ones, every huge page of a busy program is accessed: a hot one 94,000 times a second in the lab, a cold one
+//! 1,700 times. A window of some ten microseconds separates them, but arming a whole process takes far longer than that.
+//! So the huge pages that the window for base pages found accessed are watched again, in batches: the accessed
+//! bits of a batch are cleared (`process_madvise` with `MADV_COLD`, which also flushes their TLB entries), and
+//! after the brief window its entries are read. A page that was not accessed in the long window counts as not
+//! accessed in the brief one, without watching it: such a page is cold.
+//!
+//! The watched pages lose their place in the kernel's LRU lists. The kernel does not clear the bit of a page that
+//! several processes map; such a page looks hot, and cannot be moved anyway.
+
+use std::time::{Duration, Instant};
+
+use tierline_core::port::{PageSize, SpaceId, Vpn};
+use tierline_core::unit::{BASE_PER_HUGE, Nanos};
+
+use crate::kcore::Kcore;
+use crate::pagetable::Walker;
+use crate::process::advise::joined;
+use crate::tracker::cool::cool_ranges;
+use crate::tracker::runs::Run;
+use crate::tracker::window::{Meter, standstill};
+
+/// Huge pages armed together: arming them takes about as long as the shortest window.
+const BATCH: usize = 64;
+/// Base pages whose huge pages are in one page table.
+const TABLE: u64 = BASE_PER_HUGE * 512;
+/// Windows for one batch, at most: a window during which the manager had to wait for a CPU is repeated.
+const ATTEMPTS: u32 = 3;
+/// Waiting time beyond twice the requested window after which a window is repeated.
+const LATE: Duration = Duration::from_micros(100);
+
+/// The huge pages of one process to be watched in brief windows, by ascending address.
+#[derive(Debug, Default)]
+pub struct Brief {
+    pages: Vec<Run>,
+    next: usize,
+}
+
+/// The result of one batch.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    /// The pages watched.
+    pub pages: &'a [Run],
+    /// Those of them that were accessed.
+    pub accessed: Vec<Run>,
+    /// The window; `None` if the kernel refused to clear bits, so that the long window must do.
+    pub window: Option<Duration>,
+}
+
+impl Brief {
+    /// Forgets all pages.
+    pub fn clear(&mut self) {
+        self.pages.clear();
+        self.next = 0;
+    }
+
+    /// Begins again with the first batch.
+    pub fn rewind(&mut self) {
+        self.next = 0;
+    }
+
+    /// Adds a huge page that was accessed in the long window.
+    pub fn add(&mut self, page: Run) {
+        debug_assert_eq!(page.size, PageSize::Huge, "base pages have the long window");
+        self.pages.push(page);
+    }
+
+    /// Watches the next batch for a brief window; without one, returns it as it is. `None` after the last batch.
+    pub fn watch(
+        &mut self,
+        space: SpaceId,
+        tables: (&Kcore, &Walker, u64),
+        window: Option<Nanos>,
+        one_cpu: bool,
+    ) -> Option<Batch<'_>> {
+        let first = self.next;
+        self.next = (first + BATCH).min(self.pages.len());
+        let pages = self.pages.get(first..self.next).filter(|pages| !pages.is_empty())?;
+        let as_they_are = || Batch { pages, accessed: pages.to_vec(), window: None };
+        let Some(window) = window else { return Some(as_they_are()) };
+        let latest = Duration::from_nanos(window.0) * 2 + LATE;
+        for attempt in 1..=ATTEMPTS {
+            let Some((accessed, watched)) = watch(pages, space, tables, window, one_cpu) else {
+                break;
+            };
+            if watched <= latest || attempt == ATTEMPTS {
+                return Some(Batch { pages, accessed, window: Some(watched) });
+            }
+        }
+        Some(as_they_are())
+    }
+}
+
+/// Clears the bits of these pages, waits, and returns those accessed since, and for how long they were watched.
+/// `None` if the kernel refused.
+fn watch(
+    pages: &[Run],
+    space: SpaceId,
+    (kcore, walker, top): (&Kcore, &Walker, u64),
+    window: Nanos,
+    one_cpu: bool,
+) -> Option<(Vec<Run>, Duration)> {
+    let ranges = joined(pages.iter().map(|page| (page.start, BASE_PER_HUGE)));
+    let (meter, start) = (Meter::start(), Instant::now());
+    if cool_ranges(space, &ranges) < pages.len() as u64 * BASE_PER_HUGE {
+        return None;
+    }
+    let armed = start + start.elapsed() / 2 + standstill(one_cpu, meter.cost()) / 2;
+    std::thread::sleep(Duration::from_nanos(window.0));
+    let (meter, start) = (Meter::start(), Instant::now());
+    let mut accessed = Vec::with_capacity(pages.len());
+    for table in pages.chunk_by(|a, b| a.start / TABLE == b.start / TABLE) {
+        let range = Vpn(table[0].start)..Vpn(table[table.len() - 1].start + BASE_PER_HUGE);
+        walker.find_huge(kcore, top, range, |leaf| {
+            if leaf.accessed {
+                accessed.push(leaf.vpn.0);
+            }
+        });
+    }
+    let still = standstill(one_cpu, meter.cost()) / 2;
+    let watched = (start + start.elapsed() / 2).duration_since(armed).saturating_sub(still);
+    let accessed = pages.iter().filter(|page| accessed.binary_search(&page.start).is_ok());
+    Some((accessed.copied().collect(), watched))
+}
