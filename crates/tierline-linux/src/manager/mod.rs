@@ -170,6 +170,7 @@ impl Manager {
         let engine = Engine::new(tiers.clone(), limits, policy, options.max_rate);
         let mut world =
             LinuxWorld::new(root, tiers, targets, choice.tracker, latency, options.dry_run)?;
+        world.serve(wants);
         inspector.into_iter().for_each(|inspector| world.inspect_with(inspector));
         pager.into_iter().for_each(|pager| world.page_out_with(pager));
         world.host(tenants);
