@@ -188,6 +188,9 @@ impl LinuxWorld {
 
     /// When to call `observe` next.
     pub fn next_due(&self) -> Nanos {
+        if self.units.as_ref().is_some_and(Units::is_pending) {
+            return Nanos::ZERO;
+        }
         let look = self.looked_around.map_or(Nanos::ZERO, |at| at + LOOK_AROUND);
         self.tracker.next_due().min(look)
     }
@@ -348,13 +351,13 @@ impl World for LinuxWorld {
         {
             self.problems.push(problem);
         }
-        if let Some(units) = &mut self.units {
-            units.convert(out);
-        }
         if !out.samples.is_empty() {
             self.last_sample = Some(now);
         }
         self.locate(out);
+        if let Some(units) = &mut self.units {
+            units.convert(out);
+        }
     }
 
     fn measure(&mut self, now: Nanos) -> Telemetry {

@@ -158,7 +158,8 @@ impl Manager {
         notes.push(about_tracker(&choice));
         notes.extend(behave(root, &journal, &options, &pids, choice.tracker.uses())?);
         let pager = policy::pager(root, policy.as_ref(), &options, &targets, &mut notes)?;
-        let asks = policy.needs().contains(&Capability::Answers);
+        // A reclaimer checks the pages that it is about to take; a tracker reports them too rarely.
+        let asks = wants.pages_out || policy.needs().contains(&Capability::Answers);
         let inspector = (policy_moves && (asks || !choice.tracker.observes_fast_memory()))
             .then(|| Inspector::new(root, &tiers))
             .transpose()

@@ -32,6 +32,8 @@ pub struct Settings {
     pub shortest: Nanos,
     /// The longest window.
     pub longest: Nanos,
+    /// Share of accessed pages above which a window is too long.
+    pub most_accessed: f64,
     /// Share of one CPU that scans may cost while placement is not settled.
     pub budget_alert: f64,
     /// Share of one CPU that scans may cost while placement is settled.
@@ -55,6 +57,7 @@ impl Default for Settings {
             window: Nanos::from_millis(20),
             shortest: Nanos::from_millis(1),
             longest: Nanos::from_secs(1),
+            most_accessed: MOST_TOUCHED,
             budget_alert: 0.05,
             budget_calm: 0.01,
             credit: Nanos::from_millis(1_000),
@@ -145,8 +148,10 @@ impl Pace {
         if present == 0 {
             return;
         }
-        let (hit, wanted) =
-            (ratio(accessed, present), ratio(fast.base_pages(), present).min(MOST_TOUCHED));
+        let (hit, wanted) = (
+            ratio(accessed, present),
+            ratio(fast.base_pages(), present).min(self.settings.most_accessed),
+        );
         let window = match hit {
             h if h > wanted => self.window.0 / 2,
             h if h < wanted / 4.0 => self.window.0 * 2,
