@@ -142,7 +142,7 @@ impl Manager {
         let choice = match policy.kernel() {
             None => {
                 let setup = options.setup(root, &journal, &tiers);
-                let mut choice = ladder::choose(&setup, options.tracker.as_deref(), wants.watch)?;
+                let mut choice = ladder::choose(&setup, options.tracker.as_deref())?;
                 wants.watch.map_or(Ok(false), |watch| choice.tracker.reconfigure(watch))?;
                 choice
             }

@@ -75,7 +75,6 @@ pub const HINT_FAULTS: TrackerEntry = TrackerEntry {
     sees: "accesses to single pages of slow memory, with the time from arming to access",
     costs: "a page fault for every observed page; fast memory is not observed",
     samples: false,
-    made_for: |_| false,
     needs: |root| {
         vec![
             (root.exists(MODE), "kernel.numa_balancing (CONFIG_NUMA_BALANCING)"),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Scans in the units of a policy's request.
 //!
-//! A scan sees a page at most once per window. A policy that counts samples or a device's counters expects every access to
-//! count: a hit then stands for the accesses expected in its window. A policy that requests hint faults expects the time
-//! from arming to the fault: a hit then carries the watched time since the page's last hit. Both follow from the page's
-//! last 16 scans, two bytes per page, in blocks of one huge page that are created at a first hit.
+//! A scan sees a page at most once per window. A policy that counts samples expects every access to count: a hit then stands
+//! for the accesses expected in its window. A policy that requests hint faults expects the time from arming to the fault: a
+//! hit then carries the watched time since the page's last hit. A policy that requests a device's counters gets a count of
+//! scans, as in NeoMem's own system over scans (MICRO 2024, section VI-A). The first two follow from the page's last 16 scans, two bytes per page, in blocks of one huge page that are created at a first hit.
 //!
 //! A device and hint faults report one page after the other, and such a policy acts on each at once, within the budget of
 //! the tick. So it gets the hits of a scan in parts, one per tick. What a scan finds before the last one is delivered is
@@ -33,6 +33,8 @@ const PART: u64 = 1024;
 enum Unit {
     /// Every access counts.
     Accesses,
+    /// Every scan counts that found an access.
+    Scans,
     /// The time from arming a page to its next access.
     TimeToFault,
 }
@@ -74,7 +76,7 @@ impl Units {
     pub fn of(watch: Option<Watch>) -> Option<Self> {
         let (unit, in_parts) = match watch? {
             Watch::Samples { .. } => (Unit::Accesses, false),
-            Watch::Counters { .. } => (Unit::Accesses, true),
+            Watch::Counters { .. } => (Unit::Scans, true),
             Watch::HintFaults { .. } => (Unit::TimeToFault, true),
             Watch::Regions { .. } | Watch::Truth => return None,
         };
@@ -179,6 +181,7 @@ impl Unit {
                 let known = u32::try_from(scans).unwrap_or(u32::MAX).min(u16::BITS);
                 Sample { hits: sample.hits * accesses(hits.count_ones(), known), ..*sample }
             }
+            Self::Scans => *sample,
             Self::TimeToFault => {
                 // Armed anew for each scan that did not see it; the access came half way through the last, on average.
                 let before = u64::from((hits & !1).trailing_zeros() - 1).min(scans - 1);
