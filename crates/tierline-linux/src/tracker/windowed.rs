@@ -417,6 +417,18 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_that_counts_hits_gets_more_scans() {
+        let mut tracker = Windowed::with(Fake::default(), Bytes::from_base_pages(8), apart());
+        let before = tracker.pace.settings;
+        tracker.reconfigure(Watch::Truth).expect("fine");
+        assert_eq!(tracker.pace.settings, before);
+        let samples = Watch::Samples { loads: 199, stores: None, cpu_permille: None };
+        tracker.reconfigure(samples).expect("fine");
+        assert!(tracker.pace.settings.budget_alert > before.budget_alert);
+        assert!(tracker.pace.settings.most_accessed < before.most_accessed);
+    }
+
+    #[test]
     fn a_prolonged_window_is_discarded() {
         let asked = Nanos::from_millis(80);
         assert!(!is_drawn_out(Duration::from_millis(200), asked));
