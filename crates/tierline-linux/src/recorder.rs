@@ -36,11 +36,8 @@ impl Recorder {
         let targets = Targets::new(selection, root)?;
         let mut notes = Journal::recover(&options.state_dir, root)?;
         let journal = Journal::open(&options.state_dir)?;
-        let choice = ladder::choose(
-            &options.setup(root, &journal, &tiers),
-            options.tracker.as_deref(),
-            None,
-        )?;
+        let setup = options.setup(root, &journal, &tiers);
+        let choice = ladder::choose(&setup, options.tracker.as_deref())?;
         notes.push(manager::about_tracker(&choice));
         let tracker = choice.tracker;
         notes.extend(manager::behave(root, &journal, options, &pids, tracker.uses())?);

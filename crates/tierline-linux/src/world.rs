@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::time::Instant;
 
-use tierline_core::policy::{self, Policy};
+use tierline_core::policy::{self, Policy, Wants};
 use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, Question,
     SpaceEvent, SpaceId, Telemetry, TenantId, Watch, World,
@@ -27,6 +27,7 @@ use crate::tenant::Tenants;
 use crate::tenant::usage::Usage;
 use crate::tracker::Tracker;
 use crate::tracker::inspect::{CENSUS_EVERY, Inspector};
+use crate::tracker::units::Units;
 
 /// Time between two readings of the processes and their mappings.
 const LOOK_AROUND: Nanos = Nanos::from_secs(1);
@@ -46,6 +47,8 @@ pub struct LinuxWorld {
     usage: Usage,
     maps: BTreeMap<u32, Maps>,
     tracker: Box<dyn Tracker>,
+    /// Converts scans for a policy that keeps its own heat.
+    units: Option<Units>,
     /// Observes pages that the tracker does not, if the policy needs that.
     inspector: Option<Inspector>,
     /// The time of the last census; `None`: a process appeared since.
@@ -97,6 +100,7 @@ impl LinuxWorld {
             usage: Usage::default(),
             maps: BTreeMap::new(),
             tracker,
+            units: None,
             inspector: None,
             counted: None,
             mover: Mover::new(mover::Settings::default()),
@@ -110,6 +114,11 @@ impl LinuxWorld {
             sized: None,
             problems: Vec::new(),
         })
+    }
+
+    /// Observes as a policy with these wants expects: one that keeps its own heat gets its own units, at a constant rate.
+    pub fn serve(&mut self, wants: Wants) {
+        self.units = Units::of(wants.watch.filter(|_| wants.own_heat));
     }
 
     /// Enables queries for pages that the tracker does not observe.
@@ -179,6 +188,9 @@ impl LinuxWorld {
 
     /// When to call `observe` next.
     pub fn next_due(&self) -> Nanos {
+        if self.units.as_ref().is_some_and(Units::is_pending) {
+            return Nanos::ZERO;
+        }
         let look = self.looked_around.map_or(Nanos::ZERO, |at| at + LOOK_AROUND);
         self.tracker.next_due().min(look)
     }
@@ -343,6 +355,9 @@ impl World for LinuxWorld {
             self.last_sample = Some(now);
         }
         self.locate(out);
+        if let Some(units) = &mut self.units {
+            units.convert(out);
+        }
     }
 
     fn measure(&mut self, now: Nanos) -> Telemetry {
@@ -389,6 +404,8 @@ impl World for LinuxWorld {
     }
 
     fn set_attention(&mut self, attention: Attention) {
+        // Published systems observe at a constant rate; their thresholds and periods are set for it.
+        let attention = if self.units.is_some() { Attention::Alert } else { attention };
         self.tracker.set_attention(attention);
     }
 

@@ -26,7 +26,8 @@
 //! stated too; all other constants are ours. With more than two tiers, pages are promoted to the fastest and
 //! demoted to the nearest with room.
 
-use std::collections::VecDeque;
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
 
 use super::interface::{HeatEstimate, Policy, Wants};
 use super::parts::batch;
@@ -70,6 +71,27 @@ struct Candidate {
     hot_for: Nanos,
 }
 
+/// The greatest is the hottest.
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        Ranked::hotter_first(&other.ranked, &self.ranked)
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Candidate {}
+
 /// The policy.
 #[derive(Debug)]
 pub struct Arms {
@@ -91,8 +113,8 @@ pub struct Arms {
     passed: Nanos,
     seen_hits: bool,
     last: Nanos,
-    /// Hottest first.
-    candidates: VecDeque<Candidate>,
+    /// A heap, as only the hottest are taken of the many that fit.
+    candidates: BinaryHeap<Candidate>,
     /// Fast pages that are not hot, coldest first.
     victims: VecDeque<Ranked>,
     scored: Vec<Scored>,
@@ -116,7 +138,7 @@ impl Default for Arms {
             passed: Nanos::ZERO,
             seen_hits: false,
             last: Nanos::ZERO,
-            candidates: VecDeque::new(),
+            candidates: BinaryHeap::new(),
             victims: VecDeque::new(),
             scored: Vec::new(),
             ranking: Vec::new(),
@@ -190,7 +212,8 @@ impl Arms {
             (resident || !state.is_refused()).then_some(ranked)
         }));
         let hot = split(ranking, capacity(view, TierId::FAST));
-        candidates.clear();
+        let mut rising = std::mem::take(candidates).into_vec();
+        rising.clear();
         victims.clear();
         for (at, ranked) in ranking.iter().enumerate() {
             let scored = scored[ranked.tag as usize];
@@ -202,27 +225,26 @@ impl Arms {
             if ranked.resident && at >= hot {
                 victims.push_back(*ranked);
             } else if !ranked.resident && stayed {
-                candidates.push_back(Candidate { ranked: *ranked, hot_for: known.hot_for() });
+                rising.push(Candidate { ranked: *ranked, hot_for: known.hot_for() });
             }
         }
-        if candidates.is_empty() {
+        if rising.is_empty() {
             victims.clear();
         }
-        let by = |a: &Candidate, b: &Candidate| Ranked::hotter_first(&a.ranked, &b.ranked);
-        candidates.make_contiguous().sort_unstable_by(by);
+        *candidates = rising.into();
         victims.make_contiguous().sort_unstable_by(|a, b| Ranked::hotter_first(b, a));
     }
 
     /// Promotes candidates, hottest first, within this tick's batch and while it pays.
     fn work(&mut self, view: &mut View<'_>, since: Nanos, plan: &mut Plan) {
-        let Some(first) = self.candidates.front() else { return };
+        let Some(first) = self.candidates.peek() else { return };
         let batch = self.batch.bytes(view, self.used, since, first.ranked.size);
         let mut ledger = Ledger::new(view, batch, |_| Bytes::ZERO);
-        while let Some(candidate) = self.candidates.pop_front() {
+        while let Some(candidate) = self.candidates.pop() {
             match self.exchange(view, &candidate, &mut ledger, plan) {
                 Ok(()) | Err(Shortage::Page | Shortage::Limit) => {}
                 Err(Shortage::Budget) => {
-                    self.candidates.push_front(candidate); // retried in the next tick
+                    self.candidates.push(candidate); // retried in the next tick
                     return;
                 }
                 // Colder candidates against hotter victims pay even less.

@@ -16,8 +16,8 @@
 //! scan_size (256 MiB); with colloid heat_test (0). Without decoupled, the kernel's own watermarks apply to
 //! everything.
 //!
-//! On Linux: over `hint_faults`, whose budget sets how much is armed, instead of scan_period and scan_size;
-//! activity follows the pages' accessed bits, which the reclaimer reads and clears one by one.
+//! On Linux: the tracker's budget sets how often pages are observed, instead of scan_period and scan_size; the
+//! reclaimer reads and clears the accessed bits of single pages.
 //!
 //! Where it comes from: TPP (ASPLOS 2023), sections 5.1 to 5.5; min is the kernel's (5.13). `by_type` is for
 //! programs whose file pages are known to be cold (5.4), so it is off. `three_faults` is the public patch, in

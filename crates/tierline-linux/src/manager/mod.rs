@@ -142,7 +142,7 @@ impl Manager {
         let choice = match policy.kernel() {
             None => {
                 let setup = options.setup(root, &journal, &tiers);
-                let mut choice = ladder::choose(&setup, options.tracker.as_deref(), wants.watch)?;
+                let mut choice = ladder::choose(&setup, options.tracker.as_deref())?;
                 wants.watch.map_or(Ok(false), |watch| choice.tracker.reconfigure(watch))?;
                 choice
             }
@@ -158,7 +158,8 @@ impl Manager {
         notes.push(about_tracker(&choice));
         notes.extend(behave(root, &journal, &options, &pids, choice.tracker.uses())?);
         let pager = policy::pager(root, policy.as_ref(), &options, &targets, &mut notes)?;
-        let asks = policy.needs().contains(&Capability::Answers);
+        // A reclaimer checks the pages that it is about to take; a tracker reports them too rarely.
+        let asks = wants.pages_out || policy.needs().contains(&Capability::Answers);
         let inspector = (policy_moves && (asks || !choice.tracker.observes_fast_memory()))
             .then(|| Inspector::new(root, &tiers))
             .transpose()
@@ -170,6 +171,7 @@ impl Manager {
         let engine = Engine::new(tiers.clone(), limits, policy, options.max_rate);
         let mut world =
             LinuxWorld::new(root, tiers, targets, choice.tracker, latency, options.dry_run)?;
+        world.serve(wants);
         inspector.into_iter().for_each(|inspector| world.inspect_with(inspector));
         pager.into_iter().for_each(|pager| world.page_out_with(pager));
         world.host(tenants);

@@ -61,7 +61,6 @@ pub const ACCESSED: TrackerEntry = TrackerEntry {
     sees: "every page accessed within a short window, loads and stores, in every tier",
     costs: "no faults in the program; clearing the accessed bits delays its page faults briefly",
     samples: false,
-    made_for: |_| false,
     needs: |root| {
         let kcore = readable(root, "/proc/kcore");
         vec![clear_refs(root), (kcore, "a readable /proc/kcore (root, no lockdown)"), btf(root)]

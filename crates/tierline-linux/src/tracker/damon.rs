@@ -51,7 +51,6 @@ pub const DAMON: TrackerEntry = TrackerEntry {
     sees: "regions, by one sampled page each, in every tier",
     costs: "a kernel thread, in proportion to regions and sampling rate",
     samples: false,
-    made_for: |_| false,
     needs,
     open: |at| Ok(Box::new(Damon::new(at.root, at.journal, Settings::default())?)),
 };

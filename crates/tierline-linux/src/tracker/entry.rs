@@ -2,7 +2,6 @@
 //! An entry of the list of trackers ([`TRACKERS`]): what it observes, needs and costs.
 
 use serde::Serialize;
-use tierline_core::port::Watch;
 use tierline_core::tier::Tiers;
 
 use super::needs::Need;
@@ -22,8 +21,6 @@ pub struct TrackerEntry {
     pub costs: &'static str,
     /// It reports one access per sampling period, which stands for the others.
     pub samples: bool,
-    /// True if the tracker was made for a policy with this request.
-    pub(crate) made_for: fn(Watch) -> bool,
     pub(crate) needs: fn(&Root) -> Vec<Need>,
     pub(crate) open: fn(&Setup<'_>) -> Result<Box<dyn Tracker>>,
 }

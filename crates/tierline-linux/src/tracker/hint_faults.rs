@@ -52,7 +52,7 @@ mod arming;
 mod pace;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn, Watch};
+use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn};
 use tierline_core::tier::TierId;
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 
@@ -75,7 +75,6 @@ pub const HINT_FAULTS: TrackerEntry = TrackerEntry {
     sees: "accesses to single pages of slow memory, with the time from arming to access",
     costs: "a page fault for every observed page; fast memory is not observed",
     samples: false,
-    made_for: |watch| matches!(watch, Watch::HintFaults { fast_too: false, .. }),
     needs: |root| {
         vec![
             (root.exists(MODE), "kernel.numa_balancing (CONFIG_NUMA_BALANCING)"),
@@ -116,8 +115,9 @@ pub struct Settings {
     pub alert_scan_mb: u32,
     /// The same when calm; at least 1.
     pub calm_scan_mb: u32,
-    /// The average hint faults a second allowed for each CPU when alert; a quarter of it when calm.
-    /// One costs a microsecond or two on silicon, twenty in an emulator.
+    /// The average hint faults a second allowed for each CPU when alert; a quarter of it when calm. One costs a
+    /// microsecond or two on silicon, twenty in an emulator. Every armed page faults in the end, so the time of a pass
+    /// is the number of slow pages in use by this.
     pub faults_per_sec_per_cpu: u32,
     /// The least milliseconds of running time in which the kernel may scan a whole program. A task takes its
     /// period from this when it first runs, and keeps it.
@@ -135,9 +135,9 @@ impl Default for Settings {
         Self {
             alert_scan_mb: 64,
             calm_scan_mb: 8,
-            faults_per_sec_per_cpu: 4000,
-            scan_period_min_ms: 1000,
-            scan_period_max_ms: 4000,
+            faults_per_sec_per_cpu: 16_000,
+            scan_period_min_ms: 100,
+            scan_period_max_ms: 400,
             poll: Nanos::from_millis(25),
             ring_pages: 128,
         }
@@ -245,6 +245,8 @@ pub struct HintFaults {
     counts: Counts,
     scanning: bool,
     attention: Attention,
+    /// The passes at which calm may begin: moves of a part of memory do not show that placement is settled.
+    calm_after: u64,
     pace: Pace,
     cpus: u64,
     due: Nanos,
@@ -288,6 +290,7 @@ impl HintFaults {
             counts: Counts::default(),
             scanning: false,
             attention: Attention::default(),
+            calm_after: 0,
             pace: Pace::new(Nanos::ZERO),
             cpus,
             due: Nanos::ZERO,
@@ -345,11 +348,22 @@ impl HintFaults {
         self.journal.set(&self.root, MODE, mode)
     }
 
+    /// Passes that have ended in all address spaces.
+    fn passes(&self) -> u64 {
+        self.spaces.values().map(|watched| watched.arming.passes()).min().unwrap_or_default()
+    }
+
+    /// Whether placement is settled and all memory was armed since it was not.
+    fn is_calm(&self) -> bool {
+        self.attention == Attention::Calm
+            && (self.arms.is_none() || self.passes() >= self.calm_after)
+    }
+
     fn adjust_pace(&mut self, now: Nanos, faults: u64) -> Result<()> {
         let full = u64::from(self.settings.faults_per_sec_per_cpu) * self.cpus;
-        let (budget, limit) = match self.attention {
-            Attention::Alert | Attention::Moving => (full, self.settings.alert_scan_mb),
-            Attention::Calm => (full / 4, self.settings.calm_scan_mb),
+        let (budget, limit) = match self.is_calm() {
+            false => (full, self.settings.alert_scan_mb),
+            true => (full / 4, self.settings.calm_scan_mb),
         };
         if self.pace.record_faults(now, faults, budget, limit) { self.set_pace() } else { Ok(()) }
     }
@@ -456,11 +470,7 @@ impl Tracker for HintFaults {
     }
 
     fn poll(&mut self, now: Nanos, out: &mut Observations) -> Result<()> {
-        let interval = match self.attention {
-            Attention::Alert | Attention::Moving => self.settings.poll,
-            Attention::Calm => self.settings.poll * 2,
-        };
-        self.due = now + interval;
+        self.due = now + if self.is_calm() { self.settings.poll * 2 } else { self.settings.poll };
         if !self.scanning {
             return Ok(());
         }
@@ -480,6 +490,9 @@ impl Tracker for HintFaults {
     }
 
     fn set_attention(&mut self, attention: Attention) {
+        if attention == Attention::Calm {
+            self.calm_after = self.passes() + 2; // the present pass began before
+        }
         self.attention = attention;
     }
 

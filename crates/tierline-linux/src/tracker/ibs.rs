@@ -31,7 +31,6 @@ pub const IBS: TrackerEntry = TrackerEntry {
     sees: "sampled loads that miss the cache, with address and tier (AMD)",
     costs: "well below 1 % of the program at the default period",
     samples: true,
-    made_for: |_| false,
     needs: |root| {
         vec![
             (root.exists(UNIT), "the unit ibs_op (AMD, not in a virtual machine)"),

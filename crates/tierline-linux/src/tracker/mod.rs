@@ -11,6 +11,7 @@ pub mod ladder;
 pub(crate) mod needs;
 pub mod pmu;
 pub mod runs;
+pub mod units;
 pub mod window;
 pub mod windowed;
 

@@ -53,7 +53,6 @@ pub const NEOPROF: TrackerEntry = TrackerEntry {
     sees: "every access that reaches slow memory, counted by its device (NeoMem's unit)",
     costs: "no faults; a register read for each hot page",
     samples: false,
-    made_for: |watch| matches!(watch, Watch::Counters { .. }),
     needs,
     open: |at| open_for(at, Source::Fifo),
 };
@@ -63,7 +62,6 @@ pub const CHMU: TrackerEntry = TrackerEntry {
     sees: "the same, by the hotlist of a CXL hotness monitoring unit (after drafts of drivers)",
     costs: "no faults; a register read for each hot page",
     samples: false,
-    made_for: |_| false,
     needs,
     open: |at| open_for(at, Source::Hotlist),
 };

@@ -45,7 +45,6 @@ pub const PAGE_IDLE: TrackerEntry = TrackerEntry {
     sees: "every page accessed within a window, in every tier",
     costs: "no faults in the program; one write and one read of a bitmap per window",
     samples: false,
-    made_for: |_| false,
     needs: |root| {
         vec![
             (

@@ -32,7 +32,6 @@ pub const PEBS: TrackerEntry = TrackerEntry {
     sees: "sampled loads that miss the cache, with address and tier (Intel)",
     costs: "well below 1 % of the program at the default period",
     samples: true,
-    made_for: |_| false,
     needs: |root| {
         let has = |pmu: &&str| root.exists(format!("{PMUS}/{pmu}/events/mem-loads"));
         let loads = ["cpu", "cpu_core"].iter().any(has);

@@ -42,7 +42,6 @@ pub const SOFT_DIRTY: TrackerEntry = TrackerEntry {
     sees: "stores only, to single pages, in every tier",
     costs: "a page fault for every page written in a window",
     samples: false,
-    made_for: |_| false,
     needs: |root| {
         vec![
             clear_refs(root),

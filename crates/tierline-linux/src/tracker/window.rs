@@ -48,6 +48,8 @@ pub struct Settings {
     pub huge_window: Nanos,
     /// The shortest window of huge pages: about the time in which a thread is woken and a batch of them is armed.
     pub huge_shortest: Nanos,
+    /// Share of accessed pages above which a window is too long.
+    pub most_accessed: f64,
     /// Share of one CPU that scans may cost while placement is not settled.
     pub budget_alert: f64,
     /// Share of one CPU that scans may cost while placement is settled.
@@ -73,6 +75,7 @@ impl Default for Settings {
             longest: Nanos::from_secs(1),
             huge_window: Nanos(200_000),
             huge_shortest: Nanos(20_000),
+            most_accessed: MOST_TOUCHED,
             budget_alert: 0.05,
             budget_calm: 0.01,
             credit: Nanos::from_millis(1_000),
@@ -174,11 +177,16 @@ impl Pace {
         (self.huge_window < self.window).then_some(self.huge_window)
     }
 
+    /// The share of pages that a window should find accessed, at most.
+    fn wanted(&self, seen: Seen, fast: Bytes) -> f64 {
+        ratio(fast.base_pages(), seen.present.max(1)).min(self.settings.most_accessed)
+    }
+
     /// Shortens the window of huge pages if too many were accessed: those seen in it cannot be told apart. `false`
     /// if it is short enough, or the shortest.
     pub fn shorten_huge(&mut self, seen: Seen, fast: Bytes) -> bool {
         let share = ratio(seen.huge_accessed, seen.huge_present.max(1));
-        if share <= wanted(seen, fast) || self.huge_window <= self.settings.huge_shortest {
+        if share <= self.wanted(seen, fast) || self.huge_window <= self.settings.huge_shortest {
             return false;
         }
         let shorter =
@@ -194,7 +202,7 @@ impl Pace {
             return;
         }
         let Settings { shortest, longest, huge_shortest, .. } = self.settings;
-        let (wanted, mut base) = (wanted(seen, fast), seen);
+        let (wanted, mut base) = (self.wanted(seen, fast), seen);
         if (seen.present - seen.huge_present) * FEW_OF >= seen.present {
             base.present -= seen.huge_present;
             base.accessed -= seen.huge_accessed;
@@ -243,11 +251,6 @@ impl Pace {
     pub fn calm_pause(&self, cost: Cost) -> Nanos {
         earned(cost.cpu.as_secs_f64(), self.settings.budget_calm)
     }
-}
-
-/// The share of pages that a window should find accessed, at most.
-fn wanted(seen: Seen, fast: Bytes) -> f64 {
-    ratio(fast.base_pages(), seen.present.max(1)).min(MOST_TOUCHED)
 }
 
 /// The time in which a share `budget` of one CPU pays for `owed` seconds of CPU time.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tierline_core::port::{Attention, Observations, SpaceId};
+use tierline_core::port::{Attention, Observations, SpaceId, Watch};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
 use crate::error::{Error, Result};
@@ -14,6 +14,12 @@ use crate::tracker::window::{Cost, Meter, Pace, Settings, Stats, Urgent, has_one
 /// Windows that show what a page does now; older ones are outdated. Ours: with fewer, pages look hot by chance
 /// too often; with more, a change takes too long to show.
 const WINDOWS_REMEMBERED: u64 = 16;
+
+/// Share of one CPU that scans may cost for a policy that counts hits by itself. Ours: twice the default's.
+const BUDGET_OF_COUNTING: f64 = 0.1;
+/// Share of accessed pages for such a policy. Ours: the less, the more often does a window miss a hot page, which tells how
+/// hot it is.
+const ACCESSED_OF_COUNTING: f64 = 0.2;
 
 /// Time between glances while placement is settled.
 const GLANCE_EVERY: Nanos = Nanos::from_secs(1);
@@ -434,6 +440,15 @@ impl<P: Probe> Tracker for Windowed<P> {
         P::REPORTS_PAGE_SIZES
     }
 
+    /// A policy that counts hits by itself learns little from one scan.
+    fn reconfigure(&mut self, watch: Watch) -> Result<bool> {
+        if !matches!(watch, Watch::Truth | Watch::Regions { .. }) {
+            self.pace.settings.budget_alert = BUDGET_OF_COUNTING;
+            self.pace.settings.most_accessed = ACCESSED_OF_COUNTING;
+        }
+        Ok(false)
+    }
+
     /// A pause for settled placement ends when placement is no longer settled.
     fn set_attention(&mut self, attention: Attention) {
         if self.pace.attention() == Attention::Calm {
@@ -568,6 +583,18 @@ mod tests {
         assert_eq!(tracker.probe().windows, windows.map(Some));
         assert_eq!((out.samples.len(), out.huge_window), (1, Some(windows[1])));
         assert_eq!(tracker.stats().accessed, 3 + 512);
+    }
+
+    #[test]
+    fn a_policy_that_counts_hits_gets_more_scans() {
+        let mut tracker = Windowed::with(Fake::default(), Bytes::from_base_pages(8), apart());
+        let before = tracker.pace.settings;
+        tracker.reconfigure(Watch::Truth).expect("fine");
+        assert_eq!(tracker.pace.settings, before);
+        let samples = Watch::Samples { loads: 199, stores: None, cpu_permille: None };
+        tracker.reconfigure(samples).expect("fine");
+        assert!(tracker.pace.settings.budget_alert > before.budget_alert);
+        assert!(tracker.pace.settings.most_accessed < before.most_accessed);
     }
 
     #[test]

@@ -108,11 +108,14 @@ fn offset(page: Vpn) -> usize {
 pub struct Arming {
     blocks: FxHashMap<u64, Block>,
     recent: VecDeque<Arm>,
+    passes: u64,
 }
 
 impl Arming {
     /// Records that a range was armed. Calls must be in the order of time, between those of `fault`.
     pub fn arm(&mut self, arm: Arm) {
+        // Memory is armed by ascending address.
+        self.passes += u64::from(self.recent.back().is_some_and(|last| arm.start < last.start));
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
@@ -142,6 +145,11 @@ impl Arming {
         let since = block.waiting_since(page);
         block.faulted(page, huge);
         since.map(|since| time.saturating_sub(since))
+    }
+
+    /// Passes over the space that have ended.
+    pub const fn passes(&self) -> u64 {
+        self.passes
     }
 
     /// Approximate bytes used.
@@ -197,6 +205,15 @@ mod tests {
         assert_eq!(fault(&mut arming, 1, 0), Some(1));
         (1..=10).for_each(|k| arming.arm(arm(k * 100, 0, 512)));
         assert_eq!(fault(&mut arming, 1050, 0), Some(350));
+    }
+
+    #[test]
+    fn a_pass_ends_when_arming_starts_again_below() {
+        let mut arming = Arming::default();
+        for (start, passes) in [(0, 0), (512, 0), (4096, 0), (0, 1), (512, 1), (256, 2)] {
+            arming.arm(arm(1, start, start + 256));
+            assert_eq!(arming.passes(), passes, "from {start}");
+        }
     }
 
     #[test]
