@@ -267,7 +267,8 @@ impl<P: Probe> Windowed<P> {
         let scan = self.scan;
         let huge = match scan.huge_watched.checked_div(scan.huge_pages) {
             Some(mean) => Some(nanos(mean)),
-            None => window,
+            // Without huge pages, estimates need no page sizes.
+            None => window.filter(|_| scan.seen.huge_present > 0),
         };
         self.pace.adapt(scan.seen, scan.seen(), self.fast);
         self.finish(now, out);
