@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Scans in the units of a policy's request.
 //!
-//! A scan sees a page at most once per window. A policy that counts samples expects every access to count: a hit then stands
-//! for the accesses expected in its window. A policy that requests hint faults expects the time from arming to the fault: a
-//! hit then carries the watched time since the page's last hit. A policy that requests a device's counters gets a count of
-//! scans, as in NeoMem's own system over scans (MICRO 2024, section VI-A). The first two follow from the page's last 16 scans, two bytes per page, in blocks of one huge page that are created at a first hit.
+//! A scan sees a page at most once per window. A policy that counts samples expects every access to count: a hit then
+//! stands for the accesses expected in its window. A policy that requests hint faults expects the time from arming to
+//! the fault: a hit then carries the watched time since the page's last hit. Both follow from the page's last 16 scans,
+//! two bytes per page, in blocks of one huge page that are created at a first hit. A policy that requests a device's
+//! counters counts scans, as NeoMem's own baselines over scans do (MICRO 2024, section VI-A).
 //!
-//! A device and hint faults report one page after the other, and such a policy acts on each at once, within the budget of
-//! the tick. So it gets the hits of a scan in parts, one per tick. What a scan finds before the last one is delivered is
-//! left out.
+//! A device and hint faults report one page after the other, and such a policy acts on each at once, within the budget
+//! of the tick. So it gets the hits of a scan in parts, one per tick. A scan that ends before the last one is delivered
+//! is left out.
 //!
 //! With k hits in n scans, the share of windows with an access is estimated as p = (k + 1/2)/(n + 1), by the prior of
 //! Jeffreys (Bernardo and Smith, Bayesian Theory, 1994, section 5.4). The mean number of accesses in a window is then
@@ -23,8 +24,8 @@ use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 const PAGES: usize = 512;
 const _: () = assert!(BASE_PER_HUGE == PAGES as u64);
 
-/// Parts in which a large scan is delivered, and base pages of a part, at least. Ours: in an emulated guest, a tick can move
-/// three times as many.
+/// Parts in which a large scan is delivered, and base pages of a part, at least. Ours: in an emulated guest, a tick can
+/// move three times as many.
 const PARTS: u64 = 64;
 const PART: u64 = 1024;
 
@@ -135,9 +136,10 @@ impl Units {
         for event in events {
             let (space, blocks) = match *event {
                 SpaceEvent::Gone(space) => (space, 0..u64::MAX),
-                SpaceEvent::Unmapped(space, Vpn(start), pages) => {
-                    (space, start.div_ceil(BASE_PER_HUGE)..(start + pages) / BASE_PER_HUGE)
-                }
+                SpaceEvent::Unmapped(space, Vpn(start), pages) => (
+                    space,
+                    start.div_ceil(BASE_PER_HUGE)..start.saturating_add(pages) / BASE_PER_HUGE,
+                ),
                 _ => continue,
             };
             while blocks.start < blocks.end

@@ -17,8 +17,7 @@ const WINDOWS_REMEMBERED: u64 = 16;
 
 /// Share of one CPU that scans may cost for a policy that counts hits by itself. Ours: twice the default's.
 const BUDGET_OF_COUNTING: f64 = 0.1;
-/// Share of accessed pages for such a policy. Ours: the less, the more often does a window miss a hot page, which tells how
-/// hot it is.
+/// Share of accessed pages for such a policy, at most. Ours: a window that sometimes misses a hot page shows how hot it is.
 const ACCESSED_OF_COUNTING: f64 = 0.2;
 
 /// Time between glances while placement is settled.
