@@ -9,6 +9,7 @@ mod faults;
 mod imports;
 mod knobs;
 mod published;
+mod qos;
 mod sizes;
 mod split;
 mod tenants;
