@@ -3,6 +3,8 @@
 //! only bandwidth targets are throttled, and bad input or a bad clock change nothing.
 
 use proptest::prelude::*;
+use tierline_core::engine::Engine;
+use tierline_core::policy::tierline::Tierline;
 use tierline_core::port::{
     LatencySource, MeasuredLatency, Telemetry, TenantId, TenantTelemetry, TierTelemetry,
 };
@@ -14,6 +16,9 @@ use tierline_core::qos::need::Profile;
 use tierline_core::qos::thresholds::Thresholds;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
+
+use crate::contract::{RATE, skewed};
+use crate::toy::{Toy, machine};
 
 const GB: u64 = 1 << 30;
 /// Fast memory.
@@ -289,6 +294,20 @@ fn a_swinging_load_does_not_swing_limits() {
         changes += usize::from(before != host.limits);
     }
     assert!(changes < 6, "{changes} changes in ten minutes");
+}
+
+/// An eighth of the pages has 90 % of all accesses.
+#[test]
+fn a_need_curve_is_read_from_the_heat_of_pages() {
+    let rates = skewed(4_000, 63.0, 1.0, 3);
+    let mut toy = Toy::new(machine(&[1_000, 8_000]), rates, 5);
+    let policy = Box::<Tierline>::default();
+    let mut engine = Engine::new(toy.tiers.clone(), Limits::default(), policy, RATE);
+    crate::toy::run(&mut engine, &mut toy, 0..100);
+    let curve = engine.heat_curve(TenantId::NOBODY);
+    assert_eq!(curve.memory(), Bytes::from_base_pages(4_000));
+    let share = curve.share(Bytes::from_base_pages(500));
+    assert!((0.75..=0.97).contains(&share), "{share} of 0.9");
 }
 
 proptest! {
