@@ -14,6 +14,8 @@ use crate::port::{
 use crate::qos::Limits;
 use crate::qos::controller::Controller;
 use crate::qos::enforcer::Enforcer;
+use crate::qos::heat_curve::HeatCurve;
+use crate::qos::heat_sample;
 use crate::questions::Questions;
 use crate::telemetry::calm::{Calm, Planned};
 use crate::tier::{TierId, Tiers};
@@ -167,6 +169,11 @@ impl Engine {
     /// Assigns an address space to a tenant.
     pub fn own(&mut self, space: SpaceId, tenant: TenantId) {
         self.belief.pages.apply(SpaceEvent::Owned(space, tenant));
+    }
+
+    /// How a tenant's accesses are spread over its memory, by the heat of its pages.
+    pub fn heat_curve(&mut self, tenant: TenantId) -> HeatCurve {
+        heat_sample::curve(&self.belief.memory(), self.policy.as_ref(), tenant)
     }
 
     /// The managed pages.

@@ -27,7 +27,7 @@ use super::decision::{Decision, Entry, Journal};
 use super::measured::Measured;
 use super::need::{Need, Profile, unloaded_ns};
 use super::squeeze::{Squeeze, Tightened};
-use super::state::{MISSED, Machine, State};
+use super::state::{MISSED, Machine, PATIENCE, PATIENCE_UNLENT, State};
 use super::thresholds::{DEGRADED, Thresholds};
 use crate::port::{Telemetry, TenantId};
 use crate::tier::{TierId, Tiers};
@@ -221,7 +221,8 @@ impl Controller {
             let Some(state) = self.applications.get_mut(&tenant) else { continue };
             // No more fast bandwidth for a BI application while that hurts a more important LS (4.3.1).
             let waits = relieved.contains(&tenant) || guarded && state.application.is_bandwidth();
-            state.revise(now, &machine, !waits);
+            let patience = if self.lend { PATIENCE } else { PATIENCE_UNLENT };
+            state.revise(now, &machine, !waits, patience);
         }
         self.set_limits(now, telemetry, limits);
     }

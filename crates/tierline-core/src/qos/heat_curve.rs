@@ -14,6 +14,8 @@ pub type Placement = [Bytes; TierId::MAX];
 
 /// Points closer than this part of the program's memory replace each other. Ours.
 const RESOLUTION: u64 = 64;
+/// Shares that differ by less do not contradict each other. Ours.
+const NOISE: f64 = 0.01;
 
 /// Share of accesses to the hottest bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,13 +68,17 @@ impl HeatCurve {
         if fast == Bytes::ZERO || fast >= self.memory || !(0.0..=1.0).contains(&share) {
             return;
         }
-        let memory = self.memory;
-        let far = |a: Bytes, b: Bytes| a.0.abs_diff(b.0) > memory.0 / RESOLUTION;
-        let agrees = |point: &(Bytes, f64)| {
-            let in_order = if point.0 < fast { point.1 <= share } else { point.1 >= share };
-            in_order && far(point.0, fast)
+        let (memory, points) = (self.memory, std::mem::take(&mut self.points));
+        let agrees = |&(bytes, known): &(Bytes, f64)| {
+            let contradicts =
+                if bytes < fast { known > share + NOISE } else { known < share - NOISE };
+            !contradicts && bytes.0.abs_diff(fast.0) > memory.0 / RESOLUTION
         };
-        self.points.retain(agrees);
+        let bounded = |(bytes, known): (Bytes, f64)| match bytes < fast {
+            true => (bytes, known.min(share)),
+            false => (bytes, known.max(share)),
+        };
+        self.points = points.into_iter().filter(agrees).map(bounded).collect();
         let at = self.points.partition_point(|point| point.0 < fast);
         self.points.insert(at, (fast, share));
         debug_assert!(self.points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{self:?}");

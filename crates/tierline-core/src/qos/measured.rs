@@ -55,7 +55,8 @@ pub struct Window {
     bytes: [f64; TierId::MAX],
     latency_bytes: f64,
     latency_ns: f64,
-    ns: f64,
+    seconds: f64,
+    seen: bool,
     demand: bool,
     last: Measured,
 }
@@ -77,14 +78,14 @@ impl Window {
             self.latency_ns += latency.mean_ns * all;
             self.latency_bytes += all;
         }
-        self.ns += seconds;
+        (self.seconds, self.seen) = (self.seconds + seconds, true);
         self.demand |= tenant.demand.unwrap_or(true);
     }
 
-    /// Ends the period.
+    /// Ends the period. A tenant that was not measured at all has no memory: its programs have ended.
     pub fn close(&mut self) -> Measured {
         let all: f64 = self.bytes.iter().sum();
-        let rate = if self.ns > 0.0 { all / self.ns } else { 0.0 };
+        let rate = if self.seconds > 0.0 { all / self.seconds } else { 0.0 };
         let fresh = !self.last.demand || self.last.bytes_per_sec == 0.0;
         let smooth = |last: f64, now: f64| match fresh {
             true => now,
@@ -99,7 +100,7 @@ impl Window {
             }
         }
         let measured = Measured {
-            used: self.used,
+            used: if self.seen { self.used } else { Placement::default() },
             latency_ns: latency.map(|ns| smooth(last.latency_ns.unwrap_or(ns), ns)),
             bytes_per_sec: smooth(last.bytes_per_sec, rate),
             shares,
@@ -140,6 +141,8 @@ mod tests {
         let second = window.close();
         assert_eq!(second.latency_ns, Some(175.0));
         assert!((second.bytes_per_sec - 3_000.0).abs() < 1e-6, "{second:?}");
+        let gone = window.close();
+        assert_eq!((gone.memory(), gone.demand), (Bytes::ZERO, false));
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod controller;
 pub mod decision;
 pub mod enforcer;
 pub mod heat_curve;
+pub mod heat_sample;
 pub mod measured;
 pub mod need;
 pub mod profiler;

@@ -20,11 +20,15 @@ pub const MISSED: f64 = 0.01;
 /// A target is met with room to spare from this relative error on.
 pub const SPARE: f64 = 0.05;
 /// Placements aim this far below the target.
-const AIM: f64 = 0.01;
+const AIM: f64 = 0.005;
 /// Time for which less must have been enough before the need falls.
 pub const PATIENCE: Nanos = Nanos::from_secs(30);
+/// The same if nothing is lent: then a need that is too high is paid for in idle memory.
+pub const PATIENCE_UNLENT: Nanos = Nanos::from_secs(2);
 /// A need that is lower by less than this part is the same.
-const SAME: f64 = 0.05;
+const SAME: f64 = 0.02;
+/// Time for which its memory must have been in place before the need rises: averages have settled.
+const SETTLES: Nanos = Nanos::from_secs(1);
 /// This part of what it may have is in place.
 const IN_PLACE: f64 = 0.98;
 /// The rest may be this much, whatever the size.
@@ -57,8 +61,10 @@ pub struct State {
     pub curve: HeatCurve,
     /// What it needs at present.
     pub need: Need,
-    /// Less has been enough since this time, minus the patience.
-    falls_at: Nanos,
+    /// Less has been enough since.
+    enough_since: Nanos,
+    /// Its memory has been in place since.
+    in_place: Option<Nanos>,
     /// Sums of the present period.
     pub window: Window,
     /// The last period.
@@ -80,7 +86,8 @@ impl State {
             application,
             curve,
             need,
-            falls_at: now + PATIENCE,
+            enough_since: now,
+            in_place: None,
             window: Window::default(),
             measured: Measured::default(),
             squeeze: Squeeze::default(),
@@ -146,21 +153,23 @@ impl State {
     }
 
     /// Revises what it needs. `may_rise` is false while something else must be tried first.
-    pub fn revise(&mut self, now: Nanos, machine: &Machine, may_rise: bool) {
+    pub fn revise(&mut self, now: Nanos, machine: &Machine, may_rise: bool, patience: Nanos) {
         let (Some(slo), Some(error)) = (self.application.slo, self.error()) else {
             return;
         };
+        self.in_place = self.is_in_place().then(|| self.in_place.unwrap_or(now));
+        let settled = self.in_place.is_some_and(|since| now >= since + SETTLES);
         let found = self.least(slo, machine);
         let [fast, needed] = [speed(&found), speed(&self.need.placement)];
         if error > MISSED {
-            self.falls_at = now + PATIENCE;
-            if may_rise && fast > needed && self.is_in_place() {
+            self.enough_since = now;
+            if may_rise && fast > needed && settled {
                 self.need.placement = found;
             }
         } else if fast >= needed * (1.0 - SAME) {
-            self.falls_at = now + PATIENCE;
-        } else if now >= self.falls_at {
-            self.need.placement = found;
+            self.enough_since = now;
+        } else if now.saturating_sub(self.enough_since) >= patience {
+            (self.need.placement, self.enough_since) = (found, now);
         }
     }
 

@@ -10,6 +10,7 @@ mod huge;
 mod imports;
 mod knobs;
 mod published;
+mod qos;
 mod sizes;
 mod split;
 mod tenants;

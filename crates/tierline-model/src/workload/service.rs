@@ -60,10 +60,15 @@ impl Service {
             0 => Reach::ObjectsAt(lines, load),
             _ => Reach::StreamAt(load),
         };
+        // Memory can grow only at the end of a contiguous layout.
+        let layout = match self.start_set {
+            Some(_) => Layout::Front,
+            None => Layout::Scattered(self.chunk),
+        };
         let phase = |lasts, load| Phase {
             lasts,
             reach: Some(reach(load)),
-            ..Phase::forever(bands.clone(), Layout::Scattered(self.chunk))
+            ..Phase::forever(bands.clone(), layout)
         };
         let full = phase(self.busy, 1.0);
         let grows = |lasts, start, rate| Phase {

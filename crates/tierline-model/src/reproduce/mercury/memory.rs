@@ -4,7 +4,7 @@
 use super::setup::{LLAMA_CORES, LLAMA_SLO, genoa, gib, late_throughput, steady, xeon};
 use crate::reproduce::Experiment;
 use crate::reproduce::lab::Lab;
-use crate::reproduce::row::{Found, GIVEN, ORDER, ROW, Row};
+use crate::reproduce::row::{Found, GIVEN, ORDER, ROW, Row, Test};
 
 /// The rows.
 pub const ROWS: &[Row] = &[
@@ -31,7 +31,8 @@ pub const ROWS: &[Row] = &[
             let rate = |share| steady(lab, &streaming(share), "bi").bytes_per_second.max(1.0);
             vec![100.0 * rate(0.0) / rate(1.0)].into()
         }),
-        note: "the bandwidth of CXL in the machine file is from this row",
+        note: "the bandwidth of CXL in the machine file is from this row; the socket's shared queue limits local memory",
+        test: Test::Within(3.0),
         ..GIVEN
     },
     Row {
@@ -80,7 +81,7 @@ pub const ROWS: &[Row] = &[
             ]
             .into()
         }),
-        note: "its 80 programs are three here, with 1, 4 and 12 threads; each may be 12 % slower, as no targets are published",
+        note: "its 80 programs are three here, with 1, 4 and 12 threads; targets are not published: 12 and 14 % above local memory",
         ..ROW
     },
     Row {
@@ -98,7 +99,7 @@ pub const ROWS: &[Row] = &[
             let gain = 100.0 * (rate(&mercury) / rate(&tpp) - 1.0);
             vec![given("redis"), given("llama"), given(VECTORDB), gain].into()
         }),
-        note: "the targets are not published: those of M-S562 are used. What is left beyond the needs is lent by priority",
+        note: "targets and priorities are not published: the targets are those of M-S562; VectorDB comes first, as it has all its memory local, then Redis. What is left beyond the needs is lent in this order",
         ..ROW
     },
     Row {
@@ -155,16 +156,16 @@ fn streaming(local: f64) -> Experiment {
     genoa().tenant("bi", program).with("hot_share_fast", local)
 }
 
-/// VectorDB beside another program, each with 20 GB, on 20 GB of local memory (MERC). Both may be about 12 %
-/// slower than with all memory local.
+/// VectorDB beside another program, each with 20 GB, on 20 GB of local memory (MERC). Popularity follows Zipf's
+/// law, so that both have cold memory. The targets are 12 and 14 % more than the 70 ns of local memory.
 fn contended(threads: u8) -> Experiment {
-    let front = format!("service:set=20GiB,threads={threads}");
-    let vectordb = format!("service:set=20GiB,threads={EQUAL}");
+    let front = format!("service:set=20GiB,skew=0.99,threads={threads}");
+    let vectordb = format!("service:set=20GiB,skew=0.99,threads={EQUAL}");
     xeon("tpp", 400, 20)
         .tenant(VECTORDB, &vectordb)
-        .needs(2, "160ns")
+        .needs(2, "80ns")
         .tenant("front", &front)
-        .needs(1, "160ns")
+        .needs(1, "79ns")
 }
 
 /// By how much a program is slower than alone in local memory, %.
@@ -204,9 +205,9 @@ pub fn mixed() -> Experiment {
     let llama = format!("service:set=40GiB,stream=1,threads={LLAMA_CORES}");
     xeon("tpp", 600, 40)
         .tenant("redis", "service:set=40GiB,threads=6")
-        .needs(3, "200ns")
+        .needs(2, "200ns")
         .tenant("llama", &llama)
-        .needs(2, LLAMA_SLO)
+        .needs(1, LLAMA_SLO)
         .tenant(VECTORDB, "service:set=20GiB,threads=2")
-        .needs(1, "180ns")
+        .needs(3, "180ns")
 }
