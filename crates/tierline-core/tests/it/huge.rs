@@ -8,7 +8,7 @@ use tierline_core::engine::Engine;
 use tierline_core::policy::tierline::Tierline;
 use tierline_core::port::{
     Attention, Capabilities, Observations, Order, Outcome, PageKind, PageSize, Question, Region,
-    Residence, Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, Watch, World,
+    Residence, Sample, SpaceEvent, SpaceId, Telemetry, TenantId, TierTelemetry, Vpn, Watch, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -121,6 +121,10 @@ impl World for HugePages {
 
     fn watch(&mut self, _watch: Watch) -> bool {
         false
+    }
+
+    fn limit_cpu(&mut self, _: TenantId, _: f64) {
+        unreachable!("not offered")
     }
 
     fn check_accessed(&mut self, _now: Nanos, _questions: &[Question], _out: &mut Vec<bool>) {
