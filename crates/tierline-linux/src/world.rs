@@ -192,10 +192,7 @@ impl LinuxWorld {
             return Nanos::ZERO;
         }
         let look = self.looked_around.map_or(Nanos::ZERO, |at| at + LOOK_AROUND);
-        // A reclaimer scans a larger part of its lists in each tick until it has found enough.
-        let reclaim =
-            self.measured.filter(|_| self.inspector.is_some()).map(|at| at + MEASURE_OFTEN);
-        self.tracker.next_due().min(look).min(reclaim.unwrap_or(look))
+        self.tracker.next_due().min(look)
     }
 
     /// Takes the errors since the last call that did not stop anything.
