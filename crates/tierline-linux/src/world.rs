@@ -149,7 +149,7 @@ impl LinuxWorld {
                 Capability::Answers => "reading them needs root and /proc/kcore: tierline doctor \
                                         lists what is missing"
                     .into(),
-                Capability::Split | Capability::KernelTiering => {
+                Capability::Split | Capability::KernelTiering | Capability::CpuShares => {
                     "tierline policies lists the others".into()
                 }
             },
