@@ -80,10 +80,10 @@ pub fn allocate(room: &[Bytes], claims: &[Claim], lend: bool) -> Vec<Grant> {
     let mut left = room.to_vec();
     let mut grants: Vec<Grant> = claims.iter().map(|claim| reserve(claim, &mut left)).collect();
     if lend {
-        for tier in 0..left.len() {
-            lend_by_priority(tier, &mut left[tier], &claims, &mut grants);
-            lend_by_weight(tier, &mut left[tier], &claims, &mut grants, false);
-            lend_by_weight(tier, &mut left[tier], &claims, &mut grants, true);
+        for (tier, left) in left.iter_mut().enumerate() {
+            lend_by_priority(tier, left, &claims, &mut grants);
+            lend_by_weight(tier, left, &claims, &mut grants, false);
+            lend_by_weight(tier, left, &claims, &mut grants, true);
         }
     }
     for (tier, &room) in room.iter().enumerate() {

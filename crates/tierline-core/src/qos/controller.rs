@@ -129,7 +129,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Removes an application: its limits are lifted, and its CPU share in the next tick.
+    /// Removes an application: its limits are lifted, and its CPU share in the next tick. Those that were held
+    /// back for it are released.
     pub fn remove(&mut self, now: Nanos, tenant: TenantId, limits: &mut Limits) {
         if let Some(state) = self.applications.remove(&tenant) {
             limits.lift(tenant);
@@ -137,6 +138,10 @@ impl Controller {
                 self.left.push(tenant);
             }
             self.journal.note(now, Decision::Removed { tenant });
+            // Nobody is held back for an application that is gone.
+            let held =
+                self.applications.values_mut().filter(|held| held.squeeze.by == Some(tenant));
+            held.for_each(|held| held.squeeze = Squeeze::default());
         }
     }
 

@@ -167,7 +167,7 @@ mod tests {
         let mut now = late;
         let mut result = Tightened::Stepped;
         for _ in 0..100 {
-            now = now + second;
+            now += second;
             result = squeeze.tighten(now, BY, 9.0, &hog(18, 90.0), -1.0);
         }
         assert_eq!((result, squeeze.cpu_share), (Tightened::AtFloor, CPU_FLOOR));

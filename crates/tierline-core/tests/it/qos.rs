@@ -70,6 +70,11 @@ fn bi(tenant: u16, gb: u64, target: u64) -> Program {
     program(tenant, gb, Slo::Bandwidth(BytesPerSec(target * 1_000_000_000)), 80.0)
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "whole bytes")]
+fn rate(bytes_per_sec: f64) -> BytesPerSec {
+    BytesPerSec(bytes_per_sec as u64)
+}
+
 /// Programs under the controller.
 #[derive(Default)]
 struct Host {
@@ -83,7 +88,7 @@ struct Host {
 
 impl Host {
     fn arrive(&mut self, program: Program) -> Result<(), Refusal> {
-        let bandwidth = Some(BytesPerSec((program.speed * 1e9) as u64));
+        let bandwidth = Some(rate(program.speed * 1e9));
         let profile = Profile { bandwidth, ..Profile::unknown(program.application.memory) };
         self.controller.admit(self.now, program.application, &profile, &tiers())?;
         self.programs.push(program);
@@ -113,7 +118,7 @@ impl Host {
             let mean_ns = share * fast_ns + (1.0 - share) * 250.0;
             let rate = program.speed * program.cpu * 100.0 / mean_ns;
             let rate = if program.idle { 0.0 } else { rate };
-            let per_sec = |part: f64| BytesPerSec((rate * part * 1e9) as u64);
+            let per_sec = |part: f64| self::rate(rate * part * 1e9);
             let all = program.application.memory;
             let source = LatencySource::Model;
             TenantTelemetry {
@@ -131,7 +136,7 @@ impl Host {
             } else {
                 Bytes(FAST)
             },
-            latency: Some(Nanos(latency as u64)),
+            latency: Some(Nanos(rate(latency).0)),
             bandwidth: Some(BytesPerSec(tenants.iter().map(|t| t.bandwidth[at].0).sum())),
             ..TierTelemetry::default()
         };
@@ -141,7 +146,7 @@ impl Host {
     /// Runs for some seconds: demotions, promotions, and then a tick.
     fn run(&mut self, seconds: u64) {
         for _ in 0..seconds * 5 {
-            self.now = self.now + PERIOD;
+            self.now += PERIOD;
             for program in &mut self.programs {
                 let limit = self.limits.get(program.application.tenant, TierId::FAST);
                 let limit = limit.unwrap_or(Bytes(0)).0.min(program.application.memory.0);
@@ -269,8 +274,7 @@ fn an_idle_application_misses_nothing_and_takes_nothing() {
 
 #[test]
 fn a_clock_that_jumps_back_does_not_stop_adaptation() {
-    let mut host = Host::default();
-    host.now = Nanos::from_secs(1_000_000);
+    let mut host = Host { now: Nanos::from_secs(1_000_000), ..Host::default() };
     host.arrive(ls(3, 20, 160)).unwrap();
     host.run(1);
     host.now = Nanos::from_secs(5);

@@ -94,26 +94,30 @@ fn transfers_name_who_gives_and_who_gets() {
 }
 
 prop_compose! {
-    fn claims()(
-        all in prop::collection::vec(
-            (
-                0u64..100, prop::array::uniform2(0u64..60), any::<bool>(), 1u32..9,
-                prop::option::of(0u64..40),
-            ),
-            1..12,
-        ),
-    ) -> Vec<Claim> {
-        let one = |(at, (memory, needs, has_slo, weight, cap)): (usize, (u64, [u64; 2], bool, u32, Option<u64>))| {
-            let mut claim = claim(u16::try_from(at).unwrap() + 1, u32::try_from(at).unwrap(), memory, 0);
-            if has_slo {
-                claim.need[0] = Bytes(needs[0] * GB);
-                claim.need[1] = Bytes(needs[1] * GB);
-            }
-            let fast_cap = cap.map(|cap| Bytes(cap * GB));
-            Claim { has_slo, weight: weight.into(), fast_cap, ..claim }
-        };
-        all.into_iter().enumerate().map(one).collect()
+    fn any_claim()(
+        memory in 0u64..100,
+        needs in prop::array::uniform2(0u64..60),
+        has_slo: bool,
+        weight in 1u32..9,
+        cap in prop::option::of(0u64..40),
+    ) -> Claim {
+        let mut claim = claim(0, 0, memory, 0);
+        for (need, gb) in claim.need.iter_mut().zip(needs).filter(|_| has_slo) {
+            *need = Bytes(gb * GB);
+        }
+        let fast_cap = cap.map(|cap| Bytes(cap * GB));
+        Claim { has_slo, weight: weight.into(), fast_cap, ..claim }
     }
+}
+
+/// Claims with tenants and priorities of their own.
+fn claims() -> impl Strategy<Value = Vec<Claim>> {
+    let numbered = |claims: Vec<Claim>| {
+        let all = claims.into_iter().zip(1u16..);
+        all.map(|(claim, at)| Claim { tenant: TenantId(at), priority: at.into(), ..claim })
+            .collect()
+    };
+    prop::collection::vec(any_claim(), 1..12).prop_map(numbered)
 }
 
 proptest! {
