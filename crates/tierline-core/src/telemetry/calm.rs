@@ -159,7 +159,10 @@ impl Calm {
     /// raises one alarm.
     fn rose(&mut self, report: SlowHits) -> bool {
         let rate_rose = self.rate_rose(report);
-        self.changed = self.odds_rose(report).unwrap_or(rate_rose);
+        // Where there are full reports, a projection is a suspicion: the next one decides on a phase change.
+        let [(_, full_reports), _] = self.averages;
+        let suspicion = report.projected && full_reports > 0;
+        self.changed = !suspicion && self.odds_rose(report).unwrap_or(rate_rose);
         rate_rose || self.changed
     }
 
@@ -194,9 +197,9 @@ impl Calm {
     /// `None` if only the slow tiers were observed.
     fn odds_rose(
         &mut self,
-        SlowHits { counts: [slow, fast], slow_variance, projected, .. }: SlowHits,
+        SlowHits { counts: [slow, fast], slow_variance, .. }: SlowHits,
     ) -> Option<bool> {
-        if projected || fast <= 0.0 {
+        if fast <= 0.0 {
             return None;
         }
         let (average, reports) = &mut self.odds;
@@ -289,6 +292,25 @@ mod tests {
         assert!(again(100.0, 2), "placement improved");
         assert!(!again(500.0, 2), "no improvement");
         assert!(again(500.0, 10), "long ago");
+    }
+
+    /// Only a full report can be a phase change, so a false alarm by a sample does not make the next one ignored.
+    #[test]
+    fn a_false_alarm_of_a_projection_leaves_the_next_change_to_be_followed() {
+        let mut calm = Calm::default();
+        for ms in 0..=30 {
+            calm.update(at(100 * ms), report(100.0, 900.0), 0, 1_000);
+        }
+        for _ in 0..4 {
+            calm.update(at(4_000), projected(100.0), 0, 1_000);
+        }
+        assert_eq!(calm.update(at(5_000), projected(300.0), 0, 1_000), Attention::Alert);
+        assert!(!calm.changed(), "a suspicion");
+        calm.update(at(5_100), report(100.0, 900.0), 0, 1_000);
+        assert!(!calm.changed(), "dropped");
+        calm.update(at(6_000), projected(600.0), 0, 1_000);
+        calm.update(at(6_100), report(600.0, 400.0), 0, 1_000);
+        assert!(calm.changed(), "the hot set has moved");
     }
 
     /// A program that waits for slow memory makes fewer accesses, slow ones too.
