@@ -167,8 +167,8 @@ fn changes(report: &Report) -> Vec<f64> {
 }
 
 #[test]
-#[ignore = "a minute, optimised: ./test runs it"]
-fn scenario_08_a_swinging_load_does_not_swing_the_limits() {
+#[ignore = "minutes of CPU time, optimised: ./test --long runs it"]
+fn hour_long_scenario_08_a_swinging_load_does_not_swing_the_limits() {
     let report = report("08-swinging-load");
     let changes = changes(&report);
     assert!(changes.len() * 10 < 3_600, "{} changes of a limit in an hour", changes.len());
