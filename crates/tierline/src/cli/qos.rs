@@ -33,12 +33,16 @@ enum What {
     /// Who would be admitted, and with what, without running anything
     ///
     /// Exit status 1 if an application is refused, or gets less than its target needs.
+    #[command(after_help = "Example: tierline qos plan scenarios/qos/01-order-of-arrival.toml")]
     Plan {
         /// A scenario with tenants that have a priority
         #[arg(value_name = "SCENARIO.toml")]
         scenario: PathBuf,
     },
     /// Run a scenario, and tell what an application has, what it needs, and who gave up what for it and when
+    #[command(
+        after_help = "Example: tierline qos explain scenarios/qos/01-order-of-arrival.toml c"
+    )]
     Explain {
         /// A scenario with tenants that have a priority
         #[arg(value_name = "SCENARIO.toml")]
