@@ -78,7 +78,7 @@ fn tests() -> Vec<(String, String)> {
 }
 
 /// True if the name in a cell of the column `test` exists: `module::test`, where `…` and `*` stand for the rest of a
-/// name, `lab/suite:part`, a file, or a command.
+/// name, `lab/suite:part`, a file with or without arguments, or a command.
 fn exists(name: &str, tests: &[(String, String)]) -> bool {
     if let Some((module, test)) = name.split_once("::") {
         let beginning = test.strip_suffix(['…', '*']);
@@ -95,7 +95,10 @@ fn exists(name: &str, tests: &[(String, String)]) -> bool {
             let verb: Vec<&str> = verb.collect();
             output(&format!("{} --help", verb.join(" "))).status.success()
         }
-        None => name.contains('/') && root().join(name).exists(),
+        None => {
+            let file = name.split(' ').next().unwrap_or_default();
+            file.contains('/') && root().join(file).exists()
+        }
     }
 }
 
