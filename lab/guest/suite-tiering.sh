@@ -40,7 +40,7 @@ until grep -q READY /tmp/burst; do sleep 0.1; done
 # Fast memory is full now, and the machine's owner has enabled demotion by the kernel.
 echo 1 >/sys/kernel/mm/numa/demotion_enabled
 settings >/out/burst.before
-tierline attach -p $load,$burst --policy tpp --summary /out/burst.summary.json >/out/burst.out 2>/out/burst.err &
+tierline attach -p $load,$burst --policy tpp --tracker hint_faults --summary /out/burst.summary.json >/out/burst.out 2>/out/burst.err &
 manager=$!
 go crowd
 ended crowd.load $load
