@@ -17,8 +17,6 @@ from pathlib import Path
 from .report import document, json_file
 
 LAB = Path(__file__).resolve().parent.parent
-# Costs of the modelled clock, in picoseconds; the same as the plugin's.
-INSTRUCTION_PS, FAST_PS, SLOW_PS = 300, 80_000, 200_000
 FAST, SLOW = "400M", "1536M"
 ALL_FAST = "2G"
 
@@ -114,7 +112,8 @@ def _run(options, cell, contender):
 
 
 def _read(here):
-    marks = (json_file(here / "truth.json") or {}).get("markers", [])
+    truth = json_file(here / "truth.json") or {}
+    marks = truth.get("markers", [])
     first = next((mark for mark in marks if mark["id"] == 1), None)
     last = next((mark for mark in reversed(marks) if mark["id"] == 3), None)
     loads = [json_file(file) for file in sorted((here / "out").glob("load*.json"))]
@@ -122,7 +121,8 @@ def _read(here):
         print(f"{here.name}: no markers or no report", file=sys.stderr)
         return None
     spent = {key: last[key] - first[key] for key in ("all_instructions", "instructions", "fast_misses", "slow_misses")}
-    seconds = (spent["all_instructions"] * INSTRUCTION_PS + spent["fast_misses"] * FAST_PS + spent["slow_misses"] * SLOW_PS) / 1e12
+    costs = truth["constants"]
+    seconds = (spent["all_instructions"] * costs["insn_ps"] + spent["fast_misses"] * costs["fast_ps"] + spent["slow_misses"] * costs["slow_ps"]) / 1e12
     vmstat = [dict(line.split() for line in (here / "out" / f"vmstat.{when}").read_text().splitlines()) for when in ("before", "after")]
     metrics = (json_file(here / "out/summary.json") or {}).get("metrics", {})
     return {
