@@ -129,6 +129,7 @@ fn call(process: &OwnedFd, advice: Advice, ranges: &[libc::iovec]) -> Result<usi
 pub(crate) fn joined(pages: impl IntoIterator<Item = (u64, u64)>) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for (start, length) in pages {
+        debug_assert!(ranges.last().is_none_or(|last| last.start <= start), "pages are sorted");
         match ranges.last_mut() {
             Some(last) if start <= last.end => last.end = last.end.max(start + length),
             _ => ranges.push(start..start + length),

@@ -76,9 +76,30 @@ impl Glance {
         }
     }
 
-    /// Sets the number of base pages in all tiers.
-    pub fn set_base_pages(&mut self, base_pages: u64) {
+    /// Ends the sample of a walk that found this many base pages, in all tiers. The kernel is given pages by ascending
+    /// address.
+    pub fn finish(&mut self, base_pages: u64) {
         self.base_pages = base_pages;
+        self.chunks.sort_unstable();
+    }
+
+    /// Reads the sample, in all tiers, without clearing anything: pages sampled and, of them, accessed.
+    pub fn peek(&mut self, (kcore, walker, top): (&Kcore, &Walker, u64)) -> (u64, u64) {
+        let (mut sampled, mut accessed) = (0, 0);
+        for i in 0..self.chunks.len() {
+            let at = self.place(i);
+            let run: Option<[_; RUN]> = walker.find_run(kcore, top, at);
+            for leaf in run.into_iter().flatten().flatten() {
+                sampled += 1;
+                accessed += u64::from(leaf.accessed);
+            }
+        }
+        (sampled, accessed)
+    }
+
+    /// A random run of pages in a chunk of the sample.
+    fn place(&mut self, chunk: usize) -> Vpn {
+        Vpn(self.chunks[chunk] + self.rng.below(BASE_PER_HUGE / RUN as u64) * RUN as u64)
     }
 
     /// Clears the bits of the slow pages in the sample. `false` if there are none, or if the kernel refuses.
@@ -91,7 +112,7 @@ impl Glance {
         self.cleared.clear();
         self.sampled = 0;
         for i in 0..self.chunks.len() {
-            let at = Vpn(self.chunks[i] + self.rng.below(BASE_PER_HUGE / RUN as u64) * RUN as u64);
+            let at = self.place(i);
             let run: Option<[_; RUN]> = walker.find_run(kcore, top, at);
             for leaf in run.into_iter().flatten().flatten() {
                 self.sampled += 1;
@@ -103,9 +124,9 @@ impl Glance {
         !self.cleared.is_empty() && cool(space, &self.cleared) > 0
     }
 
-    /// The share of slow accessed pages in the sample, projected to all pages.
+    /// The slow accessed pages in the sample, and their number projected to all pages.
     #[expect(clippy::cast_precision_loss, reason = "counts of pages")]
-    pub fn read(&mut self, (kcore, walker, top): (&Kcore, &Walker, u64)) -> Option<f64> {
+    pub fn read(&mut self, (kcore, walker, top): (&Kcore, &Walker, u64)) -> Option<(u64, f64)> {
         let mut touched = 0u64;
         for run in self.cleared.chunk_by(|a, b| a.0 / RUN as u64 == b.0 / RUN as u64) {
             let at = Vpn(run[0].0 / RUN as u64 * RUN as u64);
@@ -113,13 +134,22 @@ impl Glance {
             let seen = leaves.iter().flatten().filter(|leaf| leaf.accessed);
             touched += seen.filter(|leaf| run.contains(&leaf.vpn)).count() as u64;
         }
-        (self.sampled > 0).then(|| touched as f64 / self.sampled as f64 * self.base_pages as f64)
+        let of_all = self.base_pages as f64 / self.sampled as f64;
+        (self.sampled > 0).then_some((touched, touched as f64 * of_all))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sample_of_many_places_is_ordered_by_address() {
+        let mut glance = Glance::default();
+        (0..10 * PLACES as u64).for_each(|chunk| glance.offer(Vpn(chunk * 512)));
+        glance.finish(0);
+        assert!(glance.chunks.is_sorted() && glance.chunks.last() > Some(&(PLACES as u64 * 512)));
+    }
 
     #[test]
     fn every_offer_has_the_same_chance() {
