@@ -207,7 +207,8 @@ impl Intake {
         let last = std::mem::replace(&mut self.last, now);
         self.watched = Nanos::ZERO;
         if let Some(per_sec) = seen.slow_hits_per_sec {
-            return Some(SlowHits { per_sec, projected: true, ..SlowHits::default() });
+            let sampled = seen.slow_hits_sampled;
+            return Some(SlowHits { per_sec, projected: true, sampled, ..SlowHits::default() });
         }
         // A tracker without a watch clock is taken to watch all the time.
         let watched =
@@ -216,7 +217,7 @@ impl Intake {
         self.watched = if watching { watched } else { Nanos::ZERO };
         let &HitCounts { slow, fast, slow_variance } = hits;
         let (per_sec, counts) = (slow / watched.as_secs_f64(), [slow, fast]);
-        watching.then_some(SlowHits { per_sec, counts, slow_variance, projected: false })
+        watching.then_some(SlowHits { per_sec, counts, slow_variance, ..SlowHits::default() })
     }
 }
 

@@ -191,6 +191,7 @@ fn attention(attention: Attention) -> &'static str {
     match attention {
         Attention::Alert => "alert",
         Attention::Moving => "moving",
+        Attention::Suspicious => "suspicious",
         Attention::Calm => "calm",
     }
 }

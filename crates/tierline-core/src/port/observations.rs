@@ -121,6 +121,8 @@ pub struct Observations {
     /// Hits per second of watched time on all pages below the fastest tier, if the tracker projects it from a
     /// sample of pages; otherwise the engine counts.
     pub slow_hits_per_sec: Option<f64>,
+    /// The hits from which that is projected. `None`: it is a count of all accesses.
+    pub slow_hits_sampled: Option<u64>,
     /// The length of one scan window, if a scan sees a page at most once per window: rates above one access per
     /// window cannot be distinguished. `None`: every access counts.
     pub window: Option<Nanos>,
@@ -147,6 +149,7 @@ impl Observations {
         self.observed_regions.clear();
         self.watched = Nanos::ZERO;
         self.slow_hits_per_sec = None;
+        self.slow_hits_sampled = None;
         self.window = None;
         self.huge_window = None;
         self.aggregation = None;

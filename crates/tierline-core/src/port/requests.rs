@@ -11,6 +11,8 @@ use crate::unit::{Bytes, Nanos};
 pub enum Attention {
     /// Placement is settled: observe rarely, to detect a change.
     Calm,
+    /// A sample of pages suggests a change: one full observation is needed, to confirm or to drop it.
+    Suspicious,
     /// Placement is wrong or was just changed: observe closely.
     #[default]
     Alert,

@@ -16,16 +16,22 @@ const REPORTS: u32 = 16;
 /// Reports after an alarm: enough to detect pages that became hot.
 const REPORTS_AFTER_ALARM: u32 = 8;
 /// An alarm by a projection from a sample of pages is confirmed or dropped by one full report.
-const REPORTS_AFTER_PROJECTION: u32 = 1;
+const REPORTS_AFTER_SUSPICION: u32 = 1;
 /// Moves per tick above which pages count as being rearranged; and the part of all moves since the alarm, as
 /// there is always a tail of moves.
 const TRICKLE: u64 = 32;
 const TAIL: u64 = 192;
 /// Moves of less than one in this many pages do not count as rearranging either.
-const FEW_OF: u64 = 1024;
-/// A rise of the slow tiers' hit rate by this factor is a change, not noise: a sample of a few hundred pages of
-/// which one in twenty is touched varies by a third.
+const FEW_OF: u64 = 256;
+/// A program that grows by more than one in this many pages between two reports is still filling its memory: what it
+/// accesses then says little about what it accesses later.
+const GROWTH_OF: u64 = 16;
+/// A rise of the slow tiers' hit rate by this factor is a change, not noise.
 const RISE: f64 = 2.5;
+/// A smaller rise suffices for a suspicion if a sample shows it with this many standard deviations: one sample in 700
+/// does so by chance.
+const SAMPLED_RISE: f64 = 1.5;
+const DEVIATIONS: f64 = 3.0;
 /// Weight of the newest report in the average.
 const WEIGHT: f64 = 0.125;
 /// The same for a falling ratio of slow to fast hits.
@@ -45,8 +51,21 @@ pub struct SlowHits {
     pub counts: [f64; 2],
     /// The variance of those on slow tiers: their number, if all weigh one.
     pub slow_variance: f64,
-    /// Projected from a sample of pages.
+    /// Projected from a sample of pages, or from a device's count.
     pub projected: bool,
+    /// The hits of that sample.
+    pub sampled: Option<u64>,
+}
+
+impl SlowHits {
+    /// Whether the rate is above the usual one, and not by chance.
+    #[expect(clippy::cast_precision_loss, reason = "a few hundred")]
+    fn exceeds(&self, usual: f64) -> bool {
+        let Some(hits) = self.sampled else { return self.per_sec > RISE * usual };
+        // A Poisson count of this mean, at least one: a single hit is no evidence.
+        let mean = (hits as f64 * usual / self.per_sec.max(f64::MIN_POSITIVE)).max(1.0);
+        self.per_sec > SAMPLED_RISE * usual && hits as f64 > mean + DEVIATIONS * mean.sqrt()
+    }
 }
 
 /// Monitors the slow tiers' hit rate.
@@ -59,8 +78,12 @@ pub struct Calm {
     alert_until: Option<Nanos>,
     /// Reports still needed before calm.
     reports_left: u32,
+    /// An alarm by a projection awaits a full report.
+    suspicion: bool,
     /// Moves since the alarm.
     moved: u64,
+    /// Pages at the last report.
+    pages: u64,
     /// Whether the last report was a phase change, and the last phase change.
     changed: bool,
     last_change: Option<Change>,
@@ -105,7 +128,7 @@ impl Calm {
         Planned { moves, of_pages, backlog }: Planned,
     ) -> Option<Attention> {
         let attention = match self.update(now, slow_hits, moves, of_pages) {
-            Attention::Alert if backlog => Attention::Moving,
+            Attention::Alert | Attention::Suspicious if backlog => Attention::Moving,
             other => other,
         };
         let before = std::mem::replace(&mut self.attention, attention);
@@ -130,13 +153,16 @@ impl Calm {
         let rose = slow_hits.is_some_and(|report| self.rose(report));
         if let Some(report) = slow_hits {
             self.accept_or_drop(now, report);
+            let [(_, full_reports), _] = self.averages;
+            self.suspicion = report.projected && full_reports > 0 && (rose || self.suspicion);
+            self.wait_for_growth(now, pages);
         }
         self.reports_left = self.reports_left.saturating_sub(u32::from(slow_hits.is_some()));
         if rose || self.alert_until.is_none() {
             let projected = slow_hits.is_some_and(|report| report.projected);
             let (reports, settle) = match self.alert_until {
                 None => (REPORTS, SETTLE),
-                Some(_) if projected => (REPORTS_AFTER_PROJECTION, Nanos::ZERO),
+                Some(_) if projected => (REPORTS_AFTER_SUSPICION, Nanos::ZERO),
                 Some(_) => (REPORTS_AFTER_ALARM, SETTLE),
             };
             (self.reports_left, self.moved, self.alert_until) = (reports, 0, Some(now + settle));
@@ -146,8 +172,19 @@ impl Calm {
             self.reports_left = self.reports_left.min(REPORTS_AFTER_ALARM); // enough after moves
             self.alert_until = Some(now + SETTLE);
         }
-        let settled = self.reports_left == 0 && self.alert_until.is_some_and(|until| now >= until);
-        if settled { Attention::Calm } else { Attention::Alert }
+        match self.reports_left == 0 && self.alert_until.is_some_and(|until| now >= until) {
+            true => Attention::Calm,
+            false if self.suspicion => Attention::Suspicious,
+            false => Attention::Alert,
+        }
+    }
+
+    /// While a program fills its memory, no report counts.
+    fn wait_for_growth(&mut self, now: Nanos, pages: u64) {
+        let before = std::mem::replace(&mut self.pages, pages);
+        if pages - pages.min(before) > before / GROWTH_OF {
+            (self.reports_left, self.alert_until) = (REPORTS, Some(now + SETTLE));
+        }
     }
 
     /// Whether the last report was a phase change.
@@ -178,7 +215,8 @@ impl Calm {
         }
     }
 
-    fn rate_rose(&mut self, SlowHits { per_sec, projected, .. }: SlowHits) -> bool {
+    fn rate_rose(&mut self, report: SlowHits) -> bool {
+        let SlowHits { per_sec, projected, .. } = report;
         let [counted, _] = self.averages;
         let (average, reports) = &mut self.averages[usize::from(projected)];
         // A sample sees less than a full count; it is compared with the greater of both averages.
@@ -187,7 +225,7 @@ impl Calm {
         } else {
             (*average, *reports)
         };
-        let rose = known >= FEW && per_sec > RISE * usual;
+        let rose = known >= FEW && report.exceeds(usual);
         let weight = if rose { 1.0 } else { WEIGHT.max(1.0 / f64::from(*reports + 1)) };
         *average += weight * (per_sec - *average);
         *reports = reports.saturating_add(1);
@@ -229,8 +267,8 @@ mod tests {
 
     /// A report in which all hits weigh one.
     fn report(slow: f64, fast: f64) -> Option<SlowHits> {
-        let (counts, projected) = ([slow, fast], false);
-        Some(SlowHits { per_sec: slow, counts, slow_variance: slow, projected })
+        let counts = [slow, fast];
+        Some(SlowHits { per_sec: slow, counts, slow_variance: slow, ..SlowHits::default() })
     }
 
     fn counted(per_sec: f64) -> Option<SlowHits> {
@@ -304,7 +342,8 @@ mod tests {
         for _ in 0..4 {
             calm.update(at(4_000), projected(100.0), 0, 1_000);
         }
-        assert_eq!(calm.update(at(5_000), projected(300.0), 0, 1_000), Attention::Alert);
+        let suspected = calm.update(at(5_000), projected(300.0), 0, 1_000);
+        assert_eq!(suspected, Attention::Suspicious);
         assert!(!calm.changed(), "a suspicion");
         calm.update(at(5_100), report(100.0, 900.0), 0, 1_000);
         assert!(!calm.changed(), "dropped");
@@ -333,7 +372,7 @@ mod tests {
             let mut report = |ms, slow: f64| {
                 let (counts, slow_variance) = ([slow * weight, 800.0], slow * weight * weight);
                 let per_sec = slow * weight;
-                let report = SlowHits { per_sec, counts, slow_variance, projected: false };
+                let report = SlowHits { per_sec, counts, slow_variance, ..SlowHits::default() };
                 calm.update(at(ms), Some(report), 0, 1_000);
                 calm.changed()
             };
@@ -362,15 +401,49 @@ mod tests {
         let mut calm = settled();
         assert_eq!(calm.update(at(5_000), projected(40.0), 0, 1_000), Attention::Calm);
         assert_eq!(calm.update(at(6_000), counted(110.0), 0, 1_000), Attention::Calm, "as usual");
-        assert_eq!(calm.update(at(7_000), projected(300.0), 0, 1_000), Attention::Alert);
+        assert_eq!(calm.update(at(7_000), projected(300.0), 0, 1_000), Attention::Suspicious);
+    }
+
+    /// By hand: with a usual rate of 100, 40 hits of which 20 are expected are 4.5 standard deviations; 4 of which 2
+    /// are expected are 1.4, and 140 of which 100 are expected are 4, but a rise by 1.4 only.
+    #[test]
+    fn a_small_rise_is_a_suspicion_if_many_hits_show_it() {
+        let report = |per_sec, hits| {
+            let mut calm = settled();
+            let sampled = Some(hits);
+            let report = SlowHits { per_sec, projected: true, sampled, ..SlowHits::default() };
+            calm.update(at(5_000), Some(report), 0, 1_000)
+        };
+        assert_eq!(report(200.0, 40), Attention::Suspicious);
+        assert_eq!(report(200.0, 4), Attention::Calm);
+        assert_eq!(report(140.0, 140), Attention::Calm);
+    }
+
+    /// Memory grows by a tenth between two reports, for three seconds; then sixteen reports count.
+    #[test]
+    fn while_a_program_fills_its_memory_no_report_counts() {
+        let mut calm = Calm::default();
+        let mut pages = 1_000;
+        for ms in 0..30 {
+            pages += pages / 10;
+            assert_eq!(calm.update(at(100 * ms), counted(100.0), 0, pages), Attention::Alert);
+        }
+        let calm_after = (30..99)
+            .find(|ms| calm.update(at(100 * ms), counted(100.0), 0, pages) == Attention::Calm);
+        assert_eq!(
+            calm_after,
+            Some(30 + u64::from(REPORTS) - 2),
+            "the last growing one is the first of them"
+        );
     }
 
     #[test]
     fn one_count_confirms_or_drops_the_alarm_of_a_projection() {
         let projected = projected(300.0);
         let mut calm = settled();
-        assert_eq!(calm.update(at(7_000), projected, 0, 1_000), Attention::Alert);
-        assert_eq!(calm.update(at(7_100), None, 0, 1_000), Attention::Alert, "nothing was watched");
+        let suspected = Attention::Suspicious;
+        assert_eq!(calm.update(at(7_000), projected, 0, 1_000), suspected);
+        assert_eq!(calm.update(at(7_100), None, 0, 1_000), suspected, "nothing was watched");
         let mut other = calm.clone();
         assert_eq!(calm.update(at(7_200), counted(110.0), 0, 1_000), Attention::Calm);
         assert_eq!(other.update(at(7_200), counted(400.0), 0, 1_000), Attention::Alert);

@@ -92,6 +92,8 @@ pub struct Known {
     spare: Spare,
     flushed: bool,
     glance: Glance,
+    /// Base pages that are not part of huge ones.
+    base_pages: u64,
     brief: Brief,
 }
 
@@ -132,6 +134,7 @@ impl AccessedBits {
 impl Probe for AccessedBits {
     const NAME: &'static str = ACCESSED.name;
     const REPORTS_PAGE_SIZES: bool = true;
+    const PEEKS: bool = true;
     type Space = Known;
 
     fn arm(&mut self, space: SpaceId, known: &mut Known) -> Result<bool> {
@@ -167,7 +170,8 @@ impl Probe for AccessedBits {
         };
         self.walker.walk(&self.kcore, process.table, &mut look);
         let seen = look.scan.finish();
-        known.glance.set_base_pages(seen.present);
+        known.glance.finish(seen.present);
+        known.base_pages = seen.present - seen.huge_present;
         known.need.saw(seen.accessed, known.flushed);
         known.scans += 1;
         Ok(Some(seen))
@@ -195,6 +199,18 @@ impl Probe for AccessedBits {
         known.brief.rewind();
     }
 
+    fn peek(&mut self, known: &mut Known) -> Option<Seen> {
+        let process = known.process.filter(|p| self.kernel.holds(&self.kcore, p))?;
+        let (sampled, hit) = known.glance.peek((&self.kcore, &self.walker, process.table));
+        let accessed = (known.base_pages * hit).checked_div(sampled)?;
+        Some(Seen { present: known.base_pages, accessed, ..Seen::default() })
+    }
+
+    fn resident(&mut self, space: SpaceId) -> Option<u64> {
+        let statm = self.root.read(format!("/proc/{}/statm", space.0)).ok()?;
+        statm.split(' ').nth(1)?.parse().ok()
+    }
+
     fn arm_glance(&mut self, space: SpaceId, known: &mut Known) -> bool {
         let Self { kernel, kcore, walker, frames, .. } = self;
         let process = known.process.filter(|process| kernel.holds(kcore, process));
@@ -207,7 +223,7 @@ impl Probe for AccessedBits {
         armed
     }
 
-    fn read_glance(&mut self, known: &mut Known) -> Option<f64> {
+    fn read_glance(&mut self, known: &mut Known) -> Option<(u64, f64)> {
         let process = known.process.filter(|p| self.kernel.holds(&self.kcore, p))?;
         known.glance.read((&self.kcore, &self.walker, process.table))
     }

@@ -232,7 +232,7 @@ impl Damon {
 
     const fn intervals(&self) -> Intervals {
         match self.attention {
-            Attention::Alert | Attention::Moving => self.settings.alert,
+            Attention::Alert | Attention::Suspicious | Attention::Moving => self.settings.alert,
             Attention::Calm => self.settings.calm,
         }
     }

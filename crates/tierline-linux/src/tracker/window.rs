@@ -32,6 +32,13 @@ const SATURATED: f64 = 0.75;
 /// not make windows longer. Ours.
 const FEW_OF: u64 = 16;
 
+/// A program that grows by more than one in this many pages between two windows is still filling its memory. Ours.
+const GROWTH_OF: u64 = 16;
+
+/// Windows after an alarm, or after one that found much to move, that may spend all credit. Ours: a page is promoted
+/// after two hits.
+const FRUITLESS: u32 = 4;
+
 /// The highest of the ordinary priorities.
 const HIGHEST: i32 = -20;
 
@@ -139,6 +146,12 @@ pub struct Pace {
     /// CPU time in seconds that may be spent in advance; negative if owed.
     credit: f64,
     refilled: Option<Nanos>,
+    /// Windows since one that found much to move, or since an alarm.
+    fruitless: u32,
+    /// Whether the program was filling its memory at the last window.
+    grows: bool,
+    /// Pages in memory at the last window.
+    present: u64,
 }
 
 impl Pace {
@@ -154,6 +167,9 @@ impl Pace {
             attention: Attention::default(),
             credit,
             refilled: None,
+            fruitless: 0,
+            grows: false,
+            present: 0,
         }
     }
 
@@ -169,7 +185,16 @@ impl Pace {
 
     /// Sets how closely to observe.
     pub fn set_attention(&mut self, attention: Attention) {
-        self.attention = attention;
+        let before = std::mem::replace(&mut self.attention, attention);
+        let alarm = matches!(before, Attention::Calm | Attention::Suspicious);
+        if attention == Attention::Moving || (attention == Attention::Alert && alarm) {
+            self.fruitless = 0;
+        }
+    }
+
+    /// Whether the program was filling its memory at the last window.
+    pub fn grows(&self) -> bool {
+        self.grows
     }
 
     /// The window to use now for huge pages, if it is shorter.
@@ -180,6 +205,19 @@ impl Pace {
     /// The share of pages that a window should find accessed, at most.
     fn wanted(&self, seen: Seen, fast: Bytes) -> f64 {
         ratio(fast.base_pages(), seen.present.max(1)).min(self.settings.most_accessed)
+    }
+
+    /// Whether a sample shows as many accessed base pages as a window should find. `seen` is projected from it;
+    /// `present` are all pages.
+    pub fn is_full(&self, seen: Seen, present: u64, fast: Bytes) -> bool {
+        let hit = ratio(seen.accessed, seen.present.max(1));
+        seen.present * FEW_OF >= present && hit > self.wanted(Seen { present, ..seen }, fast)
+    }
+
+    /// Makes the present window end after `waited`.
+    pub fn end_window(&mut self, waited: Nanos) {
+        self.window = waited.clamp(self.settings.shortest, self.window);
+        self.huge_window = self.huge_window.min(self.window);
     }
 
     /// Shortens the window of huge pages if too many were accessed: those seen in it cannot be told apart. `false`
@@ -225,23 +263,31 @@ impl Pace {
     /// The least time between windows, whatever their cost.
     pub fn least_pause(&self) -> Nanos {
         match self.attention {
-            Attention::Alert => self.settings.pause_alert,
+            Attention::Alert | Attention::Suspicious => self.settings.pause_alert,
             Attention::Moving => self.settings.pause_moving,
             Attention::Calm => self.settings.pause_calm,
         }
     }
 
-    /// Time until the budget permits another window, after one that ended at `now`, cost `cost` and delayed a
-    /// process for `hold`.
-    pub fn pause(&mut self, now: Nanos, cost: Cost, hold: Nanos) -> Nanos {
+    /// Time until the budget permits another window, after one that ended at `now`, cost `cost`, delayed a process for
+    /// `hold`, and found `present` pages in memory.
+    pub fn pause(&mut self, now: Nanos, cost: Cost, hold: Nanos, present: u64) -> Nanos {
         let (settings, cpu) = (self.settings, cost.cpu.as_secs_f64());
         let passed = now.saturating_sub(self.refilled.unwrap_or(now)).as_secs_f64();
         self.refilled = Some(now);
+        let before = std::mem::replace(&mut self.present, present);
+        self.grows = present.saturating_sub(before) > before / GROWTH_OF;
+        self.fruitless += 1;
         let full = settings.credit.as_secs_f64();
-        self.credit = (self.credit + passed * settings.budget_alert).min(full) - cpu;
+        // What a program accesses while it fills its memory is no reason to spend credit.
+        let spent = if self.grows { 0.0 } else { cpu };
+        self.credit = (self.credit + passed * settings.budget_alert).min(full) - spent;
+        // Half of it is kept for the next change.
+        let kept = if self.fruitless < FRUITLESS { 0.0 } else { full / 2.0 };
         let pause = match self.attention {
-            Attention::Alert | Attention::Moving => earned(-self.credit, settings.budget_alert),
             Attention::Calm => self.calm_pause(cost),
+            _ if self.grows => earned(cpu, settings.budget_alert),
+            _ => earned(kept - self.credit, settings.budget_alert),
         };
         let observed = ratio(hold.0, settings.max_hold.0.max(1)).max(1.0);
         Nanos::from_secs_f64(pause.as_secs_f64() * observed)
@@ -417,18 +463,50 @@ pub(super) mod tests {
         let mut pace = Pace::new(Settings::default());
         let cost = |ms| Cost { cpu: Nanos::from_millis(ms), wall: Nanos::ZERO };
         let (now, hold) = (Nanos::from_secs(1), Nanos::from_millis(10));
-        let ms = |pause: Nanos| (pause.as_secs_f64() * 1e3).round();
-        assert_eq!(ms(pace.pause(now, cost(900), hold)), 0.0, "on credit");
-        assert_eq!(ms(pace.pause(now, cost(200), hold)), 2_000.0, "100 ms are owed");
-        assert_eq!(ms(pace.pause(now, cost(0), Nanos::from_millis(100))), 4_000.0);
+        pace.present = 1_000;
+        let mut pause = |pace: &mut Pace, now, ms, hold| {
+            (pace.pause(now, cost(ms), hold, 1_000).as_secs_f64() * 1e3).round()
+        };
+        assert_eq!(pause(&mut pace, now, 900, hold), 0.0, "on credit");
+        assert_eq!(pause(&mut pace, now, 200, hold), 2_000.0, "100 ms are owed");
+        assert_eq!(pause(&mut pace, now, 0, Nanos::from_millis(100)), 4_000.0);
         let later = Nanos::from_secs(100);
-        assert_eq!(ms(pace.pause(later, cost(1), hold)), 0.0, "the elapsed time has paid");
+        assert_eq!(pause(&mut pace, later, 1, hold), 0.0, "the elapsed time has paid");
         pace.set_attention(Attention::Calm);
-        assert_eq!(ms(pace.pause(later, cost(100), hold)), 10_000.0);
-        assert_eq!(
-            (ms(pace.pause(later, cost(1), hold)), ms(pace.least_pause())),
-            (100.0, 1_000.0)
-        );
+        assert_eq!(pause(&mut pace, later, 100, hold), 10_000.0);
+        assert_eq!(pause(&mut pace, later, 1, hold), 100.0);
+        assert_eq!(pace.least_pause(), Nanos::from_secs(1));
+    }
+
+    /// Windows of 100 ms: after an alarm three are on credit, and three after each that found pages to move.
+    #[test]
+    fn half_of_the_credit_is_kept_for_the_next_change() {
+        let cost = Cost { cpu: Nanos::from_millis(100), wall: Nanos::ZERO };
+        let now = Nanos::from_secs(1);
+        let mut pace = Pace::new(Settings::default());
+        pace.present = 1_000;
+        let mut until_pause = |pace: &mut Pace| {
+            (1..100).find(|_| pace.pause(now, cost, Nanos::ZERO, 1_000) > Nanos::ZERO).unwrap_or(0)
+        };
+        assert_eq!(until_pause(&mut pace), 6, "5 of 10 are left");
+        assert_eq!(until_pause(&mut pace), 1);
+        pace.set_attention(Attention::Calm);
+        pace.set_attention(Attention::Suspicious);
+        pace.set_attention(Attention::Alert);
+        assert_eq!(until_pause(&mut pace), 4, "three on credit: an alarm");
+    }
+
+    #[test]
+    fn a_program_that_fills_its_memory_is_observed_without_credit() {
+        let cost = Cost { cpu: Nanos::from_millis(100), wall: Nanos::ZERO };
+        let mut pace = Pace::new(Settings::default());
+        for pages in 10..20 {
+            let now = Nanos::from_secs(pages);
+            let pause = pace.pause(now, cost, Nanos::ZERO, pages * pages);
+            assert_eq!((pause, pace.grows()), (Nanos::from_secs(2), true));
+        }
+        assert_eq!(pace.pause(Nanos::from_secs(20), cost, Nanos::ZERO, 19 * 19), Nanos::ZERO);
+        assert!(!pace.grows());
     }
 
     #[test]

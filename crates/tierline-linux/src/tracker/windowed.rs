@@ -27,6 +27,14 @@ const GLANCE_EVERY: Nanos = Nanos::from_secs(1);
 /// long window warm pages look hot.
 const IN_PLACE: Nanos = Nanos::from_millis(50);
 
+/// Parts of a window after which a sample of pages is read: the window ends where they show enough accesses. So a
+/// window that a change made too long, as when a program has filled its memory and begins to work, costs an eighth.
+const PEEK_AT: [u64; 3] = [8, 4, 2];
+
+/// Time between checks whether a program still fills its memory, and the growth in that time: one in this many pages.
+const GROWTH_EVERY: Nanos = Nanos::from_millis(100);
+const GROWTH_OF: u64 = 128;
+
 /// The longest that batches of huge pages are watched in one step.
 const AT_ONCE: Duration = Duration::from_millis(20);
 
@@ -44,6 +52,8 @@ pub trait Probe {
     type Space: Default;
     /// True if it reports huge pages itself.
     const REPORTS_PAGE_SIZES: bool = false;
+    /// True if [`Probe::peek`] works.
+    const PEEKS: bool = false;
 
     /// Clears all recorded accesses of a process. `false` if it has ended.
     fn arm(&mut self, space: SpaceId, kept: &mut Self::Space) -> Result<bool>;
@@ -55,6 +65,17 @@ pub trait Probe {
         kept: &mut Self::Space,
         out: &mut Observations,
     ) -> Result<Option<Seen>>;
+
+    /// Reads a small sample of the base pages that the last [`Probe::read`] found, and projects it to all of them. What
+    /// was recorded stays.
+    fn peek(&mut self, _kept: &mut Self::Space) -> Option<Seen> {
+        None
+    }
+
+    /// Pages in memory now, at a cost that does not depend on their number.
+    fn resident(&mut self, _space: SpaceId) -> Option<u64> {
+        None
+    }
 
     /// Clears the recorded accesses of a small sample of the slow tiers' pages, whatever the size of the process.
     /// `false` if it cannot.
@@ -77,8 +98,8 @@ pub trait Probe {
     /// Makes [`Probe::read_huge`] begin again with the first batch.
     fn rewind_huge(&mut self, _kept: &mut Self::Space) {}
 
-    /// The projected number of slow base pages accessed since, from that sample.
-    fn read_glance(&mut self, _kept: &mut Self::Space) -> Option<f64> {
+    /// The slow base pages of that sample that were accessed since, and their projected number in the whole process.
+    fn read_glance(&mut self, _kept: &mut Self::Space) -> Option<(u64, f64)> {
         None
     }
 
@@ -132,8 +153,9 @@ pub struct Windowed<P: Probe> {
     one_cpu: bool,
     step: Step,
     due: Nanos,
-    /// When the last arming ended.
+    /// When the last arming ended; the same on the manager's clock.
     armed_at: Option<Instant>,
+    opened_at: Nanos,
     /// When the last window ended.
     closed_at: Nanos,
     /// When the budget permits another window; glances fill the time until then.
@@ -185,6 +207,8 @@ enum Step {
     Read,
     ReadHuge,
     Glance,
+    /// Checks whether a program still fills its memory; this many pages were in memory before.
+    Growth(u64),
 }
 
 impl<P: Probe> Windowed<P> {
@@ -199,6 +223,7 @@ impl<P: Probe> Windowed<P> {
             step: Step::Arm,
             due: Nanos::ZERO,
             armed_at: None,
+            opened_at: Nanos::ZERO,
             closed_at: Nanos::ZERO,
             affordable_at: Nanos::ZERO,
             scan: Scan::default(),
@@ -219,6 +244,39 @@ impl<P: Probe> Windowed<P> {
 
     fn go_on(&mut self, step: Step, due: Nanos) {
         (self.step, self.due) = (step, due);
+    }
+
+    /// Waits until the window ends, or a sample of pages shows that it has become too long. This step began at `start`,
+    /// which is `now` on the manager's clock.
+    fn wait(&mut self, now: Nanos, start: Instant, out: &mut Observations) -> Result<()> {
+        loop {
+            let window = self.pace.window();
+            let now_on = now + nanos(start.elapsed());
+            let waited = now_on.saturating_sub(self.opened_at);
+            if waited >= window {
+                return self.close_window(now, start, out);
+            }
+            let peeks = PEEK_AT.iter().filter(|_| P::PEEKS).map(|part| Nanos(window.0 / part));
+            if peeks.clone().any(|peek| waited >= peek) && self.is_full() {
+                self.pace.end_window(waited);
+                return self.close_window(now, start, out);
+            }
+            let until = peeks.into_iter().find(|peek| *peek > waited).unwrap_or(window);
+            if until > IN_PLACE {
+                self.go_on(Step::Read, self.opened_at + until);
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_nanos((until.saturating_sub(waited)).0));
+        }
+    }
+
+    /// Whether a sample shows as many accessed pages as a window should find.
+    fn is_full(&mut self) -> bool {
+        let mut seen = Seen::default();
+        for watched in self.spaces.values_mut() {
+            seen += self.probe.peek(&mut watched.kept).unwrap_or_default();
+        }
+        self.pace.is_full(seen, self.stats.present, self.fast)
     }
 
     /// Ends the window: reads the accesses, then watches huge pages. This step began at `start`, which is `now` on
@@ -301,15 +359,22 @@ impl<P: Probe> Windowed<P> {
             watched: nanos(scan.watched),
             huge_watched: None,
             window: self.pace.window(),
-            pause: self.pace.pause(now, cost, self.stats.hold),
+            pause: self.pace.pause(now, cost, self.stats.hold, seen.present),
             ..self.stats
         };
         (self.closed_at, self.affordable_at) = (now, now + self.stats.pause);
         self.rest(now);
     }
 
-    /// Schedules the next window, or a glance before it.
+    /// Schedules the next window, or a cheaper step before it.
     fn rest(&mut self, now: Nanos) {
+        let check = now + GROWTH_EVERY;
+        if self.pace.grows()
+            && check < self.next_window()
+            && let Some(resident) = self.resident()
+        {
+            return self.go_on(Step::Growth(resident), check);
+        }
         let glance = now + GLANCE_EVERY;
         if self.pace.attention() == Attention::Calm && glance < self.next_window() {
             self.go_on(Step::Glance, glance);
@@ -318,13 +383,29 @@ impl<P: Probe> Windowed<P> {
         }
     }
 
+    /// Pages of all processes in memory.
+    fn resident(&mut self) -> Option<u64> {
+        let Self { probe, spaces, .. } = self;
+        spaces.keys().map(|space| probe.resident(*space)).sum()
+    }
+
+    /// Opens the next window as soon as a program has filled its memory.
+    fn check_growth(&mut self, before: u64, now: Nanos) {
+        match self.resident() {
+            Some(resident) if resident.saturating_sub(before) > before / GROWTH_OF => {
+                self.rest(now)
+            }
+            _ => self.go_on(Step::Arm, now),
+        }
+    }
+
     fn next_window(&self) -> Nanos {
         self.affordable_at.max(self.closed_at + self.pace.least_pause())
     }
 
-    /// Glances at the samples of all processes, within one window waited for in place. `None` if there is nothing
-    /// to read.
-    fn glance(&mut self) -> Option<f64> {
+    /// Glances at the samples of all processes, within one window waited for in place: their hits, and the projected
+    /// hits per second. `None` if there is nothing to read.
+    fn glance(&mut self) -> Option<(u64, f64)> {
         let start = Instant::now();
         let spaces = &mut self.spaces;
         let mut armed = false;
@@ -337,10 +418,10 @@ impl<P: Probe> Windowed<P> {
         let armed_at = start + start.elapsed() / 2;
         std::thread::sleep(Duration::from_nanos(self.pace.window().min(IN_PLACE).0));
         let read_at = Instant::now();
-        let touched: f64 =
-            spaces.values_mut().filter_map(|w| self.probe.read_glance(&mut w.kept)).sum();
+        let found = spaces.values_mut().filter_map(|w| self.probe.read_glance(&mut w.kept));
+        let (hits, projected) = found.fold((0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let watched = read_at + read_at.elapsed() / 2 - armed_at;
-        Some(touched / watched.as_secs_f64().max(1e-6))
+        Some((hits, projected / watched.as_secs_f64().max(1e-6)))
     }
 
     /// Subtracts a glance from the budget: the next window comes later, by at most its own pause.
@@ -412,19 +493,15 @@ impl<P: Probe> Tracker for Windowed<P> {
         match self.step {
             Step::Arm => {
                 self.arm()?;
-                let window = self.pace.window();
-                if window > IN_PLACE {
-                    self.go_on(Step::Read, now + nanos(start.elapsed()) + window);
-                } else {
-                    std::thread::sleep(Duration::from_nanos(window.0));
-                    self.close_window(now, start, out)?;
-                }
+                self.opened_at = now + nanos(start.elapsed());
+                self.wait(now, start, out)?;
             }
-            Step::Read => self.close_window(now, start, out)?,
+            Step::Read => self.wait(now, start, out)?,
             Step::ReadHuge => self.read_huge(now, start, out),
+            Step::Growth(before) => self.check_growth(before, now),
             Step::Glance => {
                 let meter = Meter::start();
-                out.slow_hits_per_sec = self.glance();
+                (out.slow_hits_sampled, out.slow_hits_per_sec) = self.glance().unzip();
                 self.pay(meter.cost());
                 self.rest(now + nanos(start.elapsed()));
             }
@@ -449,13 +526,14 @@ impl<P: Probe> Tracker for Windowed<P> {
         Ok(false)
     }
 
-    /// A pause for settled placement ends when placement is no longer settled.
+    /// An alarm ends the pause: the next windows are on credit.
     fn set_attention(&mut self, attention: Attention) {
-        if self.pace.attention() == Attention::Calm {
+        let is_settled = |at| matches!(at, Attention::Calm | Attention::Suspicious);
+        if is_settled(self.pace.attention()) && attention != Attention::Calm {
             self.affordable_at = Nanos::ZERO;
         }
         self.pace.set_attention(attention);
-        if matches!(self.step, Step::Arm | Step::Glance) {
+        if matches!(self.step, Step::Arm | Step::Glance | Step::Growth(_)) {
             self.rest(self.closed_at);
         }
     }
@@ -544,6 +622,36 @@ mod tests {
         }
     }
 
+    /// 1,000 base pages, of which a sample can be read.
+    #[derive(Default)]
+    struct Peeking {
+        accessed: u64,
+        growth: u64,
+        resident: u64,
+    }
+
+    impl Probe for Peeking {
+        const NAME: &'static str = "peeking";
+        const PEEKS: bool = true;
+        type Space = ();
+        fn arm(&mut self, _: SpaceId, (): &mut ()) -> Result<bool> {
+            Ok(true)
+        }
+        fn read(&mut self, _: SpaceId, (): &mut (), _: &mut Observations) -> Result<Option<Seen>> {
+            Ok(self.peek(&mut ()))
+        }
+        fn peek(&mut self, (): &mut ()) -> Option<Seen> {
+            Some(Seen { present: 1_000, accessed: self.accessed, ..Seen::default() })
+        }
+        fn resident(&mut self, _: SpaceId) -> Option<u64> {
+            self.resident += self.growth;
+            Some(self.resident)
+        }
+        fn refresh(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
     #[test]
     fn it_arms_waits_reads_and_pauses() {
         let fast = Bytes::from_base_pages(8);
@@ -595,6 +703,65 @@ mod tests {
         tracker.reconfigure(samples).expect("fine");
         assert!(tracker.pace.settings.budget_alert > before.budget_alert);
         assert!(tracker.pace.settings.most_accessed < before.most_accessed);
+    }
+
+    /// A window of 800 ms, of which a sample is read after 100, 200 and 400 ms.
+    #[test]
+    fn a_window_ends_once_a_sample_shows_enough_accesses() {
+        let window = Nanos::from_millis(800);
+        let settings = Settings { window, ..Settings::default() };
+        let at = |ms| Nanos::from_millis(ms);
+        let mut tracker =
+            Windowed::with(Peeking::default(), Bytes::from_base_pages(1_000), settings);
+        let mut out = Observations::default();
+        tracker.watch(&[SpaceId(1)]).expect("fine");
+        tracker.poll(at(0), &mut out).expect("arms");
+        let opened = tracker.opened_at;
+        assert_eq!(tracker.next_due(), opened + at(100));
+        tracker.probe().accessed = 100;
+        tracker.poll(opened + at(100), &mut out).expect("reads the sample");
+        assert_eq!((tracker.stats().windows, tracker.next_due()), (0, opened + at(200)));
+        tracker.probe().accessed = 300;
+        tracker.poll(opened + at(200), &mut out).expect("reads all");
+        assert_eq!(tracker.stats().windows, 1);
+        assert!(tracker.stats().window <= at(110), "200 ms were too long: {:?}", tracker.stats());
+    }
+
+    /// Grows by 100 pages between two readings, or not.
+    #[test]
+    fn the_next_window_opens_as_soon_as_memory_is_filled() {
+        let at = |ms| Nanos::from_millis(ms);
+        let mut tracker =
+            Windowed::with(Peeking::default(), Bytes::from_base_pages(1_000), apart());
+        let mut out = Observations::default();
+        tracker.watch(&[SpaceId(1)]).expect("fine");
+        tracker.probe().growth = 100;
+        while tracker.stats().windows == 0 {
+            tracker.poll(tracker.next_due(), &mut out).expect("works");
+        }
+        // A budget that was spent must not delay it.
+        tracker.affordable_at = tracker.closed_at + at(5_000);
+        tracker.rest(tracker.closed_at);
+        for _ in 0..3 {
+            let due = tracker.next_due();
+            tracker.poll(due, &mut out).expect("checks");
+            assert_eq!((tracker.stats().windows, tracker.next_due()), (1, due + GROWTH_EVERY));
+        }
+        tracker.probe().growth = 0;
+        let due = tracker.next_due();
+        tracker.poll(due, &mut out).expect("checks");
+        assert_eq!((tracker.step, tracker.next_due()), (Step::Arm, due));
+    }
+
+    #[test]
+    fn an_alarm_ends_a_pause() {
+        let mut tracker = Windowed::with(Fake::default(), Bytes::from_base_pages(8), apart());
+        for before in [Attention::Calm, Attention::Suspicious] {
+            tracker.set_attention(before);
+            tracker.affordable_at = Nanos::from_secs(100);
+            tracker.set_attention(Attention::Alert);
+            assert!(tracker.next_due() < Nanos::from_secs(1), "{before:?}");
+        }
     }
 
     #[test]

@@ -38,6 +38,7 @@ impl World for ModelWorld {
         out.watched += std::mem::take(&mut seen.watched);
         out.lost += std::mem::take(&mut seen.lost);
         out.slow_hits_per_sec = seen.slow_hits_per_sec.take();
+        out.slow_hits_sampled = seen.slow_hits_sampled.take();
         out.window = seen.window.or(out.window);
         out.aggregation = seen.aggregation.or(out.aggregation);
         out.memory = seen.memory.or(out.memory);
