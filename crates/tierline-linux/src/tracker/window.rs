@@ -464,7 +464,7 @@ pub(super) mod tests {
         let cost = |ms| Cost { cpu: Nanos::from_millis(ms), wall: Nanos::ZERO };
         let (now, hold) = (Nanos::from_secs(1), Nanos::from_millis(10));
         pace.present = 1_000;
-        let mut pause = |pace: &mut Pace, now, ms, hold| {
+        let pause = |pace: &mut Pace, now, ms, hold| {
             (pace.pause(now, cost(ms), hold, 1_000).as_secs_f64() * 1e3).round()
         };
         assert_eq!(pause(&mut pace, now, 900, hold), 0.0, "on credit");
@@ -485,7 +485,7 @@ pub(super) mod tests {
         let now = Nanos::from_secs(1);
         let mut pace = Pace::new(Settings::default());
         pace.present = 1_000;
-        let mut until_pause = |pace: &mut Pace| {
+        let until_pause = |pace: &mut Pace| {
             (1..100).find(|_| pace.pause(now, cost, Nanos::ZERO, 1_000) > Nanos::ZERO).unwrap_or(0)
         };
         assert_eq!(until_pause(&mut pace), 6, "5 of 10 are left");
