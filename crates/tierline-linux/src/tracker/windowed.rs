@@ -20,7 +20,7 @@ const BUDGET_OF_COUNTING: f64 = 0.1;
 /// Share of accessed pages for such a policy, at most. Ours: a window that sometimes misses a hot page shows how hot it is.
 const ACCESSED_OF_COUNTING: f64 = 0.2;
 
-/// Time between glances while placement is settled.
+/// Time between the ends of two glances while placement is settled, or the window, if that is longer.
 const GLANCE_EVERY: Nanos = Nanos::from_secs(1);
 
 /// Windows up to this are waited for in place: other work of the manager would make them longer, and with a
@@ -207,6 +207,7 @@ enum Step {
     Read,
     ReadHuge,
     Glance,
+    ReadGlance,
     /// Checks whether a program still fills its memory; this many pages were in memory before.
     Growth(u64),
 }
@@ -375,8 +376,9 @@ impl<P: Probe> Windowed<P> {
         {
             return self.go_on(Step::Growth(resident), check);
         }
-        let glance = now + GLANCE_EVERY;
-        if self.pace.attention() == Attention::Calm && glance < self.next_window() {
+        let window = self.pace.window();
+        let glance = now + GLANCE_EVERY.saturating_sub(window);
+        if self.pace.attention() == Attention::Calm && glance + window < self.next_window() {
             self.go_on(Step::Glance, glance);
         } else {
             self.go_on(Step::Arm, self.next_window());
@@ -403,25 +405,37 @@ impl<P: Probe> Windowed<P> {
         self.affordable_at.max(self.closed_at + self.pace.least_pause())
     }
 
-    /// Glances at the samples of all processes, within one window waited for in place: their hits, and the projected
-    /// hits per second. `None` if there is nothing to read.
-    fn glance(&mut self) -> Option<(u64, f64)> {
-        let start = Instant::now();
-        let spaces = &mut self.spaces;
-        let mut armed = false;
-        for (space, watched) in spaces.iter_mut() {
+    /// Arms the samples of all processes, and reads them after a window as long as that of a scan.
+    fn glance(&mut self, now: Nanos, start: Instant, out: &mut Observations) {
+        let (meter, mut armed) = (Meter::start(), false);
+        for (space, watched) in &mut self.spaces {
             armed |= self.probe.arm_glance(*space, &mut watched.kept);
         }
+        self.armed_at = Some(start + start.elapsed() / 2);
+        self.pay(meter.cost());
+        let (window, now_on) = (self.pace.window(), now + nanos(start.elapsed()));
         if !armed {
-            return None;
+            self.rest(now_on);
+        } else if window > IN_PLACE {
+            self.go_on(Step::ReadGlance, now_on + window);
+        } else {
+            std::thread::sleep(Duration::from_nanos(window.0));
+            self.read_glance(now, start, out);
         }
-        let armed_at = start + start.elapsed() / 2;
-        std::thread::sleep(Duration::from_nanos(self.pace.window().min(IN_PLACE).0));
-        let read_at = Instant::now();
-        let found = spaces.values_mut().filter_map(|w| self.probe.read_glance(&mut w.kept));
-        let (hits, projected) = found.fold((0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let watched = read_at + read_at.elapsed() / 2 - armed_at;
-        Some((hits, projected / watched.as_secs_f64().max(1e-6)))
+    }
+
+    /// Reports the hits of the samples, and the hits per second projected from them.
+    fn read_glance(&mut self, now: Nanos, start: Instant, out: &mut Observations) {
+        let (meter, read_at) = (Meter::start(), Instant::now());
+        let found = self.spaces.values_mut().filter_map(|w| self.probe.read_glance(&mut w.kept));
+        let found = found.reduce(|sum, one| (sum.0 + one.0, sum.1 + one.1));
+        if let (Some(armed_at), Some((hits, projected))) = (self.armed_at.take(), found) {
+            let watched = read_at + read_at.elapsed() / 2 - armed_at;
+            out.slow_hits_sampled = Some(hits);
+            out.slow_hits_per_sec = Some(projected / watched.as_secs_f64().max(1e-6));
+        }
+        self.pay(meter.cost());
+        self.rest(now + nanos(start.elapsed()));
     }
 
     /// Subtracts a glance from the budget: the next window comes later, by at most its own pause.
@@ -499,12 +513,8 @@ impl<P: Probe> Tracker for Windowed<P> {
             Step::Read => self.wait(now, start, out)?,
             Step::ReadHuge => self.read_huge(now, start, out),
             Step::Growth(before) => self.check_growth(before, now),
-            Step::Glance => {
-                let meter = Meter::start();
-                (out.slow_hits_sampled, out.slow_hits_per_sec) = self.glance().unzip();
-                self.pay(meter.cost());
-                self.rest(now + nanos(start.elapsed()));
-            }
+            Step::Glance => self.glance(now, start, out),
+            Step::ReadGlance => self.read_glance(now, start, out),
         }
         Ok(())
     }
@@ -533,7 +543,7 @@ impl<P: Probe> Tracker for Windowed<P> {
             self.affordable_at = Nanos::ZERO;
         }
         self.pace.set_attention(attention);
-        if matches!(self.step, Step::Arm | Step::Glance | Step::Growth(_)) {
+        if matches!(self.step, Step::Arm | Step::Glance | Step::ReadGlance | Step::Growth(_)) {
             self.rest(self.closed_at);
         }
     }
@@ -643,6 +653,12 @@ mod tests {
         fn peek(&mut self, (): &mut ()) -> Option<Seen> {
             Some(Seen { present: 1_000, accessed: self.accessed, ..Seen::default() })
         }
+        fn arm_glance(&mut self, _: SpaceId, (): &mut ()) -> bool {
+            true
+        }
+        fn read_glance(&mut self, (): &mut ()) -> Option<(u64, f64)> {
+            Some((self.accessed, 10.0))
+        }
         fn resident(&mut self, _: SpaceId) -> Option<u64> {
             self.resident += self.growth;
             Some(self.resident)
@@ -751,6 +767,27 @@ mod tests {
         let due = tracker.next_due();
         tracker.poll(due, &mut out).expect("checks");
         assert_eq!((tracker.step, tracker.next_due()), (Step::Arm, due));
+    }
+
+    /// Pages that are accessed a few times a second show nothing in a shorter one.
+    #[test]
+    fn a_glance_has_the_window_of_a_scan() {
+        let window = Nanos::from_millis(800);
+        let settings = Settings { window, ..Settings::default() };
+        let mut tracker =
+            Windowed::with(Peeking::default(), Bytes::from_base_pages(1_000), settings);
+        let mut out = Observations::default();
+        tracker.watch(&[SpaceId(1)]).expect("fine");
+        tracker.set_attention(Attention::Calm);
+        tracker.affordable_at = Nanos::from_secs(100);
+        tracker.rest(Nanos::ZERO);
+        assert_eq!(tracker.next_due(), GLANCE_EVERY.saturating_sub(window));
+        let due = tracker.next_due();
+        tracker.probe().accessed = 7;
+        tracker.poll(due, &mut out).expect("arms");
+        assert!(out.slow_hits_sampled.is_none() && tracker.next_due() >= due + window);
+        tracker.poll(tracker.next_due(), &mut out).expect("reads");
+        assert_eq!((out.slow_hits_sampled, tracker.step), (Some(7), Step::Glance));
     }
 
     #[test]
