@@ -779,7 +779,8 @@ mod tests {
         let mut out = Observations::default();
         tracker.watch(&[SpaceId(1)]).expect("fine");
         tracker.set_attention(Attention::Calm);
-        tracker.affordable_at = Nanos::from_secs(100);
+        tracker.stats.pause = Nanos::from_secs(100);
+        tracker.affordable_at = tracker.stats.pause;
         tracker.rest(Nanos::ZERO);
         assert_eq!(tracker.next_due(), GLANCE_EVERY.saturating_sub(window));
         let due = tracker.next_due();
