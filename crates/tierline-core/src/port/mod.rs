@@ -14,7 +14,7 @@ mod telemetry;
 pub use self::address::{PageAt, PageKind, PageSize, Region, SpaceId, TenantId, Vpn};
 pub use self::capability::{Capabilities, Capability};
 pub use self::observations::{
-    Observations, ObservedRegion, Question, Residence, Sample, SpaceEvent, TrueRate,
+    Observations, ObservedRegion, Question, Residence, Sample, SampledHits, SpaceEvent, TrueRate,
 };
 pub use self::order::{Move, Order, Outcome, Reason};
 pub use self::requests::{Allocation, Attention, Watch};

@@ -122,7 +122,7 @@ pub struct Observations {
     /// sample of pages; otherwise the engine counts.
     pub slow_hits_per_sec: Option<f64>,
     /// The hits from which that is projected. `None`: it is a count of all accesses.
-    pub slow_hits_sampled: Option<u64>,
+    pub slow_hits_sampled: Option<SampledHits>,
     /// The length of one scan window, if a scan sees a page at most once per window: rates above one access per
     /// window cannot be distinguished. `None`: every access counts.
     pub window: Option<Nanos>,
@@ -137,6 +137,32 @@ pub struct Observations {
     pub fast_unseen: bool,
     /// Samples known to be lost (a full ring buffer).
     pub lost: u64,
+}
+
+/// Hits of a sample of places, each of several neighbouring pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SampledHits {
+    /// Their number.
+    pub hits: f64,
+    /// Its variance, from the differences between places: neighbours are accessed together more often than by chance.
+    pub variance: f64,
+}
+
+impl SampledHits {
+    /// The sum over places with these hits.
+    pub fn over(places: &[u32]) -> Self {
+        let hits: f64 = places.iter().map(|&hits| f64::from(hits)).sum();
+        let count = f64::from(u32::try_from(places.len()).unwrap_or(u32::MAX)).max(2.0);
+        let deviations = places.iter().map(|&one| (f64::from(one) - hits / count).powi(2));
+        Self { hits, variance: deviations.sum::<f64>() * count / (count - 1.0) }
+    }
+}
+
+impl std::ops::AddAssign for SampledHits {
+    fn add_assign(&mut self, other: Self) {
+        self.hits += other.hits;
+        self.variance += other.variance;
+    }
 }
 
 impl Observations {
@@ -156,5 +182,21 @@ impl Observations {
         self.memory = None;
         self.fast_unseen = false;
         self.lost = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: four places of mean 2; the squared deviations 4, 4, 0 and 0 are times 4/3. Equal places have none.
+    #[test]
+    fn the_variance_of_sampled_hits_is_that_between_places() {
+        let spread = SampledHits::over(&[0, 4, 2, 2]);
+        assert_eq!((spread.hits, spread.variance), (8.0, 8.0 * 4.0 / 3.0));
+        let mut sum = SampledHits::over(&[3, 3]);
+        sum += spread;
+        assert_eq!((sum.hits, sum.variance), (14.0, 8.0 * 4.0 / 3.0));
+        assert_eq!(SampledHits::over(&[]), SampledHits::default());
     }
 }

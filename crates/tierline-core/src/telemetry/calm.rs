@@ -6,7 +6,7 @@
 //! ratio of slow to fast hits, since a program that waits for slow memory makes fewer of both; if only slow
 //! hits are observed, by slow hits per second of watched time. The constants are ours.
 
-use crate::port::Attention;
+use crate::port::{Attention, SampledHits};
 use crate::unit::Nanos;
 
 /// Time without a sign of change before attention becomes calm.
@@ -54,17 +54,19 @@ pub struct SlowHits {
     /// Projected from a sample of pages, or from a device's count.
     pub projected: bool,
     /// The hits of that sample.
-    pub sampled: Option<u64>,
+    pub sampled: Option<SampledHits>,
 }
 
 impl SlowHits {
-    /// Whether the rate is above the usual one, and not by chance.
-    #[expect(clippy::cast_precision_loss, reason = "a few hundred")]
-    fn exceeds(&self, usual: f64) -> bool {
-        let Some(hits) = self.sampled else { return self.per_sec > RISE * usual };
-        // A Poisson count of this mean, at least one: a single hit is no evidence.
-        let mean = (hits as f64 * usual / self.per_sec.max(f64::MIN_POSITIVE)).max(1.0);
-        self.per_sec > SAMPLED_RISE * usual && hits as f64 > mean + DEVIATIONS * mean.sqrt()
+    /// Whether the rate is above the usual one, and not by chance, where counts vary `dispersion` times as much as
+    /// Poisson's.
+    fn exceeds(&self, usual: f64, dispersion: f64) -> bool {
+        let Some(SampledHits { hits, .. }) = self.sampled else {
+            return self.per_sec > RISE * usual;
+        };
+        // At least one: a single hit is no evidence.
+        let mean = (hits * usual / self.per_sec.max(f64::MIN_POSITIVE)).max(1.0);
+        self.per_sec > SAMPLED_RISE * usual && hits > mean + DEVIATIONS * (dispersion * mean).sqrt()
     }
 }
 
@@ -73,6 +75,8 @@ impl SlowHits {
 pub struct Calm {
     /// Average slow hits per second of watched time, and number of reports: counted, and projected.
     averages: [(f64, u32); 2],
+    /// Average variance of sampled hits over their number: 1 if pages are accessed independently.
+    dispersion: f64,
     /// Average ratio of slow to fast hits, and number of reports.
     odds: (f64, u32),
     alert_until: Option<Nanos>,
@@ -225,9 +229,12 @@ impl Calm {
         } else {
             (*average, *reports)
         };
-        let rose = known >= FEW && report.exceeds(usual);
+        let rose = known >= FEW && report.exceeds(usual, self.dispersion.max(1.0));
         let weight = if rose { 1.0 } else { WEIGHT.max(1.0 / f64::from(*reports + 1)) };
         *average += weight * (per_sec - *average);
+        if let Some(SampledHits { hits, variance }) = report.sampled.filter(|it| it.hits > 0.0) {
+            self.dispersion += weight * (variance / hits - self.dispersion);
+        }
         *reports = reports.saturating_add(1);
         rose
     }
@@ -408,15 +415,16 @@ mod tests {
     /// are expected are 1.4, and 140 of which 100 are expected are 4, but a rise by 1.4 only.
     #[test]
     fn a_small_rise_is_a_suspicion_if_many_hits_show_it() {
-        let report = |per_sec, hits| {
-            let mut calm = settled();
-            let sampled = Some(hits);
+        let report = |per_sec, hits, dispersion| {
+            let mut calm = Calm { dispersion, ..settled() };
+            let sampled = Some(SampledHits { hits, variance: hits });
             let report = SlowHits { per_sec, projected: true, sampled, ..SlowHits::default() };
             calm.update(at(5_000), Some(report), 0, 1_000)
         };
-        assert_eq!(report(200.0, 40), Attention::Suspicious);
-        assert_eq!(report(200.0, 4), Attention::Calm);
-        assert_eq!(report(140.0, 140), Attention::Calm);
+        assert_eq!(report(200.0, 40.0, 1.0), Attention::Suspicious);
+        assert_eq!(report(200.0, 4.0, 1.0), Attention::Calm);
+        assert_eq!(report(140.0, 140.0, 1.0), Attention::Calm);
+        assert_eq!(report(200.0, 40.0, 16.0), Attention::Calm, "neighbours are accessed together");
     }
 
     /// Memory grows by a tenth between two reports, for three seconds; then sixteen reports count.

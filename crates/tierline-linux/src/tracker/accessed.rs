@@ -32,7 +32,7 @@
 //! hot base pages or all hot huge pages, and two cold pages. Largest resident set of a program with nothing
 //! but this tracker: 7.5 MB.
 
-use tierline_core::port::{Observations, PageSize, SpaceEvent, SpaceId, Vpn};
+use tierline_core::port::{Observations, SampledHits, PageSize, SpaceEvent, SpaceId, Vpn};
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
@@ -223,7 +223,7 @@ impl Probe for AccessedBits {
         armed
     }
 
-    fn read_glance(&mut self, known: &mut Known) -> Option<(u64, f64)> {
+    fn read_glance(&mut self, known: &mut Known) -> Option<(SampledHits, f64)> {
         let process = known.process.filter(|p| self.kernel.holds(&self.kcore, p))?;
         known.glance.read((&self.kcore, &self.walker, process.table))
     }

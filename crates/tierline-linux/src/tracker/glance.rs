@@ -7,7 +7,7 @@
 //! their TLB entries), waits, reads their entries again, and projects the result to the whole tier. The
 //! sampled pages lose their place in the kernel's LRU lists; they are slow pages, and few.
 
-use tierline_core::port::{SpaceId, Vpn};
+use tierline_core::port::{SampledHits, SpaceId, Vpn};
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::BASE_PER_HUGE;
@@ -20,7 +20,7 @@ use crate::tracker::cool::cool;
 /// Places in the sample; each is a run of [`RUN`] pages.
 const PLACES: usize = 64;
 /// Pages per place: neighbours cost little more than one page.
-const RUN: usize = 4;
+const RUN: usize = 16;
 
 /// A random sample of places of one process that have pages, and the pages whose bits were cleared.
 #[derive(Debug)]
@@ -126,16 +126,20 @@ impl Glance {
 
     /// The slow accessed pages in the sample, and their number projected to all pages.
     #[expect(clippy::cast_precision_loss, reason = "counts of pages")]
-    pub fn read(&mut self, (kcore, walker, top): (&Kcore, &Walker, u64)) -> Option<(u64, f64)> {
-        let mut touched = 0u64;
-        for run in self.cleared.chunk_by(|a, b| a.0 / RUN as u64 == b.0 / RUN as u64) {
-            let at = Vpn(run[0].0 / RUN as u64 * RUN as u64);
+    pub fn read(
+        &mut self,
+        (kcore, walker, top): (&Kcore, &Walker, u64),
+    ) -> Option<(SampledHits, f64)> {
+        let same_place = |a: &Vpn, b: &Vpn| a.0 / RUN as u64 == b.0 / RUN as u64;
+        let places = self.cleared.chunk_by(same_place).map(|place| {
+            let at = Vpn(place[0].0 / RUN as u64 * RUN as u64);
             let leaves: [_; RUN] = walker.find_run(kcore, top, at).unwrap_or_default();
             let seen = leaves.iter().flatten().filter(|leaf| leaf.accessed);
-            touched += seen.filter(|leaf| run.contains(&leaf.vpn)).count() as u64;
-        }
+            u32::try_from(seen.filter(|leaf| place.contains(&leaf.vpn)).count()).unwrap_or(0)
+        });
+        let sampled = SampledHits::over(&places.collect::<Vec<_>>());
         let of_all = self.base_pages as f64 / self.sampled as f64;
-        (self.sampled > 0).then_some((touched, touched as f64 * of_all))
+        (self.sampled > 0).then_some((sampled, sampled.hits * of_all))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tierline_core::port::{Attention, Observations, SpaceId, Watch};
+use tierline_core::port::{Attention, Observations, SampledHits, SpaceId, Watch};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
 use crate::error::{Error, Result};
@@ -99,7 +99,7 @@ pub trait Probe {
     fn rewind_huge(&mut self, _kept: &mut Self::Space) {}
 
     /// The slow base pages of that sample that were accessed since, and their projected number in the whole process.
-    fn read_glance(&mut self, _kept: &mut Self::Space) -> Option<(u64, f64)> {
+    fn read_glance(&mut self, _kept: &mut Self::Space) -> Option<(SampledHits, f64)> {
         None
     }
 
@@ -428,7 +428,10 @@ impl<P: Probe> Windowed<P> {
     fn read_glance(&mut self, now: Nanos, start: Instant, out: &mut Observations) {
         let (meter, read_at) = (Meter::start(), Instant::now());
         let found = self.spaces.values_mut().filter_map(|w| self.probe.read_glance(&mut w.kept));
-        let found = found.reduce(|sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let found = found.reduce(|(mut hits, projected), more| {
+            hits += more.0;
+            (hits, projected + more.1)
+        });
         if let (Some(armed_at), Some((hits, projected))) = (self.armed_at.take(), found) {
             let watched = read_at + read_at.elapsed() / 2 - armed_at;
             out.slow_hits_sampled = Some(hits);
@@ -656,8 +659,8 @@ mod tests {
         fn arm_glance(&mut self, _: SpaceId, (): &mut ()) -> bool {
             true
         }
-        fn read_glance(&mut self, (): &mut ()) -> Option<(u64, f64)> {
-            Some((self.accessed, 10.0))
+        fn read_glance(&mut self, (): &mut ()) -> Option<(SampledHits, f64)> {
+            Some((SampledHits { hits: 7.0, variance: 7.0 }, 10.0))
         }
         fn resident(&mut self, _: SpaceId) -> Option<u64> {
             self.resident += self.growth;
@@ -784,11 +787,11 @@ mod tests {
         tracker.rest(Nanos::ZERO);
         assert_eq!(tracker.next_due(), GLANCE_EVERY.saturating_sub(window));
         let due = tracker.next_due();
-        tracker.probe().accessed = 7;
         tracker.poll(due, &mut out).expect("arms");
         assert!(out.slow_hits_sampled.is_none() && tracker.next_due() >= due + window);
         tracker.poll(tracker.next_due(), &mut out).expect("reads");
-        assert_eq!((out.slow_hits_sampled, tracker.step), (Some(7), Step::Glance));
+        let hits = out.slow_hits_sampled.map(|sampled| sampled.hits);
+        assert_eq!((hits, tracker.step), (Some(7.0), Step::Glance));
     }
 
     #[test]
