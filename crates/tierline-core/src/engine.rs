@@ -13,6 +13,7 @@ use crate::port::{
 };
 use crate::qos::Limits;
 use crate::qos::controller::Controller;
+use crate::qos::showback::Showback;
 use crate::qos::enforcer::Enforcer;
 use crate::qos::heat_curve::HeatCurve;
 use crate::qos::heat_sample;
@@ -31,6 +32,7 @@ pub struct Engine {
     pub limits: Limits,
     /// Sets the limits of tenants with SLOs; without such tenants it does nothing.
     pub qos: Controller,
+    showback: Showback,
     policy: Box<dyn Policy>,
     wants: Wants,
     migrator: Migrator,
@@ -55,6 +57,7 @@ impl Engine {
             tiers,
             limits,
             qos: Controller::default(),
+            showback: Showback::default(),
             wants: policy.wants(),
             policy,
             migrator: Migrator::new(rate),
@@ -82,6 +85,7 @@ impl Engine {
         self.intake.take_in(now, &mut self.seen, self.wants, &self.tiers, &mut self.belief);
         self.telemetry = world.measure(now);
         debug_assert_eq!(self.telemetry.tiers.len(), self.tiers.len(), "every tier is measured");
+        self.account(now);
         self.share(now, world);
         self.questions.put(now, &self.belief.pages, world);
         let budget = self.migrator.budget(now);
@@ -92,6 +96,13 @@ impl Engine {
 
         self.events.iter().for_each(|event| self.fingerprint.add(event));
         &self.events
+    }
+
+    /// Counts what tenants use.
+    fn account(&mut self, now: Nanos) {
+        let known = self.belief.pages.by_tenant();
+        let cpu = |tenant| self.qos.cpu(tenant);
+        self.showback.add(now, &self.telemetry, &self.tiers, &known, cpu);
     }
 
     /// Lets the QoS controller set the limits of tenants, and their CPU shares.
@@ -199,6 +210,11 @@ impl Engine {
     /// The telemetry of the last tick.
     pub fn telemetry(&self) -> &Telemetry {
         &self.telemetry
+    }
+
+    /// What tenants have used.
+    pub fn showback(&self) -> &Showback {
+        &self.showback
     }
 
     /// How closely trackers observe at present.

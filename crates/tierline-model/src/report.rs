@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tierline_core::counters::Counters;
 use tierline_core::port::{PageKind, TenantId};
 use tierline_core::qos::controller::Standing;
+use tierline_core::qos::showback::Showback;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
@@ -165,6 +166,12 @@ pub struct TenantMeans {
     /// Bytes per second that it read and wrote.
     #[serde(default)]
     pub bytes_per_second: f64,
+    /// Bytes that it held times the seconds for which it held them, by tier.
+    #[serde(default)]
+    pub used_byte_seconds: Vec<f64>,
+    /// The estimate of its slowdown by slower tiers and a limit on CPU time; `None` without traffic.
+    #[serde(default)]
+    pub estimated_slowdown: Option<f64>,
     /// Its share of CPU time at the end.
     #[serde(default = "whole")]
     pub cpu_share: f64,
@@ -273,11 +280,12 @@ pub struct Snapshot {
     programs: Vec<(u32, [f64; 5])>,
     allocated: Vec<f64>,
     tenants: BTreeMap<TenantId, Traffic>,
+    showback: Showback,
 }
 
 impl Snapshot {
     /// Reads the counters.
-    pub fn of(world: &ModelWorld) -> Self {
+    pub fn of(world: &ModelWorld, showback: &Showback) -> Self {
         let programs = world.jobs().iter().map(|job| (job.space.0, counters(job)));
         let allocated = world.tiers().iter().map(|(id, _)| allocated(world, id));
         Self {
@@ -285,15 +293,24 @@ impl Snapshot {
             programs: programs.collect(),
             allocated: allocated.collect(),
             tenants: world.all_traffic().clone(),
+            showback: showback.clone(),
         }
     }
 
-    /// The traffic of a tenant between this snapshot and the present state of `world`.
-    pub fn tenant(&self, tenant: TenantId, world: &ModelWorld) -> TenantMeans {
+    /// The traffic and use of a tenant between this snapshot and the present state.
+    pub fn tenant(
+        &self,
+        tenant: TenantId,
+        world: &ModelWorld,
+        showback: &Showback,
+    ) -> TenantMeans {
         let before = self.tenants.get(&tenant).copied().unwrap_or_default();
         let since = world.traffic(tenant).since(&before);
         let ns = world.counters().since(&self.counters).ns.max(1.0);
+        let usage = showback.of(tenant).since(&self.showback.of(tenant));
         TenantMeans {
+            used_byte_seconds: usage.byte_seconds[..world.tiers().len()].to_vec(),
+            estimated_slowdown: usage.slowdown(),
             latency_ns: since.mean_ns(),
             bytes_per_second: since.bytes.iter().sum::<f64>() / ns * 1e9,
             cpu_share: world.cpu_share(tenant),

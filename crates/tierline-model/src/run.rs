@@ -48,7 +48,7 @@ pub fn run_with_events(
     let mut engine = Engine::new(world.tiers().clone(), limits, policy, scenario.max_rate);
     engine.qos = qos;
     let end = Nanos::from_secs_f64(scenario.seconds);
-    let mut log = Log::new(scenario, &world, end);
+    let mut log = Log::new(scenario, &engine, &world, end);
     let mut now = Nanos::ZERO;
     while now <= end {
         schedule.apply(now, &mut engine.limits);
@@ -75,11 +75,12 @@ struct Log {
 }
 
 impl Log {
-    fn new(scenario: &Scenario, world: &ModelWorld, end: Nanos) -> Self {
+    fn new(scenario: &Scenario, engine: &Engine, world: &ModelWorld, end: Nanos) -> Self {
+        let start = Snapshot::of(world, engine.showback());
         Self {
             tenants: scenario.tenant.iter().map(|tenant| tenant.name.clone()).collect(),
-            start: Snapshot::of(world),
-            last: Snapshot::of(world),
+            last: start.clone(),
+            start,
             last_at: Nanos::ZERO,
             late: None,
             late_from: Nanos(end.0 / 4 * 3),
@@ -91,10 +92,10 @@ impl Log {
         if due(now, self.last_at, every) {
             let means = self.means(&self.last, engine, world);
             self.series.push(Interval { seconds: now.as_secs_f64(), means });
-            (self.last, self.last_at) = (Snapshot::of(world), now);
+            (self.last, self.last_at) = (Snapshot::of(world, engine.showback()), now);
         }
         if now >= self.late_from && self.late.is_none() {
-            self.late = Some(Snapshot::of(world));
+            self.late = Some(Snapshot::of(world, engine.showback()));
         }
     }
 
@@ -110,7 +111,7 @@ impl Log {
             name: name.clone(),
             used_bytes: world.used_by(id),
             limit_bytes: world.tiers().iter().map(|(t, _)| engine.limits.get(id, t)).collect(),
-            ..since.tenant(id, world)
+            ..since.tenant(id, world, engine.showback())
         };
         means.tenants = ids().map(tenant).collect();
         for (tenant, (id, _)) in means.tenants.iter_mut().zip(ids()) {

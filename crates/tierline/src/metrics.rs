@@ -49,6 +49,8 @@ pub enum Unit {
     Seconds,
     /// Pages of 4 KiB.
     Pages,
+    /// Bytes held, times the seconds for which they were held.
+    ByteSeconds,
 }
 
 /// How a metric behaves over time.
@@ -69,6 +71,7 @@ impl Unit {
             Self::BytesPerSecond => Some("bytes_per_second"),
             Self::Seconds => Some("seconds"),
             Self::Pages => Some("pages"),
+            Self::ByteSeconds => Some("byte_seconds"),
         }
     }
 }
@@ -152,6 +155,10 @@ pub static METRICS: &[Metric] = &[
         |m, out| m.tenants_and_tiers(|tenant, tier, at| out.some(&[tenant.name.as_str(), tier], tenant.used.get(at).copied()))),
     gauge("tenant_limit", Unit::Bytes, TENANT_TIER, "Limit of the tenant in the tier",
         |m, out| m.tenants_and_tiers(|tenant, tier, at| out.some(&[tenant.name.as_str(), tier], tenant.limits.get(at).copied().flatten()))),
+    counter("tenant_held", Unit::ByteSeconds, TENANT_TIER, "Memory of the tenant in the tier, times the time for which it was there",
+        |m, out| m.tenants_and_tiers(|tenant, tier, at| out.add(&[tenant.name.as_str(), tier], tenant.usage.byte_seconds[at]))),
+    gauge("tenant_slowdown", Unit::None, TENANT, "Estimate: how many times as long the tenant takes because of slower tiers and a limit on CPU time",
+        |m, out| m.tenants.iter().for_each(|tenant| out.some(&[&tenant.name], tenant.usage.slowdown()))),
 
     counter("orders", Unit::Bytes, ORDER, "Memory ordered to be promoted, demoted, paged out or split",
         |m, out| m.orders(|labels, bytes| out.add(&labels, bytes))),
@@ -286,6 +293,12 @@ impl Number {
 impl From<u64> for Number {
     fn from(count: u64) -> Self {
         Self::Whole(count)
+    }
+}
+
+impl From<f64> for Number {
+    fn from(measured: f64) -> Self {
+        Self::Real(measured)
     }
 }
 

@@ -26,6 +26,7 @@ use super::application::{Application, Refusal, Slo};
 use super::decision::{Decision, Entry, Journal};
 use super::measured::Measured;
 use super::need::{Need, Profile, unloaded_ns};
+use super::showback::Cpu;
 use super::squeeze::{Squeeze, Tightened};
 use super::state::{MISSED, Machine, PATIENCE, PATIENCE_UNLENT, State};
 use super::thresholds::{DEGRADED, Thresholds};
@@ -190,6 +191,13 @@ impl Controller {
         })
     }
 
+    /// The CPU time that a tenant may use; unlimited if it is no application.
+    pub fn cpu(&self, tenant: TenantId) -> Cpu {
+        let state = self.applications.get(&tenant);
+        let of = |state: &State| Cpu { count: state.application.cores, share: state.cpu_share };
+        state.map_or(Cpu { count: 0.0, share: 1.0 }, of)
+    }
+
     /// The last decisions, oldest first.
     pub fn decisions(&self) -> impl Iterator<Item = &Entry> {
         self.journal.entries()
@@ -318,11 +326,12 @@ impl Controller {
         self.applications.iter().any(|(tenant, state)| is_ls(state) && !except.contains(tenant))
     }
 
-    /// Releases the most important application that is held back while all above it have room to spare.
+    /// Releases the most important application that is held back and has work, while all above it have room to
+    /// spare.
     fn release(&mut self, now: Nanos, order: &[TenantId]) {
         for &tenant in order {
             let Some(state) = self.applications.get_mut(&tenant) else { continue };
-            if state.squeeze.is_active() {
+            if state.squeeze.is_active() && state.measured.demand {
                 let before = state.squeeze;
                 if state.squeeze.loosen(now, &state.measured) {
                     self.note_cap(now, tenant, &before);

@@ -112,11 +112,12 @@ impl Squeeze {
         Tightened::Stepped
     }
 
-    /// Takes a step back: CPU time first, then memory. Returns whether something changed. An idle application
-    /// is not held back for long, as it harms nobody.
+    /// Takes a step back: CPU time first, then memory. Returns whether something changed. While it is idle, it
+    /// stays as it is: it loses nothing, and its next wave of work starts where the last one had settled.
     pub fn loosen(&mut self, now: Nanos, victim: &Measured) -> bool {
         if !victim.demand {
             self.patience = PATIENCE[0];
+            return false;
         }
         let since = now.saturating_sub(self.loosened.unwrap_or(self.tightened));
         if !self.is_active() || since < self.patience {
@@ -192,10 +193,20 @@ mod tests {
         squeeze.tighten(at(3), BY, 0.05, &hog(0, 82.0), 0.0);
         assert!(!squeeze.loosen(at(6), &hog(0, 75.0)));
         assert!(squeeze.loosen(at(7), &hog(0, 75.0)));
-        let idle = Measured { demand: false, ..hog(0, 0.0) };
         for second in 0..20 {
-            squeeze.loosen(at(9 + 2 * second), &idle);
+            squeeze.loosen(at(11 + 4 * second), &hog(0, 90.0));
         }
         assert_eq!(squeeze, Squeeze::default());
+    }
+
+    /// Otherwise each wave of its work would hurt until it is held back again.
+    #[test]
+    fn it_stays_while_the_application_is_idle() {
+        let mut squeeze = Squeeze::default();
+        squeeze.tighten(Nanos::from_secs(1), BY, 0.25, &hog(0, 100.0), 0.0);
+        let idle = Measured { demand: false, ..hog(0, 0.0) };
+        assert!((2..500).all(|second| !squeeze.loosen(Nanos::from_secs(second), &idle)));
+        assert_eq!(squeeze.cpu_share, 0.75);
+        assert!(squeeze.loosen(Nanos::from_secs(500), &hog(0, 75.0)));
     }
 }

@@ -8,6 +8,7 @@
 
 use super::allocation::{Claim, Grant};
 use super::application::{Application, Slo};
+use super::bracket::Bracket;
 use super::heat_curve::{HeatCurve, Placement, as_f64};
 use super::measured::{Measured, Window};
 use super::need::{CPU_FLOOR, Need, as_ns, least};
@@ -61,6 +62,8 @@ pub struct State {
     pub curve: HeatCurve,
     /// What it needs at present.
     pub need: Need,
+    /// Placements that missed and met.
+    bracket: Bracket,
     /// Less has been enough since.
     enough_since: Nanos,
     /// Its memory has been in place since.
@@ -86,6 +89,7 @@ impl State {
             application,
             curve,
             need,
+            bracket: Bracket::default(),
             enough_since: now,
             in_place: None,
             window: Window::default(),
@@ -144,12 +148,11 @@ impl State {
         self.error().is_none_or(|error| error < -SPARE)
     }
 
-    /// Whether the memory that it may have is in place.
+    /// Whether the memory that it may have is in place, and no more.
     fn is_in_place(&self) -> bool {
-        let memory = self.measured.memory();
+        let (limit, fast) = (self.grant.limit(TierId::FAST), self.measured.used[0]);
         let enough = |used: Bytes, of: Bytes| used + NEARLY >= of.part(IN_PLACE);
-        let fast = self.measured.used[0];
-        enough(fast, self.grant.limit(TierId::FAST).min(memory))
+        enough(fast, limit.min(self.measured.memory())) && enough(limit, fast)
     }
 
     /// Revises what it needs. `may_rise` is false while something else must be tried first.
@@ -164,12 +167,17 @@ impl State {
         if error > MISSED {
             self.enough_since = now;
             if may_rise && fast > needed && settled {
-                self.need.placement = found;
+                let to = self.bracket.rise(now, needed, error, fast);
+                self.need.placement = between(&self.need.placement, &found, to);
             }
         } else if fast >= needed * (1.0 - SAME) {
             self.enough_since = now;
         } else if now.saturating_sub(self.enough_since) >= patience {
-            (self.need.placement, self.enough_since) = (found, now);
+            self.enough_since = now;
+            let to = self.bracket.fall(now, needed, error, fast);
+            if to < needed * (1.0 - SAME) {
+                self.need.placement = between(&self.need.placement, &found, to);
+            }
         }
     }
 
@@ -244,4 +252,11 @@ fn speed(placement: &Placement) -> f64 {
         above += bytes;
         sum + above
     })
+}
+
+/// The placement between two that takes this much fast memory.
+fn between(one: &Placement, other: &Placement, fast: f64) -> Placement {
+    let [from, to] = [speed(one), speed(other)];
+    let part = if to == from { 1.0 } else { ((fast - from) / (to - from)).clamp(0.0, 1.0) };
+    std::array::from_fn(|tier| one[tier].part(1.0 - part) + other[tier].part(part))
 }

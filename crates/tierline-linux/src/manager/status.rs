@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tierline_core::engine::Engine;
+use tierline_core::qos::showback::Usage;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
@@ -25,7 +26,7 @@ pub struct TargetStatus {
 }
 
 /// A tenant: programs that share limits.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TenantStatus {
     /// Its name.
     pub name: String,
@@ -35,6 +36,8 @@ pub struct TenantStatus {
     pub used: Vec<Bytes>,
     /// Its limit in each tier; `None`: no limit.
     pub limits: Vec<Option<Bytes>>,
+    /// What it has used since the start.
+    pub usage: Usage,
 }
 
 impl Manager {
@@ -97,6 +100,7 @@ impl Manager {
                 processes: tenants.processes(at),
                 used: tiers().map(used).collect(),
                 limits: tiers().map(limit).collect(),
+                usage: self.engine.showback().of(id(at)),
             }
         };
         tenants.iter().enumerate().map(status).collect()

@@ -23,6 +23,7 @@ mod mercury;
 pub mod neomem;
 pub mod outcome;
 pub mod row;
+pub mod tables;
 pub mod tpp;
 
 pub use experiment::Experiment;
@@ -30,6 +31,7 @@ use figures::Chart;
 pub use lab::Lab;
 pub use outcome::Outcome;
 pub use row::{Found, Kind, Row, Test};
+use tables::Table;
 
 use crate::error::{Error, Result};
 use crate::runner::Runner;
@@ -45,6 +47,7 @@ pub struct Paper {
     pub about: &'static str,
     rows: &'static [&'static [Row]],
     charts: Option<fn(&Lab) -> Vec<Chart>>,
+    tables: Option<fn(&Lab) -> Vec<Table>>,
 }
 
 /// The papers, in the order of rows.

@@ -65,8 +65,9 @@ pub enum Reach {
     Objects(f64),
     /// A stream with effective prefetching.
     Stream,
-    /// The first of these, with this part of its misses in flight: a program with less to do.
-    ObjectsAt(f64, f64),
+    /// The first of these, with this part of its misses in flight (a program with less to do), and ns of think
+    /// time per miss slot.
+    ObjectsAt(f64, f64, f64),
     /// A stream with this part of its misses in flight.
     StreamAt(f64),
     /// A fixed number of misses, and ns of think time per miss slot.
@@ -79,7 +80,9 @@ impl Reach {
         match self {
             Self::Objects(lines) => (cores.in_flight_objects(lines), 0.0),
             Self::Stream => (cores.in_flight_stream, cores.stream_think_ns),
-            Self::ObjectsAt(lines, load) => (load * cores.in_flight_objects(lines), 0.0),
+            Self::ObjectsAt(lines, load, think_ns) => {
+                (load * cores.in_flight_objects(lines), think_ns)
+            }
             Self::StreamAt(load) => (load * cores.in_flight_stream, cores.stream_think_ns),
             Self::Fixed(in_flight, think_ns) => (in_flight, think_ns),
         }

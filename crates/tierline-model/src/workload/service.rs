@@ -27,6 +27,8 @@ program_knobs! {
         object: Bytes = Bytes(64), Bytes(1), MAX_OBJECT;
         /// Whether it reads in sequence: 0 or 1.
         stream: u32 = 0, 0, 1;
+        /// Time that a thread computes per access, if it does not stream.
+        compute: Nanos = Nanos::ZERO, Nanos::ZERO, MAX_TIME;
         /// Threads.
         threads: f64 = 4.0, 0.0, MAX_THREADS;
         /// Share of objects that are updated.
@@ -56,8 +58,9 @@ impl Service {
             true => zipf(self.set, self.chunk, self.skew),
             false => vec![(self.set, 1.0)],
         };
+        let think_ns = self.compute.as_secs_f64() * 1e9;
         let reach = |load| match self.stream {
-            0 => Reach::ObjectsAt(lines, load),
+            0 => Reach::ObjectsAt(lines, load, think_ns),
             _ => Reach::StreamAt(load),
         };
         // Memory can grow only at the end of a contiguous layout.

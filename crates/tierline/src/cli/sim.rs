@@ -258,15 +258,20 @@ fn describe(runs: &[Report]) -> String {
     print::table(&rows) + &tenants(runs) + &about + &speedups + &tiering
 }
 
-/// Each tenant's usage and limit in each tier at the end; empty without tenants.
+/// Each tenant's usage and limit in each tier at the end, and its usage of the whole run; empty without tenants.
 fn tenants(runs: &[Report]) -> String {
     let mut rows = Vec::new();
     for run in runs {
-        for (at, tenant) in run.steady.tenants.iter().enumerate() {
+        for (at, (tenant, overall)) in
+            run.steady.tenants.iter().zip(&run.overall.tenants).enumerate()
+        {
             if rows.is_empty() {
                 rows.push(row(["policy", "tenant", "programs"]));
                 let tier = |tier: &TierMeans| format!("{} GiB / limit", tier.name);
                 rows[0].extend(run.steady.tiers.iter().map(tier));
+                let tier = |tier: &TierMeans| format!("{} GiB s", tier.name);
+                rows[0].extend(run.steady.tiers.iter().map(tier));
+                rows[0].push("slowdown, estimated".into());
             }
             let policy = if at == 0 { run.policy.as_str() } else { "" };
             let its = |program: &&ProgramMeans| program.tenant.as_ref() == Some(&tenant.name);
@@ -274,6 +279,7 @@ fn tenants(runs: &[Report]) -> String {
             let programs: Vec<&str> = programs.map(|program| program.name.as_str()).collect();
             rows.push(row([policy, &tenant.name, &programs.join(", ")]));
             rows.last_mut().into_iter().for_each(|cells| cells.extend(used(tenant)));
+            rows.last_mut().into_iter().for_each(|cells| cells.extend(showback(overall)));
         }
     }
     if rows.is_empty() { String::new() } else { format!("\n{}", print::table(&rows)) }
@@ -284,6 +290,13 @@ fn used(tenant: &TenantMeans) -> impl Iterator<Item = String> {
     let gib = |bytes: Bytes| format!("{:.2}", gib(bytes.base_pages()));
     let tiers = tenant.used_bytes.iter().zip(&tenant.limit_bytes);
     tiers.map(move |(&used, limit)| format!("{} / {}", gib(used), limit.map_or("-".into(), gib)))
+}
+
+/// What a tenant used over the whole run, and what it lost.
+fn showback(overall: &TenantMeans) -> impl Iterator<Item = String> {
+    let gib_s = |byte_s: &f64| format!("{:.0}", byte_s / f64::from(1u32 << 30));
+    let slowdown = overall.estimated_slowdown.map_or("-".into(), |times| format!("{times:.2}"));
+    overall.used_byte_seconds.iter().map(gib_s).chain([slowdown])
 }
 
 /// Speed-up and slowdown compared with each program running alone.

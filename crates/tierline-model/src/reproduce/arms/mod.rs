@@ -17,6 +17,7 @@ pub const PAPER: Paper = Paper {
     about: "Policies without thresholds; with stand-ins for its programs.",
     rows: &[rows::ROWS, tuned::ROWS],
     charts: Some(figures::charts),
+    tables: None,
 };
 
 const ARMS: &str = "arms";

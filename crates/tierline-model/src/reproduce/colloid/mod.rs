@@ -21,6 +21,7 @@ pub const PAPER: Paper = Paper {
     about: "Balances loaded latencies; on HeMem, TPP and MEMTIS.",
     rows: &[contention::ROWS, balance::ROWS, objects::ROWS, change::ROWS, programs::ROWS],
     charts: Some(figures::charts),
+    tables: None,
 };
 
 /// The systems, in the order of published triples.

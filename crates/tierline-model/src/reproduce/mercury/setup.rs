@@ -16,6 +16,9 @@ pub const LLAMA_SLO: &str = "70000000000B/s";
 /// Cores of llama.cpp.
 pub const LLAMA_CORES: u8 = 16;
 
+/// The time between entries of a fine series.
+pub const TENTH: Nanos = Nanos::from_millis(100);
+
 /// The machine of all figures but 1 to 4.
 pub fn xeon(policy: &str, seconds: u16, fast_gib: u64) -> Experiment {
     Experiment::new("mercury-xeon", policy, seconds)

@@ -21,6 +21,7 @@ pub const PAPER: Paper = Paper {
     about: "A device that counts accesses; with stand-ins for its programs.",
     rows: &[rows::ROWS, pagerank::ROWS],
     charts: Some(figures::charts),
+    tables: None,
 };
 
 /// Sampling period in misses (the artifact's baseline; table V: 200 to 5000).

@@ -26,6 +26,7 @@ pub const PAPER: Paper = Paper {
     about: "Promotion at the second touch and early demotion, in the kernel; with programs reconstructed from published facts on Meta's.",
     rows: &[throughput::ROWS, placement::ROWS, components::ROWS, others::ROWS, profiler::ROWS],
     charts: Some(figures::charts),
+    tables: None,
 };
 
 const TPP: &str = "tpp";

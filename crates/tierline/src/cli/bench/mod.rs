@@ -2,6 +2,7 @@
 //! `tierline bench`: the speed of Tierline itself.
 
 mod engine;
+mod qos;
 mod trace;
 
 use std::fs;
@@ -54,6 +55,19 @@ enum What {
         #[arg(long, value_name = "N", default_value_t = 100)]
         ticks: u32,
     },
+    /// Quality of service: admission, and a step of the controller
+    ///
+    /// Applications of 1 GiB with latency and bandwidth targets arrive one after the other, and each arrival is
+    /// followed by a step. Then steps of 200 ms are measured in which loads change at random.
+    #[command(after_help = "Example: tierline bench qos --applications 50")]
+    Qos {
+        /// Applications
+        #[arg(long, value_name = "N", default_value_t = 1000)]
+        applications: u16,
+        /// Steps measured
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        steps: u32,
+    },
     /// The trace format: records read per CPU second
     ///
     /// A trace in memory, of epochs of 200,000 pages with gaps of 1 to 3 pages and about 8 reads and 1 write per page,
@@ -88,6 +102,7 @@ impl BenchArgs {
         let seconds = match self.what {
             What::Model { seconds } => seconds,
             What::Engine { samples, ticks } => return engine::run(samples, ticks, globals),
+            What::Qos { applications, steps } => return qos::run(applications, steps, globals),
             What::Trace { records } => return trace::run(records, globals),
         };
         let mut speeds = Vec::new();
