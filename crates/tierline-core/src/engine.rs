@@ -13,10 +13,10 @@ use crate::port::{
 };
 use crate::qos::Limits;
 use crate::qos::controller::Controller;
-use crate::qos::showback::Showback;
 use crate::qos::enforcer::Enforcer;
 use crate::qos::heat_curve::HeatCurve;
 use crate::qos::heat_sample;
+use crate::qos::showback::Showback;
 use crate::questions::Questions;
 use crate::telemetry::calm::{Calm, Planned};
 use crate::tier::{TierId, Tiers};

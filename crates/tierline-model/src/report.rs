@@ -298,12 +298,7 @@ impl Snapshot {
     }
 
     /// The traffic and use of a tenant between this snapshot and the present state.
-    pub fn tenant(
-        &self,
-        tenant: TenantId,
-        world: &ModelWorld,
-        showback: &Showback,
-    ) -> TenantMeans {
+    pub fn tenant(&self, tenant: TenantId, world: &ModelWorld, showback: &Showback) -> TenantMeans {
         let before = self.tenants.get(&tenant).copied().unwrap_or_default();
         let since = world.traffic(tenant).since(&before);
         let ns = world.counters().since(&self.counters).ns.max(1.0);

@@ -41,7 +41,8 @@ impl Bracket {
     pub fn fall(&mut self, at: Nanos, fast: f64, error: f64, found: f64) -> f64 {
         let met = Point { at, fast, error };
         self.met = Some(met);
-        let recent = |missed: &Point| at.saturating_sub(missed.at) < FORGOTTEN && missed.fast < fast;
+        let recent =
+            |missed: &Point| at.saturating_sub(missed.at) < FORGOTTEN && missed.fast < fast;
         self.missed.filter(recent).map_or(found, |missed| found.max(crossing(missed, met)))
     }
 }

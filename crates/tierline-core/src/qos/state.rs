@@ -163,12 +163,14 @@ impl State {
         self.in_place = self.is_in_place().then(|| self.in_place.unwrap_or(now));
         let settled = self.in_place.is_some_and(|since| now >= since + SETTLES);
         let found = self.least(slo, machine);
+        let speed = |placement: &Placement| speed(placement, machine.capacity.len());
         let [fast, needed] = [speed(&found), speed(&self.need.placement)];
         if error > MISSED {
             self.enough_since = now;
             if may_rise && fast > needed && settled {
                 let to = self.bracket.rise(now, needed, error, fast);
-                self.need.placement = between(&self.need.placement, &found, to);
+                let part = (to - needed) / (fast - needed);
+                self.need.placement = between(&self.need.placement, &found, part);
             }
         } else if fast >= needed * (1.0 - SAME) {
             self.enough_since = now;
@@ -176,7 +178,8 @@ impl State {
             self.enough_since = now;
             let to = self.bracket.fall(now, needed, error, fast);
             if to < needed * (1.0 - SAME) {
-                self.need.placement = between(&self.need.placement, &found, to);
+                let part = (to - needed) / (fast - needed);
+                self.need.placement = between(&self.need.placement, &found, part);
             }
         }
     }
@@ -246,17 +249,13 @@ impl State {
 }
 
 /// How much fast memory a placement takes: a byte counts once for every tier below it.
-fn speed(placement: &Placement) -> f64 {
-    let mut above = 0.0;
-    placement.iter().map(|&bytes| as_f64(bytes)).fold(0.0, |sum, bytes| {
-        above += bytes;
-        sum + above
-    })
+fn speed(placement: &Placement, tiers: usize) -> f64 {
+    let below = (0..tiers).rev();
+    placement.iter().zip(below).map(|(&bytes, below)| as_f64(bytes) * below as f64).sum()
 }
 
-/// The placement between two that takes this much fast memory.
-fn between(one: &Placement, other: &Placement, fast: f64) -> Placement {
-    let [from, to] = [speed(one), speed(other)];
-    let part = if to == from { 1.0 } else { ((fast - from) / (to - from)).clamp(0.0, 1.0) };
+/// The placement at this part of the way from one to another.
+fn between(one: &Placement, other: &Placement, part: f64) -> Placement {
+    let part = part.clamp(0.0, 1.0);
     std::array::from_fn(|tier| one[tier].part(1.0 - part) + other[tier].part(part))
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tables of our own runs on a paper's machine, which no row contains.
 
+use serde::Serialize;
+
 use super::PAPERS;
 use super::lab::Lab;
 use crate::error::Result;
 use crate::runner::Runner;
 
 /// A table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
     /// Its title.
     pub title: &'static str,

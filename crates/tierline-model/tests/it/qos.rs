@@ -4,6 +4,7 @@
 //! A program whose memory is all equally hot needs `set · (250 − target) / 150` of fast memory: 100 ns fast, 250 ns
 //! slow.
 
+use tierline_core::unit::{Bytes, Nanos};
 use tierline_model::report::{Interval, Report, TenantMeans};
 use tierline_model::run::run;
 use tierline_model::scenario::Scenario;
@@ -30,7 +31,7 @@ fn between(report: &Report, from: f64, to: f64) -> impl Iterator<Item = &Interva
     report.series.iter().filter(move |row| row.seconds > from && row.seconds <= to)
 }
 
-fn gib(bytes: tierline_core::unit::Bytes) -> f64 {
+fn gib(bytes: Bytes) -> f64 {
     bytes.0 as f64 / (1u64 << 30) as f64
 }
 
@@ -178,6 +179,76 @@ fn hour_long_scenario_08_a_swinging_load_does_not_swing_the_limits() {
         .filter(|row| tenant(row, "a").latency_ns.unwrap() > 160.0 * 1.05)
         .count();
     assert_eq!(misses, 0, "a keeps its target within 5 %");
+}
+
+/// Scenario 10 on a quarter of the memory; the hog works for 20 s and is idle for 15 s.
+#[test]
+#[ignore = "minutes of CPU time, optimised: ./test --long runs it"]
+fn hour_long_a_hog_that_works_in_waves_does_not_swing_the_limits() {
+    let mut scenario = scenario("10-hog");
+    (scenario.seconds, scenario.fast_capacity) = (3_600.0, Some(Bytes(10 << 30)));
+    scenario.interval = Some(Nanos::from_millis(200));
+    (scenario.report_every, scenario.quantum) = (Nanos::from_millis(200), Nanos::from_millis(100));
+    scenario.tracker_knobs.sample_period = 100_009.0;
+    let sizes = [&[("set", "1GiB")][..], &[("set", "15GiB"), ("busy", "20s"), ("calm", "15s")]];
+    for (program, knobs) in scenario.workload.iter_mut().zip(sizes) {
+        knobs.iter().for_each(|&(knob, value)| _ = program.insert(knob.into(), value.into()));
+    }
+    let report = run(&scenario).unwrap();
+    let changes = changes(&report);
+    assert!(changes.len() * 10 < 3_600, "{} changes of a limit in an hour", changes.len());
+    let settled = between(&report, 600.0, 3_600.0).filter(|row| row.seconds % 35.0 > 2.0);
+    let worst = settled.map(|row| tenant(row, "ls").latency_ns.unwrap()).fold(0.0, f64::max);
+    assert!(worst <= 110.0 * 1.05, "{worst:.1} ns");
+}
+
+/// With nothing lent, an application has what its target takes, and no more: the error of a settled target is at
+/// most 5 %, above and below.
+#[test]
+#[ignore = "seconds, optimised: ./test runs it"]
+fn scenario_settled_targets_are_tracked_within_5_percent() {
+    for (slo, target) in [("130ns", 130.0), ("170ns", 170.0), ("210ns", 210.0), ("70GB/s", 0.0)] {
+        let mut scenario = scenario("10-hog");
+        (scenario.seconds, scenario.lend) = (90.0, false);
+        scenario.tracker_knobs.sample_period = 40_009.0;
+        let (alone, latency) = if target > 0.0 { (0, true) } else { (1, false) };
+        let name = ["ls", "hog"][alone];
+        scenario.tenant = vec![scenario.tenant[alone].clone()];
+        scenario.workload = vec![scenario.workload[alone].clone()];
+        scenario.tenant[0].slo = Some(slo.into());
+        scenario.workload[0].insert("set".into(), "20GiB".into());
+        scenario.workload[0].insert("threads".into(), 16.into());
+        let report = run(&scenario).unwrap();
+        for row in between(&report, 60.0, 90.0) {
+            let found = tenant(row, name);
+            let error = match latency {
+                true => found.latency_ns.unwrap() / target - 1.0,
+                false => found.bytes_per_second / (70.0 * 1.073_741_824e9) - 1.0,
+            };
+            assert!(error.abs() <= 0.05, "{slo}, {} s: {found:?}", row.seconds);
+        }
+    }
+}
+
+/// A program with half its memory in slow memory, and one that is throttled: memory times time, and the slowdown.
+#[test]
+#[ignore = "seconds, optimised: ./test runs it"]
+fn scenario_showback_agrees_with_the_model() {
+    let report = report("10-hog");
+    for program in &report.overall.programs {
+        let name = program.tenant.as_ref().unwrap();
+        let found = report.overall.tenants.iter().find(|tenant| tenant.name == *name).unwrap();
+        let held: f64 = found.used_byte_seconds.iter().sum();
+        let memory: u64 = found.used_bytes.iter().map(|bytes| bytes.0).sum();
+        #[expect(clippy::cast_precision_loss, reason = "the memory of one machine")]
+        let expected = memory as f64 * report.seconds;
+        assert_near(held, expected, 0.02, name);
+    }
+    // Alone, fast memory serves the hog at its limit; in this model both tiers together serve it better.
+    let ls = report.steady.tenants.iter().find(|tenant| tenant.name == "ls").unwrap();
+    assert_near(ls.estimated_slowdown.unwrap(), 1.0, 0.02, "all its memory is fast");
+    let hog = report.steady.tenants.iter().find(|tenant| tenant.name == "hog").unwrap();
+    assert!(hog.estimated_slowdown.unwrap() > 1.0 / hog.cpu_share, "throttled, and slow: {hog:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
+use tierline_model::reproduce::tables::{Table, tables};
 use tierline_model::reproduce::{Kind, Lab, Outcome, PAPERS, Row, compute, select};
 
 use super::Globals;
@@ -34,6 +35,9 @@ pub struct ReproduceArgs {
     long: bool,
     #[command(flatten)]
     runs: RunsArgs,
+    /// Include tables of our own runs on the papers' machines: Mercury's scenarios and mixes of programs
+    #[arg(long)]
+    tables: bool,
     /// Draw the papers' figures of these rows into this folder as SVG, with the published points of Colloid's
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
@@ -44,6 +48,8 @@ pub struct ReproduceArgs {
 #[derive(Serialize)]
 struct Report<'a> {
     rows: &'a [Outcome],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    tables: &'a [Table],
 }
 
 impl ReproduceArgs {
@@ -53,24 +59,30 @@ impl ReproduceArgs {
         if self.list {
             return list(&rows, globals);
         }
-        let ((outcomes, drawn), status) = self.runs.watched(|runner| {
+        let ((outcomes, tables, drawn), status) = self.runs.watched(|runner| {
             let mut lab = Lab::default();
             let outcomes = compute(&rows, &mut lab, runner).map_err(hinted)?;
+            let ids: Vec<&str> = outcomes.iter().map(|outcome| outcome.id).collect();
+            let tables = match self.tables {
+                true => tables(&ids, &mut lab, runner).map_err(hinted)?,
+                false => Vec::new(),
+            };
             let drawn = match &self.plot {
                 Some(folder) => draw(folder, &outcomes, &mut lab, runner)?,
                 None => Vec::new(),
             };
-            Ok((outcomes, drawn))
+            Ok((outcomes, tables, drawn))
         })?;
         match globals.json {
-            true => print::json(&Report { rows: &outcomes })?,
-            false => print::out(&describe(&outcomes))?,
+            true => print::json(&Report { rows: &outcomes, tables: &tables })?,
+            false => print::out(&(describe(&outcomes) + &described(&tables)))?,
         }
         for file in drawn {
             print::to_stderr(&format!("tierline: wrote {}", file.display()));
         }
         let title = "Published figures and ours";
-        self.document.write(title, &globals.root(), || documented(&outcomes))?;
+        let body = || documented(&outcomes) + &tabled(&tables);
+        self.document.write(title, &globals.root(), body)?;
         Ok(status)
     }
 }
@@ -161,6 +173,18 @@ fn documented(outcomes: &[Outcome]) -> String {
         text += &format!("\n{}", notes.collect::<String>());
     }
     text
+}
+
+/// Further tables on the terminal.
+fn described(tables: &[Table]) -> String {
+    tables.iter().map(|of| format!("\n{}\n{}", of.title, print::table(&of.lines))).collect()
+}
+
+/// Further tables in the document.
+fn tabled(tables: &[Table]) -> String {
+    let chapter =
+        |of: &Table| format!("\n## {}\n\n{}\n\n{}", of.title, of.about, document::table(&of.lines));
+    tables.iter().map(chapter).collect()
 }
 
 /// The legend of the table.

@@ -23,8 +23,7 @@ struct Mix {
     programs: &'static [[&'static str; 3]],
 }
 
-const VECTORDB: [&str; 3] =
-    ["vectordb", "service:set=20GiB,skew=0.99,threads=4", LATENCY];
+const VECTORDB: [&str; 3] = ["vectordb", "service:set=20GiB,skew=0.99,threads=4", LATENCY];
 const LLAMA: [&str; 3] = ["llama", "service:set=40GiB,stream=1,threads=16", BANDWIDTH];
 const REQUESTS: [&str; 3] =
     ["llama", "service:set=40GiB,stream=1,threads=16,busy=50s,calm=50s", BANDWIDTH];
@@ -68,7 +67,11 @@ const PAPER: [Mix; 10] = [
         name: "web beside VectorDB",
         fast_gib: 20,
         programs: &[
-            ["front", "service:set=20GiB,skew=0.99,threads=4,busy=20s,calm=20s,calm_load=0.3", LATENCY],
+            [
+                "front",
+                "service:set=20GiB,skew=0.99,threads=4,busy=20s,calm=20s,calm_load=0.3",
+                LATENCY,
+            ],
             VECTORDB,
         ],
     },

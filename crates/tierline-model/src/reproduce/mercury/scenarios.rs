@@ -179,7 +179,8 @@ fn swings(lab: &Lab) -> String {
 
 fn two(lab: &Lab) -> String {
     let report = lab.report(&scenario!("09-latency-only"));
-    let shares = ["a", "b"].map(|name| rows(report, name).map(|row| row.1.cpu_share).fold(1.0, f64::min));
+    let shares =
+        ["a", "b"].map(|name| rows(report, name).map(|row| row.1.cpu_share).fold(1.0, f64::min));
     let least = shares.into_iter().fold(1.0, f64::min);
     format!("{}; least CPU share {:.0} %", division(report, &["a", "b"]), least * 100.0)
 }
@@ -200,7 +201,8 @@ fn bandwidth_first(lab: &Lab) -> String {
     let report = lab.report(&scenario!("11-bandwidth-first"));
     let late = rows(report, "hog").filter(|row| (30.0..80.0).contains(&row.0));
     let least = late.map(|row| row.1.bytes_per_second * 1e-9).fold(f64::INFINITY, f64::min);
-    let shares = ["hog", "ls"].map(|name| rows(report, name).map(|row| row.1.cpu_share).fold(1.0, f64::min));
+    let shares =
+        ["hog", "ls"].map(|name| rows(report, name).map(|row| row.1.cpu_share).fold(1.0, f64::min));
     let share = shares.into_iter().fold(1.0, f64::min);
     format!("at least {least:.1} GB/s; least CPU share {:.0} %", share * 100.0)
 }
