@@ -194,8 +194,10 @@ const OURS: [Mix; 10] = [
     },
 ];
 
-/// The managers: name, and the experiment of a mix.
-const MANAGERS: [(&str, fn(&Experiment) -> Experiment); 5] = [
+/// A manager: its name, and the experiment of a mix under it.
+type Manager = (&'static str, fn(&Experiment) -> Experiment);
+
+const MANAGERS: [Manager; 5] = [
     ("QoS + default", |mix| mix.ours()),
     ("QoS + TPP", Experiment::clone),
     ("TPP", |mix| mix.without_targets("tpp")),

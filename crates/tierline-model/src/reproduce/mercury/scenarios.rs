@@ -65,7 +65,7 @@ pub fn tables(lab: &Lab) -> Vec<Table> {
     vec![Table { title: "Twelve scenarios", about, lines }, reaction(lab)]
 }
 
-fn last<'a>(report: &'a Report, name: &str) -> TenantMeans {
+fn last(report: &Report, name: &str) -> TenantMeans {
     let found = report.series.last().and_then(|row| of(row, name));
     found.cloned().unwrap_or_default()
 }
