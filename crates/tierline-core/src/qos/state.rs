@@ -170,7 +170,7 @@ impl State {
             if may_rise && fast > needed && settled {
                 let to = self.bracket.rise(now, needed, error, fast);
                 let part = (to - needed) / (fast - needed);
-                self.need.placement = between(&self.need.placement, &found, part);
+                self.change_need(between(&self.need.placement, &found, part));
             }
         } else if fast >= needed * (1.0 - SAME) {
             self.enough_since = now;
@@ -179,9 +179,15 @@ impl State {
             let to = self.bracket.fall(now, needed, error, fast);
             if to < needed * (1.0 - SAME) {
                 let part = (to - needed) / (fast - needed);
-                self.need.placement = between(&self.need.placement, &found, part);
+                self.change_need(between(&self.need.placement, &found, part));
             }
         }
+    }
+
+    /// Changes the need; what is measured until its memory is in place, and has been for a while, says nothing
+    /// about it.
+    fn change_need(&mut self, placement: Placement) {
+        (self.need.placement, self.in_place) = (placement, None);
     }
 
     /// The least placement that meets the target under the present load.
