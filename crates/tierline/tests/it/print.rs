@@ -199,7 +199,11 @@ fn documents_are_printed_as_json_too() {
     let pages = json(&format!("man {} --json", machine.file("man").display()));
     let pages = pages["files"].as_array().expect("files").clone();
     assert!(pages.len() > 20 && pages.iter().all(|page| page.is_string()), "{pages:?}");
-    for line in ["bench model --seconds 1", "bench trace --records 1000"] {
+    for line in [
+        "bench model --seconds 1",
+        "bench trace --records 1000",
+        "bench qos --applications 20 --steps 5",
+    ] {
         let runs = json(&format!("{line} --json"));
         assert_eq!(runs["schema_version"], 2);
         assert!(runs["runs"][0].is_object(), "{runs}");

@@ -59,17 +59,18 @@ fn tiers(applications: u16) -> Tiers {
 /// The first `count` applications under random loads.
 fn measured(rng: &mut Rng, count: u16) -> Telemetry {
     let of = |tenant| {
-        let mean_ns = 110.0 + rng.below(130).min(130) as f64;
-        let fast = (250.0 - mean_ns) / 150.0;
-        let in_tier = |share: f64| BytesPerSec((share * 2e9) as u64);
-        TenantTelemetry {
+        let fast = rng.unit();
+        let mean_ns = 250.0 - 150.0 * fast;
+        let in_tier = |share: f64| BytesPerSec(Bytes(2_000_000_000).part(share).0);
+        let mut measured = TenantTelemetry {
             tenant: TenantId(tenant),
             used: vec![Some(MEMORY.part(fast / 2.0)), Some(MEMORY - MEMORY.part(fast / 2.0))],
             latency: Some(MeasuredLatency { mean_ns, source: LatencySource::Model, samples: 1 }),
-            bandwidth: vec![in_tier(fast), in_tier(1.0 - fast)],
             demand: Some(true),
             ..TenantTelemetry::default()
-        }
+        };
+        measured.bandwidth = vec![in_tier(fast), in_tier(1.0 - fast)];
+        measured
     };
     let tenants = (1..=count).map(of).collect();
     Telemetry { tenants, tiers: vec![TierTelemetry::default(); 2], ..Telemetry::default() }
