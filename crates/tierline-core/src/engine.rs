@@ -9,7 +9,8 @@ use crate::policy::interface::{Policy, Wants};
 use crate::policy::plan::Plan;
 use crate::policy::view::{Machine, Orders, View};
 use crate::port::{
-    Attention, Capability, Observations, SpaceEvent, SpaceId, Telemetry, TenantId, World,
+    Attention, Capability, Observations, SpaceEvent, SpaceId, Telemetry, TenantId, TenantTelemetry,
+    World,
 };
 use crate::qos::Limits;
 use crate::qos::controller::Controller;
@@ -96,10 +97,36 @@ impl Engine {
 
     /// Lets the QoS controller set the limits of tenants, and their CPU shares.
     fn share(&mut self, now: Nanos, world: &mut dyn World) {
+        self.estimate_accesses(now);
         let orders = self.qos.tick(now, &self.telemetry, &self.tiers, &mut self.limits);
         let offered = world.capabilities().has(Capability::CpuShares);
         for order in orders.into_iter().filter(|_| offered) {
             world.limit_cpu(order.tenant, order.share);
+        }
+    }
+
+    /// For applications whose bandwidth the world does not measure: what the page table and the heat of pages
+    /// show of their memory and accesses.
+    fn estimate_accesses(&mut self, now: Nanos) {
+        if !self.qos.is_due(now) {
+            return;
+        }
+        for tenant in self.qos.tenants().collect::<Vec<_>>() {
+            let at = self.telemetry.tenants.iter().position(|one| one.tenant == tenant);
+            if at.is_some_and(|at| !self.telemetry.tenants[at].bandwidth.is_empty()) {
+                continue;
+            }
+            let (memory, count) = (self.belief.memory(), self.tiers.len());
+            let accesses = heat_sample::accesses(&memory, self.policy.as_ref(), tenant);
+            let used: Vec<_> =
+                self.tiers.iter().map(|(id, _)| memory.pages.bytes_of(tenant, id)).collect();
+            let at = at.unwrap_or_else(|| {
+                let used = used.iter().copied().map(Some).collect();
+                let known = TenantTelemetry { tenant, used, ..TenantTelemetry::default() };
+                self.telemetry.tenants.push(known);
+                self.telemetry.tenants.len() - 1
+            });
+            self.telemetry.tenants[at].accesses_per_sec = accesses[..count].to_vec();
         }
     }
 

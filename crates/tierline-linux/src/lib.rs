@@ -24,6 +24,7 @@ pub mod perf;
 pub mod process;
 pub mod recorder;
 pub mod root;
+pub mod systemd;
 pub mod telemetry;
 pub mod tenant;
 pub mod topology;

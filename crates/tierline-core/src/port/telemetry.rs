@@ -96,6 +96,10 @@ pub struct TenantTelemetry {
     /// Bytes per second that it reads from and writes to each tier; empty if unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bandwidth: Vec<BytesPerSec>,
+    /// Accesses per second to each tier, estimated from the heat of its pages; empty if unknown. They stand in
+    /// for a bandwidth that is not measured: only their proportion counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accesses_per_sec: Vec<f64>,
     /// Whether it has work, throttled or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub demand: Option<bool>,

@@ -162,13 +162,22 @@ impl Controller {
             return orders;
         }
         self.take_in(length, telemetry);
-        // A clock that jumps back must not stop adaptation.
-        if now >= self.next || self.next > now + PERIOD {
+        if self.is_due(now) {
             self.next = now + PERIOD;
             self.adapt(now, telemetry, tiers, limits);
             self.cpu_shares(now, &mut orders);
         }
         orders
+    }
+
+    /// Whether a period ends in a tick at `now`. A clock that jumps back must not stop adaptation.
+    pub fn is_due(&self, now: Nanos) -> bool {
+        !self.is_empty() && (now >= self.next || self.next > now + PERIOD)
+    }
+
+    /// The tenants of all applications.
+    pub fn tenants(&self) -> impl Iterator<Item = TenantId> + '_ {
+        self.applications.keys().copied()
     }
 
     /// How each application stands, in descending priority.
@@ -213,6 +222,7 @@ impl Controller {
     fn adapt(&mut self, now: Nanos, telemetry: &Telemetry, tiers: &Tiers, limits: &mut Limits) {
         self.applications.values_mut().for_each(State::close);
         let machine = self.machine(telemetry, tiers);
+        self.applications.values_mut().for_each(|one| one.measured.predict(&machine.tier_ns));
         let loaded = self.is_loaded(&machine, tiers);
         let relieved = self.squeeze(now, &machine, loaded);
         let is_important_ls = |state: &State, below: u32| {
@@ -264,7 +274,9 @@ impl Controller {
         let mut missed = false;
         for (at, &claimant) in order.iter().enumerate() {
             let state = &self.applications[&claimant];
-            if loaded && let Some(miss) = state.error().filter(|&error| error > MISSED) {
+            if (loaded || state.is_disturbed())
+                && let Some(miss) = state.error().filter(|&error| error > MISSED)
+            {
                 missed = true;
                 if self.hold_back(now, machine, claimant, miss, &order[at + 1..]) {
                     relieved.push(claimant);
