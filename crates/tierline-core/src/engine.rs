@@ -105,7 +105,7 @@ impl Engine {
         }
     }
 
-    /// For applications whose bandwidth the world does not measure: what the page table and the heat of pages
+    /// For applications whose bandwidth by tier the world does not measure: what the page table and the heat of pages
     /// show of their memory and accesses.
     fn estimate_accesses(&mut self, now: Nanos) {
         if !self.qos.is_due(now) {
@@ -113,7 +113,7 @@ impl Engine {
         }
         for tenant in self.qos.tenants().collect::<Vec<_>>() {
             let at = self.telemetry.tenants.iter().position(|one| one.tenant == tenant);
-            if at.is_some_and(|at| !self.telemetry.tenants[at].bandwidth.is_empty()) {
+            if at.is_some_and(|at| self.telemetry.tenants[at].bandwidth.len() == self.tiers.len()) {
                 continue;
             }
             let (memory, count) = (self.belief.memory(), self.tiers.len());

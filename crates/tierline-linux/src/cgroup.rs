@@ -6,10 +6,12 @@
 //! time: its readers then return `None`, which is not an error.
 
 mod cpu;
+mod create;
 mod memory;
 mod submitted;
 
 pub use cpu::{CpuMax, CpuUse, NamedCpuMax};
+pub use create::Created;
 pub use memory::{Charged, Reclaimed, Refaults};
 pub use submitted::Cgroups;
 

@@ -20,6 +20,7 @@ pub mod nodes;
 pub mod orders;
 pub mod pagemap;
 pub mod pagetable;
+pub mod peer;
 pub mod perf;
 pub mod process;
 pub mod recorder;

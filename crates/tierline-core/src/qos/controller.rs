@@ -124,6 +124,9 @@ impl Controller {
         let new = || State::new(now, application, profile.curve.clone(), need);
         let state = self.applications.entry(tenant).or_insert_with(new);
         (state.application, state.need) = (application, need);
+        if !application.is_bandwidth() {
+            state.squeeze = Squeeze::default(); // it may have had a bandwidth target before
+        }
         self.left.retain(|left| *left != tenant);
         self.journal.note(now, Decision::Admitted { tenant });
         Ok(())
@@ -397,7 +400,7 @@ impl Controller {
             let share = state.squeeze.cpu_share.min(state.own_cpu_share(self.lend));
             if share != state.cpu_share {
                 debug_assert!(
-                    state.application.is_bandwidth(),
+                    share >= 1.0 || state.application.is_bandwidth(),
                     "only BI applications are throttled"
                 );
                 state.cpu_share = share;

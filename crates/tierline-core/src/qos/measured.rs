@@ -31,7 +31,7 @@ pub struct Measured {
     pub bytes_per_sec: f64,
     /// Whether bytes per second are measured at all.
     pub bandwidth_is_measured: bool,
-    /// Whether the shares are estimated from the heat of pages, as bytes per second are not measured.
+    /// Whether the shares are estimated from the heat of pages, as bytes per second of tiers are not measured.
     pub shares_are_estimated: bool,
     /// Share of its accesses served by each tier.
     pub shares: [f64; TierId::MAX],
@@ -126,7 +126,7 @@ impl Window {
         let last = self.last;
         let latency = (self.latency_weight > 0.0).then(|| self.latency_ns / self.latency_weight);
         let estimated: f64 = self.accesses.iter().sum();
-        let shares_are_estimated = !self.bandwidth_is_measured && estimated > 0.0;
+        let shares_are_estimated = estimated > 0.0;
         let (parts, all) = if shares_are_estimated {
             (&self.accesses[..], estimated)
         } else {

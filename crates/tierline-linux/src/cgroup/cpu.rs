@@ -102,7 +102,7 @@ impl Cgroup {
     /// # Errors
     /// `Error::File` if the kernel refuses it.
     pub fn set_cpu_max(&self, text: &str) -> Result<Option<()>> {
-        self.answer("write", CPU_MAX, self.write(CPU_MAX, text))
+        self.answer("write", CPU_MAX, self.write(CPU_MAX, &format!("{text}\n")))
     }
 
     /// The path of its limit, from `/`.
