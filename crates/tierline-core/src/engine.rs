@@ -13,7 +13,7 @@ use crate::port::{
     World,
 };
 use crate::qos::Limits;
-use crate::qos::controller::Controller;
+use crate::qos::controller::{Controller, PERIOD};
 use crate::qos::enforcer::Enforcer;
 use crate::qos::heat_curve::HeatCurve;
 use crate::qos::heat_sample;
@@ -117,7 +117,8 @@ impl Engine {
                 continue;
             }
             let (memory, count) = (self.belief.memory(), self.tiers.len());
-            let accesses = heat_sample::accesses(&memory, self.policy.as_ref(), tenant);
+            let turn = now.0 / PERIOD.0;
+            let accesses = heat_sample::accesses(&memory, self.policy.as_ref(), tenant, turn);
             let used: Vec<_> =
                 self.tiers.iter().map(|(id, _)| memory.pages.bytes_of(tenant, id)).collect();
             let at = at.unwrap_or_else(|| {

@@ -3,6 +3,7 @@
 //! relative to a root that a test can replace with a folder.
 
 pub mod btf;
+pub mod calibrate;
 pub mod cgroup;
 pub mod cha;
 pub mod conflicts;

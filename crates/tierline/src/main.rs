@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod apps;
+mod calibration;
 mod cli;
 mod clock;
 mod config;

@@ -38,6 +38,9 @@ pub const PERIOD: Nanos = Nanos::from_millis(200);
 /// Limits that would change by less than this part of a tier stay. Ours.
 const TOLERANCE: f64 = 0.005;
 
+/// Bytes of a demand read, where only their number is measured: a cache line.
+const LINE_BYTES: f64 = 64.0;
+
 /// The controller and its applications.
 #[derive(Clone, Debug)]
 pub struct Controller {
@@ -217,8 +220,9 @@ impl Controller {
         self.seconds += seconds;
         for (traffic, tier) in self.traffic.iter_mut().zip(&telemetry.tiers) {
             #[expect(clippy::cast_precision_loss, reason = "the bandwidth of one machine")]
-            let rate = tier.bandwidth.map_or(0.0, |rate| rate.0 as f64);
-            *traffic += rate * seconds;
+            let measured = tier.bandwidth.map(|rate| rate.0 as f64);
+            let reads = || tier.reads_per_sec.map(|reads| reads * LINE_BYTES);
+            *traffic += measured.or_else(reads).unwrap_or(0.0) * seconds;
         }
     }
 

@@ -19,6 +19,7 @@ use tierline_linux::topology::Topology;
 
 use super::Globals;
 use crate::apps::{self, App};
+use crate::calibration;
 use crate::config::Layer;
 use crate::config::file::Sources;
 use crate::config::value::Text;
@@ -115,6 +116,11 @@ impl Plan {
             }
         };
         manager.notes().iter().for_each(|note| self.voice.say(note));
+        match calibration::read(&self.root) {
+            Ok(Some(thresholds)) => manager.calibrate(thresholds),
+            Ok(None) => {}
+            Err(error) => self.voice.say(&letter::text(&error)),
+        }
         apps::submit_all(&mut manager, apps, self.voice);
         Ok(manager)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `tierline qos`: applications with targets and priorities, on the model and under a running manager.
 
+mod calibrate;
 mod live;
 mod scenario;
 
@@ -135,6 +136,19 @@ enum What {
         #[command(flatten)]
         manager: ManagerArgs,
     },
+    /// Measure the traffic at which programs of this machine hurt each other, and keep it
+    ///
+    /// Takes some seconds, all processors, and 128 MiB of memory for each: run it on an idle machine. A manager reads the
+    /// result, /var/lib/tierline/calibration.toml, at its start. It is used where the traffic of tiers is measured,
+    /// which needs the CPU's counters.
+    #[command(after_help = "Example: tierline qos calibrate")]
+    Calibrate {
+        #[command(flatten)]
+        sources: Sources,
+        /// Measure, but do not keep the result
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Predict what an application loses with less fast memory, from the heat of its pages
     ///
     /// No page is moved for it.
@@ -188,6 +202,7 @@ impl QosArgs {
                 };
                 Link::to(manager, globals)?.quietly(&report, globals)
             }
+            What::Calibrate { sources, dry_run } => calibrate::run(sources, *dry_run, globals),
             What::Profile { name, manager } => Link::to(manager, globals)?.profile(name, globals),
         }
     }
