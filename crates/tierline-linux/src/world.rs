@@ -185,6 +185,16 @@ impl LinuxWorld {
         Some(charged.iter().map(|one| one.user).sum())
     }
 
+    /// Memory that a control group uses, managed or not; zero if that is not known.
+    ///
+    /// # Errors
+    /// Those of opening the group.
+    pub fn charged_to(&self, cgroup: &str) -> Result<Bytes> {
+        let charged = Cgroup::open(&self.root, cgroup)?.charged();
+        let charged = charged.ok().flatten().unwrap_or_default();
+        Ok(charged.iter().map(|one| one.user).sum())
+    }
+
     /// Takes in what an application reports about itself.
     pub fn report(&mut self, now: Nanos, tenant: usize, report: Report) {
         self.reports.put(now, tenant, report);

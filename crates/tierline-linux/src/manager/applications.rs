@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use tierline_core::port::{LatencySource, TenantId, World};
 use tierline_core::qos::application::{Application, Refusal, Slo, suits};
 use tierline_core::qos::controller::Standing;
-use tierline_core::qos::decision::Decision;
+use tierline_core::qos::decision::{Decision, Entry};
 use tierline_core::qos::heat_curve::{HeatCurve, Placement};
 use tierline_core::qos::need::{Profile, unloaded_ns};
 use tierline_core::qos::thresholds::Thresholds;
@@ -16,8 +16,9 @@ use crate::error::{Error, Result};
 use crate::tenant::reports::Report;
 use crate::tenant::{id, index};
 
-/// The most applications of a manager. Ours: a tick's cost grows with them.
-const MOST: usize = 1_000;
+/// The most applications of a manager, and decisions of an explanation. Ours: an answer fits into a socket's buffer.
+const MOST: usize = 256;
+const MOST_DECISIONS: usize = 256;
 /// Parts of a need curve in a profile.
 const PARTS: u64 = 8;
 
@@ -121,8 +122,9 @@ impl Manager {
         }
         suits(self.engine.policy()).map_err(|refusal| self.refusal(&name, refusal))?;
         let is_bandwidth = submission.slo.is_some_and(Slo::is_bandwidth);
-        // What can be refused without the group comes first, so that a refused group is not managed.
-        self.check(&submission)?;
+        // What can be refused comes first, so that a refused group is not managed.
+        let memory = self.world.charged_to(&submission.cgroup)?;
+        self.check(&submission, submission.memory.unwrap_or(memory))?;
         let tenant = self.world.host_group(&name, &submission.cgroup, is_bandwidth)?;
         let free = self.applications.iter().all(|(_, (other, _))| *other != tenant);
         if !free || self.has_own_limits(tenant) {
@@ -209,7 +211,9 @@ impl Manager {
         let standing = self.standing(tenant);
         let status = standing.and_then(|standing| self.application_status(&standing));
         let about = self.engine.qos.decisions().filter(|entry| entry.decision.concerns(id(tenant)));
-        let decisions = about.map(|entry| DecisionStatus {
+        let mut last: Vec<&Entry> = about.collect();
+        last.drain(..last.len().saturating_sub(MOST_DECISIONS));
+        let decisions = last.into_iter().map(|entry| DecisionStatus {
             seconds_ago: now.saturating_sub(entry.at).as_secs_f64(),
             text: self.sentence(&entry.decision),
         });
@@ -237,11 +241,10 @@ impl Manager {
     }
 
     /// Checks a submission against the other applications and this machine.
-    fn check(&self, submission: &Submission) -> Result<()> {
+    fn check(&self, submission: &Submission, memory: Bytes) -> Result<()> {
         let application = application(TenantId::NOBODY, submission, Bytes::ZERO);
         let others: Vec<Application> =
             self.engine.qos.standings().iter().map(|standing| standing.application).collect();
-        let memory = submission.memory.unwrap_or_default();
         let tiers = self.engine.tiers();
         let checked = application
             .check(&others)
