@@ -102,7 +102,7 @@ touch /tmp/hog.go
 lab-load redis-client --socket /tmp/redis.sock --keys 12000 --value 4K --hot-keys-share 0.05 --duration 30s --report /out/client.json >/dev/null 2>&1 &
 client=$!
 sleep 2
-watch before 200
+watch before 100
 try list1 tierline qos list --json
 try text1 tierline qos list
 
@@ -117,9 +117,9 @@ program late --size 100M --hot 60M --node 1
 late=$program
 try late tierline qos submit late --type ls --slo slow-share=5% --priority 3 --cgroup qos/late
 touch /tmp/late.go
-watch after 600
+watch after 400
 try list3 tierline qos list --json
-watch held 200
+watch held 100
 try list4 tierline qos list --json
 try explain tierline qos explain late
 try profile tierline qos profile late
