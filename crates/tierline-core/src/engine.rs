@@ -9,10 +9,11 @@ use crate::policy::interface::{Policy, Wants};
 use crate::policy::plan::Plan;
 use crate::policy::view::{Machine, Orders, View};
 use crate::port::{
-    Attention, Capability, Observations, SpaceEvent, SpaceId, Telemetry, TenantId, World,
+    Attention, Capability, Observations, SpaceEvent, SpaceId, Telemetry, TenantId, TenantTelemetry,
+    World,
 };
 use crate::qos::Limits;
-use crate::qos::controller::Controller;
+use crate::qos::controller::{Controller, PERIOD};
 use crate::qos::enforcer::Enforcer;
 use crate::qos::heat_curve::HeatCurve;
 use crate::qos::heat_sample;
@@ -107,10 +108,37 @@ impl Engine {
 
     /// Lets the QoS controller set the limits of tenants, and their CPU shares.
     fn share(&mut self, now: Nanos, world: &mut dyn World) {
+        self.estimate_accesses(now);
         let orders = self.qos.tick(now, &self.telemetry, &self.tiers, &mut self.limits);
         let offered = world.capabilities().has(Capability::CpuShares);
         for order in orders.into_iter().filter(|_| offered) {
             world.limit_cpu(order.tenant, order.share);
+        }
+    }
+
+    /// For applications whose bandwidth by tier the world does not measure: what the page table and the heat of pages
+    /// show of their memory and accesses.
+    fn estimate_accesses(&mut self, now: Nanos) {
+        if !self.qos.is_due(now) {
+            return;
+        }
+        for tenant in self.qos.tenants().collect::<Vec<_>>() {
+            let at = self.telemetry.tenants.iter().position(|one| one.tenant == tenant);
+            if at.is_some_and(|at| self.telemetry.tenants[at].bandwidth.len() == self.tiers.len()) {
+                continue;
+            }
+            let (memory, count) = (self.belief.memory(), self.tiers.len());
+            let turn = now.0 / PERIOD.0;
+            let accesses = heat_sample::accesses(&memory, self.policy.as_ref(), tenant, turn);
+            let used: Vec<_> =
+                self.tiers.iter().map(|(id, _)| memory.pages.bytes_of(tenant, id)).collect();
+            let at = at.unwrap_or_else(|| {
+                let used = used.iter().copied().map(Some).collect();
+                let known = TenantTelemetry { tenant, used, ..TenantTelemetry::default() };
+                self.telemetry.tenants.push(known);
+                self.telemetry.tenants.len() - 1
+            });
+            self.telemetry.tenants[at].accesses_per_sec = accesses[..count].to_vec();
         }
     }
 

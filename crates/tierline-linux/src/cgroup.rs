@@ -5,9 +5,13 @@
 //! folder, so everything read belongs to one group, even if another group takes its name. A group can vanish at any
 //! time: its readers then return `None`, which is not an error.
 
+mod cpu;
+mod create;
 mod memory;
 mod submitted;
 
+pub use cpu::{CpuMax, CpuUse, NamedCpuMax};
+pub use create::Created;
 pub use memory::{Charged, Reclaimed, Refaults};
 pub use submitted::Cgroups;
 
@@ -87,6 +91,13 @@ pub fn group_of(root: &Root, pid: u32) -> Option<String> {
     (!path.ends_with(" (deleted)")).then(|| path.to_string())
 }
 
+/// The group of a folder below the mount point, as in `/proc/PID/cgroup`; `None` if the folder is elsewhere.
+pub fn group_path(root: &Root, folder: &str) -> Option<String> {
+    let hierarchy = Hierarchy::find(root).ok()?;
+    let below = folder.strip_prefix(hierarchy.mount.as_str())?;
+    is_boundary(below).then(|| hierarchy.group(folder))
+}
+
 /// The state of a group's name, compared with the group that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -105,6 +116,8 @@ pub struct Cgroup {
     named: String,
     /// The path as in `/proc/PID/cgroup`.
     path: String,
+    /// The folder, from `/`.
+    folder_path: String,
     /// The folder, for messages and for [`Cgroup::look`].
     place: PathBuf,
     /// The number of groups above it, including those above the mount point.
@@ -130,6 +143,7 @@ impl Cgroup {
         let folder = hierarchy.folder(named)?;
         let depth = folder[hierarchy.mount.len()..].matches('/').count();
         let (place, path) = (root.path(&folder), hierarchy.group(&folder));
+        let folder_path = folder.clone();
         let (folder, id) = match held(&place) {
             Ok(Some(held)) => held,
             Ok(None) => {
@@ -137,7 +151,7 @@ impl Cgroup {
             }
             Err(source) => return Err(Error::File { action: "open", path: place, source }),
         };
-        let group = Self { named: named.into(), path, place, depth, folder, id };
+        let group = Self { named: named.into(), path, folder_path, place, depth, folder, id };
         // Only the root group lacks this file.
         if read_at(group.folder.as_fd(), "cgroup.type").is_ok_and(|kind| kind.trim() == "threaded")
         {

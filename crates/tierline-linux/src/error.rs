@@ -65,6 +65,16 @@ pub enum Error {
         /// The nodes with memory, and why they cannot be divided into tiers.
         found: String,
     },
+    /// A request that is refused; nothing has changed.
+    #[error("{what}: {why}")]
+    Refused {
+        /// What was requested.
+        what: String,
+        /// Why it is refused.
+        why: String,
+        /// What to do next.
+        hint: String,
+    },
     /// User input that cannot be used.
     #[error("{what} {found:?}: {why}")]
     Input {
@@ -81,7 +91,7 @@ impl Error {
     /// The next step for the reader, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Missing { hint, .. } => Some(hint.clone()),
+            Self::Missing { hint, .. } | Self::Refused { hint, .. } => Some(hint.clone()),
             Self::Changed { path, original, .. } => Some(format!(
                 "if the new value is not needed: echo '{original}' > {}",
                 path.display()

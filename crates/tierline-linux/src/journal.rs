@@ -12,8 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::cgroup::{Cgroup, CpuMax, NamedCpuMax, group_path};
 use crate::error::{Error, Result};
 use crate::root::Root;
+use crate::systemd::Unit;
 
 /// The default state folder.
 pub const STATE_DIR: &str = "/run/tierline";
@@ -91,7 +93,36 @@ impl Journal {
     /// `Error::File` if the setting or the journal cannot be read or written; nothing is
     /// changed then.
     pub fn set(&self, root: &Root, path: &str, value: &str) -> Result<()> {
-        self.lock().set(root, path, value)
+        self.lock().set(root, path, value, &FileAt { root, path })
+    }
+
+    /// Limits a group's CPU time through its descriptor, after recording the limit that was there. `None` if the group
+    /// is gone.
+    ///
+    /// # Errors
+    /// As [`Journal::set`], or those of systemd if the group is a unit of it.
+    pub fn set_cpu_max(&self, root: &Root, group: &Cgroup, max: CpuMax) -> Result<Option<()>> {
+        let path = group.cpu_max_path();
+        let unit = Unit::of(root, group.path());
+        let set = self.lock().set(root, &path, &max.to_string(), &OfGroup { group, unit });
+        match set {
+            Err(_) if group.cpu_max().is_ok_and(|max| max.is_none()) => Ok(None),
+            set => set.map(Some),
+        }
+    }
+
+    /// Restores one setting; one that is not recorded stays as it is.
+    ///
+    /// # Errors
+    /// As for each setting of [`Journal::restore`].
+    pub fn put_back(&self, root: &Root, path: &str) -> Result<()> {
+        self.lock().put_back(root, path)
+    }
+
+    /// The value of a setting before the first change, if it is changed at present.
+    pub fn original(&self, root: &Root, path: &str) -> Option<String> {
+        let state = self.lock();
+        Some(state.page.changes[state.find(root, path)?].original.clone())
     }
 
     /// Restores every setting, the last one first, and clears the journal. Returns the errors: failed
@@ -145,9 +176,99 @@ impl Journal {
     }
 }
 
+/// How a setting is read and written.
+trait Access {
+    fn read(&self) -> Result<String>;
+    fn write(&self, value: &str) -> Result<()>;
+}
+
+/// A setting at a path.
+struct FileAt<'a> {
+    root: &'a Root,
+    path: &'a str,
+}
+
+impl Access for FileAt<'_> {
+    fn read(&self) -> Result<String> {
+        read_setting(self.root, self.path)
+    }
+
+    fn write(&self, value: &str) -> Result<()> {
+        write_setting(self.root, self.path, value)
+    }
+}
+
+/// The `cpu.max` of a group that is held by descriptor.
+struct OfGroup<'a> {
+    group: &'a Cgroup,
+    unit: Option<Unit>,
+}
+
+impl Access for OfGroup<'_> {
+    fn read(&self) -> Result<String> {
+        let max = self.group.cpu_max()?;
+        max.map(|max| max.to_string()).ok_or_else(|| gone(&self.group.cpu_max_path()))
+    }
+
+    fn write(&self, value: &str) -> Result<()> {
+        match (&self.unit, value.parse()) {
+            (Some(unit), Ok(max)) => unit.set_cpu(max),
+            _ => {
+                let written = self.group.set_cpu_max(value)?;
+                written.ok_or_else(|| gone(&self.group.cpu_max_path()))
+            }
+        }
+    }
+}
+
+/// The `cpu.max` of a group that is known by its path.
+struct OfPath<'a> {
+    root: &'a Root,
+    path: &'a str,
+}
+
+impl OfPath<'_> {
+    fn error(&self, action: &'static str, source: std::io::Error) -> Error {
+        Error::File { action, path: self.root.path(self.path), source }
+    }
+}
+
+impl Access for OfPath<'_> {
+    fn read(&self) -> Result<String> {
+        let opened = NamedCpuMax::open(self.root, self.path);
+        opened.and_then(|mut max| max.read()).map_err(|source| self.error("read", source))
+    }
+
+    fn write(&self, value: &str) -> Result<()> {
+        let max: CpuMax = value.parse().map_err(|()| Error::Format {
+            path: self.root.path(self.path),
+            found: value.into(),
+            expected: "QUOTA PERIOD in microseconds, as in cpu.max",
+        })?;
+        let group = group_path(self.root, self.path.trim_end_matches("/cpu.max"));
+        match group.and_then(|group| Unit::of(self.root, &group)) {
+            Some(unit) => unit.set_cpu(max),
+            None => {
+                let opened = NamedCpuMax::open(self.root, self.path);
+                opened
+                    .and_then(|mut file| file.write(max))
+                    .map_err(|source| self.error("write", source))
+            }
+        }
+    }
+}
+
+fn gone(path: &str) -> Error {
+    Error::Missing {
+        what: path.into(),
+        why: "the cgroup was removed".into(),
+        hint: "a new group of this name is managed again".into(),
+    }
+}
+
 impl State {
-    fn set(&mut self, root: &Root, path: &str, value: &str) -> Result<()> {
-        let now = read_setting(root, path)?;
+    fn set(&mut self, root: &Root, path: &str, value: &str, access: &dyn Access) -> Result<()> {
+        let now = access.read()?;
         let known = self.find(root, path);
         if known.is_none() && same(&now, value) {
             return Ok(());
@@ -158,13 +279,13 @@ impl State {
         let change = Change { path: path.into(), original, current: value.trim().into() };
         self.put(at, change, root);
         self.save()?;
-        if let Err(error) = write_setting(root, path, value) {
+        if let Err(error) = access.write(value) {
             self.undo(at, before);
             self.save()?;
             return Err(error);
         }
         // The kernel may show a value in another form than it was written (0 becomes N).
-        if let Ok(shown) = read_setting(root, path) {
+        if let Ok(shown) = access.read() {
             self.page.changes[at].current = shown;
         }
         self.save()
@@ -193,6 +314,18 @@ impl State {
                 self.roots.truncate(at);
             }
         }
+    }
+
+    fn put_back(&mut self, root: &Root, path: &str) -> Result<()> {
+        let Some(at) = self.find(root, path) else { return Ok(()) };
+        let restored = put_back(root, &self.page.changes[at]);
+        // What another program changed meanwhile is not ours to restore.
+        if matches!(restored, Ok(_) | Err(Error::Changed { .. })) {
+            self.page.changes.remove(at);
+            self.roots.remove(at);
+            self.save()?;
+        }
+        restored.map(drop)
     }
 
     fn restore(&mut self) -> Vec<Error> {
@@ -293,18 +426,22 @@ fn recover_one(root: &Root, file: &Path, mut page: Page, lines: &mut Vec<String>
 
 /// Writes the original value if the setting still holds our value. True if it was written.
 fn put_back(root: &Root, change: &Change) -> Result<bool> {
-    if !is_setting(&change.path) {
+    if !is_setting(root, &change.path) {
         return Err(Error::Input {
             what: "journal entry",
             found: change.path.clone(),
-            why: "a setting lies under /proc/sys, /sys or /proc/PID".into(),
+            why: "a setting lies under /proc/sys, /sys or /proc/PID; of a cgroup it is cpu.max"
+                .into(),
         });
     }
     // A setting that no longer exists (a removed DAMON folder, an ended cgroup) needs no restoring.
     if !root.exists(&change.path) {
         return Ok(false);
     }
-    let now = read_setting(root, &change.path)?;
+    let (root_path, file) = (&change.path, FileAt { root, path: &change.path });
+    let of_group = OfPath { root, path: root_path };
+    let access: &dyn Access = if NamedCpuMax::is_one(root, root_path) { &of_group } else { &file };
+    let now = access.read()?;
     if same(&now, &change.original) {
         return Ok(false);
     }
@@ -316,12 +453,16 @@ fn put_back(root: &Root, change: &Change) -> Result<bool> {
             original: change.original.clone(),
         });
     }
-    write_setting(root, &change.path, &change.original).map(|()| true)
+    access.write(&change.original).map(|()| true)
 }
 
-fn is_setting(path: &str) -> bool {
+fn is_setting(root: &Root, path: &str) -> bool {
     let place = ["/proc/", "/sys/", "/dev/cgroup/"].iter().any(|prefix| path.starts_with(prefix));
-    place && !path.split('/').any(|part| part == "..")
+    let of_group = group_path(root, path).is_some() || path.starts_with("/sys/fs/cgroup/");
+    match of_group {
+        true => NamedCpuMax::is_one(root, path),
+        false => place && !path.split('/').any(|part| part == ".."),
+    }
 }
 
 fn read_setting(root: &Root, path: &str) -> Result<String> {
@@ -367,6 +508,7 @@ fn start_time(root: &Root, pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cgroup::tests::Fake;
 
     fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().expect("a temporary folder");
@@ -463,9 +605,88 @@ mod tests {
         let _journal = Journal::open(dir.path()).expect("a journal");
         let second = Journal::open(dir.path()).expect("a second one");
         drop(second);
-        assert!(Journal::recover(dir.path(), &Root::default()).expect("recover").is_empty());
+        let root = Root::default();
+        assert!(Journal::recover(dir.path(), &root).expect("recover").is_empty());
         assert_eq!(fs::read_dir(dir.path()).expect("list").count(), 1);
-        assert!(!is_setting("/etc/shadow") && !is_setting("/sys/../etc/shadow"));
+        assert!(!is_setting(&root, "/etc/shadow") && !is_setting(&root, "/sys/../etc/shadow"));
+    }
+
+    const MAX: &str = "/sys/fs/cgroup/a.service/cpu.max";
+
+    /// A group with a limit, its limit lowered to half a core in a journal of a dead process.
+    fn throttled(original: &str, path: &str) -> (Fake, tempfile::TempDir) {
+        let fake = Fake::new();
+        fake.group("a.service", &[]);
+        fake.put(MAX, "50000 100000\n");
+        let run = tempfile::tempdir().expect("a folder");
+        let change =
+            Change { path: path.into(), original: original.into(), current: "50000 100000".into() };
+        let page = Page { pid: 4_000_000, start: 7, boot: String::new(), changes: vec![change] };
+        save_page(&run.path().join("journal-4000000.json"), &page).expect("save");
+        (fake, run)
+    }
+
+    #[test]
+    fn the_cpu_time_of_a_group_is_limited_and_put_back() {
+        let fake = Fake::new();
+        fake.group("a.service", &[]);
+        fake.put(MAX, "80000 100000\n");
+        let run = tempfile::tempdir().expect("a folder");
+        let journal = Journal::open(run.path()).expect("a journal");
+        let group = Cgroup::open(&fake.root, "a.service").expect("a group");
+        let set = |max: &str| {
+            journal.set_cpu_max(&fake.root, &group, max.parse().expect(max)).expect("set");
+            fake.root.read(MAX).expect("readable")
+        };
+        assert_eq!(set("50000 100000"), "50000 100000");
+        assert_eq!(set("20000 100000"), "20000 100000");
+        assert_eq!(journal.original(&fake.root, MAX).as_deref(), Some("80000 100000"));
+        journal.put_back(&fake.root, MAX).expect("restored");
+        assert_eq!(fake.root.read(MAX).expect("readable"), "80000 100000");
+        assert!(journal.changes().is_empty());
+        set("50000 100000");
+        drop(journal);
+        assert_eq!(fake.root.read(MAX).expect("readable"), "80000 100000");
+    }
+
+    #[test]
+    fn a_unit_of_systemd_is_limited_by_its_property() {
+        let fake = Fake::new();
+        fake.group("a.service", &[]);
+        fake.put(MAX, "max 100000\n");
+        crate::systemd::tests::install(&fake, "/a.service");
+        let run = tempfile::tempdir().expect("a folder");
+        let journal = Journal::open(run.path()).expect("a journal");
+        let group = Cgroup::open(&fake.root, "a.service").expect("a group");
+        journal
+            .set_cpu_max(&fake.root, &group, "50000 100000".parse().expect("legal"))
+            .expect("set");
+        assert_eq!(fake.root.read(MAX).expect("readable"), "50000 100000");
+        drop(journal);
+        assert_eq!(fake.root.read(MAX).expect("readable"), "max 100000");
+        let words = fake.root.read("/words").expect("called");
+        assert_eq!(words.lines().count(), 2, "{words}");
+    }
+
+    #[test]
+    fn limits_of_cpu_time_are_recovered_and_nothing_else_of_a_cgroup() {
+        let (fake, run) = throttled("max 100000", MAX);
+        let lines = Journal::recover(run.path(), &fake.root).expect("recovered");
+        assert_eq!(lines, [format!("{MAX} = max 100000")]);
+        let text = fake.root.read(MAX).expect("readable");
+        assert_eq!(text.lines().next(), Some("max 100000"), "a plain file keeps what is longer");
+        for (original, path) in [
+            ("rubbish", MAX),
+            ("max 5", MAX),
+            ("max 100000", "/sys/fs/cgroup/a.service/cgroup.procs"),
+            ("max 100000", "/sys/fs/cgroup/a.service/../a.service/cpu.max"),
+            ("max 100000", "/sys/fs/cgroup/cpu.max"),
+        ] {
+            let (fake, run) = throttled(original, path);
+            let error = Journal::recover(run.path(), &fake.root).expect_err(path);
+            assert!(!error.to_string().is_empty());
+            assert_eq!(fake.root.read(MAX).expect("readable"), "50000 100000", "{original} {path}");
+        }
     }
 
     #[test]

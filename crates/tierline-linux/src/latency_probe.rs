@@ -55,7 +55,7 @@ impl LatencyProbe {
         if !cfg!(target_arch = "x86_64") {
             return Err(missing(node, "only x86-64 has a cache flush that programs may use"));
         }
-        let buffer = Buffer::on(node)?;
+        let buffer = Buffer::on(node, BUFFER)?;
         buffer.check(node)?;
         let lines = usize::try_from(BUFFER.0).unwrap_or(0) / LINE;
         Ok(Self { buffer, node, order: shuffled(lines), next: 0, rounds: Vec::new() })
@@ -79,6 +79,44 @@ impl LatencyProbe {
         }
         self.rounds.push(took);
         median(&self.rounds)
+    }
+}
+
+/// Reads memory of one node, as fast as one thread can.
+#[derive(Debug)]
+pub struct Reader {
+    buffer: Buffer,
+    next: usize,
+}
+
+impl Reader {
+    /// Bytes read in one call.
+    const PART: usize = 1 << 20;
+
+    /// A reader of this much memory on `node`.
+    ///
+    /// # Errors
+    /// As [`LatencyProbe::new`].
+    pub fn new(node: NodeId, length: Bytes) -> Result<Self> {
+        let buffer = Buffer::on(node, length)?;
+        buffer.check(node)?;
+        Ok(Self { buffer, next: 0 })
+    }
+
+    /// Reads the next part, one word of each line. Returns its size.
+    pub fn read_part(&mut self) -> Bytes {
+        let lines = Self::PART.min(self.buffer.length) / LINE;
+        if (self.next + lines) * LINE > self.buffer.length {
+            self.next = 0;
+        }
+        let mut sum = 0usize;
+        for line in self.next..self.next + lines {
+            // SAFETY: `at` checks that the line is in the buffer, which is mapped, ours alone, and aligned.
+            sum = sum.wrapping_add(unsafe { self.buffer.at(line).cast::<usize>().read_volatile() });
+        }
+        std::hint::black_box(sum);
+        self.next += lines;
+        Bytes((lines * LINE) as u64)
     }
 }
 
@@ -115,8 +153,8 @@ struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    fn on(node: NodeId) -> Result<Self> {
-        let length = usize::try_from(BUFFER.0).unwrap_or(HUGE);
+    fn on(node: NodeId, length: Bytes) -> Result<Self> {
+        let length = usize::try_from(length.0).unwrap_or(HUGE);
         let mapped = length + HUGE;
         let (prot, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -164,8 +202,9 @@ impl Buffer {
 
     fn check(&self, node: NodeId) -> Result<()> {
         let start = self.start.as_ptr() as u64;
-        let pages: Vec<u64> =
-            (0..BUFFER.base_pages()).map(|page| start + page * BASE_PAGE.0).collect();
+        let pages: Vec<u64> = (0..Bytes(self.length as u64).base_pages())
+            .map(|page| start + page * BASE_PAGE.0)
+            .collect();
         let mut status = vec![-1; pages.len()];
         let answer = Kernel.move_pages(std::process::id(), &pages, None, &mut status, 0);
         answer.map_err(|errno| Error::Call {

@@ -3,6 +3,7 @@
 //! relative to a root that a test can replace with a folder.
 
 pub mod btf;
+pub mod calibrate;
 pub mod cgroup;
 pub mod cha;
 pub mod conflicts;
@@ -20,10 +21,12 @@ pub mod nodes;
 pub mod orders;
 pub mod pagemap;
 pub mod pagetable;
+pub mod peer;
 pub mod perf;
 pub mod process;
 pub mod recorder;
 pub mod root;
+pub mod systemd;
 pub mod telemetry;
 pub mod tenant;
 pub mod topology;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The tenants of this host and their processes.
 
+pub mod cpu;
+pub mod reports;
 pub mod usage;
 
 use std::collections::BTreeMap;
@@ -55,6 +57,11 @@ pub fn id(at: usize) -> TenantId {
     TenantId(u16::try_from(at + 1).unwrap_or(u16::MAX))
 }
 
+/// The index of the tenant with an id of the core.
+pub fn index(id: TenantId) -> Option<usize> {
+    usize::from(id.0).checked_sub(1)
+}
+
 impl Tenants {
     /// Creates the set without processes.
     pub fn new(tenants: Vec<Tenant>) -> Self {
@@ -63,6 +70,26 @@ impl Tenants {
         };
         let of_groups = tenants.iter().enumerate().filter_map(is_group).collect();
         Self { tenants, of_groups, owners: BTreeMap::new() }
+    }
+
+    /// Adds the tenant of the group that was submitted last; returns its index.
+    pub fn add_group(&mut self, tenant: Tenant) -> usize {
+        self.tenants.push(tenant);
+        let at = self.tenants.len() - 1;
+        self.of_groups.push(at);
+        at
+    }
+
+    /// Gives a tenant another name.
+    pub fn rename(&mut self, at: usize, name: &str) {
+        if let Some(tenant) = self.tenants.get_mut(at) {
+            tenant.name = name.into();
+        }
+    }
+
+    /// The submitted group of the tenant at an index.
+    pub fn group_of(&self, at: usize) -> Option<usize> {
+        self.of_groups.iter().position(|&tenant| tenant == at)
     }
 
     /// The tenants, in the order in which they were submitted.

@@ -8,11 +8,12 @@ use std::time::Instant;
 use tierline_core::policy::{self, Policy, Wants};
 use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, Question,
-    SpaceEvent, SpaceId, Telemetry, TenantId, Watch, World,
+    SpaceEvent, SpaceId, Telemetry, TenantId, TenantTelemetry, Watch, World,
 };
 use tierline_core::tier::{NodeId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
 
+use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
 use crate::loaded_latency::LoadedLatency;
 use crate::mover::page_out::Pager;
@@ -23,8 +24,10 @@ use crate::process::{Maps, Targets};
 use crate::root::Root;
 use crate::telemetry::page_in::PageIn;
 use crate::telemetry::{self, NodeMemory};
-use crate::tenant::Tenants;
+use crate::tenant::cpu::CpuTimes;
+use crate::tenant::reports::{Report, Reports};
 use crate::tenant::usage::Usage;
+use crate::tenant::{self, Tenant, Tenants};
 use crate::tracker::Tracker;
 use crate::tracker::inspect::{CENSUS_EVERY, Inspector};
 use crate::tracker::units::Units;
@@ -46,6 +49,9 @@ pub struct LinuxWorld {
     targets: Targets,
     tenants: Tenants,
     usage: Usage,
+    /// CPU time of applications; without a journal there are none.
+    cpu: Option<CpuTimes>,
+    reports: Reports,
     maps: BTreeMap<u32, Maps>,
     tracker: Box<dyn Tracker>,
     /// Converts scans for a policy that keeps its own heat.
@@ -99,6 +105,8 @@ impl LinuxWorld {
             targets,
             tenants: Tenants::default(),
             usage: Usage::default(),
+            cpu: None,
+            reports: Reports::default(),
             maps: BTreeMap::new(),
             tracker,
             units: None,
@@ -135,6 +143,70 @@ impl LinuxWorld {
     /// Assigns processes to these tenants.
     pub fn host(&mut self, tenants: Tenants) {
         self.tenants = tenants;
+    }
+
+    /// Enables limits on the CPU time of applications.
+    pub fn limit_cpu_with(&mut self, cpu: CpuTimes) {
+        self.cpu = Some(cpu);
+    }
+
+    /// The tenant of a control group; it is added if it is not managed yet. `bandwidth` requires its cpu controller.
+    ///
+    /// # Errors
+    /// Those of opening the group; nothing has changed then.
+    pub fn host_group(&mut self, name: &str, cgroup: &str, bandwidth: bool) -> Result<usize> {
+        let group = Cgroup::open(&self.root, cgroup)?;
+        if bandwidth {
+            group.cpu_max()?;
+        }
+        if let Some(at) = self.targets.groups().find(&self.root, cgroup)?
+            && let Some(tenant) = self.tenants.of_group(at)
+        {
+            return Ok(tenant);
+        }
+        self.targets.add_group(&self.root, cgroup)?;
+        let target = tenant::Target::Cgroup(cgroup.into());
+        let tenant = Tenant { name: name.into(), target, limits: Vec::new() };
+        self.looked_around = None;
+        Ok(self.tenants.add_group(tenant))
+    }
+
+    /// The tenant at an index is an application from now on.
+    pub fn host_application(&mut self, tenant: usize, name: &str, cores: Option<f64>) {
+        self.tenants.rename(tenant, name);
+        if let Some(cpu) = &mut self.cpu {
+            cpu.watch(tenant, cores);
+        }
+    }
+
+    /// Memory that the group of a tenant uses; `None` if it is not known.
+    pub fn charged(&self, tenant: usize) -> Option<Bytes> {
+        let charged = self.group_of(tenant)?.charged().ok()??;
+        Some(charged.iter().map(|one| one.user).sum())
+    }
+
+    /// Memory that a control group uses, managed or not; zero if that is not known.
+    ///
+    /// # Errors
+    /// Those of opening the group.
+    pub fn charged_to(&self, cgroup: &str) -> Result<Bytes> {
+        let charged = Cgroup::open(&self.root, cgroup)?.charged();
+        let charged = charged.ok().flatten().unwrap_or_default();
+        Ok(charged.iter().map(|one| one.user).sum())
+    }
+
+    /// Takes in what an application reports about itself.
+    pub fn report(&mut self, now: Nanos, tenant: usize, report: Report) {
+        self.reports.put(now, tenant, report);
+    }
+
+    /// Forgets what an application reported.
+    pub fn forget_reports(&mut self, tenant: usize) {
+        self.reports.forget(tenant);
+    }
+
+    fn group_of(&self, tenant: usize) -> Option<&Cgroup> {
+        self.targets.groups().get(self.tenants.group_of(tenant)?)
     }
 
     /// The tenants, with the owners of processes.
@@ -237,6 +309,7 @@ impl LinuxWorld {
         self.tenants.forget(&changes.gone);
         self.tenants.assign(&self.targets, &mut out.spaces);
         self.report_vanished(&changes.vanished);
+        self.limit_again(&changes.replaced);
         for pid in &changes.appeared {
             self.maps.insert(*pid, Maps::new(SpaceId(*pid)));
         }
@@ -264,6 +337,29 @@ impl LinuxWorld {
             why: "it was removed; its tenant has ended, the other tenants stay managed".into(),
             hint: "a new group of this name is managed again".into(),
         }));
+    }
+
+    /// Limits the CPU time of groups that took the place of removed ones.
+    fn limit_again(&mut self, groups: &[usize]) {
+        let Some(cpu) = &mut self.cpu else { return };
+        for &at in groups {
+            if let (Some(tenant), Some(group)) =
+                (self.tenants.of_group(at), self.targets.groups().get(at))
+            {
+                self.problems.extend(cpu.limit_again(tenant, group).err());
+            }
+        }
+    }
+
+    /// Measurements of tenants: memory, demand, and what they report.
+    fn tenant_telemetry(&self, now: Nanos) -> Vec<TenantTelemetry> {
+        let mut telemetry = self.usage.telemetry();
+        for one in &mut telemetry {
+            let Some(at) = tenant::index(one.tenant) else { continue };
+            one.demand = self.cpu.as_ref().and_then(|cpu| cpu.demand(at));
+            self.reports.fill(now, at, one);
+        }
+        telemetry
     }
 
     /// Adjusts usage for the moves that were carried out, until usage is read again.
@@ -370,20 +466,25 @@ impl World for LinuxWorld {
             self.measure_page_in(now);
             let (groups, problems) = (self.targets.groups(), &mut self.problems);
             self.usage.refresh(now, groups, &self.tenants, &self.tiers, problems);
+            if let Some(cpu) = &mut self.cpu {
+                let group = |tenant| groups.get(self.tenants.group_of(tenant)?);
+                cpu.refresh(now, group, problems);
+            }
         }
         let page_in_stall = self.paging.as_ref().and_then(|paging| paging.stall);
         let mut tiers = telemetry::tiers(&self.tiers, &self.memory);
         self.latency.fill(now, &mut tiers);
         let counted = self.tracker.take_device_counts();
-        let tenants = self.usage.telemetry();
+        let tenants = self.tenant_telemetry(now);
         Telemetry { tiers, counted, page_in_stall, tenants, ..Telemetry::default() }
     }
 
     fn capabilities(&self) -> Capabilities {
-        use Capability::{Answers, KernelTiering, PageOut, Split};
+        use Capability::{Answers, CpuShares, KernelTiering, PageOut, Split};
         Capabilities::of([KernelTiering, Split])
             .with(Answers, self.inspector.is_some())
             .with(PageOut, self.paging.is_some())
+            .with(CpuShares, self.cpu.is_some())
     }
 
     fn act(&mut self, _now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
@@ -419,8 +520,13 @@ impl World for LinuxWorld {
         })
     }
 
-    fn limit_cpu(&mut self, _tenant: TenantId, _share: f64) {
-        unreachable!("not offered")
+    fn limit_cpu(&mut self, tenant: TenantId, share: f64) {
+        let groups = self.targets.groups();
+        let found = tenant::index(tenant).and_then(|at| Some((at, self.tenants.group_of(at)?)));
+        let group = found.and_then(|(at, group)| Some((at, groups.get(group)?)));
+        if let (Some(cpu), Some((at, group)), false) = (&mut self.cpu, group, self.dry_run) {
+            self.problems.extend(cpu.limit(at, group, share).err());
+        }
     }
 
     fn check_accessed(&mut self, _now: Nanos, questions: &[Question], out: &mut Vec<bool>) {

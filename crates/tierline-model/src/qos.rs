@@ -21,10 +21,9 @@ use serde::Serialize;
 use tierline_core::policy::Policy;
 use tierline_core::port::TenantId;
 use tierline_core::qos::admission::{self, Planned};
-use tierline_core::qos::allocation::Transfer;
 use tierline_core::qos::application::{Application, Slo, suits};
 use tierline_core::qos::controller::Controller;
-use tierline_core::qos::decision::{Decision, Entry};
+use tierline_core::qos::decision::Entry;
 use tierline_core::qos::heat_curve::HeatCurve;
 use tierline_core::qos::need::{Profile, unloaded_ns};
 use tierline_core::qos::thresholds::{SweepPoint, Thresholds};
@@ -114,16 +113,7 @@ pub fn application(
 }
 
 fn slo(tenant: &Tenant, text: &str) -> Result<Slo> {
-    let share = text.strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
-    let share = share.filter(|percent| (0.0..=100.0).contains(percent));
-    let latency = text.parse().ok().map(Slo::Latency);
-    let bandwidth = text.parse().ok().map(Slo::Bandwidth);
-    let found = latency.or(bandwidth).or(share.map(|percent| Slo::SlowShare(percent / 100.0)));
-    found.ok_or_else(|| {
-        let forms =
-            "write a latency (200ns), a bandwidth (70GB/s) or a share of slow accesses (5%)";
-        tenant.wrong(&format!("slo = {text:?} is no target; {forms}"))
-    })
+    text.parse().map_err(|why: String| tenant.wrong(&format!("slo = {why}")))
 }
 
 /// What an application would get, before anything runs.
@@ -190,26 +180,9 @@ pub fn plan(
 /// A decision with the names of tenants and tiers.
 pub(crate) fn explain(entry: &Entry, tenants: &[String], tiers: &Tiers) -> QosDecision {
     let ids = || tenants.iter().enumerate().map(|(at, name)| (id(at), name));
-    let name = |tenant| ids().find(|one| one.0 == tenant).map_or("?", |one| one.1);
-    let of = |tenant: Option<TenantId>| tenant.map_or("free memory", name);
-    let held_by =
-        |by: Option<TenantId>| by.map_or(String::new(), |by| format!(", for {}", name(by)));
-    let text = match entry.decision {
-        Decision::Admitted { tenant } => format!("{} is admitted", name(tenant)),
-        Decision::Removed { tenant } => format!("{} is removed", name(tenant)),
-        Decision::Memory { tier, transfer: Transfer { from, to, bytes } } => {
-            format!("{bytes} of {} go from {} to {}", tiers[tier].name, of(from), of(to))
-        }
-        Decision::Cpu { tenant, share, by } => {
-            format!("{} gets {:.0} % of its CPU time{}", name(tenant), share * 100.0, held_by(by))
-        }
-        Decision::FastCap { tenant, cap, by } => match cap {
-            Some(cap) => {
-                format!("{} may use {cap} of fast memory at most{}", name(tenant), held_by(by))
-            }
-            None => format!("{} may use as much fast memory as it needs", name(tenant)),
-        },
-    };
+    let name =
+        |tenant| ids().find(|one| one.0 == tenant).map_or_else(|| "?".into(), |one| one.1.clone());
+    let text = entry.decision.sentence(&name, tiers);
     let concerned = ids().filter(|&(tenant, _)| entry.decision.concerns(tenant));
     QosDecision {
         seconds: entry.at.as_secs_f64(),

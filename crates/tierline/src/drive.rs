@@ -17,8 +17,10 @@ use tierline_linux::error::Error;
 use tierline_linux::manager::Manager;
 
 use crate::clock;
+use crate::letter::Hinted;
 use crate::print::{Voice, to_stderr};
-use crate::serve::StatusSocket;
+use crate::request::{Answer, MOST_BYTES, Request, Verb};
+use crate::serve::{CALLERS, Call, StatusSocket};
 use crate::signals::{SignalEvent, Signals};
 use crate::status::Status;
 
@@ -41,6 +43,8 @@ pub trait Managed {
     fn take_errors(&mut self) -> Vec<Error>;
     /// The present status.
     fn status(&self, now: Nanos) -> Status;
+    /// Answers a request about applications.
+    fn request(&mut self, now: Nanos, verb: &Verb) -> Answer;
     /// Restores every setting.
     fn shutdown(self) -> Vec<Error>;
 }
@@ -63,6 +67,9 @@ impl Managed for Manager {
     }
     fn status(&self, now: Nanos) -> Status {
         Status::of(self, now)
+    }
+    fn request(&mut self, now: Nanos, verb: &Verb) -> Answer {
+        Answer::of(self, now, verb)
     }
     fn shutdown(self) -> Vec<Error> {
         Manager::shutdown(self)
@@ -202,25 +209,62 @@ impl<M: Managed> Driver<M> {
         let own = self.manager.is_running().then_some(self.due);
         let report =
             self.reports.status_interval.filter(|_| own.is_some()).map(|_| self.status_due);
-        let until = [own, report, deadline].into_iter().flatten().min();
+        let silent = self.socket.as_ref().and_then(StatusSocket::due);
+        let until = [own, report, deadline, silent].into_iter().flatten().min();
         let timeout = until.map(|until| timespec(until.saturating_sub(now)));
         let signalled = PollFd::new(signals.fd(), PollFlags::IN);
-        let asked = self.socket.as_ref().map(|socket| PollFd::new(socket.fd(), PollFlags::IN));
-        let mut fds = [signalled.clone(), asked.unwrap_or(signalled)];
-        let watched = 1 + usize::from(self.socket.is_some());
+        let mut fds: [PollFd<'_>; 2 + CALLERS] = std::array::from_fn(|_| signalled.clone());
+        let mut watched = 1;
+        if let Some(socket) = &self.socket {
+            fds[1] = PollFd::new(socket.fd(), PollFlags::IN);
+            watched = 2;
+            for (slot, caller) in fds[2..].iter_mut().zip(socket.callers()) {
+                *slot = PollFd::new(caller, PollFlags::IN);
+                watched += 1;
+            }
+        }
         // A signal that interrupts the wait is read from the pipe in the next round.
         let count = poll(&mut fds[..watched], timeout.as_ref()).unwrap_or(0);
-        let [signalled, asked] = [0, 1].map(|at| count > 0 && !fds[at].revents().is_empty());
-        if asked && watched > 1 {
+        let signalled = count > 0 && !fds[0].revents().is_empty();
+        let asked = fds[1..watched].iter().any(|fd| count > 0 && !fd.revents().is_empty());
+        if asked || silent.is_some() {
             self.answer();
         }
         signalled
     }
 
+    /// Answers the clients whose requests are complete.
     fn answer(&mut self) {
-        let status = self.guarded(|manager, _| manager.status(clock::now()));
-        if let (Some(socket), Some(status)) = (&self.socket, status) {
-            socket.answer((status.json() + "\n").as_bytes());
+        let now = clock::now();
+        let calls = self.socket.as_mut().map(|socket| socket.calls(now)).unwrap_or_default();
+        for call in calls {
+            let text = match call.request {
+                None => self.guarded(|manager, _| manager.status(now).json() + "\n"),
+                Some(_) => self.request(now, &call),
+            };
+            if let Some(text) = text {
+                call.answer(text.as_bytes());
+            }
+        }
+    }
+
+    /// The answer to a request; `None` without a manager.
+    fn request(&mut self, now: Nanos, call: &Call) -> Option<String> {
+        let text = call.request.as_deref().unwrap_or_default();
+        let request = match text.is_empty() {
+            false => Request::read(text, call.trusted),
+            true => Err(Hinted::error(
+                format!("the request is empty, or longer than {MOST_BYTES} bytes"),
+                "use `tierline qos`",
+            )),
+        };
+        match request {
+            Ok(request) => {
+                self.due = if request.verb.changes() { Nanos::ZERO } else { self.due };
+                let answer = self.guarded(|manager, _| manager.request(now, &request.verb))?;
+                Some(answer.json())
+            }
+            Err(error) => Some(Answer::refused(&error).json()),
         }
     }
 
@@ -311,6 +355,9 @@ mod tests {
         }
         fn status(&self, _now: Nanos) -> Status {
             Status::default()
+        }
+        fn request(&mut self, _now: Nanos, _verb: &Verb) -> Answer {
+            Answer::default()
         }
         fn shutdown(self) -> Vec<Error> {
             self.log.borrow_mut().push("shutdown");

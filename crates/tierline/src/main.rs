@@ -2,6 +2,8 @@
 //! The binary. It decides nothing: it reads the command line, drives the manager, and prints.
 #![forbid(unsafe_code)]
 
+mod apps;
+mod calibration;
 mod cli;
 mod clock;
 mod config;
@@ -18,6 +20,7 @@ mod plot;
 mod print;
 mod progress;
 mod recording;
+mod request;
 mod serve;
 mod signals;
 mod status;

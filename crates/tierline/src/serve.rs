@@ -1,23 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The status socket: a client that connects to `STATE_DIR/tierline-<pid>.sock` receives the manager's status as
-//! JSON. Clients are served between steps; without clients it costs nothing.
+//! The socket of a manager: a client that connects to `STATE_DIR/tierline-<pid>.sock` and sends nothing receives the
+//! manager's status as JSON; one that sends a line, the answer to that request. Clients are served between steps;
+//! without clients it costs nothing, and a slow client delays nobody.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tierline_core::unit::Nanos;
+use tierline_linux::peer;
+
+use crate::request::MOST_BYTES;
+
 /// The most clients served at once, so that they cannot keep the manager from its work.
-const CALLERS: usize = 8;
+pub const CALLERS: usize = 8;
 /// How long a client waits. A manager answers between two steps; a step takes a fraction of a second.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a manager waits for the rest of a request. A client that has sent nothing until then gets the status.
+const SILENCE: Nanos = Nanos::from_millis(200);
+/// The longest answer that a client reads.
+const MOST_ANSWER: u64 = 16 << 20;
 
 /// The socket; dropping it deletes the file.
 pub struct StatusSocket {
     listener: UnixListener,
     file: PathBuf,
+    callers: Vec<Caller>,
+}
+
+/// A client whose request has not arrived completely.
+struct Caller {
+    stream: UnixStream,
+    text: Vec<u8>,
+    since: Nanos,
+}
+
+/// A client that waits for an answer.
+pub struct Call {
+    stream: UnixStream,
+    /// Its request; `None`: it wants the status.
+    pub request: Option<String>,
+    /// Whether it is root or our own user.
+    pub trusted: bool,
+}
+
+impl Call {
+    /// Sends the answer. It fits into the socket's buffer; otherwise the client receives only the beginning.
+    pub fn answer(mut self, text: &[u8]) {
+        let _ = self.stream.write_all(text);
+    }
+}
+
+impl Caller {
+    /// Reads what has arrived. True if the request is complete: a line, the end, too much, or silence.
+    fn is_complete(&mut self, now: Nanos) -> bool {
+        let mut part = [0; 4096];
+        loop {
+            match self.stream.read(&mut part) {
+                Ok(0) => return true,
+                Ok(count) => self.text.extend_from_slice(&part[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => return true,
+            }
+            if self.text.contains(&b'\n') || self.text.len() > MOST_BYTES {
+                return true;
+            }
+        }
+        now >= self.since + SILENCE
+    }
+
+    fn into_call(self) -> Call {
+        let trusted = peer::is_trusted(&self.stream);
+        let request = (!self.text.is_empty()).then(|| {
+            let text = String::from_utf8_lossy(&self.text);
+            let line = text.lines().next().unwrap_or_default();
+            if self.text.len() > MOST_BYTES { String::new() } else { line.to_string() }
+        });
+        Call { stream: self.stream, request, trusted }
+    }
 }
 
 impl StatusSocket {
@@ -29,7 +93,7 @@ impl StatusSocket {
         let _ = fs::remove_file(&file);
         let listener = UnixListener::bind(&file)?;
         listener.set_nonblocking(true)?;
-        let socket = Self { listener, file };
+        let socket = Self { listener, file, callers: Vec::new() };
         fs::set_permissions(&socket.file, Permissions::from_mode(0o660))?;
         Ok(socket)
     }
@@ -39,13 +103,26 @@ impl StatusSocket {
         &self.listener
     }
 
-    /// Sends `status` to all waiting clients. It fits into the socket's buffer; otherwise a client receives only
-    /// the beginning.
-    pub fn answer(&self, status: &[u8]) {
-        for _ in 0..CALLERS {
-            let Ok((mut caller, _)) = self.listener.accept() else { return };
-            let _ = caller.set_nonblocking(true).and_then(|()| caller.write_all(status));
+    /// Readable when more of a request arrives.
+    pub fn callers(&self) -> impl Iterator<Item = &UnixStream> {
+        self.callers.iter().map(|caller| &caller.stream)
+    }
+
+    /// When to look at the latest: a client has been silent for long enough.
+    pub fn due(&self) -> Option<Nanos> {
+        self.callers.iter().map(|caller| caller.since + SILENCE).min()
+    }
+
+    /// The clients whose requests are complete.
+    pub fn calls(&mut self, now: Nanos) -> Vec<Call> {
+        while self.callers.len() < CALLERS {
+            let Ok((stream, _)) = self.listener.accept() else { break };
+            if stream.set_nonblocking(true).is_ok() {
+                self.callers.push(Caller { stream, text: Vec::new(), since: now });
+            }
         }
+        let complete = self.callers.extract_if(.., |caller| caller.is_complete(now));
+        complete.map(Caller::into_call).collect()
     }
 }
 
@@ -67,16 +144,24 @@ pub fn sockets(dir: &Path) -> Vec<(u32, PathBuf)> {
     found
 }
 
-/// Queries the manager behind `file`; `None` if it no longer listens.
+/// Queries the status of the manager behind `file`; `None` if it no longer listens.
 pub fn ask(file: &Path) -> io::Result<Option<String>> {
+    request(file, "")
+}
+
+/// Sends a request to the manager behind `file`, and returns its answer; `None` if it no longer listens.
+pub fn request(file: &Path, line: &str) -> io::Result<Option<String>> {
     let mut stream = match UnixStream::connect(file) {
         Ok(stream) => stream,
         Err(error) if is_dead(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
     stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(line.as_bytes())?;
+    stream.shutdown(Shutdown::Write)?;
     let mut text = String::new();
-    stream.read_to_string(&mut text)?;
+    stream.take(MOST_ANSWER).read_to_string(&mut text)?;
     Ok(Some(text))
 }
 
@@ -100,7 +185,7 @@ mod tests {
     #[test]
     fn clients_are_answered_and_sockets_of_dead_managers_are_deleted() {
         let dir = tempfile::tempdir().expect("a folder");
-        let socket = StatusSocket::open(dir.path()).expect("a socket");
+        let mut socket = StatusSocket::open(dir.path()).expect("a socket");
         let (pid, file) = sockets(dir.path()).remove(0);
         assert_eq!(pid, std::process::id());
         assert_eq!(fs::metadata(&file).expect("it").permissions().mode() & 0o777, 0o660);
@@ -109,7 +194,11 @@ mod tests {
             move || ask(&file)
         });
         while !caller.is_finished() {
-            socket.answer(b"{}");
+            let calls = socket.calls(Nanos::ZERO);
+            calls.into_iter().for_each(|call| {
+                assert_eq!((&call.request, call.trusted), (&None, true));
+                call.answer(b"{}");
+            });
             std::thread::yield_now();
         }
         assert_eq!(caller.join().expect("no panic").expect("an answer").as_deref(), Some("{}"));
@@ -119,5 +208,28 @@ mod tests {
         assert_eq!(ask(&file).expect("no error"), None);
         sweep(dir.path());
         assert!(sockets(dir.path()).is_empty());
+    }
+
+    /// Requests of one sender, as the manager gets them `later` after its first look.
+    fn received(text: &[u8], later: Nanos) -> Vec<Option<String>> {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut socket = StatusSocket::open(dir.path()).expect("a socket");
+        let (_, file) = sockets(dir.path()).remove(0);
+        let mut client = UnixStream::connect(file).expect("connected");
+        client.write_all(text).expect("sent");
+        let mut calls = socket.calls(Nanos::ZERO);
+        assert_eq!(socket.callers().count() + calls.len(), 1);
+        calls.extend(socket.calls(later));
+        calls.into_iter().map(|call| call.request).collect()
+    }
+
+    #[test]
+    fn a_request_is_a_line_and_silence_asks_for_the_status() {
+        let line = |text: &str| vec![Some(text.to_string())];
+        assert_eq!(received(b"{\"a\":1}\nmore", Nanos::ZERO), line("{\"a\":1}"));
+        assert_eq!(received(b"", Nanos::from_millis(199)), [], "it may still send");
+        assert_eq!(received(b"", SILENCE), [None]);
+        assert_eq!(received(b"half", SILENCE), line("half"));
+        assert_eq!(received(&[b'x'; MOST_BYTES + 1], SILENCE), line(""), "too long");
     }
 }

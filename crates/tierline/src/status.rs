@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tierline_core::port::Attention;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use tierline_linux::journal::Change;
-use tierline_linux::manager::{Manager, TargetStatus};
+use tierline_linux::manager::{ApplicationStatus, Manager, TargetStatus};
 
 use crate::metrics::{Kind, METRICS, Metric, Number, Sample, Samples, Unit};
 use crate::print::{self, SCHEMA_VERSION, row};
@@ -34,6 +34,9 @@ pub struct Status {
     pub targets: Vec<TargetStatus>,
     /// The machine's tiers, fastest first.
     pub tiers: Vec<TierStatus>,
+    /// The applications with targets or priorities, in descending priority.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub applications: Vec<ApplicationStatus>,
     /// Settings of the machine that are changed at present.
     pub changes: Vec<Change>,
     /// Hash of all events so far.
@@ -70,6 +73,7 @@ impl Status {
             dry_run: manager.options().dry_run,
             targets: manager.targets(),
             tiers: tiers.collect(),
+            applications: manager.applications(),
             changes: manager.changes(),
             fingerprint: format!("{:016x}", engine.fingerprint().0),
             metrics: Samples::of(manager, now),
@@ -129,6 +133,9 @@ impl Status {
             .iter()
             .map(|row| format!("{:<17} {}", row[0], row[1]).trim_end().to_string() + "\n")
             .collect();
+        if !self.applications.is_empty() {
+            text += &format!("\n{}", qos_table(&self.applications));
+        }
         let mut sets: Vec<&[&str]> = Vec::new();
         for metric in METRICS.iter().filter(|metric| !metric.labels.is_empty()) {
             if !sets.contains(&metric.labels) {
@@ -185,6 +192,43 @@ impl Status {
         };
         labels.iter().zip(key).map(rank).collect()
     }
+}
+
+/// How applications stand, one a row.
+pub fn qos_table(applications: &[ApplicationStatus]) -> String {
+    let heading = [
+        "priority",
+        "application",
+        "target",
+        "state",
+        "latency",
+        "slow",
+        "fast",
+        "reserved",
+        "lent",
+        "CPU",
+    ];
+    let mut rows = vec![row(heading)];
+    rows.extend(applications.iter().map(|one| {
+        let first = |bytes: &[Bytes]| bytes.first().copied().unwrap_or_default().to_string();
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let source = one.latency_source.as_deref().unwrap_or_default();
+        let latency =
+            one.latency_ns.map(|ns| format!("{} {source}", Nanos::from_secs_f64(ns * 1e-9)));
+        row([
+            &one.priority.to_string(),
+            &one.name,
+            one.slo.as_deref().unwrap_or("none"),
+            &one.state,
+            &print::or_dash(latency),
+            &print::or_dash(one.slow_share.map(percent)),
+            &first(&one.used_bytes),
+            &first(&one.reserved_bytes),
+            &first(&one.lent_bytes),
+            &percent(one.cpu_share),
+        ])
+    }));
+    print::table(&rows)
 }
 
 fn attention(attention: Attention) -> &'static str {

@@ -93,9 +93,14 @@ pub struct TenantTelemetry {
     /// Latency of its accesses since the last call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<MeasuredLatency>,
-    /// Bytes per second that it reads from and writes to each tier; empty if unknown.
+    /// Bytes per second that it reads from and writes to each tier; one figure if only the total is known; empty if
+    /// unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bandwidth: Vec<BytesPerSec>,
+    /// Accesses per second to each tier, estimated from the heat of its pages; empty if unknown. They stand in
+    /// for bandwidths by tier that are not measured: only their proportion counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accesses_per_sec: Vec<f64>,
     /// Whether it has work, throttled or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub demand: Option<bool>,

@@ -6,6 +6,7 @@
 //! target in slow accesses is ours: every tracker can measure it, also where no counter measures latency.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::Serialize;
 
@@ -42,6 +43,26 @@ impl fmt::Display for Slo {
             Self::SlowShare(at_most) => write!(f, "{:.1} % slow accesses", at_most * 100.0),
             Self::Bandwidth(at_least) => write!(f, "{:.1} GB/s", at_least.0 as f64 * 1e-9),
         }
+    }
+}
+
+impl FromStr for Slo {
+    type Err = String;
+
+    /// A latency (`200ns`), a bandwidth (`70GB/s`) or a share of slow accesses (`5%`, `slow-share=5%`).
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bare = text.strip_prefix("slow-share=");
+        let percent = bare.unwrap_or(text).strip_suffix('%');
+        let share = percent.and_then(|percent| percent.trim().parse::<f64>().ok());
+        let share = share.filter(|percent| (0.0..=100.0).contains(percent));
+        let share = share.map(|percent| Self::SlowShare(percent / 100.0));
+        let latency = || text.parse().ok().map(Self::Latency);
+        let bandwidth = || text.parse().ok().map(Self::Bandwidth);
+        share.or_else(latency).or_else(bandwidth).ok_or_else(|| {
+            format!(
+                "{text:?} is no target: write a latency (200ns), a bandwidth (70GB/s) or a share of slow accesses (5%)"
+            )
+        })
     }
 }
 
@@ -174,6 +195,18 @@ mod tests {
         for weight in [0.0, f64::NAN, f64::INFINITY] {
             let wrong = Application { weight, ..application(1, 1) };
             assert!(matches!(wrong.check(&[]), Err(Refusal::Number { what: "the weight", .. })));
+        }
+    }
+
+    #[test]
+    fn targets_are_read_as_users_write_them() {
+        assert_eq!("200ns".parse(), Ok(Slo::Latency(Nanos(200))));
+        assert_eq!("70GB/s".parse(), Ok(Slo::Bandwidth(BytesPerSec(70 << 30))));
+        assert_eq!("5%".parse(), Ok(Slo::SlowShare(0.05)));
+        assert_eq!("slow-share=5%".parse(), Ok(Slo::SlowShare(0.05)));
+        for wrong in ["200", "slow-share=200ns", "101%", "-1%", "NaN%", "", "70GB"] {
+            let error = wrong.parse::<Slo>().unwrap_err();
+            assert!(error.contains("70GB/s") && error.contains(&format!("{wrong:?}")), "{error}");
         }
     }
 

@@ -39,6 +39,9 @@ pub const PERIOD: Nanos = Nanos::from_millis(200);
 /// Limits that would change by less than this part of a tier stay. Ours.
 const TOLERANCE: f64 = 0.005;
 
+/// Bytes of a demand read, where only their number is measured: a cache line.
+const LINE_BYTES: f64 = 64.0;
+
 /// The controller and its applications.
 #[derive(Clone, Debug)]
 pub struct Controller {
@@ -125,6 +128,9 @@ impl Controller {
         let new = || State::new(now, application, profile.curve.clone(), need);
         let state = self.applications.entry(tenant).or_insert_with(new);
         (state.application, state.need) = (application, need);
+        if !application.is_bandwidth() {
+            state.squeeze = Squeeze::default(); // it may have had a bandwidth target before
+        }
         self.left.retain(|left| *left != tenant);
         self.journal.note(now, Decision::Admitted { tenant });
         Ok(())
@@ -163,13 +169,22 @@ impl Controller {
             return orders;
         }
         self.take_in(length, telemetry);
-        // A clock that jumps back must not stop adaptation.
-        if now >= self.next || self.next > now + PERIOD {
+        if self.is_due(now) {
             self.next = now + PERIOD;
             self.adapt(now, telemetry, tiers, limits);
             self.cpu_shares(now, &mut orders);
         }
         orders
+    }
+
+    /// Whether a period ends in a tick at `now`. A clock that jumps back must not stop adaptation.
+    pub fn is_due(&self, now: Nanos) -> bool {
+        !self.is_empty() && (now >= self.next || self.next > now + PERIOD)
+    }
+
+    /// The tenants of all applications.
+    pub fn tenants(&self) -> impl Iterator<Item = TenantId> + '_ {
+        self.applications.keys().copied()
     }
 
     /// How each application stands, in descending priority.
@@ -213,14 +228,16 @@ impl Controller {
         self.seconds += seconds;
         for (traffic, tier) in self.traffic.iter_mut().zip(&telemetry.tiers) {
             #[expect(clippy::cast_precision_loss, reason = "the bandwidth of one machine")]
-            let rate = tier.bandwidth.map_or(0.0, |rate| rate.0 as f64);
-            *traffic += rate * seconds;
+            let measured = tier.bandwidth.map(|rate| rate.0 as f64);
+            let reads = || tier.reads_per_sec.map(|reads| reads * LINE_BYTES);
+            *traffic += measured.or_else(reads).unwrap_or(0.0) * seconds;
         }
     }
 
     fn adapt(&mut self, now: Nanos, telemetry: &Telemetry, tiers: &Tiers, limits: &mut Limits) {
         self.applications.values_mut().for_each(State::close);
         let machine = self.machine(telemetry, tiers);
+        self.applications.values_mut().for_each(|one| one.measured.predict(&machine.tier_ns));
         let loaded = self.is_loaded(&machine, tiers);
         let relieved = self.squeeze(now, &machine, loaded);
         let is_important_ls = |state: &State, below: u32| {
@@ -272,7 +289,9 @@ impl Controller {
         let mut missed = false;
         for (at, &claimant) in order.iter().enumerate() {
             let state = &self.applications[&claimant];
-            if loaded && let Some(miss) = state.error().filter(|&error| error > MISSED) {
+            if (loaded || state.is_disturbed())
+                && let Some(miss) = state.error().filter(|&error| error > MISSED)
+            {
                 missed = true;
                 if self.hold_back(now, machine, claimant, miss, &order[at + 1..]) {
                     relieved.push(claimant);
@@ -394,7 +413,7 @@ impl Controller {
             let share = state.squeeze.cpu_share.min(state.own_cpu_share(self.lend));
             if share != state.cpu_share {
                 debug_assert!(
-                    state.application.is_bandwidth(),
+                    share >= 1.0 || state.application.is_bandwidth(),
                     "only BI applications are throttled"
                 );
                 state.cpu_share = share;

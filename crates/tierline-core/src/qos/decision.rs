@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::allocation::Transfer;
 use crate::port::TenantId;
-use crate::tier::TierId;
+use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
 
 /// Decisions kept. Ours: about a day of a settled machine.
@@ -57,6 +57,30 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// It as a sentence, with the names of tenants and tiers.
+    pub fn sentence(&self, name: &dyn Fn(TenantId) -> String, tiers: &Tiers) -> String {
+        let of = |tenant: Option<TenantId>| tenant.map_or("free memory".into(), name);
+        let held_by =
+            |by: Option<TenantId>| by.map_or(String::new(), |by| format!(", for {}", name(by)));
+        match *self {
+            Self::Admitted { tenant } => format!("{} is admitted", name(tenant)),
+            Self::Removed { tenant } => format!("{} is removed", name(tenant)),
+            Self::Memory { tier, transfer: Transfer { from, to, bytes } } => {
+                format!("{bytes} of {} go from {} to {}", tiers[tier].name, of(from), of(to))
+            }
+            Self::Cpu { tenant, share, by } => {
+                let percent = share * 100.0;
+                format!("{} gets {percent:.0} % of its CPU time{}", name(tenant), held_by(by))
+            }
+            Self::FastCap { tenant, cap: Some(cap), by } => {
+                format!("{} may use {cap} of fast memory at most{}", name(tenant), held_by(by))
+            }
+            Self::FastCap { tenant, cap: None, .. } => {
+                format!("{} may use as much fast memory as it needs", name(tenant))
+            }
+        }
+    }
+
     /// Whether it is about this application, as the one that gives or gets.
     pub fn concerns(&self, one: TenantId) -> bool {
         match *self {

@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use super::heat_curve::{Placement, as_f64};
-use crate::port::TenantTelemetry;
+use crate::port::{LatencySource, TenantTelemetry};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -22,9 +22,17 @@ pub struct Measured {
     pub used: Placement,
     /// Mean latency of an access that misses the caches, queueing included.
     pub latency_ns: Option<f64>,
+    /// Where the latency comes from.
+    pub latency_source: Option<LatencySource>,
+    /// The number of samples that the latency rests on.
+    pub latency_samples: u64,
     /// Bytes read and written per second.
     #[serde(rename = "bytes_per_second")]
     pub bytes_per_sec: f64,
+    /// Whether bytes per second are measured at all.
+    pub bandwidth_is_measured: bool,
+    /// Whether the shares are estimated from the heat of pages, as bytes per second of tiers are not measured.
+    pub shares_are_estimated: bool,
     /// Share of its accesses served by each tier.
     pub shares: [f64; TierId::MAX],
     /// Whether it had work; true if unknown.
@@ -42,6 +50,19 @@ impl Measured {
         (1.0 - self.shares[0]).max(0.0)
     }
 
+    /// Whether it is known which tiers serve its accesses.
+    pub fn knows_shares(&self) -> bool {
+        self.bytes_per_sec > 0.0 || self.shares_are_estimated
+    }
+
+    /// Without a measured latency, predicts it: the shares of tiers times their latencies.
+    pub fn predict(&mut self, tier_ns: &[f64; TierId::MAX]) {
+        if self.latency_ns.is_none() && self.shares_are_estimated {
+            let mean = self.shares.iter().zip(tier_ns).map(|(share, ns)| share * ns).sum();
+            (self.latency_ns, self.latency_source) = (Some(mean), Some(LatencySource::Predicted));
+        }
+    }
+
     /// Bytes per second of a tier.
     pub fn bytes_per_sec_in(&self, tier: usize) -> f64 {
         self.bytes_per_sec * self.shares[tier]
@@ -53,10 +74,14 @@ impl Measured {
 pub struct Window {
     used: Placement,
     bytes: [f64; TierId::MAX],
-    latency_bytes: f64,
+    accesses: Vec<f64>,
+    latency_weight: f64,
     latency_ns: f64,
+    latency_source: Option<LatencySource>,
+    latency_samples: u64,
     seconds: f64,
     seen: bool,
+    bandwidth_is_measured: bool,
     demand: bool,
     last: Measured,
 }
@@ -74,9 +99,16 @@ impl Window {
             *bytes += moved;
             all += moved;
         }
-        if let Some(latency) = tenant.latency.filter(|_| all > 0.0) {
-            self.latency_ns += latency.mean_ns * all;
-            self.latency_bytes += all;
+        self.bandwidth_is_measured |= !tenant.bandwidth.is_empty();
+        if !tenant.accesses_per_sec.is_empty() {
+            self.accesses.clone_from(&tenant.accesses_per_sec);
+        }
+        let weight = if tenant.bandwidth.is_empty() { seconds } else { all };
+        if let Some(latency) = tenant.latency.filter(|_| weight > 0.0) {
+            self.latency_ns += latency.mean_ns * weight;
+            self.latency_weight += weight;
+            self.latency_source = Some(latency.source);
+            self.latency_samples = latency.samples;
         }
         (self.seconds, self.seen) = (self.seconds + seconds, true);
         self.demand |= tenant.demand.unwrap_or(true);
@@ -86,22 +118,36 @@ impl Window {
     pub fn close(&mut self) -> Measured {
         let all: f64 = self.bytes.iter().sum();
         let rate = if self.seconds > 0.0 { all / self.seconds } else { 0.0 };
-        let fresh = !self.last.demand || self.last.bytes_per_sec == 0.0;
+        let fresh = !self.last.demand || !self.last.knows_shares();
         let smooth = |last: f64, now: f64| match fresh {
             true => now,
             false => last + ALPHA * (now - last),
         };
         let last = self.last;
-        let latency = (self.latency_bytes > 0.0).then(|| self.latency_ns / self.latency_bytes);
+        let latency = (self.latency_weight > 0.0).then(|| self.latency_ns / self.latency_weight);
+        let estimated: f64 = self.accesses.iter().sum();
+        let shares_are_estimated = estimated > 0.0;
+        let (parts, all) = if shares_are_estimated {
+            (&self.accesses[..], estimated)
+        } else {
+            (&self.bytes[..], all)
+        };
         let mut shares = last.shares;
         if all > 0.0 {
-            for (share, bytes) in shares.iter_mut().zip(&self.bytes) {
-                *share = smooth(*share, bytes / all);
+            for (share, part) in shares.iter_mut().zip(parts) {
+                *share = smooth(*share, part / all);
             }
         }
+        // A prediction is no measurement, so none is averaged into one.
+        let last_ns =
+            last.latency_ns.filter(|_| last.latency_source != Some(LatencySource::Predicted));
         let measured = Measured {
             used: if self.seen { self.used } else { Placement::default() },
-            latency_ns: latency.map(|ns| smooth(last.latency_ns.unwrap_or(ns), ns)),
+            latency_ns: latency.map(|ns| smooth(last_ns.unwrap_or(ns), ns)),
+            latency_source: self.latency_source,
+            latency_samples: self.latency_samples,
+            bandwidth_is_measured: self.bandwidth_is_measured,
+            shares_are_estimated,
             bytes_per_sec: smooth(last.bytes_per_sec, rate),
             shares,
             demand: self.demand,
@@ -143,6 +189,44 @@ mod tests {
         assert!((second.bytes_per_sec - 3_000.0).abs() < 1e-6, "{second:?}");
         let gone = window.close();
         assert_eq!((gone.memory(), gone.demand), (Bytes::ZERO, false));
+    }
+
+    /// Without a bandwidth the heat of pages gives the shares, and the shares a latency, which is marked.
+    #[test]
+    fn estimated_accesses_give_shares_and_a_predicted_latency() {
+        let estimate = |fast, slow| TenantTelemetry {
+            used: vec![Some(Bytes(4096)), Some(Bytes(4096))],
+            accesses_per_sec: vec![fast, slow],
+            ..TenantTelemetry::default()
+        };
+        let period = Nanos::from_millis(200);
+        let mut tier_ns = [0.0; TierId::MAX];
+        (tier_ns[0], tier_ns[1]) = (100.0, 300.0);
+        let mut window = Window::default();
+        window.add(period, &estimate(30.0, 10.0));
+        let mut first = window.close();
+        first.predict(&tier_ns);
+        assert!((first.slow_share() - 0.25).abs() < 1e-9, "{first:?}");
+        assert_eq!(
+            (first.latency_ns, first.latency_source),
+            (Some(150.0), Some(LatencySource::Predicted))
+        );
+        assert!(first.knows_shares() && !first.bandwidth_is_measured);
+        let latency =
+            MeasuredLatency { mean_ns: 500.0, source: LatencySource::Application, samples: 9 };
+        window.add(period, &TenantTelemetry { latency: Some(latency), ..estimate(0.0, 10.0) });
+        let mut told = window.close();
+        told.predict(&tier_ns);
+        assert_eq!(
+            (told.latency_ns, told.latency_samples),
+            (Some(500.0), 9),
+            "a report is not averaged with a prediction"
+        );
+        assert!((told.slow_share() - 0.625).abs() < 1e-9, "{told:?}");
+        window.add(period, &TenantTelemetry { accesses_per_sec: Vec::new(), ..estimate(0.0, 0.0) });
+        let mut unknown = window.close();
+        unknown.predict(&tier_ns);
+        assert_eq!(unknown.latency_ns, None);
     }
 
     #[test]

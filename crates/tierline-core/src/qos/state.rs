@@ -13,6 +13,7 @@ use super::heat_curve::{HeatCurve, Placement, as_f64};
 use super::measured::{Measured, Window};
 use super::need::{CPU_FLOOR, Need, as_ns, least};
 use super::squeeze::Squeeze;
+use crate::port::LatencySource;
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -113,7 +114,7 @@ impl State {
             }
             self.curve.resize(memory);
         }
-        if self.measured.demand && self.measured.bytes_per_sec > 0.0 {
+        if self.measured.demand && self.measured.knows_shares() {
             let (mut bytes, mut share) = (Bytes::ZERO, 0.0);
             for tier in 0..TierId::MAX {
                 bytes += self.measured.used[tier];
@@ -129,8 +130,9 @@ impl State {
         let measured = Some(&self.measured).filter(|measured| measured.demand)?;
         Some(match self.application.slo? {
             Slo::Latency(at_most) => measured.latency_ns? / as_ns(at_most) - 1.0,
-            Slo::SlowShare(_) if measured.bytes_per_sec == 0.0 => return None,
+            Slo::SlowShare(_) if !measured.knows_shares() => return None,
             Slo::SlowShare(at_most) => (measured.slow_share() - at_most) / at_most.max(0.05),
+            Slo::Bandwidth(_) if !measured.bandwidth_is_measured => return None,
             Slo::Bandwidth(at_least) => {
                 let target = as_f64(Bytes(at_least.0));
                 (target / measured.bytes_per_sec.max(target / 2.0)) - 1.0
@@ -141,6 +143,17 @@ impl State {
     /// Whether it misses its SLO.
     pub fn misses(&self) -> bool {
         self.error().is_some_and(|error| error > MISSED)
+    }
+
+    /// Whether it misses its SLO by its own report although all its memory is in the fastest tier. Then more
+    /// memory cannot help, so it is disturbed by others. A prediction cannot show that. Ours.
+    pub fn is_disturbed(&self) -> bool {
+        let measured = &self.measured;
+        let reported = matches!(
+            measured.latency_source,
+            Some(LatencySource::Application | LatencySource::Samples)
+        );
+        reported && self.misses() && measured.used[0] + NEARLY >= measured.memory().part(IN_PLACE)
     }
 
     /// Whether nothing needs to be done for it: its SLO is met with room to spare, or it has no demand.

@@ -127,6 +127,7 @@ impl Host {
                 latency: (!program.idle).then_some(MeasuredLatency { mean_ns, source, samples: 1 }),
                 bandwidth: vec![per_sec(share), per_sec(1.0 - share)],
                 demand: Some(!program.idle),
+                ..TenantTelemetry::default()
             }
         };
         let tenants: Vec<TenantTelemetry> = self.programs.iter().map(of).collect();
@@ -338,4 +339,71 @@ proptest! {
             prop_assert!(!misses || below < GB, "{:?}", standings);
         }
     }
+}
+
+/// What a Linux without counters knows: memory, and the heat of pages.
+fn estimated(tenant: u16, fast: u64, slow: u64, accesses: [f64; 2]) -> TenantTelemetry {
+    TenantTelemetry {
+        tenant: TenantId(tenant),
+        used: vec![Some(Bytes(fast * GB)), Some(Bytes(slow * GB))],
+        accesses_per_sec: accesses.to_vec(),
+        demand: Some(true),
+        ..TenantTelemetry::default()
+    }
+}
+
+/// A target in slow accesses needs no counter, a latency is predicted, and a bandwidth that nobody measures is
+/// neither met nor missed.
+#[test]
+fn without_counters_slow_shares_are_measured_and_bandwidth_is_unknown() {
+    let mut host = Host::default();
+    let slos = [Slo::SlowShare(0.05), Slo::Bandwidth(BytesPerSec(GB)), Slo::Latency(Nanos(130))];
+    for (tenant, slo) in (1..).zip(slos) {
+        host.arrive(program(tenant, 10, slo, 10.0)).unwrap();
+    }
+    host.programs.clear();
+    for _ in 0..20 {
+        host.now += PERIOD;
+        let tenants = (1..=3).map(|tenant| estimated(tenant, 5, 5, [80.0, 20.0])).collect();
+        let free = TierTelemetry { free: Bytes(FAST / 2), ..TierTelemetry::default() };
+        let telemetry = Telemetry { tiers: vec![free, free], tenants, ..Telemetry::default() };
+        let orders = host.controller.tick(host.now, &telemetry, &tiers(), &mut host.limits);
+        assert_eq!(orders, [], "nobody is throttled");
+    }
+    let error = |tenant| host.controller.standing(TenantId(tenant)).unwrap().error;
+    assert!(error(1).unwrap() > 0.5, "20 % of its accesses are slow, of 5 %: {:?}", error(1));
+    assert_eq!(error(2), None);
+    let measured = host.controller.standing(TenantId(3)).unwrap().measured;
+    assert_eq!(measured.latency_source, Some(LatencySource::Predicted));
+    assert!((measured.latency_ns.unwrap() - 130.0).abs() < 0.1, "0.8 of 100 and 0.2 of 250 ns");
+}
+
+/// No counter shows that a tier is loaded. An application that reports a miss although all its memory is fast
+/// is disturbed by others.
+#[test]
+fn an_application_that_reports_a_miss_with_all_memory_fast_has_hogs_throttled() {
+    let mut host = Host::default();
+    host.arrive(ls(2, 10, 200)).unwrap();
+    host.arrive(bi(1, 10, 1)).unwrap();
+    host.programs.clear();
+    let mut run = |fast: u64, mean_ns: f64| {
+        let mut throttled = Vec::new();
+        for _ in 0..100 {
+            host.now += PERIOD;
+            let mut own = estimated(2, fast, 10 - fast, [1.0, 0.0]);
+            let source = LatencySource::Application;
+            own.latency = Some(MeasuredLatency { mean_ns, source, samples: 7 });
+            let tenants = vec![own, estimated(1, 0, 10, [0.0, 1.0])];
+            let free = TierTelemetry { free: Bytes(FAST / 2), ..TierTelemetry::default() };
+            let telemetry = Telemetry { tiers: vec![free, free], tenants, ..Telemetry::default() };
+            let orders = host.controller.tick(host.now, &telemetry, &tiers(), &mut host.limits);
+            throttled.extend(orders.iter().map(|order| (order.tenant, order.share)));
+        }
+        throttled
+    };
+    assert_eq!(run(5, 300.0), [], "more memory may help");
+    let held = run(10, 300.0);
+    assert!(held.len() > 3 && held.iter().all(|(tenant, _)| *tenant == TenantId(1)), "{held:?}");
+    let released: Vec<f64> = run(10, 100.0).into_iter().map(|(_, share)| share).collect();
+    assert!(released.len() > 5 && released.is_sorted(), "step by step: {released:?}");
 }

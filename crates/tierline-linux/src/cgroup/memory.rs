@@ -62,7 +62,7 @@ impl Cgroup {
     /// `Error::Missing` if the group has no memory controller; `Error::Format` if the text cannot be parsed.
     pub fn charged(&self) -> Result<Option<Vec<Charged>>> {
         const FILE: &str = "memory.numa_stat";
-        let Some(text) = self.controlled(FILE)? else { return Ok(None) };
+        let Some(text) = self.controlled(FILE, "memory")? else { return Ok(None) };
         let charged = charged(&text).ok_or_else(|| self.odd(FILE, &text, "anon N0=BYTES …"))?;
         Ok(Some(charged))
     }
@@ -74,7 +74,7 @@ impl Cgroup {
     /// does not count anonymous memory and files separately.
     pub fn refaults(&self) -> Result<Option<Refaults>> {
         const FILE: &str = "memory.stat";
-        let Some(text) = self.controlled(FILE)? else { return Ok(None) };
+        let Some(text) = self.controlled(FILE, "memory")? else { return Ok(None) };
         let expected = "workingset_refault_anon and workingset_refault_file";
         let refaults = Refaults::parse(&text).ok_or_else(|| self.odd(FILE, &text, expected))?;
         Ok(Some(refaults))
@@ -115,7 +115,7 @@ impl Cgroup {
                 why: "this kernel does not support it".into(),
                 hint: "use a newer kernel, or leave the choice to vm.swappiness".into(),
             }),
-            Some(Errno::NOENT) if !self.is_gone(&error) => Err(self.lacks(FILE)),
+            Some(Errno::NOENT) if !self.is_gone(&error) => Err(self.lacks(FILE, "memory")),
             _ => self.answer("write", FILE, Err(error)),
         }
     }
@@ -149,28 +149,28 @@ impl Cgroup {
         Ok(Some(true))
     }
 
-    /// The text of a file of the memory controller.
-    fn controlled(&self, file: &str) -> Result<Option<String>> {
+    /// The text of a file of a controller.
+    pub(super) fn controlled(&self, file: &str, controller: &str) -> Result<Option<String>> {
         match self.read(file) {
             Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                Err(self.lacks(file))
+                Err(self.lacks(file, controller))
             }
             result => result,
         }
     }
 
-    fn lacks(&self, file: &str) -> Error {
+    fn lacks(&self, file: &str, controller: &str) -> Error {
         let above = self.place.parent().unwrap_or(&self.place).join("cgroup.subtree_control");
         Error::Missing {
             what: format!("{file} of cgroup {:?}", self.named),
-            why:
-                "there is no such file: the group has no memory controller, or the kernel is older"
-                    .into(),
-            hint: format!("enable the controller: echo +memory > {}", above.display()),
+            why: format!(
+                "there is no such file: the group has no {controller} controller, or the kernel is older"
+            ),
+            hint: format!("enable the controller: echo +{controller} > {}", above.display()),
         }
     }
 
-    fn odd(&self, file: &str, text: &str, expected: &'static str) -> Error {
+    pub(super) fn odd(&self, file: &str, text: &str, expected: &'static str) -> Error {
         let found = text.lines().next().unwrap_or_default().into();
         Error::Format { path: self.place.join(file), found, expected }
     }

@@ -38,6 +38,15 @@ impl Cgroups {
         Ok(self.0.len() - 1)
     }
 
+    /// The index of a group that a user names, if it was submitted.
+    ///
+    /// # Errors
+    /// Those of [`Cgroup::open`].
+    pub fn find(&self, root: &Root, named: &str) -> Result<Option<usize>> {
+        let group = Cgroup::open(root, named)?;
+        Ok(self.0.iter().position(|other| other.id == group.id))
+    }
+
     /// The groups.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Cgroup> {
         self.0.iter()

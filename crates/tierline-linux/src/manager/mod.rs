@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The host: the core's engine over the Linux world, for all tenants of a manager.
 
+mod applications;
 mod policy;
 mod status;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+pub use applications::{ApplicationStatus, DecisionStatus, ProfilePoint, Submission};
 pub use status::{TargetStatus, TenantStatus};
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
 use tierline_core::port::Capability;
+use tierline_core::qos::controller::PERIOD;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::{BytesPerSec, Nanos};
 
@@ -22,6 +26,7 @@ use crate::orders::OrderTally;
 use crate::process::{Selection, Targets};
 use crate::root::Root;
 use crate::telemetry::Counters;
+use crate::tenant::cpu::CpuTimes;
 use crate::tenant::{Tenant, Tenants};
 use crate::topology::{TierSpec, Topology};
 use crate::tracker::entry::Setup;
@@ -104,6 +109,8 @@ pub struct Manager {
     orders: OrderTally,
     problems: u64,
     due: Nanos,
+    /// Applications by name: the index of their tenant, and what was submitted.
+    applications: BTreeMap<String, (usize, Submission)>,
 }
 
 impl Manager {
@@ -175,6 +182,7 @@ impl Manager {
         inspector.into_iter().for_each(|inspector| world.inspect_with(inspector));
         pager.into_iter().for_each(|pager| world.page_out_with(pager));
         world.host(tenants);
+        world.limit_cpu_with(CpuTimes::new(root, &journal));
         world.fits(engine.policy())?;
         Ok(Self {
             root: root.clone(),
@@ -188,6 +196,7 @@ impl Manager {
             orders: OrderTally::default(),
             problems: 0,
             due: Nanos::ZERO,
+            applications: BTreeMap::new(),
         })
     }
 
@@ -208,11 +217,12 @@ impl Manager {
         if now < self.due {
             return &[];
         }
+        let idle = if self.engine.qos.is_empty() { IDLE_INTERVAL } else { PERIOD };
         let events = self.engine.tick(now, &mut self.world);
         let tenants = self.world.tenants();
         self.orders.add(events, |space| tenants.owner(space.0).unwrap_or(0));
         let moving = events.iter().any(|event| matches!(event, Event::Move { .. }));
-        let next = if moving { self.options.interval } else { IDLE_INTERVAL };
+        let next = if moving { self.options.interval } else { idle };
         self.due = (now + next).min(self.world.next_due()).max(now + SHORTEST_INTERVAL);
         events
     }

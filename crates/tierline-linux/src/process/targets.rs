@@ -51,6 +51,8 @@ pub struct Changes {
     pub gone: Vec<u32>,
     /// Submitted control groups that were removed, by index.
     pub vanished: Vec<usize>,
+    /// Submitted control groups that were removed and made anew, by index.
+    pub replaced: Vec<usize>,
 }
 
 /// A known process, managed or still too small.
@@ -106,6 +108,14 @@ impl Targets {
     /// Adds a process by pid, such as one just launched.
     pub fn add(&mut self, pid: u32) {
         self.selection.pids.push(pid);
+    }
+
+    /// Adds a control group, with those below it; returns its index.
+    ///
+    /// # Errors
+    /// Those of [`Cgroups::add`].
+    pub fn add_group(&mut self, root: &Root, named: &str) -> Result<usize> {
+        self.groups.add(root, named)
     }
 
     /// The submitted control groups.
@@ -176,9 +186,12 @@ impl Targets {
             return;
         }
         // A service that stops and starts again is followed into its new group.
-        let looks = self.groups.look().into_iter();
-        let gone = looks.filter(|(_, standing)| *standing == Standing::Gone).map(|(at, _)| at);
-        let gone: BTreeSet<usize> = gone.collect();
+        let looks = self.groups.look();
+        let are = |wanted: Standing| {
+            looks.iter().filter(move |(_, standing)| *standing == wanted).map(|(at, _)| *at)
+        };
+        changes.replaced.extend(are(Standing::Replaced));
+        let gone: BTreeSet<usize> = are(Standing::Gone).collect();
         changes.vanished.extend(gone.difference(&self.missing));
         self.missing = gone;
         self.in_groups = self.groups.processes();

@@ -149,6 +149,7 @@ impl ModelWorld {
                 latency: since.mean_ns().map(of_mean),
                 bandwidth: since.bytes.iter().take(self.tiers.len()).map(rate).collect(),
                 demand: Some(since.demand_ns > 0.0),
+                ..TenantTelemetry::default()
             }
         };
         let tenants = tenants.into_iter().map(measured).collect();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `tierline attach`: manages running programs.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, anyhow};
 use clap::ArgAction::Append;
 use clap::{Arg, ArgGroup, ArgMatches, Args, Command, FromArgMatches, value_parser};
@@ -12,6 +14,7 @@ use tierline_linux::root::Root;
 
 use super::manage::{ManageArgs, say_summary};
 use super::{FOUND, Globals};
+use crate::apps;
 use crate::clock;
 use crate::config::value::Text;
 use crate::drive::{EndCondition, ManagerState};
@@ -29,10 +32,14 @@ use crate::tenants::{Target, TierLimits, Word, selection, tenants};
 #[command(after_help = "Examples:\n\
   \x20 tierline attach -p 4242 --duration 10m\n\
   \x20 tierline attach --comm '^redis' --dry-run\n\
-  \x20 tierline attach --cgroup system.slice/db.service --limit fast=30% --cgroup user.slice")]
+  \x20 tierline attach --cgroup system.slice/db.service --limit fast=30% --cgroup user.slice\n\
+  \x20 tierline attach --apps /etc/tierline/apps.d")]
 pub struct AttachArgs {
     #[command(flatten)]
     words: Words,
+    /// Applications with targets: the *.toml files of a folder; more can be submitted with `tierline qos`
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = apps::FOLDER, group = "targets")]
+    apps: Option<PathBuf>,
     /// Stop after this time, as in 60s
     #[arg(long, value_name = "TIME")]
     duration: Option<Text<Nanos>>,
@@ -49,11 +56,13 @@ impl AttachArgs {
         // First of all: a missing process is a more useful error than a machine with one tier.
         let selection = selection(&tenants, plan.children, plan.min_rss);
         Targets::new(selection.clone(), &plan.root).map_err(explained)?;
-        let manager = plan.start(&tenants)?;
+        let apps = self.apps.as_deref().map(apps::folder).transpose()?;
+        let manager = plan.start(&tenants, apps.as_deref().unwrap_or_default())?;
         let voice = plan.voice;
         let open = !selection.cgroups.is_empty() || selection.comm.is_some();
         let deadline = self.duration.as_ref().map(|time| clock::now() + time.0);
         let mut end = Attached::new(&plan.root, &selection.pids, open, voice, deadline);
+        end.stays = apps.is_some();
         let (mut driver, summary) = plan.driver(Some(manager));
         driver.run(&mut signals, &mut end);
         let status = driver.finish();
@@ -162,6 +171,8 @@ pub(super) struct Attached {
     pids: Vec<u32>,
     /// True if more processes may appear: a cgroup or a name is selected, not only pids.
     open: bool,
+    /// True if it goes on without any process: applications may be submitted.
+    pub stays: bool,
     /// True once a process was managed.
     met: bool,
     /// True once it was reported that no process matches yet.
@@ -180,7 +191,7 @@ impl Attached {
         deadline: Option<Nanos>,
     ) -> Self {
         let (root, pids) = (root.clone(), pids.to_vec());
-        Self { root, pids, open, met: false, waiting: false, voice, deadline }
+        Self { root, pids, open, stays: false, met: false, waiting: false, voice, deadline }
     }
 
     /// True if the process runs; it may be too small to be managed.
@@ -214,6 +225,9 @@ impl EndCondition for Attached {
                 return false;
             }
             ManagerState::NoTargets => {}
+        }
+        if self.stays {
+            return false;
         }
         if self.open && !self.met {
             self.wait_for_the_first();

@@ -18,6 +18,8 @@ use tierline_linux::tenant::Tenant;
 use tierline_linux::topology::Topology;
 
 use super::Globals;
+use crate::apps::{self, App};
+use crate::calibration;
 use crate::config::Layer;
 use crate::config::file::Sources;
 use crate::config::value::Text;
@@ -101,19 +103,25 @@ impl ManageArgs {
 }
 
 impl Plan {
-    /// Starts a manager of these tenants: it watches, and its settings are in force.
-    pub fn start(&self, tenants: &[TenantSpec]) -> Result<Manager> {
+    /// Starts a manager of these tenants and applications: it watches, and its settings are in force.
+    pub fn start(&self, tenants: &[TenantSpec], apps: &[App]) -> Result<Manager> {
         let selection = tenants::selection(tenants, self.children, self.min_rss);
         let (root, options) = (self.root.clone(), self.options.clone());
         let tenants = self.tenants(tenants)?;
         let started = catch_unwind(move || Manager::new(&root, selection, tenants, options));
-        let manager = match started {
+        let mut manager = match started {
             Ok(manager) => manager?,
             Err(panic) => {
                 return Err(anyhow!("the manager failed: {}", message(panic.as_ref())));
             }
         };
         manager.notes().iter().for_each(|note| self.voice.say(note));
+        match calibration::read(&self.root) {
+            Ok(Some(thresholds)) => manager.calibrate(thresholds),
+            Ok(None) => {}
+            Err(error) => self.voice.say(&letter::text(&error)),
+        }
+        apps::submit_all(&mut manager, apps, self.voice);
         Ok(manager)
     }
 

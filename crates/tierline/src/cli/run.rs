@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
 use anyhow::{Context, Result};
@@ -16,6 +16,7 @@ use tierline_linux::manager::Manager;
 
 use super::manage::{ManageArgs, Plan, say_summary, say_unmanaged};
 use super::{Globals, UNUSABLE};
+use crate::apps::{self, App};
 use crate::drive::{Driver, EndCondition, Managed, ManagerState};
 use crate::letter::{self, Hinted};
 use crate::signals::{SignalEvent, Signals};
@@ -46,6 +47,9 @@ pub struct RunArgs {
     /// The command's limit in a tier, as in fast=4GiB or fast=30%,slow=20GiB; may be repeated
     #[arg(long, value_name = "TIER=LIMIT,…", help_heading = "How to manage")]
     limit: Vec<TierLimits>,
+    /// Applications with targets: the *.toml files of a folder; more can be submitted with `tierline qos`
+    #[arg(long, value_name = "DIR", help_heading = "How to manage")]
+    apps: Option<PathBuf>,
     #[command(flatten)]
     manage: ManageArgs,
 }
@@ -55,9 +59,10 @@ impl RunArgs {
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         let plan = self.manage.plan(globals)?;
         let tenants = tenants(&self.words(), &plan.limit)?;
+        let apps = self.apps.as_deref().map(apps::folder).transpose()?.unwrap_or_default();
         let mut signals = Signals::listen().context("cannot listen for signals")?;
         // Before the command starts: some settings (NUMA scan periods) are read at its exec.
-        let (manager, why_not) = self.manager(&plan, &tenants)?;
+        let (manager, why_not) = self.manager(&plan, &tenants, &apps)?;
         let voice = plan.voice;
         let (mut driver, summary) = plan.driver(manager);
         if let Some(signal) = signals.take().find_map(ending) {
@@ -92,8 +97,9 @@ impl RunArgs {
         &self,
         plan: &Plan,
         tenants: &[TenantSpec],
+        apps: &[App],
     ) -> Result<(Option<Manager>, Option<String>)> {
-        match plan.start(tenants) {
+        match plan.start(tenants, apps) {
             Ok(manager) => Ok((Some(manager), None)),
             Err(error) if self.strict || is_typed(&error) => Err(error),
             Err(error) => {

@@ -22,6 +22,7 @@ use crate::clock;
 use crate::config::value::Text;
 use crate::drive::{Driver, Managed, Reports};
 use crate::print::Voice;
+use crate::request::{Answer, Verb};
 use crate::signals::Signals;
 use crate::status::Status;
 
@@ -151,6 +152,9 @@ impl<W: Watcher> Managed for Watched<W> {
         self.recorder.take_errors()
     }
 
+    fn request(&mut self, _now: Nanos, _verb: &Verb) -> Answer {
+        Answer::refused(&anyhow::anyhow!("this process only watches programs"))
+    }
     fn status(&self, _now: Nanos) -> Status {
         Status { tracker: self.recorder.tracker().into(), ..Status::default() }
     }

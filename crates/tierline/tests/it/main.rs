@@ -2,6 +2,7 @@
 //! Tests of the binary as a user runs it. They need no privilege and wait by polling with a deadline.
 #![forbid(unsafe_code)]
 
+mod applications;
 mod attach;
 mod documents;
 mod errors;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `tierline qos`: applications with targets and priorities, on the model.
+//! `tierline qos plan` and `explain` of a scenario: applications on the model.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
 use serde::Serialize;
 use tierline_core::qos::admission::Planned;
 use tierline_core::unit::Bytes;
@@ -13,44 +12,10 @@ use tierline_model::report::{QosDecision, QosMeans};
 use tierline_model::run::run;
 use tierline_model::scenario::Scenario;
 
-use super::sim::{hinted, read, with_files};
-use super::{FOUND, Globals};
+use crate::cli::sim::{hinted, read, with_files};
+use crate::cli::{FOUND, Globals};
 use crate::letter::Hinted;
 use crate::print::{self, row};
-
-/// Plan what applications with targets and priorities would get, or explain what they got
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n\
-  \x20 tierline qos plan scenarios/qos/01-order-of-arrival.toml\n\
-  \x20 tierline qos explain scenarios/qos/01-order-of-arrival.toml c")]
-pub struct QosArgs {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Debug, Subcommand)]
-enum What {
-    /// Who would be admitted, and with what, without running anything
-    ///
-    /// Exit status 1 if an application is refused, or gets less than its target needs.
-    #[command(after_help = "Example: tierline qos plan scenarios/qos/01-order-of-arrival.toml")]
-    Plan {
-        /// A scenario with tenants that have a priority
-        #[arg(value_name = "SCENARIO.toml")]
-        scenario: PathBuf,
-    },
-    /// Run a scenario, and tell what an application has, what it needs, and who gave up what for it and when
-    #[command(
-        after_help = "Example: tierline qos explain scenarios/qos/01-order-of-arrival.toml c"
-    )]
-    Explain {
-        /// A scenario with tenants that have a priority
-        #[arg(value_name = "SCENARIO.toml")]
-        scenario: PathBuf,
-        /// Name of the tenant
-        name: String,
-    },
-}
 
 #[derive(Serialize)]
 struct Plan {
@@ -66,16 +31,6 @@ struct Explanation {
     decisions: Vec<QosDecision>,
 }
 
-impl QosArgs {
-    /// Runs the verb.
-    pub fn run(&self, globals: &Globals) -> Result<u8> {
-        match &self.what {
-            What::Plan { scenario } => plan(scenario, globals),
-            What::Explain { scenario, name } => explain(scenario, name, globals),
-        }
-    }
-}
-
 fn scenario(file: &Path) -> Result<Scenario> {
     let scenario = Scenario::parse(&file.display().to_string(), &read(file)?).map_err(hinted)?;
     let scenario = with_files(scenario)?;
@@ -88,7 +43,8 @@ fn scenario(file: &Path) -> Result<Scenario> {
     Ok(scenario)
 }
 
-fn plan(file: &Path, globals: &Globals) -> Result<u8> {
+/// Who would be admitted, and with what.
+pub fn plan(file: &Path, globals: &Globals) -> Result<u8> {
     let plan = Plan { applications: scenario(file)?.qos_plan().map_err(hinted)? };
     let all_met = plan.applications.iter().all(|one| short(one) == Some(Bytes::ZERO));
     match globals.json {
@@ -148,7 +104,8 @@ fn verdict(one: &PlannedTenant) -> String {
     }
 }
 
-fn explain(file: &Path, name: &str, globals: &Globals) -> Result<u8> {
+/// Runs the scenario, and explains what an application has.
+pub fn explain(file: &Path, name: &str, globals: &Globals) -> Result<u8> {
     let scenario = scenario(file)?;
     let report = run(&scenario).map_err(hinted)?;
     let last = report.series.last().map(|row| &row.means.tenants);

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+# Three programs in cgroups under one manager: Redis (latency-sensitive), a load that reads all its memory (a bandwidth target, the least
+# important), and a load with a hot set that comes late and is the most important.
+. /job/suite-lib.sh
+echo 0 >/proc/sys/kernel/numa_balancing
+echo 0 >/sys/kernel/mm/numa/demotion_enabled
+cd /sys/fs/cgroup
+mkdir qos
+echo "+memory +cpu" >qos/cgroup.subtree_control
+mkdir qos/redis qos/hog qos/late qos/idle
+echo "90000 100000" >qos/hog/cpu.max
+
+# used GROUP: sets $used to the bytes that a cgroup uses in node 0.
+used() {
+	used=0
+	while read -r kind node0 _; do
+		used=$((used + ${node0#N0=}))
+		[ $kind != file ] || break
+	done <qos/$1/memory.numa_stat
+}
+
+hundredths() {
+	read -r seconds _ </proc/uptime
+	hundredths=${seconds%.*}${seconds#*.}
+}
+
+# watch NAME TIME: time and fast memory of all three, for TIME hundredths of a second.
+watch() {
+	hundredths
+	began=$hundredths
+	while [ $((hundredths - began)) -lt $2 ]; do
+		row=
+		for group in redis hog late; do
+			used $group
+			row="$row $used"
+		done
+		hundredths
+		echo "$((hundredths - began))$row"
+		sleep 0.1
+	done >/out/$1.used
+}
+
+# program GROUP WORDS OF gups: starts a load in a cgroup, filled and waiting; $program is its pid.
+program() {
+	group=$1
+	shift
+	rm -f /tmp/$group.go
+	sh -c "echo \$\$ >qos/$group/cgroup.procs; exec lab-load gups --start-file /tmp/$group.go --report /out/$group.json --verify --duration 60s $*" >/tmp/$group.ready 2>/out/$group.load.err &
+	program=$!
+	until grep -q READY /tmp/$group.ready; do
+		kill -0 $program || exit 1
+		sleep 0.1
+	done
+}
+
+# throttled NAME: reports a latency far above the target until the hog's CPU time is limited, at most ten times.
+throttled() {
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		tierline qos report redis --latency 5us --samples 100 2>>/out/report.err
+		sleep 0.5
+		read -r quota _ <qos/hog/cpu.max
+		[ $quota = 90000 ] || break
+	done
+	fact $1 "$(cat qos/hog/cpu.max)"
+}
+
+manage() {
+	tierline attach --apps /tmp/apps --summary /out/$1.summary.json >/out/$1.out 2>/out/$1.err &
+	manager=$!
+	until tierline qos list >/tmp/list 2>&1; do
+		kill -0 $manager || exit 1
+		sleep 0.1
+	done
+}
+
+sh -c "echo \$\$ >qos/redis/cgroup.procs; exec redis-server --save '' --appendonly no --port 0 --unixsocket /tmp/redis.sock --daemonize no" >/out/redis.out 2>/out/redis.err &
+redis=$!
+until [ -S /tmp/redis.sock ]; do
+	kill -0 $redis 2>/dev/null || exit 1
+	sleep 0.1
+done
+lab-load redis-client --socket /tmp/redis.sock --keys 12000 --value 4K --load-only --report /out/filled.json || exit 1
+program hog --size 200M --hot 1M --hot-share 0 --node 0
+hog=$program
+settings >/out/qos.before
+
+mkdir /tmp/apps
+cat >/tmp/apps/redis.toml <<EOF
+type = "ls"
+slo = "slow-share=20%"
+priority = 2
+cgroup = "qos/redis"
+EOF
+cat >/tmp/apps/hog.toml <<EOF
+type = "bi"
+slo = "1GB/s"
+priority = 1
+cgroup = "qos/hog"
+EOF
+manage first
+touch /tmp/hog.go
+lab-load redis-client --socket /tmp/redis.sock --keys 12000 --value 4K --hot-keys-share 0.05 --duration 30s --report /out/client.json >/dev/null 2>&1 &
+client=$!
+sleep 2
+watch before 100
+try list1 tierline qos list --json
+try text1 tierline qos list
+
+# Refusals change nothing.
+try impossible tierline qos submit x --type ls --slo 1ns --priority 9 --cgroup qos/idle
+try taken tierline qos submit x --type ls --slo 5% --priority 2 --cgroup qos/idle
+try gone tierline qos submit x --type ls --slo 5% --priority 9 --cgroup qos/none
+try list2 tierline qos list --json
+
+# A late one of the highest priority gets its memory.
+program late --size 100M --hot 60M --node 1
+late=$program
+try late tierline qos submit late --type ls --slo slow-share=5% --priority 3 --cgroup qos/late
+touch /tmp/late.go
+watch after 400
+try list3 tierline qos list --json
+watch held 100
+try list4 tierline qos list --json
+try explain tierline qos explain late
+try profile tierline qos profile late
+
+# Redis has all its memory fast and still reports a miss: the hog's CPU time is limited until Redis is removed.
+try ns tierline qos set redis --slo 1us
+throttled cpu.first
+try explainhog tierline qos explain hog
+try removed tierline qos remove redis
+sleep 1
+fact cpu.lifted "$(cat qos/hog/cpu.max)"
+
+# After kill -9 the limit stays until recover.
+try again tierline qos submit redis --type ls --slo 1us --priority 2 --cgroup qos/redis
+throttled cpu.second
+kill -9 $manager
+wait $manager 2>/dev/null
+fact cpu.killed "$(cat qos/hog/cpu.max)"
+try recover tierline recover
+fact cpu.recovered "$(cat qos/hog/cpu.max)"
+
+# A manager that ends by itself restores it, too.
+manage second
+try nanoseconds tierline qos set redis --slo 1us
+throttled cpu.third
+kill -TERM $manager
+ended second.status $manager
+fact cpu.ended "$(cat qos/hog/cpu.max)"
+kill $client $late $hog $redis
+wait $client $late $hog $redis
+same qos
