@@ -110,7 +110,8 @@ impl Host {
         if mem_edge && input.access {
             self.made += 1;
             self.lost += u64::from(out.lost);
-            self.next = self.next.wrapping_add(1);
+            // A lost access is made again.
+            self.next = self.next.wrapping_add(u32::from(!out.lost));
         }
         (out, core_edge)
     }
@@ -169,6 +170,9 @@ impl Host {
     /// Accesses `pages` in turn, `times` accesses in all that are not lost.
     fn accesses(&mut self, pages: std::ops::Range<u32>, times: u64) {
         let want = self.made - self.lost + times;
+        if !pages.is_empty() {
+            self.next = pages.start;
+        }
         self.traffic = Some(pages);
         while self.made - self.lost < want {
             self.step(None);
