@@ -21,12 +21,12 @@ FAMILIES = [
 ]
 
 
-def synthesise(command, width, depth):
-    """Cells by type. A wrapper module sets the parameters, as Yosys would lose overridden ones."""
-    sources = ["regs.sv"] + sorted(p.name for p in (HARDWARE / "rtl").glob("*.sv") if p.name != "regs.sv")
-    ports = (HARDWARE / "rtl" / "neoprof.sv").read_text()
-    ports = re.search(r"\n\) \(\n(.*?)\n\);", ports, re.S).group(1)
-    names = re.findall(r"(\w+)(?=,|\s*$|\s*//)", re.sub(r"//.*", "", ports), re.M)
+def synthesise(command, width, depth, rtl=HARDWARE / "rtl", netlist=None):
+    """Cells by type; writes the netlist to a file. A wrapper module sets the parameters, as Yosys would lose overridden ones."""
+    sources = ["regs.sv"] + sorted(p.name for p in rtl.glob("*.sv") if p.name != "regs.sv")
+    ports = (rtl / "neoprof.sv").read_text()
+    ports = re.sub(r"//.*", "", re.search(r"\n\) \(\n(.*?)\n\);", ports, re.S).group(1))
+    names = re.findall(r"(\w+)(?=,|\s*$)", ports, re.M)
     with tempfile.TemporaryDirectory() as folder:
         top = pathlib.Path(folder) / "top.sv"
         top.write_text(
@@ -34,10 +34,10 @@ def synthesise(command, width, depth):
             + ", ".join(f".{name}({name})" for name in dict.fromkeys(names)) + ");\nendmodule\n")
         stat = pathlib.Path(folder) / "stat.json"
         commands = [
-            f"read_verilog -sv {' '.join(str(HARDWARE / 'rtl' / s) for s in sources)} {top}",
+            f"read_verilog -sv {' '.join(str(rtl / s) for s in sources)} {top}",
             f"{command} -top top -flatten" if "xilinx" in command else f"{command} -top top",
             f"tee -q -o {stat} stat -json",
-        ]
+        ] + ([f"write_json {netlist}"] if netlist else [])
         script = "import sys; from pyosys import libyosys as ys; d = ys.Design(); [ys.run_pass(c, d) for c in sys.argv[1:]]"
         done = subprocess.run([sys.executable, "-c", script, *commands], capture_output=True, text=True)
         if not stat.exists():
@@ -59,4 +59,5 @@ def main():
             print(f"| {name} | {1 << width} | {depth} | {counts[0]} | {counts[1]} | {blocks or '–'} | {small or '–'} |", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -52,18 +52,25 @@ impl Chmu {
             && self.bitmap >> (page >> 16) & 1 == 1
     }
 
-    /// Appends a hot page. If the ring is full, sets the overflow flag and returns false.
-    pub(crate) fn push(&mut self, page: u32, count: u16) -> bool {
-        let next = (self.tail + 1) & self.mask();
-        if next == self.head {
-            self.overflow = true;
-            return false;
-        }
+    /// Entries between head and tail.
+    fn fill(&self) -> u16 {
+        self.tail.wrapping_sub(self.head) & self.mask()
+    }
+
+    /// Entries for which there is room.
+    pub(crate) fn room(&self) -> usize {
+        usize::from(self.mask() - self.fill())
+    }
+
+    /// Appends a hot page; there is room.
+    pub(crate) fn push(&mut self, page: u32, count: u16) {
         self.ring[usize::from(self.tail)] = u64::from(page) << self.counter_bits | u64::from(count);
-        self.tail = next;
-        let fill = self.tail.wrapping_sub(self.head) & self.mask();
-        self.level |= self.notify != 0 && fill >= self.notify;
-        true
+        self.tail = (self.tail + 1) & self.mask();
+    }
+
+    /// After a push: sets the level flag if the fill level was reached.
+    pub(crate) fn notify(&mut self) {
+        self.level |= self.notify != 0 && self.fill() >= self.notify;
     }
 
     pub(crate) fn clear(&mut self) {
@@ -74,12 +81,20 @@ impl Chmu {
         u64::from(self.head) | u64::from(self.tail) << 16
     }
 
+    /// Releases the entries before `head`; ignored if there are fewer.
     pub(crate) fn set_head(&mut self, head: u16) {
-        self.head = head & self.mask();
+        if head.wrapping_sub(self.head) & self.mask() <= self.fill() {
+            self.head = head & self.mask();
+        }
     }
 
-    pub(crate) fn entry(&self, index: usize) -> Option<u64> {
-        self.ring.get(index).copied()
+    /// The entry in a slot, 0 if there is none.
+    pub(crate) fn entry(&self, slot: usize) -> u64 {
+        let after = u16::try_from(slot).map(|slot| slot.wrapping_sub(self.head) & self.mask());
+        match (self.ring.get(slot), after) {
+            (Some(&entry), Ok(after)) if after < self.fill() => entry,
+            _ => 0,
+        }
     }
 
     pub(crate) fn entries(&self) -> u64 {

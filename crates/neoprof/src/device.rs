@@ -10,8 +10,8 @@ use crate::monitor::{State, StateMonitor};
 use crate::registers as reg;
 use crate::sketch::Sketch;
 
-/// Value of `GET_HOT_PAGE` when no page is queued.
-pub const NO_PAGE: u32 = u32::MAX;
+/// Value of `GET_HOT_PAGE` when no page is queued. A page has 32 bits.
+pub const NO_PAGE: u64 = u64::MAX;
 
 /// One NeoProf unit.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl NeoProf {
     #[inline]
     pub fn access(&mut self, page: u32, write: bool) {
         self.monitor.accesses(write, 1);
-        if self.counted(page, write, 1) == 1 {
+        if self.select(page, write) {
             self.count(page);
         }
     }
@@ -91,8 +91,7 @@ impl NeoProf {
 
     #[inline]
     fn count(&mut self, page: u32) {
-        self.accesses = self.accesses.wrapping_add(1);
-        let estimate = self.sketch.count(page);
+        let estimate = self.add(page);
         if u32::from(estimate) > self.theta() {
             self.hot(page, estimate);
         }
@@ -100,23 +99,75 @@ impl NeoProf {
 
     /// The page is hot: reports it, unless it was reported before or the list is full.
     fn hot(&mut self, page: u32, count: u16) {
-        let place = self.sketch.place(page);
-        if self.sketch.all_hot(&place) {
+        if !self.is_new(page) {
             return;
         }
-        let room = if self.chmu.enabled() {
-            self.chmu.push(page, count)
-        } else {
-            self.hot.len() < 1 << self.config.fifo_log2
-        };
-        if !room {
-            self.withheld = self.withheld.wrapping_add(1);
+        let hotlist = self.chmu.enabled();
+        if self.room(hotlist) == 0 {
+            self.withhold(hotlist);
             return;
         }
-        if !self.chmu.enabled() {
-            self.hot.push_back(page);
+        self.mark(page);
+        self.report(page, count, hotlist);
+        if hotlist {
+            self.notify();
         }
-        self.sketch.set_hot(&place);
+    }
+
+    // The steps of an access and of a reset. The hardware takes them in different cycles, between which registers may be written.
+
+    /// Step of an access: the state monitor sees it.
+    pub fn observe(&mut self, write: bool) {
+        self.monitor.accesses(write, 1);
+    }
+
+    /// Step of an access: whether the page monitor passes it to the sketch.
+    #[inline]
+    pub fn select(&mut self, page: u32, write: bool) -> bool {
+        self.counted(page, write, 1) == 1
+    }
+
+    /// Step of an access: counts it; returns the estimate.
+    #[inline]
+    pub fn add(&mut self, page: u32) -> u16 {
+        self.accesses = self.accesses.wrapping_add(1);
+        self.sketch.count(page)
+    }
+
+    /// Step of an access: whether the page, which is hot, was not reported before.
+    pub fn is_new(&self, page: u32) -> bool {
+        !self.sketch.all_hot(&self.sketch.place(page))
+    }
+
+    /// Step of an access: the number of pages for which the hotlist, or the queue, has room.
+    pub fn room(&self, hotlist: bool) -> usize {
+        if hotlist { self.chmu.room() } else { (1 << self.config.fifo_log2) - self.hot.len() }
+    }
+
+    /// Step of an access: the page will be reported, and not again.
+    pub fn mark(&mut self, page: u32) {
+        self.sketch.set_hot(&self.sketch.place(page));
+    }
+
+    /// Step of an access: appends the page to its list, which has room.
+    pub fn report(&mut self, page: u32, count: u16, hotlist: bool) {
+        if hotlist { self.chmu.push(page, count) } else { self.hot.push_back(page) }
+    }
+
+    /// Step of an access: after a report in the hotlist, compares its fill level.
+    pub fn notify(&mut self) {
+        self.chmu.notify();
+    }
+
+    /// Step of an access: the page's list is full.
+    pub fn withhold(&mut self, hotlist: bool) {
+        self.withheld = self.withheld.wrapping_add(1);
+        self.chmu.overflow |= hotlist;
+    }
+
+    /// Copies the histogram, to be read by `GET_HIST`; `None` empties the copy.
+    pub fn set_copy(&mut self, histogram: Option<Histogram>) {
+        self.copy = histogram.map_or_else(VecDeque::new, |histogram| histogram.bins.into());
     }
 
     /// One cycle with an access that is lost between the clock domains of memory controller and core. The
@@ -192,14 +243,24 @@ impl NeoProf {
 
     /// Clears sketch, histogram, hot pages, hotlist and monitors. Keeps threshold and configuration.
     pub fn reset(&mut self) {
+        self.reset_core();
+        self.reset_monitor();
+    }
+
+    /// Step of a reset, at the core's clock: sketch, histogram, hot pages and hotlist.
+    pub fn reset_core(&mut self) {
         self.sketch.clear();
-        self.monitor.reset();
         self.last = None;
         self.hot.clear();
         self.copy.clear();
         self.chmu.clear();
         self.accesses = 0;
         self.withheld = 0;
+    }
+
+    /// Step of a reset, at the memory's clock: state monitor and lost accesses.
+    pub fn reset_monitor(&mut self) {
+        self.monitor.reset();
         self.dropped = 0;
     }
 
@@ -214,7 +275,7 @@ impl NeoProf {
         match offset {
             reg::SET_THRESHOLD => u64::from(self.threshold),
             reg::GET_NR_HOT_PAGE => self.hot.len() as u64,
-            reg::GET_HOT_PAGE => u64::from(self.pop_hot().unwrap_or(NO_PAGE)),
+            reg::GET_HOT_PAGE => self.pop_hot().map_or(NO_PAGE, u64::from),
             reg::GET_NR_SAMPLE => u64::from(self.monitor.state.samples),
             reg::GET_RD_CNT => u64::from(self.monitor.state.reads),
             reg::GET_WR_CNT => u64::from(self.monitor.state.writes),
@@ -248,7 +309,7 @@ impl NeoProf {
             reg::CHMU_RING => self.chmu.indices(),
             reg::CHMU_BITMAP => self.chmu.bitmap,
             _ if offset >= reg::CHMU_HOTLIST && offset.is_multiple_of(8) => {
-                self.chmu.entry(((offset - reg::CHMU_HOTLIST) / 8) as usize).unwrap_or(0)
+                self.chmu.entry(((offset - reg::CHMU_HOTLIST) / 8) as usize)
             }
             _ => 0,
         }
@@ -260,7 +321,7 @@ impl NeoProf {
         match offset {
             reg::RESET if value & 1 == 1 => self.reset(),
             reg::SET_THRESHOLD => self.threshold = low,
-            reg::SET_HIST_EN if value & 1 == 1 => self.copy = self.histogram().bins.into(),
+            reg::SET_HIST_EN if value & 1 == 1 => self.set_copy(Some(self.histogram())),
             reg::CONTROL => {
                 self.config.reads_only = value & reg::CONTROL_READS_ONLY != 0;
                 self.config.dedupe = value & reg::CONTROL_DEDUPE != 0;

@@ -144,9 +144,9 @@ impl<R: Registers> Driver<R> {
     fn pop(&mut self, most: usize, out: &mut Vec<u32>) -> bool {
         let waiting = usize::try_from(self.read(reg::GET_NR_HOT_PAGE)).unwrap_or(usize::MAX);
         for _ in 0..waiting.min(most) {
-            match low(self.read(reg::GET_HOT_PAGE)) {
+            match self.read(reg::GET_HOT_PAGE) {
                 NO_PAGE => return false,
-                page => out.push(page),
+                page => out.push(low(page)),
             }
         }
         waiting > most

@@ -12,34 +12,53 @@ module cdc_word #(
     input  logic            out_rst,
     output logic [BITS-1:0] out_data
 );
-  logic [BITS-1:0] held;
-  logic ask, ask_meta, ask_seen, answer, answer_meta, answer_seen;
+  logic [BITS-1:0] held, captured;
+  logic ask, ask_seen, answer, answer_seen;
+
+  synchroniser forth (
+      .in_clk,
+      .in(ask),
+      .clk(out_clk),
+      .rst(out_rst),
+      .out(ask_seen)
+  );
+
+  synchroniser back (
+      .in_clk(out_clk),
+      .in(answer),
+      .clk(in_clk),
+      .rst(in_rst),
+      .out(answer_seen)
+  );
+
+  uncertain #(
+      .BITS(BITS)
+  ) capture (
+      .in_clk,
+      .in(held),
+      .clk(out_clk),
+      .captured
+  );
 
   always_ff @(posedge in_clk) begin
-    {answer_seen, answer_meta} <= {answer_meta, answer};
     if (answer_seen == ask) begin
       held <= in_data;
       ask  <= !ask;
     end
     if (in_rst) begin
       held <= '0;
-      ask <= 1'b0;
-      answer_seen <= 1'b0;
-      answer_meta <= 1'b0;
+      ask  <= 1'b0;
     end
   end
 
   always_ff @(posedge out_clk) begin
-    {ask_seen, ask_meta} <= {ask_meta, ask};
     if (ask_seen != answer) begin
-      out_data <= held;
+      out_data <= captured;
       answer   <= ask_seen;
     end
     if (out_rst) begin
       out_data <= '0;
-      answer <= 1'b0;
-      ask_seen <= 1'b0;
-      ask_meta <= 1'b0;
+      answer   <= 1'b0;
     end
   end
 endmodule

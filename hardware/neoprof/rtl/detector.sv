@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hot-page detector: takes one page per cycle; reports hot pages seven cycles later.
+// The hot-page detector: takes one page per cycle; reports hot pages thirteen cycles later.
 //
-//   stage 0, 1  H3                     4  minimum of the counters, min > θ
-//         2     counters are read      6  hot bits arrive; a page that is hot, new and finds room is reported
-//         4     counters are updated
+//   cycle  0, 1  H3                                10  second half of the minimum
+//          2     the lanes begin (sketch_lane.sv)  11  the minimum is compared with the limit
+//          9     minimum of the counters           12  a page that is hot, new and finds room is reported
 module detector #(
     parameter int WIDTH_BITS = 12,
     parameter int DEPTH = 2,
@@ -12,68 +12,83 @@ module detector #(
 ) (
     input  logic                    clk,
     input  logic                    rst,
+    input  logic                    forget, // the pages in progress
+    // cycle 0
     input  logic                    valid,
     input  logic [31:0]             page,
-    input  logic [31:0]             theta,
-    input  logic                    room,      // for a hot page
-    output logic                    report,
+    // cycle 11: a page is hot if its count exceeds the limit, or reaches it while the hotlist is in use.
+    input  logic                    use_hotlist,
+    input  logic                    limit_over, // beyond every count
+    input  logic [COUNTER_BITS-1:0] limit,
+    // cycle 12
+    input  logic                    queue_full,
+    input  logic                    queue_last, // at most one page less than full
+    input  logic                    hotlist_full,
+    input  logic                    hotlist_last,
+    // cycle 13
+    output logic                    to_queue,
+    output logic                    to_hotlist,
     output logic                    withheld,
+    output logic                    hotlist, // the list that the page belongs to
     output logic [31:0]             hot_page,
     output logic [COUNTER_BITS-1:0] hot_count,
-    output logic                    busy,
-    // Of the first lane, for the histogram.
+    // Of the first lane, for the histogram: cycle 9.
     output logic                    grew,
     output logic [COUNTER_BITS-1:0] grown,
     input  logic                             clear,
     input  logic [WIDTH_BITS-BANK_BITS-6:0]  clear_row
 );
-  logic [6:1] on;  // a page is in this stage
-  logic [31:0] page1, page2, page3, page4, page5, page6;
-  logic [DEPTH*COUNTER_BITS-1:0] after, after5;
-  logic [DEPTH-1:0] was_hot;
-  logic [COUNTER_BITS-1:0] least, least6;
-  logic hot6;
+  localparam int PAIRS = (DEPTH + 1) / 2;
 
-  assign busy = |on;
+  logic [11:1] on;  // a page is in this cycle
+  logic [32*13-1:0] pages; // of cycles 1 to 13
+  logic [DEPTH*COUNTER_BITS-1:0] after9;
+  logic [PAIRS*COUNTER_BITS-1:0] least10;
+  logic [COUNTER_BITS-1:0] least11, least12, least13;
+  logic [DEPTH-1:0] was_hot, was_hot_if_ahead;
+  logic hot12, hotlist12, all_hot12, all_hot_if_ahead12, fresh, room;
+  logic [5:1] reports;
 
   always_ff @(posedge clk) begin
-    on <= rst ? '0 : {on[5:1], valid};
-    page1 <= page;
-    page2 <= page1;
-    page3 <= page2;
-    page4 <= page3;
-    page5 <= page4;
-    page6 <= page5;
-    after5 <= after;
-    least6 <= least;
-    hot6 <= on[5] && 32'(least) > theta;
+    on <= rst ? '0 : {on[10:1], valid};
+    pages <= {pages[0+:32*12], page};
+    for (int pair = 0; pair < PAIRS; pair++) begin
+      least10[pair*COUNTER_BITS+:COUNTER_BITS] <= after9[2*pair*COUNTER_BITS+:COUNTER_BITS];
+      if (2 * pair + 1 < DEPTH && after9[(2*pair+1)%DEPTH*COUNTER_BITS+:COUNTER_BITS] < after9[2*pair*COUNTER_BITS+:COUNTER_BITS])
+        least10[pair*COUNTER_BITS+:COUNTER_BITS] <= after9[(2*pair+1)%DEPTH*COUNTER_BITS+:COUNTER_BITS];
+    end
+    least11 <= least10[0+:COUNTER_BITS];
+    if (least10[(PAIRS-1)*COUNTER_BITS+:COUNTER_BITS] < least10[0+:COUNTER_BITS])
+      least11 <= least10[(PAIRS-1)*COUNTER_BITS+:COUNTER_BITS];
+    least12 <= least11;
+    least13 <= least12;
+    hot12 <= on[11] && !limit_over && {least11, use_hotlist} > {limit, 1'b0};
+    hotlist12 <= use_hotlist;
+    all_hot12 <= &was_hot;
+    all_hot_if_ahead12 <= &was_hot_if_ahead;
+    reports <= {reports[4:1], fresh && room};
+    to_queue <= fresh && room && !hotlist12;
+    to_hotlist <= fresh && room && hotlist12;
+    withheld <= fresh && !room;
+    hotlist <= hotlist12;
+    if (forget) begin
+      reports <= '0;
+      to_queue <= 1'b0;
+      to_hotlist <= 1'b0;
+      withheld <= 1'b0;
+    end
   end
 
-  always_comb begin
-    least = after5[COUNTER_BITS-1:0];
-    for (int lane = 1; lane < DEPTH; lane++)
-      if (after5[lane*COUNTER_BITS+:COUNTER_BITS] < least)
-        least = after5[lane*COUNTER_BITS+:COUNTER_BITS];
-  end
-
-  assign report = hot6 && !(&was_hot) && room;
-  assign withheld = hot6 && !(&was_hot) && !room;
-  assign grew = on[5];
-  assign grown = after5[COUNTER_BITS-1:0];
-  assign hot_page = page6;
-  assign hot_count = least6;
+  // A page that is being added takes the last place.
+  assign room = hotlist12 ? !hotlist_full && !(hotlist_last && to_hotlist) : !queue_full && !(queue_last && to_queue);
+  assign fresh = hot12 && !all_hot12 && !(all_hot_if_ahead12 && reports[1]);
+  assign grew = on[9];
+  assign grown = after9[COUNTER_BITS-1:0];
+  assign hot_page = pages[32*12+:32];
+  assign hot_count = least13;
 
   for (genvar lane = 0; lane < DEPTH; lane++) begin : g_lane
-    logic [WIDTH_BITS-1:0] index2, index3, index4;
-    logic [4:0] bit5, bit6;
-    logic [31:0] hot;
-
-    always_ff @(posedge clk) begin
-      index3 <= index2;
-      index4 <= index3;
-      bit5 <= index4[4:0];
-      bit6 <= bit5;
-    end
+    logic [WIDTH_BITS-1:0] index2;
 
     h3 #(
         .LANE(lane),
@@ -90,27 +105,14 @@ module detector #(
         .BANK_BITS(BANK_BITS)
     ) counts (
         .clk,
+        .valid(on[2]),
         .index(index2),
-        .count(on[4]),
-        .after(after[lane*COUNTER_BITS+:COUNTER_BITS]),
+        .after(after9[lane*COUNTER_BITS+:COUNTER_BITS]),
+        .reports,
+        .hot(was_hot[lane]),
+        .hot_if_ahead(was_hot_if_ahead[lane]),
         .clear,
         .clear_row
     );
-
-    // Hot bits, in words of 32, cleared together with the valid bits.
-    rmw_ram #(
-        .ADDR_BITS(WIDTH_BITS - 5),
-        .DATA_BITS(32),
-        .BANK_BITS(BANK_BITS)
-    ) hots (
-        .clk,
-        .addr(index4[WIDTH_BITS-1:5]),
-        .old(hot),
-        .write(report),
-        .next(hot | (32'd1 << bit6)),
-        .clear,
-        .clear_row
-    );
-    assign was_hot[lane] = hot[bit6];
   end
 endmodule

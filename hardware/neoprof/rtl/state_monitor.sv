@@ -9,18 +9,18 @@ module state_monitor (
     input  logic        lost,
     input  logic        clear,
     input  logic        restart,
-    input  logic [31:0] interval,
+    input  logic [31:0] pause, // cycles between two samples
     output logic [31:0] samples,
     output logic [31:0] reads,
     output logic [31:0] writes,
     output logic [31:0] dropped
 );
-  logic [31:0] wait_cycles;
+  logic [31:0] wait_cycles; // before the next sample, after this cycle
   logic sampled;
-  assign sampled = wait_cycles == 0;
 
   always_ff @(posedge clk) begin
-    wait_cycles <= sampled ? interval - (interval == 0 ? 0 : 1) : wait_cycles - 1;
+    wait_cycles <= sampled ? pause : wait_cycles - 1;
+    sampled <= sampled ? pause == 0 : wait_cycles == 1;
     if (sampled) samples <= samples + 1;
     if (sampled && read) reads <= reads + 1;
     if (sampled && write) writes <= writes + 1;
@@ -31,6 +31,6 @@ module state_monitor (
       writes  <= '0;
       dropped <= '0;
     end
-    if (rst || clear || restart) wait_cycles <= '0;
+    if (rst || clear || restart) sampled <= 1'b1;
   end
 endmodule

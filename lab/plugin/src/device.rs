@@ -117,8 +117,8 @@ impl Device {
         state.run_to(now);
         let value = state.unit.read(offset);
         state.counts.register_reads += 1;
-        let is_page = offset == reg::GET_HOT_PAGE && value != u64::from(NO_PAGE)
-            || offset >= reg::CHMU_HOTLIST;
+        let is_page =
+            offset == reg::GET_HOT_PAGE && value != NO_PAGE || offset >= reg::CHMU_HOTLIST;
         state.counts.hot_pages_read += u64::from(is_page);
         state.log_register(LogEntry::RegisterRead, offset, value);
         value
@@ -220,7 +220,7 @@ mod tests {
         let back = Effect { read: true, written: Some(0x2_0fc0) };
         device.take(0x100, back, || 0);
         let pages = [(); 3].map(|()| device.read(reg::GET_HOT_PAGE, 0));
-        assert_eq!(pages, [0, 0x18, NO_PAGE.into()], "numbered from the node's first byte");
+        assert_eq!(pages, [0, 0x18, NO_PAGE], "numbered from the node's first byte");
         let want = DeviceUse {
             memory_reads: 3,
             memory_writes: 1,

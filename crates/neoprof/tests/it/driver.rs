@@ -117,3 +117,79 @@ fn every_read_of_a_register_is_counted() {
     assert_eq!(driver.reads() - before, 2, "one read for the number of pages, one for the page");
     assert_eq!(driver.registers().read(reg::GET_NR_HOT_PAGE), 0);
 }
+
+/// A unit whose copy takes a number of bus requests: many on a fast bus, none on a slow one.
+#[derive(Debug)]
+struct Copying {
+    unit: NeoProf,
+    requests: u32,
+    left: Option<u32>,
+}
+
+impl Registers for Copying {
+    fn read(&mut self, offset: u32) -> u64 {
+        match &mut self.left {
+            Some(0) => {
+                self.left = None;
+                self.unit.write(reg::SET_HIST_EN, 1);
+            }
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        self.unit.read(offset)
+    }
+
+    fn write(&mut self, offset: u32, value: u64) {
+        match offset {
+            reg::SET_HIST_EN if value & 1 == 1 => {
+                self.left = Some(self.requests);
+                self.unit.set_copy(None);
+            }
+            _ => self.unit.write(offset, value),
+        }
+    }
+}
+
+#[test]
+fn a_histogram_is_read_when_it_is_whole_on_a_fast_bus_and_on_a_slow_one() {
+    for requests in [0, 1, 40] {
+        let unit = NeoProf::new(Config { width_log2: 8, ..Config::default() });
+        let registers = Copying { unit, requests, left: None };
+        let mut driver = Driver::new(registers, Source::Fifo).expect("a unit");
+        for round in 1..4 {
+            driver.registers().unit.accesses(1, false, 10);
+            driver.request_histogram();
+            let polls = (0..100).position(|_| {
+                driver.histogram().is_some_and(|histogram| {
+                    assert_eq!(histogram.total(), 256, "round {round}, {requests} requests");
+                    assert_eq!(histogram, driver.registers().unit.histogram());
+                    true
+                })
+            });
+            assert_eq!(polls, Some(requests as usize));
+        }
+    }
+}
+
+#[test]
+fn the_last_page_is_told_from_none() {
+    let mut driver = driver(Source::Fifo);
+    driver.set_threshold(0);
+    access(&mut driver, u32::MAX, 1);
+    let mut pages = Vec::new();
+    assert!(!driver.hot_pages(9, &mut pages));
+    assert_eq!(pages, [u32::MAX]);
+}
+
+#[test]
+fn slots_of_the_hotlist_without_an_entry_read_as_zero() {
+    let mut driver = driver(Source::Hotlist);
+    driver.set_threshold(0);
+    access(&mut driver, 9, 1);
+    let unit = driver.registers();
+    assert_ne!(unit.read(reg::CHMU_HOTLIST), 0);
+    unit.write(reg::CHMU_RING, 5);
+    assert_eq!(unit.read(reg::CHMU_RING), 1 << 16, "HEAD does not pass TAIL");
+    unit.write(reg::CHMU_RING, 1);
+    assert_eq!(unit.read(reg::CHMU_HOTLIST), 0, "released");
+}

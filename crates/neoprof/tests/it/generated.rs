@@ -33,6 +33,7 @@ struct Register {
     offset: u32,
     read: Option<String>,
     write: Option<String>,
+    contract: Option<String>,
     #[serde(default)]
     fields: Vec<Field>,
 }
@@ -73,7 +74,7 @@ fn mask(field: &Field) -> u64 {
 fn access(register: &Register) -> String {
     let side = |word: &str, text: &Option<String>| text.as_ref().map(|t| format!("{word}: {t}."));
     let sides = [side("Read", &register.read), side("Write", &register.write)];
-    sides.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    sides.into_iter().flatten().chain(register.contract.clone()).collect::<Vec<_>>().join(" ")
 }
 
 fn rust(description: &Description) -> String {
@@ -133,6 +134,9 @@ fn page(description: &Description) -> String {
             let (offset, name) = (block.base + register.offset, &register.name);
             let (read, write) = (side(&register.read), side(&register.write));
             writeln!(out, "| 0x{offset:04x} | `{name}` | {read} | {write} |").unwrap();
+            if let Some(contract) = &register.contract {
+                writeln!(out, "| | | {contract} | |").unwrap();
+            }
             for field in &register.fields {
                 let high = field.low + field.bits - 1;
                 let bits = if field.bits == 1 {

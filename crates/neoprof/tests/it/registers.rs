@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Registers and their side effects, with results worked out by hand.
 
-use neoprof::{Config, NeoProf, State, registers as reg};
+use neoprof::{Config, NO_PAGE, NeoProf, State, registers as reg};
 
 fn small() -> NeoProf {
     NeoProf::new(Config {
@@ -18,7 +18,7 @@ fn after_power_up_nothing_is_hot() {
     let mut neoprof = small();
     (0..100_000).for_each(|_| neoprof.access(7, false));
     assert_eq!(neoprof.read(reg::GET_NR_HOT_PAGE), 0);
-    assert_eq!(neoprof.read(reg::GET_HOT_PAGE), 0xffff_ffff);
+    assert_eq!(neoprof.read(reg::GET_HOT_PAGE), NO_PAGE);
     assert_eq!(neoprof.estimate(7), 65_535, "saturates");
 }
 
@@ -31,7 +31,7 @@ fn reading_takes_hot_pages_in_order() {
         neoprof.access(page, false);
     }
     assert_eq!(neoprof.read(reg::GET_NR_HOT_PAGE), 2);
-    assert_eq!([(); 3].map(|()| neoprof.read(reg::GET_HOT_PAGE)), [9, 5, 0xffff_ffff]);
+    assert_eq!([(); 3].map(|()| neoprof.read(reg::GET_HOT_PAGE)), [9, 5, NO_PAGE]);
     assert_eq!(neoprof.read(reg::GET_NR_ACCESS), 7);
     neoprof.write(reg::RESET, 0);
     assert_eq!(neoprof.read(reg::GET_NR_ACCESS), 7, "only writing 1 resets");

@@ -5,7 +5,7 @@ use anyhow::Result;
 use neoprof::registers as reg;
 use tierline_core::rng::Rng;
 
-use crate::lockstep::{Clocks, Lockstep, TOGETHER};
+use crate::lockstep::{Clocks, Lockstep, PLAIN, Request};
 use crate::traffic::Traffic;
 
 /// Runs phases until `cycles` have passed or a mismatch was found.
@@ -38,15 +38,19 @@ fn phase(pair: &mut Lockstep, recorded: &[(u32, bool)]) -> Result<()> {
         _ if flood => 60_000,
         _ => [50, 1000, 5000, 40_000][pick(&mut rng, 4)],
     };
-    let live = !flood
-        && pair.model.read(reg::CHMU_CONF0) & reg::CHMU_CONF0_ENABLE == 0
-        && rng.below(2) == 0;
+    // Of this many cycles, one has a request; 0: none has.
+    let every = [0, 300, 40, 6][pick(&mut rng, 4)];
     for _ in 0..length {
         let idle = gaps > 0 && rng.below(10) < gaps;
         let access = if idle { None } else { Some(traffic.next(&mut rng, recorded)) };
         pair.access(access);
-        if live && rng.below(200) == 0 && pair.live_is_exact() {
-            pair.pop_live()?;
+        if every > 0 && pair.queue.len() < 4 && rng.below(every) == 0 {
+            let request = hostile(pair, &mut rng);
+            let pause = [0, 0, 1, 7][pick(&mut rng, 4)];
+            pair.queue.push_back((request, pause));
+            if rng.below(8) == 0 {
+                pair.queue.push_back((request, [0, 1, 2, 9][pick(&mut rng, 4)]));
+            }
         }
     }
     pair.settle()?;
@@ -58,17 +62,68 @@ fn pick(rng: &mut Rng, n: u64) -> usize {
     usize::try_from(rng.below(n)).unwrap_or(0)
 }
 
+/// A request in the midst of traffic: any register, the more harmful ones often.
+fn hostile(pair: &mut Lockstep, rng: &mut Rng) -> Request {
+    let read = |offset| Request { write: false, offset, data: 0 };
+    let write = |offset, data| Request { write: true, offset, data };
+    let entries = 1u64 << pair.model.config().ring_log2;
+    let ring = pair.model.read(reg::CHMU_RING);
+    let (head, tail) = (ring & 0xffff, ring >> 16);
+    let theta = [rng.below(4), rng.below(60), rng.below(3000), u64::from(u32::MAX)][pick(rng, 4)];
+    match rng.below(40) {
+        0..6 => read(reg::GET_HOT_PAGE),
+        6..8 => read(reg::GET_NR_HOT_PAGE),
+        8..11 => read(reg::GET_HIST),
+        11..13 => read(reg::GET_NR_HIST_BIN),
+        13 => read(reg::STATUS),
+        14 => read(reg::CHMU_STATUS),
+        15..20 => read(PLAIN[pick(rng, PLAIN.len() as u64)]),
+        20..23 => {
+            let slot = if rng.below(4) == 0 {
+                rng.below(2 * entries)
+            } else {
+                (head + rng.below(3)) % entries
+            };
+            read(reg::CHMU_HOTLIST + 8 * u32::try_from(slot).unwrap_or(0))
+        }
+        23..26 => write(reg::CHMU_RING, (head + rng.below(3)) % entries),
+        26 => write(reg::CHMU_RING, [tail, rng.next_u64()][pick(rng, 2)]),
+        27..30 => write(reg::SET_THRESHOLD, theta),
+        30 | 31 => {
+            let reset = if rng.below(8) == 0 { reg::CHMU_CONF0_RESET } else { 0 };
+            let enable = reg::CHMU_CONF0_ENABLE * rng.below(2);
+            write(
+                reg::CHMU_CONF0,
+                theta << 32 | enable | reset | [7, 4, rng.below(8)][pick(rng, 3)],
+            )
+        }
+        32 => write(reg::CONTROL, rng.below(4)),
+        33 => write(reg::CHMU_STATUS, rng.next_u64()),
+        34 => write([reg::CHMU_CONF2, reg::CHMU_CONF1][pick(rng, 2)], rng.below(6)),
+        35 => write(reg::CHMU_BITMAP, [u64::MAX, rng.next_u64()][pick(rng, 2)]),
+        36 => write(reg::SAMPLE_INTERVAL, [0, 1, 2, 3, 7, 100, 0xffff_ffff][pick(rng, 7)]),
+        37 | 38 => write(reg::SET_HIST_EN, rng.below(4).min(1)),
+        _ if rng.below(3) == 0 => write(reg::RESET, rng.below(4).min(1)),
+        _ => write(8 * u32::try_from(rng.below(0x20)).unwrap_or(0) + 8, rng.next_u64()),
+    }
+}
+
+/// Clocks: equal, one faster, any ratio, with jitter, or standing still.
+fn clocks(rng: &mut Rng) -> Clocks {
+    match rng.below(8) {
+        0..3 => Clocks::Together,
+        3 => Clocks::Random { mem: 2, core: 1, of: 2 },
+        4 => Clocks::Random { mem: 1, core: 2, of: 2 },
+        5 => Clocks::Random { mem: 1 + rng.below(8), core: 1 + rng.below(8), of: 8 },
+        6 => Clocks::Periods { mem: 1 + rng.below(5), core: 1 + rng.below(5) },
+        _ => Clocks::Stalls,
+    }
+}
+
 /// Writes some registers; nothing is in progress.
 fn configure(pair: &mut Lockstep) -> Result<()> {
     let mut rng = Rng::new(pair.rng.next_u64());
-    pair.clocks = [
-        TOGETHER,
-        TOGETHER,
-        TOGETHER,
-        Clocks { mem: 2, core: 1, of: 2 },
-        Clocks { mem: 1, core: 2, of: 2 },
-        Clocks { mem: 3, core: 2, of: 4 },
-    ][pick(&mut rng, 6)];
+    pair.clocks = clocks(&mut rng);
     let theta = match rng.below(4) {
         0 => rng.below(4),
         1 => rng.below(40),

@@ -30,9 +30,13 @@ pub struct In {
 #[derive(Clone, Copy, Default)]
 pub struct Out {
     pub bus_read: u64,
+    pub pause: u32,
     pub lost: bool,
+    pub clear: bool,
     pub restart: bool,
     pub answer: bool,
+    pub ready: bool,
+    pub taken: bool,
 }
 
 /// Dimensions of the hardware: those of the model, and those that only hardware has.
@@ -61,11 +65,14 @@ pub struct Mutant {
 }
 
 /// The sources of the hardware, packages first.
-pub const SOURCES: [&str; 12] = [
+pub const SOURCES: [&str; 15] = [
     "regs.sv",
+    "uncertain.sv",
+    "synchroniser.sv",
     "async_fifo.sv",
     "cdc_word.sv",
     "state_monitor.sv",
+    "match.sv",
     "rmw_ram.sv",
     "h3.sv",
     "sketch_lane.sv",
@@ -117,6 +124,7 @@ impl Workshop {
                 "unique",
                 "--output-split",
                 "0",
+                "-DSIMULATE_CROSSINGS",
             ])
             .args(["--top-module", "neoprof", "--prefix", "Vdut", "--Mdir", "cpp"])
             .args([if mutant { "-Wno-lint" } else { "-Wall" }])

@@ -3,6 +3,7 @@
 //! find.
 
 mod campaign;
+mod contract;
 mod dut;
 mod lockstep;
 mod replay;
@@ -31,15 +32,24 @@ struct Arguments {
     /// Prints JSON.
     #[arg(long)]
     json: bool,
-    /// Injects faults at W = 4096 only.
+    /// Injects every second fault only (which half: by the seed), at W = 4096.
     #[arg(long)]
     quick: bool,
     /// Seed of random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Prints what the ports show during a copy of the histogram, and nothing else.
+    #[arg(long)]
+    waveform: bool,
     /// Prints the under-counting of a pipeline without forwarding, and nothing else.
     #[arg(long)]
     undercount: bool,
+    /// Runs lockstep and contract only, without faults.
+    #[arg(long)]
+    no_faults: bool,
+    /// Runs the directed tests of the registers' contract, and nothing else.
+    #[arg(long)]
+    contract: bool,
     /// Replays the log of a lab machine's NeoProf, and nothing else.
     #[arg(long, value_name = "LOG")]
     replay: Option<PathBuf>,
@@ -79,7 +89,7 @@ struct Row {
 }
 
 /// A small configuration, whose counters saturate and whose lists fill at once; a medium one; and Table IV of
-/// the paper. The last has no banks: they slow down the simulation, and the other two test them.
+/// the paper, with the eight banks of its synthesis.
 fn shapes() -> [Shape; 3] {
     let of =
         |width_log2, depth, counter_bits, fifo_log2, ring_log2, bank_log2, crossing_log2| Shape {
@@ -94,7 +104,7 @@ fn shapes() -> [Shape; 3] {
             bank_log2,
             crossing_log2,
         };
-    [of(8, 3, 5, 3, 2, 1, 3), of(12, 2, 16, 8, 4, 2, 5), of(19, 2, 16, 14, 10, 0, 7)]
+    [of(8, 3, 5, 3, 2, 1, 3), of(12, 2, 16, 8, 4, 2, 5), of(19, 2, 16, 14, 10, 3, 7)]
 }
 
 /// Cycles within which a fault must be found.
@@ -114,6 +124,17 @@ fn main() -> Result<()> {
         build: arguments.build.clone(),
     };
     workshop.prepare()?;
+    if arguments.waveform {
+        let shape = &shapes()[1];
+        return contract::print_waveform(&workshop.build("waveform", shape, None)?, shape);
+    }
+    if arguments.contract {
+        let shape = &shapes()[1];
+        let (runs, failures) = contract::run(&workshop.build("contract", shape, None)?, shape)?;
+        println!("{runs} runs, {} failures", failures.len());
+        failures.iter().for_each(|line| println!("  {line}"));
+        std::process::exit(i32::from(!failures.is_empty()));
+    }
     if arguments.undercount {
         return undercount::print(&workshop, &shapes()[1]);
     }
@@ -132,8 +153,18 @@ fn main() -> Result<()> {
 
     let shapes = shapes();
     let mut jobs: VecDeque<Job> = [2, 1, 0].map(Job::Lockstep).into();
-    for shape in if arguments.quick { 1..2 } else { 1..3 } {
-        jobs.extend(mutants.mutant.iter().map(|mutant| Job::Mutant(shape, mutant)));
+    // All faults in the medium shape and every fourth in the large one; with --quick half of them, in the medium shape.
+    let faults = |offset: u64, every: usize| {
+        let skip = usize::try_from(offset).unwrap_or(0) % every;
+        mutants.mutant.iter().skip(skip).step_by(every)
+    };
+    match (arguments.no_faults, arguments.quick) {
+        (true, _) => {}
+        (_, true) => jobs.extend(faults(arguments.seed + 1, 2).map(|fault| Job::Mutant(1, fault))),
+        _ => {
+            jobs.extend(faults(0, 1).map(|fault| Job::Mutant(1, fault)));
+            jobs.extend(faults(arguments.seed, 4).map(|fault| Job::Mutant(2, fault)));
+        }
     }
     let rows = shapes.map(|shape| Row {
         width: shape.model.width(),
@@ -178,11 +209,12 @@ fn main() -> Result<()> {
                         format!("w{}-{}", shapes[i].model.width(), mutant.name.replace(' ', "-"));
                     let library = workshop.build(&name, &shapes[i], Some(mutant))?;
                     // Hardware that does not answer also counts as found.
-                    let caught = Lockstep::new(Dut::new(&library, 1)?, &shapes[i], arguments.seed)
+                    let found = Lockstep::new(Dut::new(&library, 1)?, &shapes[i], arguments.seed)
                         .and_then(|mut pair| {
                             campaign::run(&mut pair, &recorded, MUTANT_CYCLES).map(|()| pair)
                         })
                         .map_or(true, |pair| pair.mismatches > 0);
+                    let caught = found || !contract::run(&library, &shapes[i])?.1.is_empty();
                     let row = &mut rows.lock().expect("no panic")[i];
                     row.mutants += 1;
                     row.mutants_caught += usize::from(caught);
@@ -200,6 +232,10 @@ fn main() -> Result<()> {
     })?;
 
     let rows = rows.into_inner().expect("no panic");
+    let library = workshop.build("contract", &shapes[1], None)?;
+    let (runs, broken) = contract::run(&library, &shapes[1])?;
+    println!(r#"{{"contract": {runs}, "broken": {}}}"#, broken.len());
+    broken.iter().for_each(|line| eprintln!("contract: {line}"));
     for row in &rows {
         if arguments.json {
             println!("{}", serde_json::to_string(row)?);
@@ -207,7 +243,8 @@ fn main() -> Result<()> {
             print(row);
         }
     }
-    let good = rows.iter().all(|row| row.mismatches == 0 && row.mutants_missed.is_empty());
+    let good = broken.is_empty()
+        && rows.iter().all(|row| row.mismatches == 0 && row.mutants_missed.is_empty());
     std::process::exit(i32::from(!good))
 }
 

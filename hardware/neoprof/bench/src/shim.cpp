@@ -13,7 +13,8 @@ struct In {
 };
 struct Out {
     uint64_t bus_read;
-    uint8_t lost, restart, answer;
+    uint32_t pause;
+    uint8_t lost, clear, restart, answer, ready, taken;
 };
 struct Dut {
     VerilatedContext context;
@@ -47,6 +48,10 @@ extern "C" void dut_step(Dut *dut, const In *in, Out *out) {
     out->lost = top.access_lost;
     out->restart = top.mem_restart;
     out->answer = top.bus_answer;
+    out->ready = top.bus_ready;
+    out->clear = top.mem_clear;
+    out->pause = top.mem_pause;
+    out->taken = top.access_taken;
     out->bus_read = top.bus_read;
     top.mem_clk = in->mem_edge;
     top.clk = in->core_edge;

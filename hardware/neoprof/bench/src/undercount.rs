@@ -15,13 +15,9 @@ const THETA: u64 = 100;
 pub fn print(workshop: &Workshop, shape: &Shape) -> Result<()> {
     let naive = Mutant {
         name: "naive".to_owned(),
-        file: "rmw_ram.sv".to_owned(),
-        find: "    if (same5 && write5) old = next5;
-    if (same4 && write4) old = next4;
-    if (same3 && write3) old = next3;
-"
-        .to_owned(),
-        replace: String::new(),
+        file: "match.sv".to_owned(),
+        find: "valids1[d] && &equal1[d];".to_owned(),
+        replace: "1'b0;".to_owned(),
     };
     let libraries = [
         ("ours", workshop.build("ours", shape, None)?),
