@@ -48,7 +48,7 @@ pub struct Counters {
 
 impl Counters {
     /// Counts the outcome of a move.
-    pub fn settled(&mut self, m: &Move, kind: PageKind, outcome: Outcome) {
+    pub fn count_move(&mut self, m: &Move, kind: PageKind, outcome: Outcome) {
         let counter = match (m.to < m.from, outcome) {
             (_, Outcome::Skipped) => return,
             (true, Outcome::Done) => match kind {
@@ -68,7 +68,7 @@ impl Counters {
     }
 
     /// Counts a page that was paged out.
-    pub fn paged_out(&mut self, kind: PageKind, base_pages: u64) {
+    pub fn count_page_out(&mut self, kind: PageKind, base_pages: u64) {
         match kind {
             PageKind::Anonymous => self.page_out_anon += base_pages,
             PageKind::File | PageKind::Shared => self.page_out_file += base_pages,
@@ -122,7 +122,7 @@ mod tests {
                     to: TierId(to),
                     reason: Reason::Hot { rate_per_sec: 1.0 },
                 };
-                outcomes.iter().for_each(|&outcome| counters.settled(&m, kind, outcome));
+                outcomes.iter().for_each(|&outcome| counters.count_move(&m, kind, outcome));
                 let c = counters;
                 let failed = c.promote_fail_low_memory
                     + c.promote_fail_references
@@ -130,7 +130,7 @@ mod tests {
                     + c.demote_fail;
                 assert_eq!(c.promoted() + c.demoted(), 512, "{c:?}");
                 assert_eq!(failed, 6 * 512, "{c:?}");
-                counters.settled(&m, kind, Outcome::Skipped);
+                counters.count_move(&m, kind, Outcome::Skipped);
                 assert_eq!(counters, c, "a dry run moves nothing");
             }
         }

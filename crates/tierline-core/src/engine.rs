@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The pipeline. One `tick` is one round: observe, take in, measure, decide, act, set attention.
+//! The pipeline. One `tick` is one round: observe, process, measure, decide, act, set attention.
 
 use crate::event::{Event, Fingerprint};
-use crate::intake::{Belief, Intake};
+use crate::intake::{Intake, ManagedMemory};
 use crate::migrator::{Migrator, OrderContext, Requests};
 use crate::page::PageTable;
 use crate::policy::interface::{Policy, Wants};
@@ -19,12 +19,12 @@ use crate::qos::heat_curve::HeatCurve;
 use crate::qos::heat_sample;
 use crate::qos::showback::Showback;
 use crate::questions::Questions;
-use crate::telemetry::calm::{Calm, Planned};
+use crate::telemetry::attention::{AttentionControl, PlannedMoves};
 use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, BytesPerSec, Nanos};
 
 /// Capacity kept for samples between full scans: 160 KiB. Ours.
-const KEPT: usize = 4096;
+const SAMPLES_KEPT: usize = 4096;
 
 /// The pipeline and its state.
 pub struct Engine {
@@ -37,8 +37,8 @@ pub struct Engine {
     policy: Box<dyn Policy>,
     wants: Wants,
     migrator: Migrator,
-    belief: Belief,
-    calm: Calm,
+    memory: ManagedMemory,
+    attention_control: AttentionControl,
     fingerprint: Fingerprint,
     telemetry: Telemetry,
     seen: Observations,
@@ -62,8 +62,8 @@ impl Engine {
             wants: policy.wants(),
             policy,
             migrator: Migrator::new(rate),
-            belief: Belief::default(),
-            calm: Calm::default(),
+            memory: ManagedMemory::default(),
+            attention_control: AttentionControl::default(),
             fingerprint: Fingerprint::default(),
             telemetry: Telemetry::default(),
             seen: Observations::default(),
@@ -83,12 +83,12 @@ impl Engine {
         self.events.clear();
 
         world.observe(now, &mut self.seen);
-        self.intake.take_in(now, &mut self.seen, self.wants, &self.tiers, &mut self.belief);
+        self.intake.process(now, &mut self.seen, self.wants, &self.tiers, &mut self.memory);
         self.telemetry = world.measure(now);
         debug_assert_eq!(self.telemetry.tiers.len(), self.tiers.len(), "every tier is measured");
         self.account(now);
-        self.share(now, world);
-        self.questions.put(now, &self.belief.pages, world);
+        self.apply_qos(now, world);
+        self.questions.ask(now, &self.memory.pages, world);
         let budget = self.migrator.budget(now);
         self.decide(now, budget);
         self.reconfigure(world);
@@ -101,13 +101,13 @@ impl Engine {
 
     /// Counts what tenants use.
     fn account(&mut self, now: Nanos) {
-        let known = self.belief.pages.by_tenant();
+        let known = self.memory.pages.by_tenant();
         let cpu = |tenant| self.qos.cpu(tenant);
         self.showback.add(now, &self.telemetry, &self.tiers, &known, cpu);
     }
 
     /// Lets the QoS controller set the limits of tenants, and their CPU shares.
-    fn share(&mut self, now: Nanos, world: &mut dyn World) {
+    fn apply_qos(&mut self, now: Nanos, world: &mut dyn World) {
         self.estimate_accesses(now);
         let orders = self.qos.tick(now, &self.telemetry, &self.tiers, &mut self.limits);
         let offered = world.capabilities().has(Capability::CpuShares);
@@ -127,7 +127,7 @@ impl Engine {
             if at.is_some_and(|at| self.telemetry.tenants[at].bandwidth.len() == self.tiers.len()) {
                 continue;
             }
-            let (memory, count) = (self.belief.memory(), self.tiers.len());
+            let (memory, count) = (self.memory.for_policy(), self.tiers.len());
             let turn = now.0 / PERIOD.0;
             let accesses = heat_sample::accesses(&memory, self.policy.as_ref(), tenant, turn);
             let used: Vec<_> =
@@ -147,7 +147,7 @@ impl Engine {
         let mut view = View {
             now,
             evidence: self.intake.evidence(&self.seen, &self.questions.answers),
-            memory: self.belief.memory(),
+            memory: self.memory.for_policy(),
             machine: Machine {
                 tiers: &self.tiers,
                 telemetry: &self.telemetry,
@@ -156,30 +156,30 @@ impl Engine {
                 costs: &self.migrator.costs,
             },
             orders: Orders {
-                ask: &mut self.questions.asked,
+                questions: &mut self.questions.asked,
                 page_out: &mut self.requests.page_out,
                 split: &mut self.requests.split,
                 counters: &mut self.migrator.counts.tiering,
             },
         };
-        self.enforcer.lower(&mut view, self.policy.as_ref(), &mut self.plan);
+        self.enforcer.demote_excess(&mut view, self.policy.as_ref(), &mut self.plan);
         self.policy.plan(&mut view, &mut self.plan);
         self.enforcer.exchange(&mut view, self.policy.as_ref(), &mut self.plan);
     }
 
     /// Carries out the plan, then page-outs and splits, within the budget.
     fn act(&mut self, now: Nanos, world: &mut dyn World) {
-        let Self { belief, migrator, events, .. } = self;
-        let mut context = OrderContext { now, pages: &mut belief.pages, world, events };
+        let Self { memory, migrator, events, .. } = self;
+        let mut context = OrderContext { now, pages: &mut memory.pages, world, events };
         migrator.carry_out(&self.plan, &self.telemetry, &self.limits, &mut context);
-        migrator.serve(&mut self.requests, &mut context);
+        migrator.carry_out_requests(&mut self.requests, &mut context);
     }
 
     /// Reconfigures access tracking if the policy's request has changed.
     fn reconfigure(&mut self, world: &mut dyn World) {
         let wants = self.policy.wants();
-        if let Some(watch) = wants.watch.filter(|_| wants.watch != self.wants.watch) {
-            world.watch(watch);
+        if let Some(watch) = wants.tracking.filter(|_| wants.tracking != self.wants.tracking) {
+            world.configure_tracking(watch);
         }
         self.wants = wants;
     }
@@ -187,18 +187,20 @@ impl Engine {
     /// Sets how closely trackers observe. In calm periods, frees the buffers of a full scan.
     fn set_attention(&mut self, now: Nanos, budget: Bytes, world: &mut dyn World) {
         let bytes: Bytes = self.plan.iter().map(|m| m.size.bytes()).sum();
-        let (moves, of_pages) = (self.plan.len() as u64, self.belief.pages.base_pages());
-        let planned = Planned { moves, of_pages, backlog: bytes.0 > budget.0 / 4 * 3 };
-        if let Some(attention) = self.calm.set_attention(now, self.intake.slow_hits, planned) {
+        let (moves, of_pages) = (self.plan.len() as u64, self.memory.pages.base_pages());
+        let planned = PlannedMoves { moves, of_pages, backlog: bytes.0 > budget.0 / 4 * 3 };
+        if let Some(attention) =
+            self.attention_control.next_attention(now, self.intake.slow_hits, planned)
+        {
             self.events.push(Event::Attend { at: now, attention });
             world.set_attention(attention);
         }
-        let calm = self.calm.attention() == Attention::Calm;
-        self.belief.hotness.set_urgent(!calm);
-        if self.calm.changed() {
-            self.belief.hotness.change();
+        let calm = self.attention_control.attention() == Attention::Calm;
+        self.memory.hotness.set_urgent(!calm);
+        if self.attention_control.is_phase_change() {
+            self.memory.hotness.discard_samples();
         }
-        if calm && self.seen.samples.capacity() > KEPT {
+        if calm && self.seen.samples.capacity() > SAMPLES_KEPT {
             self.seen = Observations::default();
             self.intake.shrink();
             self.plan = Plan::default();
@@ -206,18 +208,18 @@ impl Engine {
     }
 
     /// Assigns an address space to a tenant.
-    pub fn own(&mut self, space: SpaceId, tenant: TenantId) {
-        self.belief.pages.apply(SpaceEvent::Owned(space, tenant));
+    pub fn assign_tenant(&mut self, space: SpaceId, tenant: TenantId) {
+        self.memory.pages.apply(SpaceEvent::Owned(space, tenant));
     }
 
     /// How a tenant's accesses are spread over its memory, by the heat of its pages.
     pub fn heat_curve(&mut self, tenant: TenantId) -> HeatCurve {
-        heat_sample::curve(&self.belief.memory(), self.policy.as_ref(), tenant)
+        heat_sample::curve(&self.memory.for_policy(), self.policy.as_ref(), tenant)
     }
 
     /// The managed pages.
     pub fn pages(&self) -> &PageTable {
-        &self.belief.pages
+        &self.memory.pages
     }
 
     /// The migrator, with the results of moves.
@@ -247,7 +249,7 @@ impl Engine {
 
     /// How closely trackers observe at present.
     pub fn attention(&self) -> Attention {
-        self.calm.attention()
+        self.attention_control.attention()
     }
 
     /// The hash of all events so far.

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::port::{Attention, Move, Order, Outcome, PageAt};
+use crate::port::{Attention, Move, Order, Outcome, PageAddress};
 use crate::unit::Nanos;
 
 /// What happened in the pipeline.
@@ -37,7 +37,7 @@ pub enum Event {
         at: Nanos,
         /// The page.
         #[serde(flatten)]
-        page: PageAt,
+        page: PageAddress,
         /// Its outcome.
         outcome: Outcome,
     },
@@ -48,7 +48,7 @@ pub enum Event {
         at: Nanos,
         /// The huge page.
         #[serde(flatten)]
-        page: PageAt,
+        page: PageAddress,
         /// Its outcome.
         outcome: Outcome,
     },
@@ -111,7 +111,7 @@ impl Fingerprint {
                 self.words(&[3, at.0, attention as u64]);
             }
             Event::PageOut { at, page, outcome } => {
-                let PageAt { space, vpn, size } = page;
+                let PageAddress { space, vpn, size } = page;
                 let done = u64::from(outcome == Outcome::Done);
                 self.words(&[4, at.0, space.0.into(), vpn.0, size.base_pages(), done]);
             }

@@ -7,7 +7,7 @@ use crate::policy::interface::Wants;
 use crate::policy::view::{Evidence, Memory};
 use crate::port::{Observations, PageSize, Residence, Sample, TrueRate};
 use crate::telemetry::Hit;
-use crate::telemetry::calm::SlowHits;
+use crate::telemetry::attention::SlowHits;
 use crate::telemetry::hotness::Hotness;
 use crate::telemetry::observed_regions::RegionHeat;
 use crate::tier::{TierId, Tiers};
@@ -15,7 +15,7 @@ use crate::unit::Nanos;
 
 /// What is known of the managed memory, updated by observations.
 #[derive(Debug, Default)]
-pub struct Belief {
+pub struct ManagedMemory {
     /// The managed pages.
     pub pages: PageTable,
     /// The watch clock, and the estimator that reads heat by it.
@@ -24,9 +24,9 @@ pub struct Belief {
     pub observed_regions: RegionHeat,
 }
 
-impl Belief {
+impl ManagedMemory {
     /// The same as a policy sees it.
-    pub fn memory(&mut self) -> Memory<'_> {
+    pub fn for_policy(&mut self) -> Memory<'_> {
         let Self { pages, hotness, observed_regions: region_heat } = self;
         Memory { pages, hotness, region_heat }
     }
@@ -73,63 +73,69 @@ impl Intake {
             hits: &self.hits,
             hits_in: &self.hits_in,
             watched: self.watched,
-            fast_unseen: seen.fast_unseen,
-            truth: &seen.rates,
+            fast_untracked: seen.fast_untracked,
+            true_rates: &seen.true_rates,
             observed_regions: &seen.observed_regions,
             answers,
         }
     }
 
     /// Takes in everything observed up to `now`.
-    pub fn take_in(
+    pub fn process(
         &mut self,
         now: Nanos,
         seen: &mut Observations,
         wants: Wants,
         tiers: &Tiers,
-        belief: &mut Belief,
+        memory: &mut ManagedMemory,
     ) {
         self.touched.clear();
         self.hits.clear();
         self.hits_in = [0.0; TierId::MAX];
-        for &event in &seen.spaces {
-            belief.pages.apply(event);
+        for &event in &seen.space_events {
+            memory.pages.apply(event);
         }
-        configure(&mut belief.hotness, seen);
+        configure(&mut memory.hotness, seen);
         let slowest_too = wants.pages_out;
         for at in &seen.residence {
-            self.place_run(at, wants, belief, at.tier < tiers.slowest() || slowest_too);
+            self.locate_run(at, wants, memory, at.tier < tiers.slowest() || slowest_too);
         }
-        let unseen = belief.hotness.new_page();
-        belief.hotness.advance(seen.watched);
+        let unseen = memory.hotness.new_page();
+        memory.hotness.advance(seen.watched);
         if !seen.observed_regions.is_empty() {
             let look = seen.window.unwrap_or(seen.watched);
             let looks = (seen.watched.as_secs_f64() / look.as_secs_f64()).max(1.0);
-            belief.observed_regions.tell(&seen.observed_regions, looks, unseen, &belief.hotness);
-            belief.observed_regions.sample(
+            memory.observed_regions.update(&seen.observed_regions, looks, unseen, &memory.hotness);
+            memory.observed_regions.sample(
                 &seen.observed_regions,
                 looks,
-                &belief.pages,
+                &memory.pages,
                 &mut seen.samples,
             );
         }
         if !wants.own_heat {
-            seen.rates.iter().for_each(|known| self.know(known, belief));
+            seen.true_rates.iter().for_each(|known| self.set_true_rate(known, memory));
         }
         let mut hits = HitCounts::default();
         for samples in seen.samples.chunks(PREFETCH_BATCH) {
-            self.take_samples(samples, wants, belief, &mut hits);
+            self.take_samples(samples, wants, memory, &mut hits);
         }
         self.lost += seen.lost;
         self.slow_hits = self.count_slow_hits(now, seen, &hits);
     }
 
     /// Records in which tier a run of pages is. With `is_news`, the policy gets these pages, too.
-    fn place_run(&mut self, at: &Residence, wants: Wants, belief: &mut Belief, is_news: bool) {
+    fn locate_run(
+        &mut self,
+        at: &Residence,
+        wants: Wants,
+        memory: &mut ManagedMemory,
+        is_news: bool,
+    ) {
         let before = self.touched.len();
-        belief.pages.for_each(at.space, at.vpn, at.base_pages, |page| self.touched.push(page));
+        memory.pages.for_each(at.space, at.vpn, at.base_pages, |page| self.touched.push(page));
         for &page in &self.touched[before..] {
-            place(&mut belief.pages, &belief.hotness, !wants.own_heat, page, at.tier);
+            place(&mut memory.pages, &memory.hotness, !wants.own_heat, page, at.tier);
         }
         if !is_news {
             self.touched.truncate(before);
@@ -137,15 +143,15 @@ impl Intake {
     }
 
     /// Replaces the heat of a run of pages by their true rate.
-    fn know(&mut self, known: &TrueRate, belief: &mut Belief) {
+    fn set_true_rate(&mut self, known: &TrueRate, memory: &mut ManagedMemory) {
         let before = self.touched.len();
-        belief.pages.for_each(known.space, known.vpn, known.base_pages, |page| {
+        memory.pages.for_each(known.space, known.vpn, known.base_pages, |page| {
             self.touched.push(page);
         });
         for &page in &self.touched[before..] {
-            let is_huge = belief.pages.is_huge(page);
+            let is_huge = memory.pages.is_huge(page);
             let size = if is_huge { PageSize::Huge } else { PageSize::Base };
-            belief.pages.set_heat(page, belief.hotness.known(known.rate_per_sec, size));
+            memory.pages.set_heat(page, memory.hotness.heat_of_rate(known.rate_per_sec, size));
         }
     }
 
@@ -154,11 +160,11 @@ impl Intake {
         &mut self,
         samples: &[Sample],
         wants: Wants,
-        belief: &mut Belief,
+        memory: &mut ManagedMemory,
         counts: &mut HitCounts,
     ) {
         let Self { found, touched, hits, hits_in, .. } = self;
-        let Belief { pages, hotness, .. } = belief;
+        let ManagedMemory { pages, hotness, .. } = memory;
         let shared = !wants.own_heat;
         let per_huge = f64::from(hotness.base_hits_per_huge_hit());
         let mut end = [0; PREFETCH_BATCH];
@@ -166,20 +172,20 @@ impl Intake {
             pages.for_each(sample.space, sample.vpn, sample.base_pages, |page| found.push(page));
             *end = found.len();
         }
-        pages.fetch(found.iter().copied());
+        pages.prefetch(found.iter().copied());
         self.samples += found.len() as u64;
         let mut from = 0;
         for (end, sample) in end.into_iter().zip(samples) {
-            let renewal = hotness.renewal(sample.hits, sample.exposure);
+            let renewal = hotness.hit_update(sample.hits, sample.exposure);
             for &page in &found[std::mem::replace(&mut from, end)..end] {
                 if let Some(tier) = sample.tier {
                     place(pages, hotness, shared, page, tier);
                 }
                 let state = match shared {
-                    true => pages.update_heat(page, |heat| renewal.of(heat)),
+                    true => pages.update_heat(page, |heat| renewal.apply(heat)),
                     false => pages.state(page),
                 };
-                let within = wants.within && sample.base_pages == 1 && pages.is_huge(page);
+                let within = wants.base_page_hits && sample.base_pages == 1 && pages.is_huge(page);
                 if !shared || within {
                     hits.push(Hit::of(page, state.tier(), sample));
                 }
@@ -243,15 +249,15 @@ impl HitCounts {
 
 /// Configures the estimator from what the tracker reports about its own scans.
 fn configure(hotness: &mut Hotness, seen: &Observations) {
-    if let Some(memory) = seen.memory {
-        hotness.remember(memory);
+    if let Some(memory) = seen.remembered_time {
+        hotness.set_remembered_time(memory);
     }
     if let Some(window) = seen.window {
         let huge = seen.huge_window.unwrap_or(window);
-        hotness.look_for(window, huge, seen.aggregation.unwrap_or(window));
+        hotness.set_windows(window, huge, seen.aggregation.unwrap_or(window));
     }
     if let Some(sample) = seen.samples.first() {
-        hotness.time(sample.exposure.is_some());
+        hotness.set_timed(sample.exposure.is_some());
     }
 }
 

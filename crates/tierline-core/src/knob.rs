@@ -16,7 +16,7 @@ pub struct Knob {
     /// The unit of its value; empty for a count or a share.
     pub unit: &'static str,
     /// The kind of number.
-    pub form: Form,
+    pub form: NumberKind,
     /// The least and the greatest sensible value.
     pub range: [f64; 2],
     /// The default.
@@ -25,7 +25,7 @@ pub struct Knob {
 
 /// The kind of number that a knob is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum NumberKind {
     /// A real number.
     Real,
     /// A whole number.
@@ -39,7 +39,7 @@ pub trait KnobValue: Copy {
     /// The base unit.
     const UNIT: &'static str;
     /// The kind of number.
-    const FORM: Form;
+    const FORM: NumberKind;
     /// From a number.
     fn of(value: f64) -> Self;
     /// As a number.
@@ -48,7 +48,7 @@ pub trait KnobValue: Copy {
 
 impl KnobValue for f64 {
     const UNIT: &'static str = "";
-    const FORM: Form = Form::Real;
+    const FORM: NumberKind = NumberKind::Real;
     fn of(value: f64) -> Self {
         value
     }
@@ -59,7 +59,7 @@ impl KnobValue for f64 {
 
 impl KnobValue for u32 {
     const UNIT: &'static str = "";
-    const FORM: Form = Form::Whole;
+    const FORM: NumberKind = NumberKind::Whole;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -75,7 +75,7 @@ impl KnobValue for u32 {
 
 impl KnobValue for bool {
     const UNIT: &'static str = "0 or 1";
-    const FORM: Form = Form::Switch;
+    const FORM: NumberKind = NumberKind::Switch;
     fn of(value: f64) -> Self {
         value >= 0.5
     }
@@ -86,7 +86,7 @@ impl KnobValue for bool {
 
 impl KnobValue for Nanos {
     const UNIT: &'static str = "s";
-    const FORM: Form = Form::Real;
+    const FORM: NumberKind = NumberKind::Real;
     fn of(value: f64) -> Self {
         Self::from_secs_f64(value)
     }
@@ -97,7 +97,7 @@ impl KnobValue for Nanos {
 
 impl KnobValue for Bytes {
     const UNIT: &'static str = "B";
-    const FORM: Form = Form::Whole;
+    const FORM: NumberKind = NumberKind::Whole;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -114,7 +114,7 @@ impl KnobValue for Bytes {
 
 impl KnobValue for BytesPerSec {
     const UNIT: &'static str = "B/s";
-    const FORM: Form = Form::Whole;
+    const FORM: NumberKind = NumberKind::Whole;
     fn of(value: f64) -> Self {
         Self(Bytes::of(value).0)
     }
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(table[0].name, "period");
         assert_eq!((table[0].unit, table[0].default, table[0].range), ("s", 0.01, [0.001, 1.0]));
         assert_eq!(table[1].about, "Whether it is on.");
-        assert_eq!([table[0].form, table[1].form], [Form::Real, Form::Switch]);
+        assert_eq!([table[0].form, table[1].form], [NumberKind::Real, NumberKind::Switch]);
         let mut example = Example::default();
         assert!(example.set("period", 0.5) && example.set("on", 0.0) && !example.set("off", 1.0));
         assert_eq!(example, Example { period: Nanos::from_millis(500), on: false });

@@ -24,7 +24,7 @@ impl Questions {
     ///
     /// # Panics
     /// If the number of answers differs from that of the questions.
-    pub fn put(&mut self, now: Nanos, pages: &PageTable, world: &mut dyn World) {
+    pub fn ask(&mut self, now: Nanos, pages: &PageTable, world: &mut dyn World) {
         self.answers.clear();
         self.questions.clear();
         self.accessed.clear();

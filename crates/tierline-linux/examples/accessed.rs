@@ -16,8 +16,8 @@ use tierline_linux::tracker::Tracker;
 use tierline_linux::tracker::accessed::Accessed;
 use tierline_linux::tracker::flush::Flush;
 use tierline_linux::tracker::soft_dirty::SoftDirty;
-use tierline_linux::tracker::window::{Settings, Stats};
-use tierline_linux::tracker::windowed::{Probe, Windowed};
+use tierline_linux::tracker::window::{WindowSettings, WindowStats};
+use tierline_linux::tracker::windowed::{AccessBits, Windowed};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     watch(tracker, space, windows, hot)
 }
 
-fn watch<P: Probe>(
+fn watch<P: AccessBits>(
     mut tracker: Windowed<P>,
     space: SpaceId,
     windows: u64,
@@ -79,11 +79,11 @@ fn tiers() -> Tiers {
 }
 
 /// `WINDOW_MS=20` fixes the window; `BUDGET=0.5` is the share of a CPU that scans may take.
-fn settings() -> Settings {
-    let mut settings = Settings::default();
+fn settings() -> WindowSettings {
+    let mut settings = WindowSettings::default();
     if let Some(budget) = std::env::var("BUDGET").ok().and_then(|b| b.parse().ok()) {
         settings.budget_alert = budget;
-        settings.max_hold = Nanos::from_secs(1);
+        settings.max_delay = Nanos::from_secs(1);
     }
     if let Some(ms) = std::env::var("WINDOW_MS").ok().and_then(|w| w.parse().ok()) {
         settings.window = Nanos::from_millis(ms);
@@ -92,7 +92,7 @@ fn settings() -> Settings {
     settings
 }
 
-fn report(s: Stats, out: &Observations, hot: Option<&Range<u64>>) {
+fn report(s: WindowStats, out: &Observations, hot: Option<&Range<u64>>) {
     print!(
         "{:3} present {:7} accessed {:7} watched {:9} arm {:7} us cpu read {:7} us cpu hold {:8} next {} after {} runs {} {} {}",
         s.windows,
@@ -101,12 +101,12 @@ fn report(s: Stats, out: &Observations, hot: Option<&Range<u64>>) {
         s.watched.to_string(),
         s.arm.cpu.0 / 1000,
         s.read.cpu.0 / 1000,
-        s.hold.to_string(),
+        s.longest_delay.to_string(),
         s.window,
         s.pause,
         out.samples.len(),
         out.residence.len(),
-        out.spaces.len(),
+        out.space_events.len(),
     );
     if let Some(hot) = hot {
         let inside = |vpn: u64, pages: u32| {

@@ -14,7 +14,7 @@ use tierline_linux::journal::{Journal, STATE_DIR};
 use tierline_linux::perf::monotonic_now;
 use tierline_linux::root::Root;
 use tierline_linux::tracker::Tracker;
-use tierline_linux::tracker::damon::{AddressSpace, Damon, Settings};
+use tierline_linux::tracker::damon::{AddressSpace, Damon, DamonSettings};
 
 struct Options {
     pid: Option<u32>,
@@ -68,7 +68,8 @@ fn watch(options: &Options) -> Result<()> {
     let journal = Journal::open(STATE_DIR)?;
     let address_space =
         if options.pid.is_some() { AddressSpace::Virtual } else { AddressSpace::Physical };
-    let settings = Settings { address_space, take_over_damon_stat: true, ..Settings::default() };
+    let settings =
+        DamonSettings { address_space, take_over_damon_stat: true, ..DamonSettings::default() };
     let mut tracker = Damon::new(&root, &journal, settings)?;
     tracker.set_attention(if options.calm { Attention::Calm } else { Attention::Alert });
     tracker.watch(&options.pid.map(SpaceId).into_iter().collect::<Vec<_>>())?;

@@ -16,7 +16,7 @@ use tierline_linux::journal::{Journal, STATE_DIR};
 use tierline_linux::perf::monotonic_now;
 use tierline_linux::root::Root;
 use tierline_linux::tracker::Tracker;
-use tierline_linux::tracker::hint_faults::{HintFaults, Settings};
+use tierline_linux::tracker::hint_faults::{HintFaultSettings, HintFaults};
 
 /// Times to fault by powers of two of a millisecond, from below 1 ms to 8 s and more.
 #[derive(Default)]
@@ -49,7 +49,7 @@ impl Histogram {
 struct Options {
     pid: u32,
     seconds: u64,
-    settings: Settings,
+    settings: HintFaultSettings,
     hot: HashSet<u64>,
     root: Root,
 }
@@ -59,7 +59,7 @@ fn options() -> Option<Options> {
     let mut options = Options {
         pid: args.next()?.parse().ok()?,
         seconds: 10,
-        settings: Settings::default(),
+        settings: HintFaultSettings::default(),
         hot: HashSet::new(),
         root: Root::default(),
     };

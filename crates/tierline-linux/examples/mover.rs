@@ -8,10 +8,10 @@ use tierline_core::port::{Move, Outcome, PageSize, Reason, SpaceEvent, SpaceId, 
 use tierline_core::tier::{NodeId, TierId, Tiers};
 use tierline_core::unit::{BASE_PAGE, BASE_PER_HUGE, Bytes};
 use tierline_linux::journal::Journal;
-use tierline_linux::mover::{Mover, Settings};
+use tierline_linux::mover::{Mover, MoverSettings};
 use tierline_linux::process::Maps;
 use tierline_linux::root::Root;
-use tierline_linux::telemetry::{self, Counters};
+use tierline_linux::telemetry::{self, KernelCounters};
 use tierline_linux::topology::Topology;
 
 const DEMOTION: &str = "/sys/kernel/mm/numa/demotion_enabled";
@@ -140,14 +140,14 @@ fn never_written(lab: &mut Lab) {
 fn huge(lab: &mut Lab) {
     println!("- 8 huge pages");
     let start = memory(8 * HUGE, 1, true, true);
-    let before = Counters::vmstat(&lab.root).unwrap_or_default();
+    let before = KernelCounters::vmstat(&lab.root).unwrap_or_default();
     let heads: Vec<_> =
         (0..8).map(|at| (Vpn(start.0 + at * BASE_PER_HUGE), PageSize::Huge)).collect();
     let seen = huge_bytes(lab);
     lab.expect("the page map shows 16 MiB huge at least", seen >= Bytes(16 << 20));
     let moved = lab.migrate(&heads, TierId(0), true);
     lab.expect("all huge pages move", all(&moved, Outcome::Done));
-    let after = Counters::vmstat(&lab.root).unwrap_or_default();
+    let after = KernelCounters::vmstat(&lab.root).unwrap_or_default();
     let grown = after.since(&before);
     lab.expect("8 whole, 0 split", {
         grown.get("thp_migration_success") == Some(&8) && !grown.contains_key("thp_migration_split")
@@ -185,7 +185,7 @@ fn shared(lab: &mut Lab) {
         unsafe { libc::pause() };
     }
     let pages = base(start, 64);
-    let mut alone = Mover::new(Settings { shared: false, ..Settings::default() });
+    let mut alone = Mover::new(MoverSettings { shared: false, ..MoverSettings::default() });
     std::mem::swap(&mut alone, &mut lab.mover);
     let refused = lab.migrate(&pages, TierId(0), true);
     lab.expect("refused without the setting", all(&refused, Outcome::Refused));
@@ -241,15 +241,15 @@ fn full(lab: &mut Lab, journal: &Journal, demotion: &str) {
     while lab.usable(NodeId(0)) > Bytes(4 << 20) {
         hogs.push(memory(4 << 20, 0, false, true));
     }
-    let before = Counters::vmstat(&lab.root).unwrap_or_default();
+    let before = KernelCounters::vmstat(&lab.root).unwrap_or_default();
     let honest = lab.migrate(&base(source, 16384), TierId(0), true);
-    let after = Counters::vmstat(&lab.root).unwrap_or_default();
+    let after = KernelCounters::vmstat(&lab.root).unwrap_or_default();
     println!("  kernel: {:?}", delta(&before, &after));
     let none = honest.iter().filter(|outcome| **outcome == Outcome::NoRoom).count();
     lab.expect("most moves report no room", none > 14_000);
     lab.expect("no pages of other programs are demoted", demoted(&before, &after) == 0);
     let moved = lab.migrate(&base(source, 16384), TierId(0), false);
-    let later = Counters::vmstat(&lab.root).unwrap_or_default();
+    let later = KernelCounters::vmstat(&lab.root).unwrap_or_default();
     println!("  without the check for free memory: {:?}", delta(&after, &later));
     if demotion == "0" {
         lab.expect("ENOMEM is reported as no room", moved.contains(&Outcome::NoRoom));
@@ -267,14 +267,14 @@ fn full(lab: &mut Lab, journal: &Journal, demotion: &str) {
     unsafe { libc::munmap(source.address() as *mut _, 64 << 20) };
 }
 
-fn delta<'a>(before: &Counters, after: &'a Counters) -> Vec<(&'a str, u64)> {
+fn delta<'a>(before: &KernelCounters, after: &'a KernelCounters) -> Vec<(&'a str, u64)> {
     let grown = after.since(before).into_iter();
     grown
         .filter(|(name, _)| name.starts_with("pgdemote") || name.starts_with("pgmigrate"))
         .collect()
 }
 
-fn demoted(before: &Counters, after: &Counters) -> u64 {
+fn demoted(before: &KernelCounters, after: &KernelCounters) -> u64 {
     delta(before, after)
         .iter()
         .filter(|(name, _)| name.starts_with("pgdemote"))
@@ -293,7 +293,7 @@ fn main() {
             std::process::exit(2);
         }
     };
-    let mover = Mover::new(Settings { shared: true, ..Settings::default() });
+    let mover = Mover::new(MoverSettings { shared: true, ..MoverSettings::default() });
     let mut lab = Lab { root, tiers, mover, failed: false };
     let journal = Journal::open("/run/tierline").expect("a journal");
     journal.set(&lab.root, "/proc/sys/kernel/numa_balancing", "0").expect("numa_balancing off");

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::ptr::null_mut;
 use std::time::Instant;
 
-use tierline_core::port::{Outcome, PageAt, PageSize, SpaceId, Vpn};
+use tierline_core::port::{Outcome, PageAddress, PageSize, SpaceId, Vpn};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 use tierline_linux::cgroup::{Cgroups, Reclaimed, group_of};
 use tierline_linux::mover::page_out::{Pager, probe};
@@ -46,8 +46,8 @@ impl Lab {
     /// Pages out; returns the number of pages for each outcome.
     fn out(&mut self, first: Vpn, count: usize, size: PageSize) -> BTreeMap<Outcome, usize> {
         let place = |at: usize| Vpn(first.0 + at as u64 * size.base_pages());
-        let page = |at| PageAt { space: SpaceId(self.child), vpn: place(at), size };
-        let pages: Vec<PageAt> = (0..count).map(page).collect();
+        let page = |at| PageAddress { space: SpaceId(self.child), vpn: place(at), size };
+        let pages: Vec<PageAddress> = (0..count).map(page).collect();
         let (began, mut out) = (Instant::now(), Vec::new());
         self.pager.page_out(&pages, &mut out);
         let took = began.elapsed();
@@ -162,7 +162,7 @@ fn main() {
     // SAFETY: our own child.
     unsafe { libc::waitpid(child.cast_signed(), null_mut(), 0) };
     fs::remove_dir(GROUP).expect("an empty group");
-    let gone = groups.get(0).expect("it").charged();
+    let gone = groups.get(0).expect("it").usage_by_node();
     lab.expect("a removed group is reported as gone, not as an error", matches!(gone, Ok(None)));
     lab.expect(
         "its process is reported as gone",
@@ -173,14 +173,15 @@ fn main() {
 
 fn lab_gone(pager: &mut Pager, child: u32) -> bool {
     let mut out = Vec::new();
-    let page = PageAt { space: SpaceId(child), vpn: Vpn(1), size: PageSize::Base };
+    let page = PageAddress { space: SpaceId(child), vpn: Vpn(1), size: PageSize::Base };
     pager.page_out(&[page], &mut out);
     out == [Outcome::SpaceGone]
 }
 
 fn check(lab: &mut Lab, groups: &mut Cgroups, memory: &Memory, child: &mut UnixStream) {
     let user = |groups: &Cgroups| {
-        let charged = groups.get(0).expect("it").charged().expect("readable").unwrap_or_default();
+        let charged =
+            groups.get(0).expect("it").usage_by_node().expect("readable").unwrap_or_default();
         charged.iter().map(|node| node.user).sum::<Bytes>()
     };
     match probe(&lab.root, groups) {
@@ -196,7 +197,7 @@ fn check(lab: &mut Lab, groups: &mut Cgroups, memory: &Memory, child: &mut UnixS
     println!("  the group uses {before}");
     let mut page_in = PageIn::default();
     let root = lab.root.clone();
-    page_in.stall(now(), &root, groups).expect("PSI");
+    page_in.stall_share(now(), &root, groups).expect("PSI");
 
     let out = lab.out(memory.base, BASE_PAGES, PageSize::Base);
     lab.expect("base pages are paged out", out.get(&Outcome::Done) == Some(&BASE_PAGES));
@@ -223,10 +224,10 @@ fn check(lab: &mut Lab, groups: &mut Cgroups, memory: &Memory, child: &mut UnixS
     );
 
     let (counted, began) = (refaults(&lab.root, groups).expect("counted"), Instant::now());
-    let idle = page_in.stall(now(), &lab.root, groups).expect("PSI");
+    let idle = page_in.stall_share(now(), &lab.root, groups).expect("PSI");
     lab.expect("every byte is unchanged", ask(child));
     let took = began.elapsed();
-    let stall = page_in.stall(now(), &lab.root, groups).expect("PSI").unwrap_or(0.0);
+    let stall = page_in.stall_share(now(), &lab.root, groups).expect("PSI").unwrap_or(0.0);
     let back = refaults(&lab.root, groups).expect("counted").since(counted);
     println!(
         "  stall while paging out {idle:?}; paging in took {took:?}: stall {stall:.3}, {back} refaults"

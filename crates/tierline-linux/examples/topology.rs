@@ -47,7 +47,7 @@ fn show() -> tierline_linux::error::Result<()> {
     for node in topology.with_memory() {
         match LatencyProbe::new(node.id) {
             Ok(mut probe) => {
-                let median = (0..9).map(|_| probe.round()).next_back().unwrap_or_default();
+                let median = (0..9).map(|_| probe.measure()).next_back().unwrap_or_default();
                 println!("node {} latency {median} a load", node.id.0);
             }
             Err(error) => println!("node {}: {error}", node.id.0),

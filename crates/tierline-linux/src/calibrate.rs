@@ -126,9 +126,9 @@ fn measure(probe: &mut LatencyProbe, readers: &[(NodeId, usize)]) -> Result<Poin
         .collect();
     ready.wait();
     let began = Instant::now();
-    let mut rounds = vec![probe.round()];
+    let mut rounds = vec![probe.measure()];
     while began.elapsed() < MEASURED {
-        rounds.push(probe.round());
+        rounds.push(probe.measure());
         thread::sleep(Duration::from_millis(1));
     }
     let seconds = began.elapsed().as_secs_f64();

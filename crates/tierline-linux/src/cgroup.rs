@@ -7,13 +7,13 @@
 
 mod cpu;
 mod create;
+mod groups;
 mod memory;
-mod submitted;
 
 pub use cpu::{CpuMax, CpuUse, NamedCpuMax};
 pub use create::Created;
-pub use memory::{Charged, Reclaimed, Refaults};
-pub use submitted::Cgroups;
+pub use groups::Cgroups;
+pub use memory::{NodeUsage, Reclaimed, Refaults};
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -100,7 +100,7 @@ pub fn group_path(root: &Root, folder: &str) -> Option<String> {
 
 /// The state of a group's name, compared with the group that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum NameState {
     /// The name is that of the same group.
     Same,
     /// No group has the name.
@@ -118,7 +118,7 @@ pub struct Cgroup {
     path: String,
     /// The folder, from `/`.
     folder_path: String,
-    /// The folder, for messages and for [`Cgroup::look`].
+    /// The folder, for messages and for [`Cgroup::check_name`].
     place: PathBuf,
     /// The number of groups above it, including those above the mount point.
     depth: usize,
@@ -162,7 +162,7 @@ impl Cgroup {
     }
 
     /// The name that the user typed.
-    pub fn named(&self) -> &str {
+    pub fn typed_name(&self) -> &str {
         &self.named
     }
 
@@ -178,15 +178,15 @@ impl Cgroup {
 
     /// Checks whether the name still belongs to the same group. When a service stops, a service manager removes its
     /// group; on restart it creates a new one of the same name, which is then held instead.
-    pub fn look(&mut self) -> Standing {
+    pub fn check_name(&mut self) -> NameState {
         match held(&self.place) {
             Ok(Some((folder, id))) if id != self.id => {
                 (self.folder, self.id) = (folder, id);
-                Standing::Replaced
+                NameState::Replaced
             }
-            Ok(None) => Standing::Gone,
+            Ok(None) => NameState::Gone,
             // A failed check (no free descriptor) does not count as a change.
-            Ok(Some(_)) | Err(_) => Standing::Same,
+            Ok(Some(_)) | Err(_) => NameState::Same,
         }
     }
 

@@ -32,7 +32,7 @@ const OCCUPANCY: u64 = 0x36;
 /// Which reads a tier's boxes count, as perf's umask with its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum ReadSource {
     /// DRAM of any socket.
     Dram,
     /// DRAM of the reader's own socket.
@@ -43,7 +43,7 @@ pub enum Source {
     Cxl,
 }
 
-impl Source {
+impl ReadSource {
     /// `IA_MISS_DRD_*` of the event lists of Ice Lake-X and Sapphire Rapids.
     const fn umask(self) -> u64 {
         match self {
@@ -57,7 +57,7 @@ impl Source {
 
 /// What the boxes of one tier counted between two reads of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Loaded {
+pub struct LoadedReading {
     /// Average time of a demand read; `None` if there was none.
     pub latency: Option<Nanos>,
     /// Demand reads in flight, on average.
@@ -74,7 +74,7 @@ struct ChaCounts {
     clock: u64,
 }
 
-struct Watch {
+struct TierCounters {
     tier: usize,
     inserts: File,
     occupancy: File,
@@ -84,7 +84,7 @@ struct Watch {
 
 /// The open counters.
 pub struct Cha {
-    watches: Vec<Watch>,
+    watches: Vec<TierCounters>,
     /// For each tier: all boxes divided by its boxes. Counts are multiplied by it.
     scale: Vec<f64>,
     last: Instant,
@@ -124,7 +124,7 @@ impl Cha {
     ///
     /// # Errors
     /// `Error::Call` if a counter cannot be read.
-    pub fn read(&mut self) -> Result<Vec<Loaded>> {
+    pub fn read(&mut self) -> Result<Vec<LoadedReading>> {
         let elapsed = self.last.elapsed().as_secs_f64();
         self.last = Instant::now();
         let mut sums = vec![(ChaCounts::default(), 0_u32); self.scale.len()];
@@ -143,14 +143,14 @@ impl Cha {
 
 /// Little's law over `boxes` boxes that each counted for `elapsed` seconds.
 #[expect(clippy::cast_precision_loss, reason = "counts of one quantum are far below 2^52")]
-fn loaded(sum: ChaCounts, boxes: u32, scale: f64, elapsed: f64) -> Loaded {
+fn loaded(sum: ChaCounts, boxes: u32, scale: f64, elapsed: f64) -> LoadedReading {
     let clock = sum.clock as f64 / f64::from(boxes.max(1));
     if clock <= 0.0 || elapsed <= 0.0 {
-        return Loaded::default();
+        return LoadedReading::default();
     }
     let (inserts, occupancy) = (sum.inserts as f64, sum.occupancy as f64);
     let seconds_a_tick = elapsed / clock;
-    Loaded {
+    LoadedReading {
         latency: (inserts > 0.0)
             .then(|| Nanos::from_secs_f64(occupancy / inserts * seconds_a_tick)),
         occupancy: occupancy / clock * scale,
@@ -160,7 +160,7 @@ fn loaded(sum: ChaCounts, boxes: u32, scale: f64, elapsed: f64) -> Loaded {
 
 /// What each tier's boxes count. CPU-less memory with a CXL region or a DAX device is CXL memory;
 /// without one it is DRAM.
-pub fn sources(tiers: &Tiers, topology: &Topology) -> Vec<Source> {
+pub fn sources(tiers: &Tiers, topology: &Topology) -> Vec<ReadSource> {
     let has_cpus = |tier: TierId| {
         let mut nodes = tiers[tier].nodes.iter().filter_map(|id| topology.node(*id));
         nodes.any(|node| !node.cpus.is_empty())
@@ -171,11 +171,11 @@ pub fn sources(tiers: &Tiers, topology: &Topology) -> Vec<Source> {
         !topology.cxl_regions.is_empty() || dax.into_iter().any(|n| tiers[tier].nodes.contains(&n))
     };
     let source = |tier: TierId| match has_cpus(tier) {
-        true if with_cpus == 1 => Source::Dram,
-        true if tier == TierId::FAST => Source::LocalDram,
-        true => Source::RemoteDram,
-        false if is_cxl(tier) => Source::Cxl,
-        false => Source::RemoteDram,
+        true if with_cpus == 1 => ReadSource::Dram,
+        true if tier == TierId::FAST => ReadSource::LocalDram,
+        true => ReadSource::RemoteDram,
+        false if is_cxl(tier) => ReadSource::Cxl,
+        false => ReadSource::RemoteDram,
     };
     tiers.iter().map(|(id, _)| source(id)).collect()
 }
@@ -236,7 +236,7 @@ impl Unit {
         })
     }
 
-    fn watch(&self, cpu: u32, tier: usize, source: Source, clock: u64) -> Result<Watch> {
+    fn watch(&self, cpu: u32, tier: usize, source: ReadSource, clock: u64) -> Result<TierCounters> {
         let count = |event: u64, umask: u64| {
             let config = spread(&self.event, event).zip(spread(&self.umask, umask));
             let (event, umask) = config.ok_or_else(|| {
@@ -244,7 +244,7 @@ impl Unit {
             })?;
             open(self.kind, event | umask, cpu, &self.name)
         };
-        let mut watch = Watch {
+        let mut watch = TierCounters {
             tier,
             inserts: count(INSERTS, source.umask())?,
             occupancy: count(OCCUPANCY, source.umask())?,
@@ -256,7 +256,7 @@ impl Unit {
     }
 }
 
-impl Watch {
+impl TierCounters {
     fn read(&mut self) -> Result<ChaCounts> {
         let now = ChaCounts {
             inserts: value(&mut self.inserts)?,
@@ -337,11 +337,11 @@ mod tests {
     fn codes_are_spread_over_the_unit_s_bit_ranges() {
         let umask = parse_format("config:8-15,32-55\n").expect("a format");
         let event = parse_format("config:0-7").expect("a format");
-        assert_eq!(spread(&umask, Source::LocalDram.umask()), Some(0x00c8_1686_0000_0100));
+        assert_eq!(spread(&umask, ReadSource::LocalDram.umask()), Some(0x00c8_1686_0000_0100));
         assert_eq!(spread(&event, OCCUPANCY), Some(0x36));
-        assert_eq!(spread(&umask, Source::Cxl.umask()), None, "needs the wider field");
+        assert_eq!(spread(&umask, ReadSource::Cxl.umask()), None, "needs the wider field");
         let wide = parse_format("config:8-15,32-63").expect("a format");
-        assert_eq!(spread(&wide, Source::Cxl.umask()), Some(0x10c8_1782_0000_0100));
+        assert_eq!(spread(&wide, ReadSource::Cxl.umask()), Some(0x10c8_1782_0000_0100));
         assert_eq!(parse_format("config1:0-7"), None);
         assert_eq!(parse_format("config:9-70"), None);
     }
@@ -376,14 +376,14 @@ mod tests {
         assert_eq!(clock_event("cpu family\t: 25\nmodel\t\t: 1\n"), None);
         let mut topology = Topology::read(&root).expect("topology");
         let tiers = topology.tiers(None).expect("tiers");
-        assert_eq!(sources(&tiers, &topology), [Source::Dram, Source::RemoteDram]);
+        assert_eq!(sources(&tiers, &topology), [ReadSource::Dram, ReadSource::RemoteDram]);
         topology.cxl_regions.push(crate::topology::CxlRegion {
             name: "region0".into(),
             size: tierline_core::unit::Bytes(1),
             committed: true,
             bound: true,
         });
-        assert_eq!(sources(&tiers, &topology)[1], Source::Cxl);
+        assert_eq!(sources(&tiers, &topology)[1], ReadSource::Cxl);
     }
 
     #[test]

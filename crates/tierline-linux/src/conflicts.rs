@@ -109,7 +109,7 @@ pub struct OwnUse {
 
 /// Finds everything else that moves pages, and everything that binds the `targets` to nodes. `state_dir`
 /// is the folder of the managers' journals.
-pub fn look(root: &Root, state_dir: &Path, targets: &[u32], plan: OwnUse) -> Vec<Finding> {
+pub fn examine(root: &Root, state_dir: &Path, targets: &[u32], plan: OwnUse) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(numa_balancing(root, plan));
     findings.extend(zone_reclaim(root));
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn a_quiet_machine_has_no_findings() {
         let (dir, root) = fake(TWO_NODES);
-        assert!(look(&root, &dir.path().join("run"), &[5], OwnUse::default()).is_empty());
+        assert!(examine(&root, &dir.path().join("run"), &[5], OwnUse::default()).is_empty());
     }
 
     #[test]
@@ -362,7 +362,7 @@ mod tests {
         let (dir, root) = fake(&files);
         let run = dir.path().join("run");
         let plan = OwnUse { damon: true, ..OwnUse::default() };
-        let findings = look(&root, &run, &[9], plan);
+        let findings = examine(&root, &run, &[9], plan);
         assert_eq!(
             ids(&findings),
             [
@@ -392,7 +392,7 @@ mod tests {
             ("/sys/kernel/mm/damon/admin/kdamonds/0/state", "on\n"),
         ]);
         let run = dir.path().join("run");
-        let findings = look(&root, &run, &[], OwnUse { hint_faults: true, ..OwnUse::default() });
+        let findings = examine(&root, &run, &[], OwnUse { hint_faults: true, ..OwnUse::default() });
         assert_eq!(ids(&findings), ["numa-balancing", "kdamond-running", "rival-mover"]);
         assert_eq!(findings[0].action, Action::Leave, "the tracker needs it");
         let journal = Journal::open(&run).expect("a journal");

@@ -26,7 +26,7 @@ const DRAFT: &str = "new";
 
 /// One setting that was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct ChangedSetting {
     /// The setting, as a path from `/`.
     pub path: String,
     /// Its value before the first change.
@@ -37,24 +37,24 @@ pub struct Change {
 
 /// The content of a journal file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Page {
+struct JournalFile {
     pid: u32,
     /// Field 22 of `/proc/PID/stat`, in clock ticks since boot.
     start: u64,
     boot: String,
-    changes: Vec<Change>,
+    changes: Vec<ChangedSetting>,
 }
 
-struct State {
+struct JournalState {
     file: PathBuf,
-    page: Page,
+    page: JournalFile,
     /// The root of each change, in the order of `page.changes`.
     roots: Vec<Root>,
 }
 
 /// A shared handle to this process's journal. Dropping the last handle restores every setting.
 #[derive(Clone)]
-pub struct Journal(Arc<Mutex<State>>);
+pub struct Journal(Arc<Mutex<JournalState>>);
 
 /// The journal of a running manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,13 +75,13 @@ impl Journal {
         fs::create_dir_all(&dir).map_err(|source| file_error("create", &dir, source))?;
         let host = Root::default();
         let pid = std::process::id();
-        let page = Page {
+        let page = JournalFile {
             pid,
             start: start_time(&host, pid).unwrap_or(0),
             boot: boot_id(&host),
             changes: Vec::new(),
         };
-        let state = State { file: free_name(&dir, pid), page, roots: Vec::new() };
+        let state = JournalState { file: free_name(&dir, pid), page, roots: Vec::new() };
         state.save()?;
         Ok(Self(Arc::new(Mutex::new(state))))
     }
@@ -132,7 +132,7 @@ impl Journal {
     }
 
     /// The settings changed at present, in the order of their first change.
-    pub fn changes(&self) -> Vec<Change> {
+    pub fn changes(&self) -> Vec<ChangedSetting> {
         self.lock().page.changes.clone()
     }
 
@@ -171,7 +171,7 @@ impl Journal {
         dead.map(|(file, page)| (file, page.changes.len())).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, JournalState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -266,7 +266,7 @@ fn gone(path: &str) -> Error {
     }
 }
 
-impl State {
+impl JournalState {
     fn set(&mut self, root: &Root, path: &str, value: &str, access: &dyn Access) -> Result<()> {
         let now = access.read()?;
         let known = self.find(root, path);
@@ -276,7 +276,7 @@ impl State {
         let at = known.unwrap_or(self.page.changes.len());
         let before = self.page.changes.get(at).cloned();
         let original = before.as_ref().map_or(now, |change| change.original.clone());
-        let change = Change { path: path.into(), original, current: value.trim().into() };
+        let change = ChangedSetting { path: path.into(), original, current: value.trim().into() };
         self.put(at, change, root);
         self.save()?;
         if let Err(error) = access.write(value) {
@@ -297,7 +297,7 @@ impl State {
         both.position(|(change, root)| root.path(&change.path) == wanted)
     }
 
-    fn put(&mut self, at: usize, change: Change, root: &Root) {
+    fn put(&mut self, at: usize, change: ChangedSetting, root: &Root) {
         if at == self.page.changes.len() {
             self.page.changes.push(change);
             self.roots.push(root.clone());
@@ -306,7 +306,7 @@ impl State {
         }
     }
 
-    fn undo(&mut self, at: usize, before: Option<Change>) {
+    fn undo(&mut self, at: usize, before: Option<ChangedSetting>) {
         match before {
             Some(change) => self.page.changes[at] = change,
             None => {
@@ -343,7 +343,7 @@ impl State {
     }
 }
 
-impl Drop for State {
+impl Drop for JournalState {
     fn drop(&mut self) {
         for error in self.restore() {
             eprintln!("tierline: {error}");
@@ -356,7 +356,7 @@ fn file_error(action: &'static str, path: &Path, source: std::io::Error) -> Erro
     Error::File { action, path: path.to_path_buf(), source }
 }
 
-fn save_page(file: &Path, page: &Page) -> Result<()> {
+fn save_page(file: &Path, page: &JournalFile) -> Result<()> {
     let fresh = file.with_extension(DRAFT);
     let text = serde_json::to_vec_pretty(page).unwrap_or_default();
     fs::write(&fresh, text).map_err(|source| file_error("write", &fresh, source))?;
@@ -372,7 +372,7 @@ fn free_name(dir: &Path, pid: u32) -> PathBuf {
 }
 
 /// The journals in `dir` that can be read.
-fn pages(dir: &Path) -> Vec<(PathBuf, Page)> {
+fn pages(dir: &Path) -> Vec<(PathBuf, JournalFile)> {
     let read = |file: PathBuf| {
         let page = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
         Some((file, page))
@@ -404,11 +404,16 @@ fn writer(path: &Path) -> Option<u32> {
     name.split('-').next()?.parse().ok()
 }
 
-fn alive(root: &Root, page: &Page) -> bool {
+fn alive(root: &Root, page: &JournalFile) -> bool {
     page.boot == boot_id(root) && start_time(root, page.pid) == Some(page.start)
 }
 
-fn recover_one(root: &Root, file: &Path, mut page: Page, lines: &mut Vec<String>) -> Result<()> {
+fn recover_one(
+    root: &Root,
+    file: &Path,
+    mut page: JournalFile,
+    lines: &mut Vec<String>,
+) -> Result<()> {
     // After a reboot the kernel's settings have their defaults again.
     if page.boot == boot_id(root) {
         while let Some(change) = page.changes.last().cloned() {
@@ -425,7 +430,7 @@ fn recover_one(root: &Root, file: &Path, mut page: Page, lines: &mut Vec<String>
 }
 
 /// Writes the original value if the setting still holds our value. True if it was written.
-fn put_back(root: &Root, change: &Change) -> Result<bool> {
+fn put_back(root: &Root, change: &ChangedSetting) -> Result<bool> {
     if !is_setting(root, &change.path) {
         return Err(Error::Input {
             what: "journal entry",
@@ -572,12 +577,12 @@ mod tests {
         ]);
         let run = dir.path().join("run");
         fs::create_dir_all(&run).expect("a folder");
-        let change = |path: &str, original: &str, current: &str| Change {
+        let change = |path: &str, original: &str, current: &str| ChangedSetting {
             path: path.into(),
             original: original.into(),
             current: current.into(),
         };
-        let page = Page {
+        let page = JournalFile {
             pid: 4_000_000,
             start: 7,
             boot: String::new(),
@@ -619,9 +624,13 @@ mod tests {
         fake.group("a.service", &[]);
         fake.put(MAX, "50000 100000\n");
         let run = tempfile::tempdir().expect("a folder");
-        let change =
-            Change { path: path.into(), original: original.into(), current: "50000 100000".into() };
-        let page = Page { pid: 4_000_000, start: 7, boot: String::new(), changes: vec![change] };
+        let change = ChangedSetting {
+            path: path.into(),
+            original: original.into(),
+            current: "50000 100000".into(),
+        };
+        let page =
+            JournalFile { pid: 4_000_000, start: 7, boot: String::new(), changes: vec![change] };
         save_page(&run.path().join("journal-4000000.json"), &page).expect("save");
         (fake, run)
     }

@@ -2,9 +2,9 @@
 //! Policy `kernel`: switches on the kernel's own tiering through the journal.
 //!
 //! It takes the place of a tracker: the kernel observes accesses itself and reports no samples. Its moves
-//! are visible only in the counters of `/proc/vmstat`, see [`crate::telemetry::Counters`].
+//! are visible only in the counters of `/proc/vmstat`, see [`crate::telemetry::KernelCounters`].
 
-use tierline_core::policy::kernel::Kernel;
+use tierline_core::policy::kernel::KernelKnobs;
 use tierline_core::port::{Attention, Observations, SpaceId};
 use tierline_core::unit::{BytesPerSec, Nanos};
 
@@ -35,7 +35,7 @@ impl KernelTiering {
     pub fn start(
         root: &Root,
         journal: &Journal,
-        knobs: &Kernel,
+        knobs: &KernelKnobs,
         rate: BytesPerSec,
     ) -> Result<Self> {
         let settings = settings(knobs, rate);
@@ -50,7 +50,7 @@ impl KernelTiering {
 }
 
 /// Every setting with its value; the one that starts the kernel's tiering is last.
-fn settings(knobs: &Kernel, rate: BytesPerSec) -> Vec<(String, String)> {
+fn settings(knobs: &KernelKnobs, rate: BytesPerSec) -> Vec<(String, String)> {
     let millis = |time: Nanos| (time.0 / 1_000_000).to_string();
     // The kernel divides by the size, and a rate of 0 would mean no promotion.
     let mib = |bytes: u64| (bytes >> 20).max(1).to_string();
@@ -125,7 +125,8 @@ mod tests {
     fn only_differing_settings_are_changed_and_all_are_restored() {
         let (dir, root) = fake(&BEFORE);
         let journal = Journal::open(dir.path().join("run")).expect("a journal");
-        let knobs = Kernel { hot_threshold: Nanos::from_millis(2500), ..Kernel::default() };
+        let knobs =
+            KernelKnobs { hot_threshold: Nanos::from_millis(2500), ..KernelKnobs::default() };
         KernelTiering::start(&root, &journal, &knobs, BytesPerSec(64 << 20)).expect("started");
         let changed: Vec<String> = journal.changes().into_iter().map(|c| c.path).collect();
         let hot = format!("{KNOBS}/hot_threshold_ms");
@@ -143,7 +144,7 @@ mod tests {
     fn where_a_setting_is_missing_none_is_changed() {
         let (dir, root) = fake(&BEFORE[..7]);
         let journal = Journal::open(dir.path().join("run")).expect("a journal");
-        let start = KernelTiering::start(&root, &journal, &Kernel::default(), BytesPerSec(1));
+        let start = KernelTiering::start(&root, &journal, &KernelKnobs::default(), BytesPerSec(1));
         let error = start.expect_err("no mode");
         assert!(error.to_string().contains("numa_balancing") && error.hint().is_some(), "{error}");
         assert!(journal.changes().is_empty());

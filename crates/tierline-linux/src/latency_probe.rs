@@ -21,7 +21,7 @@ use tierline_core::tier::NodeId;
 use tierline_core::unit::{BASE_PAGE, Bytes, Nanos};
 
 use crate::error::{Error, Result};
-use crate::mover::{Kernel, MoveSyscall};
+use crate::mover::{KernelSyscall, MoveSyscall};
 
 /// Size of the buffer.
 pub const BUFFER: Bytes = Bytes::from_mib(4);
@@ -67,7 +67,7 @@ impl LatencyProbe {
     }
 
     /// Does one round and returns the median time per load of the last nine rounds.
-    pub fn round(&mut self) -> Nanos {
+    pub fn measure(&mut self) -> Nanos {
         if self.next + LOADS > self.order.len() {
             self.next = 0;
         }
@@ -206,7 +206,7 @@ impl Buffer {
             .map(|page| start + page * BASE_PAGE.0)
             .collect();
         let mut status = vec![-1; pages.len()];
-        let answer = Kernel.move_pages(std::process::id(), &pages, None, &mut status, 0);
+        let answer = KernelSyscall.move_pages(std::process::id(), &pages, None, &mut status, 0);
         answer.map_err(|errno| Error::Call {
             call: "move_pages on the probe buffer".into(),
             source: io::Error::from_raw_os_error(errno),
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn node_0_is_measured_if_the_sandbox_permits_binding() {
         let Ok(mut probe) = LatencyProbe::new(NodeId(0)) else { return };
-        let latency = (0..5).map(|_| probe.round()).next_back().expect("five rounds");
+        let latency = (0..5).map(|_| probe.measure()).next_back().expect("five rounds");
         assert!(latency > Nanos(5) && latency < Nanos::from_millis(1), "{latency}");
     }
 }

@@ -44,7 +44,7 @@ impl LoadedLatency {
     }
 
     /// Writes the latest latencies into the telemetry; measures again when due.
-    pub fn fill(&mut self, now: Nanos, tiers: &mut [TierTelemetry]) {
+    pub fn update(&mut self, now: Nanos, tiers: &mut [TierTelemetry]) {
         match self {
             Self::Unknown => {}
             Self::Counters(counters) => {
@@ -54,7 +54,7 @@ impl LoadedLatency {
                     tier.reads_per_sec = Some(loaded.reads_per_sec);
                 }
             }
-            Self::Probes(probes) => probes.fill(now, tiers),
+            Self::Probes(probes) => probes.update(now, tiers),
         }
     }
 }
@@ -68,11 +68,11 @@ impl Probes {
         Self { probes, last, due: Nanos::ZERO }
     }
 
-    fn fill(&mut self, now: Nanos, tiers: &mut [TierTelemetry]) {
+    fn update(&mut self, now: Nanos, tiers: &mut [TierTelemetry]) {
         if now >= self.due {
             self.due = now + PROBE_EVERY;
             for (probe, last) in self.probes.iter_mut().zip(&mut self.last) {
-                *last = probe.as_mut().map(LatencyProbe::round);
+                *last = probe.as_mut().map(LatencyProbe::measure);
             }
         }
         for (tier, last) in tiers.iter_mut().zip(&self.last) {

@@ -21,7 +21,7 @@ use tierline_core::tier::{NodeId, TierId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
 
 use crate::error::{Error, Result};
-pub use syscall::{Kernel, MoveSyscall};
+pub use syscall::{KernelSyscall, MoveSyscall};
 
 /// A status that the kernel never writes.
 const UNTOUCHED: i32 = i32::MIN;
@@ -31,14 +31,14 @@ const ATTEMPTS: usize = 3;
 
 /// How to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct MoverSettings {
     /// Pages per call; 256 to 1024 cost the same per page, fewer cost more.
     pub batch: usize,
     /// Move pages that several processes map as well. Needs CAP_SYS_NICE.
     pub shared: bool,
 }
 
-impl Default for Settings {
+impl Default for MoverSettings {
     fn default() -> Self {
         Self { batch: 2048, shared: false }
     }
@@ -46,9 +46,9 @@ impl Default for Settings {
 
 /// Counts since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct MoverCounts {
     /// `move_pages` calls that moved.
-    pub calls: u64,
+    pub move_calls: u64,
     /// `move_pages` calls that only queried locations.
     pub queries: u64,
     /// Base pages moved.
@@ -56,7 +56,7 @@ pub struct Counters {
     /// Bytes moved.
     pub bytes: Bytes,
     /// Time spent in `migrate`.
-    pub spent: Nanos,
+    pub time_spent: Nanos,
     /// Requests by outcome.
     pub outcomes: BTreeMap<Outcome, u64>,
     /// Errors by number, both of calls and of single pages.
@@ -65,17 +65,17 @@ pub struct Counters {
 
 /// Moves pages.
 #[derive(Debug)]
-pub struct Mover<S = Kernel> {
+pub struct Mover<S = KernelSyscall> {
     syscall: S,
-    settings: Settings,
-    counters: Counters,
+    settings: MoverSettings,
+    counters: MoverCounts,
     errors: Vec<Error>,
 }
 
-impl Mover<Kernel> {
+impl Mover<KernelSyscall> {
     /// A mover that uses the running kernel.
-    pub fn new(settings: Settings) -> Self {
-        Self::with(Kernel, settings)
+    pub fn new(settings: MoverSettings) -> Self {
+        Self::with(KernelSyscall, settings)
     }
 }
 
@@ -91,13 +91,13 @@ struct Batch {
 
 impl<S: MoveSyscall> Mover<S> {
     /// A mover with another `move_pages`.
-    pub fn with(syscall: S, settings: Settings) -> Self {
-        let settings = Settings { batch: settings.batch.max(1), ..settings };
-        Self { syscall, settings, counters: Counters::default(), errors: Vec::new() }
+    pub fn with(syscall: S, settings: MoverSettings) -> Self {
+        let settings = MoverSettings { batch: settings.batch.max(1), ..settings };
+        Self { syscall, settings, counters: MoverCounts::default(), errors: Vec::new() }
     }
 
     /// Counts since the start.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &MoverCounts {
         &self.counters
     }
 
@@ -131,7 +131,7 @@ impl<S: MoveSyscall> Mover<S> {
         }
         out.append(&mut outcomes);
         let took = Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        self.counters.spent += took;
+        self.counters.time_spent += took;
         took
     }
 
@@ -268,7 +268,7 @@ impl<S: MoveSyscall> Mover<S> {
     ) -> std::result::Result<(Vec<i32>, Option<i32>), i32> {
         let nodes = vec![i32::from(batch.node.0); pages.len()];
         let mut status = vec![UNTOUCHED; pages.len()];
-        self.counters.calls += 1;
+        self.counters.move_calls += 1;
         let answer = self.syscall.move_pages(batch.pid, pages, Some(&nodes), &mut status, flags);
         let failed = match answer {
             Ok(0) if !status.contains(&UNTOUCHED) => return Ok((status, None)),

@@ -16,7 +16,7 @@ const BLOCK_SIZE: &str = "/sys/devices/system/memory/block_size_bytes";
 
 /// A range of frames of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+struct FrameRun {
     start: u64,
     end: u64,
     node: NodeId,
@@ -25,7 +25,7 @@ struct Run {
 /// The nodes of all frames, as sorted ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
-    runs: Vec<Run>,
+    runs: Vec<FrameRun>,
 }
 
 /// The tiers of all frames: [`Nodes`] by tier. The last range found is cached.
@@ -61,7 +61,11 @@ impl Nodes {
             for entry in root.list(format!("{NODES}/{name}")) {
                 if let Some(at) = number(&entry, "memory") {
                     let start = at.saturating_mul(block);
-                    runs.push(Run { start, end: start.saturating_add(block), node: NodeId(node) });
+                    runs.push(FrameRun {
+                        start,
+                        end: start.saturating_add(block),
+                        node: NodeId(node),
+                    });
                 }
             }
         }
@@ -72,7 +76,7 @@ impl Nodes {
     }
 
     /// The node of frame `pfn`.
-    pub fn of(&self, pfn: u64) -> Option<NodeId> {
+    pub fn node_of(&self, pfn: u64) -> Option<NodeId> {
         let at = self.runs.partition_point(|run| run.end <= pfn);
         self.runs.get(at).filter(|run| run.start <= pfn).map(|run| run.node)
     }
@@ -85,7 +89,7 @@ impl Nodes {
     }
 
     /// The same map by tier.
-    pub fn in_tiers(&self, tiers: &Tiers) -> FrameTiers {
+    pub fn by_tier(&self, tiers: &Tiers) -> FrameTiers {
         let runs =
             self.runs.iter().map(|run| (run.start, run.end, tiers.of_node(run.node))).collect();
         FrameTiers { runs, last: Cell::new(0) }
@@ -95,7 +99,7 @@ impl Nodes {
 impl FrameTiers {
     /// The tier of frame `pfn`; `None` if it is not RAM, or in no tier.
     #[inline]
-    pub fn of(&self, pfn: u64) -> Option<TierId> {
+    pub fn tier_of(&self, pfn: u64) -> Option<TierId> {
         if let Some((start, end, tier)) = self.runs.get(self.last.get())
             && (*start..*end).contains(&pfn)
         {
@@ -109,7 +113,7 @@ impl FrameTiers {
 }
 
 /// The frames that each zone spans, holes included.
-fn spans(zoneinfo: &str) -> Vec<Run> {
+fn spans(zoneinfo: &str) -> Vec<FrameRun> {
     let mut spans = Vec::new();
     let (mut node, mut length) = (None, 0);
     for line in zoneinfo.lines() {
@@ -122,7 +126,7 @@ fn spans(zoneinfo: &str) -> Vec<Run> {
             (Some("spanned"), Some(pages)) => length = pages.parse().unwrap_or(0),
             (Some("start_pfn:"), Some(at)) => {
                 if let (Some(node), Ok(start)) = (node, at.parse::<u64>()) {
-                    spans.push(Run { start, end: start.saturating_add(length), node });
+                    spans.push(FrameRun { start, end: start.saturating_add(length), node });
                 }
             }
             _ => {}
@@ -132,9 +136,9 @@ fn spans(zoneinfo: &str) -> Vec<Run> {
 }
 
 /// The parts of `runs` that are in a span of their own node.
-fn cut(runs: &[Run], spans: &[Run]) -> Vec<Run> {
+fn cut(runs: &[FrameRun], spans: &[FrameRun]) -> Vec<FrameRun> {
     let parts = runs.iter().flat_map(|run| {
-        spans.iter().filter(|span| span.node == run.node).map(|span| Run {
+        spans.iter().filter(|span| span.node == run.node).map(|span| FrameRun {
             start: run.start.max(span.start),
             end: run.end.min(span.end),
             node: run.node,
@@ -149,10 +153,10 @@ fn number(name: &str, prefix: &str) -> Option<u64> {
 }
 
 /// Sorts and joins neighbouring ranges of one node.
-fn merged(mut runs: Vec<Run>) -> Vec<Run> {
+fn merged(mut runs: Vec<FrameRun>) -> Vec<FrameRun> {
     runs.sort_by_key(|run| (run.start, run.node));
     runs.dedup_by_key(|run| run.start);
-    let mut out: Vec<Run> = Vec::new();
+    let mut out: Vec<FrameRun> = Vec::new();
     for run in runs {
         match out.last_mut() {
             Some(last) if last.node == run.node && last.end == run.start => last.end = run.end,
@@ -188,10 +192,10 @@ mod tests {
         let (_folder, root) = root(&[(0, 0), (0, 1), (1, 2), (1, 10), (0, 9)]);
         let nodes = Nodes::read(&root).expect("readable");
         assert_eq!(nodes.runs.len(), 4);
-        let of = |block: u64, into: u64| nodes.of(block * BLOCK + into).map(|n| n.0);
+        let of = |block: u64, into: u64| nodes.node_of(block * BLOCK + into).map(|n| n.0);
         assert_eq!((of(0, 0), of(1, BLOCK - 1), of(2, 0)), (Some(0), Some(0), Some(1)));
         assert_eq!((of(3, 0), of(8, BLOCK - 1), of(9, 0)), (None, None, Some(0)));
-        assert_eq!((of(10, 5), of(11, 0), nodes.of(u64::MAX)), (Some(1), None, None));
+        assert_eq!((of(10, 5), of(11, 0), nodes.node_of(u64::MAX)), (Some(1), None, None));
         assert_eq!(nodes.span(NodeId(1)), Some(2 * BLOCK..11 * BLOCK));
         assert_eq!(nodes.span(NodeId(2)), None);
     }
@@ -205,7 +209,7 @@ mod tests {
                      Node 1, zone DMA32\n        spanned  49152\n  start_pfn: 49152\n";
         std::fs::write(folder.path().join("proc/zoneinfo"), zones).expect("a file");
         let nodes = Nodes::read(&root).expect("readable");
-        let of = |pfn| nodes.of(pfn).map(|n| n.0);
+        let of = |pfn| nodes.node_of(pfn).map(|n| n.0);
         assert_eq!((of(1), of(4096), of(49_151)), (Some(0), Some(0), Some(0)));
         assert_eq!((of(49_152), of(98_303), of(98_304)), (Some(1), Some(1), None));
     }
@@ -220,12 +224,12 @@ mod tests {
             latency: None,
             bandwidth: None,
         };
-        let tiers = Nodes::read(&root).expect("readable").in_tiers(&Tiers(vec![tier(1), tier(0)]));
+        let tiers = Nodes::read(&root).expect("readable").by_tier(&Tiers(vec![tier(1), tier(0)]));
         for _ in 0..2 {
-            assert_eq!(tiers.of(BLOCK), Some(TierId(0)));
-            assert_eq!(tiers.of(3), Some(TierId(1)));
-            assert_eq!(tiers.of(2 * BLOCK), None, "node 2 is in no tier");
-            assert_eq!(tiers.of(3 * BLOCK), None, "no memory there");
+            assert_eq!(tiers.tier_of(BLOCK), Some(TierId(0)));
+            assert_eq!(tiers.tier_of(3), Some(TierId(1)));
+            assert_eq!(tiers.tier_of(2 * BLOCK), None, "node 2 is in no tier");
+            assert_eq!(tiers.tier_of(3 * BLOCK), None, "no memory there");
         }
     }
 }

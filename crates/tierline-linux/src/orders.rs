@@ -57,7 +57,7 @@ fn order(event: &Event, tenant_of: impl Fn(SpaceId) -> usize) -> Option<(OrderKi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tierline_core::port::{Attention, Move, Outcome, PageAt, PageSize, Reason, Vpn};
+    use tierline_core::port::{Attention, Move, Outcome, PageAddress, PageSize, Reason, Vpn};
     use tierline_core::tier::TierId;
     use tierline_core::unit::Nanos;
 
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn orders_are_summed_by_tenant_action_reason_and_outcome() {
-        let page = PageAt { space: SpaceId(7), vpn: Vpn(0), size: PageSize::Huge };
+        let page = PageAddress { space: SpaceId(7), vpn: Vpn(0), size: PageSize::Huge };
         let events = [
             moved(7, 1, 0, PageSize::Base, Outcome::Done),
             moved(7, 1, 0, PageSize::Huge, Outcome::Done),

@@ -18,7 +18,7 @@ use tierline_core::port::{Observations, PageSize, Residence, SpaceId};
 use crate::error::{Error, Result};
 use crate::nodes::FrameTiers;
 use crate::root::Root;
-use crate::tracker::runs::{Run, Runs};
+use crate::tracker::tier_runs::{TierRun, TierRuns};
 
 const PRESENT: u64 = 1 << 63;
 const FILE_OR_SHARED: u64 = 1 << 61;
@@ -133,10 +133,10 @@ pub fn residence(
     out: &mut Vec<Residence>,
 ) -> Result<()> {
     let mut found = Observations::default();
-    let mut runs = Runs::new(SpaceId(pid), None);
+    let mut runs = TierRuns::new(SpaceId(pid), None);
     Pagemap::open(root, pid)?.read(pages, |vpn, entry| {
         if let Some(page) = page(vpn, entry, frames) {
-            runs.living(page, &mut found);
+            runs.add_present(page, &mut found);
         }
     })?;
     runs.finish(&mut found);
@@ -145,9 +145,9 @@ pub fn residence(
 }
 
 /// A page in known memory, as a run of length one.
-pub(crate) fn page(vpn: u64, entry: PagemapEntry, frames: &FrameTiers) -> Option<Run> {
-    let tier = frames.of(entry.pfn()?)?;
-    Some(Run { start: vpn, pages: 1, size: PageSize::Base, tier: Some(tier) })
+pub(crate) fn page(vpn: u64, entry: PagemapEntry, frames: &FrameTiers) -> Option<TierRun> {
+    let tier = frames.tier_of(entry.pfn()?)?;
+    Some(TierRun { start: vpn, pages: 1, size: PageSize::Base, tier: Some(tier) })
 }
 
 /// The mapped pages of a process, by ascending address, from `/proc/PID/maps`, without the mappings that
@@ -155,7 +155,7 @@ pub(crate) fn page(vpn: u64, entry: PagemapEntry, frames: &FrameTiers) -> Option
 ///
 /// # Errors
 /// [`Error::File`]; "not found" if the process has ended.
-pub fn mapped(root: &Root, pid: u32) -> Result<Vec<Range<u64>>> {
+pub fn mapped_ranges(root: &Root, pid: u32) -> Result<Vec<Range<u64>>> {
     let text = root.read(format!("/proc/{pid}/maps"))?;
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for range in text.lines().filter_map(mapping) {
@@ -226,9 +226,9 @@ pub(crate) mod tests {
         let slow = 0x8000;
         let entries = [PRESENT | 1, PRESENT | 2, 0, PRESENT | slow, PRESENT, PRESENT | 5 << 40];
         let (_folder, root) = fake(&entries);
-        let frames = Nodes::read(&root).expect("readable").in_tiers(&tiers());
+        let frames = Nodes::read(&root).expect("readable").by_tier(&tiers());
         let mut out = Vec::new();
-        let pages = mapped(&root, 7).expect("readable");
+        let pages = mapped_ranges(&root, 7).expect("readable");
         assert_eq!(pages.as_slice(), std::slice::from_ref(&(2..8)), "the vdso is left out");
         residence(&root, 7, pages[0].clone(), &frames, &mut out).expect("readable");
         let run = |vpn, base_pages, tier| Residence {

@@ -37,14 +37,14 @@ const USER_ENTRIES: usize = ENTRIES / 2;
 const MAX_LEVELS: usize = 5;
 
 /// Physical memory from which tables are read.
-pub trait Memory {
+pub trait PhysicalMemory {
     /// Fills `buf` from a physical address; `false` if that is not RAM.
     fn read_phys(&self, address: u64, buf: &mut [u8]) -> bool;
     /// The number of base pages of RAM.
     fn ram_base_pages(&self) -> u64;
 }
 
-impl Memory for Kcore {
+impl PhysicalMemory for Kcore {
     fn read_phys(&self, address: u64, buf: &mut [u8]) -> bool {
         self.read_phys(address, buf)
     }
@@ -55,7 +55,7 @@ impl Memory for Kcore {
 
 /// A page that is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leaf {
+pub struct MappedPage {
     /// Its first base page.
     pub vpn: Vpn,
     /// The frame of its first base page.
@@ -70,30 +70,30 @@ pub struct Leaf {
     pub dirty: bool,
 }
 
-/// Receives the pages of a walk. Any `FnMut(Leaf)` receives every page.
+/// Receives the pages of a walk. Any `FnMut(MappedPage)` receives every page.
 pub trait Visit {
     /// A page.
-    fn page(&mut self, leaf: Leaf);
+    fn page(&mut self, leaf: MappedPage);
 
     /// True if base pages that were not accessed are only counted. Called once per table: most pages of
     /// most programs are cold, and a call for each would be most of the cost of a walk.
-    fn counts_untouched(&self) -> bool {
+    fn counts_unaccessed(&self) -> bool {
         false
     }
 
     /// `count` base pages that were not accessed, within the 2 MiB that start at `chunk`.
-    fn untouched(&mut self, _chunk: Vpn, _count: u64) {}
+    fn unaccessed(&mut self, _chunk: Vpn, _count: u64) {}
 }
 
-impl<F: FnMut(Leaf)> Visit for F {
-    fn page(&mut self, leaf: Leaf) {
+impl<F: FnMut(MappedPage)> Visit for F {
+    fn page(&mut self, leaf: MappedPage) {
         self(leaf);
     }
 }
 
 /// The format of the processor's page tables on this machine.
 #[derive(Clone, Copy, Debug)]
-pub struct Format {
+pub struct PageTableFormat {
     /// Levels: 4 or 5.
     pub levels: u32,
     /// Address bits that do not belong to the address (memory encryption).
@@ -102,7 +102,7 @@ pub struct Format {
 
 /// Walks page tables; keeps its buffers (20 KiB) between walks.
 pub struct Walker {
-    format: Format,
+    format: PageTableFormat,
     tables: Vec<[u64; ENTRIES]>,
     /// Tables that this walk may still read.
     budget: u64,
@@ -112,14 +112,14 @@ pub struct Walker {
 
 impl Walker {
     /// A walker for this machine's tables.
-    pub fn new(format: Format) -> Self {
+    pub fn new(format: PageTableFormat) -> Self {
         let tables = vec![[0; ENTRIES]; MAX_LEVELS];
         Self { format, tables, budget: 0, tables_read: 0 }
     }
 
     /// Calls `visit` with every page in memory, by ascending address. `top` is the physical address of the
     /// top table. `false` if that cannot be read.
-    pub fn walk(&mut self, memory: &impl Memory, top: u64, visit: &mut impl Visit) -> bool {
+    pub fn walk(&mut self, memory: &impl PhysicalMemory, top: u64, visit: &mut impl Visit) -> bool {
         let levels = (self.format.levels as usize).clamp(2, MAX_LEVELS);
         // Each table maps a page or another table. Sixteen pages a table is sparser than real programs.
         self.budget = 1024 + memory.ram_base_pages() / 16;
@@ -130,7 +130,7 @@ impl Walker {
     }
 
     /// The page at `vpn`, by one small read per level; `None` if it is not in memory.
-    pub fn find(&self, memory: &impl Memory, top: u64, vpn: Vpn) -> Option<Leaf> {
+    pub fn find(&self, memory: &impl PhysicalMemory, top: u64, vpn: Vpn) -> Option<MappedPage> {
         self.find_run::<1>(memory, top, vpn).and_then(|[leaf]| leaf)
     }
 
@@ -138,10 +138,10 @@ impl Walker {
     /// page, only that page. `None` if there is no table.
     pub fn find_run<const N: usize>(
         &self,
-        memory: &impl Memory,
+        memory: &impl PhysicalMemory,
         top: u64,
         vpn: Vpn,
-    ) -> Option<[Option<Leaf>; N]> {
+    ) -> Option<[Option<MappedPage>; N]> {
         let levels = (self.format.levels as usize).clamp(2, MAX_LEVELS);
         let mut table = top;
         for level in (1..=levels).rev() {
@@ -177,10 +177,10 @@ impl Walker {
     /// `false` if there is no table.
     pub fn find_huge(
         &self,
-        memory: &impl Memory,
+        memory: &impl PhysicalMemory,
         top: u64,
         pages: Range<Vpn>,
-        mut visit: impl FnMut(Leaf),
+        mut visit: impl FnMut(MappedPage),
     ) -> bool {
         let levels = (self.format.levels as usize).clamp(2, MAX_LEVELS);
         let at = |level: usize, vpn: Vpn| (vpn.0 >> (9 * (level - 1))) % ENTRIES as u64;
@@ -213,7 +213,7 @@ impl Walker {
     /// Visits the table at `address`, whose first entry maps page `base`. Level 1 holds pages.
     fn table(
         &mut self,
-        memory: &impl Memory,
+        memory: &impl PhysicalMemory,
         address: u64,
         level: usize,
         base: u64,
@@ -243,7 +243,7 @@ impl Walker {
         true
     }
 
-    fn read(&mut self, memory: &impl Memory, address: u64, level: usize) -> bool {
+    fn read(&mut self, memory: &impl PhysicalMemory, address: u64, level: usize) -> bool {
         if self.budget == 0 {
             return false;
         }
@@ -254,10 +254,10 @@ impl Walker {
     fn base_pages(&self, base: u64, visit: &mut impl Visit) {
         let table = &self.tables[0];
         let mut passed = 0;
-        if visit.counts_untouched() {
+        if visit.counts_unaccessed() {
             let cold = table.iter().filter(|e| is_page(**e) && **e & ACCESSED == 0).count();
             if cold > 0 {
-                visit.untouched(Vpn(base), cold as u64);
+                visit.unaccessed(Vpn(base), cold as u64);
             }
             passed = ACCESSED;
         }
@@ -275,11 +275,11 @@ impl Walker {
     }
 
     #[inline]
-    fn leaf(&self, entry: u64, vpn: u64, size: PageSize) -> Leaf {
+    fn leaf(&self, entry: u64, vpn: u64, size: PageSize) -> MappedPage {
         // The address of an entry that is not present is stored inverted (the mitigation of L1TF).
         let raw = if entry & PRESENT == 0 { !entry } else { entry };
         let pfn = (raw & ADDRESS & !self.format.encrypted) / 4096;
-        Leaf {
+        MappedPage {
             vpn: Vpn(vpn),
             // Bit 12 of a huge entry is an attribute, not part of the address.
             pfn: pfn & !(size.base_pages() - 1),
@@ -316,7 +316,7 @@ mod tests {
 
     struct Ram(Vec<u8>);
 
-    impl Memory for Ram {
+    impl PhysicalMemory for Ram {
         fn read_phys(&self, address: u64, buf: &mut [u8]) -> bool {
             let at = usize::try_from(address).unwrap_or(usize::MAX);
             let end = at.saturating_add(buf.len());
@@ -345,9 +345,9 @@ mod tests {
         ram
     }
 
-    fn walk(ram: &Ram) -> Vec<Leaf> {
+    fn walk(ram: &Ram) -> Vec<MappedPage> {
         let mut leaves = Vec::new();
-        let mut walker = Walker::new(Format { levels: 4, encrypted: 1 << 47 });
+        let mut walker = Walker::new(PageTableFormat { levels: 4, encrypted: 1 << 47 });
         walker.walk(ram, 0, &mut |leaf| leaves.push(leaf));
         leaves
     }
@@ -360,7 +360,7 @@ mod tests {
             &[],
             &[(5, 0xabc << 12 | 1 << 47 | PRESENT | ACCESSED | DIRTY), (6, 0xabd << 12 | 3)],
         ));
-        let leaf = Leaf {
+        let leaf = MappedPage {
             vpn: Vpn(CHUNK + 5),
             pfn: 0xabc,
             size: PageSize::Base,
@@ -369,7 +369,7 @@ mod tests {
             dirty: true,
         };
         let (vpn, pfn, accessed, writable, dirty) = (Vpn(CHUNK + 6), 0xabd, false, true, false);
-        let next = Leaf { vpn, pfn, accessed, writable, dirty, ..leaf };
+        let next = MappedPage { vpn, pfn, accessed, writable, dirty, ..leaf };
         assert_eq!(leaves, [leaf, next]);
     }
 
@@ -385,7 +385,7 @@ mod tests {
     fn huge_pages_are_found_without_a_walk() {
         let huge = |frame: u64| frame << 12 | LARGE | PRESENT;
         let ram = ram(&[(4, huge(512) | ACCESSED), (5, huge(1024)), (7, huge(1536))], &[]);
-        let walker = Walker::new(Format { levels: 4, encrypted: 0 });
+        let walker = Walker::new(PageTableFormat { levels: 4, encrypted: 0 });
         let find = |pages: Range<u64>| {
             let mut found = Vec::new();
             let pages = Vpn(CHUNK + pages.start * 512)..Vpn(CHUNK + pages.end * 512);
@@ -422,19 +422,19 @@ mod tests {
         #[derive(Default)]
         struct Counter(Vec<u64>, Vec<(Vpn, u64)>);
         impl Visit for Counter {
-            fn page(&mut self, leaf: Leaf) {
+            fn page(&mut self, leaf: MappedPage) {
                 self.0.push(leaf.vpn.0);
             }
-            fn counts_untouched(&self) -> bool {
+            fn counts_unaccessed(&self) -> bool {
                 true
             }
-            fn untouched(&mut self, chunk: Vpn, count: u64) {
+            fn unaccessed(&mut self, chunk: Vpn, count: u64) {
                 self.1.push((chunk, count));
             }
         }
         let ram = ram(&[], &[(1, PRESENT), (2, PRESENT | ACCESSED), (3, PRESENT), (4, ACCESSED)]);
         let mut counter = Counter::default();
-        Walker::new(Format { levels: 4, encrypted: 0 }).walk(&ram, 0, &mut counter);
+        Walker::new(PageTableFormat { levels: 4, encrypted: 0 }).walk(&ram, 0, &mut counter);
         assert_eq!((counter.0, counter.1), (vec![CHUNK + 2], vec![(Vpn(CHUNK), 2)]));
     }
 
@@ -444,7 +444,7 @@ mod tests {
         let mut ram = Ram(vec![0; 4096]);
         (0..512).for_each(|i| ram.put(0, i, PRESENT));
         let mut seen = 0_u64;
-        let mut walker = Walker::new(Format { levels: 4, encrypted: 0 });
+        let mut walker = Walker::new(PageTableFormat { levels: 4, encrypted: 0 });
         assert!(walker.walk(&ram, 0, &mut |_| seen += 1));
         assert!(walker.tables_read <= 1025, "{}", walker.tables_read);
         assert!(!walker.walk(&ram, 1 << 40, &mut |_| seen += 1), "no RAM there");

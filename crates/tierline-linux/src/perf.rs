@@ -27,7 +27,7 @@ use sample::{Fields, Sample};
 
 /// Which event to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum PerfEvent {
     /// A software event of the kernel, by its `PERF_COUNT_SW_` number.
     Software(u64),
     /// A trace event, by its id in tracefs.
@@ -41,7 +41,7 @@ pub enum Event {
     },
 }
 
-impl Event {
+impl PerfEvent {
     /// Every page fault of user space, minor or major.
     pub const PAGE_FAULTS: Self = Self::Software(raw::PERF_COUNT_SW_PAGE_FAULTS as u64);
 
@@ -55,7 +55,7 @@ impl Event {
 #[derive(Clone, Copy, Debug)]
 pub struct Attr {
     /// The event.
-    pub event: Event,
+    pub event: PerfEvent,
     /// One record per `period` events.
     pub period: u64,
     /// The fields of a record.
@@ -70,7 +70,7 @@ pub struct Attr {
 
 impl Attr {
     /// Every occurrence of `event`, with `fields`.
-    pub const fn every(event: Event, fields: Fields) -> Self {
+    pub const fn every(event: PerfEvent, fields: Fields) -> Self {
         Self { event, period: 1, fields, precise: 0, user_only: false, registers: 0 }
     }
 
@@ -82,11 +82,11 @@ impl Attr {
         };
         attr.sample_period = self.period;
         (attr.type_, attr.config) = match self.event {
-            Event::Software(id) => (raw::PERF_TYPE_SOFTWARE, id),
-            Event::Tracepoint(id) => (raw::PERF_TYPE_TRACEPOINT, id),
-            Event::Pmu { unit, config } => (unit, config[0]),
+            PerfEvent::Software(id) => (raw::PERF_TYPE_SOFTWARE, id),
+            PerfEvent::Tracepoint(id) => (raw::PERF_TYPE_TRACEPOINT, id),
+            PerfEvent::Pmu { unit, config } => (unit, config[0]),
         };
-        if let Event::Pmu { config, .. } = self.event {
+        if let PerfEvent::Pmu { config, .. } = self.event {
             attr.bp_addr = config[1];
             attr.bp_len = config[2];
         }
@@ -113,7 +113,7 @@ pub enum Scope {
 
 /// What was not recorded so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Losses {
+pub struct RingLosses {
     /// Records lost because the ring was full.
     pub lost: u64,
     /// Times the kernel paused the event because it came too often.
@@ -129,7 +129,7 @@ pub struct Ring {
     fields: Fields,
     registers: u32,
     scratch: Vec<u8>,
-    losses: Losses,
+    losses: RingLosses,
 }
 
 impl Ring {
@@ -142,7 +142,7 @@ impl Ring {
         let fd = open_event(attr, scope)?;
         let map = Mapping::new(&fd, pages.max(1).next_power_of_two())?;
         let registers = attr.registers.count_ones();
-        let losses = Losses::default();
+        let losses = RingLosses::default();
         Ok(Self { fd, map, fields: attr.fields, registers, scratch: Vec::new(), losses })
     }
 
@@ -205,7 +205,7 @@ impl Ring {
     }
 
     /// What was not recorded so far.
-    pub const fn losses(&self) -> Losses {
+    pub const fn losses(&self) -> RingLosses {
         self.losses
     }
 }
@@ -256,8 +256,8 @@ impl CpuRings {
     }
 
     /// The sum over the CPUs.
-    pub fn losses(&self) -> Losses {
-        self.0.iter().fold(Losses::default(), |sum, ring| Losses {
+    pub fn losses(&self) -> RingLosses {
+        self.0.iter().fold(RingLosses::default(), |sum, ring| RingLosses {
             lost: sum.lost + ring.losses.lost,
             throttled: sum.throttled + ring.losses.throttled,
             malformed: sum.malformed + ring.losses.malformed,
@@ -456,7 +456,7 @@ mod tests {
     #[test]
     fn page_faults_of_this_thread_are_recorded_with_their_addresses() {
         let fields = Fields::TID | Fields::TIME | Fields::ADDR | Fields::CPU;
-        let attr = Attr::every(Event::PAGE_FAULTS, fields);
+        let attr = Attr::every(PerfEvent::PAGE_FAULTS, fields);
         // 2 pages of ring and 400 faults in batches: the ring wraps around many times.
         let mut ring = match Ring::open(&Attr { user_only: true, ..attr }, Scope::Task(0), 2) {
             Ok(ring) => ring,
@@ -472,7 +472,7 @@ mod tests {
             ring.drain(|s| seen.push((s.addr, s.pid, s.time)));
         }
         let end = monotonic_now();
-        assert_eq!(ring.losses(), Losses::default());
+        assert_eq!(ring.losses(), RingLosses::default());
         // One fault may map several of our pages (a huge page), so at least one fault per mapping.
         let ours = seen.iter().filter(|(addr, ..)| expected.contains(addr)).count();
         assert!(ours >= 20, "{ours} of {}", expected.len());
@@ -482,7 +482,7 @@ mod tests {
 
     #[test]
     fn a_ring_that_is_not_read_counts_what_it_lost() {
-        let attr = Attr { user_only: true, ..Attr::every(Event::PAGE_FAULTS, Fields::ADDR) };
+        let attr = Attr { user_only: true, ..Attr::every(PerfEvent::PAGE_FAULTS, Fields::ADDR) };
         let mut ring = match Ring::open(&attr, Scope::Task(0), 1) {
             Ok(ring) => ring,
             Err(error) => return eprintln!("skipped: {error}"),

@@ -9,4 +9,4 @@ pub mod targets;
 
 pub use maps::Maps;
 pub use stat::Stat;
-pub use targets::{Changes, Selection, Targets};
+pub use targets::{Selection, TargetChanges, Targets};

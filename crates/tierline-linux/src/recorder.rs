@@ -9,7 +9,7 @@ use tierline_core::unit::Nanos;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::loaded_latency::LoadedLatency;
-use crate::manager::{self, Options};
+use crate::manager::{self, ManagerOptions};
 use crate::process::{Selection, Targets};
 use crate::root::Root;
 use crate::topology::Topology;
@@ -29,18 +29,18 @@ impl Recorder {
     ///
     /// # Errors
     /// `Error::Missing` if there is no such tracker, or none at all.
-    pub fn new(root: &Root, selection: Selection, options: &Options) -> Result<Self> {
+    pub fn new(root: &Root, selection: Selection, options: &ManagerOptions) -> Result<Self> {
         let topology = Topology::read(root)?;
         let tiers = all_memory(&topology);
         let pids = selection.pids.clone();
         let targets = Targets::new(selection, root)?;
         let mut notes = Journal::recover(&options.state_dir, root)?;
         let journal = Journal::open(&options.state_dir)?;
-        let setup = options.setup(root, &journal, &tiers);
+        let setup = options.tracker_setup(root, &journal, &tiers);
         let choice = ladder::choose(&setup, options.tracker.as_deref())?;
         notes.push(manager::about_tracker(&choice));
         let tracker = choice.tracker;
-        notes.extend(manager::behave(root, &journal, options, &pids, tracker.uses())?);
+        notes.extend(manager::resolve_conflicts(root, &journal, options, &pids, tracker.uses())?);
         let latency = LoadedLatency::open(root, &tiers, &topology, false);
         let world = LinuxWorld::new(root, tiers, targets, tracker, latency, true)?;
         Ok(Self { world, journal, seen: Observations::default(), notes })

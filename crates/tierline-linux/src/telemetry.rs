@@ -37,12 +37,12 @@ pub struct NodeMemory {
 /// `Error::File` or `Error::Format` if a node's meminfo or `/proc/zoneinfo` cannot be read.
 pub fn nodes(root: &Root, tiers: &Tiers) -> Result<Vec<NodeMemory>> {
     let zones = zones::read(root)?;
-    let kernel_tiers = kernel_tiers(root);
+    let is_kernel_tiering = is_kernel_tiering(root);
     let ids = tiers.0.iter().flat_map(|tier| tier.nodes.iter().copied());
     let read = |node: NodeId| {
         let (total, free) = node_memory(root, node)?;
         // The two files are read one after the other: the result must not exceed the free memory.
-        let usable = zones::usable(&zones, node, kernel_tiers).min(free);
+        let usable = zones::usable(&zones, node, is_kernel_tiering).min(free);
         Ok(NodeMemory { node, total, free, usable })
     };
     ids.map(read).collect()
@@ -59,7 +59,7 @@ pub fn tiers(tiers: &Tiers, nodes: &[NodeMemory]) -> Vec<TierTelemetry> {
 }
 
 /// True if `kernel.numa_balancing` has the tiering bit set.
-pub fn kernel_tiers(root: &Root) -> bool {
+pub fn is_kernel_tiering(root: &Root) -> bool {
     let mode = root.read_number("/proc/sys/kernel/numa_balancing").unwrap_or(0);
     mode & KERNEL_TIERS != 0
 }
@@ -77,9 +77,9 @@ fn node_memory(root: &Root, node: NodeId) -> Result<(Bytes, Bytes)> {
 
 /// Counters as `name value` lines: `/proc/vmstat`, a node's vmstat, a group's memory.stat.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counters(pub BTreeMap<String, u64>);
+pub struct KernelCounters(pub BTreeMap<String, u64>);
 
-impl Counters {
+impl KernelCounters {
     /// The machine's `/proc/vmstat`.
     ///
     /// # Errors
@@ -249,8 +249,9 @@ mod tests {
 
     #[test]
     fn counters_are_compared() {
-        let before = Counters::parse("pgpromote_success 5\nnr_free_pages 9\nodd\nnuma_hit x\n");
-        let after = Counters::parse("pgpromote_success 7\nnr_free_pages 3\npgdemote_new 1\n");
+        let before =
+            KernelCounters::parse("pgpromote_success 5\nnr_free_pages 9\nodd\nnuma_hit x\n");
+        let after = KernelCounters::parse("pgpromote_success 7\nnr_free_pages 3\npgdemote_new 1\n");
         assert_eq!(
             after.since(&before),
             BTreeMap::from([("pgpromote_success", 2), ("pgdemote_new", 1)])

@@ -98,7 +98,7 @@ impl Tenants {
     }
 
     /// The index of the tenant of a managed process.
-    pub fn owner(&self, pid: u32) -> Option<usize> {
+    pub fn tenant_of(&self, pid: u32) -> Option<usize> {
         self.owners.get(&pid).copied()
     }
 
@@ -108,7 +108,7 @@ impl Tenants {
     }
 
     /// The index of the tenant of the submitted group at `group`.
-    pub fn of_group(&self, group: usize) -> Option<usize> {
+    pub fn tenant_of_group(&self, group: usize) -> Option<usize> {
         self.of_groups.get(group).copied()
     }
 
@@ -144,13 +144,15 @@ impl Tenants {
     }
 
     fn find(&self, pid: u32, targets: &Targets) -> usize {
-        if let Some(at) = targets.group_of(pid).and_then(|group| self.of_group(group)) {
+        if let Some(at) = targets.group_of(pid).and_then(|group| self.tenant_of_group(group)) {
             return at;
         }
         // A parent may be known without being managed, while it is too small.
         let mut ancestor = pid;
         while let Some(stat) = targets.stat(ancestor) {
-            if let Some(at) = self.named(ancestor, &stat.comm).or_else(|| self.kept(ancestor)) {
+            if let Some(at) =
+                self.named(ancestor, &stat.comm).or_else(|| self.previous_tenant(ancestor))
+            {
                 return at;
             }
             ancestor = stat.parent;
@@ -167,8 +169,8 @@ impl Tenants {
     }
 
     /// The tenant that a process had before, unless through its cgroup: it stays after its parent has ended.
-    fn kept(&self, pid: u32) -> Option<usize> {
-        self.owner(pid).filter(|at| !self.of_groups.contains(at))
+    fn previous_tenant(&self, pid: u32) -> Option<usize> {
+        self.tenant_of(pid).filter(|at| !self.of_groups.contains(at))
     }
 }
 

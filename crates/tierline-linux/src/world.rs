@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use tierline_core::policy::{self, Policy, Wants};
 use tierline_core::port::{
-    Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, Question,
-    SpaceEvent, SpaceId, Telemetry, TenantId, TenantTelemetry, Watch, World,
+    Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAddress, Question,
+    SpaceEvent, SpaceId, Telemetry, TenantId, TenantTelemetry, Tracking, World,
 };
 use tierline_core::tier::{NodeId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
@@ -31,7 +31,7 @@ use crate::tenant::{self, Tenant, Tenants};
 use crate::tracker::Tracker;
 use crate::tracker::inspect::{CENSUS_EVERY, Inspector};
 use crate::tracker::units::Units;
-use crate::tracker::window::Urgent;
+use crate::tracker::window::RaisedPriority;
 
 /// Time between two readings of the processes and their mappings.
 const LOOK_AROUND: Nanos = Nanos::from_secs(1);
@@ -97,7 +97,7 @@ impl LinuxWorld {
         dry_run: bool,
     ) -> Result<Self> {
         let memory = telemetry::nodes(root, &tiers)?;
-        let frames = Nodes::read(root).ok().map(|nodes| nodes.in_tiers(&tiers));
+        let frames = Nodes::read(root).ok().map(|nodes| nodes.by_tier(&tiers));
         Ok(Self {
             frames,
             root: root.clone(),
@@ -112,7 +112,7 @@ impl LinuxWorld {
             units: None,
             inspector: None,
             counted: None,
-            mover: Mover::new(mover::Settings::default()),
+            mover: Mover::new(mover::MoverSettings::default()),
             paging: None,
             latency,
             dry_run,
@@ -126,8 +126,8 @@ impl LinuxWorld {
     }
 
     /// Observes as a policy with these wants expects: one that keeps its own heat gets its own units, at a constant rate.
-    pub fn serve(&mut self, wants: Wants) {
-        self.units = Units::of(wants.watch.filter(|_| wants.own_heat));
+    pub fn prepare_for(&mut self, wants: Wants) {
+        self.units = Units::of(wants.tracking.filter(|_| wants.own_heat));
     }
 
     /// Enables queries for pages that the tracker does not observe.
@@ -141,7 +141,7 @@ impl LinuxWorld {
     }
 
     /// Assigns processes to these tenants.
-    pub fn host(&mut self, tenants: Tenants) {
+    pub fn set_tenants(&mut self, tenants: Tenants) {
         self.tenants = tenants;
     }
 
@@ -160,7 +160,7 @@ impl LinuxWorld {
             group.cpu_max()?;
         }
         if let Some(at) = self.targets.groups().find(&self.root, cgroup)?
-            && let Some(tenant) = self.tenants.of_group(at)
+            && let Some(tenant) = self.tenants.tenant_of_group(at)
         {
             return Ok(tenant);
         }
@@ -181,7 +181,7 @@ impl LinuxWorld {
 
     /// Memory that the group of a tenant uses; `None` if it is not known.
     pub fn charged(&self, tenant: usize) -> Option<Bytes> {
-        let charged = self.group_of(tenant)?.charged().ok()??;
+        let charged = self.group_of(tenant)?.usage_by_node().ok()??;
         Some(charged.iter().map(|one| one.user).sum())
     }
 
@@ -190,7 +190,7 @@ impl LinuxWorld {
     /// # Errors
     /// Those of opening the group.
     pub fn charged_to(&self, cgroup: &str) -> Result<Bytes> {
-        let charged = Cgroup::open(&self.root, cgroup)?.charged();
+        let charged = Cgroup::open(&self.root, cgroup)?.usage_by_node();
         let charged = charged.ok().flatten().unwrap_or_default();
         Ok(charged.iter().map(|one| one.user).sum())
     }
@@ -218,8 +218,8 @@ impl LinuxWorld {
     ///
     /// # Errors
     /// `Error::Missing`, with what is missing and the next step.
-    pub fn fits(&self, policy: &dyn Policy) -> Result<()> {
-        policy::fits(policy, self.capabilities()).map_err(|unfit| Error::Missing {
+    pub fn check_policy(&self, policy: &dyn Policy) -> Result<()> {
+        policy::check_capabilities(policy, self.capabilities()).map_err(|unfit| Error::Missing {
             what: format!("policy {}", unfit.policy),
             why: format!("it needs {}", unfit.missing),
             hint: match unfit.missing {
@@ -296,7 +296,7 @@ impl LinuxWorld {
         }
     }
 
-    fn look_around(&mut self, now: Nanos, out: &mut Observations) {
+    fn refresh_targets(&mut self, now: Nanos, out: &mut Observations) {
         if self.looked_around.is_some_and(|at| now < at + LOOK_AROUND) {
             return;
         }
@@ -304,24 +304,24 @@ impl LinuxWorld {
         let changes = self.targets.refresh(&self.root);
         for pid in &changes.gone {
             self.maps.remove(pid);
-            out.spaces.push(SpaceEvent::Gone(SpaceId(*pid)));
+            out.space_events.push(SpaceEvent::Gone(SpaceId(*pid)));
         }
         self.tenants.forget(&changes.gone);
-        self.tenants.assign(&self.targets, &mut out.spaces);
-        self.report_vanished(&changes.vanished);
+        self.tenants.assign(&self.targets, &mut out.space_events);
+        self.report_vanished(&changes.removed_groups);
         self.limit_again(&changes.replaced);
         for pid in &changes.appeared {
             self.maps.insert(*pid, Maps::new(SpaceId(*pid)));
         }
         for maps in self.maps.values_mut() {
-            if let Err(problem) = maps.refresh(&self.root, &mut out.spaces) {
+            if let Err(problem) = maps.refresh(&self.root, &mut out.space_events) {
                 self.problems.push(problem);
             }
         }
         if !changes.appeared.is_empty() {
             (self.sized, self.counted) = (None, None);
         }
-        self.look_at_sizes(now, out);
+        self.refresh_sizes(now, out);
         if !changes.gone.is_empty() || !changes.appeared.is_empty() {
             let spaces: Vec<SpaceId> = self.targets.pids().map(SpaceId).collect();
             if let Err(problem) = self.tracker.watch(&spaces) {
@@ -333,7 +333,7 @@ impl LinuxWorld {
     fn report_vanished(&mut self, groups: &[usize]) {
         let names = groups.iter().filter_map(|&at| self.targets.groups().get(at));
         self.problems.extend(names.map(|group| Error::Missing {
-            what: format!("cgroup {:?}", group.named()),
+            what: format!("cgroup {:?}", group.typed_name()),
             why: "it was removed; its tenant has ended, the other tenants stay managed".into(),
             hint: "a new group of this name is managed again".into(),
         }));
@@ -344,7 +344,7 @@ impl LinuxWorld {
         let Some(cpu) = &mut self.cpu else { return };
         for &at in groups {
             if let (Some(tenant), Some(group)) =
-                (self.tenants.of_group(at), self.targets.groups().get(at))
+                (self.tenants.tenant_of_group(at), self.targets.groups().get(at))
             {
                 self.problems.extend(cpu.limit_again(tenant, group).err());
             }
@@ -366,15 +366,15 @@ impl LinuxWorld {
     fn adjust_usage(&mut self, orders: &[Order], outcomes: &[Outcome]) {
         let done = orders.iter().zip(outcomes).filter(|(_, outcome)| **outcome == Outcome::Done);
         for moved in done.filter_map(|(order, _)| order.as_move()) {
-            if let Some(tenant) = self.tenants.owner(moved.space.0) {
-                self.usage.moved(tenant, &moved);
+            if let Some(tenant) = self.tenants.tenant_of(moved.space.0) {
+                self.usage.record_move(tenant, &moved);
             }
         }
     }
 
     fn measure_page_in(&mut self, now: Nanos) {
         let Some(paging) = &mut self.paging else { return };
-        match paging.page_in.stall(now, &self.root, self.targets.groups()) {
+        match paging.page_in.stall_share(now, &self.root, self.targets.groups()) {
             Ok(stall) => paging.stall = stall.or(paging.stall),
             Err(problem) => {
                 paging.stall = None;
@@ -392,14 +392,14 @@ impl LinuxWorld {
         }
     }
 
-    fn look_at_sizes(&mut self, now: Nanos, out: &mut Observations) {
+    fn refresh_sizes(&mut self, now: Nanos, out: &mut Observations) {
         let due = self.sized.is_none_or(|at| now >= at + SIZES_EVERY);
         if !due || self.tracker.reports_page_sizes() {
             return;
         }
         self.sized = Some(now);
         for maps in self.maps.values() {
-            if let Err(problem) = maps.sizes(&self.root, &mut out.spaces) {
+            if let Err(problem) = maps.sizes(&self.root, &mut out.space_events) {
                 self.problems.push(problem);
             }
         }
@@ -416,7 +416,7 @@ impl LinuxWorld {
     }
 
     fn page_out(&mut self, orders: &[Order], out: &mut Vec<Outcome>) {
-        let pages: Vec<PageAt> = orders.iter().map(Order::page).collect();
+        let pages: Vec<PageAddress> = orders.iter().map(Order::page).collect();
         match &mut self.paging {
             Some(paging) => paging.pager.page_out(&pages, out),
             None => out.extend(pages.iter().map(|_| Outcome::Refused)),
@@ -424,7 +424,7 @@ impl LinuxWorld {
     }
 
     fn split_pages(&mut self, orders: &[Order], out: &mut Vec<Outcome>) {
-        let pages: Vec<PageAt> = orders.iter().map(Order::page).collect();
+        let pages: Vec<PageAddress> = orders.iter().map(Order::page).collect();
         match mover::split::split(&self.root, &pages) {
             Ok(done) => out.extend(done.iter().map(|&done| match done {
                 true => Outcome::Done,
@@ -440,8 +440,8 @@ impl LinuxWorld {
 
 impl World for LinuxWorld {
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
-        out.fast_unseen = !self.tracker.observes_fast_memory();
-        self.look_around(now, out);
+        out.fast_untracked = !self.tracker.observes_fast_memory();
+        self.refresh_targets(now, out);
         self.count_pages(now, out);
         if now >= self.tracker.next_due()
             && let Err(problem) = self.tracker.poll(now, out)
@@ -473,7 +473,7 @@ impl World for LinuxWorld {
         }
         let page_in_stall = self.paging.as_ref().and_then(|paging| paging.stall);
         let mut tiers = telemetry::tiers(&self.tiers, &self.memory);
-        self.latency.fill(now, &mut tiers);
+        self.latency.update(now, &mut tiers);
         let counted = self.tracker.take_device_counts();
         let tenants = self.tenant_telemetry(now);
         Telemetry { tiers, counted, page_in_stall, tenants, ..Telemetry::default() }
@@ -495,7 +495,7 @@ impl World for LinuxWorld {
         }
         let (began, first) = (Instant::now(), out.len());
         // Moves take the same time whenever they are made, and those made early repay early.
-        let _urgent = Urgent::begin();
+        let _urgent = RaisedPriority::begin();
         for alike in orders.chunk_by(|a, b| discriminant(a) == discriminant(b)) {
             match alike[0] {
                 Order::Move(_) => self.move_pages(alike, out),
@@ -513,7 +513,7 @@ impl World for LinuxWorld {
         self.tracker.set_attention(attention);
     }
 
-    fn watch(&mut self, watch: Watch) -> bool {
+    fn configure_tracking(&mut self, watch: Tracking) -> bool {
         self.tracker.reconfigure(watch).unwrap_or_else(|problem| {
             self.problems.push(problem);
             false

@@ -17,7 +17,7 @@ const CLOSE: f64 = 0.05;
 
 /// The runs of a comparison.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Field {
+pub struct Comparison {
     /// Policies.
     pub policies: Vec<String>,
     /// Workloads and machines; every policy runs on each.
@@ -104,7 +104,7 @@ pub struct ComparedRun {
 ///
 /// # Errors
 /// If a scenario is invalid.
-pub fn compare(field: &Field, runner: &Runner<'_>) -> Result<Vec<ComparedRun>> {
+pub fn compare(field: &Comparison, runner: &Runner<'_>) -> Result<Vec<ComparedRun>> {
     let pairs =
         || field.cells.iter().flat_map(|cell| field.policies.iter().map(move |p| (cell, p)));
     let scenarios = pairs().map(|(cell, policy)| scenario(field, cell, policy));
@@ -133,7 +133,7 @@ pub fn compare(field: &Field, runner: &Runner<'_>) -> Result<Vec<ComparedRun>> {
 ///
 /// # Errors
 /// If the machine, the workload or the policy is unknown.
-pub fn scenario(field: &Field, cell: &Cell, policy: &str) -> Result<Scenario> {
+pub fn scenario(field: &Comparison, cell: &Cell, policy: &str) -> Result<Scenario> {
     let mut scenario = Scenario {
         machine: cell.machine.clone(),
         policy: policy.into(),

@@ -12,7 +12,7 @@
 
 /// Items with their due ticks.
 #[derive(Clone, Debug)]
-pub struct Due<T> {
+pub struct DueQueue<T> {
     clock: u64,
     /// The first bucket is due now.
     buckets: [Vec<(u64, T)>; BUCKETS],
@@ -20,13 +20,13 @@ pub struct Due<T> {
 
 const BUCKETS: usize = u64::BITS as usize + 1;
 
-impl<T> Default for Due<T> {
+impl<T> Default for DueQueue<T> {
     fn default() -> Self {
         Self { clock: 0, buckets: [const { Vec::new() }; BUCKETS] }
     }
 }
 
-impl<T: Copy + Ord> Due<T> {
+impl<T: Copy + Ord> DueQueue<T> {
     /// Adds an item due at `at`, or now if the clock has passed that tick.
     pub fn push(&mut self, at: u64, what: T) {
         let ahead = at.max(self.clock) ^ self.clock;
@@ -90,7 +90,7 @@ mod tests {
         fn it_returns_the_same_order_as_a_heap(
             steps in prop::collection::vec((0u32..64, any::<u64>(), any::<u8>(), any::<bool>()), 1..300),
         ) {
-            let (mut due, mut heap) = (Due::default(), BinaryHeap::new());
+            let (mut due, mut heap) = (DueQueue::default(), BinaryHeap::new());
             let mut clock = 0u64;
             for (shift, random, what, go_on) in steps {
                 if go_on {

@@ -34,7 +34,7 @@ pub enum Error {
     },
     /// A policy needs what the model does not have.
     #[error("{0}, which the model does not have")]
-    Unfit(tierline_core::policy::Unfit),
+    MissingCapability(tierline_core::policy::MissingCapability),
 }
 
 impl Error {

@@ -68,7 +68,7 @@ pub fn cells(recordings: &[String]) -> Vec<Cell> {
 
 /// Results of one policy over all cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Standing {
+pub struct PolicyStanding {
     /// The policy.
     pub policy: String,
     /// Geometric mean of its throughput divided by the default policy's.
@@ -85,7 +85,7 @@ pub struct Standing {
 
 /// Result of the default policy in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Held {
+pub struct CellResult {
     /// The machine.
     pub machine: String,
     /// The workload, as it was written.
@@ -101,7 +101,7 @@ pub struct Held {
 }
 
 /// Results of every policy, in the order of the runs.
-pub fn standings(entries: &[ComparedRun]) -> Vec<Standing> {
+pub fn standings(entries: &[ComparedRun]) -> Vec<PolicyStanding> {
     let fields = fields(entries);
     let policies = fields.first().map_or(&[][..], |field| field);
     let standing = |at: usize| {
@@ -113,7 +113,7 @@ pub fn standings(entries: &[ComparedRun]) -> Vec<Standing> {
         let policy = policies[at].policy.clone();
         let best =
             |field: &&&[ComparedRun]| rivals(field, None).is_some_and(|r| r.policy == policy);
-        Standing {
+        PolicyStanding {
             of_default: geometric_mean(&ratios),
             least: ratios.iter().copied().fold(f64::INFINITY, f64::min),
             best_in: fields.iter().filter(best).count(),
@@ -126,11 +126,11 @@ pub fn standings(entries: &[ComparedRun]) -> Vec<Standing> {
 }
 
 /// Results of the default policy in every cell.
-pub fn held(entries: &[ComparedRun]) -> Vec<Held> {
+pub fn held(entries: &[ComparedRun]) -> Vec<CellResult> {
     let one = |field: &[ComparedRun]| {
         let own = find(field, DEFAULT)?;
         let rival = rivals(field, Some(DEFAULT))?;
-        Some(Held {
+        Some(CellResult {
             machine: own.machine.clone(),
             workload: own.workload.clone(),
             ratio: own.ratio.clone(),

@@ -27,7 +27,7 @@ pub fn profile(scenario: &Scenario, interval: Nanos) -> Result<Profile> {
     while now <= end {
         seen.clear();
         world.observe(now, &mut seen);
-        profile.see(&seen);
+        profile.observe(&seen);
         if now >= over {
             profile.end_interval();
             over += interval;

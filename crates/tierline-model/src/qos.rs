@@ -20,12 +20,12 @@
 use serde::Serialize;
 use tierline_core::policy::Policy;
 use tierline_core::port::TenantId;
-use tierline_core::qos::admission::{self, Planned};
+use tierline_core::qos::admission::{self, Admission};
 use tierline_core::qos::application::{Application, Slo, suits};
 use tierline_core::qos::controller::Controller;
-use tierline_core::qos::decision::Entry;
+use tierline_core::qos::decision::TimedDecision;
 use tierline_core::qos::heat_curve::HeatCurve;
-use tierline_core::qos::need::{Profile, unloaded_ns};
+use tierline_core::qos::need::{ApplicationProfile, unloaded_ns};
 use tierline_core::qos::thresholds::{SweepPoint, Thresholds};
 use tierline_core::tier::Tiers;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
@@ -86,7 +86,7 @@ pub fn application(
     id: TenantId,
     machine: &Machine,
     arrivals: &[Arrival],
-) -> Result<Option<(Application, Profile)>> {
+) -> Result<Option<(Application, ApplicationProfile)>> {
     let Some(priority) = tenant.priority else {
         return match tenant.slo.is_some() || tenant.weight.is_some() {
             true => Err(tenant
@@ -129,7 +129,7 @@ pub struct PlannedTenant {
     pub memory_bytes: Bytes,
     /// What it would get; `None`: it is refused.
     #[serde(flatten)]
-    pub plan: Option<Planned>,
+    pub plan: Option<Admission>,
     /// Why it is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
@@ -178,7 +178,7 @@ pub fn plan(
 }
 
 /// A decision with the names of tenants and tiers.
-pub(crate) fn explain(entry: &Entry, tenants: &[String], tiers: &Tiers) -> QosDecision {
+pub(crate) fn explain(entry: &TimedDecision, tenants: &[String], tiers: &Tiers) -> QosDecision {
     let ids = || tenants.iter().enumerate().map(|(at, name)| (id(at), name));
     let name =
         |tenant| ids().find(|one| one.0 == tenant).map_or_else(|| "?".into(), |one| one.1.clone());
@@ -192,7 +192,7 @@ pub(crate) fn explain(entry: &Entry, tenants: &[String], tiers: &Tiers) -> QosDe
 }
 
 /// What a profiler would find about these programs in isolation.
-fn profile(programs: &[&Program], machine: &Machine) -> Profile {
+fn profile(programs: &[&Program], machine: &Machine) -> ApplicationProfile {
     let mut parts = Vec::new();
     let mut classes = Vec::new();
     for program in programs {
@@ -213,7 +213,7 @@ fn profile(programs: &[&Program], machine: &Machine) -> Profile {
     let mut loads = Loads::default();
     solve(&machine.network(), &classes, &mut loads);
     let gb_per_s = LINE_BYTES * (loads.reads(&classes, 0) + loads.writes(&classes, 0));
-    Profile { curve: HeatCurve::of_parts(parts), bandwidth: Some(rate(gb_per_s)) }
+    ApplicationProfile { curve: HeatCurve::of_parts(parts), bandwidth: Some(rate(gb_per_s)) }
 }
 
 /// The thresholds of a machine, by the two micro-benchmarks.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tierline_core::counters::Counters;
 use tierline_core::port::{PageKind, TenantId};
-use tierline_core::qos::controller::Standing;
+use tierline_core::qos::controller::ApplicationReport;
 use tierline_core::qos::showback::Showback;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
@@ -201,7 +201,7 @@ pub struct QosMeans {
 
 impl QosMeans {
     /// From the controller's view.
-    pub fn of(standing: &Standing) -> Self {
+    pub fn of(standing: &ApplicationReport) -> Self {
         let grant = &standing.grant;
         Self {
             slo: standing.application.slo.map(|slo| slo.to_string()),

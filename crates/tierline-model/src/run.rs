@@ -115,7 +115,7 @@ impl Log {
         };
         means.tenants = ids().map(tenant).collect();
         for (tenant, (id, _)) in means.tenants.iter_mut().zip(ids()) {
-            tenant.qos = engine.qos.standing(id).map(|standing| QosMeans::of(&standing));
+            tenant.qos = engine.qos.report(id).map(|standing| QosMeans::of(&standing));
         }
         means
     }

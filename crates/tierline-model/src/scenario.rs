@@ -28,8 +28,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use tierline_core::policy::{POLICIES, entry::PolicyEntry};
-use tierline_core::policy::{Policy, Wants, fits};
-use tierline_core::port::{Allocation, PageSize, TenantId, Watch};
+use tierline_core::policy::{Policy, Wants, check_capabilities};
+use tierline_core::port::{Allocation, PageSize, TenantId, Tracking};
 use tierline_core::qos::controller::Controller;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use toml::{Table, Value};
@@ -49,7 +49,7 @@ use crate::workload::list::{COMMON, WorkloadEntry};
 use crate::workload::program::Placement;
 use crate::workload::replay::{Recording, Replay};
 use crate::world::transfer::{TRANSFERS, TransferEntry};
-use crate::world::{Arrival, ModelWorld, Settings};
+use crate::world::{Arrival, ModelSettings, ModelWorld};
 
 /// The shortest permitted step.
 const SHORTEST: Nanos = Nanos(10_000);
@@ -225,13 +225,14 @@ impl Scenario {
     /// The policy's entry in the core's list.
     ///
     /// # Errors
-    /// `Error::Unknown` with the known names; `Error::Unfit` if the policy needs what the model lacks.
+    /// `Error::Unknown` with the known names; `Error::MissingCapability` if the policy needs what the model lacks.
     pub fn policy(&self) -> Result<&'static PolicyEntry> {
         let entry = PolicyEntry::find(&self.policy).ok_or_else(|| {
             let known = POLICIES.iter().map(|entry| entry.name);
             Error::unknown("policy", &self.policy, known)
         })?;
-        fits((entry.make)().as_ref(), ModelWorld::offers()).map_err(Error::Unfit)?;
+        check_capabilities((entry.make)().as_ref(), ModelWorld::offers())
+            .map_err(Error::MissingCapability)?;
         Ok(entry)
     }
 
@@ -326,8 +327,9 @@ impl Scenario {
     /// The tracker for a policy with these requirements: the scenario's, else the requested one if the machine
     /// has it.
     fn tracker(&self, wants: &Wants, machine: &Machine) -> Result<Box<dyn Tracker>> {
-        let wish =
-            wants.watch.filter(|watch| machine.neoprof || !matches!(watch, Watch::Counters { .. }));
+        let wish = wants
+            .tracking
+            .filter(|watch| machine.neoprof || !matches!(watch, Tracking::Counters { .. }));
         match (&self.tracker, wish) {
             (Some(name), _) => Ok(TrackerEntry::find(name)?.open(&self.tracker_knobs)),
             (None, Some(watch)) => Ok(serve(watch, &self.tracker_knobs)),
@@ -354,7 +356,7 @@ impl Scenario {
             machine.costs.copy_threads = threads.into();
         }
         let tracker = self.tracker(wants, &machine)?;
-        let settings = Settings {
+        let settings = ModelSettings {
             quantum: self.quantum,
             synchronous: self.synchronous,
             allocation: wants.allocation.unwrap_or(Allocation::FirstTouch),

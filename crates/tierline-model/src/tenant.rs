@@ -34,7 +34,7 @@ use crate::workload::program::{Placement, Program};
 use crate::world::Arrival;
 
 /// Limits in a scenario file: by tier, a size or a percentage of the tier's capacity.
-pub type Written = BTreeMap<String, String>;
+pub type WrittenLimits = BTreeMap<String, String>;
 
 /// A tenant in a scenario file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -43,7 +43,7 @@ pub struct Tenant {
     /// The name in workloads and reports.
     pub name: String,
     /// Its limits from the start.
-    pub limit: Written,
+    pub limit: WrittenLimits,
     /// Changes of its limits.
     pub limits: Vec<LimitsFrom>,
     /// Its priority, if it is an application; larger is more important.
@@ -62,12 +62,12 @@ pub struct LimitsFrom {
     pub at: Nanos,
     /// The limits that change.
     #[serde(flatten)]
-    pub limit: Written,
+    pub limit: WrittenLimits,
 }
 
 /// One tenant's limit in one tier, from a time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Change {
+struct LimitChange {
     at: Nanos,
     tenant: TenantId,
     tier: TierId,
@@ -78,7 +78,7 @@ struct Change {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
     /// The next change is the last element.
-    changes: Vec<Change>,
+    changes: Vec<LimitChange>,
 }
 
 impl Schedule {
@@ -146,8 +146,8 @@ impl Tenant {
         from: &LimitsFrom,
         machine: &Machine,
         arrivals: &[Arrival],
-    ) -> Result<Vec<Change>> {
-        let mut changes: Vec<Change> = Vec::new();
+    ) -> Result<Vec<LimitChange>> {
+        let mut changes: Vec<LimitChange> = Vec::new();
         for (name, text) in &from.limit {
             let tier = tier(machine, name)?;
             let limit = self.limit(name, text, machine.tiers[tier.index()].capacity)?;
@@ -163,7 +163,7 @@ impl Tenant {
                      {bound} or more"
                 )));
             }
-            changes.push(Change { at: from.at, tenant, tier, limit });
+            changes.push(LimitChange { at: from.at, tenant, tier, limit });
         }
         Ok(changes)
     }

@@ -20,9 +20,9 @@ use tierline_core::qos::application::Slo;
 use tierline_core::unit::Bytes;
 use tierline_linux::manager::{ApplicationStatus, Manager, Submission};
 
-use crate::letter::{self, Hinted};
 use crate::nearest::suggest;
-use crate::print::Voice;
+use crate::print::Messages;
+use crate::report_error::{self, ErrorWithHint};
 
 /// The default folder.
 pub const FOLDER: &str = "/etc/tierline/apps.d";
@@ -135,7 +135,7 @@ impl App {
         let app: Self = toml::from_str(text).map_err(|error| {
             let message = format!("{source}: {}", error.to_string().trim_end());
             match unknown_key(text) {
-                Some(hint) => Hinted::error(message, hint),
+                Some(hint) => ErrorWithHint::error(message, hint),
                 None => anyhow::Error::msg(message),
             }
         })?;
@@ -148,8 +148,9 @@ impl App {
     /// If a key is missing or has a value that cannot be used.
     pub fn submission(&self, others: &[ApplicationStatus]) -> Result<Submission> {
         let name = self.checked_name()?;
-        let wrong =
-            |why: String, hint: &str| Hinted::error(format!("application {name:?}: {why}"), hint);
+        let wrong = |why: String, hint: &str| {
+            ErrorWithHint::error(format!("application {name:?}: {why}"), hint)
+        };
         let Some(cgroup) = self.cgroup.clone() else {
             return Err(wrong(
                 "it has no cgroup".into(),
@@ -186,8 +187,9 @@ impl App {
     /// If a value cannot be used; the submission may be changed in part then.
     pub fn change(&self, submission: &mut Submission) -> Result<()> {
         let name = self.checked_name()?;
-        let wrong =
-            |why: String, hint: &str| Hinted::error(format!("application {name:?}: {why}"), hint);
+        let wrong = |why: String, hint: &str| {
+            ErrorWithHint::error(format!("application {name:?}: {why}"), hint)
+        };
         let forms = "write a latency (200ns), a bandwidth (70GB/s), a share of slow accesses (slow-share=5%), or none";
         match (&self.slo, self.preference) {
             (Some(_), Some(_)) => {
@@ -252,7 +254,7 @@ impl App {
             && !name.starts_with(['.', '-']);
         match good {
             true => Ok(name),
-            false => Err(Hinted::error(
+            false => Err(ErrorWithHint::error(
                 format!("{name:?} is no name of an application"),
                 format!("use letters, digits, '_', '.', '@' and '-', {MOST_NAME} at most"),
             )),
@@ -278,7 +280,7 @@ fn unknown_key(text: &str) -> Option<String> {
 /// The first file that cannot be read, or that others can write.
 pub fn folder(dir: &Path) -> Result<Vec<App>> {
     let entries = fs::read_dir(dir).map_err(|error| {
-        Hinted::error(
+        ErrorWithHint::error(
             format!("cannot read {}: {error}", dir.display()),
             "create the folder, or name another one: --apps DIR",
         )
@@ -291,7 +293,7 @@ pub fn folder(dir: &Path) -> Result<Vec<App>> {
 
 fn read(file: &Path) -> Result<App> {
     let failed =
-        |why: String, hint: &str| Hinted::error(format!("{}: {why}", file.display()), hint);
+        |why: String, hint: &str| ErrorWithHint::error(format!("{}: {why}", file.display()), hint);
     let meta = fs::metadata(file).map_err(|error| failed(error.to_string(), "remove it"))?;
     if meta.mode() & 0o002 != 0 {
         return Err(failed(
@@ -312,15 +314,17 @@ fn read(file: &Path) -> Result<App> {
 }
 
 /// Submits applications to a manager that starts. One that is refused is reported; the others are managed.
-pub fn submit_all(manager: &mut Manager, apps: &[App], voice: Voice) {
+pub fn submit_all(manager: &mut Manager, apps: &[App], messages: Messages) {
     let now = crate::clock::now();
     for app in apps {
         let submitted = app
             .submission(&manager.applications())
             .and_then(|submission| Ok(manager.submit(now, submission)?));
         if let Err(error) = submitted {
-            voice.say(&letter::text(&error));
-            letter::hint(&error).into_iter().for_each(|hint| voice.say(&format!("hint: {hint}")));
+            messages.print(&report_error::text(&error));
+            report_error::hint(&error)
+                .into_iter()
+                .for_each(|hint| messages.print(&format!("hint: {hint}")));
         }
     }
 }
@@ -338,7 +342,7 @@ mod tests {
         let error = App::read("redis.toml", text, "redis")
             .and_then(|app| app.submission(&[]))
             .expect_err(text);
-        format!("{error}\n{}", letter::hint(&error).unwrap_or_default())
+        format!("{error}\n{}", report_error::hint(&error).unwrap_or_default())
     }
 
     #[test]

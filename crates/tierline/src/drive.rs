@@ -17,8 +17,8 @@ use tierline_linux::error::Error;
 use tierline_linux::manager::Manager;
 
 use crate::clock;
-use crate::letter::Hinted;
-use crate::print::{Voice, to_stderr};
+use crate::print::{Messages, to_stderr};
+use crate::report_error::ErrorWithHint;
 use crate::request::{Answer, MOST_BYTES, Request, Verb};
 use crate::serve::{CALLERS, Call, StatusSocket};
 use crate::signals::{SignalEvent, Signals};
@@ -102,7 +102,7 @@ pub enum ManagerState {
 /// Destinations of reports.
 pub struct Reports {
     /// Prints messages to the user.
-    pub voice: Voice,
+    pub messages: Messages,
     /// Every event, one line of JSON each.
     pub events: Option<BufWriter<File>>,
     /// Time between lines of status on stderr.
@@ -183,7 +183,7 @@ impl<M: Managed> Driver<M> {
     fn warn(&mut self, problem: &Error) {
         let text = problem.to_string();
         if self.printed.len() < MOST_PROBLEMS && !self.printed.contains(&text) {
-            self.reports.voice.say(&text);
+            self.reports.messages.print(&text);
             self.printed.insert(text);
         }
     }
@@ -253,7 +253,7 @@ impl<M: Managed> Driver<M> {
         let text = call.request.as_deref().unwrap_or_default();
         let request = match text.is_empty() {
             false => Request::read(text, call.trusted),
-            true => Err(Hinted::error(
+            true => Err(ErrorWithHint::error(
                 format!("the request is empty, or longer than {MOST_BYTES} bytes"),
                 "use `tierline qos`",
             )),
@@ -273,7 +273,7 @@ impl<M: Managed> Driver<M> {
         let (was_running, reports) = (self.manager.is_running(), &mut self.reports);
         let value = self.manager.call(|manager| work(manager, reports));
         if was_running && let Some(why) = self.manager.failure() {
-            reports.voice.say(&format!("the manager failed ({why}); restoring its settings"));
+            reports.messages.print(&format!("the manager failed ({why}); restoring its settings"));
             self.shut_down();
         }
         value
@@ -283,7 +283,7 @@ impl<M: Managed> Driver<M> {
         self.socket = None;
         // If this panics too, the journal restores the settings when it is dropped.
         let errors = self.manager.finish(M::shutdown).unwrap_or_default();
-        errors.iter().for_each(|error| self.reports.voice.say(&error.to_string()));
+        errors.iter().for_each(|error| self.reports.messages.print(&error.to_string()));
     }
 }
 
@@ -297,7 +297,7 @@ impl Reports {
         });
         if let Err(error) = written {
             self.events = None;
-            self.voice.say(&format!("events are no longer written: {error}"));
+            self.messages.print(&format!("events are no longer written: {error}"));
         }
     }
 
@@ -305,7 +305,7 @@ impl Reports {
         let flushed = self.events.as_mut().map_or(Ok(()), Write::flush);
         if let Err(error) = flushed {
             self.events = None;
-            self.voice.say(&format!("events are no longer written: {error}"));
+            self.messages.print(&format!("events are no longer written: {error}"));
         }
     }
 }
@@ -383,8 +383,8 @@ mod tests {
     }
 
     fn reports() -> Reports {
-        let voice = Voice { quiet: true };
-        Reports { voice, events: None, status_interval: None, json: false }
+        let messages = Messages { quiet: true };
+        Reports { messages, events: None, status_interval: None, json: false }
     }
 
     fn drive(fake: Fake) -> (Driver<Fake>, u32) {

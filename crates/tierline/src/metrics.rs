@@ -125,14 +125,14 @@ pub static METRICS: &[Metric] = &[
     gauge("manager_metadata", Unit::Bytes, &[], "Part of the resident memory that describes managed pages",
         |m, out| out.add(&[], m.engine().pages().metadata_bytes() as u64)),
     counter("problems", Unit::None, &[], "Errors that did not stop the manager",
-        |m, out| out.add(&[], m.problems())),
+        |m, out| out.add(&[], m.error_count())),
 
     counter("samples", Unit::None, &[], "Samples that the tracker reported, one for each page",
         |m, out| out.add(&[], m.engine().intake().samples)),
     counter("lost_samples", Unit::None, &[], "Samples that the tracker lost",
         |m, out| out.add(&[], m.engine().intake().lost)),
     gauge("tracker_silence", Unit::Seconds, &[], "Time since the tracker last reported a sample",
-        |m, out| out.some(&[], m.silence(m.now))),
+        |m, out| out.some(&[], m.time_since_sample(m.now))),
     counter("tracker_cpu", Unit::Seconds, &[], "CPU time of kernel threads that work for the tracker",
         |m, out| out.add(&[], m.tracker().kernel_cpu())),
 
@@ -243,14 +243,14 @@ impl Source<'_> {
 /// Receives a metric's samples.
 struct Reading<'a> {
     metric: &'static Metric,
-    samples: &'a mut Vec<Sample>,
+    samples: &'a mut Vec<MetricSample>,
 }
 
 impl Reading<'_> {
     fn add(&mut self, labels: &[&str], value: impl Into<Number>) {
         debug_assert_eq!(labels.len(), self.metric.labels.len(), "{}", self.metric.name);
         let labels = labels.iter().map(ToString::to_string).collect();
-        self.samples.push(Sample { metric: self.metric, labels, value: value.into() });
+        self.samples.push(MetricSample { metric: self.metric, labels, value: value.into() });
     }
 
     fn some(&mut self, labels: &[&str], value: Option<impl Into<Number>>) {
@@ -260,7 +260,7 @@ impl Reading<'_> {
 
 /// One value of a metric.
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub struct MetricSample {
     /// The metric.
     pub metric: &'static Metric,
     /// The values of its labels, in their order.
@@ -316,9 +316,9 @@ impl From<Nanos> for Number {
 
 /// All samples of a manager at one time, in the order of the table.
 #[derive(Clone, Debug, Default)]
-pub struct Samples(Vec<Sample>);
+pub struct MetricSamples(Vec<MetricSample>);
 
-impl Samples {
+impl MetricSamples {
     /// Reads every metric of a manager.
     pub fn of(manager: &Manager, now: Nanos) -> Self {
         let (tenants, kernel) = (manager.tenants(), manager.kernel_counts());
@@ -331,13 +331,13 @@ impl Samples {
     }
 
     /// Every sample.
-    pub fn iter(&self) -> impl Iterator<Item = &Sample> {
+    pub fn iter(&self) -> impl Iterator<Item = &MetricSample> {
         self.0.iter()
     }
 
     /// The sum of a metric's samples whose labels have these values.
     pub fn sum(&self, key: &str, labels: &[(&str, &str)]) -> f64 {
-        let fits = |sample: &&Sample| {
+        let fits = |sample: &&MetricSample| {
             sample.metric.key() == key
                 && labels.iter().all(|(label, value)| sample.label(label) == Some(value))
         };
@@ -353,7 +353,7 @@ impl Samples {
     }
 }
 
-impl Sample {
+impl MetricSample {
     /// The value of a label; `None` if the metric has no such label.
     pub fn label(&self, label: &str) -> Option<&str> {
         let at = self.metric.labels.iter().position(|known| *known == label)?;
@@ -361,7 +361,7 @@ impl Sample {
     }
 }
 
-impl Serialize for Samples {
+impl Serialize for MetricSamples {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = Map::new();
         for sample in &self.0 {
@@ -378,7 +378,7 @@ impl Serialize for Samples {
     }
 }
 
-impl<'de> Deserialize<'de> for Samples {
+impl<'de> Deserialize<'de> for MetricSamples {
     /// Metrics unknown to this version are left out.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let object = Map::deserialize(deserializer)?;
@@ -396,13 +396,13 @@ fn flatten(
     metric: &'static Metric,
     labels: Vec<String>,
     value: &Value,
-    samples: &mut Vec<Sample>,
+    samples: &mut Vec<MetricSample>,
 ) -> Result<(), String> {
     let wrong =
         |expected: &str| format!("metric {}: expected {expected}, found {value}", metric.key());
     if labels.len() == metric.labels.len() {
         let value = Number::deserialize(value).map_err(|_| wrong("a number"))?;
-        samples.push(Sample { metric, labels, value });
+        samples.push(MetricSample { metric, labels, value });
         return Ok(());
     }
     let object = value.as_object().ok_or_else(|| wrong("an object"))?;
@@ -447,7 +447,7 @@ mod tests {
 
     #[test]
     fn samples_are_read_back_from_json() {
-        let samples = Samples::default()
+        let samples = MetricSamples::default()
             .with("uptime_seconds", &[], Nanos::from_millis(1500))
             .with("tier_free_bytes", &["fast"], Bytes(4096))
             .with("tier_free_bytes", &["slow"], Bytes(u64::MAX))
@@ -457,7 +457,7 @@ mod tests {
         assert_eq!(json["uptime_seconds"], 1.5);
         assert_eq!(json["tier_free_bytes"]["slow"], u64::MAX);
         assert_eq!(json["orders_bytes_total"]["a"]["promote"]["hot"]["done"], 8192);
-        let read: Samples = serde_json::from_value(json.clone()).expect("samples");
+        let read: MetricSamples = serde_json::from_value(json.clone()).expect("samples");
         assert_eq!(serde_json::to_value(&read).expect("JSON"), json);
         assert_eq!(read.iter().count(), 5);
         let moved = read.sum("orders_bytes_total", &[("action", "promote"), ("outcome", "done")]);
@@ -466,7 +466,7 @@ mod tests {
 
     #[test]
     fn unknown_metrics_are_left_out_and_malformed_ones_are_named() {
-        let read = |text: &str| serde_json::from_str::<Samples>(text);
+        let read = |text: &str| serde_json::from_str::<MetricSamples>(text);
         assert_eq!(read(r#"{"tomorrows_bytes": 7}"#).expect("samples").iter().count(), 0);
         for odd in [r#"{"tier_free_bytes": 7}"#, r#"{"samples_total": {"x": 1}}"#] {
             let error = read(odd).expect_err(odd).to_string();

@@ -10,7 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{self, Registry};
 
-use crate::metrics::{Kind, METRICS, Metric, Number, PREFIX, Sample};
+use crate::metrics::{Kind, METRICS, Metric, MetricSample, Number, PREFIX};
 use crate::status::Status;
 
 /// The managers' metrics as text. With several managers, the label `manager` contains their process ids.
@@ -36,12 +36,12 @@ impl Collector for Managers {
             info.encode_info(&self.labels(manager.pid, labels))?;
         }
         for metric in METRICS {
-            let of_metric = |sample: &&Sample| std::ptr::eq(sample.metric, metric);
+            let of_metric = |sample: &&MetricSample| std::ptr::eq(sample.metric, metric);
             let samples = self.0.iter().flat_map(|manager| {
                 let samples = manager.metrics.iter().filter(of_metric);
                 samples.map(move |sample| (manager.pid, sample))
             });
-            let samples: Vec<(u32, &Sample)> = samples.collect();
+            let samples: Vec<(u32, &MetricSample)> = samples.collect();
             if samples.is_empty() {
                 continue;
             }
@@ -103,11 +103,11 @@ fn kind(metric: &Metric) -> MetricType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Samples;
+    use crate::metrics::MetricSamples;
     use tierline_core::unit::{Bytes, Nanos};
 
     fn manager(pid: u32, policy: &str) -> Status {
-        let metrics = Samples::default()
+        let metrics = MetricSamples::default()
             .with("uptime_seconds", &[], Nanos::from_millis(1500))
             .with("tier_free_bytes", &["fast"], Bytes(4096))
             .with("orders_bytes_total", &["db", "promote", "hot", "done"], Bytes(8192));

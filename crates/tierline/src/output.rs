@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
-use crate::letter::Hinted;
+use crate::report_error::ErrorWithHint;
 
 /// A result being written. It goes to a temporary file, which is deleted unless `keep` is called.
-pub struct Output {
+pub struct OutputFile {
     aside: BufWriter<NamedTempFile>,
     name: PathBuf,
-    place: Place,
+    place: Destination,
 }
 
-enum Place {
+enum Destination {
     /// `-`.
     Stdout,
     /// The temporary file is renamed to this.
@@ -27,7 +27,7 @@ enum Place {
     Copy(File),
 }
 
-impl Output {
+impl OutputFile {
     /// Prepares `path`; `-` is stdout.
     ///
     /// # Errors
@@ -35,14 +35,14 @@ impl Output {
     pub fn create(path: &Path) -> Result<Self> {
         let name = path.to_path_buf();
         if path == Path::new("-") {
-            return Self::elsewhere(name, Place::Stdout);
+            return Self::elsewhere(name, Destination::Stdout);
         }
         if is_special(path) {
-            return Self::elsewhere(name, Place::Copy(existing(path)?));
+            return Self::elsewhere(name, Destination::Copy(existing(path)?));
         }
         if path.is_dir() {
             let text = format!("{} is a folder", path.display());
-            return Err(Hinted::error(text, "name a file in it"));
+            return Err(ErrorWithHint::error(text, "name a file in it"));
         }
         // A link stays a link.
         let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
@@ -58,9 +58,9 @@ impl Output {
         aside.prefix(".tierline.").permissions(Permissions::from_mode(mode));
         match aside.tempfile_in(folder) {
             Ok(aside) => {
-                Ok(Self { aside: BufWriter::new(aside), name, place: Place::Rename(target) })
+                Ok(Self { aside: BufWriter::new(aside), name, place: Destination::Rename(target) })
             }
-            Err(_) if known.is_some() => Self::elsewhere(name, Place::Copy(existing(path)?)),
+            Err(_) if known.is_some() => Self::elsewhere(name, Destination::Copy(existing(path)?)),
             Err(error) => {
                 let hint = match error.kind() {
                     io::ErrorKind::NotFound => {
@@ -69,7 +69,7 @@ impl Output {
                     _ => "name a file in a folder that you may write".into(),
                 };
                 let why = error.kind();
-                Err(Hinted::error(format!("cannot write {}: {why}", path.display()), hint))
+                Err(ErrorWithHint::error(format!("cannot write {}: {why}", path.display()), hint))
             }
         }
     }
@@ -94,12 +94,12 @@ impl Output {
         let is = path.extension().is_some_and(|found| found.eq_ignore_ascii_case(ending));
         if !is && !is_special(path) && path != Path::new("-") {
             let hint = format!("name it {}", path.with_extension(ending).display());
-            return Err(Hinted::error(format!("{}: {what}", path.display()), hint));
+            return Err(ErrorWithHint::error(format!("{}: {what}", path.display()), hint));
         }
         Self::create(path)
     }
 
-    fn elsewhere(name: PathBuf, place: Place) -> Result<Self> {
+    fn elsewhere(name: PathBuf, place: Destination) -> Result<Self> {
         let aside = NamedTempFile::new().context("cannot make a temporary file")?;
         Ok(Self { aside: BufWriter::new(aside), name, place })
     }
@@ -123,11 +123,11 @@ impl Output {
         let aside = self.aside.into_inner().map_err(io::IntoInnerError::into_error);
         let aside = aside.with_context(cannot)?;
         match self.place {
-            Place::Rename(target) => {
+            Destination::Rename(target) => {
                 aside.persist(target).map_err(|error| error.error).with_context(cannot)?;
             }
-            Place::Copy(mut file) => copy(&aside, &mut file).with_context(cannot)?,
-            Place::Stdout => copy(&aside, &mut stdout().lock())?,
+            Destination::Copy(mut file) => copy(&aside, &mut file).with_context(cannot)?,
+            Destination::Stdout => copy(&aside, &mut stdout().lock())?,
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ impl Output {
     /// If the result goes to stdout, and stdout is a terminal.
     pub fn binary(self) -> Result<Self> {
         match self.place {
-            Place::Stdout if stdout().is_terminal() => Err(Hinted::error(
+            Destination::Stdout if stdout().is_terminal() => Err(ErrorWithHint::error(
                 "a trace is not text: it cannot be printed to a terminal",
                 "name a file, or use a pipe",
             )),
@@ -157,7 +157,7 @@ impl Output {
     }
 }
 
-impl Write for Output {
+impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.aside.write(bytes)
     }
@@ -193,7 +193,7 @@ fn copy(aside: &NamedTempFile, to: &mut impl Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::letter;
+    use crate::report_error;
 
     fn files(folder: &Path) -> Vec<String> {
         let names = fs::read_dir(folder).expect("a folder").flatten();
@@ -204,15 +204,15 @@ mod tests {
     fn without_keep_nothing_is_written_and_an_old_file_stays() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("a.txt");
-        drop(Output::create(&path).expect("prepared"));
+        drop(OutputFile::create(&path).expect("prepared"));
         assert!(files(dir.path()).is_empty());
-        Output::create(&path).expect("prepared").text("one").expect("written");
+        OutputFile::create(&path).expect("prepared").text("one").expect("written");
         assert_eq!(fs::read_to_string(&path).expect("it"), "one");
         let mode = |path: &Path| fs::metadata(path).expect("it").permissions().mode() & 0o777;
         let plain = dir.path().join("plain");
         fs::write(&plain, "").expect("written");
         assert_eq!(mode(&path), mode(&plain), "the mode of any new file");
-        let mut half = Output::create(&path).expect("prepared");
+        let mut half = OutputFile::create(&path).expect("prepared");
         half.write_all(b"half").expect("written");
         drop(half);
         assert_eq!(fs::read_to_string(&path).expect("it"), "one");
@@ -225,10 +225,10 @@ mod tests {
         let (file, link) = (dir.path().join("file"), dir.path().join("link"));
         fs::write(&file, "old").expect("written");
         std::os::unix::fs::symlink(&file, &link).expect("a link");
-        Output::create(&link).expect("prepared").text("new").expect("written");
+        OutputFile::create(&link).expect("prepared").text("new").expect("written");
         assert!(fs::symlink_metadata(&link).expect("it").is_symlink());
         assert_eq!(fs::read_to_string(&file).expect("it"), "new");
-        Output::svg(Path::new("/dev/null")).expect("prepared").text("x").expect("written");
+        OutputFile::svg(Path::new("/dev/null")).expect("prepared").text("x").expect("written");
         assert!(!fs::metadata("/dev/null").expect("it").is_file());
     }
 
@@ -237,14 +237,17 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let at = |name: &str| dir.path().join(name);
         for (refused, error, hint) in [
-            (Output::create(&at("none/x.svg")), "cannot write", "mkdir -p"),
-            (Output::create(dir.path()), "is a folder", "a file in it"),
-            (Output::svg(&at("x.png")), "x.png: pictures are SVG", "x.svg"),
-            (Output::html(&at("x")), "x: reports are HTML", "x.html"),
+            (OutputFile::create(&at("none/x.svg")), "cannot write", "mkdir -p"),
+            (OutputFile::create(dir.path()), "is a folder", "a file in it"),
+            (OutputFile::svg(&at("x.png")), "x.png: pictures are SVG", "x.svg"),
+            (OutputFile::html(&at("x")), "x: reports are HTML", "x.html"),
         ] {
             let refused = refused.err().expect("refused");
             assert!(refused.to_string().contains(error), "{refused}");
-            assert!(letter::hint(&refused).is_some_and(|found| found.contains(hint)), "{refused}");
+            assert!(
+                report_error::hint(&refused).is_some_and(|found| found.contains(hint)),
+                "{refused}"
+            );
         }
     }
 }

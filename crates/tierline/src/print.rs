@@ -44,14 +44,14 @@ pub fn to_stderr(line: &str) {
 
 /// Prints messages to the user while a program of theirs runs.
 #[derive(Clone, Copy, Debug)]
-pub struct Voice {
+pub struct Messages {
     /// Prints nothing.
     pub quiet: bool,
 }
 
-impl Voice {
+impl Messages {
     /// Prints lines of our own among those of the program.
-    pub fn say(self, text: &str) {
+    pub fn print(self, text: &str) {
         for line in text.lines().filter(|_| !self.quiet) {
             to_stderr(&format!("tierline: {line}"));
         }

@@ -15,8 +15,8 @@ use tierline_trace::page_set::PageSet;
 use tierline_trace::survey::Survey;
 use tierline_trace::{Block, Evidence, Reader, Record};
 
-use crate::letter::Hinted;
 use crate::print::to_stderr;
+use crate::report_error::ErrorWithHint;
 
 /// Reads the traces that a scenario or a comparison names.
 pub fn load<'a>(files: impl Iterator<Item = &'a str>) -> Result<Traces> {
@@ -51,7 +51,7 @@ pub fn survey(path: &Path) -> Result<Survey> {
 /// An error of a trace, with its file.
 pub fn not_a_trace(path: &Path, error: &tierline_trace::Error) -> anyhow::Error {
     let hint = "`tierline trace convert --help` lists the formats that can be converted";
-    Hinted::error(format!("{}: {error}", path.display()), hint)
+    ErrorWithHint::error(format!("{}: {error}", path.display()), hint)
 }
 
 struct FileRecording {

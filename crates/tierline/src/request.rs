@@ -14,7 +14,7 @@ use tierline_linux::manager::{ApplicationStatus, DecisionStatus, Manager, Profil
 use tierline_linux::tenant::reports::Report;
 
 use crate::apps::App;
-use crate::letter::{self, Hinted};
+use crate::report_error::{self, ErrorWithHint};
 
 /// The version of requests and answers.
 pub const VERSION: u32 = 1;
@@ -114,19 +114,19 @@ impl Request {
     /// If it is none, of another version, or not allowed.
     pub fn read(text: &str, trusted: bool) -> Result<Self> {
         let request: Self = serde_json::from_str(text).map_err(|error| {
-            Hinted::error(
+            ErrorWithHint::error(
                 format!("this is no request: {error}"),
                 "use `tierline qos` of the manager's own version",
             )
         })?;
         if request.version != VERSION {
-            return Err(Hinted::error(
+            return Err(ErrorWithHint::error(
                 format!("the request has version {}, expected {VERSION}", request.version),
                 "use the manager's own program: /proc/PID/exe qos",
             ));
         }
         if request.verb.changes() && !trusted {
-            return Err(Hinted::error(
+            return Err(ErrorWithHint::error(
                 "only root and the manager's own user may change applications",
                 "run this with sudo",
             ));
@@ -138,7 +138,7 @@ impl Request {
 impl Answer {
     /// The answer to a request that is refused.
     pub fn refused(error: &anyhow::Error) -> Self {
-        let (error, hint) = (Some(letter::text(error)), letter::hint(error));
+        let (error, hint) = (Some(report_error::text(error)), report_error::hint(error));
         Self { version: VERSION, error, hint, ..Self::default() }
     }
 

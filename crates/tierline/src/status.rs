@@ -5,10 +5,10 @@
 use serde::{Deserialize, Serialize};
 use tierline_core::port::Attention;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
-use tierline_linux::journal::Change;
+use tierline_linux::journal::ChangedSetting;
 use tierline_linux::manager::{ApplicationStatus, Manager, TargetStatus};
 
-use crate::metrics::{Kind, METRICS, Metric, Number, Sample, Samples, Unit};
+use crate::metrics::{Kind, METRICS, Metric, MetricSample, MetricSamples, Number, Unit};
 use crate::print::{self, SCHEMA_VERSION, row};
 
 /// A snapshot of a manager.
@@ -38,11 +38,11 @@ pub struct Status {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applications: Vec<ApplicationStatus>,
     /// Settings of the machine that are changed at present.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ChangedSetting>,
     /// Hash of all events so far.
     pub fingerprint: String,
     /// The samples of all metrics.
-    pub metrics: Samples,
+    pub metrics: MetricSamples,
 }
 
 /// A tier.
@@ -74,9 +74,9 @@ impl Status {
             targets: manager.targets(),
             tiers: tiers.collect(),
             applications: manager.applications(),
-            changes: manager.changes(),
+            changes: manager.changed_settings(),
             fingerprint: format!("{:016x}", engine.fingerprint().0),
-            metrics: Samples::of(manager, now),
+            metrics: MetricSamples::of(manager, now),
         }
     }
 
@@ -155,7 +155,7 @@ impl Status {
             .filter(|metric| self.metrics.iter().any(|sample| std::ptr::eq(sample.metric, *metric)))
             .collect();
         let mut keys: Vec<&[String]> = Vec::new();
-        let says = |sample: &&Sample| {
+        let says = |sample: &&MetricSample| {
             sample.metric.kind == Kind::Gauge || sample.value != Number::Whole(0)
         };
         for sample in self.metrics.iter().filter(|s| s.metric.labels == labels).filter(says) {
@@ -263,8 +263,9 @@ mod tests {
 
     fn status() -> Status {
         let tier = |name: &str| TierStatus { name: name.into(), nodes: vec![0] };
-        let change = Change { path: "/proc/x".into(), original: "1".into(), current: "0".into() };
-        let metrics = Samples::default()
+        let change =
+            ChangedSetting { path: "/proc/x".into(), original: "1".into(), current: "0".into() };
+        let metrics = MetricSamples::default()
             .with("uptime_seconds", &[], Nanos::from_millis(12_300))
             .with("manager_cpu_seconds_total", &[], Nanos::from_millis(200))
             .with("tier_managed_bytes", &["near"], Bytes(3 << 20))
@@ -319,7 +320,7 @@ mod tests {
         );
     }
 
-    /// `Samples::sum` of an unknown metric is zero, so the names in the line must be in the table.
+    /// `MetricSamples::sum` of an unknown metric is zero, so the names in the line must be in the table.
     #[test]
     fn the_line_uses_metrics_of_the_table() {
         for key in ["tier_managed_bytes", "orders_bytes_total", "manager_cpu_seconds_total"] {

@@ -19,9 +19,9 @@ use tierline_linux::process::Selection;
 pub use tierline_linux::tenant::Target;
 use tierline_linux::tenant::Tenant;
 
-use crate::config::value::Written;
-use crate::letter::Hinted;
+use crate::config::value::TextForm;
 use crate::nearest::suggest;
+use crate::report_error::ErrorWithHint;
 
 /// Programs that share limits, as requested.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ pub struct TierLimits(pub Vec<(TierName, Limit)>);
 
 /// A target or a limit, in the order of the command line.
 #[derive(Clone, Debug)]
-pub enum Word {
+pub enum TargetOrLimit {
     /// `-p`, `--cgroup`, `--comm`, or the command.
     Target(Target),
     /// `--limit`.
@@ -86,18 +86,18 @@ fn cgroup(path: &str) -> &str {
 ///
 /// # Errors
 /// If a target is named twice, or a tier twice for one target.
-pub fn tenants(words: &[Word], default: &TierLimits) -> Result<Vec<TenantSpec>> {
+pub fn tenants(words: &[TargetOrLimit], default: &TierLimits) -> Result<Vec<TenantSpec>> {
     let mut tenants: Vec<TenantSpec> = Vec::new();
     let mut common = TierLimits::default();
     for word in words {
         match word {
-            Word::Target(target) => {
+            TargetOrLimit::Target(target) => {
                 let limits = vec![TierLimits::default()];
                 let spec = TenantSpec { name: name(target), target: target.clone(), limits };
                 check_new(&tenants, &spec)?;
                 tenants.push(spec);
             }
-            Word::Limits(more) => match tenants.last_mut() {
+            TargetOrLimit::Limits(more) => match tenants.last_mut() {
                 Some(tenant) => tenant.limits[0].extend(more, &tenant.name)?,
                 None => common.extend(more, "every target")?,
             },
@@ -114,7 +114,7 @@ impl TierLimits {
     fn extend(&mut self, more: &Self, whose: &str) -> Result<()> {
         for (tier, limit) in &more.0 {
             if let Some((_, before)) = self.0.iter().find(|(known, _)| known == tier) {
-                return Err(Hinted::error(
+                return Err(ErrorWithHint::error(
                     format!(
                         "tier {tier} is limited twice for {whose}: {tier}={before} and {tier}={limit}"
                     ),
@@ -132,11 +132,14 @@ fn check_new(tenants: &[TenantSpec], new: &TenantSpec) -> Result<()> {
     for old in tenants {
         match (&old.target, &new.target) {
             (Target::Cgroup(one), Target::Cgroup(other)) if cgroup(one) == cgroup(other) => {
-                return Err(Hinted::error(format!("cgroup {other} is named twice"), hint));
+                return Err(ErrorWithHint::error(format!("cgroup {other} is named twice"), hint));
             }
             (Target::Pids(some), Target::Pids(more)) => {
                 if let Some(pid) = more.iter().find(|pid| some.contains(pid)) {
-                    return Err(Hinted::error(format!("process {pid} is named twice"), hint));
+                    return Err(ErrorWithHint::error(
+                        format!("process {pid} is named twice"),
+                        hint,
+                    ));
                 }
             }
             _ => {}
@@ -164,7 +167,7 @@ impl TenantSpec {
     ///
     /// # Errors
     /// Those of [`TenantSpec::per_tier`].
-    pub fn on(&self, tiers: &Tiers) -> Result<Tenant> {
+    pub fn resolve(&self, tiers: &Tiers) -> Result<Tenant> {
         let limits = self.per_tier(tiers)?;
         Ok(Tenant { name: self.name.clone(), target: self.target.clone(), limits })
     }
@@ -182,7 +185,7 @@ impl TenantSpec {
                 let id = name.find(tiers)?;
                 let slot = &mut named[id.index()];
                 if slot.is_some() {
-                    return Err(Hinted::error(
+                    return Err(ErrorWithHint::error(
                         format!("tier {} is limited twice for {}", tiers[id].name, self.name),
                         format!("{id} and {} are the same tier: keep one limit", tiers[id].name),
                     ));
@@ -197,7 +200,7 @@ impl TenantSpec {
 
     fn bytes(&self, name: &TierName, limit: Limit, tier: &Tier) -> Result<Bytes> {
         let letter = |why: &str, hint: String| {
-            Hinted::error(format!("limit {name}={limit} of {}: {why}", self.name), hint)
+            ErrorWithHint::error(format!("limit {name}={limit} of {}: {why}", self.name), hint)
         };
         match limit {
             Limit::Percent(percent) if percent > 100.0 => Err(letter(
@@ -209,7 +212,7 @@ impl TenantSpec {
                 &format!("the tier has {}", tier.capacity),
                 format!(
                     "write at most {name}={}, or a share, as in {name}=50%",
-                    tier.capacity.written()
+                    tier.capacity.to_text()
                 ),
             )),
             Limit::Size(size) => Ok(size),
@@ -225,7 +228,7 @@ impl TierName {
             return Ok(id);
         }
         let names = tiers.iter().map(|(_, tier)| tier.name.as_str());
-        Err(Hinted::error(
+        Err(ErrorWithHint::error(
             format!("limit {self}=…: this machine has no tier {self}"),
             format!("{}; `tierline topology` shows them", suggest(&self.0, names)),
         ))
@@ -241,7 +244,7 @@ impl fmt::Display for TierName {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Size(size) => f.write_str(&size.written()),
+            Self::Size(size) => f.write_str(&size.to_text()),
             Self::Percent(percent) => write!(f, "{percent}%"),
         }
     }
@@ -277,10 +280,10 @@ impl FromStr for TierLimits {
     }
 }
 
-impl Written for TierLimits {
+impl TextForm for TierLimits {
     const NONE: &'static str = "none";
 
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         let parts = self.0.iter().map(|(tier, limit)| format!("{tier}={limit}"));
         parts.collect::<Vec<_>>().join(",")
     }
@@ -289,7 +292,7 @@ impl Written for TierLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::letter;
+    use crate::report_error;
     use regex_lite::Regex;
 
     const GIB: u64 = 1 << 30;
@@ -298,12 +301,12 @@ mod tests {
         text.parse().expect(text)
     }
 
-    fn limit(text: &str) -> Word {
-        Word::Limits(limits(text))
+    fn limit(text: &str) -> TargetOrLimit {
+        TargetOrLimit::Limits(limits(text))
     }
 
-    fn group(path: &str) -> Word {
-        Word::Target(Target::Cgroup(path.into()))
+    fn group(path: &str) -> TargetOrLimit {
+        TargetOrLimit::Target(Target::Cgroup(path.into()))
     }
 
     fn machine() -> Tiers {
@@ -318,7 +321,7 @@ mod tests {
     }
 
     /// The limits of each tenant in GiB, by tier.
-    fn settled(words: &[Word], default: &str) -> Vec<Vec<Option<u64>>> {
+    fn settled(words: &[TargetOrLimit], default: &str) -> Vec<Vec<Option<u64>>> {
         let default = if default.is_empty() { TierLimits::default() } else { limits(default) };
         let tenants = tenants(words, &default).expect("tenants");
         let settled = tenants.iter().map(|tenant| tenant.per_tier(&machine()).expect("limits"));
@@ -330,7 +333,7 @@ mod tests {
         for text in
             ["fast=4GiB", "fast=4GiB,slow=20GiB", "t0=30%", "hbm=12.5%,t1=1536MiB", "fast=0B"]
         {
-            assert_eq!(limits(text).written(), text);
+            assert_eq!(limits(text).to_text(), text);
         }
         assert_eq!(limits(" fast = 512M , slow=1G "), limits("fast=512MiB,slow=1GiB"));
         assert_eq!(limits("fast=200%").0[0].1, Limit::Percent(200.0), "its error comes later");
@@ -373,9 +376,9 @@ mod tests {
     #[test]
     fn a_tenant_is_named_after_its_target() {
         let words = [
-            Word::Target(Target::Pids(vec![7, 8])),
+            TargetOrLimit::Target(Target::Pids(vec![7, 8])),
             group("/sys/fs/cgroup/system.slice/db.service/"),
-            Word::Target(Target::Comm(Regex::new("^redis").expect("a pattern"))),
+            TargetOrLimit::Target(Target::Comm(Regex::new("^redis").expect("a pattern"))),
         ];
         let tenants = tenants(&words, &TierLimits::default()).expect("tenants");
         let names: Vec<&str> = tenants.iter().map(|tenant| tenant.name.as_str()).collect();
@@ -386,11 +389,11 @@ mod tests {
     }
 
     /// The error message for these words on a machine with 10 GiB `fast` and 40 GiB `cxl`.
-    fn letter_about(words: &[Word]) -> String {
+    fn letter_about(words: &[TargetOrLimit]) -> String {
         let error = tenants(words, &TierLimits::default())
             .and_then(|tenants| tenants.iter().try_for_each(|t| t.per_tier(&machine()).map(|_| ())))
             .expect_err("an error");
-        format!("{error}\n{}", letter::hint(&error).expect("a hint"))
+        format!("{error}\n{}", report_error::hint(&error).expect("a hint"))
     }
 
     #[test]
@@ -426,7 +429,10 @@ mod tests {
                 "once",
             ),
             (
-                vec![Word::Target(Target::Pids(vec![1, 2])), Word::Target(Target::Pids(vec![2]))],
+                vec![
+                    TargetOrLimit::Target(Target::Pids(vec![1, 2])),
+                    TargetOrLimit::Target(Target::Pids(vec![2])),
+                ],
                 "process 2 is named twice",
                 "once",
             ),

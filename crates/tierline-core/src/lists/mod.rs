@@ -133,8 +133,8 @@ impl Lists {
     }
 
     /// Loads these pages' links and their neighbours' into the cache, so that the misses overlap, as in
-    /// [`PageTable::fetch`](crate::page::PageTable::fetch).
-    pub fn fetch(&self, pages: impl Iterator<Item = PageIdx> + Clone) {
+    /// [`PageTable::prefetch`](crate::page::PageTable::prefetch).
+    pub fn prefetch(&self, pages: impl Iterator<Item = PageIdx> + Clone) {
         let links = pages.map(|page| self.links(number(page)));
         let own = links.clone().fold(0, |sum, links| sum ^ links.before);
         let beside = links.fold(own, |sum, Links { before, after }| {

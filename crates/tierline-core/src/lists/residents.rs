@@ -35,16 +35,16 @@ impl Residents {
     }
 
     /// Loads the words and the list links of these pages into the cache.
-    pub fn fetch(&self, pages: &PageTable, these: impl Iterator<Item = PageIdx> + Clone) {
-        pages.fetch(these.clone());
-        self.lists.fetch(these);
+    pub fn prefetch(&self, pages: &PageTable, these: impl Iterator<Item = PageIdx> + Clone) {
+        pages.prefetch(these.clone());
+        self.lists.prefetch(these);
     }
 
     /// Loads the words of the oldest `count` pages of a list into the cache.
-    pub fn fetch_first(&self, pages: &PageTable, tier: TierId, class: u8, count: usize) {
+    pub fn prefetch_first(&self, pages: &PageTable, tier: TierId, class: u8, count: usize) {
         let first = self.lists.first(self.list(tier, class));
         let next = std::iter::successors(first, |&page| self.lists.after(page));
-        pages.fetch(next.take(count));
+        pages.prefetch(next.take(count));
     }
 
     /// Puts `page` at the end of its tier's list of that class. A page without a tier, or one that the kernel
@@ -93,14 +93,14 @@ impl Residents {
         pages.set_listed(page, false);
     }
 
-    /// Removes a page that is about to move; [`Residents::settle`] lists it in the tier where it ends up.
-    pub fn moves(&mut self, pages: &mut PageTable, page: PageIdx, class: u8) {
+    /// Removes a page that is about to move; [`Residents::finish_moves`] lists it in the tier where it ends up.
+    pub fn start_move(&mut self, pages: &mut PageTable, page: PageIdx, class: u8) {
         self.remove(pages, page);
         self.moving.push((page, class));
     }
 
     /// Lists the pages that were about to move, in their present tier.
-    pub fn settle(&mut self, pages: &mut PageTable) {
+    pub fn finish_moves(&mut self, pages: &mut PageTable) {
         for (page, class) in std::mem::take(&mut self.moving) {
             if !pages.state(page).is_listed() {
                 self.put(pages, page, class);
@@ -155,10 +155,10 @@ mod tests {
         let (mut pages, all) = table();
         let mut residents = Residents::new(2);
         residents.put(&mut pages, all[0], 0);
-        residents.moves(&mut pages, all[0], 0);
+        residents.start_move(&mut pages, all[0], 0);
         assert_eq!(residents.first(&mut pages, TierId(0), 0), None);
         pages.set_tier(all[0], TierId(1));
-        residents.settle(&mut pages);
+        residents.finish_moves(&mut pages);
         assert_eq!(residents.first(&mut pages, TierId(1), 0), Some(all[0]));
     }
 }

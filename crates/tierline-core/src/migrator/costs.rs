@@ -43,7 +43,7 @@ pub struct Costs {
 
 impl Costs {
     /// Cost of moving one base page, by the size of the page that moves.
-    pub fn each(&self) -> [Nanos; 2] {
+    pub fn per_base_page(&self) -> [Nanos; 2] {
         self.each.map(|cost| cost.unwrap_or(ASSUMED_COST))
     }
 
@@ -53,18 +53,18 @@ impl Costs {
     }
 
     /// Bytes that can be moved in one tick.
-    pub fn moves_in_time(&self) -> Bytes {
+    pub fn bytes_per_tick(&self) -> Bytes {
         let in_time = within(self.pace).map_or(FIRST_BATCH, Bytes::from_base_pages);
         in_time.max(PageSize::Huge.bytes())
     }
 
     /// Base pages that can be paged out in one tick.
-    pub fn page_outs_in_time(&self) -> u64 {
+    pub fn page_outs_per_tick(&self) -> u64 {
         within(self.page_out).unwrap_or(FIRST_BATCH.base_pages()).max(PageSize::Huge.base_pages())
     }
 
     /// Huge pages that can be split in one tick.
-    pub fn splits_in_time(&self) -> usize {
+    pub fn splits_per_tick(&self) -> usize {
         usize::try_from(within(self.split).unwrap_or(1).max(1)).unwrap_or(usize::MAX)
     }
 

@@ -25,7 +25,7 @@ pub struct History {
 
 impl History {
     /// Records a move; true if the page moved the other way soon before.
-    pub fn note(&mut self, now: Nanos, space: SpaceId, vpn: Vpn, up: bool) -> bool {
+    pub fn record(&mut self, now: Nanos, space: SpaceId, vpn: Vpn, up: bool) -> bool {
         let is_soon = |at: Nanos| now.saturating_sub(at) <= SOON;
         let known = self.latest.len();
         if known >= MANY && (known >= 2 * self.left || !is_soon(self.forgot)) {
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn only_an_early_return_is_ping_pong() {
         let mut history = History::default();
-        let mut note = |s, up| history.note(Nanos::from_secs(s), SpaceId(1), Vpn(5), up);
+        let mut note = |s, up| history.record(Nanos::from_secs(s), SpaceId(1), Vpn(5), up);
         assert!(!note(0, true));
         assert!(note(10, false), "down soon after up");
         assert!(note(20, true), "and up again");

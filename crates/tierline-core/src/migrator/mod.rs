@@ -17,7 +17,7 @@ use crate::migrator::history::History;
 use crate::migrator::retries::{Attempt, Retries};
 use crate::page::{PageIdx, PageTable};
 use crate::port::{
-    Capability, Move, Order, Outcome, PageAt, PageSize, SpaceEvent, Telemetry, TenantId, World,
+    Capability, Move, Order, Outcome, PageAddress, PageSize, SpaceEvent, Telemetry, TenantId, World,
 };
 use crate::qos::Limits;
 use crate::qos::allowance::Allowance;
@@ -98,11 +98,11 @@ impl Migrator {
 
     /// Bytes that can be moved in one tick now.
     pub fn budget(&mut self, now: Nanos) -> Bytes {
-        self.budget.refill(now).min(self.costs.moves_in_time())
+        self.budget.refill(now).min(self.costs.bytes_per_tick())
     }
 
     /// Carries out the page-outs and then the splits that were requested.
-    pub fn serve(&mut self, requests: &mut Requests, on: &mut OrderContext<'_>) {
+    pub fn carry_out_requests(&mut self, requests: &mut Requests, on: &mut OrderContext<'_>) {
         self.page_out(requests.page_out.drain(..), on);
         self.split(requests.split.drain(..), on);
         debug_assert!(requests.page_out.is_empty() && requests.split.is_empty());
@@ -133,10 +133,10 @@ impl Migrator {
         let room = telemetry.tiers.iter().map(|tier| tier.free).collect();
         let mut made = Made { room, allowance: Allowance::new(limits, on.pages, telemetry) };
         for mut batch in [down, up] {
-            batch.retain(|(m, _)| made.take(on.pages, m));
+            batch.retain(|(m, _)| made.reserve_room(on.pages, m));
             // Grouped by space: the kernel moves pages of one process per call. Hottest first within each.
             batch.sort_by_key(|(m, _)| m.space);
-            self.moves(&batch, &mut made, on);
+            self.carry_out_batch(&batch, &mut made, on);
         }
     }
 
@@ -145,7 +145,7 @@ impl Migrator {
         if !on.world.capabilities().has(Capability::PageOut) {
             return;
         }
-        let mut left = self.costs.page_outs_in_time();
+        let mut left = self.costs.page_outs_per_tick();
         let there = asked.filter_map(|page| on.pages.locate(page).map(|at| (page, at)));
         let within = there.take_while(|(_, at)| {
             let fits = at.size.base_pages() <= left;
@@ -160,7 +160,7 @@ impl Migrator {
         {
             on.events.push(Event::of(on.now, order, outcome));
             if outcome == Outcome::Done {
-                self.counts.tiering.paged_out(at.kind, at.size.base_pages());
+                self.counts.tiering.count_page_out(at.kind, at.size.base_pages());
                 on.pages.clear_tier(page);
             }
         }
@@ -171,8 +171,8 @@ impl Migrator {
         let there = asked.filter_map(|page| on.pages.locate(page).map(|at| (page, at)));
         let huge = there.filter(|(_, at)| at.size == PageSize::Huge);
         let (pages, orders): (Vec<PageIdx>, Vec<Order>) = huge
-            .take(self.costs.splits_in_time())
-            .map(|(page, at)| (page, Order::Split(PageAt::from(at))))
+            .take(self.costs.splits_per_tick())
+            .map(|(page, at)| (page, Order::Split(PageAddress::from(at))))
             .unzip();
         debug_assert!(orders.iter().all(|order| order.page().size == PageSize::Huge));
         if !on.world.capabilities().has(Capability::Split) {
@@ -187,18 +187,18 @@ impl Migrator {
         }
     }
 
-    fn moves(&mut self, batch: &[Attempt], made: &mut Made, on: &mut OrderContext<'_>) {
+    fn carry_out_batch(&mut self, batch: &[Attempt], made: &mut Made, on: &mut OrderContext<'_>) {
         let orders: Vec<Order> = batch.iter().map(|&(m, _)| Order::Move(m)).collect();
         let outcomes = self.act(&orders, on);
         for ((&tried, order), outcome) in batch.iter().zip(orders).zip(outcomes) {
             on.events.push(Event::of(on.now, order, outcome));
-            self.settle(tried, outcome, on);
+            self.record_outcome(tried, outcome, on);
             let (m, _) = tried;
             if outcome == Outcome::Done {
                 self.budget.spend(m.size.bytes());
-                made.give(on.pages, &m, m.from);
+                made.free_room(on.pages, &m, m.from);
             } else {
-                made.give(on.pages, &m, m.to);
+                made.free_room(on.pages, &m, m.to);
             }
         }
     }
@@ -220,13 +220,13 @@ impl Migrator {
         outcomes
     }
 
-    fn settle(&mut self, (m, tries): Attempt, outcome: Outcome, on: &mut OrderContext<'_>) {
+    fn record_outcome(&mut self, (m, tries): Attempt, outcome: Outcome, on: &mut OrderContext<'_>) {
         let page = on.pages.find(m.space, m.vpn);
         let at = page.and_then(|page| on.pages.locate(page));
         let kind = at.map(|at| at.kind).unwrap_or_default();
-        self.counts.tiering.settled(&m, kind, outcome);
+        self.counts.tiering.count_move(&m, kind, outcome);
         match outcome {
-            Outcome::Done => self.settle_done(m, on),
+            Outcome::Done => self.record_move(m, on),
             Outcome::Elsewhere(tier) => {
                 if let Some(page) = page {
                     on.pages.set_tier(page, tier);
@@ -250,7 +250,7 @@ impl Migrator {
         }
     }
 
-    fn settle_done(&mut self, m: Move, on: &mut OrderContext<'_>) {
+    fn record_move(&mut self, m: Move, on: &mut OrderContext<'_>) {
         let up = m.to < m.from;
         let counter =
             if up { &mut self.counts.promoted_pages } else { &mut self.counts.demoted_pages };
@@ -262,13 +262,13 @@ impl Migrator {
             Some(m.to),
             "the page table follows the move"
         );
-        let returns = on.pages.state(page).returns();
-        if self.history.note(on.now, m.space, m.vpn, up) {
+        let returns = on.pages.state(page).ping_pongs();
+        if self.history.record(on.now, m.space, m.vpn, up) {
             self.counts.ping_pong_pages += m.size.base_pages();
-            on.pages.set_returns(page, returns + 1);
+            on.pages.set_ping_pongs(page, returns + 1);
             on.events.push(Event::PingPong { at: on.now, moved: m });
         } else {
-            on.pages.set_returns(page, returns / 2);
+            on.pages.set_ping_pongs(page, returns / 2);
         }
     }
 }
@@ -281,7 +281,7 @@ struct Made {
 
 impl Made {
     /// Reserves room for a move if there is room and its tenant's limit allows it.
-    fn take(&mut self, pages: &PageTable, m: &Move) -> bool {
+    fn reserve_room(&mut self, pages: &PageTable, m: &Move) -> bool {
         let bytes = m.size.bytes();
         let tenant = self.tenant(pages, m);
         let admitted = self.allowance.admits(tenant, m.to, bytes);
@@ -293,7 +293,7 @@ impl Made {
     }
 
     /// A move freed its bytes in a tier.
-    fn give(&mut self, pages: &PageTable, m: &Move, tier: TierId) {
+    fn free_room(&mut self, pages: &PageTable, m: &Move, tier: TierId) {
         debug_assert!(tier.index() < self.room.len(), "{tier} is no tier of this machine");
         self.room[tier.index()] += m.size.bytes();
         self.allowance.give(self.tenant(pages, m), tier, m.size.bytes());

@@ -19,7 +19,7 @@ use std::fmt;
 
 use self::indices::Indices;
 pub use self::indices::PageIdx;
-pub use self::regions::Location;
+pub use self::regions::PageLocation;
 use self::regions::{Found, Space};
 use self::words::Words;
 pub use self::words::{METADATA_BYTES_PER_PAGE, PREFETCH_BATCH, PageState, PageWord, WORD_BITS};
@@ -195,7 +195,7 @@ impl PageTable {
     }
 
     /// Where `page` is, or `None` if it was unmapped.
-    pub fn locate(&self, page: PageIdx) -> Option<Location> {
+    pub fn locate(&self, page: PageIdx) -> Option<PageLocation> {
         self.last_found.get().locate(page).or_else(|| {
             let (_, &(space, start)) = self.by_index.range(..=page.0).next_back()?;
             let found = Found { space, start, run: *self.spaces.get(&space)?.runs.get(&start)? };
@@ -211,7 +211,7 @@ impl PageTable {
 
     /// Loads the words of these pages into the cache. The misses of many pages overlap, which is several times
     /// faster than one after the other with work in between.
-    pub fn fetch(&self, pages: impl Iterator<Item = PageIdx>) {
+    pub fn prefetch(&self, pages: impl Iterator<Item = PageIdx>) {
         std::hint::black_box(pages.fold(0, |sum, page| sum ^ self.words.get(page)));
     }
 
@@ -255,8 +255,8 @@ impl PageTable {
     }
 
     /// Records how often the page moved back soon after a move; more than 3 count as 3.
-    pub fn set_returns(&mut self, page: PageIdx, returns: u8) {
-        self.words.set_state(page, self.state(page).returned(returns));
+    pub fn set_ping_pongs(&mut self, page: PageIdx, returns: u8) {
+        self.words.set_state(page, self.state(page).with_ping_pongs(returns));
     }
 
     /// Records the tier that a page is in.

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use super::indices::PageIdx;
-use crate::port::{PageAt, PageKind, PageSize, SpaceId, TenantId, Vpn};
+use crate::port::{PageAddress, PageKind, PageSize, SpaceId, TenantId, Vpn};
 use crate::tier::TierId;
 
 /// The address of a page: the inverse of [`PageTable::find`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Location {
+pub struct PageLocation {
     /// Its address space.
     pub space: SpaceId,
     /// The page (the head of a huge page).
@@ -20,9 +20,9 @@ pub struct Location {
     pub kind: PageKind,
 }
 
-impl From<Location> for PageAt {
+impl From<PageLocation> for PageAddress {
     /// The page of an order to a world.
-    fn from(Location { space, vpn, size, .. }: Location) -> Self {
+    fn from(PageLocation { space, vpn, size, .. }: PageLocation) -> Self {
         Self { space, vpn, size }
     }
 }
@@ -72,11 +72,11 @@ impl Found {
     }
 
     /// Where a page is, if it is in this run.
-    pub fn locate(&self, page: PageIdx) -> Option<Location> {
+    pub fn locate(&self, page: PageIdx) -> Option<PageLocation> {
         let Self { space, start, run } = *self;
         let offset = page.0.checked_sub(run.first).filter(|&offset| offset < run.pages())?;
         let vpn = Vpn(start.0 + u64::from(offset) * run.size.base_pages());
-        Some(Location { space, vpn, size: run.size, kind: run.kind })
+        Some(PageLocation { space, vpn, size: run.size, kind: run.kind })
     }
 }
 

@@ -105,15 +105,15 @@ fn flags_do_not_disturb_each_other() {
     table.apply(SpaceEvent::Mapped(region(1, 0, 1, PageSize::Base)));
     let page = table.find(SpaceId(1), Vpn(0)).unwrap();
     table.set_tier(page, TierId(2));
-    table.set_returns(page, 7);
+    table.set_ping_pongs(page, 7);
     table.set_queued(page, true);
     table.set_listed(page, true);
     table.set_queued(page, false);
     let state = table.state(page);
-    assert_eq!((state.tier(), state.returns()), (Some(TierId(2)), 3));
+    assert_eq!((state.tier(), state.ping_pongs()), (Some(TierId(2)), 3));
     assert!(state.is_listed() && !state.is_queued() && !state.is_refused());
-    table.set_returns(page, 1);
-    assert_eq!(table.state(page).returns(), 1);
+    table.set_ping_pongs(page, 1);
+    assert_eq!(table.state(page).ping_pongs(), 1);
 }
 
 #[test]

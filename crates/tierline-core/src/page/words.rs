@@ -15,7 +15,7 @@ const TIER: u8 = 0b111;
 /// Bytes of metadata of one page, base or huge.
 pub const METADATA_BYTES_PER_PAGE: usize = size_of::<Chunk>() / CHUNK_PAGES;
 
-/// Number of pages to load into the cache together ([`super::PageTable::fetch`]): enough to overlap as many
+/// Number of pages to load into the cache together ([`super::PageTable::prefetch`]): enough to overlap as many
 /// misses as processors can, few enough to stay cached until used.
 pub const PREFETCH_BATCH: usize = 64;
 
@@ -50,7 +50,7 @@ pub struct PageState(u8);
 impl PageState {
     const QUEUED: u8 = 1 << 3;
     const LISTED: u8 = 1 << 4;
-    const RETURNS_SHIFT: u8 = 5;
+    const PING_PONGS_SHIFT: u8 = 5;
     const REFUSED: u8 = 1 << 7;
 
     fn of(known: u64) -> Self {
@@ -83,8 +83,8 @@ impl PageState {
     }
 
     /// How often it moved back soon after a move, up to 3.
-    pub fn returns(self) -> u8 {
-        (self.0 >> Self::RETURNS_SHIFT) & 0b11
+    pub fn ping_pongs(self) -> u8 {
+        (self.0 >> Self::PING_PONGS_SHIFT) & 0b11
     }
 
     pub(super) fn queued(self, on: bool) -> Self {
@@ -99,9 +99,9 @@ impl PageState {
         self.with(Self::REFUSED, true)
     }
 
-    pub(super) fn returned(self, times: u8) -> Self {
-        let cleared = self.with(0b11 << Self::RETURNS_SHIFT, false);
-        cleared.with(times.min(3) << Self::RETURNS_SHIFT, true)
+    pub(super) fn with_ping_pongs(self, times: u8) -> Self {
+        let cleared = self.with(0b11 << Self::PING_PONGS_SHIFT, false);
+        cleared.with(times.min(3) << Self::PING_PONGS_SHIFT, true)
     }
 
     pub(super) fn in_tier(self, tier: Option<TierId>) -> Self {

@@ -31,21 +31,21 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::interface::{HeatEstimate, Policy, Wants};
 use super::parts::batch;
+use super::parts::benefit::{self, ExchangeCost};
 use super::parts::ledger::{Ledger, Shortage, capacity};
 use super::parts::quantum::Quantum;
 use super::parts::recency::{self, Recency};
-use super::parts::top::{Ranked, split};
-use super::parts::worth::{self, Exchange};
+use super::parts::top::{Ranked, select_hottest};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::lists::residents::Residents;
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};
-use crate::port::{Allocation, Reason, Watch};
-use crate::telemetry::bandwidth::Meter;
+use crate::port::{Allocation, Reason, Tracking};
+use crate::telemetry::bandwidth::BandwidthMeter;
 use crate::telemetry::page_hinkley;
-use crate::telemetry::rates::{self, Interval, Rates, Scored};
+use crate::telemetry::rates::{self, PageScore, RateInterval, Rates};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -98,9 +98,9 @@ pub struct Arms {
     knobs: ArmsKnobs,
     rates: Rates,
     recency: Recency,
-    worth: worth::WorthKnobs,
+    worth: benefit::BenefitKnobs,
     batch: batch::BatchKnobs,
-    meter: Meter,
+    meter: BandwidthMeter,
     /// Variance of scores per unit of rate ([`Rates::noise`]).
     noise: f64,
     /// Share of all bandwidth that the program used, at the last decision.
@@ -117,7 +117,7 @@ pub struct Arms {
     candidates: BinaryHeap<Candidate>,
     /// Fast pages that are not hot, coldest first.
     victims: VecDeque<Ranked>,
-    scored: Vec<Scored>,
+    scored: Vec<PageScore>,
     ranking: Vec<Ranked>,
 }
 
@@ -127,9 +127,9 @@ impl Default for Arms {
             knobs: ArmsKnobs::default(),
             rates: Rates::default(),
             recency: Recency::default(),
-            worth: worth::WorthKnobs::default(),
+            worth: benefit::BenefitKnobs::default(),
             batch: batch::BatchKnobs::default(),
-            meter: Meter::default(),
+            meter: BandwidthMeter::default(),
             noise: 0.0,
             used: None,
             residents: Residents::new(1),
@@ -152,13 +152,13 @@ impl Arms {
         let moved = view.orders.counters.promoted() + view.orders.counters.demoted();
         self.meter.add(view.now, moved, view.machine.telemetry, view.evidence.hits);
         self.seen_hits |= !view.evidence.hits.is_empty();
-        self.residents.settle(view.memory.pages);
+        self.residents.finish_moves(view.memory.pages);
         for hit in view.evidence.hits {
             self.rates.count(view.memory.pages, hit, self.recency.quantum());
         }
         for &page in view.evidence.touched {
             let listed = view.memory.pages.state(page).is_listed();
-            if self.rates.knows(view.memory.pages, page) {
+            if self.rates.has_entry(view.memory.pages, page) {
                 if listed {
                     self.residents.remove(view.memory.pages, page);
                 }
@@ -182,7 +182,7 @@ impl Arms {
         if let Some(slow) = used.slow {
             self.recency.update(view.now, slow);
         }
-        let interval = Interval {
+        let interval = RateInterval {
             length: std::mem::take(&mut self.passed),
             // A tracker without a watch clock knows the exposure of each page that was hit.
             watched: if watched > Nanos::ZERO { watched } else { self.recency.quantum() },
@@ -191,7 +191,7 @@ impl Arms {
         };
         let Self { rates, residents, scored, .. } = self;
         scored.clear();
-        rates.end(view.memory.pages, &interval, scored, |pages, page| {
+        rates.end_interval(view.memory.pages, &interval, scored, |pages, page| {
             residents.put(pages, page, UNSEEN);
         });
         self.noise = rates.noise(&interval);
@@ -199,9 +199,9 @@ impl Arms {
     }
 
     /// Finds the hottest pages that fit, and among them the candidates.
-    fn rank(&mut self, view: &View<'_>, interval: &Interval) {
+    fn rank(&mut self, view: &View<'_>, interval: &RateInterval) {
         let Self { rates, ranking, scored, candidates, victims, .. } = self;
-        let slack = rates.of_one_hit(interval) * 1.0001;
+        let slack = rates.score_per_hit(interval) * 1.0001;
         ranking.clear();
         ranking.extend((0u32..).zip(scored.iter()).filter_map(|(tag, scored)| {
             let known = rates.at(scored.at);
@@ -211,7 +211,7 @@ impl Arms {
             let ranked = Ranked { rate, page, size, resident, tag };
             (resident || !state.is_refused()).then_some(ranked)
         }));
-        let hot = split(ranking, capacity(view, TierId::FAST));
+        let hot = select_hottest(ranking, capacity(view, TierId::FAST));
         let mut rising = std::mem::take(candidates).into_vec();
         rising.clear();
         victims.clear();
@@ -219,8 +219,8 @@ impl Arms {
             let scored = scored[ranked.tag as usize];
             let known = rates.at(scored.at);
             #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
-            let falls = scored.gained < -slack * self.knobs.slack as f32;
-            known.judge(at < hot, falls, interval.length);
+            let falls = scored.change < -slack * self.knobs.slack as f32;
+            known.update(at < hot, falls, interval.length);
             let stayed = u32::from(known.risen_rounds) >= self.knobs.rounds;
             if ranked.resident && at >= hot {
                 victims.push_back(*ranked);
@@ -265,8 +265,8 @@ impl Arms {
         view.memory.pages.locate(page).ok_or(Shortage::Page)?;
         let from = view.memory.pages.state(page).tier().filter(|&tier| tier > TierId::FAST);
         let gain = self.gain(view, from.ok_or(Shortage::Page)?);
-        let mut exchange = Exchange::new(self.worth, self.noise, rate, candidate.hot_for, gain);
-        exchange.moving(view.move_time(size, true));
+        let mut exchange = ExchangeCost::new(self.worth, self.noise, rate, candidate.hot_for, gain);
+        exchange.add_move(view.move_time(size, true));
         let (mut down, mut room) = (Vec::new(), ledger.room(TierId::FAST));
         if !ledger.admits(view.memory.pages, page, TierId::FAST) {
             room = size.bytes(); // over its limit: exchanged for a page of the same tenant, if any
@@ -275,7 +275,7 @@ impl Arms {
             && exchange.pays()
             && let Some(victim) = self.coldest(view)
         {
-            exchange.demoting(victim.rate, view.move_time(victim.size, false));
+            exchange.add_demotion(victim.rate, view.move_time(victim.size, false));
             room += victim.size.bytes();
             down.push(victim);
         }
@@ -310,13 +310,14 @@ impl Arms {
         plan: &mut Plan,
     ) -> Result<(), Shortage> {
         while let Some(&victim) = down.last() {
-            let to = ledger.below(view.memory.pages, victim.page).ok_or(Shortage::Room)?;
+            let to =
+                ledger.demotion_target(view.memory.pages, victim.page).ok_or(Shortage::Room)?;
             let reason = Reason::MakeRoom { rate_per_sec: victim.rate };
             match ledger.plan(view.memory.pages, victim.page, to, reason, plan) {
                 Err(Shortage::Budget) => return Err(Shortage::Budget),
                 Err(_) => {} // unmapped since it was ranked
-                Ok(_) if self.rates.knows(view.memory.pages, victim.page) => {}
-                Ok(_) => self.residents.moves(view.memory.pages, victim.page, UNSEEN),
+                Ok(_) if self.rates.has_entry(view.memory.pages, victim.page) => {}
+                Ok(_) => self.residents.start_move(view.memory.pages, victim.page, UNSEEN),
             }
             down.pop();
         }
@@ -335,7 +336,7 @@ impl Arms {
     }
 
     fn give_back(&mut self, view: &mut View<'_>, victim: Ranked) {
-        if self.rates.knows(view.memory.pages, victim.page) {
+        if self.rates.has_entry(view.memory.pages, victim.page) {
             self.victims.push_front(victim);
         } else {
             self.residents.put_first(view.memory.pages, victim.page, UNSEEN);
@@ -366,7 +367,7 @@ impl Policy for Arms {
         let stores = self.knobs.stores.then_some(period);
         Wants {
             quantum: Some(self.recency.quantum()),
-            watch: Some(Watch::Samples { loads: period, stores, cpu_permille: None }),
+            tracking: Some(Tracking::Samples { loads: period, stores, cpu_permille: None }),
             allocation: Some(Allocation::FirstTouch),
             copy_threads: Some(self.batch.batch_max),
             own_heat: true,
@@ -380,7 +381,7 @@ impl Policy for Arms {
             rates::RatesKnobs::table(),
             recency::RecencyKnobs::table(),
             page_hinkley::PageHinkleyKnobs::table(),
-            worth::WorthKnobs::table(),
+            benefit::BenefitKnobs::table(),
             batch::BatchKnobs::table(),
         ]
         .concat()

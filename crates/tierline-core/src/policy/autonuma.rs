@@ -55,7 +55,7 @@ pub fn autonuma(name: &'static str) -> OnFault<Autonuma> {
 }
 
 impl Rules for Autonuma {
-    fn is_hot(&mut self, fault: &Fault, _lru: &mut Lru, pages: &mut PageTable) -> bool {
+    fn judge_fault(&mut self, fault: &Fault, _lru: &mut Lru, pages: &mut PageTable) -> bool {
         self.scan.fault(fault.now, fault.tier == TierId::FAST);
         let word = pages.heat::<LruWord>(fault.page).0;
         pages.set_heat(fault.page, LruWord(word | FAULTED));
@@ -67,7 +67,7 @@ impl Rules for Autonuma {
         false
     }
 
-    fn marks(&self, capacity: Bytes) -> TierWatermarks {
+    fn watermarks(&self, capacity: Bytes) -> TierWatermarks {
         TierWatermarks::of(Watermarks::of(capacity))
     }
 

@@ -69,7 +69,7 @@ impl Autotiering {
         let began = *self.pass_began.get_or_insert(view.now);
         if view.now.saturating_sub(began) >= self.scan.period() {
             self.pass_began = Some(view.now);
-            self.levels.next_pass(view.machine.tiers);
+            self.levels.start_scan(view.machine.tiers);
         }
         self.levels.learn(view.memory.pages, view.evidence.touched);
         self.levels.review(view.memory.pages, self.knobs.looks);
@@ -98,7 +98,7 @@ impl Autotiering {
             }
         }
         match planned {
-            Ok(_) => self.levels.moves(view.memory.pages, hit.page),
+            Ok(_) => self.levels.start_move(view.memory.pages, hit.page),
             Err(Shortage::Room) => self.scan.failed(),
             Err(_) => {}
         }
@@ -137,7 +137,7 @@ impl Autotiering {
                 && let Some(page) = self.levels.least_file(view.memory.pages, id, &mut looks)
                 && let Some(at) = view.memory.pages.locate(page)
             {
-                self.levels.moves(view.memory.pages, page);
+                self.levels.start_move(view.memory.pages, page);
                 view.orders.page_out.push(page);
                 missing = missing.saturating_sub(at.size.bytes());
             }
@@ -158,14 +158,14 @@ impl Autotiering {
             return Err(Shortage::Page);
         }
         view.memory.pages.locate(page).ok_or(Shortage::Page)?;
-        let to = ledger.below(view.memory.pages, page).ok_or(Shortage::Room)?;
+        let to = ledger.demotion_target(view.memory.pages, page).ok_or(Shortage::Room)?;
         let rate_per_sec = self.rate(level);
         let reason = match below {
             Some(_) => Reason::MakeRoom { rate_per_sec },
             None => Reason::Headroom { rate_per_sec },
         };
         let bytes = ledger.plan(view.memory.pages, page, to, reason, plan)?;
-        self.levels.moves(view.memory.pages, page);
+        self.levels.start_move(view.memory.pages, page);
         Ok(bytes)
     }
 

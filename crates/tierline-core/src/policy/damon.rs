@@ -34,7 +34,7 @@ use crate::knobs;
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
 use crate::policy::view::View;
-use crate::port::{Allocation, ObservedRegion, PageSize, Reason, Vpn, Watch};
+use crate::port::{Allocation, ObservedRegion, PageSize, Reason, Tracking, Vpn};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -149,7 +149,8 @@ impl Damon {
         if self.knobs.quota_time == Nanos::ZERO {
             return self.knobs.quota;
         }
-        let cost = view.machine.costs.each().into_iter().max().unwrap_or(Nanos(1)).max(Nanos(1));
+        let cost =
+            view.machine.costs.per_base_page().into_iter().max().unwrap_or(Nanos(1)).max(Nanos(1));
         self.knobs.quota.min(Bytes::from_base_pages(self.knobs.quota_time.0 / cost.0))
     }
 
@@ -168,7 +169,7 @@ impl Damon {
                 let (to, reason) = match up {
                     true => (Some(TierId::FAST), Reason::Hot { rate_per_sec: self.seen_rate() }),
                     false => (
-                        ledger.below(view.memory.pages, page),
+                        ledger.demotion_target(view.memory.pages, page),
                         Reason::Headroom { rate_per_sec: 0.0 },
                     ),
                 };
@@ -247,14 +248,14 @@ impl Policy for Damon {
         }
         self.apply(view, view.evidence.answers, plan);
         let within = self.knobs.aggregation;
-        view.orders.ask.extend(wanted.into_iter().map(|page| (page, within)));
+        view.orders.questions.extend(wanted.into_iter().map(|page| (page, within)));
     }
 
     fn wants(&self) -> Wants {
         let DamonKnobs { sampling, aggregation, regions_min, regions_max, .. } = self.knobs;
         Wants {
             quantum: Some(self.knobs.aggregation.min(self.knobs.interval)),
-            watch: Some(Watch::Regions {
+            tracking: Some(Tracking::Regions {
                 sampling,
                 aggregation,
                 count: [regions_min, regions_max],

@@ -16,13 +16,13 @@
 //! random, here by rate.
 
 use super::interface::{HeatEstimate, Policy, Wants};
-use super::parts::placement::{Placement, RateRun, capacities, fill, ranked, told};
+use super::parts::placement::{Placement, RateRun, capacities, fill, ranked, true_rate_runs};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};
-use crate::port::{Allocation, Capability, Vpn, Watch};
+use crate::port::{Allocation, Capability, Tracking, Vpn};
 
 knobs! {
     /// The knobs.
@@ -47,8 +47,8 @@ impl Fixed {
         clippy::cast_precision_loss,
         reason = "page counts are far below 2^52, and a share is within one"
     )]
-    fn split(&self, told: &[RateRun]) -> [Vec<RateRun>; 2] {
-        let ranked = ranked(told);
+    fn split(&self, true_rate_runs: &[RateRun]) -> [Vec<RateRun>; 2] {
+        let ranked = ranked(true_rate_runs);
         let pages: u64 = ranked.iter().map(|run| run.base_pages).sum();
         let all: f64 = ranked.iter().map(|run| run.rate_per_sec * run.base_pages as f64).sum();
         let mean = all / pages.max(1) as f64;
@@ -69,7 +69,7 @@ impl Fixed {
     }
 
     fn place(&self, view: &View<'_>) -> Placement {
-        let [fast, slow] = self.split(&told(view));
+        let [fast, slow] = self.split(&true_rate_runs(view));
         let capacities = capacities(view);
         let only_fast = capacities.iter().take(1).copied().collect();
         let (mut placed, left) = fill(fast, only_fast, 0);
@@ -84,10 +84,10 @@ impl Policy for Fixed {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
-        if !view.evidence.truth.is_empty() {
+        if !view.evidence.true_rates.is_empty() {
             self.placement = self.place(view);
         }
-        self.placement.work(view, plan);
+        self.placement.plan_moves(view, plan);
     }
 
     fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
@@ -100,7 +100,7 @@ impl Policy for Fixed {
 
     fn wants(&self) -> Wants {
         Wants {
-            watch: Some(Watch::Truth),
+            tracking: Some(Tracking::TrueRates),
             allocation: Some(Allocation::FirstTouch),
             own_heat: true,
             ..Wants::default()

@@ -34,7 +34,7 @@ use crate::lists::review::Review;
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};
-use crate::port::{Allocation, Reason, Watch};
+use crate::port::{Allocation, Reason, Tracking};
 use crate::telemetry::counts::{self, CountWord, Counts};
 use crate::tier::TierId;
 use crate::unit::{Bytes, BytesPerSec, Nanos, in_time};
@@ -79,7 +79,7 @@ pub struct Hemem {
 impl Hemem {
     /// The policy under a name, with a goal.
     pub fn new(name: &'static str, goal: Box<dyn Goal>) -> Self {
-        let residents = Residents::new(if goal.shifts() { BINS } else { 2 });
+        let residents = Residents::new(if goal.can_shift() { BINS } else { 2 });
         Self {
             name,
             knobs: HememKnobs::default(),
@@ -93,12 +93,12 @@ impl Hemem {
     }
 
     fn classes(&self) -> u8 {
-        if self.goal.shifts() { BINS } else { 2 }
+        if self.goal.can_shift() { BINS } else { 2 }
     }
 
     /// The lowest class that is hot.
     fn hot_class(&self) -> u8 {
-        if self.goal.shifts() { self.bin(self.counts.knobs.hot_reads) } else { 1 }
+        if self.goal.can_shift() { self.bin(self.counts.knobs.hot_reads) } else { 1 }
     }
 
     /// The bin of a count: the range below the cooling threshold in equal parts.
@@ -109,12 +109,12 @@ impl Hemem {
 
     /// The class of a page's word; `hot` as judged at its hit.
     fn class(&self, word: u64, hot: bool) -> u8 {
-        if self.goal.shifts() { self.bin(self.counts.loads(word)) } else { u8::from(hot) }
+        if self.goal.can_shift() { self.bin(self.counts.loads(word)) } else { u8::from(hot) }
     }
 
     /// Counts hits and lists the pages by class.
     fn learn(&mut self, view: &mut View<'_>) {
-        self.residents.settle(view.memory.pages);
+        self.residents.finish_moves(view.memory.pages);
         for &page in view.evidence.touched {
             if self.residents.class(view.memory.pages, page).is_none() {
                 let class = self.class(view.memory.pages.heat::<CountWord>(page).0, false);
@@ -155,7 +155,7 @@ impl Hemem {
                     match self.lift(view, ledger, page, class, TierId::FAST, below, reason, plan) {
                         Ok(_) => {}
                         Err(Shortage::Limit) => {
-                            self.residents.moves(view.memory.pages, page, class)
+                            self.residents.start_move(view.memory.pages, page, class)
                         }
                         Err(short) => return short != Shortage::Room,
                     }
@@ -185,16 +185,16 @@ impl Hemem {
         while admitted && ledger.room(to) < size.bytes() {
             let (victim, victim_class) = self.coldest(view, to, below).ok_or(Shortage::Room)?;
             view.memory.pages.locate(victim).ok_or(Shortage::Page)?;
-            let down = ledger.below(view.memory.pages, victim).ok_or(Shortage::Room)?;
+            let down = ledger.demotion_target(view.memory.pages, victim).ok_or(Shortage::Room)?;
             let word = view.memory.pages.heat::<CountWord>(victim).0;
             let rate_per_sec = self.rate(view, word);
             let reason = Reason::MakeRoom { rate_per_sec };
             bytes += ledger.plan(view.memory.pages, victim, down, reason, plan)?;
             share += self.counts.share(word);
-            self.residents.moves(view.memory.pages, victim, victim_class);
+            self.residents.start_move(view.memory.pages, victim, victim_class);
         }
         ledger.plan(view.memory.pages, page, to, reason, plan)?;
-        self.residents.moves(view.memory.pages, page, class);
+        self.residents.start_move(view.memory.pages, page, class);
         Ok((share, bytes))
     }
 
@@ -202,7 +202,7 @@ impl Hemem {
     fn coldest(&mut self, view: &mut View<'_>, tier: TierId, below: u8) -> Option<(PageIdx, u8)> {
         for class in 0..below {
             while let Some(page) = self.residents.first(view.memory.pages, tier, class) {
-                let now = if self.goal.shifts() {
+                let now = if self.goal.can_shift() {
                     self.class(view.memory.pages.heat::<CountWord>(page).0, false)
                 } else {
                     class
@@ -271,7 +271,7 @@ impl Hemem {
                     .ok_or(Shortage::Room)
                     .and_then(|&to| ledger.plan(view.memory.pages, page, to, reason, plan));
                 planned.map(|_| {
-                    self.residents.moves(view.memory.pages, page, class);
+                    self.residents.start_move(view.memory.pages, page, class);
                     (0.0, Bytes::ZERO)
                 })
             };
@@ -332,7 +332,11 @@ impl Policy for Hemem {
         let period = u64::from(self.knobs.period);
         Wants {
             quantum: Some(self.knobs.quantum),
-            watch: Some(Watch::Samples { loads: period, stores: Some(period), cpu_permille: None }),
+            tracking: Some(Tracking::Samples {
+                loads: period,
+                stores: Some(period),
+                cpu_permille: None,
+            }),
             allocation: Some(Allocation::FirstTouch),
             copy_threads: Some(COPY_THREADS),
             own_heat: true,

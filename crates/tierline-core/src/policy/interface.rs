@@ -4,12 +4,12 @@
 //! Its cost must grow with events (samples, moves), never with the size of the managed memory: it gets the touched pages
 //! and may keep lists of its own, but it never walks the page table.
 
-use super::kernel::Kernel;
+use super::kernel::KernelKnobs;
 use super::plan::Plan;
 use super::view::{Memory, View};
 use crate::knob::Knob;
 use crate::page::PageIdx;
-use crate::port::{Allocation, Capabilities, Capability, Watch};
+use crate::port::{Allocation, Capabilities, Capability, Tracking};
 use crate::unit::Nanos;
 
 /// What a policy requests of a world. A world follows it as closely as it can; `None` leaves the choice to the
@@ -19,7 +19,7 @@ pub struct Wants {
     /// Time between decisions; other ticks only take in observations.
     pub quantum: Option<Nanos>,
     /// How accesses are tracked.
-    pub watch: Option<Watch>,
+    pub tracking: Option<Tracking>,
     /// Where new pages go.
     pub allocation: Option<Allocation>,
     /// Threads that copy a page together; Linux always uses one.
@@ -29,7 +29,7 @@ pub struct Wants {
     /// It keeps its own form of page heat and reads single hits; the shared estimator is not used.
     pub own_heat: bool,
     /// It looks into huge pages: it needs single hits of their base pages, too.
-    pub within: bool,
+    pub base_page_hits: bool,
 }
 
 /// Decides which pages move.
@@ -51,14 +51,14 @@ pub trait Policy: Send {
         Wants::default()
     }
 
-    /// What it cannot work without. The engine refuses a world that lacks it ([`fits`]).
+    /// What it cannot work without. The engine refuses a world that lacks it ([`check_capabilities`]).
     fn needs(&self) -> &'static [Capability] {
         &[]
     }
 
     /// The settings for the Linux kernel's tiering, if the kernel is to move pages instead of this policy. Such
     /// a policy plans nothing, and exists on Linux only.
-    fn kernel(&self) -> Option<&Kernel> {
+    fn kernel(&self) -> Option<&KernelKnobs> {
         None
     }
 
@@ -92,7 +92,7 @@ impl HeatEstimate {
 /// A policy needs something that a world does not offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("policy {policy} needs {missing}")]
-pub struct Unfit {
+pub struct MissingCapability {
     /// The policy's name.
     pub policy: &'static str,
     /// What is missing.
@@ -103,7 +103,10 @@ pub struct Unfit {
 ///
 /// # Errors
 /// The first need that is not met.
-pub fn fits(policy: &dyn Policy, offers: Capabilities) -> Result<(), Unfit> {
+pub fn check_capabilities(
+    policy: &dyn Policy,
+    offers: Capabilities,
+) -> Result<(), MissingCapability> {
     let missing = policy.needs().iter().find(|&&need| !offers.has(need));
-    missing.map_or(Ok(()), |&missing| Err(Unfit { policy: policy.name(), missing }))
+    missing.map_or(Ok(()), |&missing| Err(MissingCapability { policy: policy.name(), missing }))
 }

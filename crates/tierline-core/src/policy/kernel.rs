@@ -28,7 +28,7 @@ use crate::unit::{Bytes, Nanos};
 
 knobs! {
     /// The settings for the kernel's tiering.
-    pub struct Kernel {
+    pub struct KernelKnobs {
         /// A page that faults within this time after it was armed is hot (`hot_threshold_ms`).
         hot_threshold: Nanos = Nanos::from_secs(1), Nanos::ZERO, Nanos::from_secs(60);
         /// Distance of two watermarks in ten-thousandths of a node (`vm.watermark_scale_factor`).
@@ -44,7 +44,7 @@ knobs! {
     }
 }
 
-impl Policy for Kernel {
+impl Policy for KernelKnobs {
     fn name(&self) -> &'static str {
         "kernel"
     }
@@ -55,7 +55,7 @@ impl Policy for Kernel {
         &[Capability::KernelTiering]
     }
 
-    fn kernel(&self) -> Option<&Kernel> {
+    fn kernel(&self) -> Option<&KernelKnobs> {
         Some(self)
     }
 

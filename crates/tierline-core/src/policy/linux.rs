@@ -58,7 +58,7 @@ pub fn linux(name: &'static str, goal: Box<dyn Goal>) -> OnFault<Linux> {
 }
 
 impl Rules for Linux {
-    fn is_hot(&mut self, fault: &Fault, _lru: &mut Lru, _pages: &mut PageTable) -> bool {
+    fn judge_fault(&mut self, fault: &Fault, _lru: &mut Lru, _pages: &mut PageTable) -> bool {
         if fault.tier == TierId::FAST {
             // Colloid's demotions have no rate limit.
             return fault.latency.is_some_and(|latency| latency < self.latency.threshold());
@@ -72,18 +72,18 @@ impl Rules for Linux {
         self.latency.accepts(fault.now, latency, fault.size.bytes())
     }
 
-    fn marks(&self, capacity: Bytes) -> TierWatermarks {
+    fn watermarks(&self, capacity: Bytes) -> TierWatermarks {
         let kernel = Watermarks::of(capacity);
         TierWatermarks {
             wake: TierWatermarks::woken(kernel),
-            enough: kernel.promo,
+            stop: kernel.promo,
             floor: kernel.high,
         }
     }
 
     fn wants(&self, fast_too: bool) -> Wants {
         Wants {
-            watch: Some(hint_faults(self.knobs.scan_period, self.knobs.scan_size, fast_too)),
+            tracking: Some(hint_faults(self.knobs.scan_period, self.knobs.scan_size, fast_too)),
             allocation: Some(Allocation::Kernel { coupled: true, by_type: false }),
             ..Wants::default()
         }

@@ -43,7 +43,7 @@ use crate::lists::review::Review;
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};
-use crate::port::{Allocation, PageSize, Reason, Watch};
+use crate::port::{Allocation, PageSize, Reason, Tracking};
 use crate::telemetry::Hit;
 use crate::telemetry::histogram::{self, BinWord, CountEvent, Histogram};
 use crate::telemetry::subpages::{self, Subpages};
@@ -149,13 +149,13 @@ impl Memtis {
 
     /// Counts hits and lists the pages by class.
     fn learn(&mut self, view: &mut View<'_>) {
-        self.residents.settle(view.memory.pages);
+        self.residents.finish_moves(view.memory.pages);
         self.take_parts(view);
         let capacity = Self::capacity(view);
         let fits = capacity.saturating_sub(self.promotion_watermark(capacity));
         let in_use = Bytes::from_base_pages(view.memory.pages.base_pages());
-        if self.histogram.allocated(in_use) {
-            self.subpages.cooled(in_use, capacity);
+        if self.histogram.cool_if_grown(in_use) {
+            self.subpages.on_cooling(in_use, capacity);
         }
         for &page in view.evidence.touched {
             if self.residents.class(view.memory.pages, page).is_some() {
@@ -166,9 +166,9 @@ impl Memtis {
             let slowest =
                 view.memory.pages.state(page).tier() == Some(view.machine.tiers.slowest());
             let mut word = view.memory.pages.heat::<BinWord>(page).0;
-            if !slowest && !self.histogram.knows(word) {
+            if !slowest && !self.histogram.has_count(word) {
                 word = self.histogram.new_page(at.size);
-                if let Some(born) = self.histogram.known(word) {
+                if let Some(born) = self.histogram.stored_count(word) {
                     self.subpages.new_page(page, born, at.size.base_pages());
                 }
             }
@@ -186,11 +186,11 @@ impl Memtis {
             view.memory.pages.set_heat(hit.page, BinWord(word));
             match turn {
                 CountEvent::None => {}
-                CountEvent::Cooled => self.subpages.cooled(in_use, capacity),
+                CountEvent::Cooled => self.subpages.on_cooling(in_use, capacity),
                 CountEvent::Adapted { after_cooling } => {
                     let knobs = self.histogram.knobs;
                     let least = self.histogram.least();
-                    self.subpages.adapted(after_cooling, fits, least, knobs.cooling_period);
+                    self.subpages.on_adaptation(after_cooling, fits, least, knobs.cooling_period);
                 }
             }
             let class = self.class(word);
@@ -216,13 +216,13 @@ impl Memtis {
         let (mut word, size) = (word, size_of(word));
         if self.subpages.knobs.split {
             word = self.cool(hit.page, word);
-            let known = self.histogram.known(word);
+            let known = self.histogram.stored_count(word);
             self.subpages.sampled(hit.tier == Some(TierId::FAST), samples);
-            match (size, hit.within) {
+            match (size, hit.base_page) {
                 (PageSize::Base, _) => self.subpages.base_hit(known, samples),
                 (PageSize::Huge, Some(at)) => {
                     self.subpages.huge_hit(hit.page, known, at, samples);
-                    if word & TO_SPLIT == 0 && self.subpages.takes(skew(word)) {
+                    if word & TO_SPLIT == 0 && self.subpages.take_target(skew(word)) {
                         word |= TO_SPLIT;
                         self.to_split.push_back(hit.page);
                     }
@@ -297,12 +297,12 @@ impl Memtis {
                     self.residents.put(view.memory.pages, page, self.class(word));
                     continue; // now warm or hot
                 }
-                let Some(to) = ledger.below(view.memory.pages, page) else { return };
+                let Some(to) = ledger.demotion_target(view.memory.pages, page) else { return };
                 let reason = Reason::Headroom { rate_per_sec: self.rate(view, word, size) };
                 let Ok(bytes) = ledger.plan(view.memory.pages, page, to, reason, plan) else {
                     return;
                 };
-                self.residents.moves(view.memory.pages, page, cold);
+                self.residents.start_move(view.memory.pages, page, cold);
                 self.task.over = self.task.over.saturating_sub(bytes);
             }
         }
@@ -335,7 +335,7 @@ impl Memtis {
                         Err(Shortage::Limit) => {}
                         Err(_) => return,
                     }
-                    self.residents.moves(view.memory.pages, page, list(HOT, size));
+                    self.residents.start_move(view.memory.pages, page, list(HOT, size));
                 }
             }
         }
@@ -384,13 +384,13 @@ impl Memtis {
                 let Some(to) = to else { return Some(Shortage::Room) };
                 match ledger.plan(view.memory.pages, page, to, reason, plan) {
                     Err(Shortage::Limit) => {
-                        self.residents.moves(view.memory.pages, page, hot);
+                        self.residents.start_move(view.memory.pages, page, hot);
                         continue;
                     }
                     Err(short) => return Some(short),
                     Ok(_) => {}
                 }
-                self.residents.moves(view.memory.pages, page, hot);
+                self.residents.start_move(view.memory.pages, page, hot);
                 quota.charge(share, bytes);
             }
         }
@@ -427,14 +427,14 @@ impl Policy for Memtis {
     }
 
     fn wants(&self) -> Wants {
-        let watch = Watch::Samples {
+        let watch = Tracking::Samples {
             loads: self.knobs.period.into(),
             stores: Some(self.knobs.store_period.into()),
             cpu_permille: Some(CPU_PERMILLE),
         };
         Wants {
             quantum: Some(self.knobs.quantum),
-            watch: Some(watch),
+            tracking: Some(watch),
             allocation: Some(Allocation::FirstTouch),
             own_heat: true,
             ..Wants::default()

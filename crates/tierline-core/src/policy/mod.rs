@@ -13,7 +13,7 @@ pub mod view;
 use self::entry::{PolicyEntry, Role};
 use self::goal::balance::Balance;
 use self::goal::pack::Pack;
-pub use self::interface::{HeatEstimate, Policy, Unfit, Wants, fits};
+pub use self::interface::{HeatEstimate, MissingCapability, Policy, Wants, check_capabilities};
 use self::tmo::Tmo;
 
 /// The head of Colloid's file, for policies with that goal.
@@ -61,7 +61,7 @@ policies! {
     oracle: Bound "oracle" = oracle::Oracle::default();
     first_touch: Rival "first-touch" = first_touch::FirstTouch,
         Other "first-touch+tmo" + TMO = Tmo::over("first-touch+tmo", Box::new(first_touch::FirstTouch));
-    kernel: Other "kernel" = kernel::Kernel::default();
+    kernel: Other "kernel" = kernel::KernelKnobs::default();
     paging: Other "paging" = paging::paging(),
         Other "paging+tmo" + TMO = Tmo::over_paging("paging+tmo", Box::new(paging::paging()));
     fixed: Other "fixed" = fixed::Fixed::default();

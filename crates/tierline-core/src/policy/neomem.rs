@@ -31,7 +31,7 @@ use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageTable;
 use crate::policy::view::View;
-use crate::port::{Allocation, DeviceCounts, Watch};
+use crate::port::{Allocation, DeviceCounts, Tracking};
 use crate::telemetry::lru::{Lru, LruWord};
 use crate::telemetry::tally::Tally;
 use crate::tier::TierId;
@@ -197,14 +197,14 @@ impl Rules for Neomem {
             let below = (1..=view.machine.tiers.slowest().0)
                 .map(|tier| view.memory.pages.bytes_in(TierId(tier)));
             let pages = below.sum::<Bytes>().base_pages();
-            self.update(view, &self.tally.counted(pages, utilisation(view)));
+            self.update(view, &self.tally.device_counts(pages, utilisation(view)));
         }
         if self.clears.due(view.now, self.clear_interval()).is_some() {
             self.tally.clear();
         }
     }
 
-    fn is_hot(&mut self, fault: &Fault, _lru: &mut Lru, pages: &mut PageTable) -> bool {
+    fn judge_fault(&mut self, fault: &Fault, _lru: &mut Lru, pages: &mut PageTable) -> bool {
         if fault.tier == TierId::FAST {
             return false;
         }
@@ -213,11 +213,11 @@ impl Rules for Neomem {
         count > self.threshold()
     }
 
-    fn marks(&self, capacity: Bytes) -> TierWatermarks {
+    fn watermarks(&self, capacity: Bytes) -> TierWatermarks {
         let kernel = Watermarks::of(capacity);
         TierWatermarks {
             wake: TierWatermarks::woken(kernel),
-            enough: kernel.promo,
+            stop: kernel.promo,
             floor: kernel.high,
         }
     }
@@ -225,7 +225,7 @@ impl Rules for Neomem {
     fn wants(&self, _fast_too: bool) -> Wants {
         Wants {
             quantum: Some(self.knobs.migration_interval.min(RECLAIM)),
-            watch: Some(Watch::Counters {
+            tracking: Some(Tracking::Counters {
                 threshold: self.threshold(),
                 read: self.knobs.migration_interval,
                 update: self.knobs.thr_update_interval,

@@ -14,11 +14,11 @@
 //! Where it comes from: the ideal case of every paper in the field; its form is ours.
 
 use super::interface::{HeatEstimate, Policy, Wants};
-use super::parts::placement::{Placement, capacities, fill, ranked, told};
+use super::parts::placement::{Placement, capacities, fill, ranked, true_rate_runs};
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};
-use crate::port::{Allocation, Capability, Watch};
+use crate::port::{Allocation, Capability, Tracking};
 
 /// The policy.
 #[derive(Debug, Default)]
@@ -32,10 +32,11 @@ impl Policy for Oracle {
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
-        if !view.evidence.truth.is_empty() {
-            self.placement = Placement::of(fill(ranked(&told(view)), capacities(view), 0).0);
+        if !view.evidence.true_rates.is_empty() {
+            self.placement =
+                Placement::of(fill(ranked(&true_rate_runs(view)), capacities(view), 0).0);
         }
-        self.placement.work(view, plan);
+        self.placement.plan_moves(view, plan);
     }
 
     fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
@@ -48,7 +49,7 @@ impl Policy for Oracle {
 
     fn wants(&self) -> Wants {
         Wants {
-            watch: Some(Watch::Truth),
+            tracking: Some(Tracking::TrueRates),
             allocation: Some(Allocation::FirstTouch),
             own_heat: true,
             ..Wants::default()

@@ -22,7 +22,7 @@ use super::parts::on_fault::{Fault, OnFault, Rules, TierWatermarks};
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::page::PageTable;
-use crate::port::{Allocation, Capability, Watch};
+use crate::port::{Allocation, Capability, Tracking};
 use crate::telemetry::lru::Lru;
 use crate::unit::{Bytes, Nanos};
 
@@ -37,11 +37,11 @@ pub fn paging() -> OnFault<Paging> {
 }
 
 impl Rules for Paging {
-    fn is_hot(&mut self, _fault: &Fault, _lru: &mut Lru, _pages: &mut PageTable) -> bool {
+    fn judge_fault(&mut self, _fault: &Fault, _lru: &mut Lru, _pages: &mut PageTable) -> bool {
         false
     }
 
-    fn marks(&self, capacity: Bytes) -> TierWatermarks {
+    fn watermarks(&self, capacity: Bytes) -> TierWatermarks {
         TierWatermarks::of(Watermarks::of(capacity))
     }
 
@@ -56,7 +56,7 @@ impl Rules for Paging {
     fn wants(&self, _fast_too: bool) -> Wants {
         Wants {
             // It needs no observations: nothing is armed.
-            watch: Some(Watch::HintFaults {
+            tracking: Some(Tracking::HintFaults {
                 pass: Nanos::ZERO,
                 bytes: Bytes::ZERO,
                 floor: Nanos::from_secs(3600),

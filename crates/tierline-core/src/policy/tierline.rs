@@ -34,7 +34,7 @@ use super::goal::balance::Balance;
 use super::goal::shift_progress::ShiftProgress;
 use super::goal::{Aim, Goal};
 use super::interface::{Policy, Wants};
-use super::parts::candidates::{Bar, Candidate, Candidates};
+use super::parts::candidates::{Candidate, Candidates, PromotionTest};
 use super::parts::hand::ExaminedPage;
 use super::parts::headroom::Headroom;
 use super::parts::ledger::{Ledger, Shortage};
@@ -83,7 +83,7 @@ pub struct Tierline {
     goal: Box<dyn Goal>,
     quantum: Quantum,
     /// What remains of the goal's last shifts; `None`: pack.
-    lanes: Option<Vec<ShiftProgress>>,
+    shifts: Option<Vec<ShiftProgress>>,
     headroom: Headroom,
     sampling: Sampling,
     candidates: Candidates,
@@ -104,7 +104,7 @@ impl Tierline {
             knobs: TierlineKnobs::default(),
             goal,
             quantum: Quantum::default(),
-            lanes: None,
+            shifts: None,
             headroom: Headroom::default(),
             sampling: Sampling::default(),
             candidates: Candidates::default(),
@@ -114,22 +114,27 @@ impl Tierline {
     }
 
     /// Lists pages that were hit as residents or candidates.
-    fn sort_in(&mut self, view: &mut View<'_>) {
+    fn list_hit_pages(&mut self, view: &mut View<'_>) {
         self.hands.begin(view);
-        let floors = bar(&self.knobs, self.goal.as_ref()).lowest(view);
+        let floors = promotion_test(&self.knobs, self.goal.as_ref()).lowest(view);
         for pages in view.evidence.touched.chunks(PREFETCH_BATCH) {
-            view.memory.pages.fetch(pages.iter().copied());
-            pages.iter().for_each(|&page| self.sort_in_page(view, page, &floors));
+            view.memory.pages.prefetch(pages.iter().copied());
+            pages.iter().for_each(|&page| self.list_page(view, page, &floors));
         }
         self.candidates.count_hits(view.evidence.touched.len());
         for part in self.splitting.take_parts(view) {
-            self.sort_in_page(view, part, &floors);
+            self.list_page(view, part, &floors);
         }
     }
 
-    fn sort_in_page(&mut self, view: &mut View<'_>, page: PageIdx, floors: &[f32]) {
-        self.hands.list(view, page);
-        self.candidates.offer(view, &bar(&self.knobs, self.goal.as_ref()), floors, page);
+    fn list_page(&mut self, view: &mut View<'_>, page: PageIdx, floors: &[f32]) {
+        self.hands.add(view, page);
+        self.candidates.queue_if_worth(
+            view,
+            &promotion_test(&self.knobs, self.goal.as_ref()),
+            floors,
+            page,
+        );
     }
 
     /// A ledger that reserves the headroom of every tier except the slowest.
@@ -147,83 +152,91 @@ impl Tierline {
 
     /// Continues the goal's shifts, or packs.
     fn shift_or_pack(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) {
-        let up = |lanes: &Vec<ShiftProgress>| lanes.iter().any(|lane| lane.shift.up);
-        if self.lanes.as_ref().is_none_or(up) {
-            self.candidates.rank(view, &bar(&self.knobs, self.goal.as_ref()));
+        let up = |shifts: &Vec<ShiftProgress>| shifts.iter().any(|progress| progress.shift.up);
+        if self.shifts.as_ref().is_none_or(up) {
+            self.candidates.rank(view, &promotion_test(&self.knobs, self.goal.as_ref()));
         }
-        let Some(mut lanes) = self.lanes.take() else {
+        let Some(mut shifts) = self.shifts.take() else {
             return self.promote(view, ledger, None, plan);
         };
-        for lane in &mut lanes {
-            match lane.shift.up {
-                true => self.promote(view, ledger, Some(lane), plan),
-                false => self.give(view, ledger, lane, plan),
+        for progress in &mut shifts {
+            match progress.shift.up {
+                true => self.promote(view, ledger, Some(progress), plan),
+                false => self.shift_down(view, ledger, progress, plan),
             }
         }
-        self.lanes = Some(lanes);
+        self.shifts = Some(shifts);
     }
 
-    /// Promotes candidates, hottest first, until they do not pay or the budget is used up; with a lane, only
+    /// Promotes candidates, hottest first, until they do not pay or the budget is used up; for a shift, only
     /// into its tier and within its quota.
     fn promote(
         &mut self,
         view: &mut View<'_>,
         ledger: &mut Ledger,
-        mut lane: Option<&mut ShiftProgress>,
+        mut progress: Option<&mut ShiftProgress>,
         plan: &mut Plan,
     ) {
         let mut waiting = Vec::new();
-        self.hands.search_for(self.candidates.len());
+        self.hands.set_waiting(self.candidates.len());
         while let Some(candidate) = self.candidates.pop(view) {
-            let next = lane.as_ref().map(|lane| TierId(lane.shift.tier.0 + 1));
-            match self.place(view, ledger, candidate, lane.as_deref_mut(), plan) {
-                Placed::Later => {
+            let next = progress.as_ref().map(|progress| TierId(progress.shift.tier.0 + 1));
+            match self.place(view, ledger, candidate, progress.as_deref_mut(), plan) {
+                PlaceOutcome::Later => {
                     waiting.push(candidate);
                     break;
                 }
-                Placed::Unfit => {
+                PlaceOutcome::Unfit => {
                     waiting.push(candidate);
                     if waiting.len() > MISFITS {
                         break;
                     }
                 }
                 // The tier below may still have room for it.
-                Placed::No
+                PlaceOutcome::Stays
                     if view.memory.pages.state(candidate.page).tier() > next && next.is_some() =>
                 {
                     waiting.push(candidate);
                 }
                 // A page that does not pay or was not hot enough returns with its next hit; colder ones may
                 // still fit a slower tier.
-                Placed::Planned | Placed::No => view.memory.pages.set_queued(candidate.page, false),
+                PlaceOutcome::Planned | PlaceOutcome::Stays => {
+                    view.memory.pages.set_queued(candidate.page, false)
+                }
             }
         }
         self.candidates.put_back(waiting);
     }
 
-    /// Finds a place for a candidate: in the lane's tier, otherwise in the fastest tier with room.
+    /// Finds a place for a candidate: in the shift's tier, otherwise in the fastest tier with room.
     fn place(
         &mut self,
         view: &mut View<'_>,
         ledger: &mut Ledger,
         candidate: Candidate,
-        lane: Option<&mut ShiftProgress>,
+        progress: Option<&mut ShiftProgress>,
         plan: &mut Plan,
-    ) -> Placed {
+    ) -> PlaceOutcome {
         let Candidate { page, rate_per_sec } = candidate;
-        let Some(from) = view.memory.pages.state(page).tier() else { return Placed::No };
-        let to = lane.as_ref().map_or(0..from.0, |lane| lane.shift.tier.0..lane.shift.tier.0 + 1);
+        let Some(from) = view.memory.pages.state(page).tier() else { return PlaceOutcome::Stays };
+        let to = progress
+            .as_ref()
+            .map_or(0..from.0, |progress| progress.shift.tier.0..progress.shift.tier.0 + 1);
         let nearest = TierId(to.start);
         if from <= nearest {
-            return Placed::Unfit;
+            return PlaceOutcome::Unfit;
         }
-        let bar = bar(&self.knobs, self.goal.as_ref());
-        let Some(at) = bar.passed_by(view, candidate, nearest) else { return Placed::No };
-        let share = lane.as_ref().map_or(0.0, |lane| lane.share(view, page));
-        match &lane {
-            Some(lane) if lane.quota.is_spent() => return Placed::Later,
-            Some(lane) if !lane.quota.admits(share, at.size.bytes()) => return Placed::Unfit,
-            _ if ledger.budget() < at.size.bytes() => return Placed::Later,
+        let test = promotion_test(&self.knobs, self.goal.as_ref());
+        let Some(at) = test.location_if_worth(view, candidate, nearest) else {
+            return PlaceOutcome::Stays;
+        };
+        let share = progress.as_ref().map_or(0.0, |progress| progress.share(view, page));
+        match &progress {
+            Some(progress) if progress.quota.is_spent() => return PlaceOutcome::Later,
+            Some(progress) if !progress.quota.admits(share, at.size.bytes()) => {
+                return PlaceOutcome::Unfit;
+            }
+            _ if ledger.budget() < at.size.bytes() => return PlaceOutcome::Later,
             _ => {}
         }
         let planned = plan.len();
@@ -231,19 +244,19 @@ impl Tierline {
             let newcomer = Newcomer { page, rate_per_sec, size: at.size, to };
             match self.promote_to(view, ledger, &newcomer, plan) {
                 Ok(_) => {
-                    if let Some(lane) = lane {
-                        lane.charge(share, &plan[planned..]);
+                    if let Some(progress) = progress {
+                        progress.charge(share, &plan[planned..]);
                     }
-                    return Placed::Planned;
+                    return PlaceOutcome::Planned;
                 }
-                Err(Shortage::Budget) => return Placed::Later,
+                Err(Shortage::Budget) => return PlaceOutcome::Later,
                 // The enforcer may exchange it for a colder page of its tenant.
-                Err(Shortage::Limit) => return Placed::No,
+                Err(Shortage::Limit) => return PlaceOutcome::Stays,
                 Err(Shortage::Room | Shortage::Page) => {}
             }
         }
         let looking = self.hands.of(nearest).is_some_and(|hand| hand.may_find_colder());
-        if looking { Placed::Later } else { Placed::No }
+        if looking { PlaceOutcome::Later } else { PlaceOutcome::Stays }
     }
 
     /// Plans a promotion to one tier, with the demotions that make room for it.
@@ -261,29 +274,29 @@ impl Tierline {
         let planned =
             ledger.plan(view.memory.pages, page, to, Reason::Hot { rate_per_sec }, plan)?;
         if let Some(hand) = self.hands.of(to) {
-            hand.expect(view, page);
+            hand.add_arriving(view, page);
         }
         Ok(planned)
     }
 
     /// Shifts a part of a tier's accesses down to the tiers below.
-    fn give(
+    fn shift_down(
         &mut self,
         view: &mut View<'_>,
         ledger: &mut Ledger,
-        lane: &mut ShiftProgress,
+        progress: &mut ShiftProgress,
         plan: &mut Plan,
     ) {
-        let tier = lane.shift.tier;
+        let tier = progress.shift.tier;
         let Some(hand) = self.hands.of(tier) else { return };
         // The hottest pages carry the most accesses per byte.
-        while !lane.quota.is_spent()
+        while !progress.quota.is_spent()
             && let Some(hottest) = hand.hottest(view, tier)
         {
             for ExaminedPage { page, rate_per_sec } in hottest {
                 let Some(at) = view.memory.pages.locate(page) else { continue };
-                let share = lane.share(view, page);
-                if !lane.quota.admits(share, at.size.bytes()) {
+                let share = progress.share(view, page);
+                if !progress.quota.admits(share, at.size.bytes()) {
                     continue;
                 }
                 let planned = plan.len();
@@ -291,16 +304,16 @@ impl Tierline {
                 if ledger.demote(view.memory.pages, page, reason, plan).is_err() {
                     return;
                 }
-                lane.charge(share, &plan[planned..]);
+                progress.charge(share, &plan[planned..]);
             }
         }
     }
 }
 
-enum Placed {
+enum PlaceOutcome {
     Planned,
     /// The page stays where it is.
-    No,
+    Stays,
     /// The page does not fit the present shift.
     Unfit,
     /// No more can be moved in this tick.
@@ -308,10 +321,10 @@ enum Placed {
 }
 
 /// The conditions of a promotion.
-fn bar<'a>(knobs: &TierlineKnobs, goal: &'a dyn Goal) -> Bar<'a> {
+fn promotion_test<'a>(knobs: &TierlineKnobs, goal: &'a dyn Goal) -> PromotionTest<'a> {
     #[expect(clippy::cast_possible_truncation, reason = "hits are f32")]
     let min_hits = knobs.min_hits as f32;
-    Bar { goal, payback: knobs.payback, min_hits }
+    PromotionTest { goal, payback: knobs.payback, min_hits }
 }
 
 impl Policy for Tierline {
@@ -322,7 +335,7 @@ impl Policy for Tierline {
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         self.goal.update(view);
         self.sampling.update(view);
-        self.sort_in(view);
+        self.list_hit_pages(view);
         let mut ledger = self.open_ledger(view);
         let fast_is_full = ledger.room(TierId::FAST) < PageSize::Huge.bytes();
         self.splitting.request(view, fast_is_full, self.knobs.splits_per_tick as usize);
@@ -330,7 +343,7 @@ impl Policy for Tierline {
         // a few at a time.
         if let Some(passed) = self.quantum.due(view.now, self.knobs.quantum) {
             self.hands.keep_headroom(view, &mut ledger, plan);
-            self.lanes = match self.goal.aim(view, passed) {
+            self.shifts = match self.goal.aim(view, passed) {
                 Aim::Pack => None,
                 Aim::Shift(shifts) => Some(shifts.into_iter().map(ShiftProgress::of).collect()),
             };
@@ -341,9 +354,9 @@ impl Policy for Tierline {
     fn wants(&self) -> Wants {
         Wants {
             quantum: Some(TICK),
-            watch: self.sampling.watch(),
+            tracking: self.sampling.tracking(),
             copy_threads: Some(COPY_THREADS),
-            within: true,
+            base_page_hits: true,
             ..Wants::default()
         }
     }

@@ -82,12 +82,12 @@ struct Way {
     stalled: [f64; 2],
     /// Bytes still to be taken in this probe.
     left: Bytes,
-    hand: Hand,
+    hand: PageCursor,
 }
 
 /// A clock hand over all pages.
 #[derive(Clone, Copy, Debug)]
-struct Hand {
+struct PageCursor {
     at: usize,
     idle: Nanos,
     /// Pages visited since `idle` changed.
@@ -97,7 +97,7 @@ struct Hand {
 impl Tmo {
     /// The reclaimer above a policy, under one name for both.
     pub fn over(name: &'static str, below: Box<dyn Policy>) -> Self {
-        let hand = Hand { at: 0, idle: IDLE[0], passed: 0 };
+        let hand = PageCursor { at: 0, idle: IDLE[0], passed: 0 };
         let way = Way { stalled: [0.0; 2], left: Bytes::ZERO, hand };
         Self {
             name,
@@ -200,7 +200,7 @@ impl Tmo {
             };
             way.hand.next(pages, eligible, &mut self.asked);
             let idle = way.hand.idle;
-            view.orders.ask.extend(self.asked[from..].iter().map(|&page| (page, idle)));
+            view.orders.questions.extend(self.asked[from..].iter().map(|&page| (page, idle)));
         }
     }
 }
@@ -240,7 +240,7 @@ impl TmoKnobs {
     }
 }
 
-impl Hand {
+impl PageCursor {
     fn wait(&mut self, idle: Nanos) {
         (self.idle, self.passed) = (idle.clamp(IDLE[1], IDLE[2]), 0);
     }

@@ -61,7 +61,7 @@ pub fn tpp(name: &'static str, goal: Box<dyn Goal>) -> OnFault<Tpp> {
 }
 
 impl Rules for Tpp {
-    fn is_hot(&mut self, fault: &Fault, lru: &mut Lru, pages: &mut PageTable) -> bool {
+    fn judge_fault(&mut self, fault: &Fault, lru: &mut Lru, pages: &mut PageTable) -> bool {
         if !self.active_lru && fault.tier > TierId::FAST {
             return true;
         }
@@ -77,18 +77,18 @@ impl Rules for Tpp {
         false
     }
 
-    fn marks(&self, capacity: Bytes) -> TierWatermarks {
+    fn watermarks(&self, capacity: Bytes) -> TierWatermarks {
         let kernel = Watermarks::of(capacity);
         if !self.decoupled {
             return TierWatermarks::of(kernel);
         }
         let demote = capacity.part(self.demote_scale).max(kernel.high * 2).min(capacity);
-        TierWatermarks { wake: demote, enough: demote, floor: kernel.min }
+        TierWatermarks { wake: demote, stop: demote, floor: kernel.min }
     }
 
     fn wants(&self, fast_too: bool) -> Wants {
         Wants {
-            watch: Some(hint_faults(self.scan_period, self.scan_size, fast_too)),
+            tracking: Some(hint_faults(self.scan_period, self.scan_size, fast_too)),
             allocation: Some(Allocation::Kernel {
                 coupled: !self.decoupled,
                 by_type: self.by_type,

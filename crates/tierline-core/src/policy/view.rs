@@ -41,9 +41,9 @@ pub struct Evidence<'a> {
     /// The watched time of these hits; zero if nothing was watched.
     pub watched: Nanos,
     /// The tracker sees no access to the fastest tier: cold pages there are found only by questions.
-    pub fast_unseen: bool,
+    pub fast_untracked: bool,
     /// The true rates of all pages, in ticks in which a world that knows them reports new ones.
-    pub truth: &'a [TrueRate],
+    pub true_rates: &'a [TrueRate],
     /// All regions, in ticks in which a tracker of regions reports them.
     pub observed_regions: &'a [ObservedRegion],
     /// Whether the pages asked about in the last tick were accessed; `None` if the world does not know.
@@ -80,7 +80,7 @@ pub struct Machine<'a> {
 #[derive(Debug)]
 pub struct Orders<'a> {
     /// Pages to ask about before the next tick, each with the time that the answer covers.
-    pub ask: &'a mut Vec<(PageIdx, Nanos)>,
+    pub questions: &'a mut Vec<(PageIdx, Nanos)>,
     /// Pages to page out, after the moves.
     pub page_out: &'a mut Vec<PageIdx>,
     /// Huge pages to split, after that; those that do not fit into the tick must be requested again.
@@ -112,7 +112,7 @@ impl View<'_> {
 
     /// The cost of moving one page of `size`.
     pub fn move_cost(&self, size: PageSize) -> Nanos {
-        self.machine.costs.each()[size_index(size)] * size.base_pages()
+        self.machine.costs.per_base_page()[size_index(size)] * size.base_pages()
     }
 
     /// The time of moving one page of `size` up or down, as measured; before that, from the bandwidth of the

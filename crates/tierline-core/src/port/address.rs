@@ -113,7 +113,7 @@ pub struct Region {
 
 /// The address of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct PageAt {
+pub struct PageAddress {
     /// Its address space.
     pub space: SpaceId,
     /// The page; of a huge page, its head.

@@ -11,13 +11,13 @@ mod order;
 mod requests;
 mod telemetry;
 
-pub use self::address::{PageAt, PageKind, PageSize, Region, SpaceId, TenantId, Vpn};
+pub use self::address::{PageAddress, PageKind, PageSize, Region, SpaceId, TenantId, Vpn};
 pub use self::capability::{Capabilities, Capability};
 pub use self::observations::{
     Observations, ObservedRegion, Question, Residence, Sample, SampledHits, SpaceEvent, TrueRate,
 };
 pub use self::order::{Move, Order, Outcome, Reason};
-pub use self::requests::{Allocation, Attention, Watch};
+pub use self::requests::{Allocation, Attention, Tracking};
 pub use self::telemetry::{
     DeviceCounts, LatencySource, MeasuredLatency, Telemetry, TenantTelemetry, TierTelemetry,
 };
@@ -43,7 +43,7 @@ pub trait World {
 
     /// Reconfigures access tracking when a policy's request has changed. False if the tracker does not support
     /// it: it keeps its settings.
-    fn watch(&mut self, watch: Watch) -> bool;
+    fn configure_tracking(&mut self, watch: Tracking) -> bool;
 
     /// Limits a tenant to this share of its CPU time; 1 lifts the limit. Called only for a world that offers
     /// [`Capability::CpuShares`].

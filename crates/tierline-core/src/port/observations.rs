@@ -104,13 +104,13 @@ pub struct TrueRate {
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
     /// Changes of mappings; applied before anything else here.
-    pub spaces: Vec<SpaceEvent>,
+    pub space_events: Vec<SpaceEvent>,
     /// The tiers of pages.
     pub residence: Vec<Residence>,
     /// Accesses.
     pub samples: Vec<Sample>,
     /// True rates; they replace the estimates.
-    pub rates: Vec<TrueRate>,
+    pub true_rates: Vec<TrueRate>,
     /// All regions, if the tracker observes regions and an aggregation interval has ended: the result of the
     /// last interval, which stands for the whole watched time since the last call.
     pub observed_regions: Vec<ObservedRegion>,
@@ -132,9 +132,9 @@ pub struct Observations {
     /// is hit, all this time is known. `None`: each window is reported by itself.
     pub aggregation: Option<Nanos>,
     /// How much watched time to remember, as the tracker knows the quality of its evidence. `None`: as before.
-    pub memory: Option<Nanos>,
+    pub remembered_time: Option<Nanos>,
     /// The tracker sees no access to the fastest tier: no hits there is no evidence.
-    pub fast_unseen: bool,
+    pub fast_untracked: bool,
     /// Samples known to be lost (a full ring buffer).
     pub lost: u64,
 }
@@ -168,10 +168,10 @@ impl std::ops::AddAssign for SampledHits {
 impl Observations {
     /// Clears everything and keeps the allocations.
     pub fn clear(&mut self) {
-        self.spaces.clear();
+        self.space_events.clear();
         self.residence.clear();
         self.samples.clear();
-        self.rates.clear();
+        self.true_rates.clear();
         self.observed_regions.clear();
         self.watched = Nanos::ZERO;
         self.slow_hits_per_sec = None;
@@ -179,8 +179,8 @@ impl Observations {
         self.window = None;
         self.huge_window = None;
         self.aggregation = None;
-        self.memory = None;
-        self.fast_unseen = false;
+        self.remembered_time = None;
+        self.fast_untracked = false;
         self.lost = 0;
     }
 }

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::address::{PageAt, PageSize, SpaceId, Vpn};
+use super::address::{PageAddress, PageSize, SpaceId, Vpn};
 use crate::tier::TierId;
 
 /// The reason of a move.
@@ -104,17 +104,17 @@ pub enum Order {
     Move(Move),
     /// Page it out: write its content to its file or to swap and free its memory. The next access pages it in,
     /// into the tier that new pages get then.
-    PageOut(PageAt),
+    PageOut(PageAddress),
     /// Split a huge page into base pages, in place. Whether and when a huge page is re-formed there is up to
     /// the world, which reports it by [`super::SpaceEvent::Sized`].
-    Split(PageAt),
+    Split(PageAddress),
 }
 
 impl Order {
     /// The page of the order.
-    pub fn page(&self) -> PageAt {
+    pub fn page(&self) -> PageAddress {
         match *self {
-            Self::Move(Move { space, vpn, size, .. }) => PageAt { space, vpn, size },
+            Self::Move(Move { space, vpn, size, .. }) => PageAddress { space, vpn, size },
             Self::PageOut(page) | Self::Split(page) => page,
         }
     }

@@ -23,7 +23,7 @@ pub enum Attention {
 
 /// How accesses are tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watch {
+pub enum Tracking {
     /// Samples taken by the processor.
     Samples {
         /// Sample one of this many loads that miss the caches.
@@ -67,10 +67,10 @@ pub enum Watch {
         clear: Nanos,
     },
     /// The true rates themselves, known only to a model.
-    Truth,
+    TrueRates,
 }
 
-impl Watch {
+impl Tracking {
     /// The time between two rounds of arming, for a program with that much memory; `None` if nothing is armed.
     pub fn round(&self, memory: Bytes) -> Option<Nanos> {
         let Self::HintFaults { pass, bytes, floor, .. } = *self else { return None };

@@ -11,14 +11,14 @@ use serde::Serialize;
 use super::allocation::{Claim, Grant, allocate};
 use super::application::{Application, Refusal, Slo};
 use super::heat_curve::as_f64;
-use super::need::{Need, Profile};
+use super::need::{ApplicationProfile, Need};
 use super::thresholds::Thresholds;
 use crate::tier::Tiers;
 use crate::unit::Bytes;
 
 /// An application that would be admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Planned {
+pub struct Admission {
     /// What its SLO takes in isolation.
     pub need: Need,
     /// What it would get.
@@ -31,10 +31,10 @@ pub struct Planned {
 pub fn plan(
     tiers: &Tiers,
     thresholds: &Thresholds,
-    applications: &[(Application, Profile)],
-) -> Vec<Result<Planned, Refusal>> {
+    applications: &[(Application, ApplicationProfile)],
+) -> Vec<Result<Admission, Refusal>> {
     let mut claims = Vec::new();
-    let mut planned: Vec<Result<Planned, Refusal>> = Vec::new();
+    let mut planned: Vec<Result<Admission, Refusal>> = Vec::new();
     for (at, (application, profile)) in applications.iter().enumerate() {
         let others = applications[..at].iter().map(|(other, _)| other);
         let need = application.check(others).and_then(|()| profile.need(application.slo, tiers));
@@ -42,7 +42,7 @@ pub fn plan(
             let claim = claim(application, profile, &need);
             claims.push(claim);
             let grant = Grant { tenant: claim.tenant, ..Grant::default() };
-            Planned { need, grant, held_back: false }
+            Admission { need, grant, held_back: false }
         }));
     }
     cap_bandwidth(thresholds, applications, &mut claims);
@@ -64,7 +64,7 @@ pub fn plan(
     planned
 }
 
-fn claim(application: &Application, profile: &Profile, need: &Need) -> Claim {
+fn claim(application: &Application, profile: &ApplicationProfile, need: &Need) -> Claim {
     let Application { tenant, priority, weight, slo, .. } = *application;
     let (memory, need) = (profile.curve.memory(), need.placement);
     Claim { tenant, priority, weight, has_slo: slo.is_some(), memory, need, fast_cap: None }
@@ -74,12 +74,12 @@ fn claim(application: &Application, profile: &Profile, need: &Need) -> Claim {
 /// more important LS application is there.
 fn cap_bandwidth(
     thresholds: &Thresholds,
-    applications: &[(Application, Profile)],
+    applications: &[(Application, ApplicationProfile)],
     claims: &mut [Claim],
 ) {
     let Some(healthy) = thresholds.fast else { return };
     let mut left = as_f64(Bytes(healthy.0));
-    let mut order: Vec<&(Application, Profile)> = applications.iter().collect();
+    let mut order: Vec<&(Application, ApplicationProfile)> = applications.iter().collect();
     order.sort_by_key(|(application, _)| std::cmp::Reverse(application.priority));
     let mut guarded = false;
     for (application, profile) in order {
@@ -118,11 +118,16 @@ mod tests {
         Tiers(vec![tier("fast", 40, 100), tier("slow", 200, 250)])
     }
 
-    fn application(tenant: u16, priority: u32, gb: u64, slo: Slo) -> (Application, Profile) {
+    fn application(
+        tenant: u16,
+        priority: u32,
+        gb: u64,
+        slo: Slo,
+    ) -> (Application, ApplicationProfile) {
         let memory = Bytes(gb * GB);
         let (tenant, slo) = (TenantId(tenant), Some(slo));
         let application = Application { tenant, slo, priority, weight: 1.0, cores: 4.0, memory };
-        (application, Profile::unknown(memory))
+        (application, ApplicationProfile::unknown(memory))
     }
 
     fn gb(bytes: Bytes) -> u64 {
@@ -156,7 +161,7 @@ mod tests {
             let (application, profile) = application(2, priority, 40, slo);
             // 122.5 GB/s all fast; 175 ns on average are 70 GB/s.
             let bandwidth = Some(BytesPerSec(122_500_000_000));
-            (application, Profile { bandwidth, ..profile })
+            (application, ApplicationProfile { bandwidth, ..profile })
         };
         let fast = Some(BytesPerSec(21_000_000_000));
         let thresholds = Thresholds { fast, slow: None };

@@ -8,7 +8,7 @@
 
 use serde::Serialize;
 
-use super::heat_curve::{Placement, as_f64};
+use super::heat_curve::{TierBytes, as_f64};
 use crate::port::TenantId;
 use crate::tier::TierId;
 use crate::unit::Bytes;
@@ -27,7 +27,7 @@ pub struct Claim {
     /// All its memory.
     pub memory: Bytes,
     /// What it needs of each tier.
-    pub need: Placement,
+    pub need: TierBytes,
     /// Upper limit on the fastest tier, as its traffic there hurts a more important application.
     pub fast_cap: Option<Bytes>,
 }
@@ -39,10 +39,10 @@ pub struct Grant {
     pub tenant: TenantId,
     /// Kept for it.
     #[serde(rename = "reserved_bytes_by_tier")]
-    pub reserved: Placement,
+    pub reserved: TierBytes,
     /// Left over, until another application needs it.
     #[serde(rename = "lent_bytes_by_tier")]
-    pub lent: Placement,
+    pub lent: TierBytes,
     /// What its SLO lacks: needed and not reserved.
     #[serde(rename = "short_bytes")]
     pub short: Bytes,
@@ -55,8 +55,8 @@ impl Grant {
     }
 
     /// Where memory of this size is if it uses all that it gets; the rest is in the slowest of `tiers`.
-    pub fn placement(&self, memory: Bytes, tiers: usize) -> Placement {
-        let mut placement = Placement::default();
+    pub fn placement(&self, memory: Bytes, tiers: usize) -> TierBytes {
+        let mut placement = TierBytes::default();
         let mut left = memory;
         for (tier, bytes) in (0..).map(TierId).zip(&mut placement[..tiers]) {
             let is_slowest = tier.index() + 1 == tiers;
@@ -95,7 +95,7 @@ pub fn allocate(room: &[Bytes], claims: &[Claim], lend: bool) -> Vec<Grant> {
 
 /// Reserves what is needed. What a tier lacks is sought in the faster ones, nearest first.
 fn reserve(claim: &Claim, left: &mut [Bytes]) -> Grant {
-    let mut reserved = Placement::default();
+    let mut reserved = TierBytes::default();
     let mut short = Bytes::ZERO;
     for tier in 0..left.len() {
         let mut needed = claim.need[tier];
@@ -108,7 +108,7 @@ fn reserve(claim: &Claim, left: &mut [Bytes]) -> Grant {
         }
         short += needed;
     }
-    Grant { tenant: claim.tenant, reserved, lent: Placement::default(), short }
+    Grant { tenant: claim.tenant, reserved, lent: TierBytes::default(), short }
 }
 
 /// What a claim could still use of a tier.

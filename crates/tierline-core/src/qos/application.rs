@@ -165,7 +165,7 @@ impl Application {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{hold::Hold, kernel::Kernel};
+    use crate::policy::{hold::Hold, kernel::KernelKnobs};
 
     fn application(tenant: u16, priority: u32) -> Application {
         let slo = Some(Slo::Latency(Nanos(200)));
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_policy_that_leaves_moving_to_the_kernel_is_refused_with_a_hint() {
         assert_eq!(suits(&Hold), Ok(()));
-        let error = suits(&Kernel::default()).unwrap_err().to_string();
+        let error = suits(&KernelKnobs::default()).unwrap_err().to_string();
         assert!(error.contains("kernel") && error.contains("tierline"), "{error}");
     }
 }

@@ -23,12 +23,12 @@ use serde::Serialize;
 use super::Limits;
 use super::allocation::{Claim, Grant, allocate, transfers};
 use super::application::{Application, Refusal, Slo};
-use super::decision::{Decision, Entry, Journal};
+use super::decision::{Decision, DecisionLog, TimedDecision};
 use super::measured::Measured;
-use super::need::{Need, Profile, unloaded_ns};
+use super::need::{ApplicationProfile, Need, unloaded_ns};
 use super::showback::Cpu;
 use super::squeeze::{Squeeze, Tightened};
-use super::state::{MISSED, Machine, PATIENCE, PATIENCE_UNLENT, State};
+use super::state::{ApplicationState, MISSED, MachineLoad, PATIENCE, PATIENCE_UNLENT};
 use super::thresholds::{DEGRADED, Thresholds};
 use crate::port::{Telemetry, TenantId};
 use crate::tier::{TierId, Tiers};
@@ -50,14 +50,14 @@ pub struct Controller {
     /// Whether memory that is left is lent. Otherwise each application has just what it needs, and a BI
     /// application above its target is throttled (Mercury, 5.2).
     pub lend: bool,
-    applications: BTreeMap<TenantId, State>,
+    applications: BTreeMap<TenantId, ApplicationState>,
     /// Tenants that left, whose CPU share must be lifted.
     left: Vec<TenantId>,
     traffic: [f64; TierId::MAX],
     seconds: f64,
     last: Option<Nanos>,
     next: Nanos,
-    journal: Journal,
+    journal: DecisionLog,
 }
 
 impl Default for Controller {
@@ -71,7 +71,7 @@ impl Default for Controller {
             seconds: 0.0,
             last: None,
             next: Nanos::ZERO,
-            journal: Journal::default(),
+            journal: DecisionLog::default(),
         }
     }
 }
@@ -87,7 +87,7 @@ pub struct CpuOrder {
 
 /// How an application stands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Standing {
+pub struct ApplicationReport {
     /// As submitted.
     #[serde(flatten)]
     pub application: Application,
@@ -119,20 +119,20 @@ impl Controller {
         &mut self,
         now: Nanos,
         application: Application,
-        profile: &Profile,
+        profile: &ApplicationProfile,
         tiers: &Tiers,
     ) -> Result<(), Refusal> {
         application.check(self.applications.values().map(|state| &state.application))?;
         let need = profile.need(application.slo, tiers)?;
         let tenant = application.tenant;
-        let new = || State::new(now, application, profile.curve.clone(), need);
+        let new = || ApplicationState::new(now, application, profile.curve.clone(), need);
         let state = self.applications.entry(tenant).or_insert_with(new);
         (state.application, state.need) = (application, need);
         if !application.is_bandwidth() {
             state.squeeze = Squeeze::default(); // it may have had a bandwidth target before
         }
         self.left.retain(|left| *left != tenant);
-        self.journal.note(now, Decision::Admitted { tenant });
+        self.journal.record(now, Decision::Admitted { tenant });
         Ok(())
     }
 
@@ -140,11 +140,11 @@ impl Controller {
     /// back for it are released.
     pub fn remove(&mut self, now: Nanos, tenant: TenantId, limits: &mut Limits) {
         if let Some(state) = self.applications.remove(&tenant) {
-            limits.lift(tenant);
+            limits.remove_all(tenant);
             if state.cpu_share < 1.0 {
                 self.left.push(tenant);
             }
-            self.journal.note(now, Decision::Removed { tenant });
+            self.journal.record(now, Decision::Removed { tenant });
             // Nobody is held back for an application that is gone.
             let held =
                 self.applications.values_mut().filter(|held| held.squeeze.by == Some(tenant));
@@ -168,7 +168,7 @@ impl Controller {
         if self.is_empty() {
             return orders;
         }
-        self.take_in(length, telemetry);
+        self.add_tick(length, telemetry);
         if self.is_due(now) {
             self.next = now + PERIOD;
             self.adapt(now, telemetry, tiers, limits);
@@ -188,14 +188,14 @@ impl Controller {
     }
 
     /// How each application stands, in descending priority.
-    pub fn standings(&self) -> Vec<Standing> {
-        self.by_priority().into_iter().filter_map(|tenant| self.standing(tenant)).collect()
+    pub fn reports(&self) -> Vec<ApplicationReport> {
+        self.by_priority().into_iter().filter_map(|tenant| self.report(tenant)).collect()
     }
 
     /// How one application stands.
-    pub fn standing(&self, tenant: TenantId) -> Option<Standing> {
+    pub fn report(&self, tenant: TenantId) -> Option<ApplicationReport> {
         let state = self.applications.get(&tenant)?;
-        Some(Standing {
+        Some(ApplicationReport {
             application: state.application,
             measured: state.measured,
             error: state.error(),
@@ -209,16 +209,19 @@ impl Controller {
     /// The CPU time that a tenant may use; unlimited if it is no application.
     pub fn cpu(&self, tenant: TenantId) -> Cpu {
         let state = self.applications.get(&tenant);
-        let of = |state: &State| Cpu { count: state.application.cores, share: state.cpu_share };
+        let of = |state: &ApplicationState| Cpu {
+            count: state.application.cores,
+            share: state.cpu_share,
+        };
         state.map_or(Cpu { count: 0.0, share: 1.0 }, of)
     }
 
     /// The last decisions, oldest first.
-    pub fn decisions(&self) -> impl Iterator<Item = &Entry> {
+    pub fn decisions(&self) -> impl Iterator<Item = &TimedDecision> {
         self.journal.entries()
     }
 
-    fn take_in(&mut self, length: Nanos, telemetry: &Telemetry) {
+    fn add_tick(&mut self, length: Nanos, telemetry: &Telemetry) {
         for tenant in &telemetry.tenants {
             if let Some(state) = self.applications.get_mut(&tenant.tenant) {
                 state.window.add(length, tenant);
@@ -235,12 +238,12 @@ impl Controller {
     }
 
     fn adapt(&mut self, now: Nanos, telemetry: &Telemetry, tiers: &Tiers, limits: &mut Limits) {
-        self.applications.values_mut().for_each(State::close);
+        self.applications.values_mut().for_each(ApplicationState::close);
         let machine = self.machine(telemetry, tiers);
         self.applications.values_mut().for_each(|one| one.measured.predict(&machine.tier_ns));
         let loaded = self.is_loaded(&machine, tiers);
-        let relieved = self.squeeze(now, &machine, loaded);
-        let is_important_ls = |state: &State, below: u32| {
+        let relieved = self.hold_back_or_release(now, &machine, loaded);
+        let is_important_ls = |state: &ApplicationState, below: u32| {
             let Application { slo, priority, .. } = state.application;
             priority > below && slo.is_some_and(|slo| !slo.is_bandwidth())
         };
@@ -258,7 +261,7 @@ impl Controller {
     }
 
     /// The machine in the last period.
-    fn machine(&mut self, telemetry: &Telemetry, tiers: &Tiers) -> Machine {
+    fn machine(&mut self, telemetry: &Telemetry, tiers: &Tiers) -> MachineLoad {
         let mut tier_ns = unloaded_ns(tiers);
         for (ns, tier) in tier_ns.iter_mut().zip(&telemetry.tiers) {
             *ns = tier.latency.map_or(*ns, |latency| latency.as_secs_f64() * 1e9);
@@ -266,12 +269,12 @@ impl Controller {
         let seconds = std::mem::take(&mut self.seconds).max(1e-9);
         let bytes_per_sec = std::mem::take(&mut self.traffic).map(|bytes| bytes / seconds);
         let capacity = tiers.iter().map(|(_, tier)| tier.capacity).collect();
-        Machine { capacity, tier_ns, bytes_per_sec }
+        MachineLoad { capacity, tier_ns, bytes_per_sec }
     }
 
     /// Whether the traffic of a tier is so high that the fastest suffers. Without a threshold: if the latency of
     /// the fastest tier is as much above its unloaded one (ours).
-    fn is_loaded(&self, machine: &Machine, tiers: &Tiers) -> bool {
+    fn is_loaded(&self, machine: &MachineLoad, tiers: &Tiers) -> bool {
         let unloaded = unloaded_ns(tiers)[0];
         let slower = self.thresholds.fast.is_none()
             && unloaded > 0.0
@@ -283,7 +286,12 @@ impl Controller {
 
     /// Holds back BI applications for more important ones that miss their SLOs, or releases them. Returns the
     /// applications for which that was or may be enough, so that they need no more memory now.
-    fn squeeze(&mut self, now: Nanos, machine: &Machine, loaded: bool) -> Vec<TenantId> {
+    fn hold_back_or_release(
+        &mut self,
+        now: Nanos,
+        machine: &MachineLoad,
+        loaded: bool,
+    ) -> Vec<TenantId> {
         let order = self.by_priority();
         let mut relieved = Vec::new();
         let mut missed = false;
@@ -309,7 +317,7 @@ impl Controller {
     fn hold_back(
         &mut self,
         now: Nanos,
-        machine: &Machine,
+        machine: &MachineLoad,
         claimant: TenantId,
         miss: f64,
         below: &[TenantId],
@@ -338,7 +346,7 @@ impl Controller {
 
     /// Whether an LS application runs that is not one of these. Without one, slow traffic hurts nobody.
     fn has_other_ls(&self, except: &[TenantId]) -> bool {
-        let is_ls = |state: &State| {
+        let is_ls = |state: &ApplicationState| {
             let slo = state.application.slo;
             slo.is_some_and(|slo| !matches!(slo, Slo::Bandwidth(_)))
         };
@@ -366,7 +374,7 @@ impl Controller {
     fn note_cap(&mut self, now: Nanos, tenant: TenantId, before: &Squeeze) {
         let Squeeze { fast_cap: cap, by, .. } = self.applications[&tenant].squeeze;
         if cap != before.fast_cap {
-            self.journal.note(now, Decision::FastCap { tenant, cap, by });
+            self.journal.record(now, Decision::FastCap { tenant, cap, by });
         }
     }
 
@@ -378,7 +386,7 @@ impl Controller {
         };
         let room: Vec<Bytes> =
             (0..slowest).map(|tier| used(tier) + telemetry.tiers[tier].free).collect();
-        let claims: Vec<Claim> = self.applications.values().map(State::claim).collect();
+        let claims: Vec<Claim> = self.applications.values().map(ApplicationState::claim).collect();
         let grants = allocate(&room, &claims, self.lend);
         for (tier, &room) in (0..).map(TierId).zip(&room) {
             let old: Vec<(TenantId, Bytes)> = grants
@@ -396,7 +404,7 @@ impl Controller {
             }
             let new: Vec<_> = grants.iter().map(|g| (g.tenant, g.limit(tier))).collect();
             for transfer in transfers(&old, &new) {
-                self.journal.note(now, Decision::Memory { tier, transfer });
+                self.journal.record(now, Decision::Memory { tier, transfer });
             }
             new.into_iter().for_each(|(tenant, limit)| limits.set(tenant, tier, Some(limit)));
         }
@@ -419,7 +427,7 @@ impl Controller {
                 state.cpu_share = share;
                 orders.push(CpuOrder { tenant, share });
                 let by = state.squeeze.by.filter(|_| share < 1.0);
-                self.journal.note(now, Decision::Cpu { tenant, share, by });
+                self.journal.record(now, Decision::Cpu { tenant, share, by });
             }
         }
     }

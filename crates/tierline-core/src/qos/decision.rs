@@ -95,7 +95,7 @@ impl Decision {
 
 /// A decision with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Entry {
+pub struct TimedDecision {
     /// When.
     #[serde(rename = "at_ns")]
     pub at: Nanos,
@@ -106,19 +106,19 @@ pub struct Entry {
 
 /// The last decisions, oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct Journal(VecDeque<Entry>);
+pub struct DecisionLog(VecDeque<TimedDecision>);
 
-impl Journal {
+impl DecisionLog {
     /// Records a decision.
-    pub fn note(&mut self, at: Nanos, decision: Decision) {
+    pub fn record(&mut self, at: Nanos, decision: Decision) {
         if self.0.len() == KEPT {
             self.0.pop_front();
         }
-        self.0.push_back(Entry { at, decision });
+        self.0.push_back(TimedDecision { at, decision });
     }
 
     /// The last decisions, oldest first.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = &TimedDecision> {
         self.0.iter()
     }
 }
@@ -129,13 +129,13 @@ mod tests {
 
     #[test]
     fn the_last_decisions_are_kept_and_found_by_either_side() {
-        let mut journal = Journal::default();
+        let mut journal = DecisionLog::default();
         let (giver, getter) = (TenantId(1), TenantId(2));
         for second in 0..5_000 {
-            journal.note(Nanos::from_secs(second), Decision::Admitted { tenant: TenantId(3) });
+            journal.record(Nanos::from_secs(second), Decision::Admitted { tenant: TenantId(3) });
         }
         let transfer = Transfer { from: Some(giver), to: Some(getter), bytes: Bytes(1) };
-        journal.note(Nanos::from_secs(9), Decision::Memory { tier: TierId::FAST, transfer });
+        journal.record(Nanos::from_secs(9), Decision::Memory { tier: TierId::FAST, transfer });
         assert_eq!(journal.entries().count(), KEPT);
         let about = |tenant| journal.entries().filter(|e| e.decision.concerns(tenant)).count();
         assert_eq!((about(giver), about(getter), about(TenantId(4))), (1, 1, 0));

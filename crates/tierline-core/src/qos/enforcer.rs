@@ -46,7 +46,7 @@ struct Victim {
 
 impl Enforcer {
     /// Plans the demotion of tenants' excess over their limits, and deducts it from the policy's budget.
-    pub fn lower(&mut self, view: &mut View<'_>, policy: &dyn Policy, plan: &mut Plan) {
+    pub fn demote_excess(&mut self, view: &mut View<'_>, policy: &dyn Policy, plan: &mut Plan) {
         if view.machine.limits.is_empty() {
             return;
         }

@@ -10,7 +10,7 @@ use crate::tier::TierId;
 use crate::unit::Bytes;
 
 /// Bytes of a program in each tier, fastest first. Its hottest memory is in the fastest.
-pub type Placement = [Bytes; TierId::MAX];
+pub type TierBytes = [Bytes; TierId::MAX];
 
 /// Points closer than this part of the program's memory replace each other. Ours.
 const RESOLUTION: u64 = 64;
@@ -101,7 +101,7 @@ impl HeatCurve {
     }
 
     /// Share of accesses that each tier serves.
-    pub fn shares(&self, placement: &Placement) -> [f64; TierId::MAX] {
+    pub fn shares(&self, placement: &TierBytes) -> [f64; TierId::MAX] {
         let (mut bytes, mut before) = (Bytes::ZERO, 0.0);
         placement.map(|in_tier| {
             bytes += in_tier;
@@ -113,7 +113,7 @@ impl HeatCurve {
     }
 
     /// Mean latency of an access, for these latencies of the tiers.
-    pub fn mean_ns(&self, placement: &Placement, tier_ns: &[f64; TierId::MAX]) -> f64 {
+    pub fn mean_ns(&self, placement: &TierBytes, tier_ns: &[f64; TierId::MAX]) -> f64 {
         self.shares(placement).iter().zip(tier_ns).map(|(share, ns)| share * ns).sum()
     }
 }
@@ -138,7 +138,7 @@ mod tests {
     fn half_of_uniform_memory_serves_half_of_all_accesses() {
         let curve = HeatCurve::uniform(GIB * 8);
         close(curve.share(GIB * 4), 0.5);
-        let mut placement = Placement::default();
+        let mut placement = TierBytes::default();
         (placement[0], placement[1]) = (GIB * 2, GIB * 6);
         let mut ns = [0.0; TierId::MAX];
         (ns[0], ns[1]) = (100.0, 250.0);

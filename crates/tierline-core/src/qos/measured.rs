@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::heat_curve::{Placement, as_f64};
+use super::heat_curve::{TierBytes, as_f64};
 use crate::port::{LatencySource, TenantTelemetry};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
@@ -19,7 +19,7 @@ const ALPHA: f64 = 0.5;
 pub struct Measured {
     /// Bytes in each tier, fastest first.
     #[serde(rename = "used_bytes_by_tier")]
-    pub used: Placement,
+    pub used: TierBytes,
     /// Mean latency of an access that misses the caches, queueing included.
     pub latency_ns: Option<f64>,
     /// Where the latency comes from.
@@ -71,8 +71,8 @@ impl Measured {
 
 /// Sums of the ticks of a period.
 #[derive(Clone, Debug, Default)]
-pub struct Window {
-    used: Placement,
+pub struct PeriodSums {
+    used: TierBytes,
     bytes: [f64; TierId::MAX],
     accesses: Vec<f64>,
     latency_weight: f64,
@@ -86,7 +86,7 @@ pub struct Window {
     last: Measured,
 }
 
-impl Window {
+impl PeriodSums {
     /// Adds a tick of this length.
     pub fn add(&mut self, length: Nanos, tenant: &TenantTelemetry) {
         let seconds = length.as_secs_f64();
@@ -142,7 +142,7 @@ impl Window {
         let last_ns =
             last.latency_ns.filter(|_| last.latency_source != Some(LatencySource::Predicted));
         let measured = Measured {
-            used: if self.seen { self.used } else { Placement::default() },
+            used: if self.seen { self.used } else { TierBytes::default() },
             latency_ns: latency.map(|ns| smooth(last_ns.unwrap_or(ns), ns)),
             latency_source: self.latency_source,
             latency_samples: self.latency_samples,
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_period_weights_latency_by_traffic_and_the_next_counts_half() {
-        let mut window = Window::default();
+        let mut window = PeriodSums::default();
         window.add(Nanos::from_millis(100), &tick(100.0, [3_000, 0]));
         window.add(Nanos::from_millis(100), &tick(200.0, [0, 1_000]));
         let first = window.close();
@@ -202,7 +202,7 @@ mod tests {
         let period = Nanos::from_millis(200);
         let mut tier_ns = [0.0; TierId::MAX];
         (tier_ns[0], tier_ns[1]) = (100.0, 300.0);
-        let mut window = Window::default();
+        let mut window = PeriodSums::default();
         window.add(period, &estimate(30.0, 10.0));
         let mut first = window.close();
         first.predict(&tier_ns);
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn after_an_idle_period_the_next_counts_alone() {
-        let mut window = Window::default();
+        let mut window = PeriodSums::default();
         window.add(Nanos::from_millis(200), &tick(100.0, [0, 0]));
         assert!(!window.close().demand);
         window.add(Nanos::from_millis(200), &tick(300.0, [500, 0]));

@@ -54,7 +54,7 @@ impl Limits {
     }
 
     /// Removes all limits of a tenant.
-    pub fn lift(&mut self, tenant: TenantId) {
+    pub fn remove_all(&mut self, tenant: TenantId) {
         self.0.remove(&tenant);
     }
 

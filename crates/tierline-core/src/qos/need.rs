@@ -8,7 +8,7 @@
 use serde::Serialize;
 
 use super::application::{Refusal, Slo};
-use super::heat_curve::{HeatCurve, Placement, as_f64};
+use super::heat_curve::{HeatCurve, TierBytes, as_f64};
 use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, BytesPerSec, Nanos};
 
@@ -23,11 +23,11 @@ pub const CPU_FLOOR: f64 = 0.05;
 pub fn least(
     memory: Bytes,
     room: &[Bytes],
-    cost: impl Fn(&Placement) -> f64,
+    cost: impl Fn(&TierBytes) -> f64,
     target: f64,
-) -> Placement {
-    let Some(slowest) = room.len().checked_sub(1) else { return Placement::default() };
-    let mut placement = fill(memory, room, 0, &Placement::default());
+) -> TierBytes {
+    let Some(slowest) = room.len().checked_sub(1) else { return TierBytes::default() };
+    let mut placement = fill(memory, room, 0, &TierBytes::default());
     let best = cost(&placement);
     let target = if best > target { best * (1.0 + HELPS) } else { target };
     for tier in 0..slowest {
@@ -46,8 +46,8 @@ pub fn least(
 }
 
 /// Keeps the placement in tiers above `from`, and fills the others in order. What has no room is left out.
-fn fill(memory: Bytes, room: &[Bytes], from: usize, placement: &Placement) -> Placement {
-    let mut filled = Placement::default();
+fn fill(memory: Bytes, room: &[Bytes], from: usize, placement: &TierBytes) -> TierBytes {
+    let mut filled = TierBytes::default();
     filled[..from].copy_from_slice(&placement[..from]);
     let mut left = memory.saturating_sub(filled.iter().copied().sum());
     for tier in from..room.len() {
@@ -69,7 +69,7 @@ fn lowest(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
 
 /// What a profile found about an application in isolation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Profile {
+pub struct ApplicationProfile {
     /// Its accesses by memory.
     pub curve: HeatCurve,
     /// Its bandwidth with all memory in the fastest tier and all its CPU time, if it was measured.
@@ -81,7 +81,7 @@ pub struct Profile {
 pub struct Need {
     /// Memory by tier; what is not listed can be in the slowest.
     #[serde(rename = "bytes_by_tier")]
-    pub placement: Placement,
+    pub placement: TierBytes,
     /// Share of its CPU time; below 1 only for BI applications that need no fast memory.
     pub cpu_share: f64,
 }
@@ -91,7 +91,7 @@ impl Need {
     pub const NOTHING: Self = Self { placement: [Bytes::ZERO; TierId::MAX], cpu_share: 1.0 };
 }
 
-impl Profile {
+impl ApplicationProfile {
     /// A profile without any measurement: all memory is equally hot.
     pub fn unknown(memory: Bytes) -> Self {
         Self { curve: HeatCurve::uniform(memory), bandwidth: None }
@@ -106,14 +106,14 @@ impl Profile {
         let ns = unloaded_ns(tiers);
         let room: Vec<Bytes> = tiers.iter().map(|(_, tier)| tier.capacity).collect();
         let memory = self.curve.memory();
-        let cost = |placement: &Placement| match slo {
+        let cost = |placement: &TierBytes| match slo {
             Slo::SlowShare(_) => 1.0 - self.curve.shares(placement)[0],
             _ => self.curve.mean_ns(placement, &ns),
         };
-        let best = cost(&fill(memory, &room, 0, &Placement::default()));
+        let best = cost(&fill(memory, &room, 0, &TierBytes::default()));
         let target = self.target(slo, &ns, best)?;
         let need = |cpu_share| Need { placement: least(memory, &room, cost, target), cpu_share };
-        let all_slow = fill(memory, &room, room.len().saturating_sub(1), &Placement::default());
+        let all_slow = fill(memory, &room, room.len().saturating_sub(1), &TierBytes::default());
         let spare = if slo.is_bandwidth() { target / cost(&all_slow).max(1.0) } else { 1.0 };
         // All in the slowest tier, its bandwidth is the target times `spare`.
         Ok(need(if spare > 1.0 { (1.0 / spare).max(CPU_FLOOR) } else { 1.0 }))
@@ -177,8 +177,8 @@ mod tests {
         as_f64(bytes) / as_f64(Bytes(GB))
     }
 
-    fn uniform(gb: u64) -> Profile {
-        Profile::unknown(Bytes(gb * GB))
+    fn uniform(gb: u64) -> ApplicationProfile {
+        ApplicationProfile::unknown(Bytes(gb * GB))
     }
 
     /// The formula of the twelve scenarios: WSS (250 - SLO) / 150.
@@ -197,10 +197,11 @@ mod tests {
     #[test]
     fn an_impossible_target_is_refused_with_the_best_possible_value() {
         let machine = tiers(&[(40, 100), (200, 250)]);
-        let refused = |profile: Profile, slo| profile.need(Some(slo), &machine).unwrap_err();
+        let refused =
+            |profile: ApplicationProfile, slo| profile.need(Some(slo), &machine).unwrap_err();
         let error = refused(uniform(20), Slo::Latency(Nanos(90))).to_string();
         assert!(error.contains("90 ns") && error.contains("100 ns at best"), "{error}");
-        let measured = Profile { bandwidth: Some(BytesPerSec(60 << 30)), ..uniform(20) };
+        let measured = ApplicationProfile { bandwidth: Some(BytesPerSec(60 << 30)), ..uniform(20) };
         let error = refused(measured, Slo::Bandwidth(BytesPerSec(70 << 30))).to_string();
         assert!(error.contains("64.4 GB/s at best"), "{error}");
         // Of 80 GB, 40 fit into fast memory.
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn a_bandwidth_target_takes_memory_and_then_cpu_time() {
         let machine = tiers(&[(40, 100), (200, 250)]);
-        let profile = Profile { bandwidth: Some(BytesPerSec(100)), ..uniform(30) };
+        let profile = ApplicationProfile { bandwidth: Some(BytesPerSec(100)), ..uniform(30) };
         let need = |target| profile.need(Some(Slo::Bandwidth(BytesPerSec(target))), &machine);
         let half = need(50).unwrap();
         // 200 ns on average: a third is fast.
@@ -244,7 +245,7 @@ mod tests {
         let curve = HeatCurve::of_parts(vec![hot, cold]);
         let mut ns = [0.0; TierId::MAX];
         (ns[0], ns[1]) = (100.0, 250.0);
-        let cost = |placement: &Placement| 60.0 + curve.mean_ns(placement, &ns);
+        let cost = |placement: &TierBytes| 60.0 + curve.mean_ns(placement, &ns);
         let taken = least(Bytes(20 * GB), &room, cost, 120.0);
         assert!((1.9..2.1).contains(&gb(taken[0])), "{taken:?}");
     }

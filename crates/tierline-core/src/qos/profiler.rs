@@ -9,9 +9,9 @@
 use serde::Serialize;
 
 use super::application::{Application, Refusal, Slo};
-use super::heat_curve::{HeatCurve, Placement, as_f64};
+use super::heat_curve::{HeatCurve, TierBytes, as_f64};
 use super::measured::Measured;
-use super::need::{CPU_FLOOR, Need, Profile, as_ns};
+use super::need::{ApplicationProfile, CPU_FLOOR, Need, as_ns};
 use crate::unit::{Bytes, BytesPerSec, Nanos};
 
 /// The interval is halved to this part of all memory, or of all CPU time: 1.6 %, six halvings. Ours.
@@ -107,12 +107,12 @@ impl Profiler {
     }
 
     /// The profile so far.
-    pub fn profile(&self) -> Profile {
-        Profile { curve: self.curve.clone(), bandwidth: self.bandwidth }
+    pub fn profile(&self) -> ApplicationProfile {
+        ApplicationProfile { curve: self.curve.clone(), bandwidth: self.bandwidth }
     }
 
     fn done(&self, share: f64, cpu_share: f64) -> Phase {
-        let mut placement = Placement::default();
+        let mut placement = TierBytes::default();
         placement[0] = self.memory.part(share);
         Phase::Done(Ok(Need { placement, cpu_share }))
     }

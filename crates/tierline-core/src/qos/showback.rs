@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use super::heat_curve::{Placement, as_f64};
+use super::heat_curve::{TierBytes, as_f64};
 use super::need::unloaded_ns;
 use crate::port::{Telemetry, TenantId, TenantTelemetry};
 use crate::tier::{TierId, Tiers};
@@ -59,7 +59,7 @@ impl Usage {
         }
     }
 
-    fn add(&mut self, seconds: f64, used: &Placement, lost: Option<f64>, cpu_share: f64) {
+    fn add(&mut self, seconds: f64, used: &TierBytes, lost: Option<f64>, cpu_share: f64) {
         for (sum, &bytes) in self.byte_seconds.iter_mut().zip(used) {
             *sum += as_f64(bytes) * seconds;
         }
@@ -86,7 +86,7 @@ impl Showback {
         now: Nanos,
         telemetry: &Telemetry,
         tiers: &Tiers,
-        known: &BTreeMap<TenantId, Placement>,
+        known: &BTreeMap<TenantId, TierBytes>,
         cpu: impl Fn(TenantId) -> Cpu,
     ) {
         let seconds = now.saturating_sub(self.last.unwrap_or(now)).as_secs_f64();

@@ -9,8 +9,8 @@
 use super::allocation::{Claim, Grant};
 use super::application::{Application, Slo};
 use super::bracket::Bracket;
-use super::heat_curve::{HeatCurve, Placement, as_f64};
-use super::measured::{Measured, Window};
+use super::heat_curve::{HeatCurve, TierBytes, as_f64};
+use super::measured::{Measured, PeriodSums};
 use super::need::{CPU_FLOOR, Need, as_ns, least};
 use super::squeeze::Squeeze;
 use crate::port::LatencySource;
@@ -38,7 +38,7 @@ const NEARLY: Bytes = Bytes::from_mib(64);
 
 /// The machine in a period.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Machine {
+pub struct MachineLoad {
     /// Size of each tier.
     pub capacity: Vec<Bytes>,
     /// Loaded latency of each tier.
@@ -47,7 +47,7 @@ pub struct Machine {
     pub bytes_per_sec: [f64; TierId::MAX],
 }
 
-impl Machine {
+impl MachineLoad {
     /// Traffic of all tiers but the fastest.
     pub fn slow_traffic(&self) -> f64 {
         self.bytes_per_sec[1..].iter().sum()
@@ -56,7 +56,7 @@ impl Machine {
 
 /// One application.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct ApplicationState {
     /// As submitted.
     pub application: Application,
     /// Its need curve.
@@ -70,7 +70,7 @@ pub struct State {
     /// Its memory has been in place since.
     in_place: Option<Nanos>,
     /// Sums of the present period.
-    pub window: Window,
+    pub window: PeriodSums,
     /// The last period.
     pub measured: Measured,
     /// How far it is held back.
@@ -81,11 +81,11 @@ pub struct State {
     pub grant: Grant,
 }
 
-impl State {
+impl ApplicationState {
     /// An application that was just admitted.
     pub fn new(now: Nanos, application: Application, curve: HeatCurve, need: Need) -> Self {
         let tenant = application.tenant;
-        let nothing = Placement::default();
+        let nothing = TierBytes::default();
         Self {
             application,
             curve,
@@ -93,7 +93,7 @@ impl State {
             bracket: Bracket::default(),
             enough_since: now,
             in_place: None,
-            window: Window::default(),
+            window: PeriodSums::default(),
             measured: Measured::default(),
             squeeze: Squeeze::default(),
             cpu_share: 1.0,
@@ -169,14 +169,14 @@ impl State {
     }
 
     /// Revises what it needs. `may_rise` is false while something else must be tried first.
-    pub fn revise(&mut self, now: Nanos, machine: &Machine, may_rise: bool, patience: Nanos) {
+    pub fn revise(&mut self, now: Nanos, machine: &MachineLoad, may_rise: bool, patience: Nanos) {
         let (Some(slo), Some(error)) = (self.application.slo, self.error()) else {
             return;
         };
         self.in_place = self.is_in_place().then(|| self.in_place.unwrap_or(now));
         let settled = self.in_place.is_some_and(|since| now >= since + SETTLES);
         let found = self.least(slo, machine);
-        let speed = |placement: &Placement| speed(placement, machine.capacity.len());
+        let speed = |placement: &TierBytes| weighted_bytes(placement, machine.capacity.len());
         let [fast, needed] = [speed(&found), speed(&self.need.placement)];
         if error > MISSED {
             self.enough_since = now;
@@ -199,12 +199,12 @@ impl State {
 
     /// Changes the need; what is measured until its memory is in place, and has been for a while, says nothing
     /// about it.
-    fn change_need(&mut self, placement: Placement) {
+    fn change_need(&mut self, placement: TierBytes) {
         (self.need.placement, self.in_place) = (placement, None);
     }
 
     /// The least placement that meets the target under the present load.
-    fn least(&self, slo: Slo, machine: &Machine) -> Placement {
+    fn least(&self, slo: Slo, machine: &MachineLoad) -> TierBytes {
         let measured = &self.measured;
         let present = |tier_ns: &[f64; TierId::MAX]| -> f64 {
             measured.shares.iter().zip(tier_ns).map(|(share, ns)| share * ns).sum()
@@ -212,7 +212,7 @@ impl State {
         let known = present(&machine.tier_ns);
         let mean = measured.latency_ns.unwrap_or(known);
         let extra = mean - known; // the way to the tiers, and queues before them
-        let cost = |placement: &Placement| match slo {
+        let cost = |placement: &TierBytes| match slo {
             Slo::SlowShare(_) => 1.0 - self.curve.shares(placement)[0],
             _ => extra + self.curve.mean_ns(placement, &machine.tier_ns),
         };
@@ -259,22 +259,22 @@ impl State {
     }
 
     /// What it needs; nothing while it has no memory.
-    fn need_now(&self) -> Placement {
+    fn need_now(&self) -> TierBytes {
         match self.measured.memory() > Bytes::ZERO {
             true => self.need.placement,
-            false => Placement::default(),
+            false => TierBytes::default(),
         }
     }
 }
 
 /// How much fast memory a placement takes: a byte counts once for every tier below it.
-fn speed(placement: &Placement, tiers: usize) -> f64 {
+fn weighted_bytes(placement: &TierBytes, tiers: usize) -> f64 {
     let below = (0..tiers).rev();
     placement.iter().zip(below).map(|(&bytes, below)| as_f64(bytes) * below as f64).sum()
 }
 
 /// The placement at this part of the way from one to another.
-fn between(one: &Placement, other: &Placement, part: f64) -> Placement {
+fn between(one: &TierBytes, other: &TierBytes, part: f64) -> TierBytes {
     let part = part.clamp(0.0, 1.0);
     std::array::from_fn(|tier| one[tier].part(1.0 - part) + other[tier].part(part))
 }

@@ -17,7 +17,7 @@ use crate::tier::{TierId, Tiers};
 
 page_word! {
     /// The scans in which a page was accessed.
-    LapWord
+    LevelWord
 }
 
 /// Number of levels.
@@ -45,16 +45,16 @@ impl Default for AccessLevels {
 
 impl AccessLevels {
     /// Starts a new scan, which ages all histories by one.
-    pub fn next_pass(&mut self, tiers: &Tiers) {
+    pub fn start_scan(&mut self, tiers: &Tiers) {
         self.pass += 1;
         self.review = Review::of(&self.residents, tiers, 0..LEVELS);
     }
 
     /// Takes in moves and new pages.
     pub fn learn(&mut self, pages: &mut PageTable, touched: &[PageIdx]) {
-        self.residents.settle(pages);
+        self.residents.finish_moves(pages);
         for &page in touched {
-            if pages.heat::<LapWord>(page).0 & KNOWN == 0 {
+            if pages.heat::<LevelWord>(page).0 & KNOWN == 0 {
                 self.note(pages, page, HISTORY);
             }
             if self.residents.class(pages, page).is_none() {
@@ -103,17 +103,17 @@ impl AccessLevels {
         None
     }
 
-    /// The file page of the lowest level in a tier, or of one near it if `looks` checks do not suffice; each
-    /// page checked is deducted from `looks`.
+    /// The file page of the lowest level in a tier, or of one near it if `checks` of them do not suffice; each
+    /// page checked is deducted from `checks`.
     pub fn least_file(
         &mut self,
         pages: &mut PageTable,
         tier: TierId,
-        looks: &mut u32,
+        checks: &mut u32,
     ) -> Option<PageIdx> {
         for listed in 0..LEVELS {
             for _ in 0..self.residents.len(tier, listed) {
-                *looks = looks.checked_sub(1)?;
+                *checks = checks.checked_sub(1)?;
                 let Some(page) = self.residents.first(pages, tier, listed) else { break };
                 let is_file = pages.locate(page).is_some_and(|at| at.kind == PageKind::File);
                 let level = self.level(pages, page);
@@ -127,9 +127,9 @@ impl AccessLevels {
     }
 
     /// Removes a page that is about to move.
-    pub fn moves(&mut self, pages: &mut PageTable, page: PageIdx) {
+    pub fn start_move(&mut self, pages: &mut PageTable, page: PageIdx) {
         let level = self.level(pages, page);
-        self.residents.moves(pages, page, level);
+        self.residents.start_move(pages, page, level);
     }
 
     /// The page's present level.
@@ -138,11 +138,11 @@ impl AccessLevels {
     }
 
     fn note(&self, pages: &mut PageTable, page: PageIdx, history: u64) {
-        pages.set_heat(page, LapWord(KNOWN | (self.pass & PASS) << PASS_SHIFT | history));
+        pages.set_heat(page, LevelWord(KNOWN | (self.pass & PASS) << PASS_SHIFT | history));
     }
 
     fn history(&self, pages: &PageTable, page: PageIdx) -> u64 {
-        let word = pages.heat::<LapWord>(page).0;
+        let word = pages.heat::<LevelWord>(page).0;
         if word & KNOWN == 0 {
             return HISTORY;
         }
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(table.level(&pages, all[0]), 8, "new");
         let mut levels = Vec::new();
         for pass in 1..=6 {
-            table.next_pass(&tiers);
+            table.start_scan(&tiers);
             levels.push(table.level(&pages, all[0]));
             if [1, 3, 4].contains(&pass) {
                 table.accessed(&mut pages, all[0]);
@@ -193,7 +193,7 @@ mod tests {
         }
         assert_eq!(levels, [8, 8, 7, 7, 7, 6]);
         assert_eq!(table.level(&pages, all[1]), 3, "not accessed in scans 1 to 5");
-        (0..9).for_each(|_| table.next_pass(&tiers));
+        (0..9).for_each(|_| table.start_scan(&tiers));
         assert_eq!(table.level(&pages, all[1]), 0);
     }
 
@@ -201,7 +201,7 @@ mod tests {
     fn the_least_accessed_page_is_found_however_old_its_history() {
         let (mut pages, all, mut table, tiers) = new(3);
         for _ in 0..4 {
-            table.next_pass(&tiers);
+            table.start_scan(&tiers);
             table.accessed(&mut pages, all[0]);
             table.accessed(&mut pages, all[2]);
         }
@@ -211,16 +211,16 @@ mod tests {
             "no access in scans 1 to 3"
         );
         table.accessed(&mut pages, all[1]);
-        table.next_pass(&tiers);
+        table.start_scan(&tiers);
         table.accessed(&mut pages, all[0]);
-        table.next_pass(&tiers);
+        table.start_scan(&tiers);
         table.review(&mut pages, 10);
         assert_eq!(
             table.least(&mut pages, TierId::FAST),
             Some((all[1], 4)),
             "no access in scans 1 to 3 and 5"
         );
-        table.moves(&mut pages, all[1]);
+        table.start_move(&mut pages, all[1]);
         assert_eq!(table.least(&mut pages, TierId::FAST), Some((all[2], 7)), "no access in scan 5");
     }
 }

@@ -17,7 +17,7 @@ const LINE_BYTES: f64 = 64.0;
 
 /// The meter: totals since it was last read.
 #[derive(Clone, Debug, Default)]
-pub struct Meter {
+pub struct BandwidthMeter {
     last: Option<Nanos>,
     /// Bytes of fast and of slow memory, by all programs; `None` without a counter.
     bytes: [Option<f64>; 2],
@@ -33,14 +33,14 @@ pub struct Meter {
 
 /// Shares of bandwidth in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Use {
+pub struct Utilisation {
     /// Share of the slow tiers' peak, or of the greatest use so far; `None` before any measurement.
     pub slow: Option<f64>,
     /// Share of all tiers' peaks together; `None` if not measured.
     pub all: Option<f64>,
 }
 
-impl Meter {
+impl BandwidthMeter {
     /// Adds the measurements of the last tick. `moved` is the total of base pages that we moved so far.
     #[expect(clippy::cast_precision_loss, reason = "bytes moved in one tick")]
     pub fn add(&mut self, now: Nanos, moved: u64, telemetry: &Telemetry, hits: &[Hit]) {
@@ -61,7 +61,7 @@ impl Meter {
 
     /// The use since the last reading; `watched` is the trackers' watched time in it.
     #[expect(clippy::cast_precision_loss, reason = "a bandwidth is far below 2^52")]
-    pub fn read(&mut self, tiers: &Tiers, watched: Nanos) -> Use {
+    pub fn read(&mut self, tiers: &Tiers, watched: Nanos) -> Utilisation {
         let seconds = self.seconds.max(1e-9);
         let used = |bytes: f64| (bytes - self.ours).max(0.0) / seconds;
         let [fast, slow] = self.bytes.map(|bytes| bytes.map(used));
@@ -76,7 +76,7 @@ impl Meter {
         self.greatest = self.greatest.max(now.unwrap_or(0.0));
         let known_peak = peak(true).filter(|_| slow.is_some());
         let all = || Some((fast? + slow?) / (peak(false)? + peak(true)?));
-        let read = Use {
+        let read = Utilisation {
             slow: now.map(|now| now / known_peak.unwrap_or(self.greatest).max(1.0)),
             all: all(),
         };

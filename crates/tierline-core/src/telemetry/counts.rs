@@ -52,12 +52,12 @@ pub struct Counts {
 
 /// The content of a word: counts, and the clock of their last cooling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct DeviceCounts {
+struct PageCounts {
     of: [u8; KINDS],
     clock: u32,
 }
 
-impl DeviceCounts {
+impl PageCounts {
     fn of_word(word: u64) -> Self {
         let [a, b, c, low, middle, high, ..] = word.to_le_bytes();
         Self { of: [a, b, c], clock: u32::from_le_bytes([low, middle, high, 0]) }
@@ -91,7 +91,7 @@ impl Counts {
             (_, Some(TierId::FAST) | None) => 0,
             _ => 1,
         };
-        let stored = DeviceCounts::of_word(word);
+        let stored = PageCounts::of_word(word);
         let before = self.cooled(stored);
         let mut page = if self.knobs.decay_first { before } else { stored };
         page.of[kind] = page.of[kind].saturating_add((hit.hits + 0.5).clamp(1.0, 255.0) as u8);
@@ -113,7 +113,7 @@ impl Counts {
 
     /// Loads counted of a page, cooled.
     pub fn loads(&self, word: u64) -> u32 {
-        self.cooled(DeviceCounts::of_word(word)).loads()
+        self.cooled(PageCounts::of_word(word)).loads()
     }
 
     /// Loads counted of all pages, cooled.
@@ -129,23 +129,23 @@ impl Counts {
 
     /// Whether the page is hot by its stored counts, before pending coolings.
     pub fn was_hot(&self, word: u64) -> bool {
-        self.judge(DeviceCounts::of_word(word))
+        self.judge(PageCounts::of_word(word))
     }
 
     /// Whether the page is hot by its cooled counts.
     pub fn is_hot(&self, word: u64) -> bool {
-        self.judge(self.cooled(DeviceCounts::of_word(word)))
+        self.judge(self.cooled(PageCounts::of_word(word)))
     }
 
-    fn judge(&self, page: DeviceCounts) -> bool {
+    fn judge(&self, page: PageCounts) -> bool {
         page.loads() >= self.knobs.hot_reads || u32::from(page.of[STORES]) >= self.knobs.hot_writes
     }
 
-    fn cooled(&self, page: DeviceCounts) -> DeviceCounts {
+    fn cooled(&self, page: PageCounts) -> PageCounts {
         let lag = self.clock.wrapping_sub(page.clock) & ((1 << CLOCK_BITS) - 1);
         // Shifting a byte by 8 or more gives zero.
         let cool = |count: u8| count.checked_shr(lag).unwrap_or(0);
-        DeviceCounts { of: page.of.map(cool), clock: self.clock & ((1 << CLOCK_BITS) - 1) }
+        PageCounts { of: page.of.map(cool), clock: self.clock & ((1 << CLOCK_BITS) - 1) }
     }
 
     fn replace(&mut self, before: u8, after: u8) {
@@ -180,7 +180,7 @@ mod tests {
             hits: 1.0,
             exposure: None,
             write: Some(write),
-            within: None,
+            base_page: None,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::unit::Nanos;
 
 /// How a horizon becomes a weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
+pub enum WeightForm {
     /// 2/(τ/T + 1).
     #[default]
     Span,
@@ -22,7 +22,7 @@ pub enum Form {
     Fixed(Nanos),
 }
 
-impl Form {
+impl WeightForm {
     /// The weight of a new value, 0 to 1.
     pub fn alpha(self, horizon: Nanos, interval: Nanos) -> f64 {
         let values = |interval: Nanos| horizon.as_secs_f64() / interval.as_secs_f64().max(1e-9);
@@ -58,16 +58,16 @@ mod tests {
     fn weights_of_the_published_horizons() {
         let [steady, quick] = [500, 100].map(Nanos::from_millis);
         for (form, horizon, interval, alpha) in [
-            (Form::Span, SECOND, steady, 0.6667),
-            (Form::Span, SECOND, quick, 0.1818),
-            (Form::Span, TEN, steady, 0.0952),
-            (Form::Span, TEN, quick, 0.0198),
-            (Form::TimeConstant, SECOND, steady, 0.3935),
-            (Form::TimeConstant, SECOND, quick, 0.0952),
-            (Form::TimeConstant, TEN, steady, 0.0488),
-            (Form::TimeConstant, TEN, quick, 0.0100),
-            (Form::Fixed(steady), SECOND, quick, 0.6667),
-            (Form::Fixed(steady), TEN, quick, 0.0952),
+            (WeightForm::Span, SECOND, steady, 0.6667),
+            (WeightForm::Span, SECOND, quick, 0.1818),
+            (WeightForm::Span, TEN, steady, 0.0952),
+            (WeightForm::Span, TEN, quick, 0.0198),
+            (WeightForm::TimeConstant, SECOND, steady, 0.3935),
+            (WeightForm::TimeConstant, SECOND, quick, 0.0952),
+            (WeightForm::TimeConstant, TEN, steady, 0.0488),
+            (WeightForm::TimeConstant, TEN, quick, 0.0100),
+            (WeightForm::Fixed(steady), SECOND, quick, 0.6667),
+            (WeightForm::Fixed(steady), TEN, quick, 0.0952),
         ] {
             near(form.alpha(horizon, interval), alpha);
         }
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn a_time_constant_is_the_same_in_steps_of_any_length() {
         for ms in [1, 10, 100, 693] {
-            let alpha = Form::TimeConstant.alpha(SECOND, Nanos::from_millis(ms));
+            let alpha = WeightForm::TimeConstant.alpha(SECOND, Nanos::from_millis(ms));
             let steps = i32::try_from(693 / ms).unwrap();
             near((1.0 - alpha).powi(steps), (-1e-3 * f64::from(steps) * ms as f64).exp());
         }
@@ -86,7 +86,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_weight_is_a_share(horizon in 1u64..1 << 40, interval in 1u64..1 << 40) {
-            for form in [Form::Span, Form::TimeConstant, Form::Fixed(Nanos(interval / 2 + 1))] {
+            for form in [WeightForm::Span, WeightForm::TimeConstant, WeightForm::Fixed(Nanos(interval / 2 + 1))] {
                 let alpha = form.alpha(Nanos(horizon), Nanos(interval));
                 prop_assert!((0.0..=1.0).contains(&alpha), "{form:?}: {alpha}");
             }

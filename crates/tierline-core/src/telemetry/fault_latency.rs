@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn without_a_time_to_fault_it_is_the_time_since_the_last_hit() {
         let page = crate::page::PageIdx::from_index(0);
-        let hit = Hit { page, tier: None, hits: 1.0, exposure: None, write: None, within: None };
+        let hit = Hit { page, tier: None, hits: 1.0, exposure: None, write: None, base_page: None };
         let (first, word) = latency(1 << 40, &hit, at(5));
         assert_eq!(first, None);
         let (second, word) = latency(word, &hit, at(7));

@@ -67,7 +67,7 @@ pub struct StoredCount {
     /// Coolings since the count was stored.
     pub lag: u32,
     /// It is so new that the next cooling skips it.
-    pub spared: bool,
+    pub skips_cooling: bool,
 }
 
 impl StoredCount {
@@ -92,7 +92,7 @@ pub struct Bins {
 
 impl Bins {
     fn of(&mut self, known: StoredCount) -> &mut u64 {
-        let bins = if known.spared { &mut self.spared } else { &mut self.pages };
+        let bins = if known.skips_cooling { &mut self.spared } else { &mut self.pages };
         &mut bins[usize::from(known.bin())]
     }
 
@@ -111,7 +111,7 @@ impl Bins {
     /// Moves base pages to the bin of their halved count, and returns their new state. Coolings have moved them
     /// already, except in the top bin, which has no upper end, and for counts that fell to 1, whose bin is that
     /// of 2.
-    pub fn settle(&mut self, known: StoredCount, base_pages: u64) -> StoredCount {
+    pub fn apply_cooling(&mut self, known: StoredCount, base_pages: u64) -> StoredCount {
         let settled = StoredCount { count: known.cooled(), lag: 0, ..known };
         if settled.bin() != known.bin() {
             self.take(known, base_pages);
@@ -218,7 +218,7 @@ impl Histogram {
             self.leave(word, size);
         }
         let count = self.cooled_count(word).saturating_add(samples.saturating_mul(weight));
-        let spared = word & SEEN != 0 && self.is_spared(word);
+        let spared = word & SEEN != 0 && self.skips_cooling(word);
         let word = word & !OWN | pack(count, if spared { clock(word) } else { self.clock });
         self.join(word, size);
         self.samples += u64::from(samples);
@@ -235,7 +235,7 @@ impl Histogram {
     }
 
     /// The word of a page at its first visit after a cooling, with its count halved.
-    pub fn settle(&mut self, word: u64, size: PageSize) -> u64 {
+    pub fn apply_cooling(&mut self, word: u64, size: PageSize) -> u64 {
         self.leave(word, size);
         let settled = word & !OWN | pack(self.cooled_count(word), self.clock);
         self.join(settled, size);
@@ -262,7 +262,7 @@ impl Histogram {
     }
 
     /// Cools if the programs' memory has grown enough since it last did so; returns whether it did.
-    pub fn allocated(&mut self, now: Bytes) -> bool {
+    pub fn cool_if_grown(&mut self, now: Bytes) -> bool {
         let grown = now >= self.allocated + self.knobs.cooling_alloc;
         if grown {
             self.allocated = now;
@@ -283,16 +283,16 @@ impl Histogram {
     }
 
     /// Whether the page has a stored count.
-    pub fn knows(&self, word: u64) -> bool {
+    pub fn has_count(&self, word: u64) -> bool {
         word & SEEN != 0
     }
 
     /// The page's stored state, if any.
-    pub fn known(&self, word: u64) -> Option<StoredCount> {
-        self.knows(word).then(|| StoredCount {
+    pub fn stored_count(&self, word: u64) -> Option<StoredCount> {
+        self.has_count(word).then(|| StoredCount {
             count: count(word),
             lag: self.lag(word),
-            spared: self.is_spared(word),
+            skips_cooling: self.skips_cooling(word),
         })
     }
 
@@ -341,25 +341,25 @@ impl Histogram {
 
     /// Coolings since the page's own last one.
     fn lag(&self, word: u64) -> u32 {
-        if word & SEEN == 0 || self.is_spared(word) {
+        if word & SEEN == 0 || self.skips_cooling(word) {
             return 0;
         }
         self.clock.wrapping_sub(clock(word)).into()
     }
 
     /// Whether the page is so new that the next cooling skips it.
-    fn is_spared(&self, word: u64) -> bool {
+    fn skips_cooling(&self, word: u64) -> bool {
         clock(word) == self.clock.wrapping_add(1)
     }
 
     fn leave(&mut self, word: u64, size: PageSize) {
-        if let Some(known) = self.known(word) {
+        if let Some(known) = self.stored_count(word) {
             self.bins.take(known, size.base_pages());
         }
     }
 
     fn join(&mut self, word: u64, size: PageSize) {
-        if let Some(known) = self.known(word) {
+        if let Some(known) = self.stored_count(word) {
             self.bins.put(known, size.base_pages());
         }
     }

@@ -19,11 +19,11 @@
 //! cold ones finds every huge page accessed. A scan may therefore watch huge pages for a shorter window than base
 //! pages: `w`, and with it the highest measurable rate, depends on the page size.
 //!
-//! Old evidence decays: a limited exposure is remembered ([`Hotness::remember`]), and hits decay exponentially
-//! beyond it. Pages without hits are not visited: their exposure is the advance of the clock since their stamp,
-//! added when the estimate is read. While placement is off ([`Hotness::set_urgent`]), a page that is hit after
-//! several scans without an access starts anew: its earlier evidence is outdated, and the hit that ended the
-//! idle time is no evidence by itself.
+//! Old evidence decays: a limited exposure is remembered ([`Hotness::set_remembered_time`]), and hits decay
+//! exponentially beyond it. Pages without hits are not visited: their exposure is the advance of the clock since
+//! their stamp, added when the estimate is read. While placement is off ([`Hotness::set_urgent`]), a page that is
+//! hit after several scans without an access starts anew: its earlier evidence is outdated, and the hit that ended
+//! the idle time is no evidence by itself.
 //!
 //! The estimator is ours. Its bounds are Wilson's score interval (E. B. Wilson, 1927), which holds for few
 //! scans and for many, and in the limit for a Poisson count: `(k + z²/2 ± z·√(k(1 - k/n) + z²/4)) / (n + z²)`.
@@ -214,7 +214,7 @@ const SURELY: f32 = 2.0;
 /// Scans per chance to look hot by luck: pages that start anew get another chance in the next scans. So that
 /// all chances together stay as unlikely as one, the square of the bound grows by 2·ln 2 whenever their number
 /// has doubled (Bonferroni, with the normal distribution's tail exp(-z²/2)).
-const CHANCE_LOOKS: u32 = 4;
+const CHANCE_SCANS: u32 = 4;
 const DOUBLED: f32 = 2.0 * std::f32::consts::LN_2;
 /// Standard deviations from the estimate to its upper bound: one page in ten is above it.
 const AT_MOST: f32 = 1.28;
@@ -222,7 +222,7 @@ const AT_MOST: f32 = 1.28;
 /// five scans, and stays unseen for this long one time in ten.
 const SILENCE: f32 = 4.5;
 /// Prior: one scan without an access, which bounds the first rate.
-const PRIOR_LOOKS: f32 = 1.0;
+const PRIOR_SCANS: f32 = 1.0;
 /// Shortest exposure: it bounds the rate of a page that is hit at once.
 const MIN_EXPOSURE_SECONDS: f32 = 1e-6;
 /// Shortest window.
@@ -267,7 +267,7 @@ impl Hotness {
     }
 
     /// Sets how much exposure is remembered; each tracker knows the quality of its evidence.
-    pub fn remember(&mut self, memory: Nanos) {
+    pub fn set_remembered_time(&mut self, memory: Nanos) {
         self.memory_seconds = seconds(memory);
     }
 
@@ -279,7 +279,7 @@ impl Hotness {
     }
 
     /// Sets whether the tracker measures each page's time to fault, as hint faults do.
-    pub fn time(&mut self, timed: bool) {
+    pub fn set_timed(&mut self, timed: bool) {
         self.timed = timed;
     }
 
@@ -290,7 +290,7 @@ impl Hotness {
 
     /// Records a phase change. With a tracker that samples, this discards earlier evidence; a page without a
     /// hit since then counts as idle since then.
-    pub fn change(&mut self) {
+    pub fn discard_samples(&mut self) {
         self.changed = self.now_ticks();
     }
 
@@ -302,7 +302,7 @@ impl Hotness {
 
     #[expect(clippy::cast_precision_loss, reason = "at most 32")]
     fn at_least(&self) -> f32 {
-        let doublings = (self.looks / CHANCE_LOOKS).max(1).ilog2();
+        let doublings = (self.looks / CHANCE_SCANS).max(1).ilog2();
         (SURELY * SURELY + DOUBLED * doublings as f32).sqrt()
     }
 
@@ -315,7 +315,7 @@ impl Hotness {
     /// Sets the windows of scans that see a page at most once, by page size; the scans of one aggregation are
     /// reported together.
     #[expect(clippy::cast_possible_truncation, reason = "an f32 is precise enough for seconds")]
-    pub fn look_for(&mut self, window: Nanos, huge: Nanos, aggregation: Nanos) {
+    pub fn set_windows(&mut self, window: Nanos, huge: Nanos, aggregation: Nanos) {
         let look = self.look.get_or_insert_with(|| Scans::new(window));
         look.set_windows(window, huge);
         let earlier = aggregation.saturating_sub(window);
@@ -347,16 +347,16 @@ impl Hotness {
     /// The page's heat after a hit.
     #[cfg(test)]
     fn hit(&self, heat: Heat, hits: f32, exposure: Option<Nanos>) -> Heat {
-        self.renewal(hits, exposure).of(heat)
+        self.hit_update(hits, exposure).apply(heat)
     }
 
     /// How hits change heat. `exposure` is how long each page was watched before this hit, if the tracker
     /// knows; otherwise all watched time since its last hit counts.
     #[expect(clippy::cast_possible_truncation, reason = "an f32 is precise enough for seconds")]
-    pub fn renewal(&self, hits: f32, exposure: Option<Nanos>) -> Renewal {
+    pub fn hit_update(&self, hits: f32, exposure: Option<Nanos>) -> HitUpdate {
         let wakes = self.urgent && exposure.is_none();
         let scale = self.look.map_or(1.0, |look| look.scale);
-        Renewal {
+        HitUpdate {
             hits,
             exposure_seconds: exposure.map(|known| known.as_secs_f64() as f32 * scale),
             now: self.now_ticks(),
@@ -375,7 +375,7 @@ impl Hotness {
 
     /// The heat of a page of this size with a known rate: the most hits that can be stored, in the time that they
     /// take.
-    pub fn known(&self, rate_per_sec: f32, size: PageSize) -> Heat {
+    pub fn heat_of_rate(&self, rate_per_sec: f32, size: PageSize) -> Heat {
         let rate = rate_per_sec.max(f32::MIN_POSITIVE);
         let (memory, stamp) = (self.memory_seconds(), self.now_ticks());
         let Some(look) = self.look else {
@@ -383,8 +383,8 @@ impl Hotness {
             return Heat { hits, exposure_seconds: hits / rate, stamp };
         };
         let p = share_seen(rate * look.of(size).mean_seconds).max(f32::MIN_POSITIVE);
-        let hits = MAX_HITS.min(p * (memory * look.per_sec + PRIOR_LOOKS));
-        let looks = (hits / p - PRIOR_LOOKS).max(0.0);
+        let hits = MAX_HITS.min(p * (memory * look.per_sec + PRIOR_SCANS));
+        let looks = (hits / p - PRIOR_SCANS).max(0.0);
         Heat { hits, exposure_seconds: looks / look.per_sec, stamp }
     }
 
@@ -398,7 +398,7 @@ impl Hotness {
         let Some(look) = self.look else {
             return Estimate { hits, seconds, looks: 0.0, ceiling_per_sec, at_least };
         };
-        let looks = seconds * look.per_sec + PRIOR_LOOKS;
+        let looks = seconds * look.per_sec + PRIOR_SCANS;
         let seconds = seconds * look.of(size).watched;
         Estimate { hits: hits.min(looks), seconds, looks, ceiling_per_sec, at_least }
     }
@@ -406,7 +406,7 @@ impl Hotness {
 
 /// How a hit changes heat: the same for all pages of one sample.
 #[derive(Clone, Copy, Debug)]
-pub struct Renewal {
+pub struct HitUpdate {
     hits: f32,
     exposure_seconds: Option<f32>,
     now: u32,
@@ -416,27 +416,27 @@ pub struct Renewal {
     looks_per_sec: f32,
     /// Scans without an access after which a page starts anew.
     silence_looks: f32,
-    /// See [`Hotness::look_for`].
+    /// See [`Hotness::set_windows`].
     earlier_seconds: f32,
     memory_seconds: f32,
 }
 
-impl Renewal {
+impl HitUpdate {
     /// The page's new heat.
     #[inline]
-    pub fn of(&self, heat: Heat) -> Heat {
+    pub fn apply(&self, heat: Heat) -> Heat {
         let (heat, since) = valid(heat, self.now, self.valid_ticks);
         if (since - self.earlier_seconds) * self.looks_per_sec > self.silence_looks {
             // One of the hits ended the idle time.
-            return self.believed((self.hits - 1.0).max(0.0), self.earlier_seconds);
+            return self.bounded((self.hits - 1.0).max(0.0), self.earlier_seconds);
         }
         let watched = heat.exposure_seconds + self.exposure_seconds.unwrap_or(since);
         let (hits, seconds) = fade(heat.hits, watched, self.memory_seconds);
-        self.believed(hits + self.hits, seconds.max(MIN_EXPOSURE_SECONDS))
+        self.bounded(hits + self.hits, seconds.max(MIN_EXPOSURE_SECONDS))
     }
 
     /// The new heat. No scan sees a page twice, and the first may have begun before the page was watched.
-    fn believed(&self, hits: f32, exposure_seconds: f32) -> Heat {
+    fn bounded(&self, hits: f32, exposure_seconds: f32) -> Heat {
         let hits = hits.min(exposure_seconds * self.looks_per_sec + 1.0);
         let scale = if hits > MAX_HITS { MAX_HITS / hits } else { 1.0 };
         Heat { hits: hits * scale, exposure_seconds: exposure_seconds * scale, stamp: self.now }

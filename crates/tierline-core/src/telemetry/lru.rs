@@ -76,7 +76,7 @@ impl Lru {
         hits: &[Hit],
         answers: &[(PageIdx, Option<bool>)],
     ) {
-        self.residents.settle(pages);
+        self.residents.finish_moves(pages);
         for page in self.cold.iter_mut().flat_map(|cold| cold.drain(..).rev()) {
             let class = self.residents.class(pages, page);
             if let Some(class) = class.filter(|class| class & ACTIVE == 0) {
@@ -84,7 +84,7 @@ impl Lru {
             }
         }
         for touched in touched.chunks(PREFETCH_BATCH) {
-            pages.fetch(touched.iter().copied());
+            pages.prefetch(touched.iter().copied());
             for &page in touched {
                 if self.class(pages, page).is_none() {
                     let list = list(pages, page);
@@ -100,13 +100,13 @@ impl Lru {
             }
         }
         for hits in hits.chunks(PREFETCH_BATCH) {
-            pages.fetch(hits.iter().map(|hit| hit.page));
+            pages.prefetch(hits.iter().map(|hit| hit.page));
             for hit in hits {
                 set(pages, hit.page, SEEN, true);
             }
         }
         for answers in answers.chunks(PREFETCH_BATCH) {
-            pages.fetch(answers.iter().map(|&(page, _)| page));
+            pages.prefetch(answers.iter().map(|&(page, _)| page));
             for &(page, answer) in answers {
                 self.judge(pages, now, page, answer);
             }
@@ -137,8 +137,8 @@ impl Lru {
     }
 
     /// Loads the state of these pages into the cache before they are judged.
-    pub fn fetch(&self, pages: &PageTable, these: impl Iterator<Item = PageIdx> + Clone) {
-        self.residents.fetch(pages, these);
+    pub fn prefetch(&self, pages: &PageTable, these: impl Iterator<Item = PageIdx> + Clone) {
+        self.residents.prefetch(pages, these);
     }
 
     /// Whether `page` is in an active list.
@@ -163,9 +163,9 @@ impl Lru {
     }
 
     /// Removes a page that is about to be moved or paged out; it stays active or inactive.
-    pub fn moves(&mut self, pages: &mut PageTable, page: PageIdx) {
+    pub fn start_move(&mut self, pages: &mut PageTable, page: PageIdx) {
         let class = self.class(pages, page).unwrap_or_else(|| list(pages, page));
-        self.residents.moves(pages, page, class);
+        self.residents.start_move(pages, page, class);
     }
 
     /// Records that a page is being demoted, or promoted.
@@ -184,20 +184,15 @@ impl Lru {
     }
 
     /// The next cold page of `tier`, among those of `of`.
-    pub fn take_cold(
-        &mut self,
-        pages: &PageTable,
-        tier: TierId,
-        of: Candidates,
-    ) -> Option<PageIdx> {
+    pub fn take_cold(&mut self, pages: &PageTable, tier: TierId, of: Eligible) -> Option<PageIdx> {
         let class = |page: &PageIdx| self.residents.class(pages, *page);
-        let fits = |class: u8| class & ACTIVE == 0 && (of == Candidates::All || class & FILE != 0);
+        let fits = |class: u8| class & ACTIVE == 0 && (of == Eligible::All || class & FILE != 0);
         let cold = &mut self.cold[tier.index()];
         std::iter::from_fn(|| cold.pop_front()).find(|page| class(page).is_some_and(fits))
     }
 
     /// Pages of `tier` in the lists of `of`.
-    pub fn len(&self, tier: TierId, of: Candidates) -> usize {
+    pub fn len(&self, tier: TierId, of: Eligible) -> usize {
         of.lists().map(|list| self.pages_in(tier, list)).sum()
     }
 
@@ -210,9 +205,9 @@ impl Lru {
     pub fn scan(&mut self, pages: &mut PageTable, ask: &mut Vec<(PageIdx, Nanos)>, scan: LruScan) {
         let count =
             scan.count.min(usize::try_from(scan.passed.0 / SCAN_TIME.0).unwrap_or(usize::MAX));
-        let all = self.len(scan.tier, scan.candidates).max(1) * PRESSURE;
+        let all = self.len(scan.tier, scan.eligible).max(1) * PRESSURE;
         let pressure = self.pressure(pages, scan);
-        for list in scan.candidates.lists() {
+        for list in scan.eligible.lists() {
             let part = self.pages_in(scan.tier, list) * pressure[usize::from(list / FILE)];
             let share = count.saturating_mul(part).div_ceil(all);
             self.scan_list(pages, ask, scan, list, share);
@@ -221,12 +216,12 @@ impl Lru {
 
     /// The pressure on private pages and on file pages.
     fn pressure(&self, pages: &PageTable, scan: LruScan) -> [usize; 2] {
-        match (scan.candidates, scan.priority) {
-            (Candidates::Files, _) => return [0, PRESSURE],
-            (Candidates::All, 0) => return [PRESSURE; 2],
+        match (scan.eligible, scan.priority) {
+            (Eligible::Files, _) => return [0, PRESSURE],
+            (Eligible::All, 0) => return [PRESSURE; 2],
             _ => {}
         }
-        let of_all = self.len(scan.tier, Candidates::All).max(1) as u64;
+        let of_all = self.len(scan.tier, Eligible::All).max(1) as u64;
         let mean = pages.bytes_in(scan.tier).base_pages() / of_all;
         let inactive = self.residents.len(scan.tier, FILE | INACTIVE) as u64 * mean;
         match inactive >> scan.priority > 0 && !self.inactive_is_low(pages, scan.tier, FILE) {
@@ -256,7 +251,7 @@ impl Lru {
         let round = SCAN_TIME * inactive as u64;
         for at in 0..count.min(inactive) {
             if at % PREFETCH_BATCH == 0 {
-                self.residents.fetch_first(pages, scan.tier, list | INACTIVE, PREFETCH_BATCH);
+                self.residents.prefetch_first(pages, scan.tier, list | INACTIVE, PREFETCH_BATCH);
             }
             let Some(page) = self.residents.first(pages, scan.tier, list | INACTIVE) else { break };
             self.residents.put(pages, page, list | INACTIVE);
@@ -289,7 +284,7 @@ pub struct LruScan {
     /// The tier.
     pub tier: TierId,
     /// Which pages it takes.
-    pub candidates: Candidates,
+    pub eligible: Eligible,
     /// Its priority: 12, and down to 0 for the greatest effort.
     pub priority: u8,
     /// Pages to scan, over all lists.
@@ -298,14 +293,14 @@ pub struct LruScan {
 
 /// Which pages a reclaimer takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Candidates {
+pub enum Eligible {
     /// All: they move to another tier.
     All,
     /// Only pages with a file: there is no swap device.
     Files,
 }
 
-impl Candidates {
+impl Eligible {
     fn lists(self) -> impl Iterator<Item = u8> {
         [0, FILE].into_iter().filter(move |&list| self == Self::All || list == FILE)
     }
@@ -353,7 +348,7 @@ mod tests {
         passed: Nanos::from_secs(1),
         awake: Nanos::ZERO,
         tier: FAST,
-        candidates: Candidates::All,
+        eligible: Eligible::All,
         priority: 0,
         count: 1000,
     };
@@ -400,12 +395,12 @@ mod tests {
         let (mut pages, all, mut lru) = asked(3);
         let answers = [(all[0], Some(true)), (all[1], Some(false)), (all[2], Some(true))];
         lru.learn(&mut pages, AT, &[], &[], &answers);
-        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(all[1]));
-        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), None);
+        assert_eq!(lru.take_cold(&pages, FAST, Eligible::All), Some(all[1]));
+        assert_eq!(lru.take_cold(&pages, FAST, Eligible::All), None);
         let answers = [(all[0], Some(true)), (all[2], Some(false))];
         lru.learn(&mut pages, AT, &[], &[], &answers);
         assert!(lru.is_active(&pages, all[0]) && !lru.is_active(&pages, all[2]));
-        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(all[2]));
+        assert_eq!(lru.take_cold(&pages, FAST, Eligible::All), Some(all[2]));
     }
 
     #[test]
@@ -439,13 +434,13 @@ mod tests {
         let (mut pages, all, mut lru) = asked(2);
         let file = files(&mut pages, 1)[0];
         lru.learn(&mut pages, AT, &[file], &[], &[]);
-        let files_only = LruScan { candidates: Candidates::Files, ..SCAN_ALL };
+        let files_only = LruScan { eligible: Eligible::Files, ..SCAN_ALL };
         assert_eq!(scan(&mut lru, &mut pages, files_only), [file]);
         let cold = [(all[0], Some(false)), (file, Some(false))];
         lru.learn(&mut pages, AT, &[], &[], &cold);
-        assert_eq!(lru.take_cold(&pages, FAST, Candidates::Files), Some(file));
+        assert_eq!(lru.take_cold(&pages, FAST, Eligible::Files), Some(file));
         lru.learn(&mut pages, AT, &[], &[], &cold);
-        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(all[0]));
+        assert_eq!(lru.take_cold(&pages, FAST, Eligible::All), Some(all[0]));
     }
 
     #[test]
@@ -457,11 +452,11 @@ mod tests {
             hits: 1.0,
             exposure: None,
             write: None,
-            within: None,
+            base_page: None,
         };
         lru.learn(&mut pages, AT, &[], &[hit], &[(all[0], None), (all[1], None)]);
-        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(all[1]));
-        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), None);
+        assert_eq!(lru.take_cold(&pages, FAST, Eligible::All), Some(all[1]));
+        assert_eq!(lru.take_cold(&pages, FAST, Eligible::All), None);
     }
 
     /// A private page is mapped by an access; a file page is read without being mapped.
@@ -471,10 +466,10 @@ mod tests {
         let file = files(&mut pages, 1)[0];
         lru.learn(&mut pages, AT, &[file], &[], &[]);
         lru.learn(&mut pages, AT, &[], &[], &[(all[0], Some(false)), (file, Some(false))]);
-        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(file));
-        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), None);
+        assert_eq!(lru.take_cold(&pages, FAST, Eligible::All), Some(file));
+        assert_eq!(lru.take_cold(&pages, FAST, Eligible::All), None);
         lru.learn(&mut pages, AT, &[], &[], &[(all[0], Some(false))]);
-        assert_eq!(lru.take_cold(&pages, FAST, Candidates::All), Some(all[0]));
+        assert_eq!(lru.take_cold(&pages, FAST, Eligible::All), Some(all[0]));
     }
 
     /// 40 private and 40 file pages. Only files while 40 >> priority is above zero and few files are active; 14

@@ -2,20 +2,20 @@
 //! Estimates: page hotness from samples, in several forms, and whether placement is settled.
 
 pub mod access_levels;
+pub mod attention;
 pub mod bandwidth;
-pub mod calm;
 pub mod counts;
 pub mod ewma;
 pub mod fault_latency;
 pub mod heat;
 pub mod histogram;
+pub mod hot_spots;
 pub mod hotness;
 pub mod lru;
 pub mod observed_regions;
 pub mod page_hinkley;
 pub mod profile;
 pub mod rates;
-pub mod spots;
 pub mod subpages;
 pub mod tally;
 
@@ -38,7 +38,7 @@ pub struct Hit {
     /// Whether it was a store, where known.
     pub write: Option<bool>,
     /// Which base page of a huge page was hit, by address, if the tracker knows it.
-    pub within: Option<u16>,
+    pub base_page: Option<u16>,
 }
 
 impl Hit {
@@ -46,6 +46,6 @@ impl Hit {
     pub fn of(page: PageIdx, tier: Option<TierId>, sample: &Sample) -> Self {
         let &Sample { vpn, hits, exposure, write, .. } = sample;
         let within = (sample.base_pages == 1).then_some((vpn.0 % BASE_PER_HUGE) as u16);
-        Self { page, tier, hits, exposure, write, within }
+        Self { page, tier, hits, exposure, write, base_page: within }
     }
 }

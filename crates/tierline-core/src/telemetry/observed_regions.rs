@@ -23,12 +23,12 @@ const SAMPLED: u64 = 1 << 17;
 #[derive(Debug, Default)]
 pub struct RegionHeat {
     /// Sorted, without overlaps.
-    known: Vec<Known>,
+    known: Vec<StoredRegion>,
     reports: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct StoredRegion {
     space: SpaceId,
     vpn: Vpn,
     end: Vpn,
@@ -36,29 +36,35 @@ struct Known {
 }
 
 impl RegionHeat {
-    /// Takes in a report of all regions, each sampled `looks` times. `unseen` is the heat of memory that was
+    /// Takes in a report of all regions, each sampled `samplings` times. `unseen` is the heat of memory that was
     /// not watched before.
-    pub fn tell(&mut self, report: &[ObservedRegion], looks: f64, unseen: Heat, hotness: &Hotness) {
+    pub fn update(
+        &mut self,
+        report: &[ObservedRegion],
+        samplings: f64,
+        unseen: Heat,
+        hotness: &Hotness,
+    ) {
         let heat = |observed: &ObservedRegion| {
-            let before = self.mostly(observed).unwrap_or(unseen);
-            let hits = hits(observed, looks);
-            if hits > 0.0 { hotness.renewal(hits, None).of(before) } else { before }
+            let before = self.heat_of_largest_part(observed).unwrap_or(unseen);
+            let hits = hits(observed, samplings);
+            if hits > 0.0 { hotness.hit_update(hits, None).apply(before) } else { before }
         };
-        let known = |observed: &ObservedRegion| Known {
+        let known = |observed: &ObservedRegion| StoredRegion {
             space: observed.space,
             vpn: observed.vpn,
             end: end(observed),
             heat: heat(observed),
         };
-        let mut told: Vec<Known> = report.iter().map(known).collect();
-        told.sort_unstable_by_key(|known| (known.space, known.vpn));
-        self.known = told;
+        let mut stored: Vec<StoredRegion> = report.iter().map(known).collect();
+        stored.sort_unstable_by_key(|known| (known.space, known.vpn));
+        self.known = stored;
         self.reports += 1;
     }
 
     /// The heat of the earlier region that covered most of this one.
-    fn mostly(&self, observed: &ObservedRegion) -> Option<Heat> {
-        let shared = |known: &Known| {
+    fn heat_of_largest_part(&self, observed: &ObservedRegion) -> Option<Heat> {
+        let shared = |known: &StoredRegion| {
             known.end.min(end(observed)).0.saturating_sub(known.vpn.max(observed.vpn).0)
         };
         let from = self.at_or_after(observed.space, observed.vpn);
@@ -88,7 +94,7 @@ impl RegionHeat {
     pub fn sample(
         &self,
         report: &[ObservedRegion],
-        looks: f64,
+        samplings: f64,
         pages: &PageTable,
         out: &mut Vec<Sample>,
     ) {
@@ -100,7 +106,7 @@ impl RegionHeat {
             let every = runs(interval / observed.frequency);
             let step = usize::try_from(every).unwrap_or(usize::MAX);
             #[expect(clippy::cast_precision_loss, reason = "as many pages as one stands for")]
-            let hits = hits(observed, looks) * every as f32;
+            let hits = hits(observed, samplings) * every as f32;
             let (first, last) = (observed.vpn.0, end(observed).0);
             // The first run after the border that is due in this report.
             let run = first / BASE_PER_HUGE;
@@ -135,8 +141,8 @@ fn as_f64(pages: u64) -> f64 {
 
 /// Samplings that found an access.
 #[expect(clippy::cast_possible_truncation, reason = "at most a few dozen")]
-fn hits(observed: &ObservedRegion, looks: f64) -> f32 {
-    (observed.frequency * looks) as f32
+fn hits(observed: &ObservedRegion, samplings: f64) -> f32 {
+    (observed.frequency * samplings) as f32
 }
 
 fn end(observed: &ObservedRegion) -> Vpn {
@@ -152,7 +158,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     const SPACE: SpaceId = SpaceId(1);
-    const LOOKS: f64 = 20.0;
+    const SAMPLINGS: f64 = 20.0;
 
     /// Adjacent regions with these lengths in base pages and these access frequencies.
     fn report(observed_regions: &[(u64, f64)]) -> Vec<ObservedRegion> {
@@ -175,11 +181,11 @@ mod tests {
     /// The heat after these reports, 100 ms each.
     fn after(reports: &[&[(u64, f64)]]) -> (RegionHeat, Hotness) {
         let (mut heat, mut hotness) = (RegionHeat::default(), Hotness::default());
-        hotness.look_for(Nanos::from_millis(5), Nanos::from_millis(5), Nanos::from_millis(100));
+        hotness.set_windows(Nanos::from_millis(5), Nanos::from_millis(5), Nanos::from_millis(100));
         for observed_regions in reports {
             let unseen = hotness.new_page();
             hotness.advance(Nanos::from_millis(100));
-            heat.tell(&report(observed_regions), LOOKS, unseen, &hotness);
+            heat.update(&report(observed_regions), SAMPLINGS, unseen, &hotness);
         }
         (heat, hotness)
     }
@@ -219,7 +225,7 @@ mod tests {
             let mut samples = Vec::new();
             heat.sample(
                 &report(observed_regions),
-                LOOKS,
+                SAMPLINGS,
                 &mapped(all, PageSize::Base),
                 &mut samples,
             );
@@ -232,7 +238,12 @@ mod tests {
     fn the_number_of_samples_depends_on_pages_of_either_size() {
         let (observed_regions, pages) = (&[(1 << 26, 0.5)][..], mapped(1 << 26, PageSize::Huge));
         let mut samples = Vec::new();
-        after(&[observed_regions]).0.sample(&report(observed_regions), LOOKS, &pages, &mut samples);
+        after(&[observed_regions]).0.sample(
+            &report(observed_regions),
+            SAMPLINGS,
+            &pages,
+            &mut samples,
+        );
         assert_eq!(samples.len(), (1 << 26) / 512, "131,072 pages are below the bound");
     }
 
@@ -245,7 +256,7 @@ mod tests {
             sizes in prop::collection::vec((1u64..1 << 19, 0u32..=20), 1..6),
         ) {
             let observed_regions: Vec<_> =
-                sizes.iter().map(|&(pages, hits)| (pages, f64::from(hits) / LOOKS)).collect();
+                sizes.iter().map(|&(pages, hits)| (pages, f64::from(hits) / SAMPLINGS)).collect();
             let pages = mapped(sizes.iter().map(|(pages, _)| pages).sum(), PageSize::Base);
             let report = report(&observed_regions);
             let (mut heat, _) = after(&[]);
@@ -254,7 +265,7 @@ mod tests {
             for _ in 0..turns {
                 heat.reports += 1;
                 let mut samples = Vec::new();
-                heat.sample(&report, LOOKS, &pages, &mut samples);
+                heat.sample(&report, SAMPLINGS, &pages, &mut samples);
                 for sample in samples {
                     let (length, hits) = runs.entry(sample.vpn).or_insert((0, 0.0));
                     *length = u64::from(sample.base_pages);
@@ -266,7 +277,7 @@ mod tests {
                 let length: u64 = of.clone().map(|(_, (length, _))| length).sum();
                 let accessed = observed.frequency > 0.0;
                 prop_assert_eq!(length, if accessed { observed.base_pages } else { 0 });
-                let wanted = observed.frequency * LOOKS * f64::from(turns);
+                let wanted = observed.frequency * SAMPLINGS * f64::from(turns);
                 for (vpn, (_, hits)) in of {
                     prop_assert!((hits / wanted - 1.0).abs() < 1e-3, "{vpn:?}: {hits} {wanted}");
                 }

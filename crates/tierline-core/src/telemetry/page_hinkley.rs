@@ -36,7 +36,7 @@ pub struct PageHinkley {
 
 impl PageHinkley {
     /// Takes in the next value; returns the mean before it if this raises the alarm.
-    pub fn rises(&mut self, value: f64) -> Option<f64> {
+    pub fn add(&mut self, value: f64) -> Option<f64> {
         self.count += 1;
         let before = self.mean;
         self.mean += (value - self.mean) / f64::from(self.count);
@@ -71,7 +71,7 @@ mod tests {
         fn noise_raises_no_alarm(seed in any::<u64>(), mean in 0.05f64..0.9) {
             let (mut test, mut rng) = (PageHinkley::default(), Rng::new(seed));
             for at in 0..5_000 {
-                prop_assert!(test.rises(noisy(&mut rng, mean, 0.01)).is_none(), "at {}", at);
+                prop_assert!(test.add(noisy(&mut rng, mean, 0.01)).is_none(), "at {}", at);
             }
         }
 
@@ -82,15 +82,15 @@ mod tests {
         ) {
             let (mut test, mut rng) = (PageHinkley::default(), Rng::new(seed));
             for _ in 0..100 {
-                test.rises(noisy(&mut rng, mean, 0.005));
+                test.add(noisy(&mut rng, mean, 0.005));
             }
             let mut down = test.clone();
-            let noticed = (1..20).find(|_| test.rises(noisy(&mut rng, mean + step, 0.005)).is_some());
+            let noticed = (1..20).find(|_| test.add(noisy(&mut rng, mean + step, 0.005)).is_some());
             let most = if step > 0.35 { 1 } else { 5 };
             prop_assert!(noticed.is_some_and(|values| values <= most), "after {noticed:?}");
             for _ in 0..20 {
                 let value = noisy(&mut rng, mean - step.min(mean), 0.005);
-                prop_assert!(down.rises(value).is_none());
+                prop_assert!(down.add(value).is_none());
             }
         }
     }
@@ -99,11 +99,11 @@ mod tests {
     fn no_alarm_comes_before_the_warm_up_and_the_test_restarts_after_each() {
         let mut test = PageHinkley::default();
         let alarms: Vec<u32> =
-            (0..100).filter(|at| test.rises(f64::from(at / 40)).is_some()).collect();
+            (0..100).filter(|at| test.add(f64::from(at / 40)).is_some()).collect();
         assert_eq!(alarms, [40, 80], "at the two steps only");
         let mut test = PageHinkley::default();
         let early: Vec<u32> =
-            (0..40).filter(|&at| test.rises(f64::from(u8::from(at > 5))).is_some()).collect();
+            (0..40).filter(|&at| test.add(f64::from(u8::from(at > 5))).is_some()).collect();
         assert!(early.first().is_some_and(|&at| at == 19), "the twentieth value: {early:?}");
     }
 }

@@ -62,9 +62,9 @@ impl Default for Profile {
 
 impl Profile {
     /// Takes in a tracker's observations.
-    pub fn see(&mut self, seen: &Observations) {
+    pub fn observe(&mut self, seen: &Observations) {
         self.begin();
-        for &event in &seen.spaces {
+        for &event in &seen.space_events {
             self.pages.apply(event);
         }
         let mut touched = std::mem::take(&mut self.touched);
@@ -119,13 +119,15 @@ impl Profile {
     }
 
     /// The profile of the finished intervals: of all memory, then of each kind present. Walks all pages.
-    pub fn report(&self) -> Vec<Heat> {
+    pub fn report(&self) -> Vec<MemoryUse> {
         let spans = SPANS.into_iter().filter(|&span| span <= self.intervals);
-        let mut kinds: Vec<Heat> = KINDS.into_iter().map(Heat::of).collect();
+        let mut kinds: Vec<MemoryUse> = KINDS.into_iter().map(MemoryUse::of).collect();
         for heat in &mut kinds {
             let back = &self.back[place_of(heat.kind.unwrap_or_default())];
-            heat.within =
-                spans.clone().map(|intervals| Within { intervals, ..Within::default() }).collect();
+            heat.within = spans
+                .clone()
+                .map(|intervals| UseWithin { intervals, ..UseWithin::default() })
+                .collect();
             heat.new = Bytes::from_base_pages(self.new[place_of(heat.kind.unwrap_or_default())]);
             heat.came_back = Bytes::from_base_pages(back.iter().sum());
             for within in &mut heat.within {
@@ -144,9 +146,11 @@ impl Profile {
             }
         }
         kinds.retain(|heat| heat.memory > Bytes::ZERO);
-        let mut all = Heat {
-            within: spans.map(|intervals| Within { intervals, ..Within::default() }).collect(),
-            ..Heat::default()
+        let mut all = MemoryUse {
+            within: spans
+                .map(|intervals| UseWithin { intervals, ..UseWithin::default() })
+                .collect(),
+            ..MemoryUse::default()
         };
         kinds.iter().for_each(|heat| all.join(heat));
         [vec![all], kinds].concat()
@@ -159,7 +163,7 @@ fn place_of(kind: PageKind) -> usize {
 
 /// The use of memory of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Heat {
+pub struct MemoryUse {
     /// The kind; `None`: all kinds.
     pub kind: Option<PageKind>,
     /// Present memory: resident, or accessed at least once.
@@ -172,12 +176,12 @@ pub struct Heat {
     #[serde(rename = "came_back_bytes")]
     pub came_back: Bytes,
     /// By spans of time.
-    pub within: Vec<Within>,
+    pub within: Vec<UseWithin>,
 }
 
 /// The use within the last intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Within {
+pub struct UseWithin {
     /// Number of intervals.
     pub intervals: u32,
     /// Memory accessed in at least one of these intervals.
@@ -188,7 +192,7 @@ pub struct Within {
     pub came_back: Bytes,
 }
 
-impl Heat {
+impl MemoryUse {
     fn of(kind: PageKind) -> Self {
         Self { kind: Some(kind), ..Self::default() }
     }
@@ -233,7 +237,7 @@ mod tests {
         let residence =
             Residence { space: SpaceId(space), vpn: Vpn(0), base_pages, tier: TierId::FAST };
         Observations {
-            spaces: vec![SpaceEvent::Mapped(region)],
+            space_events: vec![SpaceEvent::Mapped(region)],
             residence: vec![residence],
             ..Observations::default()
         }
@@ -257,13 +261,13 @@ mod tests {
     #[test]
     fn memory_is_reported_by_kind_and_by_time_of_last_use() {
         let mut profile = Profile::default();
-        profile.see(&mapped(1, PageKind::Anonymous, 10));
-        profile.see(&mapped(2, PageKind::File, 4));
+        profile.observe(&mapped(1, PageKind::Anonymous, 10));
+        profile.observe(&mapped(2, PageKind::File, 4));
         for interval in 0..5 {
-            profile.see(&accessed(1, 0, if interval == 0 { 4 } else { 1 }));
+            profile.observe(&accessed(1, 0, if interval == 0 { 4 } else { 1 }));
             if interval == 4 {
-                profile.see(&accessed(1, 3, 1));
-                profile.see(&accessed(1, 3, 1));
+                profile.observe(&accessed(1, 3, 1));
+                profile.observe(&accessed(1, 3, 1));
             }
             profile.end_interval();
         }
@@ -288,8 +292,8 @@ mod tests {
     #[test]
     fn after_64_intervals_a_page_comes_back_after_longer_than_is_remembered() {
         let mut profile = Profile::default();
-        profile.see(&mapped(1, PageKind::Anonymous, 1));
-        profile.see(&accessed(1, 0, 1));
+        profile.observe(&mapped(1, PageKind::Anonymous, 1));
+        profile.observe(&accessed(1, 0, 1));
         (0..REMEMBERED).for_each(|_| profile.end_interval());
         assert_eq!(
             profile.report()[0].used_within(REMEMBERED),
@@ -298,7 +302,7 @@ mod tests {
         );
         profile.end_interval();
         assert_eq!(profile.report()[0].used_within(REMEMBERED), Some(Bytes::ZERO));
-        profile.see(&accessed(1, 0, 1));
+        profile.observe(&accessed(1, 0, 1));
         assert_eq!(profile.report()[0].came_back, PAGE);
         assert_eq!(profile.report()[0].new, PAGE, "only once");
     }
@@ -306,15 +310,15 @@ mod tests {
     #[test]
     fn what_is_unmapped_is_forgotten() {
         let mut profile = Profile::default();
-        profile.see(&mapped(1, PageKind::Anonymous, 2));
-        profile.see(&accessed(1, 0, 2));
+        profile.observe(&mapped(1, PageKind::Anonymous, 2));
+        profile.observe(&accessed(1, 0, 2));
         profile.end_interval();
         let spaces = vec![SpaceEvent::Unmapped(SpaceId(1), Vpn(0), 1)];
-        profile.see(&Observations { spaces, ..Observations::default() });
+        profile.observe(&Observations { space_events: spaces, ..Observations::default() });
         assert_eq!(profile.report()[0].memory, PAGE);
-        profile.see(&mapped(1, PageKind::Anonymous, 2));
+        profile.observe(&mapped(1, PageKind::Anonymous, 2));
         assert_eq!(profile.report()[0].used_within(1), Some(PAGE), "the other one");
-        profile.see(&accessed(1, 0, 1));
+        profile.observe(&accessed(1, 0, 1));
         assert_eq!(
             (profile.report()[0].new, profile.report()[0].came_back),
             (PAGE * 3, Bytes::ZERO)

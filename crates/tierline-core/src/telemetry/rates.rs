@@ -11,7 +11,7 @@
 //! counts and keeps all pages; rates, and dropping decayed pages, are ours.
 
 use super::Hit;
-use super::ewma::Form;
+use super::ewma::WeightForm;
 use crate::knobs;
 use crate::page::{PageIdx, PageTable, page_word};
 use crate::port::PageSize;
@@ -41,7 +41,7 @@ const FADED: f64 = 0.01;
 
 /// A sampled page.
 #[derive(Clone, Copy, Debug)]
-pub struct Sampled {
+pub struct SampledPage {
     /// The page.
     pub page: PageIdx,
     /// Hits since the last interval ended.
@@ -58,9 +58,9 @@ pub struct Sampled {
     pub size: PageSize,
 }
 
-impl Sampled {
+impl SampledPage {
     /// Updates the hot time and the rounds after an interval.
-    pub fn judge(&mut self, hot: bool, falls: bool, interval: Nanos) {
+    pub fn update(&mut self, hot: bool, falls: bool, interval: Nanos) {
         let ms = u16::try_from(interval.0 / 1_000_000).unwrap_or(u16::MAX);
         let (rounds, hot_ms) =
             (self.risen_rounds.saturating_add(1), self.hot_ms.saturating_add(ms));
@@ -76,18 +76,18 @@ impl Sampled {
 
 /// A page's score after an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Scored {
+pub struct PageScore {
     /// Its index among the sampled pages, until the next interval ends.
     pub at: usize,
     /// Its weighted averages, in accesses per second.
     pub score: f32,
     /// The change of the score; negative if it fell.
-    pub gained: f32,
+    pub change: f32,
 }
 
 /// An interval and its weights.
 #[derive(Clone, Copy, Debug)]
-pub struct Interval {
+pub struct RateInterval {
     /// Its length.
     pub length: Nanos,
     /// Watched time in it.
@@ -103,7 +103,7 @@ pub struct Interval {
 pub struct Rates {
     /// The knobs.
     pub knobs: RatesKnobs,
-    sampled: Vec<Sampled>,
+    sampled: Vec<SampledPage>,
 }
 
 impl Rates {
@@ -117,13 +117,13 @@ impl Rates {
         self.sampled.is_empty()
     }
 
-    /// The page at an index from [`Rates::end`].
-    pub fn at(&mut self, at: usize) -> &mut Sampled {
+    /// The page at an index from [`Rates::end_interval`].
+    pub fn at(&mut self, at: usize) -> &mut SampledPage {
         &mut self.sampled[at]
     }
 
     /// Whether a page has an entry.
-    pub fn knows(&self, pages: &PageTable, page: PageIdx) -> bool {
+    pub fn has_entry(&self, pages: &PageTable, page: PageIdx) -> bool {
         self.place(pages, page).is_some()
     }
 
@@ -144,7 +144,7 @@ impl Rates {
     pub fn count(&mut self, pages: &mut PageTable, hit: &Hit, watched: Nanos) {
         let at = self.place(pages, hit.page).or_else(|| {
             let size = pages.locate(hit.page)?.size;
-            let new = Sampled {
+            let new = SampledPage {
                 page: hit.page,
                 hits: 0.0,
                 short: 0.0,
@@ -167,20 +167,20 @@ impl Rates {
 
     /// Ends an interval: appends the score of every page that is kept, and calls `faded` for each page dropped.
     #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
-    pub fn end(
+    pub fn end_interval(
         &mut self,
         pages: &mut PageTable,
-        interval: &Interval,
-        out: &mut Vec<Scored>,
+        interval: &RateInterval,
+        out: &mut Vec<PageScore>,
         mut faded: impl FnMut(&mut PageTable, PageIdx),
     ) {
         let form = self.form(interval.steady);
         let weight = |horizon| form.alpha(horizon, interval.length) as f32;
         let (short, long) = (weight(self.knobs.short), weight(self.knobs.long));
         let of_short = interval.short_weight as f32;
-        let score = |p: &Sampled| of_short * p.short + (1.0 - of_short) * p.long;
+        let score = |p: &SampledPage| of_short * p.short + (1.0 - of_short) * p.long;
         let per_hit = 1.0 / interval.watched.as_secs_f64().max(1e-9) as f32;
-        let least = self.of_one_hit(interval) * FADED as f32;
+        let least = self.score_per_hit(interval) * FADED as f32;
         let mut at = 0;
         while let Some(known) = self.sampled.get_mut(at) {
             let before = score(known);
@@ -194,7 +194,7 @@ impl Rates {
             let (page, now) = (known.page, score(known));
             let is_its = pages.heat::<SlotWord>(page).0 == at as u64 + 1;
             if is_its && now > least {
-                out.push(Scored { at, score: now, gained: now - before });
+                out.push(PageScore { at, score: now, change: now - before });
                 at += 1;
                 continue;
             }
@@ -213,7 +213,7 @@ impl Rates {
 
     /// What one more hit in this interval adds to a score.
     #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
-    pub fn of_one_hit(&self, interval: &Interval) -> f32 {
+    pub fn score_per_hit(&self, interval: &RateInterval) -> f32 {
         let form = self.form(interval.steady);
         let short = interval.short_weight * form.alpha(self.knobs.short, interval.length);
         let long = (1.0 - interval.short_weight) * form.alpha(self.knobs.long, interval.length);
@@ -223,7 +223,7 @@ impl Rates {
     /// The random error of scores: the variance of a page's score is the page's rate times this. A score weighs
     /// the hits of `k` intervals ago by `w(k) = Σ wᵢ·αᵢ·(1 - αᵢ)^k`; this is the sum of all `w(k)²` over the
     /// watched time of an interval.
-    pub fn noise(&self, interval: &Interval) -> f64 {
+    pub fn noise(&self, interval: &RateInterval) -> f64 {
         let form = self.form(interval.steady);
         let short = (interval.short_weight, form.alpha(self.knobs.short, interval.length));
         let long = (1.0 - interval.short_weight, form.alpha(self.knobs.long, interval.length));
@@ -232,11 +232,11 @@ impl Rates {
         squares / interval.watched.as_secs_f64().max(1e-9)
     }
 
-    fn form(&self, steady: Nanos) -> Form {
+    fn form(&self, steady: Nanos) -> WeightForm {
         match self.knobs.alpha_form {
-            0 => Form::Span,
-            1 => Form::TimeConstant,
-            _ => Form::Fixed(steady),
+            0 => WeightForm::Span,
+            1 => WeightForm::TimeConstant,
+            _ => WeightForm::Fixed(steady),
         }
     }
 }
@@ -251,24 +251,24 @@ mod tests {
     const STEADY: Nanos = Nanos::from_millis(500);
 
     fn hit(page: PageIdx) -> Hit {
-        Hit { page, tier: None, hits: 1.0, exposure: None, write: None, within: None }
+        Hit { page, tier: None, hits: 1.0, exposure: None, write: None, base_page: None }
     }
 
     /// One access in `period` is sampled.
-    fn interval(ms: u64, period: u64) -> Interval {
+    fn interval(ms: u64, period: u64) -> RateInterval {
         let length = Nanos::from_millis(ms);
         let watched = Nanos(length.0 / period);
-        Interval { length, watched, steady: STEADY, short_weight: 0.2 }
+        RateInterval { length, watched, steady: STEADY, short_weight: 0.2 }
     }
 
     #[test]
     fn a_sampled_page_costs_twenty_bytes() {
-        assert_eq!(size_of::<Sampled>(), 20);
+        assert_eq!(size_of::<SampledPage>(), 20);
     }
 
-    fn end(rates: &mut Rates, pages: &mut PageTable, interval: &Interval) -> Vec<Scored> {
+    fn end(rates: &mut Rates, pages: &mut PageTable, interval: &RateInterval) -> Vec<PageScore> {
         let mut out = Vec::new();
-        rates.end(pages, interval, &mut out, |_, _| {});
+        rates.end_interval(pages, interval, &mut out, |_, _| {});
         out
     }
 
@@ -298,7 +298,7 @@ mod tests {
         let quick = Hit { exposure: Some(Nanos::from_millis(10)), ..hit(all[0]) };
         let watched = Nanos::from_millis(100);
         rates.count(&mut pages, &quick, watched);
-        let interval = Interval { watched, ..interval(100, 1) };
+        let interval = RateInterval { watched, ..interval(100, 1) };
         assert!((end(&mut rates, &mut pages, &interval)[0].score - 100.0).abs() < 0.1);
     }
 
@@ -310,7 +310,7 @@ mod tests {
         (0..9).for_each(|_| rates.count(&mut pages, &hit(all[2]), Nanos::ZERO));
         let mut order = Vec::new();
         for at in 0..200 {
-            rates.end(&mut pages, &interval(500, 10_000), &mut Vec::new(), |_, page| {
+            rates.end_interval(&mut pages, &interval(500, 10_000), &mut Vec::new(), |_, page| {
                 order.push((page, at));
             });
         }
@@ -349,7 +349,7 @@ mod tests {
                             prop_assert_eq!(pages.heat::<SlotWord>(known.page).0, s.at as u64 + 1);
                             prop_assert!(hits[known.page.index()] > 0 && s.score > 0.0);
                         }
-                        let known = |&page: &PageIdx| rates.knows(&pages, page);
+                        let known = |&page: &PageIdx| rates.has_entry(&pages, page);
                         prop_assert_eq!(all.iter().filter(|page| known(page)).count(), rates.len());
                     }
                     _ => {

@@ -177,13 +177,16 @@ impl Subpages {
             Some(parts) => {
                 for count in parts.iter_mut().filter(|count| **count > 0) {
                     spread.add(*count, 1, hot);
-                    *count = self.estimated.settle(StoredCount { count: *count, ..known }, 1).count;
+                    *count = self
+                        .estimated
+                        .apply_cooling(StoredCount { count: *count, ..known }, 1)
+                        .count;
                 }
                 spread.add(0, BASE_PER_HUGE - spread.pages, hot);
             }
             None => {
                 spread.add(known.count, BASE_PER_HUGE, hot);
-                self.estimated.settle(known, BASE_PER_HUGE);
+                self.estimated.apply_cooling(known, BASE_PER_HUGE);
             }
         }
         let skew = spread.skewness(bin(known.cooled()));
@@ -196,7 +199,7 @@ impl Subpages {
     }
 
     /// Halves all counts, and decides whether to split, for programs that use `in_use`.
-    pub fn cooled(&mut self, in_use: Bytes, capacity: Bytes) {
+    pub fn on_cooling(&mut self, in_use: Bytes, capacity: Bytes) {
         self.estimated.cool();
         self.hot = self.hot.saturating_sub(1);
         (self.skewed, self.used, self.used_samples) = ([0; SKEWS as usize], 0, 0);
@@ -220,7 +223,7 @@ impl Subpages {
 
     /// Fits the thresholds to the bins that fill `capacity`, at least `least`. Sets targets if the last cooling
     /// decided to split; a cooling comes every `cooling_period` samples.
-    pub fn adapted(
+    pub fn on_adaptation(
         &mut self,
         after_cooling: bool,
         capacity: Bytes,
@@ -254,7 +257,7 @@ impl Subpages {
     }
 
     /// Whether a huge page of that skewness that was just sampled should be split; deducts it from the targets.
-    pub fn takes(&mut self, skew: u8) -> bool {
+    pub fn take_target(&mut self, skew: u8) -> bool {
         let targets = &mut self.targets;
         if !self.knobs.split || self.over || skew + 1 < targets.skew {
             return false;

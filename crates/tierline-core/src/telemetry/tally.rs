@@ -62,7 +62,7 @@ impl Tally {
     }
 
     /// The histogram of all counts, for `pages` pages.
-    pub fn counted(&self, pages: u64, utilisation: f64) -> DeviceCounts {
+    pub fn device_counts(&self, pages: u64, utilisation: f64) -> DeviceCounts {
         let bins = (0..BINS).map(|bin| (start(bin), self.bins[bin]));
         let mut histogram: Vec<(u32, u32)> = bins.collect();
         let seen: u64 = histogram.iter().map(|&(_, pages)| u64::from(pages)).sum();
@@ -111,7 +111,7 @@ mod tests {
                 prop_assert_eq!(count, counts[page].min(COUNT_MAX));
                 words[page] = word;
             }
-            let histogram = tally.counted(50, 0.0).histogram;
+            let histogram = tally.device_counts(50, 0.0).histogram;
             for (at, &(least, pages)) in histogram.iter().enumerate() {
                 let above = histogram.get(at + 1).map_or(u32::MAX, |next| next.0);
                 let there = counts.iter().filter(|&&count| (least..above).contains(&count)).count();

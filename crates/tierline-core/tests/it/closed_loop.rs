@@ -4,8 +4,8 @@
 
 use tierline_core::port::{
     Attention, Capabilities, Capability, Observations, Order, Outcome, PageKind, PageSize,
-    Question, Region, Residence, Sample, SpaceEvent, Telemetry, TenantId, TierTelemetry, TrueRate,
-    Vpn, Watch, World,
+    Question, Region, Residence, Sample, SpaceEvent, Telemetry, TenantId, TierTelemetry, Tracking,
+    TrueRate, Vpn, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{TierId, Tiers};
@@ -39,7 +39,7 @@ pub struct ClosedLoop {
     /// Latencies, and the program's reads per nanosecond.
     pub latency_ns: [f64; 2],
     pub program_reads: f64,
-    watch: Watch,
+    watch: Tracking,
     rng: Rng,
     last: Nanos,
     reported_for: Option<usize>,
@@ -51,7 +51,7 @@ pub struct ClosedLoop {
 
 impl ClosedLoop {
     /// First touch: pages are fast in order until fast memory is full.
-    pub fn new(watch: Option<Watch>, hot_from: usize, seed: u64) -> Self {
+    pub fn new(watch: Option<Tracking>, hot_from: usize, seed: u64) -> Self {
         let tier = |page| TierId(u8::from(page >= FAST - 20));
         let pages = |huge: usize| huge as u64 * BASE_PER_HUGE;
         let mut new = Self {
@@ -62,7 +62,7 @@ impl ClosedLoop {
             moved: 0,
             latency_ns: L0_NS,
             program_reads: 0.0,
-            watch: watch.unwrap_or(Watch::Samples {
+            watch: watch.unwrap_or(Tracking::Samples {
                 loads: 5003,
                 stores: None,
                 cpu_permille: None,
@@ -183,7 +183,7 @@ impl ClosedLoop {
         if self.reported_for != Some(self.hot_from) {
             self.reported_for = Some(self.hot_from);
             #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
-            out.rates.extend((0..PAGES).map(|page| TrueRate {
+            out.true_rates.extend((0..PAGES).map(|page| TrueRate {
                 space: SPACE,
                 vpn: Vpn(page as u64 * BASE_PER_HUGE),
                 base_pages: 512,
@@ -206,7 +206,7 @@ impl ClosedLoop {
 
     fn announce(&mut self, out: &mut Observations) {
         self.announced = true;
-        out.spaces.push(SpaceEvent::Mapped(Region {
+        out.space_events.push(SpaceEvent::Mapped(Region {
             space: SPACE,
             start: Vpn(0),
             base_pages: PAGES as u64 * BASE_PER_HUGE,
@@ -232,12 +232,12 @@ impl World for ClosedLoop {
         let passed = now.saturating_sub(self.last);
         self.last = now;
         match self.watch {
-            Watch::Samples { loads, .. } => self.sample(passed, loads, out),
-            Watch::Truth => self.report_rates(out),
-            Watch::Regions { .. } | Watch::Counters { .. } => {
+            Tracking::Samples { loads, .. } => self.sample(passed, loads, out),
+            Tracking::TrueRates => self.report_rates(out),
+            Tracking::Regions { .. } | Tracking::Counters { .. } => {
                 unreachable!("no policy of these tests requests it")
             }
-            watch @ Watch::HintFaults { bytes, fast_too, .. } => {
+            watch @ Tracking::HintFaults { bytes, fast_too, .. } => {
                 let memory = Bytes::from_base_pages(PAGES as u64 * BASE_PER_HUGE);
                 let round = watch.round(memory).unwrap();
                 self.fault(now, round, bytes, fast_too, out);
@@ -278,7 +278,7 @@ impl World for ClosedLoop {
 
     fn set_attention(&mut self, _attention: Attention) {}
 
-    fn watch(&mut self, _watch: Watch) -> bool {
+    fn configure_tracking(&mut self, _watch: Tracking) -> bool {
         false
     }
 

@@ -27,7 +27,7 @@ impl Run {
         for (knob, value) in knobs {
             assert!(policy.set(knob, *value), "{} has no knob {knob}", policy.name());
         }
-        let mut world = ClosedLoop::new(policy.wants().watch, hot_from, 1);
+        let mut world = ClosedLoop::new(policy.wants().tracking, hot_from, 1);
         world.intensity = intensity;
         world.solve();
         let engine = Engine::new(world.tiers.clone(), Limits::default(), policy, RATE);

@@ -32,7 +32,7 @@ pub fn skewed(pages: usize, hot: f64, warm: f64, seed: u64) -> Vec<f64> {
 /// The policy in a toy that is tracked as the policy requests.
 fn engine(entry: &PolicyEntry, toy: &mut Toy) -> Engine {
     let policy = (entry.make)();
-    toy.watch = policy.wants().watch;
+    toy.watch = policy.wants().tracking;
     Engine::new(toy.tiers.clone(), Limits::default(), policy, RATE)
 }
 
@@ -172,7 +172,7 @@ fn every_policy_follows_a_limit() {
         let fast = |limits: Limits| {
             let mut toy = Toy::new(machine(&[2_000, 8_000]), skewed(4_000, 100.0, 1.0, 8), 9);
             let policy = (entry.make)();
-            toy.watch = policy.wants().watch;
+            toy.watch = policy.wants().tracking;
             let mut engine = Engine::new(toy.tiers.clone(), limits, policy, RATE);
             run(&mut engine, &mut toy, 0, 200);
             toy.used(TierId::FAST)

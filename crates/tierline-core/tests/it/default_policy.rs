@@ -3,7 +3,7 @@
 
 use tierline_core::engine::Engine;
 use tierline_core::policy::tierline::Tierline;
-use tierline_core::port::{Attention, Watch};
+use tierline_core::port::{Attention, Tracking};
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
@@ -69,7 +69,7 @@ fn a_new_hot_set_is_promoted_although_fast_memory_is_unseen() {
     let mut engine = engine(&toy);
     let all = Bytes::from_base_pages(16_000);
     let (pass, floor) = (Nanos::from_secs(1), Nanos::from_millis(10));
-    toy.watch = Some(Watch::HintFaults { pass, bytes: all, floor, fast_too: false });
+    toy.watch = Some(Tracking::HintFaults { pass, bytes: all, floor, fast_too: false });
     run(&mut engine, &mut toy, 0..200);
     assert!(hot_share(&toy, 50.0) > 0.9, "{}", hot_share(&toy, 50.0));
     toy.rates = skewed(16_000, 100.0, 1.0, 5);
@@ -104,7 +104,7 @@ fn one_touch_is_enough_with_a_time_to_fault() {
     let mut toy = Toy::new(machine(&[4_000, 20_000]), skewed(16_000, 100.0, 1.0, 3), 4);
     let mut engine = engine(&toy);
     let (pass, bytes) = (TICK, Bytes::from_base_pages(16_000));
-    toy.watch = Some(Watch::HintFaults { pass, bytes, floor: TICK, fast_too: false });
+    toy.watch = Some(Tracking::HintFaults { pass, bytes, floor: TICK, fast_too: false });
     for i in 0..=4 {
         engine.tick(TICK * i, &mut toy);
     }
@@ -174,7 +174,7 @@ fn regions_suffice_if_neighbouring_pages_are_alike() {
         (0..16_000).map(|page| if page / 16 % 8 == from { 100.0 } else { 1.0 }).collect()
     };
     let (sampling, aggregation) = (Nanos::from_millis(5), TICK);
-    toy.watch = Some(Watch::Regions { sampling, aggregation, count: [10, 1_000] });
+    toy.watch = Some(Tracking::Regions { sampling, aggregation, count: [10, 1_000] });
     toy.rates = hot_from(0);
     let mut engine = engine(&toy);
     run(&mut engine, &mut toy, 0..100);

@@ -5,7 +5,7 @@ use tierline_core::engine::Engine;
 use tierline_core::policy::POLICIES;
 use tierline_core::port::{
     Attention, Capabilities, Move, Observations, Order, Outcome, Question, SpaceEvent, Telemetry,
-    TenantId, Vpn, Watch, World,
+    TenantId, Tracking, Vpn, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -76,7 +76,7 @@ impl World for Faulty {
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
         if self.exits_after == Some(0) {
             self.toy.place.fill(None);
-            out.spaces.push(SpaceEvent::Gone(SPACE));
+            out.space_events.push(SpaceEvent::Gone(SPACE));
             return;
         }
         self.toy.observe(now, out);
@@ -116,8 +116,8 @@ impl World for Faulty {
         spent + Nanos(2_000) * orders.len() as u64
     }
 
-    fn watch(&mut self, watch: Watch) -> bool {
-        self.toy.watch(watch)
+    fn configure_tracking(&mut self, watch: Tracking) -> bool {
+        self.toy.configure_tracking(watch)
     }
 
     fn set_attention(&mut self, attention: Attention) {
@@ -135,7 +135,7 @@ impl World for Faulty {
 
 fn engine(world: &mut Faulty, policy: usize) -> Engine {
     let policy = (POLICIES[policy].make)();
-    world.toy.watch = policy.wants().watch;
+    world.toy.watch = policy.wants().tracking;
     Engine::new(world.toy.tiers.clone(), Limits::default(), policy, RATE)
 }
 

@@ -8,7 +8,8 @@ use tierline_core::engine::Engine;
 use tierline_core::policy::tierline::Tierline;
 use tierline_core::port::{
     Attention, Capabilities, Observations, Order, Outcome, PageKind, PageSize, Question, Region,
-    Residence, Sample, SpaceEvent, SpaceId, Telemetry, TenantId, TierTelemetry, Vpn, Watch, World,
+    Residence, Sample, SpaceEvent, SpaceId, Telemetry, TenantId, TierTelemetry, Tracking, Vpn,
+    World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -67,7 +68,13 @@ impl World for HugePages {
         self.observed += 1;
         if self.observed == 1 {
             let (start, base_pages) = (Vpn(0), PAGES as u64 * BASE_PER_HUGE);
-            out.spaces.push(SpaceEvent::Mapped(Region { space, start, base_pages, size, kind }));
+            out.space_events.push(SpaceEvent::Mapped(Region {
+                space,
+                start,
+                base_pages,
+                size,
+                kind,
+            }));
             let base_pages = 512 * u32::try_from(PAGES).unwrap();
             out.residence.push(Residence { space, vpn: start, base_pages, tier: TierId(1) });
         }
@@ -92,7 +99,7 @@ impl World for HugePages {
             }
         }
         (out.watched, out.window) = (WINDOW, Some(WINDOW));
-        (out.huge_window, out.memory) = (self.huge_window, Some(WINDOW * 16));
+        (out.huge_window, out.remembered_time) = (self.huge_window, Some(WINDOW * 16));
     }
 
     fn measure(&mut self, _now: Nanos) -> Telemetry {
@@ -119,7 +126,7 @@ impl World for HugePages {
         self.attention = attention;
     }
 
-    fn watch(&mut self, _watch: Watch) -> bool {
+    fn configure_tracking(&mut self, _watch: Tracking) -> bool {
         false
     }
 

@@ -4,7 +4,7 @@
 use tierline_core::engine::Engine;
 use tierline_core::policy::parts::watermarks::Watermarks;
 use tierline_core::policy::{POLICIES, entry::PolicyEntry};
-use tierline_core::port::{PageKind, Watch};
+use tierline_core::port::{PageKind, Tracking};
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
@@ -15,7 +15,7 @@ use crate::toy::{Toy, machine, run};
 fn engine(policy: &str, toy: &mut Toy, knobs: &[(&str, f64)]) -> Engine {
     let mut policy = (PolicyEntry::find(policy).unwrap().make)();
     knobs.iter().for_each(|(knob, value)| assert!(policy.set(knob, *value), "no {knob}"));
-    toy.watch = policy.wants().watch;
+    toy.watch = policy.wants().tracking;
     Engine::new(toy.tiers.clone(), Limits::default(), policy, RATE)
 }
 
@@ -146,11 +146,11 @@ fn autonuma_stops_when_fast_memory_is_full() {
     run(&mut autonuma, &mut toy, 100..2_000);
     assert_eq!(toy.asked.len(), full, "no further moves");
     assert!(toy.asked.iter().all(|(m, _)| m.to == TierId::FAST), "nothing is ever demoted");
-    let Some(Watch::HintFaults { pass, .. }) = autonuma.policy().wants().watch else {
+    let Some(Tracking::HintFaults { pass, .. }) = autonuma.policy().wants().tracking else {
         panic!("no hint faults requested")
     };
     assert_eq!(pass, Nanos::from_secs(60));
-    assert_eq!(toy.watch, autonuma.policy().wants().watch, "the world got the request");
+    assert_eq!(toy.watch, autonuma.policy().wants().tracking, "the world got the request");
 }
 
 /// Of 1000 pages, 300 are accessed all the time, half of them in slow memory; the others once in ten scans. The
@@ -286,7 +286,7 @@ fn arms_detects_a_new_hot_set_and_samples_more_densely_for_a_while() {
     };
     let (close, with) = follows(1.0);
     assert_eq!(close.quantum, Some(Nanos::from_millis(100)));
-    assert!(matches!(close.watch, Some(Watch::Samples { loads: 5_000, .. })), "{close:?}");
+    assert!(matches!(close.tracking, Some(Tracking::Samples { loads: 5_000, .. })), "{close:?}");
     let (far, without) = follows(0.0);
     assert_eq!(far.quantum, Some(Nanos::from_millis(500)));
     assert!(with > 0.8 && with > without + 0.1, "{with} after 6 s, without it {without}");

@@ -12,7 +12,7 @@ use tierline_core::qos::Limits;
 use tierline_core::qos::application::{Application, Refusal, Slo};
 use tierline_core::qos::controller::{Controller, PERIOD};
 use tierline_core::qos::decision::Decision;
-use tierline_core::qos::need::Profile;
+use tierline_core::qos::need::ApplicationProfile;
 use tierline_core::qos::thresholds::Thresholds;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
@@ -89,7 +89,10 @@ struct Host {
 impl Host {
     fn arrive(&mut self, program: Program) -> Result<(), Refusal> {
         let bandwidth = Some(rate(program.speed * 1e9));
-        let profile = Profile { bandwidth, ..Profile::unknown(program.application.memory) };
+        let profile = ApplicationProfile {
+            bandwidth,
+            ..ApplicationProfile::unknown(program.application.memory)
+        };
         self.controller.admit(self.now, program.application, &profile, &tiers())?;
         self.programs.push(program);
         Ok(())
@@ -212,14 +215,14 @@ fn a_refused_application_leaves_everything_as_it_was() {
     let mut host = Host::default();
     host.arrive(ls(3, 20, 160)).unwrap();
     host.run(60);
-    let before = (host.limits.clone(), host.controller.standings());
+    let before = (host.limits.clone(), host.controller.reports());
     assert!(matches!(host.arrive(ls(9, 20, 90)), Err(Refusal::Impossible { .. })));
     let twin = Program {
         application: Application { priority: 3, ..ls(4, 20, 200).application },
         ..ls(4, 20, 200)
     };
     assert!(matches!(host.arrive(twin), Err(Refusal::Priority { priority: 3, .. })));
-    assert_eq!((host.limits.clone(), host.controller.standings()), before);
+    assert_eq!((host.limits.clone(), host.controller.reports()), before);
 }
 
 /// Fast traffic of 60 GB/s makes 142 ns of 100.
@@ -231,7 +234,7 @@ fn a_hog_is_held_back_for_a_more_important_one_and_released_when_that_leaves() {
     host.arrive(ls(5, 10, 115)).unwrap();
     host.arrive(bi(1, 30, 70)).unwrap();
     host.run(300);
-    let standing = host.controller.standing(TenantId(5)).unwrap();
+    let standing = host.controller.report(TenantId(5)).unwrap();
     assert!(standing.error.unwrap() <= 0.05, "{standing:?}");
     assert!(host.cpu(1) < 1.0, "slow traffic is limited, so it is throttled in the end");
     assert!(host.throttled.iter().all(|order| order.0 == TenantId(1)), "only the hog");
@@ -268,7 +271,7 @@ fn an_idle_application_misses_nothing_and_takes_nothing() {
     host.arrive(Program { idle: true, ..bi(9, 20, 60) }).unwrap();
     host.arrive(bi(1, 20, 40)).unwrap();
     host.run(100);
-    let idle = host.controller.standing(TenantId(9)).unwrap();
+    let idle = host.controller.report(TenantId(9)).unwrap();
     assert_eq!(idle.error, None);
     assert!(host.throttled.is_empty(), "{:?}", host.throttled);
 }
@@ -331,7 +334,7 @@ proptest! {
             host.run(5);
         }
         host.run(200);
-        let standings = host.controller.standings();
+        let standings = host.controller.reports();
         for (at, standing) in standings.iter().enumerate() {
             let misses = standing.error.is_some_and(|error| error > 0.05);
             let below: u64 = standings[at + 1..].iter().map(|lower| lower.grant.limit(TierId::FAST).0).sum();
@@ -370,10 +373,10 @@ fn without_counters_slow_shares_are_measured_and_bandwidth_is_unknown() {
         let orders = host.controller.tick(host.now, &telemetry, &tiers(), &mut host.limits);
         assert_eq!(orders, [], "nobody is throttled");
     }
-    let error = |tenant| host.controller.standing(TenantId(tenant)).unwrap().error;
+    let error = |tenant| host.controller.report(TenantId(tenant)).unwrap().error;
     assert!(error(1).unwrap() > 0.5, "20 % of its accesses are slow, of 5 %: {:?}", error(1));
     assert_eq!(error(2), None);
-    let measured = host.controller.standing(TenantId(3)).unwrap().measured;
+    let measured = host.controller.report(TenantId(3)).unwrap().measured;
     assert_eq!(measured.latency_source, Some(LatencySource::Predicted));
     assert!((measured.latency_ns.unwrap() - 130.0).abs() < 0.1, "0.8 of 100 and 0.2 of 250 ns");
 }

@@ -5,9 +5,9 @@ use tierline_core::engine::Engine;
 use tierline_core::policy::Policy;
 use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::port::{
-    Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAt, PageKind,
+    Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAddress, PageKind,
     PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId, Telemetry, TenantId,
-    TierTelemetry, Vpn, Watch, World,
+    TierTelemetry, Tracking, Vpn, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -86,7 +86,7 @@ impl Huges {
         Outcome::Done
     }
 
-    fn split_page(&mut self, at: &PageAt) -> Outcome {
+    fn split_page(&mut self, at: &PageAddress) -> Outcome {
         self.asked += 1;
         let whole = &mut self.whole[usize::try_from(at.vpn.0 / 512).unwrap()];
         assert!(*whole && at.size == PageSize::Huge, "{at:?}");
@@ -98,7 +98,7 @@ impl Huges {
 impl World for Huges {
     fn observe(&mut self, _now: Nanos, out: &mut Observations) {
         if !std::mem::replace(&mut self.reported, true) {
-            out.spaces.push(SpaceEvent::Mapped(Region {
+            out.space_events.push(SpaceEvent::Mapped(Region {
                 space: SPACE,
                 start: Vpn(0),
                 base_pages: HUGE * 512,
@@ -150,7 +150,7 @@ impl World for Huges {
 
     fn set_attention(&mut self, _attention: Attention) {}
 
-    fn watch(&mut self, _watch: Watch) -> bool {
+    fn configure_tracking(&mut self, _watch: Tracking) -> bool {
         false
     }
 

@@ -7,7 +7,7 @@ use tierline_core::event::Event;
 use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::port::{
     Attention, Capabilities, Observations, Order, Outcome, Question, Region, SpaceEvent, SpaceId,
-    Telemetry, TenantId, Vpn, Watch, World,
+    Telemetry, TenantId, Tracking, Vpn, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
@@ -94,8 +94,8 @@ impl World for Shared {
 
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
         self.toy.observe(now, out);
-        let events = std::mem::take(&mut out.spaces);
-        out.spaces.extend(events.into_iter().flat_map(|event| match event {
+        let events = std::mem::take(&mut out.space_events);
+        out.space_events.extend(events.into_iter().flat_map(|event| match event {
             SpaceEvent::Mapped(region) => self.share_out(region),
             other => unreachable!("the toy maps once: {other:?}"),
         }));
@@ -105,7 +105,7 @@ impl World for Shared {
         for sample in &mut out.samples {
             (sample.space, sample.vpn) = self.outwards(sample.vpn);
         }
-        for rate in &mut out.rates {
+        for rate in &mut out.true_rates {
             (rate.space, rate.vpn) = self.outwards(rate.vpn);
         }
         for observed in &mut out.observed_regions {
@@ -143,8 +143,8 @@ impl World for Shared {
         self.toy.set_attention(attention);
     }
 
-    fn watch(&mut self, watch: Watch) -> bool {
-        self.toy.watch(watch)
+    fn configure_tracking(&mut self, watch: Tracking) -> bool {
+        self.toy.configure_tracking(watch)
     }
 
     fn limit_cpu(&mut self, tenant: TenantId, share: f64) {
@@ -162,7 +162,7 @@ impl World for Shared {
 
 fn engine(entry: &PolicyEntry, world: &mut Shared) -> Engine {
     let policy = (entry.make)();
-    world.toy.watch = policy.wants().watch;
+    world.toy.watch = policy.wants().tracking;
     Engine::new(world.toy.tiers.clone(), Limits::default(), policy, RATE)
 }
 
@@ -274,7 +274,7 @@ fn a_space_that_changes_its_owner_counts_for_the_new_one() {
     let sum = fast(&engine, a) + fast(&engine, b);
     assert!(fast(&engine, a) > Bytes::ZERO && fast(&engine, b) > Bytes::ZERO);
     world.toy.changes.clear();
-    engine.own(SpaceId(2), a);
+    engine.assign_tenant(SpaceId(2), a);
     assert_eq!((fast(&engine, a), fast(&engine, b)), (sum, Bytes::ZERO));
     world.limits[0] = None;
     engine.limits.set(a, TierId::FAST, Some(Bytes::from_base_pages(100)));

@@ -7,8 +7,8 @@ use std::ops::Range;
 use tierline_core::engine::Engine;
 use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, ObservedRegion, Order, Outcome,
-    PageAt, PageKind, PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId,
-    Telemetry, TenantId, TierTelemetry, TrueRate, Vpn, Watch, World,
+    PageAddress, PageKind, PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId,
+    Telemetry, TenantId, TierTelemetry, Tracking, TrueRate, Vpn, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{NodeId, Tier, TierId, Tiers};
@@ -53,7 +53,7 @@ pub struct Toy {
     pub others: Vec<u64>,
     pub attention: Attention,
     /// How accesses are tracked; `None`: by accessed bits in windows.
-    pub watch: Option<Watch>,
+    pub watch: Option<Tracking>,
     /// The kind of all pages.
     pub kind: PageKind,
     /// Changes of the mapping not reported yet.
@@ -124,7 +124,7 @@ impl Toy {
     fn announce(&mut self, out: &mut Observations) {
         self.announced = true;
         let base_pages = self.rates.len() as u64;
-        out.spaces.push(SpaceEvent::Mapped(Region {
+        out.space_events.push(SpaceEvent::Mapped(Region {
             space: SPACE,
             start: Vpn(0),
             base_pages,
@@ -154,7 +154,7 @@ impl Toy {
         self.place[page] = Some(self.tiers.slowest()).filter(|&tier| self.free(tier) > 0);
     }
 
-    fn page_out(&mut self, at: &PageAt) -> Outcome {
+    fn page_out(&mut self, at: &PageAddress) -> Outcome {
         let page = usize::try_from(at.vpn.0).unwrap();
         assert_eq!(at.space, SPACE, "only pages of this space are paged out");
         self.paged_out.push(page);
@@ -197,7 +197,7 @@ impl Toy {
         }
         out.watched = WINDOW;
         out.window = Some(WINDOW);
-        out.memory = Some(WINDOW * 16);
+        out.remembered_time = Some(WINDOW * 16);
     }
 
     /// One access in five: as much evidence as all accesses in a window.
@@ -217,7 +217,7 @@ impl Toy {
         if self.reported != self.rates {
             self.reported.clone_from(&self.rates);
             #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
-            out.rates.extend((0..).zip(&self.rates).map(|(vpn, &rate)| TrueRate {
+            out.true_rates.extend((0..).zip(&self.rates).map(|(vpn, &rate)| TrueRate {
                 space: SPACE,
                 vpn: Vpn(vpn),
                 base_pages: 1,
@@ -304,7 +304,7 @@ impl World for Toy {
         }
         self.observed += 1;
         for event in self.changes.drain(..) {
-            out.spaces.push(event);
+            out.space_events.push(event);
             let SpaceEvent::Mapped(Region { start, .. }) = event else { continue };
             if let Some(tier) = self.place[usize::try_from(start.0).unwrap()] {
                 out.residence.push(Residence { space: SPACE, vpn: start, base_pages: 1, tier });
@@ -313,12 +313,13 @@ impl World for Toy {
         match self.watch {
             None => self.look(out),
             // There is no device with counters.
-            Some(Watch::Samples { .. } | Watch::Counters { .. }) => self.sample(out),
-            Some(Watch::HintFaults { fast_too, .. }) => self.fault(now, fast_too, out),
-            Some(Watch::Regions { sampling, .. }) => self.report_regions(sampling, out),
-            Some(Watch::Truth) => self.report_rates(out),
+            Some(Tracking::Samples { .. } | Tracking::Counters { .. }) => self.sample(out),
+            Some(Tracking::HintFaults { fast_too, .. }) => self.fault(now, fast_too, out),
+            Some(Tracking::Regions { sampling, .. }) => self.report_regions(sampling, out),
+            Some(Tracking::TrueRates) => self.report_rates(out),
         }
-        out.fast_unseen = matches!(self.watch, Some(Watch::HintFaults { fast_too: false, .. }));
+        out.fast_untracked =
+            matches!(self.watch, Some(Tracking::HintFaults { fast_too: false, .. }));
         self.last = now;
     }
 
@@ -359,7 +360,7 @@ impl World for Toy {
         self.attention = attention;
     }
 
-    fn watch(&mut self, watch: Watch) -> bool {
+    fn configure_tracking(&mut self, watch: Tracking) -> bool {
         self.watch = Some(watch);
         true
     }

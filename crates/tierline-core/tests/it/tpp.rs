@@ -5,7 +5,7 @@ use tierline_core::counters::Counters;
 use tierline_core::engine::Engine;
 use tierline_core::policy::Policy;
 use tierline_core::policy::entry::PolicyEntry;
-use tierline_core::port::{Allocation, PageKind, Watch};
+use tierline_core::port::{Allocation, PageKind, Tracking};
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
 
@@ -21,7 +21,7 @@ fn tpp(switches: &[(&str, f64)]) -> Box<dyn Policy> {
 }
 
 fn run(policy: Box<dyn Policy>, toy: &mut Toy, ticks: u64) -> Counters {
-    toy.watch = policy.wants().watch;
+    toy.watch = policy.wants().tracking;
     let mut engine = Engine::new(toy.tiers.clone(), Limits::default(), policy, RATE);
     for i in 0..ticks {
         engine.tick(TICK * i, toy);
@@ -47,8 +47,8 @@ fn a_page_is_promoted_at_the_fault_that_the_switches_define() {
 
 #[test]
 fn only_pages_below_the_fastest_tier_are_armed() {
-    let armed = |name: &str| (PolicyEntry::find(name).unwrap().make)().wants().watch;
-    assert!(matches!(armed("tpp"), Some(Watch::HintFaults { fast_too: false, .. })));
+    let armed = |name: &str| (PolicyEntry::find(name).unwrap().make)().wants().tracking;
+    assert!(matches!(armed("tpp"), Some(Tracking::HintFaults { fast_too: false, .. })));
 }
 
 #[test]

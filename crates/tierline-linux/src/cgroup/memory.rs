@@ -23,7 +23,7 @@ const KERNEL: [&str; 5] =
 
 /// Memory of one node that is charged to a group or to groups below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Charged {
+pub struct NodeUsage {
     /// The node.
     pub node: NodeId,
     /// Pages of programs and of files.
@@ -60,7 +60,7 @@ impl Cgroup {
     ///
     /// # Errors
     /// `Error::Missing` if the group has no memory controller; `Error::Format` if the text cannot be parsed.
-    pub fn charged(&self) -> Result<Option<Vec<Charged>>> {
+    pub fn usage_by_node(&self) -> Result<Option<Vec<NodeUsage>>> {
         const FILE: &str = "memory.numa_stat";
         let Some(text) = self.controlled(FILE, "memory")? else { return Ok(None) };
         let charged = charged(&text).ok_or_else(|| self.odd(FILE, &text, "anon N0=BYTES …"))?;
@@ -177,8 +177,8 @@ impl Cgroup {
 }
 
 /// Sums the types of [`USER`] and [`KERNEL`] for each node; other lines are skipped.
-fn charged(text: &str) -> Option<Vec<Charged>> {
-    let mut nodes: Vec<Charged> = Vec::new();
+fn charged(text: &str) -> Option<Vec<NodeUsage>> {
+    let mut nodes: Vec<NodeUsage> = Vec::new();
     let mut found = 0;
     for line in text.lines() {
         let Some((name, rest)) = line.split_once(' ') else { continue };
@@ -191,7 +191,7 @@ fn charged(text: &str) -> Option<Vec<Charged>> {
             let (node, bytes) = word.strip_prefix('N')?.split_once('=')?;
             let (node, bytes) = (NodeId(node.parse().ok()?), Bytes(bytes.parse().ok()?));
             let at = nodes.iter().position(|one| one.node == node).unwrap_or_else(|| {
-                nodes.push(Charged { node, user: Bytes::ZERO, kernel: Bytes::ZERO });
+                nodes.push(NodeUsage { node, user: Bytes::ZERO, kernel: Bytes::ZERO });
                 nodes.len() - 1
             });
             let one = &mut nodes[at];

@@ -105,7 +105,7 @@ fn a_group_is_named_by_its_path_absolute_or_relative() {
     fake.has("a/b", "cgroup.type", "threaded\n");
     assert!(fake.refused("a/b").contains("threaded"));
     fake.has("a/b", "cgroup.type", "domain threaded\n");
-    assert_eq!(fake.open("a/b").named(), "a/b");
+    assert_eq!(fake.open("a/b").typed_name(), "a/b");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_process_belongs_to_the_innermost_submitted_group() {
     );
     assert_eq!([of("/ab"), of("/"), of("/a/bc")], [None, None, Some(1)]);
     fake.put("/proc/3/cgroup", "0::/a/b/c\n");
-    assert_eq!((groups.of(&fake.root, 3), groups.of(&fake.root, 4)), (Some(0), None));
+    assert_eq!((groups.group_of(&fake.root, 3), groups.group_of(&fake.root, 4)), (Some(0), None));
     let whole = open(&["/", "ab"]).expect("two groups");
     assert_eq!([whole.innermost("/ab"), whole.innermost("/x")], [Some(1), Some(0)]);
     assert_eq!(whole.processes(), BTreeMap::from([(1, 0), (2, 0), (3, 0), (4, 1)]));
@@ -173,32 +173,32 @@ fn a_removed_group_is_no_error_and_a_new_one_of_its_name_is_held() {
     fake.has("a", "memory.stat", "workingset_refault_anon 2\nworkingset_refault_file 3\n");
     let mut groups = Cgroups::open(&fake.root, &["a".into()]).expect("a group");
     let a = |groups: &Cgroups| groups.get(0).expect("it").refaults();
-    assert_eq!(groups.look(), []);
+    assert_eq!(groups.check_names(), []);
     assert_eq!(a(&groups).expect("there"), Some(Refaults { anon: 2, file: 3 }));
     fake.remove("a");
     assert_eq!(a(&groups).expect("no error"), None);
-    assert_eq!(groups.get(0).expect("it").charged().expect("no error"), None);
+    assert_eq!(groups.get(0).expect("it").usage_by_node().expect("no error"), None);
     assert_eq!(groups.get(0).expect("it").pressure(Resource::Io).expect("no error"), None);
     assert_eq!(groups.get(0).expect("it").reclaim(Bytes(1), None).expect("no error"), None);
     assert_eq!(groups.get(0).expect("it").may_swap().expect("no error"), None);
     assert!(groups.processes().is_empty());
     assert_eq!(
-        [groups.look(), groups.look()],
-        [vec![(0, Standing::Gone)], vec![(0, Standing::Gone)]]
+        [groups.check_names(), groups.check_names()],
+        [vec![(0, NameState::Gone)], vec![(0, NameState::Gone)]]
     );
     fake.group("a", &[2]);
     assert_eq!(groups.processes(), BTreeMap::new(), "the old group is held until the next check");
-    assert_eq!(groups.look(), [(0, Standing::Replaced)]);
+    assert_eq!(groups.check_names(), [(0, NameState::Replaced)]);
     assert_eq!(groups.processes(), BTreeMap::from([(2, 0)]));
-    assert_eq!(groups.look(), []);
+    assert_eq!(groups.check_names(), []);
     // Renamed: the same group stays held, and no group has the name.
     let place = |name: &str| fake.root.path(format!("{MOUNT}/{name}"));
     fs::rename(place("a"), place("b")).expect("renamed");
-    assert_eq!(groups.look(), [(0, Standing::Gone)]);
+    assert_eq!(groups.check_names(), [(0, NameState::Gone)]);
     fake.group("a", &[3]);
     assert_eq!(
-        (groups.look(), groups.processes()),
-        (vec![(0, Standing::Replaced)], BTreeMap::from([(3, 0)]))
+        (groups.check_names(), groups.processes()),
+        (vec![(0, NameState::Replaced)], BTreeMap::from([(3, 0)]))
     );
 }
 
@@ -213,7 +213,7 @@ fn memory_is_summed_by_node_without_counting_twice() {
     let fake = Fake::new();
     fake.group("a", &[]);
     let a = fake.open("a");
-    let error = a.charged().expect_err("no controller");
+    let error = a.usage_by_node().expect_err("no controller");
     assert!(error.to_string().contains("memory.numa_stat of cgroup \"a\""), "{error}");
     assert!(
         error.hint().is_some_and(|hint| hint.contains("echo +memory > ")
@@ -221,18 +221,18 @@ fn memory_is_summed_by_node_without_counting_twice() {
         "{error}"
     );
     fake.has("a", "memory.numa_stat", NUMA_STAT);
-    let charged = |node, user, kernel| Charged {
+    let charged = |node, user, kernel| NodeUsage {
         node: NodeId(node),
         user: Bytes(user),
         kernel: Bytes(kernel),
     };
     assert_eq!(
-        a.charged().expect("readable").expect("there"),
+        a.usage_by_node().expect("readable").expect("there"),
         [charged(0, 4196, 38), charged(1, 8192, 4)]
     );
     for odd in ["", "anon N0=1\n", "anon N0=1\nfile N0=x\n", "anon 12\nfile 0\n"] {
         fake.has("a", "memory.numa_stat", odd);
-        assert!(a.charged().is_err(), "{odd:?}");
+        assert!(a.usage_by_node().is_err(), "{odd:?}");
     }
 }
 

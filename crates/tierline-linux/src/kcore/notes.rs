@@ -36,7 +36,7 @@ impl Notes {
     }
 
     /// The number after `NUMBER(key)=`.
-    pub fn number(&self, key: &str) -> Option<u64> {
+    pub fn vmcoreinfo_number(&self, key: &str) -> Option<u64> {
         let start = format!("NUMBER({key})=");
         let value = self.vmcoreinfo.lines().find_map(|line| line.strip_prefix(&start))?;
         match value.strip_prefix("0x") {
@@ -91,9 +91,9 @@ pub(super) mod tests {
         let mut notes = Notes::default();
         notes.parse(&all.concat());
         assert_eq!(notes.task, [5; 10]);
-        assert_eq!(notes.number("pgtable_l5_enabled"), Some(1));
-        assert_eq!(notes.number("sme_mask"), Some(0x800));
-        assert_eq!(notes.number("phys_base"), None);
+        assert_eq!(notes.vmcoreinfo_number("pgtable_l5_enabled"), Some(1));
+        assert_eq!(notes.vmcoreinfo_number("sme_mask"), Some(0x800));
+        assert_eq!(notes.vmcoreinfo_number("phys_base"), None);
     }
 
     #[test]

@@ -30,7 +30,7 @@ struct Layout {
 
 /// The layout of the kernel's structures and the start of its list of processes.
 #[derive(Clone, Copy, Debug)]
-pub struct Kernel {
+pub struct TaskList {
     /// A task that stays on the list while this process runs: our own.
     own_task: u64,
     layout: Layout,
@@ -49,7 +49,7 @@ pub struct Process {
     start: u64,
     mm: u64,
     /// The physical address of its top page table.
-    pub table: u64,
+    pub top_table: u64,
 }
 
 /// The content of one read of a task.
@@ -60,7 +60,7 @@ struct Task {
     start: u64,
 }
 
-impl Kernel {
+impl TaskList {
     /// Reads the layout (BTF) and the kernel's notes ([`Notes`]), and frees both.
     ///
     /// # Errors
@@ -79,8 +79,8 @@ impl Kernel {
         Ok(Self {
             own_task,
             layout,
-            levels: if notes.number("pgtable_l5_enabled") == Some(1) { 5 } else { 4 },
-            encrypted: notes.number("sme_mask").unwrap_or(0),
+            levels: if notes.vmcoreinfo_number("pgtable_l5_enabled") == Some(1) { 5 } else { 4 },
+            encrypted: notes.vmcoreinfo_number("sme_mask").unwrap_or(0),
         })
     }
 
@@ -90,7 +90,7 @@ impl Kernel {
     }
 
     /// True while `process` runs with the same memory descriptor.
-    pub fn holds(&self, kcore: &Kcore, process: &Process) -> bool {
+    pub fn is_current(&self, kcore: &Kcore, process: &Process) -> bool {
         self.layout.task(kcore, process.task).is_some_and(|task| {
             task.pid == process.pid && task.mm == process.mm && task.start == process.start
         })
@@ -119,8 +119,8 @@ impl Kernel {
         let pgd = kcore.virt_word(task.mm + self.layout.pgd)?;
         let table = kcore.phys_of(pgd).filter(|table| table % 4096 == 0)?;
         let (pid, start, mm) = (task.pid, task.start, task.mm);
-        let process = Process { pid, task: address, start, mm, table };
-        self.holds(kcore, &process).then_some(process)
+        let process = Process { pid, task: address, start, mm, top_table: table };
+        self.is_current(kcore, &process).then_some(process)
     }
 }
 
@@ -183,8 +183,8 @@ mod tests {
         ram
     }
 
-    fn kernel() -> Kernel {
-        Kernel { own_task: DIRECT, layout: LAYOUT, levels: 4, encrypted: 0 }
+    fn kernel() -> TaskList {
+        TaskList { own_task: DIRECT, layout: LAYOUT, levels: 4, encrypted: 0 }
     }
 
     #[test]
@@ -192,9 +192,9 @@ mod tests {
         let (_folder, root) = fake(&ram());
         let kcore = Kcore::open(&root).expect("a good core");
         let found = kernel().find(&kcore, 9).expect("it is there");
-        assert_eq!((found.pid, found.table, found.start), (9, 0x1000, 1009));
-        assert!(kernel().holds(&kcore, &found));
-        assert!(!kernel().holds(&kcore, &Process { start: 1, ..found }));
+        assert_eq!((found.pid, found.top_table, found.start), (9, 0x1000, 1009));
+        assert!(kernel().is_current(&kcore, &found));
+        assert!(!kernel().is_current(&kcore, &Process { start: 1, ..found }));
         assert_eq!(kernel().find(&kcore, 7), None, "a kernel thread has no memory");
         assert_eq!(kernel().find(&kcore, 8), None);
     }

@@ -4,10 +4,10 @@
 use serde::{Deserialize, Serialize};
 use tierline_core::port::{LatencySource, TenantId, World};
 use tierline_core::qos::application::{Application, Refusal, Slo, suits};
-use tierline_core::qos::controller::Standing;
-use tierline_core::qos::decision::{Decision, Entry};
-use tierline_core::qos::heat_curve::{HeatCurve, Placement};
-use tierline_core::qos::need::{Profile, unloaded_ns};
+use tierline_core::qos::controller::ApplicationReport;
+use tierline_core::qos::decision::{Decision, TimedDecision};
+use tierline_core::qos::heat_curve::{HeatCurve, TierBytes};
+use tierline_core::qos::need::{ApplicationProfile, unloaded_ns};
 use tierline_core::qos::thresholds::Thresholds;
 use tierline_core::unit::{Bytes, Nanos};
 
@@ -194,7 +194,7 @@ impl Manager {
 
     /// How all applications stand, in descending priority.
     pub fn applications(&self) -> Vec<ApplicationStatus> {
-        let standings = self.engine.qos.standings();
+        let standings = self.engine.qos.reports();
         standings.iter().filter_map(|standing| self.application_status(standing)).collect()
     }
 
@@ -211,7 +211,7 @@ impl Manager {
         let standing = self.standing(tenant);
         let status = standing.and_then(|standing| self.application_status(&standing));
         let about = self.engine.qos.decisions().filter(|entry| entry.decision.concerns(id(tenant)));
-        let mut last: Vec<&Entry> = about.collect();
+        let mut last: Vec<&TimedDecision> = about.collect();
         last.drain(..last.len().saturating_sub(MOST_DECISIONS));
         let decisions = last.into_iter().map(|entry| DecisionStatus {
             seconds_ago: now.saturating_sub(entry.at).as_secs_f64(),
@@ -230,7 +230,7 @@ impl Manager {
         let (memory, ns) = (curve.memory(), unloaded_ns(self.engine.tiers()));
         let slowest = self.engine.tiers().len().saturating_sub(1);
         let point = |part: u64| {
-            let mut placement = Placement::default();
+            let mut placement = TierBytes::default();
             placement[0] = Bytes(memory.0 / PARTS * part);
             placement[slowest] = memory.saturating_sub(placement[0]);
             let slow_share = 1.0 - curve.share(placement[0]);
@@ -244,18 +244,18 @@ impl Manager {
     fn check(&self, submission: &Submission, memory: Bytes) -> Result<()> {
         let application = application(TenantId::NOBODY, submission, Bytes::ZERO);
         let others: Vec<Application> =
-            self.engine.qos.standings().iter().map(|standing| standing.application).collect();
+            self.engine.qos.reports().iter().map(|standing| standing.application).collect();
         let tiers = self.engine.tiers();
-        let checked = application
-            .check(&others)
-            .and_then(|()| Profile::unknown(memory).need(submission.slo, tiers).map(drop));
+        let checked = application.check(&others).and_then(|()| {
+            ApplicationProfile::unknown(memory).need(submission.slo, tiers).map(drop)
+        });
         checked.map_err(|refusal| self.refusal(&submission.name, refusal))
     }
 
     fn admit(&mut self, now: Nanos, tenant: usize, submission: &Submission) -> Result<()> {
         let curve = self.curve(tenant, submission);
         let application = application(id(tenant), submission, curve.memory());
-        let profile = Profile { curve, bandwidth: None };
+        let profile = ApplicationProfile { curve, bandwidth: None };
         let tiers = self.engine.tiers().clone();
         let admitted = self.engine.qos.admit(now, application, &profile, &tiers);
         admitted.map_err(|refusal| self.refusal(&submission.name, refusal))
@@ -290,8 +290,8 @@ impl Manager {
         own.is_some_and(|tenant| tenant.limits.iter().any(Option::is_some))
     }
 
-    fn standing(&self, tenant: usize) -> Option<Standing> {
-        self.engine.qos.standing(id(tenant))
+    fn standing(&self, tenant: usize) -> Option<ApplicationReport> {
+        self.engine.qos.report(id(tenant))
     }
 
     fn name_of(&self, tenant: TenantId) -> String {
@@ -303,12 +303,12 @@ impl Manager {
         decision.sentence(&|tenant| self.name_of(tenant), self.engine.tiers())
     }
 
-    fn application_status(&self, standing: &Standing) -> Option<ApplicationStatus> {
+    fn application_status(&self, standing: &ApplicationReport) -> Option<ApplicationStatus> {
         let tenant = index(standing.application.tenant)?;
         let (name, (_, submission)) = self.applications.iter().find(|(_, one)| one.0 == tenant)?;
         let measured = &standing.measured;
         let tiers = self.engine.tiers().len();
-        let by_tier = |placement: &Placement| placement[..tiers].to_vec();
+        let by_tier = |placement: &TierBytes| placement[..tiers].to_vec();
         let source = measured.latency_source.filter(|_| measured.latency_ns.is_some());
         Some(ApplicationStatus {
             name: name.clone(),
@@ -365,7 +365,7 @@ fn application(tenant: TenantId, submission: &Submission, memory: Bytes) -> Appl
     Application { tenant, slo, priority, weight, cores: cores.unwrap_or(1.0), memory }
 }
 
-fn state(standing: &Standing) -> &'static str {
+fn state(standing: &ApplicationReport) -> &'static str {
     match (standing.application.slo, standing.error) {
         (None, _) => "no target",
         (Some(_), Some(error)) if error > 0.01 => "missed",

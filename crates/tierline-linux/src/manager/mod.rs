@@ -25,14 +25,14 @@ use crate::loaded_latency::LoadedLatency;
 use crate::orders::OrderTally;
 use crate::process::{Selection, Targets};
 use crate::root::Root;
-use crate::telemetry::Counters;
+use crate::telemetry::KernelCounters;
 use crate::tenant::cpu::CpuTimes;
 use crate::tenant::{Tenant, Tenants};
 use crate::topology::{TierSpec, Topology};
 use crate::tracker::entry::Setup;
 use crate::tracker::inspect::Inspector;
 use crate::tracker::ladder;
-use crate::tracker::neoprof::Place;
+use crate::tracker::neoprof::DeviceLocation;
 use crate::world::LinuxWorld;
 
 /// Time between ticks while nothing moves and the tracker has nothing due.
@@ -42,7 +42,7 @@ const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(1);
 
 /// How to manage. The defaults suit most machines.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ManagerOptions {
     /// A name from the list of policies.
     pub policy: String,
     /// Values for knobs of the policy, by name, in the knob's unit.
@@ -50,7 +50,7 @@ pub struct Options {
     /// A name from the list of trackers; `None`: the best that this kernel supports.
     pub tracker: Option<String>,
     /// The location of NeoProf's registers; `None`: the first PCI device with its ids.
-    pub neoprof: Option<Place>,
+    pub neoprof: Option<DeviceLocation>,
     /// The nodes of each tier; `None`: derived from the machine's own description.
     pub tiers: Option<TierSpec>,
     /// The most bytes moved per second.
@@ -65,7 +65,7 @@ pub struct Options {
     pub state_dir: PathBuf,
 }
 
-impl Default for Options {
+impl Default for ManagerOptions {
     fn default() -> Self {
         Self {
             policy: "tierline".into(),
@@ -83,9 +83,9 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl ManagerOptions {
     /// The machine on which a tracker is opened.
-    pub(crate) fn setup<'a>(
+    pub(crate) fn tracker_setup<'a>(
         &'a self,
         root: &'a Root,
         journal: &'a Journal,
@@ -101,9 +101,9 @@ pub struct Manager {
     engine: Engine,
     world: LinuxWorld,
     journal: Journal,
-    options: Options,
+    options: ManagerOptions,
     /// The kernel's counters at the start.
-    before: Counters,
+    before: KernelCounters,
     notes: Vec<String>,
     started: Option<Nanos>,
     orders: OrderTally,
@@ -124,7 +124,7 @@ impl Manager {
         root: &Root,
         selection: Selection,
         tenants: Vec<Tenant>,
-        options: Options,
+        options: ManagerOptions,
     ) -> Result<Self> {
         let tenants = Tenants::new(tenants);
         let limits = tenants.limits();
@@ -144,13 +144,13 @@ impl Manager {
             notes.extend(findings.iter().map(announcement));
         }
         // Without these counters a kernel can be managed as well.
-        let before = Counters::vmstat(root).unwrap_or_default();
+        let before = KernelCounters::vmstat(root).unwrap_or_default();
         notes.push(about_tiers(&tiers));
         let choice = match policy.kernel() {
             None => {
-                let setup = options.setup(root, &journal, &tiers);
+                let setup = options.tracker_setup(root, &journal, &tiers);
                 let mut choice = ladder::choose(&setup, options.tracker.as_deref())?;
-                wants.watch.map_or(Ok(false), |watch| choice.tracker.reconfigure(watch))?;
+                wants.tracking.map_or(Ok(false), |watch| choice.tracker.reconfigure(watch))?;
                 choice
             }
             Some(knobs) => {
@@ -163,7 +163,7 @@ impl Manager {
             }
         };
         notes.push(about_tracker(&choice));
-        notes.extend(behave(root, &journal, &options, &pids, choice.tracker.uses())?);
+        notes.extend(resolve_conflicts(root, &journal, &options, &pids, choice.tracker.uses())?);
         let pager = policy::pager(root, policy.as_ref(), &options, &targets, &mut notes)?;
         // A reclaimer checks the pages that it is about to take; a tracker reports them too rarely.
         let asks = wants.pages_out || policy.needs().contains(&Capability::Answers);
@@ -178,12 +178,12 @@ impl Manager {
         let engine = Engine::new(tiers.clone(), limits, policy, options.max_rate);
         let mut world =
             LinuxWorld::new(root, tiers, targets, choice.tracker, latency, options.dry_run)?;
-        world.serve(wants);
+        world.prepare_for(wants);
         inspector.into_iter().for_each(|inspector| world.inspect_with(inspector));
         pager.into_iter().for_each(|pager| world.page_out_with(pager));
-        world.host(tenants);
+        world.set_tenants(tenants);
         world.limit_cpu_with(CpuTimes::new(root, &journal));
-        world.fits(engine.policy())?;
+        world.check_policy(engine.policy())?;
         Ok(Self {
             root: root.clone(),
             engine,
@@ -220,7 +220,7 @@ impl Manager {
         let idle = if self.engine.qos.is_empty() { IDLE_INTERVAL } else { PERIOD };
         let events = self.engine.tick(now, &mut self.world);
         let tenants = self.world.tenants();
-        self.orders.add(events, |space| tenants.owner(space.0).unwrap_or(0));
+        self.orders.add(events, |space| tenants.tenant_of(space.0).unwrap_or(0));
         let moving = events.iter().any(|event| matches!(event, Event::Move { .. }));
         let next = if moving { self.options.interval } else { idle };
         self.due = (now + next).min(self.world.next_due()).max(now + SHORTEST_INTERVAL);
@@ -253,14 +253,14 @@ impl Manager {
 }
 
 /// Finds other managers of memory, announces what is done about each, and does it.
-pub(crate) fn behave(
+pub(crate) fn resolve_conflicts(
     root: &Root,
     journal: &Journal,
-    options: &Options,
+    options: &ManagerOptions,
     pids: &[u32],
     plan: OwnUse,
 ) -> Result<Vec<String>> {
-    let findings = conflicts::look(root, &options.state_dir, pids, plan);
+    let findings = conflicts::examine(root, &options.state_dir, pids, plan);
     conflicts::apply(journal, root, &findings)?;
     Ok(findings.iter().map(announcement).collect())
 }

@@ -7,9 +7,9 @@ use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::port::Capability;
 use tierline_core::qos::Limits;
 
-use super::Options;
+use super::ManagerOptions;
 use crate::error::{Error, Result};
-use crate::mover::page_out::{self, Ability, Pager};
+use crate::mover::page_out::{self, PageOutSupport, Pager};
 use crate::process::Targets;
 use crate::root::Root;
 
@@ -20,7 +20,7 @@ const SWAP: &str = "swap";
 pub(super) fn pager(
     root: &Root,
     policy: &dyn Policy,
-    options: &Options,
+    options: &ManagerOptions,
     targets: &Targets,
     notes: &mut Vec<String>,
 ) -> Result<Option<Pager>> {
@@ -33,7 +33,11 @@ pub(super) fn pager(
 }
 
 /// A note about swap, if the user may want to change something.
-fn about_swap(ability: Ability, policy: &dyn Policy, options: &Options) -> Result<Option<String>> {
+fn about_swap(
+    ability: PageOutSupport,
+    policy: &dyn Policy,
+    options: &ManagerOptions,
+) -> Result<Option<String>> {
     let may_swap = policy.knobs().iter().any(|knob| knob.name == SWAP);
     let swaps = options.knobs.iter().any(|(name, value)| name == SWAP && *value > 0.0);
     match ability.no_swap {
@@ -49,7 +53,7 @@ fn about_swap(ability: Ability, policy: &dyn Policy, options: &Options) -> Resul
 ///
 /// # Errors
 /// `Error::Missing` if there is none of that name; `Error::Input` if the knobs or limits do not fit it.
-pub(super) fn policy(options: &Options, limits: &Limits) -> Result<Box<dyn Policy>> {
+pub(super) fn policy(options: &ManagerOptions, limits: &Limits) -> Result<Box<dyn Policy>> {
     let entry = PolicyEntry::find(&options.policy).ok_or_else(|| no_policy(&options.policy))?;
     let mut policy = (entry.make)();
     for (name, value) in &options.knobs {
@@ -107,13 +111,13 @@ mod tests {
     use tierline_core::tier::TierId;
     use tierline_core::unit::Bytes;
 
-    fn chosen(options: &Options) -> Result<Box<dyn Policy>> {
+    fn chosen(options: &ManagerOptions) -> Result<Box<dyn Policy>> {
         policy(options, &Limits::default())
     }
 
-    fn with(policy_name: &str, knobs: &[(&str, f64)]) -> Options {
+    fn with(policy_name: &str, knobs: &[(&str, f64)]) -> ManagerOptions {
         let knobs = knobs.iter().map(|(name, value)| ((*name).into(), *value)).collect();
-        Options { policy: policy_name.into(), knobs, ..Options::default() }
+        ManagerOptions { policy: policy_name.into(), knobs, ..ManagerOptions::default() }
     }
 
     #[test]
@@ -134,8 +138,8 @@ mod tests {
     fn the_kernel_policy_takes_no_tracker_and_no_dry_run() {
         let kernel = chosen(&with("kernel", &[("watermark_scale", 100.0)])).expect("a policy");
         assert_eq!(kernel.kernel().map(|knobs| knobs.watermark_scale), Some(100));
-        let dry_run = Options { dry_run: true, ..with("kernel", &[]) };
-        let tracked = Options { tracker: Some("accessed".into()), ..with("kernel", &[]) };
+        let dry_run = ManagerOptions { dry_run: true, ..with("kernel", &[]) };
+        let tracked = ManagerOptions { tracker: Some("accessed".into()), ..with("kernel", &[]) };
         assert!(chosen(&dry_run).is_err() && chosen(&tracked).is_err());
         let limits = Limits::of(TenantId(1), TierId::FAST, Bytes(1));
         assert!(policy(&with("kernel", &[]), &limits).is_err());
@@ -147,7 +151,7 @@ mod tests {
         let about = |swaps: f64, no_swap: bool| {
             let options = with("first-touch+tmo", &[(SWAP, swaps)]);
             let error = || Error::Missing { what: SWAP.into(), why: "".into(), hint: "".into() };
-            let ability = Ability { no_swap: no_swap.then(error) };
+            let ability = PageOutSupport { no_swap: no_swap.then(error) };
             let policy = chosen(&options).expect("a policy");
             about_swap(ability, policy.as_ref(), &options)
         };
@@ -160,7 +164,8 @@ mod tests {
         let fake = crate::cgroup::tests::Fake::new();
         fake.put("/proc/1/stat", "");
         let targets = Targets::new(Selection::default(), &fake.root).expect("no targets");
-        let none = pager(&fake.root, plain.as_ref(), &Options::default(), &targets, &mut notes);
+        let none =
+            pager(&fake.root, plain.as_ref(), &ManagerOptions::default(), &targets, &mut notes);
         assert!(none.expect("not asked for").is_none() && notes.is_empty());
     }
 }

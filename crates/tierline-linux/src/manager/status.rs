@@ -9,10 +9,10 @@ use tierline_core::qos::showback::Usage;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
-use super::{Manager, Options};
-use crate::journal::Change;
+use super::{Manager, ManagerOptions};
+use crate::journal::ChangedSetting;
 use crate::orders::OrderTally;
-use crate::telemetry::Counters;
+use crate::telemetry::KernelCounters;
 use crate::tenant::{Tenant, id};
 use crate::tracker::Tracker;
 
@@ -52,7 +52,7 @@ impl Manager {
     }
 
     /// The options it was started with.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &ManagerOptions {
         &self.options
     }
 
@@ -62,7 +62,7 @@ impl Manager {
     }
 
     /// Time since the last sample; `None` before the first.
-    pub fn silence(&self, now: Nanos) -> Option<Nanos> {
+    pub fn time_since_sample(&self, now: Nanos) -> Option<Nanos> {
         self.world.last_sample().map(|at| now.saturating_sub(at))
     }
 
@@ -72,7 +72,7 @@ impl Manager {
     }
 
     /// Errors so far that did not stop the manager.
-    pub fn problems(&self) -> u64 {
+    pub fn error_count(&self) -> u64 {
         self.problems
     }
 
@@ -107,7 +107,7 @@ impl Manager {
     }
 
     /// Settings of the machine that are changed at present.
-    pub fn changes(&self) -> Vec<Change> {
+    pub fn changed_settings(&self) -> Vec<ChangedSetting> {
         self.journal.changes()
     }
 
@@ -121,7 +121,7 @@ impl Manager {
     /// The kernel's counters of page moves on the whole machine since the start, by their names in
     /// `/proc/vmstat`.
     pub fn kernel_counts(&self) -> BTreeMap<String, u64> {
-        let now = Counters::vmstat(&self.root).unwrap_or_default();
+        let now = KernelCounters::vmstat(&self.root).unwrap_or_default();
         let (of_moves, since) = (now.of_moves(), now.since(&self.before));
         let since = since.into_iter().filter(|(name, _)| of_moves.contains_key(name));
         since.map(|(name, count)| (name.to_string(), count)).collect()

@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use rustix::io::Errno;
-use tierline_core::port::{Outcome, PageAt, PageSize, SpaceId};
+use tierline_core::port::{Outcome, PageAddress, PageSize, SpaceId};
 use tierline_core::unit::Bytes;
 
 use crate::cgroup::Cgroups;
 use crate::error::{Error, Result};
 use crate::pagemap::Pagemap;
-use crate::process::advise::{Advice, advise, joined, try_out};
+use crate::process::advise::{Advice, advise, check_support, joined};
 use crate::root::Root;
 use crate::telemetry::{Pressure, Resource};
 
@@ -37,7 +37,7 @@ pub struct Pager {
 
 /// What can be paged out on this machine.
 #[derive(Debug)]
-pub struct Ability {
+pub struct PageOutSupport {
     /// Why anonymous and shared memory cannot be paged out, if so; file pages always can.
     pub no_swap: Option<Error>,
 }
@@ -48,15 +48,15 @@ pub struct Ability {
 /// # Errors
 /// `Error::Missing` if nothing can be paged out: the system call, the right to use it, or the pressure information
 /// that shows the cost of paging in is missing.
-pub fn probe(root: &Root, groups: &Cgroups) -> Result<Ability> {
-    probe_with(root, groups, try_out(Advice::PageOut))
+pub fn probe(root: &Root, groups: &Cgroups) -> Result<PageOutSupport> {
+    probe_with(root, groups, check_support(Advice::PageOut))
 }
 
 fn probe_with(
     root: &Root,
     groups: &Cgroups,
     tried: std::result::Result<(), Errno>,
-) -> Result<Ability> {
+) -> Result<PageOutSupport> {
     let missing = |why: String, hint: &str| {
         Err(Error::Missing { what: "paging out".into(), why, hint: hint.into() })
     };
@@ -82,7 +82,7 @@ fn probe_with(
         Ok(()) => {}
     }
     Pressure::of_machine(root, Resource::Memory)?;
-    Ok(Ability { no_swap: no_swap(root, groups)? })
+    Ok(PageOutSupport { no_swap: no_swap(root, groups)? })
 }
 
 /// True if this process has the capability to advise other processes.
@@ -117,7 +117,7 @@ fn no_swap(root: &Root, groups: &Cgroups) -> Result<Option<Error>> {
             return missing(
                 format!(
                     "memory.swap.max of cgroup {:?} or of a group above it is 0",
-                    group.named()
+                    group.typed_name()
                 ),
                 "raise it: echo max > memory.swap.max (MemorySwapMax= of a systemd unit)",
             );
@@ -151,7 +151,7 @@ impl Pager {
 
     /// Pages out and appends one outcome per page, in the same order. `Outcome::Done`: paged out; `NoRoom`: swap is
     /// full; `Busy`: in use, or its file is not yet written; `Refused`: mapped by other processes too, or locked.
-    pub fn page_out(&mut self, pages: &[PageAt], out: &mut Vec<Outcome>) {
+    pub fn page_out(&mut self, pages: &[PageAddress], out: &mut Vec<Outcome>) {
         let mut by_space: BTreeMap<SpaceId, Vec<(Page, usize)>> = BTreeMap::new();
         for (at, page) in pages.iter().enumerate() {
             by_space.entry(page.space).or_default().push((Page::of(page), at));
@@ -171,7 +171,7 @@ impl Pager {
     /// Pages out sorted pages of one process.
     fn of_one(&mut self, space: SpaceId, pages: &[Page]) -> Vec<Outcome> {
         match refusals(space, pages) {
-            Ok(refused) => match self.look(space, pages, &refused) {
+            Ok(refused) => match self.read_back(space, pages, &refused) {
                 Ok(outcomes) => outcomes,
                 Err(error) => {
                     let gone = !self.root.exists(format!("/proc/{}", space.0));
@@ -199,7 +199,7 @@ impl Pager {
     }
 
     /// Reads the outcomes from the page map.
-    fn look(
+    fn read_back(
         &self,
         space: SpaceId,
         pages: &[Page],
@@ -209,9 +209,9 @@ impl Pager {
         let mut outcomes = Vec::with_capacity(pages.len());
         let full = || free_swap(&self.root).is_none_or(|free| free == Bytes::ZERO);
         for (page, refused) in pages.iter().zip(refused) {
-            let mut left = Left::default();
+            let mut left = Remaining::default();
             pagemap.read(page.start..page.start + page.base_pages, |_, entry| {
-                left.see(entry.is_present(), entry.is_exclusive(), entry.is_anonymous());
+                left.add(entry.is_present(), entry.is_exclusive(), entry.is_anonymous());
             })?;
             outcomes.push(left.outcome(*refused, &full));
         }
@@ -227,7 +227,7 @@ struct Page {
 }
 
 impl Page {
-    fn of(page: &PageAt) -> Self {
+    fn of(page: &PageAddress) -> Self {
         let head = if page.size == PageSize::Huge { page.vpn.huge_head() } else { page.vpn };
         Self { start: head.0, base_pages: page.size.base_pages() }
     }
@@ -255,7 +255,7 @@ fn refusals(space: SpaceId, pages: &[Page]) -> std::result::Result<Vec<Option<Er
 
 /// The part of a page that is still in memory.
 #[derive(Clone, Copy, Debug, Default)]
-struct Left {
+struct Remaining {
     any: bool,
     /// Mapped by other processes as well.
     shared: bool,
@@ -263,8 +263,8 @@ struct Left {
     anonymous: bool,
 }
 
-impl Left {
-    fn see(&mut self, present: bool, exclusive: bool, anonymous: bool) {
+impl Remaining {
+    fn add(&mut self, present: bool, exclusive: bool, anonymous: bool) {
         self.any |= present;
         self.shared |= present && !exclusive;
         self.anonymous |= present && anonymous;
@@ -339,10 +339,10 @@ mod tests {
     #[test]
     fn pages_left_in_memory_have_the_right_outcome() {
         let outcome = |entries: &[(bool, bool, bool)], refused, full: bool| {
-            let mut left = Left::default();
+            let mut left = Remaining::default();
             entries
                 .iter()
-                .for_each(|&(present, exclusive, anon)| left.see(present, exclusive, anon));
+                .for_each(|&(present, exclusive, anon)| left.add(present, exclusive, anon));
             left.outcome(refused, &|| full)
         };
         let (out, own, shared, file) =
@@ -391,7 +391,7 @@ mod tests {
     /// tmpfs.
     #[test]
     fn pages_of_a_file_are_out_and_come_back_with_their_bytes() {
-        if let Err(errno) = try_out(Advice::PageOut) {
+        if let Err(errno) = check_support(Advice::PageOut) {
             return eprintln!("skipped: {errno}");
         }
         let file = || tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).expect("a file");
@@ -402,10 +402,11 @@ mod tests {
         let [start, other] = files.each_ref().map(mapped);
         let first = Vpn::of(start.addr() as u64).0;
         let own = SpaceId(std::process::id());
-        let page = |vpn| PageAt { space: own, vpn: Vpn(vpn), size: PageSize::Base };
-        let gone = PageAt { space: SpaceId(u32::MAX), ..page(1) };
+        let page = |vpn| PageAddress { space: own, vpn: Vpn(vpn), size: PageSize::Base };
+        let gone = PageAddress { space: SpaceId(u32::MAX), ..page(1) };
         // In descending order of address, and with pages that are not mapped.
-        let mut pages: Vec<PageAt> = (0..PAGES as u64).rev().map(|at| page(first + at)).collect();
+        let mut pages: Vec<PageAddress> =
+            (0..PAGES as u64).rev().map(|at| page(first + at)).collect();
         pages.extend([gone, page(16)]);
         let (mut pager, mut out) = (Pager::new(&Root::default()), vec![Outcome::Busy]);
         pager.page_out(&pages, &mut out);

@@ -11,20 +11,20 @@
 
 use std::collections::BTreeMap;
 
-use tierline_core::port::{PageAt, SpaceId, Vpn};
+use tierline_core::port::{PageAddress, SpaceId, Vpn};
 use tierline_core::unit::BASE_PER_HUGE;
 
 use crate::error::Result;
 use crate::process::huge;
 use crate::root::Root;
-use crate::tracker::cool::cool;
+use crate::tracker::clear_accessed::clear_accessed;
 
 /// Splits huge pages; returns for each, in the given order, whether it is split.
 ///
 /// # Errors
 /// `Error::Missing` if the kernel does not report which pages are huge (before Linux 6.7), `Error::File` if the page
 /// map may not be opened. It is then unknown which pages are split.
-pub fn split(root: &Root, pages: &[PageAt]) -> Result<Vec<bool>> {
+pub fn split(root: &Root, pages: &[PageAddress]) -> Result<Vec<bool>> {
     let mut by_space: BTreeMap<SpaceId, Vec<(u64, usize)>> = BTreeMap::new();
     for (at, page) in pages.iter().enumerate() {
         by_space.entry(page.space).or_default().push((page.vpn.huge_head().0, at));
@@ -33,7 +33,7 @@ pub fn split(root: &Root, pages: &[PageAt]) -> Result<Vec<bool>> {
     for (space, mut named) in by_space {
         named.sort_unstable();
         let ends: Vec<Vpn> = named.iter().map(|(head, _)| Vpn(head + BASE_PER_HUGE - 1)).collect();
-        if cool(space, &ends) == 0 {
+        if clear_accessed(space, &ends) == 0 {
             continue; // the process is gone, or may not be managed
         }
         let ranges: Vec<(u64, u64)> =
@@ -82,7 +82,7 @@ mod tests {
         }
         let start = mapped(4, 0xa5);
         let first = Vpn::of(start.addr() as u64).0;
-        let page = |n: u64| PageAt {
+        let page = |n: u64| PageAddress {
             space: SpaceId(own),
             vpn: Vpn(first + n * BASE_PER_HUGE),
             size: PageSize::Huge,
@@ -93,7 +93,7 @@ mod tests {
             Ok(whole) => assert_eq!(whole, [all], "huge pages are enabled"),
             Err(error) => return eprintln!("skipped: {error}"),
         }
-        if cool(SpaceId(own), &[Vpn(first)]) == 0 {
+        if clear_accessed(SpaceId(own), &[Vpn(first)]) == 0 {
             return eprintln!("skipped: the kernel lets no process advise itself");
         }
         let done = split(&root, &[page(3), page(1)]).unwrap();
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn no_page_of_an_ended_process_is_split() {
-        let page = PageAt { space: SpaceId(u32::MAX), vpn: Vpn(512), size: PageSize::Huge };
+        let page = PageAddress { space: SpaceId(u32::MAX), vpn: Vpn(512), size: PageSize::Huge };
         assert_eq!(split(&Root::default(), &[page, page]).unwrap(), [false, false]);
     }
 }

@@ -21,9 +21,9 @@ pub trait MoveSyscall {
 
 /// The running kernel.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Kernel;
+pub struct KernelSyscall;
 
-impl MoveSyscall for Kernel {
+impl MoveSyscall for KernelSyscall {
     fn move_pages(
         &self,
         pid: u32,

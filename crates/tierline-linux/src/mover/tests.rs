@@ -91,7 +91,7 @@ fn fake(count: u64) -> Fake {
 }
 
 fn migrate(fake: Fake, moves: &[Move], room: u64) -> (Vec<Outcome>, Mover<Fake>) {
-    let mut mover = Mover::with(fake, Settings { batch: 4, shared: true });
+    let mut mover = Mover::with(fake, MoverSettings { batch: 4, shared: true });
     let mut out = Vec::new();
     mover.migrate(moves, &tiers(), &mut |_| Bytes::from_base_pages(room), &mut out);
     (out, mover)
@@ -106,7 +106,7 @@ fn pages_move_in_batches_and_are_counted() {
     let (out, mover) = migrate(fake(10), &promotions(10), 100);
     assert_eq!(out, [Outcome::Done; 10]);
     let counters = mover.counters();
-    assert_eq!((counters.calls, counters.base_pages), (3, 10));
+    assert_eq!((counters.move_calls, counters.base_pages), (3, 10));
     assert_eq!(counters.bytes, Bytes(40960));
     assert_eq!(counters.outcomes[&Outcome::Done], 10);
 }
@@ -120,13 +120,13 @@ fn a_full_node_spills_to_the_next_and_a_full_tier_is_not_called() {
     drop(pages);
     let (out, mover) = migrate(fake(4), &promotions(4), 0);
     assert_eq!(out, [Outcome::NoRoom; 4]);
-    assert_eq!(mover.counters().calls, 0);
+    assert_eq!(mover.counters().move_calls, 0);
 }
 
 /// Node 0 has room for two pages, node 2 for four. Computed by hand: four go to node 2, the fifth to node 0.
 #[test]
 fn of_several_local_nodes_the_one_under_least_pressure_is_promoted_to() {
-    let mut mover = Mover::with(fake(5), Settings { batch: 8, shared: true });
+    let mut mover = Mover::with(fake(5), MoverSettings { batch: 8, shared: true });
     let mut room = |node: NodeId| Bytes::from_base_pages(if node == NodeId(0) { 2 } else { 4 });
     mover.migrate(&promotions(5), &tiers(), &mut room, &mut Vec::new());
     let pages = mover.syscall.pages.borrow();
@@ -168,7 +168,7 @@ fn a_shared_page_moves_only_if_that_is_enabled() {
     let (out, mut mover) = migrate(make(), &promotions(3), 100);
     assert_eq!(out, [Outcome::Done; 3]);
     assert!(mover.take_errors().is_empty());
-    let mut mover = Mover::with(make(), Settings { batch: 4, shared: false });
+    let mut mover = Mover::with(make(), MoverSettings { batch: 4, shared: false });
     let mut out = Vec::new();
     mover.migrate(&promotions(3), &tiers(), &mut |_| Bytes(1 << 30), &mut out);
     assert_eq!(out, [Outcome::Done, Outcome::Refused, Outcome::Done]);
@@ -220,7 +220,7 @@ fn a_huge_page_is_named_by_its_head() {
 fn this_process_is_found_on_its_node() {
     let here = Box::new([1u8; 8192]);
     let page = Vpn::of(here.as_ptr() as u64);
-    let mut mover = Mover::new(Settings::default());
+    let mut mover = Mover::new(MoverSettings::default());
     let nodes = mover.nodes_of(std::process::id(), &[page, Vpn(1)]);
     // A sandbox may forbid the call.
     if let Ok(nodes) = nodes {

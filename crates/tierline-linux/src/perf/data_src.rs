@@ -4,7 +4,7 @@
 
 /// The memory or cache that served an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum DataSource {
     /// A cache, of this core or another.
     Cache,
     /// DRAM of the CPU's own node.
@@ -25,7 +25,7 @@ pub struct Access {
     /// True for a store; `None` if unknown.
     pub store: Option<bool>,
     /// What served it.
-    pub source: Source,
+    pub source: DataSource,
 }
 
 /// `mem_op`, the low five bits.
@@ -51,31 +51,31 @@ impl Access {
     }
 }
 
-const fn source(word: u64) -> Source {
+const fn source(word: u64) -> DataSource {
     let remote = word >> 37 & 1 != 0;
     match word >> 33 & 0xf {
         // L1 to L4, the miss handling buffer of L2, any cache, line fill buffer.
-        1..=5 | 0xb | 0xc => Source::Cache,
-        9 => Source::Cxl,
-        0xd if remote => Source::RemoteDram,
-        0xd => Source::LocalDram,
-        0xe => Source::Pmem,
+        1..=5 | 0xb | 0xc => DataSource::Cache,
+        9 => DataSource::Cxl,
+        0xd if remote => DataSource::RemoteDram,
+        0xd => DataSource::LocalDram,
+        0xe => DataSource::Pmem,
         _ => legacy_source(word >> 5 & 0x3fff),
     }
 }
 
-const fn legacy_source(level: u64) -> Source {
+const fn legacy_source(level: u64) -> DataSource {
     if level & LVL_REMOTE_RAM != 0 {
-        return Source::RemoteDram;
+        return DataSource::RemoteDram;
     }
     if level & LVL_LOCAL_RAM != 0 {
-        return Source::LocalDram;
+        return DataSource::LocalDram;
     }
     // "Missed L3" does not say what served the access.
     if level & LVL_CACHES != 0 && level & LVL_MISS == 0 {
-        return Source::Cache;
+        return DataSource::Cache;
     }
-    Source::Unknown
+    DataSource::Unknown
 }
 
 #[cfg(test)]
@@ -89,23 +89,23 @@ mod tests {
     #[test]
     fn numbered_levels_name_the_kinds_of_memory() {
         let source = |level, remote| Access::decode(numbered(LOAD, level, remote)).source;
-        assert_eq!(source(0xd, 0), Source::LocalDram);
-        assert_eq!(source(0xd, 1), Source::RemoteDram);
-        assert_eq!(source(9, 0), Source::Cxl);
-        assert_eq!(source(0xe, 1), Source::Pmem);
-        assert_eq!(source(3, 1), Source::Cache);
-        assert_eq!(source(0xf, 0), Source::Unknown);
+        assert_eq!(source(0xd, 0), DataSource::LocalDram);
+        assert_eq!(source(0xd, 1), DataSource::RemoteDram);
+        assert_eq!(source(9, 0), DataSource::Cxl);
+        assert_eq!(source(0xe, 1), DataSource::Pmem);
+        assert_eq!(source(3, 1), DataSource::Cache);
+        assert_eq!(source(0xf, 0), DataSource::Unknown);
     }
 
     #[test]
     fn old_levels_are_decoded() {
         let source = |level: u64| Access::decode(LOAD | level << 5).source;
-        assert_eq!(source(0x02 | 0x80), Source::LocalDram);
-        assert_eq!(source(0x02 | 0x100), Source::RemoteDram);
-        assert_eq!(source(0x02 | 0x40), Source::Cache);
-        assert_eq!(source(0x02 | 0x400), Source::Cache, "of the other socket");
-        assert_eq!(source(0x04 | 0x40), Source::Unknown, "missed L3");
-        assert_eq!(source(0), Source::Unknown);
+        assert_eq!(source(0x02 | 0x80), DataSource::LocalDram);
+        assert_eq!(source(0x02 | 0x100), DataSource::RemoteDram);
+        assert_eq!(source(0x02 | 0x40), DataSource::Cache);
+        assert_eq!(source(0x02 | 0x400), DataSource::Cache, "of the other socket");
+        assert_eq!(source(0x04 | 0x40), DataSource::Unknown, "missed L3");
+        assert_eq!(source(0), DataSource::Unknown);
     }
 
     #[test]

@@ -25,12 +25,12 @@ pub fn folder(root: &Root) -> Result<&'static str> {
 
 /// The position of one field in an event's raw data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct EventField {
     offset: usize,
     size: usize,
 }
 
-impl Field {
+impl EventField {
     /// The field's value, or `None` if `raw` is too short.
     pub fn read(self, raw: &[u8]) -> Option<u64> {
         let bytes = raw.get(self.offset..self.offset + self.size)?;
@@ -45,14 +45,14 @@ impl Field {
 
 /// A trace event: its id and its format.
 #[derive(Clone, Debug)]
-pub struct Described {
+pub struct TraceEvent {
     /// The id for `perf_event_open`.
     pub id: u64,
     path: String,
     format: String,
 }
 
-impl Described {
+impl TraceEvent {
     /// The event `name`, as in `damon/damon_aggregated`.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Described {
     ///
     /// # Errors
     /// `Error::Format` if the event has no such field.
-    pub fn field(&self, name: &str) -> Result<Field> {
+    pub fn field(&self, name: &str) -> Result<EventField> {
         find_field(&self.format, name).ok_or_else(|| Error::Format {
             path: format!("{}/format", self.path).into(),
             found: format!("no field {name}"),
@@ -78,7 +78,7 @@ impl Described {
 }
 
 /// Parses lines such as `field:unsigned long start; offset:24; size:8; signed:0;`, separated by tabs.
-fn find_field(format: &str, name: &str) -> Option<Field> {
+fn find_field(format: &str, name: &str) -> Option<EventField> {
     let line = format.lines().find(|line| {
         let declared = line.trim().strip_prefix("field:").and_then(|rest| rest.split(';').next());
         declared.and_then(|text| text.split_whitespace().last()) == Some(name)
@@ -87,21 +87,21 @@ fn find_field(format: &str, name: &str) -> Option<Field> {
         let parts = line.split(';').map(str::trim);
         parts.into_iter().find_map(|part| part.strip_prefix(key))?.parse::<usize>().ok()
     };
-    let field = Field { offset: part("offset:")?, size: part("size:")? };
+    let field = EventField { offset: part("offset:")?, size: part("size:")? };
     [1, 2, 4, 8].contains(&field.size).then_some(field)
 }
 
 /// A trace event of ours on a kernel function. Removed when dropped; drop the perf events that use it
 /// first.
-pub struct Probe {
+pub struct DynamicEvent {
     /// The event.
-    pub event: Described,
+    pub event: TraceEvent,
     root: Root,
     file: String,
     name: String,
 }
 
-impl Probe {
+impl DynamicEvent {
     /// Creates the event `name` from the first of `definitions` that this kernel accepts. A definition is
     /// a kind (`f` fprobe, `p` kprobe) and the text after the name: `("f", "func a=arg->field")`.
     ///
@@ -116,7 +116,7 @@ impl Probe {
         for (kind, definition) in definitions {
             match root.write(&file, &format!("{kind}:{name} {definition}\n")) {
                 Ok(()) => {
-                    let event = Described::find(root, &name);
+                    let event = TraceEvent::find(root, &name);
                     // Removed again by its drop if the event has no format.
                     let hold = |event| Self {
                         event,
@@ -146,7 +146,7 @@ impl Probe {
     }
 }
 
-impl Drop for Probe {
+impl Drop for DynamicEvent {
     fn drop(&mut self) {
         // Errors cannot be reported here; the next manager removes what is left.
         let _ = self.root.write(&self.file, &format!("-:{}\n", self.name));
@@ -223,7 +223,7 @@ mod tests {
         let event = "/sys/kernel/tracing/events/damon/damon_aggregated";
         let (_dir, root) =
             fake(&[(&format!("{event}/id"), "734\n"), (&format!("{event}/format"), FORMAT)]);
-        let found = Described::find(&root, "damon/damon_aggregated").expect("an event");
+        let found = TraceEvent::find(&root, "damon/damon_aggregated").expect("an event");
         assert_eq!(found.id, 734);
         assert!(found.field("start").is_ok());
         assert!(found.field("age").expect_err("none").to_string().contains("age"));
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn without_tracefs_the_error_says_how_to_mount_it() {
         let (_dir, root) = fake(&[]);
-        let error = Probe::create(&root, "fault", &[("f", "numa_migrate_check")]).err();
+        let error = DynamicEvent::create(&root, "fault", &[("f", "numa_migrate_check")]).err();
         assert!(error.and_then(|e| e.hint()).is_some_and(|hint| hint.contains("mount")));
     }
 
@@ -241,7 +241,8 @@ mod tests {
         let (_dir, root) = fake(&[("/sys/kernel/tracing/events/header_page", "")]);
         let definitions =
             [("f", "change_prot_numa start=$arg2"), ("p", "change_prot_numa start=%si")];
-        let error = Probe::create(&root, "arm", &definitions).err().expect("no dynamic_events");
+        let error =
+            DynamicEvent::create(&root, "arm", &definitions).err().expect("no dynamic_events");
         assert!(error.to_string().contains("a probe on change_prot_numa is not"), "{error}");
     }
 

@@ -46,7 +46,7 @@ pub(crate) fn advise(
 /// # Errors
 /// ENOSYS or EINVAL if the kernel does not support it; EPERM if CAP_SYS_NICE is missing (before Linux 6.13 it was
 /// needed for ourselves as well).
-pub(crate) fn try_out(advice: Advice) -> Result<(), Errno> {
+pub(crate) fn check_support(advice: Advice) -> Result<(), Errno> {
     call(&open(SpaceId(std::process::id()))?, advice, &[]).map(drop)
 }
 

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::root::Root;
 
 /// A run of pages of one kind: first page, first page after it, kind.
-pub(super) type Run = (u64, u64, PageKind);
+pub(super) type MappedRun = (u64, u64, PageKind);
 
 /// The mappings of one process.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Maps {
     space: SpaceId,
     /// The text of the last read: if it is equal, nothing changed.
     text: Vec<u8>,
-    runs: Vec<Run>,
+    runs: Vec<MappedRun>,
     hugetlb: Bytes,
 }
 
@@ -81,7 +81,7 @@ impl Maps {
         self.hugetlb
     }
 
-    fn replace(&mut self, runs: Vec<Run>, out: &mut Vec<SpaceEvent>) {
+    fn replace(&mut self, runs: Vec<MappedRun>, out: &mut Vec<SpaceEvent>) {
         for kind in [PageKind::Anonymous, PageKind::File, PageKind::Shared] {
             for (start, end) in subtract(&of_kind(&self.runs, kind), &of_kind(&runs, kind)) {
                 out.push(SpaceEvent::Unmapped(self.space, Vpn(start), end - start));
@@ -106,13 +106,13 @@ fn is_gone(error: &std::io::Error) -> bool {
 /// The manageable runs of a maps text, with neighbours of one kind joined, and the hugetlb bytes, which are
 /// left out. The kernel writes the file a buffer at a time: a mapping that moved meanwhile can appear
 /// twice, so addresses that do not rise are dropped.
-fn parse(text: &str) -> (Vec<Run>, Bytes) {
-    let mut runs: Vec<Run> = Vec::new();
+fn parse(text: &str) -> (Vec<MappedRun>, Bytes) {
+    let mut runs: Vec<MappedRun> = Vec::new();
     let mut hugetlb = Bytes::ZERO;
     for (start, end, what) in text.lines().filter_map(parse_line) {
         let kind = match what {
-            What::Pages(kind) => kind,
-            What::HugeTlb => {
+            MappingKind::Pages(kind) => kind,
+            MappingKind::HugeTlb => {
                 hugetlb += Bytes::from_base_pages(end - start);
                 continue;
             }
@@ -127,13 +127,13 @@ fn parse(text: &str) -> (Vec<Run>, Bytes) {
     (runs, hugetlb)
 }
 
-enum What {
+enum MappingKind {
     Pages(PageKind),
     HugeTlb,
 }
 
 /// Parses `start-end perms offset dev inode path`; `None` if it is not manageable.
-fn parse_line(line: &str) -> Option<(u64, u64, What)> {
+fn parse_line(line: &str) -> Option<(u64, u64, MappingKind)> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let start = u64::from_str_radix(start, 16).ok()?;
@@ -148,23 +148,23 @@ fn parse_line(line: &str) -> Option<(u64, u64, What)> {
     Some((Vpn::of(start).0, Vpn::of(end).0, what(perms, inode, name)?))
 }
 
-fn what(perms: &str, inode: &str, name: &str) -> Option<What> {
+fn what(perms: &str, inode: &str, name: &str) -> Option<MappingKind> {
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     if starts(&["[vdso", "[vvar", "[vsyscall", "[uprobes"]) {
         return None;
     }
     if starts(&["/anon_hugepage", "/dev/hugepages", "/memfd:hugetlb"]) {
-        return Some(What::HugeTlb);
+        return Some(MappingKind::HugeTlb);
     }
     if starts(&["/dev/zero", "/dev/shm/", "/memfd:", "/SYSV", "[anon_shmem:"]) {
-        return Some(What::Pages(PageKind::Shared));
+        return Some(MappingKind::Pages(PageKind::Shared));
     }
     // Device memory cannot be moved.
     if starts(&["/dev/", "anon_inode:"]) {
         return None;
     }
     let writable = perms.contains('w');
-    Some(What::Pages(match perms.ends_with('s') {
+    Some(MappingKind::Pages(match perms.ends_with('s') {
         true => PageKind::File,
         false if inode == "0" => PageKind::Anonymous,
         // A program's data segment: written pages become private memory.
@@ -173,7 +173,7 @@ fn what(perms: &str, inode: &str, name: &str) -> Option<What> {
     }))
 }
 
-fn of_kind(runs: &[Run], kind: PageKind) -> Vec<(u64, u64)> {
+fn of_kind(runs: &[MappedRun], kind: PageKind) -> Vec<(u64, u64)> {
     runs.iter().filter(|run| run.2 == kind).map(|(start, end, _)| (*start, *end)).collect()
 }
 

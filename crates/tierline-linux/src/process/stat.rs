@@ -24,9 +24,9 @@ pub struct Stat {
     pub rss: Bytes,
     /// The start addresses of its code, stack and heap. They are random, so they differ after each exec. All
     /// zero if we may not read them.
-    pub image: [u64; 3],
+    pub start_addresses: [u64; 3],
     /// True for a kernel thread.
-    pub kernel: bool,
+    pub is_kernel_thread: bool,
     /// True if it has exited and only its pid remains.
     pub zombie: bool,
 }
@@ -59,15 +59,17 @@ impl Stat {
             parent: u32::try_from(number(4)?).ok()?,
             start: number(22)?,
             rss: Bytes::from_base_pages(number(24)?),
-            image: [26, 28, 47].map(|field| number(field).unwrap_or(0)),
-            kernel: number(9)? & KERNEL_THREAD != 0,
+            start_addresses: [26, 28, 47].map(|field| number(field).unwrap_or(0)),
+            is_kernel_thread: number(9)? & KERNEL_THREAD != 0,
             zombie: matches!(fields.first(), Some(&"Z" | &"X" | &"x")),
         })
     }
 
     /// True if `other` is the same run of the same program.
     pub fn same_run(&self, other: &Self) -> bool {
-        self.pid == other.pid && self.start == other.start && self.image == other.image
+        self.pid == other.pid
+            && self.start == other.start
+            && self.start_addresses == other.start_addresses
     }
 }
 
@@ -123,7 +125,7 @@ pub(crate) mod tests {
         let stat = Stat::parse(&text(7, "a) (b c", 1, 99, 3, 4)).expect("a stat");
         assert_eq!((stat.comm.as_str(), stat.parent, stat.start), ("a) (b c", 1, 99));
         assert_eq!(stat.rss, Bytes(3 * 4096));
-        assert!(!stat.kernel && !stat.zombie);
+        assert!(!stat.is_kernel_thread && !stat.zombie);
         assert_eq!(Stat::parse("7 (a) S"), None);
         assert_eq!(Stat::parse(""), None);
     }
@@ -138,7 +140,7 @@ pub(crate) mod tests {
     #[test]
     fn this_process_reads_itself() {
         let own = Stat::read(&Root::default(), std::process::id()).expect("itself");
-        assert!(own.rss > Bytes::ZERO && !own.kernel);
+        assert!(own.rss > Bytes::ZERO && !own.is_kernel_thread);
         assert!(pids(&Root::default()).contains(&own.pid));
     }
 }

@@ -7,7 +7,7 @@ use regex_lite::Regex;
 use tierline_core::unit::Bytes;
 
 use super::stat::{Stat, children, pids};
-use crate::cgroup::{Cgroups, Standing};
+use crate::cgroup::{Cgroups, NameState};
 use crate::error::{Error, Result};
 use crate::root::Root;
 
@@ -44,13 +44,13 @@ impl Default for Selection {
 
 /// The changes found by a refresh. An exec shows as gone and appeared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct TargetChanges {
     /// Managed from now on.
     pub appeared: Vec<u32>,
     /// No longer there, or no longer selected.
     pub gone: Vec<u32>,
     /// Submitted control groups that were removed, by index.
-    pub vanished: Vec<usize>,
+    pub removed_groups: Vec<usize>,
     /// Submitted control groups that were removed and made anew, by index.
     pub replaced: Vec<usize>,
 }
@@ -141,8 +141,8 @@ impl Targets {
     /// Updates the set. Reads one file per known process, and at most 2048 more if all of `/proc` must be
     /// searched (a name is selected, or the kernel does not list children), so the cost stays bounded on a
     /// machine with many processes.
-    pub fn refresh(&mut self, root: &Root) -> Changes {
-        let mut changes = Changes::default();
+    pub fn refresh(&mut self, root: &Root) -> TargetChanges {
+        let mut changes = TargetChanges::default();
         self.drop_the_gone(root, &mut changes);
         self.follow_cgroups(root, &mut changes);
         for pid in self.selection.pids.clone() {
@@ -156,7 +156,7 @@ impl Targets {
         changes
     }
 
-    fn drop_the_gone(&mut self, root: &Root, changes: &mut Changes) {
+    fn drop_the_gone(&mut self, root: &Root, changes: &mut TargetChanges) {
         for pid in self.known.keys().copied().collect::<Vec<_>>() {
             let now = Stat::read(root, pid).ok().filter(|stat| !stat.zombie);
             let Some(known) = self.known.get_mut(&pid) else { continue };
@@ -174,25 +174,25 @@ impl Targets {
         }
     }
 
-    fn forget(&mut self, pid: u32, changes: &mut Changes) {
+    fn forget(&mut self, pid: u32, changes: &mut TargetChanges) {
         self.by_cgroup.remove(&pid);
         if self.known.remove(&pid).is_some_and(|known| known.managed) {
             changes.gone.push(pid);
         }
     }
 
-    fn follow_cgroups(&mut self, root: &Root, changes: &mut Changes) {
+    fn follow_cgroups(&mut self, root: &Root, changes: &mut TargetChanges) {
         if self.groups.is_empty() {
             return;
         }
         // A service that stops and starts again is followed into its new group.
-        let looks = self.groups.look();
-        let are = |wanted: Standing| {
+        let looks = self.groups.check_names();
+        let are = |wanted: NameState| {
             looks.iter().filter(move |(_, standing)| *standing == wanted).map(|(at, _)| *at)
         };
-        changes.replaced.extend(are(Standing::Replaced));
-        let gone: BTreeSet<usize> = are(Standing::Gone).collect();
-        changes.vanished.extend(gone.difference(&self.missing));
+        changes.replaced.extend(are(NameState::Replaced));
+        let gone: BTreeSet<usize> = are(NameState::Gone).collect();
+        changes.removed_groups.extend(gone.difference(&self.missing));
         self.missing = gone;
         self.in_groups = self.groups.processes();
         let left: Vec<u32> = self
@@ -221,7 +221,7 @@ impl Targets {
     }
 
     fn consider_stat(&mut self, stat: Stat) -> bool {
-        let ours = !stat.kernel && !stat.zombie && stat.pid != std::process::id();
+        let ours = !stat.is_kernel_thread && !stat.zombie && stat.pid != std::process::id();
         if ours {
             self.known.insert(stat.pid, Known { stat, managed: false });
         }
@@ -267,7 +267,7 @@ impl Targets {
         }
     }
 
-    fn take_up(&mut self, changes: &mut Changes) {
+    fn take_up(&mut self, changes: &mut TargetChanges) {
         for (pid, known) in &mut self.known {
             if !known.managed && known.stat.rss >= self.selection.min_rss {
                 known.managed = true;
@@ -285,7 +285,7 @@ fn check_pid(root: &Root, pid: u32) -> Result<()> {
     let Ok(stat) = Stat::read(root, pid) else {
         return Err(wrong("pid", pid, "there is no such process"));
     };
-    if stat.kernel {
+    if stat.is_kernel_thread {
         return Err(wrong("pid", pid, format!("{} is a kernel thread", stat.comm)));
     }
     if pid == std::process::id() {

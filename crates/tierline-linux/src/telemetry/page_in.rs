@@ -37,7 +37,12 @@ impl PageIn {
     ///
     /// # Errors
     /// `Error::Missing` if the kernel does not measure pressure.
-    pub fn stall(&mut self, now: Nanos, root: &Root, groups: &Cgroups) -> Result<Option<f64>> {
+    pub fn stall_share(
+        &mut self,
+        now: Nanos,
+        root: &Root,
+        groups: &Cgroups,
+    ) -> Result<Option<f64>> {
         let read: Vec<Option<Total>> = match groups.is_empty() {
             true => {
                 let pressure = Pressure::of_machine(root, Resource::Memory)?;
@@ -130,7 +135,7 @@ mod tests {
         let none = Cgroups::default();
         let mut at = |secs: u64, total| {
             waited(&fake, "/proc/pressure/memory", total);
-            page_in.stall(Nanos::from_secs(secs), &fake.root, &none).expect("readable")
+            page_in.stall_share(Nanos::from_secs(secs), &fake.root, &none).expect("readable")
         };
         assert_eq!(at(10, 500_000), None, "unknown before the first reading");
         assert_eq!(at(12, 1_000_000), Some(0.25));
@@ -147,7 +152,7 @@ mod tests {
         assert_eq!(at(18, 9_000_000), Some(0.25), "5000 pages at 100 us in 2 s");
         came_back(6_000);
         assert_eq!(at(20, 10_000_000), Some(0.5), "the pressure is higher than the refaults");
-        let unread = PageIn::default().stall(Nanos::ZERO, &Root::at("/nonexistent"), &none);
+        let unread = PageIn::default().stall_share(Nanos::ZERO, &Root::at("/nonexistent"), &none);
         assert!(unread.expect_err("no PSI").hint().is_some_and(|hint| hint.contains("psi=1")));
     }
 
@@ -163,7 +168,7 @@ mod tests {
                     None => std::fs::remove_dir_all(fake.root.path(path)).expect("a group"),
                 }
             }
-            page_in.stall(Nanos::from_secs(secs), &fake.root, &groups).expect("readable")
+            page_in.stall_share(Nanos::from_secs(secs), &fake.root, &groups).expect("readable")
         };
         assert_eq!(at(0, [Some(0), Some(9_000_000)]), None);
         assert_eq!(at(10, [Some(1_000_000), Some(11_000_000)]), Some(0.2));

@@ -77,11 +77,11 @@ fn a_group_that_vanishes_is_reported_once_and_the_others_go_on() {
     let cgroups = vec!["a".into(), "b".into()];
     let selection = Selection { cgroups, ..Selection::default() };
     let mut targets = Targets::new(selection, &fake.root).expect("targets");
-    assert_eq!(targets.refresh(&fake.root).vanished, [0_usize; 0]);
+    assert_eq!(targets.refresh(&fake.root).removed_groups, [0_usize; 0]);
     fs::remove_dir_all(fake.root.path("/sys/fs/cgroup/a")).expect("a group");
     let changes = targets.refresh(&fake.root);
-    assert_eq!((changes.vanished, changes.gone), (vec![0], vec![10]));
-    assert_eq!(targets.refresh(&fake.root).vanished, [0_usize; 0], "once");
+    assert_eq!((changes.removed_groups, changes.gone), (vec![0], vec![10]));
+    assert_eq!(targets.refresh(&fake.root).removed_groups, [0_usize; 0], "once");
     assert_eq!(targets.pids().collect::<Vec<_>>(), [11]);
     fake.group("a", &[10]);
     assert_eq!(targets.refresh(&fake.root).appeared, [10], "a group of that name is back");
@@ -112,7 +112,7 @@ fn without_a_group_the_number_then_the_name_then_the_parent_decides() {
     fs::remove_dir_all(fake.root.path("/proc/10")).expect("an end");
     fake.put("/proc/11/stat", &text(11, "prog11", 1, 11, 9, 1));
     assert_eq!(assigned(&mut tenants, &mut targets, &fake), []);
-    assert_eq!(tenants.owner(11), Some(1), "an orphan keeps its tenant");
+    assert_eq!(tenants.tenant_of(11), Some(1), "an orphan keeps its tenant");
 }
 
 #[test]
@@ -186,8 +186,8 @@ fn usage_is_the_kernels_charge_less_inner_tenants_adjusted_by_own_moves() {
 
     let reason = Reason::Hot { rate_per_sec: 1.0 };
     let (from, to, size) = (TierId(1), TierId(0), PageSize::Base);
-    usage.moved(3, &Move { space: SpaceId(9), vpn: Vpn(0), size, from, to, reason });
-    usage.moved(1, &Move { space: SpaceId(7), vpn: Vpn(0), size, from, to, reason });
+    usage.record_move(3, &Move { space: SpaceId(9), vpn: Vpn(0), size, from, to, reason });
+    usage.record_move(1, &Move { space: SpaceId(7), vpn: Vpn(0), size, from, to, reason });
     let after = [(1, vec![75, 30]), (3, vec![10, 5]), (4, vec![31, 14])];
     assert_eq!(pages(&usage), after);
     usage.refresh(at + Nanos::from_millis(99), &groups, &tenants, &tiers(), &mut problems);

@@ -49,12 +49,14 @@ impl Usage {
             .map(|(at, group)| self.charged(at, group, tiers, problems))
             .collect();
         for (at, own) in charged.iter().enumerate() {
-            let (Some(mut own), Some(tenant)) = (own.clone(), tenants.of_group(at)) else {
+            let (Some(mut own), Some(tenant)) = (own.clone(), tenants.tenant_of_group(at)) else {
                 continue;
             };
             // A group's counts include the groups below it.
-            let inner =
-                charged.iter().enumerate().filter(|(inner, _)| groups.above(*inner) == Some(at));
+            let inner = charged
+                .iter()
+                .enumerate()
+                .filter(|(inner, _)| groups.parent_of(*inner) == Some(at));
             for inner in inner.filter_map(|(_, inner)| inner.as_ref()) {
                 own.iter_mut()
                     .zip(inner)
@@ -72,7 +74,7 @@ impl Usage {
         tiers: &Tiers,
         problems: &mut Vec<Error>,
     ) -> Option<Vec<Bytes>> {
-        let charged = match group.charged() {
+        let charged = match group.usage_by_node() {
             Ok(charged) => charged?,
             Err(problem) => {
                 if self.reported.insert(at) {
@@ -88,7 +90,7 @@ impl Usage {
     }
 
     /// Adjusts the usage for a page that we moved.
-    pub fn moved(&mut self, tenant: usize, moved: &Move) {
+    pub fn record_move(&mut self, tenant: usize, moved: &Move) {
         let Some(Some(used)) = self.used.get_mut(tenant) else { return };
         let bytes = moved.size.bytes();
         if let Some(from) = used.get_mut(moved.from.index()) {

@@ -34,15 +34,16 @@ pub struct Zone {
 impl Zone {
     /// Free pages that a migrated page can use without waking kswapd: free less the watermark (`promo` if the
     /// kernel tiers by itself, otherwise `high`) less the protection of lower zones.
-    pub fn usable(&self, kernel_tiers: bool) -> u64 {
-        let mark = if kernel_tiers { self.high.max(self.promo) } else { self.high };
+    pub fn usable(&self, is_kernel_tiering: bool) -> u64 {
+        let mark = if is_kernel_tiering { self.high.max(self.promo) } else { self.high };
         self.free.saturating_sub(mark).saturating_sub(self.protection)
     }
 }
 
 /// The free bytes of `node` that pages can be moved to; see [`Zone::usable`].
-pub fn usable(zones: &[Zone], node: NodeId, kernel_tiers: bool) -> Bytes {
-    let pages = zones.iter().filter(|zone| zone.node == node).map(|zone| zone.usable(kernel_tiers));
+pub fn usable(zones: &[Zone], node: NodeId, is_kernel_tiering: bool) -> Bytes {
+    let pages =
+        zones.iter().filter(|zone| zone.node == node).map(|zone| zone.usable(is_kernel_tiering));
     Bytes::from_base_pages(pages.sum())
 }
 

@@ -14,13 +14,13 @@
 //! When it hurts. Its cost grows with mapped memory, not with used memory; with a fixed budget (see
 //! [`crate::tracker::window`]) that means longer pauses. There is one bit per window: it shows whether a
 //! page was accessed, but not how often; only the share of windows shows that. Clearing holds `mmap_lock`
-//! for writing: page faults and `mmap` of the program wait meanwhile, plain accesses do not; `Stats::hold`
-//! is the time, `Stats::pause` the longer pause that follows from it. The kernel's own reclaim loses the
-//! cleared bits. The TLB must drop its entries: see [`crate::tracker::flush`]. Accessed bits of hugetlbfs
-//! pages are never cleared, so these pages always look accessed; code that knows the mappings excludes
-//! them. A process in another pid namespace is identified by its outer id.
+//! for writing: page faults and `mmap` of the program wait meanwhile, plain accesses do not;
+//! `WindowStats::longest_delay` is the time, `WindowStats::pause` the longer pause that follows from it. The
+//! kernel's own reclaim loses the cleared bits. The TLB must drop its entries: see [`crate::tracker::flush`].
+//! Accessed bits of hugetlbfs pages are never cleared, so these pages always look accessed; code that knows the
+//! mappings excludes them. A process in another pid namespace is identified by its outer id.
 //!
-//! Knobs. Those of [`Settings`]; `AccessedBits::set_flush`.
+//! Knobs. Those of [`WindowSettings`]; `AccessedBits::set_flush`.
 //!
 //! Where it comes from. The accessed bit as in idle page tracking (Davidov, Linux 4.3) and in the page-table
 //! scans of Nimble and kstaled; drgn also reads page tables through kcore.
@@ -32,25 +32,25 @@
 //! hot base pages or all hot huge pages, and two cold pages. Largest resident set of a program with nothing
 //! but this tracker: 7.5 MB.
 
-use tierline_core::port::{Observations, SampledHits, PageSize, SpaceEvent, SpaceId, Vpn};
+use tierline_core::port::{Observations, PageSize, SampledHits, SpaceEvent, SpaceId, Vpn};
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
 use crate::error::Result;
 use crate::kcore::Kcore;
-use crate::kcore::tasks::{Kernel, Process};
+use crate::kcore::tasks::{Process, TaskList};
 use crate::mover;
 use crate::nodes::{FrameTiers, Nodes};
-use crate::pagetable::{Format, Leaf, Visit, Walker};
+use crate::pagetable::{MappedPage, PageTableFormat, Visit, Walker};
 use crate::root::Root;
 use crate::tracker::brief::Brief;
 use crate::tracker::entry::TrackerEntry;
-use crate::tracker::flush::{Flush, Need, Spare};
-use crate::tracker::glance::Glance;
+use crate::tracker::flush::{Flush, FlushNeed, FlushPage};
 use crate::tracker::needs::{btf, clear_refs, readable};
-use crate::tracker::runs::{Run, Runs};
-use crate::tracker::window::{Settings, has_one_cpu};
-use crate::tracker::windowed::{HugeBatch, Probe, Seen, Windowed, unless_gone};
+use crate::tracker::quick_scan::QuickScan;
+use crate::tracker::tier_runs::{TierRun, TierRuns};
+use crate::tracker::window::{WindowSettings, has_one_cpu};
+use crate::tracker::windowed::{AccessBits, HugeBatch, ReadCounts, Windowed, unless_gone};
 
 /// In every 16th scan the tiers of all pages are reported, not only those of accessed pages.
 const RESIDENCE_EVERY: u64 = 16;
@@ -65,7 +65,7 @@ pub const ACCESSED: TrackerEntry = TrackerEntry {
         let kcore = readable(root, "/proc/kcore");
         vec![clear_refs(root), (kcore, "a readable /proc/kcore (root, no lockdown)"), btf(root)]
     },
-    open: |at| Ok(Box::new(Accessed::new(at.root, at.tiers, Settings::default())?)),
+    open: |at| Ok(Box::new(Accessed::new(at.root, at.tiers, WindowSettings::default())?)),
 };
 
 /// The tracker.
@@ -75,7 +75,7 @@ pub type Accessed = Windowed<AccessedBits>;
 pub struct AccessedBits {
     root: Root,
     kcore: Kcore,
-    kernel: Kernel,
+    kernel: TaskList,
     walker: Walker,
     tiers: Tiers,
     frames: FrameTiers,
@@ -88,10 +88,10 @@ pub struct AccessedBits {
 pub struct Known {
     process: Option<Process>,
     scans: u64,
-    need: Need,
-    spare: Spare,
+    need: FlushNeed,
+    spare: FlushPage,
     flushed: bool,
-    glance: Glance,
+    quick_scan: QuickScan,
     /// Base pages that are not part of huge ones.
     base_pages: u64,
     brief: Brief,
@@ -102,7 +102,7 @@ impl Accessed {
     ///
     /// # Errors
     /// [`crate::error::Error::Missing`] if the kernel lacks a requirement: `/proc/kcore`, BTF.
-    pub fn new(root: &Root, tiers: &Tiers, settings: Settings) -> Result<Self> {
+    pub fn new(root: &Root, tiers: &Tiers, settings: WindowSettings) -> Result<Self> {
         let fast = tiers.0.first().map_or(Bytes::ZERO, |tier| tier.capacity);
         Ok(Self::with(AccessedBits::new(root, tiers)?, fast, settings))
     }
@@ -111,11 +111,11 @@ impl Accessed {
 impl AccessedBits {
     fn new(root: &Root, tiers: &Tiers) -> Result<Self> {
         let kcore = Kcore::open(root)?;
-        let kernel = Kernel::open(root, &kcore)?;
-        let format = Format { levels: kernel.levels, encrypted: kernel.encrypted };
+        let kernel = TaskList::open(root, &kcore)?;
+        let format = PageTableFormat { levels: kernel.levels, encrypted: kernel.encrypted };
         Ok(Self {
             root: root.clone(),
-            frames: Nodes::read(root)?.in_tiers(tiers),
+            frames: Nodes::read(root)?.by_tier(tiers),
             tiers: tiers.clone(),
             kcore,
             kernel,
@@ -131,7 +131,7 @@ impl AccessedBits {
     }
 }
 
-impl Probe for AccessedBits {
+impl AccessBits for AccessedBits {
     const NAME: &'static str = ACCESSED.name;
     const REPORTS_PAGE_SIZES: bool = true;
     const PEEKS: bool = true;
@@ -144,8 +144,8 @@ impl Probe for AccessedBits {
         }
         let there = unless_gone(self.root.write(format!("/proc/{}/clear_refs", space.0), "1"))?;
         known.flushed = there
-            && known.need.is_there(self.flush)
-            && known.spare.flush(&mover::Kernel, space, &self.tiers);
+            && known.need.needs_flush(self.flush)
+            && known.spare.flush(&mover::KernelSyscall, space, &self.tiers);
         Ok(there)
     }
 
@@ -154,11 +154,11 @@ impl Probe for AccessedBits {
         space: SpaceId,
         known: &mut Known,
         out: &mut Observations,
-    ) -> Result<Option<Seen>> {
-        let Some(process) = known.process.filter(|p| self.kernel.holds(&self.kcore, p)) else {
+    ) -> Result<Option<ReadCounts>> {
+        let Some(process) = known.process.filter(|p| self.kernel.is_current(&self.kcore, p)) else {
             return Ok(None);
         };
-        known.glance.restart();
+        known.quick_scan.restart();
         known.brief.clear();
         let full = known.scans.is_multiple_of(RESIDENCE_EVERY);
         let mut look = Look {
@@ -166,13 +166,13 @@ impl Probe for AccessedBits {
             frames: &self.frames,
             slowest: self.tiers.slowest(),
             spare: &mut known.spare,
-            glance: &mut known.glance,
+            quick_scan: &mut known.quick_scan,
         };
-        self.walker.walk(&self.kcore, process.table, &mut look);
+        self.walker.walk(&self.kcore, process.top_table, &mut look);
         let seen = look.scan.finish();
-        known.glance.finish(seen.present);
+        known.quick_scan.finish(seen.present);
         known.base_pages = seen.present - seen.huge_present;
-        known.need.saw(seen.accessed, known.flushed);
+        known.need.record(seen.accessed, known.flushed);
         known.scans += 1;
         Ok(Some(seen))
     }
@@ -184,13 +184,13 @@ impl Probe for AccessedBits {
         window: Option<Nanos>,
         out: &mut Observations,
     ) -> Option<HugeBatch> {
-        let process = known.process.filter(|p| self.kernel.holds(&self.kcore, p))?;
-        let tables = (&self.kcore, &self.walker, process.table);
+        let process = known.process.filter(|p| self.kernel.is_current(&self.kcore, p))?;
+        let tables = (&self.kcore, &self.walker, process.top_table);
         let batch = known.brief.watch(space, tables, window, self.one_cpu)?;
-        let mut runs = Runs::new(space, None);
-        batch.accessed.iter().for_each(|page| runs.touched(*page, out));
+        let mut runs = TierRuns::new(space, None);
+        batch.accessed.iter().for_each(|page| runs.add_accessed(*page, out));
         runs.finish(out);
-        let count = |pages: &[Run]| u32::try_from(pages.len()).unwrap_or(u32::MAX);
+        let count = |pages: &[TierRun]| u32::try_from(pages.len()).unwrap_or(u32::MAX);
         let (pages, accessed) = (count(batch.pages), count(&batch.accessed));
         Some(HugeBatch { pages, accessed, window: batch.window })
     }
@@ -199,11 +199,11 @@ impl Probe for AccessedBits {
         known.brief.rewind();
     }
 
-    fn peek(&mut self, known: &mut Known) -> Option<Seen> {
-        let process = known.process.filter(|p| self.kernel.holds(&self.kcore, p))?;
-        let (sampled, hit) = known.glance.peek((&self.kcore, &self.walker, process.table));
+    fn peek(&mut self, known: &mut Known) -> Option<ReadCounts> {
+        let process = known.process.filter(|p| self.kernel.is_current(&self.kcore, p))?;
+        let (sampled, hit) = known.quick_scan.peek((&self.kcore, &self.walker, process.top_table));
         let accessed = (known.base_pages * hit).checked_div(sampled)?;
-        Some(Seen { present: known.base_pages, accessed, ..Seen::default() })
+        Some(ReadCounts { present: known.base_pages, accessed, ..ReadCounts::default() })
     }
 
     fn resident(&mut self, space: SpaceId) -> Option<u64> {
@@ -211,34 +211,34 @@ impl Probe for AccessedBits {
         statm.split(' ').nth(1)?.parse().ok()
     }
 
-    fn arm_glance(&mut self, space: SpaceId, known: &mut Known) -> bool {
+    fn arm_quick_scan(&mut self, space: SpaceId, known: &mut Known) -> bool {
         let Self { kernel, kcore, walker, frames, .. } = self;
-        let process = known.process.filter(|process| kernel.holds(kcore, process));
-        let armed =
-            process.is_some_and(|p| known.glance.arm(space, (kcore, walker, p.table), frames));
+        let process = known.process.filter(|process| kernel.is_current(kcore, process));
+        let armed = process
+            .is_some_and(|p| known.quick_scan.arm(space, (kcore, walker, p.top_table), frames));
         // Pages whose bit was cleared by an earlier window may be in the TLB since.
         if armed {
-            known.spare.flush(&mover::Kernel, space, &self.tiers);
+            known.spare.flush(&mover::KernelSyscall, space, &self.tiers);
         }
         armed
     }
 
-    fn read_glance(&mut self, known: &mut Known) -> Option<(SampledHits, f64)> {
-        let process = known.process.filter(|p| self.kernel.holds(&self.kcore, p))?;
-        known.glance.read((&self.kcore, &self.walker, process.table))
+    fn read_quick_scan(&mut self, known: &mut Known) -> Option<(SampledHits, f64)> {
+        let process = known.process.filter(|p| self.kernel.is_current(&self.kcore, p))?;
+        known.quick_scan.read((&self.kcore, &self.walker, process.top_table))
     }
 
     fn refresh(&mut self) -> Result<()> {
         self.kcore.refresh()?;
-        self.frames = Nodes::read(&self.root)?.in_tiers(&self.tiers);
+        self.frames = Nodes::read(&self.root)?.by_tier(&self.tiers);
         Ok(())
     }
 }
 
 impl Known {
     /// Finds the process, or checks that it is still the same one.
-    fn locate(&mut self, kernel: &Kernel, kcore: &Kcore, space: SpaceId) {
-        if !self.process.is_some_and(|process| kernel.holds(kcore, &process)) {
+    fn locate(&mut self, kernel: &TaskList, kcore: &Kcore, space: SpaceId) {
+        if !self.process.is_some_and(|process| kernel.is_current(kcore, &process)) {
             *self = Self { process: kernel.find(kcore, space.0), ..Self::default() };
         }
     }
@@ -249,16 +249,16 @@ struct Look<'a> {
     scan: Scan<'a>,
     frames: &'a FrameTiers,
     slowest: TierId,
-    spare: &'a mut Spare,
-    glance: &'a mut Glance,
+    spare: &'a mut FlushPage,
+    quick_scan: &'a mut QuickScan,
 }
 
 impl Visit for Look<'_> {
     #[inline]
-    fn page(&mut self, leaf: Leaf) {
-        let tier = self.frames.of(leaf.pfn);
+    fn page(&mut self, leaf: MappedPage) {
+        let tier = self.frames.tier_of(leaf.pfn);
         if leaf.size == PageSize::Base {
-            self.glance.offer(Vpn(leaf.vpn.0 / BASE_PER_HUGE * BASE_PER_HUGE));
+            self.quick_scan.add_candidate(Vpn(leaf.vpn.0 / BASE_PER_HUGE * BASE_PER_HUGE));
         }
         self.scan.page(leaf, tier);
         if let Some(tier) = tier
@@ -268,12 +268,12 @@ impl Visit for Look<'_> {
         }
     }
 
-    fn counts_untouched(&self) -> bool {
+    fn counts_unaccessed(&self) -> bool {
         !self.scan.full && !self.spare.is_wanted(self.slowest)
     }
 
-    fn untouched(&mut self, chunk: Vpn, count: u64) {
-        self.glance.offer(chunk);
+    fn unaccessed(&mut self, chunk: Vpn, count: u64) {
+        self.quick_scan.add_candidate(chunk);
         self.scan.sized(chunk.0 / BASE_PER_HUGE, PageSize::Base);
         self.scan.seen.present += count;
     }
@@ -285,22 +285,22 @@ struct Scan<'a> {
     full: bool,
     brief: &'a mut Brief,
     out: &'a mut Observations,
-    runs: Runs,
-    seen: Seen,
+    runs: TierRuns,
+    seen: ReadCounts,
     /// The last run of 2 MiB chunks with one page size: first chunk, chunk after the last, size.
     alike: (u64, u64, PageSize),
 }
 
 impl<'a> Scan<'a> {
     fn new(space: SpaceId, full: bool, brief: &'a mut Brief, out: &'a mut Observations) -> Self {
-        let (runs, seen) = (Runs::new(space, None), Seen::default());
+        let (runs, seen) = (TierRuns::new(space, None), ReadCounts::default());
         Self { space, full, brief, out, runs, seen, alike: (0, 0, PageSize::Base) }
     }
 
     #[inline]
-    fn page(&mut self, leaf: Leaf, tier: Option<TierId>) {
+    fn page(&mut self, leaf: MappedPage, tier: Option<TierId>) {
         if tier.is_none() {
-            self.seen.strange += 1;
+            self.seen.in_unknown_memory += 1;
             return;
         }
         self.sized(leaf.vpn.0 / BASE_PER_HUGE, leaf.size);
@@ -308,7 +308,7 @@ impl<'a> Scan<'a> {
             PageSize::Base => 1,
             PageSize::Huge => 512,
         };
-        let page = Run { start: leaf.vpn.0, pages, size: leaf.size, tier };
+        let page = TierRun { start: leaf.vpn.0, pages, size: leaf.size, tier };
         let is_huge = leaf.size == PageSize::Huge;
         self.seen.present += u64::from(pages);
         self.seen.huge_present += u64::from(pages) * u64::from(is_huge);
@@ -317,11 +317,11 @@ impl<'a> Scan<'a> {
             self.seen.huge_accessed += u64::from(pages) * u64::from(is_huge);
             match is_huge {
                 true => self.brief.add(page),
-                false => self.runs.touched(page, self.out),
+                false => self.runs.add_accessed(page, self.out),
             }
         }
         if self.full {
-            self.runs.living(page, self.out);
+            self.runs.add_present(page, self.out);
         }
     }
 
@@ -346,11 +346,11 @@ impl<'a> Scan<'a> {
         let (first, end, size) = self.alike;
         if first < end {
             let (start, base_pages) = (Vpn(first * BASE_PER_HUGE), (end - first) * BASE_PER_HUGE);
-            self.out.spaces.push(SpaceEvent::Sized(self.space, start, base_pages, size));
+            self.out.space_events.push(SpaceEvent::Sized(self.space, start, base_pages, size));
         }
     }
 
-    fn finish(mut self) -> Seen {
+    fn finish(mut self) -> ReadCounts {
         self.report_size();
         self.runs.finish(self.out);
         self.seen
@@ -364,12 +364,12 @@ mod tests {
     use crate::topology::tests::fake;
     use tierline_core::page::PageTable;
 
-    fn leaf(vpn: u64, size: PageSize, accessed: bool) -> Leaf {
-        Leaf { vpn: Vpn(vpn), pfn: 0, size, accessed, writable: true, dirty: true }
+    fn leaf(vpn: u64, size: PageSize, accessed: bool) -> MappedPage {
+        MappedPage { vpn: Vpn(vpn), pfn: 0, size, accessed, writable: true, dirty: true }
     }
 
     /// One scan over `leaves`, all in tier 1.
-    fn scan(leaves: &[Leaf], out: &mut Observations) -> Seen {
+    fn scan(leaves: &[MappedPage], out: &mut Observations) -> ReadCounts {
         let mut brief = Brief::default();
         let mut scan = Scan::new(SpaceId(9), true, &mut brief, out);
         for leaf in leaves {
@@ -383,7 +383,7 @@ mod tests {
             SpaceEvent::Sized(_, vpn, base_pages, size) => (vpn.0, *base_pages, *size),
             other => panic!("{other:?}"),
         };
-        out.spaces.iter().map(sized).collect()
+        out.space_events.iter().map(sized).collect()
     }
 
     #[test]
@@ -392,7 +392,7 @@ mod tests {
         let base = |vpn, accessed| leaf(vpn, PageSize::Base, accessed);
         let leaves = [base(1, true), base(2, true), base(3, false), base(4, true)];
         let seen = scan(&leaves, &mut out);
-        assert_eq!(seen, Seen { present: 4, accessed: 3, ..Seen::default() });
+        assert_eq!(seen, ReadCounts { present: 4, accessed: 3, ..ReadCounts::default() });
         let samples: Vec<_> = out.samples.iter().map(|s| (s.vpn.0, s.base_pages)).collect();
         assert_eq!(samples, [(1, 2), (4, 1)]);
         assert_eq!(out.samples[0].tier, Some(TierId(1)));
@@ -431,9 +431,9 @@ mod tests {
             let mut out = Observations::default();
             scan(&head, &mut out);
             std::fs::write(root.path("/proc/9/maps"), text).expect("a mapping");
-            maps.refresh(&root, &mut out.spaces).expect("maps");
+            maps.refresh(&root, &mut out.space_events).expect("maps");
             scan(&head, &mut out);
-            out.spaces.drain(..).for_each(|event| table.apply(event));
+            out.space_events.drain(..).for_each(|event| table.apply(event));
             let size = table.find(SpaceId(9), Vpn(512)).map(|page| table.is_huge(page));
             assert_eq!(size, (i % 2 == 1).then_some(true), "look {i}");
             table.check();
@@ -447,7 +447,7 @@ mod tests {
         let mut scan = Scan::new(SpaceId(9), true, &mut brief, &mut out);
         scan.page(leaf(512, PageSize::Huge, true), None);
         let seen = scan.finish();
-        assert_eq!((seen.strange, seen.present), (1, 0));
-        assert!(out.samples.is_empty() && out.spaces.is_empty());
+        assert_eq!((seen.in_unknown_memory, seen.present), (1, 0));
+        assert!(out.samples.is_empty() && out.space_events.is_empty());
     }
 }

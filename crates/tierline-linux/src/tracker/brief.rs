@@ -20,9 +20,9 @@ use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 use crate::kcore::Kcore;
 use crate::pagetable::Walker;
 use crate::process::advise::joined;
-use crate::tracker::cool::cool_ranges;
-use crate::tracker::runs::Run;
-use crate::tracker::window::{Meter, standstill};
+use crate::tracker::clear_accessed::cool_ranges;
+use crate::tracker::tier_runs::TierRun;
+use crate::tracker::window::{CostMeter, standstill};
 
 /// Huge pages armed together: arming them takes about as long as the shortest window.
 const BATCH: usize = 64;
@@ -36,7 +36,7 @@ const LATE: Duration = Duration::from_micros(100);
 /// The huge pages of one process to be watched in brief windows, by ascending address.
 #[derive(Debug, Default)]
 pub struct Brief {
-    pages: Vec<Run>,
+    pages: Vec<TierRun>,
     next: usize,
 }
 
@@ -44,9 +44,9 @@ pub struct Brief {
 #[derive(Debug)]
 pub struct Batch<'a> {
     /// The pages watched.
-    pub pages: &'a [Run],
+    pub pages: &'a [TierRun],
     /// Those of them that were accessed.
-    pub accessed: Vec<Run>,
+    pub accessed: Vec<TierRun>,
     /// The window; `None` if the kernel refused to clear bits, so that the long window must do.
     pub window: Option<Duration>,
 }
@@ -64,7 +64,7 @@ impl Brief {
     }
 
     /// Adds a huge page that was accessed in the long window.
-    pub fn add(&mut self, page: Run) {
+    pub fn add(&mut self, page: TierRun) {
         debug_assert_eq!(page.size, PageSize::Huge, "base pages have the long window");
         self.pages.push(page);
     }
@@ -98,20 +98,20 @@ impl Brief {
 /// Clears the bits of these pages, waits, and returns those accessed since, and for how long they were watched.
 /// `None` if the kernel refused.
 fn watch(
-    pages: &[Run],
+    pages: &[TierRun],
     space: SpaceId,
     (kcore, walker, top): (&Kcore, &Walker, u64),
     window: Nanos,
     one_cpu: bool,
-) -> Option<(Vec<Run>, Duration)> {
+) -> Option<(Vec<TierRun>, Duration)> {
     let ranges = joined(pages.iter().map(|page| (page.start, BASE_PER_HUGE)));
-    let (meter, start) = (Meter::start(), Instant::now());
+    let (meter, start) = (CostMeter::start(), Instant::now());
     if cool_ranges(space, &ranges) < pages.len() as u64 * BASE_PER_HUGE {
         return None;
     }
     let armed = start + start.elapsed() / 2 + standstill(one_cpu, meter.cost()) / 2;
     std::thread::sleep(Duration::from_nanos(window.0));
-    let (meter, start) = (Meter::start(), Instant::now());
+    let (meter, start) = (CostMeter::start(), Instant::now());
     let mut accessed = Vec::with_capacity(pages.len());
     for table in pages.chunk_by(|a, b| a.start / TABLE == b.start / TABLE) {
         let range = Vpn(table[0].start)..Vpn(table[table.len() - 1].start + BASE_PER_HUGE);

@@ -16,7 +16,7 @@
 //! else runs on its CPU. Only one user can run DAMON: this tracker cannot run beside `damon_stat` (on by
 //! default since Linux 6.17), `damon_reclaim`, `damon_lru_sort` or another user's DAMON.
 //!
-//! **Knobs.** [`Settings`]: sampling and aggregation intervals when calm and when alert, the fewest and
+//! **Knobs.** [`DamonSettings`]: sampling and aggregation intervals when calm and when alert, the fewest and
 //! most regions, and whether `damon_stat` may be switched off meanwhile.
 //!
 //! **Where it comes from.** Linux `mm/damon`, `Documentation/admin-guide/mm/damon/usage.rst`; Park et al.
@@ -37,12 +37,12 @@ use crate::conflicts::OwnUse;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::perf::sample::Fields;
-use crate::perf::tracefs::{Described, Field};
-use crate::perf::{Attr, CpuRings, Event};
+use crate::perf::tracefs::{EventField, TraceEvent};
+use crate::perf::{Attr, CpuRings, PerfEvent};
 use crate::root::Root;
 use crate::tracker::Tracker;
 use crate::tracker::entry::TrackerEntry;
-use crate::tracker::needs::{Need, writable};
+use crate::tracker::needs::{Requirement, writable};
 use admin::{Admin, Targets};
 
 /// The tracker in the list.
@@ -52,10 +52,10 @@ pub const DAMON: TrackerEntry = TrackerEntry {
     costs: "a kernel thread, in proportion to regions and sampling rate",
     samples: false,
     needs,
-    open: |at| Ok(Box::new(Damon::new(at.root, at.journal, Settings::default())?)),
+    open: |at| Ok(Box::new(Damon::new(at.root, at.journal, DamonSettings::default())?)),
 };
 
-fn needs(root: &Root) -> Vec<Need> {
+fn needs(root: &Root) -> Vec<Requirement> {
     const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
     let modules = ["damon_stat", "damon_reclaim", "damon_lru_sort"];
     let owned = modules.iter().any(|name| {
@@ -98,7 +98,7 @@ pub enum AddressSpace {
 
 /// How to observe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct DamonSettings {
     /// What to watch.
     pub address_space: AddressSpace,
     /// Intervals while placement is settled.
@@ -113,7 +113,7 @@ pub struct Settings {
     pub take_over_damon_stat: bool,
 }
 
-impl Default for Settings {
+impl Default for DamonSettings {
     fn default() -> Self {
         let ms = |sample, aggregation| Intervals {
             sample: Nanos::from_millis(sample),
@@ -146,15 +146,15 @@ const RING_PAGES: usize = 32;
 
 #[derive(Clone, Copy)]
 struct ResultFields {
-    target: Field,
-    start: Field,
-    end: Field,
-    hits: Field,
+    target: EventField,
+    start: EventField,
+    end: EventField,
+    hits: EventField,
 }
 
 /// One region's result.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Region {
+struct DamonRegion {
     target: u64,
     start: u64,
     end: u64,
@@ -168,7 +168,7 @@ const AGGREGATIONS_REMEMBERED: u64 = 5;
 pub struct Damon {
     root: Root,
     admin: Admin,
-    settings: Settings,
+    settings: DamonSettings,
     rings: CpuRings,
     fields: ResultFields,
     /// In the order of DAMON's targets.
@@ -191,15 +191,15 @@ impl Damon {
     /// # Errors
     /// `Error::Missing` if the kernel has no DAMON in sysfs or no trace events, or if another user, which is
     /// named, uses DAMON; `Error::Call` if perf events cannot be opened.
-    pub fn new(root: &Root, journal: &Journal, settings: Settings) -> Result<Self> {
-        let event = Described::find(root, "damon/damon_aggregated")?;
+    pub fn new(root: &Root, journal: &Journal, settings: DamonSettings) -> Result<Self> {
+        let event = TraceEvent::find(root, "damon/damon_aggregated")?;
         let fields = ResultFields {
             target: event.field("target_id")?,
             start: event.field("start")?,
             end: event.field("end")?,
             hits: event.field("nr_accesses")?,
         };
-        let attr = Attr::every(Event::Tracepoint(event.id), Fields::RAW);
+        let attr = Attr::every(PerfEvent::Tracepoint(event.id), Fields::RAW);
         let rings = CpuRings::open(root, &attr, RING_PAGES)?;
         rings.filter("nr_accesses > 0")?;
         rings.enable(true)?;
@@ -313,7 +313,7 @@ impl Tracker for Damon {
             self.watching_since = Some(now.max(since));
             out.window = Some(self.current.sample);
             out.aggregation = Some(self.current.aggregation);
-            out.memory = Some(self.current.aggregation * AGGREGATIONS_REMEMBERED);
+            out.remembered_time = Some(self.current.aggregation * AGGREGATIONS_REMEMBERED);
         }
         self.follow_attention()?;
         self.due = now + self.current.aggregation;
@@ -333,9 +333,9 @@ impl Tracker for Damon {
     }
 }
 
-fn read_region(raw: &[u8], fields: ResultFields) -> Option<Region> {
+fn read_region(raw: &[u8], fields: ResultFields) -> Option<DamonRegion> {
     let hits = u16::try_from(fields.hits.read(raw)?).unwrap_or(u16::MAX);
-    Some(Region {
+    Some(DamonRegion {
         target: fields.target.read(raw)?,
         start: fields.start.read(raw)?,
         end: fields.end.read(raw)?,
@@ -343,7 +343,7 @@ fn read_region(raw: &[u8], fields: ResultFields) -> Option<Region> {
     })
 }
 
-fn to_sample(region: Region, spaces: &[SpaceId]) -> Option<Sample> {
+fn to_sample(region: DamonRegion, spaces: &[SpaceId]) -> Option<Sample> {
     let space = *spaces.get(usize::try_from(region.target).ok()?)?;
     let bytes = region.end.checked_sub(region.start)?;
     Some(Sample {
@@ -378,7 +378,7 @@ mod tests {
         std::fs::create_dir_all(&event).expect("a folder");
         std::fs::write(event.join("id"), "7").expect("a file");
         std::fs::write(event.join("format"), FORMAT).expect("a file");
-        let event = Described::find(&root, "damon/damon_aggregated").expect("an event");
+        let event = TraceEvent::find(&root, "damon/damon_aggregated").expect("an event");
         let field = |name| event.field(name).expect("a field");
         let fields = ResultFields {
             target: field("target_id"),

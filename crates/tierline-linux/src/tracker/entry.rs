@@ -4,8 +4,8 @@
 use serde::Serialize;
 use tierline_core::tier::Tiers;
 
-use super::needs::Need;
-use super::neoprof::Place;
+use super::needs::Requirement;
+use super::neoprof::DeviceLocation;
 use super::{TRACKERS, Tracker};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
@@ -21,7 +21,7 @@ pub struct TrackerEntry {
     pub costs: &'static str,
     /// It reports one access per sampling period, which stands for the others.
     pub samples: bool,
-    pub(crate) needs: fn(&Root) -> Vec<Need>,
+    pub(crate) needs: fn(&Root) -> Vec<Requirement>,
     pub(crate) open: fn(&Setup<'_>) -> Result<Box<dyn Tracker>>,
 }
 
@@ -35,7 +35,7 @@ pub struct Setup<'a> {
     /// The tiers.
     pub tiers: &'a Tiers,
     /// The location of NeoProf's registers; `None`: the first PCI device with its ids.
-    pub neoprof: Option<&'a Place>,
+    pub neoprof: Option<&'a DeviceLocation>,
 }
 
 /// Whether a machine supports a tracker.

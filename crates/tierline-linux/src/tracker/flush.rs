@@ -30,7 +30,7 @@ use tierline_core::port::{PageSize, SpaceId, Vpn};
 use tierline_core::tier::{NodeId, TierId, Tiers};
 
 use crate::mover::MoveSyscall;
-use crate::pagetable::Leaf;
+use crate::pagetable::MappedPage;
 
 /// Only pages that no other process maps.
 const MPOL_MF_MOVE: i32 = 1 << 1;
@@ -53,7 +53,7 @@ pub enum Flush {
 
 /// Decides whether flushes are needed for one process.
 #[derive(Clone, Copy, Debug)]
-pub struct Need {
+pub struct FlushNeed {
     /// Windows still to be flushed.
     left: u64,
     /// Windows since the last one with a flush.
@@ -64,15 +64,15 @@ pub struct Need {
     without: Option<u64>,
 }
 
-impl Default for Need {
+impl Default for FlushNeed {
     fn default() -> Self {
         Self { left: 0, bare: TRIAL - 1, with: 0, without: None }
     }
 }
 
-impl Need {
+impl FlushNeed {
     /// True if the coming window needs a flush.
-    pub fn is_there(&self, flush: Flush) -> bool {
+    pub fn needs_flush(&self, flush: Flush) -> bool {
         match flush {
             Flush::Never => false,
             Flush::Always => true,
@@ -81,7 +81,7 @@ impl Need {
     }
 
     /// Records the base pages that a window found, and whether it was flushed.
-    pub fn saw(&mut self, accessed: u64, flushed: bool) {
+    pub fn record(&mut self, accessed: u64, flushed: bool) {
         if flushed {
             self.left = self.left.saturating_sub(1);
             self.bare = 0;
@@ -102,7 +102,7 @@ impl Need {
 
 /// A cold page that may change its tier for a flush: of the slowest tier if possible.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Spare {
+pub struct FlushPage {
     found: Option<(Vpn, TierId)>,
     /// The page that is in another tier for a flush, and the tier it belongs to.
     lent: Option<(Vpn, TierId)>,
@@ -110,7 +110,7 @@ pub struct Spare {
     after: u64,
 }
 
-impl Spare {
+impl FlushPage {
     /// True if another page would be better than the one found. `slowest` is the machine's last tier.
     #[inline]
     pub fn is_wanted(&self, slowest: TierId) -> bool {
@@ -118,7 +118,7 @@ impl Spare {
     }
 
     /// Considers a page of a scan.
-    pub fn consider(&mut self, leaf: Leaf, tier: TierId) {
+    pub fn consider(&mut self, leaf: MappedPage, tier: TierId) {
         let better = self.found.is_none_or(|(_, found)| tier > found);
         let cold = leaf.size == PageSize::Base && !leaf.accessed && leaf.writable && leaf.dirty;
         if better && cold && leaf.vpn.0 > self.after {
@@ -193,14 +193,14 @@ mod tests {
         }
     }
 
-    fn leaf(vpn: u64) -> Leaf {
+    fn leaf(vpn: u64) -> MappedPage {
         let (vpn, size) = (Vpn(vpn), PageSize::Base);
-        Leaf { vpn, pfn: 0, size, accessed: false, writable: true, dirty: true }
+        MappedPage { vpn, pfn: 0, size, accessed: false, writable: true, dirty: true }
     }
 
-    fn flush_once(kernel: &Fake, spare: &mut Spare) -> bool {
+    fn flush_once(kernel: &Fake, spare: &mut FlushPage) -> bool {
         spare.consider(leaf(1), TierId(0));
-        spare.consider(Leaf { accessed: true, ..leaf(2) }, TierId(1));
+        spare.consider(MappedPage { accessed: true, ..leaf(2) }, TierId(1));
         spare.consider(leaf(3), TierId(1));
         spare.consider(leaf(4), TierId(1));
         spare.flush(kernel, SpaceId(1), &tiers())
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_cold_slow_page_is_moved_and_moved_back() {
-        let (kernel, mut spare) = (Fake::default(), Spare::default());
+        let (kernel, mut spare) = (Fake::default(), FlushPage::default());
         assert!((0..3).all(|_| flush_once(&kernel, &mut spare)));
         let moves: Vec<_> = kernel.moves.borrow().iter().map(|(at, to)| (at / 4096, *to)).collect();
         assert_eq!(moves, [(3, 0), (3, 1), (3, 0)]);
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn after_a_page_that_cannot_be_moved_the_next_is_tried() {
         let kernel = Fake { stuck: Some(3 * 4096), ..Fake::default() };
-        let mut spare = Spare::default();
+        let mut spare = FlushPage::default();
         assert!(!flush_once(&kernel, &mut spare));
         assert!(flush_once(&kernel, &mut spare));
         assert_eq!(kernel.moves.borrow().last(), Some(&(4 * 4096, 0)));
@@ -225,26 +225,26 @@ mod tests {
 
     #[test]
     fn a_need_is_found_by_trial_and_lasts_a_while() {
-        let mut need = Need::default();
-        assert!(!need.is_there(Flush::Auto), "the first window has no flush");
-        need.saw(500, false);
+        let mut need = FlushNeed::default();
+        assert!(!need.needs_flush(Flush::Auto), "the first window has no flush");
+        need.record(500, false);
         assert!(
-            need.is_there(Flush::Auto) && !need.is_there(Flush::Never),
+            need.needs_flush(Flush::Auto) && !need.needs_flush(Flush::Never),
             "the second is a trial with a flush"
         );
-        need.saw(1000, true);
+        need.record(1000, true);
         for _ in 0..TRIAL {
-            assert!(need.is_there(Flush::Auto), "the flushed window found far more");
-            need.saw(1000, true);
+            assert!(need.needs_flush(Flush::Auto), "the flushed window found far more");
+            need.record(1000, true);
         }
-        assert!(!need.is_there(Flush::Auto), "a trial without a flush");
-        need.saw(950, false);
+        assert!(!need.needs_flush(Flush::Auto), "a trial without a flush");
+        need.record(950, false);
         (1..TRIAL).for_each(|_| {
-            assert!(!need.is_there(Flush::Auto), "it found as much");
-            need.saw(950, false);
+            assert!(!need.needs_flush(Flush::Auto), "it found as much");
+            need.record(950, false);
         });
-        assert!(need.is_there(Flush::Auto), "a trial with a flush");
-        need.saw(1000, true);
-        assert!(!need.is_there(Flush::Auto) && need.is_there(Flush::Always));
+        assert!(need.needs_flush(Flush::Auto), "a trial with a flush");
+        need.record(1000, true);
+        assert!(!need.needs_flush(Flush::Auto) && need.needs_flush(Flush::Always));
     }
 }

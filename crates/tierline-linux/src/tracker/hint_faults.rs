@@ -24,7 +24,7 @@
 //! threshold. For a hot page that arrives unarmed in the slow tier, the first time to fault is counted from
 //! up to four earlier scans. In a large folio smaller than a huge page, one page faults for all.
 //!
-//! **Knobs.** [`Settings`]: the megabytes armed at a time when alert and when calm (the kernel divides by
+//! **Knobs.** [`HintFaultSettings`]: the megabytes armed at a time when alert and when calm (the kernel divides by
 //! it, so it is never 0), the most faults a second, the scan period, the poll interval, the ring size.
 //!
 //! **Where it comes from.** Linux `mm/mempolicy.c`, `kernel/sched/fair.c`; TPP (ASPLOS'23); Colloid
@@ -60,14 +60,14 @@ use crate::conflicts::OwnUse;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::perf::sample::Fields;
-use crate::perf::tracefs::{Field, Probe};
-use crate::perf::{Attr, CpuRings, Event, monotonic_now, online_cpus};
+use crate::perf::tracefs::{DynamicEvent, EventField};
+use crate::perf::{Attr, CpuRings, PerfEvent, monotonic_now, online_cpus};
 use crate::root::Root;
 use crate::tracker::Tracker;
 use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::{may_sample, two_nodes};
-use arming::{Arm, Arming};
-use pace::Pace;
+use arming::{ArmedRange, ArmingHistory};
+use pace::SliceSize;
 
 /// The tracker in the list.
 pub const HINT_FAULTS: TrackerEntry = TrackerEntry {
@@ -93,7 +93,7 @@ pub const HINT_FAULTS: TrackerEntry = TrackerEntry {
     open: |at| {
         // With two tiers, a hint fault implies the page's tier; with more it does not.
         let slow = (at.tiers.len() == 2).then_some(TierId(1));
-        Ok(Box::new(HintFaults::new(at.root, at.journal, slow, Settings::default())?))
+        Ok(Box::new(HintFaults::new(at.root, at.journal, slow, HintFaultSettings::default())?))
     },
 };
 
@@ -110,7 +110,7 @@ const FAULT_WRITE: u64 = 1;
 
 /// How to arm and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct HintFaultSettings {
     /// The most megabytes of memory that the kernel arms at a time when alert; at least 1.
     pub alert_scan_mb: u32,
     /// The same when calm; at least 1.
@@ -130,7 +130,7 @@ pub struct Settings {
     pub ring_pages: usize,
 }
 
-impl Default for Settings {
+impl Default for HintFaultSettings {
     fn default() -> Self {
         Self {
             alert_scan_mb: 64,
@@ -155,18 +155,18 @@ pub enum FaultSource {
 
 /// The sources in use on this kernel, and why better ones are not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sources {
+pub struct SourcesInUse {
     /// The source of faults.
     pub faults: FaultSource,
     /// True if armings are observed, so that samples have an exposure.
     pub arming: bool,
     /// Why better sources are not in use; empty if all are.
-    pub why: Vec<String>,
+    pub missing: Vec<String>,
 }
 
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct HintFaultCounts {
     /// Samples reported.
     pub faults: u64,
     /// Ranges armed in the processes watched.
@@ -182,7 +182,7 @@ pub struct Counts {
 /// State of one address space.
 #[derive(Default)]
 struct Watched {
-    arming: Arming,
+    arming: ArmingHistory,
     /// Pages that have faulted; kept only if nothing else separates hint faults from first accesses.
     touched: FxHashSet<Vpn>,
 }
@@ -206,34 +206,34 @@ struct Fault {
 /// The positions of the fields of the two probes.
 #[derive(Clone, Copy)]
 struct FaultFields {
-    address: Field,
-    pte: Field,
-    flags: Field,
+    address: EventField,
+    pte: EventField,
+    flags: EventField,
 }
 
 #[derive(Clone, Copy)]
 struct ArmFields {
-    start: Field,
-    end: Field,
+    start: EventField,
+    end: EventField,
 }
 
 struct Faults {
     // Declared before the probe, to be dropped first: an event in use cannot be removed.
     rings: CpuRings,
-    probe: Option<(Probe, FaultFields)>,
+    probe: Option<(DynamicEvent, FaultFields)>,
 }
 
 struct Arms {
     rings: CpuRings,
     fields: ArmFields,
-    _probe: Probe,
+    _probe: DynamicEvent,
 }
 
 /// The tracker.
 pub struct HintFaults {
     root: Root,
     journal: Journal,
-    settings: Settings,
+    settings: HintFaultSettings,
     slow: Option<TierId>,
     faults: Faults,
     arms: Option<Arms>,
@@ -241,13 +241,13 @@ pub struct HintFaults {
     spaces: FxHashMap<SpaceId, Watched>,
     /// Read but not reported yet: faults after the start of the drain wait for their armings.
     pending_faults: Vec<Fault>,
-    pending_arms: Vec<(SpaceId, Arm)>,
-    counts: Counts,
+    pending_arms: Vec<(SpaceId, ArmedRange)>,
+    counts: HintFaultCounts,
     scanning: bool,
     attention: Attention,
     /// The passes at which calm may begin: moves of a part of memory do not show that placement is settled.
     calm_after: u64,
-    pace: Pace,
+    pace: SliceSize,
     cpus: u64,
     due: Nanos,
 }
@@ -263,7 +263,7 @@ impl HintFaults {
         root: &Root,
         journal: &Journal,
         slow: Option<TierId>,
-        settings: Settings,
+        settings: HintFaultSettings,
     ) -> Result<Self> {
         require_knobs(root)?;
         let mut why = Vec::new();
@@ -287,25 +287,25 @@ impl HintFaults {
             spaces: FxHashMap::default(),
             pending_faults: Vec::new(),
             pending_arms: Vec::new(),
-            counts: Counts::default(),
+            counts: HintFaultCounts::default(),
             scanning: false,
             attention: Attention::default(),
             calm_after: 0,
-            pace: Pace::new(Nanos::ZERO),
+            pace: SliceSize::new(Nanos::ZERO),
             cpus,
             due: Nanos::ZERO,
         })
     }
 
     /// The sources in use on this kernel.
-    pub fn sources(&self) -> Sources {
+    pub fn sources(&self) -> SourcesInUse {
         let faults =
             if self.faults.probe.is_some() { FaultSource::Probe } else { FaultSource::PageFaults };
-        Sources { faults, arming: self.arms.is_some(), why: self.why.clone() }
+        SourcesInUse { faults, arming: self.arms.is_some(), missing: self.why.clone() }
     }
 
     /// Counts since the start.
-    pub const fn counts(&self) -> Counts {
+    pub const fn counts(&self) -> HintFaultCounts {
         self.counts
     }
 
@@ -333,7 +333,7 @@ impl HintFaults {
         if let Some(arms) = &self.arms {
             arms.rings.enable(true)?;
         }
-        self.pace = Pace::new(monotonic_now());
+        self.pace = SliceSize::new(monotonic_now());
         self.scanning = true;
         self.set_pace()
     }
@@ -413,7 +413,7 @@ impl HintFaults {
         (self.pending_arms, self.pending_faults) = (arms, faults);
     }
 
-    fn take_arm(&mut self, space: SpaceId, arm: Arm) {
+    fn take_arm(&mut self, space: SpaceId, arm: ArmedRange) {
         if let Some(watched) = self.spaces.get_mut(&space) {
             watched.arming.arm(arm);
             self.counts.arms += 1;
@@ -478,7 +478,7 @@ impl Tracker for HintFaults {
         let horizon = monotonic_now();
         let before = self.counts.faults + self.counts.other_faults;
         self.drain();
-        out.memory = Some(MEMORY);
+        out.remembered_time = Some(MEMORY);
         self.deliver(horizon, out);
         self.count_losses(out);
         // A fault costs the same whether or not it gives a sample.
@@ -506,9 +506,9 @@ fn space_of(pid: u32, spaces: &FxHashMap<SpaceId, Watched>) -> Option<SpaceId> {
     spaces.contains_key(&space).then_some(space)
 }
 
-fn read_arm(sample: &crate::perf::sample::Sample<'_>, fields: ArmFields) -> Option<Arm> {
+fn read_arm(sample: &crate::perf::sample::Sample<'_>, fields: ArmFields) -> Option<ArmedRange> {
     let (start, end) = (fields.start.read(sample.raw)?, fields.end.read(sample.raw)?);
-    let arm = Arm { time: Nanos(sample.time), start: Vpn::of(start), end: Vpn::of(end) };
+    let arm = ArmedRange { time: Nanos(sample.time), start: Vpn::of(start), end: Vpn::of(end) };
     (arm.start < arm.end).then_some(arm)
 }
 
@@ -567,7 +567,7 @@ fn require_knobs(root: &Root) -> Result<()> {
 
 fn open_fault_probe(root: &Root, pages: usize) -> Result<Faults> {
     let definition = "numa_migrate_check addr=vmf->address pte=vmf->pte flags=vmf->flags:x32";
-    let probe = Probe::create(root, "fault", &[("f", definition)])?;
+    let probe = DynamicEvent::create(root, "fault", &[("f", definition)])?;
     let fields = FaultFields {
         address: probe.event.field("addr")?,
         pte: probe.event.field("pte")?,
@@ -579,7 +579,7 @@ fn open_fault_probe(root: &Root, pages: usize) -> Result<Faults> {
 
 fn open_page_faults(root: &Root, pages: usize) -> Result<Faults> {
     let fields = Fields::TID | Fields::TIME | Fields::ADDR;
-    let attr = Attr { user_only: true, ..Attr::every(Event::PAGE_FAULTS, fields) };
+    let attr = Attr { user_only: true, ..Attr::every(PerfEvent::PAGE_FAULTS, fields) };
     Ok(Faults { rings: CpuRings::open(root, &attr, pages)?, probe: None })
 }
 
@@ -590,14 +590,14 @@ fn open_arms(root: &Root) -> Result<Arms> {
     // The second and third argument are the range's ends. The time is taken on entry, before the first page is
     // armed.
     let range = "change_prot_numa start=$arg2 end=$arg3";
-    let probe = Probe::create(root, "arm", &[("f", range), ("p", range)])?;
+    let probe = DynamicEvent::create(root, "arm", &[("f", range), ("p", range)])?;
     let fields = ArmFields { start: probe.event.field("start")?, end: probe.event.field("end")? };
     Ok(Arms { rings: open_tracepoint(root, &probe, ARM_RING_PAGES)?, fields, _probe: probe })
 }
 
-fn open_tracepoint(root: &Root, probe: &Probe, pages: usize) -> Result<CpuRings> {
+fn open_tracepoint(root: &Root, probe: &DynamicEvent, pages: usize) -> Result<CpuRings> {
     let fields = Fields::TID | Fields::TIME | Fields::RAW;
-    CpuRings::open(root, &Attr::every(Event::Tracepoint(probe.event.id), fields), pages)
+    CpuRings::open(root, &Attr::every(PerfEvent::Tracepoint(probe.event.id), fields), pages)
 }
 
 #[cfg(test)]
@@ -609,7 +609,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let root = Root::at(dir.path());
         let journal = Journal::open(dir.path().join("run")).expect("a journal");
-        let open = || HintFaults::new(&root, &journal, None, Settings::default()).err();
+        let open = || HintFaults::new(&root, &journal, None, HintFaultSettings::default()).err();
         let error = open().expect("no knobs");
         assert!(error.to_string().contains("numa_balancing"), "{error}");
         std::fs::create_dir_all(root.path("/proc/sys/kernel")).expect("a folder");

@@ -11,7 +11,7 @@
 //! costs time. With it the CPU restarts the count after each record it drops, so hits can be compared with
 //! each other, but are not an exact count. Few virtual machines have it.
 //!
-//! **Knobs.** [`Settings`]: the period, and the tier of each kind of memory.
+//! **Knobs.** [`IbsSettings`]: the period, and the tier of each kind of memory.
 //!
 //! **Where it comes from.** AMD's processor programming references; Linux `arch/x86/events/amd/ibs.c`.
 //! Not tested on hardware yet: tests use synthetic records, and opening gives an error if there is no IBS.
@@ -19,7 +19,7 @@
 use tierline_core::unit::Nanos;
 
 use crate::error::{Error, Result};
-use crate::perf::Event;
+use crate::perf::PerfEvent;
 use crate::root::Root;
 use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::may_sample;
@@ -37,14 +37,14 @@ pub const IBS: TrackerEntry = TrackerEntry {
             may_sample(root),
         ]
     },
-    open: |at| Ok(Box::new(open(at.root, &Settings::default())?)),
+    open: |at| Ok(Box::new(open(at.root, &IbsSettings::default())?)),
 };
 
 const UNIT: &str = "/sys/bus/event_source/devices/ibs_op";
 
 /// How to sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct IbsSettings {
     /// Operations per record; the kernel rounds it down to a multiple of 16.
     pub period: u64,
     /// The tier of each kind of memory.
@@ -53,7 +53,7 @@ pub struct Settings {
     pub poll: Nanos,
 }
 
-impl Default for Settings {
+impl Default for IbsSettings {
     fn default() -> Self {
         Self { period: 100_000, tiers: SourceTiers::default(), poll: Nanos::from_millis(25) }
     }
@@ -63,7 +63,7 @@ impl Default for Settings {
 ///
 /// # Errors
 /// `Error::Missing` if the CPU has no IBS.
-pub fn open(root: &Root, settings: &Settings) -> Result<Sampler> {
+pub fn open(root: &Root, settings: &IbsSettings) -> Result<Sampler> {
     let event = event(root, settings.period)?;
     Sampler::open(root, IBS.name, &[event], settings.tiers, settings.poll)
 }
@@ -85,7 +85,7 @@ fn event(root: &Root, period: u64) -> Result<PmuEvent> {
     // With it the kernel drops records of the kernel; without it, that request is refused.
     let user_only = set_bit(root, "swfilt", &mut config);
     Ok(PmuEvent {
-        event: Event::Pmu { unit, config },
+        event: PerfEvent::Pmu { unit, config },
         period: (period / 16 * 16).max(16),
         precise: 0,
         user_only,
@@ -137,7 +137,7 @@ mod tests {
         ]);
         let found = event(&root, 100_001).expect("IBS");
         let config = [1 << 19 | 1 << 16, 0, 1];
-        assert_eq!(found.event, Event::Pmu { unit: 11, config });
+        assert_eq!(found.event, PerfEvent::Pmu { unit: 11, config });
         assert_eq!((found.period, found.user_only), (100_000, true));
     }
 
@@ -145,14 +145,14 @@ mod tests {
     fn an_old_unit_is_used_as_it_is() {
         let (_dir, root) = machine(&[("type", "9"), ("format/cnt_ctl", "config:19")]);
         let found = event(&root, 5).expect("IBS");
-        assert_eq!(found.event, Event::Pmu { unit: 9, config: [1 << 19, 0, 0] });
+        assert_eq!(found.event, PerfEvent::Pmu { unit: 9, config: [1 << 19, 0, 0] });
         assert_eq!((found.period, found.user_only), (16, false));
     }
 
     #[test]
     fn without_the_unit_the_error_names_it() {
         let (_dir, root) = machine(&[]);
-        let error = open(&root, &Settings::default()).err().expect("no IBS");
+        let error = open(&root, &IbsSettings::default()).err().expect("no IBS");
         assert!(error.to_string().contains("no /sys/bus/event_source/devices/ibs_op"), "{error}");
     }
 

@@ -3,7 +3,7 @@
 //! policies over a tracker that does not observe fast memory.
 //!
 //! Page tables are read through `/proc/kcore`, as by the `accessed` tracker, but bits are cleared only for
-//! queried pages: accessed ones are cooled ([`super::cool`]), so that the next query covers the time since.
+//! queried pages: accessed ones are cooled ([`super::clear_accessed`]), so that the next query covers the time since.
 //! The kernel's reclaimer does the same with a page that it is about to reclaim. The cost is one read per
 //! query, and a census every [`CENSUS_EVERY`] in proportion to mapped memory: 5 ns a page natively, 0.1 us
 //! in an emulated guest.
@@ -16,12 +16,12 @@ use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 
 use crate::error::Result;
 use crate::kcore::Kcore;
-use crate::kcore::tasks::{Kernel, Process};
+use crate::kcore::tasks::{Process, TaskList};
 use crate::nodes::{FrameTiers, Nodes};
-use crate::pagetable::{Format, Leaf, Walker};
+use crate::pagetable::{MappedPage, PageTableFormat, Walker};
 use crate::root::Root;
-use crate::tracker::cool::cool;
-use crate::tracker::runs::{Run, Runs};
+use crate::tracker::clear_accessed::clear_accessed;
+use crate::tracker::tier_runs::{TierRun, TierRuns};
 
 /// Time between two readings of the tiers of all pages. Ours: new pages are never the coldest.
 pub const CENSUS_EVERY: Nanos = Nanos::from_secs(2);
@@ -31,7 +31,7 @@ const NEAR: usize = 64;
 /// Reads the page tables of processes.
 pub struct Inspector {
     kcore: Kcore,
-    kernel: Kernel,
+    kernel: TaskList,
     walker: Walker,
     frames: FrameTiers,
     processes: BTreeMap<SpaceId, Process>,
@@ -44,9 +44,9 @@ impl Inspector {
     /// [`crate::error::Error::Missing`] if the kernel lacks a requirement: `/proc/kcore`, BTF.
     pub fn new(root: &Root, tiers: &Tiers) -> Result<Self> {
         let kcore = Kcore::open(root)?;
-        let kernel = Kernel::open(root, &kcore)?;
-        let format = Format { levels: kernel.levels, encrypted: kernel.encrypted };
-        let (walker, frames) = (Walker::new(format), Nodes::read(root)?.in_tiers(tiers));
+        let kernel = TaskList::open(root, &kcore)?;
+        let format = PageTableFormat { levels: kernel.levels, encrypted: kernel.encrypted };
+        let (walker, frames) = (Walker::new(format), Nodes::read(root)?.by_tier(tiers));
         Ok(Self { kcore, kernel, walker, frames, processes: BTreeMap::new() })
     }
 
@@ -56,13 +56,13 @@ impl Inspector {
         for &space in spaces {
             let Some(table) = self.table(space) else { continue };
             let Self { kcore, walker, frames, .. } = self;
-            let mut runs = Runs::new(space, None);
-            walker.walk(kcore, table, &mut |leaf: Leaf| {
-                if let Some(tier) = frames.of(leaf.pfn) {
+            let mut runs = TierRuns::new(space, None);
+            walker.walk(kcore, table, &mut |leaf: MappedPage| {
+                if let Some(tier) = frames.tier_of(leaf.pfn) {
                     let pages = if leaf.size == PageSize::Huge { 512 } else { 1 };
                     let tier = Some(tier);
-                    let page = Run { start: leaf.vpn.0, pages, size: leaf.size, tier };
-                    runs.living(page, out);
+                    let page = TierRun { start: leaf.vpn.0, pages, size: leaf.size, tier };
+                    runs.add_present(page, out);
                 }
             });
             runs.finish(out);
@@ -83,7 +83,7 @@ impl Inspector {
             let mut touched = Vec::new();
             for group in asked.chunk_by(|&a, &b| near(a) == near(b)) {
                 let start = Vpn(near(group[0]).1 * NEAR as u64);
-                let leaves: [Option<Leaf>; NEAR] =
+                let leaves: [Option<MappedPage>; NEAR] =
                     self.walker.find_run(&self.kcore, table, start).unwrap_or([None; NEAR]);
                 for &i in group {
                     let leaf = leaf_of(&leaves, questions[i].vpn.0 - start.0);
@@ -93,27 +93,28 @@ impl Inspector {
                 }
             }
             touched.dedup();
-            cool(space, &touched);
+            clear_accessed(space, &touched);
         }
     }
 
     /// The physical address of a process's top page table.
     fn table(&mut self, space: SpaceId) -> Option<u64> {
         let Self { kcore, kernel, processes, .. } = self;
-        let known = processes.get(&space).copied().filter(|process| kernel.holds(kcore, process));
+        let known =
+            processes.get(&space).copied().filter(|process| kernel.is_current(kcore, process));
         let process = known.or_else(|| kernel.find(kcore, space.0))?;
         processes.insert(space, process);
-        Some(process.table)
+        Some(process.top_table)
     }
 }
 
 /// The page `at` pages after the start of `leaves`; a huge page is stored once, as the first of them.
-fn leaf_of(leaves: &[Option<Leaf>; NEAR], at: u64) -> Option<Leaf> {
+fn leaf_of(leaves: &[Option<MappedPage>; NEAR], at: u64) -> Option<MappedPage> {
     let huge = leaves[0].filter(|leaf| leaf.size == PageSize::Huge);
     huge.or_else(|| leaves.get(usize::try_from(at).ok()?).copied().flatten())
 }
 
-fn base_pages(leaf: Leaf) -> impl Iterator<Item = Vpn> {
+fn base_pages(leaf: MappedPage) -> impl Iterator<Item = Vpn> {
     let count = if leaf.size == PageSize::Huge { BASE_PER_HUGE } else { 1 };
     (leaf.vpn.0..leaf.vpn.0 + count).map(Vpn)
 }
@@ -122,9 +123,9 @@ fn base_pages(leaf: Leaf) -> impl Iterator<Item = Vpn> {
 mod tests {
     use super::*;
 
-    fn leaf(vpn: u64, size: PageSize) -> Option<Leaf> {
+    fn leaf(vpn: u64, size: PageSize) -> Option<MappedPage> {
         let leaf =
-            Leaf { vpn: Vpn(vpn), pfn: 7, size, accessed: true, writable: true, dirty: true };
+            MappedPage { vpn: Vpn(vpn), pfn: 7, size, accessed: true, writable: true, dirty: true };
         Some(leaf)
     }
 

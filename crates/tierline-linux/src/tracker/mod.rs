@@ -2,20 +2,20 @@
 //! Trackers: the ways to observe accesses on this kernel.
 
 pub mod brief;
-pub mod cool;
+pub mod clear_accessed;
 pub mod entry;
 pub mod flush;
-pub mod glance;
 pub mod inspect;
 pub mod ladder;
 pub(crate) mod needs;
 pub mod pmu;
-pub mod runs;
+pub mod quick_scan;
+pub mod tier_runs;
 pub mod units;
 pub mod window;
 pub mod windowed;
 
-use tierline_core::port::{Attention, DeviceCounts, Observations, SpaceId, Watch};
+use tierline_core::port::{Attention, DeviceCounts, Observations, SpaceId, Tracking};
 use tierline_core::unit::Nanos;
 
 use crate::conflicts::OwnUse;
@@ -71,7 +71,7 @@ pub trait Tracker {
 
     /// Reconfigures access tracking for a policy's request. A tracker that does not support the request continues
     /// unchanged.
-    fn reconfigure(&mut self, _watch: Watch) -> Result<bool> {
+    fn reconfigure(&mut self, _watch: Tracking) -> Result<bool> {
         Ok(false)
     }
 

@@ -16,7 +16,7 @@
 //! after pages moved unnoticed; a frame without an owner among them (the kernel's, another program's) costs at most
 //! one such reading a minute. A huge page is observed as its base pages, whose accesses add up.
 //!
-//! **Knobs.** [`Settings`]; a policy may set threshold and intervals ([`Watch::Counters`]).
+//! **Knobs.** [`NeoProfSettings`]; a policy may set threshold and intervals ([`Tracking::Counters`]).
 //!
 //! **Where it comes from.** NeoMem (MICRO 2024), Section IV and table V. The device's pages are assumed to be its
 //! node's frames in order, without interleaving; the paper does not say.
@@ -27,7 +27,7 @@ mod place;
 use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
-use tierline_core::port::{Attention, DeviceCounts, Observations, Sample, SpaceId, Watch};
+use tierline_core::port::{Attention, DeviceCounts, Observations, Sample, SpaceId, Tracking};
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 
@@ -42,10 +42,10 @@ use crate::nodes::Nodes;
 use crate::root::Root;
 use crate::tracker::Tracker;
 use crate::tracker::entry::{Setup, TrackerEntry};
-use crate::tracker::needs::{Need, writable};
+use crate::tracker::needs::{Requirement, writable};
 use owners::Owners;
-use place::Window;
-pub use place::{Place, find};
+use place::RegisterWindow;
+pub use place::{DeviceLocation, find};
 
 /// The tracker in the list, with NeoMem's own registers.
 pub const NEOPROF: TrackerEntry = TrackerEntry {
@@ -66,7 +66,7 @@ pub const CHMU: TrackerEntry = TrackerEntry {
     open: |at| open_for(at, Source::Hotlist),
 };
 
-fn needs(root: &Root) -> Vec<Need> {
+fn needs(root: &Root) -> Vec<Requirement> {
     let device = find(root);
     let window = device.as_ref().map(|place| format!("/sys/bus/pci/devices/{place}/resource0"));
     vec![
@@ -82,12 +82,12 @@ fn needs(root: &Root) -> Vec<Need> {
 }
 
 fn open_for(at: &Setup<'_>, source: Source) -> Result<Box<dyn Tracker>> {
-    let settings = Settings { source, place: at.neoprof.cloned() };
+    let settings = NeoProfSettings { source, place: at.neoprof.cloned() };
     Ok(Box::new(open(at.root, at.journal, at.tiers, &settings)?))
 }
 
 /// How it is watched by default: reported pages are read as often as in NeoMem (table V).
-const WATCH: Watch = Watch::Counters {
+const WATCH: Tracking = Tracking::Counters {
     threshold: rates::LEAST,
     read: Nanos::from_millis(10),
     update: Nanos(rates::INTERVAL_NS),
@@ -107,22 +107,22 @@ const NOBODYS: Nanos = Nanos::from_secs(60);
 
 /// How to read the unit.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct NeoProfSettings {
     /// The list from which reported pages are read.
     pub source: Source,
     /// The location of the registers; `None`: the first PCI device with the unit's ids.
-    pub place: Option<Place>,
+    pub place: Option<DeviceLocation>,
 }
 
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct NeoProfCounts {
     /// Pages that the device reported.
-    pub named: u64,
+    pub reported: u64,
     /// Of them, pages of the watched programs.
     pub found: u64,
     /// Of them, frames without an owner among the watched programs.
-    pub nobodys: u64,
+    pub without_owner: u64,
     /// Registers read.
     pub register_reads: u64,
 }
@@ -138,7 +138,7 @@ struct Waiting {
 
 /// The intervals of the unit's service, and when it was last served.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pace {
+struct ServiceTimes {
     threshold: u32,
     /// True if the threshold follows the counters, as the policy does not set it.
     adaptive: bool,
@@ -152,14 +152,14 @@ struct Pace {
 }
 
 /// The tracker.
-pub struct NeoProf<R: Registers = Window> {
+pub struct NeoProf<R: Registers = RegisterWindow> {
     name: &'static str,
     driver: Driver<R>,
     owners: Owners,
     /// The frame of the device's page 0, and the tier of all its pages.
     first: u64,
     tier: TierId,
-    pace: Pace,
+    pace: ServiceTimes,
     watching: bool,
     /// The time of the last reading since the clearing.
     reading: Reading,
@@ -169,7 +169,7 @@ pub struct NeoProf<R: Registers = Window> {
     names: Vec<u32>,
     waiting: Vec<Waiting>,
     nobodys: FxHashMap<u64, Nanos>,
-    counts: Counts,
+    counts: NeoProfCounts,
     due: Nanos,
 }
 
@@ -178,9 +178,14 @@ pub struct NeoProf<R: Registers = Window> {
 /// # Errors
 /// `Error::Missing` if there is none, or no single node that it could belong to; `Error::File` or `Error::Call` if
 /// its registers are not accessible.
-pub fn open(root: &Root, journal: &Journal, tiers: &Tiers, settings: &Settings) -> Result<NeoProf> {
+pub fn open(
+    root: &Root,
+    journal: &Journal,
+    tiers: &Tiers,
+    settings: &NeoProfSettings,
+) -> Result<NeoProf> {
     let place = settings.place.clone().or_else(|| find(root)).ok_or_else(no_device)?;
-    let window = Window::open(root, journal, &place)?;
+    let window = RegisterWindow::open(root, journal, &place)?;
     NeoProf::new(root, tiers, window, settings.source).map_err(|error| with_place(error, &place))
 }
 
@@ -195,7 +200,7 @@ fn no_device() -> Error {
     }
 }
 
-fn with_place(error: Error, place: &Place) -> Error {
+fn with_place(error: Error, place: &DeviceLocation) -> Error {
     match error {
         Error::Missing { what, why, hint } => {
             Error::Missing { what: format!("{what} at {place}"), why, hint }
@@ -247,7 +252,7 @@ impl<R: Registers> NeoProf<R> {
             owners: Owners::new(root, frames.clone()),
             first: frames.start,
             tier,
-            pace: Pace::default(),
+            pace: ServiceTimes::default(),
             watching: false,
             reading: Reading::default(),
             utilisation: 0.0,
@@ -256,7 +261,7 @@ impl<R: Registers> NeoProf<R> {
             names: Vec::new(),
             waiting: Vec::new(),
             nobodys: FxHashMap::default(),
-            counts: Counts::default(),
+            counts: NeoProfCounts::default(),
             due: Nanos::ZERO,
         };
         tracker.reconfigure(WATCH)?;
@@ -265,8 +270,8 @@ impl<R: Registers> NeoProf<R> {
     }
 
     /// Counts since the start.
-    pub fn counts(&self) -> Counts {
-        Counts { register_reads: self.driver.reads(), ..self.counts }
+    pub fn counts(&self) -> NeoProfCounts {
+        NeoProfCounts { register_reads: self.driver.reads(), ..self.counts }
     }
 
     /// Bytes of the table of frames.
@@ -288,7 +293,7 @@ impl<R: Registers> NeoProf<R> {
         }
         self.names.clear();
         self.driver.hot_pages(READ, &mut self.names);
-        self.counts.named += self.names.len() as u64;
+        self.counts.reported += self.names.len() as u64;
         let Some(hits) = hits else { return };
         let until = self.owners.passes() + 2;
         let waiting = |page: &u32| Waiting { frame: self.first + u64::from(*page), hits, until };
@@ -324,7 +329,7 @@ impl<R: Registers> NeoProf<R> {
             if given == most {
                 return true;
             }
-            if let Some((space, vpn)) = owners.of(one.frame) {
+            if let Some((space, vpn)) = owners.page_of(one.frame) {
                 out.samples.push(Sample {
                     space,
                     vpn,
@@ -344,7 +349,7 @@ impl<R: Registers> NeoProf<R> {
                 }
                 entry.insert(now);
             }
-            counts.nobodys += 1;
+            counts.without_owner += 1;
             false
         });
         unknown
@@ -414,7 +419,7 @@ impl<R: Registers> Tracker for NeoProf<R> {
             (self.pace.updated, self.pace.polled) = (now, now);
             return Ok(());
         };
-        out.memory = Some(self.pace.clear);
+        out.remembered_time = Some(self.pace.clear);
         out.watched += now.saturating_sub(self.pace.polled);
         let ns = now.saturating_sub(cleared).0;
         let reading = Reading { ns, accesses: self.driver.accesses() };
@@ -436,9 +441,9 @@ impl<R: Registers> Tracker for NeoProf<R> {
     // Reading one register when nothing is hot costs the same at any attention.
     fn set_attention(&mut self, _attention: Attention) {}
 
-    fn reconfigure(&mut self, watch: Watch) -> Result<bool> {
-        let Watch::Counters { threshold, read, update, clear } = watch else { return Ok(false) };
-        self.pace = Pace { threshold, adaptive: false, read, update, clear, ..self.pace };
+    fn reconfigure(&mut self, watch: Tracking) -> Result<bool> {
+        let Tracking::Counters { threshold, read, update, clear } = watch else { return Ok(false) };
+        self.pace = ServiceTimes { threshold, adaptive: false, read, update, clear, ..self.pace };
         if self.pace.cleared.is_some() {
             self.driver.set_threshold(threshold);
         }
@@ -515,7 +520,9 @@ mod tests {
         let (_folder, mut tracker) = watching(Source::Fifo);
         let (read, update) = (Nanos::from_millis(20), Nanos::from_millis(50));
         let clear = Nanos::from_millis(100);
-        tracker.reconfigure(Watch::Counters { threshold: 2, read, update, clear }).expect("fine");
+        tracker
+            .reconfigure(Tracking::Counters { threshold: 2, read, update, clear })
+            .expect("fine");
         let (mut named, mut reported) = (0, Vec::new());
         for _ in 0..20 {
             accesses(&mut tracker, 9, 1);
@@ -565,7 +572,7 @@ mod tests {
             assert!(out.samples.is_empty());
             rounds.push(tracker.owners.passes());
         }
-        assert!(tracker.counts().nobodys > 10, "{:?}", tracker.counts());
+        assert!(tracker.counts().without_owner > 10, "{:?}", tracker.counts());
         assert_eq!(tracker.counts().found, 0);
         let (first, last) = (rounds[10], rounds[58]);
         assert_eq!(first, last, "no round within the minute: {rounds:?}");
@@ -584,7 +591,7 @@ mod tests {
     fn a_missing_device_is_reported_with_a_next_step() {
         let (folder, root) = fake(&[]);
         let journal = Journal::open(folder.path().join("run")).expect("a journal");
-        let settings = Settings { source: Source::Fifo, place: None };
+        let settings = NeoProfSettings { source: Source::Fifo, place: None };
         let error = open(&root, &journal, &tiers(), &settings).err().expect("no device");
         assert!(error.to_string().contains("no PCI device 1234:4e50"), "{error}");
         assert!(error.hint().is_some_and(|hint| hint.contains("--tracker")));

@@ -11,7 +11,7 @@
 //! accessed. Marking walks the reverse map of each page: several times the cost of `accessed`. Like
 //! `accessed` it does not flush the TLB, so a page whose entry stays there looks idle.
 //!
-//! Knobs. Those of [`Settings`].
+//! Knobs. Those of [`WindowSettings`].
 //!
 //! Where it comes from. Davidov's idle page tracking, Linux 4.3
 //! (Documentation/admin-guide/mm/idle_page_tracking.rst). Not tested on a kernel that has it.
@@ -27,13 +27,13 @@ use tierline_core::unit::Bytes;
 
 use crate::error::{Error, Result};
 use crate::nodes::{FrameTiers, Nodes};
-use crate::pagemap::{Pagemap, mapped, page};
+use crate::pagemap::{Pagemap, mapped_ranges, page};
 use crate::root::Root;
 use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::readable;
-use crate::tracker::runs::{Run, Runs};
-use crate::tracker::window::Settings;
-use crate::tracker::windowed::{Probe, Seen, Windowed, is_gone};
+use crate::tracker::tier_runs::{TierRun, TierRuns};
+use crate::tracker::window::WindowSettings;
+use crate::tracker::windowed::{AccessBits, ReadCounts, Windowed, is_gone};
 
 const BITMAP: &str = "/sys/kernel/mm/page_idle/bitmap";
 /// In every 16th scan the tiers of all pages are reported, not only those of accessed pages.
@@ -54,7 +54,7 @@ pub const PAGE_IDLE: TrackerEntry = TrackerEntry {
             (readable(root, "/proc/kpageflags"), "a readable /proc/kpageflags (root)"),
         ]
     },
-    open: |at| Ok(Box::new(PageIdle::new(at.root, at.tiers, Settings::default())?)),
+    open: |at| Ok(Box::new(PageIdle::new(at.root, at.tiers, WindowSettings::default())?)),
 };
 
 /// The tracker.
@@ -74,7 +74,7 @@ pub struct IdleBits {
 pub struct Known {
     scans: u64,
     /// The pages that were marked, by ascending address, with their frames.
-    marked: Vec<(Run, u64)>,
+    marked: Vec<(TierRun, u64)>,
 }
 
 impl PageIdle {
@@ -82,7 +82,7 @@ impl PageIdle {
     ///
     /// # Errors
     /// [`Error::Missing`] on a kernel without the bitmap.
-    pub fn new(root: &Root, tiers: &Tiers, settings: Settings) -> Result<Self> {
+    pub fn new(root: &Root, tiers: &Tiers, settings: WindowSettings) -> Result<Self> {
         let path = root.path(BITMAP);
         let bitmap = OpenOptions::new().read(true).write(true).open(&path).map_err(|source| {
             Error::Missing {
@@ -92,13 +92,13 @@ impl PageIdle {
             }
         })?;
         let fast = tiers.0.first().map_or(Bytes::ZERO, |tier| tier.capacity);
-        let frames = Nodes::read(root)?.in_tiers(tiers);
+        let frames = Nodes::read(root)?.by_tier(tiers);
         let (root, tiers) = (root.clone(), tiers.clone());
         Ok(Self::with(IdleBits { root, tiers, frames, path, bitmap }, fast, settings))
     }
 }
 
-impl Probe for IdleBits {
+impl AccessBits for IdleBits {
     const NAME: &'static str = PAGE_IDLE.name;
     type Space = Known;
 
@@ -122,7 +122,7 @@ impl Probe for IdleBits {
         space: SpaceId,
         known: &mut Known,
         out: &mut Observations,
-    ) -> Result<Option<Seen>> {
+    ) -> Result<Option<ReadCounts>> {
         let mut idle = words(&known.marked);
         for (word, bits) in &mut idle {
             let mut bytes = [0; 8];
@@ -132,16 +132,16 @@ impl Probe for IdleBits {
         }
         let full = known.scans.is_multiple_of(RESIDENCE_EVERY);
         known.scans += 1;
-        let mut runs = Runs::new(space, None);
-        let mut seen = Seen::default();
+        let mut runs = TierRuns::new(space, None);
+        let mut seen = ReadCounts::default();
         for (run, pfn) in &known.marked {
             seen.present += 1;
             if idle.get(&(pfn / 64)).is_some_and(|bits| bits >> (pfn % 64) & 1 == 0) {
                 seen.accessed += 1;
-                runs.touched(*run, out);
+                runs.add_accessed(*run, out);
             }
             if full {
-                runs.living(*run, out);
+                runs.add_present(*run, out);
             }
         }
         runs.finish(out);
@@ -149,15 +149,15 @@ impl Probe for IdleBits {
     }
 
     fn refresh(&mut self) -> Result<()> {
-        self.frames = Nodes::read(&self.root)?.in_tiers(&self.tiers);
+        self.frames = Nodes::read(&self.root)?.by_tier(&self.tiers);
         Ok(())
     }
 }
 
 impl IdleBits {
-    fn find(&self, space: SpaceId, pages: &mut Vec<(Run, u64)>) -> Result<()> {
+    fn find(&self, space: SpaceId, pages: &mut Vec<(TierRun, u64)>) -> Result<()> {
         let mut pagemap = Pagemap::open(&self.root, space.0)?;
-        for range in mapped(&self.root, space.0)? {
+        for range in mapped_ranges(&self.root, space.0)? {
             pagemap.read(range, |vpn, entry| {
                 pages.extend(page(vpn, entry, &self.frames).zip(entry.pfn()));
             })?;
@@ -178,7 +178,7 @@ impl IdleBits {
 }
 
 /// The words of the bitmap for these frames, with the frames' bits set.
-fn words(pages: &[(Run, u64)]) -> BTreeMap<u64, u64> {
+fn words(pages: &[(TierRun, u64)]) -> BTreeMap<u64, u64> {
     let mut words = BTreeMap::new();
     for (_, pfn) in pages {
         *words.entry(pfn / 64).or_insert(0) |= 1 << (pfn % 64);
@@ -217,7 +217,8 @@ mod tests {
     #[test]
     fn a_kernel_without_it_names_the_alternative() {
         let (_folder, root) = fake(&[]);
-        let error = PageIdle::new(&root, &tiers(), Settings::default()).err().expect("not there");
+        let error =
+            PageIdle::new(&root, &tiers(), WindowSettings::default()).err().expect("not there");
         assert!(error.hint().is_some_and(|hint| hint.contains("accessed")));
     }
 }

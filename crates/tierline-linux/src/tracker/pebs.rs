@@ -11,7 +11,7 @@
 //! sampled once in ten seconds. Prefetched lines are not loads that missed. Stores are counted whether or
 //! not they miss, so they cannot be compared with loads: they are off by default.
 //!
-//! **Knobs.** [`Settings`]: the periods, and the tier of each kind of memory.
+//! **Knobs.** [`PebsSettings`]: the periods, and the tier of each kind of memory.
 //!
 //! **Where it comes from.** HeMem (SOSP'21), MEMTIS (SOSP'23); event codes from Intel's perfmon tables.
 //! Not tested on hardware yet: tests use synthetic records, and opening gives an error if there is no PMU.
@@ -19,8 +19,8 @@
 use tierline_core::unit::Nanos;
 
 use crate::error::{Error, Result};
-use crate::perf::Event;
-use crate::perf::data_src::Source;
+use crate::perf::PerfEvent;
+use crate::perf::data_src::DataSource;
 use crate::root::Root;
 use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::may_sample;
@@ -40,12 +40,12 @@ pub const PEBS: TrackerEntry = TrackerEntry {
             may_sample(root),
         ]
     },
-    open: |at| Ok(Box::new(open(at.root, &Settings::default())?)),
+    open: |at| Ok(Box::new(open(at.root, &PebsSettings::default())?)),
 };
 
 /// How to sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct PebsSettings {
     /// Missed loads per record; a prime, to avoid resonance with loops.
     pub load_period: u64,
     /// Stores per record; `None`: no stores.
@@ -56,7 +56,7 @@ pub struct Settings {
     pub poll: Nanos,
 }
 
-impl Default for Settings {
+impl Default for PebsSettings {
     fn default() -> Self {
         Self {
             load_period: 10_007,
@@ -70,28 +70,28 @@ impl Default for Settings {
 /// `MEM_INST_RETIRED.ALL_STORES`.
 const STORES: u64 = 0x82d0;
 /// `MEM_LOAD_RETIRED.L3_MISS`; each record contains the source of the data.
-const ANY_MISS: &[(u64, Option<Source>)] = &[(0x20d1, None)];
+const ANY_MISS: &[(u64, Option<DataSource>)] = &[(0x20d1, None)];
 /// `MEM_LOAD_L3_MISS_RETIRED.LOCAL_DRAM` and `.REMOTE_DRAM`, `MEM_LOAD_RETIRED.LOCAL_PMM`,
 /// `MEM_LOAD_L3_MISS_RETIRED.REMOTE_PMM`: servers that support persistent memory.
-const BY_SOURCE: &[(u64, Option<Source>)] = &[
-    (0x01d3, Some(Source::LocalDram)),
-    (0x02d3, Some(Source::RemoteDram)),
-    (0x80d1, Some(Source::Pmem)),
-    (0x10d3, Some(Source::Pmem)),
+const BY_SOURCE: &[(u64, Option<DataSource>)] = &[
+    (0x01d3, Some(DataSource::LocalDram)),
+    (0x02d3, Some(DataSource::RemoteDram)),
+    (0x80d1, Some(DataSource::Pmem)),
+    (0x10d3, Some(DataSource::Pmem)),
 ];
 
 /// Opens the events of this CPU.
 ///
 /// # Errors
 /// `Error::Missing` if this is no Intel CPU or if it has no such events.
-pub fn open(root: &Root, settings: &Settings) -> Result<Sampler> {
+pub fn open(root: &Root, settings: &PebsSettings) -> Result<Sampler> {
     let cpu = Cpu::read(root)?;
     cpu.require_pebs(root)?;
     let events = events(cpu.model, settings);
     Sampler::open(root, PEBS.name, &events, settings.tiers, settings.poll)
 }
 
-fn events(model: u32, settings: &Settings) -> Vec<PmuEvent> {
+fn events(model: u32, settings: &PebsSettings) -> Vec<PmuEvent> {
     let loads = match model {
         // Skylake-SP and Cascade Lake, Ice Lake-SP and -D. From Sapphire Rapids on CXL is a source too, without an
         // event of its own: the records contain it.
@@ -99,7 +99,7 @@ fn events(model: u32, settings: &Settings) -> Vec<PmuEvent> {
         _ => ANY_MISS,
     };
     let event = |code, period, source| PmuEvent {
-        event: Event::raw(code),
+        event: PerfEvent::raw(code),
         period,
         precise: 2,
         user_only: true,
@@ -112,7 +112,7 @@ fn events(model: u32, settings: &Settings) -> Vec<PmuEvent> {
     let stores = settings.store_period.map(|period| PmuEvent {
         stores: true,
         // A store's record does not say whether it reached memory.
-        source: Some(Source::Unknown),
+        source: Some(DataSource::Unknown),
         ..event(STORES, period, None)
     });
     loads.chain(stores).collect()
@@ -189,7 +189,7 @@ mod tests {
         model name\t: Xeon\n";
 
     fn why(root: &Root) -> String {
-        open(root, &Settings::default()).err().expect("no PEBS").to_string()
+        open(root, &PebsSettings::default()).err().expect("no PEBS").to_string()
     }
 
     #[test]
@@ -208,13 +208,13 @@ mod tests {
         let (_dir, root) = machine(SKYLAKE, &[]);
         let cpu = Cpu::read(&root).expect("cpuinfo");
         assert_eq!((cpu.family, cpu.model), (6, 0x55));
-        let codes = |model, settings: &Settings| -> Vec<Event> {
+        let codes = |model, settings: &PebsSettings| -> Vec<PerfEvent> {
             events(model, settings).iter().map(|event| event.event).collect()
         };
-        let plain = Settings::default();
-        assert_eq!(codes(cpu.model, &plain)[1], Event::raw(0x02d3));
-        assert_eq!(codes(0x8f, &plain), [Event::raw(0x20d1)]);
-        let stores = Settings { store_period: Some(100_003), ..plain };
-        assert_eq!(codes(0x8f, &stores), [Event::raw(0x20d1), Event::raw(0x82d0)]);
+        let plain = PebsSettings::default();
+        assert_eq!(codes(cpu.model, &plain)[1], PerfEvent::raw(0x02d3));
+        assert_eq!(codes(0x8f, &plain), [PerfEvent::raw(0x20d1)]);
+        let stores = PebsSettings { store_period: Some(100_003), ..plain };
+        assert_eq!(codes(0x8f, &stores), [PerfEvent::raw(0x20d1), PerfEvent::raw(0x82d0)]);
     }
 }

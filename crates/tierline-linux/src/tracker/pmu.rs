@@ -2,14 +2,14 @@
 //! Common part of the hardware samplers: events on every CPU whose records contain an address and its source.
 
 use rustc_hash::FxHashSet;
-use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn, Watch};
+use tierline_core::port::{Attention, Observations, Sample, SpaceId, Tracking, Vpn};
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 
 use crate::error::{Error, Result};
-use crate::perf::data_src::{Access, Source};
+use crate::perf::data_src::{Access, DataSource};
 use crate::perf::sample::{Fields, Sample as Recorded};
-use crate::perf::{Attr, CpuRings, Event};
+use crate::perf::{Attr, CpuRings, PerfEvent};
 use crate::root::Root;
 use crate::tracker::Tracker;
 
@@ -31,13 +31,13 @@ pub struct SourceTiers {
 
 impl SourceTiers {
     /// The tier of `source`.
-    pub const fn of(&self, source: Source) -> Option<TierId> {
+    pub const fn of(&self, source: DataSource) -> Option<TierId> {
         match source {
-            Source::LocalDram => self.local,
-            Source::RemoteDram => self.remote,
-            Source::Cxl => self.cxl,
-            Source::Pmem => self.pmem,
-            Source::Cache | Source::Unknown => None,
+            DataSource::LocalDram => self.local,
+            DataSource::RemoteDram => self.remote,
+            DataSource::Cxl => self.cxl,
+            DataSource::Pmem => self.pmem,
+            DataSource::Cache | DataSource::Unknown => None,
         }
     }
 }
@@ -46,7 +46,7 @@ impl SourceTiers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PmuEvent {
     /// The event.
-    pub event: Event,
+    pub event: PerfEvent,
     /// Events per record.
     pub period: u64,
     /// How exact the instruction address must be.
@@ -54,7 +54,7 @@ pub struct PmuEvent {
     /// Exclude the kernel's accesses; if the unit cannot, they are excluded by address.
     pub user_only: bool,
     /// The source of the data, if the event itself implies it.
-    pub source: Option<Source>,
+    pub source: Option<DataSource>,
     /// True if its period counts accesses, as policies expect, and not something else (IBS: operations).
     pub counts_accesses: bool,
     /// True if every record is a store.
@@ -150,7 +150,7 @@ impl Tracker for Sampler {
         if let Some(since) = self.watching_since {
             // One access per period is recorded: the same as recording all accesses for 1/period of the time.
             out.watched += Nanos(now.saturating_sub(since).0 / period);
-            out.memory = Some(Nanos(MEMORY.0 / period));
+            out.remembered_time = Some(Nanos(MEMORY.0 / period));
             self.watching_since = Some(now.max(since));
         }
         let lost: u64 = self.events.iter().map(|(_, rings)| rings.losses().lost).sum();
@@ -163,8 +163,8 @@ impl Tracker for Sampler {
         self.due
     }
 
-    fn reconfigure(&mut self, watch: Watch) -> Result<bool> {
-        let Watch::Samples { loads, stores, .. } = watch else { return Ok(false) };
+    fn reconfigure(&mut self, watch: Tracking) -> Result<bool> {
+        let Tracking::Samples { loads, stores, .. } = watch else { return Ok(false) };
         for (event, rings) in self.events.iter_mut().filter(|(event, _)| event.counts_accesses) {
             let period = if event.stores { stores.unwrap_or(event.period) } else { loads };
             rings.sample_every(period)?;
@@ -194,8 +194,8 @@ fn to_sample(record: &Recorded<'_>, event: &PmuEvent, tiers: &SourceTiers) -> Op
     let access = Access::decode(record.data_src);
     let source = event.source.unwrap_or(access.source);
     // Address 0: the unit did not record it.
-    let useless = record.addr == 0 || record.addr >= KERNEL || source == Source::Cache;
-    if useless || source == Source::Unknown && !event.keep_unknown {
+    let useless = record.addr == 0 || record.addr >= KERNEL || source == DataSource::Cache;
+    if useless || source == DataSource::Unknown && !event.keep_unknown {
         return None;
     }
     Some(Sample {
@@ -222,7 +222,7 @@ mod tests {
     const TIERS: SourceTiers =
         SourceTiers { local: Some(TierId(0)), remote: None, cxl: Some(TierId(1)), pmem: None };
     const LOADS: PmuEvent = PmuEvent {
-        event: Event::raw(0x20d1),
+        event: PerfEvent::raw(0x20d1),
         period: 10_007,
         precise: 2,
         user_only: true,
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn the_source_of_the_event_takes_precedence_over_the_record() {
-        let local = PmuEvent { source: Some(Source::LocalDram), ..LOADS };
+        let local = PmuEvent { source: Some(DataSource::LocalDram), ..LOADS };
         assert_eq!(sample(0x1000, 0, &local).and_then(|s| s.tier), Some(TierId(0)));
         let stores = PmuEvent { stores: true, keep_unknown: true, ..LOADS };
         let seen = sample(0x1000, 0, &stores).expect("a sample");
@@ -265,7 +265,8 @@ mod tests {
 
     #[test]
     fn without_the_event_the_error_says_why_and_names_another_tracker() {
-        let none = PmuEvent { event: Event::Pmu { unit: 0x7fff_fff0, config: [0; 3] }, ..LOADS };
+        let none =
+            PmuEvent { event: PerfEvent::Pmu { unit: 0x7fff_fff0, config: [0; 3] }, ..LOADS };
         let error = Sampler::open(&Root::default(), "pebs", &[none], TIERS, Nanos::ZERO)
             .err()
             .expect("no such unit");

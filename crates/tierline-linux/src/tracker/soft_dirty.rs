@@ -11,7 +11,7 @@
 //! When it hurts. Reads are not observed: a read-mostly hot set looks cold. Each first write to a page after
 //! arming faults (about 1 us natively), so short pauses slow the program down.
 //!
-//! Knobs. Those of [`Settings`].
+//! Knobs. Those of [`WindowSettings`].
 //!
 //! Where it comes from. CRIU's incremental checkpoints (Documentation/admin-guide/mm/soft-dirty.rst).
 
@@ -23,13 +23,13 @@ use tierline_core::unit::Bytes;
 
 use crate::error::{Error, Result};
 use crate::nodes::{FrameTiers, Nodes};
-use crate::pagemap::{Pagemap, mapped, page, scan};
+use crate::pagemap::{Pagemap, mapped_ranges, page, scan};
 use crate::root::Root;
 use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::{clear_refs, readable};
-use crate::tracker::runs::{Run, Runs};
-use crate::tracker::window::Settings;
-use crate::tracker::windowed::{Probe, Seen, Windowed, is_gone, unless_gone};
+use crate::tracker::tier_runs::{TierRun, TierRuns};
+use crate::tracker::window::WindowSettings;
+use crate::tracker::windowed::{AccessBits, ReadCounts, Windowed, is_gone, unless_gone};
 
 /// In every 16th scan all entries are read, for the tiers and the number of pages.
 const RESIDENCE_EVERY: u64 = 16;
@@ -49,7 +49,7 @@ pub const SOFT_DIRTY: TrackerEntry = TrackerEntry {
             (soft_dirty_works(root), "CONFIG_MEM_SOFT_DIRTY"),
         ]
     },
-    open: |at| Ok(Box::new(SoftDirty::new(at.root, at.tiers, Settings::default())?)),
+    open: |at| Ok(Box::new(SoftDirty::new(at.root, at.tiers, WindowSettings::default())?)),
 };
 
 /// The tracker.
@@ -77,7 +77,7 @@ impl SoftDirty {
     /// # Errors
     /// [`Error::File`] or [`Error::Format`] if the machine's memory blocks cannot be read, [`Error::Missing`] if
     /// the kernel was built without soft-dirty bits.
-    pub fn new(root: &Root, tiers: &Tiers, settings: Settings) -> Result<Self> {
+    pub fn new(root: &Root, tiers: &Tiers, settings: WindowSettings) -> Result<Self> {
         if !soft_dirty_works(root) {
             return Err(Error::Missing {
                 what: "soft-dirty tracking".into(),
@@ -87,14 +87,14 @@ impl SoftDirty {
             });
         }
         let fast = tiers.0.first().map_or(Bytes::ZERO, |tier| tier.capacity);
-        let frames = Nodes::read(root)?.in_tiers(tiers);
+        let frames = Nodes::read(root)?.by_tier(tiers);
         let probe =
             SoftDirtyBits { root: root.clone(), tiers: tiers.clone(), frames, can_scan: true };
         Ok(Self::with(probe, fast, settings))
     }
 }
 
-impl Probe for SoftDirtyBits {
+impl AccessBits for SoftDirtyBits {
     const NAME: &'static str = SOFT_DIRTY.name;
     type Space = Known;
 
@@ -107,7 +107,7 @@ impl Probe for SoftDirtyBits {
         space: SpaceId,
         known: &mut Known,
         out: &mut Observations,
-    ) -> Result<Option<Seen>> {
+    ) -> Result<Option<ReadCounts>> {
         let full = known.scans.is_multiple_of(RESIDENCE_EVERY);
         let result = if self.can_scan && !full {
             self.scan(space, known, out)
@@ -126,27 +126,27 @@ impl Probe for SoftDirtyBits {
     }
 
     fn refresh(&mut self) -> Result<()> {
-        self.frames = Nodes::read(&self.root)?.in_tiers(&self.tiers);
+        self.frames = Nodes::read(&self.root)?.by_tier(&self.tiers);
         Ok(())
     }
 }
 
 impl SoftDirtyBits {
     /// Reads every entry.
-    fn read_all(&self, space: SpaceId, full: bool, out: &mut Observations) -> Result<Seen> {
+    fn read_all(&self, space: SpaceId, full: bool, out: &mut Observations) -> Result<ReadCounts> {
         let mut pagemap = Pagemap::open(&self.root, space.0)?;
-        let mut runs = Runs::new(space, Some(true));
-        let mut seen = Seen::default();
-        for range in mapped(&self.root, space.0)? {
+        let mut runs = TierRuns::new(space, Some(true));
+        let mut seen = ReadCounts::default();
+        for range in mapped_ranges(&self.root, space.0)? {
             pagemap.read(range, |vpn, entry| {
                 let Some(page) = page(vpn, entry, &self.frames) else { return };
                 seen.present += 1;
                 if entry.is_soft_dirty() {
                     seen.accessed += 1;
-                    runs.touched(page, out);
+                    runs.add_accessed(page, out);
                 }
                 if full {
-                    runs.living(page, out);
+                    runs.add_present(page, out);
                 }
             })?;
         }
@@ -155,15 +155,20 @@ impl SoftDirtyBits {
     }
 
     /// Lets the kernel find the written pages. It reports neither their tiers nor the number of all pages.
-    fn scan(&mut self, space: SpaceId, known: &Known, out: &mut Observations) -> Result<Seen> {
+    fn scan(
+        &mut self,
+        space: SpaceId,
+        known: &Known,
+        out: &mut Observations,
+    ) -> Result<ReadCounts> {
         let pagemap = Pagemap::open(&self.root, space.0)?;
-        let mut runs = Runs::new(space, Some(true));
-        let mut seen = Seen { present: known.present, ..Seen::default() };
-        for range in mapped(&self.root, space.0)? {
+        let mut runs = TierRuns::new(space, Some(true));
+        let mut seen = ReadCounts { present: known.present, ..ReadCounts::default() };
+        for range in mapped_ranges(&self.root, space.0)? {
             let written = scan::runs(pagemap.file(), range, WRITTEN, |range| {
                 let run = run(&range);
                 seen.accessed += u64::from(run.pages);
-                runs.touched(run, out);
+                runs.add_accessed(run, out);
             });
             match written {
                 Ok(()) => {}
@@ -181,9 +186,9 @@ impl SoftDirtyBits {
     }
 }
 
-fn run(pages: &Range<u64>) -> Run {
+fn run(pages: &Range<u64>) -> TierRun {
     let count = u32::try_from(pages.end.saturating_sub(pages.start)).unwrap_or(u32::MAX);
-    Run { start: pages.start, pages: count, size: PageSize::Base, tier: None }
+    TierRun { start: pages.start, pages: count, size: PageSize::Base, tier: None }
 }
 
 /// A kernel with soft-dirty bits marks new pages: some writable mapping of ours has the flag `sd`, which the

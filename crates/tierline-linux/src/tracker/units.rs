@@ -17,7 +17,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tierline_core::port::{Observations, Residence, Sample, SpaceEvent, SpaceId, Vpn, Watch};
+use tierline_core::port::{Observations, Residence, Sample, SpaceEvent, SpaceId, Tracking, Vpn};
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 
 /// Base pages of a block.
@@ -74,12 +74,12 @@ pub struct Units {
 
 impl Units {
     /// For a policy with this request; `None` if it has the same unit as a scan.
-    pub fn of(watch: Option<Watch>) -> Option<Self> {
+    pub fn of(watch: Option<Tracking>) -> Option<Self> {
         let (unit, in_parts) = match watch? {
-            Watch::Samples { .. } => (Unit::Accesses, false),
-            Watch::Counters { .. } => (Unit::Scans, true),
-            Watch::HintFaults { .. } => (Unit::TimeToFault, true),
-            Watch::Regions { .. } | Watch::Truth => return None,
+            Tracking::Samples { .. } => (Unit::Accesses, false),
+            Tracking::Counters { .. } => (Unit::Scans, true),
+            Tracking::HintFaults { .. } => (Unit::TimeToFault, true),
+            Tracking::Regions { .. } | Tracking::TrueRates => return None,
         };
         let (blocks, pending) = (BTreeMap::new(), VecDeque::new());
         Some(Self { unit, scans: 0, blocks, in_parts, pending, part: PART })
@@ -92,7 +92,7 @@ impl Units {
 
     /// Converts the samples of one report, if it is that of a scan, and delivers the next part of the last one.
     pub fn convert(&mut self, out: &mut Observations) {
-        self.forget(&out.spaces);
+        self.forget(&out.space_events);
         let scanned = out.observed_regions.is_empty();
         if let Some(window) = out.aggregation.or(out.window).filter(|_| scanned) {
             self.scans += 1;
@@ -235,13 +235,14 @@ mod tests {
     const WINDOW: Nanos = Nanos::from_millis(20);
 
     fn counting() -> Units {
-        let samples = Watch::Samples { loads: 199, stores: None, cpu_permille: None };
+        let samples = Tracking::Samples { loads: 199, stores: None, cpu_permille: None };
         Units::of(Some(samples)).expect("it counts accesses")
     }
 
     fn timing() -> Units {
         let (pass, floor) = (Nanos::from_secs(60), Nanos::from_millis(100));
-        let faults = Watch::HintFaults { pass, bytes: Bytes::from_mib(256), floor, fast_too: true };
+        let faults =
+            Tracking::HintFaults { pass, bytes: Bytes::from_mib(256), floor, fast_too: true };
         Units::of(Some(faults)).expect("it measures times to fault")
     }
 
@@ -351,7 +352,7 @@ mod tests {
 
     #[test]
     fn other_trackers_and_other_policies_are_left_alone() {
-        assert!(Units::of(None).is_none() && Units::of(Some(Watch::Truth)).is_none());
+        assert!(Units::of(None).is_none() && Units::of(Some(Tracking::TrueRates)).is_none());
         let sample = scan(&mut counting(), &[(5, 1)])[0];
         let mut exact = Observations { samples: vec![sample], ..Observations::default() };
         timing().convert(&mut exact);

@@ -20,7 +20,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tierline_core::port::Attention;
 use tierline_core::unit::{Bytes, Nanos};
 
-use super::windowed::Seen;
+use super::windowed::ReadCounts;
 
 /// Share of accessed pages above which a window is too long: warm pages then look hot. Ours.
 const MOST_TOUCHED: f64 = 0.25;
@@ -44,7 +44,7 @@ const HIGHEST: i32 = -20;
 
 /// How often to scan and at what cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
+pub struct WindowSettings {
     /// The first window.
     pub window: Nanos,
     /// The shortest window.
@@ -71,10 +71,10 @@ pub struct Settings {
     pub pause_calm: Nanos,
     /// The longest that page faults of the watched process should wait for an arming; if arming takes longer,
     /// pauses grow in proportion.
-    pub max_hold: Nanos,
+    pub max_delay: Nanos,
 }
 
-impl Default for Settings {
+impl Default for WindowSettings {
     fn default() -> Self {
         Self {
             window: Nanos::from_millis(20),
@@ -89,7 +89,7 @@ impl Default for Settings {
             pause_alert: Nanos::from_millis(20),
             pause_moving: Nanos::from_secs(2),
             pause_calm: Nanos::from_secs(1),
-            max_hold: Nanos::from_millis(50),
+            max_delay: Nanos::from_millis(50),
         }
     }
 }
@@ -112,7 +112,7 @@ impl std::ops::AddAssign for Cost {
 
 /// Statistics of the last window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Stats {
+pub struct WindowStats {
     /// Windows read so far.
     pub windows: u64,
     /// Base pages found in memory.
@@ -128,7 +128,7 @@ pub struct Stats {
     /// Cost of reading, over all processes.
     pub read: Cost,
     /// The longest time that one arming delayed one process: its page faults waited, plain accesses did not.
-    pub hold: Nanos,
+    pub longest_delay: Nanos,
     /// The length of the next window.
     pub window: Nanos,
     /// The time until the next window starts.
@@ -137,9 +137,9 @@ pub struct Stats {
 
 /// Decides windows and pauses.
 #[derive(Clone, Debug)]
-pub struct Pace {
+pub struct WindowPace {
     /// The settings it follows.
-    pub settings: Settings,
+    pub settings: WindowSettings,
     window: Nanos,
     huge_window: Nanos,
     attention: Attention,
@@ -154,9 +154,9 @@ pub struct Pace {
     present: u64,
 }
 
-impl Pace {
+impl WindowPace {
     /// A pace that starts with the settings' first window.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: WindowSettings) -> Self {
         let window = settings.window.clamp(settings.shortest, settings.longest);
         let huge_window = settings.huge_window.min(window);
         let credit = settings.credit.as_secs_f64();
@@ -203,15 +203,15 @@ impl Pace {
     }
 
     /// The share of pages that a window should find accessed, at most.
-    fn wanted(&self, seen: Seen, fast: Bytes) -> f64 {
+    fn wanted(&self, seen: ReadCounts, fast: Bytes) -> f64 {
         ratio(fast.base_pages(), seen.present.max(1)).min(self.settings.most_accessed)
     }
 
     /// Whether a sample shows as many accessed base pages as a window should find. `seen` is projected from it;
     /// `present` are all pages.
-    pub fn is_full(&self, seen: Seen, present: u64, fast: Bytes) -> bool {
+    pub fn is_full(&self, seen: ReadCounts, present: u64, fast: Bytes) -> bool {
         let hit = ratio(seen.accessed, seen.present.max(1));
-        seen.present * FEW_OF >= present && hit > self.wanted(Seen { present, ..seen }, fast)
+        seen.present * FEW_OF >= present && hit > self.wanted(ReadCounts { present, ..seen }, fast)
     }
 
     /// Makes the present window end after `waited`.
@@ -222,7 +222,7 @@ impl Pace {
 
     /// Shortens the window of huge pages if too many were accessed: those seen in it cannot be told apart. `false`
     /// if it is short enough, or the shortest.
-    pub fn shorten_huge(&mut self, seen: Seen, fast: Bytes) -> bool {
+    pub fn shorten_huge(&mut self, seen: ReadCounts, fast: Bytes) -> bool {
         let share = ratio(seen.huge_accessed, seen.huge_present.max(1));
         if share <= self.wanted(seen, fast) || self.huge_window <= self.settings.huge_shortest {
             return false;
@@ -235,11 +235,11 @@ impl Pace {
 
     /// Adapts the windows to the last result: what was seen in the window of base pages, and what with huge pages in
     /// their own. `fast` is the fast tier's capacity.
-    pub fn adapt(&mut self, seen: Seen, own: Seen, fast: Bytes) {
+    pub fn adapt(&mut self, seen: ReadCounts, own: ReadCounts, fast: Bytes) {
         if seen.present == 0 {
             return;
         }
-        let Settings { shortest, longest, huge_shortest, .. } = self.settings;
+        let WindowSettings { shortest, longest, huge_shortest, .. } = self.settings;
         let (wanted, mut base) = (self.wanted(seen, fast), seen);
         if (seen.present - seen.huge_present) * FEW_OF >= seen.present {
             base.present -= seen.huge_present;
@@ -289,7 +289,7 @@ impl Pace {
             _ if self.grows => earned(cpu, settings.budget_alert),
             _ => earned(kept - self.credit, settings.budget_alert),
         };
-        let observed = ratio(hold.0, settings.max_hold.0.max(1)).max(1.0);
+        let observed = ratio(hold.0, settings.max_delay.0.max(1)).max(1.0);
         Nanos::from_secs_f64(pause.as_secs_f64() * observed)
     }
 
@@ -320,12 +320,12 @@ fn ratio(part: u64, whole: u64) -> f64 {
 }
 
 /// Measures the cost of a step for this thread.
-pub struct Meter {
+pub struct CostMeter {
     cpu: Nanos,
     wall: Instant,
 }
 
-impl Meter {
+impl CostMeter {
     /// Starts measuring.
     pub fn start() -> Self {
         Self { cpu: thread_cpu(), wall: Instant::now() }
@@ -343,12 +343,12 @@ impl Meter {
 /// are all busy that is the program itself. For the same reason its sleeps end on time, not up to the usual 50 us
 /// later. Without the right to raise priority that does not change.
 #[derive(Debug)]
-pub struct Urgent {
+pub struct RaisedPriority {
     nice: Option<i32>,
     timer_slack: Option<NonZeroU64>,
 }
 
-impl Urgent {
+impl RaisedPriority {
     /// Raises the priority.
     pub fn begin() -> Self {
         let nice = getpriority_process(None).ok();
@@ -361,7 +361,7 @@ impl Urgent {
     }
 }
 
-impl Drop for Urgent {
+impl Drop for RaisedPriority {
     fn drop(&mut self) {
         if let Some(nice) = self.nice {
             // Lowering one's own priority is never refused.
@@ -384,16 +384,16 @@ pub(super) mod tests {
     use super::*;
 
     /// Settings with windows too long for waiting in place: arming and reading are two steps.
-    pub fn apart() -> Settings {
+    pub fn apart() -> WindowSettings {
         let window = Nanos::from_millis(60);
-        Settings { window, shortest: window, ..Settings::default() }
+        WindowSettings { window, shortest: window, ..WindowSettings::default() }
     }
 
     #[test]
     fn the_window_follows_the_share_accessed_and_keeps_its_bounds() {
-        let mut pace = Pace::new(Settings::default());
-        let adapt = |pace: &mut Pace, present, accessed| {
-            let seen = Seen { present, accessed, ..Seen::default() };
+        let mut pace = WindowPace::new(WindowSettings::default());
+        let adapt = |pace: &mut WindowPace, present, accessed| {
+            let seen = ReadCounts { present, accessed, ..ReadCounts::default() };
             pace.adapt(seen, seen, Bytes::from_base_pages(200));
         };
         adapt(&mut pace, 1000, 300);
@@ -421,16 +421,16 @@ pub(super) mod tests {
     /// A program of 1000 base pages, 3 of them accessed, and 100,000 in huge pages.
     #[test]
     fn the_window_of_huge_pages_is_their_own_and_never_the_longer_one() {
-        let mut pace = Pace::new(Settings::default());
+        let mut pace = WindowPace::new(WindowSettings::default());
         let fast = Bytes::from_base_pages(60_000);
-        let seen = |huge_accessed| Seen {
+        let seen = |huge_accessed| ReadCounts {
             present: 101_000,
             accessed: 3 + huge_accessed,
             huge_present: 100_000,
             huge_accessed,
-            strange: 0,
+            in_unknown_memory: 0,
         };
-        let huge = |pace: &Pace| pace.huge_window().map(|window| window.0 / 1_000);
+        let huge = |pace: &WindowPace| pace.huge_window().map(|window| window.0 / 1_000);
         assert_eq!(huge(&pace), Some(200));
         assert!(pace.shorten_huge(seen(100_000), fast), "saturated");
         assert_eq!(huge(&pace), Some(25));
@@ -448,23 +448,23 @@ pub(super) mod tests {
     /// Half of the memory is huge pages, all accessed, and no base page is.
     #[test]
     fn huge_pages_do_not_shorten_the_window_of_base_pages() {
-        let mut pace = Pace::new(Settings::default());
+        let mut pace = WindowPace::new(WindowSettings::default());
         let (present, huge_present) = (2_000, 1_000);
         let [long, own] = [1_000, 200].map(|huge_accessed| {
             let accessed = huge_accessed;
-            Seen { present, accessed, huge_present, huge_accessed, strange: 0 }
+            ReadCounts { present, accessed, huge_present, huge_accessed, in_unknown_memory: 0 }
         });
         (0..9).for_each(|_| pace.adapt(long, own, Bytes::from_base_pages(1_000)));
-        assert_eq!(pace.window(), Settings::default().window);
+        assert_eq!(pace.window(), WindowSettings::default().window);
     }
 
     #[test]
     fn the_pause_pays_for_the_scan() {
-        let mut pace = Pace::new(Settings::default());
+        let mut pace = WindowPace::new(WindowSettings::default());
         let cost = |ms| Cost { cpu: Nanos::from_millis(ms), wall: Nanos::ZERO };
         let (now, hold) = (Nanos::from_secs(1), Nanos::from_millis(10));
         pace.present = 1_000;
-        let pause = |pace: &mut Pace, now, ms, hold| {
+        let pause = |pace: &mut WindowPace, now, ms, hold| {
             (pace.pause(now, cost(ms), hold, 1_000).as_secs_f64() * 1e3).round()
         };
         assert_eq!(pause(&mut pace, now, 900, hold), 0.0, "on credit");
@@ -483,9 +483,9 @@ pub(super) mod tests {
     fn half_of_the_credit_is_kept_for_the_next_change() {
         let cost = Cost { cpu: Nanos::from_millis(100), wall: Nanos::ZERO };
         let now = Nanos::from_secs(1);
-        let mut pace = Pace::new(Settings::default());
+        let mut pace = WindowPace::new(WindowSettings::default());
         pace.present = 1_000;
-        let until_pause = |pace: &mut Pace| {
+        let until_pause = |pace: &mut WindowPace| {
             (1..100).find(|_| pace.pause(now, cost, Nanos::ZERO, 1_000) > Nanos::ZERO).unwrap_or(0)
         };
         assert_eq!(until_pause(&mut pace), 6, "5 of 10 are left");
@@ -499,7 +499,7 @@ pub(super) mod tests {
     #[test]
     fn a_program_that_fills_its_memory_is_observed_without_credit() {
         let cost = Cost { cpu: Nanos::from_millis(100), wall: Nanos::ZERO };
-        let mut pace = Pace::new(Settings::default());
+        let mut pace = WindowPace::new(WindowSettings::default());
         for pages in 10..20 {
             let now = Nanos::from_secs(pages);
             let pause = pace.pause(now, cost, Nanos::ZERO, pages * pages);
@@ -511,7 +511,7 @@ pub(super) mod tests {
 
     #[test]
     fn cpu_time_is_measured() {
-        let meter = Meter::start();
+        let meter = CostMeter::start();
         let sum: u64 = (0..100_000_u64).map(std::hint::black_box).sum();
         std::hint::black_box(sum);
         assert!(meter.cost().cpu > Nanos::ZERO && meter.cost().wall > Nanos::ZERO);

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The steps of all trackers that arm, wait and read. Their differences are in a [`Probe`].
+//! The steps of all trackers that arm, wait and read. Their differences are in an [`AccessBits`].
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tierline_core::port::{Attention, Observations, SampledHits, SpaceId, Watch};
+use tierline_core::port::{Attention, Observations, SampledHits, SpaceId, Tracking};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
 use crate::error::{Error, Result};
 use crate::tracker::Tracker;
-use crate::tracker::window::{Cost, Meter, Pace, Settings, Stats, Urgent, has_one_cpu, standstill};
+use crate::tracker::window::{
+    Cost, CostMeter, RaisedPriority, WindowPace, WindowSettings, WindowStats, has_one_cpu,
+    standstill,
+};
 
 /// Windows that show what a page does now; older ones are outdated. Ours: with fewer, pages look hot by chance
 /// too often; with more, a change takes too long to show.
@@ -20,8 +23,8 @@ const BUDGET_OF_COUNTING: f64 = 0.1;
 /// Share of accessed pages for such a policy, at most. Ours: a window that sometimes misses a hot page shows how hot it is.
 const ACCESSED_OF_COUNTING: f64 = 0.2;
 
-/// Time between the ends of two glances while placement is settled, or the window, if that is longer.
-const GLANCE_EVERY: Nanos = Nanos::from_secs(1);
+/// Time between the ends of two quick scans while placement is settled, or the window, if that is longer.
+const QUICK_SCAN_EVERY: Nanos = Nanos::from_secs(1);
 
 /// Windows up to this are waited for in place: other work of the manager would make them longer, and with a
 /// long window warm pages look hot.
@@ -45,14 +48,14 @@ fn is_drawn_out(waited: Duration, asked: Nanos) -> bool {
 }
 
 /// A way to let the kernel record which pages are accessed, and to read that.
-pub trait Probe {
+pub trait AccessBits {
     /// The tracker's name for users.
     const NAME: &'static str;
     /// Its state for each process.
     type Space: Default;
     /// True if it reports huge pages itself.
     const REPORTS_PAGE_SIZES: bool = false;
-    /// True if [`Probe::peek`] works.
+    /// True if [`AccessBits::peek`] works.
     const PEEKS: bool = false;
 
     /// Clears all recorded accesses of a process. `false` if it has ended.
@@ -64,11 +67,11 @@ pub trait Probe {
         space: SpaceId,
         kept: &mut Self::Space,
         out: &mut Observations,
-    ) -> Result<Option<Seen>>;
+    ) -> Result<Option<ReadCounts>>;
 
-    /// Reads a small sample of the base pages that the last [`Probe::read`] found, and projects it to all of them. What
-    /// was recorded stays.
-    fn peek(&mut self, _kept: &mut Self::Space) -> Option<Seen> {
+    /// Reads a small sample of the base pages that the last [`AccessBits::read`] found, and projects it to all of
+    /// them. What was recorded stays.
+    fn peek(&mut self, _kept: &mut Self::Space) -> Option<ReadCounts> {
         None
     }
 
@@ -79,12 +82,12 @@ pub trait Probe {
 
     /// Clears the recorded accesses of a small sample of the slow tiers' pages, whatever the size of the process.
     /// `false` if it cannot.
-    fn arm_glance(&mut self, _space: SpaceId, _kept: &mut Self::Space) -> bool {
+    fn arm_quick_scan(&mut self, _space: SpaceId, _kept: &mut Self::Space) -> bool {
         false
     }
 
-    /// Reports the next batch of huge pages that [`Probe::read`] found accessed and did not report; with a window,
-    /// those of them that are accessed in that one, too. `None` after the last batch.
+    /// Reports the next batch of huge pages that [`AccessBits::read`] found accessed and did not report; with a
+    /// window, those of them that are accessed in that one, too. `None` after the last batch.
     fn read_huge(
         &mut self,
         _space: SpaceId,
@@ -95,11 +98,11 @@ pub trait Probe {
         None
     }
 
-    /// Makes [`Probe::read_huge`] begin again with the first batch.
+    /// Makes [`AccessBits::read_huge`] begin again with the first batch.
     fn rewind_huge(&mut self, _kept: &mut Self::Space) {}
 
     /// The slow base pages of that sample that were accessed since, and their projected number in the whole process.
-    fn read_glance(&mut self, _kept: &mut Self::Space) -> Option<(SampledHits, f64)> {
+    fn read_quick_scan(&mut self, _kept: &mut Self::Space) -> Option<(SampledHits, f64)> {
         None
     }
 
@@ -109,26 +112,26 @@ pub trait Probe {
 
 /// The result of reading one process, in base pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ReadCounts {
     /// In memory.
     pub present: u64,
     /// Accessed.
     pub accessed: u64,
-    /// In memory as part of a huge page that [`Probe::read_huge`] reports.
+    /// In memory as part of a huge page that [`AccessBits::read_huge`] reports.
     pub huge_present: u64,
     /// Of them, accessed.
     pub huge_accessed: u64,
     /// In unknown memory.
-    pub strange: u64,
+    pub in_unknown_memory: u64,
 }
 
-impl std::ops::AddAssign for Seen {
+impl std::ops::AddAssign for ReadCounts {
     fn add_assign(&mut self, other: Self) {
         self.present += other.present;
         self.accessed += other.accessed;
         self.huge_present += other.huge_present;
         self.huge_accessed += other.huge_accessed;
-        self.strange += other.strange;
+        self.in_unknown_memory += other.in_unknown_memory;
     }
 }
 
@@ -143,10 +146,10 @@ pub struct HugeBatch {
     pub window: Option<Duration>,
 }
 
-/// A tracker around a [`Probe`].
-pub struct Windowed<P: Probe> {
+/// A tracker around an [`AccessBits`].
+pub struct Windowed<P: AccessBits> {
     probe: P,
-    pace: Pace,
+    pace: WindowPace,
     /// The fast tier's size: a window should not find more accessed pages than fit there.
     fast: Bytes,
     spaces: BTreeMap<SpaceId, Watched<P::Space>>,
@@ -158,18 +161,18 @@ pub struct Windowed<P: Probe> {
     opened_at: Nanos,
     /// When the last window ended.
     closed_at: Nanos,
-    /// When the budget permits another window; glances fill the time until then.
+    /// When the budget permits another window; quick scans fill the time until then.
     affordable_at: Nanos,
     /// The scan that is being read, and what it has found.
     scan: Scan,
     found: Observations,
-    stats: Stats,
+    stats: WindowStats,
 }
 
 /// A scan between the first reading and the last.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scan {
-    seen: Seen,
+    seen: ReadCounts,
     /// The mean window of base pages, and the samples of base pages.
     watched: Duration,
     base_samples: usize,
@@ -187,10 +190,10 @@ impl Scan {
     }
 
     /// What was seen, of huge pages in their own window.
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> ReadCounts {
         let huge_accessed = u64::from(self.huge_accessed) * BASE_PER_HUGE;
         let accessed = self.seen.accessed - self.seen.huge_accessed + huge_accessed;
-        Seen { accessed, huge_accessed, ..self.seen }
+        ReadCounts { accessed, huge_accessed, ..self.seen }
     }
 }
 
@@ -206,18 +209,18 @@ enum Step {
     Arm,
     Read,
     ReadHuge,
-    Glance,
-    ReadGlance,
+    QuickScan,
+    ReadQuickScan,
     /// Checks whether a program still fills its memory; this many pages were in memory before.
     Growth(u64),
 }
 
-impl<P: Probe> Windowed<P> {
+impl<P: AccessBits> Windowed<P> {
     /// A tracker that uses `probe`; `fast` is the fast tier's capacity.
-    pub fn with(probe: P, fast: Bytes, settings: Settings) -> Self {
+    pub fn with(probe: P, fast: Bytes, settings: WindowSettings) -> Self {
         Self {
             probe,
-            pace: Pace::new(settings),
+            pace: WindowPace::new(settings),
             fast,
             spaces: BTreeMap::new(),
             one_cpu: has_one_cpu(),
@@ -229,12 +232,12 @@ impl<P: Probe> Windowed<P> {
             affordable_at: Nanos::ZERO,
             scan: Scan::default(),
             found: Observations::default(),
-            stats: Stats::default(),
+            stats: WindowStats::default(),
         }
     }
 
     /// Result and cost of the last window.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> WindowStats {
         self.stats
     }
 
@@ -273,7 +276,7 @@ impl<P: Probe> Windowed<P> {
 
     /// Whether a sample shows as many accessed pages as a window should find.
     fn is_full(&mut self) -> bool {
-        let mut seen = Seen::default();
+        let mut seen = ReadCounts::default();
         for watched in self.spaces.values_mut() {
             seen += self.probe.peek(&mut watched.kept).unwrap_or_default();
         }
@@ -285,12 +288,12 @@ impl<P: Probe> Windowed<P> {
     fn close_window(&mut self, now: Nanos, start: Instant, out: &mut Observations) -> Result<()> {
         let waited = self.armed_at.map_or(Duration::ZERO, |armed| armed.elapsed());
         self.read()?;
-        if self.scan.seen.strange > 0 {
+        if self.scan.seen.in_unknown_memory > 0 {
             self.probe.refresh()?;
         }
         if is_drawn_out(waited, self.pace.window()) {
             self.found.samples.clear();
-            let seen = Seen { accessed: 0, huge_accessed: 0, ..self.scan.seen };
+            let seen = ReadCounts { accessed: 0, huge_accessed: 0, ..self.scan.seen };
             self.scan = Scan { seen, ..Scan::default() };
             self.finish(now + nanos(start.elapsed()), out);
         } else {
@@ -302,7 +305,7 @@ impl<P: Probe> Windowed<P> {
     /// Watches huge pages for as long as a step may take, and rests once all were watched.
     fn read_huge(&mut self, now: Nanos, start: Instant, out: &mut Observations) {
         let Self { probe, scan, found, .. } = self;
-        let (meter, begun, window) = (Meter::start(), Instant::now(), self.pace.huge_window());
+        let (meter, begun, window) = (CostMeter::start(), Instant::now(), self.pace.huge_window());
         let mut is_last = true;
         'all: for (space, watched) in &mut self.spaces {
             while let Some(batch) = probe.read_huge(*space, &mut watched.kept, window, found) {
@@ -334,7 +337,7 @@ impl<P: Probe> Windowed<P> {
         out.watched += self.stats.watched;
         out.window = Some(self.stats.watched);
         out.huge_window = self.stats.huge_watched;
-        out.memory = Some(self.stats.watched * WINDOWS_REMEMBERED);
+        out.remembered_time = Some(self.stats.watched * WINDOWS_REMEMBERED);
     }
 
     /// Discards what was seen of huge pages in too long a window.
@@ -347,20 +350,20 @@ impl<P: Probe> Windowed<P> {
 
     /// Reports what was found, updates the statistics, and rests.
     fn finish(&mut self, now: Nanos, out: &mut Observations) {
-        out.spaces.append(&mut self.found.spaces);
+        out.space_events.append(&mut self.found.space_events);
         out.residence.append(&mut self.found.residence);
         out.samples.append(&mut self.found.samples);
         let scan = std::mem::take(&mut self.scan);
         let (seen, mut cost) = (scan.seen(), self.stats.arm);
         cost += self.stats.read;
-        self.stats = Stats {
+        self.stats = WindowStats {
             windows: self.stats.windows + 1,
             present: seen.present,
             accessed: seen.accessed,
             watched: nanos(scan.watched),
             huge_watched: None,
             window: self.pace.window(),
-            pause: self.pace.pause(now, cost, self.stats.hold, seen.present),
+            pause: self.pace.pause(now, cost, self.stats.longest_delay, seen.present),
             ..self.stats
         };
         (self.closed_at, self.affordable_at) = (now, now + self.stats.pause);
@@ -377,9 +380,9 @@ impl<P: Probe> Windowed<P> {
             return self.go_on(Step::Growth(resident), check);
         }
         let window = self.pace.window();
-        let glance = now + GLANCE_EVERY.saturating_sub(window);
-        if self.pace.attention() == Attention::Calm && glance + window < self.next_window() {
-            self.go_on(Step::Glance, glance);
+        let quick_scan = now + QUICK_SCAN_EVERY.saturating_sub(window);
+        if self.pace.attention() == Attention::Calm && quick_scan + window < self.next_window() {
+            self.go_on(Step::QuickScan, quick_scan);
         } else {
             self.go_on(Step::Arm, self.next_window());
         }
@@ -406,10 +409,10 @@ impl<P: Probe> Windowed<P> {
     }
 
     /// Arms the samples of all processes, and reads them after a window as long as that of a scan.
-    fn glance(&mut self, now: Nanos, start: Instant, out: &mut Observations) {
-        let (meter, mut armed) = (Meter::start(), false);
+    fn quick_scan(&mut self, now: Nanos, start: Instant, out: &mut Observations) {
+        let (meter, mut armed) = (CostMeter::start(), false);
         for (space, watched) in &mut self.spaces {
-            armed |= self.probe.arm_glance(*space, &mut watched.kept);
+            armed |= self.probe.arm_quick_scan(*space, &mut watched.kept);
         }
         self.armed_at = Some(start + start.elapsed() / 2);
         self.pay(meter.cost());
@@ -417,17 +420,18 @@ impl<P: Probe> Windowed<P> {
         if !armed {
             self.rest(now_on);
         } else if window > IN_PLACE {
-            self.go_on(Step::ReadGlance, now_on + window);
+            self.go_on(Step::ReadQuickScan, now_on + window);
         } else {
             std::thread::sleep(Duration::from_nanos(window.0));
-            self.read_glance(now, start, out);
+            self.read_quick_scan(now, start, out);
         }
     }
 
     /// Reports the hits of the samples, and the hits per second projected from them.
-    fn read_glance(&mut self, now: Nanos, start: Instant, out: &mut Observations) {
-        let (meter, read_at) = (Meter::start(), Instant::now());
-        let found = self.spaces.values_mut().filter_map(|w| self.probe.read_glance(&mut w.kept));
+    fn read_quick_scan(&mut self, now: Nanos, start: Instant, out: &mut Observations) {
+        let (meter, read_at) = (CostMeter::start(), Instant::now());
+        let found =
+            self.spaces.values_mut().filter_map(|w| self.probe.read_quick_scan(&mut w.kept));
         let found = found.reduce(|(mut hits, projected), more| {
             hits += more.0;
             (hits, projected + more.1)
@@ -441,7 +445,7 @@ impl<P: Probe> Windowed<P> {
         self.rest(now + nanos(start.elapsed()));
     }
 
-    /// Subtracts a glance from the budget: the next window comes later, by at most its own pause.
+    /// Subtracts a quick scan from the budget: the next window comes later, by at most its own pause.
     fn pay(&mut self, cost: Cost) {
         let latest = self.closed_at + self.stats.pause * 2;
         self.affordable_at = (self.affordable_at + self.pace.calm_pause(cost)).min(latest);
@@ -449,9 +453,9 @@ impl<P: Probe> Windowed<P> {
 
     fn arm(&mut self) -> Result<()> {
         self.stats.arm = Cost::default();
-        self.stats.hold = Nanos::ZERO;
+        self.stats.longest_delay = Nanos::ZERO;
         for (space, watched) in &mut self.spaces {
-            let (meter, start) = (Meter::start(), Instant::now());
+            let (meter, start) = (CostMeter::start(), Instant::now());
             let there = self.probe.arm(*space, &mut watched.kept)?;
             let cost = meter.cost();
             // On average a page is armed, and read, half way through. On one CPU the program stands still while we
@@ -459,7 +463,7 @@ impl<P: Probe> Windowed<P> {
             watched.armed =
                 there.then(|| start + start.elapsed() / 2 + standstill(self.one_cpu, cost) / 2);
             self.stats.arm += cost;
-            self.stats.hold = self.stats.hold.max(cost.wall);
+            self.stats.longest_delay = self.stats.longest_delay.max(cost.wall);
         }
         self.armed_at = Some(Instant::now());
         Ok(())
@@ -467,12 +471,12 @@ impl<P: Probe> Windowed<P> {
 
     /// Reads all processes.
     fn read(&mut self) -> Result<()> {
-        let meter = Meter::start();
-        let mut seen = Seen::default();
+        let meter = CostMeter::start();
+        let mut seen = ReadCounts::default();
         let mut windows = Vec::new();
         for (space, watched) in &mut self.spaces {
             let Some(armed) = watched.armed.take() else { continue };
-            let (start, part_meter) = (Instant::now(), Meter::start());
+            let (start, part_meter) = (Instant::now(), CostMeter::start());
             if let Some(part) = self.probe.read(*space, &mut watched.kept, &mut self.found)? {
                 let end = start + start.elapsed() / 2;
                 let still = standstill(self.one_cpu, part_meter.cost()) / 2;
@@ -487,7 +491,7 @@ impl<P: Probe> Windowed<P> {
     }
 }
 
-impl<P: Probe> Tracker for Windowed<P> {
+impl<P: AccessBits> Tracker for Windowed<P> {
     fn name(&self) -> &'static str {
         P::NAME
     }
@@ -506,7 +510,7 @@ impl<P: Probe> Tracker for Windowed<P> {
             return Ok(());
         }
         let start = Instant::now();
-        let _urgent = Urgent::begin();
+        let _urgent = RaisedPriority::begin();
         match self.step {
             Step::Arm => {
                 self.arm()?;
@@ -516,8 +520,8 @@ impl<P: Probe> Tracker for Windowed<P> {
             Step::Read => self.wait(now, start, out)?,
             Step::ReadHuge => self.read_huge(now, start, out),
             Step::Growth(before) => self.check_growth(before, now),
-            Step::Glance => self.glance(now, start, out),
-            Step::ReadGlance => self.read_glance(now, start, out),
+            Step::QuickScan => self.quick_scan(now, start, out),
+            Step::ReadQuickScan => self.read_quick_scan(now, start, out),
         }
         Ok(())
     }
@@ -531,8 +535,8 @@ impl<P: Probe> Tracker for Windowed<P> {
     }
 
     /// A policy that counts hits by itself learns little from one scan.
-    fn reconfigure(&mut self, watch: Watch) -> Result<bool> {
-        if !matches!(watch, Watch::Truth | Watch::Regions { .. }) {
+    fn reconfigure(&mut self, watch: Tracking) -> Result<bool> {
+        if !matches!(watch, Tracking::TrueRates | Tracking::Regions { .. }) {
             self.pace.settings.budget_alert = BUDGET_OF_COUNTING;
             self.pace.settings.most_accessed = ACCESSED_OF_COUNTING;
         }
@@ -546,7 +550,8 @@ impl<P: Probe> Tracker for Windowed<P> {
             self.affordable_at = Nanos::ZERO;
         }
         self.pace.set_attention(attention);
-        if matches!(self.step, Step::Arm | Step::Glance | Step::ReadGlance | Step::Growth(_)) {
+        if matches!(self.step, Step::Arm | Step::QuickScan | Step::ReadQuickScan | Step::Growth(_))
+        {
             self.rest(self.closed_at);
         }
     }
@@ -592,19 +597,30 @@ mod tests {
         windows: Vec<Option<Nanos>>,
     }
 
-    impl Probe for Fake {
+    impl AccessBits for Fake {
         const NAME: &'static str = "fake";
         type Space = ();
         fn arm(&mut self, space: SpaceId, (): &mut ()) -> Result<bool> {
             self.armed.push(space.0);
             Ok(space.0 != 2)
         }
-        fn read(&mut self, _: SpaceId, (): &mut (), _: &mut Observations) -> Result<Option<Seen>> {
+        fn read(
+            &mut self,
+            _: SpaceId,
+            (): &mut (),
+            _: &mut Observations,
+        ) -> Result<Option<ReadCounts>> {
             self.taken = false;
             let all = if self.huge { 2048 } else { 0 };
             let (huge_present, huge_accessed) = (all, all);
             let (present, accessed) = (10 + all, 3 + all);
-            Ok(Some(Seen { present, accessed, huge_present, huge_accessed, strange: 0 }))
+            Ok(Some(ReadCounts {
+                present,
+                accessed,
+                huge_present,
+                huge_accessed,
+                in_unknown_memory: 0,
+            }))
         }
         fn read_huge(
             &mut self,
@@ -643,23 +659,28 @@ mod tests {
         resident: u64,
     }
 
-    impl Probe for Peeking {
+    impl AccessBits for Peeking {
         const NAME: &'static str = "peeking";
         const PEEKS: bool = true;
         type Space = ();
         fn arm(&mut self, _: SpaceId, (): &mut ()) -> Result<bool> {
             Ok(true)
         }
-        fn read(&mut self, _: SpaceId, (): &mut (), _: &mut Observations) -> Result<Option<Seen>> {
+        fn read(
+            &mut self,
+            _: SpaceId,
+            (): &mut (),
+            _: &mut Observations,
+        ) -> Result<Option<ReadCounts>> {
             Ok(self.peek(&mut ()))
         }
-        fn peek(&mut self, (): &mut ()) -> Option<Seen> {
-            Some(Seen { present: 1_000, accessed: self.accessed, ..Seen::default() })
+        fn peek(&mut self, (): &mut ()) -> Option<ReadCounts> {
+            Some(ReadCounts { present: 1_000, accessed: self.accessed, ..ReadCounts::default() })
         }
-        fn arm_glance(&mut self, _: SpaceId, (): &mut ()) -> bool {
+        fn arm_quick_scan(&mut self, _: SpaceId, (): &mut ()) -> bool {
             true
         }
-        fn read_glance(&mut self, (): &mut ()) -> Option<(SampledHits, f64)> {
+        fn read_quick_scan(&mut self, (): &mut ()) -> Option<(SampledHits, f64)> {
             Some((SampledHits { hits: 7.0, variance: 7.0 }, 10.0))
         }
         fn resident(&mut self, _: SpaceId) -> Option<u64> {
@@ -697,7 +718,7 @@ mod tests {
     /// All huge pages are accessed in the window of base pages, and in a first brief one of 2 ms.
     #[test]
     fn huge_pages_are_watched_in_ever_briefer_windows_until_few_are_accessed() {
-        let settings = Settings { huge_window: Nanos::from_millis(2), ..apart() };
+        let settings = WindowSettings { huge_window: Nanos::from_millis(2), ..apart() };
         let fast = Bytes::from_base_pages(2048);
         let probe = Fake { huge: true, ..Fake::default() };
         let mut tracker = Windowed::with(probe, fast, settings);
@@ -716,9 +737,9 @@ mod tests {
     fn a_policy_that_counts_hits_gets_more_scans() {
         let mut tracker = Windowed::with(Fake::default(), Bytes::from_base_pages(8), apart());
         let before = tracker.pace.settings;
-        tracker.reconfigure(Watch::Truth).expect("fine");
+        tracker.reconfigure(Tracking::TrueRates).expect("fine");
         assert_eq!(tracker.pace.settings, before);
-        let samples = Watch::Samples { loads: 199, stores: None, cpu_permille: None };
+        let samples = Tracking::Samples { loads: 199, stores: None, cpu_permille: None };
         tracker.reconfigure(samples).expect("fine");
         assert!(tracker.pace.settings.budget_alert > before.budget_alert);
         assert!(tracker.pace.settings.most_accessed < before.most_accessed);
@@ -728,7 +749,7 @@ mod tests {
     #[test]
     fn a_window_ends_once_a_sample_shows_enough_accesses() {
         let window = Nanos::from_millis(800);
-        let settings = Settings { window, ..Settings::default() };
+        let settings = WindowSettings { window, ..WindowSettings::default() };
         let at = |ms| Nanos::from_millis(ms);
         let mut tracker =
             Windowed::with(Peeking::default(), Bytes::from_base_pages(1_000), settings);
@@ -774,9 +795,9 @@ mod tests {
 
     /// Pages that are accessed a few times a second show nothing in a shorter one.
     #[test]
-    fn a_glance_has_the_window_of_a_scan() {
+    fn a_quick_scan_has_the_window_of_a_scan() {
         let window = Nanos::from_millis(800);
-        let settings = Settings { window, ..Settings::default() };
+        let settings = WindowSettings { window, ..WindowSettings::default() };
         let mut tracker =
             Windowed::with(Peeking::default(), Bytes::from_base_pages(1_000), settings);
         let mut out = Observations::default();
@@ -785,13 +806,13 @@ mod tests {
         tracker.stats.pause = Nanos::from_secs(100);
         tracker.affordable_at = tracker.stats.pause;
         tracker.rest(Nanos::ZERO);
-        assert_eq!(tracker.next_due(), GLANCE_EVERY.saturating_sub(window));
+        assert_eq!(tracker.next_due(), QUICK_SCAN_EVERY.saturating_sub(window));
         let due = tracker.next_due();
         tracker.poll(due, &mut out).expect("arms");
         assert!(out.slow_hits_sampled.is_none() && tracker.next_due() >= due + window);
         tracker.poll(tracker.next_due(), &mut out).expect("reads");
         let hits = out.slow_hits_sampled.map(|sampled| sampled.hits);
-        assert_eq!((hits, tracker.step), (Some(7.0), Step::Glance));
+        assert_eq!((hits, tracker.step), (Some(7.0), Step::QuickScan));
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Tracker for Accessed {
         }
         out.watched += self.window;
         out.window = Some(self.window);
-        out.memory = Some(self.window * WINDOWS_REMEMBERED);
+        out.remembered_time = Some(self.window * WINDOWS_REMEMBERED);
         cpu_ns
     }
 

@@ -106,7 +106,7 @@ impl Tracker for Damon {
         out.watched += aggregation;
         out.window = Some(self.sampling);
         out.aggregation = Some(aggregation);
-        out.memory = Some(aggregation * REMEMBERED);
+        out.remembered_time = Some(aggregation * REMEMBERED);
         cpu_ns
     }
 }

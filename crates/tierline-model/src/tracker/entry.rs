@@ -2,7 +2,7 @@
 //! Entries of the list of the model's trackers ([`TRACKERS`]), and their settings.
 
 use serde::Deserialize;
-use tierline_core::port::Watch;
+use tierline_core::port::Tracking;
 use tierline_core::unit::{Bytes, Nanos};
 
 use super::{TRACKERS, Tracker, damon, hint_faults, neoprof, pebs, truth};
@@ -69,10 +69,10 @@ pub struct TrackerEntry {
 }
 
 /// The tracker for a policy's request; knobs supply what the request does not specify.
-pub fn serve(watch: Watch, knobs: &TrackerKnobs) -> Box<dyn Tracker> {
+pub fn serve(watch: Tracking, knobs: &TrackerKnobs) -> Box<dyn Tracker> {
     match watch {
         // Stores are not sampled: the model counts reads.
-        Watch::Samples { loads, cpu_permille, .. } => {
+        Tracking::Samples { loads, cpu_permille, .. } => {
             let settled = knobs.sampler_settled;
             Box::new(pebs::Pebs::within(
                 pebs::PEBS.name,
@@ -82,13 +82,13 @@ pub fn serve(watch: Watch, knobs: &TrackerKnobs) -> Box<dyn Tracker> {
                 knobs.ring,
             ))
         }
-        watch @ Watch::HintFaults { .. } => Box::new(hint_faults::HintFaults::of(watch)),
-        Watch::Regions { sampling, aggregation, count } => {
+        watch @ Tracking::HintFaults { .. } => Box::new(hint_faults::HintFaults::of(watch)),
+        Tracking::Regions { sampling, aggregation, count } => {
             let count = count.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
             Box::new(damon::Damon::of(sampling, aggregation, count))
         }
-        watch @ Watch::Counters { .. } => Box::new(neoprof::Device::of(watch, knobs)),
-        Watch::Truth => Box::<truth::Truth>::default(),
+        watch @ Tracking::Counters { .. } => Box::new(neoprof::Device::of(watch, knobs)),
+        Tracking::TrueRates => Box::<truth::Truth>::default(),
     }
 }
 

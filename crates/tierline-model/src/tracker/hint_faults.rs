@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use tierline_core::port::{Observations, Sample, Watch};
+use tierline_core::port::{Observations, Sample, Tracking};
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
@@ -16,7 +16,7 @@ use tierline_core::unit::{Bytes, Nanos};
 use super::entry::TrackerEntry;
 use super::{Quantum, Tracker};
 use crate::arithmetic::exponential;
-use crate::due::{Due, whole};
+use crate::due::{DueQueue, whole};
 use crate::machine::{Costs, nanos};
 use crate::workload::program::pages_of;
 use crate::world::job::Job;
@@ -33,7 +33,7 @@ pub const HINT_FAULTS: TrackerEntry = TrackerEntry {
 /// The scanner and its armed pages.
 #[derive(Clone, Debug)]
 pub struct HintFaults {
-    watch: Watch,
+    watch: Tracking,
     armed: BTreeMap<u32, Armed>,
 }
 
@@ -47,7 +47,7 @@ struct Armed {
     /// One bit per page.
     bits: Vec<u64>,
     /// On the program's clock of accesses: page, and the time at which it was armed.
-    faults: Due<(u32, Nanos)>,
+    faults: DueQueue<(u32, Nanos)>,
     /// Faults of one quantum.
     due: Vec<(u64, (u32, Nanos))>,
 }
@@ -57,11 +57,11 @@ impl HintFaults {
     /// requested (as Colloid does on TPP).
     pub fn new(period: Nanos, part: Bytes, fast_too: bool) -> Self {
         // A pass in no time: rounds as close as permitted.
-        Self::of(Watch::HintFaults { pass: Nanos::ZERO, bytes: part, floor: period, fast_too })
+        Self::of(Tracking::HintFaults { pass: Nanos::ZERO, bytes: part, floor: period, fast_too })
     }
 
     /// A scanner with this configuration; configurations of other trackers arm nothing.
-    pub fn of(watch: Watch) -> Self {
+    pub fn of(watch: Tracking) -> Self {
         Self { watch, armed: BTreeMap::new() }
     }
 }
@@ -89,7 +89,7 @@ impl Tracker for HintFaults {
             let pieces = job.pieces(job.size);
             job.stall_ns += f64::from(faults) * pieces * costs.hint_fault_ns;
             let memory = Bytes(u64::from(job.live()) * job.size.bytes().0);
-            if let Watch::HintFaults { bytes, fast_too, .. } = self.watch
+            if let Tracking::HintFaults { bytes, fast_too, .. } = self.watch
                 && let Some(round) = self.watch.round(memory)
                 && quantum.end() >= armed.next_part
             {
@@ -99,12 +99,12 @@ impl Tracker for HintFaults {
                 cpu_ns += f64::from(pages) * pieces * costs.scan_ns;
             }
         }
-        out.memory = Some(MEMORY);
+        out.remembered_time = Some(MEMORY);
         cpu_ns
     }
 
-    fn reconfigure(&mut self, watch: Watch) -> bool {
-        let can = matches!(watch, Watch::HintFaults { .. });
+    fn reconfigure(&mut self, watch: Tracking) -> bool {
+        let can = matches!(watch, Tracking::HintFaults { .. });
         if can {
             self.watch = watch;
         }
@@ -112,7 +112,7 @@ impl Tracker for HintFaults {
     }
 
     fn observes_fast_memory(&self) -> bool {
-        matches!(self.watch, Watch::HintFaults { fast_too: true, .. })
+        matches!(self.watch, Tracking::HintFaults { fast_too: true, .. })
     }
 }
 

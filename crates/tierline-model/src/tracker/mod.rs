@@ -4,7 +4,7 @@
 
 pub mod entry;
 
-use tierline_core::port::{Attention, DeviceCounts, Observations, Watch};
+use tierline_core::port::{Attention, DeviceCounts, Observations, Tracking};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
@@ -65,7 +65,7 @@ pub trait Tracker {
     ) -> f64;
 
     /// Reconfigures the tracker at a policy's request.
-    fn reconfigure(&mut self, _watch: Watch) -> bool {
+    fn reconfigure(&mut self, _watch: Tracking) -> bool {
         false
     }
 

@@ -11,7 +11,7 @@
 use neoprof::histogram::bin_start;
 use neoprof::rates::{self, Reading};
 use neoprof::{Config, LANES_MAX, NeoProf, State};
-use tierline_core::port::{DeviceCounts, Observations, Sample, SpaceId, Vpn, Watch};
+use tierline_core::port::{DeviceCounts, Observations, Sample, SpaceId, Tracking, Vpn};
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
@@ -32,7 +32,7 @@ const CYCLES_PER_NS: f64 = 0.4;
 /// An uncached register read across the bus (ours), the only cost for the host.
 const REGISTER_NS: f64 = 1_000.0;
 /// Configuration if the policy requests none, as on Linux.
-const WATCH: Watch = Watch::Counters {
+const WATCH: Tracking = Tracking::Counters {
     threshold: rates::LEAST,
     read: Nanos::from_millis(10),
     update: Nanos(rates::INTERVAL_NS),
@@ -43,7 +43,7 @@ const WATCH: Watch = Watch::Counters {
 #[derive(Clone, Debug)]
 pub struct Device {
     unit: NeoProf,
-    watch: Watch,
+    watch: Tracking,
     /// Whether θ follows the counters, as no configuration was requested.
     adaptive: bool,
     /// Start of each program's memory on the device, and its length, in base pages.
@@ -69,7 +69,7 @@ impl Device {
     }
 
     /// A device with this configuration; the sketch's dimensions come from the knobs, limited to valid values.
-    pub fn of(watch: Watch, knobs: &TrackerKnobs) -> Self {
+    pub fn of(watch: Tracking, knobs: &TrackerKnobs) -> Self {
         let config = Config {
             width_log2: knobs.sketch_width_log2.clamp(6, 24),
             depth: knobs.sketch_depth.clamp(1, LANES_MAX),
@@ -218,7 +218,7 @@ impl Tracker for Device {
         let cycles = whole(&mut self.carry[2], quantum.ns * CYCLES_PER_NS);
         self.unit.idle(cycles.saturating_sub(seen));
 
-        let Watch::Counters { read, update, clear, .. } = self.watch else { return 0.0 };
+        let Tracking::Counters { read, update, clear, .. } = self.watch else { return 0.0 };
         let now = quantum.end();
         let mut registers = 0;
         if now >= self.read + read {
@@ -237,12 +237,12 @@ impl Tracker for Device {
             self.last_state = State::default();
             registers += 1;
         }
-        out.memory = Some(clear);
+        out.remembered_time = Some(clear);
         f64::from(registers) * REGISTER_NS
     }
 
-    fn reconfigure(&mut self, watch: Watch) -> bool {
-        let Watch::Counters { threshold, .. } = watch else { return false };
+    fn reconfigure(&mut self, watch: Tracking) -> bool {
+        let Tracking::Counters { threshold, .. } = watch else { return false };
         self.unit.set_threshold(threshold);
         (self.watch, self.adaptive) = (watch, false);
         true

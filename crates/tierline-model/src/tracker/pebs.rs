@@ -5,7 +5,7 @@
 //! the distribution of its accesses. A record costs the interrupted thread time. If the ring is full, records
 //! are lost and counted.
 
-use tierline_core::port::{Observations, Sample, Vpn, Watch};
+use tierline_core::port::{Observations, Sample, Tracking, Vpn};
 use tierline_core::rng::Rng;
 use tierline_core::unit::Nanos;
 
@@ -142,12 +142,12 @@ impl Tracker for Pebs {
             cpu_ns += cost;
         }
         out.watched += nanos(quantum.ns / period);
-        out.memory = Some(Nanos::from_secs_f64(MEMORY_NS / period * 1e-9));
+        out.remembered_time = Some(Nanos::from_secs_f64(MEMORY_NS / period * 1e-9));
         cpu_ns
     }
 
-    fn reconfigure(&mut self, watch: Watch) -> bool {
-        let Watch::Samples { loads, cpu_permille, .. } = watch else { return false };
+    fn reconfigure(&mut self, watch: Tracking) -> bool {
+        let Tracking::Samples { loads, cpu_permille, .. } = watch else { return false };
         let since = std::mem::take(&mut self.since);
         #[expect(clippy::cast_precision_loss, reason = "a sampling period")]
         let period = loads as f64;

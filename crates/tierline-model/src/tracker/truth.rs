@@ -49,7 +49,7 @@ impl Tracker for Truth {
                 self.reported.insert(job.space.0, (job.version, job.drifted, quantum.end()));
                 report(job, out);
                 // Known rates do not decay.
-                out.memory = Some(Nanos::from_secs(1_000));
+                out.remembered_time = Some(Nanos::from_secs(1_000));
             }
         }
         0.0
@@ -62,7 +62,7 @@ fn report(job: &Job, out: &mut Observations) {
         #[expect(clippy::cast_possible_truncation, reason = "rates are f32 in the core")]
         let rate_per_sec = rate as f32;
         let base_pages = u64::from(run.pages.end - run.pages.start) * job.unit();
-        out.rates.push(TrueRate {
+        out.true_rates.push(TrueRate {
             space: job.space,
             vpn: job.vpn(run.pages.start),
             base_pages: u32::try_from(base_pages).unwrap_or(u32::MAX),

@@ -103,7 +103,7 @@ impl ModelWorld {
 
     fn add(&mut self, mut job: Job) {
         if job.program.managed && job.tenant != TenantId::NOBODY {
-            self.seen.spaces.push(SpaceEvent::Owned(job.space, job.tenant));
+            self.seen.space_events.push(SpaceEvent::Owned(job.space, job.tenant));
         }
         job.place(&mut self.frames, &mut self.seen);
         job.replay(self.now, &self.machine, &mut self.frames, &mut self.seen);
@@ -123,7 +123,7 @@ impl ModelWorld {
             job.leave(&mut self.frames);
             self.shadows.forget(job.space);
             if job.program.managed {
-                self.seen.spaces.push(SpaceEvent::Gone(job.space));
+                self.seen.space_events.push(SpaceEvent::Gone(job.space));
             }
         }
     }

@@ -3,7 +3,7 @@
 //! that exits while its pages are moved, a tier filled by other programs.
 
 use tierline_core::port::{
-    Attention, Capabilities, Observations, Order, Outcome, Question, Telemetry, TenantId, Watch,
+    Attention, Capabilities, Observations, Order, Outcome, Question, Telemetry, TenantId, Tracking,
     World,
 };
 use tierline_core::rng::Rng;
@@ -119,8 +119,8 @@ impl World for Faulty {
         self.world.check_accessed(now, questions, out);
     }
 
-    fn watch(&mut self, watch: Watch) -> bool {
-        self.world.watch(watch)
+    fn configure_tracking(&mut self, watch: Tracking) -> bool {
+        self.world.configure_tracking(watch)
     }
 
     fn set_attention(&mut self, attention: Attention) {

@@ -25,7 +25,7 @@ pub struct Frames {
 
 /// Placement of a new page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct NewPagePlace {
     /// The tier.
     pub tier: TierId,
     /// No tier had its low watermark free, so the allocating thread has to reclaim first.
@@ -66,24 +66,29 @@ impl Frames {
     }
 
     /// Allocates base pages for a new page of this kind, in the first suitable tier from `first` on.
-    pub fn allocate(&mut self, first: TierId, kind: PageKind, base_pages: u64) -> Option<Place> {
+    pub fn allocate(
+        &mut self,
+        first: TierId,
+        kind: PageKind,
+        base_pages: u64,
+    ) -> Option<NewPagePlace> {
         let place = self.place(first, kind, base_pages)?;
         self.take(place.tier, base_pages);
         self.allocated[place.tier.index()] += base_pages;
         Some(place)
     }
 
-    fn place(&mut self, first: TierId, kind: PageKind, base_pages: u64) -> Option<Place> {
+    fn place(&mut self, first: TierId, kind: PageKind, base_pages: u64) -> Option<NewPagePlace> {
         if let Allocation::Kernel { coupled, by_type } = self.rule {
             let below = TierId(u8::from(by_type && kind != PageKind::Anonymous));
             let mut tiers = self.tiers(first.max(below)).chain(self.tiers(first));
             if let Some(tier) = tiers.find(|&tier| self.is_open(tier, coupled, base_pages)) {
-                return Some(Place { tier, tight: false });
+                return Some(NewPagePlace { tier, tight: false });
             }
         }
         let tight = self.rule != Allocation::FirstTouch;
         let tier = self.tiers(first).find(|&tier| self.free(tier) >= base_pages)?;
-        Some(Place { tier, tight })
+        Some(NewPagePlace { tier, tight })
     }
 
     fn tiers(&self, first: TierId) -> impl Iterator<Item = TierId> + use<> {

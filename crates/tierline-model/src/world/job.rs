@@ -13,7 +13,7 @@ use tierline_core::unit::{Bytes, Nanos};
 
 use super::frames::Frames;
 use crate::arithmetic::exponential;
-use crate::due::{Due, whole};
+use crate::due::{DueQueue, whole};
 use crate::load::{Class, LINE_BYTES, Loads, Network, solve};
 use crate::machine::{Cores, Machine, nanos};
 use crate::workload::pattern::{Census, Pattern};
@@ -76,7 +76,7 @@ pub struct Job {
     /// Allocation times of short-lived pages, and their numbers.
     births: VecDeque<(f64, u64)>,
     /// Paged-out pages, and the time of their next access on the clock of accesses.
-    paged_out: Due<u32>,
+    paged_out: DueQueue<u32>,
     /// Pages allocated while no tier had room above its watermark.
     tight: u64,
     /// Its load when alone, with all its memory in the fastest tier, and its resulting rate.
@@ -107,7 +107,7 @@ impl Job {
             head: 0,
             tail: 0,
             births: VecDeque::new(),
-            paged_out: Due::default(),
+            paged_out: DueQueue::default(),
             tight: 0,
             alone: <(Class, f64)>::default(),
             space,
@@ -298,7 +298,8 @@ impl Job {
         let change = self.program.phases[self.phase].change;
         if matches!(change, Change::Load(..) | Change::Churn(_) | Change::Absent) {
             if !matches!(change, Change::Churn(_)) && self.program.managed {
-                out.spaces.push(SpaceEvent::Mapped(self.region(0, self.places.pages().into())));
+                out.space_events
+                    .push(SpaceEvent::Mapped(self.region(0, self.places.pages().into())));
             }
             return;
         }
@@ -312,7 +313,7 @@ impl Job {
         if !self.program.managed {
             return;
         }
-        out.spaces.push(SpaceEvent::Mapped(self.region(0, self.places.pages().into())));
+        out.space_events.push(SpaceEvent::Mapped(self.region(0, self.places.pages().into())));
         self.report_tiers(0..self.live(), out);
     }
 
@@ -537,10 +538,10 @@ impl Job {
                 self.freed.push(page);
             }
         }
-        self.paged_out = Due::default();
+        self.paged_out = DueQueue::default();
         if self.program.managed {
             let base_pages = u64::from(self.live()) * self.unit();
-            out.spaces.push(SpaceEvent::Unmapped(self.space, self.vpn(0), base_pages));
+            out.space_events.push(SpaceEvent::Unmapped(self.space, self.vpn(0), base_pages));
         }
     }
 
@@ -570,14 +571,14 @@ impl Job {
                 self.free(page(at), frames);
                 self.freed.push(page(at));
                 let vpn = self.vpn(page(at));
-                out.spaces.push(SpaceEvent::Unmapped(self.space, vpn, self.unit()));
+                out.space_events.push(SpaceEvent::Unmapped(self.space, vpn, self.unit()));
             }
             self.tail += count;
         }
         let count = u64::from(pages).min(slots - (self.head - self.tail));
         for at in self.head..self.head + count {
             let page = page(at);
-            out.spaces.push(SpaceEvent::Mapped(self.region(page.into(), 1)));
+            out.space_events.push(SpaceEvent::Mapped(self.region(page.into(), 1)));
             self.bring(page..page + 1, frames, out);
         }
         self.head += count;

@@ -39,7 +39,7 @@ use transfer::Transfer;
 
 /// Settings of a world.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
+pub struct ModelSettings {
     /// Maximum step.
     pub quantum: Nanos,
     /// Which thread performs a promotion: the one that accessed the page (as in TPP, which promotes in the
@@ -53,7 +53,7 @@ pub struct Settings {
     pub seed: u64,
 }
 
-impl Default for Settings {
+impl Default for ModelSettings {
     fn default() -> Self {
         Self {
             quantum: Nanos::from_millis(10),
@@ -70,7 +70,7 @@ pub struct ModelWorld {
     machine: Machine,
     network: Network,
     tiers: Tiers,
-    settings: Settings,
+    settings: ModelSettings,
     now: Nanos,
     arrivals: Vec<Awaited>,
     jobs: Vec<Job>,
@@ -104,7 +104,7 @@ impl ModelWorld {
         machine: Machine,
         arrivals: Vec<Arrival>,
         tracker: Box<dyn Tracker>,
-        settings: Settings,
+        settings: ModelSettings,
     ) -> Self {
         let mut frames = Frames::new(&machine, settings.allocation);
         let arrivals = arrivals.into_iter().map(|one| Awaited::new(one, &mut frames)).collect();

@@ -3,8 +3,8 @@
 
 use tierline_core::port::{
     Attention, Capabilities, Capability, LatencySource, MeasuredLatency, Move, Observations, Order,
-    Outcome, PageAt, PageSize, Question, Telemetry, TenantId, TenantTelemetry, TierTelemetry,
-    Watch, World,
+    Outcome, PageAddress, PageSize, Question, Telemetry, TenantId, TenantTelemetry, TierTelemetry,
+    Tracking, World,
 };
 use tierline_core::tier::{Tier, TierId};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, BytesPerSec, Nanos};
@@ -29,10 +29,10 @@ impl World for ModelWorld {
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
         self.run_until(now);
         let seen = &mut self.seen;
-        out.spaces.append(&mut seen.spaces);
+        out.space_events.append(&mut seen.space_events);
         out.residence.append(&mut seen.residence);
         out.samples.append(&mut seen.samples);
-        out.rates.append(&mut seen.rates);
+        out.true_rates.append(&mut seen.true_rates);
         std::mem::swap(&mut out.observed_regions, &mut seen.observed_regions);
         seen.observed_regions.clear();
         out.watched += std::mem::take(&mut seen.watched);
@@ -41,8 +41,8 @@ impl World for ModelWorld {
         out.slow_hits_sampled = seen.slow_hits_sampled.take();
         out.window = seen.window.or(out.window);
         out.aggregation = seen.aggregation.or(out.aggregation);
-        out.memory = seen.memory.or(out.memory);
-        out.fast_unseen = !self.tracker.observes_fast_memory();
+        out.remembered_time = seen.remembered_time.or(out.remembered_time);
+        out.fast_untracked = !self.tracker.observes_fast_memory();
     }
 
     fn measure(&mut self, _now: Nanos) -> Telemetry {
@@ -105,7 +105,7 @@ impl World for ModelWorld {
         };
     }
 
-    fn watch(&mut self, watch: Watch) -> bool {
+    fn configure_tracking(&mut self, watch: Tracking) -> bool {
         self.tracker.reconfigure(watch)
     }
 
@@ -157,7 +157,7 @@ impl ModelWorld {
         tenants
     }
 
-    fn page_out(&mut self, at: &PageAt, spent_ns: &mut f64) -> Outcome {
+    fn page_out(&mut self, at: &PageAddress, spent_ns: &mut f64) -> Outcome {
         let Some(job) = self.jobs.iter_mut().find(|job| job.space == at.space) else {
             return Outcome::SpaceGone;
         };
@@ -177,7 +177,7 @@ impl ModelWorld {
         Outcome::Done
     }
 
-    fn split(&mut self, at: &PageAt, spent_ns: &mut f64) -> Outcome {
+    fn split(&mut self, at: &PageAddress, spent_ns: &mut f64) -> Outcome {
         let Some(job) = self.jobs.iter_mut().find(|job| job.space == at.space) else {
             return Outcome::SpaceGone;
         };

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use tierline_core::unit::Nanos;
-use tierline_model::compare::{Cell, ComparedRun, Field, compare};
+use tierline_model::compare::{Cell, ComparedRun, Comparison, compare};
 use tierline_model::error::Error;
 use tierline_model::parallel::Observer;
 use tierline_model::reproduce::{Kind, Lab, Outcome, compute, rows, select};
@@ -157,7 +157,7 @@ fn scoreboard_rows_hold_and_miss_as_listed() {
 
 fn entries(threads: usize) -> Vec<ComparedRun> {
     let names = |names: [&str; 2]| names.map(String::from);
-    let field = Field {
+    let field = Comparison {
         policies: names(["first-touch", "oracle"]).into(),
         cells: Cell::product(
             &names(["colloid-icx", "ddr5-cxl-asic"]),

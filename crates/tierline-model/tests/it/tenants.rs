@@ -132,7 +132,7 @@ fn owners_are_reported_before_the_first_mapping_and_use_is_measured() {
     world.observe(Nanos::from_millis(10), &mut seen);
     let mut owned = BTreeSet::new();
     let mut mapped = Vec::new();
-    for event in seen.spaces {
+    for event in seen.space_events {
         match event {
             SpaceEvent::Owned(space, tenant) => assert!(owned.insert((space, tenant))),
             SpaceEvent::Mapped(region) => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The observations of each tracker, compared with the truth.
 
-use tierline_core::port::{Observations, Watch, World};
+use tierline_core::port::{Observations, Tracking, World};
 use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 use tierline_model::run::run;
@@ -124,7 +124,7 @@ fn a_counting_device_reports_hot_slow_pages_and_its_utilisation() {
     let clear = Nanos::from_secs(5);
     // Reads and as many writes in five seconds; a third of them is far above a cold page's.
     let threshold = hot_ns * 2.0 * 5e9 / 3.0;
-    world.watch(Watch::Counters {
+    world.configure_tracking(Tracking::Counters {
         threshold: format!("{threshold:.0}").parse().unwrap(),
         read: Nanos::from_millis(50),
         update: Nanos::from_secs(1),

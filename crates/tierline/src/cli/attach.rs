@@ -18,10 +18,10 @@ use crate::apps;
 use crate::clock;
 use crate::config::value::Text;
 use crate::drive::{EndCondition, ManagerState};
-use crate::letter::{self, Hinted};
-use crate::print::Voice;
+use crate::print::Messages;
+use crate::report_error::{self, ErrorWithHint};
 use crate::signals::{SignalEvent, Signals};
-use crate::tenants::{Target, TierLimits, Word, selection, tenants};
+use crate::tenants::{Target, TargetOrLimit, TierLimits, selection, tenants};
 
 /// Manage running programs
 ///
@@ -36,7 +36,7 @@ use crate::tenants::{Target, TierLimits, Word, selection, tenants};
   \x20 tierline attach --apps /etc/tierline/apps.d")]
 pub struct AttachArgs {
     #[command(flatten)]
-    words: Words,
+    words: TargetsAndLimits,
     /// Applications with targets: the *.toml files of a folder; more can be submitted with `tierline qos`
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = apps::FOLDER, group = "targets")]
     apps: Option<PathBuf>,
@@ -55,24 +55,24 @@ impl AttachArgs {
         let tenants = tenants(&self.words.0, &plan.limit)?;
         // First of all: a missing process is a more useful error than a machine with one tier.
         let selection = selection(&tenants, plan.children, plan.min_rss);
-        Targets::new(selection.clone(), &plan.root).map_err(explained)?;
+        Targets::new(selection.clone(), &plan.root).map_err(with_hint)?;
         let apps = self.apps.as_deref().map(apps::folder).transpose()?;
         let manager = plan.start(&tenants, apps.as_deref().unwrap_or_default())?;
-        let voice = plan.voice;
+        let messages = plan.messages;
         let open = !selection.cgroups.is_empty() || selection.comm.is_some();
         let deadline = self.duration.as_ref().map(|time| clock::now() + time.0);
-        let mut end = Attached::new(&plan.root, &selection.pids, open, voice, deadline);
+        let mut end = Attached::new(&plan.root, &selection.pids, open, messages, deadline);
         end.stays = apps.is_some();
         let (mut driver, summary) = plan.driver(Some(manager));
         driver.run(&mut signals, &mut end);
         let status = driver.finish();
-        say_summary(voice, globals.json, status.as_ref());
+        say_summary(messages, globals.json, status.as_ref());
         if let Some(summary) = summary {
-            summary.write(status.as_ref(), driver.failure(), voice);
+            summary.write(status.as_ref(), driver.failure(), messages);
         }
         match driver.failure() {
             Some(why) => {
-                letter::print(&anyhow!("the manager failed: {why}"));
+                report_error::print(&anyhow!("the manager failed: {why}"));
                 Ok(FOUND)
             }
             None => Ok(0),
@@ -82,9 +82,9 @@ impl AttachArgs {
 
 /// Targets and limits in the order of the command line: a limit belongs to the target before it.
 #[derive(Clone, Debug)]
-struct Words(Vec<Word>);
+struct TargetsAndLimits(Vec<TargetOrLimit>);
 
-impl Args for Words {
+impl Args for TargetsAndLimits {
     fn augment_args(command: Command) -> Command {
         let target = |id: &'static str, value: &'static str| {
             Arg::new(id).long(id).value_name(value).group("targets")
@@ -111,18 +111,18 @@ impl Args for Words {
     }
 }
 
-impl FromArgMatches for Words {
+impl FromArgMatches for TargetsAndLimits {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut words: Vec<(usize, Word)> = Vec::new();
-        words.extend(at(matches, "pid", |pids| Word::Target(Target::Pids(pids))));
+        let mut words: Vec<(usize, TargetOrLimit)> = Vec::new();
+        words.extend(at(matches, "pid", |pids| TargetOrLimit::Target(Target::Pids(pids))));
         words.extend(at(matches, "cgroup", |mut paths: Vec<String>| {
-            Word::Target(Target::Cgroup(paths.remove(0)))
+            TargetOrLimit::Target(Target::Cgroup(paths.remove(0)))
         }));
         words.extend(at(matches, "comm", |mut patterns: Vec<Regex>| {
-            Word::Target(Target::Comm(patterns.remove(0)))
+            TargetOrLimit::Target(Target::Comm(patterns.remove(0)))
         }));
         words.extend(at(matches, "limit", |mut limits: Vec<TierLimits>| {
-            Word::Limits(limits.remove(0))
+            TargetOrLimit::Limits(limits.remove(0))
         }));
         words.sort_by_key(|(index, _)| *index);
         Ok(Self(words.into_iter().map(|(_, word)| word).collect()))
@@ -138,8 +138,8 @@ impl FromArgMatches for Words {
 fn at<T: Clone + Send + Sync + 'static>(
     matches: &ArgMatches,
     id: &str,
-    word: impl Fn(Vec<T>) -> Word,
-) -> Vec<(usize, Word)> {
+    word: impl Fn(Vec<T>) -> TargetOrLimit,
+) -> Vec<(usize, TargetOrLimit)> {
     // Each value has its own index; the index of an occurrence is that of its last value.
     let mut indices = matches.indices_of(id).into_iter().flatten();
     let occurrences = matches.get_occurrences::<T>(id).into_iter().flatten();
@@ -152,7 +152,7 @@ fn at<T: Clone + Send + Sync + 'static>(
 }
 
 /// Adds the next step to the error of a wrong target.
-pub(super) fn explained(error: Error) -> anyhow::Error {
+pub(super) fn with_hint(error: Error) -> anyhow::Error {
     let hint = match &error {
         Error::Input { what: "pid", .. } => {
             "list processes: ps -eo pid,rss,comm --sort=-rss | head"
@@ -162,7 +162,7 @@ pub(super) fn explained(error: Error) -> anyhow::Error {
         }
         _ => return error.into(),
     };
-    Hinted::error(error.to_string(), hint)
+    ErrorWithHint::error(error.to_string(), hint)
 }
 
 /// Manages running programs.
@@ -177,7 +177,7 @@ pub(super) struct Attached {
     met: bool,
     /// True once it was reported that no process matches yet.
     waiting: bool,
-    voice: Voice,
+    messages: Messages,
     deadline: Option<Nanos>,
 }
 
@@ -187,11 +187,11 @@ impl Attached {
         root: &Root,
         pids: &[u32],
         open: bool,
-        voice: Voice,
+        messages: Messages,
         deadline: Option<Nanos>,
     ) -> Self {
         let (root, pids) = (root.clone(), pids.to_vec());
-        Self { root, pids, open, stays: false, met: false, waiting: false, voice, deadline }
+        Self { root, pids, open, stays: false, met: false, waiting: false, messages, deadline }
     }
 
     /// True if the process runs; it may be too small to be managed.
@@ -202,7 +202,7 @@ impl Attached {
     /// Reports once that no process matches yet.
     fn wait_for_the_first(&mut self) {
         if !self.waiting {
-            self.voice.say("no process matches yet; waiting");
+            self.messages.print("no process matches yet; waiting");
         }
         self.waiting = true;
     }
@@ -244,14 +244,14 @@ impl EndCondition for Attached {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::value::Written;
+    use crate::config::value::TextForm;
     use clap::Parser;
 
     #[derive(Debug, Parser)]
     #[command(group = ArgGroup::new("targets").multiple(true))]
     struct Line {
         #[command(flatten)]
-        words: Words,
+        words: TargetsAndLimits,
     }
 
     /// The tenants of a command line, each with its limits, highest priority first.
@@ -260,7 +260,7 @@ mod tests {
             Line::try_parse_from(["attach"].into_iter().chain(line.split(' '))).expect(line);
         let tenants = tenants(&words.words.0, &TierLimits::default()).expect(line);
         let one = |tenant: &crate::tenants::TenantSpec| {
-            let limits: Vec<String> = tenant.limits.iter().map(Written::written).collect();
+            let limits: Vec<String> = tenant.limits.iter().map(TextForm::to_text).collect();
             format!("{} {}", tenant.name, limits.join(" below it ")).trim_end().to_string()
         };
         tenants.iter().map(one).collect()

@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use tierline_model::compare::{Cell, ComparedRun, Field, compare};
-use tierline_model::matrix::{self, Held};
+use tierline_model::compare::{Cell, ComparedRun, Comparison, compare};
+use tierline_model::matrix::{self, CellResult};
 
 use super::Globals;
 use super::runs::RunsArgs;
 use super::sim::{hinted, write};
 use crate::document::{self, DocumentArgs};
-use crate::letter::Hinted;
 use crate::parquet;
 use crate::plot;
 use crate::print::{self, row};
 use crate::recording;
+use crate::report_error::ErrorWithHint;
 
 /// Run many policies on many workloads and machines
 ///
@@ -78,22 +78,22 @@ impl CompareArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         let files = self.trace.iter().filter_map(|text| text.split(',').next());
-        let field = Field {
+        let field = Comparison {
             policies: self.policies(),
             cells: self.cells()?,
             traces: recording::load(files)?,
             seconds: self.seconds.unwrap_or(if self.matrix { matrix::SECONDS } else { 20.0 }),
             seed: self.seed,
         };
-        let form = self.output.as_deref().map(Form::of).transpose()?;
+        let form = self.output.as_deref().map(RowFormat::of).transpose()?;
         let (entries, status) =
             self.runs.watched(|runner| compare(&field, runner).map_err(hinted))?;
         for file in self.pictures() {
             write(&file, &plot::matrix::picture(&matrix::held(&entries))?)?;
         }
         match (&self.output, form) {
-            (Some(file), Some(Form::Parquet)) => parquet::write(file, &entries)?,
-            (Some(file), Some(Form::Csv)) => write(file, &csv(&entries)?)?,
+            (Some(file), Some(RowFormat::Parquet)) => parquet::write(file, &entries)?,
+            (Some(file), Some(RowFormat::Csv)) => write(file, &csv(&entries)?)?,
             (Some(file), _) => write(file, &json(&entries)?)?,
             (None, _) if globals.json => print::out(&json(&entries)?)?,
             (None, _) if self.csv => print::out(&csv(&entries)?)?,
@@ -160,19 +160,19 @@ const BEHIND: f64 = 0.97;
 
 /// The format of a file of rows.
 #[derive(Clone, Copy, Debug)]
-enum Form {
+enum RowFormat {
     Csv,
     Json,
     Parquet,
 }
 
-impl Form {
+impl RowFormat {
     fn of(file: &Path) -> Result<Self> {
         match file.extension().and_then(OsStr::to_str) {
             Some("csv") => Ok(Self::Csv),
             Some("json") => Ok(Self::Json),
             Some("parquet") => Ok(Self::Parquet),
-            _ => Err(Hinted::error(
+            _ => Err(ErrorWithHint::error(
                 format!("{}: unknown file type", file.display()),
                 "name it .csv, .json or .parquet",
             )),
@@ -189,7 +189,7 @@ fn ratio(text: &str) -> Result<(u32, u32)> {
         .split_once(':')
         .and_then(|(fast, slow)| Some((fast.parse::<u32>().ok()?, slow.parse::<u32>().ok()?)));
     parts.filter(|&(fast, _)| fast > 0).ok_or_else(|| {
-        Hinted::error(
+        ErrorWithHint::error(
             format!("{text} is not a ratio"),
             "write the ratio of fast to slow memory, as in --ratio 1:2",
         )
@@ -279,7 +279,7 @@ fn standing_rows(entries: &[ComparedRun]) -> Vec<Vec<String>> {
 }
 
 /// The cells in which the default policy is behind, worst first.
-fn behind(entries: &[ComparedRun]) -> Vec<Held> {
+fn behind(entries: &[ComparedRun]) -> Vec<CellResult> {
     let mut behind = matrix::held(entries);
     behind.retain(|held| held.of_rival < BEHIND);
     behind.sort_by(|a, b| a.of_rival.total_cmp(&b.of_rival));
@@ -291,9 +291,9 @@ fn share_behind(entries: &[ComparedRun]) -> String {
     format!("{behind} of {cells} cells below {BEHIND} of the best other")
 }
 
-fn cell_rows(cells: &[Held]) -> Vec<Vec<String>> {
+fn cell_rows(cells: &[CellResult]) -> Vec<Vec<String>> {
     let head = ["of best other", "of oracle", "machine", "ratio", "workload", "best other"];
-    let of = |held: &Held| {
+    let of = |held: &CellResult| {
         row([
             &format!("{:.3}", held.of_rival),
             &held.of_oracle.map_or("-".into(), |of| format!("{of:.3}")),
@@ -307,7 +307,7 @@ fn cell_rows(cells: &[Held]) -> Vec<Vec<String>> {
 }
 
 /// The rows as a document: for a matrix with its picture and the omitted policies, otherwise row by row.
-fn documented(field: &Field, entries: &[ComparedRun], picture: Option<&Path>) -> String {
+fn documented(field: &Comparison, entries: &[ComparedRun], picture: Option<&Path>) -> String {
     let Some(picture) = picture else { return document::table(&entry_rows(entries)) };
     let held = matrix::held(entries);
     let name = picture.file_name().map(OsStr::to_string_lossy).unwrap_or_default();

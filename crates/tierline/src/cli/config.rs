@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Globals;
 use crate::config::Layer;
-use crate::config::file::{self, FILE, Sources};
+use crate::config::file::{self, ConfigSources, FILE};
 use crate::print;
 
 /// Check or print the configuration
@@ -35,7 +35,7 @@ enum ConfigVerb {
     #[command(after_help = "Example: tierline config print --set max_rate=1GB/s")]
     Print {
         #[command(flatten)]
-        sources: Sources,
+        sources: ConfigSources,
         #[command(flatten)]
         flags: Layer,
     },
@@ -70,7 +70,7 @@ impl ConfigArgs {
 }
 
 fn check(file: Option<PathBuf>, globals: &Globals) -> Result<()> {
-    let files = Sources { config: file, set: Vec::new() }.files(&globals.root());
+    let files = ConfigSources { config: file, set: Vec::new() }.files(&globals.root());
     for file in &files {
         file::read(file)?.options(false)?;
     }
@@ -84,7 +84,7 @@ fn check(file: Option<PathBuf>, globals: &Globals) -> Result<()> {
     print::out(&lines.concat())
 }
 
-fn print(sources: &Sources, flags: &Layer, globals: &Globals) -> Result<()> {
+fn print(sources: &ConfigSources, flags: &Layer, globals: &Globals) -> Result<()> {
     let stack = sources.stack(&globals.root(), flags.clone())?;
     if globals.json {
         let key = |(key, value, source): (String, toml::Value, &str)| Key {
@@ -92,10 +92,10 @@ fn print(sources: &Sources, flags: &Layer, globals: &Globals) -> Result<()> {
             value,
             source: source.into(),
         };
-        return print::json(&Printed { keys: stack.settled().into_iter().map(key).collect() });
+        return print::json(&Printed { keys: stack.resolved().into_iter().map(key).collect() });
     }
     let settings = stack
-        .settled()
+        .resolved()
         .into_iter()
         .map(|(key, value, source)| (format!("{key} = {value}"), source));
     let settings: Vec<(String, &str)> = settings.collect();

@@ -16,9 +16,9 @@ use super::Globals;
 use super::names;
 use super::trackers::{here, reports};
 use super::{why, workloads};
-use crate::letter::Hinted;
 use crate::nearest::suggest;
 use crate::print::{self, row};
+use crate::report_error::ErrorWithHint;
 
 /// Explain a policy, a tracker, a workload or a way to move pages; or why pages were moved
 ///
@@ -87,7 +87,7 @@ impl ExplainArgs {
         let moves = why::moves(file, self.page)?;
         match (globals.json, self.page.is_some() || self.all) {
             (true, _) => print::json(&Moves { moves })?,
-            (false, true) => print::out(&why::story(&moves))?,
+            (false, true) => print::out(&why::sentences(&moves))?,
             (false, false) => print::out(&why::summary(&moves))?,
         }
         Ok(0)
@@ -129,5 +129,8 @@ fn unknown(name: &str) -> anyhow::Error {
     let names = policies.chain(TRACKERS.iter().map(|entry| entry.name));
     let names = names.chain(TRANSFERS.iter().map(|entry| entry.name));
     let names = names.chain(listed().map(|entry| entry.name));
-    Hinted::error(format!("there is no policy, tracker or workload {name:?}"), suggest(name, names))
+    ErrorWithHint::error(
+        format!("there is no policy, tracker or workload {name:?}"),
+        suggest(name, names),
+    )
 }

@@ -16,7 +16,7 @@ use tierline_model::machine::table::Table;
 use super::Globals;
 use super::names;
 use super::sim::hinted;
-use crate::output::Output;
+use crate::output::OutputFile;
 use crate::print::{self, row};
 
 /// List the modelled machines, show one, or fit one to your measurements
@@ -27,11 +27,11 @@ use crate::print::{self, row};
   \x20 tierline machines fit local.txt cxl.csv --capacity 64G,256G -o mine.toml")]
 pub struct MachinesArgs {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<MachinesVerb>,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum MachinesVerb {
     /// List the machines (also without a subcommand)
     #[command(after_help = "Example: tierline machines list")]
     List,
@@ -131,9 +131,9 @@ impl MachinesArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         match &self.what {
-            None | Some(What::List) => list(globals),
-            Some(What::Show { name }) => show(name, globals),
-            Some(What::Fit { files, capacity, link, output }) => {
+            None | Some(MachinesVerb::List) => list(globals),
+            Some(MachinesVerb::Show { name }) => show(name, globals),
+            Some(MachinesVerb::Fit { files, capacity, link, output }) => {
                 fit(files, capacity, link, output.as_deref(), globals)
             }
         }?;
@@ -205,7 +205,7 @@ fn fit(
     output: Option<&Path>,
     globals: &Globals,
 ) -> Result<()> {
-    let file = output.map(Output::create).transpose()?;
+    let file = output.map(OutputFile::create).transpose()?;
     let mut fits = Vec::new();
     for (at, path) in files.iter().enumerate() {
         let text =

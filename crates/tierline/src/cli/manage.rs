@@ -12,7 +12,7 @@ use serde::Serialize;
 use tierline_core::guard::message;
 use tierline_core::tier::Tiers;
 use tierline_core::unit::{Bytes, Nanos};
-use tierline_linux::manager::{Manager, Options};
+use tierline_linux::manager::{Manager, ManagerOptions};
 use tierline_linux::root::Root;
 use tierline_linux::tenant::Tenant;
 use tierline_linux::topology::Topology;
@@ -21,11 +21,11 @@ use super::Globals;
 use crate::apps::{self, App};
 use crate::calibration;
 use crate::config::Layer;
-use crate::config::file::Sources;
+use crate::config::file::ConfigSources;
 use crate::config::value::Text;
 use crate::drive::{Driver, Reports};
-use crate::letter;
-use crate::print::{SCHEMA_VERSION, Voice, to_stderr};
+use crate::print::{Messages, SCHEMA_VERSION, to_stderr};
+use crate::report_error;
 use crate::serve::StatusSocket;
 use crate::status::Status;
 use crate::tenants::{self, TenantSpec, TierLimits};
@@ -36,7 +36,7 @@ pub struct ManageArgs {
     #[command(flatten)]
     layer: Layer,
     #[command(flatten)]
-    sources: Sources,
+    sources: ConfigSources,
     /// Observe, estimate and decide, but move nothing
     #[arg(long, help_heading = "How to manage")]
     dry_run: bool,
@@ -58,11 +58,11 @@ pub struct ManageArgs {
 }
 
 /// The checked options, with their files open.
-pub struct Plan {
+pub struct CheckedOptions {
     /// The root of `/proc` and `/sys`.
     pub root: Root,
     /// How to manage.
-    pub options: Options,
+    pub options: ManagerOptions,
     /// The limits of tenants without limits on the command line.
     pub limit: TierLimits,
     /// The smallest process to manage.
@@ -70,7 +70,7 @@ pub struct Plan {
     /// True if children of the managed processes are managed too.
     pub children: bool,
     /// Prints messages to the user.
-    pub voice: Voice,
+    pub messages: Messages,
     reports: Reports,
     summary: Option<Summary>,
 }
@@ -80,14 +80,14 @@ pub struct Summary(Box<dyn Write>);
 
 impl ManageArgs {
     /// Checks everything that can be checked before the start.
-    pub fn plan(&self, globals: &Globals) -> Result<Plan> {
+    pub fn plan(&self, globals: &Globals) -> Result<CheckedOptions> {
         let root = globals.root();
         let layer = self.sources.stack(&root, self.layer.clone())?.flatten();
         let limit = layer.limits();
         let (options, min_rss) = layer.options(self.dry_run)?;
-        let voice = Voice { quiet: self.quiet };
+        let messages = Messages { quiet: self.quiet };
         let reports = Reports {
-            voice,
+            messages,
             events: self.events.as_deref().map(create).transpose()?.map(BufWriter::new),
             status_interval: self
                 .status_interval
@@ -98,11 +98,11 @@ impl ManageArgs {
         };
         let summary = self.summary.as_deref().map(Summary::open).transpose()?;
         let children = !self.no_children;
-        Ok(Plan { root, options, limit, min_rss, children, voice, reports, summary })
+        Ok(CheckedOptions { root, options, limit, min_rss, children, messages, reports, summary })
     }
 }
 
-impl Plan {
+impl CheckedOptions {
     /// Starts a manager of these tenants and applications: it watches, and its settings are in force.
     pub fn start(&self, tenants: &[TenantSpec], apps: &[App]) -> Result<Manager> {
         let selection = tenants::selection(tenants, self.children, self.min_rss);
@@ -115,13 +115,13 @@ impl Plan {
                 return Err(anyhow!("the manager failed: {}", message(panic.as_ref())));
             }
         };
-        manager.notes().iter().for_each(|note| self.voice.say(note));
+        manager.notes().iter().for_each(|note| self.messages.print(note));
         match calibration::read(&self.root) {
             Ok(Some(thresholds)) => manager.calibrate(thresholds),
             Ok(None) => {}
-            Err(error) => self.voice.say(&letter::text(&error)),
+            Err(error) => self.messages.print(&report_error::text(&error)),
         }
-        apps::submit_all(&mut manager, apps, self.voice);
+        apps::submit_all(&mut manager, apps, self.messages);
         Ok(manager)
     }
 
@@ -132,7 +132,7 @@ impl Plan {
             true => Tiers(Vec::new()),
             false => Topology::read(&self.root)?.tiers(self.options.tiers.as_ref())?,
         };
-        tenants.iter().map(|tenant| tenant.on(&tiers)).collect()
+        tenants.iter().map(|tenant| tenant.resolve(&tiers)).collect()
     }
 
     /// A driver for `manager`, and the file of the final summary.
@@ -140,7 +140,8 @@ impl Plan {
         let socket = manager.is_some().then(|| StatusSocket::open(&self.options.state_dir));
         let socket = socket.and_then(|opened| {
             let warn = |error: &_| {
-                self.voice.say(&format!("`tierline status` cannot reach this manager: {error}"))
+                self.messages
+                    .print(&format!("`tierline status` cannot reach this manager: {error}"))
             };
             opened.inspect_err(warn).ok()
         });
@@ -158,7 +159,7 @@ impl Summary {
 
     /// Writes the last status, or why there is none. A summary that cannot be written does not change the exit
     /// status of the program.
-    pub fn write(mut self, status: Option<&Status>, why_not: Option<&str>, voice: Voice) {
+    pub fn write(mut self, status: Option<&Status>, why_not: Option<&str>, messages: Messages) {
         #[derive(Serialize)]
         struct Unmanaged<'a> {
             schema_version: u32,
@@ -174,24 +175,24 @@ impl Summary {
         let written =
             text.map_err(std::io::Error::from).and_then(|text| writeln!(self.0, "{text}"));
         if let Err(error) = written.and_then(|()| self.0.flush()) {
-            voice.say(&format!("cannot write the summary: {error}"));
+            messages.print(&format!("cannot write the summary: {error}"));
         }
     }
 }
 
 /// Reports that the command runs unmanaged, and why.
-pub fn say_unmanaged(voice: Voice, error: &anyhow::Error) {
-    voice.say(&format!("running unmanaged: {}", letter::text(error)));
-    if let Some(hint) = letter::hint(error) {
-        voice.say(&format!("hint: {hint}"));
+pub fn say_unmanaged(messages: Messages, error: &anyhow::Error) {
+    messages.print(&format!("running unmanaged: {}", report_error::text(error)));
+    if let Some(hint) = report_error::hint(error) {
+        messages.print(&format!("hint: {hint}"));
     }
 }
 
 /// The last line of a managed run.
-pub fn say_summary(voice: Voice, json: bool, status: Option<&Status>) {
+pub fn say_summary(messages: Messages, json: bool, status: Option<&Status>) {
     match status {
-        Some(status) if json && !voice.quiet => to_stderr(&status.json()),
-        Some(status) => voice.say(&status.line()),
+        Some(status) if json && !messages.quiet => to_stderr(&status.json()),
+        Some(status) => messages.print(&status.line()),
         None => {}
     }
 }

@@ -37,7 +37,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use tierline_linux::root::Root;
 
-use crate::letter;
+use crate::report_error;
 
 /// A check failed, or something was found.
 const FOUND: u8 = 1;
@@ -106,9 +106,9 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match dispatch(&cli.verb, &cli.globals) {
         Ok(status) => ExitCode::from(status),
-        Err(error) if letter::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if report_error::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            letter::print(&error);
+            report_error::print(&error);
             ExitCode::from(UNUSABLE)
         }
     }

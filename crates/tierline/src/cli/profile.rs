@@ -11,7 +11,7 @@ use serde::Serialize;
 use tierline_core::port::{
     Observations, PageKind, PageSize, Region, Sample, SpaceEvent, SpaceId, Vpn,
 };
-use tierline_core::telemetry::profile::{Heat, Profile};
+use tierline_core::telemetry::profile::{MemoryUse, Profile};
 use tierline_core::unit::{Bytes, Nanos};
 use tierline_model::profile::profile;
 use tierline_model::scenario::Scenario;
@@ -62,7 +62,7 @@ struct Report {
     interval_seconds: f64,
     intervals: u32,
     /// All memory, then each kind if kinds are known.
-    memory: Vec<Heat>,
+    memory: Vec<MemoryUse>,
 }
 
 /// One minute, as in Chameleon.
@@ -93,7 +93,7 @@ impl ProfileArgs {
         }
         let found = Rc::new(RefCell::default());
         let status =
-            self.watch.run(globals, |_| Ok(Profiling::new(interval, Rc::clone(&found))))?;
+            self.watch.run(globals, |_| Ok(RunningProfile::new(interval, Rc::clone(&found))))?;
         print_report(interval, found.take(), true, globals)?;
         Ok(status)
     }
@@ -115,9 +115,9 @@ fn of_trace(file: &Path, interval: Option<Nanos>) -> Result<(Nanos, Profile)> {
             size: PageSize::Base,
             kind: PageKind::Anonymous,
         };
-        seen.spaces.push(SpaceEvent::Mapped(region));
+        seen.space_events.push(SpaceEvent::Mapped(region));
     }
-    profile.see(&seen);
+    profile.observe(&seen);
     let mut reader = Reader::new(open(file)?).map_err(|error| not_a_trace(file, &error))?;
     let (mut now, mut length, mut over) = (0, 0, interval.0);
     // Its errors were reported by the survey.
@@ -146,7 +146,7 @@ fn of_trace(file: &Path, interval: Option<Nanos>) -> Result<(Nanos, Profile)> {
                         write: None,
                     }
                 }));
-                profile.see(&seen);
+                profile.observe(&seen);
             }
         }
     }
@@ -168,7 +168,7 @@ fn base(page: u64, bits: u8) -> (Vpn, u32) {
 #[derive(Default)]
 struct Found {
     intervals: u32,
-    memory: Vec<Heat>,
+    memory: Vec<MemoryUse>,
 }
 
 impl Found {
@@ -178,7 +178,7 @@ impl Found {
 }
 
 /// A running profile.
-struct Profiling {
+struct RunningProfile {
     profile: Profile,
     interval: Nanos,
     /// The end of the interval.
@@ -187,7 +187,7 @@ struct Profiling {
     found: Rc<RefCell<Found>>,
 }
 
-impl Profiling {
+impl RunningProfile {
     fn new(interval: Nanos, found: Rc<RefCell<Found>>) -> Self {
         Self { profile: Profile::default(), interval, over: None, found }
     }
@@ -208,13 +208,13 @@ impl Profiling {
     }
 }
 
-impl Watcher for Profiling {
-    fn see(&mut self, now: Nanos, seen: &Observations) {
+impl Watcher for RunningProfile {
+    fn observe(&mut self, now: Nanos, seen: &Observations) {
         // The memory of a program is gone when it ends, so its profile is kept first.
-        if seen.spaces.iter().any(|event| matches!(event, SpaceEvent::Gone(_))) {
+        if seen.space_events.iter().any(|event| matches!(event, SpaceEvent::Gone(_))) {
             self.keep_short_interval();
         }
-        self.profile.see(seen);
+        self.profile.observe(seen);
         let over = self.over.get_or_insert(now + self.interval);
         if now >= *over {
             *over += self.interval;
@@ -300,7 +300,7 @@ mod tests {
             write: None,
         };
         Observations {
-            spaces: event.into_iter().collect(),
+            space_events: event.into_iter().collect(),
             samples: (0..touched).map(sample).collect(),
             ..Observations::default()
         }
@@ -318,13 +318,13 @@ mod tests {
         };
         for whole in [0, 2] {
             let found = Rc::new(RefCell::default());
-            let mut profiling = Profiling::new(INTERVAL, Rc::clone(&found));
-            profiling.see(Nanos(1), &seen(Some(SpaceEvent::Mapped(region)), 10));
+            let mut profiling = RunningProfile::new(INTERVAL, Rc::clone(&found));
+            profiling.observe(Nanos(1), &seen(Some(SpaceEvent::Mapped(region)), 10));
             for second in 1..=whole {
-                profiling.see(INTERVAL * second + Nanos(1), &seen(None, 3));
+                profiling.observe(INTERVAL * second + Nanos(1), &seen(None, 3));
             }
             let gone = SpaceEvent::Gone(SpaceId(7));
-            profiling.see(INTERVAL * (whole + 1), &seen(Some(gone), 0));
+            profiling.observe(INTERVAL * (whole + 1), &seen(Some(gone), 0));
             profiling.finish();
             let found = found.take();
             let all = &found.memory[0];

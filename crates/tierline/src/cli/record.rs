@@ -18,7 +18,7 @@ use tierline_trace::{Evidence, Header, Writer};
 use super::watch::{WatchArgs, Watcher};
 use super::{FOUND, Globals};
 use crate::config::value::Text;
-use crate::letter::{self, Hinted};
+use crate::report_error::{self, ErrorWithHint};
 
 /// Record which pages a program accesses
 ///
@@ -44,19 +44,21 @@ impl RecordArgs {
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         let outcome = Rc::new(RefCell::default());
         let status = self.watch.run(globals, |tracker| {
-            Taking::new(tracker, &self.output, self.epoch.0, Rc::clone(&outcome))
+            RunningRecording::new(tracker, &self.output, self.epoch.0, Rc::clone(&outcome))
         })?;
-        let outcome: Ref<'_, Outcome> = outcome.borrow();
+        let outcome: Ref<'_, RecordingReport> = outcome.borrow();
         match &outcome.wrong {
             Some(why) => {
                 let hint = "is the disk full? `tierline trace info` shows what was written";
-                let error = Hinted::error(format!("{}: {why}", self.output.display()), hint);
-                letter::print(&error);
+                let error = ErrorWithHint::error(format!("{}: {why}", self.output.display()), hint);
+                report_error::print(&error);
                 Ok(FOUND)
             }
             None => {
                 let file = self.output.display();
-                self.watch.voice().say(&format!("{file}: {} observed accesses", outcome.samples));
+                self.watch
+                    .messages()
+                    .print(&format!("{file}: {} observed accesses", outcome.samples));
                 Ok(status)
             }
         }
@@ -65,27 +67,27 @@ impl RecordArgs {
 
 /// The result of a recording.
 #[derive(Default)]
-struct Outcome {
+struct RecordingReport {
     samples: u64,
     wrong: Option<String>,
 }
 
 /// A running recording.
-struct Taking {
+struct RunningRecording {
     evidence: Evidence,
     tally: Option<Tally<BufWriter<File>>>,
     epoch: Nanos,
     /// The times of the start and of the last observation.
     started: Option<(Nanos, Nanos)>,
-    outcome: Rc<RefCell<Outcome>>,
+    outcome: Rc<RefCell<RecordingReport>>,
 }
 
-impl Taking {
+impl RunningRecording {
     fn new(
         tracker: &str,
         output: &PathBuf,
         epoch: Nanos,
-        outcome: Rc<RefCell<Outcome>>,
+        outcome: Rc<RefCell<RecordingReport>>,
     ) -> Result<Self> {
         // A sampler's hits are numbers of accesses; other trackers only report that there was one.
         let sampled = TrackerEntry::find(tracker).is_ok_and(|entry| entry.samples);
@@ -119,8 +121,8 @@ fn count(tally: &mut Tally<BufWriter<File>>, sample: &Sample, stands_for: u32) {
     }
 }
 
-impl Watcher for Taking {
-    fn see(&mut self, now: Nanos, seen: &Observations) {
+impl Watcher for RunningRecording {
+    fn observe(&mut self, now: Nanos, seen: &Observations) {
         let (start, before) = *self.started.get_or_insert((now, now));
         self.started = Some((start, now));
         let sampled = self.evidence == Evidence::Sampled;

@@ -11,7 +11,7 @@ use tierline_linux::perf::tracefs;
 
 use super::Globals;
 use crate::config::Layer;
-use crate::config::file::Sources;
+use crate::config::file::ConfigSources;
 use crate::print;
 use crate::serve;
 
@@ -25,7 +25,7 @@ pub struct RecoverArgs {
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     #[command(flatten)]
-    sources: Sources,
+    sources: ConfigSources,
 }
 
 #[derive(Serialize)]

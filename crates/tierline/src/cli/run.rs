@@ -14,13 +14,13 @@ use tierline_core::unit::Nanos;
 use tierline_linux::error::Error;
 use tierline_linux::manager::Manager;
 
-use super::manage::{ManageArgs, Plan, say_summary, say_unmanaged};
+use super::manage::{CheckedOptions, ManageArgs, say_summary, say_unmanaged};
 use super::{Globals, UNUSABLE};
 use crate::apps::{self, App};
 use crate::drive::{Driver, EndCondition, Managed, ManagerState};
-use crate::letter::{self, Hinted};
+use crate::report_error::{self, ErrorWithHint};
 use crate::signals::{SignalEvent, Signals};
-use crate::tenants::{Target, TenantSpec, TierLimits, Word, tenants};
+use crate::tenants::{Target, TargetOrLimit, TenantSpec, TierLimits, tenants};
 
 /// The exit statuses of shells and `env` for a missing command, and for one that cannot be executed.
 const NOT_FOUND: u8 = 127;
@@ -63,7 +63,7 @@ impl RunArgs {
         let mut signals = Signals::listen().context("cannot listen for signals")?;
         // Before the command starts: some settings (NUMA scan periods) are read at its exec.
         let (manager, why_not) = self.manager(&plan, &tenants, &apps)?;
-        let voice = plan.voice;
+        let messages = plan.messages;
         let (mut driver, summary) = plan.driver(manager);
         if let Some(signal) = signals.take().find_map(ending) {
             driver.finish();
@@ -75,27 +75,27 @@ impl RunArgs {
         };
         driver.run(&mut signals, &mut end);
         let status = driver.finish();
-        say_summary(voice, globals.json, status.as_ref());
+        say_summary(messages, globals.json, status.as_ref());
         if let Some(summary) = summary {
             let why_not = why_not.as_deref().or(driver.failure());
-            summary.write(status.as_ref(), why_not, voice);
+            summary.write(status.as_ref(), why_not, messages);
         }
         Ok(end.ended.map_or(UNUSABLE, exit_code))
     }
 
     /// The target and its limits.
-    fn words(&self) -> Vec<Word> {
+    fn words(&self) -> Vec<TargetOrLimit> {
         let program = Path::new(&self.command[0]);
         let name = program.file_name().unwrap_or(program.as_os_str());
         let target = Target::Command(name.to_string_lossy().into_owned());
-        let limits = self.limit.iter().cloned().map(Word::Limits);
-        [Word::Target(target)].into_iter().chain(limits).collect()
+        let limits = self.limit.iter().cloned().map(TargetOrLimit::Limits);
+        [TargetOrLimit::Target(target)].into_iter().chain(limits).collect()
     }
 
     /// The manager, or why there is none. Wrong usage is an error in any case.
     fn manager(
         &self,
-        plan: &Plan,
+        plan: &CheckedOptions,
         tenants: &[TenantSpec],
         apps: &[App],
     ) -> Result<(Option<Manager>, Option<String>)> {
@@ -103,8 +103,8 @@ impl RunArgs {
             Ok(manager) => Ok((Some(manager), None)),
             Err(error) if self.strict || is_typed(&error) => Err(error),
             Err(error) => {
-                say_unmanaged(plan.voice, &error);
-                Ok((None, Some(letter::text(&error))))
+                say_unmanaged(plan.messages, &error);
+                Ok((None, Some(report_error::text(&error))))
             }
         }
     }
@@ -123,7 +123,7 @@ fn spawn(command: &[OsString]) -> Result<Child, (anyhow::Error, u8)> {
 }
 
 fn is_typed(error: &anyhow::Error) -> bool {
-    error.is::<Hinted>() || matches!(error.downcast_ref(), Some(Error::Input { .. }))
+    error.is::<ErrorWithHint>() || matches!(error.downcast_ref(), Some(Error::Input { .. }))
 }
 
 fn ending(heard: SignalEvent) -> Option<Signal> {
@@ -157,7 +157,7 @@ impl Running {
             }
             Err((error, status)) => {
                 driver.finish();
-                letter::print(&error);
+                report_error::print(&error);
                 Err(status)
             }
         }

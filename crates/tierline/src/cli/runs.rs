@@ -9,8 +9,8 @@ use clap::Args;
 use tierline_model::runner::{Archive, Runner};
 
 use super::FOUND;
-use crate::kept::Kept;
 use crate::progress::Progress;
+use crate::report_cache::ReportCache;
 
 /// How the runs are made.
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub struct RunsArgs {
 impl RunsArgs {
     /// Does `work` with a runner that shows progress; also returns the exit status, which is 1 after Ctrl-C.
     pub fn watched<T>(&self, work: impl FnOnce(&Runner<'_>) -> Result<T>) -> Result<(T, u8)> {
-        let kept = self.keep.as_ref().map(Kept::open).transpose()?;
+        let kept = self.keep.as_ref().map(ReportCache::open).transpose()?;
         let threads =
             self.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
         let progress = Progress::new(threads, self.minutes)?;

@@ -21,12 +21,12 @@ use super::Globals;
 use super::manage::create;
 use super::names;
 use crate::config::value::Knobs;
-use crate::letter::Hinted;
 use crate::nearest::suggest;
-use crate::output::Output;
+use crate::output::OutputFile;
 use crate::plot;
 use crate::print::{self, row};
 use crate::recording;
+use crate::report_error::ErrorWithHint;
 
 /// Run policies on a modelled machine
 ///
@@ -96,13 +96,13 @@ impl SimArgs {
             false => self.policy.clone(),
         };
         if self.events.is_some() && policies.len() > 1 {
-            return Err(Hinted::error(
+            return Err(ErrorWithHint::error(
                 "events of several policies cannot be written to one file",
                 "run one --policy at a time",
             ));
         }
-        let plot = self.plot.as_deref().map(Output::svg).transpose()?;
-        let html = self.html.as_deref().map(Output::html).transpose()?;
+        let plot = self.plot.as_deref().map(OutputFile::svg).transpose()?;
+        let html = self.html.as_deref().map(OutputFile::html).transpose()?;
         let mut runs = Vec::new();
         for policy in policies {
             let scenario = Scenario { policy, ..scenario.clone() };
@@ -126,7 +126,7 @@ impl SimArgs {
             if !(least..=most).contains(value) {
                 let Knob { unit, default, .. } = knob;
                 let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
-                return Err(Hinted::error(
+                return Err(ErrorWithHint::error(
                     format!(
                         "knob {name}={value} of {}: expected {least} to {most}{unit}",
                         scenario.policy
@@ -199,7 +199,7 @@ pub fn with_files(mut scenario: Scenario) -> Result<Scenario> {
 }
 
 /// Draws the requested charts.
-fn draw(runs: &[Report], plot: Option<Output>, html: Option<Output>) -> Result<()> {
+fn draw(runs: &[Report], plot: Option<OutputFile>, html: Option<OutputFile>) -> Result<()> {
     if let Some(file) = plot {
         file.text(&plot::run::picture(runs)?)?;
     }
@@ -211,7 +211,7 @@ fn draw(runs: &[Report], plot: Option<Output>, html: Option<Output>) -> Result<(
 
 /// Writes a text to a file.
 pub fn write(file: &Path, text: &str) -> Result<()> {
-    Output::create(file)?.text(text)
+    OutputFile::create(file)?.text(text)
 }
 
 /// Reads a file as text.
@@ -224,10 +224,10 @@ pub fn hinted(error: Error) -> anyhow::Error {
     match &error {
         Error::Unknown { name, known, .. } => {
             let hint = suggest(name, known.iter().map(String::as_str));
-            Hinted::error(error.to_string(), hint)
+            ErrorWithHint::error(error.to_string(), hint)
         }
-        Error::Unfit(_) => {
-            Hinted::error(error.to_string(), "policy linux models the kernel's tiering")
+        Error::MissingCapability(_) => {
+            ErrorWithHint::error(error.to_string(), "policy linux models the kernel's tiering")
         }
         Error::File { .. } | Error::Figure { .. } => error.into(),
     }

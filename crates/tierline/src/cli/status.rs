@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::Globals;
 use crate::config::Layer;
-use crate::config::file::Sources;
-use crate::letter::Hinted;
+use crate::config::file::ConfigSources;
 use crate::openmetrics;
 use crate::print::{self, SCHEMA_VERSION};
+use crate::report_error::ErrorWithHint;
 use crate::serve;
 use crate::status::Status;
 
@@ -32,7 +32,7 @@ pub struct StatusArgs {
     #[arg(long, conflicts_with = "json")]
     metrics: bool,
     #[command(flatten)]
-    sources: Sources,
+    sources: ConfigSources,
 }
 
 #[derive(Serialize)]
@@ -77,13 +77,13 @@ fn unheard(pid: u32, error: &std::io::Error) -> anyhow::Error {
         }
         _ => "it may be busy: try again",
     };
-    Hinted::error(format!("cannot query the manager, process {pid}: {error}"), hint)
+    ErrorWithHint::error(format!("cannot query the manager, process {pid}: {error}"), hint)
 }
 
 /// Parses a manager's answer.
 fn read(pid: u32, text: &str) -> Result<Status> {
     let odd = |error: serde_json::Error| {
-        Hinted::error(
+        ErrorWithHint::error(
             format!(
                 "the manager, process {pid}, sent an answer that this tierline cannot read: {error}"
             ),
@@ -101,7 +101,7 @@ fn read(pid: u32, text: &str) -> Result<Status> {
                 "the manager, process {pid}, has another version: found schema_version {found}, expected \
                  {SCHEMA_VERSION}"
             );
-            Err(Hinted::error(text, own(pid)))
+            Err(ErrorWithHint::error(text, own(pid)))
         }
     }
 }
@@ -116,7 +116,7 @@ fn own(pid: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::letter;
+    use crate::report_error;
 
     #[test]
     fn an_answer_of_another_version_is_refused_with_a_next_step() {
@@ -129,7 +129,7 @@ mod tests {
         ] {
             let error = read(7, odd).expect_err(odd);
             assert!(error.to_string().contains(found), "{error}");
-            assert!(letter::hint(&error).is_some_and(|hint| hint.contains("/proc/7/exe")));
+            assert!(report_error::hint(&error).is_some_and(|hint| hint.contains("/proc/7/exe")));
         }
     }
 }

@@ -9,9 +9,9 @@ use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use tierline_linux::topology::{Node, TierSpec, Topology};
 
 use super::Globals;
-use crate::config::value::Maybe;
-use crate::letter;
+use crate::config::value::OrAuto;
 use crate::print::{self, or_dash, row};
+use crate::report_error;
 
 /// Show nodes and tiers of this machine
 #[derive(Debug, Args)]
@@ -19,7 +19,7 @@ use crate::print::{self, or_dash, row};
 pub struct TopologyArgs {
     /// Tiers given by hand, as in fast=0,slow=1 [default: from the machine's own description]
     #[arg(long, value_name = "TIERS", default_value = "auto", hide_default_value = true)]
-    tiers: Maybe<TierSpec>,
+    tiers: OrAuto<TierSpec>,
 }
 
 #[derive(Serialize)]
@@ -96,7 +96,7 @@ impl TopologyArgs {
 fn report(topology: &Topology, tiers: Result<&Tiers, &anyhow::Error>) -> Report {
     Report {
         tiers: tiers.ok().into_iter().flat_map(|tiers| tiers.0.iter().map(tier_report)).collect(),
-        no_tiers: tiers.err().map(letter::text),
+        no_tiers: tiers.err().map(report_error::text),
         nodes: topology.nodes.iter().map(node_report).collect(),
         demotion_enabled: topology.demotion_enabled,
         cxl_memdevs: topology.cxl_memdevs.clone(),
@@ -170,8 +170,8 @@ fn describe(topology: &Topology, tiers: Result<&Tiers, &anyhow::Error>) -> Strin
 }
 
 fn no_tiers(error: &anyhow::Error) -> String {
-    let hint = letter::hint(error).map(|hint| format!("  {hint}\n")).unwrap_or_default();
-    format!("{}\n{hint}", letter::text(error))
+    let hint = report_error::hint(error).map(|hint| format!("  {hint}\n")).unwrap_or_default();
+    format!("{}\n{hint}", report_error::text(error))
 }
 
 fn tier_table(tiers: &Tiers) -> String {

@@ -16,11 +16,11 @@ use tierline_trace::{Block, Error, Reader, edit};
 
 use super::{FOUND, Globals};
 use crate::config::value::Text;
-use crate::letter::{self, Hinted};
-use crate::output::Output;
+use crate::output::OutputFile;
 use crate::plot::heat;
 use crate::print::{self, row};
 use crate::recording::{not_a_trace, open, survey};
+use crate::report_error::{self, ErrorWithHint};
 
 /// Convert, inspect, plot, cut and merge memory traces
 ///
@@ -33,11 +33,11 @@ use crate::recording::{not_a_trace, open, survey};
   \x20 tierline trace cut app.trace --start 10s --end 20s -o part.trace")]
 pub struct TraceArgs {
     #[command(subcommand)]
-    what: What,
+    what: TraceVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum TraceVerb {
     Convert(Convert),
     /// Summarise a trace; exit status 1 if it is truncated or damaged
     #[command(after_help = "Example: tierline trace info app.trace")]
@@ -141,23 +141,23 @@ impl TraceArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         match &self.what {
-            What::Convert(convert) => convert.run(globals),
-            What::Info { file } => info(file, globals),
-            What::Plot { file, output } => {
-                let to = Output::svg(output)?;
+            TraceVerb::Convert(convert) => convert.run(globals),
+            TraceVerb::Info { file } => info(file, globals),
+            TraceVerb::Plot { file, output } => {
+                let to = OutputFile::svg(output)?;
                 let survey = survey(file)?;
                 to.text(&heat::picture(&survey, open(file)?, &file.display().to_string())?)?;
                 written(output, globals)
             }
-            What::Cut { file, start, end, output } => {
+            TraceVerb::Cut { file, start, end, output } => {
                 let end = end.as_ref().map_or(Nanos(u64::MAX), |end| end.0);
                 if start.0 >= end {
-                    return Err(Hinted::error(
+                    return Err(ErrorWithHint::error(
                         format!("--start {} is not before --end {end}", start.0),
                         "times count from the start of the trace, as in --start 1s --end 10s",
                     ));
                 }
-                let mut out = Output::create(output)?.binary()?;
+                let mut out = OutputFile::create(output)?.binary()?;
                 let result = edit::cut(open(file)?, &mut out, start.0.0..end.0);
                 let nothing = || {
                     let until = if end.0 == u64::MAX { "its end".into() } else { end.to_string() };
@@ -165,9 +165,9 @@ impl TraceArgs {
                 };
                 made(file, result, out, nothing)?.report(output, globals)
             }
-            What::Merge { files, output } => {
+            TraceVerb::Merge { files, output } => {
                 let inputs = files.iter().map(|file| open(file)).collect::<Result<Vec<_>>>()?;
-                let mut out = Output::create(output)?.binary()?;
+                let mut out = OutputFile::create(output)?.binary()?;
                 let result = edit::merge(inputs, &mut out);
                 let nothing = || "these traces contain no accesses".into();
                 made(&files[0], result, out, nothing)?.report(output, globals)
@@ -190,7 +190,7 @@ impl Made {
         match self {
             Self::Whole => written(output, globals),
             Self::UpTo(error) => {
-                letter::print(&anyhow!(
+                report_error::print(&anyhow!(
                     "{error:#}; {} contains everything before the error",
                     output.display()
                 ));
@@ -207,16 +207,19 @@ impl Made {
 fn made(
     source: &Path,
     result: Result<(), Error>,
-    mut out: Output,
+    mut out: OutputFile,
     nothing: impl Fn() -> String,
 ) -> Result<Made> {
     if let Err(Error::Usage(why)) = result {
-        return Err(Hinted::error(why, "`tierline trace info FILE` shows what each contains"));
+        return Err(ErrorWithHint::error(
+            why,
+            "`tierline trace info FILE` shows what each contains",
+        ));
     }
     let holds = holds_pages(out.reopen()?);
     match result {
         Err(error) if !holds => Err(not_a_trace(source, &error)),
-        _ if !holds => Err(Hinted::error(
+        _ if !holds => Err(ErrorWithHint::error(
             nothing(),
             "`tierline trace info FILE` shows what a trace contains; nothing was written",
         )),
@@ -259,7 +262,7 @@ impl Convert {
         let page_bits = u8::try_from(page.trailing_zeros()).unwrap_or(0);
         if !page.is_power_of_two() || !(6..=30).contains(&page_bits) {
             let hint = "say 4K or 2M";
-            return Err(Hinted::error(format!("{page} bytes is not a page size"), hint));
+            return Err(ErrorWithHint::error(format!("{page} bytes is not a page size"), hint));
         }
         let geometry = Geometry { bytes: self.llc.0.0, ways: self.ways };
         let cache = Some(geometry).filter(|geometry| geometry.bytes > 0);
@@ -268,7 +271,7 @@ impl Convert {
             Some("-") => Box::new(BufReader::with_capacity(1 << 16, stdin())),
             _ => Box::new(open(&self.input)?),
         };
-        let mut out = Output::create(&self.output)?.binary()?;
+        let mut out = OutputFile::create(&self.output)?.binary()?;
         let result = format.convert(&mut input, &options, &mut out);
         let nothing = || {
             format!("{}: no access to memory in the format of {}", self.input.display(), self.from)
@@ -301,7 +304,7 @@ fn info(file: &Path, globals: &Globals) -> Result<u8> {
         false => print::out(&describe(&info))?,
     }
     if let (Some(error), false) = (&info.error, globals.json) {
-        letter::print(&anyhow!("{}: {error}; above is the part before the error", info.file));
+        report_error::print(&anyhow!("{}: {error}; above is the part before the error", info.file));
     }
     Ok(if info.error.is_some() { FOUND } else { 0 })
 }

@@ -18,9 +18,9 @@ use tierline_model::scenario::Scenario;
 use super::Globals;
 use super::names;
 use super::sim::{hinted, write};
-use crate::letter::Hinted;
 use crate::plot;
 use crate::print::{self, row};
+use crate::report_error::ErrorWithHint;
 
 /// Find the best values of a policy's knobs for a workload
 ///
@@ -166,7 +166,7 @@ fn python() -> Result<PathBuf> {
     };
     let tried: Vec<String> = all.iter().map(|python| python.display().to_string()).collect();
     all.into_iter().find(has_it).ok_or_else(|| {
-        Hinted::error(
+        ErrorWithHint::error(
             format!("no Python with the packages tierline and optuna; tried {}", tried.join(", ")),
             "build them with python/build, or set TIERLINE_PYTHON=PATH to a Python that has them",
         )

@@ -10,18 +10,18 @@ use tierline_core::event::Event;
 use tierline_core::port::Observations;
 use tierline_core::unit::Nanos;
 use tierline_linux::error::Error;
-use tierline_linux::manager::Options;
+use tierline_linux::manager::ManagerOptions;
 use tierline_linux::process::{Selection, Targets};
 use tierline_linux::recorder::Recorder;
 
-use super::attach::{Attached, explained};
+use super::attach::{Attached, with_hint};
 use super::names;
 use super::run::{Running, exit_code};
 use super::{Globals, UNUSABLE};
 use crate::clock;
 use crate::config::value::Text;
 use crate::drive::{Driver, Managed, Reports};
-use crate::print::Voice;
+use crate::print::Messages;
 use crate::request::{Answer, Verb};
 use crate::signals::Signals;
 use crate::status::Status;
@@ -29,7 +29,7 @@ use crate::status::Status;
 /// Processes a tracker's observations.
 pub trait Watcher {
     /// Processes the observations since the last call.
-    fn see(&mut self, now: Nanos, seen: &Observations);
+    fn observe(&mut self, now: Nanos, seen: &Observations);
 
     /// When it wants the next call, even without new observations.
     fn next_due(&self) -> Nanos;
@@ -69,8 +69,8 @@ pub struct WatchArgs {
 
 impl WatchArgs {
     /// Prints messages to the user, unless quiet.
-    pub fn voice(&self) -> Voice {
-        Voice { quiet: self.quiet }
+    pub fn messages(&self) -> Messages {
+        Messages { quiet: self.quiet }
     }
 
     /// Watches until the programs end, the time is over, or a signal arrives. Returns the exit status.
@@ -79,7 +79,7 @@ impl WatchArgs {
         globals: &Globals,
         watcher: impl FnOnce(&'static str) -> Result<W>,
     ) -> Result<u8> {
-        let (root, voice) = (globals.root(), self.voice());
+        let (root, messages) = (globals.root(), self.messages());
         let mut signals = Signals::listen().context("cannot listen for signals")?;
         let selection = Selection {
             pids: self.pid.clone(),
@@ -87,20 +87,20 @@ impl WatchArgs {
             children: !self.no_children,
             ..Selection::default()
         };
-        Targets::new(selection.clone(), &root).map_err(explained)?;
-        let options = Options {
+        Targets::new(selection.clone(), &root).map_err(with_hint)?;
+        let options = ManagerOptions {
             tracker: self.tracker.clone(),
             state_dir: self.state_dir.clone(),
-            ..Options::default()
+            ..ManagerOptions::default()
         };
         let recorder = Recorder::new(&root, selection, &options)?;
-        recorder.notes().iter().for_each(|note| voice.say(note));
-        let reports = Reports { voice, events: None, status_interval: None, json: globals.json };
-        let mut driver = Driver::new(Some(Watched::new(recorder, watcher)?), None, reports);
+        recorder.notes().iter().for_each(|note| messages.print(note));
+        let reports = Reports { messages, events: None, status_interval: None, json: globals.json };
+        let mut driver = Driver::new(Some(WatchedPrograms::new(recorder, watcher)?), None, reports);
         let deadline = self.duration.as_ref().map(|time| clock::now() + time.0);
         if self.command.is_empty() {
             let open = !self.cgroup.is_empty();
-            let mut end = Attached::new(&root, &self.pid, open, voice, deadline);
+            let mut end = Attached::new(&root, &self.pid, open, messages, deadline);
             driver.run(&mut signals, &mut end);
             driver.finish();
             return Ok(0);
@@ -117,12 +117,12 @@ impl WatchArgs {
 }
 
 /// Programs under a tracker, and the receiver of its observations.
-struct Watched<W> {
+struct WatchedPrograms<W> {
     recorder: Recorder,
     watcher: W,
 }
 
-impl<W: Watcher> Watched<W> {
+impl<W: Watcher> WatchedPrograms<W> {
     /// The watcher gets the tracker's name.
     fn new(recorder: Recorder, watcher: impl FnOnce(&'static str) -> Result<W>) -> Result<Self> {
         let watcher = watcher(recorder.tracker())?;
@@ -130,9 +130,9 @@ impl<W: Watcher> Watched<W> {
     }
 }
 
-impl<W: Watcher> Managed for Watched<W> {
+impl<W: Watcher> Managed for WatchedPrograms<W> {
     fn step(&mut self, now: Nanos) -> &[Event] {
-        self.watcher.see(now, self.recorder.observe(now));
+        self.watcher.observe(now, self.recorder.observe(now));
         &[]
     }
 

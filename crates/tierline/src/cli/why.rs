@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use tierline_core::unit::BASE_PAGE;
 
-use crate::letter::Hinted;
 use crate::print::{self, row};
+use crate::report_error::ErrorWithHint;
 
 /// A move in a file of events. Other events are skipped.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -25,13 +25,13 @@ pub struct Moved {
     size: String,
     from: u8,
     to: u8,
-    reason: Reason,
+    reason: WhyMoved,
     #[serde(default)]
     outcome: serde_json::Value,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-struct Reason {
+struct WhyMoved {
     why: String,
     rate_per_sec: f64,
 }
@@ -43,7 +43,7 @@ pub fn moves(file: &Path, address: Option<u64>) -> Result<Vec<Moved>> {
     for (number, line) in (1..).zip(BufReader::new(open).lines()) {
         let line = line.with_context(|| format!("cannot read {}", file.display()))?;
         let value: serde_json::Value = serde_json::from_str(&line).map_err(|error| {
-            Hinted::error(
+            ErrorWithHint::error(
                 format!("{}:{number}: {error}", file.display()),
                 "expected a file written by `--events FILE` of run, attach or sim",
             )
@@ -52,7 +52,7 @@ pub fn moves(file: &Path, address: Option<u64>) -> Result<Vec<Moved>> {
             continue;
         }
         let moved: Moved = serde_json::from_value(value).map_err(|error| {
-            Hinted::error(
+            ErrorWithHint::error(
                 format!("{}:{number}: {error}", file.display()),
                 "the file was written by another version of tierline",
             )
@@ -118,7 +118,7 @@ impl Moved {
 }
 
 /// Every move as a sentence.
-pub fn story(moves: &[Moved]) -> String {
+pub fn sentences(moves: &[Moved]) -> String {
     moves.iter().map(|moved| moved.words() + "\n").collect()
 }
 

@@ -10,8 +10,8 @@ use clap::Args;
 use tierline_linux::root::Root;
 
 use super::{Layer, Stack};
-use crate::letter::Hinted;
 use crate::nearest::suggest;
+use crate::report_error::ErrorWithHint;
 
 /// The default file, if it exists.
 pub const FILE: &str = "/etc/tierline/tierline.toml";
@@ -21,7 +21,7 @@ pub const DROP_INS: &str = "/etc/tierline/tierline.d";
 /// Sources of settings besides the flags.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Configuration")]
-pub struct Sources {
+pub struct ConfigSources {
     /// Read this file instead of /etc/tierline/tierline.toml and tierline.d/*.toml
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -30,7 +30,7 @@ pub struct Sources {
     pub set: Vec<String>,
 }
 
-impl Sources {
+impl ConfigSources {
     /// The layers, with `flags` as the highest.
     pub fn stack(&self, root: &Root, flags: Layer) -> Result<Stack> {
         let mut layers = vec![("default".to_string(), Layer::defaults())];
@@ -62,7 +62,9 @@ pub fn read(file: &Path) -> Result<Layer> {
     let text = fs::read_to_string(file).map_err(|error| {
         let message = format!("cannot read {}: {error}", file.display());
         match error.kind() {
-            ErrorKind::NotFound => Hinted::error(message, "omit --config to run with the defaults"),
+            ErrorKind::NotFound => {
+                ErrorWithHint::error(message, "omit --config to run with the defaults")
+            }
             _ => anyhow::Error::msg(message),
         }
     })?;
@@ -85,7 +87,7 @@ fn set(text: &str) -> Result<Layer> {
 fn wrong(source: &str, text: &str, error: &toml::de::Error) -> anyhow::Error {
     let message = format!("{source}: {}", error.to_string().trim_end());
     match unknown_key(text) {
-        Some(hint) => Hinted::error(message, hint),
+        Some(hint) => ErrorWithHint::error(message, hint),
         None => anyhow::Error::msg(message),
     }
 }
@@ -101,7 +103,7 @@ fn unknown_key(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::letter;
+    use crate::report_error;
 
     fn put(root: &Root, path: &str, text: &str) {
         let path = root.path(path);
@@ -117,7 +119,7 @@ mod tests {
         put(&root, "/etc/tierline/tierline.d/20-b.toml", "interval = \"3s\"");
         put(&root, "/etc/tierline/tierline.d/10-a.toml", "interval = \"2s\"\nmin_rss = \"2M\"");
         put(&root, "/etc/tierline/tierline.d/README", "not a layer");
-        let sources = Sources { config: None, set: vec!["min_rss=3M".into()] };
+        let sources = ConfigSources { config: None, set: vec!["min_rss=3M".into()] };
         let table = sources.stack(&root, Layer::default()).expect("layers").flatten().table();
         let of = |key: &str| table[key].as_str().expect(key).to_string();
         assert_eq!([of("policy"), of("interval"), of("min_rss")], ["hold", "3s", "3MiB"]);
@@ -127,8 +129,8 @@ mod tests {
     fn a_missing_default_file_is_ignored_and_a_missing_named_one_is_an_error() {
         let dir = tempfile::tempdir().expect("a folder");
         let root = Root::at(dir.path());
-        assert!(Sources::default().stack(&root, Layer::default()).is_ok());
-        let chosen = Sources { config: Some(dir.path().join("none.toml")), set: Vec::new() };
+        assert!(ConfigSources::default().stack(&root, Layer::default()).is_ok());
+        let chosen = ConfigSources { config: Some(dir.path().join("none.toml")), set: Vec::new() };
         let error = chosen.stack(&root, Layer::default()).map(|_| ()).expect_err("missing");
         assert!(error.to_string().contains("none.toml"), "{error}");
     }
@@ -137,7 +139,9 @@ mod tests {
     fn a_typo_is_named_with_the_nearest_key() {
         let error = set("max_rat=1GB/s").expect_err("a typo");
         assert!(error.to_string().contains("max_rat"), "{error}");
-        assert!(letter::hint(&error).is_some_and(|hint| hint.contains("did you mean max_rate")));
+        assert!(
+            report_error::hint(&error).is_some_and(|hint| hint.contains("did you mean max_rate"))
+        );
         let error = set("interval=50").expect_err("no unit");
         assert!(error.to_string().contains("100ms"), "{error}");
         let error = set("policy=teirline").expect_err("no policy").to_string();

@@ -12,14 +12,14 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use tierline_core::policy::{POLICIES, entry::PolicyEntry as Policy};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use tierline_linux::error::{Error, Result};
-use tierline_linux::manager::Options;
+use tierline_linux::manager::ManagerOptions;
 use tierline_linux::topology::TierSpec;
 use tierline_linux::tracker::TRACKERS;
-use tierline_linux::tracker::neoprof::Place;
+use tierline_linux::tracker::neoprof::DeviceLocation;
 
 use crate::nearest::suggest;
 use crate::tenants::TierLimits;
-use value::{Knobs, Maybe, Text};
+use value::{Knobs, OrAuto, Text};
 
 /// The tracker's name for the automatic choice.
 const AUTO: &str = "auto";
@@ -37,23 +37,23 @@ pub struct Layer {
     pub policy: Option<String>,
     /// Knobs of the policy, in their unit, as in demote_scale=0.05 [default: none]
     #[arg(long, value_name = "KNOBS")]
-    pub knobs: Option<Maybe<Knobs>>,
+    pub knobs: Option<OrAuto<Knobs>>,
     /// The tracker, which observes accesses [default: auto, the best that this kernel supports]
     #[arg(long, value_name = "NAME", value_parser = tracker_names())]
     #[serde(default, deserialize_with = "tracker_name")]
     pub tracker: Option<String>,
     /// NeoProf's registers: a PCI device, as in 0000:00:04.0, or a physical address [default: auto, by its ids]
     #[arg(long, value_name = "PLACE")]
-    pub neoprof: Option<Maybe<Place>>,
+    pub neoprof: Option<OrAuto<DeviceLocation>>,
     /// Nodes of each tier, fastest first, as in fast=0,slow=1 [default: auto]
     #[arg(long, value_name = "TIERS")]
-    pub tiers: Option<Maybe<TierSpec>>,
+    pub tiers: Option<OrAuto<TierSpec>>,
     /// The most bytes moved per second, in 1024-based units [default: 256MiB/s]
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<Text<BytesPerSec>>,
     // On a command line a limit belongs to a target, so the verbs define the option.
     #[arg(skip)]
-    pub limit: Option<Maybe<TierLimits>>,
+    pub limit: Option<OrAuto<TierLimits>>,
     /// A process is managed once it has this much resident memory [default: 0]
     #[arg(long, value_name = "SIZE")]
     pub min_rss: Option<Text<Bytes>>,
@@ -101,15 +101,15 @@ fn tracker_name<'de, D: Deserializer<'de>>(
 impl Layer {
     /// The lowest layer: it has a value for every key.
     pub fn defaults() -> Self {
-        let options = Options::default();
+        let options = ManagerOptions::default();
         Self {
             policy: Some(options.policy),
-            knobs: Some(Maybe(None)),
+            knobs: Some(OrAuto(None)),
             tracker: Some(options.tracker.unwrap_or_else(|| AUTO.into())),
-            neoprof: Some(Maybe(options.neoprof)),
-            tiers: Some(Maybe(options.tiers)),
+            neoprof: Some(OrAuto(options.neoprof)),
+            tiers: Some(OrAuto(options.tiers)),
             max_rate: Some(Text(options.max_rate)),
-            limit: Some(Maybe(None)),
+            limit: Some(OrAuto(None)),
             min_rss: Some(Text(Bytes::ZERO)),
             interval: Some(Text(options.interval)),
             latency_probe: Some(options.latency_probe),
@@ -118,7 +118,7 @@ impl Layer {
     }
 
     /// This layer over `below`.
-    pub fn over(self, below: Self) -> Self {
+    pub fn merged_over(self, below: Self) -> Self {
         Self {
             policy: self.policy.or(below.policy),
             knobs: self.knobs.or(below.knobs),
@@ -148,15 +148,15 @@ impl Layer {
     ///
     /// # Errors
     /// `Error::Input` if a value cannot be used.
-    pub fn options(self, dry_run: bool) -> Result<(Options, Bytes)> {
-        let full = self.over(Self::defaults());
-        let base = Options::default();
+    pub fn options(self, dry_run: bool) -> Result<(ManagerOptions, Bytes)> {
+        let full = self.merged_over(Self::defaults());
+        let base = ManagerOptions::default();
         let interval = full.interval.map_or(base.interval, |value| value.0);
         if interval < SHORTEST_INTERVAL {
             let why = format!("the shortest is {SHORTEST_INTERVAL}");
             return Err(Error::Input { what: "interval", found: interval.to_string(), why });
         }
-        let options = Options {
+        let options = ManagerOptions {
             policy: full.policy.unwrap_or(base.policy),
             knobs: full.knobs.and_then(|value| value.0).map_or(base.knobs, |knobs| knobs.0),
             tracker: full.tracker.filter(|name| name != AUTO),
@@ -181,11 +181,11 @@ pub struct Stack(pub Vec<(String, Layer)>);
 impl Stack {
     /// Merges the layers.
     pub fn flatten(self) -> Layer {
-        self.0.into_iter().fold(Layer::default(), |below, (_, layer)| layer.over(below))
+        self.0.into_iter().fold(Layer::default(), |below, (_, layer)| layer.merged_over(below))
     }
 
     /// Every key with its value and the name of the layer that sets it.
-    pub fn settled(&self) -> Vec<(String, toml::Value, &str)> {
+    pub fn resolved(&self) -> Vec<(String, toml::Value, &str)> {
         let mut settled: Vec<(String, toml::Value, &str)> = Vec::new();
         for (source, layer) in &self.0 {
             for (key, value) in layer.table() {
@@ -201,7 +201,7 @@ impl Stack {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use value::Written;
+    use value::TextForm;
 
     #[test]
     fn the_higher_layer_overrides_the_lower_key_by_key() {
@@ -212,13 +212,13 @@ mod tests {
             ("flags".into(), layer("max_rate = \"64MB/s\"\nlimit = \"fast=1G\"")),
         ]);
         let source = |key: &str| {
-            stack.settled().into_iter().find(|(k, ..)| k == key).map(|(.., s)| s.to_string())
+            stack.resolved().into_iter().find(|(k, ..)| k == key).map(|(.., s)| s.to_string())
         };
         assert_eq!(source("policy").as_deref(), Some("file"));
         assert_eq!(source("max_rate").as_deref(), Some("flags"));
         assert_eq!(source("interval").as_deref(), Some("defaults"));
         let flat = stack.flatten();
-        assert_eq!(flat.limits().written(), "fast=1GiB");
+        assert_eq!(flat.limits().to_text(), "fast=1GiB");
         let (options, _) = flat.options(false).expect("options");
         assert_eq!(options.policy, "hold");
         assert_eq!(options.max_rate, BytesPerSec(64 << 20));
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_manager() {
         let (options, min_rss) = Layer::default().options(false).expect("options");
-        assert_eq!(format!("{options:?}"), format!("{:?}", Options::default()));
+        assert_eq!(format!("{options:?}"), format!("{:?}", ManagerOptions::default()));
         assert_eq!(min_rss, Bytes::ZERO);
         assert_eq!(Layer::defaults().table().len(), 11, "a key has no default");
     }

@@ -7,14 +7,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use tierline_linux::topology::TierSpec;
-use tierline_linux::tracker::neoprof::Place;
+use tierline_linux::tracker::neoprof::DeviceLocation;
 
 /// A value with a written form that parses to the same value.
-pub trait Written: FromStr {
+pub trait TextForm: FromStr {
     /// The word for no value.
     const NONE: &'static str;
     /// The written form.
-    fn written(&self) -> String;
+    fn to_text(&self) -> String;
 }
 
 /// A value that is a string in the configuration.
@@ -23,7 +23,7 @@ pub struct Text<T>(pub T);
 
 /// A value or none; `none` and `auto` both mean none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Maybe<T>(pub Option<T>);
+pub struct OrAuto<T>(pub Option<T>);
 
 impl<T: FromStr> FromStr for Text<T> {
     type Err = T::Err;
@@ -32,7 +32,7 @@ impl<T: FromStr> FromStr for Text<T> {
     }
 }
 
-impl<T: FromStr> FromStr for Maybe<T> {
+impl<T: FromStr> FromStr for OrAuto<T> {
     type Err = T::Err;
     fn from_str(text: &str) -> Result<Self, T::Err> {
         match text.trim() {
@@ -42,15 +42,15 @@ impl<T: FromStr> FromStr for Maybe<T> {
     }
 }
 
-impl<T: Written> Serialize for Text<T> {
+impl<T: TextForm> Serialize for Text<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0.written())
+        serializer.serialize_str(&self.0.to_text())
     }
 }
 
-impl<T: Written> Serialize for Maybe<T> {
+impl<T: TextForm> Serialize for OrAuto<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let text = self.0.as_ref().map_or_else(|| T::NONE.into(), T::written);
+        let text = self.0.as_ref().map_or_else(|| T::NONE.into(), T::to_text);
         serializer.serialize_str(&text)
     }
 }
@@ -68,7 +68,7 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Text<T> {
     }
 }
 
-impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Maybe<T> {
+impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for OrAuto<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         from_string(deserializer)
     }
@@ -96,9 +96,9 @@ impl FromStr for Knobs {
     }
 }
 
-impl Written for Knobs {
+impl TextForm for Knobs {
     const NONE: &'static str = "none";
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         let written = self.0.iter().map(|(name, value)| format!("{name}={value}"));
         written.collect::<Vec<_>>().join(",")
     }
@@ -122,37 +122,37 @@ const TIMES: [(u64, &str); 6] = [
     (1, "ns"),
 ];
 
-impl Written for Bytes {
+impl TextForm for Bytes {
     const NONE: &'static str = "none";
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         exact(self.0, &SIZES)
     }
 }
 
-impl Written for BytesPerSec {
+impl TextForm for BytesPerSec {
     const NONE: &'static str = "none";
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         exact(self.0, &SIZES) + "/s"
     }
 }
 
-impl Written for Nanos {
+impl TextForm for Nanos {
     const NONE: &'static str = "none";
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         exact(self.0, &TIMES)
     }
 }
 
-impl Written for TierSpec {
+impl TextForm for TierSpec {
     const NONE: &'static str = "auto";
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         self.to_string()
     }
 }
 
-impl Written for Place {
+impl TextForm for DeviceLocation {
     const NONE: &'static str = "auto";
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         self.to_string()
     }
 }
@@ -164,17 +164,17 @@ mod tests {
     #[test]
     fn written_values_parse_to_the_same_value() {
         for bytes in [0, 1, 4096, 100_001, 3 << 29, 5 << 40] {
-            assert_eq!(Bytes(bytes).written().parse(), Ok(Bytes(bytes)));
-            assert_eq!(BytesPerSec(bytes).written().parse(), Ok(BytesPerSec(bytes)));
+            assert_eq!(Bytes(bytes).to_text().parse(), Ok(Bytes(bytes)));
+            assert_eq!(BytesPerSec(bytes).to_text().parse(), Ok(BytesPerSec(bytes)));
         }
         for nanos in [0, 1, 50_000_000, 90_000_000_000, 7_200_000_000_000] {
-            assert_eq!(Nanos(nanos).written().parse(), Ok(Nanos(nanos)));
+            assert_eq!(Nanos(nanos).to_text().parse(), Ok(Nanos(nanos)));
         }
         for knobs in ["demote_scale=0.05", "hot_threshold=1,demotion=0"] {
-            assert_eq!(knobs.parse::<Knobs>().map(|knobs| knobs.written()), Ok(knobs.into()));
+            assert_eq!(knobs.parse::<Knobs>().map(|knobs| knobs.to_text()), Ok(knobs.into()));
         }
         assert!("demote_scale".parse::<Knobs>().is_err() && "a=1,b=inf".parse::<Knobs>().is_err());
-        assert_eq!(Bytes(3 << 29).written(), "1536MiB");
-        assert_eq!("none".parse(), Ok::<_, <Bytes as FromStr>::Err>(Maybe::<Bytes>(None)));
+        assert_eq!(Bytes(3 << 29).to_text(), "1536MiB");
+        assert_eq!("none".parse(), Ok::<_, <Bytes as FromStr>::Err>(OrAuto::<Bytes>(None)));
     }
 }

@@ -14,16 +14,16 @@ const ROWS: usize = 120;
 
 /// The picture as SVG. Memory that is never accessed is left out, to show more detail of the rest.
 pub fn picture(survey: &Survey, trace: impl Read, title: &str) -> Result<String> {
-    let heat = Heat::of(survey, trace)?;
+    let heat = HeatMap::of(survey, trace)?;
     let mut text = String::new();
     heat.draw(survey, title, &mut text).map_err(|error| anyhow!("{title}: {error}"))?;
     Ok(text)
 }
 
 /// Lines read and written, by interval of time and of accessed memory.
-struct Heat(Vec<[f64; ROWS]>);
+struct HeatMap(Vec<[f64; ROWS]>);
 
-impl Heat {
+impl HeatMap {
     fn of(survey: &Survey, trace: impl Read) -> Result<Self> {
         let columns = usize::try_from(survey.epochs).unwrap_or(COLUMNS).clamp(1, COLUMNS);
         let mut cells = vec![[0.0; ROWS]; columns];

@@ -4,7 +4,7 @@
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use tierline_model::matrix::Held;
+use tierline_model::matrix::CellResult;
 
 /// Sizes in pixels: of a square, and of the space for the names.
 const SQUARE: (i32, i32) = (108, 22);
@@ -13,13 +13,13 @@ const NAMES: (i32, i32) = (240, 90);
 const FULL: f64 = 0.25;
 
 /// The picture as SVG: machines and ratios from top to bottom, workloads from left to right.
-pub fn picture(held: &[Held]) -> Result<String> {
+pub fn picture(held: &[CellResult]) -> Result<String> {
     let mut text = String::new();
     draw(held, &mut text).map_err(|error| anyhow!("the matrix: {error}"))?;
     Ok(text)
 }
 
-fn draw(held: &[Held], text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(held: &[CellResult], text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
     let mut rows: Vec<String> = Vec::new();
     let mut columns: Vec<&str> = Vec::new();
     for cell in held {
@@ -72,7 +72,7 @@ fn draw(held: &[Held], text: &mut String) -> Result<(), Box<dyn std::error::Erro
 }
 
 /// The row and the column of a cell; the antagonist beside the workload belongs to the row.
-fn names(cell: &Held) -> (String, &str) {
+fn names(cell: &CellResult) -> (String, &str) {
     let (workload, beside) = match cell.workload.split_once("+antagonist:") {
         Some((workload, beside)) => (workload, format!(" {beside}")),
         None => (cell.workload.as_str(), String::new()),

@@ -206,17 +206,19 @@ impl Goal for Balance {
         if self.measured_at.is_none() {
             return Aim::Pack;
         }
-        let lanes = if self.current { self.flows.len().saturating_sub(1) } else { 0 };
-        Aim::Shift((0..lanes).filter_map(|t| self.balance(view.machine.tiers, t, passed)).collect())
+        let upper_tiers = if self.current { self.flows.len().saturating_sub(1) } else { 0 };
+        Aim::Shift(
+            (0..upper_tiers).filter_map(|t| self.balance(view.machine.tiers, t, passed)).collect(),
+        )
     }
 
-    fn queueing(&self, view: &View<'_>, tier: TierId) -> f64 {
+    fn queueing_secs(&self, view: &View<'_>, tier: TierId) -> f64 {
         let unloaded = unloaded_ns(view.machine.tiers, tier.index());
         let flow = self.flows.get(tier.index()).copied().unwrap_or_default();
         (self.cost_ns(flow, unloaded) - unloaded) * 1e-9
     }
 
-    fn shifts(&self) -> bool {
+    fn can_shift(&self) -> bool {
         true
     }
 

@@ -50,12 +50,12 @@ pub trait Goal: fmt::Debug + Send {
     fn aim(&mut self, view: &View<'_>, passed: Nanos) -> Aim;
 
     /// The cost of an access to `tier` above the tier's unloaded latency, in seconds; 0 if not measured.
-    fn queueing(&self, _view: &View<'_>, _tier: TierId) -> f64 {
+    fn queueing_secs(&self, _view: &View<'_>, _tier: TierId) -> f64 {
         0.0
     }
 
     /// True if it can request shifts, not only packing.
-    fn shifts(&self) -> bool;
+    fn can_shift(&self) -> bool;
 
     /// Its knobs.
     fn knobs(&self) -> Vec<Knob>;

@@ -17,7 +17,7 @@ impl Goal for Pack {
         Aim::Pack
     }
 
-    fn shifts(&self) -> bool {
+    fn can_shift(&self) -> bool {
         false
     }
 

@@ -24,11 +24,11 @@ impl Memtis {
     /// Halves the counts of a huge page whose counts are older than the last cooling, and computes its
     /// skewness.
     pub(super) fn cool(&mut self, page: PageIdx, word: u64) -> u64 {
-        let known = self.histogram.known(word).filter(|known| known.lag > 0);
+        let known = self.histogram.stored_count(word).filter(|known| known.lag > 0);
         let Some(known) = known.filter(|_| size_of(word) == PageSize::Huge) else { return word };
         let skew = self.subpages.cool(page, known, self.histogram.hot());
         let word = word & !SKEW | u64::from(skew) << SKEW_SHIFT;
-        self.histogram.settle(word, PageSize::Huge)
+        self.histogram.apply_cooling(word, PageSize::Huge)
     }
 
     /// Requests the split of queued huge pages, some in every quantum.
@@ -60,7 +60,7 @@ impl Memtis {
                 );
                 continue;
             }
-            let Some(known) = self.histogram.known(word) else { continue };
+            let Some(known) = self.histogram.stored_count(word) else { continue };
             let counts = self.subpages.split(page, known);
             self.histogram.split(word);
             let mut parts = Vec::with_capacity(counts.len());

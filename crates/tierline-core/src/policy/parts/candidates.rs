@@ -11,7 +11,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::page::{Location, PageIdx};
+use crate::page::{PageIdx, PageLocation};
 use crate::policy::goal::Goal;
 use crate::policy::view::View;
 use crate::port::PageSize;
@@ -62,7 +62,7 @@ impl Eq for Candidate {}
 
 /// The conditions of a promotion.
 #[derive(Clone, Copy, Debug)]
-pub struct Bar<'a> {
+pub struct PromotionTest<'a> {
     /// The goal, which gives the cost of queueing that an access causes.
     pub goal: &'a dyn Goal,
     /// A move must repay its cost within this time.
@@ -71,12 +71,12 @@ pub struct Bar<'a> {
     pub min_hits: f32,
 }
 
-impl Bar<'_> {
+impl PromotionTest<'_> {
     /// The access rate above which moving a page from one tier to a faster one repays itself.
     pub fn floor(&self, view: &View<'_>, size: PageSize, from: TierId, to: TierId) -> f32 {
         // If slow memory is busy, avoiding an access to it is worth more. A move causes accesses too: it reads
         // the page there and writes another one in its place.
-        let queue = self.goal.queueing(view, from);
+        let queue = self.goal.queueing_secs(view, from);
         let lines = LINES_PER_BASE * f64::from(size.base_pages_f32());
         let gain = view.machine.tiers.latency_gain(from, to).as_secs_f64() + queue;
         let cost = view.move_cost(size).as_secs_f64() + 2.0 * lines * queue;
@@ -102,7 +102,12 @@ impl Bar<'_> {
     }
 
     /// The address of a candidate, if its rate justifies a place in `to`.
-    pub fn passed_by(&self, view: &View<'_>, candidate: Candidate, to: TierId) -> Option<Location> {
+    pub fn location_if_worth(
+        &self,
+        view: &View<'_>,
+        candidate: Candidate,
+        to: TierId,
+    ) -> Option<PageLocation> {
         let Candidate { page, rate_per_sec } = candidate;
         let state = view.memory.pages.state(page);
         let from = state.tier()?;
@@ -111,7 +116,7 @@ impl Bar<'_> {
         }
         let at = view.memory.pages.locate(page)?;
         // The floor doubles each time the page moved back soon after a move.
-        let back = f32::from(1u8 << state.returns());
+        let back = f32::from(1u8 << state.ping_pongs());
         (rate_per_sec >= self.floor(view, at.size, from, to) * back).then_some(at)
     }
 }
@@ -141,13 +146,19 @@ impl Candidates {
     }
 
     /// Queues a page of a slow tier if its rate reaches the floor of its tier.
-    pub fn offer(&mut self, view: &mut View<'_>, bar: &Bar<'_>, floors: &[f32], page: PageIdx) {
+    pub fn queue_if_worth(
+        &mut self,
+        view: &mut View<'_>,
+        test: &PromotionTest<'_>,
+        floors: &[f32],
+        page: PageIdx,
+    ) {
         let state = view.memory.pages.state(page);
         let Some(tier) = state.tier() else { return };
         if tier == TierId::FAST || state.is_queued() || state.is_refused() {
             return;
         }
-        let rate_per_sec = bar.rate(view, page);
+        let rate_per_sec = test.rate(view, page);
         if rate_per_sec >= floors[tier.index()] && self.queue.len() < MAX_CANDIDATES {
             view.memory.pages.set_queued(page, true);
             self.queue.push(Candidate { rate_per_sec, page });
@@ -155,19 +166,19 @@ impl Candidates {
     }
 
     /// Ranks the queue again once enough pages were hit, and drops pages that do not justify a move.
-    pub fn rank(&mut self, view: &mut View<'_>, bar: &Bar<'_>) {
+    pub fn rank(&mut self, view: &mut View<'_>, test: &PromotionTest<'_>) {
         if self.hit * HIT_TO_RANK < self.queue.len() {
             return;
         }
         self.hit = 0;
-        let floors = bar.lowest(view);
+        let floors = test.lowest(view);
         let mut queue = std::mem::take(&mut self.queue).into_vec();
         queue.retain_mut(|candidate| {
             let state = view.memory.pages.state(candidate.page);
             if !state.is_queued() {
                 return false; // unmapped; its index may be in use for another page
             }
-            candidate.rate_per_sec = bar.rate(view, candidate.page);
+            candidate.rate_per_sec = test.rate(view, candidate.page);
             let floor = state.tier().map_or(f32::INFINITY, |tier| floors[tier.index()]);
             let worth = candidate.rate_per_sec >= floor;
             view.memory.pages.set_queued(candidate.page, worth);
@@ -200,15 +211,15 @@ mod tests {
 
     const SLOW: TierId = TierId(1);
 
-    fn bar(goal: &Pack) -> Bar<'_> {
-        Bar { goal, payback: Nanos::from_secs(20), min_hits: 2.0 }
+    fn test(goal: &Pack) -> PromotionTest<'_> {
+        PromotionTest { goal, payback: Nanos::from_secs(20), min_hits: 2.0 }
     }
 
     /// By hand: a move of 10 µs, 100 ns gained per access, 20 s: five accesses a second.
     #[test]
     fn the_floor_is_the_cost_over_the_gain_within_the_payback_time() {
         let mut stage = Stage::of_base_pages(1, SLOW);
-        let floor = bar(&Pack).floor(&stage.view(), PageSize::Base, SLOW, TierId::FAST);
+        let floor = test(&Pack).floor(&stage.view(), PageSize::Base, SLOW, TierId::FAST);
         assert!((floor - 5.0).abs() < 1e-6, "{floor}");
     }
 
@@ -219,9 +230,9 @@ mod tests {
         let pages = stage.all.clone();
         let mut queue = Candidates::default();
         let mut view = stage.view();
-        let floors = bar(&Pack).lowest(&view);
+        let floors = test(&Pack).lowest(&view);
         for &page in &pages {
-            queue.offer(&mut view, &bar(&Pack), &floors, page);
+            queue.queue_if_worth(&mut view, &test(&Pack), &floors, page);
         }
         let order: Vec<PageIdx> = std::iter::from_fn(|| queue.pop(&view)).map(|c| c.page).collect();
         assert_eq!(order, [pages[2], pages[3], pages[0]]);
@@ -234,15 +245,15 @@ mod tests {
         let [first, second] = stage.all[..] else { unreachable!() };
         let mut queue = Candidates::default();
         let mut view = stage.view();
-        let floors = bar(&Pack).lowest(&view);
-        queue.offer(&mut view, &bar(&Pack), &floors, first);
-        queue.offer(&mut view, &bar(&Pack), &floors, second);
+        let floors = test(&Pack).lowest(&view);
+        queue.queue_if_worth(&mut view, &test(&Pack), &floors, first);
+        queue.queue_if_worth(&mut view, &test(&Pack), &floors, second);
         stage.set_rates(&[80.0, 1.0]);
         let mut view = stage.view();
-        queue.rank(&mut view, &bar(&Pack));
+        queue.rank(&mut view, &test(&Pack));
         assert_eq!(queue.len(), 2, "no page was hit since: the ranking waits");
         queue.count_hits(1);
-        queue.rank(&mut view, &bar(&Pack));
+        queue.rank(&mut view, &test(&Pack));
         assert_eq!(queue.len(), 1);
         assert!(!view.memory.pages.state(second).is_queued());
         assert_eq!(queue.pop(&view).map(|c| (c.page, c.rate_per_sec > 40.0)), Some((first, true)));
@@ -254,10 +265,10 @@ mod tests {
         let page = stage.all[0];
         let candidate = Candidate { rate_per_sec: 9.0, page };
         let goal = Pack;
-        assert!(bar(&goal).passed_by(&stage.view(), candidate, TierId::FAST).is_some());
-        stage.pages.set_returns(page, 1);
-        assert!(bar(&goal).passed_by(&stage.view(), candidate, TierId::FAST).is_none());
+        assert!(test(&goal).location_if_worth(&stage.view(), candidate, TierId::FAST).is_some());
+        stage.pages.set_ping_pongs(page, 1);
+        assert!(test(&goal).location_if_worth(&stage.view(), candidate, TierId::FAST).is_none());
         let hotter = Candidate { rate_per_sec: 11.0, page };
-        assert!(bar(&goal).passed_by(&stage.view(), hotter, TierId::FAST).is_some());
+        assert!(test(&goal).location_if_worth(&stage.view(), hotter, TierId::FAST).is_some());
     }
 }

@@ -43,21 +43,21 @@ pub struct ClockHand {
     /// How many more may be examined without finding a cold enough page.
     may_skip: usize,
     /// The tracker does not see this tier.
-    unseen: bool,
+    untracked: bool,
     second_chance: SecondChance,
 }
 
 impl ClockHand {
     /// Adds a page.
-    pub fn list(&mut self, view: &mut View<'_>, page: PageIdx) {
+    pub fn add(&mut self, view: &mut View<'_>, page: PageIdx) {
         view.memory.pages.set_listed(page, true);
         self.residents.push_back(page);
     }
 
     /// Adds a page that is about to arrive, if the tracker will not see it here.
-    pub fn expect(&mut self, view: &mut View<'_>, page: PageIdx) {
-        if self.unseen && !view.memory.pages.state(page).is_listed() {
-            self.list(view, page);
+    pub fn add_arriving(&mut self, view: &mut View<'_>, page: PageIdx) {
+        if self.untracked && !view.memory.pages.state(page).is_listed() {
+            self.add(view, page);
         }
     }
 
@@ -65,27 +65,28 @@ impl ClockHand {
     pub fn begin(&mut self, view: &mut View<'_>, tier: TierId) {
         self.coldest.clear();
         self.examined = 0;
-        self.unseen = view.evidence.fast_unseen && tier == TierId::FAST;
-        if self.unseen
+        self.untracked = view.evidence.fast_untracked && tier == TierId::FAST;
+        if self.untracked
             && let Some(count) = self.second_chance.update(view, tier)
         {
             let next = self.advance(view, tier, count, |_| 0.0);
-            self.second_chance.watch(view, next.into_iter().map(|met| met.page).collect());
+            self.second_chance
+                .watch(view, next.into_iter().map(|examined_page| examined_page.page).collect());
         }
     }
 
     /// Sets how many candidates wait: as neighbours are often alike, the hand may skip that many hotter
     /// residents. No more: among enough residents, one looks cold by chance.
-    pub fn search_for(&mut self, pages: usize) {
+    pub fn set_waiting(&mut self, pages: usize) {
         self.may_skip = pages;
     }
 
     /// The coldest found is not cold enough: discards this sample, so that the hand continues behind it. False,
-    /// and `met` is kept, if that would exceed the limit of [`ClockHand::search_for`].
-    pub fn pass(&mut self, met: ExaminedPage) -> bool {
+    /// and `examined_page` is kept, if that would exceed the limit of [`ClockHand::set_waiting`].
+    pub fn skip_sample(&mut self, examined_page: ExaminedPage) -> bool {
         let left = self.may_skip.checked_sub(VICTIMS * OVERSAMPLE);
-        let Some(left) = left.filter(|_| !self.unseen) else {
-            self.give_back(met);
+        let Some(left) = left.filter(|_| !self.untracked) else {
+            self.give_back(examined_page);
             return false;
         };
         self.may_skip = left;
@@ -95,15 +96,17 @@ impl ClockHand {
 
     /// The coldest page found that was not taken yet in this tick.
     pub fn coldest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<ExaminedPage> {
-        if self.unseen {
+        if self.untracked {
             return self.second_chance.coldest(view.now);
         }
         if self.coldest.is_empty() {
-            let mut met = self.advance(view, tier, VICTIMS * OVERSAMPLE, Estimate::at_most_per_sec);
-            met.sort_unstable_by(|a, b| {
+            let mut examined_page =
+                self.advance(view, tier, VICTIMS * OVERSAMPLE, Estimate::at_most_per_sec);
+            examined_page.sort_unstable_by(|a, b| {
                 b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| b.page.cmp(&a.page))
             });
-            self.coldest = met.split_off(met.len() - met.len().div_ceil(OVERSAMPLE));
+            self.coldest = examined_page
+                .split_off(examined_page.len() - examined_page.len().div_ceil(OVERSAMPLE));
         }
         self.coldest.pop()
     }
@@ -111,7 +114,7 @@ impl ClockHand {
     /// The coldest page found; in an unseen tier without any left, the next resident, at the tier's mean rate.
     pub fn coldest_or_next(&mut self, view: &mut View<'_>, tier: TierId) -> Option<ExaminedPage> {
         let coldest = self.coldest(view, tier);
-        if coldest.is_some() || !(self.unseen && self.second_chance.is_exhausted()) {
+        if coldest.is_some() || !(self.untracked && self.second_chance.is_exhausted()) {
             return coldest;
         }
         let ExaminedPage { page, .. } = self.advance(view, tier, 1, |_| 0.0).pop()?;
@@ -120,27 +123,27 @@ impl ClockHand {
     }
 
     /// Takes back a page that was not used.
-    pub fn give_back(&mut self, met: ExaminedPage) {
-        match self.unseen {
-            true => self.second_chance.give_back(met),
-            false => self.coldest.push(met),
+    pub fn give_back(&mut self, examined_page: ExaminedPage) {
+        match self.untracked {
+            true => self.second_chance.give_back(examined_page),
+            false => self.coldest.push(examined_page),
         }
     }
 
     /// Whether colder pages may be found in the next ticks.
     pub fn may_find_colder(&self) -> bool {
-        self.unseen && self.second_chance.may_find_colder()
+        self.untracked && self.second_chance.may_find_colder()
     }
 
     /// The hottest of the next residents, hottest first; `None` once the hand has gone round.
     pub fn hottest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Vec<ExaminedPage>> {
         let examined = self.examined;
-        let mut met = self.advance(view, tier, TOGETHER, Estimate::rate_per_sec);
-        met.sort_unstable_by(|a, b| {
+        let mut examined_page = self.advance(view, tier, TOGETHER, Estimate::rate_per_sec);
+        examined_page.sort_unstable_by(|a, b| {
             b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| a.page.cmp(&b.page))
         });
-        met.truncate(met.len().div_ceil(OVERSAMPLE));
-        (self.examined > examined).then_some(met)
+        examined_page.truncate(examined_page.len().div_ceil(OVERSAMPLE));
+        (self.examined > examined).then_some(examined_page)
     }
 
     fn advance(
@@ -152,7 +155,7 @@ impl ClockHand {
     ) -> Vec<ExaminedPage> {
         let count = count.min(self.residents.len().saturating_sub(self.examined));
         self.examined += count;
-        let mut met = Vec::with_capacity(count);
+        let mut examined_page = Vec::with_capacity(count);
         for _ in 0..count {
             let Some(page) = self.residents.pop_front() else { break };
             let state = view.memory.pages.state(page);
@@ -162,8 +165,8 @@ impl ClockHand {
             }
             self.residents.push_back(page);
             let rate_per_sec = rate(&view.estimate(page));
-            met.push(ExaminedPage { rate_per_sec, page });
+            examined_page.push(ExaminedPage { rate_per_sec, page });
         }
-        met
+        examined_page
     }
 }

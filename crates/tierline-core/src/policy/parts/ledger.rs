@@ -97,7 +97,7 @@ impl Ledger {
 
     /// The nearest tier below that of `page` which has room for it, within its tenant's limits there.
     #[expect(clippy::cast_possible_truncation, reason = "at most TierId::MAX tiers")]
-    pub fn below(&self, pages: &PageTable, page: PageIdx) -> Option<TierId> {
+    pub fn demotion_target(&self, pages: &PageTable, page: PageIdx) -> Option<TierId> {
         let (from, size) = (pages.state(page).tier()?, pages.locate(page)?.size);
         let lower = (from.0 + 1..self.room.len() as u8).map(TierId);
         let fits = |tier| self.room(tier) >= size.bytes() && self.admits(pages, page, tier);
@@ -122,7 +122,7 @@ impl Ledger {
         plan: &mut Plan,
     ) -> Result<Bytes, Shortage> {
         pages.locate(page).and(pages.state(page).tier()).ok_or(Shortage::Page)?;
-        let to = self.below(pages, page).ok_or(Shortage::Room)?;
+        let to = self.demotion_target(pages, page).ok_or(Shortage::Room)?;
         debug_assert!(pages.state(page).tier() < Some(to), "a demotion goes to a slower tier");
         self.plan(pages, page, to, reason, plan)
     }

@@ -25,12 +25,12 @@ impl Hands {
     }
 
     /// Adds a page to the hand of its tier.
-    pub fn list(&mut self, view: &mut View<'_>, page: PageIdx) {
+    pub fn add(&mut self, view: &mut View<'_>, page: PageIdx) {
         let state = view.memory.pages.state(page);
         if let Some(hand) = state.tier().and_then(|tier| self.0.get_mut(tier.index()))
             && !state.is_listed()
         {
-            hand.list(view, page);
+            hand.add(view, page);
         }
     }
 
@@ -39,9 +39,9 @@ impl Hands {
         self.0.get_mut(tier.index())
     }
 
-    /// Sets how many candidates wait; see [`ClockHand::search_for`].
-    pub fn search_for(&mut self, pages: usize) {
-        self.0.iter_mut().for_each(|hand| hand.search_for(pages));
+    /// Sets how many candidates wait; see [`ClockHand::set_waiting`].
+    pub fn set_waiting(&mut self, pages: usize) {
+        self.0.iter_mut().for_each(|hand| hand.set_waiting(pages));
     }
 
     /// Demotes until every tier has its headroom again, slower tiers first so that they make room.
@@ -75,7 +75,7 @@ impl Hands {
             let size = view.memory.pages.locate(victim.page).map_or(PageSize::Base, |at| at.size);
             if density(victim.rate_per_sec, size) * margin >= density(page.rate_per_sec, page.size)
             {
-                if hand.pass(victim) {
+                if hand.skip_sample(victim) {
                     continue;
                 }
                 break;
@@ -128,7 +128,7 @@ mod tests {
         let kept = |tier| if tier == TierId::FAST { reserve } else { Bytes::ZERO };
         let mut ledger = Ledger::new(&view, view.machine.budget, kept);
         hands.begin(&mut view);
-        pages.iter().for_each(|&page| hands.list(&mut view, page));
+        pages.iter().for_each(|&page| hands.add(&mut view, page));
         hands.keep_headroom(&mut view, &mut ledger, &mut plan);
         if newcomer > 0.0 {
             let to = TierId::FAST;

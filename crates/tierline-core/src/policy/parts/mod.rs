@@ -2,6 +2,7 @@
 //! Parts shared by several policies.
 
 pub mod batch;
+pub mod benefit;
 pub mod candidates;
 pub mod hand;
 pub mod headroom;
@@ -20,4 +21,3 @@ mod stage;
 pub mod top;
 pub mod tuner;
 pub mod watermarks;
-pub mod worth;

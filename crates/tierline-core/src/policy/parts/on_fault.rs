@@ -23,10 +23,10 @@ use crate::policy::goal::{Aim, Goal, Shift, ShiftQuota};
 use crate::policy::interface::{HeatEstimate, Policy, Wants};
 use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};
-use crate::port::{Capability, PageKind, PageSize, Reason, Watch};
+use crate::port::{Capability, PageKind, PageSize, Reason, Tracking};
 use crate::telemetry::Hit;
 use crate::telemetry::fault_latency::{latency, share};
-use crate::telemetry::lru::{Candidates, Lru, LruScan, LruWord};
+use crate::telemetry::lru::{Eligible, Lru, LruScan, LruWord};
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -57,7 +57,7 @@ pub struct TierWatermarks {
     /// The reclaimer wakes below this.
     pub wake: Bytes,
     /// The reclaimer stops here.
-    pub enough: Bytes,
+    pub stop: Bytes,
     /// Promotions leave this much free.
     pub floor: Bytes,
 }
@@ -68,7 +68,7 @@ pub trait Rules: fmt::Debug + Send {
     fn update(&mut self, _view: &View<'_>) {}
 
     /// Whether the page that faulted should be in the fastest tier.
-    fn is_hot(&mut self, fault: &Fault, lru: &mut Lru, pages: &mut PageTable) -> bool;
+    fn judge_fault(&mut self, fault: &Fault, lru: &mut Lru, pages: &mut PageTable) -> bool;
 
     /// Fast memory has no room for the page that faulted; returns whether this wakes the reclaimer.
     fn no_room(&mut self) -> bool {
@@ -76,7 +76,7 @@ pub trait Rules: fmt::Debug + Send {
     }
 
     /// The watermarks of a tier of that capacity.
-    fn marks(&self, capacity: Bytes) -> TierWatermarks;
+    fn watermarks(&self, capacity: Bytes) -> TierWatermarks;
 
     /// What it requests of the world; `fast_too` if faults in the fastest tier are needed.
     fn wants(&self, fast_too: bool) -> Wants;
@@ -163,14 +163,14 @@ impl<R: Rules> OnFault<R> {
             let capacity = view.machine.tiers[tier].capacity;
             let marks = match tier == slowest {
                 true => TierWatermarks::of(Watermarks::of(capacity)),
-                false => self.rules.marks(capacity),
+                false => self.rules.watermarks(capacity),
             };
             let free = ledger::free(view, tier);
             let Reclaim { awake, since, priority } = self.reclaim[tier.index()];
             let was_awake = awake;
             let woken =
                 free < marks.wake || view.machine.telemetry.tiers[tier.index()].failed_allocations;
-            let awake = (awake || woken) && free < marks.enough;
+            let awake = (awake || woken) && free < marks.stop;
             if !awake {
                 self.reclaim[tier.index()] = ASLEEP;
                 continue;
@@ -178,8 +178,8 @@ impl<R: Rules> OnFault<R> {
             let since = if was_awake { since + passed } else { Nanos::ZERO };
             self.reclaim[tier.index()] = Reclaim { awake, since, ..ASLEEP };
             let demotes = self.rules.demotes() && tier < slowest;
-            let candidates = if demotes { Candidates::All } else { Candidates::Files };
-            let missing = marks.enough.saturating_sub(free);
+            let candidates = if demotes { Eligible::All } else { Eligible::Files };
+            let missing = marks.stop.saturating_sub(free);
             let left = match demotes {
                 true => self.demote(view, tier, missing, ledger, plan),
                 false => self.page_out(view, tier, missing),
@@ -200,8 +200,8 @@ impl<R: Rules> OnFault<R> {
             let most_scans = if moved { most.saturating_mul(SCANS_PER_PAGE) } else { usize::MAX };
             let count = (all >> priority).min(most_scans).max(BATCH);
             let (now, awake) = (view.now, since);
-            let scan = LruScan { now, passed, awake, tier, candidates, priority, count };
-            self.lru.scan(view.memory.pages, view.orders.ask, scan);
+            let scan = LruScan { now, passed, awake, tier, eligible: candidates, priority, count };
+            self.lru.scan(view.memory.pages, view.orders.questions, scan);
         }
     }
 
@@ -215,13 +215,13 @@ impl<R: Rules> OnFault<R> {
         plan: &mut Plan,
     ) -> Bytes {
         while missing > Bytes::ZERO
-            && let Some(page) = self.lru.take_cold(view.memory.pages, tier, Candidates::All)
+            && let Some(page) = self.lru.take_cold(view.memory.pages, tier, Eligible::All)
         {
             let Some(at) = view.memory.pages.locate(page) else { continue };
-            let Some(to) = ledger.below(view.memory.pages, page) else {
+            let Some(to) = ledger.demotion_target(view.memory.pages, page) else {
                 if at.kind == PageKind::File {
                     view.orders.page_out.push(page);
-                    self.lru.moves(view.memory.pages, page);
+                    self.lru.start_move(view.memory.pages, page);
                     missing = missing.saturating_sub(at.size.bytes());
                 }
                 continue;
@@ -229,7 +229,7 @@ impl<R: Rules> OnFault<R> {
             let reason = Reason::Headroom { rate_per_sec: 0.0 }; // not accessed
             let Ok(bytes) = ledger.plan(view.memory.pages, page, to, reason, plan) else { break };
             self.lru.set_demoted(view.memory.pages, page, true);
-            self.lru.moves(view.memory.pages, page);
+            self.lru.start_move(view.memory.pages, page);
             missing = missing.saturating_sub(bytes);
         }
         missing
@@ -238,11 +238,11 @@ impl<R: Rules> OnFault<R> {
     /// Pages out cold pages; returns the bytes still missing.
     fn page_out(&mut self, view: &mut View<'_>, tier: TierId, mut missing: Bytes) -> Bytes {
         while missing > Bytes::ZERO
-            && let Some(page) = self.lru.take_cold(view.memory.pages, tier, Candidates::Files)
+            && let Some(page) = self.lru.take_cold(view.memory.pages, tier, Eligible::Files)
         {
             let Some(at) = view.memory.pages.locate(page) else { continue };
             view.orders.page_out.push(page);
-            self.lru.moves(view.memory.pages, page);
+            self.lru.start_move(view.memory.pages, page);
             missing = missing.saturating_sub(at.size.bytes());
         }
         missing
@@ -274,7 +274,7 @@ impl<R: Rules> OnFault<R> {
             free: ledger::free(view, TierId::FAST),
             capacity: view.machine.tiers[TierId::FAST].capacity,
         };
-        let hot = self.rules.is_hot(&fault, &mut self.lru, view.memory.pages);
+        let hot = self.rules.judge_fault(&fault, &mut self.lru, view.memory.pages);
         self.count_fault(view, &fault, hot);
         if !hot && (shifts.is_none() || self.knobs.heat_test) {
             return;
@@ -339,7 +339,7 @@ impl<R: Rules> OnFault<R> {
         match planned {
             Ok(_) => {
                 self.lru.set_demoted(view.memory.pages, fault.page, !below);
-                self.lru.moves(view.memory.pages, fault.page);
+                self.lru.start_move(view.memory.pages, fault.page);
             }
             Err(Shortage::Room) => {
                 let nowhere = !ledger.has_room_below(TierId::FAST, fault.size);
@@ -365,14 +365,14 @@ impl TierWatermarks {
 
     /// The watermarks of a kernel without tiering.
     pub fn of(kernel: Watermarks) -> Self {
-        Self { wake: Self::woken(kernel), enough: kernel.high, floor: kernel.high }
+        Self { wake: Self::woken(kernel), stop: kernel.high, floor: kernel.high }
     }
 }
 
 /// Hint faults as the kernel's scanner arms them: all memory once per scan period, at most ten rounds a second
 /// (`task_scan_min`: 2560 MB/s in rounds of 256 MB).
-pub fn hint_faults(pass: Nanos, bytes: Bytes, fast_too: bool) -> Watch {
-    Watch::HintFaults { pass, bytes, floor: Nanos::from_millis(100), fast_too }
+pub fn hint_faults(pass: Nanos, bytes: Bytes, fast_too: bool) -> Tracking {
+    Tracking::HintFaults { pass, bytes, floor: Nanos::from_millis(100), fast_too }
 }
 
 /// The target of a page that faulted under the goal's shifts, and the quota of that shift.
@@ -440,12 +440,12 @@ impl<R: Rules> Policy for OnFault<R> {
         let slowest = view.machine.tiers.slowest();
         let floor = |tier| match tier == slowest {
             true => Bytes::ZERO,
-            false => self.rules.marks(view.machine.tiers[tier].capacity).floor,
+            false => self.rules.watermarks(view.machine.tiers[tier].capacity).floor,
         };
         let mut ledger = Ledger::new(view, view.machine.budget, floor);
         self.reclaim(view, passed, &mut ledger, plan);
         for hits in view.evidence.hits.chunks(PREFETCH_BATCH) {
-            self.lru.fetch(view.memory.pages, hits.iter().map(|hit| hit.page));
+            self.lru.prefetch(view.memory.pages, hits.iter().map(|hit| hit.page));
             for hit in hits {
                 self.fault(view, hit, &mut shifts, &mut ledger, plan);
             }
@@ -461,17 +461,17 @@ impl<R: Rules> Policy for OnFault<R> {
     }
 
     fn wants(&self) -> Wants {
-        Wants { pages_out: true, own_heat: true, ..self.rules.wants(self.goal.shifts()) }
+        Wants { pages_out: true, own_heat: true, ..self.rules.wants(self.goal.can_shift()) }
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        let own = if self.goal.shifts() { OnFaultKnobs::table() } else { Vec::new() };
+        let own = if self.goal.can_shift() { OnFaultKnobs::table() } else { Vec::new() };
         [self.rules.knobs(), own, self.goal.knobs()].concat()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {
         self.rules.set(knob, value)
-            || self.goal.shifts() && self.knobs.set(knob, value)
+            || self.goal.can_shift() && self.knobs.set(knob, value)
             || self.goal.set(knob, value)
     }
 }

@@ -30,7 +30,7 @@ pub struct RateRun {
 
 /// A run of pages and its tier.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Placed {
+pub struct PlacedRun {
     /// Their address space.
     pub space: SpaceId,
     /// The first page of the run.
@@ -46,7 +46,7 @@ pub struct Placed {
 /// A placement and its progress.
 #[derive(Clone, Debug, Default)]
 pub struct Placement {
-    runs: Vec<Placed>,
+    runs: Vec<PlacedRun>,
     /// Length and rate of each run, by its first page.
     by_place: BTreeMap<(SpaceId, Vpn), (u64, f64)>,
     up: Cursor,
@@ -72,7 +72,7 @@ pub fn fill(
     runs: impl IntoIterator<Item = RateRun>,
     mut room: Vec<Bytes>,
     first: usize,
-) -> (Vec<Placed>, VecDeque<RateRun>) {
+) -> (Vec<PlacedRun>, VecDeque<RateRun>) {
     let mut left: VecDeque<RateRun> = runs.into_iter().collect();
     let mut placed = Vec::new();
     let mut tier = first;
@@ -86,7 +86,7 @@ pub fn fill(
         if fits > 0 {
             let tier = TierId(u8::try_from(tier).unwrap_or(u8::MAX));
             let RateRun { space, vpn, rate_per_sec, .. } = run;
-            placed.push(Placed { space, vpn, base_pages: fits, rate_per_sec, tier });
+            placed.push(PlacedRun { space, vpn, base_pages: fits, rate_per_sec, tier });
             *room -= Bytes::from_base_pages(fits);
         }
         if fits < run.base_pages {
@@ -100,8 +100,8 @@ pub fn fill(
 
 impl Placement {
     /// A placement to be carried out.
-    pub fn of(runs: Vec<Placed>) -> Self {
-        let place = |run: &Placed| ((run.space, run.vpn), (run.base_pages, run.rate_per_sec));
+    pub fn of(runs: Vec<PlacedRun>) -> Self {
+        let place = |run: &PlacedRun| ((run.space, run.vpn), (run.base_pages, run.rate_per_sec));
         Self { by_place: runs.iter().map(place).collect(), runs, ..Self::default() }
     }
 
@@ -117,7 +117,7 @@ impl Placement {
     }
 
     /// Plans the next moves: up while there is room, otherwise down to make room.
-    pub fn work(&mut self, view: &mut View<'_>, plan: &mut Plan) {
+    pub fn plan_moves(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         let mut ledger = Ledger::new(view, view.machine.budget, |_| Bytes::ZERO);
         let mut checks = CHECKS;
         loop {
@@ -136,7 +136,7 @@ impl Placement {
     /// Finds the next page in the wrong tier and plans its move. If there is none, returns `Shortage::Page`, or
     /// `Shortage::Room` on the way up, so that demotions follow.
     fn step(
-        runs: &[Placed],
+        runs: &[PlacedRun],
         cursor: &mut Cursor,
         up: bool,
         checks: &mut u32,
@@ -178,7 +178,7 @@ impl Placement {
         }
     }
 
-    fn advance(cursor: &mut Cursor, run: &Placed, base_pages: u64) {
+    fn advance(cursor: &mut Cursor, run: &PlacedRun, base_pages: u64) {
         cursor.base_pages += base_pages;
         if cursor.base_pages >= run.base_pages {
             (cursor.run, cursor.base_pages) = (cursor.run + 1, 0);
@@ -187,7 +187,7 @@ impl Placement {
 }
 
 /// The true rates that the world reported, as runs.
-pub fn told(view: &View<'_>) -> Vec<RateRun> {
+pub fn true_rate_runs(view: &View<'_>) -> Vec<RateRun> {
     let run = |known: &TrueRate| {
         let page = view.memory.pages.find(known.space, known.vpn);
         let size = page.and_then(|page| view.memory.pages.locate(page))?.size;
@@ -198,7 +198,7 @@ pub fn told(view: &View<'_>) -> Vec<RateRun> {
             rate_per_sec: f64::from(known.rate_per_sec) / f64::from(size.base_pages_f32()),
         })
     };
-    view.evidence.truth.iter().filter_map(run).collect()
+    view.evidence.true_rates.iter().filter_map(run).collect()
 }
 
 /// Runs with accesses, hottest first; equal rates by address.

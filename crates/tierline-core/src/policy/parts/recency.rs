@@ -61,7 +61,7 @@ impl Recency {
         if !self.knobs.change_detection {
             return;
         }
-        if let Some(before) = self.test.rises(used) {
+        if let Some(before) = self.test.add(used) {
             self.until = Some(now + self.knobs.recency);
             self.half_way = (before + used) / 2.0;
             self.latest.clear();

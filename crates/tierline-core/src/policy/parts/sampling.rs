@@ -12,7 +12,7 @@
 
 use super::quantum::Quantum;
 use crate::policy::view::View;
-use crate::port::{PageSize, Watch};
+use crate::port::{PageSize, Tracking};
 use crate::unit::Nanos;
 
 /// Loads per record: primes, each about twice the one before (ours).
@@ -67,8 +67,8 @@ impl Sampling {
     }
 
     /// The tracking to request; `None` leaves it to the world.
-    pub fn watch(&self) -> Option<Watch> {
-        self.period.map(|loads| Watch::Samples { loads, stores: None, cpu_permille: None })
+    pub fn tracking(&self) -> Option<Tracking> {
+        self.period.map(|loads| Tracking::Samples { loads, stores: None, cpu_permille: None })
     }
 }
 
@@ -108,6 +108,6 @@ mod tests {
         let mut sampling = Sampling { hits: 100.0, ..Sampling::default() };
         (sampling.passed, sampling.watched) = (Nanos::from_secs(1), Nanos::from_secs(1));
         sampling.set();
-        assert_eq!(sampling.watch(), None);
+        assert_eq!(sampling.tracking(), None);
     }
 }

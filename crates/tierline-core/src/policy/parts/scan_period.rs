@@ -55,7 +55,7 @@ impl ScanPeriod {
     /// What a system with this scanner requests: faults in all memory, and the kernel's allocation.
     pub fn wants(&self) -> Wants {
         Wants {
-            watch: Some(hint_faults(self.period(), self.knobs.scan_size, true)),
+            tracking: Some(hint_faults(self.period(), self.knobs.scan_size, true)),
             allocation: Some(Allocation::Kernel { coupled: true, by_type: false }),
             own_heat: true,
             ..Wants::default()

@@ -86,11 +86,11 @@ impl SecondChance {
                 return Some(count.min(usize::try_from(pace).unwrap_or(count)));
             }
             self.window = longer;
-            self.watched = self.cold.iter().map(|met| met.page).collect();
+            self.watched = self.cold.iter().map(|examined_page| examined_page.page).collect();
         }
         if view.now >= self.since + self.window {
             let idle = view.now.saturating_sub(self.since);
-            view.orders.ask.extend(self.watched.drain(..).map(|page| (page, idle)));
+            view.orders.questions.extend(self.watched.drain(..).map(|page| (page, idle)));
             self.asked = Some(idle);
         }
         None
@@ -98,12 +98,12 @@ impl SecondChance {
 
     /// Starts a window with these pages.
     pub fn watch(&mut self, view: &mut View<'_>, pages: Vec<PageIdx>) {
-        view.orders.ask.extend(pages.iter().map(|&page| (page, Nanos::ZERO)));
+        view.orders.questions.extend(pages.iter().map(|&page| (page, Nanos::ZERO)));
         (self.watched, self.since) = (pages, view.now);
     }
 
     fn take_in(&mut self, view: &View<'_>, tier: TierId, idle: Nanos) {
-        let met = |page: PageIdx, idle: Nanos| {
+        let examined_page = |page: PageIdx, idle: Nanos| {
             let mean = view.mean_rate(tier, view.memory.pages.locate(page)?.size);
             #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
             let rate_per_sec = expected_rate(mean, 0.0, idle.as_secs_f64() as f32);
@@ -119,24 +119,25 @@ impl SecondChance {
         self.cold.clear();
         if self.window == SHORTEST {
             let longest_there = busy.into_iter().rev();
-            self.cold.extend(longest_there.filter_map(|(page, _)| met(page, Nanos::ZERO)));
+            self.cold
+                .extend(longest_there.filter_map(|(page, _)| examined_page(page, Nanos::ZERO)));
         }
-        self.cold.extend(cold.into_iter().rev().filter_map(|(page, _)| met(page, idle)));
+        self.cold.extend(cold.into_iter().rev().filter_map(|(page, _)| examined_page(page, idle)));
         (self.idle, self.found_at) = (idle, view.now);
     }
 
     /// A cold page, each at most once. Results stay valid for the length of their window.
     pub fn coldest(&mut self, now: Nanos) -> Option<ExaminedPage> {
         let good = now <= self.found_at + self.idle;
-        let met = if good { self.cold.pop() } else { None };
-        self.used += usize::from(met.is_some());
-        self.wanted |= met.is_none();
-        met
+        let examined_page = if good { self.cold.pop() } else { None };
+        self.used += usize::from(examined_page.is_some());
+        self.wanted |= examined_page.is_none();
+        examined_page
     }
 
     /// Takes back a page that is not cold enough.
-    pub fn give_back(&mut self, met: ExaminedPage) {
-        self.cold.push(met);
+    pub fn give_back(&mut self, examined_page: ExaminedPage) {
+        self.cold.push(examined_page);
         self.used -= 1;
         self.wanted = true;
     }
@@ -160,10 +161,14 @@ mod tests {
     #[test]
     fn a_cold_page_stays_valid_for_the_length_of_its_window() {
         let found = |ms| {
-            let met = ExaminedPage { rate_per_sec: 1.0, page: all_fast(1).1[0] };
+            let examined_page = ExaminedPage { rate_per_sec: 1.0, page: all_fast(1).1[0] };
             let (idle, found_at) = (Nanos::from_millis(100), Nanos::from_secs(1));
-            let mut chance =
-                SecondChance { cold: vec![met], idle, found_at, ..SecondChance::default() };
+            let mut chance = SecondChance {
+                cold: vec![examined_page],
+                idle,
+                found_at,
+                ..SecondChance::default()
+            };
             (chance.coldest(Nanos::from_millis(ms)).is_some(), chance.may_find_colder())
         };
         assert_eq!(found(1_100), (true, false));

@@ -4,12 +4,12 @@
 //! The other base pages of such a page waste fast memory, or would. After the split, each base page of the hot
 //! spot gets an equal part of the page's rate, and the others start without a hit.
 //!
-//! Source: MEMTIS for splitting skewed huge pages; how they are found ([`Spots`]) is ours.
+//! Source: MEMTIS for splitting skewed huge pages; how they are found ([`HotSpots`]) is ours.
 
 use crate::page::PageIdx;
 use crate::policy::view::View;
 use crate::port::{PageSize, SpaceId, Vpn};
-use crate::telemetry::spots::{Spot, Spots};
+use crate::telemetry::hot_spots::{HotSpot, HotSpots};
 
 /// Base pages of a huge page.
 const HUGE: u32 = 512;
@@ -19,14 +19,14 @@ const HUGE: u32 = 512;
 struct Requested {
     space: SpaceId,
     vpn: Vpn,
-    spot: Spot,
+    spot: HotSpot,
     rate_per_sec: f32,
 }
 
 /// The hot spots found, and the splits requested for them.
 #[derive(Debug, Default)]
 pub struct Splitting {
-    spots: Spots,
+    spots: HotSpots,
     requested: Vec<Requested>,
 }
 
@@ -35,7 +35,7 @@ impl Splitting {
     /// at most `at_most` of them.
     pub fn request(&mut self, view: &mut View<'_>, fast_is_full: bool, at_most: usize) {
         for hit in view.evidence.hits {
-            let spot = hit.within.and_then(|within| self.spots.hit(hit.page, within));
+            let spot = hit.base_page.and_then(|within| self.spots.hit(hit.page, within));
             let (Some(spot), Some(at)) = (spot, view.memory.pages.locate(hit.page)) else {
                 continue;
             };
@@ -62,7 +62,7 @@ impl Splitting {
                 continue;
             }
             let part = rate_per_sec / f32::from(spot.base_pages());
-            let heat = view.memory.hotness.known(part, PageSize::Base);
+            let heat = view.memory.hotness.heat_of_rate(part, PageSize::Base);
             let first = all.len();
             pages.for_each(space, vpn, HUGE, |part| all.push(part));
             for (within, &part) in all[first..].iter().enumerate() {
@@ -85,7 +85,7 @@ mod tests {
     /// Enough hits of base pages 3 and 5 for a decision.
     fn hits(page: PageIdx) -> Vec<Hit> {
         let within = |i: u16| Some(if i.is_multiple_of(2) { 3 } else { 5 });
-        (0..64).map(|i| Hit { within: within(i), ..Stage::hit(page) }).collect()
+        (0..64).map(|i| Hit { base_page: within(i), ..Stage::hit(page) }).collect()
     }
 
     fn stage() -> (Stage, PageIdx) {

@@ -80,13 +80,13 @@ impl Stage {
     pub fn set_rates(&mut self, rates_per_sec: &[f32]) {
         for (&page, &rate) in self.all.iter().zip(rates_per_sec) {
             let size = if self.pages.is_huge(page) { PageSize::Huge } else { PageSize::Base };
-            self.pages.set_heat(page, self.hotness.known(rate, size));
+            self.pages.set_heat(page, self.hotness.heat_of_rate(rate, size));
         }
     }
 
     /// One access to a page.
     pub fn hit(page: PageIdx) -> Hit {
-        Hit { page, tier: None, hits: 1.0, exposure: None, write: None, within: None }
+        Hit { page, tier: None, hits: 1.0, exposure: None, write: None, base_page: None }
     }
 
     /// A view without measured costs, with a budget of 64 MiB.
@@ -98,8 +98,8 @@ impl Stage {
                 hits: &self.hits,
                 hits_in: &[],
                 watched: Nanos::ZERO,
-                fast_unseen: false,
-                truth: &[],
+                fast_untracked: false,
+                true_rates: &[],
                 observed_regions: &[],
                 answers: &[],
             },
@@ -116,7 +116,7 @@ impl Stage {
                 costs: &self.costs,
             },
             orders: Orders {
-                ask: &mut self.ask,
+                questions: &mut self.ask,
                 page_out: &mut self.page_out,
                 split: &mut self.split,
                 counters: &mut self.counters,

@@ -44,7 +44,7 @@ impl Ranked {
 }
 
 /// Moves the hottest pages that together fit `capacity` to the front, in any order, and returns their number.
-pub fn split(ranking: &mut [Ranked], capacity: Bytes) -> usize {
+pub fn select_hottest(ranking: &mut [Ranked], capacity: Bytes) -> usize {
     let (mut from, mut to, mut room) = (0, ranking.len(), capacity);
     while from < to {
         let middle = (to - from) / 2;
@@ -86,7 +86,7 @@ mod tests {
                 .collect();
             let mut sorted = ranking.clone();
             sorted.sort_by(Ranked::hotter_first);
-            let count = split(&mut ranking, capacity);
+            let count = select_hottest(&mut ranking, capacity);
             let mut front = ranking[..count].to_vec();
             front.sort_by(Ranked::hotter_first);
             prop_assert_eq!(&front, &sorted[..count]);
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn residents_come_first_among_equals() {
         let mut ranking: Vec<Ranked> = (0..10).map(|at| ranked(at, 5, false, at >= 7)).collect();
-        assert_eq!(split(&mut ranking, Bytes::from_base_pages(3)), 3);
+        assert_eq!(select_hottest(&mut ranking, Bytes::from_base_pages(3)), 3);
         assert!(ranking[..3].iter().all(|page| page.resident));
     }
 }

@@ -8,7 +8,7 @@ use super::*;
 const GB: u64 = 1 << 30;
 
 fn claim(tenant: u16, priority: u32, memory: u64, need: u64) -> Claim {
-    let mut placement = Placement::default();
+    let mut placement = TierBytes::default();
     placement[0] = Bytes(need * GB);
     Claim {
         tenant: TenantId(tenant),

@@ -100,7 +100,7 @@ proptest! {
             let size = if page % 2 == 0 { PageSize::Base } else { PageSize::Huge };
             words[page] = histogram.count(words[page], 1, size, Bytes::from_mib(4)).0;
             let seen = |even| words.iter().enumerate().filter(|(i, w)| {
-                histogram.knows(**w) && (i % 2 == 0) == even
+                histogram.has_count(**w) && (i % 2 == 0) == even
             }).count() as u64;
             let held = histogram.bins.total();
             prop_assert_eq!(held, seen(true) + 512 * seen(false));

@@ -48,7 +48,7 @@ fn the_rate_is_hits_over_exposure() {
 #[test]
 fn a_page_seen_in_every_scan_gets_a_bounded_rate() {
     let mut hotness = Hotness::default();
-    hotness.look_for(Nanos::from_millis(20), Nanos::from_millis(20), Nanos::from_millis(20));
+    hotness.set_windows(Nanos::from_millis(20), Nanos::from_millis(20), Nanos::from_millis(20));
     let (mut always, never) = (hotness.new_page(), hotness.new_page());
     for _ in 0..3 {
         hotness.advance(Nanos::from_millis(20));
@@ -64,8 +64,8 @@ fn a_page_seen_in_every_scan_gets_a_bounded_rate() {
 fn a_page_with_new_accesses_is_hot_within_a_few_scans() {
     let mut hotness = Hotness::default();
     let look = Nanos::from_millis(20);
-    hotness.look_for(look, look, look);
-    hotness.remember(look * 16);
+    hotness.set_windows(look, look, look);
+    hotness.set_remembered_time(look * 16);
     hotness.set_urgent(true);
     let mut heat = hotness.new_page();
     hotness.advance(look * 16);
@@ -85,8 +85,8 @@ fn a_page_with_new_accesses_is_hot_within_a_few_scans() {
 fn scans_batched_in_one_report_are_not_counted_as_idle_time() {
     let mut hotness = Hotness::default();
     let look = Nanos::from_millis(10);
-    hotness.look_for(look, look, look * 20);
-    hotness.remember(look * 100);
+    hotness.set_windows(look, look, look * 20);
+    hotness.set_remembered_time(look * 100);
     hotness.set_urgent(true);
     let mut heat = hotness.new_page();
     let mut bounds = Vec::new();
@@ -107,13 +107,13 @@ fn false_positives_do_not_add_up_while_placement_is_off() {
     let look = Nanos::from_millis(20);
     let lucky = |hurry_anew_every: u32| {
         let (mut rng, mut hotness) = (Rng::new(11), Hotness::default());
-        hotness.look_for(look, look, look);
-        hotness.remember(look * 16);
+        hotness.set_windows(look, look, look);
+        hotness.set_remembered_time(look * 16);
         let mut heats = vec![hotness.new_page(); 1_000];
         let mut ever = vec![false; heats.len()];
         for i in 0..256 {
             hotness.set_urgent(i % hurry_anew_every != 0);
-            hotness.look_for(look, look, look);
+            hotness.set_windows(look, look, look);
             hotness.advance(look);
             for (heat, ever) in heats.iter_mut().zip(&mut ever) {
                 if rng.below(10) == 0 {
@@ -136,7 +136,7 @@ fn false_positives_do_not_add_up_while_placement_is_off() {
 fn a_known_rate_replaces_the_estimate() {
     let hotness = Hotness::default();
     for rate in [0.0, 3.0, 1e6] {
-        let got = hotness.estimate(hotness.known(rate, BASE), BASE).rate_per_sec();
+        let got = hotness.estimate(hotness.heat_of_rate(rate, BASE), BASE).rate_per_sec();
         assert!((got - rate).abs() <= 1e-3 * rate + 1e-30, "{rate}: {got}");
     }
 }
@@ -156,7 +156,7 @@ fn time_without_watching_does_not_cool_a_page() {
 #[test]
 fn a_phase_change_discards_earlier_samples() {
     let tenth = Nanos::from_millis(100);
-    let told = |change: bool| {
+    let bounds_after = |change: bool| {
         let mut hotness = Hotness::default();
         let (mut old, mut new) = (hotness.new_page(), hotness.new_page());
         for _ in 0..100 {
@@ -165,7 +165,7 @@ fn a_phase_change_discards_earlier_samples() {
         }
         hotness.advance(tenth);
         if change {
-            hotness.change();
+            hotness.discard_samples();
         }
         for _ in 0..5 {
             hotness.advance(tenth);
@@ -176,16 +176,16 @@ fn a_phase_change_discards_earlier_samples() {
             hotness.estimate(new, BASE).at_least_per_sec(),
         )
     };
-    let (old, new) = told(true);
+    let (old, new) = bounds_after(true);
     assert!(old < new, "{old} {new}");
-    let (old, new) = told(false);
+    let (old, new) = bounds_after(false);
     assert!(old > new, "{old} {new}");
 }
 
 #[test]
 fn a_page_that_turned_cold_is_forgotten_within_its_memory() {
     let mut hotness = Hotness::default();
-    hotness.remember(Nanos::from_secs(1));
+    hotness.set_remembered_time(Nanos::from_secs(1));
     let heat = hotness.hit(hotness.new_page(), 15.0, Some(Nanos::from_millis(100)));
     hotness.advance(Nanos::from_secs(20));
     assert!(hotness.estimate(heat, BASE).rate_per_sec() < 1.0);
@@ -196,7 +196,7 @@ fn a_page_that_turned_cold_is_forgotten_within_its_memory() {
 fn windows_separate_hot_from_warm_whatever_the_pauses() {
     let mut rng = Rng::new(7);
     let mut hotness = Hotness::default();
-    hotness.remember(Nanos::from_millis(320));
+    hotness.set_remembered_time(Nanos::from_millis(320));
     let mut heats = [hotness.new_page(); 2];
     for _ in 0..64 {
         hotness.advance(Nanos::from_millis(20));
@@ -216,10 +216,10 @@ fn windows_separate_hot_from_warm_whatever_the_pauses() {
 fn the_rate_of_a_huge_page_is_that_of_its_own_window() {
     let windows = [Nanos::from_millis(20), Nanos(100_000)];
     let mut hotness = Hotness::default();
-    hotness.remember(windows[0] * 64);
+    hotness.set_remembered_time(windows[0] * 64);
     let mut heats = [hotness.new_page(); 2];
     for i in 0..64 {
-        hotness.look_for(windows[0], windows[1], windows[0]);
+        hotness.set_windows(windows[0], windows[1], windows[0]);
         hotness.advance(windows[0]);
         heats[0] = hotness.hit(heats[0], 1.0, None);
         if i % 2 == 0 {
@@ -234,7 +234,7 @@ fn the_rate_of_a_huge_page_is_that_of_its_own_window() {
             always.rate_per_sec() > 2.0 * hotness.ceiling_per_sec(size),
             "{size:?}: {always:?}"
         );
-        let known = hotness.known(expected, size);
+        let known = hotness.heat_of_rate(expected, size);
         let known = hotness.estimate(known, size).rate_per_sec();
         assert!((known / expected - 1.0).abs() < 0.02, "{size:?}: {known} is not {expected}");
     }
@@ -253,8 +253,8 @@ fn longer_windows_do_not_make_the_hottest_page_look_cold() {
         let mut rates = Vec::new();
         for i in 0..240 {
             let window = if i < 120 { first } else { then };
-            hotness.remember(window * 16);
-            hotness.look_for(window, window, window);
+            hotness.set_remembered_time(window * 16);
+            hotness.set_windows(window, window, window);
             hotness.advance(window);
             heats[0] = hotness.hit(heats[0], 1.0, None);
             if i % 2 == 0 {
@@ -277,7 +277,7 @@ fn longer_windows_do_not_make_the_hottest_page_look_cold() {
 fn constant_windows_cost_no_precision() {
     let mut hotness = Hotness::default();
     for _ in 0..100 {
-        hotness.look_for(Nanos(20_000_001), Nanos(20_000_001), Nanos(20_000_001));
+        hotness.set_windows(Nanos(20_000_001), Nanos(20_000_001), Nanos(20_000_001));
         hotness.advance(Nanos(20_000_001));
         assert_eq!(hotness.clock, hotness.watched);
         assert_eq!(hotness.ceiling_per_sec(BASE), 1.0 / seconds(Nanos(20_000_001)));
@@ -316,8 +316,8 @@ proptest! {
         let mut heats = [hotness.new_page(); 2];
         for Report { window, looks, hits, urgent, memory } in reports {
             hotness.set_urgent(urgent);
-            hotness.remember(window * memory);
-            hotness.look_for(window, window, window * looks);
+            hotness.set_remembered_time(window * memory);
+            hotness.set_windows(window, window, window * looks);
             hotness.advance(window * looks);
             for (heat, hits) in heats.iter_mut().zip(hits) {
                 // Only when both pages were seen, so that both are idle for equally long.
@@ -351,9 +351,9 @@ proptest! {
     #[test]
     fn a_known_rate_is_returned_with_scans_too(window in 1_000u64..1_000_000_000, accesses in 0.0f32..4.0) {
         let mut hotness = Hotness::default();
-        hotness.look_for(Nanos(window), Nanos(window), Nanos(window));
+        hotness.set_windows(Nanos(window), Nanos(window), Nanos(window));
         let rate = accesses * hotness.ceiling_per_sec(BASE);
-        let got = hotness.estimate(hotness.known(rate, BASE), BASE).rate_per_sec();
+        let got = hotness.estimate(hotness.heat_of_rate(rate, BASE), BASE).rate_per_sec();
         let expected = rate.min(MOST_ACCESSES * hotness.ceiling_per_sec(BASE));
         prop_assert!((got - expected).abs() <= 0.01 * expected + 1e-30, "{rate}: {got}");
     }

@@ -10,7 +10,7 @@ fn subpages() -> Subpages {
 }
 
 fn known(count: u32, lag: u32) -> StoredCount {
-    StoredCount { count, lag, spared: false }
+    StoredCount { count, lag, skips_cooling: false }
 }
 
 #[test]
@@ -71,11 +71,11 @@ fn the_most_skewed_are_split_first() {
     let targets = targets(5_000, &skewed);
     assert_eq!(targets, Targets { skew: 13, pages: 1_536, below: 3_464 });
     let mut subpages = Subpages { targets, ..subpages() };
-    assert!(!subpages.takes(11));
-    assert!((0..3).all(|_| subpages.takes(20)));
-    let of_class_12 = (0..10).filter(|_| subpages.takes(12)).count();
+    assert!(!subpages.take_target(11));
+    assert!((0..3).all(|_| subpages.take_target(20)));
+    let of_class_12 = (0..10).filter(|_| subpages.take_target(12)).count();
     assert_eq!(of_class_12, 7, "6 · 512 = 3 072, and one for the rest");
-    assert!(!subpages.takes(20), "both are used up");
+    assert!(!subpages.take_target(20), "both are used up");
     assert_eq!(super::targets(0, &skewed), NO_TARGETS);
     assert_eq!(super::targets(1 << 20, &skewed), Targets { skew: 1, pages: 1 << 20, below: 0 });
 }
@@ -86,23 +86,23 @@ fn splitting_stops_for_good_if_it_did_not_help() {
     let (in_use, capacity) = (Bytes::from_mib(8), Bytes::from_mib(4));
     let mut subpages = subpages();
     subpages.sampled(true, 1_024);
-    subpages.cooled(in_use, capacity);
+    subpages.on_cooling(in_use, capacity);
     assert!(!subpages.wanted, "1024 of 1024");
     subpages.sampled(true, 1);
-    subpages.cooled(in_use, capacity);
+    subpages.on_cooling(in_use, capacity);
     assert!(subpages.wanted);
-    subpages.adapted(true, capacity, 1, 1_024);
+    subpages.on_adaptation(true, capacity, 1, 1_024);
     assert!(!subpages.wanted && subpages.evidence == 0);
     subpages.sampled(true, 1_025);
-    subpages.cooled(in_use, capacity);
+    subpages.on_cooling(in_use, capacity);
     subpages.split(PAGE, known(3, 0));
-    subpages.adapted(true, capacity, 1, 1_024);
+    subpages.on_adaptation(true, capacity, 1, 1_024);
     assert!(subpages.has_split());
     subpages.sampled(false, 2_000); // of 1 281 of the fastest tier 640 are remembered, and none was added
-    subpages.cooled(in_use, capacity);
+    subpages.on_cooling(in_use, capacity);
     assert!(subpages.over && !subpages.has_split());
     subpages.targets = Targets { skew: 1, pages: 512, below: 0 };
-    assert!(!subpages.takes(20));
+    assert!(!subpages.take_target(20));
 }
 
 proptest! {
@@ -117,13 +117,13 @@ proptest! {
         for (page, within, what, samples) in steps {
             let idx = PageIdx::from_index(page);
             if what == 0 {
-                subpages.cooled(Bytes::ZERO, Bytes::ZERO);
+                subpages.on_cooling(Bytes::ZERO, Bytes::ZERO);
                 coolings += 1;
                 continue;
             }
             let known = pages[page].map(|(met, count)| known(count, coolings - met));
             if known.is_none() && what == 1 {
-                let born = StoredCount { count: 1 << (1 + within % 12), lag: 0, spared: false };
+                let born = StoredCount { count: 1 << (1 + within % 12), lag: 0, skips_cooling: false };
                 subpages.new_page(idx, born, BASE_PER_HUGE);
                 pages[page] = Some((coolings, born.count));
                 continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Since when has a page been armed? One [`Arming`] per address space.
+//! Since when has a page been armed? One [`ArmingHistory`] per address space.
 //!
 //! The kernel's scan arms ranges; it skips pages that are already armed without a record of it. So the time
 //! to fault starts with the *first* arming after the page's last fault, not with the last arming before the
@@ -27,7 +27,7 @@ const RECENT: usize = 256;
 
 /// A range that the kernel armed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arm {
+pub struct ArmedRange {
     /// The time of arming.
     pub time: Nanos,
     /// The first page.
@@ -36,7 +36,7 @@ pub struct Arm {
     pub end: Vpn,
 }
 
-impl Arm {
+impl ArmedRange {
     fn covers(&self, page: Vpn) -> bool {
         (self.start..self.end).contains(&page)
     }
@@ -54,20 +54,20 @@ enum Seen {
 }
 
 struct Block {
-    arms: [Option<Arm>; KEPT],
+    arms: [Option<ArmedRange>; KEPT],
     /// The number of armings so far, modulo 2^16; the next goes to this slot modulo `KEPT`.
     count: u16,
     seen: Seen,
 }
 
 impl Block {
-    fn new(arms: impl Iterator<Item = Arm>) -> Self {
+    fn new(arms: impl Iterator<Item = ArmedRange>) -> Self {
         let mut block = Self { arms: [None; KEPT], count: 0, seen: Seen::Huge(0) };
         arms.for_each(|arm| block.arm(arm));
         block
     }
 
-    fn arm(&mut self, arm: Arm) {
+    fn arm(&mut self, arm: ArmedRange) {
         self.arms[usize::from(self.count) % KEPT] = Some(arm);
         self.count = self.count.wrapping_add(1);
     }
@@ -105,15 +105,15 @@ fn offset(page: Vpn) -> usize {
 
 /// The armings of one address space.
 #[derive(Default)]
-pub struct Arming {
+pub struct ArmingHistory {
     blocks: FxHashMap<u64, Block>,
-    recent: VecDeque<Arm>,
+    recent: VecDeque<ArmedRange>,
     passes: u64,
 }
 
-impl Arming {
+impl ArmingHistory {
     /// Records that a range was armed. Calls must be in the order of time, between those of `fault`.
-    pub fn arm(&mut self, arm: Arm) {
+    pub fn arm(&mut self, arm: ArmedRange) {
         // Memory is armed by ascending address.
         self.passes += u64::from(self.recent.back().is_some_and(|last| arm.start < last.start));
         if self.recent.len() == RECENT {
@@ -158,7 +158,7 @@ impl Arming {
             self.blocks.values().filter(|block| matches!(block.seen, Seen::Base(_))).count();
         self.blocks.capacity() * size_of::<(u64, Block)>()
             + pages * size_of::<[u16; PAGES]>()
-            + self.recent.capacity() * size_of::<Arm>()
+            + self.recent.capacity() * size_of::<ArmedRange>()
     }
 }
 
@@ -166,18 +166,18 @@ impl Arming {
 mod tests {
     use super::*;
 
-    fn arm(ms: u64, start: u64, end: u64) -> Arm {
-        Arm { time: Nanos::from_millis(ms), start: Vpn(start), end: Vpn(end) }
+    fn arm(ms: u64, start: u64, end: u64) -> ArmedRange {
+        ArmedRange { time: Nanos::from_millis(ms), start: Vpn(start), end: Vpn(end) }
     }
 
-    fn fault(arming: &mut Arming, ms: u64, page: u64) -> Option<u64> {
+    fn fault(arming: &mut ArmingHistory, ms: u64, page: u64) -> Option<u64> {
         let waited = arming.fault(Vpn(page), false, Nanos::from_millis(ms));
         waited.map(|nanos| nanos.0 / 1_000_000)
     }
 
     #[test]
     fn the_time_to_fault_starts_with_the_first_arming_after_the_last_fault() {
-        let mut arming = Arming::default();
+        let mut arming = ArmingHistory::default();
         arming.arm(arm(100, 0, 16384));
         assert_eq!(fault(&mut arming, 110, 5), Some(10), "hot");
         arming.arm(arm(400, 0, 16384));
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn only_armed_pages_have_a_time_to_fault() {
-        let mut arming = Arming::default();
+        let mut arming = ArmingHistory::default();
         arming.arm(arm(100, 512, 600));
         assert_eq!(fault(&mut arming, 110, 600), None);
         assert_eq!(fault(&mut arming, 110, 511), None);
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_long_time_to_fault_is_cut_to_the_armings_kept() {
-        let mut arming = Arming::default();
+        let mut arming = ArmingHistory::default();
         arming.arm(arm(0, 0, 512));
         assert_eq!(fault(&mut arming, 1, 0), Some(1));
         (1..=10).for_each(|k| arming.arm(arm(k * 100, 0, 512)));
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_pass_ends_when_arming_starts_again_below() {
-        let mut arming = Arming::default();
+        let mut arming = ArmingHistory::default();
         for (start, passes) in [(0, 0), (512, 0), (4096, 0), (0, 1), (512, 1), (256, 2)] {
             arming.arm(arm(1, start, start + 256));
             assert_eq!(arming.passes(), passes, "from {start}");
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_huge_page_faults_as_a_whole_and_its_parts_keep_that_after_a_split() {
-        let mut arming = Arming::default();
+        let mut arming = ArmingHistory::default();
         arming.arm(arm(100, 0, 1024));
         let waited = arming.fault(Vpn(700), true, Nanos::from_millis(130));
         assert_eq!(waited, Some(Nanos::from_millis(30)));
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn large_ranges_cost_no_more_than_the_known_blocks() {
-        let mut arming = Arming::default();
+        let mut arming = ArmingHistory::default();
         for k in 0..1000 {
             arming.arm(arm(k, 0, 1 << 36));
         }

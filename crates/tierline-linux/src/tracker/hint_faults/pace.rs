@@ -14,7 +14,7 @@ const WINDOW: Nanos = Nanos::from_millis(250);
 
 /// The size of the slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct SliceSize {
     /// Megabytes armed at a time; 0: nothing is armed.
     pub mb: u32,
     heard: Nanos,
@@ -27,7 +27,7 @@ pub struct Pace {
     quiet: u32,
 }
 
-impl Pace {
+impl SliceSize {
     /// Starts with one megabyte at `now`.
     pub const fn new(now: Nanos) -> Self {
         Self { mb: 1, heard: now, debt: 0, faults: 0, window_start: now, quiet: 0 }
@@ -88,7 +88,7 @@ mod tests {
     /// The slice after each window of 250 ms with the given faults, at 4000 a second and 64 MB.
     fn run(faults: &[u64]) -> Vec<u32> {
         let mut now = Nanos::from_secs(10);
-        let mut pace = Pace::new(now);
+        let mut pace = SliceSize::new(now);
         let step = |faults: &u64| {
             now += WINDOW;
             pace.record_faults(now, *faults, 4000, 64);
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_late_poll_is_judged_by_the_time_that_passed() {
-        let mut pace = Pace::new(Nanos::from_secs(1));
+        let mut pace = SliceSize::new(Nanos::from_secs(1));
         assert!(!pace.record_faults(Nanos::from_secs(3), 6000, 4000, 64), "3000 a second");
         assert!(!pace.record_faults(Nanos::from_millis(3100), 600, 4000, 64), "within the window");
         assert_eq!(pace.mb, 1);
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_burst_stops_the_arming_before_the_window_ends() {
-        let mut pace = Pace::new(Nanos::from_secs(1));
+        let mut pace = SliceSize::new(Nanos::from_secs(1));
         assert!(pace.record_faults(Nanos::from_millis(1025), 2000, 4000, 64));
         assert_eq!(pace.mb, 0);
         assert!(!pace.record_faults(Nanos::from_millis(1300), 0, 4000, 64), "800 to compensate");
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_limit_applies_at_once() {
-        let mut pace = Pace { mb: 64, ..Pace::new(Nanos::ZERO) };
+        let mut pace = SliceSize { mb: 64, ..SliceSize::new(Nanos::ZERO) };
         assert!(pace.record_faults(Nanos::from_secs(1), 3000, 4000, 8));
         assert_eq!(pace.mb, 8);
     }

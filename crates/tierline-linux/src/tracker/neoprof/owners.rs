@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use tierline_core::port::{SpaceId, Vpn};
 
-use crate::pagemap::{Pagemap, mapped};
+use crate::pagemap::{Pagemap, mapped_ranges};
 use crate::root::Root;
 
 /// Frames per chunk of the table; a chunk is created when one of its frames is known.
@@ -27,7 +27,7 @@ pub struct Owners {
     spaces: Vec<Space>,
     /// The rest of the walk; the next range is last.
     walk: Vec<(usize, Range<u64>)>,
-    passes: u64,
+    rounds: u64,
 }
 
 /// A program; it keeps its index after it has ended.
@@ -40,7 +40,7 @@ impl Owners {
     /// An empty table for these frames.
     pub fn new(root: &Root, frames: Range<u64>) -> Self {
         let (root, table, spaces, walk) = (root.clone(), Vec::new(), Vec::new(), Vec::new());
-        Self { root, frames, table, spaces, walk, passes: 0 }
+        Self { root, frames, table, spaces, walk, rounds: 0 }
     }
 
     /// Sets the programs whose pages are looked up.
@@ -65,7 +65,7 @@ impl Owners {
     }
 
     /// The page that is now in `frame`, if known.
-    pub fn of(&mut self, frame: u64) -> Option<(SpaceId, Vpn)> {
+    pub fn page_of(&mut self, frame: u64) -> Option<(SpaceId, Vpn)> {
         let entry = *self.entry(frame)?;
         let slot = usize::try_from(entry >> VPN_BITS).ok()?.checked_sub(1)?;
         let vpn = entry & VPN;
@@ -90,7 +90,7 @@ impl Owners {
                 if std::mem::replace(&mut refilled, true) {
                     return;
                 }
-                self.passes += 1;
+                self.rounds += 1;
                 self.refill();
                 continue;
             };
@@ -105,7 +105,7 @@ impl Owners {
 
     /// Rounds started so far.
     pub fn passes(&self) -> u64 {
-        self.passes
+        self.rounds
     }
 
     /// Bytes of the table.
@@ -116,7 +116,7 @@ impl Owners {
     fn refill(&mut self) {
         for (slot, space) in self.spaces.iter().enumerate().filter(|(_, s)| s.pagemap.is_some()) {
             // A program that has ended maps nothing.
-            let ranges = mapped(&self.root, space.id.0).unwrap_or_default();
+            let ranges = mapped_ranges(&self.root, space.id.0).unwrap_or_default();
             self.walk.extend(ranges.into_iter().map(|range| (slot, range)));
         }
     }
@@ -164,17 +164,17 @@ mod tests {
         let (_folder, root) = fake(&[PRESENT | 0x8001, PRESENT | 5, 0, PRESENT | 0x9fff]);
         let mut owners = Owners::new(&root, 0x8000..0xa000);
         owners.watch(&[ME, SpaceId(8)]);
-        assert_eq!(owners.of(0x8001), None, "not walked yet");
+        assert_eq!(owners.page_of(0x8001), None, "not walked yet");
         owners.walk(2);
-        assert_eq!(owners.of(0x8001), Some((ME, Vpn(2))));
-        assert_eq!((owners.of(5), owners.of(0x9fff), owners.passes()), (None, None, 1));
+        assert_eq!(owners.page_of(0x8001), Some((ME, Vpn(2))));
+        assert_eq!((owners.page_of(5), owners.page_of(0x9fff), owners.passes()), (None, None, 1));
         owners.walk(2);
-        assert_eq!(owners.of(0x9fff), Some((ME, Vpn(5))));
+        assert_eq!(owners.page_of(0x9fff), Some((ME, Vpn(5))));
         assert_eq!(owners.footprint(), 2 * 8 * CHUNK);
         owners.walk(1);
         assert_eq!(owners.passes(), 2, "two rounds");
         owners.watch(&[]);
-        assert_eq!(owners.of(0x8001), None, "without an owner");
+        assert_eq!(owners.page_of(0x8001), None, "without an owner");
         owners.walk(1000);
     }
 
@@ -186,7 +186,7 @@ mod tests {
         owners.walk(2);
         let pages = [0, 0, PRESENT | 0x8003, PRESENT | 4].map(u64::to_ne_bytes).concat();
         std::fs::write(folder.path().join("proc/7/pagemap"), pages).expect("a file");
-        assert_eq!((owners.of(0x8001), owners.of(0x8002)), (None, None), "moved");
-        assert_eq!(owners.of(0x8003), Some((ME, Vpn(2))), "followed without a walk");
+        assert_eq!((owners.page_of(0x8001), owners.page_of(0x8002)), (None, None), "moved");
+        assert_eq!(owners.page_of(0x8003), Some((ME, Vpn(2))), "followed without a walk");
     }
 }

@@ -20,14 +20,14 @@ const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// Where the registers are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DeviceLocation {
     /// The first BAR of the PCI device with this name, as in `0000:00:04.0`.
     Pci(String),
     /// This physical address, through `/dev/mem`.
     Physical(u64),
 }
 
-impl FromStr for Place {
+impl FromStr for DeviceLocation {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
@@ -48,7 +48,7 @@ impl FromStr for Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for DeviceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pci(name) => f.write_str(name),
@@ -58,7 +58,7 @@ impl fmt::Display for Place {
 }
 
 /// The first PCI device with NeoProf's ids.
-pub fn find(root: &Root) -> Option<Place> {
+pub fn find(root: &Root) -> Option<DeviceLocation> {
     let id = |name: &str, file: &str| {
         let text = root.read(format!("{DEVICES}/{name}/{file}")).ok()?;
         u16::from_str_radix(text.strip_prefix("0x")?, 16).ok()
@@ -66,22 +66,22 @@ pub fn find(root: &Root) -> Option<Place> {
     let is_ours = |name: &String| {
         (id(name, "vendor"), id(name, "device")) == (Some(PCI_ID.0), Some(PCI_ID.1))
     };
-    root.list(DEVICES).into_iter().find(is_ours).map(Place::Pci)
+    root.list(DEVICES).into_iter().find(is_ours).map(DeviceLocation::Pci)
 }
 
 /// The register window in this process's memory.
-pub struct Window {
+pub struct RegisterWindow {
     base: NonNull<u8>,
 }
 
-impl Window {
+impl RegisterWindow {
     /// Maps the window at `place`; this enables a PCI device until the journal restores it.
     ///
     /// # Errors
     /// [`Error::File`] if it cannot be opened, [`Error::Call`] if it cannot be mapped.
-    pub fn open(root: &Root, journal: &Journal, place: &Place) -> Result<Self> {
+    pub fn open(root: &Root, journal: &Journal, place: &DeviceLocation) -> Result<Self> {
         let (path, offset, flags) = match place {
-            Place::Pci(name) => {
+            DeviceLocation::Pci(name) => {
                 let enable = format!("{DEVICES}/{name}/enable");
                 // A counter: if a driver uses the device, it is already enabled.
                 if root.read_number(&enable)? == 0 {
@@ -90,7 +90,7 @@ impl Window {
                 (root.path(format!("{DEVICES}/{name}/resource0")), 0, 0)
             }
             // O_SYNC: uncached.
-            Place::Physical(address) => (root.path("/dev/mem"), *address, libc::O_SYNC),
+            DeviceLocation::Physical(address) => (root.path("/dev/mem"), *address, libc::O_SYNC),
         };
         Self::map(path, offset, flags)
     }
@@ -126,7 +126,7 @@ impl Window {
     }
 }
 
-impl Registers for Window {
+impl Registers for RegisterWindow {
     fn read(&mut self, offset: u32) -> u64 {
         // SAFETY: an aligned word of the mapping, which lives as long as `self`; there are no references into it.
         unsafe { self.word(offset).read_volatile() }
@@ -138,7 +138,7 @@ impl Registers for Window {
     }
 }
 
-impl Drop for Window {
+impl Drop for RegisterWindow {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours and ends here; after a failure it merely stays in place.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), WINDOW_BYTES) };
@@ -152,10 +152,10 @@ mod tests {
     #[test]
     fn places_read_back() {
         for text in ["0000:00:04.0", "0x383800000000"] {
-            assert_eq!(text.parse::<Place>().expect(text).to_string(), text);
+            assert_eq!(text.parse::<DeviceLocation>().expect(text).to_string(), text);
         }
         for text in ["", "0x12", "4", "0000:00:04", "0000:00:0g.0", "auto"] {
-            assert!(text.parse::<Place>().is_err(), "{text}");
+            assert!(text.parse::<DeviceLocation>().is_err(), "{text}");
         }
     }
 
@@ -164,11 +164,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("resource0");
         std::fs::write(&path, vec![0; WINDOW_BYTES]).expect("a file");
-        let mut window = Window::map(path.clone(), 0, 0).expect("mapped");
+        let mut window = RegisterWindow::map(path.clone(), 0, 0).expect("mapped");
         window.write(0x200, 0x0102_0304_0506_0708);
         assert_eq!((window.read(0x200), window.read(0xfff8)), (0x0102_0304_0506_0708, 0));
         drop(window);
         assert_eq!(std::fs::read(&path).expect("there")[0x200..0x208], [8, 7, 6, 5, 4, 3, 2, 1]);
-        assert!(Window::map(folder.path().join("none"), 0, 0).is_err());
+        assert!(RegisterWindow::map(folder.path().join("none"), 0, 0).is_err());
     }
 }

@@ -2,7 +2,7 @@
 //! The rows.
 
 use tierline_core::policy::entry::PolicyEntry;
-use tierline_core::telemetry::rates::Sampled;
+use tierline_core::telemetry::rates::SampledPage;
 
 use super::setup::{APPS, App, SECONDS, THREADS, trial, trial_at};
 use super::{ARMS, delay, moved_gib, over, speed};
@@ -227,7 +227,7 @@ fn overhead(lab: &Lab) -> Found {
     let thread_seconds = f64::from(SECONDS) * f64::from(THREADS);
     let spent = lab.report(&trial(App::XsBench, ARMS)).moves.tracker_seconds;
     let sampling = 100.0 * spent / thread_seconds;
-    let metadata = 100.0 * size_of::<Sampled>() as f64 / f64::from(2 << 20);
+    let metadata = 100.0 * size_of::<SampledPage>() as f64 / f64::from(2 << 20);
     vec![sampling, metadata].into()
 }
 

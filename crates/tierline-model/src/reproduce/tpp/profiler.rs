@@ -2,7 +2,7 @@
 //! Section 3: Chameleon's profiles of the programs, and its cost.
 
 use tierline_core::port::PageKind;
-use tierline_core::telemetry::profile::Heat;
+use tierline_core::telemetry::profile::MemoryUse;
 use tierline_core::unit::{Bytes, Nanos};
 
 use super::over;
@@ -85,10 +85,10 @@ fn used(app: App, minutes: u32) -> [f64; 3] {
     let profile = scenario.and_then(|scenario| profile(&scenario, MINUTE));
     let report = profile.map_or_else(|_| Vec::new(), |profile| profile.report());
     let share = |of: fn(Option<PageKind>) -> bool| {
-        let sum = |bytes: &dyn Fn(&Heat) -> Bytes| -> f64 {
+        let sum = |bytes: &dyn Fn(&MemoryUse) -> Bytes| -> f64 {
             report.iter().filter(|heat| of(heat.kind)).map(|heat| gib(bytes(heat))).sum()
         };
-        let used = |heat: &Heat| heat.used_within(minutes).unwrap_or_default();
+        let used = |heat: &MemoryUse| heat.used_within(minutes).unwrap_or_default();
         100.0 * over(sum(&used), sum(&|heat| heat.memory))
     };
     [

@@ -7,7 +7,7 @@ use tierline_core::engine::Engine;
 use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::port::{
     Attention, Capabilities, Observations, Order, Outcome, PageKind, PageSize, Question, Region,
-    Sample, SpaceEvent, SpaceId, Telemetry, TenantId, TierTelemetry, Vpn, Watch, World,
+    Sample, SpaceEvent, SpaceId, Telemetry, TenantId, TierTelemetry, Tracking, Vpn, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -36,15 +36,15 @@ struct Speed {
 }
 
 /// Reports samples that were drawn before.
-struct Told {
+struct DrawnSamples {
     samples: Vec<Sample>,
     first: bool,
 }
 
-impl World for Told {
+impl World for DrawnSamples {
     fn observe(&mut self, _: Nanos, out: &mut Observations) {
         if std::mem::take(&mut self.first) {
-            out.spaces.push(SpaceEvent::Mapped(Region {
+            out.space_events.push(SpaceEvent::Mapped(Region {
                 space: SPACE,
                 start: Vpn(0),
                 base_pages: PAGES,
@@ -71,7 +71,7 @@ impl World for Told {
 
     fn set_attention(&mut self, _: Attention) {}
 
-    fn watch(&mut self, _: Watch) -> bool {
+    fn configure_tracking(&mut self, _: Tracking) -> bool {
         false
     }
 
@@ -119,7 +119,7 @@ pub fn run(samples: u32, ticks: u32, globals: &Globals) -> Result<u8> {
     let policy = (PolicyEntry::find("tierline").expect("the default policy").make)();
     let limits = Limits::default();
     let mut engine = Engine::new(tiers(), limits, policy, BytesPerSec(u64::MAX));
-    let mut world = Told { samples: Vec::new(), first: true };
+    let mut world = DrawnSamples { samples: Vec::new(), first: true };
     let (mut rng, mut now, mut spent) = (Rng::new(1), Nanos::ZERO, 0.0);
     for tick in 0..WARM_UP + ticks {
         draw(&mut rng, samples, &mut world.samples);

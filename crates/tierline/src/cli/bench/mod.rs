@@ -27,11 +27,11 @@ use crate::print::{self, row};
 #[command(after_help = "Example: tierline bench engine --samples 100000")]
 pub struct BenchArgs {
     #[command(subcommand)]
-    what: What,
+    what: BenchVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum BenchVerb {
     /// The machine model: simulated time per CPU time
     ///
     /// GUPS on 72 GB as in Colloid for 100 simulated seconds, in huge and in base pages, with the default
@@ -100,10 +100,12 @@ impl BenchArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         let seconds = match self.what {
-            What::Model { seconds } => seconds,
-            What::Engine { samples, ticks } => return engine::run(samples, ticks, globals),
-            What::Qos { applications, steps } => return qos::run(applications, steps, globals),
-            What::Trace { records } => return trace::run(records, globals),
+            BenchVerb::Model { seconds } => seconds,
+            BenchVerb::Engine { samples, ticks } => return engine::run(samples, ticks, globals),
+            BenchVerb::Qos { applications, steps } => {
+                return qos::run(applications, steps, globals);
+            }
+            BenchVerb::Trace { records } => return trace::run(records, globals),
         };
         let mut speeds = Vec::new();
         for size in [PageSize::Huge, PageSize::Base] {

@@ -9,7 +9,7 @@ use tierline_core::port::{
 use tierline_core::qos::Limits;
 use tierline_core::qos::application::{Application, Slo};
 use tierline_core::qos::controller::{Controller, PERIOD};
-use tierline_core::qos::need::Profile;
+use tierline_core::qos::need::ApplicationProfile;
 use tierline_core::rng::Rng;
 use tierline_core::tier::{Tier, Tiers};
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
@@ -80,7 +80,7 @@ fn measured(rng: &mut Rng, count: u16) -> Telemetry {
 pub fn run(applications: u16, steps: u32, globals: &Globals) -> Result<u8> {
     let (tiers, mut limits) = (tiers(applications), Limits::default());
     let (mut controller, mut rng, mut now) = (Controller::default(), Rng::new(1), Nanos::ZERO);
-    let profile = Profile::unknown(MEMORY);
+    let profile = ApplicationProfile::unknown(MEMORY);
     let mut step = |controller: &mut Controller, count| {
         let telemetry = measured(&mut rng, count);
         now += PERIOD;

@@ -9,11 +9,11 @@ use tierline_linux::topology::Topology;
 use crate::calibration;
 use crate::cli::Globals;
 use crate::config::Layer;
-use crate::config::file::Sources;
+use crate::config::file::ConfigSources;
 use crate::print::{self, row};
 
 /// Measures, prints, and keeps the thresholds.
-pub fn run(sources: &Sources, dry_run: bool, globals: &Globals) -> Result<u8> {
+pub fn run(sources: &ConfigSources, dry_run: bool, globals: &Globals) -> Result<u8> {
     let root = globals.root();
     let options = sources.stack(&root, Layer::default())?.flatten().options(false)?.0;
     let tiers = Topology::read(&root)?.tiers(options.tiers.as_ref())?;

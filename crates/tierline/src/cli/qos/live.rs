@@ -16,8 +16,8 @@ use super::ManagerArgs;
 use crate::apps::{App, FOLDER};
 use crate::cli::Globals;
 use crate::config::Layer;
-use crate::letter::Hinted;
 use crate::print::{self, row};
+use crate::report_error::ErrorWithHint;
 use crate::request::{Answer, Request, VERSION, Verb};
 use crate::serve;
 use crate::status::qos_table;
@@ -45,7 +45,7 @@ impl Link {
             [] => Err(no_manager(&dir)),
             several => {
                 let pids: Vec<String> = several.iter().map(|(pid, _)| pid.to_string()).collect();
-                Err(Hinted::error(
+                Err(ErrorWithHint::error(
                     format!("{} managers run: {}", pids.len(), pids.join(", ")),
                     "name one: --manager PID",
                 ))
@@ -63,7 +63,7 @@ impl Link {
                 }
                 _ => "it may be busy: try again",
             };
-            Hinted::error(
+            ErrorWithHint::error(
                 format!("cannot talk to the manager, process {}: {error}", self.pid),
                 hint,
             )
@@ -71,13 +71,13 @@ impl Link {
         let text = serve::request(&self.file, &line).map_err(failed)?;
         let text = text.ok_or_else(|| no_manager(self.file.parent().unwrap_or(Path::new("/"))))?;
         let answer: Answer = serde_json::from_str(&text).map_err(|error| {
-            Hinted::error(
+            ErrorWithHint::error(
                 format!("cannot read the answer of the manager, process {}: {error}", self.pid),
                 format!("use the manager's own program: /proc/{}/exe qos", self.pid),
             )
         })?;
         match (answer.error, answer.hint) {
-            (Some(error), Some(hint)) => Err(Hinted::error(error, hint)),
+            (Some(error), Some(hint)) => Err(ErrorWithHint::error(error, hint)),
             (Some(error), None) => Err(anyhow::Error::msg(error)),
             (None, hint) => Ok(Answer { error: None, hint, ..answer }),
         }
@@ -159,7 +159,7 @@ impl Link {
 }
 
 fn no_manager(dir: &Path) -> anyhow::Error {
-    Hinted::error(
+    ErrorWithHint::error(
         format!("no manager has a socket in {}", dir.display()),
         format!("start one: tierline attach --apps {FOLDER}"),
     )

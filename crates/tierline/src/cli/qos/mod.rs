@@ -15,9 +15,9 @@ use tierline_core::unit::{BytesPerSec, Nanos};
 use self::live::Link;
 use super::Globals;
 use crate::apps::App;
-use crate::config::file::Sources;
+use crate::config::file::ConfigSources;
 use crate::config::value::Text;
-use crate::letter::Hinted;
+use crate::report_error::ErrorWithHint;
 use crate::request::Verb;
 
 /// Submit applications with targets and priorities, and see what they have, need and get
@@ -31,7 +31,7 @@ use crate::request::Verb;
   \x20 tierline qos plan scenarios/qos/01-order-of-arrival.toml")]
 pub struct QosArgs {
     #[command(subcommand)]
-    what: What,
+    what: QosVerb,
 }
 
 /// The manager to talk to.
@@ -44,11 +44,11 @@ pub struct ManagerArgs {
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     #[command(flatten)]
-    sources: Sources,
+    sources: ConfigSources,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum QosVerb {
     /// Who would be admitted, and with what, without running anything
     ///
     /// Exit status 1 if an application is refused, or gets less than its target needs.
@@ -144,7 +144,7 @@ enum What {
     #[command(after_help = "Example: tierline qos calibrate")]
     Calibrate {
         #[command(flatten)]
-        sources: Sources,
+        sources: ConfigSources,
         /// Measure, but do not keep the result
         #[arg(long)]
         dry_run: bool,
@@ -165,13 +165,13 @@ impl QosArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         match &self.what {
-            What::Plan { scenario } => scenario::plan(scenario, globals),
-            What::Explain { names, manager } => match &names[..] {
+            QosVerb::Plan { scenario } => scenario::plan(scenario, globals),
+            QosVerb::Explain { names, manager } => match &names[..] {
                 [file, name] => scenario::explain(Path::new(file), name, globals),
                 [name, ..] => Link::to(manager, globals)?.explain(name, globals),
                 [] => Ok(0),
             },
-            What::Submit { name, app, cgroup, manager, command } => {
+            QosVerb::Submit { name, app, cgroup, manager, command } => {
                 let app = App { name: Some(name.clone()), cgroup: cgroup.clone(), ..app.clone() };
                 let link = Link::to(manager, globals)?;
                 match command.is_empty() {
@@ -179,21 +179,21 @@ impl QosArgs {
                     false => link.launch(app, command, globals),
                 }
             }
-            What::List { manager } => Link::to(manager, globals)?.list(globals),
-            What::Set { name, app, manager } => {
+            QosVerb::List { manager } => Link::to(manager, globals)?.list(globals),
+            QosVerb::Set { name, app, manager } => {
                 let app = App { name: Some(name.clone()), ..app.clone() };
                 if app == (App { name: app.name.clone(), ..App::default() }) {
-                    return Err(Hinted::error(
+                    return Err(ErrorWithHint::error(
                         format!("nothing about {name} is to be changed"),
                         "name what changes, as in --priority 5",
                     ));
                 }
                 Link::to(manager, globals)?.show(&Verb::Set { app }, globals)
             }
-            What::Remove { name, manager } => {
+            QosVerb::Remove { name, manager } => {
                 Link::to(manager, globals)?.quietly(&Verb::Remove { name: name.clone() }, globals)
             }
-            What::Report { name, latency, samples, bandwidth, manager } => {
+            QosVerb::Report { name, latency, samples, bandwidth, manager } => {
                 let report = Verb::Report {
                     name: name.clone(),
                     latency_ns: latency.as_ref().map(|latency| latency.0.0),
@@ -202,8 +202,10 @@ impl QosArgs {
                 };
                 Link::to(manager, globals)?.quietly(&report, globals)
             }
-            What::Calibrate { sources, dry_run } => calibrate::run(sources, *dry_run, globals),
-            What::Profile { name, manager } => Link::to(manager, globals)?.profile(name, globals),
+            QosVerb::Calibrate { sources, dry_run } => calibrate::run(sources, *dry_run, globals),
+            QosVerb::Profile { name, manager } => {
+                Link::to(manager, globals)?.profile(name, globals)
+            }
         }
     }
 }

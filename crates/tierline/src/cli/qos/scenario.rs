@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde::Serialize;
-use tierline_core::qos::admission::Planned;
+use tierline_core::qos::admission::Admission;
 use tierline_core::unit::Bytes;
 use tierline_model::qos::PlannedTenant;
 use tierline_model::report::{QosDecision, QosMeans};
@@ -14,11 +14,11 @@ use tierline_model::scenario::Scenario;
 
 use crate::cli::sim::{hinted, read, with_files};
 use crate::cli::{FOUND, Globals};
-use crate::letter::Hinted;
 use crate::print::{self, row};
+use crate::report_error::ErrorWithHint;
 
 #[derive(Serialize)]
-struct Plan {
+struct QosPlan {
     applications: Vec<PlannedTenant>,
 }
 
@@ -35,7 +35,7 @@ fn scenario(file: &Path) -> Result<Scenario> {
     let scenario = Scenario::parse(&file.display().to_string(), &read(file)?).map_err(hinted)?;
     let scenario = with_files(scenario)?;
     if scenario.tenant.iter().all(|tenant| tenant.priority.is_none()) {
-        return Err(Hinted::error(
+        return Err(ErrorWithHint::error(
             format!("{} has no tenant with a priority", file.display()),
             "give a [[tenant]] a priority and a target, as in scenarios/qos/01-order-of-arrival.toml",
         ));
@@ -45,7 +45,7 @@ fn scenario(file: &Path) -> Result<Scenario> {
 
 /// Who would be admitted, and with what.
 pub fn plan(file: &Path, globals: &Globals) -> Result<u8> {
-    let plan = Plan { applications: scenario(file)?.qos_plan().map_err(hinted)? };
+    let plan = QosPlan { applications: scenario(file)?.qos_plan().map_err(hinted)? };
     let all_met = plan.applications.iter().all(|one| short(one) == Some(Bytes::ZERO));
     match globals.json {
         true => print::json(&plan)?,
@@ -59,7 +59,7 @@ fn short(one: &PlannedTenant) -> Option<Bytes> {
     Some(one.plan?.grant.short)
 }
 
-fn describe_plan(plan: &Plan) -> String {
+fn describe_plan(plan: &QosPlan) -> String {
     let heading = [
         "priority",
         "application",
@@ -73,7 +73,7 @@ fn describe_plan(plan: &Plan) -> String {
     ];
     let mut rows = vec![row(heading)];
     rows.extend(plan.applications.iter().map(|one| {
-        let fast = |of: &dyn Fn(&Planned) -> Bytes| {
+        let fast = |of: &dyn Fn(&Admission) -> Bytes| {
             one.plan.as_ref().map_or_else(|| "–".into(), |plan| of(plan).to_string())
         };
         row([
@@ -113,7 +113,7 @@ pub fn explain(file: &Path, name: &str, globals: &Globals) -> Result<u8> {
     let Some((tenant, qos)) = tenant.and_then(|tenant| Some((tenant, tenant.qos.clone()?))) else {
         let known = scenario.tenant.iter().filter(|tenant| tenant.priority.is_some());
         let known: Vec<&str> = known.map(|tenant| tenant.name.as_str()).collect();
-        return Err(Hinted::error(
+        return Err(ErrorWithHint::error(
             format!("{} has no application {name:?}", file.display()),
             format!("its applications: {}", known.join(", ")),
         ));

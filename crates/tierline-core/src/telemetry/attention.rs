@@ -72,7 +72,7 @@ impl SlowHits {
 
 /// Monitors the slow tiers' hit rate.
 #[derive(Clone, Debug, Default)]
-pub struct Calm {
+pub struct AttentionControl {
     /// Average slow hits per second of watched time, and number of reports: counted, and projected.
     averages: [(f64, u32); 2],
     /// Average variance of sampled hits over their number: 1 if pages are accessed independently.
@@ -90,13 +90,13 @@ pub struct Calm {
     pages: u64,
     /// Whether the last report was a phase change, and the last phase change.
     changed: bool,
-    last_change: Option<Change>,
+    last_change: Option<PhaseChange>,
     attention: Attention,
 }
 
 /// What the engine planned in a tick.
 #[derive(Clone, Copy, Debug)]
-pub struct Planned {
+pub struct PlannedMoves {
     /// Moves.
     pub moves: u64,
     /// Base pages managed.
@@ -107,7 +107,7 @@ pub struct Planned {
 
 /// A phase change.
 #[derive(Clone, Copy, Debug)]
-struct Change {
+struct PhaseChange {
     at: Nanos,
     /// The ratio of slow to fast hits that signalled it.
     odds: f64,
@@ -115,7 +115,7 @@ struct Change {
     since: [f64; 2],
 }
 
-impl Change {
+impl PhaseChange {
     /// Whether the ratio of slow to fast hits has fallen by the factor [`RISE`] since.
     fn improved(&self) -> bool {
         let [slow, fast] = self.since;
@@ -123,13 +123,13 @@ impl Change {
     }
 }
 
-impl Calm {
+impl AttentionControl {
     /// The new attention, if it changes: alert, calm, or, while a backlog of pages is being moved, moving.
-    pub fn set_attention(
+    pub fn next_attention(
         &mut self,
         now: Nanos,
         slow_hits: Option<SlowHits>,
-        Planned { moves, of_pages, backlog }: Planned,
+        PlannedMoves { moves, of_pages, backlog }: PlannedMoves,
     ) -> Option<Attention> {
         let attention = match self.update(now, slow_hits, moves, of_pages) {
             Attention::Alert | Attention::Suspicious if backlog => Attention::Moving,
@@ -192,7 +192,7 @@ impl Calm {
     }
 
     /// Whether the last report was a phase change.
-    pub fn changed(&self) -> bool {
+    pub fn is_phase_change(&self) -> bool {
         self.changed
     }
 
@@ -213,8 +213,8 @@ impl Calm {
         self.changed &=
             self.last_change.is_none_or(|last| last.improved() || now >= last.at + CHANGES_IGNORED);
         if self.changed {
-            self.last_change = Some(Change { at: now, odds: slow / fast, since: [0.0; 2] });
-        } else if let Some(Change { since, .. }) = &mut self.last_change {
+            self.last_change = Some(PhaseChange { at: now, odds: slow / fast, since: [0.0; 2] });
+        } else if let Some(PhaseChange { since, .. }) = &mut self.last_change {
             *since = [since[0] + slow, since[1] + fast];
         }
     }
@@ -287,8 +287,8 @@ mod tests {
     }
 
     /// Calm at a rate of 100 hits a second, at 2.9 s.
-    fn settled() -> Calm {
-        let mut calm = Calm::default();
+    fn settled() -> AttentionControl {
+        let mut calm = AttentionControl::default();
         for ms in 0..=19 {
             assert_eq!(calm.update(at(100 * ms), counted(100.0), 100, 1_000), Attention::Alert);
         }
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn it_settles_after_a_while_and_enough_reports() {
         settled();
-        let mut calm = Calm::default();
+        let mut calm = AttentionControl::default();
         assert_eq!(calm.update(at(0), counted(100.0), 0, 1_000), Attention::Alert);
         assert_eq!(
             calm.update(at(60_000), counted(100.0), 0, 1_000),
@@ -323,10 +323,10 @@ mod tests {
     fn after_a_change_without_improvement_further_ones_are_ignored_for_a_while() {
         let report = |slow: f64| report(slow, 1_000.0 - slow);
         let again = |between: f64, seconds: u64| {
-            let mut calm = Calm::default();
+            let mut calm = AttentionControl::default();
             let mut changed = |ms, slow| {
                 calm.update(at(ms), report(slow), 0, 1_000);
-                calm.changed()
+                calm.is_phase_change()
             };
             assert!((0..8).all(|i| !changed(100 * i, 100.0)));
             assert!(changed(800, 500.0));
@@ -342,7 +342,7 @@ mod tests {
     /// Only a full report can be a phase change, so a false alarm by a sample does not make the next one ignored.
     #[test]
     fn a_false_alarm_of_a_projection_leaves_the_next_change_to_be_followed() {
-        let mut calm = Calm::default();
+        let mut calm = AttentionControl::default();
         for ms in 0..=30 {
             calm.update(at(100 * ms), report(100.0, 900.0), 0, 1_000);
         }
@@ -351,37 +351,37 @@ mod tests {
         }
         let suspected = calm.update(at(5_000), projected(300.0), 0, 1_000);
         assert_eq!(suspected, Attention::Suspicious);
-        assert!(!calm.changed(), "a suspicion");
+        assert!(!calm.is_phase_change(), "a suspicion");
         calm.update(at(5_100), report(100.0, 900.0), 0, 1_000);
-        assert!(!calm.changed(), "dropped");
+        assert!(!calm.is_phase_change(), "dropped");
         calm.update(at(6_000), projected(600.0), 0, 1_000);
         calm.update(at(6_100), report(600.0, 400.0), 0, 1_000);
-        assert!(calm.changed(), "the hot set has moved");
+        assert!(calm.is_phase_change(), "the hot set has moved");
     }
 
     /// A program that waits for slow memory makes fewer accesses, slow ones too.
     #[test]
     fn a_shift_of_hits_to_slow_memory_raises_the_alarm_at_an_equal_total() {
-        let mut calm = Calm::default();
+        let mut calm = AttentionControl::default();
         for ms in 0..=30 {
             calm.update(at(100 * ms), report(300.0, 700.0), 0, 1_000);
         }
         assert_eq!(calm.update(at(4_000), report(400.0, 800.0), 0, 1_000), Attention::Calm);
         assert_eq!(calm.update(at(5_000), report(330.0, 20.0), 0, 1_000), Attention::Alert);
-        assert!(calm.changed());
+        assert!(calm.is_phase_change());
     }
 
     /// Slow accesses rise from 200 to 600, with 800 fast ones. Three hits of weight 200 may be one by chance.
     #[test]
     fn few_heavy_hits_are_weaker_evidence_than_many_light_ones() {
         let is_change = |weight: f64| {
-            let mut calm = Calm::default();
+            let mut calm = AttentionControl::default();
             let mut report = |ms, slow: f64| {
                 let (counts, slow_variance) = ([slow * weight, 800.0], slow * weight * weight);
                 let per_sec = slow * weight;
                 let report = SlowHits { per_sec, counts, slow_variance, ..SlowHits::default() };
                 calm.update(at(ms), Some(report), 0, 1_000);
-                calm.changed()
+                calm.is_phase_change()
             };
             assert!((0..8).all(|i| !report(100 * i, 200.0 / weight)));
             report(900, 600.0 / weight)
@@ -392,7 +392,7 @@ mod tests {
     /// All hot pages are slow at first, then fast, then slow again.
     #[test]
     fn many_slow_hits_at_the_start_do_not_hide_a_later_rise() {
-        let mut calm = Calm::default();
+        let mut calm = AttentionControl::default();
         for ms in 0..8 {
             calm.update(at(100 * ms), report(30_000.0, 1.0), 100, 1_000);
         }
@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn a_small_rise_is_a_suspicion_if_many_hits_show_it() {
         let report = |per_sec, hits, dispersion| {
-            let mut calm = Calm { dispersion, ..settled() };
+            let mut calm = AttentionControl { dispersion, ..settled() };
             let sampled = Some(SampledHits { hits, variance: hits });
             let report = SlowHits { per_sec, projected: true, sampled, ..SlowHits::default() };
             calm.update(at(5_000), Some(report), 0, 1_000)
@@ -430,7 +430,7 @@ mod tests {
     /// Memory grows by a tenth between two reports, for three seconds; then sixteen reports count.
     #[test]
     fn while_a_program_fills_its_memory_no_report_counts() {
-        let mut calm = Calm::default();
+        let mut calm = AttentionControl::default();
         let mut pages = 1_000;
         for ms in 0..30 {
             pages += pages / 10;

@@ -6,7 +6,7 @@ use tierline_core::tier::TierId;
 
 /// Neighbouring pages of one size in one tier (`None`: unknown).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct TierRun {
     /// The first base page.
     pub start: u64,
     /// The number of base pages.
@@ -17,7 +17,7 @@ pub struct Run {
     pub tier: Option<TierId>,
 }
 
-impl Run {
+impl TierRun {
     /// Adds the next page, if it is of the same kind.
     #[inline]
     fn extend(&mut self, page: Self) -> bool {
@@ -30,15 +30,15 @@ impl Run {
 }
 
 /// Collects pages by ascending address, and reports them as runs.
-pub struct Runs {
+pub struct TierRuns {
     space: SpaceId,
     /// Whether accesses are known to be stores.
     write: Option<bool>,
-    touched: Option<Run>,
-    living: Option<Run>,
+    touched: Option<TierRun>,
+    living: Option<TierRun>,
 }
 
-impl Runs {
+impl TierRuns {
     /// A collection for one process.
     pub fn new(space: SpaceId, write: Option<bool>) -> Self {
         Self { space, write, touched: None, living: None }
@@ -46,7 +46,7 @@ impl Runs {
 
     /// Adds a page that was accessed.
     #[inline]
-    pub fn touched(&mut self, page: Run, out: &mut Observations) {
+    pub fn add_accessed(&mut self, page: TierRun, out: &mut Observations) {
         if !self.touched.as_mut().is_some_and(|run| run.extend(page))
             && let Some(run) = self.touched.replace(page)
         {
@@ -56,7 +56,7 @@ impl Runs {
 
     /// Adds a page that is in memory.
     #[inline]
-    pub fn living(&mut self, page: Run, out: &mut Observations) {
+    pub fn add_present(&mut self, page: TierRun, out: &mut Observations) {
         if !self.living.as_mut().is_some_and(|run| run.extend(page))
             && let Some(run) = self.living.replace(page)
         {
@@ -70,7 +70,7 @@ impl Runs {
         out.residence.extend(self.living.and_then(|run| self.residence(run)));
     }
 
-    fn sample(&self, run: Run) -> Sample {
+    fn sample(&self, run: TierRun) -> Sample {
         Sample {
             space: self.space,
             vpn: Vpn(run.start),
@@ -82,7 +82,7 @@ impl Runs {
         }
     }
 
-    fn residence(&self, run: Run) -> Option<Residence> {
+    fn residence(&self, run: TierRun) -> Option<Residence> {
         let (space, vpn, base_pages) = (self.space, Vpn(run.start), run.pages);
         Some(Residence { space, vpn, base_pages, tier: run.tier? })
     }
@@ -92,19 +92,19 @@ impl Runs {
 mod tests {
     use super::*;
 
-    fn page(start: u64, tier: u8) -> Run {
-        Run { start, pages: 1, size: PageSize::Base, tier: Some(TierId(tier)) }
+    fn page(start: u64, tier: u8) -> TierRun {
+        TierRun { start, pages: 1, size: PageSize::Base, tier: Some(TierId(tier)) }
     }
 
     #[test]
     fn neighbours_of_one_tier_and_size_are_one_run() {
         let mut out = Observations::default();
-        let mut runs = Runs::new(SpaceId(1), None);
+        let mut runs = TierRuns::new(SpaceId(1), None);
         for at in [page(1, 0), page(2, 0), page(3, 1), page(5, 1)] {
-            runs.touched(at, &mut out);
-            runs.living(at, &mut out);
+            runs.add_accessed(at, &mut out);
+            runs.add_present(at, &mut out);
         }
-        runs.touched(Run { pages: 512, size: PageSize::Huge, ..page(6, 1) }, &mut out);
+        runs.add_accessed(TierRun { pages: 512, size: PageSize::Huge, ..page(6, 1) }, &mut out);
         runs.finish(&mut out);
         let samples: Vec<_> = out.samples.iter().map(|s| (s.vpn.0, s.base_pages)).collect();
         assert_eq!(samples, [(1, 2), (3, 1), (5, 1), (6, 512)]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A glance: checks a few hundred pages of the slow tier between two windows, to notice when it becomes busy.
+//! A quick scan: checks a few hundred pages of the slow tier between two windows, to notice when it becomes busy.
 //!
 //! The cost of a full window grows with the memory watched, so while placement is settled windows are rare,
-//! too rare to notice a moved hot set in time. The cost of a glance does not depend on the size: it clears
+//! too rare to notice a moved hot set in time. The cost of a quick scan does not depend on the size: it clears
 //! the accessed bits of a random sample of slow pages (`process_madvise` with `MADV_COLD`, which also flushes
 //! their TLB entries), waits, reads their entries again, and projects the result to the whole tier. The
 //! sampled pages lose their place in the kernel's LRU lists; they are slow pages, and few.
@@ -15,7 +15,7 @@ use tierline_core::unit::BASE_PER_HUGE;
 use crate::kcore::Kcore;
 use crate::nodes::FrameTiers;
 use crate::pagetable::Walker;
-use crate::tracker::cool::cool;
+use crate::tracker::clear_accessed::clear_accessed;
 
 /// Places in the sample; each is a run of [`RUN`] pages.
 const PLACES: usize = 64;
@@ -24,7 +24,7 @@ const RUN: usize = 16;
 
 /// A random sample of places of one process that have pages, and the pages whose bits were cleared.
 #[derive(Debug)]
-pub struct Glance {
+pub struct QuickScan {
     rng: Rng,
     chunks: Vec<u64>,
     offered: u64,
@@ -35,7 +35,7 @@ pub struct Glance {
     cleared: Vec<Vpn>,
 }
 
-impl Default for Glance {
+impl Default for QuickScan {
     fn default() -> Self {
         let (chunks, cleared) = (Vec::with_capacity(PLACES), Vec::new());
         Self {
@@ -50,18 +50,18 @@ impl Default for Glance {
     }
 }
 
-impl Glance {
-    /// Starts a new sample; a full walk then offers all places.
+impl QuickScan {
+    /// Starts a new sample; a full walk then adds all places.
     pub fn restart(&mut self) {
         self.offered = 0;
         self.last = None;
         self.chunks.clear();
     }
 
-    /// Offers 2 MiB that contain base pages. Each has the same chance to be chosen, however often it is offered
+    /// Adds 2 MiB that contain base pages. Each has the same chance to be chosen, however often it is added
     /// in a row.
     #[inline]
-    pub fn offer(&mut self, start: Vpn) {
+    pub fn add_candidate(&mut self, start: Vpn) {
         if self.last == Some(start) {
             return;
         }
@@ -116,12 +116,12 @@ impl Glance {
             let run: Option<[_; RUN]> = walker.find_run(kcore, top, at);
             for leaf in run.into_iter().flatten().flatten() {
                 self.sampled += 1;
-                if frames.of(leaf.pfn).is_some_and(|tier| tier > TierId::FAST) {
+                if frames.tier_of(leaf.pfn).is_some_and(|tier| tier > TierId::FAST) {
                     self.cleared.push(leaf.vpn);
                 }
             }
         }
-        !self.cleared.is_empty() && cool(space, &self.cleared) > 0
+        !self.cleared.is_empty() && clear_accessed(space, &self.cleared) > 0
     }
 
     /// The slow accessed pages in the sample, and their number projected to all pages.
@@ -149,10 +149,13 @@ mod tests {
 
     #[test]
     fn a_sample_of_many_places_is_ordered_by_address() {
-        let mut glance = Glance::default();
-        (0..10 * PLACES as u64).for_each(|chunk| glance.offer(Vpn(chunk * 512)));
-        glance.finish(0);
-        assert!(glance.chunks.is_sorted() && glance.chunks.last() > Some(&(PLACES as u64 * 512)));
+        let mut quick_scan = QuickScan::default();
+        (0..10 * PLACES as u64).for_each(|chunk| quick_scan.add_candidate(Vpn(chunk * 512)));
+        quick_scan.finish(0);
+        assert!(
+            quick_scan.chunks.is_sorted()
+                && quick_scan.chunks.last() > Some(&(PLACES as u64 * 512))
+        );
     }
 
     #[test]
@@ -160,10 +163,10 @@ mod tests {
         let mut counts = [0u32; 4];
         for _ in 0..64 {
             let seed = u64::from(counts.iter().sum::<u32>()) + 1;
-            let mut glance = Glance { rng: Rng::new(seed), ..Glance::default() };
-            (0..512).for_each(|i| glance.offer(Vpn(i / 2 * 512)));
-            assert_eq!(glance.chunks.len(), PLACES);
-            for chunk in &glance.chunks {
+            let mut quick_scan = QuickScan { rng: Rng::new(seed), ..QuickScan::default() };
+            (0..512).for_each(|i| quick_scan.add_candidate(Vpn(i / 2 * 512)));
+            assert_eq!(quick_scan.chunks.len(), PLACES);
+            for chunk in &quick_scan.chunks {
                 counts[usize::try_from(chunk / 512 / 64).unwrap_or(0)] += 1;
             }
         }

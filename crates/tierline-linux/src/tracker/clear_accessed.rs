@@ -11,7 +11,7 @@ use crate::process::advise::{Advice, advise, joined};
 
 /// Clears the bits of these sorted pages; a huge page is named by all of its base pages. Returns the number
 /// of base pages that the kernel accepted. Refused ranges (locked, hugetlbfs, gone) are skipped.
-pub fn cool(space: SpaceId, pages: &[Vpn]) -> u64 {
+pub fn clear_accessed(space: SpaceId, pages: &[Vpn]) -> u64 {
     cool_ranges(space, &joined(pages.iter().map(|page| (page.0, 1))))
 }
 
@@ -35,10 +35,10 @@ mod tests {
         let space = SpaceId(std::process::id());
         let own: Vec<Vpn> = (first.0..first.0 + 4).map(Vpn).collect();
         // Some kernels do not let a process advise itself (before 6.13); then none is accepted.
-        let alone = cool(space, &own);
+        let alone = clear_accessed(space, &own);
         assert!([0, 4].contains(&alone), "{alone}");
         let with_gone: Vec<Vpn> = [Vpn(16)].into_iter().chain(own).collect();
-        assert_eq!(cool(space, &with_gone), alone);
-        assert_eq!(cool(SpaceId(u32::MAX), &with_gone), 0);
+        assert_eq!(clear_accessed(space, &with_gone), alone);
+        assert_eq!(clear_accessed(SpaceId(u32::MAX), &with_gone), 0);
     }
 }

@@ -17,7 +17,7 @@ use crate::unit::Nanos;
 
 knobs! {
     /// The knobs of the comparison.
-    pub struct WorthKnobs {
+    pub struct BenefitKnobs {
         /// Whether costs are compared; otherwise every promotion pays.
         cost_benefit: bool = true, false, true;
         /// Whether loaded latencies are used, where measured.
@@ -33,8 +33,8 @@ knobs! {
 
 /// A promotion under evaluation.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchange {
-    knobs: WorthKnobs,
+pub struct ExchangeCost {
+    knobs: BenefitKnobs,
     noise: f64,
     /// Stall that one access per second saves or costs over the expected time, in s.
     per_rate: f64,
@@ -42,10 +42,10 @@ pub struct Exchange {
     spent: f64,
 }
 
-impl Exchange {
+impl ExchangeCost {
     /// A page that has been hot for `hot_for`, where an access in fast memory takes `gain` less. The variance
     /// of a score is its rate times `noise`.
-    pub fn new(knobs: WorthKnobs, noise: f64, rate: f32, hot_for: Nanos, gain: Nanos) -> Self {
+    pub fn new(knobs: BenefitKnobs, noise: f64, rate: f32, hot_for: Nanos, gain: Nanos) -> Self {
         let seconds = hot_for.min(knobs.stays_hot).as_secs_f64();
         let per_rate = seconds * gain.as_secs_f64() * knobs.stall_share;
         let mut new = Self { knobs, noise, per_rate, saved: 0.0, spent: 0.0 };
@@ -54,13 +54,13 @@ impl Exchange {
     }
 
     /// Adds the time of a move.
-    pub fn moving(&mut self, time: Nanos) {
+    pub fn add_move(&mut self, time: Nanos) {
         self.spent += time.as_secs_f64();
     }
 
     /// Adds a page that is demoted to make room.
-    pub fn demoting(&mut self, rate: f32, time: Nanos) {
-        self.moving(time);
+    pub fn add_demotion(&mut self, rate: f32, time: Nanos) {
+        self.add_move(time);
         self.spent += self.bound(rate, 1.0) * self.per_rate;
     }
 
@@ -86,9 +86,9 @@ mod tests {
 
     fn pays(rate: f32, victim: f32, move_us: u64) -> bool {
         let mut exchange =
-            Exchange::new(WorthKnobs::default(), 0.0, rate, Nanos::from_secs(1), GAIN);
-        exchange.moving(Nanos(move_us * 1_000));
-        exchange.demoting(victim, Nanos(move_us * 1_000));
+            ExchangeCost::new(BenefitKnobs::default(), 0.0, rate, Nanos::from_secs(1), GAIN);
+        exchange.add_move(Nanos(move_us * 1_000));
+        exchange.add_demotion(victim, Nanos(move_us * 1_000));
         exchange.pays()
     }
 
@@ -101,8 +101,9 @@ mod tests {
 
     #[test]
     fn the_expected_hot_time_is_the_past_one_up_to_a_bound() {
-        let saved =
-            |s| Exchange::new(WorthKnobs::default(), 0.0, 1.0, Nanos::from_secs(s), GAIN).saved;
+        let saved = |s| {
+            ExchangeCost::new(BenefitKnobs::default(), 0.0, 1.0, Nanos::from_secs(s), GAIN).saved
+        };
         assert!((saved(2) / saved(1) - 2.0).abs() < 1e-9);
         assert_eq!(saved(10), saved(1_000));
     }

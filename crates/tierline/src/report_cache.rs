@@ -12,13 +12,13 @@ use tierline_model::runner::Archive;
 use crate::print;
 
 /// The folder.
-pub struct Kept {
+pub struct ReportCache {
     folder: PathBuf,
     /// The build of this program; results of other builds may differ.
     build: u64,
 }
 
-impl Kept {
+impl ReportCache {
     /// Opens the folder; creates it if missing.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
@@ -33,7 +33,7 @@ impl Kept {
     }
 }
 
-impl Archive for Kept {
+impl Archive for ReportCache {
     fn find(&self, name: &str) -> Option<Report> {
         let text = fs::read(self.path(name)).ok()?;
         let (build, of, report): (u64, String, Report) = serde_json::from_slice(&text).ok()?;
@@ -67,7 +67,7 @@ mod tests {
     fn a_report_is_found_by_its_name_and_build() {
         let dir = tempfile::tempdir().expect("a folder");
         let report = Report { seconds: 0.1, seed: 3, ..Report::default() };
-        let mut kept = Kept::open(dir.path().join("new")).expect("a folder");
+        let mut kept = ReportCache::open(dir.path().join("new")).expect("a folder");
         assert_eq!(kept.find("a"), None);
         kept.keep("a", &report);
         assert_eq!(kept.find("a"), Some(report));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Cgroup, Hierarchy, Id, Standing, group_of, wrong};
+use super::{Cgroup, Hierarchy, Id, NameState, group_of, wrong};
 use crate::error::Result;
 use crate::root::Root;
 
@@ -63,9 +63,9 @@ impl Cgroups {
     }
 
     /// Checks every group's name again; returns those that are gone, and those that were replaced.
-    pub fn look(&mut self) -> Vec<(usize, Standing)> {
-        let looks = self.0.iter_mut().map(Cgroup::look).enumerate();
-        looks.filter(|(_, standing)| *standing != Standing::Same).collect()
+    pub fn check_names(&mut self) -> Vec<(usize, NameState)> {
+        let looks = self.0.iter_mut().map(Cgroup::check_name).enumerate();
+        looks.filter(|(_, standing)| *standing != NameState::Same).collect()
     }
 
     /// Every process in a submitted group or below it, with the innermost of those groups.
@@ -85,7 +85,7 @@ impl Cgroups {
     }
 
     /// The innermost submitted group above the one at an index.
-    pub fn above(&self, at: usize) -> Option<usize> {
+    pub fn parent_of(&self, at: usize) -> Option<usize> {
         let inner = self.get(at)?;
         let is_above =
             |(other, group): &(usize, &Cgroup)| *other != at && group.contains(inner.path());
@@ -94,7 +94,7 @@ impl Cgroups {
     }
 
     /// The innermost submitted group of the process `pid`.
-    pub fn of(&self, root: &Root, pid: u32) -> Option<usize> {
+    pub fn group_of(&self, root: &Root, pid: u32) -> Option<usize> {
         self.innermost(&group_of(root, pid)?)
     }
 }

@@ -21,9 +21,9 @@ const MOST: usize = 1 << 16;
 
 /// Base pages that were hit, one bit each, by address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spot([u64; (BASE_PER_HUGE / 64) as usize]);
+pub struct HotSpot([u64; (BASE_PER_HUGE / 64) as usize]);
 
-impl Spot {
+impl HotSpot {
     fn add(&mut self, within: u16) {
         self.0[usize::from(within / 64)] |= 1 << (within % 64);
     }
@@ -42,13 +42,13 @@ impl Spot {
 
 /// The hits of huge pages that are not judged yet.
 #[derive(Debug, Default)]
-pub struct Spots {
-    collected: FxHashMap<PageIdx, (u32, Spot)>,
+pub struct HotSpots {
+    collected: FxHashMap<PageIdx, (u32, HotSpot)>,
 }
 
-impl Spots {
+impl HotSpots {
     /// Takes in a hit of a base page of a huge page. Returns the hot spot once one is found.
-    pub fn hit(&mut self, page: PageIdx, within: u16) -> Option<Spot> {
+    pub fn hit(&mut self, page: PageIdx, within: u16) -> Option<HotSpot> {
         if self.collected.len() >= MOST {
             self.collected.clear();
         }
@@ -73,7 +73,7 @@ mod tests {
     /// The number of pages, of a thousand, judged to have a hot spot, with accesses spread evenly over
     /// `base_pages`.
     fn judged(base_pages: u64) -> usize {
-        let (mut spots, mut rng) = (Spots::default(), Rng::new(1));
+        let (mut spots, mut rng) = (HotSpots::default(), Rng::new(1));
         let mut found = |_: &u32| {
             let mut hits = (0..EVIDENCE).map(|_| {
                 spots.hit(PAGE, u16::try_from(rng.below(base_pages) * 512 / base_pages).unwrap())
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn it_reports_the_base_pages_that_were_hit_and_restarts() {
-        let mut spots = Spots::default();
+        let mut spots = HotSpots::default();
         let mut hit = |i: u32| spots.hit(PAGE, if i.is_multiple_of(2) { 3 } else { 511 });
         assert!((1..EVIDENCE).all(|i| hit(i).is_none()));
         let spot = hit(EVIDENCE).unwrap();

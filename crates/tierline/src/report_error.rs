@@ -9,25 +9,25 @@ use crate::print::to_stderr;
 
 /// An error of the command line, with its next step.
 #[derive(Debug)]
-pub struct Hinted {
+pub struct ErrorWithHint {
     message: String,
     hint: String,
 }
 
-impl Hinted {
+impl ErrorWithHint {
     /// An error with its next step.
     pub fn error(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
         Self { message: message.into(), hint: hint.into() }.into()
     }
 }
 
-impl std::fmt::Display for Hinted {
+impl std::fmt::Display for ErrorWithHint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Hinted {}
+impl std::error::Error for ErrorWithHint {}
 
 /// Prints the error to stderr.
 pub fn print(error: &anyhow::Error) {
@@ -53,7 +53,7 @@ pub fn text(error: &anyhow::Error) -> String {
 /// The next step, if a cause has one.
 pub fn hint(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
-        let own = cause.downcast_ref::<Hinted>().map(|hinted| hinted.hint.clone());
+        let own = cause.downcast_ref::<ErrorWithHint>().map(|hinted| hinted.hint.clone());
         own.or_else(|| cause.downcast_ref::<Error>().and_then(Error::hint))
     })
 }
