@@ -53,9 +53,9 @@ program() {
 	done
 }
 
-# throttled NAME: reports a latency far above the target until the hog's CPU time is limited, at most ten times.
+# throttled NAME: reports a latency far above the target until the hog's CPU time is limited, at most twenty times.
 throttled() {
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
+	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
 		tierline qos report redis --latency 5us --samples 100 2>>/out/report.err
 		sleep 0.5
 		read -r quota _ <qos/hog/cpu.max
@@ -117,7 +117,7 @@ program late --size 100M --hot 60M --node 1
 late=$program
 try late tierline qos submit late --type ls --slo slow-share=5% --priority 3 --cgroup qos/late
 touch /tmp/late.go
-watch after 400
+watch after 1200
 try list3 tierline qos list --json
 watch held 100
 try list4 tierline qos list --json

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The pipeline. One `tick` is one round: observe, process, measure, decide, act, set attention.
 
+mod tenants;
+
 use crate::event::{Event, Fingerprint};
 use crate::intake::{Intake, ManagedMemory};
 use crate::migrator::{Migrator, OrderContext, Requests};
@@ -8,23 +10,15 @@ use crate::page::PageTable;
 use crate::policy::interface::{Policy, Wants};
 use crate::policy::plan::Plan;
 use crate::policy::view::{Machine, Orders, View};
-use crate::port::{
-    Attention, Capability, Observations, SpaceEvent, SpaceId, Telemetry, TenantId, TenantTelemetry,
-    World,
-};
+use crate::port::{Attention, Observations, Telemetry, World};
 use crate::qos::Limits;
-use crate::qos::controller::{Controller, PERIOD};
+use crate::qos::controller::Controller;
 use crate::qos::enforcer::Enforcer;
-use crate::qos::heat_curve::HeatCurve;
-use crate::qos::heat_sample;
 use crate::qos::showback::Showback;
 use crate::questions::Questions;
 use crate::telemetry::attention::{AttentionControl, PlannedMoves};
 use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, BytesPerSec, Nanos};
-
-/// Capacity kept for samples between full scans: 160 KiB. Ours.
-const SAMPLES_KEPT: usize = 4096;
 
 /// The pipeline and its state.
 pub struct Engine {
@@ -99,49 +93,6 @@ impl Engine {
         &self.events
     }
 
-    /// Counts what tenants use.
-    fn account(&mut self, now: Nanos) {
-        let known = self.memory.pages.by_tenant();
-        let cpu = |tenant| self.qos.cpu(tenant);
-        self.showback.add(now, &self.telemetry, &self.tiers, &known, cpu);
-    }
-
-    /// Lets the QoS controller set the limits of tenants, and their CPU shares.
-    fn apply_qos(&mut self, now: Nanos, world: &mut dyn World) {
-        self.estimate_accesses(now);
-        let orders = self.qos.tick(now, &self.telemetry, &self.tiers, &mut self.limits);
-        let offered = world.capabilities().has(Capability::CpuShares);
-        for order in orders.into_iter().filter(|_| offered) {
-            world.limit_cpu(order.tenant, order.share);
-        }
-    }
-
-    /// For applications whose bandwidth by tier the world does not measure: what the page table and the heat of pages
-    /// show of their memory and accesses.
-    fn estimate_accesses(&mut self, now: Nanos) {
-        if !self.qos.is_due(now) {
-            return;
-        }
-        for tenant in self.qos.tenants().collect::<Vec<_>>() {
-            let at = self.telemetry.tenants.iter().position(|one| one.tenant == tenant);
-            if at.is_some_and(|at| self.telemetry.tenants[at].bandwidth.len() == self.tiers.len()) {
-                continue;
-            }
-            let (memory, count) = (self.memory.for_policy(), self.tiers.len());
-            let turn = now.0 / PERIOD.0;
-            let accesses = heat_sample::accesses(&memory, self.policy.as_ref(), tenant, turn);
-            let used: Vec<_> =
-                self.tiers.iter().map(|(id, _)| memory.pages.bytes_of(tenant, id)).collect();
-            let at = at.unwrap_or_else(|| {
-                let used = used.iter().copied().map(Some).collect();
-                let known = TenantTelemetry { tenant, used, ..TenantTelemetry::default() };
-                self.telemetry.tenants.push(known);
-                self.telemetry.tenants.len() - 1
-            });
-            self.telemetry.tenants[at].accesses_per_sec = accesses[..count].to_vec();
-        }
-    }
-
     /// Lets the policy plan moves within the limits of tenants.
     fn decide(&mut self, now: Nanos, budget: Bytes) {
         let mut view = View {
@@ -178,8 +129,8 @@ impl Engine {
     /// Reconfigures access tracking if the policy's request has changed.
     fn reconfigure(&mut self, world: &mut dyn World) {
         let wants = self.policy.wants();
-        if let Some(watch) = wants.tracking.filter(|_| wants.tracking != self.wants.tracking) {
-            world.configure_tracking(watch);
+        if let Some(tracking) = wants.tracking.filter(|_| wants.tracking != self.wants.tracking) {
+            world.configure_tracking(tracking);
         }
         self.wants = wants;
     }
@@ -195,26 +146,14 @@ impl Engine {
             self.events.push(Event::Attend { at: now, attention });
             world.set_attention(attention);
         }
-        let calm = self.attention_control.attention() == Attention::Calm;
+        let calm = self.attention() == Attention::Calm;
         self.memory.hotness.set_urgent(!calm);
         if self.attention_control.is_phase_change() {
             self.memory.hotness.discard_samples();
         }
-        if calm && self.seen.samples.capacity() > SAMPLES_KEPT {
-            self.seen = Observations::default();
-            self.intake.shrink();
+        if calm && self.intake.shrink(&mut self.seen) {
             self.plan = Plan::default();
         }
-    }
-
-    /// Assigns an address space to a tenant.
-    pub fn assign_tenant(&mut self, space: SpaceId, tenant: TenantId) {
-        self.memory.pages.apply(SpaceEvent::Owned(space, tenant));
-    }
-
-    /// How a tenant's accesses are spread over its memory, by the heat of its pages.
-    pub fn heat_curve(&mut self, tenant: TenantId) -> HeatCurve {
-        heat_sample::curve(&self.memory.for_policy(), self.policy.as_ref(), tenant)
     }
 
     /// The managed pages.
@@ -240,11 +179,6 @@ impl Engine {
     /// The telemetry of the last tick.
     pub fn telemetry(&self) -> &Telemetry {
         &self.telemetry
-    }
-
-    /// What tenants have used.
-    pub fn showback(&self) -> &Showback {
-        &self.showback
     }
 
     /// How closely trackers observe at present.

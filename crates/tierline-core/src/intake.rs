@@ -13,6 +13,9 @@ use crate::telemetry::observed_regions::RegionHeat;
 use crate::tier::{TierId, Tiers};
 use crate::unit::Nanos;
 
+/// Capacity kept for samples between full scans: 160 KiB. Ours.
+const SAMPLES_KEPT: usize = 4096;
+
 /// What is known of the managed memory, updated by observations.
 #[derive(Debug, Default)]
 pub struct ManagedMemory {
@@ -55,11 +58,14 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// Frees the buffers that a full scan needed.
-    pub fn shrink(&mut self) {
-        self.found = Vec::new();
-        self.touched = Vec::new();
-        self.hits = Vec::new();
+    /// Frees the buffers that a full scan needed. `false` if there are none.
+    pub fn shrink(&mut self, seen: &mut Observations) -> bool {
+        let needed = seen.samples.capacity() > SAMPLES_KEPT;
+        if needed {
+            *seen = Observations::default();
+            (self.found, self.touched, self.hits) = (Vec::new(), Vec::new(), Vec::new());
+        }
+        needed
     }
 
     /// The evidence for a policy.

@@ -81,6 +81,15 @@ fn files_are_short_or_give_a_reason() {
     }
 }
 
+/// The loop is what a reader meets first.
+#[test]
+fn the_loop_is_below_200_lines() {
+    let is_loop = |path: &std::path::Path| path.ends_with("src/engine.rs");
+    let lines =
+        all().into_iter().find(|(path, _)| is_loop(path)).map(|(_, text)| text.lines().count());
+    assert!(lines.is_some_and(|lines| lines < 200), "{lines:?}");
+}
+
 #[test]
 fn functions_are_measured() {
     let text =

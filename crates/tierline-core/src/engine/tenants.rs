@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the engine does for tenants: it counts what they use, and lets the QoS controller set their limits.
+
+use super::Engine;
+use crate::port::{Capability, SpaceEvent, SpaceId, TenantId, TenantTelemetry, World};
+use crate::qos::controller::PERIOD;
+use crate::qos::heat_curve::HeatCurve;
+use crate::qos::heat_sample;
+use crate::qos::showback::Showback;
+use crate::unit::Nanos;
+
+impl Engine {
+    /// Counts what tenants use.
+    pub(super) fn account(&mut self, now: Nanos) {
+        let known = self.memory.pages.by_tenant();
+        let cpu = |tenant| self.qos.cpu(tenant);
+        self.showback.add(now, &self.telemetry, &self.tiers, &known, cpu);
+    }
+
+    /// Lets the QoS controller set the limits of tenants, and their CPU shares.
+    pub(super) fn apply_qos(&mut self, now: Nanos, world: &mut dyn World) {
+        self.estimate_accesses(now);
+        let orders = self.qos.tick(now, &self.telemetry, &self.tiers, &mut self.limits);
+        let offered = world.capabilities().has(Capability::CpuShares);
+        for order in orders.into_iter().filter(|_| offered) {
+            world.limit_cpu(order.tenant, order.share);
+        }
+    }
+
+    /// For applications whose bandwidth by tier the world does not measure: what the page table and the heat of pages
+    /// show of their memory and accesses.
+    fn estimate_accesses(&mut self, now: Nanos) {
+        if !self.qos.is_due(now) {
+            return;
+        }
+        for tenant in self.qos.tenants().collect::<Vec<_>>() {
+            let at = self.telemetry.tenants.iter().position(|one| one.tenant == tenant);
+            if at.is_some_and(|at| self.telemetry.tenants[at].bandwidth.len() == self.tiers.len()) {
+                continue;
+            }
+            let (memory, count) = (self.memory.for_policy(), self.tiers.len());
+            let turn = now.0 / PERIOD.0;
+            let accesses = heat_sample::accesses(&memory, self.policy.as_ref(), tenant, turn);
+            let used: Vec<_> =
+                self.tiers.iter().map(|(id, _)| memory.pages.bytes_of(tenant, id)).collect();
+            let at = at.unwrap_or_else(|| {
+                let used = used.iter().copied().map(Some).collect();
+                let known = TenantTelemetry { tenant, used, ..TenantTelemetry::default() };
+                self.telemetry.tenants.push(known);
+                self.telemetry.tenants.len() - 1
+            });
+            self.telemetry.tenants[at].accesses_per_sec = accesses[..count].to_vec();
+        }
+    }
+
+    /// Assigns an address space to a tenant.
+    pub fn assign_tenant(&mut self, space: SpaceId, tenant: TenantId) {
+        self.memory.pages.apply(SpaceEvent::Owned(space, tenant));
+    }
+
+    /// How a tenant's accesses are spread over its memory, by the heat of its pages.
+    pub fn heat_curve(&mut self, tenant: TenantId) -> HeatCurve {
+        heat_sample::curve(&self.memory.for_policy(), self.policy.as_ref(), tenant)
+    }
+
+    /// What tenants have used.
+    pub fn showback(&self) -> &Showback {
+        &self.showback
+    }
+}
