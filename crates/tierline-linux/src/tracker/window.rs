@@ -192,6 +192,16 @@ impl WindowPace {
         }
     }
 
+    /// Whether there is more credit than is kept for the next change.
+    pub fn has_credit(&self) -> bool {
+        self.credit > self.settings.credit.as_secs_f64() / 2.0
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_credit(&mut self, seconds: f64) {
+        self.credit = seconds;
+    }
+
     /// Whether the program was filling its memory at the last window.
     pub fn grows(&self) -> bool {
         self.grows

@@ -388,6 +388,14 @@ impl<P: AccessBits> Windowed<P> {
         }
     }
 
+    /// Schedules the next step anew, unless a window is open.
+    fn reschedule(&mut self) {
+        if matches!(self.step, Step::Arm | Step::QuickScan | Step::ReadQuickScan | Step::Growth(_))
+        {
+            self.rest(self.closed_at);
+        }
+    }
+
     /// Pages of all processes in memory.
     fn resident(&mut self) -> Option<u64> {
         let Self { probe, spaces, .. } = self;
@@ -496,11 +504,20 @@ impl<P: AccessBits> Tracker for Windowed<P> {
         P::NAME
     }
 
+    /// A new process ends the pause: the sample of a quick scan does not know its pages.
     fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {
         self.spaces.retain(|space, _| spaces.contains(space));
+        let mut newcomers = false;
         for space in spaces {
-            let new = || Watched { kept: P::Space::default(), armed: None };
-            self.spaces.entry(*space).or_insert_with(new);
+            self.spaces.entry(*space).or_insert_with(|| {
+                newcomers = true;
+                Watched { kept: P::Space::default(), armed: None }
+            });
+        }
+        let has_begun = self.closed_at > Nanos::ZERO;
+        if newcomers && has_begun && self.pace.has_credit() {
+            self.affordable_at = Nanos::ZERO;
+            self.reschedule();
         }
         Ok(())
     }
@@ -550,10 +567,7 @@ impl<P: AccessBits> Tracker for Windowed<P> {
             self.affordable_at = Nanos::ZERO;
         }
         self.pace.set_attention(attention);
-        if matches!(self.step, Step::Arm | Step::QuickScan | Step::ReadQuickScan | Step::Growth(_))
-        {
-            self.rest(self.closed_at);
-        }
+        self.reschedule();
     }
 }
 
@@ -813,6 +827,25 @@ mod tests {
         tracker.poll(tracker.next_due(), &mut out).expect("reads");
         let hits = out.slow_hits_sampled.map(|sampled| sampled.hits);
         assert_eq!((hits, tracker.step), (Some(7.0), Step::QuickScan));
+    }
+
+    #[test]
+    fn a_new_process_ends_a_pause_on_credit() {
+        let mut tracker = Windowed::with(Fake::default(), Bytes::from_base_pages(8), apart());
+        tracker.closed_at = Nanos::from_secs(1);
+        let mut due_after = |spaces: &[SpaceId], credit| {
+            tracker.set_attention(Attention::Calm);
+            tracker.affordable_at = Nanos::from_secs(100);
+            tracker.reschedule();
+            tracker.pace.set_credit(credit);
+            tracker.watch(spaces).expect("fine");
+            (tracker.step == Step::Arm).then(|| tracker.next_due())
+        };
+        let soon = Some(Nanos::from_secs(2));
+        assert_eq!(due_after(&[SpaceId(1)], 1.0), soon);
+        assert_eq!(due_after(&[SpaceId(1)], 1.0), None, "not new");
+        assert_eq!(due_after(&[SpaceId(1), SpaceId(3)], 0.5), None, "kept for a change");
+        assert_eq!(due_after(&[SpaceId(1), SpaceId(4)], 1.0), soon);
     }
 
     #[test]

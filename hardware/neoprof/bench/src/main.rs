@@ -47,6 +47,9 @@ struct Arguments {
     /// Runs lockstep and contract only, without faults.
     #[arg(long)]
     no_faults: bool,
+    /// Injects this fault only, at W = 4096, and runs nothing else.
+    #[arg(long, value_name = "NAME")]
+    fault: Option<String>,
     /// Runs the directed tests of the registers' contract, and nothing else.
     #[arg(long)]
     contract: bool,
@@ -109,6 +112,8 @@ fn shapes() -> [Shape; 3] {
 
 /// Cycles within which a fault must be found.
 const MUTANT_CYCLES: u64 = 8_000_000;
+/// How many times longer the run of a rare fault is.
+const RARE: u64 = 5;
 
 enum Job<'a> {
     Lockstep(usize),
@@ -152,15 +157,26 @@ fn main() -> Result<()> {
     }
 
     let shapes = shapes();
-    let mut jobs: VecDeque<Job> = [2, 1, 0].map(Job::Lockstep).into();
+    let mut jobs: VecDeque<Job> = match arguments.fault {
+        Some(_) => VecDeque::new(),
+        None => [2, 1, 0].map(Job::Lockstep).into(),
+    };
     // All faults in the medium shape and every fourth in the large one; with --quick half of them, in the medium shape.
     let faults = |offset: u64, every: usize| {
         let skip = usize::try_from(offset).unwrap_or(0) % every;
         mutants.mutant.iter().skip(skip).step_by(every)
     };
+    let named = |fault: &&Mutant| arguments.fault.as_deref() == Some(&fault.name);
     match (arguments.no_faults, arguments.quick) {
         (true, _) => {}
-        (_, true) => jobs.extend(faults(arguments.seed + 1, 2).map(|fault| Job::Mutant(1, fault))),
+        _ if arguments.fault.is_some() => {
+            jobs.extend(faults(0, 1).filter(named).map(|fault| Job::Mutant(1, fault)));
+            anyhow::ensure!(!jobs.is_empty(), "no fault of this name; they are in mutants.toml");
+        }
+        (_, true) => {
+            let often = faults(arguments.seed + 1, 2).filter(|fault| !fault.rare);
+            jobs.extend(often.map(|fault| Job::Mutant(1, fault)));
+        }
         _ => {
             jobs.extend(faults(0, 1).map(|fault| Job::Mutant(1, fault)));
             jobs.extend(faults(arguments.seed, 4).map(|fault| Job::Mutant(2, fault)));
@@ -208,10 +224,11 @@ fn main() -> Result<()> {
                     let name =
                         format!("w{}-{}", shapes[i].model.width(), mutant.name.replace(' ', "-"));
                     let library = workshop.build(&name, &shapes[i], Some(mutant))?;
+                    let cycles = MUTANT_CYCLES * if mutant.rare { RARE } else { 1 };
                     // Hardware that does not answer also counts as found.
                     let found = Lockstep::new(Dut::new(&library, 1)?, &shapes[i], arguments.seed)
                         .and_then(|mut pair| {
-                            campaign::run(&mut pair, &recorded, MUTANT_CYCLES).map(|()| pair)
+                            campaign::run(&mut pair, &recorded, cycles).map(|()| pair)
                         })
                         .map_or(true, |pair| pair.mismatches > 0);
                     let caught = found || !contract::run(&library, &shapes[i])?.1.is_empty();
