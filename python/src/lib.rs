@@ -8,9 +8,9 @@ use std::thread::available_parallelism;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tierline_core::knob::Form;
+use tierline_core::knob::NumberKind;
 use tierline_core::policy::{POLICIES, entry::PolicyEntry};
-use tierline_model::compare::{self, Cell, Field};
+use tierline_model::compare::{self, Cell, Comparison};
 use tierline_model::error::{Error, Result};
 use tierline_model::reproduce::arms::setup::trial;
 use tierline_model::reproduce::{self, Lab};
@@ -36,8 +36,13 @@ impl Scenario {
         seed: u64,
     ) -> PyResult<Self> {
         let cell = Cell { machine: machine.into(), workload: workload.into(), ratio };
-        let field =
-            Field { policies: vec![], cells: vec![], traces: Traces::default(), seconds, seed };
+        let field = Comparison {
+            policies: vec![],
+            cells: vec![],
+            traces: Traces::default(),
+            seconds,
+            seed,
+        };
         compare::scenario(&field, &cell, policy).map(Self).map_err(to_python)
     }
 
@@ -85,9 +90,9 @@ type Knob = (&'static str, &'static str, &'static str, &'static str, f64, f64, f
 fn knobs(policy: &str) -> PyResult<Vec<Knob>> {
     let knobs = (entry(policy)?.make)().knobs();
     let form = |form| match form {
-        Form::Real => "real",
-        Form::Whole => "whole",
-        Form::Switch => "switch",
+        NumberKind::Real => "real",
+        NumberKind::Whole => "whole",
+        NumberKind::Switch => "switch",
     };
     let row = |k: &tierline_core::knob::Knob| {
         (k.name, k.about, k.unit, form(k.form), k.range[0], k.range[1], k.default)
@@ -121,7 +126,7 @@ fn compare_cells(
     threads: Option<usize>,
 ) -> PyResult<String> {
     let cells = Cell::product(&machines, &workloads, &ratios);
-    let field = Field { policies, cells, traces: Traces::default(), seconds, seed };
+    let field = Comparison { policies, cells, traces: Traces::default(), seconds, seed };
     let entries = py.detach(|| compare::compare(&field, &Runner::on(threads_or_cores(threads))));
     json(&entries.map_err(to_python)?)
 }
@@ -153,7 +158,9 @@ fn json(value: &impl serde::Serialize) -> PyResult<String> {
 fn to_python(error: Error) -> PyErr {
     let text = match &error {
         Error::Unknown { known, .. } => format!("{error}; known: {}", known.join(", ")),
-        Error::File { .. } | Error::Figure { .. } | Error::Unfit(_) => error.to_string(),
+        Error::File { .. } | Error::Figure { .. } | Error::MissingCapability(_) => {
+            error.to_string()
+        }
     };
     PyValueError::new_err(text)
 }
