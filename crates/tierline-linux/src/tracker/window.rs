@@ -289,15 +289,17 @@ impl WindowPace {
         self.grows = present.saturating_sub(before) > before / GROWTH_OF;
         self.fruitless += 1;
         let full = settings.credit.as_secs_f64();
-        // What a program accesses while it fills its memory is no reason to spend credit.
-        let spent = if self.grows { 0.0 } else { cpu };
-        self.credit = (self.credit + passed * settings.budget_alert).min(full) - spent;
-        // Half of it is kept for the next change.
-        let kept = if self.fruitless < FRUITLESS { 0.0 } else { full / 2.0 };
+        self.credit = (self.credit + passed * settings.budget_alert).min(full);
+        // What a program accesses while it fills its memory is no reason to spend more than half of the credit.
+        let half = full / 2.0;
+        let on_credit = !self.grows || self.credit - cpu >= half;
+        self.credit -= if on_credit { cpu } else { 0.0 };
+        // The other half is kept for the next change.
+        let kept = if self.grows || self.fruitless < FRUITLESS { 0.0 } else { half };
         let pause = match self.attention {
             Attention::Calm => self.calm_pause(cost),
-            _ if self.grows => earned(cpu, settings.budget_alert),
-            _ => earned(kept - self.credit, settings.budget_alert),
+            _ if on_credit => earned(kept - self.credit, settings.budget_alert),
+            _ => earned(cpu, settings.budget_alert),
         };
         let observed = ratio(hold.0, settings.max_delay.0.max(1)).max(1.0);
         Nanos::from_secs_f64(pause.as_secs_f64() * observed)
@@ -506,17 +508,21 @@ pub(super) mod tests {
         assert_eq!(until_pause(&mut pace), 4, "three on credit: an alarm");
     }
 
+    /// A second between scans of 100 ms pays for half of each.
     #[test]
-    fn a_program_that_fills_its_memory_is_observed_without_credit() {
+    fn a_program_that_fills_its_memory_is_observed_on_half_of_the_credit() {
         let cost = Cost { cpu: Nanos::from_millis(100), wall: Nanos::ZERO };
         let mut pace = WindowPace::new(WindowSettings::default());
-        for pages in 10..20 {
-            let now = Nanos::from_secs(pages);
-            let pause = pace.pause(now, cost, Nanos::ZERO, pages * pages);
-            assert_eq!((pause, pace.grows()), (Nanos::from_secs(2), true));
-        }
-        assert_eq!(pace.pause(Nanos::from_secs(20), cost, Nanos::ZERO, 19 * 19), Nanos::ZERO);
-        assert!(!pace.grows());
+        let pauses: Vec<Nanos> = (10..30)
+            .map(|pages| {
+                pace.pause(Nanos::from_secs(pages), cost, Nanos::ZERO, pages * pages * pages)
+            })
+            .collect();
+        assert!(pace.grows());
+        assert_eq!(pauses.iter().take_while(|pause| **pause == Nanos::ZERO).count(), 9);
+        assert_eq!(pauses.last(), Some(&Nanos::from_secs(2)));
+        let settled = pace.pause(Nanos::from_secs(30), cost, Nanos::ZERO, 29 * 29 * 29);
+        assert_eq!((settled, pace.grows()), (Nanos::ZERO, false));
     }
 
     #[test]
