@@ -7,7 +7,8 @@
 //! above the slowest tier down to it: 0.05 %, less near the threshold, nothing beyond. It pages out the same
 //! part of the slowest tier while the time lost to paged-out memory is below the threshold. It takes pages by
 //! idle time: for each of the two ways a clock hand visits all pages and checks whether each was accessed
-//! within a time, which grows while enough pages are found and shrinks otherwise. The policy below promotes
+//! within a time, which grows while enough pages are found and shrinks otherwise. A page that the tracker saw accessed
+//! more than once of late is not taken. The policy below promotes
 //! pages that were moved down wrongly.
 //!
 //! When it helps: programs that keep memory they do not use, as it becomes available to others.
@@ -20,8 +21,8 @@
 //!
 //! Where it comes from: TMO (ASPLOS 2022), section 3.3, whose reclaimer writes memory.reclaim and whose
 //! pressure counts pages that must be read back; with TPP below it, demotion comes before paging out (TPP,
-//! section 6.3.2). Ours: the longer loads from slower tiers count as pressure against demotion, and the clock
-//! hands; the kernel has its lists.
+//! section 6.3.2). Ours: the longer loads from slower tiers count as pressure against demotion, the clock
+//! hands (the kernel has its lists), and the use of the tracker.
 
 use std::collections::BTreeSet;
 
@@ -53,6 +54,10 @@ knobs! {
 
 /// Pages that a hand checks per tick, at most.
 const CHECKS: usize = 1 << 12;
+/// A page with more hits than this in the tracker's memory is not idle, whatever its accessed bit shows: trackers
+/// that clear accessed bits take them away from the question. One, and not zero, as every page is accessed when it
+/// is filled. Ours.
+const ONE_HIT: f32 = 1.0;
 /// Idle time after which a page is taken: initial, least and greatest.
 const IDLE: [Nanos; 3] = [Nanos::from_secs(60), Nanos::from_millis(1), Nanos::from_secs(3600)];
 
@@ -157,6 +162,9 @@ impl Tmo {
         let mut ledger = Ledger::new(view, budget, |_| Bytes::ZERO);
         let slowest = view.machine.tiers.slowest();
         for &(page, _) in answers.iter().filter(|(_, accessed)| *accessed == Some(false)) {
+            if view.memory.estimate(page).hits > ONE_HIT {
+                continue;
+            }
             let Some(at) = view.memory.pages.locate(page) else { continue };
             if moving.contains(&(at.space, at.vpn)) || leaving.contains(&page) {
                 continue;
