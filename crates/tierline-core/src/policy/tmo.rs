@@ -56,7 +56,7 @@ knobs! {
 const CHECKS: usize = 1 << 12;
 /// A page with more hits than this in the tracker's memory is not idle, whatever its accessed bit shows: trackers
 /// that clear accessed bits take them away from the question. One, and not zero, as every page is accessed when it
-/// is filled. Ours.
+/// is filled. For policies below that use the shared heat. Ours.
 const ONE_HIT: f32 = 1.0;
 /// Idle time after which a page is taken: initial, least and greatest.
 const IDLE: [Nanos; 3] = [Nanos::from_secs(60), Nanos::from_millis(1), Nanos::from_secs(3600)];
@@ -161,8 +161,9 @@ impl Tmo {
         let budget = view.machine.budget.saturating_sub(planned);
         let mut ledger = Ledger::new(view, budget, |_| Bytes::ZERO);
         let slowest = view.machine.tiers.slowest();
+        let is_shared = !self.below.wants().own_heat;
         for &(page, _) in answers.iter().filter(|(_, accessed)| *accessed == Some(false)) {
-            if view.memory.estimate(page).hits > ONE_HIT {
+            if is_shared && view.memory.estimate(page).hits > ONE_HIT {
                 continue;
             }
             let Some(at) = view.memory.pages.locate(page) else { continue };
