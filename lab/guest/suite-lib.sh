@@ -76,3 +76,52 @@ same() {
 	settings >/out/$1.after
 	fact $1.changed "$(diff /out/$1.before /out/$1.after | grep '^[+-][^+-]' | tr '\n' ' ')"
 }
+
+# server CGROUP KEYS: starts a Redis in a cgroup and fills it with values of 4 KiB; $server is its pid, /tmp/NAME.sock its socket.
+server() {
+	name=${1##*/}
+	sh -c "echo \$\$ >/sys/fs/cgroup/$1/cgroup.procs; exec redis-server --save '' --appendonly no --port 0 --unixsocket /tmp/$name.sock --daemonize no" >/out/$name.out 2>/out/$name.err &
+	server=$!
+	until [ -S /tmp/$name.sock ]; do
+		kill -0 $server 2>/dev/null || exit 1
+		sleep 0.1
+	done
+	lab-load redis-client --socket /tmp/$name.sock --keys $2 --value 4K --load-only --report /out/$name.filled.json || exit 1
+}
+
+# used CGROUP: sets $used to the bytes that it uses in node 0 and node 1.
+used() {
+	fast=0
+	slow=0
+	# The first two lines are anon and file. A shell reads byte by byte, so the others are left out.
+	while read -r kind node0 node1; do
+		fast=$((fast + ${node0#N0=}))
+		slow=$((slow + ${node1#N1=}))
+		[ $kind != file ] || break
+	done </sys/fs/cgroup/$1/memory.numa_stat
+	used="$fast $slow"
+}
+
+# hundredths: sets $hundredths to the time since boot.
+hundredths() {
+	read -r seconds _ </proc/uptime
+	hundredths=${seconds%.*}${seconds#*.}
+}
+
+# watch NAME TIME CGROUP…: writes time and memory use of cgroups to a file, for TIME hundredths of a second.
+watch() {
+	name=$1 time=$2
+	shift 2
+	hundredths
+	began=$hundredths
+	while [ $((hundredths - began)) -lt $time ]; do
+		row=
+		for group; do
+			used $group
+			row="$row $used"
+		done
+		hundredths
+		echo "$((hundredths - began))$row"
+		sleep 0.05
+	done >/out/$name.used
+}

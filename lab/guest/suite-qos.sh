@@ -10,36 +10,6 @@ echo "+memory +cpu" >qos/cgroup.subtree_control
 mkdir qos/redis qos/hog qos/late qos/idle
 echo "90000 100000" >qos/hog/cpu.max
 
-# used GROUP: sets $used to the bytes that a cgroup uses in node 0.
-used() {
-	used=0
-	while read -r kind node0 _; do
-		used=$((used + ${node0#N0=}))
-		[ $kind != file ] || break
-	done <qos/$1/memory.numa_stat
-}
-
-hundredths() {
-	read -r seconds _ </proc/uptime
-	hundredths=${seconds%.*}${seconds#*.}
-}
-
-# watch NAME TIME: time and fast memory of all three, for TIME hundredths of a second.
-watch() {
-	hundredths
-	began=$hundredths
-	while [ $((hundredths - began)) -lt $2 ]; do
-		row=
-		for group in redis hog late; do
-			used $group
-			row="$row $used"
-		done
-		hundredths
-		echo "$((hundredths - began))$row"
-		sleep 0.1
-	done >/out/$1.used
-}
-
 # program GROUP WORDS OF gups: starts a load in a cgroup, filled and waiting; $program is its pid.
 program() {
 	group=$1
@@ -73,13 +43,8 @@ manage() {
 	done
 }
 
-sh -c "echo \$\$ >qos/redis/cgroup.procs; exec redis-server --save '' --appendonly no --port 0 --unixsocket /tmp/redis.sock --daemonize no" >/out/redis.out 2>/out/redis.err &
-redis=$!
-until [ -S /tmp/redis.sock ]; do
-	kill -0 $redis 2>/dev/null || exit 1
-	sleep 0.1
-done
-lab-load redis-client --socket /tmp/redis.sock --keys 12000 --value 4K --load-only --report /out/filled.json || exit 1
+server qos/redis 12000
+redis=$server
 program hog --size 200M --hot 1M --hot-share 0 --node 0
 hog=$program
 settings >/out/qos.before
@@ -102,7 +67,7 @@ touch /tmp/hog.go
 lab-load redis-client --socket /tmp/redis.sock --keys 12000 --value 4K --hot-keys-share 0.05 --duration 30s --report /out/client.json >/dev/null 2>&1 &
 client=$!
 sleep 2
-watch before 100
+watch before 100 qos/redis qos/hog qos/late
 try list1 tierline qos list --json
 try text1 tierline qos list
 
@@ -117,9 +82,9 @@ program late --size 100M --hot 60M --node 1
 late=$program
 try late tierline qos submit late --type ls --slo slow-share=5% --priority 3 --cgroup qos/late
 touch /tmp/late.go
-watch after 1200
+watch after 1200 qos/redis qos/hog qos/late
 try list3 tierline qos list --json
-watch held 100
+watch held 100 qos/redis qos/hog qos/late
 try list4 tierline qos list --json
 try explain tierline qos explain late
 try profile tierline qos profile late

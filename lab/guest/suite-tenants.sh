@@ -10,53 +10,9 @@ mkdir both away
 echo +memory >both/cgroup.subtree_control
 mkdir both/a both/b
 
-# server NAME KEYS: starts a server in the cgroup both/NAME and fills it; $server is its pid.
-server() {
-	sh -c "echo \$\$ >both/$1/cgroup.procs; exec redis-server --save '' --appendonly no --port 0 --unixsocket /tmp/$1.sock --daemonize no" >/out/$1.out 2>/out/$1.err &
-	server=$!
-	until [ -S /tmp/$1.sock ]; do
-		kill -0 $server 2>/dev/null || exit 1
-		sleep 0.1
-	done
-	lab-load redis-client --socket /tmp/$1.sock --keys $2 --value 4K --load-only --report /out/$1.filled.json || exit 1
-}
-
 # client NAME SERVER KEYS TIME: sends requests in the background; one key in twenty gets nine of ten requests.
 client() {
 	lab-load redis-client --socket /tmp/$2.sock --keys $3 --value 4K --hot-keys-share 0.05 --duration $4 --report /out/$1.$2.json >/dev/null 2>&1 &
-}
-
-# used SERVER: sets $used to the bytes that its cgroup uses in node 0 and node 1.
-used() {
-	fast=0
-	slow=0
-	# The first two lines are anon and file. A shell reads byte by byte, so the others are left out.
-	while read -r kind node0 node1; do
-		fast=$((fast + ${node0#N0=}))
-		slow=$((slow + ${node1#N1=}))
-		[ $kind != file ] || break
-	done <both/$1/memory.numa_stat
-	used="$fast $slow"
-}
-
-# hundredths: sets $hundredths to the time since boot.
-hundredths() {
-	read -r seconds _ </proc/uptime
-	hundredths=${seconds%.*}${seconds#*.}
-}
-
-# watch NAME TIME: writes time and memory use of both cgroups to a file, for TIME hundredths of a second.
-watch() {
-	hundredths
-	began=$hundredths
-	while [ $((hundredths - began)) -lt $2 ]; do
-		used a
-		row=$used
-		used b
-		hundredths
-		echo "$((hundredths - began)) $row $used"
-		sleep 0.05
-	done >/out/$1.used
 }
 
 # manage NAME WORDS: starts a manager in the background; $manager is its pid.
@@ -69,12 +25,12 @@ manage() {
 
 # observe NAME IDLE LOAD: watches both servers for IDLE seconds without load, then for LOAD seconds under load.
 observe() {
-	watch $1 ${2}00
+	watch $1 ${2}00 both/a both/b
 	client $1 a 26000 $3s
 	clients=$!
 	client $1 b 12000 $3s
 	clients="$clients $!"
-	watch $1.load ${3}00
+	watch $1.load ${3}00 both/a both/b
 	wait $clients
 }
 
@@ -83,9 +39,9 @@ stop() {
 	ended $1.status $manager
 }
 
-server a 26000
+server both/a 26000
 a=$server
-server b 12000
+server both/b 12000
 b=$server
 fact a $a
 fact b $b
