@@ -15,7 +15,7 @@ program() {
 	group=$1
 	shift
 	rm -f /tmp/$group.go
-	sh -c "echo \$\$ >qos/$group/cgroup.procs; exec lab-load gups --start-file /tmp/$group.go --report /out/$group.json --verify --duration 60s $*" >/tmp/$group.ready 2>/out/$group.load.err &
+	sh -c "echo \$\$ >qos/$group/cgroup.procs; exec lab-load gups --start-file /tmp/$group.go --report /out/$group.json --verify --duration 90s $*" >/tmp/$group.ready 2>/out/$group.load.err &
 	program=$!
 	until grep -q READY /tmp/$group.ready; do
 		kill -0 $program || exit 1
@@ -64,7 +64,7 @@ cgroup = "qos/hog"
 EOF
 manage first
 touch /tmp/hog.go
-lab-load redis-client --socket /tmp/redis.sock --keys 12000 --value 4K --hot-keys-share 0.05 --duration 30s --report /out/client.json >/dev/null 2>&1 &
+lab-load redis-client --socket /tmp/redis.sock --keys 12000 --value 4K --hot-keys-share 0.05 --duration 80s --report /out/client.json >/dev/null 2>&1 &
 client=$!
 sleep 2
 watch before 100 qos/redis qos/hog qos/late

@@ -139,7 +139,8 @@ impl Engine {
     fn set_attention(&mut self, now: Nanos, budget: Bytes, world: &mut dyn World) {
         let bytes: Bytes = self.plan.iter().map(|m| m.size.bytes()).sum();
         let (moves, of_pages) = (self.plan.len() as u64, self.memory.pages.base_pages());
-        let planned = PlannedMoves { moves, of_pages, backlog: bytes.0 > budget.0 / 4 * 3 };
+        let (backlog, behind) = (bytes.0 > budget.0 / 4 * 3, !self.limits.behind().is_empty());
+        let planned = PlannedMoves { moves, of_pages, backlog, behind };
         if let Some(attention) =
             self.attention_control.next_attention(now, self.intake.slow_hits, planned)
         {

@@ -121,6 +121,7 @@ pub fn run(args: &Args) -> Result<Verdict> {
     }
     mark::<{ marker::END }>();
     let elapsed = start.elapsed();
+    grow(total); // the last pages, which have no tag yet
     let tag_mismatches = memory.mismatches().count() as u64;
     report::write(
         &args.report,

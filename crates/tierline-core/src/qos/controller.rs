@@ -413,6 +413,8 @@ impl Controller {
                 state.grant = grant;
             }
         }
+        let behind = self.applications.values().filter(|state| state.lacks_fast_memory());
+        limits.set_behind(behind.map(|state| state.application.tenant));
     }
 
     /// Sets the CPU shares that changed.

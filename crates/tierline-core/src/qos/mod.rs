@@ -19,7 +19,7 @@ pub mod squeeze;
 pub mod state;
 pub mod thresholds;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::port::TenantId;
 use crate::tier::TierId;
@@ -27,7 +27,10 @@ use crate::unit::Bytes;
 
 /// Limits on the bytes that a tenant may have in a tier. No entry: no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Limits(BTreeMap<TenantId, [Option<Bytes>; TierId::MAX]>);
+pub struct Limits {
+    tenants: BTreeMap<TenantId, [Option<Bytes>; TierId::MAX]>,
+    behind: BTreeSet<TenantId>,
+}
 
 impl Limits {
     /// One limit of one tenant.
@@ -40,33 +43,46 @@ impl Limits {
     /// Sets or removes a tenant's limit in a tier.
     pub fn set(&mut self, tenant: TenantId, tier: TierId, limit: Option<Bytes>) {
         debug_assert!(tier.index() < TierId::MAX, "{tier} is no tier");
-        let of_tenant = self.0.entry(tenant).or_default();
+        let of_tenant = self.tenants.entry(tenant).or_default();
         of_tenant[tier.index()] = limit;
         if of_tenant.iter().all(Option::is_none) {
-            self.0.remove(&tenant);
+            self.tenants.remove(&tenant);
         }
         debug_assert_eq!(self.get(tenant, tier), limit);
     }
 
     /// A tenant's limit in a tier.
     pub fn get(&self, tenant: TenantId, tier: TierId) -> Option<Bytes> {
-        self.0.get(&tenant)?[tier.index()]
+        self.tenants.get(&tenant)?[tier.index()]
     }
 
     /// Removes all limits of a tenant.
     pub fn remove_all(&mut self, tenant: TenantId) {
-        self.0.remove(&tenant);
+        self.tenants.remove(&tenant);
+        self.behind.remove(&tenant);
+    }
+
+    /// Sets the tenants that miss their target and may have more memory in the fastest tier: their pages go there whether
+    /// or not that repays the moves.
+    pub fn set_behind(&mut self, tenants: impl IntoIterator<Item = TenantId>) {
+        self.behind.clear();
+        self.behind.extend(tenants);
+    }
+
+    /// The tenants that miss their target and may have more memory in the fastest tier.
+    pub fn behind(&self) -> &BTreeSet<TenantId> {
+        &self.behind
     }
 
     /// Whether no tenant has a limit.
     pub fn is_empty(&self) -> bool {
         let none = |limits: &[Option<Bytes>; TierId::MAX]| limits.iter().all(Option::is_none);
-        debug_assert!(!self.0.values().any(none), "tenants without a limit have no entry");
-        self.0.is_empty()
+        debug_assert!(!self.tenants.values().any(none), "tenants without a limit have no entry");
+        self.tenants.is_empty()
     }
 
     /// The tenants with limits, with their limits in each tier.
     pub fn iter(&self) -> impl Iterator<Item = (TenantId, &[Option<Bytes>; TierId::MAX])> {
-        self.0.iter().map(|(&tenant, limits)| (tenant, limits))
+        self.tenants.iter().map(|(&tenant, limits)| (tenant, limits))
     }
 }

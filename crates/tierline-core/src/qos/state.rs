@@ -33,8 +33,9 @@ const SAME: f64 = 0.02;
 const SETTLES: Nanos = Nanos::from_secs(1);
 /// This part of what it may have is in place.
 const IN_PLACE: f64 = 0.98;
-/// The rest may be this much, whatever the size.
+/// The rest may be this much, or this part of it.
 const NEARLY: Bytes = Bytes::from_mib(64);
+const NEARLY_PART: f64 = 0.1;
 
 /// The machine in a period.
 #[derive(Clone, Debug, PartialEq)]
@@ -145,15 +146,20 @@ impl ApplicationState {
         self.error().is_some_and(|error| error > MISSED)
     }
 
-    /// Whether it misses its SLO by its own report although all its memory is in the fastest tier. Then more
-    /// memory cannot help, so it is disturbed by others. A prediction cannot show that. Ours.
+    /// Whether it misses its SLO, and more of its memory may be in the fastest tier than is there.
+    pub fn lacks_fast_memory(&self) -> bool {
+        let granted = self.grant.reserved[0].min(self.measured.memory());
+        self.misses() && self.measured.used[0] < granted.part(IN_PLACE)
+    }
+
+    /// Whether it misses its SLO by its own report although all memory that helps it is in the fastest tier. Then it is
+    /// disturbed by others. A prediction cannot show that. Ours.
     pub fn is_disturbed(&self) -> bool {
-        let measured = &self.measured;
-        let reported = matches!(
-            measured.latency_source,
-            Some(LatencySource::Application | LatencySource::Samples)
-        );
-        reported && self.misses() && measured.used[0] + NEARLY >= measured.memory().part(IN_PLACE)
+        let Measured { latency_source, used, .. } = &self.measured;
+        let reported =
+            matches!(latency_source, Some(LatencySource::Application | LatencySource::Samples));
+        let helps = self.need.placement[0].min(self.measured.memory());
+        reported && self.misses() && is_enough(used[0], helps)
     }
 
     /// Whether nothing needs to be done for it: its SLO is met with room to spare, or it has no demand.
@@ -164,8 +170,7 @@ impl ApplicationState {
     /// Whether the memory that it may have is in place, and no more.
     fn is_in_place(&self) -> bool {
         let (limit, fast) = (self.grant.limit(TierId::FAST), self.measured.used[0]);
-        let enough = |used: Bytes, of: Bytes| used + NEARLY >= of.part(IN_PLACE);
-        enough(fast, limit.min(self.measured.memory())) && enough(limit, fast)
+        is_enough(fast, limit.min(self.measured.memory())) && is_enough(limit, fast)
     }
 
     /// Revises what it needs. `may_rise` is false while something else must be tried first.
@@ -265,6 +270,11 @@ impl ApplicationState {
             false => TierBytes::default(),
         }
     }
+}
+
+/// Whether all but little of some memory is in place.
+fn is_enough(used: Bytes, of: Bytes) -> bool {
+    used + NEARLY.min(of.part(NEARLY_PART)) >= of.part(IN_PLACE)
 }
 
 /// How much fast memory a placement takes: a byte counts once for every tier below it.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether placement is settled. If not, trackers observe closely.
 //!
-//! Close observation costs the program, so it is limited to three cases: at the start, while pages are being
-//! moved, and after a sudden rise of hits on slow tiers against a moving average. The rise is measured by the
+//! Close observation costs the program, so it is limited to four cases: at the start, while pages are being
+//! moved, while a tenant misses its target and may have more fast memory, and after a sudden rise of hits on slow tiers against a moving average. The rise is measured by the
 //! ratio of slow to fast hits, since a program that waits for slow memory makes fewer of both; if only slow
 //! hits are observed, by slow hits per second of watched time. The constants are ours.
 
@@ -103,6 +103,8 @@ pub struct PlannedMoves {
     pub of_pages: u64,
     /// Most of the budget was planned: more moves may wait.
     pub backlog: bool,
+    /// A tenant misses its target and may have more fast memory.
+    pub behind: bool,
 }
 
 /// A phase change.
@@ -129,10 +131,11 @@ impl AttentionControl {
         &mut self,
         now: Nanos,
         slow_hits: Option<SlowHits>,
-        PlannedMoves { moves, of_pages, backlog }: PlannedMoves,
+        PlannedMoves { moves, of_pages, backlog, behind }: PlannedMoves,
     ) -> Option<Attention> {
         let attention = match self.update(now, slow_hits, moves, of_pages) {
             Attention::Alert | Attention::Suspicious if backlog => Attention::Moving,
+            _ if behind => Attention::Alert,
             other => other,
         };
         let before = std::mem::replace(&mut self.attention, attention);

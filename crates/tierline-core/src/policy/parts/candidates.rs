@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The queue of slow pages that may be worth promoting, hottest first.
 //!
-//! A page is worth a promotion if a lower bound of its access rate repays the move within a payback horizon. The queue
+//! A page is worth a promotion if a lower bound of its access rate repays the move within a payback horizon, or if its
+//! tenant misses its target and may have more fast memory. The queue
 //! is ordered by the rates that its pages had when they were last ranked; a page that is not worth a move leaves it and
 //! returns with its next hit.
 //!
@@ -94,11 +95,16 @@ impl PromotionTest<'_> {
         view.machine.tiers.iter().map(|(from, _)| both(from)).collect()
     }
 
+    /// Whether a page with this rate is worth a promotion.
+    fn is_worth(&self, view: &View<'_>, page: PageIdx, rate_per_sec: f32, floor: f32) -> bool {
+        rate_per_sec >= floor || rate_per_sec > 0.0 && is_behind(view, page)
+    }
+
     /// The lower bound of a page's rate; 0 if it needs another observation.
     fn rate(&self, view: &View<'_>, page: PageIdx) -> f32 {
         let believed = view.estimate(page);
         let seen = view.memory.hotness.is_timed() || believed.hits >= self.min_hits * DECAYED;
-        if seen { believed.at_least_per_sec() } else { 0.0 }
+        if seen || is_behind(view, page) { believed.at_least_per_sec() } else { 0.0 }
     }
 
     /// The address of a candidate, if its rate justifies a place in `to`.
@@ -117,8 +123,18 @@ impl PromotionTest<'_> {
         let at = view.memory.pages.locate(page)?;
         // The floor doubles each time the page moved back soon after a move.
         let back = f32::from(1u8 << state.ping_pongs());
-        (rate_per_sec >= self.floor(view, at.size, from, to) * back).then_some(at)
+        let floor = self.floor(view, at.size, from, to) * back;
+        self.is_worth(view, page, rate_per_sec, floor).then_some(at)
     }
+}
+
+/// Whether the page's tenant misses its target and may have more fast memory. Then one observation is enough, and no
+/// payback is asked for.
+fn is_behind(view: &View<'_>, page: PageIdx) -> bool {
+    let behind = view.machine.limits.behind();
+    let tenant = |at: PageLocation| view.memory.pages.tenant_of(at.space);
+    !behind.is_empty()
+        && view.memory.pages.locate(page).map(tenant).is_some_and(|it| behind.contains(&it))
 }
 
 /// The queue.
@@ -159,7 +175,9 @@ impl Candidates {
             return;
         }
         let rate_per_sec = test.rate(view, page);
-        if rate_per_sec >= floors[tier.index()] && self.queue.len() < MAX_CANDIDATES {
+        if test.is_worth(view, page, rate_per_sec, floors[tier.index()])
+            && self.queue.len() < MAX_CANDIDATES
+        {
             view.memory.pages.set_queued(page, true);
             self.queue.push(Candidate { rate_per_sec, page });
         }
@@ -180,7 +198,7 @@ impl Candidates {
             }
             candidate.rate_per_sec = test.rate(view, candidate.page);
             let floor = state.tier().map_or(f32::INFINITY, |tier| floors[tier.index()]);
-            let worth = candidate.rate_per_sec >= floor;
+            let worth = test.is_worth(view, candidate.page, candidate.rate_per_sec, floor);
             view.memory.pages.set_queued(candidate.page, worth);
             worth
         });
@@ -208,6 +226,7 @@ mod tests {
     use super::*;
     use crate::policy::goal::pack::Pack;
     use crate::policy::parts::stage::Stage;
+    use crate::port::TenantId;
 
     const SLOW: TierId = TierId(1);
 
@@ -257,6 +276,23 @@ mod tests {
         assert_eq!(queue.len(), 1);
         assert!(!view.memory.pages.state(second).is_queued());
         assert_eq!(queue.pop(&view).map(|c| (c.page, c.rate_per_sec > 40.0)), Some((first, true)));
+    }
+
+    /// One access a second does not repay a move.
+    #[test]
+    fn pages_of_a_tenant_that_misses_its_target_need_not_repay_their_moves() {
+        let mut stage = Stage::of_base_pages(1, SLOW);
+        stage.set_rates(&[1.0]);
+        let (page, rate_per_sec) = (stage.all[0], 0.5);
+        let candidate = Candidate { page, rate_per_sec };
+        assert!(test(&Pack).location_if_worth(&stage.view(), candidate, TierId::FAST).is_none());
+        stage.limits.set_behind([TenantId::default()]);
+        assert!(test(&Pack).location_if_worth(&stage.view(), candidate, TierId::FAST).is_some());
+        let mut queue = Candidates::default();
+        let mut view = stage.view();
+        let floors = test(&Pack).lowest(&view);
+        queue.queue_if_worth(&mut view, &test(&Pack), &floors, page);
+        assert_eq!(queue.len(), 1);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub struct Stage {
     tiers: Tiers,
     hotness: Hotness,
     observed_regions: RegionHeat,
-    limits: Limits,
+    pub limits: Limits,
     ask: Vec<(PageIdx, Nanos)>,
     page_out: Vec<PageIdx>,
     counters: Counters,
