@@ -82,7 +82,7 @@ program late --size 100M --hot 60M --node 1
 late=$program
 try late tierline qos submit late --type ls --slo slow-share=5% --priority 3 --cgroup qos/late
 touch /tmp/late.go
-watch after 1200 qos/redis qos/hog qos/late
+watch after 1800 qos/redis qos/hog qos/late
 try list3 tierline qos list --json
 watch held 100 qos/redis qos/hog qos/late
 try list4 tierline qos list --json
