@@ -34,7 +34,7 @@ const SAMPLED_RISE: f64 = 1.5;
 const DEVIATIONS: f64 = 3.0;
 /// Weight of the newest report in the average.
 const WEIGHT: f64 = 0.125;
-/// The same for a falling ratio of slow to fast hits.
+/// The same for what falls while pages are placed: the ratio of slow to fast hits, and until calm the rate.
 const FALL_WEIGHT: f64 = 0.5;
 /// Time for which further changes are ignored after one that did not improve placement.
 const CHANGES_IGNORED: Nanos = Nanos::from_secs(10);
@@ -77,8 +77,9 @@ pub struct AttentionControl {
     averages: [(f64, u32); 2],
     /// Average variance of sampled hits over their number: 1 if pages are accessed independently.
     dispersion: f64,
-    /// Average ratio of slow to fast hits, and number of reports.
-    odds: (f64, u32),
+    /// Average logarithm of the ratio of slow to fast hits, which falls by orders of magnitude while pages are placed
+    /// for the first time, and number of reports.
+    log_odds: (f64, u32),
     alert_until: Option<Nanos>,
     /// Reports still needed before calm.
     reports_left: u32,
@@ -126,7 +127,8 @@ impl PhaseChange {
 }
 
 impl AttentionControl {
-    /// The new attention, if it changes: alert, calm, or, while a backlog of pages is being moved, moving.
+    /// The new attention, if it changes, or if there is an alarm: alert, calm, or, while a backlog of pages is being moved,
+    /// moving.
     pub fn next_attention(
         &mut self,
         now: Nanos,
@@ -139,7 +141,7 @@ impl AttentionControl {
             other => other,
         };
         let before = std::mem::replace(&mut self.attention, attention);
-        (before != attention).then_some(attention)
+        (before != attention || self.changed).then_some(attention)
     }
 
     /// How closely trackers observe now.
@@ -164,7 +166,10 @@ impl AttentionControl {
             self.suspicion = report.projected && full_reports > 0 && (rose || self.suspicion);
             self.wait_for_growth(now, pages);
         }
-        self.reports_left = self.reports_left.saturating_sub(u32::from(slow_hits.is_some()));
+        // A sample of pages is no evidence for placement where there are full reports.
+        let [(_, full_reports), _] = self.averages;
+        let counts = slow_hits.is_some_and(|report| !report.projected || full_reports == 0);
+        self.reports_left = self.reports_left.saturating_sub(u32::from(counts));
         if rose || self.alert_until.is_none() {
             let projected = slow_hits.is_some_and(|report| report.projected);
             let (reports, settle) = match self.alert_until {
@@ -172,7 +177,8 @@ impl AttentionControl {
                 Some(_) if projected => (REPORTS_AFTER_SUSPICION, Nanos::ZERO),
                 Some(_) => (REPORTS_AFTER_ALARM, SETTLE),
             };
-            (self.reports_left, self.moved, self.alert_until) = (reports, 0, Some(now + settle));
+            (self.reports_left, self.moved) = (reports.max(self.reports_left), 0);
+            self.alert_until = self.alert_until.max(Some(now + settle));
         }
         self.moved += moves;
         if moves > TRICKLE.max(self.moved / TAIL).max(pages / FEW_OF) {
@@ -191,6 +197,8 @@ impl AttentionControl {
         let before = std::mem::replace(&mut self.pages, pages);
         if pages - pages.min(before) > before / GROWTH_OF {
             (self.reports_left, self.alert_until) = (REPORTS, Some(now + SETTLE));
+            (self.averages, self.log_odds) = Default::default();
+            (self.changed, self.last_change) = (false, None);
         }
     }
 
@@ -233,7 +241,11 @@ impl AttentionControl {
             (*average, *reports)
         };
         let rose = known >= FEW && report.exceeds(usual, self.dispersion.max(1.0));
-        let weight = if rose { 1.0 } else { WEIGHT.max(1.0 / f64::from(*reports + 1)) };
+        let falls = per_sec < *average && self.attention != Attention::Calm;
+        let weight = match rose {
+            true => 1.0,
+            false => (if falls { FALL_WEIGHT } else { WEIGHT }).max(1.0 / f64::from(*reports + 1)),
+        };
         *average += weight * (per_sec - *average);
         if let Some(SampledHits { hits, variance }) = report.sampled.filter(|it| it.hits > 0.0) {
             self.dispersion += weight * (variance / hits - self.dispersion);
@@ -250,18 +262,18 @@ impl AttentionControl {
         if fast <= 0.0 {
             return None;
         }
-        let (average, reports) = &mut self.odds;
+        let (average, reports) = &mut self.log_odds;
         // By chance, one count in forty exceeds its mean by two deviations.
         let at_least = (slow - 2.0 * slow_variance.sqrt()) / fast;
-        let rose = *reports >= FEW && at_least > RISE * *average;
-        let odds = slow / fast;
-        // The ratio falls by orders of magnitude while pages are placed for the first time.
-        let weight = match odds < *average {
+        let rose = *reports >= FEW && at_least > RISE * average.exp();
+        // At least half a hit: its logarithm must exist.
+        let log_odds = (slow.max(0.5) / fast).ln();
+        let weight = match log_odds < *average {
             _ if rose => 1.0,
-            true => FALL_WEIGHT,
+            true => FALL_WEIGHT.max(1.0 / f64::from(*reports + 1)),
             false => WEIGHT.max(1.0 / f64::from(*reports + 1)),
         };
-        *average += weight * (odds - *average);
+        *average += weight * (log_odds - *average);
         *reports = reports.saturating_add(1);
         Some(rose)
     }
@@ -404,6 +416,30 @@ mod tests {
         }
         assert_eq!(calm.update(at(5_000), report(300.0, 30_000.0), 0, 1_000), Attention::Calm);
         assert_eq!(calm.update(at(9_000), report(15_000.0, 3_000.0), 0, 1_000), Attention::Alert);
+    }
+
+    /// While memory is filled, it is all slow: 4,000 slow hits to one fast. Then the hot pages are placed within four
+    /// reports, and three reports later they are others.
+    #[test]
+    fn a_jump_soon_after_the_first_placement_raises_the_alarm_though_it_is_not_yet_calm() {
+        let mut calm = AttentionControl::default();
+        let still = PlannedMoves { moves: 0, of_pages: 0, backlog: false, behind: false };
+        let mut pages = 1_000;
+        for ms in 0..18 {
+            pages += pages / 10;
+            let planned = PlannedMoves { of_pages: pages, ..still };
+            calm.next_attention(at(100 * ms), report(8_000.0, 2.0), planned);
+        }
+        let placed = [31_000.0, 25_000.0, 23_000.0, 11_000.0, 8_000.0, 8_000.0, 8_000.0];
+        for (ms, slow) in (18..).zip(placed) {
+            let planned = PlannedMoves { of_pages: pages, ..still };
+            calm.next_attention(at(100 * ms), report(slow, 33_000.0 - slow), planned);
+        }
+        assert_eq!(calm.attention(), Attention::Alert);
+        let planned = PlannedMoves { of_pages: pages, ..still };
+        let told = calm.next_attention(at(9_000), report(30_000.0, 3_000.0), planned);
+        assert_eq!(told, Some(Attention::Alert), "told again");
+        assert!(calm.is_phase_change());
     }
 
     #[test]

@@ -185,11 +185,18 @@ impl WindowPace {
 
     /// Sets how closely to observe.
     pub fn set_attention(&mut self, attention: Attention) {
-        let before = std::mem::replace(&mut self.attention, attention);
-        let alarm = matches!(before, Attention::Calm | Attention::Suspicious);
+        let alarm = self.is_alarm(attention);
+        self.attention = attention;
         if attention == Attention::Moving || (attention == Attention::Alert && alarm) {
             self.fruitless = 0;
         }
+    }
+
+    /// Whether this attention is an alarm: it ends calm, or is told again.
+    pub fn is_alarm(&self, attention: Attention) -> bool {
+        let was_settled = matches!(self.attention, Attention::Calm | Attention::Suspicious);
+        attention != Attention::Calm && (was_settled || attention == self.attention)
+            || attention == Attention::Suspicious
     }
 
     /// Whether there is more credit than is kept for the next change.

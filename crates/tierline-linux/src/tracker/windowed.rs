@@ -23,7 +23,7 @@ const BUDGET_OF_COUNTING: f64 = 0.1;
 /// Share of accessed pages for such a policy, at most. Ours: a window that sometimes misses a hot page shows how hot it is.
 const ACCESSED_OF_COUNTING: f64 = 0.2;
 
-/// Time between the ends of two quick scans while placement is settled, or the window, if that is longer.
+/// Time between the ends of two quick scans while windows are rare, or the window, if that is longer.
 const QUICK_SCAN_EVERY: Nanos = Nanos::from_secs(1);
 
 /// Windows up to this are waited for in place: other work of the manager would make them longer, and with a
@@ -381,7 +381,7 @@ impl<P: AccessBits> Windowed<P> {
         }
         let window = self.pace.window();
         let quick_scan = now + QUICK_SCAN_EVERY.saturating_sub(window);
-        if self.pace.attention() == Attention::Calm && quick_scan + window < self.next_window() {
+        if self.pace.attention() != Attention::Moving && quick_scan + window < self.next_window() {
             self.go_on(Step::QuickScan, quick_scan);
         } else {
             self.go_on(Step::Arm, self.next_window());
@@ -562,8 +562,7 @@ impl<P: AccessBits> Tracker for Windowed<P> {
 
     /// An alarm ends the pause: the next windows are on credit.
     fn set_attention(&mut self, attention: Attention) {
-        let is_settled = |at| matches!(at, Attention::Calm | Attention::Suspicious);
-        if is_settled(self.pace.attention()) && attention != Attention::Calm {
+        if self.pace.is_alarm(attention) {
             self.affordable_at = Nanos::ZERO;
         }
         self.pace.set_attention(attention);
