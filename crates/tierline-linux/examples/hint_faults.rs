@@ -12,9 +12,10 @@ use std::time::Duration;
 use tierline_core::port::{Observations, Sample, SpaceId};
 use tierline_core::unit::Nanos;
 use tierline_linux::error::Result;
-use tierline_linux::journal::{Journal, STATE_DIR};
+use tierline_linux::journal::Journal;
 use tierline_linux::perf::monotonic_now;
 use tierline_linux::root::Root;
+use tierline_linux::state_dir::STATE_DIR;
 use tierline_linux::tracker::Tracker;
 use tierline_linux::tracker::hint_faults::{HintFaultSettings, HintFaults};
 

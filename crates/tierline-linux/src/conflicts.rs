@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::journal::Journal;
+use crate::journal::{Journal, Owner};
 use crate::process::stat::{Stat, pids};
 use crate::root::Root;
 use crate::topology::Topology;
@@ -233,17 +233,25 @@ fn kdamonds(root: &Root, plan: OwnUse) -> Vec<Finding> {
 }
 
 fn managers(root: &Root, state_dir: &Path) -> Vec<Finding> {
-    let finding = |pid: u32| {
+    let finding = |owner: Owner| {
+        let Owner { pid, file, elsewhere } = owner;
+        let (place, next) = match elsewhere {
+            false => (String::new(), format!("use `tierline status`, or stop it: kill {pid}")),
+            true => (
+                " of another PID namespace".into(),
+                format!("stop it there, or delete {} if it has ended", file.display()),
+            ),
+        };
         Finding::new(
             "second-manager",
             Severity::Problem,
-            format!("another tierline manages this machine (process {pid})"),
+            format!("another tierline manages this machine (process {pid}{place})"),
             "two managers would fill the same memory and overwrite each other's settings",
-            format!("use `tierline status`, or stop it: kill {pid}"),
+            next,
         )
         .refuse()
     };
-    Journal::others(state_dir, root).into_iter().map(|owner| finding(owner.pid)).collect()
+    Journal::others(state_dir, root).into_iter().map(finding).collect()
 }
 
 fn rivals(root: &Root) -> Vec<Finding> {

@@ -8,8 +8,9 @@ use tierline_core::unit::Bytes;
 
 use crate::conflicts::{self, Finding, OwnUse, Severity};
 use crate::error::Error;
-use crate::journal::{Journal, STATE_DIR};
+use crate::journal::Journal;
 use crate::root::Root;
+use crate::state_dir::STATE_DIR;
 use crate::topology::Topology;
 use crate::tracker::TRACKERS;
 
