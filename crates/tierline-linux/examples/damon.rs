@@ -73,6 +73,7 @@ fn watch(options: &Options) -> Result<()> {
         DamonSettings { address_space, take_over_damon_stat: true, ..DamonSettings::default() };
     let mut tracker = Damon::new(&root, &journal, settings)?;
     tracker.set_attention(if options.calm { Attention::Calm } else { Attention::Alert });
+    options.pid.into_iter().for_each(|pid| drop(root.hold(pid)));
     tracker.watch(&options.pid.map(SpaceId).into_iter().collect::<Vec<_>>())?;
     let mut seen = Observations::default();
     for second in 1..=options.seconds {

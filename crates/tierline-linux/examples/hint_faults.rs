@@ -105,6 +105,7 @@ fn watch(options: &Options) -> Result<()> {
     let journal = Journal::open(STATE_DIR)?;
     let mut tracker = HintFaults::new(root, &journal, None, options.settings)?;
     println!("{:?}", tracker.sources());
+    let _ = root.hold(options.pid);
     tracker.watch(&[SpaceId(options.pid)])?;
     let mut seen = Observations::default();
     for second in 1..=options.seconds {

@@ -362,7 +362,7 @@ mod tests {
             ("/sys/module/damon_stat/parameters/enabled", "Y\n"),
             (
                 "/run/tierline/journal-4000000.json",
-                r#"{"pid":4000000,"start":1,"boot":"","changes":[]}"#,
+                r#"{"pid":4000000,"start":1,"boot":"","namespace":"","changes":[]}"#,
             ),
         ]);
         let (_dir, root) = fake(&files);

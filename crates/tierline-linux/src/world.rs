@@ -112,7 +112,7 @@ impl LinuxWorld {
             units: None,
             inspector: None,
             counted: None,
-            mover: Mover::new(mover::MoverSettings::default()),
+            mover: Mover::new(root, mover::MoverSettings::default()),
             paging: None,
             latency,
             dry_run,

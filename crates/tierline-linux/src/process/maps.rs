@@ -4,8 +4,9 @@
 use tierline_core::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes};
 
+use super::held::{ended, file_error, is_gone};
 use super::huge;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::root::Root;
 
 /// A run of pages of one kind: first page, first page after it, kind.
@@ -34,11 +35,11 @@ impl Maps {
     /// # Errors
     /// `Error::File` if we may not read them.
     pub fn refresh(&mut self, root: &Root, out: &mut Vec<SpaceEvent>) -> Result<()> {
-        let path = root.path(format!("/proc/{}/maps", self.space.0));
-        let text = match std::fs::read(&path) {
+        let pid = self.space.0;
+        let text = match root.process(pid).ok_or_else(ended).and_then(|held| held.read("maps")) {
             Ok(text) => text,
             Err(error) if is_gone(&error) => Vec::new(),
-            Err(source) => return Err(Error::File { action: "read", path, source }),
+            Err(source) => return Err(file_error(root, pid, "maps", "read", source)),
         };
         if text == self.text {
             return Ok(());
@@ -97,10 +98,6 @@ impl Maps {
         }
         self.runs = runs;
     }
-}
-
-fn is_gone(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// The manageable runs of a maps text, with neighbours of one kind joined, and the hugetlb bytes, which are
@@ -242,7 +239,9 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
 
     #[test]
     fn only_differences_are_reported_unmapped_first() {
-        let (_dir, root) = fake(&[("/proc/5/maps", "1000-5000 rw-p 0 0:0 0\n")]);
+        let (_dir, root) =
+            fake(&[("/proc/5/maps", "1000-5000 rw-p 0 0:0 0\n"), ("/proc/5/stat", "")]);
+        root.hold(5).expect("it runs");
         let mut maps = Maps::new(SpaceId(5));
         let mut out = Vec::new();
         maps.refresh(&root, &mut out).expect("maps");

@@ -301,7 +301,7 @@ impl Tracker for Damon {
         self.spaces = spaces.to_vec();
         self.restart().or_else(|error| {
             // A process that ended before DAMON found it: the next call names the running ones.
-            let gone = spaces.iter().any(|s| !self.root.exists(format!("/proc/{}", s.0)));
+            let gone = spaces.iter().any(|s| self.root.process(s.0).is_none());
             if gone { Ok(()) } else { Err(error) }
         })
     }
