@@ -225,7 +225,7 @@ fn rights(root: &Root) -> Option<Finding> {
             Severity::Warning,
             format!("missing capabilities: {}", lacking.join(", ")),
             "only pages of your own programs can be moved, and most trackers cannot be used",
-            "run as root, or through the systemd unit, which has exactly these",
+            "run as root, or as a service with these capabilities",
         )
     })
 }

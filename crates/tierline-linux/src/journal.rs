@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{Cgroup, CpuMax, NamedCpuMax};
 use crate::error::{Error, Result};
+use crate::process::namespace;
 use crate::root::Root;
 use crate::state_dir::StateDir;
 use crate::systemd::Unit;
@@ -148,7 +149,7 @@ impl Journal {
 
     /// The other managers with a journal in `dir` that run, or may run.
     pub fn others(dir: impl AsRef<Path>, root: &Root) -> Vec<Owner> {
-        let own = (std::process::id(), stored::namespace(&Root::default()));
+        let own = (std::process::id(), namespace::own(&Root::default()));
         let others = pages(dir).into_iter().filter_map(|(file, page)| {
             let elsewhere = page.writer(root) == Writer::Elsewhere;
             let runs = elsewhere || page.writer(root) == Writer::Runs;

@@ -13,11 +13,13 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use tierline_core::port::{Observations, PageSize, Residence, SpaceId};
+use tierline_core::port::{Observations, PageKind, PageSize, Residence, SpaceId};
 
 use crate::error::{Error, Result};
 use crate::nodes::FrameTiers;
 use crate::process::held::{ended, file_error};
+use crate::process::limits::{keep_within_limit, mappings_text};
+use crate::process::maps::MappedRun;
 use crate::root::Root;
 use crate::tracker::tier_runs::{TierRun, TierRuns};
 
@@ -158,10 +160,16 @@ pub(crate) fn page(vpn: u64, entry: PagemapEntry, frames: &FrameTiers) -> Option
 /// # Errors
 /// [`Error::File`]; "no such process" if the process has ended.
 pub fn mapped_ranges(root: &Root, pid: u32) -> Result<Vec<Range<u64>>> {
-    let text = root.process(pid).ok_or_else(ended).and_then(|held| held.read_text("maps"));
-    let text = text.map_err(|source| file_error(root, pid, "maps", "read", source))?;
+    let text = root.process(pid).ok_or_else(ended).and_then(|held| mappings_text(&held));
+    let (text, _) = text.map_err(|source| file_error(root, pid, "maps", "read", source))?;
+    let lines = text.split(|byte| *byte == b'\n').map(String::from_utf8_lossy);
+    let mut runs: Vec<MappedRun> = lines
+        .filter_map(|line| mapping(&line))
+        .map(|range| (range.start, range.end, PageKind::Anonymous))
+        .collect();
+    keep_within_limit(root, &mut runs);
     let mut ranges: Vec<Range<u64>> = Vec::new();
-    for range in text.lines().filter_map(mapping) {
+    for range in runs.into_iter().map(|(start, end, _)| start..end) {
         match ranges.last_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
             _ => ranges.push(range),

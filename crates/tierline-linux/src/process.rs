@@ -4,7 +4,9 @@
 pub(crate) mod advise;
 pub mod held;
 pub(crate) mod huge;
+pub(crate) mod limits;
 pub mod maps;
+pub(crate) mod namespace;
 pub mod stat;
 pub mod targets;
 

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ChangedSetting;
 use crate::error::{Error, Result};
-use crate::process::stat::{Stat, pids};
+use crate::process::namespace;
+use crate::process::stat::Stat;
 use crate::root::Root;
 use crate::state_dir::StateDir;
 
@@ -13,9 +14,6 @@ use crate::state_dir::StateDir;
 const WRITTEN: &str = "json";
 const DRAFT: &str = "new";
 const TORN: &str = "torn";
-
-/// The first PID namespace, whose processes are all processes (`PROC_PID_INIT_INO` of the kernel's `proc_ns.h`).
-const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 /// What a recovery did.
 #[derive(Debug, Default)]
@@ -70,7 +68,7 @@ impl JournalFile {
             pid,
             start: start_time(host, pid).unwrap_or(0),
             boot: boot_id(host),
-            namespace: namespace(host),
+            namespace: namespace::own(host),
             changes: Vec::new(),
         }
     }
@@ -83,8 +81,8 @@ impl JournalFile {
         if !self.is_of_this_boot(root) {
             return Writer::Ended;
         }
-        if self.namespace != namespace(root) {
-            let ended = has_ended(root, &self.namespace);
+        if self.namespace != namespace::own(root) {
+            let ended = namespace::has_ended(root, &self.namespace);
             return if ended { Writer::Ended } else { Writer::Elsewhere };
         }
         let runs = start_time(root, self.pid) == Some(self.start);
@@ -177,24 +175,6 @@ pub(super) fn remove_drafts(dir: &StateDir, root: &Root, errors: &mut Vec<Error>
 
 fn boot_id(root: &Root) -> String {
     root.read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
-}
-
-/// The PID namespace of this process, as the kernel writes it.
-pub(super) fn namespace(root: &Root) -> String {
-    link(root, "/proc/self/ns/pid").unwrap_or_default()
-}
-
-fn link(root: &Root, path: &str) -> std::io::Result<String> {
-    std::fs::read_link(root.path(path)).map(|target| target.to_string_lossy().into_owned())
-}
-
-/// True if no process is in a PID namespace. Only from the first one all processes are seen.
-fn has_ended(root: &Root, wanted: &str) -> bool {
-    let is_elsewhere = |pid: u32| match link(root, &format!("/proc/{pid}/ns/pid")) {
-        Ok(found) => found != wanted,
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-    };
-    namespace(root) == FIRST_NAMESPACE && pids(root).into_iter().all(is_elsewhere)
 }
 
 /// The start time of process `pid`, in clock ticks since boot; `None` if there is no such process.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regex_lite::Regex;
 use tierline_core::unit::Bytes;
 
+use super::limits::{MOST_TARGETS, too_many};
 use super::stat::{Stat, children, pids};
 use crate::cgroup::{Cgroups, NameState};
 use crate::error::{Error, Result};
@@ -78,6 +79,9 @@ pub struct Targets {
     missing: BTreeSet<usize>,
     /// Where the bounded scan of `/proc` continues.
     cursor: u32,
+    /// Processes that are not managed, until it is reported; once.
+    left_out: Option<Error>,
+    has_told: bool,
 }
 
 impl Targets {
@@ -105,6 +109,8 @@ impl Targets {
             in_groups: BTreeMap::new(),
             missing: BTreeSet::new(),
             cursor: 0,
+            left_out: None,
+            has_told: false,
         })
     }
 
@@ -237,7 +243,18 @@ impl Targets {
 
     /// The same, if the process that is held then `fits`: the number may have passed on since it was found.
     fn consider_if(&mut self, root: &Root, pid: u32, fits: impl FnOnce(&Stat) -> bool) -> bool {
-        let Ok(held) = root.hold(pid) else { return false };
+        if self.known.len() >= MOST_TARGETS {
+            self.leave_out(None);
+            return false;
+        }
+        let held = match root.hold(pid) {
+            Ok(held) => held,
+            Err(error) => {
+                let is_full = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+                self.leave_out(is_full.then_some(error));
+                return false;
+            }
+        };
         let stat = Stat::of(&held).filter(|stat| {
             !stat.is_kernel_thread && stat.pid == pid && pid != std::process::id() && fits(stat)
         });
@@ -246,6 +263,18 @@ impl Targets {
             None => root.release(pid),
         }
         self.known.contains_key(&pid)
+    }
+
+    fn leave_out(&mut self, error: Option<std::io::Error>) {
+        let bites = error.is_some() || self.known.len() >= MOST_TARGETS;
+        if bites && !std::mem::replace(&mut self.has_told, true) {
+            self.left_out = Some(too_many(error.as_ref()));
+        }
+    }
+
+    /// Takes the report of processes that are not managed, once.
+    pub fn take_left_out(&mut self) -> Option<Error> {
+        self.left_out.take()
     }
 
     /// Adds the descendants of the known processes. False if the kernel does not list children.
@@ -411,6 +440,25 @@ mod tests {
         fake.process(20, "stranger", 1, 5, 1);
         let error = Targets::new(selection, &fake.root).map(|_| ()).expect_err("gone");
         assert!(error.to_string().contains("no such process"), "{error}");
+    }
+
+    #[test]
+    fn the_number_of_processes_is_bounded_and_that_is_said_once() {
+        let fake = Fake::new();
+        let count = u32::try_from(MOST_TARGETS).expect("few") + 2;
+        fake.put("/sys/fs/cgroup/a/cgroup.procs", "");
+        let selection = Selection { cgroups: vec!["a".into()], ..Selection::default() };
+        fake.process(1, "init", 0, 5, 1);
+        let mut targets = Targets::new(selection, &fake.root).expect("targets");
+        let known = |pid| Known {
+            stat: Stat::parse(&text(pid, "x", 1, 1, 1, 1)).expect("it"),
+            managed: true,
+        };
+        targets.known = (2..count).map(|pid| (pid, known(pid))).collect();
+        assert!(!targets.consider(&fake.root, 1));
+        let told = targets.take_left_out().expect("told").to_string();
+        assert!(told.contains("4096 are managed already"), "{told}");
+        assert!(!targets.consider(&fake.root, 1) && targets.take_left_out().is_none());
     }
 
     #[test]

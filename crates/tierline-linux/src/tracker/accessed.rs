@@ -65,7 +65,11 @@ pub const ACCESSED: TrackerEntry = TrackerEntry {
     samples: false,
     needs: |root| {
         let kcore = readable(root, "/proc/kcore");
-        vec![needs::clear_refs(root), (kcore, "a readable /proc/kcore (root, no lockdown)"), btf(root)]
+        vec![
+            needs::clear_refs(root),
+            (kcore, "a readable /proc/kcore (root, no lockdown)"),
+            btf(root),
+        ]
     },
     open: |at| Ok(Box::new(Accessed::new(at.root, at.tiers, WindowSettings::default())?)),
 };

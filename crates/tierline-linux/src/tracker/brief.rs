@@ -55,7 +55,9 @@ pub struct Batch<'a> {
 impl Brief {
     /// Forgets all pages.
     pub fn clear(&mut self) {
+        let used = self.pages.len();
         self.pages.clear();
+        self.pages.shrink_to(2 * used);
         self.next = 0;
     }
 

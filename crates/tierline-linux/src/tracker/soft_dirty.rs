@@ -29,7 +29,9 @@ use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::{self, readable};
 use crate::tracker::tier_runs::{TierRun, TierRuns};
 use crate::tracker::window::WindowSettings;
-use crate::tracker::windowed::{AccessBits, ReadCounts, Windowed, clear_refs, is_gone, unless_gone};
+use crate::tracker::windowed::{
+    AccessBits, ReadCounts, Windowed, clear_refs, is_gone, unless_gone,
+};
 
 /// In every 16th scan all entries are read, for the tiers and the number of pages.
 const RESIDENCE_EVERY: u64 = 16;
