@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::net::UnixStream;
 
 use rustix::process::Signal;
@@ -27,6 +28,8 @@ const ENDING: [Signal; 13] = [
     Signal::STKFLT,
     Signal::XCPU,
 ];
+/// Signals without a name would end us as well. They cannot be passed on as what they are.
+const REAL_TIME: RangeInclusive<i32> = 34..=64;
 /// A file that grows beyond its limit (`ulimit -f`): the write fails, which is reported where it is made.
 const IGNORED: [Signal; 1] = [Signal::XFSZ];
 
@@ -55,8 +58,8 @@ impl Signals {
     pub fn listen() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         let ignored = ignored_mask();
-        let wanted =
-            ENDING.into_iter().map(Signal::as_raw).filter(|n| ignored & (1 << (n - 1)) == 0);
+        let wanted = ENDING.into_iter().map(Signal::as_raw).chain(REAL_TIME);
+        let wanted = wanted.filter(|n| ignored & (1 << (n - 1)) == 0);
         // A handler, as a program that we start would inherit an ignored signal.
         let wanted = wanted.chain(IGNORED.map(Signal::as_raw)).chain([Signal::CHILD.as_raw()]);
         SignalDelivery::with_pipe(read, write, WithOrigin::default(), wanted).map(Self)
@@ -74,7 +77,7 @@ impl Signals {
 }
 
 fn heard(origin: &Origin) -> Option<SignalEvent> {
-    let signal = Signal::from_named_raw(origin.signal)?;
+    let signal = Signal::from_named_raw(origin.signal).unwrap_or(Signal::TERM);
     match signal {
         Signal::CHILD => Some(SignalEvent::Child),
         _ if IGNORED.contains(&signal) => None,

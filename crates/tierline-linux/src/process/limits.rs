@@ -87,15 +87,16 @@ pub(crate) fn look_pause(shortest: Nanos, cost: Nanos) -> Nanos {
 
 /// The report of mappings that are not managed.
 pub(super) fn left_out(pid: u32, pages: u64, text_is_cut: bool) -> Error {
-    let what = match text_is_cut {
-        true => "the mappings after the first 16 MiB of /proc/PID/maps".to_string(),
-        false => format!("its largest mappings, {}", Bytes::from_base_pages(pages)),
+    let why = match text_is_cut {
+        true => "what /proc/PID/maps lists after its first 16 MiB is left out".to_string(),
+        false => format!(
+            "it maps more than {OF_MEMORY} times the machine's memory: its largest mappings, {}, are left out",
+            Bytes::from_base_pages(pages)
+        ),
     };
     Error::Missing {
         what: format!("managing all memory of process {pid}"),
-        why: format!(
-            "{what}, are left out: it maps more than four times the machine's memory, or very often"
-        ),
+        why,
         hint: "memory that is reserved and not used needs no management".into(),
     }
 }

@@ -73,6 +73,18 @@ fn every_signal_that_ends_a_manager_restores_the_settings() {
 }
 
 #[test]
+fn a_signal_without_a_name_restores_the_settings_too() {
+    let (machine, sleeper) = machine();
+    let mut manager = Guard(attach(&machine, &sleeper, &[]).spawn().expect("tierline runs"));
+    manages(&machine, &mut manager.0);
+    let mut kill = Command::new("kill");
+    let sent = kill.args(["-40", &manager.0.id().to_string()]).status().expect("kill runs");
+    assert!(sent.success());
+    assert_eq!(ended(&mut manager.0).code(), Some(0));
+    assert_eq!(balancing(&machine), "1");
+}
+
+#[test]
 fn a_limit_on_the_size_of_files_is_an_error_and_no_death() {
     let (machine, sleeper) = machine();
     let inner = attach(&machine, &sleeper, &["--duration", "1s"]);
