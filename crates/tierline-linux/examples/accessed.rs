@@ -28,6 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let space = SpaceId(u32::try_from(pid)?);
     let windows = number(2).unwrap_or(50);
     let (root, begin) = (Root::default(), Instant::now());
+    root.hold(space.0)?;
     if std::env::var("TRACKER").as_deref() == Ok("soft_dirty") {
         return watch(SoftDirty::new(&root, &tiers(), settings())?, space, windows, hot);
     }

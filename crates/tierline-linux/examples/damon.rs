@@ -10,9 +10,10 @@ use std::time::Duration;
 use tierline_core::port::{Attention, Observations, SpaceId};
 use tierline_core::unit::{BASE_PAGE, Nanos};
 use tierline_linux::error::Result;
-use tierline_linux::journal::{Journal, STATE_DIR};
+use tierline_linux::journal::Journal;
 use tierline_linux::perf::monotonic_now;
 use tierline_linux::root::Root;
+use tierline_linux::state_dir::STATE_DIR;
 use tierline_linux::tracker::Tracker;
 use tierline_linux::tracker::damon::{AddressSpace, Damon, DamonSettings};
 
@@ -62,7 +63,7 @@ impl Touched {
 
 fn watch(options: &Options) -> Result<()> {
     let root = Root::default();
-    for line in Journal::recover(STATE_DIR, &root)? {
+    for line in Journal::recover(STATE_DIR, &root)?.notes() {
         println!("restored after a killed run: {line}");
     }
     let journal = Journal::open(STATE_DIR)?;
@@ -72,6 +73,7 @@ fn watch(options: &Options) -> Result<()> {
         DamonSettings { address_space, take_over_damon_stat: true, ..DamonSettings::default() };
     let mut tracker = Damon::new(&root, &journal, settings)?;
     tracker.set_attention(if options.calm { Attention::Calm } else { Attention::Alert });
+    options.pid.into_iter().for_each(|pid| drop(root.hold(pid)));
     tracker.watch(&options.pid.map(SpaceId).into_iter().collect::<Vec<_>>())?;
     let mut seen = Observations::default();
     for second in 1..=options.seconds {

@@ -12,9 +12,10 @@ use std::time::Duration;
 use tierline_core::port::{Observations, Sample, SpaceId};
 use tierline_core::unit::Nanos;
 use tierline_linux::error::Result;
-use tierline_linux::journal::{Journal, STATE_DIR};
+use tierline_linux::journal::Journal;
 use tierline_linux::perf::monotonic_now;
 use tierline_linux::root::Root;
+use tierline_linux::state_dir::STATE_DIR;
 use tierline_linux::tracker::Tracker;
 use tierline_linux::tracker::hint_faults::{HintFaultSettings, HintFaults};
 
@@ -104,6 +105,7 @@ fn watch(options: &Options) -> Result<()> {
     let journal = Journal::open(STATE_DIR)?;
     let mut tracker = HintFaults::new(root, &journal, None, options.settings)?;
     println!("{:?}", tracker.sources());
+    let _ = root.hold(options.pid);
     tracker.watch(&[SpaceId(options.pid)])?;
     let mut seen = Observations::default();
     for second in 1..=options.seconds {

@@ -185,7 +185,8 @@ fn shared(lab: &mut Lab) {
         unsafe { libc::pause() };
     }
     let pages = base(start, 64);
-    let mut alone = Mover::new(MoverSettings { shared: false, ..MoverSettings::default() });
+    let mut alone =
+        Mover::new(&Root::default(), MoverSettings { shared: false, ..MoverSettings::default() });
     std::mem::swap(&mut alone, &mut lab.mover);
     let refused = lab.migrate(&pages, TierId(0), true);
     lab.expect("refused without the setting", all(&refused, Outcome::Refused));
@@ -293,7 +294,8 @@ fn main() {
             std::process::exit(2);
         }
     };
-    let mover = Mover::new(MoverSettings { shared: true, ..MoverSettings::default() });
+    let mover =
+        Mover::new(&Root::default(), MoverSettings { shared: true, ..MoverSettings::default() });
     let mut lab = Lab { root, tiers, mover, failed: false };
     let journal = Journal::open("/run/tierline").expect("a journal");
     journal.set(&lab.root, "/proc/sys/kernel/numa_balancing", "0").expect("numa_balancing off");

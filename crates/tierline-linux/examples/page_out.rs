@@ -154,6 +154,7 @@ fn main() {
     };
     let memory = Memory { base: vpn(), huge: vpn(), locked: vpn(), shared: vpn() };
     let root = Root::default();
+    root.hold(child).expect("a child");
     let mut lab = Lab { pager: Pager::new(&root), root, child, failed: false };
     let mut groups = Cgroups::open(&lab.root, &["example".into()]).expect("the group");
     check(&mut lab, &mut groups, &memory, &mut ours);

@@ -3,16 +3,17 @@
 
 use tierline_linux::cha::Cha;
 use tierline_linux::doctor::examine;
-use tierline_linux::journal::{Journal, STATE_DIR};
+use tierline_linux::journal::Journal;
 use tierline_linux::latency_probe::LatencyProbe;
 use tierline_linux::root::Root;
+use tierline_linux::state_dir::STATE_DIR;
 use tierline_linux::telemetry;
 use tierline_linux::topology::{TierSpec, Topology};
 use tierline_linux::tracker::TRACKERS;
 
 fn main() {
     match Journal::recover(STATE_DIR, &Root::default()) {
-        Ok(lines) => lines.iter().for_each(|line| println!("recovered {line}")),
+        Ok(done) => done.notes().iter().for_each(|line| println!("recovered {line}")),
         Err(error) => eprintln!("Error: {error}"),
     }
     if let Err(error) = show() {

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::journal::Journal;
+use crate::journal::{Journal, Owner};
 use crate::process::stat::{Stat, pids};
 use crate::root::Root;
 use crate::topology::Topology;
@@ -233,31 +233,39 @@ fn kdamonds(root: &Root, plan: OwnUse) -> Vec<Finding> {
 }
 
 fn managers(root: &Root, state_dir: &Path) -> Vec<Finding> {
-    let finding = |pid: u32| {
+    let finding = |owner: Owner| {
+        let Owner { pid, file, elsewhere } = owner;
+        let (place, next) = match elsewhere {
+            false => (String::new(), format!("use `tierline status`, or stop it: kill {pid}")),
+            true => (
+                " of another PID namespace".into(),
+                format!("stop it there, or delete {} if it has ended", file.display()),
+            ),
+        };
         Finding::new(
             "second-manager",
             Severity::Problem,
-            format!("another tierline manages this machine (process {pid})"),
+            format!("another tierline manages this machine (process {pid}{place})"),
             "two managers would fill the same memory and overwrite each other's settings",
-            format!("use `tierline status`, or stop it: kill {pid}"),
+            next,
         )
         .refuse()
     };
-    Journal::others(state_dir, root).into_iter().map(|owner| finding(owner.pid)).collect()
+    Journal::others(state_dir, root).into_iter().map(finding).collect()
 }
 
 fn rivals(root: &Root) -> Vec<Finding> {
     let all = pids(root).into_iter().filter_map(|pid| Stat::read(root, pid).ok());
     let rivals = all.filter(|stat| RIVALS.contains(&stat.comm.as_str()));
     let finding = |stat: Stat| {
-        let finding = Finding::new(
+        // A name is no proof: any user can start a program of that name.
+        Finding::new(
             "rival-mover",
-            if stat.comm == "memtierd" { Severity::Problem } else { Severity::Warning },
+            Severity::Warning,
             format!("{} runs (process {})", stat.comm, stat.pid),
             "it moves pages as well, and undoes Tierline's moves",
             format!("stop it: kill {}", stat.pid),
-        );
-        if stat.comm == "memtierd" { finding.refuse() } else { finding }
+        )
     };
     rivals.map(finding).collect()
 }
@@ -384,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_second_mover_we_refuse_and_change_nothing() {
+    fn beside_a_second_manager_we_refuse_and_change_nothing() {
         let stat = text(9, "memtierd", 1, 1, 1, 1);
         let (dir, root) = fake(&[
             ("/proc/sys/kernel/numa_balancing", "1\n"),
@@ -395,6 +403,8 @@ mod tests {
         let findings = examine(&root, &run, &[], OwnUse { hint_faults: true, ..OwnUse::default() });
         assert_eq!(ids(&findings), ["numa-balancing", "kdamond-running", "rival-mover"]);
         assert_eq!(findings[0].action, Action::Leave, "the tracker needs it");
+        assert_eq!(findings[2].action, Action::Leave, "anybody can have that name");
+        let findings = examine(&root, &run, &[], OwnUse { damon: true, ..OwnUse::default() });
         let journal = Journal::open(&run).expect("a journal");
         assert!(apply(&journal, &root, &findings).expect_err("refused").hint().is_some());
         assert!(journal.changes().is_empty());

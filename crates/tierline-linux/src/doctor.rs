@@ -8,8 +8,9 @@ use tierline_core::unit::Bytes;
 
 use crate::conflicts::{self, Finding, OwnUse, Severity};
 use crate::error::Error;
-use crate::journal::{Journal, STATE_DIR};
+use crate::journal::Journal;
 use crate::root::Root;
+use crate::state_dir::STATE_DIR;
 use crate::topology::Topology;
 use crate::tracker::TRACKERS;
 
@@ -224,7 +225,7 @@ fn rights(root: &Root) -> Option<Finding> {
             Severity::Warning,
             format!("missing capabilities: {}", lacking.join(", ")),
             "only pages of your own programs can be moved, and most trackers cannot be used",
-            "run as root, or through the systemd unit, which has exactly these",
+            "run as root, or as a service with these capabilities",
         )
     })
 }
@@ -361,7 +362,7 @@ mod tests {
             ("/sys/module/damon_stat/parameters/enabled", "Y\n"),
             (
                 "/run/tierline/journal-4000000.json",
-                r#"{"pid":4000000,"start":1,"boot":"","changes":[]}"#,
+                r#"{"pid":4000000,"start":1,"boot":"","namespace":"","changes":[]}"#,
             ),
         ]);
         let (_dir, root) = fake(&files);

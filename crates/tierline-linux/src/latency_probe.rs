@@ -206,7 +206,8 @@ impl Buffer {
             .map(|page| start + page * BASE_PAGE.0)
             .collect();
         let mut status = vec![-1; pages.len()];
-        let answer = KernelSyscall.move_pages(std::process::id(), &pages, None, &mut status, 0);
+        let answer =
+            KernelSyscall::default().move_pages(std::process::id(), &pages, None, &mut status, 0);
         answer.map_err(|errno| Error::Call {
             call: "move_pages on the probe buffer".into(),
             source: io::Error::from_raw_os_error(errno),

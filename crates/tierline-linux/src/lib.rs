@@ -26,6 +26,7 @@ pub mod perf;
 pub mod process;
 pub mod recorder;
 pub mod root;
+pub mod state_dir;
 pub mod systemd;
 pub mod telemetry;
 pub mod tenant;

@@ -21,6 +21,7 @@ use tierline_core::tier::{NodeId, TierId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
 
 use crate::error::{Error, Result};
+use crate::root::Root;
 pub use syscall::{KernelSyscall, MoveSyscall};
 
 /// A status that the kernel never writes.
@@ -74,8 +75,8 @@ pub struct Mover<S = KernelSyscall> {
 
 impl Mover<KernelSyscall> {
     /// A mover that uses the running kernel.
-    pub fn new(settings: MoverSettings) -> Self {
-        Self::with(KernelSyscall, settings)
+    pub fn new(root: &Root, settings: MoverSettings) -> Self {
+        Self::with(KernelSyscall(root.clone()), settings)
     }
 }
 

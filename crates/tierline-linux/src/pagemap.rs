@@ -13,10 +13,13 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use tierline_core::port::{Observations, PageSize, Residence, SpaceId};
+use tierline_core::port::{Observations, PageKind, PageSize, Residence, SpaceId};
 
 use crate::error::{Error, Result};
 use crate::nodes::FrameTiers;
+use crate::process::held::{ended, file_error};
+use crate::process::limits::{keep_within_limit, mappings_text};
+use crate::process::maps::MappedRun;
 use crate::root::Root;
 use crate::tracker::tier_runs::{TierRun, TierRuns};
 
@@ -70,13 +73,14 @@ pub struct Pagemap {
 }
 
 impl Pagemap {
-    /// Opens the pagemap of `pid`.
+    /// Opens the pagemap of the held process `pid`.
     ///
     /// # Errors
-    /// [`Error::File`]; "not found" if the process has ended.
+    /// [`Error::File`]; "no such process" if it has ended.
     pub fn open(root: &Root, pid: u32) -> Result<Self> {
         let path = root.path(format!("/proc/{pid}/pagemap"));
-        match File::open(&path) {
+        let opened = root.process(pid).ok_or_else(ended).and_then(|held| held.open_read("pagemap"));
+        match opened {
             Ok(file) => Ok(Self { path, file, bytes: vec![0; BATCH * 8] }),
             Err(source) => Err(Error::File { action: "open", path, source }),
         }
@@ -124,7 +128,7 @@ impl Pagemap {
 /// Appends the tiers of `pages`, with neighbours in one tier as one run.
 ///
 /// # Errors
-/// [`Error::File`]; "not found" if the process has ended.
+/// [`Error::File`]; "no such process" if the process has ended.
 pub fn residence(
     root: &Root,
     pid: u32,
@@ -154,11 +158,18 @@ pub(crate) fn page(vpn: u64, entry: PagemapEntry, frames: &FrameTiers) -> Option
 /// the kernel adds to every process ([vvar], [vdso]).
 ///
 /// # Errors
-/// [`Error::File`]; "not found" if the process has ended.
+/// [`Error::File`]; "no such process" if the process has ended.
 pub fn mapped_ranges(root: &Root, pid: u32) -> Result<Vec<Range<u64>>> {
-    let text = root.read(format!("/proc/{pid}/maps"))?;
+    let text = root.process(pid).ok_or_else(ended).and_then(|held| mappings_text(&held));
+    let (text, _) = text.map_err(|source| file_error(root, pid, "maps", "read", source))?;
+    let lines = text.split(|byte| *byte == b'\n').map(String::from_utf8_lossy);
+    let mut runs: Vec<MappedRun> = lines
+        .filter_map(|line| mapping(&line))
+        .map(|range| (range.start, range.end, PageKind::Anonymous))
+        .collect();
+    keep_within_limit(root, &mut runs);
     let mut ranges: Vec<Range<u64>> = Vec::new();
-    for range in text.lines().filter_map(mapping) {
+    for range in runs.into_iter().map(|(start, end, _)| start..end) {
         match ranges.last_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
             _ => ranges.push(range),
@@ -199,6 +210,7 @@ pub(crate) mod tests {
         let end = 0x2000 + entries.len() * 0x1000;
         let maps =
             format!("2000-{end:x} rw-p 0 00:00 0 \nffff0000-ffff1000 r-xp 0 00:00 0 [vdso]\n");
+        put("proc/7/stat", b"");
         put("proc/7/pagemap", &words);
         put("proc/7/maps", maps.as_bytes());
         put("proc/7/clear_refs", b"");
@@ -206,6 +218,7 @@ pub(crate) mod tests {
         put("sys/devices/system/node/node0/memory0/state", b"");
         put("sys/devices/system/node/node1/memory1/state", b"");
         let root = Root::at(folder.path());
+        root.hold(7).expect("it runs");
         (folder, root)
     }
 

@@ -2,11 +2,15 @@
 //! The managed processes and their mappings.
 
 pub(crate) mod advise;
+pub mod held;
 pub(crate) mod huge;
+pub(crate) mod limits;
 pub mod maps;
+pub(crate) mod namespace;
 pub mod stat;
 pub mod targets;
 
+pub use held::Held;
 pub use maps::Maps;
 pub use stat::Stat;
 pub use targets::{Selection, TargetChanges, Targets};

@@ -34,7 +34,7 @@ impl Recorder {
         let tiers = all_memory(&topology);
         let pids = selection.pids.clone();
         let targets = Targets::new(selection, root)?;
-        let mut notes = Journal::recover(&options.state_dir, root)?;
+        let mut notes = Journal::recover(&options.state_dir, root)?.notes();
         let journal = Journal::open(&options.state_dir)?;
         let setup = options.tracker_setup(root, &journal, &tiers);
         let choice = ladder::choose(&setup, options.tracker.as_deref())?;

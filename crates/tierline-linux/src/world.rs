@@ -20,6 +20,7 @@ use crate::mover::page_out::Pager;
 use crate::mover::{self, Mover};
 use crate::nodes::{FrameTiers, Nodes};
 use crate::pagemap::residence;
+use crate::process::limits::look_pause;
 use crate::process::{Maps, Targets};
 use crate::root::Root;
 use crate::telemetry::page_in::PageIn;
@@ -31,7 +32,7 @@ use crate::tenant::{self, Tenant, Tenants};
 use crate::tracker::Tracker;
 use crate::tracker::inspect::{CENSUS_EVERY, Inspector};
 use crate::tracker::units::Units;
-use crate::tracker::window::RaisedPriority;
+use crate::tracker::window::{CostMeter, RaisedPriority};
 
 /// Time between two readings of the processes and their mappings.
 const LOOK_AROUND: Nanos = Nanos::from_secs(1);
@@ -71,6 +72,10 @@ pub struct LinuxWorld {
     /// The tiers of frames; `None` if the machine does not describe them.
     frames: Option<FrameTiers>,
     looked_around: Option<Nanos>,
+    /// Time until the next reading: longer if it costs much.
+    look_pause: Nanos,
+    /// True once it was reported that more memory is mapped than can be managed.
+    is_full: bool,
     /// The time of the tracker's last sample.
     last_sample: Option<Nanos>,
     /// The time of the last reading of page sizes; `None`: a process appeared since.
@@ -112,13 +117,15 @@ impl LinuxWorld {
             units: None,
             inspector: None,
             counted: None,
-            mover: Mover::new(mover::MoverSettings::default()),
+            mover: Mover::new(root, mover::MoverSettings::default()),
             paging: None,
             latency,
             dry_run,
             memory,
             measured: None,
             looked_around: None,
+            look_pause: LOOK_AROUND,
+            is_full: false,
             last_sample: None,
             sized: None,
             problems: Vec::new(),
@@ -264,7 +271,7 @@ impl LinuxWorld {
         if self.units.as_ref().is_some_and(Units::is_pending) {
             return Nanos::ZERO;
         }
-        let look = self.looked_around.map_or(Nanos::ZERO, |at| at + LOOK_AROUND);
+        let look = self.looked_around.map_or(Nanos::ZERO, |at| at + self.look_pause);
         self.tracker.next_due().min(look)
     }
 
@@ -297,10 +304,16 @@ impl LinuxWorld {
     }
 
     fn refresh_targets(&mut self, now: Nanos, out: &mut Observations) {
-        if self.looked_around.is_some_and(|at| now < at + LOOK_AROUND) {
+        if self.looked_around.is_some_and(|at| now < at + self.look_pause) {
             return;
         }
+        let meter = CostMeter::start();
+        self.look_around(now, out);
         self.looked_around = Some(now);
+        self.look_pause = look_pause(LOOK_AROUND, meter.cost().cpu);
+    }
+
+    fn look_around(&mut self, now: Nanos, out: &mut Observations) {
         let changes = self.targets.refresh(&self.root);
         for pid in &changes.gone {
             self.maps.remove(pid);
@@ -317,7 +330,10 @@ impl LinuxWorld {
             if let Err(problem) = maps.refresh(&self.root, &mut out.space_events) {
                 self.problems.push(problem);
             }
+            self.problems.extend(maps.take_left_out());
         }
+        self.problems.extend(self.targets.take_left_out());
+        self.report_if_full();
         if !changes.appeared.is_empty() {
             (self.sized, self.counted) = (None, None);
         }
@@ -327,6 +343,21 @@ impl LinuxWorld {
             if let Err(problem) = self.tracker.watch(&spaces) {
                 self.problems.push(problem);
             }
+        }
+    }
+
+    /// The core has an index for each managed page; without one, a mapping is not managed.
+    fn report_if_full(&mut self) {
+        let pages: u64 = self.maps.values().map(Maps::pages).sum();
+        if pages > u64::from(u32::MAX) && !std::mem::replace(&mut self.is_full, true) {
+            self.problems.push(Error::Missing {
+                what: "managing all chosen programs".into(),
+                why: format!(
+                    "they map {}, and 16 TiB can be managed: the mappings found last are left out",
+                    Bytes::from_base_pages(pages)
+                ),
+                hint: "choose fewer programs, or leave out those that reserve address space".into(),
+            });
         }
     }
 

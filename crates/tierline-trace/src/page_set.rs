@@ -7,6 +7,10 @@ use crate::format::Record;
 
 const CHUNK_BITS: u32 = 15;
 const WORDS: usize = 1 << (CHUNK_BITS - 6);
+/// The most chunks, of six kilobytes each: 384 MiB. The densest trace of so many pages needs 4096 of them.
+const MOST_CHUNKS: usize = 1 << 16;
+/// The most pages: 512 GiB of base pages.
+pub const MOST_PAGES: u64 = 1 << 27;
 
 /// The set. Its pages are numbered from 0 by space and address.
 #[derive(Clone, Debug, Default)]
@@ -23,8 +27,10 @@ struct Chunk {
 }
 
 impl PageSet {
-    /// Adds the pages of a block.
-    pub fn insert(&mut self, space: u32, records: &[Record]) {
+    /// Adds the pages of a block. False once the pages are in too many places or too many: a file of some kilobytes
+    /// can name pages for which no machine has memory.
+    #[must_use]
+    pub fn insert(&mut self, space: u32, records: &[Record]) -> bool {
         for run in records.chunk_by(|a, b| a.page >> CHUNK_BITS == b.page >> CHUNK_BITS) {
             let key = (space, run[0].page >> CHUNK_BITS);
             let chunk = self.chunks.entry(key).or_insert_with(|| Chunk {
@@ -36,7 +42,11 @@ impl PageSet {
                 self.pages += u64::from(chunk.bits[word] & bit == 0);
                 chunk.bits[word] |= bit;
             }
+            if self.chunks.len() > MOST_CHUNKS || self.pages > MOST_PAGES {
+                return false;
+            }
         }
+        true
     }
 
     /// Number of pages.

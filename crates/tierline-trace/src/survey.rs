@@ -55,7 +55,15 @@ impl Survey {
         };
         let wrong = loop {
             match reader.next() {
-                Ok(Some(block)) => survey.add(&block),
+                Ok(Some(block)) => {
+                    if !survey.add(&block) {
+                        break Some(Error::format(
+                            reader.offset(),
+                            "2^27 pages at most, in at most 65,536 places",
+                            "more",
+                        ));
+                    }
+                }
                 Ok(None) => break None,
                 Err(error) => break Some(error),
             }
@@ -65,7 +73,8 @@ impl Survey {
         Ok((survey, wrong))
     }
 
-    fn add(&mut self, block: &Block<'_>) {
+    /// False if the pages are too many.
+    fn add(&mut self, block: &Block<'_>) -> bool {
         match *block {
             Block::Epoch(epoch) => {
                 self.epochs += 1;
@@ -74,13 +83,14 @@ impl Survey {
             }
             Block::Pages { space, records } => {
                 self.spaces.insert(space);
-                self.pages.insert(space, records);
                 self.records += records.len() as u64;
                 for record in records {
                     self.reads += u64::from(record.reads);
                     self.writes += u64::from(record.writes);
                 }
+                return self.pages.insert(space, records);
             }
         }
+        true
     }
 }

@@ -7,16 +7,17 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tierline_core::event::Event;
 use tierline_core::guard::Guarded;
-use tierline_core::unit::Nanos;
+use tierline_core::unit::{Bytes, Nanos};
 use tierline_linux::error::Error;
 use tierline_linux::manager::Manager;
 
 use crate::clock;
+use crate::output::empty;
 use crate::print::{Messages, to_stderr};
 use crate::report_error::ErrorWithHint;
 use crate::request::{Answer, MOST_BYTES, Request, Verb};
@@ -104,11 +105,42 @@ pub struct Reports {
     /// Prints messages to the user.
     pub messages: Messages,
     /// Every event, one line of JSON each.
-    pub events: Option<BufWriter<File>>,
+    pub events: Option<EventLog>,
     /// Time between lines of status on stderr.
     pub status_interval: Option<Nanos>,
     /// Print that line as JSON.
     pub json: bool,
+}
+
+/// A file of events, up to a size.
+pub struct EventLog {
+    file: BufWriter<File>,
+    /// False before the first event, when what was in the file is still there.
+    begun: bool,
+    left: u64,
+}
+
+impl EventLog {
+    /// A log in `file`, of at most `limit`.
+    pub fn new(file: File, limit: Bytes) -> Self {
+        Self { file: BufWriter::new(file), begun: false, left: limit.0 }
+    }
+
+    fn add(&mut self, event: &Event) -> io::Result<()> {
+        let mut line = serde_json::to_vec(event)?;
+        line.push(b'\n');
+        let left = self.left.checked_sub(line.len() as u64);
+        self.left = left.ok_or_else(|| io::Error::other("--events-limit is reached"))?;
+        self.file.write_all(&line)
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        if self.begun {
+            return Ok(());
+        }
+        self.begun = true;
+        empty(self.file.get_ref())
+    }
 }
 
 /// A manager, or none after a failure, and its reports.
@@ -290,20 +322,18 @@ impl<M: Managed> Driver<M> {
 impl Reports {
     /// Writes events. After a failure (a full disk), reports it once and stops writing.
     fn log(&mut self, events: &[Event]) {
-        let Some(file) = &mut self.events else { return };
-        let written = events.iter().try_for_each(|event| {
-            serde_json::to_writer(&mut *file, event)?;
-            file.write_all(b"\n")
-        });
-        if let Err(error) = written {
-            self.events = None;
-            self.messages.print(&format!("events are no longer written: {error}"));
-        }
+        let Some(log) = &mut self.events else { return };
+        let written = log.begin().and_then(|()| events.iter().try_for_each(|event| log.add(event)));
+        self.stop_after(written);
     }
 
     fn flush(&mut self) {
-        let flushed = self.events.as_mut().map_or(Ok(()), Write::flush);
-        if let Err(error) = flushed {
+        let flushed = self.events.as_mut().map_or(Ok(()), |log| log.file.flush());
+        self.stop_after(flushed);
+    }
+
+    fn stop_after(&mut self, result: io::Result<()>) {
+        if let Err(error) = result {
             self.events = None;
             self.messages.print(&format!("events are no longer written: {error}"));
         }
@@ -320,6 +350,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
     use std::rc::Rc;
+    use tierline_core::port::{Outcome, PageAddress, PageSize, SpaceId, Vpn};
 
     /// Counts its steps, and panics on request.
     struct Fake {
@@ -364,6 +395,24 @@ mod tests {
             assert!(!self.panic_in_shutdown, "as requested");
             Vec::new()
         }
+    }
+
+    #[test]
+    fn events_end_at_their_limit_and_replace_what_was_there() {
+        let page = PageAddress { space: SpaceId(1), vpn: Vpn(2), size: PageSize::Base };
+        let event = Event::PageOut { at: Nanos(3), page, outcome: Outcome::Done };
+        let line = serde_json::to_string(&event).expect("JSON").len() as u64 + 1;
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), "old").expect("written");
+        let log = EventLog::new(file.reopen().expect("it"), Bytes(line * 2));
+        let mut reports = Reports { events: Some(log), ..reports() };
+        assert_eq!(std::fs::read_to_string(file.path()).expect("it"), "old");
+        reports.log(&[event, event]);
+        reports.flush();
+        let written = || std::fs::read_to_string(file.path()).expect("it").lines().count();
+        assert_eq!((written(), reports.events.is_some()), (2, true));
+        reports.log(&[event]);
+        assert_eq!((written(), reports.events.is_some()), (2, false));
     }
 
     /// Ends at a given time.

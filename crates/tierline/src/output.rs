@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, IsTerminal, Read, Write, stdout};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -37,6 +37,7 @@ impl OutputFile {
         if path == Path::new("-") {
             return Self::elsewhere(name, Destination::Stdout);
         }
+        refuse_link(path)?;
         if is_special(path) {
             return Self::elsewhere(name, Destination::Copy(existing(path)?));
         }
@@ -44,8 +45,7 @@ impl OutputFile {
             let text = format!("{} is a folder", path.display());
             return Err(ErrorWithHint::error(text, "name a file in it"));
         }
-        // A link stays a link.
-        let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let target = path.to_path_buf();
         let known = fs::metadata(&target).ok();
         if known.is_some() {
             existing(&target)?;
@@ -167,6 +167,72 @@ impl Write for OutputFile {
     }
 }
 
+/// Opens a file that only its user may read: it tells addresses of programs, also of other users. A new one, or one of
+/// our own; what is in it stays until the caller empties it. Devices and pipes are opened as they are.
+///
+/// # Errors
+/// If it cannot be written, is a link, or belongs to another user.
+pub fn private(path: &Path) -> Result<File> {
+    if is_standard(path) {
+        return existing(path);
+    }
+    refuse_link(path)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(OWN).custom_flags(NOFOLLOW);
+    let cannot = || format!("cannot write {}", path.display());
+    let file = options.open(path).with_context(cannot)?;
+    let known = file.metadata().with_context(cannot)?;
+    if !known.is_file() {
+        return Ok(file);
+    }
+    if known.uid() != rustix::process::geteuid().as_raw() || known.nlink() > 1 {
+        let text = format!("{}: it belongs to another user, or has other names", cannot());
+        return Err(ErrorWithHint::error(text, "delete it, or name another file"));
+    }
+    if known.mode() & !OWN & 0o777 != 0 {
+        file.set_permissions(Permissions::from_mode(OWN)).with_context(cannot)?;
+    }
+    Ok(file)
+}
+
+/// The same, emptied.
+///
+/// # Errors
+/// As [`private`].
+pub fn emptied(path: &Path) -> Result<File> {
+    let file = private(path)?;
+    empty(&file).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(file)
+}
+
+/// Empties a file; a device or a pipe has nothing to empty.
+pub fn empty(file: &File) -> io::Result<()> {
+    if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
+}
+
+/// Readable for its user only.
+const OWN: u32 = 0o600;
+#[expect(clippy::cast_possible_wrap, reason = "a bit of an int")]
+const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+
+/// Whoever can make a link decides what would be overwritten.
+fn refuse_link(path: &Path) -> Result<()> {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|known| known.is_symlink());
+    if !is_link || is_standard(path) {
+        return Ok(());
+    }
+    let hint = fs::read_link(path).map_or_else(
+        |_| "name a file".into(),
+        |to| format!("name the file itself: {}", to.display()),
+    );
+    Err(ErrorWithHint::error(format!("cannot write {}: it is a link", path.display()), hint))
+}
+
+/// Our own open files, which are links in /dev.
+fn is_standard(path: &Path) -> bool {
+    ["/dev/stdout", "/dev/stderr", "/dev/fd"].iter().any(|known| path.starts_with(known))
+}
+
 /// True for devices and pipes, and for every path in /dev.
 fn is_special(path: &Path) -> bool {
     let file = fs::metadata(path);
@@ -175,7 +241,8 @@ fn is_special(path: &Path) -> bool {
 
 /// Opens an existing file for writing, without changing it.
 fn existing(path: &Path) -> Result<File> {
-    let opened = OpenOptions::new().write(true).open(path);
+    let flags = if is_standard(path) { 0 } else { NOFOLLOW };
+    let opened = OpenOptions::new().write(true).custom_flags(flags).open(path);
     opened.with_context(|| format!("cannot write {}", path.display()))
 }
 
@@ -220,16 +287,40 @@ mod tests {
     }
 
     #[test]
-    fn links_and_devices_are_not_replaced() {
+    fn links_are_refused_and_devices_are_not_replaced() {
         let dir = tempfile::tempdir().expect("a folder");
         let (file, link) = (dir.path().join("file"), dir.path().join("link"));
         fs::write(&file, "old").expect("written");
         std::os::unix::fs::symlink(&file, &link).expect("a link");
-        OutputFile::create(&link).expect("prepared").text("new").expect("written");
-        assert!(fs::symlink_metadata(&link).expect("it").is_symlink());
-        assert_eq!(fs::read_to_string(&file).expect("it"), "new");
+        for refused in [OutputFile::create(&link).map(drop), private(&link).map(drop)] {
+            let refused = refused.expect_err("refused");
+            assert!(refused.to_string().contains("it is a link"), "{refused}");
+            let hint = report_error::hint(&refused).expect("a hint");
+            assert!(hint.ends_with(&file.display().to_string()), "{hint}");
+        }
+        assert_eq!(fs::read_to_string(&file).expect("it"), "old");
         OutputFile::svg(Path::new("/dev/null")).expect("prepared").text("x").expect("written");
         assert!(!fs::metadata("/dev/null").expect("it").is_file());
+    }
+
+    #[test]
+    fn a_private_file_is_our_own_and_stays_until_it_is_emptied() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("events");
+        let mode = |path: &Path| fs::metadata(path).expect("it").permissions().mode() & 0o777;
+        private(&path).expect("made").write_all(b"old").expect("written");
+        assert_eq!(mode(&path), 0o600);
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("ours");
+        drop(private(&path).expect("opened"));
+        assert_eq!((mode(&path), fs::read_to_string(&path).expect("it").as_str()), (0o600, "old"));
+        fs::hard_link(&path, dir.path().join("other")).expect("a second name");
+        assert!(private(&path).is_err());
+        let foreign = dir.path().join("foreign");
+        fs::write(&foreign, "theirs").expect("written");
+        if std::os::unix::fs::chown(&foreign, Some(12345), None).is_ok() {
+            assert!(private(&foreign).expect_err("refused").to_string().contains("another user"));
+        }
+        assert!(private(Path::new("/dev/null")).is_ok() && private(dir.path()).is_err());
     }
 
     #[test]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rows of a comparison as Parquet: one column per key of the JSON rows.
 
-use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +10,8 @@ use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use tierline_model::compare::ComparedRun;
+
+use crate::output::emptied;
 
 /// A column; `None` is written as null.
 enum Column {
@@ -41,7 +42,7 @@ const COLUMNS: [(&str, Column); 15] = [
 
 /// Writes rows to a file.
 pub fn write(file: &Path, rows: &[ComparedRun]) -> Result<()> {
-    let to = File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
+    let to = emptied(file)?;
     write_to(to, rows).with_context(|| format!("cannot write {}", file.display()))
 }
 
@@ -125,7 +126,7 @@ mod tests {
         let rows = [entry(Some("1:2"), None), entry(None, Some(7.5))];
         let file = tempfile::NamedTempFile::new().unwrap();
         write(file.path(), &rows).unwrap();
-        let reader = SerializedFileReader::new(File::open(file.path()).unwrap()).unwrap();
+        let reader = SerializedFileReader::new(std::fs::File::open(file.path()).unwrap()).unwrap();
         let read: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
         assert_eq!(read.len(), 2);
         assert_eq!(read[0].get_string(2).unwrap(), "1:2");

@@ -37,6 +37,19 @@ pub fn document(text: &str, as_json: bool) -> Result<()> {
     if as_json { json(&Document { text }) } else { out(text) }
 }
 
+/// A text that may contain names chosen by other users, for a terminal: what would move its cursor, change its
+/// colours or the direction of its text is shown as an escape.
+pub fn plain(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| {
+            let shown = c.escape_debug();
+            let as_it_is = matches!(c, '\n' | '\\' | '\'' | '"').then_some(c);
+            let escaped = as_it_is.is_none().then_some(shown);
+            as_it_is.into_iter().chain(escaped.into_iter().flatten())
+        })
+        .collect()
+}
+
 /// Writes a line to stderr. A missing reader is not an error.
 pub fn to_stderr(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
@@ -53,7 +66,7 @@ impl Messages {
     /// Prints lines of our own among those of the program.
     pub fn print(self, text: &str) {
         for line in text.lines().filter(|_| !self.quiet) {
-            to_stderr(&format!("tierline: {line}"));
+            to_stderr(&format!("tierline: {}", plain(line)));
         }
     }
 }
@@ -104,6 +117,13 @@ pub fn or_dash(value: Option<impl ToString>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_cannot_control_the_terminal() {
+        let evil = "a\u{1b}[2J\u{9b}31m\r\u{7}\u{202e}b";
+        assert_eq!(plain(evil), "a\\u{1b}[2J\\u{9b}31m\\r\\u{7}\\u{202e}b");
+        assert_eq!(plain("Grüße, \"x\" \\ 'y'\n2"), "Grüße, \"x\" \\ 'y'\n2");
+    }
 
     #[test]
     fn numbers_are_right_aligned_and_names_left_aligned() {

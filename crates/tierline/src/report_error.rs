@@ -5,7 +5,7 @@ use std::io;
 
 use tierline_linux::error::Error;
 
-use crate::print::to_stderr;
+use crate::print::{plain, to_stderr};
 
 /// An error of the command line, with its next step.
 #[derive(Debug)]
@@ -31,9 +31,9 @@ impl std::error::Error for ErrorWithHint {}
 
 /// Prints the error to stderr.
 pub fn print(error: &anyhow::Error) {
-    to_stderr(&format!("Error: {}", text(error)));
+    to_stderr(&plain(&format!("Error: {}", text(error))));
     if let Some(hint) = hint(error) {
-        to_stderr(&format!("Hint: {hint}"));
+        to_stderr(&plain(&format!("Hint: {hint}")));
     }
 }
 

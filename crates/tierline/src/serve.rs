@@ -3,16 +3,19 @@
 //! manager's status as JSON; one that sends a line, the answer to that request. Clients are served between steps;
 //! without clients it costs nothing, and a slow client delays nobody.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::fs::Mode;
+use rustix::process::umask;
 use tierline_core::unit::Nanos;
+use tierline_linux::error::Error;
 use tierline_linux::peer;
+use tierline_linux::state_dir::StateDir;
 
 use crate::request::MOST_BYTES;
 
@@ -23,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// How long a manager waits for the rest of a request. A client that has sent nothing until then gets the status.
 const SILENCE: Nanos = Nanos::from_millis(200);
 /// The longest answer that a client reads.
-const MOST_ANSWER: u64 = 16 << 20;
+const MOST_ANSWER: usize = 16 << 20;
 
 /// The socket; dropping it deletes the file.
 pub struct StatusSocket {
@@ -87,15 +90,13 @@ impl Caller {
 impl StatusSocket {
     /// Opens the socket of this process in `dir`.
     pub fn open(dir: &Path) -> io::Result<Self> {
-        fs::create_dir_all(dir)?;
+        StateDir::create(dir).map_err(io::Error::other)?;
         let file = dir.join(format!("tierline-{}.sock", std::process::id()));
         // Left by a killed process with the same pid.
         let _ = fs::remove_file(&file);
-        let listener = UnixListener::bind(&file)?;
+        let listener = bind(&file)?;
         listener.set_nonblocking(true)?;
-        let socket = Self { listener, file, callers: Vec::new() };
-        fs::set_permissions(&socket.file, Permissions::from_mode(0o660))?;
-        Ok(socket)
+        Ok(Self { listener, file, callers: Vec::new() })
     }
 
     /// Readable when a client connects.
@@ -126,6 +127,14 @@ impl StatusSocket {
     }
 }
 
+/// Binds a socket that only its user and group can reach, from the first moment on.
+fn bind(file: &Path) -> io::Result<UnixListener> {
+    let before = umask(Mode::from_raw_mode(0o117));
+    let bound = UnixListener::bind(file);
+    umask(before);
+    bound
+}
+
 impl Drop for StatusSocket {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.file);
@@ -133,15 +142,18 @@ impl Drop for StatusSocket {
 }
 
 /// The sockets in `dir`, by process id.
-pub fn sockets(dir: &Path) -> Vec<(u32, PathBuf)> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let pid = |path: &Path| {
-        let name = path.file_name()?.to_str()?;
-        name.strip_prefix("tierline-")?.strip_suffix(".sock")?.parse().ok()
-    };
-    let mut found: Vec<_> = entries.filter_map(|e| Some((pid(&e.path())?, e.path()))).collect();
+///
+/// # Errors
+/// If others may write the folder: then anybody may have made them.
+pub fn sockets(dir: &Path) -> Result<Vec<(u32, PathBuf)>, Error> {
+    let Some(dir) = StateDir::open(dir)? else { return Ok(Vec::new()) };
+    let pid =
+        |name: &str| name.strip_prefix("tierline-")?.strip_suffix(".sock")?.parse::<u32>().ok();
+    let names = dir.names();
+    let mut found: Vec<_> =
+        names.iter().filter_map(|name| Some((pid(name)?, dir.path(name)))).collect();
     found.sort();
-    found
+    Ok(found)
 }
 
 /// Queries the status of the manager behind `file`; `None` if it no longer listens.
@@ -156,18 +168,37 @@ pub fn request(file: &Path, line: &str) -> io::Result<Option<String>> {
         Err(error) if is_dead(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
-    stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.write_all(line.as_bytes())?;
     stream.shutdown(Shutdown::Write)?;
-    let mut text = String::new();
-    stream.take(MOST_ANSWER).read_to_string(&mut text)?;
-    Ok(Some(text))
+    let text = answer(&stream, Instant::now() + PATIENCE)?;
+    String::from_utf8(text).map(Some).map_err(io::Error::other)
+}
+
+/// Reads an answer that must be complete at `latest`, however it is divided.
+fn answer(mut stream: &UnixStream, latest: Instant) -> io::Result<Vec<u8>> {
+    let (mut text, mut part) = (Vec::new(), [0; 1 << 14]);
+    loop {
+        let left = latest.saturating_duration_since(Instant::now());
+        if left.is_zero() || text.len() > MOST_ANSWER {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut part) {
+            Ok(0) => return Ok(text),
+            Ok(count) => text.extend_from_slice(&part[..count]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Deletes the sockets of killed managers.
 pub fn sweep(dir: &Path) {
-    for (_, file) in sockets(dir) {
+    for (_, file) in sockets(dir).into_iter().flatten() {
         if UnixStream::connect(&file).is_err_and(|error| is_dead(&error)) {
             let _ = fs::remove_file(file);
         }
@@ -181,12 +212,13 @@ fn is_dead(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn clients_are_answered_and_sockets_of_dead_managers_are_deleted() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut socket = StatusSocket::open(dir.path()).expect("a socket");
-        let (pid, file) = sockets(dir.path()).remove(0);
+        let (pid, file) = sockets(dir.path()).expect("ours").remove(0);
         assert_eq!(pid, std::process::id());
         assert_eq!(fs::metadata(&file).expect("it").permissions().mode() & 0o777, 0o660);
         let caller = std::thread::spawn({
@@ -203,18 +235,49 @@ mod tests {
         }
         assert_eq!(caller.join().expect("no panic").expect("an answer").as_deref(), Some("{}"));
         drop(socket);
-        assert!(sockets(dir.path()).is_empty());
+        assert!(sockets(dir.path()).expect("ours").is_empty());
         drop(UnixListener::bind(&file).expect("a socket without a manager"));
         assert_eq!(ask(&file).expect("no error"), None);
         sweep(dir.path());
-        assert!(sockets(dir.path()).is_empty());
+        assert!(sockets(dir.path()).expect("ours").is_empty());
+    }
+
+    #[test]
+    fn a_socket_is_closed_to_others_from_the_first_moment_on() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("s");
+        let _listener = bind(&file).expect("bound");
+        assert_eq!(fs::metadata(&file).expect("it").permissions().mode() & 0o777, 0o660);
+    }
+
+    #[test]
+    fn sockets_in_a_folder_that_others_may_write_are_not_asked() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let _planted = UnixListener::bind(dir.path().join("tierline-1.sock")).expect("bound");
+        assert_eq!(sockets(dir.path()).expect("ours").len(), 1);
+        fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).expect("ours");
+        assert!(sockets(dir.path()).is_err());
+    }
+
+    #[test]
+    fn an_answer_that_drips_is_given_up_at_the_latest_time() {
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+        theirs.write_all(b"{").expect("sent");
+        // Each part would arrive in time; the whole does not.
+        let late = answer(&ours, Instant::now()).expect_err("late");
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        let late = answer(&ours, Instant::now() + Duration::from_millis(5)).expect_err("late");
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        theirs.write_all(b"}").expect("sent");
+        drop(theirs);
+        assert_eq!(answer(&ours, Instant::now() + PATIENCE).expect("complete"), b"}");
     }
 
     /// Requests of one sender, as the manager gets them `later` after its first look.
     fn received(text: &[u8], later: Nanos) -> Vec<Option<String>> {
         let dir = tempfile::tempdir().expect("a folder");
         let mut socket = StatusSocket::open(dir.path()).expect("a socket");
-        let (_, file) = sockets(dir.path()).remove(0);
+        let (_, file) = sockets(dir.path()).expect("ours").remove(0);
         let mut client = UnixStream::connect(file).expect("connected");
         client.write_all(text).expect("sent");
         let mut calls = socket.calls(Nanos::ZERO);

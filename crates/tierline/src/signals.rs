@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::net::UnixStream;
 
 use rustix::process::Signal;
@@ -10,8 +11,27 @@ use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
-/// Signals that request an end. With `run` they are passed on to the command, otherwise they end tierline.
-const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+/// Signals that request an end, and those that would end us at once, with the machine's settings changed. With `run`
+/// they are passed on to the command, otherwise they end tierline.
+const ENDING: [Signal; 13] = [
+    Signal::INT,
+    Signal::TERM,
+    Signal::HUP,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::ALARM,
+    Signal::VTALARM,
+    Signal::PROF,
+    Signal::IO,
+    Signal::POWER,
+    Signal::STKFLT,
+    Signal::XCPU,
+];
+/// Signals without a name would end us as well. They cannot be passed on as what they are.
+const REAL_TIME: RangeInclusive<i32> = 34..=64;
+/// A file that grows beyond its limit (`ulimit -f`): the write fails, which is reported where it is made.
+const IGNORED: [Signal; 1] = [Signal::XFSZ];
 
 /// Signals that arrived and are not yet handled.
 pub struct Signals(SignalDelivery<UnixStream, WithOrigin>);
@@ -38,9 +58,10 @@ impl Signals {
     pub fn listen() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         let ignored = ignored_mask();
-        let wanted =
-            ENDING.into_iter().map(Signal::as_raw).filter(|n| ignored & (1 << (n - 1)) == 0);
-        let wanted = wanted.chain([Signal::CHILD.as_raw()]);
+        let wanted = ENDING.into_iter().map(Signal::as_raw).chain(REAL_TIME);
+        let wanted = wanted.filter(|n| ignored & (1 << (n - 1)) == 0);
+        // A handler, as a program that we start would inherit an ignored signal.
+        let wanted = wanted.chain(IGNORED.map(Signal::as_raw)).chain([Signal::CHILD.as_raw()]);
         SignalDelivery::with_pipe(read, write, WithOrigin::default(), wanted).map(Self)
     }
 
@@ -56,9 +77,10 @@ impl Signals {
 }
 
 fn heard(origin: &Origin) -> Option<SignalEvent> {
-    let signal = Signal::from_named_raw(origin.signal)?;
+    let signal = Signal::from_named_raw(origin.signal).unwrap_or(Signal::TERM);
     match signal {
         Signal::CHILD => Some(SignalEvent::Child),
+        _ if IGNORED.contains(&signal) => None,
         _ => Some(SignalEvent::End { signal, to_group: origin.cause == Cause::Kernel }),
     }
 }

@@ -113,7 +113,10 @@ impl Status {
 
     /// The complete text: the manager, then a table of metrics for each set of labels.
     pub fn text(&self) -> String {
-        let targets = self.targets.iter().map(|target| format!("{} {}", target.pid, target.comm));
+        let targets = self.targets.iter().map(|target| {
+            // A name is a part of a line.
+            format!("{} {}", target.pid, target.comm.replace('\n', "\\n"))
+        });
         let changes = self
             .changes
             .iter()

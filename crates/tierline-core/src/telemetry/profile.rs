@@ -29,11 +29,15 @@ const KINDS: [PageKind; 3] = [PageKind::Anonymous, PageKind::File, PageKind::Sha
 /// The word of a page that was accessed since it was mapped.
 const SEEN: u64 = 1;
 
+/// Words per chunk of the history.
+const CHUNK: usize = 4096;
+
 /// The observed use of the memory of some programs.
 pub struct Profile {
     pages: PageTable,
-    /// One word per page, the present interval in its lowest bit. Undefined for a page that is not [`SEEN`].
-    history: Vec<u64>,
+    /// One word per page, the present interval in its lowest bit. Undefined for a page that is not [`SEEN`]. In
+    /// chunks, made when one of their pages is first touched: memory that is only mapped costs nothing.
+    history: Vec<Option<Box<[u64; CHUNK]>>>,
     /// Finished intervals.
     intervals: u32,
     /// The next interval has not begun: the lowest bit is of the last finished one.
@@ -82,11 +86,12 @@ impl Profile {
 
     fn touch(&mut self, page: PageIdx) {
         let Some(at) = self.pages.locate(page) else { return };
-        if self.history.len() < self.pages.indices() {
-            self.history.resize(self.pages.indices(), 0);
+        let (chunk, within) = (page.index() / CHUNK, page.index() % CHUNK);
+        if self.history.len() <= chunk {
+            self.history.resize(chunk + 1, None);
         }
         let kind = place_of(at.kind);
-        let history = &mut self.history[page.index()];
+        let history = &mut self.history[chunk].get_or_insert_with(|| Box::new([0; CHUNK]))[within];
         if self.pages.heat::<SeenWord>(page).0 != SEEN {
             self.pages.set_heat(page, SeenWord(SEEN));
             self.new[kind] += at.size.base_pages();
@@ -109,7 +114,8 @@ impl Profile {
 
     fn begin(&mut self) {
         if std::mem::take(&mut self.between) {
-            self.history.iter_mut().for_each(|history| *history <<= 1);
+            let chunks = self.history.iter_mut().flatten();
+            chunks.flat_map(|chunk| chunk.iter_mut()).for_each(|history| *history <<= 1);
         }
     }
 
@@ -140,7 +146,8 @@ impl Profile {
             let Some(at) = self.pages.locate(page) else { continue };
             let seen = self.pages.heat::<SeenWord>(page).0 == SEEN;
             if seen || self.pages.state(page).tier().is_some() {
-                let history = self.history.get(index).copied().filter(|_| seen).unwrap_or(0);
+                let chunk = self.history.get(index / CHUNK).and_then(Option::as_ref);
+                let history = chunk.filter(|_| seen).map_or(0, |chunk| chunk[index % CHUNK]);
                 let over = if self.between { history } else { history >> 1 };
                 kinds[place_of(at.kind)].add(over, at.size);
             }
@@ -254,6 +261,23 @@ mod tests {
             write: None,
         };
         Observations { samples: vec![sample], ..Observations::default() }
+    }
+
+    #[test]
+    fn mapped_memory_that_is_not_touched_costs_nothing() {
+        let mut profile = Profile::default();
+        let (space, base_pages) = (SpaceId(1), 1 << 28);
+        let region =
+            Region { space, start: Vpn(0), base_pages, size: PageSize::Base, kind: KINDS[0] };
+        profile.observe(&Observations {
+            space_events: vec![SpaceEvent::Mapped(region)],
+            ..Observations::default()
+        });
+        profile.observe(&accessed(1, base_pages - 1, 1));
+        profile.end_interval();
+        profile.observe(&accessed(1, base_pages - 1, 1));
+        assert_eq!(profile.history.iter().flatten().count(), 1, "of 65,536 chunks");
+        assert_eq!(profile.new[0], 1);
     }
 
     /// Ten private pages and four of a file. Page 0 is accessed always, pages 1 and 2 once, page 3 in the first

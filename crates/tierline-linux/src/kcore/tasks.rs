@@ -10,6 +10,7 @@ use crate::btf::Btf;
 use crate::error::{Error, Result};
 use crate::kcore::notes::Notes;
 use crate::kcore::{Kcore, is_kernel_address, word};
+use crate::process::namespace;
 use crate::root::Root;
 
 /// The most processes that Linux can have.
@@ -66,6 +67,16 @@ impl TaskList {
     /// # Errors
     /// [`Error::Missing`] if this kernel has no BTF, provides no task note, or has unknown structures.
     pub fn open(root: &Root, kcore: &Kcore) -> Result<Self> {
+        if !namespace::is_first(root) {
+            return Err(Error::Missing {
+                what: "the kernel's list of processes".into(),
+                why:
+                    "this is another PID namespace (a container): numbers here are not the kernel's"
+                        .into(),
+                hint: "use another tracker; `tierline trackers` lists them; or run on the host"
+                    .into(),
+            });
+        }
         let (notes, layout) = (Notes::read(kcore), Layout::read(&Btf::open(root)?)?);
         // Only the first thread of a process is on the list.
         let own_task = word(&notes.task, usize::try_from(layout.leader).unwrap_or(usize::MAX - 8));
@@ -197,6 +208,17 @@ mod tests {
         assert!(!kernel().is_current(&kcore, &Process { start: 1, ..found }));
         assert_eq!(kernel().find(&kcore, 7), None, "a kernel thread has no memory");
         assert_eq!(kernel().find(&kcore, 8), None);
+    }
+
+    #[test]
+    fn in_another_pid_namespace_numbers_are_not_looked_up() {
+        let (folder, root) = fake(&ram());
+        let ns = folder.path().join("proc/self/ns");
+        std::fs::create_dir_all(&ns).expect("a folder");
+        std::os::unix::fs::symlink("pid:[5]", ns.join("pid")).expect("a link");
+        let kcore = Kcore::open(&root).expect("a good core");
+        let error = TaskList::open(&root, &kcore).map(drop).expect_err("refused");
+        assert!(error.to_string().contains("another PID namespace"), "{error}");
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl Manager {
         let tiers = topology.tiers(options.tiers.as_ref())?;
         let pids = selection.pids.clone();
         let targets = Targets::new(selection, root)?;
-        let mut notes = Journal::recover(&options.state_dir, root)?;
+        let mut notes = Journal::recover(&options.state_dir, root)?.notes();
         let journal = Journal::open(&options.state_dir)?;
         let policy_moves = policy.kernel().is_none();
         if policy_moves {

@@ -78,7 +78,10 @@ impl Manager {
 
     /// The managed processes.
     pub fn targets(&self) -> Vec<TargetStatus> {
-        let comm = |pid| self.root.read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let comm = |pid| {
+            let text = self.root.process(pid).and_then(|held| held.read_text("comm").ok());
+            text.unwrap_or_default().trim_end_matches('\n').to_string()
+        };
         self.world.pids().map(|pid| TargetStatus { pid, comm: comm(pid) }).collect()
     }
 

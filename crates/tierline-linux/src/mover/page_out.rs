@@ -170,11 +170,11 @@ impl Pager {
 
     /// Pages out sorted pages of one process.
     fn of_one(&mut self, space: SpaceId, pages: &[Page]) -> Vec<Outcome> {
-        match refusals(space, pages) {
+        match refusals(&self.root, space, pages) {
             Ok(refused) => match self.read_back(space, pages, &refused) {
                 Ok(outcomes) => outcomes,
                 Err(error) => {
-                    let gone = !self.root.exists(format!("/proc/{}", space.0));
+                    let gone = self.root.process(space.0).is_none();
                     let outcome = if gone { Outcome::SpaceGone } else { Outcome::Refused };
                     self.report(-1, (!gone).then_some(error));
                     vec![outcome; pages.len()]
@@ -234,10 +234,15 @@ impl Page {
 }
 
 /// Calls the kernel, with neighbouring pages as one range; returns the error of each refused page.
-fn refusals(space: SpaceId, pages: &[Page]) -> std::result::Result<Vec<Option<Errno>>, Errno> {
+fn refusals(
+    root: &Root,
+    space: SpaceId,
+    pages: &[Page],
+) -> std::result::Result<Vec<Option<Errno>>, Errno> {
+    let held = root.process(space.0).ok_or(Errno::SRCH)?;
     let ranges = joined(pages.iter().map(|page| (page.start, page.base_pages)));
     let mut of_ranges = Vec::with_capacity(ranges.len());
-    advise(space, Advice::PageOut, &ranges, &mut of_ranges)?;
+    advise(&held, Advice::PageOut, &ranges, &mut of_ranges)?;
     let mut refused = Vec::with_capacity(pages.len());
     for (range, errno) in ranges.iter().zip(of_ranges) {
         let within = pages[refused.len()..].iter().take_while(|page| page.start < range.end);
@@ -246,7 +251,7 @@ fn refusals(space: SpaceId, pages: &[Page]) -> std::result::Result<Vec<Option<Er
             // One refused page fails its whole range: retry page by page.
             Some(_) => {
                 let alone: Vec<_> = within.map(|p| p.start..p.start + p.base_pages).collect();
-                advise(space, Advice::PageOut, &alone, &mut refused)?;
+                advise(&held, Advice::PageOut, &alone, &mut refused)?;
             }
         }
     }

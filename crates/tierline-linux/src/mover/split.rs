@@ -33,7 +33,8 @@ pub fn split(root: &Root, pages: &[PageAddress]) -> Result<Vec<bool>> {
     for (space, mut named) in by_space {
         named.sort_unstable();
         let ends: Vec<Vpn> = named.iter().map(|(head, _)| Vpn(head + BASE_PER_HUGE - 1)).collect();
-        if clear_accessed(space, &ends) == 0 {
+        let process = root.process(space.0);
+        if process.is_none_or(|process| clear_accessed(&process, &ends) == 0) {
             continue; // the process is gone, or may not be managed
         }
         let ranges: Vec<(u64, u64)> =
@@ -93,7 +94,7 @@ mod tests {
             Ok(whole) => assert_eq!(whole, [all], "huge pages are enabled"),
             Err(error) => return eprintln!("skipped: {error}"),
         }
-        if clear_accessed(SpaceId(own), &[Vpn(first)]) == 0 {
+        if clear_accessed(&root.process(own).expect("ourselves"), &[Vpn(first)]) == 0 {
             return eprintln!("skipped: the kernel lets no process advise itself");
         }
         let done = split(&root, &[page(3), page(1)]).unwrap();

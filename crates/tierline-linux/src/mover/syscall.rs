@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `move_pages(2)` behind a trait, so that tests can make it fail.
 
+use crate::root::Root;
+
 /// The system call, or a replacement for tests.
 pub trait MoveSyscall {
     /// Moves `pages` (addresses) of process `pid` to `nodes`, or queries their nodes if `nodes` is `None`.
@@ -19,9 +21,9 @@ pub trait MoveSyscall {
     ) -> Result<u64, i32>;
 }
 
-/// The running kernel.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct KernelSyscall;
+/// The running kernel. It knows processes by their numbers, so only those are passed to it that are held and run.
+#[derive(Clone, Debug, Default)]
+pub struct KernelSyscall(pub Root);
 
 impl MoveSyscall for KernelSyscall {
     fn move_pages(
@@ -35,6 +37,9 @@ impl MoveSyscall for KernelSyscall {
         assert!(
             status.len() == pages.len() && nodes.is_none_or(|nodes| nodes.len() == pages.len())
         );
+        if self.0.process(pid).is_none() {
+            return Err(libc::ESRCH);
+        }
         let nodes = nodes.map_or(std::ptr::null(), <[i32]>::as_ptr);
         // SAFETY: the kernel reads `pages.len()` pointers and as many nodes, and writes as many status words;
         // all three arrays have that length (asserted) and live until the call returns. The call does not

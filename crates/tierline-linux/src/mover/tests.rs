@@ -220,11 +220,25 @@ fn a_huge_page_is_named_by_its_head() {
 fn this_process_is_found_on_its_node() {
     let here = Box::new([1u8; 8192]);
     let page = Vpn::of(here.as_ptr() as u64);
-    let mut mover = Mover::new(MoverSettings::default());
+    let mut mover = Mover::new(&Root::default(), MoverSettings::default());
     let nodes = mover.nodes_of(std::process::id(), &[page, Vpn(1)]);
     // A sandbox may forbid the call.
     if let Ok(nodes) = nodes {
         assert!(nodes[0].is_some() && nodes[1].is_none());
     }
     drop(here);
+}
+
+#[test]
+fn the_kernel_is_asked_to_move_pages_only_of_held_processes_that_run() {
+    use crate::process::held::tests::{end, waiting};
+    let root = Root::default();
+    let (chosen, stranger) = (waiting(), waiting());
+    let ask = |pid: u32| KernelSyscall(root.clone()).move_pages(pid, &[], None, &mut [], 0);
+    root.hold(chosen.id()).expect("it runs");
+    let numbers = [chosen.id(), stranger.id()];
+    assert_eq!(numbers.map(ask), [Ok(0), Err(libc::ESRCH)]);
+    end(chosen);
+    assert_eq!(ask(numbers[0]), Err(libc::ESRCH));
+    end(stranger);
 }

@@ -6,11 +6,13 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use tierline_core::port::{SpaceId, Vpn};
+use rustix::process::{PidfdFlags, pidfd_open};
+use tierline_core::port::Vpn;
+
+use super::Held;
 
 /// The most ranges per call (`UIO_MAXIOV`).
 const RANGES: usize = 1024;
@@ -31,13 +33,13 @@ pub(crate) enum Advice {
 /// Errors of the whole process: ESRCH (it is gone), EPERM or EACCES (we may not advise it, or CAP_SYS_NICE is
 /// missing), ENOSYS (before Linux 5.10).
 pub(crate) fn advise(
-    space: SpaceId,
+    process: &Held,
     advice: Advice,
     ranges: &[Range<u64>],
     refused: &mut Vec<Option<Errno>>,
 ) -> Result<(), Errno> {
-    let process = open(space)?;
-    give(ranges, refused, &mut |batch| call(&process, advice, batch))
+    let process = process.pidfd().ok_or(Errno::SRCH)?;
+    give(ranges, refused, &mut |batch| call(process, advice, batch))
 }
 
 /// Checks that the kernel supports the call and permits it for a process that we may read, by a call on ourselves
@@ -47,12 +49,8 @@ pub(crate) fn advise(
 /// ENOSYS or EINVAL if the kernel does not support it; EPERM if CAP_SYS_NICE is missing (before Linux 6.13 it was
 /// needed for ourselves as well).
 pub(crate) fn check_support(advice: Advice) -> Result<(), Errno> {
-    call(&open(SpaceId(std::process::id()))?, advice, &[]).map(drop)
-}
-
-fn open(space: SpaceId) -> Result<OwnedFd, Errno> {
-    let pid = i32::try_from(space.0).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
-    pidfd_open(pid, PidfdFlags::empty())
+    let own = pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+    call(own.as_fd(), advice, &[]).map(drop)
 }
 
 /// Advises all ranges; `call` behaves like the system call.
@@ -108,7 +106,7 @@ fn vector(pages: &Range<u64>) -> libc::iovec {
 }
 
 /// The bytes that the kernel accepted before it stopped.
-fn call(process: &OwnedFd, advice: Advice, ranges: &[libc::iovec]) -> Result<usize, Errno> {
+fn call(process: BorrowedFd<'_>, advice: Advice, ranges: &[libc::iovec]) -> Result<usize, Errno> {
     // SAFETY: the kernel reads `ranges.len()` entries of a live array; the addresses in them belong to the
     // other process and are not dereferenced here. Neither advice changes contents.
     let answer = unsafe {
@@ -141,6 +139,8 @@ pub(crate) fn joined(pages: impl IntoIterator<Item = (u64, u64)>) -> Vec<Range<u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::held::tests::{end, waiting};
+    use crate::root::Root;
 
     /// A process whose page 9 is not mapped and whose page 5 is locked, and a call that takes `most` ranges.
     fn kernel(most: usize) -> impl FnMut(&[libc::iovec]) -> Result<usize, Errno> {
@@ -204,10 +204,11 @@ mod tests {
             assert_eq!(give(&[2..10, 20..21], &mut refused, &mut call), Err(errno));
             assert!(refused.is_empty());
         }
-        assert_eq!(
-            advise(SpaceId(u32::MAX), Advice::Cold, &[1..2, 4..5], &mut Vec::new()),
-            Err(Errno::SRCH)
-        );
+        let (root, child) = (Root::default(), waiting());
+        let held = root.hold(child.id()).expect("it runs");
+        end(child);
+        let advised = advise(&held, Advice::Cold, &[1..2, 4..5], &mut Vec::new());
+        assert_eq!(advised, Err(Errno::SRCH));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which pages of a process are huge.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 
@@ -10,20 +9,21 @@ use tierline_core::unit::BASE_PER_HUGE;
 
 use crate::error::{Error, Result};
 use crate::pagemap::scan;
+use crate::process::held::{file_error, is_gone};
 use crate::root::Root;
 
 /// The runs (in base pages, by address) inside `runs` that process `pid` maps with huge pages.
 pub(crate) fn scan(root: &Root, pid: u32, runs: &[(u64, u64)]) -> Result<Vec<(u64, u64)>> {
-    let path = root.path(format!("/proc/{pid}/pagemap"));
-    let file = match File::open(&path) {
+    let Some(held) = root.process(pid) else { return Ok(Vec::new()) };
+    let file = match held.open_read("pagemap") {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(Error::File { action: "open", path, source }),
+        Err(error) if is_gone(&error) => return Ok(Vec::new()),
+        Err(source) => return Err(file_error(root, pid, "pagemap", "open", source)),
     };
     let mut found: Vec<(u64, u64)> = Vec::new();
     for &(start, end) in runs {
         match scan::runs(&file, start..end, scan::HUGE, |run| add(&run, &mut found)) {
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(found),
+            Err(error) if is_gone(&error) => return Ok(found),
             result => result.map_err(failed)?,
         }
     }

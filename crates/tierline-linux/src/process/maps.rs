@@ -1,30 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `/proc/PID/maps` as regions, and their changes since the last read.
 
+use std::hash::BuildHasher;
+
+use rustc_hash::FxBuildHasher;
 use tierline_core::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes};
 
+use super::held::{ended, file_error, is_gone};
 use super::huge;
+use super::limits::{keep_within_limit, left_out, mappings_text};
 use crate::error::{Error, Result};
 use crate::root::Root;
 
 /// A run of pages of one kind: first page, first page after it, kind.
-pub(super) type MappedRun = (u64, u64, PageKind);
+pub(crate) type MappedRun = (u64, u64, PageKind);
 
 /// The mappings of one process.
 #[derive(Debug)]
 pub struct Maps {
     space: SpaceId,
-    /// The text of the last read: if it is equal, nothing changed.
-    text: Vec<u8>,
+    /// A hash of the text of the last read: if it is equal, nothing changed.
+    text: Option<u64>,
     runs: Vec<MappedRun>,
     hugetlb: Bytes,
+    /// Mappings that are left out, until it is reported; once for a process.
+    left_out: Option<Error>,
+    has_told: bool,
 }
 
 impl Maps {
     /// A space with no known mappings.
     pub fn new(space: SpaceId) -> Self {
-        Self { space, text: Vec::new(), runs: Vec::new(), hugetlb: Bytes::ZERO }
+        let (runs, hugetlb) = (Vec::new(), Bytes::ZERO);
+        Self { space, text: None, runs, hugetlb, left_out: None, has_told: false }
     }
 
     /// Reads the mappings and appends the changes: unmapped runs first, then mapped ones. The mappings do not
@@ -34,24 +43,40 @@ impl Maps {
     /// # Errors
     /// `Error::File` if we may not read them.
     pub fn refresh(&mut self, root: &Root, out: &mut Vec<SpaceEvent>) -> Result<()> {
-        let path = root.path(format!("/proc/{}/maps", self.space.0));
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if is_gone(&error) => Vec::new(),
-            Err(source) => return Err(Error::File { action: "read", path, source }),
+        let pid = self.space.0;
+        let read = root.process(pid).ok_or_else(ended).and_then(|held| mappings_text(&held));
+        let (text, is_cut) = match read {
+            Ok(read) => read,
+            Err(error) if is_gone(&error) => (Vec::new(), false),
+            Err(source) => return Err(file_error(root, pid, "maps", "read", source)),
         };
-        if text == self.text {
+        let hash = (!text.is_empty()).then(|| FxBuildHasher.hash_one(&text));
+        if hash == self.text {
             return Ok(());
         }
-        if text.is_empty() {
+        if hash.is_none() {
             *self = Self::new(self.space);
             out.push(SpaceEvent::Gone(self.space));
             return Ok(());
         }
-        let (runs, hugetlb) = parse(&String::from_utf8_lossy(&text));
+        let (mut runs, hugetlb) = parse(&text);
+        let pages = keep_within_limit(root, &mut runs);
+        if (is_cut || pages > 0) && !std::mem::replace(&mut self.has_told, true) {
+            self.left_out = Some(left_out(pid, pages, is_cut));
+        }
         self.replace(runs, out);
-        (self.text, self.hugetlb) = (text, hugetlb);
+        (self.text, self.hugetlb) = (hash, hugetlb);
         Ok(())
+    }
+
+    /// Takes the report of mappings that are not managed, once.
+    pub fn take_left_out(&mut self) -> Option<Error> {
+        self.left_out.take()
+    }
+
+    /// Base pages that are managed.
+    pub fn pages(&self) -> u64 {
+        self.runs.iter().map(|run| run.1 - run.0).sum()
     }
 
     /// Finds which pages are huge (`PAGEMAP_SCAN`, Linux 6.7) and appends the page sizes of all mappings that may have
@@ -99,17 +124,15 @@ impl Maps {
     }
 }
 
-fn is_gone(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
-}
-
 /// The manageable runs of a maps text, with neighbours of one kind joined, and the hugetlb bytes, which are
 /// left out. The kernel writes the file a buffer at a time: a mapping that moved meanwhile can appear
 /// twice, so addresses that do not rise are dropped.
-fn parse(text: &str) -> (Vec<MappedRun>, Bytes) {
+fn parse(text: &[u8]) -> (Vec<MappedRun>, Bytes) {
     let mut runs: Vec<MappedRun> = Vec::new();
     let mut hugetlb = Bytes::ZERO;
-    for (start, end, what) in text.lines().filter_map(parse_line) {
+    // A name can have any bytes.
+    let lines = text.split(|byte| *byte == b'\n').map(String::from_utf8_lossy);
+    for (start, end, what) in lines.filter_map(|line| parse_line(&line)) {
         let kind = match what {
             MappingKind::Pages(kind) => kind,
             MappingKind::HugeTlb => {
@@ -218,7 +241,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
 
     #[test]
     fn lines_become_runs_of_one_kind() {
-        let (runs, hugetlb) = parse(TEXT);
+        let (runs, hugetlb) = parse(TEXT.as_bytes());
         assert_eq!(
             runs,
             [
@@ -235,14 +258,16 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
     #[test]
     fn torn_and_malformed_texts_are_tolerated() {
         let (runs, _) = parse(
-            "1000-3000 rw-p 0 0:0 0\n2000-4000 rw-p 0 0:0 0\nx\n5000-4000 rw-p 0 0:0 0\n6000-7000\n",
+            b"1000-3000 rw-p 0 0:0 0\n2000-4000 rw-p 0 0:0 0\nx\n5000-4000 rw-p 0 0:0 0\n6000-7000\n",
         );
         assert_eq!(runs, [(1, 4, PageKind::Anonymous)]);
     }
 
     #[test]
     fn only_differences_are_reported_unmapped_first() {
-        let (_dir, root) = fake(&[("/proc/5/maps", "1000-5000 rw-p 0 0:0 0\n")]);
+        let (_dir, root) =
+            fake(&[("/proc/5/maps", "1000-5000 rw-p 0 0:0 0\n"), ("/proc/5/stat", "")]);
+        root.hold(5).expect("it runs");
         let mut maps = Maps::new(SpaceId(5));
         let mut out = Vec::new();
         maps.refresh(&root, &mut out).expect("maps");
@@ -272,6 +297,22 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
         maps.refresh(&root, &mut out).expect("maps");
         assert_eq!(out, [SpaceEvent::Gone(SpaceId(5))]);
         assert!(maps.runs.is_empty());
+    }
+
+    #[test]
+    fn a_reserved_address_space_is_left_out_and_said_once() {
+        let whole = "1000-5000 rw-p 0 0:0 0\n10000000-400010000000 rw-p 0 0:0 0\n";
+        let (_dir, root) = fake(&[("/proc/5/maps", whole), ("/proc/5/stat", "")]);
+        root.hold(5).expect("it runs");
+        let (mut maps, mut out) = (Maps::new(SpaceId(5)), Vec::new());
+        maps.refresh(&root, &mut out).expect("maps");
+        assert_eq!((maps.pages(), out.len()), (4, 1), "{out:?}");
+        let told = maps.take_left_out().expect("told").to_string();
+        assert!(told.contains("64.0 TiB") && told.contains("process 5"), "{told}");
+        let more = format!("{whole}500000000000-500000001000 rw-p 0 0:0 0\n");
+        std::fs::write(root.path("/proc/5/maps"), more).expect("a change");
+        maps.refresh(&root, &mut out).expect("maps");
+        assert_eq!((maps.pages(), maps.take_left_out().is_none()), (5, true));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use tierline_core::unit::Bytes;
 
+use super::Held;
 use crate::error::{Error, Result};
 use crate::root::Root;
 
@@ -46,6 +47,11 @@ impl Stat {
         })
     }
 
+    /// Reads the state of a held process; `None` if it has ended, also if it only waits to be reaped.
+    pub fn of(held: &Held) -> Option<Self> {
+        Self::parse(&held.read_text("stat").ok()?).filter(|stat| !stat.zombie)
+    }
+
     /// Parses a stat file. The name may contain blanks and parentheses.
     pub fn parse(text: &str) -> Option<Self> {
         let (head, tail) = text.rsplit_once(')')?;
@@ -81,17 +87,16 @@ pub fn pids(root: &Root) -> Vec<u32> {
     pids
 }
 
-/// The children of `pid`: `None` if this kernel does not list them (CONFIG_PROC_CHILDREN off).
-pub fn children(root: &Root, pid: u32) -> Option<Vec<u32>> {
+/// The children of a process: `None` if this kernel does not list them (CONFIG_PROC_CHILDREN off).
+pub fn children(held: &Held) -> Option<Vec<u32>> {
     let mut children = Vec::new();
-    for thread in root.list(format!("/proc/{pid}/task")) {
-        let path = format!("/proc/{pid}/task/{thread}/children");
-        match root.read(&path) {
+    for thread in held.numbers("task") {
+        match held.read_text(&format!("task/{thread}/children")) {
             Ok(text) => {
                 children.extend(text.split_whitespace().filter_map(|w| w.parse::<u32>().ok()))
             }
             // If a thread has ended meanwhile, the missing file does not mean that the kernel lacks it.
-            Err(_) if root.exists(format!("/proc/{pid}/task/{thread}")) => return None,
+            Err(_) if held.numbers("task").contains(&thread) => return None,
             Err(_) => {}
         }
     }

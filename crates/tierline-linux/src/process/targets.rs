@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regex_lite::Regex;
 use tierline_core::unit::Bytes;
 
+use super::limits::{MOST_TARGETS, too_many};
 use super::stat::{Stat, children, pids};
 use crate::cgroup::{Cgroups, NameState};
 use crate::error::{Error, Result};
@@ -66,6 +67,8 @@ struct Known {
 #[derive(Debug)]
 pub struct Targets {
     selection: Selection,
+    /// Our own children that are not held yet. Until we wait for them, nobody else gets their numbers.
+    launched: Vec<u32>,
     groups: Cgroups,
     known: BTreeMap<u32, Known>,
     /// Processes selected only through a control group: they are dropped when they leave it.
@@ -76,6 +79,9 @@ pub struct Targets {
     missing: BTreeSet<usize>,
     /// Where the bounded scan of `/proc` continues.
     cursor: u32,
+    /// Processes that are not managed, until it is reported; once.
+    left_out: Option<Error>,
+    has_told: bool,
 }
 
 impl Targets {
@@ -96,18 +102,21 @@ impl Targets {
         let groups = Cgroups::open(root, &selection.cgroups)?;
         Ok(Self {
             selection,
+            launched: Vec::new(),
             groups,
             known: BTreeMap::new(),
             by_cgroup: BTreeSet::new(),
             in_groups: BTreeMap::new(),
             missing: BTreeSet::new(),
             cursor: 0,
+            left_out: None,
+            has_told: false,
         })
     }
 
-    /// Adds a process by pid, such as one just launched.
+    /// Adds a process that we launched.
     pub fn add(&mut self, pid: u32) {
-        self.selection.pids.push(pid);
+        self.launched.push(pid);
     }
 
     /// Adds a control group, with those below it; returns its index.
@@ -145,6 +154,16 @@ impl Targets {
         let mut changes = TargetChanges::default();
         self.drop_the_gone(root, &mut changes);
         self.follow_cgroups(root, &mut changes);
+        let is_held = |pid: &mut u32| root.hold(*pid).is_ok();
+        self.selection.pids.extend(self.launched.extract_if(.., is_held));
+        // A number that was chosen stands for one process, and for none after its end.
+        self.selection.pids.retain(|&pid| {
+            let runs = root.process(pid).is_some();
+            if !runs {
+                root.release(pid);
+            }
+            runs
+        });
         for pid in self.selection.pids.clone() {
             self.consider(root, pid);
         }
@@ -158,7 +177,7 @@ impl Targets {
 
     fn drop_the_gone(&mut self, root: &Root, changes: &mut TargetChanges) {
         for pid in self.known.keys().copied().collect::<Vec<_>>() {
-            let now = Stat::read(root, pid).ok().filter(|stat| !stat.zombie);
+            let now = root.process(pid).and_then(|held| Stat::of(&held));
             let Some(known) = self.known.get_mut(&pid) else { continue };
             match now {
                 Some(stat) if stat.same_run(&known.stat) => known.stat = stat,
@@ -169,12 +188,15 @@ impl Targets {
                     }
                     *known = Known { stat, managed: false };
                 }
-                _ => self.forget(pid, changes),
+                _ => self.forget(root, pid, changes),
             }
         }
     }
 
-    fn forget(&mut self, pid: u32, changes: &mut TargetChanges) {
+    fn forget(&mut self, root: &Root, pid: u32, changes: &mut TargetChanges) {
+        if !self.selection.pids.contains(&pid) {
+            root.release(pid);
+        }
         self.by_cgroup.remove(&pid);
         if self.known.remove(&pid).is_some_and(|known| known.managed) {
             changes.gone.push(pid);
@@ -202,7 +224,7 @@ impl Targets {
             .filter(|pid| !self.in_groups.contains_key(pid))
             .collect();
         for pid in left {
-            self.forget(pid, changes);
+            self.forget(root, pid, changes);
         }
         for pid in self.in_groups.keys().copied().collect::<Vec<_>>() {
             if !self.known.contains_key(&pid) && self.consider(root, pid) {
@@ -216,16 +238,43 @@ impl Targets {
         if self.known.contains_key(&pid) {
             return true;
         }
-        let stat = Stat::read(root, pid).ok();
-        stat.is_some_and(|stat| self.consider_stat(stat))
+        self.consider_if(root, pid, |_| true)
     }
 
-    fn consider_stat(&mut self, stat: Stat) -> bool {
-        let ours = !stat.is_kernel_thread && !stat.zombie && stat.pid != std::process::id();
-        if ours {
-            self.known.insert(stat.pid, Known { stat, managed: false });
+    /// The same, if the process that is held then `fits`: the number may have passed on since it was found.
+    fn consider_if(&mut self, root: &Root, pid: u32, fits: impl FnOnce(&Stat) -> bool) -> bool {
+        if self.known.len() >= MOST_TARGETS {
+            self.leave_out(None);
+            return false;
         }
-        ours
+        let held = match root.hold(pid) {
+            Ok(held) => held,
+            Err(error) => {
+                let is_full = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+                self.leave_out(is_full.then_some(error));
+                return false;
+            }
+        };
+        let stat = Stat::of(&held).filter(|stat| {
+            !stat.is_kernel_thread && stat.pid == pid && pid != std::process::id() && fits(stat)
+        });
+        match stat {
+            Some(stat) => drop(self.known.insert(pid, Known { stat, managed: false })),
+            None => root.release(pid),
+        }
+        self.known.contains_key(&pid)
+    }
+
+    fn leave_out(&mut self, error: Option<std::io::Error>) {
+        let bites = error.is_some() || self.known.len() >= MOST_TARGETS;
+        if bites && !std::mem::replace(&mut self.has_told, true) {
+            self.left_out = Some(too_many(error.as_ref()));
+        }
+    }
+
+    /// Takes the report of processes that are not managed, once.
+    pub fn take_left_out(&mut self) -> Option<Error> {
+        self.left_out.take()
     }
 
     /// Adds the descendants of the known processes. False if the kernel does not list children.
@@ -237,9 +286,11 @@ impl Targets {
             false => Vec::new(),
         };
         while let Some(pid) = waiting.pop() {
-            let Some(children) = children(root, pid) else { return false };
+            let Some(held) = root.process(pid) else { continue };
+            let Some(children) = children(&held) else { return false };
             for child in children {
-                if !self.known.contains_key(&child) && self.consider(root, child) {
+                let is_child = |stat: &Stat| stat.parent == pid;
+                if !self.known.contains_key(&child) && self.consider_if(root, child, is_child) {
                     waiting.push(child);
                 }
             }
@@ -262,7 +313,7 @@ impl Targets {
             let named = self.selection.comm.as_ref().is_some_and(|comm| comm.is_match(&stat.comm));
             let child = !listed && self.selection.children && self.known.contains_key(&stat.parent);
             if named || child {
-                self.consider_stat(stat);
+                self.consider_if(root, pid, |now| now.same_run(&stat));
             }
         }
     }
@@ -282,7 +333,8 @@ fn wrong(what: &'static str, found: impl ToString, why: impl Into<String>) -> Er
 }
 
 fn check_pid(root: &Root, pid: u32) -> Result<()> {
-    let Ok(stat) = Stat::read(root, pid) else {
+    let held = root.hold(pid).ok();
+    let Some((held, stat)) = held.and_then(|held| Some((held.clone(), Stat::of(&held)?))) else {
         return Err(wrong("pid", pid, "there is no such process"));
     };
     if stat.is_kernel_thread {
@@ -291,8 +343,7 @@ fn check_pid(root: &Root, pid: u32) -> Result<()> {
     if pid == std::process::id() {
         return Err(wrong("pid", pid, "this is Tierline itself"));
     }
-    let maps = std::fs::File::open(root.path(format!("/proc/{pid}/maps")));
-    match maps {
+    match held.open_read("maps") {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(wrong(
             "pid",
             pid,
@@ -367,6 +418,61 @@ mod tests {
         fake.process(11, "other", 1, 5, 2);
         assert_eq!(refresh(&mut targets, &fake), (vec![], vec![10]), "the orphan stays");
         assert_eq!(targets.pids().collect::<Vec<_>>(), [11]);
+    }
+
+    #[test]
+    fn a_recycled_number_is_never_managed() {
+        let fake = Fake::new();
+        for pid in [10, 20] {
+            fake.process(pid, "app", 1, 5, 1);
+        }
+        let selection = Selection { pids: vec![10, 20], ..Selection::default() };
+        let mut targets = Targets::new(selection.clone(), &fake.root).expect("targets");
+        assert_eq!(refresh(&mut targets, &fake), (vec![10, 20], vec![]));
+        fake.end(10);
+        fake.process(10, "stranger", 1, 5, 1);
+        assert_eq!(refresh(&mut targets, &fake), (vec![], vec![10]));
+        assert_eq!(refresh(&mut targets, &fake), (vec![], vec![]));
+        assert_eq!(targets.pids().collect::<Vec<_>>(), [20]);
+        assert!(fake.root.process(10).is_none(), "nothing is done to it");
+        // It dies between the check of the command line and the start of the manager.
+        fake.end(20);
+        fake.process(20, "stranger", 1, 5, 1);
+        let error = Targets::new(selection, &fake.root).map(|_| ()).expect_err("gone");
+        assert!(error.to_string().contains("no such process"), "{error}");
+    }
+
+    #[test]
+    fn the_number_of_processes_is_bounded_and_that_is_said_once() {
+        let fake = Fake::new();
+        let count = u32::try_from(MOST_TARGETS).expect("few") + 2;
+        fake.put("/sys/fs/cgroup/a/cgroup.procs", "");
+        let selection = Selection { cgroups: vec!["a".into()], ..Selection::default() };
+        fake.process(1, "init", 0, 5, 1);
+        let mut targets = Targets::new(selection, &fake.root).expect("targets");
+        let known = |pid| Known {
+            stat: Stat::parse(&text(pid, "x", 1, 1, 1, 1)).expect("it"),
+            managed: true,
+        };
+        targets.known = (2..count).map(|pid| (pid, known(pid))).collect();
+        assert!(!targets.consider(&fake.root, 1));
+        let told = targets.take_left_out().expect("told").to_string();
+        assert!(told.contains("4096 are managed already"), "{told}");
+        assert!(!targets.consider(&fake.root, 1) && targets.take_left_out().is_none());
+    }
+
+    #[test]
+    fn a_process_that_leaves_its_group_stays_managed_by_its_number() {
+        let fake = Fake::new();
+        fake.process(22, "sh", 1, 5, 1);
+        fake.put("/sys/fs/cgroup/a/cgroup.procs", "22\n");
+        let selection =
+            Selection { pids: vec![22], cgroups: vec!["a".into()], ..Selection::default() };
+        let mut targets = Targets::new(selection, &fake.root).expect("targets");
+        assert_eq!(refresh(&mut targets, &fake), (vec![22], vec![]));
+        fake.put("/sys/fs/cgroup/a/cgroup.procs", "");
+        refresh(&mut targets, &fake);
+        assert_eq!(targets.pids().collect::<Vec<_>>(), [22]);
     }
 
     #[test]

@@ -46,11 +46,13 @@ use crate::root::Root;
 use crate::tracker::brief::Brief;
 use crate::tracker::entry::TrackerEntry;
 use crate::tracker::flush::{Flush, FlushNeed, FlushPage};
-use crate::tracker::needs::{btf, clear_refs, readable};
+use crate::tracker::needs::{self, btf, readable};
 use crate::tracker::quick_scan::QuickScan;
 use crate::tracker::tier_runs::{TierRun, TierRuns};
 use crate::tracker::window::{WindowSettings, has_one_cpu};
-use crate::tracker::windowed::{AccessBits, HugeBatch, ReadCounts, Windowed, unless_gone};
+use crate::tracker::windowed::{
+    AccessBits, HugeBatch, ReadCounts, Windowed, clear_refs, unless_gone,
+};
 
 /// In every 16th scan the tiers of all pages are reported, not only those of accessed pages.
 const RESIDENCE_EVERY: u64 = 16;
@@ -63,7 +65,11 @@ pub const ACCESSED: TrackerEntry = TrackerEntry {
     samples: false,
     needs: |root| {
         let kcore = readable(root, "/proc/kcore");
-        vec![clear_refs(root), (kcore, "a readable /proc/kcore (root, no lockdown)"), btf(root)]
+        vec![
+            needs::clear_refs(root),
+            (kcore, "a readable /proc/kcore (root, no lockdown)"),
+            btf(root),
+        ]
     },
     open: |at| Ok(Box::new(Accessed::new(at.root, at.tiers, WindowSettings::default())?)),
 };
@@ -139,13 +145,14 @@ impl AccessBits for AccessedBits {
 
     fn arm(&mut self, space: SpaceId, known: &mut Known) -> Result<bool> {
         known.locate(&self.kernel, &self.kcore, space);
-        if known.process.is_none() {
+        // The held process still runs, so the number that was found is its own.
+        if known.process.is_none() || self.root.process(space.0).is_none() {
             return Ok(false);
         }
-        let there = unless_gone(self.root.write(format!("/proc/{}/clear_refs", space.0), "1"))?;
+        let there = unless_gone(clear_refs(&self.root, space, "1"))?;
         known.flushed = there
             && known.need.needs_flush(self.flush)
-            && known.spare.flush(&mover::KernelSyscall, space, &self.tiers);
+            && known.spare.flush(&mover::KernelSyscall(self.root.clone()), space, &self.tiers);
         Ok(there)
     }
 
@@ -186,7 +193,8 @@ impl AccessBits for AccessedBits {
     ) -> Option<HugeBatch> {
         let process = known.process.filter(|p| self.kernel.is_current(&self.kcore, p))?;
         let tables = (&self.kcore, &self.walker, process.top_table);
-        let batch = known.brief.watch(space, tables, window, self.one_cpu)?;
+        let held = self.root.process(space.0)?;
+        let batch = known.brief.watch(&held, tables, window, self.one_cpu)?;
         let mut runs = TierRuns::new(space, None);
         batch.accessed.iter().for_each(|page| runs.add_accessed(*page, out));
         runs.finish(out);
@@ -207,18 +215,20 @@ impl AccessBits for AccessedBits {
     }
 
     fn resident(&mut self, space: SpaceId) -> Option<u64> {
-        let statm = self.root.read(format!("/proc/{}/statm", space.0)).ok()?;
+        let statm = self.root.process(space.0)?.read_text("statm").ok()?;
         statm.split(' ').nth(1)?.parse().ok()
     }
 
     fn arm_quick_scan(&mut self, space: SpaceId, known: &mut Known) -> bool {
-        let Self { kernel, kcore, walker, frames, .. } = self;
+        let Self { root, kernel, kcore, walker, frames, .. } = self;
         let process = known.process.filter(|process| kernel.is_current(kcore, process));
-        let armed = process
-            .is_some_and(|p| known.quick_scan.arm(space, (kcore, walker, p.top_table), frames));
+        let held = root.process(space.0);
+        let armed = process.zip(held).is_some_and(|(process, held)| {
+            known.quick_scan.arm(&held, (kcore, walker, process.top_table), frames)
+        });
         // Pages whose bit was cleared by an earlier window may be in the TLB since.
         if armed {
-            known.spare.flush(&mover::KernelSyscall, space, &self.tiers);
+            known.spare.flush(&mover::KernelSyscall(self.root.clone()), space, &self.tiers);
         }
         armed
     }
@@ -422,7 +432,8 @@ mod tests {
     /// scanned, vanish, and come back at the same address.
     #[test]
     fn huge_pages_are_known_whenever_their_mapping_is_read() {
-        let (_dir, root) = fake(&[("/proc/9/maps", "1000-3000 rw-p 0 0:0 0\n")]);
+        let (_dir, root) = fake(&[("/proc/9/maps", ""), ("/proc/9/stat", "")]);
+        root.hold(9).expect("it runs");
         let (mut maps, mut table) = (Maps::new(SpaceId(9)), PageTable::default());
         let head = [leaf(512, PageSize::Huge, true)];
         let texts =

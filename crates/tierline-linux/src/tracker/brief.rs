@@ -14,11 +14,12 @@
 
 use std::time::{Duration, Instant};
 
-use tierline_core::port::{PageSize, SpaceId, Vpn};
+use tierline_core::port::{PageSize, Vpn};
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 
 use crate::kcore::Kcore;
 use crate::pagetable::Walker;
+use crate::process::Held;
 use crate::process::advise::joined;
 use crate::tracker::clear_accessed::cool_ranges;
 use crate::tracker::tier_runs::TierRun;
@@ -54,7 +55,9 @@ pub struct Batch<'a> {
 impl Brief {
     /// Forgets all pages.
     pub fn clear(&mut self) {
+        let used = self.pages.len();
         self.pages.clear();
+        self.pages.shrink_to(2 * used);
         self.next = 0;
     }
 
@@ -72,7 +75,7 @@ impl Brief {
     /// Watches the next batch for a brief window; without one, returns it as it is. `None` after the last batch.
     pub fn watch(
         &mut self,
-        space: SpaceId,
+        process: &Held,
         tables: (&Kcore, &Walker, u64),
         window: Option<Nanos>,
         one_cpu: bool,
@@ -84,7 +87,7 @@ impl Brief {
         let Some(window) = window else { return Some(as_they_are()) };
         let latest = Duration::from_nanos(window.0) * 2 + LATE;
         for attempt in 1..=ATTEMPTS {
-            let Some((accessed, watched)) = watch(pages, space, tables, window, one_cpu) else {
+            let Some((accessed, watched)) = watch(pages, process, tables, window, one_cpu) else {
                 break;
             };
             if watched <= latest || attempt == ATTEMPTS {
@@ -99,14 +102,14 @@ impl Brief {
 /// `None` if the kernel refused.
 fn watch(
     pages: &[TierRun],
-    space: SpaceId,
+    process: &Held,
     (kcore, walker, top): (&Kcore, &Walker, u64),
     window: Nanos,
     one_cpu: bool,
 ) -> Option<(Vec<TierRun>, Duration)> {
     let ranges = joined(pages.iter().map(|page| (page.start, BASE_PER_HUGE)));
     let (meter, start) = (CostMeter::start(), Instant::now());
-    if cool_ranges(space, &ranges) < pages.len() as u64 * BASE_PER_HUGE {
+    if cool_ranges(process, &ranges) < pages.len() as u64 * BASE_PER_HUGE {
         return None;
     }
     let armed = start + start.elapsed() / 2 + standstill(one_cpu, meter.cost()) / 2;

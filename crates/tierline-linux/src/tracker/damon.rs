@@ -295,13 +295,15 @@ impl Tracker for Damon {
     }
 
     fn watch(&mut self, spaces: &[SpaceId]) -> Result<()> {
-        if self.settings.address_space == AddressSpace::Physical || self.spaces == spaces {
+        // DAMON knows processes by their numbers.
+        let running = running(&self.root, spaces);
+        if self.settings.address_space == AddressSpace::Physical || self.spaces == running {
             return Ok(());
         }
-        self.spaces = spaces.to_vec();
+        self.spaces = running;
         self.restart().or_else(|error| {
             // A process that ended before DAMON found it: the next call names the running ones.
-            let gone = spaces.iter().any(|s| !self.root.exists(format!("/proc/{}", s.0)));
+            let gone = spaces.iter().any(|s| self.root.process(s.0).is_none());
             if gone { Ok(()) } else { Err(error) }
         })
     }
@@ -331,6 +333,11 @@ impl Tracker for Damon {
     fn kernel_cpu(&self) -> Nanos {
         self.cpu_before + self.admin.thread_cpu().unwrap_or_default()
     }
+}
+
+/// Those of the processes that are held and run.
+fn running(root: &Root, spaces: &[SpaceId]) -> Vec<SpaceId> {
+    spaces.iter().copied().filter(|space| root.process(space.0).is_some()).collect()
 }
 
 fn read_region(raw: &[u8], fields: ResultFields) -> Option<DamonRegion> {
@@ -369,6 +376,15 @@ mod tests {
         \tfield:unsigned long start;\toffset:24;\tsize:8;\tsigned:0;\n\
         \tfield:unsigned long end;\toffset:32;\tsize:8;\tsigned:0;\n\
         \tfield:unsigned int nr_accesses;\toffset:40;\tsize:4;\tsigned:0;\n";
+
+    #[test]
+    fn only_processes_that_run_are_named_to_damon() {
+        let (folder, root) = crate::pagemap::tests::fake(&[]);
+        let spaces = [SpaceId(7), SpaceId(8)];
+        assert_eq!(running(&root, &spaces), [SpaceId(7)], "nobody holds 8");
+        std::fs::remove_dir_all(folder.path().join("proc/7")).expect("an end");
+        assert_eq!(running(&root, &spaces), []);
+    }
 
     #[test]
     fn a_result_becomes_a_sample_of_its_target() {

@@ -179,6 +179,9 @@ pub struct HintFaultCounts {
     pub lost: u64,
 }
 
+/// The most pages of a process that are remembered as faulted: 64 MiB.
+const MOST_TOUCHED: usize = 1 << 22;
+
 /// State of one address space.
 #[derive(Default)]
 struct Watched {
@@ -188,6 +191,14 @@ struct Watched {
 }
 
 impl Watched {
+    /// True for the first fault of a page. At `most` pages all are forgotten: each then has a first fault again.
+    fn touch(&mut self, page: Vpn, most: usize) -> bool {
+        if self.touched.len() >= most {
+            self.touched.clear();
+        }
+        self.touched.insert(page)
+    }
+
     fn footprint(&self) -> usize {
         self.arming.footprint() + self.touched.capacity() * size_of::<Vpn>()
     }
@@ -430,7 +441,7 @@ impl HintFaults {
         let is_hint = match (self.faults.probe.is_some(), seen_armed) {
             (true, _) => true,
             (false, true) => exposure.is_some(),
-            (false, false) => !watched.touched.insert(fault.page),
+            (false, false) => !watched.touch(fault.page, MOST_TOUCHED),
         };
         if !is_hint {
             self.counts.other_faults += 1;
@@ -603,6 +614,14 @@ fn open_tracepoint(root: &Root, probe: &DynamicEvent, pages: usize) -> Result<Cp
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn faulted_pages_are_remembered_up_to_a_number() {
+        let mut watched = Watched::default();
+        let first = [1, 2, 1, 3, 4, 1].map(|page| watched.touch(Vpn(page), 3));
+        assert_eq!(first, [true, true, false, true, true, true]);
+        assert_eq!(watched.touched.len(), 2);
+    }
 
     #[test]
     fn without_debugfs_the_error_says_what_to_mount() {

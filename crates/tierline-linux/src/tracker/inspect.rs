@@ -30,6 +30,7 @@ const NEAR: usize = 64;
 
 /// Reads the page tables of processes.
 pub struct Inspector {
+    root: Root,
     kcore: Kcore,
     kernel: TaskList,
     walker: Walker,
@@ -47,7 +48,8 @@ impl Inspector {
         let kernel = TaskList::open(root, &kcore)?;
         let format = PageTableFormat { levels: kernel.levels, encrypted: kernel.encrypted };
         let (walker, frames) = (Walker::new(format), Nodes::read(root)?.by_tier(tiers));
-        Ok(Self { kcore, kernel, walker, frames, processes: BTreeMap::new() })
+        let root = root.clone();
+        Ok(Self { root, kcore, kernel, walker, frames, processes: BTreeMap::new() })
     }
 
     /// Appends the tier of every page of these processes. A process that has ended is skipped.
@@ -93,16 +95,20 @@ impl Inspector {
                 }
             }
             touched.dedup();
-            clear_accessed(space, &touched);
+            if let Some(process) = self.root.process(space.0) {
+                clear_accessed(&process, &touched);
+            }
         }
     }
 
     /// The physical address of a process's top page table.
     fn table(&mut self, space: SpaceId) -> Option<u64> {
-        let Self { kcore, kernel, processes, .. } = self;
+        let Self { root, kcore, kernel, processes, .. } = self;
         let known =
             processes.get(&space).copied().filter(|process| kernel.is_current(kcore, process));
         let process = known.or_else(|| kernel.find(kcore, space.0))?;
+        // The held process still runs, so the number that was found is its own.
+        root.process(space.0)?;
         processes.insert(space, process);
         Some(process.top_table)
     }

@@ -7,7 +7,7 @@
 //! their TLB entries), waits, reads their entries again, and projects the result to the whole tier. The
 //! sampled pages lose their place in the kernel's LRU lists; they are slow pages, and few.
 
-use tierline_core::port::{SampledHits, SpaceId, Vpn};
+use tierline_core::port::{SampledHits, Vpn};
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::BASE_PER_HUGE;
@@ -15,6 +15,7 @@ use tierline_core::unit::BASE_PER_HUGE;
 use crate::kcore::Kcore;
 use crate::nodes::FrameTiers;
 use crate::pagetable::Walker;
+use crate::process::Held;
 use crate::tracker::clear_accessed::clear_accessed;
 
 /// Places in the sample; each is a run of [`RUN`] pages.
@@ -105,7 +106,7 @@ impl QuickScan {
     /// Clears the bits of the slow pages in the sample. `false` if there are none, or if the kernel refuses.
     pub fn arm(
         &mut self,
-        space: SpaceId,
+        process: &Held,
         (kcore, walker, top): (&Kcore, &Walker, u64),
         frames: &FrameTiers,
     ) -> bool {
@@ -121,7 +122,7 @@ impl QuickScan {
                 }
             }
         }
-        !self.cleared.is_empty() && clear_accessed(space, &self.cleared) > 0
+        !self.cleared.is_empty() && clear_accessed(process, &self.cleared) > 0
     }
 
     /// The slow accessed pages in the sample, and their number projected to all pages.

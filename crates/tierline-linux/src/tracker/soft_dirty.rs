@@ -26,10 +26,12 @@ use crate::nodes::{FrameTiers, Nodes};
 use crate::pagemap::{Pagemap, mapped_ranges, page, scan};
 use crate::root::Root;
 use crate::tracker::entry::TrackerEntry;
-use crate::tracker::needs::{clear_refs, readable};
+use crate::tracker::needs::{self, readable};
 use crate::tracker::tier_runs::{TierRun, TierRuns};
 use crate::tracker::window::WindowSettings;
-use crate::tracker::windowed::{AccessBits, ReadCounts, Windowed, is_gone, unless_gone};
+use crate::tracker::windowed::{
+    AccessBits, ReadCounts, Windowed, clear_refs, is_gone, unless_gone,
+};
 
 /// In every 16th scan all entries are read, for the tiers and the number of pages.
 const RESIDENCE_EVERY: u64 = 16;
@@ -44,7 +46,7 @@ pub const SOFT_DIRTY: TrackerEntry = TrackerEntry {
     samples: false,
     needs: |root| {
         vec![
-            clear_refs(root),
+            needs::clear_refs(root),
             (readable(root, "/proc/self/pagemap"), "/proc/PID/pagemap"),
             (soft_dirty_works(root), "CONFIG_MEM_SOFT_DIRTY"),
         ]
@@ -99,7 +101,7 @@ impl AccessBits for SoftDirtyBits {
     type Space = Known;
 
     fn arm(&mut self, space: SpaceId, _: &mut Known) -> Result<bool> {
-        unless_gone(self.root.write(format!("/proc/{}/clear_refs", space.0), "4"))
+        unless_gone(clear_refs(&self.root, space, "4"))
     }
 
     fn read(

@@ -8,6 +8,8 @@ use tierline_core::port::{Attention, Observations, SampledHits, SpaceId, Trackin
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
 use crate::error::{Error, Result};
+use crate::process::held::{self, ended, file_error};
+use crate::root::Root;
 use crate::tracker::Tracker;
 use crate::tracker::window::{
     Cost, CostMeter, RaisedPriority, WindowPace, WindowSettings, WindowStats, has_one_cpu,
@@ -579,6 +581,13 @@ fn nanos(time: Duration) -> Nanos {
     Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// Clears what is recorded of the pages of a process; the kernel's `clear_refs` knows several `kinds`.
+pub(super) fn clear_refs(root: &Root, space: SpaceId, kind: &str) -> Result<()> {
+    let process = root.process(space.0).ok_or_else(ended);
+    let cleared = process.and_then(|process| process.write("clear_refs", kind));
+    cleared.map_err(|source| file_error(root, space.0, "clear_refs", "write", source))
+}
+
 /// `Ok(false)` if the error says that the process has ended; other errors are returned.
 pub(super) fn unless_gone(result: Result<()>) -> Result<bool> {
     match result {
@@ -591,7 +600,7 @@ pub(super) fn unless_gone(result: Result<()>) -> Result<bool> {
 /// True for the kernel's errors of a process that has ended.
 pub(crate) fn is_gone(error: &Error) -> bool {
     let (Error::File { source, .. } | Error::Call { source, .. }) = error else { return false };
-    source.kind() == std::io::ErrorKind::NotFound || source.raw_os_error() == Some(libc::ESRCH)
+    held::is_gone(source)
 }
 
 #[cfg(test)]

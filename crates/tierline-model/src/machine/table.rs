@@ -63,6 +63,7 @@ fn mlc(text: &str) -> Table {
         if let [Some(_), Some(ns), Some(mb)] = numbers[..]
             && ns > 0.0
             && mb > 0.0
+            && (ns + mb).is_finite()
         {
             table.points.push(Measurement { gb_per_s: mb * 1e-3, ns, write_share: 0.0 });
         }
@@ -75,7 +76,7 @@ fn mix(line: &str) -> Option<(&'static str, f64)> {
 }
 
 fn last_number(text: &str) -> Option<f64> {
-    text.split_whitespace().next_back()?.parse().ok()
+    text.split_whitespace().next_back()?.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 fn csv(text: &str) -> Result<Table, String> {
@@ -100,7 +101,7 @@ fn csv(text: &str) -> Result<Table, String> {
             line.split(',').map(|cell| cell.trim().parse()).collect::<Result<_, _>>().map_err(
                 |_| format!("line {number}: {line:?} contains something other than numbers"),
             )?;
-        let cell = |at: usize| cells.get(at).copied().filter(|x| *x >= 0.0);
+        let cell = |at: usize| cells.get(at).copied().filter(|x| *x >= 0.0 && x.is_finite());
         match (cell(gb), cell(ns), share.map_or(Some(0.0), cell)) {
             (Some(gb_per_s), Some(ns), Some(write_share)) if ns > 0.0 && write_share < 1.0 => {
                 table.points.push(Measurement { gb_per_s, ns, write_share });
@@ -134,6 +135,11 @@ mod tests {
         let text = "gb_per_s,ns\n1,80\n2,x\n";
         let error = Table::parse("t.csv", text).unwrap_err().to_string();
         assert!(error.contains("t.csv") && error.contains("line 3"), "{error}");
+        for odd in ["inf", "nan", "1e999"] {
+            let text = format!("gb_per_s,ns\n1,80\n2,{odd}\n");
+            let error = Table::parse("t.csv", &text).unwrap_err().to_string();
+            assert!(error.contains("line 3"), "{error}");
+        }
         let error = Table::parse("t.csv", "gb_per_s,latency\n1,2\n").unwrap_err().to_string();
         assert!(error.contains("latency"), "{error}");
     }

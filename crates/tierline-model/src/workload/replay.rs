@@ -24,6 +24,9 @@ use super::pattern::{Band, Pattern};
 use super::program::{Layout, Memory, Phase, Placement, Program, Reach};
 use crate::machine::{Machine, nanos};
 
+/// The shortest epoch without accesses: a trace of empty epochs without a length must not stop the clock.
+const SHORTEST_IDLE_NS: f64 = 10_000.0;
+
 /// A source of trace data. The model does no I/O: the caller reads the file.
 pub trait Recording: Send + Sync {
     /// Number of pages of this size that it accesses. They are numbered from 0.
@@ -225,7 +228,7 @@ impl Player {
         let (pattern, sum) = pattern(&mut self.epoch.pages, live);
         let touched = self.epoch.pages.iter().map(|&(page, ..)| page).collect();
         if sum.total == 0.0 {
-            let ns = self.epoch.ns * self.trace.stretch;
+            let ns = (self.epoch.ns * self.trace.stretch).max(SHORTEST_IDLE_NS);
             self.lasts_s = ns * 1e-9;
             self.ends = End::At(now + nanos(ns));
             return Some(Turn {

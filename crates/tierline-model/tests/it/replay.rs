@@ -77,6 +77,15 @@ fn fast_memory_takes_the_recorded_time() {
     assert_eq!(report.overall.programs[0].shares[0], 1.0);
 }
 
+/// Epochs without a length and without accesses take a little time, so that the clock goes on.
+#[test]
+fn a_trace_of_empty_epochs_without_a_length_ends() {
+    let empty = Recorded { ns: 0.0, counted: true, pages: Vec::new() };
+    let memory = Memory { pages: 1, epochs: vec![empty.clone(), empty] };
+    let short = Scenario { seconds: 0.01, ..scenario(memory, &["trace:t"]) };
+    assert_eq!(throughput(&run(&short).unwrap()).max(1.0), 1.0);
+}
+
 /// In the closed loop, a read from the slow tier takes longer by the difference of latencies: 200,000 reads,
 /// one in flight, in addition to the recorded 50 ms.
 #[test]

@@ -22,8 +22,8 @@ use crate::convert::{Lines, Options, end};
 use crate::error::{Error, Result};
 use crate::tally::Tally;
 
-/// Maximum size of a region in pages, as each page gets a record: 64 GiB of base pages, 32 TiB of huge pages.
-const MOST_PAGES: u64 = 1 << 24;
+/// Maximum number of pages in a snapshot, as each page gets a record: 16 GiB of base pages, 8 TiB of huge pages.
+const MOST_PAGES: u64 = 1 << 22;
 
 pub fn convert(
     input: &mut dyn BufRead,
@@ -41,7 +41,7 @@ fn read(
     tally: &mut Tally<&mut dyn Write>,
     now: &mut u64,
 ) -> Result<()> {
-    let (mut target, mut records) = (0, 0);
+    let (mut target, mut records, mut pages) = (0, 0, 0_u64);
     while let Some((line, text)) = lines.next()? {
         let wrong = |expected| Error::text(line, expected, text);
         if text.is_empty() || text.starts_with('#') {
@@ -57,6 +57,7 @@ fn read(
                 }
             }
             Some(("monitoring_start", value)) => {
+                pages = 0;
                 let start = time(value).ok_or_else(|| wrong("a time"))?;
                 if *now > tally.start() {
                     tally.end(*now)?;
@@ -81,8 +82,11 @@ fn read(
                 }
                 let (first, last) =
                     (start >> options.page_bits, end.saturating_sub(1) >> options.page_bits);
-                if end <= start || last - first >= MOST_PAGES {
-                    return Err(wrong("a region of 1 to 2^24 pages; --page 2M makes fewer of it"));
+                pages = pages.saturating_add(last.saturating_sub(first) + 1);
+                if end <= start || pages > MOST_PAGES {
+                    return Err(wrong(
+                        "regions of 2^22 pages at most; --page 2M makes fewer of them",
+                    ));
                 }
                 (first..=last).for_each(|page| tally.add(target, page, accesses, 0));
             }

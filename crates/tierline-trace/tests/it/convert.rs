@@ -46,6 +46,19 @@ fn damo_regions_become_pages() {
 }
 
 #[test]
+fn damo_with_more_pages_than_memory_could_count_gives_advice() {
+    let region = |end: u64| {
+        format!(
+            "monitoring_start: 0 ns\nmonitoring_end: 1 ms\n0-1000 (4 KiB) 5 1\n100000-{end:x} (x) 5 1\n"
+        )
+    };
+    let last = (1 << 20) + ((1 << 22) << 12);
+    let (_, result) = convert("damo", region(last).as_bytes(), Options::default());
+    let error = result.expect_err("one page too many").to_string();
+    assert!(error.contains("line 4") && error.contains("--page 2M"), "{error}");
+}
+
+#[test]
 fn damo_with_two_targets_gives_advice() {
     let text = b"base_time_absolute: 0 ns\nbase_time_absolute: 0 ns\n";
     let (_, result) = convert("damo", text, Options::default());

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use tierline_trace::format::MAX_RECORDS;
 use tierline_trace::page_set::PageSet;
+use tierline_trace::survey::Survey;
 use tierline_trace::{Epoch, Error, Record};
 
 use super::Plain;
@@ -80,7 +81,7 @@ proptest! {
         let mut set = PageSet::default();
         let mut known = std::collections::BTreeSet::new();
         for (space, records) in &blocks {
-            set.insert(*space, records);
+            assert!(set.insert(*space, records));
             known.extend(records.iter().map(|record| (*space, record.page)));
         }
         set.number();
@@ -91,6 +92,20 @@ proptest! {
         }
         prop_assert_eq!(set.index(7, 0), None);
     }
+}
+
+/// A file of some kilobytes names a page in each of 70,000 places.
+#[test]
+fn a_small_trace_cannot_ask_for_much_memory() {
+    let records: Vec<Record> =
+        (0..70_000).map(|place| Record { page: place << 15, reads: 1, writes: 0 }).collect();
+    let epoch = Epoch { ns: 1, accesses: 1 };
+    let bytes = Plain(vec![(epoch, vec![(0, records)])]).write();
+    assert!(bytes.len() < 100_000, "{}", bytes.len());
+    let (survey, wrong) = Survey::take(&bytes[..]).expect("a header");
+    let wrong = wrong.expect("refused").to_string();
+    assert!(wrong.contains("at most 65,536 places"), "{wrong}");
+    assert!(survey.pages.len() <= (1 << 16) + 1);
 }
 
 /// Memory use does not grow with the epoch, as it is written in blocks.

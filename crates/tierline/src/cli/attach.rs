@@ -2,17 +2,19 @@
 //! `tierline attach`: manages running programs.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use clap::ArgAction::Append;
 use clap::{Arg, ArgGroup, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use regex_lite::Regex;
+use rustix::thread::set_no_new_privs;
 use tierline_core::unit::Nanos;
 use tierline_linux::error::Error;
-use tierline_linux::process::{Stat, Targets};
+use tierline_linux::process::{Held, Targets};
 use tierline_linux::root::Root;
 
-use super::manage::{ManageArgs, say_summary};
+use super::manage::{ManageArgs, raise_file_limit, say_summary};
 use super::{FOUND, Globals};
 use crate::apps;
 use crate::clock;
@@ -50,13 +52,17 @@ pub struct AttachArgs {
 impl AttachArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
-        let plan = self.manage.plan(globals)?;
+        // Before any thread. No program is started here that could need either otherwise.
+        let _ = set_no_new_privs(true);
+        raise_file_limit();
+        let mut plan = self.manage.plan(globals)?;
         let mut signals = Signals::listen().context("cannot listen for signals")?;
         let tenants = tenants(&self.words.0, &plan.limit)?;
         // First of all: a missing process is a more useful error than a machine with one tier.
         let selection = selection(&tenants, plan.children, plan.min_rss);
         Targets::new(selection.clone(), &plan.root).map_err(with_hint)?;
         let apps = self.apps.as_deref().map(apps::folder).transpose()?;
+        self.manage.open_reports(&mut plan)?;
         let manager = plan.start(&tenants, apps.as_deref().unwrap_or_default())?;
         let messages = plan.messages;
         let open = !selection.cgroups.is_empty() || selection.comm.is_some();
@@ -167,8 +173,8 @@ pub(super) fn with_hint(error: Error) -> anyhow::Error {
 
 /// Manages running programs.
 pub(super) struct Attached {
-    root: Root,
-    pids: Vec<u32>,
+    /// The processes that were named and have not ended before the start.
+    named: Vec<Arc<Held>>,
     /// True if more processes may appear: a cgroup or a name is selected, not only pids.
     open: bool,
     /// True if it goes on without any process: applications may be submitted.
@@ -190,13 +196,8 @@ impl Attached {
         messages: Messages,
         deadline: Option<Nanos>,
     ) -> Self {
-        let (root, pids) = (root.clone(), pids.to_vec());
-        Self { root, pids, open, stays: false, met: false, waiting: false, messages, deadline }
-    }
-
-    /// True if the process runs; it may be too small to be managed.
-    fn is_there(&self, pid: u32) -> bool {
-        Stat::read(&self.root, pid).is_ok_and(|stat| !stat.zombie)
+        let named = pids.iter().filter_map(|&pid| root.hold(pid).ok()).collect();
+        Self { named, open, stays: false, met: false, waiting: false, messages, deadline }
     }
 
     /// Reports once that no process matches yet.
@@ -233,7 +234,8 @@ impl EndCondition for Attached {
             self.wait_for_the_first();
             return false;
         }
-        !self.pids.iter().any(|&pid| self.is_there(pid))
+        // One may be too small to be managed.
+        !self.named.iter().any(|held| held.is_alive())
     }
 
     fn deadline(&self) -> Option<Nanos> {

@@ -2,12 +2,13 @@
 //! The common part of `run` and `attach`: their options, and the start of a manager.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 use tierline_core::guard::message;
 use tierline_core::tier::Tiers;
@@ -23,7 +24,8 @@ use crate::calibration;
 use crate::config::Layer;
 use crate::config::file::ConfigSources;
 use crate::config::value::Text;
-use crate::drive::{Driver, Reports};
+use crate::drive::{Driver, EventLog, Reports};
+use crate::output::{empty, private};
 use crate::print::{Messages, SCHEMA_VERSION, to_stderr};
 use crate::report_error;
 use crate::serve::StatusSocket;
@@ -46,6 +48,9 @@ pub struct ManageArgs {
     /// Write every event to this file, one line of JSON each
     #[arg(long, value_name = "FILE", help_heading = "Reports")]
     events: Option<PathBuf>,
+    /// Write no more events than this
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", help_heading = "Reports")]
+    events_limit: Text<Bytes>,
     /// Print a line of status on stderr at this interval, as in 1s
     #[arg(long, value_name = "TIME", help_heading = "Reports")]
     status_interval: Option<Text<Nanos>>,
@@ -57,7 +62,7 @@ pub struct ManageArgs {
     pub quiet: bool,
 }
 
-/// The checked options, with their files open.
+/// The checked options.
 pub struct CheckedOptions {
     /// The root of `/proc` and `/sys`.
     pub root: Root,
@@ -76,7 +81,12 @@ pub struct CheckedOptions {
 }
 
 /// The file of the last status.
-pub struct Summary(Box<dyn Write>);
+pub enum Summary {
+    /// `-`.
+    Stdout,
+    /// Any other name.
+    File(File),
+}
 
 impl ManageArgs {
     /// Checks everything that can be checked before the start.
@@ -88,7 +98,7 @@ impl ManageArgs {
         let messages = Messages { quiet: self.quiet };
         let reports = Reports {
             messages,
-            events: self.events.as_deref().map(create).transpose()?.map(BufWriter::new),
+            events: None,
             status_interval: self
                 .status_interval
                 .as_ref()
@@ -96,9 +106,19 @@ impl ManageArgs {
                 .filter(|_| !self.quiet),
             json: globals.json,
         };
-        let summary = self.summary.as_deref().map(Summary::open).transpose()?;
         let children = !self.no_children;
+        let summary = None;
         Ok(CheckedOptions { root, options, limit, min_rss, children, messages, reports, summary })
+    }
+}
+
+impl ManageArgs {
+    /// Opens the files of the reports, once everything else is checked. What is in them stays until the manager runs.
+    pub fn open_reports(&self, plan: &mut CheckedOptions) -> Result<()> {
+        let events = self.events.as_deref().map(private).transpose()?;
+        plan.reports.events = events.map(|file| EventLog::new(file, self.events_limit.0));
+        plan.summary = self.summary.as_deref().map(Summary::open).transpose()?;
+        Ok(())
     }
 }
 
@@ -152,14 +172,14 @@ impl CheckedOptions {
 impl Summary {
     fn open(file: &Path) -> Result<Self> {
         match file.to_str() {
-            Some("-") => Ok(Self(Box::new(std::io::stdout()))),
-            _ => Ok(Self(Box::new(create(file)?))),
+            Some("-") => Ok(Self::Stdout),
+            _ => Ok(Self::File(private(file)?)),
         }
     }
 
     /// Writes the last status, or why there is none. A summary that cannot be written does not change the exit
     /// status of the program.
-    pub fn write(mut self, status: Option<&Status>, why_not: Option<&str>, messages: Messages) {
+    pub fn write(self, status: Option<&Status>, why_not: Option<&str>, messages: Messages) {
         #[derive(Serialize)]
         struct Unmanaged<'a> {
             schema_version: u32,
@@ -172,12 +192,21 @@ impl Summary {
             Some(status) => serde_json::to_string_pretty(status),
             None => serde_json::to_string_pretty(&unmanaged),
         };
-        let written =
-            text.map_err(std::io::Error::from).and_then(|text| writeln!(self.0, "{text}"));
-        if let Err(error) = written.and_then(|()| self.0.flush()) {
+        let written = text.map_err(std::io::Error::from).and_then(|text| match self {
+            Self::Stdout => writeln!(std::io::stdout(), "{text}"),
+            Self::File(mut file) => empty(&file).and_then(|()| writeln!(file, "{text}")),
+        });
+        if let Err(error) = written {
             messages.print(&format!("cannot write the summary: {error}"));
         }
     }
+}
+
+/// A managed process takes two open files, and the soft limit is made for programs that use select(2). A
+/// command inherits it, so it is raised after the command has started.
+pub fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Reports that the command runs unmanaged, and why.
@@ -195,9 +224,4 @@ pub fn say_summary(messages: Messages, json: bool, status: Option<&Status>) {
         Some(status) => messages.print(&status.line()),
         None => {}
     }
-}
-
-/// Creates a file for writing.
-pub fn create(file: &Path) -> Result<File> {
-    File::create(file).with_context(|| format!("cannot create {}", file.display()))
 }

@@ -16,6 +16,8 @@ use tierline_core::unit::{Bytes, Nanos};
 use tierline_model::profile::profile;
 use tierline_model::scenario::Scenario;
 use tierline_model::workload::list::written;
+use tierline_trace::page_set::MOST_PAGES;
+use tierline_trace::survey::Survey;
 use tierline_trace::{Block, Reader};
 
 use super::Globals;
@@ -25,6 +27,7 @@ use super::watch::{WatchArgs, Watcher};
 use crate::config::value::Text;
 use crate::print::{self, row};
 use crate::recording::{not_a_trace, open, survey};
+use crate::report_error::ErrorWithHint;
 
 /// Report how hot a program's memory is
 ///
@@ -69,6 +72,8 @@ struct Report {
 const INTERVAL: Nanos = Nanos::from_secs(60);
 /// Number of intervals in a trace.
 const OF_A_TRACE: u64 = 32;
+/// The most of them.
+const MOST_INTERVALS: u64 = 10_000_000;
 
 impl ProfileArgs {
     /// Runs the verb.
@@ -104,6 +109,7 @@ fn of_trace(file: &Path, interval: Option<Nanos>) -> Result<(Nanos, Profile)> {
     let survey = survey(file)?;
     let interval = interval.unwrap_or(Nanos(survey.ns / OF_A_TRACE).max(Nanos(1)));
     let bits = survey.header.page_bits;
+    check_size(file, &survey, interval)?;
     let mut profile = Profile::default();
     let mut seen = Observations::default();
     for (space, page) in survey.pages.iter() {
@@ -119,16 +125,16 @@ fn of_trace(file: &Path, interval: Option<Nanos>) -> Result<(Nanos, Profile)> {
     }
     profile.observe(&seen);
     let mut reader = Reader::new(open(file)?).map_err(|error| not_a_trace(file, &error))?;
-    let (mut now, mut length, mut over) = (0, 0, interval.0);
+    let (mut now, mut length, mut over) = (0_u64, 0, interval.0);
     // Its errors were reported by the survey.
     while let Ok(Some(block)) = reader.next() {
         match block {
             Block::Epoch(head) => {
-                now += length;
+                now = now.saturating_add(length);
                 length = head.ns;
                 while now >= over {
                     profile.end_interval();
-                    over += interval.0;
+                    over = over.saturating_add(interval.0);
                 }
             }
             Block::Pages { space, records } => {
@@ -150,10 +156,28 @@ fn of_trace(file: &Path, interval: Option<Nanos>) -> Result<(Nanos, Profile)> {
             }
         }
     }
-    if now + length > over - interval.0 {
+    if now.saturating_add(length) > over - interval.0 {
         profile.end_interval();
     }
     Ok((interval, profile))
+}
+
+/// A page of a trace can be of any size, and an epoch of any length; a profile counts base pages and intervals.
+fn check_size(file: &Path, survey: &Survey, interval: Nanos) -> Result<()> {
+    let (file, more) = (file.display(), u32::from(survey.header.page_bits).saturating_sub(12));
+    let pages = u128::from(survey.pages.len()) << more;
+    if pages > MOST_PAGES.into() || survey.pages.iter().any(|(_, page)| page.leading_zeros() < more)
+    {
+        let text = format!("{file}: its pages of 2^{} bytes are {pages} base pages", 12 + more);
+        let hint = format!("a profile has {MOST_PAGES} at most: make the trace of smaller pages");
+        return Err(ErrorWithHint::error(text, hint));
+    }
+    if survey.ns / interval.0 > MOST_INTERVALS {
+        let text =
+            format!("{file}: it lasts {}, too many intervals of {interval}", Nanos(survey.ns));
+        return Err(ErrorWithHint::error(text, "name a longer --interval"));
+    }
+    Ok(())
 }
 
 /// The base pages of a page of a trace.

@@ -4,10 +4,10 @@
 use std::cell::{Ref, RefCell};
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{ArgGroup, Args};
 use tierline_core::port::{Observations, Sample};
 use tierline_core::unit::Nanos;
@@ -18,6 +18,7 @@ use tierline_trace::{Evidence, Header, Writer};
 use super::watch::{WatchArgs, Watcher};
 use super::{FOUND, Globals};
 use crate::config::value::Text;
+use crate::output::emptied;
 use crate::report_error::{self, ErrorWithHint};
 
 /// Record which pages a program accesses
@@ -85,15 +86,14 @@ struct RunningRecording {
 impl RunningRecording {
     fn new(
         tracker: &str,
-        output: &PathBuf,
+        output: &Path,
         epoch: Nanos,
         outcome: Rc<RefCell<RecordingReport>>,
     ) -> Result<Self> {
         // A sampler's hits are numbers of accesses; other trackers only report that there was one.
         let sampled = TrackerEntry::find(tracker).is_ok_and(|entry| entry.samples);
         let evidence = if sampled { Evidence::Sampled } else { Evidence::Touched };
-        let file =
-            File::create(output).with_context(|| format!("cannot create {}", output.display()))?;
+        let file = emptied(output)?;
         let header = Header::new(evidence, format!("tierline record, {tracker}"));
         let writer = Writer::new(BufWriter::new(file), &header)?;
         let tally = Some(Tally::new(writer, epoch.0));

@@ -14,7 +14,7 @@ use tierline_core::unit::Nanos;
 use tierline_linux::error::Error;
 use tierline_linux::manager::Manager;
 
-use super::manage::{CheckedOptions, ManageArgs, say_summary, say_unmanaged};
+use super::manage::{CheckedOptions, ManageArgs, raise_file_limit, say_summary, say_unmanaged};
 use super::{Globals, UNUSABLE};
 use crate::apps::{self, App};
 use crate::drive::{Driver, EndCondition, Managed, ManagerState};
@@ -57,10 +57,11 @@ pub struct RunArgs {
 impl RunArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
-        let plan = self.manage.plan(globals)?;
+        let mut plan = self.manage.plan(globals)?;
         let tenants = tenants(&self.words(), &plan.limit)?;
         let apps = self.apps.as_deref().map(apps::folder).transpose()?.unwrap_or_default();
         let mut signals = Signals::listen().context("cannot listen for signals")?;
+        self.manage.open_reports(&mut plan)?;
         // Before the command starts: some settings (NUMA scan periods) are read at its exec.
         let (manager, why_not) = self.manager(&plan, &tenants, &apps)?;
         let messages = plan.messages;
@@ -152,6 +153,7 @@ impl Running {
     ) -> Result<Self, u8> {
         match spawn(command) {
             Ok(child) => {
+                raise_file_limit();
                 driver.add(child.id());
                 Ok(Self { child, ended: None, deadline })
             }

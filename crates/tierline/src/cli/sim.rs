@@ -18,11 +18,10 @@ use tierline_model::scenario::Scenario;
 use tierline_model::workload::list::written;
 
 use super::Globals;
-use super::manage::create;
 use super::names;
 use crate::config::value::Knobs;
 use crate::nearest::suggest;
-use crate::output::OutputFile;
+use crate::output::{OutputFile, emptied};
 use crate::plot;
 use crate::print::{self, row};
 use crate::recording;
@@ -144,7 +143,7 @@ impl SimArgs {
     /// Runs a scenario, and writes its events if requested.
     fn run_one(&self, scenario: &Scenario) -> Result<Report> {
         let Some(path) = &self.events else { return run(scenario).map_err(hinted) };
-        let (mut log, mut written) = (BufWriter::new(create(path)?), Ok(()));
+        let (mut log, mut written) = (BufWriter::new(emptied(path)?), Ok(()));
         let mut write_events = |events: &[Event]| {
             for event in events {
                 if written.is_ok() {

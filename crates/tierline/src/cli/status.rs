@@ -47,7 +47,7 @@ impl StatusArgs {
         let layer = self.sources.stack(&globals.root(), flags)?.flatten();
         let dir = layer.options(false)?.0.state_dir;
         let mut answers = Vec::new();
-        for (pid, file) in serve::sockets(&dir) {
+        for (pid, file) in serve::sockets(&dir)? {
             let answer = serve::ask(&file).map_err(|error| unheard(pid, &error))?;
             answers.extend(answer.map(|text| (pid, text)));
         }
@@ -64,7 +64,7 @@ impl StatusArgs {
             print::out("no manager is running\n")?;
         } else {
             let texts: Vec<String> = managers.iter().map(Status::text).collect();
-            print::out(&texts.join("\n"))?;
+            print::out(&print::plain(&texts.join("\n")))?;
         }
         Ok(0)
     }

@@ -15,6 +15,7 @@ use tierline_linux::process::{Selection, Targets};
 use tierline_linux::recorder::Recorder;
 
 use super::attach::{Attached, with_hint};
+use super::manage::raise_file_limit;
 use super::names;
 use super::run::{Running, exit_code};
 use super::{Globals, UNUSABLE};
@@ -99,6 +100,7 @@ impl WatchArgs {
         let mut driver = Driver::new(Some(WatchedPrograms::new(recorder, watcher)?), None, reports);
         let deadline = self.duration.as_ref().map(|time| clock::now() + time.0);
         if self.command.is_empty() {
+            raise_file_limit();
             let open = !self.cgroup.is_empty();
             let mut end = Attached::new(&root, &self.pid, open, messages, deadline);
             driver.run(&mut signals, &mut end);

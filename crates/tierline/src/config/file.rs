@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -17,6 +18,9 @@ use crate::report_error::ErrorWithHint;
 pub const FILE: &str = "/etc/tierline/tierline.toml";
 /// The folder of drop-ins, which override the file in the order of their names.
 pub const DROP_INS: &str = "/etc/tierline/tierline.d";
+
+/// It decides where files are written, and which memory is mapped.
+const WORLD_WRITABLE: u32 = 0o002;
 
 /// Sources of settings besides the flags.
 #[derive(Clone, Debug, Default, Args)]
@@ -59,6 +63,10 @@ impl ConfigSources {
 
 /// Reads one file.
 pub fn read(file: &Path) -> Result<Layer> {
+    if fs::metadata(file).is_ok_and(|meta| meta.mode() & WORLD_WRITABLE != 0) {
+        let message = format!("{} is not read: every user may write it", file.display());
+        return Err(ErrorWithHint::error(message, format!("chmod o-w {}", file.display())));
+    }
     let text = fs::read_to_string(file).map_err(|error| {
         let message = format!("cannot read {}: {error}", file.display());
         match error.kind() {
@@ -133,6 +141,20 @@ mod tests {
         let chosen = ConfigSources { config: Some(dir.path().join("none.toml")), set: Vec::new() };
         let error = chosen.stack(&root, Layer::default()).map(|_| ()).expect_err("missing");
         assert!(error.to_string().contains("none.toml"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_every_user_may_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().expect("a folder");
+        let root = Root::at(dir.path());
+        put(&root, FILE, "policy = \"hold\"");
+        let stack = || ConfigSources::default().stack(&root, Layer::default()).map(drop);
+        stack().expect("readable");
+        fs::set_permissions(root.path(FILE), PermissionsExt::from_mode(0o646)).expect("ours");
+        let error = stack().expect_err("refused");
+        assert!(error.to_string().contains("every user may write it"), "{error}");
+        assert!(report_error::hint(&error).is_some_and(|hint| hint.starts_with("chmod o-w")));
     }
 
     #[test]

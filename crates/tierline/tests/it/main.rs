@@ -13,6 +13,7 @@ mod print;
 mod profile;
 mod qos;
 mod run;
+mod safety;
 mod trace;
 mod tune;
 

@@ -231,8 +231,7 @@ mod tests {
         ];
         let mut all: Vec<(String, &str)> = files.iter().map(|file| inside(file)).collect();
         all.push((COUNT.into(), "0"));
-        // Empty, as a plain file keeps the tail of a longer value.
-        all.push((format!("{THREAD}/state"), ""));
+        all.push((format!("{THREAD}/state"), "off"));
         all.push((format!("{THREAD}/contexts/nr_contexts"), "0"));
         all.push((format!("{CONTEXT}/avail_operations"), "vaddr\nfvaddr\n"));
         all.extend(more.iter().map(|(path, text)| ((*path).to_string(), *text)));

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use rustc_hash::FxHashSet;
 use tierline_core::port::{SpaceId, Vpn};
 
 use crate::pagemap::{Pagemap, mapped_ranges};
@@ -16,8 +17,8 @@ const CHUNK: usize = 4096;
 /// 0: not known.
 const VPN_BITS: u32 = 44;
 const VPN: u64 = (1 << VPN_BITS) - 1;
-/// The most programs watched before the table is emptied.
-const MOST_SPACES: usize = (1 << (64 - VPN_BITS)) - 1;
+/// The most programs watched, ended ones included, before the table is emptied.
+const MOST_SPACES: usize = 1 << 14;
 
 /// Pages by frame, of some programs in a range of frames.
 pub struct Owners {
@@ -45,15 +46,16 @@ impl Owners {
 
     /// Sets the programs whose pages are looked up.
     pub fn watch(&mut self, spaces: &[SpaceId]) {
+        let wanted: FxHashSet<SpaceId> = spaces.iter().copied().collect();
+        let mut open = FxHashSet::default();
         for known in &mut self.spaces {
-            if !spaces.contains(&known.id) {
+            if !wanted.contains(&known.id) {
                 known.pagemap = None;
+            } else if known.pagemap.is_some() {
+                open.insert(known.id);
             }
         }
-        for &id in spaces {
-            if self.spaces.iter().any(|known| known.id == id && known.pagemap.is_some()) {
-                continue;
-            }
+        for &id in wanted.difference(&open) {
             if self.spaces.len() == MOST_SPACES {
                 (self.table, self.spaces) = (Vec::new(), Vec::new());
                 return self.watch(spaces);

@@ -38,7 +38,7 @@ impl Link {
     pub fn to(args: &ManagerArgs, globals: &Globals) -> Result<Self> {
         let flags = Layer { state_dir: args.state_dir.clone(), ..Layer::default() };
         let dir = args.sources.stack(&globals.root(), flags)?.flatten().options(false)?.0.state_dir;
-        let mut sockets = serve::sockets(&dir);
+        let mut sockets = serve::sockets(&dir)?;
         sockets.retain(|(pid, _)| args.manager.is_none_or(|wanted| wanted == *pid));
         match &sockets[..] {
             [(pid, file)] => Ok(Self { pid: *pid, file: file.clone() }),
@@ -98,7 +98,7 @@ impl Link {
         match (globals.json, applications.is_empty()) {
             (true, _) => print::json(&Applications { applications })?,
             (false, true) => print::out("no application was submitted\n")?,
-            (false, false) => print::out(&qos_table(&applications))?,
+            (false, false) => print::out(&print::plain(&qos_table(&applications)))?,
         }
         Ok(0)
     }
