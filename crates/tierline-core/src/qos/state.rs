@@ -36,6 +36,8 @@ const IN_PLACE: f64 = 0.98;
 /// The rest may be this much, or this part of it.
 const NEARLY: Bytes = Bytes::from_mib(64);
 const NEARLY_PART: f64 = 0.1;
+/// Below this share of slow accesses, more fast memory hardly helps.
+const HARDLY_SLOW: f64 = 0.05;
 
 /// The machine in a period.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,14 +154,17 @@ impl ApplicationState {
         self.misses() && self.measured.used[0] < granted.part(IN_PLACE)
     }
 
-    /// Whether it misses its SLO by its own report although all memory that helps it is in the fastest tier. Then it is
-    /// disturbed by others. A prediction cannot show that. Ours.
+    /// Whether it misses its SLO by its own report although hardly any of its accesses are slow. Then more memory cannot
+    /// help, so it is disturbed by others. A prediction cannot show that. Ours.
     pub fn is_disturbed(&self) -> bool {
-        let Measured { latency_source, used, .. } = &self.measured;
-        let reported =
-            matches!(latency_source, Some(LatencySource::Application | LatencySource::Samples));
-        let helps = self.need.placement[0].min(self.measured.memory());
-        reported && self.misses() && is_enough(used[0], helps)
+        let measured = &self.measured;
+        let reported = matches!(
+            measured.latency_source,
+            Some(LatencySource::Application | LatencySource::Samples)
+        );
+        let hardly_slow = measured.knows_shares() && measured.slow_share() <= HARDLY_SLOW
+            || is_enough(measured.used[0], measured.memory());
+        reported && self.misses() && hardly_slow
     }
 
     /// Whether nothing needs to be done for it: its SLO is met with room to spare, or it has no demand.

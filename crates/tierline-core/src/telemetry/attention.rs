@@ -242,10 +242,8 @@ impl AttentionControl {
         };
         let rose = known >= FEW && report.exceeds(usual, self.dispersion.max(1.0));
         let falls = per_sec < *average && self.attention != Attention::Calm;
-        let weight = match rose {
-            true => 1.0,
-            false => (if falls { FALL_WEIGHT } else { WEIGHT }).max(1.0 / f64::from(*reports + 1)),
-        };
+        let usual_weight = if falls { FALL_WEIGHT } else { WEIGHT };
+        let weight = if rose { 1.0 } else { usual_weight.max(1.0 / f64::from(*reports + 1)) };
         *average += weight * (per_sec - *average);
         if let Some(SampledHits { hits, variance }) = report.sampled.filter(|it| it.hits > 0.0) {
             self.dispersion += weight * (variance / hits - self.dispersion);
@@ -268,11 +266,8 @@ impl AttentionControl {
         let rose = *reports >= FEW && at_least > RISE * average.exp();
         // At least half a hit: its logarithm must exist.
         let log_odds = (slow.max(0.5) / fast).ln();
-        let weight = match log_odds < *average {
-            _ if rose => 1.0,
-            true => FALL_WEIGHT.max(1.0 / f64::from(*reports + 1)),
-            false => WEIGHT.max(1.0 / f64::from(*reports + 1)),
-        };
+        let usual_weight = if log_odds < *average { FALL_WEIGHT } else { WEIGHT };
+        let weight = if rose { 1.0 } else { usual_weight.max(1.0 / f64::from(*reports + 1)) };
         *average += weight * (log_odds - *average);
         *reports = reports.saturating_add(1);
         Some(rose)
@@ -418,27 +413,22 @@ mod tests {
         assert_eq!(calm.update(at(9_000), report(15_000.0, 3_000.0), 0, 1_000), Attention::Alert);
     }
 
-    /// While memory is filled, it is all slow: 4,000 slow hits to one fast. Then the hot pages are placed within four
-    /// reports, and three reports later they are others.
+    /// While memory is filled, it is all slow. Then the hot pages are placed, and three reports later they are others.
     #[test]
     fn a_jump_soon_after_the_first_placement_raises_the_alarm_though_it_is_not_yet_calm() {
-        let mut calm = AttentionControl::default();
-        let still = PlannedMoves { moves: 0, of_pages: 0, backlog: false, behind: false };
-        let mut pages = 1_000;
+        let (mut calm, mut of_pages) = (AttentionControl::default(), 1_000);
+        let mut tell = |ms, slow: f64, fast: f64, of_pages| {
+            let planned = PlannedMoves { moves: 0, of_pages, backlog: false, behind: false };
+            calm.next_attention(at(ms), report(slow, fast), planned)
+        };
         for ms in 0..18 {
-            pages += pages / 10;
-            let planned = PlannedMoves { of_pages: pages, ..still };
-            calm.next_attention(at(100 * ms), report(8_000.0, 2.0), planned);
+            of_pages += of_pages / 10;
+            tell(100 * ms, 8_000.0, 2.0, of_pages);
         }
-        let placed = [31_000.0, 25_000.0, 23_000.0, 11_000.0, 8_000.0, 8_000.0, 8_000.0];
-        for (ms, slow) in (18..).zip(placed) {
-            let planned = PlannedMoves { of_pages: pages, ..still };
-            calm.next_attention(at(100 * ms), report(slow, 33_000.0 - slow), planned);
+        for (ms, slow) in (18..).zip([31.0, 25.0, 23.0, 11.0, 8.0, 8.0, 8.0]) {
+            assert_eq!(tell(100 * ms, slow * 1e3, (33.0 - slow) * 1e3, of_pages), None);
         }
-        assert_eq!(calm.attention(), Attention::Alert);
-        let planned = PlannedMoves { of_pages: pages, ..still };
-        let told = calm.next_attention(at(9_000), report(30_000.0, 3_000.0), planned);
-        assert_eq!(told, Some(Attention::Alert), "told again");
+        assert_eq!(tell(9_000, 30_000.0, 3_000.0, of_pages), Some(Attention::Alert), "told again");
         assert!(calm.is_phase_change());
     }
 

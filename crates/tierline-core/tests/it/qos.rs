@@ -389,11 +389,11 @@ fn an_application_that_reports_a_miss_with_all_memory_fast_has_hogs_throttled() 
     host.arrive(ls(2, 10, 200)).unwrap();
     host.arrive(bi(1, 10, 1)).unwrap();
     host.programs.clear();
-    let mut run = |fast: u64, mean_ns: f64| {
+    let mut run = |fast: u64, shares: [f64; 2], mean_ns: f64| {
         let mut throttled = Vec::new();
         for _ in 0..100 {
             host.now += PERIOD;
-            let mut own = estimated(2, fast, 10 - fast, [1.0, 0.0]);
+            let mut own = estimated(2, fast, 10 - fast, shares);
             let source = LatencySource::Application;
             own.latency = Some(MeasuredLatency { mean_ns, source, samples: 7 });
             let tenants = vec![own, estimated(1, 0, 10, [0.0, 1.0])];
@@ -404,9 +404,10 @@ fn an_application_that_reports_a_miss_with_all_memory_fast_has_hogs_throttled() 
         }
         throttled
     };
-    assert_eq!(run(5, 300.0), [], "more memory may help");
-    let held = run(10, 300.0);
+    assert_eq!(run(5, [0.6, 0.4], 300.0), [], "more memory may help");
+    let held = run(10, [1.0, 0.0], 300.0);
     assert!(held.len() > 3 && held.iter().all(|(tenant, _)| *tenant == TenantId(1)), "{held:?}");
-    let released: Vec<f64> = run(10, 100.0).into_iter().map(|(_, share)| share).collect();
+    let released: Vec<f64> =
+        run(10, [1.0, 0.0], 100.0).into_iter().map(|(_, share)| share).collect();
     assert!(released.len() > 5 && released.is_sorted(), "step by step: {released:?}");
 }
