@@ -6,6 +6,7 @@
 //! name = "redis"
 //! priority = 3
 //! slo = "200ns"       # a latency; "70GB/s": a bandwidth; "5%": a share of slow accesses
+//! measure_at = "30s"  # measures what the target needs, by trials
 //!
 //! [[tenant]]
 //! name = "reports"
@@ -64,6 +65,9 @@ pub fn controller(
         suits(policy).map_err(refused)?;
         let admitted = controller.admit(Nanos::ZERO, application, &profile, &machine.describe());
         admitted.map_err(refused)?;
+        if let Some(from) = tenant.measure_at {
+            controller.measure(from, id(at)).map_err(refused)?;
+        }
     }
     if !controller.is_empty() {
         controller.thresholds = thresholds(machine);
@@ -88,9 +92,12 @@ pub fn application(
     arrivals: &[Arrival],
 ) -> Result<Option<(Application, ApplicationProfile)>> {
     let Some(priority) = tenant.priority else {
-        return match tenant.slo.is_some() || tenant.weight.is_some() {
-            true => Err(tenant
-                .wrong("it has a target or a weight but no priority; add one, as in priority = 1")),
+        let of_applications =
+            [tenant.slo.is_some(), tenant.weight.is_some(), tenant.measure_at.is_some()];
+        return match of_applications.contains(&true) {
+            true => Err(tenant.wrong(
+                "it has a target, a weight or measure_at but no priority; add one, as in priority = 1",
+            )),
             false => Ok(None),
         };
     };

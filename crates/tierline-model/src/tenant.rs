@@ -52,6 +52,9 @@ pub struct Tenant {
     pub slo: Option<String>,
     /// Its part of what is left, if it has no target. Default: 1.
     pub weight: Option<f64>,
+    /// Measures what its target needs, from this time on. One tenant of a scenario can have it.
+    #[serde(deserialize_with = "text::maybe")]
+    pub measure_at: Option<Nanos>,
 }
 
 /// Limits that apply from a time on.

@@ -3,14 +3,16 @@
 //!
 //! ```text
 //! {"version":1,"verb":"submit","app":{"name":"redis","slo":"200ns","priority":3,"cgroup":"a"}}
-//! {"version":1,"error":null,"hint":null,"applications":[…],"decisions":[],"profile":[]}
+//! {"version":1,"error":null,"hint":null,"applications":[…],"decisions":[],"profile":[],"measurement":null}
 //! ```
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tierline_core::qos::thresholds::Thresholds;
 use tierline_core::unit::{BytesPerSec, Nanos};
-use tierline_linux::manager::{ApplicationStatus, DecisionStatus, Manager, ProfilePoint};
+use tierline_linux::manager::{
+    ApplicationStatus, DecisionStatus, Manager, MeasurementStatus, ProfilePoint,
+};
 use tierline_linux::tenant::reports::Report;
 
 use crate::apps::App;
@@ -44,6 +46,11 @@ pub enum Verb {
     },
     /// What it can expect of each size of its fast memory.
     Profile {
+        /// Its name.
+        name: String,
+    },
+    /// Measure what it needs.
+    Measure {
         /// Its name.
         name: String,
     },
@@ -98,6 +105,9 @@ pub struct Answer {
     /// Its profile.
     #[serde(default)]
     pub profile: Vec<ProfilePoint>,
+    /// The measurement of its need, if there was one.
+    #[serde(default)]
+    pub measurement: Option<MeasurementStatus>,
 }
 
 impl Verb {
@@ -164,8 +174,10 @@ fn answer(manager: &mut Manager, now: Nanos, verb: &Verb) -> Result<Answer> {
         }
         Verb::Profile { name } => {
             answer.profile = manager.profile(name)?;
+            answer.measurement = manager.measurement(name)?;
             answer.applications = vec![manager.explain(now, name)?.0];
         }
+        Verb::Measure { name } => manager.measure_need(now, name)?,
         Verb::Submit { app } => {
             let submission = app.submission(&manager.applications())?;
             let name = submission.name.clone();

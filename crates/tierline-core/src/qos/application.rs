@@ -121,6 +121,14 @@ pub enum Refusal {
         /// The number.
         found: f64,
     },
+    /// Without a target there is no need to measure.
+    #[error(
+        "an application without a target has no need to measure; give it one, as in --slo 200ns"
+    )]
+    NoTarget,
+    /// One need is measured at a time.
+    #[error("the need of {0} is being measured; wait for its end")]
+    Measuring(TenantId),
     /// The policy moves nothing itself, so limits cannot be enforced.
     #[error(
         "policy {0} leaves moving to the kernel, which knows no limits of tenants; choose a policy that moves pages itself, for example tierline"

@@ -25,6 +25,7 @@ use super::allocation::{Claim, Grant, allocate, transfers};
 use super::application::{Application, Refusal, Slo};
 use super::decision::{Decision, DecisionLog, TimedDecision};
 use super::measured::Measured;
+use super::measurement::{Finding, Measurement};
 use super::need::{ApplicationProfile, Need, unloaded_ns};
 use super::showback::Cpu;
 use super::squeeze::{Squeeze, Tightened};
@@ -58,6 +59,7 @@ pub struct Controller {
     last: Option<Nanos>,
     next: Nanos,
     journal: DecisionLog,
+    measurement: Option<Measurement>,
 }
 
 impl Default for Controller {
@@ -72,6 +74,7 @@ impl Default for Controller {
             last: None,
             next: Nanos::ZERO,
             journal: DecisionLog::default(),
+            measurement: None,
         }
     }
 }
@@ -150,6 +153,27 @@ impl Controller {
                 self.applications.values_mut().filter(|held| held.squeeze.by == Some(tenant));
             held.for_each(|held| held.squeeze = Squeeze::default());
         }
+    }
+
+    /// Measures what an application needs, from a time on.
+    ///
+    /// # Errors
+    /// [`Refusal::NoTarget`], or [`Refusal::Measuring`] if another measurement has not ended.
+    pub fn measure(&mut self, from: Nanos, tenant: TenantId) -> Result<(), Refusal> {
+        let state = self.applications.get(&tenant);
+        if state.is_none_or(|state| state.application.slo.is_none()) {
+            return Err(Refusal::NoTarget);
+        }
+        if let Some(other) = self.measurement.as_ref().filter(|one| one.finding.is_none()) {
+            return Err(Refusal::Measuring(other.tenant));
+        }
+        self.measurement = Some(Measurement::new(tenant, from));
+        Ok(())
+    }
+
+    /// The last measurement of an application's need.
+    pub fn measurement(&self) -> Option<&Measurement> {
+        self.measurement.as_ref()
     }
 
     /// Takes in the telemetry of a tick. When a period has ended, revises the limits; returns the changes of CPU
@@ -241,6 +265,7 @@ impl Controller {
         self.applications.values_mut().for_each(ApplicationState::close);
         let machine = self.machine(telemetry, tiers);
         self.applications.values_mut().for_each(|one| one.measured.predict(&machine.tier_ns));
+        self.step_measurement(now);
         let loaded = self.is_loaded(&machine, tiers);
         let relieved = self.hold_back_or_release(now, &machine, loaded);
         let is_important_ls = |state: &ApplicationState, below: u32| {
@@ -258,6 +283,25 @@ impl Controller {
             state.revise(now, &machine, !waits, patience);
         }
         self.set_limits(now, telemetry, limits);
+    }
+
+    /// Goes on with the measurement of a need, if there is one.
+    fn step_measurement(&mut self, now: Nanos) {
+        let Some(measurement) = &mut self.measurement else { return };
+        let tenant = measurement.tenant;
+        let Some(state) = self.applications.get_mut(&tenant) else {
+            self.measurement = None;
+            return;
+        };
+        if measurement.step(now, state) {
+            state.trial = measurement.trial();
+            if let Some(finding) = measurement.finding {
+                self.journal.record(now, Decision::Measured { tenant, finding });
+                if let Finding::Need(need) = finding {
+                    state.learn_need(now, need);
+                }
+            }
+        }
     }
 
     /// The machine in the last period.
@@ -297,7 +341,8 @@ impl Controller {
         let mut missed = false;
         for (at, &claimant) in order.iter().enumerate() {
             let state = &self.applications[&claimant];
-            if (loaded || state.is_disturbed())
+            if state.trial.is_none()
+                && (loaded || state.is_disturbed())
                 && let Some(miss) = state.error().filter(|&error| error > MISSED)
             {
                 missed = true;
@@ -328,7 +373,7 @@ impl Controller {
         };
         for tenant in below.iter().rev() {
             let Some(state) = self.applications.get_mut(tenant) else { continue };
-            if !state.application.is_bandwidth() || !state.measured.demand {
+            if !state.can_be_held_back() {
                 continue;
             }
             let before = state.squeeze;

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use serde::Serialize;
 
 use super::allocation::Transfer;
+use super::measurement::Finding;
 use crate::port::TenantId;
 use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
@@ -44,6 +45,13 @@ pub enum Decision {
         /// The application for which it is held back; `None`: it is released, or needs no more.
         by: Option<TenantId>,
     },
+    /// A measurement of what an application needs has ended.
+    Measured {
+        /// The application.
+        tenant: TenantId,
+        /// What it found.
+        finding: Finding,
+    },
     /// An application's traffic must leave the fastest tier, or may return.
     FastCap {
         /// The application.
@@ -72,6 +80,9 @@ impl Decision {
                 let percent = share * 100.0;
                 format!("{} gets {percent:.0} % of its CPU time{}", name(tenant), held_by(by))
             }
+            Self::Measured { tenant, finding } => {
+                format!("measured: {}", finding.sentence(&name(tenant)))
+            }
             Self::FastCap { tenant, cap: Some(cap), by } => {
                 format!("{} may use {cap} of fast memory at most{}", name(tenant), held_by(by))
             }
@@ -84,7 +95,9 @@ impl Decision {
     /// Whether it is about this application, as the one that gives or gets.
     pub fn concerns(&self, one: TenantId) -> bool {
         match *self {
-            Self::Admitted { tenant } | Self::Removed { tenant } => tenant == one,
+            Self::Admitted { tenant }
+            | Self::Removed { tenant }
+            | Self::Measured { tenant, .. } => tenant == one,
             Self::Memory { transfer, .. } => [transfer.from, transfer.to].contains(&Some(one)),
             Self::Cpu { tenant, by, .. } | Self::FastCap { tenant, by, .. } => {
                 tenant == one || by == Some(one)

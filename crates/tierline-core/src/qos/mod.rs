@@ -12,6 +12,7 @@ pub mod enforcer;
 pub mod heat_curve;
 pub mod heat_sample;
 pub mod measured;
+pub mod measurement;
 pub mod need;
 pub mod profiler;
 pub mod showback;

@@ -49,13 +49,13 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    /// For an application; `None` if it has no SLO, as there is nothing to find.
-    pub fn new(application: &Application) -> Option<Self> {
+    /// For an application with this memory; `None` if it has no SLO, as there is nothing to find.
+    pub fn new(application: &Application, memory: Bytes) -> Option<Self> {
         Some(Self {
             slo: application.slo?,
-            memory: application.memory,
+            memory,
             phase: Phase::All,
-            curve: HeatCurve::uniform(application.memory),
+            curve: HeatCurve::uniform(memory),
             bandwidth: None,
         })
     }
@@ -72,15 +72,17 @@ impl Profiler {
         }
     }
 
-    /// Records the measurement of the last trial.
-    pub fn record(&mut self, measured: &Measured) {
+    /// Records the measurement of the last trial. `granted` is the fast memory that it could have: less than all if the
+    /// tier is smaller, or others need it more.
+    pub fn record(&mut self, measured: &Measured, granted: Bytes) {
+        let most = (as_f64(granted) / as_f64(self.memory).max(1.0)).min(1.0);
         self.curve.learn(measured.used[0], measured.shares[0]);
         let meets = self.meets(measured);
         self.phase = match self.phase {
             Phase::All if !meets => Phase::Done(Err(self.impossible(measured))),
             Phase::All => {
                 self.bandwidth = Some(bandwidth(measured));
-                Phase::Memory(-1.0, 1.0) // without fast memory first
+                Phase::Memory(-1.0, most) // without fast memory first
             }
             Phase::Memory(low, high) if low < 0.0 => match (meets, self.slo.is_bandwidth()) {
                 (true, true) => Phase::Cpu(CPU_FLOOR, 1.0),
@@ -117,7 +119,8 @@ impl Profiler {
         Phase::Done(Ok(Need { placement, cpu_share }))
     }
 
-    fn meets(&self, measured: &Measured) -> bool {
+    /// Whether a measurement meets the target.
+    pub fn meets(&self, measured: &Measured) -> bool {
         match self.slo {
             Slo::Latency(at_most) => measured.latency_ns.is_some_and(|ns| ns <= as_ns(at_most)),
             Slo::SlowShare(at_most) => measured.slow_share() <= at_most,
@@ -189,10 +192,10 @@ mod tests {
     }
 
     fn profile(slo: Slo) -> (Result<Need, Refusal>, usize) {
-        let mut profiler = Profiler::new(&application(slo)).unwrap();
+        let mut profiler = Profiler::new(&application(slo), Bytes(20 * GB)).unwrap();
         let mut trials = 0;
         while let Some(trial) = profiler.next() {
-            profiler.record(&run(trial));
+            profiler.record(&run(trial), trial.fast);
             trials += 1;
             assert!(trials < 20, "it ends");
         }
@@ -232,9 +235,10 @@ mod tests {
 
     #[test]
     fn a_profile_predicts_another_target() {
-        let mut profiler = Profiler::new(&application(Slo::Latency(Nanos(160)))).unwrap();
+        let mut profiler =
+            Profiler::new(&application(Slo::Latency(Nanos(160))), Bytes(20 * GB)).unwrap();
         while let Some(trial) = profiler.next() {
-            profiler.record(&run(trial));
+            profiler.record(&run(trial), trial.fast);
         }
         let curve = profiler.profile().curve;
         assert!((curve.share(Bytes(5 * GB)) - 0.25).abs() < 0.02, "{curve:?}");

@@ -12,6 +12,7 @@ use super::bracket::Bracket;
 use super::heat_curve::{HeatCurve, TierBytes, as_f64};
 use super::measured::{Measured, PeriodSums};
 use super::need::{CPU_FLOOR, Need, as_ns, least};
+use super::profiler::Trial;
 use super::squeeze::Squeeze;
 use crate::port::LatencySource;
 use crate::tier::TierId;
@@ -78,6 +79,8 @@ pub struct ApplicationState {
     pub measured: Measured,
     /// How far it is held back.
     pub squeeze: Squeeze,
+    /// What it is given while its need is measured.
+    pub trial: Option<Trial>,
     /// CPU share that was set.
     pub cpu_share: f64,
     /// What it has.
@@ -99,6 +102,7 @@ impl ApplicationState {
             window: PeriodSums::default(),
             measured: Measured::default(),
             squeeze: Squeeze::default(),
+            trial: None,
             cpu_share: 1.0,
             grant: Grant { tenant, reserved: nothing, lent: nothing, short: Bytes::ZERO },
         }
@@ -167,20 +171,26 @@ impl ApplicationState {
         reported && self.misses() && hardly_slow
     }
 
+    /// Whether others can profit if it is held back: it is a BI application at work, and not being measured.
+    pub fn can_be_held_back(&self) -> bool {
+        self.application.is_bandwidth() && self.measured.demand && self.trial.is_none()
+    }
+
     /// Whether nothing needs to be done for it: its SLO is met with room to spare, or it has no demand.
     pub fn has_slack(&self) -> bool {
         self.error().is_none_or(|error| error < -SPARE)
     }
 
     /// Whether the memory that it may have is in place, and no more.
-    fn is_in_place(&self) -> bool {
+    pub fn is_in_place(&self) -> bool {
         let (limit, fast) = (self.grant.limit(TierId::FAST), self.measured.used[0]);
         is_enough(fast, limit.min(self.measured.memory())) && is_enough(limit, fast)
     }
 
     /// Revises what it needs. `may_rise` is false while something else must be tried first.
     pub fn revise(&mut self, now: Nanos, machine: &MachineLoad, may_rise: bool, patience: Nanos) {
-        let (Some(slo), Some(error)) = (self.application.slo, self.error()) else {
+        let (Some(slo), Some(error), None) = (self.application.slo, self.error(), self.trial)
+        else {
             return;
         };
         self.in_place = self.is_in_place().then(|| self.in_place.unwrap_or(now));
@@ -205,6 +215,12 @@ impl ApplicationState {
                 self.change_need(between(&self.need.placement, &found, part));
             }
         }
+    }
+
+    /// Takes over a need that was measured.
+    pub fn learn_need(&mut self, now: Nanos, need: Need) {
+        (self.bracket, self.enough_since) = (Bracket::default(), now);
+        self.change_need(need.placement);
     }
 
     /// Changes the need; what is measured until its memory is in place, and has been for a while, says nothing
@@ -240,6 +256,9 @@ impl ApplicationState {
     /// The CPU share that just meets a bandwidth target, for an application that needs no fast memory. Only if
     /// nothing is lent, as an application that may have more is not throttled for its own sake.
     pub fn own_cpu_share(&self, lend: bool) -> f64 {
+        if let Some(trial) = self.trial {
+            return trial.cpu_share;
+        }
         let target = self.application.slo.filter(|slo| slo.is_bandwidth());
         let (Some(Slo::Bandwidth(at_least)), false) = (target, lend) else { return 1.0 };
         if !self.measured.demand || self.measured.bytes_per_sec == 0.0 {
@@ -264,16 +283,19 @@ impl ApplicationState {
             has_slo: slo.is_some(),
             memory: self.measured.memory(),
             need: self.need_now(),
-            fast_cap: self.squeeze.fast_cap,
+            fast_cap: self.trial.map_or(self.squeeze.fast_cap, |trial| Some(trial.fast)),
         }
     }
 
-    /// What it needs; nothing while it has no memory.
+    /// What it needs, or is given for a trial; nothing while it has no memory.
     fn need_now(&self) -> TierBytes {
-        match self.measured.memory() > Bytes::ZERO {
-            true => self.need.placement,
-            false => TierBytes::default(),
+        let mut needed = TierBytes::default();
+        match (self.measured.memory() > Bytes::ZERO, self.trial) {
+            (true, Some(trial)) => needed[0] = trial.fast,
+            (true, None) => needed = self.need.placement,
+            (false, _) => {}
         }
+        needed
     }
 }
 

@@ -12,6 +12,7 @@ use tierline_core::qos::Limits;
 use tierline_core::qos::application::{Application, Refusal, Slo};
 use tierline_core::qos::controller::{Controller, PERIOD};
 use tierline_core::qos::decision::Decision;
+use tierline_core::qos::measurement::Finding;
 use tierline_core::qos::need::ApplicationProfile;
 use tierline_core::qos::thresholds::Thresholds;
 use tierline_core::tier::{Tier, TierId, Tiers};
@@ -302,6 +303,89 @@ fn a_swinging_load_does_not_swing_limits() {
         changes += usize::from(before != host.limits);
     }
     assert!(changes < 6, "{changes} changes in ten minutes");
+}
+
+fn finding(host: &Host) -> Finding {
+    host.controller.measurement().unwrap().finding.unwrap()
+}
+
+/// The formula of the twelve scenarios: 20 GB (250 - 160) / 150 = 12 GB, if fast memory is unloaded.
+#[test]
+fn the_need_of_a_running_application_is_measured_and_the_others_get_their_memory_back() {
+    let mut host = Host::default();
+    host.arrive(Program { speed: 0.01, ..ls(3, 20, 160) }).unwrap();
+    host.arrive(Program { speed: 0.01, ..ls(2, 30, 200) }).unwrap();
+    host.run(60);
+    let before = [host.fast(3), host.fast(2)];
+    host.controller.measure(host.now, TenantId(3)).unwrap();
+    let busy = host.controller.measure(host.now, TenantId(2));
+    assert_eq!(busy, Err(Refusal::Measuring(TenantId(3))));
+    let mut least = host.fast(2);
+    for _ in 0..300 {
+        host.run(1);
+        least = least.min(host.fast(2));
+    }
+    assert!(least < 20.1, "all of the measured one is fast first: {least}");
+    let Finding::Need(need) = finding(&host) else { panic!("{:?}", finding(&host)) };
+    let gb = need.placement[0].0 as f64 / GB as f64;
+    assert!((11.6..12.4).contains(&gb), "{gb}");
+    let tried = &host.controller.measurement().unwrap().tried;
+    assert!(tried[0].met && tried[0].slow_share < 0.01 && !tried[1].met, "{tried:?}");
+    assert!(tried[1].used_fast < Bytes(GB / 10), "{tried:?}");
+    assert!((host.fast(3) - before[0]).abs() < 1.0, "{} of {before:?}", host.fast(3));
+    assert!((host.fast(2) - before[1]).abs() < 1.0, "{} of {before:?}", host.fast(2));
+    let told = |e: &Decision| matches!(e, Decision::Measured { tenant: TenantId(3), .. });
+    assert!(host.controller.decisions().any(|entry| told(&entry.decision)));
+}
+
+/// The more important one keeps 15 of 40 GB, so 25 of 30 are fast at best: 125 ns.
+#[test]
+fn a_measurement_takes_nothing_from_a_more_important_application() {
+    let mut host = Host::default();
+    host.arrive(Program { speed: 0.01, ..ls(3, 30, 175) }).unwrap();
+    host.arrive(Program { speed: 0.01, ..ls(2, 30, 110) }).unwrap();
+    host.run(60);
+    host.controller.measure(host.now, TenantId(2)).unwrap();
+    let least = |host: &Host| host.controller.report(TenantId(3)).unwrap().error.unwrap();
+    for _ in 0..60 {
+        host.run(1);
+        assert!(least(&host) <= 0.01, "{:?}", host.controller.report(TenantId(3)));
+    }
+    let Finding::Impossible(Slo::Latency(best)) = finding(&host) else {
+        panic!("{:?}", finding(&host))
+    };
+    assert!((122..=128).contains(&best.0), "{best}");
+}
+
+/// 80 GB/s all fast, 32 all slow: 16 GB/s need no fast memory and half the CPU time.
+#[test]
+fn a_bandwidth_target_that_slow_memory_meets_is_measured_in_cpu_time() {
+    let mut host = Host::default();
+    host.arrive(bi(2, 20, 16)).unwrap();
+    host.run(20);
+    host.controller.measure(host.now, TenantId(2)).unwrap();
+    host.run(200);
+    let Finding::Need(need) = finding(&host) else { panic!("{:?}", finding(&host)) };
+    assert!(need.placement[0] == Bytes(0) && (0.49..0.53).contains(&need.cpu_share), "{need:?}");
+    assert_eq!(host.cpu(2), 1.0, "what is free is lent again");
+}
+
+#[test]
+fn a_measurement_ends_without_work_a_target_or_its_application() {
+    let mut host = Host::default();
+    host.arrive(Program { idle: true, ..ls(3, 20, 160) }).unwrap();
+    host.arrive(ls(2, 20, 200)).unwrap();
+    host.run(5);
+    assert_eq!(host.controller.measure(host.now, TenantId(7)), Err(Refusal::NoTarget));
+    host.controller.measure(host.now, TenantId(3)).unwrap();
+    host.run(70);
+    assert_eq!(finding(&host), Finding::Idle);
+    host.controller.measure(host.now, TenantId(2)).unwrap();
+    host.run(3);
+    host.leave(2);
+    host.run(3);
+    assert!(host.controller.measurement().is_none());
+    assert!(host.fast(3) > 19.0, "{}", host.fast(3));
 }
 
 /// An eighth of the pages has 90 % of all accesses.

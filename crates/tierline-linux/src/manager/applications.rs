@@ -274,7 +274,7 @@ impl Manager {
         curve
     }
 
-    fn find(&self, name: &str) -> Result<(usize, Submission)> {
+    pub(super) fn find(&self, name: &str) -> Result<(usize, Submission)> {
         self.applications.get(name).cloned().ok_or_else(|| {
             let names: Vec<&str> = self.applications.keys().map(String::as_str).collect();
             let hint = match names.is_empty() {
@@ -335,7 +335,7 @@ impl Manager {
         })
     }
 
-    fn refusal(&self, name: &str, refusal: Refusal) -> Error {
+    pub(super) fn refusal(&self, name: &str, refusal: Refusal) -> Error {
         let (why, hint) = match refusal {
             Refusal::Priority { priority, holder } => (
                 format!("priority {priority} belongs to {}", self.name_of(holder)),
@@ -348,6 +348,14 @@ impl Manager {
             Refusal::Number { what, found } => {
                 (format!("{what} is {found}"), "give a number above 0".to_string())
             }
+            Refusal::NoTarget => (
+                "it has no target, so there is no need to measure".to_string(),
+                format!("give it one: tierline qos set {name} --slo 5%"),
+            ),
+            Refusal::Measuring(other) => (
+                format!("the need of {} is being measured", self.name_of(other)),
+                "wait for its end: a minute or two".to_string(),
+            ),
             Refusal::KernelMoves(policy) => (
                 format!(
                     "policy {policy} leaves moving to the kernel, which knows no limits of tenants"

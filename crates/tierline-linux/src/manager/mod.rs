@@ -2,6 +2,7 @@
 //! The host: the core's engine over the Linux world, for all tenants of a manager.
 
 mod applications;
+mod measurement;
 mod policy;
 mod status;
 
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use applications::{ApplicationStatus, DecisionStatus, ProfilePoint, Submission};
+pub use measurement::{MeasurementStatus, TrialStatus};
 pub use status::{TargetStatus, TenantStatus};
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;

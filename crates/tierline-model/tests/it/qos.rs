@@ -230,6 +230,27 @@ fn scenario_settled_targets_are_tracked_within_5_percent() {
     }
 }
 
+/// Its pages are moved for each trial; 20 GiB (250 - 160) / 150 = 12 GiB.
+#[test]
+#[ignore = "seconds, optimised: ./test runs it"]
+fn scenario_a_measured_need_is_that_of_the_formula() {
+    let mut scenario = scenario("01-order-of-arrival");
+    scenario.seconds = 200.0;
+    scenario.tenant.retain(|tenant| tenant.name != "c");
+    scenario.workload.retain(|program| program["name"].as_str() != Some("c"));
+    let a = scenario.tenant.iter_mut().find(|tenant| tenant.name == "a").unwrap();
+    a.measure_at = Some(Nanos::from_secs(40));
+    let report = run(&scenario).unwrap();
+    let found = report.qos_decisions.iter().find(|one| one.text.starts_with("measured:"));
+    let found = found.expect("it ends");
+    let words: Vec<&str> = found.text.split_whitespace().collect();
+    let gib = words.iter().position(|word| *word == "GiB").map(|at| words[at - 1]);
+    assert_near(gib.and_then(|gib| gib.parse().ok()).unwrap(), 12.0, 0.05, &found.text);
+    assert!(found.seconds < 140.0, "{found:?}");
+    let last = report.series.last().unwrap();
+    assert!(tenant(last, "a").latency_ns.unwrap() <= 165.0);
+}
+
 /// A program with half its memory in slow memory, and one that is throttled: memory times time, and the slowdown.
 #[test]
 #[ignore = "seconds, optimised: ./test runs it"]

@@ -155,6 +155,32 @@ fn applications_are_submitted_listed_changed_explained_and_removed() {
     host.refused("list", ["no manager", "attach --apps"]);
 }
 
+/// Here no memory can be moved, so a report above the target stays above it.
+#[test]
+fn a_need_is_measured_by_trials_and_what_cannot_be_met_is_said() {
+    let redis = "slo = \"5ms\"\npriority = 3\ncgroup = \"redis\"\n";
+    let host =
+        Host::new(&[("redis.toml", redis), ("hog.toml", "priority = 1\ncgroup = \"hog\"\n")]);
+    until("both are managed", || (host.list().len() == 2).then_some(()));
+    host.refused("profile hog --measure", ["no target", "qos set hog --slo"]);
+    host.refused("profile nobody --measure", ["no application", "redis"]);
+    let state = host.machine.file("state").display().to_string();
+    let words = ["qos", "profile", "redis", "--measure", "--state-dir", &state];
+    let mut measuring = Guard(tierline(words).stdout(Stdio::piped()).spawn().expect("it runs"));
+    let status = until("it ends", || {
+        host.work();
+        host.ok("report redis --latency 7ms");
+        measuring.0.try_wait().expect("a child")
+    });
+    let mut shown = String::new();
+    let mut out = measuring.0.stdout.take().expect("a pipe");
+    std::io::Read::read_to_string(&mut out, &mut shown).expect("text");
+    assert_eq!(status.code(), Some(1), "{shown}");
+    assert!(shown.contains("7000000 ns") && shown.contains("missed"), "{shown}");
+    assert!(shown.contains("redis gets 7.0 ms at best"), "{shown}");
+    assert!(host.ok("explain redis").contains("measured: redis gets 7.0 ms"));
+}
+
 #[test]
 fn every_wrong_request_is_refused_with_a_hint_and_changes_nothing() {
     let redis = "slo = \"slow-share=5%\"\npriority = 3\ncgroup = \"redis\"\n";

@@ -5,12 +5,13 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Result;
 use serde::Serialize;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use tierline_linux::cgroup::Created;
-use tierline_linux::manager::{ApplicationStatus, ProfilePoint};
+use tierline_linux::manager::{ApplicationStatus, ProfilePoint, TrialStatus};
 
 use super::ManagerArgs;
 use crate::apps::{App, FOLDER};
@@ -21,6 +22,11 @@ use crate::report_error::ErrorWithHint;
 use crate::request::{Answer, Request, VERSION, Verb};
 use crate::serve;
 use crate::status::qos_table;
+
+/// Time between two questions about a measurement. Ours.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+/// The heads of a measurement's columns.
+const TRIALS: &str = "   at most        used  CPU time      slow   latency   bandwidth  target\n";
 
 /// A running manager.
 pub struct Link {
@@ -147,6 +153,31 @@ impl Link {
         Ok(0)
     }
 
+    /// Measures what an application needs, and shows each trial when it ends. Exit status 1 if that was not found.
+    pub fn measure(&self, name: &str, globals: &Globals) -> Result<u8> {
+        let show = |text: &str| if globals.json { Ok(()) } else { print::out(text) };
+        self.ask(&Verb::Measure { name: name.into() })?;
+        show(TRIALS)?;
+        let mut shown = 0;
+        loop {
+            std::thread::sleep(ASK_EVERY);
+            let answer = self.ask(&Verb::Profile { name: name.into() })?;
+            let Some(measured) = &answer.measurement else {
+                return Err(anyhow::anyhow!("{name} ended, or another application is measured"));
+            };
+            for trial in measured.trials.iter().skip(shown) {
+                show(&trial_line(trial))?;
+            }
+            shown = measured.trials.len();
+            let Some(finding) = &measured.finding else { continue };
+            match globals.json {
+                true => print::json(&answer)?,
+                false => print::out(&format!("\n{finding}\n"))?,
+            }
+            return Ok(u8::from(measured.fast_bytes.is_none()));
+        }
+    }
+
     /// Shows what an application loses with less fast memory.
     pub fn profile(&self, name: &str, globals: &Globals) -> Result<u8> {
         let answer = self.ask(&Verb::Profile { name: name.into() })?;
@@ -156,6 +187,24 @@ impl Link {
         }
         Ok(0)
     }
+}
+
+fn trial_line(trial: &TrialStatus) -> String {
+    let bandwidth = trial.bandwidth_bytes_per_second.map_or_else(
+        || "–".into(),
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
+        |rate| BytesPerSec(rate as u64).to_string(),
+    );
+    format!(
+        "{:>12}{:>12}{:>10}{:>10}{:>10}{:>12}  {}\n",
+        trial.fast_bytes.to_string(),
+        trial.used_fast_bytes.to_string(),
+        format!("{:.0} %", trial.cpu_share * 100.0),
+        format!("{:.1} %", trial.slow_share * 100.0),
+        trial.latency_ns.map_or_else(|| "–".into(), |ns| format!("{ns:.0} ns")),
+        bandwidth,
+        if trial.met { "met" } else { "missed" },
+    )
 }
 
 fn no_manager(dir: &Path) -> anyhow::Error {

@@ -149,13 +149,20 @@ enum QosVerb {
         #[arg(long)]
         dry_run: bool,
     },
-    /// Predict what an application loses with less fast memory, from the heat of its pages
+    /// Predict what an application loses with less fast memory, from the heat of its pages, or measure what it needs
     ///
-    /// No page is moved for it.
-    #[command(after_help = "Example: tierline qos profile redis")]
+    /// Without --measure no page is moved for it.
+    #[command(after_help = "Examples:\n\
+      \x20 tierline qos profile redis\n\
+      \x20 tierline qos profile redis --measure")]
     Profile {
         /// Its name
         name: String,
+        /// Give it more and less fast memory for a minute or two, until the least that meets its target is found
+        ///
+        /// Less important applications give up memory for it meanwhile. What more important ones need is not touched.
+        #[arg(long)]
+        measure: bool,
         #[command(flatten)]
         manager: ManagerArgs,
     },
@@ -203,8 +210,12 @@ impl QosArgs {
                 Link::to(manager, globals)?.quietly(&report, globals)
             }
             QosVerb::Calibrate { sources, dry_run } => calibrate::run(sources, *dry_run, globals),
-            QosVerb::Profile { name, manager } => {
-                Link::to(manager, globals)?.profile(name, globals)
+            QosVerb::Profile { name, measure, manager } => {
+                let link = Link::to(manager, globals)?;
+                match measure {
+                    true => link.measure(name, globals),
+                    false => link.profile(name, globals),
+                }
             }
         }
     }
