@@ -21,9 +21,9 @@
 //!
 //! Old evidence decays: a limited exposure is remembered ([`Hotness::set_remembered_time`]), and hits decay
 //! exponentially beyond it. Pages without hits are not visited: their exposure is the advance of the clock since
-//! their stamp, added when the estimate is read. While placement is off ([`Hotness::set_urgent`]), a page that is
-//! hit after several scans without an access starts anew: its earlier evidence is outdated, and the hit that ended
-//! the idle time is no evidence by itself.
+//! their stamp, added when the estimate is read. While placement is off ([`Hotness::set_urgent`]), a page that
+//! several scans found without an access starts anew: its earlier evidence is outdated, so room is made soon, and
+//! the hit that ends the idle time is no evidence by itself.
 //!
 //! The estimator is ours. Its bounds are Wilson's score interval (E. B. Wilson, 1927), which holds for few
 //! scans and for many, and in the limit for a Poisson count: `(k + z²/2 ± z·√(k(1 - k/n) + z²/4)) / (n + z²)`.
@@ -388,9 +388,17 @@ impl Hotness {
         Heat { hits, exposure_seconds: looks / look.per_sec, stamp }
     }
 
+    /// Whether a page without a hit for these seconds of the evidence clock starts anew, see [`Hotness::set_urgent`].
+    fn is_silent(&self, since: f32) -> bool {
+        self.urgent && self.look.is_some_and(|look| since * look.per_sec > SILENCE)
+    }
+
     /// The present estimate of the rate of a page of this size.
     pub fn estimate(&self, heat: Heat, size: PageSize) -> Estimate {
-        let (heat, since) = valid(heat, self.now_ticks(), self.valid_ticks());
+        let (mut heat, since) = valid(heat, self.now_ticks(), self.valid_ticks());
+        if self.is_silent(since) {
+            (heat.hits, heat.exposure_seconds) = (0.0, 0.0);
+        }
         let watched = heat.exposure_seconds + since;
         let (hits, seconds) = fade(heat.hits, watched, self.memory_seconds());
         let seconds = seconds.max(MIN_EXPOSURE_SECONDS);

@@ -12,7 +12,7 @@
 //! The watched pages lose their place in the kernel's LRU lists. The kernel does not clear the bit of a page that
 //! several processes map; such a page looks hot, and cannot be moved anyway.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tierline_core::port::{PageSize, Vpn};
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
@@ -22,8 +22,8 @@ use crate::pagetable::Walker;
 use crate::process::Held;
 use crate::process::advise::joined;
 use crate::tracker::clear_accessed::cool_ranges;
+use crate::tracker::moment::Moment;
 use crate::tracker::tier_runs::TierRun;
-use crate::tracker::window::{CostMeter, standstill};
 
 /// Huge pages armed together: arming them takes about as long as the shortest window.
 const BATCH: usize = 64;
@@ -108,13 +108,13 @@ fn watch(
     one_cpu: bool,
 ) -> Option<(Vec<TierRun>, Duration)> {
     let ranges = joined(pages.iter().map(|page| (page.start, BASE_PER_HUGE)));
-    let (meter, start) = (CostMeter::start(), Instant::now());
+    let start = Moment::now();
     if cool_ranges(process, &ranges) < pages.len() as u64 * BASE_PER_HUGE {
         return None;
     }
-    let armed = start + start.elapsed() / 2 + standstill(one_cpu, meter.cost()) / 2;
+    let armed = start.midway();
     std::thread::sleep(Duration::from_nanos(window.0));
-    let (meter, start) = (CostMeter::start(), Instant::now());
+    let start = Moment::now();
     let mut accessed = Vec::with_capacity(pages.len());
     for table in pages.chunk_by(|a, b| a.start / TABLE == b.start / TABLE) {
         let range = Vpn(table[0].start)..Vpn(table[table.len() - 1].start + BASE_PER_HUGE);
@@ -124,8 +124,7 @@ fn watch(
             }
         });
     }
-    let still = standstill(one_cpu, meter.cost()) / 2;
-    let watched = (start + start.elapsed() / 2).duration_since(armed).saturating_sub(still);
+    let watched = armed.watched_until(start.midway(), one_cpu);
     let accessed = pages.iter().filter(|page| accessed.binary_search(&page.start).is_ok());
     Some((accessed.copied().collect(), watched))
 }

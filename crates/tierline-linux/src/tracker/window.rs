@@ -12,7 +12,7 @@
 //! pay for them.
 
 use std::num::NonZeroU64;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{current_timer_slack, set_current_timer_slack};
@@ -328,13 +328,8 @@ pub(super) fn has_one_cpu() -> bool {
     std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1)
 }
 
-/// The time in which our work kept programs from running.
-pub(super) fn standstill(one_cpu: bool, cost: Cost) -> Duration {
-    if one_cpu { Duration::from_nanos(cost.cpu.0) } else { Duration::ZERO }
-}
-
 #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-fn ratio(part: u64, whole: u64) -> f64 {
+pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
 }
 

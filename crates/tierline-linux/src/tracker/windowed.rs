@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 use crate::process::held::{self, ended, file_error};
 use crate::root::Root;
 use crate::tracker::Tracker;
+use crate::tracker::moment::Moment;
 use crate::tracker::window::{
-    Cost, CostMeter, RaisedPriority, WindowPace, WindowSettings, WindowStats, has_one_cpu,
-    standstill,
+    Cost, CostMeter, RaisedPriority, WindowPace, WindowSettings, WindowStats, has_one_cpu, ratio,
 };
 
 /// Windows that show what a page does now; older ones are outdated. Ours: with fewer, pages look hot by chance
@@ -158,9 +158,13 @@ pub struct Windowed<P: AccessBits> {
     one_cpu: bool,
     step: Step,
     due: Nanos,
+    /// The process that the next part of a scan begins with; `None`: a scan begins.
+    next_part: Option<SpaceId>,
     /// When the last arming ended; the same on the manager's clock.
     armed_at: Option<Instant>,
     opened_at: Nanos,
+    /// When the sample of a quick scan was armed.
+    sample_armed: Option<Moment>,
     /// When the last window ended.
     closed_at: Nanos,
     /// When the budget permits another window; quick scans fill the time until then.
@@ -185,6 +189,13 @@ struct Scan {
 }
 
 impl Scan {
+    /// Adds a process that was watched for `window`.
+    fn add_space(&mut self, seen: ReadCounts, window: Duration) {
+        self.seen += seen;
+        let part = ratio(seen.present.max(1), self.seen.present.max(1));
+        self.watched = self.watched.mul_f64(1.0 - part) + window.mul_f64(part);
+    }
+
     fn add(&mut self, batch: HugeBatch) {
         self.huge_pages += batch.pages;
         self.huge_accessed += batch.accessed;
@@ -201,8 +212,8 @@ impl Scan {
 
 struct Watched<S> {
     kept: S,
-    /// The time of the last arming, until it is read.
-    armed: Option<Instant>,
+    /// The moment of the last arming, until it is read.
+    armed: Option<Moment>,
 }
 
 /// The next step.
@@ -228,8 +239,10 @@ impl<P: AccessBits> Windowed<P> {
             one_cpu: has_one_cpu(),
             step: Step::Arm,
             due: Nanos::ZERO,
+            next_part: None,
             armed_at: None,
             opened_at: Nanos::ZERO,
+            sample_armed: None,
             closed_at: Nanos::ZERO,
             affordable_at: Nanos::ZERO,
             scan: Scan::default(),
@@ -279,7 +292,7 @@ impl<P: AccessBits> Windowed<P> {
     /// Whether a sample shows as many accessed pages as a window should find.
     fn is_full(&mut self) -> bool {
         let mut seen = ReadCounts::default();
-        for watched in self.spaces.values_mut() {
+        for watched in self.spaces.values_mut().filter(|watched| watched.armed.is_some()) {
             seen += self.probe.peek(&mut watched.kept).unwrap_or_default();
         }
         self.pace.is_full(seen, self.stats.present, self.fast)
@@ -297,7 +310,10 @@ impl<P: AccessBits> Windowed<P> {
             self.found.samples.clear();
             let seen = ReadCounts { accessed: 0, huge_accessed: 0, ..self.scan.seen };
             self.scan = Scan { seen, ..Scan::default() };
+            self.next_part = None;
             self.finish(now + nanos(start.elapsed()), out);
+        } else if self.next_part.is_some() {
+            self.go_on(Step::Arm, now + nanos(start.elapsed()));
         } else {
             self.read_huge(now, start, out);
         }
@@ -390,9 +406,13 @@ impl<P: AccessBits> Windowed<P> {
         }
     }
 
-    /// Schedules the next step anew, unless a window is open.
+    /// Schedules the next step anew, unless a scan has begun.
     fn reschedule(&mut self) {
-        if matches!(self.step, Step::Arm | Step::QuickScan | Step::ReadQuickScan | Step::Growth(_))
+        if self.next_part.is_none()
+            && matches!(
+                self.step,
+                Step::Arm | Step::QuickScan | Step::ReadQuickScan | Step::Growth(_)
+            )
         {
             self.rest(self.closed_at);
         }
@@ -420,11 +440,11 @@ impl<P: AccessBits> Windowed<P> {
 
     /// Arms the samples of all processes, and reads them after a window as long as that of a scan.
     fn quick_scan(&mut self, now: Nanos, start: Instant, out: &mut Observations) {
-        let (meter, mut armed) = (CostMeter::start(), false);
+        let (meter, arming, mut armed) = (CostMeter::start(), Moment::now(), false);
         for (space, watched) in &mut self.spaces {
             armed |= self.probe.arm_quick_scan(*space, &mut watched.kept);
         }
-        self.armed_at = Some(start + start.elapsed() / 2);
+        self.sample_armed = Some(arming.midway());
         self.pay(meter.cost());
         let (window, now_on) = (self.pace.window(), now + nanos(start.elapsed()));
         if !armed {
@@ -439,15 +459,15 @@ impl<P: AccessBits> Windowed<P> {
 
     /// Reports the hits of the samples, and the hits per second projected from them.
     fn read_quick_scan(&mut self, now: Nanos, start: Instant, out: &mut Observations) {
-        let (meter, read_at) = (CostMeter::start(), Instant::now());
+        let (meter, reading) = (CostMeter::start(), Moment::now());
         let found =
             self.spaces.values_mut().filter_map(|w| self.probe.read_quick_scan(&mut w.kept));
         let found = found.reduce(|(mut hits, projected), more| {
             hits += more.0;
             (hits, projected + more.1)
         });
-        if let (Some(armed_at), Some((hits, projected))) = (self.armed_at.take(), found) {
-            let watched = read_at + read_at.elapsed() / 2 - armed_at;
+        if let (Some(armed), Some((hits, projected))) = (self.sample_armed.take(), found) {
+            let watched = armed.watched_until(reading.midway(), self.one_cpu);
             out.slow_hits_sampled = Some(hits);
             out.slow_hits_per_sec = Some(projected / watched.as_secs_f64().max(1e-6));
         }
@@ -461,17 +481,23 @@ impl<P: AccessBits> Windowed<P> {
         self.affordable_at = (self.affordable_at + self.pace.calm_pause(cost)).min(latest);
     }
 
+    /// Arms as many processes as can be armed within a window: whoever is armed first is watched meanwhile.
     fn arm(&mut self) -> Result<()> {
-        self.stats.arm = Cost::default();
-        self.stats.longest_delay = Nanos::ZERO;
-        for (space, watched) in &mut self.spaces {
-            let (meter, start) = (CostMeter::start(), Instant::now());
+        let first = self.next_part.take().unwrap_or_else(|| {
+            (self.stats.arm, self.stats.read) = Default::default();
+            self.stats.longest_delay = Nanos::ZERO;
+            SpaceId(0)
+        });
+        let (began, window) = (Instant::now(), self.pace.window());
+        for (space, watched) in self.spaces.range_mut(first..) {
+            if nanos(began.elapsed()) > window {
+                self.next_part = Some(*space);
+                break;
+            }
+            let (meter, start) = (CostMeter::start(), Moment::now());
             let there = self.probe.arm(*space, &mut watched.kept)?;
+            watched.armed = there.then(|| start.midway());
             let cost = meter.cost();
-            // On average a page is armed, and read, half way through. On one CPU the program stands still while we
-            // work, so our own time does not count.
-            watched.armed =
-                there.then(|| start + start.elapsed() / 2 + standstill(self.one_cpu, cost) / 2);
             self.stats.arm += cost;
             self.stats.longest_delay = self.stats.longest_delay.max(cost.wall);
         }
@@ -479,24 +505,18 @@ impl<P: AccessBits> Windowed<P> {
         Ok(())
     }
 
-    /// Reads all processes.
+    /// Reads the processes that were armed.
     fn read(&mut self) -> Result<()> {
         let meter = CostMeter::start();
-        let mut seen = ReadCounts::default();
-        let mut windows = Vec::new();
         for (space, watched) in &mut self.spaces {
             let Some(armed) = watched.armed.take() else { continue };
-            let (start, part_meter) = (Instant::now(), CostMeter::start());
+            let start = Moment::now();
             if let Some(part) = self.probe.read(*space, &mut watched.kept, &mut self.found)? {
-                let end = start + start.elapsed() / 2;
-                let still = standstill(self.one_cpu, part_meter.cost()) / 2;
-                windows.push(end.duration_since(armed).saturating_sub(still));
-                seen += part;
+                self.scan.add_space(part, armed.watched_until(start.midway(), self.one_cpu));
             }
         }
-        let base_samples = self.found.samples.len();
-        self.scan = Scan { seen, watched: mean(&windows), base_samples, ..Scan::default() };
-        self.stats.read = meter.cost();
+        self.scan.base_samples = self.found.samples.len();
+        self.stats.read += meter.cost();
         Ok(())
     }
 }
@@ -572,11 +592,6 @@ impl<P: AccessBits> Tracker for Windowed<P> {
     }
 }
 
-fn mean(windows: &[Duration]) -> Duration {
-    let count = u32::try_from(windows.len()).unwrap_or(u32::MAX).max(1);
-    windows.iter().sum::<Duration>() / count
-}
-
 fn nanos(time: Duration) -> Nanos {
     Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
@@ -617,6 +632,7 @@ mod tests {
         huge: bool,
         taken: bool,
         windows: Vec<Option<Nanos>>,
+        arming: Duration,
     }
 
     impl AccessBits for Fake {
@@ -624,6 +640,7 @@ mod tests {
         type Space = ();
         fn arm(&mut self, space: SpaceId, (): &mut ()) -> Result<bool> {
             self.armed.push(space.0);
+            std::thread::sleep(self.arming);
             Ok(space.0 != 2)
         }
         fn read(
@@ -735,6 +752,28 @@ mod tests {
         assert!(tracker.next_due() >= due + Nanos::from_millis(20));
         tracker.poll(tracker.next_due(), &mut out).expect("arms again");
         assert_eq!(tracker.probe().armed, [1, 2, 1, 2]);
+    }
+
+    /// Each process takes longer to arm than a window lasts, so each is a part of the scan.
+    #[test]
+    fn large_processes_are_watched_one_after_the_other() {
+        let ms = Nanos::from_millis;
+        let settings = WindowSettings { window: ms(2), shortest: ms(2), ..apart() };
+        let probe = Fake { arming: Duration::from_millis(3), ..Fake::default() };
+        let mut tracker = Windowed::with(probe, Bytes::from_base_pages(8), settings);
+        let mut out = Observations::default();
+        tracker.watch(&[SpaceId(1), SpaceId(3), SpaceId(4)]).expect("fine");
+        tracker.poll(tracker.next_due(), &mut out).expect("a part");
+        assert_eq!((tracker.probe().armed.len(), tracker.stats().windows), (1, 0));
+        let due = tracker.next_due();
+        tracker.set_attention(Attention::Alert);
+        assert_eq!(tracker.next_due(), due, "an alarm does not delay the next part");
+        tracker.watch(&[SpaceId(1), SpaceId(4)]).expect("one has ended");
+        tracker.poll(due, &mut out).expect("the other part");
+        assert_eq!(tracker.probe().armed, [1, 4]);
+        let stats = tracker.stats();
+        assert_eq!((stats.windows, stats.present, stats.accessed), (1, 20, 6));
+        assert_eq!(out.watched, stats.watched);
     }
 
     /// All huge pages are accessed in the window of base pages, and in a first brief one of 2 ms.

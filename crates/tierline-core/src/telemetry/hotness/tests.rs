@@ -374,3 +374,26 @@ proptest! {
         }
     }
 }
+
+/// Accessed in each of 16 scans, and then in none of five: 0 of 6 scans at most, by hand (0 + 0.82 + 1.28 · 0.64) / 1.27.
+#[test]
+fn a_page_that_several_scans_missed_is_cold_soon_while_placement_is_off() {
+    let window = Nanos::from_millis(20);
+    let after = |scans: u32, urgent| {
+        let mut hotness = Hotness::default();
+        hotness.set_windows(window, window, window);
+        hotness.set_remembered_time(window * 16);
+        let mut heat = hotness.new_page();
+        for _ in 0..16 {
+            hotness.advance(window);
+            heat = hotness.hit(heat, 1.0, None);
+        }
+        hotness.set_urgent(urgent);
+        (0..scans).for_each(|_| hotness.advance(window));
+        hotness.estimate(heat, PageSize::Base).at_most_per_sec() * 0.02
+    };
+    let share = 1.29 / 6.0;
+    assert!((after(5, true) + f32::ln(1.0 - share)).abs() < 0.02, "{}", after(5, true));
+    assert!(after(4, true) > 0.7, "four scans can miss it by chance: {}", after(4, true));
+    assert!(after(5, false) > 0.7, "settled: {}", after(5, false));
+}
