@@ -169,6 +169,8 @@ pub struct Windowed<P: AccessBits> {
     closed_at: Nanos,
     /// When the budget permits another window; quick scans fill the time until then.
     affordable_at: Nanos,
+    /// Whether the last scan was discarded, and this one repeats it.
+    repeats: bool,
     /// The scan that is being read, and what it has found.
     scan: Scan,
     found: Observations,
@@ -245,6 +247,7 @@ impl<P: AccessBits> Windowed<P> {
             sample_armed: None,
             closed_at: Nanos::ZERO,
             affordable_at: Nanos::ZERO,
+            repeats: false,
             scan: Scan::default(),
             found: Observations::default(),
             stats: WindowStats::default(),
@@ -312,9 +315,14 @@ impl<P: AccessBits> Windowed<P> {
             self.scan = Scan { seen, ..Scan::default() };
             self.next_part = None;
             self.finish(now + nanos(start.elapsed()), out);
+            // Once at once, as what it was to show is still unknown.
+            if !std::mem::replace(&mut self.repeats, true) {
+                self.go_on(Step::Arm, self.closed_at);
+            }
         } else if self.next_part.is_some() {
             self.go_on(Step::Arm, now + nanos(start.elapsed()));
         } else {
+            self.repeats = false;
             self.read_huge(now, start, out);
         }
         Ok(())
@@ -904,6 +912,27 @@ mod tests {
             tracker.set_attention(Attention::Alert);
             assert!(tracker.next_due() < Nanos::from_secs(1), "{before:?}");
         }
+    }
+
+    /// The machine stood still twice.
+    #[test]
+    fn a_discarded_scan_is_repeated_at_once_but_not_again() {
+        let mut tracker = Windowed::with(Fake::default(), Bytes::from_base_pages(8), apart());
+        let mut out = Observations::default();
+        tracker.watch(&[SpaceId(1)]).expect("fine");
+        tracker.set_attention(Attention::Moving);
+        let mut pauses = Vec::new();
+        for _ in 0..3 {
+            tracker.poll(tracker.next_due(), &mut out).expect("arms");
+            if let Some(armed) = tracker.armed_at.filter(|_| pauses.len() < 2) {
+                tracker.armed_at = armed.checked_sub(Duration::from_secs(1));
+            }
+            tracker.poll(tracker.next_due(), &mut out).expect("reads");
+            pauses.push(tracker.next_due().saturating_sub(tracker.closed_at));
+        }
+        let usual = tracker.pace.settings.pause_moving;
+        assert!(pauses[0] == Nanos::ZERO && pauses[1..].iter().all(|&p| p >= usual), "{pauses:?}");
+        assert_eq!((tracker.stats().windows, out.watched), (3, tracker.stats().watched));
     }
 
     #[test]
