@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;
+pub mod cell;
 pub mod compare;
 pub mod due;
 pub mod error;

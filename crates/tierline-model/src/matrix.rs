@@ -8,20 +8,23 @@ use serde::Serialize;
 use tierline_core::policy::{POLICIES, entry::PolicyEntry, entry::Role};
 
 use crate::arithmetic::geometric_mean;
-use crate::compare::{Cell, ComparedRun};
+use crate::cell::{Cell, Ratio};
+use crate::compare::{ComparedRun, product};
 
 /// The default policy.
 pub const DEFAULT: &str = POLICIES[0].name;
 
 /// The competing policies, and the bounds with which they are compared.
 pub fn policies() -> impl Iterator<Item = &'static str> {
-    let compared = POLICIES.iter().filter(|entry| entry.role != Role::Other);
+    let compared =
+        POLICIES.iter().filter(|entry| matches!(entry.role, Role::Rival | Role::Reference));
     compared.map(|entry| entry.name)
 }
 
-/// Whether a policy is a bound, not a rival.
-fn is_bound(policy: &str) -> bool {
-    PolicyEntry::find(policy).is_some_and(|entry| entry.role == Role::Bound)
+/// Whether others are compared with a policy that is itself no rival: it knows, or holds, what no real policy can.
+pub fn is_reference(policy: &str) -> bool {
+    let role = PolicyEntry::find(policy).map(|entry| entry.role);
+    matches!(role, Some(Role::Reference | Role::Baseline))
 }
 
 /// Machines, and other programs on them: Colloid's machine with its antagonist at four intensities.
@@ -52,16 +55,14 @@ pub const WORKLOADS: &[&str] = &[
 /// Fast to slow memory.
 pub const RATIOS: &[(u32, u32)] = &[(1, 2), (1, 4), (1, 8), (1, 16)];
 
-/// Simulated time of a cell, in seconds.
-pub const SECONDS: f64 = 60.0;
-
-/// All cells, including these recordings as workloads.
-pub fn cells(recordings: &[String]) -> Vec<Cell> {
+/// All cells, including these recordings as workloads; otherwise as `like`.
+pub fn cells(recordings: &[String], like: &Cell) -> Vec<Cell> {
+    let ratios: Vec<Ratio> = RATIOS.iter().copied().map(Ratio::from).collect();
     let named = WORKLOADS.iter().map(|text| (*text).to_string());
     let workloads: Vec<String> = named.chain(recordings.iter().cloned()).collect();
     let with = |&(machine, beside): &(&str, &str)| {
         let workloads: Vec<String> = workloads.iter().map(|w| format!("{w}{beside}")).collect();
-        Cell::product(&[machine.to_string()], &workloads, RATIOS)
+        product(&[machine.to_string()], &workloads, &ratios, like)
     };
     MACHINES.iter().flat_map(with).collect()
 }
@@ -75,7 +76,7 @@ pub struct PolicyStanding {
     pub of_default: f64,
     /// The minimum of these ratios.
     pub least: f64,
-    /// Number of cells in which it is the best policy except the oracle.
+    /// Number of cells in which it is the best policy, without bounds and the oracle.
     pub best_in: usize,
     /// Bytes moved, over all cells.
     pub migrated_bytes: u64,
@@ -92,7 +93,7 @@ pub struct CellResult {
     pub workload: String,
     /// Fast to slow memory.
     pub ratio: Option<String>,
-    /// The best other policy, without the oracle.
+    /// The best other policy, without bounds and the oracle.
     pub rival: String,
     /// The default policy's throughput divided by that of the best other policy.
     pub of_rival: f64,
@@ -138,7 +139,7 @@ pub fn held(entries: &[ComparedRun]) -> Vec<CellResult> {
             of_rival: own.throughput / rival.throughput,
             of_oracle: field
                 .iter()
-                .find(|entry| is_bound(&entry.policy))
+                .find(|entry| entry.policy == "oracle")
                 .map(|bound| own.throughput / bound.throughput),
         })
     };
@@ -159,15 +160,16 @@ fn find<'a>(field: &'a [ComparedRun], policy: &str) -> Option<&'a ComparedRun> {
 
 /// The best entry of a cell, except bounds and `but`.
 fn rivals<'a>(field: &'a [ComparedRun], but: Option<&str>) -> Option<&'a ComparedRun> {
-    let others = field.iter().filter(|e| !is_bound(&e.policy) && Some(e.policy.as_str()) != but);
+    let others =
+        field.iter().filter(|e| !is_reference(&e.policy) && Some(e.policy.as_str()) != but);
     others.max_by(|a, b| a.throughput.total_cmp(&b.throughput))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::NoFiles;
     use crate::scenario::Scenario;
-    use crate::workload::list::written;
 
     fn entry(workload: &str, policy: &str, throughput: f64) -> ComparedRun {
         ComparedRun {
@@ -186,6 +188,8 @@ mod tests {
             relative_to_best: 0.0,
             weighted_speedup: 0.5,
             worst_slowdown: Some(2.0),
+            fingerprint: String::new(),
+            command: String::new(),
         }
     }
 
@@ -217,22 +221,18 @@ mod tests {
         let compared: Vec<&str> = policies().collect();
         assert_eq!(compared[0], DEFAULT);
         for entry in POLICIES {
-            assert_eq!(compared.contains(&entry.name), entry.role != Role::Other, "{}", entry.name);
+            let competes = matches!(entry.role, Role::Rival | Role::Reference);
+            assert_eq!(compared.contains(&entry.name), competes, "{}", entry.name);
         }
-        assert_eq!(compared.iter().filter(|name| is_bound(name)).count(), 1);
+        assert_eq!(compared.iter().filter(|name| is_reference(name)).count(), 3);
     }
 
     #[test]
     fn every_cell_can_be_made() {
-        let cells = cells(&[]);
+        let cells = cells(&[], &Cell::default());
         assert_eq!(cells.len(), MACHINES.len() * WORKLOADS.len() * RATIOS.len());
         for cell in cells {
-            let workload: Result<_, _> = cell.workload.split('+').map(written).collect();
-            let scenario = Scenario {
-                machine: cell.machine,
-                workload: workload.unwrap(),
-                ..Scenario::default()
-            };
+            let scenario = cell.scenario(&NoFiles).unwrap();
             assert!(scenario.machine().is_ok() && scenario.arrivals().is_ok());
         }
         for policy in policies() {

@@ -22,7 +22,7 @@ enum Column {
 
 use Column::{Count, Number, Text};
 
-const COLUMNS: [(&str, Column); 15] = [
+const COLUMNS: [(&str, Column); 17] = [
     ("machine", Text(|row| Some(&row.machine))),
     ("workload", Text(|row| Some(&row.workload))),
     ("ratio", Text(|row| row.ratio.as_deref())),
@@ -38,6 +38,8 @@ const COLUMNS: [(&str, Column); 15] = [
     ("relative_to_best", Number(|row| Some(row.relative_to_best))),
     ("weighted_speedup", Number(|row| Some(row.weighted_speedup))),
     ("worst_slowdown", Number(|row| row.worst_slowdown)),
+    ("fingerprint", Text(|row| Some(&row.fingerprint))),
+    ("command", Text(|row| Some(&row.command))),
 ];
 
 /// Writes rows to a file.
@@ -118,6 +120,8 @@ mod tests {
             relative_to_best: 1.0,
             weighted_speedup: 1.5,
             worst_slowdown: None,
+            fingerprint: "0f".into(),
+            command: "tierline sim".into(),
         }
     }
 

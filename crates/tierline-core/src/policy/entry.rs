@@ -8,8 +8,10 @@ use super::interface::Policy;
 pub enum Role {
     /// Competes: it places pages to make programs fast.
     Rival,
-    /// A bound: it uses knowledge that no real policy has.
-    Bound,
+    /// It uses knowledge that no real policy has; others are compared with it.
+    Reference,
+    /// Others are compared with it, in a sweep or without tiering; the matrix does not run it.
+    Baseline,
     /// Has another purpose, such as reclaim, or exists on Linux only.
     Other,
 }

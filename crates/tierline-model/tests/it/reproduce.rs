@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use tierline_core::unit::Nanos;
-use tierline_model::compare::{Cell, ComparedRun, Comparison, compare};
+use tierline_model::cell::{Cell, NoFiles, Ratio};
+use tierline_model::compare::{ComparedRun, OpenCell, compare, product};
 use tierline_model::error::Error;
 use tierline_model::parallel::Observer;
 use tierline_model::reproduce::{Kind, Lab, Outcome, compute, rows, select};
 use tierline_model::runner::Runner;
-use tierline_model::scenario::Traces;
 
 fn outcomes(ids: &[&str], threads: usize) -> Vec<Outcome> {
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
@@ -157,18 +157,15 @@ fn scoreboard_rows_hold_and_miss_as_listed() {
 
 fn entries(threads: usize) -> Vec<ComparedRun> {
     let names = |names: [&str; 2]| names.map(String::from);
-    let field = Comparison {
-        policies: names(["first-touch", "oracle"]).into(),
-        cells: Cell::product(
-            &names(["colloid-icx", "ddr5-cxl-asic"]),
-            &names(["gups:set=3GiB,hot=1GiB,jump=3s", "kv:set=2GiB"]),
-            &[(1, 1), (1, 2)],
-        ),
-        traces: Traces::default(),
-        seconds: 8.0,
-        seed: 3,
-    };
-    compare(&field, &Runner::on(threads)).unwrap()
+    let like = Cell { seconds: Some(8.0), seed: Some(3), ..Cell::default() };
+    let cells = product(
+        &names(["colloid-icx", "ddr5-cxl-asic"]),
+        &names(["gups:set=3GiB,hot=1GiB,jump=3s", "kv:set=2GiB"]),
+        &[(1, 1), (1, 2)].map(Ratio::from),
+        &like,
+    );
+    let cells = OpenCell::all(cells, &NoFiles).unwrap();
+    compare(&names(["first-touch", "oracle"]), &cells, &Runner::on(threads)).unwrap()
 }
 
 #[test]

@@ -6,23 +6,25 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use tierline_model::compare::{Cell, ComparedRun, Comparison, compare};
+use tierline_model::cell::{Cell, Ratio};
+use tierline_model::compare::{ComparedRun, OpenCell, compare, product};
 use tierline_model::matrix::{self, CellResult};
 
 use super::Globals;
+use super::cell::{RunArgs, recorded};
 use super::runs::RunsArgs;
-use super::sim::{hinted, write};
+use super::sim::write;
 use crate::document::{self, DocumentArgs};
+use crate::files::Disk;
 use crate::parquet;
 use crate::plot;
 use crate::print::{self, row};
-use crate::recording;
 use crate::report_error::ErrorWithHint;
 
 /// Run many policies on many workloads and machines
 ///
-/// Every combination is a run of `tierline sim`; runs use all cores. The same seed gives the same table, with any
-/// number of cores.
+/// Every row is a run of `tierline sim`, which --commands prints; runs use all cores. The same seed gives the same
+/// table, with any number of cores.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: tierline compare --policy hemem,tpp --workload gups --workload kv --ratio 1:2,1:8"
@@ -33,23 +35,22 @@ pub struct CompareArgs {
     policy: Vec<String>,
     /// A workload, with optional knobs, as in gups:hot=12GiB,jump=50s; may be repeated
     ///
-    /// Several joined by `+` run at the same time, and the first is measured. [default: gups]
-    #[arg(long, value_name = "KIND[:KEY=VALUE,…]")]
+    /// Several joined by `+` run at the same time, and the first is measured. Or a scenario file. [default: gups]
+    #[arg(long, value_name = "KIND[:KEY=VALUE,…]|FILE.toml")]
     workload: Vec<String>,
     /// A recorded program, with optional knobs, as in redis.trace,in_flight=2; may be repeated
     #[arg(long, value_name = "FILE[,KEY=VALUE,…]")]
     trace: Vec<String>,
-    /// Machines of `tierline machines`
+    /// Machines of `tierline machines`, or machine files
     ///
-    /// [default: colloid-icx]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    /// [default: colloid-icx, or the scenario's]
+    #[arg(long, value_name = "NAME|FILE.toml,…", value_delimiter = ',')]
     machine: Vec<String>,
     /// Ratio of fast to slow memory, for the workload's memory, as in 1:2,1:8 [default: the machine's own]
     #[arg(long, value_name = "F:S,…", value_delimiter = ',')]
-    ratio: Vec<String>,
-    /// Simulated time [default: 20, of the matrix 60]
-    #[arg(long, value_name = "S")]
-    seconds: Option<f64>,
+    ratio: Vec<Ratio>,
+    #[command(flatten)]
+    run: RunArgs,
     /// All policies on all cells of the matrix, or the named policies; --trace adds recorded programs
     ///
     /// All combinations of machines, contention, workloads and ratios, limited by the other options: thousands of
@@ -59,11 +60,11 @@ pub struct CompareArgs {
     /// Draw the default policy's throughput divided by the best other policy's, for each cell
     #[arg(long, value_name = "FILE.svg", requires = "matrix")]
     plot: Option<PathBuf>,
-    /// Seed of all random numbers
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
     #[command(flatten)]
     runs: RunsArgs,
+    /// Also print, for each row, the `tierline sim` command that repeats it
+    #[arg(long, conflicts_with = "csv")]
+    commands: bool,
     /// Print CSV
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -77,17 +78,11 @@ pub struct CompareArgs {
 impl CompareArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
-        let files = self.trace.iter().filter_map(|text| text.split(',').next());
-        let field = Comparison {
-            policies: self.policies(),
-            cells: self.cells()?,
-            traces: recording::load(files)?,
-            seconds: self.seconds.unwrap_or(if self.matrix { matrix::SECONDS } else { 20.0 }),
-            seed: self.seed,
-        };
+        let policies = self.policies();
+        let cells = OpenCell::all(self.cells(), &Disk::default())?;
         let form = self.output.as_deref().map(RowFormat::of).transpose()?;
         let (entries, status) =
-            self.runs.watched(|runner| compare(&field, runner).map_err(hinted))?;
+            self.runs.watched(|runner| Ok(compare(&policies, &cells, runner)?))?;
         for file in self.pictures() {
             write(&file, &plot::matrix::picture(&matrix::held(&entries))?)?;
         }
@@ -103,9 +98,14 @@ impl CompareArgs {
         if self.matrix && !globals.json && !self.csv {
             print::out(&standings(&entries))?;
         }
+        if self.commands && !globals.json {
+            print::out(
+                &entries.iter().map(|entry| format!("{}\n", entry.command)).collect::<String>(),
+            )?;
+        }
         let title = if self.matrix { "The matrix" } else { "Policies compared" };
         let picture = self.picture_beside();
-        let body = || documented(&field, &entries, picture.as_deref());
+        let body = || documented(&policies, &cells, &entries, picture.as_deref());
         self.document.write(title, &globals.root(), body)?;
         Ok(status)
     }
@@ -127,31 +127,27 @@ impl CompareArgs {
         }
     }
 
-    fn cells(&self) -> Result<Vec<Cell>> {
-        let ratios: Vec<_> = self.ratio.iter().map(|text| ratio(text)).collect::<Result<_>>()?;
-        let recorded: Vec<_> = self.trace.iter().map(|file| format!("trace:{file}")).collect();
+    fn cells(&self) -> Vec<Cell> {
+        let (like, recorded) = (self.run.cell(), recorded(&self.trace).collect::<Vec<_>>());
         if self.matrix {
-            let mut cells = matrix::cells(&recorded);
+            let mut cells = matrix::cells(&recorded, &like);
             let among = |asked: &[String], name: &str| {
                 asked.is_empty() || asked.iter().any(|asked| asked == name)
             };
             cells.retain(|cell| {
-                let kind = |w: &&String| cell.workload.starts_with(w.as_str());
-                among(&self.machine, &cell.machine)
+                let kind = |w: &&String| cell.name().starts_with(w.as_str());
+                cell.machine.as_deref().is_some_and(|machine| among(&self.machine, machine))
                     && (self.workload.is_empty() || self.workload.iter().any(|w| kind(&w)))
-                    && (ratios.is_empty() || cell.ratio.is_some_and(|r| ratios.contains(&r)))
+                    && (self.ratio.is_empty()
+                        || cell.ratio.is_some_and(|r| self.ratio.contains(&r)))
             });
-            return Ok(cells);
+            return cells;
         }
-        let or = |given: &[String], default: &str| match given {
-            [] => vec![default.to_string()],
-            given => given.to_vec(),
+        let workloads = match (self.workload.is_empty(), recorded.is_empty()) {
+            (true, true) => vec!["gups".into()],
+            _ => [self.workload.clone(), recorded].concat(),
         };
-        let workloads = match (self.workload.as_slice(), recorded.is_empty()) {
-            ([], false) => recorded,
-            (given, _) => [or(given, "gups"), recorded].concat(),
-        };
-        Ok(Cell::product(&or(&self.machine, "colloid-icx"), &workloads, &ratios))
+        product(&self.machine, &workloads, &self.ratio, &like)
     }
 }
 
@@ -184,18 +180,6 @@ fn json(entries: &[ComparedRun]) -> Result<String> {
     Ok(serde_json::to_string_pretty(entries)? + "\n")
 }
 
-fn ratio(text: &str) -> Result<(u32, u32)> {
-    let parts = text
-        .split_once(':')
-        .and_then(|(fast, slow)| Some((fast.parse::<u32>().ok()?, slow.parse::<u32>().ok()?)));
-    parts.filter(|&(fast, _)| fast > 0).ok_or_else(|| {
-        ErrorWithHint::error(
-            format!("{text} is not a ratio"),
-            "write the ratio of fast to slow memory, as in --ratio 1:2",
-        )
-    })
-}
-
 /// Comma-separated values: the keys of the JSON rows, then one line per row.
 fn csv(entries: &[ComparedRun]) -> Result<String> {
     let mut text = String::new();
@@ -219,7 +203,7 @@ fn csv(entries: &[ComparedRun]) -> Result<String> {
 }
 
 fn describe(entries: &[ComparedRun]) -> String {
-    print::table(&entry_rows(entries)) + "\n* the best of its machine, workload and ratio\n"
+    print::table(&entry_rows(entries)) + "\n* the best of its machine, workload and ratio; references, such as bound and oracle, are not counted\n"
 }
 
 /// A head, and one row per run.
@@ -229,13 +213,14 @@ fn entry_rows(entries: &[ComparedRun]) -> Vec<Vec<String>> {
     rows[0].extend(row(["weighted speed-up", "worst slowdown"]));
     rows[0].extend(row(["mean ns", "moved GiB", "recovery s"]));
     for entry in entries {
-        let best = if entry.relative_to_best >= 1.0 { " *" } else { "" };
+        let is_best = entry.relative_to_best >= 1.0 && !matrix::is_reference(&entry.policy);
+        let best = if is_best { " *" } else { "" };
         let mut cells = row([
             &entry.machine,
             &entry.workload,
             entry.ratio.as_deref().unwrap_or("-"),
             &entry.policy,
-            &format!("{:.4e} {}/s", entry.throughput, entry.unit),
+            &format!("{} {}/s", print::count(entry.throughput), entry.unit),
             &format!("{:.3}{best}", entry.relative_to_best),
             &format!("{:.3}", entry.fast_share),
         ]);
@@ -307,21 +292,27 @@ fn cell_rows(cells: &[CellResult]) -> Vec<Vec<String>> {
 }
 
 /// The rows as a document: for a matrix with its picture and the omitted policies, otherwise row by row.
-fn documented(field: &Comparison, entries: &[ComparedRun], picture: Option<&Path>) -> String {
+fn documented(
+    policies: &[String],
+    cells: &[OpenCell],
+    entries: &[ComparedRun],
+    picture: Option<&Path>,
+) -> String {
     let Some(picture) = picture else { return document::table(&entry_rows(entries)) };
     let held = matrix::held(entries);
     let name = picture.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     let left_out: Vec<_> =
-        matrix::policies().filter(|policy| !field.policies.iter().any(|p| p == policy)).collect();
+        matrix::policies().filter(|policy| !policies.iter().any(|p| p == policy)).collect();
     let left_out = match left_out.is_empty() {
         true => String::new(),
         false => format!(" Policies that were not run: {}.", left_out.join(", ")),
     };
-    let (ran, all) = (held.len(), matrix::cells(&[]).len());
-    let (policies, seconds, behind) = (field.policies.len(), field.seconds, share_behind(entries));
+    let (ran, all) = (held.len(), matrix::cells(&[], &Cell::default()).len());
+    let (policies, behind) = (policies.len(), share_behind(entries));
+    let seconds = cells.first().map_or(0.0, |cell| cell.scenario.seconds);
     let coverage = document::table(&coverage(entries));
     let standings = document::table(&standing_rows(entries));
-    let cells = document::table(&cell_rows(&held));
+    let of_cells = document::table(&cell_rows(&held));
     format!(
         "{ran} of the matrix's {all} cells were run with {policies} policies, {seconds} simulated seconds each. The \
          throughput of a cell is that of its first program.{left_out}
@@ -338,18 +329,18 @@ Throughput of the default policy over that of the best other one, without the or
 
 ![throughput of the default policy over the best other policy's, cell by cell]({name})
 
-{cells}"
+{of_cells}"
     )
 }
 
 /// The number of cells run for each machine.
 fn coverage(entries: &[ComparedRun]) -> Vec<Vec<String>> {
-    let (ran, all) = (matrix::held(entries), matrix::cells(&[]));
+    let (ran, all) = (matrix::held(entries), matrix::cells(&[], &Cell::default()));
     let mut machines: Vec<&str> = matrix::MACHINES.iter().map(|(machine, _)| *machine).collect();
     machines.dedup();
     let of = |machine: &str| {
         let ran = ran.iter().filter(|cell| cell.machine == machine).count();
-        let all = all.iter().filter(|cell| cell.machine == machine).count();
+        let all = all.iter().filter(|cell| cell.machine.as_deref() == Some(machine)).count();
         row([machine, &ran.to_string(), &all.to_string()])
     };
     let head = row(["machine", "cells run", "of"]);

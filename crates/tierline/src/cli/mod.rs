@@ -3,6 +3,7 @@
 
 mod attach;
 mod bench;
+mod cell;
 mod compare;
 mod completion;
 mod config;

@@ -280,6 +280,50 @@ fn a_comparison_prints_one_row_per_run() {
     assert_eq!(wrong.status.code(), Some(2));
 }
 
+/// On a machine file, with a ratio, another seed, several programs, and a scenario file.
+#[test]
+fn the_command_of_a_row_repeats_it_to_the_bit() {
+    let machine = Machine::new();
+    let (mine, file) = (machine.root().join("mine.toml"), machine.root().join("run.toml"));
+    fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/arms-numa.toml"), &mine).unwrap();
+    let scenario = "seconds = 1\nquantum = \"5ms\"\n[[workload]]\nkind = \"gups\"\nset = \"2GiB\"\nhot = \"1GiB\"\n";
+    fs::write(&file, scenario).unwrap();
+    let (mine, file) = (mine.display(), file.display());
+    for line in [
+        format!(
+            "--machine {mine},colloid-icx --workload gups:set=2GiB,hot=1GiB,jump=500ms+scan:set=1GiB \
+             --ratio 1:2 --seconds 1 --seed 5 --max-rate 300MB/s"
+        ),
+        format!("--workload {file} --ratio 1:3"),
+        format!("--workload {file} --machine {mine}"),
+    ] {
+        let rows = json(&format!("compare --policy hemem,first-touch {line} --json"));
+        for row in rows.as_array().expect("rows") {
+            let command = row["command"].as_str().expect("a command");
+            let run = json(&format!("{} --json", command.strip_prefix("tierline ").unwrap()));
+            let run = &run["runs"][0];
+            let program = &run["steady"]["programs"][0];
+            assert_eq!(row["fingerprint"], run["fingerprint"], "{command}");
+            for (of_row, of_run) in [
+                ("throughput_per_second", &program["throughput_per_second"]),
+                ("fast_share", &program["shares"][0]),
+                ("mean_latency_ns", &program["latency_ns"]),
+                ("weighted_speedup", &run["steady"]["weighted_speedup"]),
+            ] {
+                assert_eq!(&row[of_row], of_run, "{of_row} of {command}");
+            }
+        }
+        let printed = text(&output(&format!("compare --policy hold {line} --commands")).stdout);
+        assert!(printed.contains("tierline sim "), "{printed}");
+    }
+    let shown = json(&format!("machines show {mine} --json"));
+    assert!(shown["figures"].as_array().is_some_and(|figures| !figures.is_empty()));
+    for verb in ["profile --interval 500ms --seconds 1", "compare --policy hold --seconds 1"] {
+        let done = output(&format!("{verb} --workload gups:set=1GiB,hot=512MiB --machine {mine}"));
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    }
+}
+
 #[test]
 fn a_run_is_drawn_into_self_contained_files() {
     let machine = Machine::new();
