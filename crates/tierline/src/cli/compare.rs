@@ -203,7 +203,8 @@ fn csv(entries: &[ComparedRun]) -> Result<String> {
 }
 
 fn describe(entries: &[ComparedRun]) -> String {
-    print::table(&entry_rows(entries)) + "\n* the best of its machine, workload and ratio; references, such as bound and oracle, are not counted\n"
+    print::table(&entry_rows(entries))
+        + "\n* the best of its machine, workload and ratio; references, such as bound and oracle, are not counted\n"
 }
 
 /// A head, and one row per run.
