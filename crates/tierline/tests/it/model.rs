@@ -219,7 +219,7 @@ fn results_are_written_as_documents_with_their_origin() {
     assert!(!document.contains("Not run for this document: M-"), "nothing computes them");
 
     let line = "compare --matrix --machine arms-numa --ratio 1:2 --workload gups --seconds 1 \
-                --policy tierline,hold";
+                --policy tierline,first-touch";
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     let written = output(&format!("{line} --markdown {}", matrix.display()));
     assert_eq!(written.status.code(), Some(0), "{}", text(&written.stderr));
