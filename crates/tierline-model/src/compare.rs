@@ -103,9 +103,14 @@ pub struct ComparedRun {
     /// Time from the program's last phase change until throughput stays close to its final value; `None`
     /// without a phase change.
     pub recovery_seconds: Option<f64>,
-    /// Throughput divided by that of the best policy of the same machine, workload and ratio. References are not counted,
+    /// Progress divided by that of the best policy of the same machine, workload and ratio. References are not counted,
     /// so theirs can be above 1.
     pub relative_to_best: f64,
+    /// Of the managed programs in the steady state; see [`crate::report::Means::progress`]. By it, policies are compared.
+    pub progress: f64,
+    /// The share of the possible gain: progress above that of `first-touch`, by that of `bound` above it. `None` if one
+    /// of them was not run, or if less than 2 % is to be gained.
+    pub share_of_gain: Option<f64>,
     /// Of all programs that ran in the steady state; see [`crate::report::Means::weighted_speedup`].
     pub weighted_speedup: f64,
     /// See [`crate::report::Means::worst_slowdown`].
@@ -138,20 +143,50 @@ pub fn compare(
         };
         let of = |(scenario, report): (&Scenario, &Report)| entry(scenario, &cell.cell, report);
         let mut ran = scenarios.iter().zip(reports).map(of).collect::<Result<Vec<_>>>()?;
-        let best = best(&ran);
+        let (best, gain) = (best(&ran), PossibleGain::of(&ran));
         for entry in &mut ran {
-            entry.relative_to_best = if best > 0.0 { entry.throughput / best } else { 0.0 };
+            entry.relative_to_best = if best > 0.0 { entry.score() / best } else { 0.0 };
+            entry.share_of_gain = gain.map(|gain| gain.share(entry));
         }
         entries.append(&mut ran);
     }
     Ok(entries)
 }
 
-/// The most throughput of a policy that competes; of any, if none does.
+/// The highest score of a policy that competes; of any, if none does.
 fn best(ran: &[ComparedRun]) -> f64 {
-    let of = |entry: &ComparedRun| (!is_reference(&entry.policy), entry.throughput);
+    let of = |entry: &ComparedRun| (!is_reference(&entry.policy), entry.score());
     let most = ran.iter().map(of).max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    most.map_or(0.0, |(_, throughput)| throughput)
+    most.map_or(0.0, |(_, score)| score)
+}
+
+impl ComparedRun {
+    /// What policies are compared by: the progress of all managed programs; throughput, if none is managed.
+    pub fn score(&self) -> f64 {
+        if self.progress > 0.0 { self.progress } else { self.throughput }
+    }
+}
+
+/// A smaller gain, relative to first touch, is not worth sharing: the errors of the bound would decide.
+const SMALL: f64 = 0.02;
+
+/// From first touch to the bound.
+#[derive(Clone, Copy)]
+struct PossibleGain {
+    from: f64,
+    to: f64,
+}
+
+impl PossibleGain {
+    fn of(ran: &[ComparedRun]) -> Option<Self> {
+        let of = |name: &str| ran.iter().find(|entry| entry.policy == name).map(ComparedRun::score);
+        let (from, to) = (of("first-touch")?, of("bound")?);
+        (to > from * (1.0 + SMALL)).then_some(Self { from, to })
+    }
+
+    fn share(self, entry: &ComparedRun) -> f64 {
+        (entry.score() - self.from) / (self.to - self.from)
+    }
 }
 
 fn entry(scenario: &Scenario, cell: &Cell, report: &Report) -> Result<ComparedRun> {
@@ -171,6 +206,8 @@ fn entry(scenario: &Scenario, cell: &Cell, report: &Report) -> Result<ComparedRu
         ping_pong_pages: report.moves.ping_pong_pages,
         recovery_seconds: change(scenario)?.map(|at| recovery(report, program, at)),
         relative_to_best: 0.0,
+        progress: report.steady.progress,
+        share_of_gain: None,
         weighted_speedup: report.steady.weighted_speedup,
         worst_slowdown: report.steady.worst_slowdown,
         fingerprint: report.fingerprint.clone(),

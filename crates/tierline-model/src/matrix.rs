@@ -7,7 +7,7 @@
 use serde::Serialize;
 use tierline_core::policy::{POLICIES, entry::PolicyEntry, entry::Role};
 
-use crate::arithmetic::geometric_mean;
+use crate::arithmetic::{geometric_mean, mean};
 use crate::cell::{Cell, Ratio};
 use crate::compare::{ComparedRun, product};
 
@@ -72,10 +72,14 @@ pub fn cells(recordings: &[String], like: &Cell) -> Vec<Cell> {
 pub struct PolicyStanding {
     /// The policy.
     pub policy: String,
-    /// Geometric mean of its throughput divided by the default policy's.
+    /// Geometric mean of its progress divided by the default policy's.
     pub of_default: f64,
     /// The minimum of these ratios.
     pub least: f64,
+    /// Mean share of the possible gain over first touch, of the cells in which there is one.
+    pub share_of_gain: Option<f64>,
+    /// The worst slowdown of a program in any cell.
+    pub worst_slowdown: Option<f64>,
     /// Number of cells in which it is the best policy, without bounds and the oracle.
     pub best_in: usize,
     /// Bytes moved, over all cells.
@@ -95,10 +99,16 @@ pub struct CellResult {
     pub ratio: Option<String>,
     /// The best other policy, without bounds and the oracle.
     pub rival: String,
-    /// The default policy's throughput divided by that of the best other policy.
+    /// The default policy's progress divided by that of the best other policy.
     pub of_rival: f64,
-    /// The default policy's throughput divided by the oracle's.
-    pub of_oracle: Option<f64>,
+    /// The default policy's progress divided by the bound.
+    pub of_bound: Option<f64>,
+    /// The shares of the possible gain over first touch of the default policy, and of the best other one.
+    pub share_of_gain: Option<[f64; 2]>,
+    /// The slowdown of the program that is slowed down most: under the default policy, and the best other one.
+    pub worst_slowdown: Option<[f64; 2]>,
+    /// The commands that repeat the runs of both.
+    pub commands: [String; 2],
 }
 
 /// Results of every policy, in the order of the runs.
@@ -107,16 +117,20 @@ pub fn standings(entries: &[ComparedRun]) -> Vec<PolicyStanding> {
     let policies = fields.first().map_or(&[][..], |field| field);
     let standing = |at: usize| {
         let of = |field: &&[ComparedRun]| {
-            let default = find(field, DEFAULT).map_or(0.0, |entry| entry.throughput);
-            field[at].throughput / default
+            let default = find(field, DEFAULT).map_or(0.0, ComparedRun::score);
+            field[at].score() / default
         };
         let ratios: Vec<f64> = fields.iter().map(of).collect();
+        let shares: Vec<f64> = fields.iter().filter_map(|field| field[at].share_of_gain).collect();
+        let slowdowns = fields.iter().filter_map(|field| field[at].worst_slowdown);
         let policy = policies[at].policy.clone();
         let best =
             |field: &&&[ComparedRun]| rivals(field, None).is_some_and(|r| r.policy == policy);
         PolicyStanding {
             of_default: geometric_mean(&ratios),
             least: ratios.iter().copied().fold(f64::INFINITY, f64::min),
+            share_of_gain: (!shares.is_empty()).then(|| mean(&shares)),
+            worst_slowdown: slowdowns.reduce(f64::max),
             best_in: fields.iter().filter(best).count(),
             migrated_bytes: fields.iter().map(|field| field[at].migrated_bytes).sum(),
             ping_pong_pages: fields.iter().map(|field| field[at].ping_pong_pages).sum(),
@@ -136,11 +150,11 @@ pub fn held(entries: &[ComparedRun]) -> Vec<CellResult> {
             workload: own.workload.clone(),
             ratio: own.ratio.clone(),
             rival: rival.policy.clone(),
-            of_rival: own.throughput / rival.throughput,
-            of_oracle: field
-                .iter()
-                .find(|entry| entry.policy == "oracle")
-                .map(|bound| own.throughput / bound.throughput),
+            of_rival: own.score() / rival.score(),
+            of_bound: find(field, "bound").map(|bound| own.score() / bound.score()),
+            share_of_gain: own.share_of_gain.zip(rival.share_of_gain).map(<[f64; 2]>::from),
+            worst_slowdown: own.worst_slowdown.zip(rival.worst_slowdown).map(<[f64; 2]>::from),
+            commands: [own.command.clone(), rival.command.clone()],
         })
     };
     fields(entries).into_iter().filter_map(one).collect()
@@ -162,7 +176,7 @@ fn find<'a>(field: &'a [ComparedRun], policy: &str) -> Option<&'a ComparedRun> {
 fn rivals<'a>(field: &'a [ComparedRun], but: Option<&str>) -> Option<&'a ComparedRun> {
     let others =
         field.iter().filter(|e| !is_reference(&e.policy) && Some(e.policy.as_str()) != but);
-    others.max_by(|a, b| a.throughput.total_cmp(&b.throughput))
+    others.max_by(|a, b| a.score().total_cmp(&b.score()))
 }
 
 #[cfg(test)]
@@ -186,6 +200,8 @@ mod tests {
             ping_pong_pages: 1,
             recovery_seconds: None,
             relative_to_best: 0.0,
+            progress: throughput / 100.0,
+            share_of_gain: None,
             weighted_speedup: 0.5,
             worst_slowdown: Some(2.0),
             fingerprint: String::new(),
@@ -194,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn standings_are_geometric_means_over_the_default_and_the_oracle_is_no_rival() {
+    fn standings_are_geometric_means_over_the_default_and_the_bound_is_no_rival() {
         let entries = [
             entry("a", DEFAULT, 10.0),
             entry("a", "hemem", 20.0),
-            entry("a", "oracle", 90.0),
+            entry("a", "bound", 90.0),
             entry("b", DEFAULT, 10.0),
             entry("b", "hemem", 5.0),
-            entry("b", "oracle", 10.0),
+            entry("b", "bound", 10.0),
         ];
         let standings = standings(&entries);
         assert!((standings[1].of_default - 1.0).abs() < 1e-9, "of 2 and 1/2");
@@ -212,7 +228,7 @@ mod tests {
             (held[0].rival.as_str(), held[0].of_rival, held[1].of_rival),
             ("hemem", 0.5, 2.0)
         );
-        assert_eq!(held[1].of_oracle, Some(1.0));
+        assert_eq!(held[1].of_bound, Some(1.0));
     }
 
     /// A new policy competes unless its entry says otherwise.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Truth: the exact rate of every page, reported when it changes. For oracles; no real machine has it.
+//! Truth: the exact rate of every page, reported every second, and when it changes. For oracles; no real machine has it.
+//! Like any tracker it does not fall silent about a page that is accessed: policies drop pages that do not pay at present,
+//! and wait for the next report of them.
 //!
 //! Rates use the program's throughput at the time of the report; for policies only their ratios matter.
 
@@ -17,11 +19,14 @@ use crate::world::job::Job;
 /// Entry in the list of trackers.
 pub const TRUTH: TrackerEntry = TrackerEntry { name: "truth", open: |_| Box::<Truth>::default() };
 
+/// Time between two reports of the same rates, at most.
+const AGAIN: Nanos = Nanos::from_secs(1);
+
 /// The source for the oracle.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
-    /// Version and drift of each program at its last report.
-    reported: BTreeMap<u32, (u64, u64)>,
+    /// Version and drift of each program at its last report, and the second of it.
+    reported: BTreeMap<u32, (u64, u64, u64)>,
 }
 
 impl Tracker for Truth {
@@ -31,7 +36,7 @@ impl Tracker for Truth {
 
     fn watch(
         &mut self,
-        _quantum: Quantum,
+        quantum: Quantum,
         jobs: &mut [Job],
         _costs: &Costs,
         _rng: &mut Rng,
@@ -39,7 +44,7 @@ impl Tracker for Truth {
     ) -> f64 {
         self.reported.retain(|space, _| jobs.iter().any(|job| job.space.0 == *space));
         for job in jobs.iter().filter(|job| job.program.managed) {
-            let now = (job.version, job.drifted);
+            let now = (job.version, job.drifted, quantum.end().0 / AGAIN.0);
             let due = self.reported.get(&job.space.0) != Some(&now);
             if due && job.reads_in_quantum > 0.0 {
                 self.reported.insert(job.space.0, now);

@@ -41,7 +41,7 @@ fn the_default_policy_finds_the_hot_set_with_every_tracker() {
             // worse with them, but need not improve within this time (as on Linux, see SPECIFICATION.md).
             _ => (0.003, 0.48),
         };
-        let more = "max_rate = \"1GiB/s\"\ntracker_knobs = { sample_period = 20011 }";
+        let more = "tracker_knobs = { sample_period = 20011 }";
         let mut scenario = scenario(entry.name, more);
         scenario.workload[0].insert("threads".into(), threads.into());
         let report = run(&scenario).unwrap();

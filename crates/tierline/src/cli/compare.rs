@@ -9,6 +9,8 @@ use clap::Args;
 use tierline_model::cell::{Cell, Ratio};
 use tierline_model::compare::{ComparedRun, OpenCell, compare, product};
 use tierline_model::matrix::{self, CellResult};
+use tierline_model::random;
+use tierline_model::scenario::Scenario;
 
 use super::Globals;
 use super::cell::{RunArgs, recorded};
@@ -57,7 +59,12 @@ pub struct CompareArgs {
     /// runs.
     #[arg(long)]
     matrix: bool,
-    /// Draw the default policy's throughput divided by the best other policy's, for each cell
+    /// Instead of the matrix's cells, this many drawn at random from --seed: machine, programs, sizes, skews and ratios
+    ///
+    /// The same seed gives the same cells. Prints for each cell that is behind the command that repeats it.
+    #[arg(long, value_name = "N", requires = "matrix", conflicts_with_all = ["workload", "trace", "machine", "ratio"])]
+    random: Option<usize>,
+    /// Draw the default policy's progress divided by the best other policy's, for each cell
     #[arg(long, value_name = "FILE.svg", requires = "matrix")]
     plot: Option<PathBuf>,
     #[command(flatten)]
@@ -104,15 +111,19 @@ impl CompareArgs {
             )?;
         }
         let title = if self.matrix { "The matrix" } else { "Policies compared" };
-        let picture = self.picture_beside();
-        let body = || documented(&policies, &cells, &entries, picture.as_deref());
+        let body = || match self.matrix {
+            true => self.documented(&policies, &cells, &entries),
+            false => document::table(&entry_rows(&entries)),
+        };
         self.document.write(title, &globals.root(), body)?;
         Ok(status)
     }
 
     /// The picture in the document of a matrix: in the same folder, with the same name.
     fn picture_beside(&self) -> Option<PathBuf> {
-        self.document.file().filter(|_| self.matrix).map(|file| file.with_extension("svg"))
+        // Cells drawn at random have no rows and columns in common.
+        let file = self.document.file().filter(|_| self.matrix && self.random.is_none());
+        file.map(|file| file.with_extension("svg"))
     }
 
     /// The files of the matrix's pictures.
@@ -129,6 +140,9 @@ impl CompareArgs {
 
     fn cells(&self) -> Vec<Cell> {
         let (like, recorded) = (self.run.cell(), recorded(&self.trace).collect::<Vec<_>>());
+        if let Some(count) = self.random {
+            return random::cells(count, like.seed.unwrap_or(Scenario::default().seed), &like);
+        }
         if self.matrix {
             let mut cells = matrix::cells(&recorded, &like);
             let among = |asked: &[String], name: &str| {
@@ -149,9 +163,58 @@ impl CompareArgs {
         };
         product(&self.machine, &workloads, &self.ratio, &like)
     }
+
+    /// The matrix as a document: with its picture and the omitted policies.
+    fn documented(
+        &self,
+        policies: &[String],
+        cells: &[OpenCell],
+        entries: &[ComparedRun],
+    ) -> String {
+        let held = matrix::held(entries);
+        let left_out: Vec<_> =
+            matrix::policies().filter(|policy| !policies.iter().any(|p| p == policy)).collect();
+        let left_out = match left_out.is_empty() {
+            true => String::new(),
+            false => format!(" Policies that were not run: {}.", left_out.join(", ")),
+        };
+        let (ran, count, behind) = (held.len(), policies.len(), share_behind(entries));
+        let (of, coverage) = match self.random {
+            Some(_) => ("random cells".into(), String::new()),
+            None => {
+                let all = matrix::cells(&[], &Cell::default()).len();
+                (format!("of the matrix's {all} cells"), document::table(&coverage(entries)))
+            }
+        };
+        let seconds = cells.first().map_or(0.0, |cell| cell.scenario.seconds);
+        let standings = document::table(&standing_rows(entries));
+        let about = "progress of the default policy over the best other policy's, cell by cell";
+        let name = |file: &PathBuf| file.file_name().map(|name| name.display().to_string());
+        let picture = self.picture_beside().as_ref().and_then(name);
+        let picture = picture.map_or(String::new(), |name| format!("![{about}]({name})\n\n"));
+        let rows = document::table(&cell_rows(&held));
+        format!(
+            "{ran} {of} were run with {count} policies, {seconds} simulated seconds each. The progress of a cell is that \
+             of all its managed programs, each relative to itself alone in fast memory, in the last quarter of the \
+             time.{left_out}
+
+{coverage}
+## Policies
+
+Progress over the default policy's, geometric mean and least over all cells; the mean share of the possible gain, which \
+             is that of `bound` over first touch; the largest slowdown of a program; cells in which a policy is the best.
+
+{standings}
+## Cells
+
+Progress of the default policy over that of the best other one, without references: {behind}.
+
+{picture}{rows}"
+        )
+    }
 }
 
-/// A cell is listed if the default policy has less than this share of the best other policy's throughput.
+/// A cell is listed if the default policy has less than this share of the best other policy's progress.
 const BEHIND: f64 = 0.97;
 
 /// The format of a file of rows.
@@ -211,7 +274,7 @@ fn describe(entries: &[ComparedRun]) -> String {
 fn entry_rows(entries: &[ComparedRun]) -> Vec<Vec<String>> {
     let head = ["machine", "workload", "ratio", "policy", "throughput", "of best", "fast share"];
     let mut rows = vec![row(head)];
-    rows[0].extend(row(["weighted speed-up", "worst slowdown"]));
+    rows[0].extend(row(["of possible gain", "weighted speed-up", "worst slowdown"]));
     rows[0].extend(row(["mean ns", "moved GiB", "recovery s"]));
     for entry in entries {
         let is_best = entry.relative_to_best >= 1.0 && !matrix::is_reference(&entry.policy);
@@ -228,6 +291,7 @@ fn entry_rows(entries: &[ComparedRun]) -> Vec<Vec<String>> {
         #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
         let moved = entry.migrated_bytes as f64 / f64::from(1 << 30);
         cells.extend([
+            share(entry.share_of_gain),
             format!("{:.3}", entry.weighted_speedup),
             entry.worst_slowdown.map_or("-".into(), |slowdown| format!("{slowdown:.3}")),
             format!("{:.0}", entry.mean_latency_ns),
@@ -239,16 +303,29 @@ fn entry_rows(entries: &[ComparedRun]) -> Vec<Vec<String>> {
     rows
 }
 
+/// A share with two decimals; a dash if there is none.
+fn share(share: Option<f64>) -> String {
+    share.map_or("-".into(), |share| format!("{share:.2}"))
+}
+
 /// A summary of the matrix: every policy over all cells, and the cells in which the default policy is behind.
 fn standings(entries: &[ComparedRun]) -> String {
-    let behind = behind(entries);
-    let (all, below) = (print::table(&standing_rows(entries)), print::table(&cell_rows(&behind)));
-    format!("{all}\n{}:\n{below}", share_behind(entries))
+    let (all, behind) = (print::table(&standing_rows(entries)), behind(entries));
+    let below = print::table(&cell_rows(&behind));
+    let again: String = behind
+        .iter()
+        .enumerate()
+        .flat_map(|(at, cell)| {
+            cell.commands.iter().map(move |command| format!("{}: {command}\n", at + 1))
+        })
+        .collect();
+    format!("{all}\n{}:\n{below}\n{again}", share_behind(entries))
 }
 
 fn standing_rows(entries: &[ComparedRun]) -> Vec<Vec<String>> {
     let mut rows =
-        vec![row(["policy", "of default", "least", "best in", "moved TiB", "came back"])];
+        vec![row(["policy", "of default", "least", "of possible gain", "worst slowdown"])];
+    rows[0].extend(row(["best in", "moved TiB", "came back"]));
     for standing in matrix::standings(entries) {
         #[expect(clippy::cast_precision_loss, reason = "shown with two decimals")]
         let moved = standing.migrated_bytes as f64 / (1u64 << 40) as f64;
@@ -256,6 +333,8 @@ fn standing_rows(entries: &[ComparedRun]) -> Vec<Vec<String>> {
             &standing.policy,
             &format!("{:.3}", standing.of_default),
             &format!("{:.3}", standing.least),
+            &share(standing.share_of_gain),
+            &share(standing.worst_slowdown),
             &standing.best_in.to_string(),
             &format!("{moved:.2}"),
             &standing.ping_pong_pages.to_string(),
@@ -278,60 +357,25 @@ fn share_behind(entries: &[ComparedRun]) -> String {
 }
 
 fn cell_rows(cells: &[CellResult]) -> Vec<Vec<String>> {
-    let head = ["of best other", "of oracle", "machine", "ratio", "workload", "best other"];
-    let of = |held: &CellResult| {
+    let mut head = row(["", "of best other", "of bound", "of possible gain", "worst slowdown"]);
+    head.extend(row(["machine", "ratio", "workload", "best other"]));
+    let two = |pair: Option<[f64; 2]>| {
+        pair.map_or("-".into(), |[own, other]| format!("{own:.2}, best other {other:.2}"))
+    };
+    let of = |(at, held): (usize, &CellResult)| {
         row([
+            &(at + 1).to_string(),
             &format!("{:.3}", held.of_rival),
-            &held.of_oracle.map_or("-".into(), |of| format!("{of:.3}")),
+            &held.of_bound.map_or("-".into(), |of| format!("{of:.3}")),
+            &two(held.share_of_gain),
+            &two(held.worst_slowdown),
             &held.machine,
             held.ratio.as_deref().unwrap_or("-"),
             &held.workload,
             &held.rival,
         ])
     };
-    [row(head)].into_iter().chain(cells.iter().map(of)).collect()
-}
-
-/// The rows as a document: for a matrix with its picture and the omitted policies, otherwise row by row.
-fn documented(
-    policies: &[String],
-    cells: &[OpenCell],
-    entries: &[ComparedRun],
-    picture: Option<&Path>,
-) -> String {
-    let Some(picture) = picture else { return document::table(&entry_rows(entries)) };
-    let held = matrix::held(entries);
-    let name = picture.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
-    let left_out: Vec<_> =
-        matrix::policies().filter(|policy| !policies.iter().any(|p| p == policy)).collect();
-    let left_out = match left_out.is_empty() {
-        true => String::new(),
-        false => format!(" Policies that were not run: {}.", left_out.join(", ")),
-    };
-    let (ran, all) = (held.len(), matrix::cells(&[], &Cell::default()).len());
-    let (policies, behind) = (policies.len(), share_behind(entries));
-    let seconds = cells.first().map_or(0.0, |cell| cell.scenario.seconds);
-    let coverage = document::table(&coverage(entries));
-    let standings = document::table(&standing_rows(entries));
-    let of_cells = document::table(&cell_rows(&held));
-    format!(
-        "{ran} of the matrix's {all} cells were run with {policies} policies, {seconds} simulated seconds each. The \
-         throughput of a cell is that of its first program.{left_out}
-
-{coverage}
-## Policies
-
-Throughput over the default policy's, geometric mean and least over all cells; cells in which a policy is the best.
-
-{standings}
-## Cells
-
-Throughput of the default policy over that of the best other one, without the oracle: {behind}.
-
-![throughput of the default policy over the best other policy's, cell by cell]({name})
-
-{of_cells}"
-    )
+    [head].into_iter().chain(cells.iter().enumerate().map(of)).collect()
 }
 
 /// The number of cells run for each machine.

@@ -257,6 +257,8 @@ fn a_comparison_prints_one_row_per_run() {
         "ping_pong_pages",
         "recovery_seconds",
         "relative_to_best",
+        "progress",
+        "share_of_gain",
         "weighted_speedup",
         "worst_slowdown",
     ] {
@@ -334,4 +336,48 @@ fn a_run_is_drawn_into_self_contained_files() {
     let (svg, html) = (fs::read_to_string(svg).unwrap(), fs::read_to_string(html).unwrap());
     assert!(svg.starts_with("<svg") && svg.contains("Loaded latency"), "{svg}");
     assert!(html.contains("<svg") && !html.contains("src="), "{html}");
+}
+
+/// The same seed draws the same cells; those that are behind have commands.
+#[test]
+fn cells_drawn_at_random_are_compared() {
+    let line =
+        "compare --matrix --random 2 --seed 5 --seconds 1 --policy tierline,first-touch,bound";
+    let rows = json(&format!("{line} --json"));
+    let rows = rows.as_array().expect("rows");
+    assert_eq!(rows.len(), 6);
+    assert_eq!(rows[0]["workload"], rows[2]["workload"]);
+    assert_ne!(rows[0]["workload"], rows[3]["workload"]);
+    let table = text(&output(line).stdout);
+    assert!(table.contains("of 2 cells below 0.97 of the best other"), "{table}");
+    assert_eq!(output("compare --random 2 --policy hemem").status.code(), Some(2));
+}
+
+/// All of a program that fits in fast memory is fast, under every policy.
+#[test]
+fn a_plan_answers_in_one_sentence() {
+    let line =
+        "plan --workload gups:set=1GiB,hot=256MiB --seconds 1 --seeds 2 --policy first-touch,bound";
+    let answer = text(&output(&format!("{line} --price 8,3")).stdout);
+    let first = answer.lines().next().unwrap_or_default();
+    for part in
+        ["as fast memory are enough", "at most 5.0 % under first-touch", "bound needs", "cost"]
+    {
+        assert!(first.contains(part), "{part}: {answer}");
+    }
+    let report = json(&format!("{line} --json"));
+    assert_eq!(
+        (&report["memory_bytes"], &report["slowdown_share"]),
+        (&(1 << 30).into(), &0.05.into())
+    );
+    let curves = report["curves"].as_array().expect("curves");
+    assert_eq!((curves.len(), curves[0]["points"].as_array().map(Vec::len)), (2, Some(9)));
+    let enough = |curve: usize| curves[curve]["enough_bytes"].as_u64().expect("bytes");
+    assert!(enough(1) <= enough(0), "the bound needs no more: {report}");
+    let refused = output("plan --workload gups --slowdown much");
+    assert!(
+        text(&refused.stderr).contains("expected percent, as in 5%"),
+        "{}",
+        text(&refused.stderr)
+    );
 }
