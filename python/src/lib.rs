@@ -4,18 +4,53 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tierline_core::knob::NumberKind;
 use tierline_core::policy::{POLICIES, entry::PolicyEntry};
-use tierline_model::compare::{self, Cell, Comparison};
+use tierline_core::unit::BytesPerSec;
+use tierline_model::cell::{Cell, Files, Ratio};
+use tierline_model::compare::{self, OpenCell};
 use tierline_model::error::{Error, Result};
 use tierline_model::reproduce::arms::setup::trial;
 use tierline_model::reproduce::{self, Lab};
 use tierline_model::runner::Runner;
-use tierline_model::scenario::{self, Traces};
+use tierline_model::scenario;
+use tierline_model::workload::replay::Recording;
+
+/// The files that a scenario names. Recordings are replayed by `tierline sim` only.
+struct Disk;
+
+/// A Python error, from an error of the model.
+struct Raised(PyErr);
+
+impl From<Error> for Raised {
+    fn from(error: Error) -> Self {
+        Self(to_python(error))
+    }
+}
+
+impl From<Raised> for PyErr {
+    fn from(raised: Raised) -> Self {
+        raised.0
+    }
+}
+
+impl Files for Disk {
+    type Error = Raised;
+
+    fn text(&self, file: &str) -> std::result::Result<String, Raised> {
+        std::fs::read_to_string(file).map_err(|error| Raised(error.into()))
+    }
+
+    fn recording(&self, file: &str) -> std::result::Result<Arc<dyn Recording>, Raised> {
+        let text = format!("{file}: recordings are replayed by `tierline sim` only");
+        Err(Raised(PyValueError::new_err(text)))
+    }
+}
 
 /// An immutable scenario.
 #[pyclass(frozen)]
@@ -26,24 +61,21 @@ struct Scenario(scenario::Scenario);
 impl Scenario {
     /// A cell of `tierline compare`.
     #[new]
-    #[pyo3(signature = (machine, workload, *, policy = "tierline", ratio = None, seconds = 20.0, seed = 1))]
+    #[pyo3(signature = (machine, workload, *, policy = "tierline", ratio = None, seconds = None, seed = None, max_rate = None))]
     fn new(
-        machine: &str,
+        machine: Option<&str>,
         workload: &str,
         policy: &str,
         ratio: Option<(u32, u32)>,
-        seconds: f64,
-        seed: u64,
+        seconds: Option<f64>,
+        seed: Option<u64>,
+        max_rate: Option<u64>,
     ) -> PyResult<Self> {
-        let cell = Cell { machine: machine.into(), workload: workload.into(), ratio };
-        let field = Comparison {
-            policies: vec![],
-            cells: vec![],
-            traces: Traces::default(),
-            seconds,
-            seed,
-        };
-        compare::scenario(&field, &cell, policy).map(Self).map_err(to_python)
+        let (ratio, max_rate) = (ratio.map(Ratio::from), max_rate.map(BytesPerSec));
+        let cell = Cell { ratio, seconds, seed, max_rate, ..Cell::new(machine, workload) };
+        let scenario = cell.scenario(&Disk)?;
+        scenario.machine().map_err(to_python)?;
+        Self(scenario).under(policy, None)
     }
 
     /// Parses a scenario file, as `tierline sim` does.
@@ -121,13 +153,16 @@ fn compare_cells(
     machines: Vec<String>,
     workloads: Vec<String>,
     ratios: Vec<(u32, u32)>,
-    seconds: f64,
-    seed: u64,
+    seconds: Option<f64>,
+    seed: Option<u64>,
     threads: Option<usize>,
 ) -> PyResult<String> {
-    let cells = Cell::product(&machines, &workloads, &ratios);
-    let field = Comparison { policies, cells, traces: Traces::default(), seconds, seed };
-    let entries = py.detach(|| compare::compare(&field, &Runner::on(threads_or_cores(threads))));
+    let like = Cell { seconds, seed, ..Cell::default() };
+    let ratios: Vec<Ratio> = ratios.into_iter().map(Ratio::from).collect();
+    let cells = compare::product(&machines, &workloads, &ratios, &like);
+    let cells = OpenCell::all(cells, &Disk)?;
+    let runner = Runner::on(threads_or_cores(threads));
+    let entries = py.detach(|| compare::compare(&policies, &cells, &runner));
     json(&entries.map_err(to_python)?)
 }
 

@@ -79,14 +79,14 @@ def simulate_all(scenarios: Sequence[Scenario], *, threads: int | None = None) -
 def compare(
     policies: Iterable[str],
     *,
-    machines: Iterable[str] = ("colloid-icx",),
+    machines: Iterable[str] = (),
     workloads: Iterable[str] = ("gups",),
     ratios: Iterable[tuple[int, int]] = (),
-    seconds: float = 20.0,
-    seed: int = 1,
+    seconds: float | None = None,
+    seed: int | None = None,
     threads: int | None = None,
 ) -> Table:
-    """Runs every policy with every workload on every machine: the rows of `tierline compare`."""
+    """Runs every policy with every workload on every machine: the rows of `tierline compare`. No machine: the default one, or the scenario file's."""
     text = _tierline.compare_cells(list(policies), list(machines), list(workloads), list(ratios), seconds, seed, threads)
     return _columns(json.loads(text))
 

@@ -16,7 +16,7 @@ def main() -> int:
     """Runs tuning with the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tierline")
     parser.add_argument("--policy", required=True)
-    parser.add_argument("--machine", required=True)
+    parser.add_argument("--machine")
     parser.add_argument("--workload", required=True)
     parser.add_argument("--ratio", type=_ratio)
     parser.add_argument("--seconds", type=float, default=60.0)

@@ -8,15 +8,18 @@ class Scenario:
 
     def __new__(
         cls,
-        machine: str,
+        machine: str | None,
         workload: str,
         *,
         policy: str = "tierline",
         ratio: tuple[int, int] | None = None,
-        seconds: float = 20.0,
-        seed: int = 1,
+        seconds: float | None = None,
+        seed: int | None = None,
+        max_rate: int | None = None,
     ) -> Scenario:
-        """A cell of `tierline compare`: a workload as on the command line; `ratio` of fast to slow memory, default the machine's own."""
+        """A cell of `tierline sim` and `compare`: a machine of the list or a machine file, a workload as on the command line or a scenario file;
+        `ratio` of fast to slow memory, default the machine's own; `max_rate` of moves in bytes per second. Missing: the scenario file's, or 60 s,
+        seed 1, 10 GiB/s."""
 
     @staticmethod
     def parse(text: str) -> Scenario:
@@ -39,8 +42,8 @@ def compare_cells(
     machines: list[str],
     workloads: list[str],
     ratios: list[tuple[int, int]],
-    seconds: float,
-    seed: int,
+    seconds: float | None,
+    seed: int | None,
     threads: int | None,
 ) -> str: ...
 def rows(ids: list[str], long: bool, threads: int | None) -> str: ...

@@ -1,66 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Policies × workloads × machines: every combination is one run; the best policy of each field is marked.
+//! Policies × cells: every combination is one run; the best policy of each cell is marked.
 
 use serde::Serialize;
-use tierline_core::tier::TierId;
-use tierline_core::unit::{BASE_PAGE, Bytes, BytesPerSec};
+use tierline_core::unit::BASE_PAGE;
 
+use crate::cell::{Cell, Files, Ratio};
 use crate::error::Result;
+use crate::matrix::is_reference;
 use crate::report::{ProgramMeans, Report};
 use crate::runner::Runner;
-use crate::scenario::{Scenario, Traces};
-use crate::workload::list::written;
-use crate::workload::program::Placement;
+use crate::scenario::Scenario;
 
 /// A throughput this close to the final one counts as equal.
 const CLOSE: f64 = 0.05;
 
-/// The runs of a comparison.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
-    /// Policies.
-    pub policies: Vec<String>,
-    /// Workloads and machines; every policy runs on each.
-    pub cells: Vec<Cell>,
-    /// The recordings named by workloads.
-    pub traces: Traces,
-    /// Simulated time.
-    pub seconds: f64,
-    /// The seed.
-    pub seed: u64,
+/// A cell, and its scenario.
+#[derive(Clone, Debug)]
+pub struct OpenCell {
+    /// As it was named.
+    pub cell: Cell,
+    /// Its scenario, under any policy.
+    pub scenario: Scenario,
 }
 
-/// A workload on a machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cell {
-    /// Name of a machine in the list.
-    pub machine: String,
-    /// A workload as on a command line. Programs after a `+` run beside it and are not measured.
-    pub workload: String,
-    /// Fast to slow memory, as parts of the measured workload's size; `None`: the machine's own tiers.
-    pub ratio: Option<(u32, u32)>,
+impl OpenCell {
+    /// Opens cells.
+    ///
+    /// # Errors
+    /// As [`Cell::scenario`].
+    pub fn all<F: Files>(cells: Vec<Cell>, files: &F) -> Result<Vec<Self>, F::Error> {
+        let open = |cell: Cell| Ok(Self { scenario: cell.scenario(files)?, cell });
+        cells.into_iter().map(open).collect()
+    }
+
+    /// Its scenario under a policy.
+    ///
+    /// # Errors
+    /// If the policy or the machine is unknown.
+    fn under(&self, policy: &str) -> Result<Scenario> {
+        let scenario = Scenario { policy: policy.into(), ..self.scenario.clone() };
+        scenario.policy()?;
+        scenario.machine()?;
+        Ok(scenario)
+    }
 }
 
-impl Cell {
-    /// Every workload on every machine with every ratio. Without ratios: with each machine's own tiers.
-    pub fn product(machines: &[String], workloads: &[String], ratios: &[(u32, u32)]) -> Vec<Self> {
-        let own = [None];
-        let given: Vec<_> = ratios.iter().copied().map(Some).collect();
-        let ratios = if given.is_empty() { &own[..] } else { &given };
-        let mut cells = Vec::new();
-        for machine in machines {
-            for workload in workloads {
-                for &ratio in ratios {
-                    cells.push(Self {
-                        machine: machine.clone(),
-                        workload: workload.clone(),
-                        ratio,
-                    });
-                }
+/// Every workload on every machine with every ratio, otherwise as `like`. Without machines: the workload's own, and
+/// without ratios: the machine's own tiers.
+pub fn product(
+    machines: &[String],
+    workloads: &[String],
+    ratios: &[Ratio],
+    like: &Cell,
+) -> Vec<Cell> {
+    let optional = |names: &[String]| match names {
+        [] => vec![None],
+        names => names.iter().cloned().map(Some).collect(),
+    };
+    let ratios = match ratios {
+        [] => vec![None],
+        given => given.iter().copied().map(Some).collect(),
+    };
+    let mut cells = Vec::new();
+    for machine in optional(machines) {
+        for workload in workloads {
+            for &ratio in &ratios {
+                let named = Cell::new(machine.as_deref(), workload);
+                let (seconds, seed, max_rate) = (like.seconds, like.seed, like.max_rate);
+                cells.push(Cell { ratio, seconds, seed, max_rate, ..named });
             }
         }
-        cells
     }
+    cells
 }
 
 /// One run of a comparison.
@@ -81,9 +92,9 @@ pub struct ComparedRun {
     pub throughput: f64,
     /// Name of an operation.
     pub unit: String,
-    /// Share of accesses served by the fastest tier.
+    /// Share of the program's accesses in this time that the fastest tier served.
     pub fast_share: f64,
-    /// Loaded latency of an access, over all tiers.
+    /// Mean latency of these accesses with all queueing.
     pub mean_latency_ns: f64,
     /// Bytes moved in the whole run.
     pub migrated_bytes: u64,
@@ -92,96 +103,115 @@ pub struct ComparedRun {
     /// Time from the program's last phase change until throughput stays close to its final value; `None`
     /// without a phase change.
     pub recovery_seconds: Option<f64>,
-    /// Throughput divided by the best of the same machine, workload and ratio.
+    /// Progress divided by that of the best policy of the same machine, workload and ratio. References are not counted,
+    /// so theirs can be above 1.
     pub relative_to_best: f64,
+    /// Of the managed programs in the steady state; see [`crate::report::Means::progress`]. By it, policies are compared.
+    pub progress: f64,
+    /// The share of the possible gain: progress above that of `first-touch`, by that of `bound` above it. `None` if one
+    /// of them was not run, or if less than 2 % is to be gained.
+    pub share_of_gain: Option<f64>,
     /// Of all programs that ran in the steady state; see [`crate::report::Means::weighted_speedup`].
     pub weighted_speedup: f64,
     /// See [`crate::report::Means::worst_slowdown`].
     pub worst_slowdown: Option<f64>,
+    /// Hash of all events and figures of the run.
+    pub fingerprint: String,
+    /// The command that repeats the run.
+    pub command: String,
 }
 
 /// Runs all combinations. Cells with a run that was not made are left out.
 ///
 /// # Errors
 /// If a scenario is invalid.
-pub fn compare(field: &Comparison, runner: &Runner<'_>) -> Result<Vec<ComparedRun>> {
-    let pairs =
-        || field.cells.iter().flat_map(|cell| field.policies.iter().map(move |p| (cell, p)));
-    let scenarios = pairs().map(|(cell, policy)| scenario(field, cell, policy));
-    let scenarios = scenarios.collect::<Result<Vec<_>>>()?;
+pub fn compare(
+    policies: &[String],
+    cells: &[OpenCell],
+    runner: &Runner<'_>,
+) -> Result<Vec<ComparedRun>> {
+    let pairs = cells.iter().flat_map(|cell| policies.iter().map(move |p| (cell, p)));
+    let scenarios = pairs.map(|(cell, policy)| cell.under(policy)).collect::<Result<Vec<_>>>()?;
     let reports = runner.run(&scenarios)?;
     let mut entries = Vec::new();
     // Policies vary fastest, so the runs of a cell are consecutive.
-    let policies = field.policies.len().max(1);
+    let policies = policies.len().max(1);
     let runs = scenarios.chunks(policies).zip(reports.chunks(policies));
-    for (cell, (scenarios, reports)) in field.cells.iter().zip(runs) {
+    for (cell, (scenarios, reports)) in cells.iter().zip(runs) {
         let Some(reports) = reports.iter().map(Option::as_ref).collect::<Option<Vec<_>>>() else {
             continue;
         };
-        let of = |(scenario, report): (&Scenario, &Report)| entry(scenario, cell, report);
+        let of = |(scenario, report): (&Scenario, &Report)| entry(scenario, &cell.cell, report);
         let mut ran = scenarios.iter().zip(reports).map(of).collect::<Result<Vec<_>>>()?;
-        let best = ran.iter().map(|entry| entry.throughput).fold(0.0, f64::max);
+        let (best, gain) = (best(&ran), PossibleGain::of(&ran));
         for entry in &mut ran {
-            entry.relative_to_best = if best > 0.0 { entry.throughput / best } else { 0.0 };
+            entry.relative_to_best = if best > 0.0 { entry.score() / best } else { 0.0 };
+            entry.share_of_gain = gain.map(|gain| gain.share(entry));
         }
         entries.append(&mut ran);
     }
     Ok(entries)
 }
 
-/// The scenario of a policy on a cell.
-///
-/// # Errors
-/// If the machine, the workload or the policy is unknown.
-pub fn scenario(field: &Comparison, cell: &Cell, policy: &str) -> Result<Scenario> {
-    let mut scenario = Scenario {
-        machine: cell.machine.clone(),
-        policy: policy.into(),
-        seconds: field.seconds,
-        seed: field.seed,
-        max_rate: BytesPerSec(10 << 30),
-        grow: true,
-        workload: cell.workload.split('+').map(written).collect::<Result<_>>()?,
-        traces: field.traces.clone(),
-        ..Scenario::default()
-    };
-    if let Some((fast, slow)) = cell.ratio {
-        let arrivals = scenario.arrivals()?;
-        let mut memory = arrivals.iter().map(|arrival| arrival.program.bytes);
-        let measured = memory.next().unwrap_or_default();
-        let all = u64::from(fast) + u64::from(slow);
-        // Memory that another program binds to fast memory is added.
-        let bound = Placement::Pinned(TierId::FAST);
-        let bound = arrivals.iter().map(|other| &other.program).filter(|p| p.placement == bound);
-        let bound: Bytes = bound.map(|program| program.bytes).sum();
-        scenario.fast_capacity = Some(Bytes(measured.0 / all * u64::from(fast)) + bound);
+/// The highest score of a policy that competes; of any, if none does.
+fn best(ran: &[ComparedRun]) -> f64 {
+    let of = |entry: &ComparedRun| (!is_reference(&entry.policy), entry.score());
+    let most = ran.iter().map(of).max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    most.map_or(0.0, |(_, score)| score)
+}
+
+impl ComparedRun {
+    /// What policies are compared by: the progress of all managed programs; throughput, if none is managed.
+    pub fn score(&self) -> f64 {
+        if self.progress > 0.0 { self.progress } else { self.throughput }
     }
-    scenario.policy()?;
-    scenario.machine()?;
-    Ok(scenario)
+}
+
+/// A smaller gain, relative to first touch, is not worth sharing: the errors of the bound would decide.
+const SMALL: f64 = 0.02;
+
+/// From first touch to the bound.
+#[derive(Clone, Copy)]
+struct PossibleGain {
+    from: f64,
+    to: f64,
+}
+
+impl PossibleGain {
+    fn of(ran: &[ComparedRun]) -> Option<Self> {
+        let of = |name: &str| ran.iter().find(|entry| entry.policy == name).map(ComparedRun::score);
+        let (from, to) = (of("first-touch")?, of("bound")?);
+        (to > from * (1.0 + SMALL)).then_some(Self { from, to })
+    }
+
+    fn share(self, entry: &ComparedRun) -> f64 {
+        (entry.score() - self.from) / (self.to - self.from)
+    }
 }
 
 fn entry(scenario: &Scenario, cell: &Cell, report: &Report) -> Result<ComparedRun> {
     let none = ProgramMeans::default();
     let program = report.steady.programs.first().unwrap_or(&none);
-    let tiers = program.shares.iter().zip(&report.steady.tiers);
-    let latency = tiers.map(|(share, tier)| share * tier.latency_ns.unwrap_or(0.0)).sum();
     Ok(ComparedRun {
         machine: report.machine.clone(),
-        workload: cell.workload.clone(),
-        ratio: cell.ratio.map(|(fast, slow)| format!("{fast}:{slow}")),
+        workload: cell.name(),
+        ratio: cell.ratio.map(|ratio| ratio.to_string()),
         policy: report.policy.clone(),
         seed: report.seed,
         throughput: program.throughput,
         unit: program.unit.to_string(),
         fast_share: program.shares.first().copied().unwrap_or_default(),
-        mean_latency_ns: latency,
+        mean_latency_ns: program.latency_ns.unwrap_or_default(),
         migrated_bytes: (report.moves.promoted_pages + report.moves.demoted_pages) * BASE_PAGE.0,
         ping_pong_pages: report.moves.ping_pong_pages,
         recovery_seconds: change(scenario)?.map(|at| recovery(report, program, at)),
         relative_to_best: 0.0,
+        progress: report.steady.progress,
+        share_of_gain: None,
         weighted_speedup: report.steady.weighted_speedup,
         worst_slowdown: report.steady.worst_slowdown,
+        fingerprint: report.fingerprint.clone(),
+        command: cell.command(scenario),
     })
 }
 

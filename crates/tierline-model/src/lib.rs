@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;
+pub mod cell;
 pub mod compare;
 pub mod due;
 pub mod error;
@@ -27,8 +28,10 @@ pub mod load;
 pub mod machine;
 pub mod matrix;
 pub mod parallel;
+pub mod plan;
 pub mod profile;
 pub mod qos;
+pub mod random;
 pub mod report;
 pub mod reproduce;
 pub mod run;

@@ -114,6 +114,10 @@ pub struct Means {
     /// 2008). The reference of each program is ours: see [`ProgramMeans::speedup`].
     #[serde(default)]
     pub weighted_speedup: f64,
+    /// Work of the managed programs: the time that it would take each alone, divided by the time of the span. Equal to the
+    /// weighted speed-up if all programs are managed and run all the time. No placement exceeds that of policy `bound`.
+    #[serde(default)]
+    pub progress: f64,
     /// The largest `1 / speedup` of a program; `None` if no program had work.
     #[serde(default)]
     pub worst_slowdown: Option<f64>,
@@ -134,8 +138,11 @@ pub struct ProgramMeans {
     pub unit: Cow<'static, str>,
     /// Bytes per second that it read and wrote.
     pub bytes_per_second: f64,
-    /// Share of its accesses served by each tier, at the end of the span.
+    /// Share of its accesses in the span that each tier served; without accesses, the share that it would serve.
     pub shares: Vec<f64>,
+    /// Mean latency of these accesses with all queueing; `None` if there was none.
+    #[serde(default)]
+    pub latency_ns: Option<f64>,
     /// Share of its threads' time lost to faults, interrupts and waiting for moved pages.
     #[serde(rename = "stalled_share")]
     pub stalled: f64,
@@ -276,8 +283,7 @@ pub struct TierMeans {
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     counters: MachineCounters,
-    /// By space: lines read, recorded time replayed in s, ns stalled, ns run, ns alone.
-    programs: Vec<(u32, [f64; 5])>,
+    programs: BTreeMap<u32, Progress>,
     allocated: Vec<f64>,
     tenants: BTreeMap<TenantId, Traffic>,
     showback: Showback,
@@ -286,7 +292,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// Reads the counters.
     pub fn of(world: &ModelWorld, showback: &Showback) -> Self {
-        let programs = world.jobs().iter().map(|job| (job.space.0, counters(job)));
+        let programs = world.jobs().iter().map(|job| (job.space.0, Progress::of(job)));
         let allocated = world.tiers().iter().map(|(id, _)| allocated(world, id));
         Self {
             counters: *world.counters(),
@@ -319,43 +325,36 @@ impl Snapshot {
         let ns = since.ns.max(1.0);
         let tiers = world.tiers().len();
         let counted = |job: &Job| {
-            let before = self.programs.iter().find(|(space, _)| *space == job.space.0);
-            let before = before.map_or([0.0; 5], |(_, before)| *before);
-            let now = counters(job);
-            std::array::from_fn::<f64, 5, _>(|at| now[at] - before[at])
+            let before = self.programs.get(&job.space.0).copied().unwrap_or_default();
+            Progress::of(job).since(&before)
         };
-        let rate = |job: &Job| {
-            let [reads, progress_s, stalled_ns, ..] = counted(job);
-            (reads / ns * 1e9, progress_s / ns * 1e9, stalled_ns)
-        };
+        let rate = |job: &Job| counted(job).reads / ns * 1e9;
         let programs = world.jobs().chunk_by(|a, b| a.leader == b.leader).map(|group| {
             let lead = &group[0];
-            let [.., ran_ns, alone_ns] = counted(lead);
-            let reads_per_sec: f64 = group.iter().map(|job| rate(job).0).sum();
+            let of_lead = counted(lead);
+            let reads_per_sec: f64 = group.iter().map(rate).sum();
             let of_accesses = |job: &Job| match reads_per_sec > 0.0 {
-                true => rate(job).0 / reads_per_sec,
+                true => rate(job) / reads_per_sec,
                 false => 0.0,
             };
-            let mut shares = vec![0.0; tiers];
-            for job in group {
-                let part = if group.len() == 1 { 1.0 } else { of_accesses(job) };
-                let of_job = job.census.shares(&job.pattern);
-                shares.iter_mut().zip(of_job).for_each(|(share, of_job)| *share += part * of_job);
-            }
-            let bytes = |job: &Job| rate(job).0 * LINE_BYTES * (1.0 + job.program.writes_per_read);
+            let bytes = |job: &Job| rate(job) * LINE_BYTES * (1.0 + job.program.writes_per_read);
             let memory = group.iter().map(|job| MemoryMeans::of(job, of_accesses(job), tiers));
             ProgramMeans {
                 name: lead.program.name.clone(),
                 tenant: None,
                 throughput: match lead.player {
-                    Some(_) => rate(lead).1,
+                    Some(_) => of_lead.recorded_s / ns * 1e9,
                     None => reads_per_sec / lead.program.reads_per_op,
                 },
                 unit: lead.program.unit.into(),
                 bytes_per_second: group.iter().map(bytes).sum(),
-                shares,
-                stalled: rate(lead).2 / (ns * lead.program.threads.max(1.0)),
-                speedup: (ran_ns > 0.0).then(|| alone_ns / ran_ns),
+                shares: match of_lead.traffic.shares() {
+                    Some(shares) => shares[..tiers].to_vec(),
+                    None => Job::shares(group)[..tiers].to_vec(),
+                },
+                latency_ns: of_lead.traffic.mean_ns(),
+                stalled: of_lead.stalled_ns / (ns * lead.program.threads.max(1.0)),
+                speedup: (of_lead.ran_ns > 0.0).then(|| of_lead.alone_ns / of_lead.ran_ns),
                 memory: if group.len() > 1 { memory.collect() } else { Vec::new() },
             }
         });
@@ -369,9 +368,12 @@ impl Snapshot {
                 * 1e9,
         };
         let programs: Vec<ProgramMeans> = programs.collect();
+        let managed = world.leaders().filter(|lead| lead.program.managed);
+        let progress = managed.map(|lead| counted(lead).alone_ns).sum::<f64>() / ns;
         let speedups = || programs.iter().filter_map(|program| program.speedup);
         Means {
             weighted_speedup: speedups().sum(),
+            progress,
             worst_slowdown: speedups().reduce(f64::min).map(|least| 1.0 / least),
             programs,
             tenants: Vec::new(),
@@ -388,9 +390,36 @@ fn allocated(world: &ModelWorld, tier: TierId) -> f64 {
     world.frames().allocated(tier).0 as f64
 }
 
-/// Cumulative counters of a program: see [`Snapshot`].
-fn counters(job: &Job) -> [f64; 5] {
-    [job.reads, job.progress_s(), job.stalled_ns, job.ran_ns, job.alone_ns]
+/// Cumulative counters of a program.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    /// Lines read.
+    reads: f64,
+    /// Recorded time replayed, s.
+    recorded_s: f64,
+    stalled_ns: f64,
+    ran_ns: f64,
+    alone_ns: f64,
+    /// Of all its memory, at its leader.
+    traffic: Traffic,
+}
+
+impl Progress {
+    fn of(job: &Job) -> Self {
+        let &Job { reads, stalled_ns, ran_ns, alone_ns, traffic, .. } = job;
+        Self { reads, recorded_s: job.progress_s(), stalled_ns, ran_ns, alone_ns, traffic }
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            reads: self.reads - before.reads,
+            recorded_s: self.recorded_s - before.recorded_s,
+            stalled_ns: self.stalled_ns - before.stalled_ns,
+            ran_ns: self.ran_ns - before.ran_ns,
+            alone_ns: self.alone_ns - before.alone_ns,
+            traffic: self.traffic.since(&before.traffic),
+        }
+    }
 }
 
 /// FNV-1a over words: the engine's fingerprint and every figure of the series.

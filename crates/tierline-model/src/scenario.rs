@@ -31,9 +31,11 @@ use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::policy::{Policy, Wants, check_capabilities};
 use tierline_core::port::{Allocation, PageSize, TenantId, Tracking};
 use tierline_core::qos::controller::Controller;
+use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use toml::{Table, Value};
 
+use crate::cell::Ratio;
 use crate::error::{Error, Result};
 use crate::machine::Machine;
 use crate::machine::file::MachineFile;
@@ -64,7 +66,7 @@ const ROOM_TO_MOVE: u64 = 16;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
-    /// Name of a machine in the list.
+    /// Name of a machine in the list, or of a machine file.
     pub machine: String,
     /// Text of a machine file to use instead; `machine` is then its path.
     #[serde(skip)]
@@ -90,13 +92,15 @@ pub struct Scenario {
     /// Time between entries of the report's series.
     #[serde(deserialize_with = "text::quantity")]
     pub report_every: Nanos,
-    /// Maximum rate of the migrator.
+    /// Maximum rate of the migrator. The default limits moves no further than policies and copying threads do.
     #[serde(deserialize_with = "text::quantity")]
     pub max_rate: BytesPerSec,
     /// Whether the faulting thread performs the promotion.
     pub synchronous: bool,
     /// How pages are moved: a name in `world::transfer`.
     pub migrator: String,
+    /// Fast to slow memory, as parts of the first program's size; the slowest tier then grows as with `grow`.
+    pub ratio: Option<Ratio>,
     /// Size of the fastest tier, if different from the machine's.
     #[serde(deserialize_with = "text::maybe")]
     pub fast_capacity: Option<Bytes>,
@@ -139,14 +143,15 @@ impl Default for Scenario {
             policy_knobs: BTreeMap::new(),
             tracker: None,
             tracker_knobs: TrackerKnobs::default(),
-            seconds: 100.0,
+            seconds: 60.0,
             seed: 1,
             interval: None,
             quantum: Nanos::from_millis(10),
             report_every: Nanos::from_secs(1),
-            max_rate: BytesPerSec(1 << 30),
+            max_rate: BytesPerSec(10 << 30),
             synchronous: false,
             migrator: TRANSFERS[0].name.into(),
+            ratio: None,
             fast_capacity: None,
             grow: false,
             tenant: Vec::new(),
@@ -211,7 +216,10 @@ impl Scenario {
         if let Some(capacity) = self.fast_capacity {
             machine.tiers[0].capacity = capacity;
         }
-        if self.grow
+        if let Some(ratio) = self.ratio {
+            machine.tiers[0].capacity = self.fast_memory(ratio)?;
+        }
+        if (self.grow || self.ratio.is_some())
             && let Some((slowest, faster)) = machine.tiers.split_last_mut()
         {
             let all: Bytes = self.arrivals()?.iter().map(|arrival| arrival.program.bytes).sum();
@@ -220,6 +228,17 @@ impl Scenario {
             slowest.capacity = slowest.capacity.max(needed);
         }
         Ok(machine)
+    }
+
+    /// The size of the fastest tier at this ratio: a part of the first program's size, and the memory that other programs
+    /// bind to it.
+    fn fast_memory(&self, ratio: Ratio) -> Result<Bytes> {
+        let arrivals = self.arrivals()?;
+        let measured = arrivals.first().map_or(Bytes::ZERO, |arrival| arrival.program.bytes);
+        let bound = Placement::Pinned(TierId::FAST);
+        let others = arrivals.iter().map(|arrival| &arrival.program);
+        let bound: Bytes = others.filter(|p| p.placement == bound).map(|p| p.bytes).sum();
+        Ok(ratio.fast_of(measured) + bound)
     }
 
     /// The policy's entry in the core's list.
@@ -361,6 +380,7 @@ impl Scenario {
             synchronous: self.synchronous,
             allocation: wants.allocation.unwrap_or(Allocation::FirstTouch),
             transfer: TransferEntry::find(&self.migrator)?.transfer,
+            ideal: wants.ideal,
             seed: self.seed,
         };
         Ok(ModelWorld::new(machine, self.arrivals()?, tracker, settings))

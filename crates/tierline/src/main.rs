@@ -9,6 +9,7 @@ mod clock;
 mod config;
 mod document;
 mod drive;
+mod files;
 mod metrics;
 mod nearest;
 mod openmetrics;

@@ -22,7 +22,7 @@ enum Column {
 
 use Column::{Count, Number, Text};
 
-const COLUMNS: [(&str, Column); 15] = [
+const COLUMNS: [(&str, Column); 19] = [
     ("machine", Text(|row| Some(&row.machine))),
     ("workload", Text(|row| Some(&row.workload))),
     ("ratio", Text(|row| row.ratio.as_deref())),
@@ -36,8 +36,12 @@ const COLUMNS: [(&str, Column); 15] = [
     ("ping_pong_pages", Count(|row| row.ping_pong_pages)),
     ("recovery_seconds", Number(|row| row.recovery_seconds)),
     ("relative_to_best", Number(|row| Some(row.relative_to_best))),
+    ("progress", Number(|row| Some(row.progress))),
+    ("share_of_gain", Number(|row| row.share_of_gain)),
     ("weighted_speedup", Number(|row| Some(row.weighted_speedup))),
     ("worst_slowdown", Number(|row| row.worst_slowdown)),
+    ("fingerprint", Text(|row| Some(&row.fingerprint))),
+    ("command", Text(|row| Some(&row.command))),
 ];
 
 /// Writes rows to a file.
@@ -116,8 +120,12 @@ mod tests {
             ping_pong_pages: 3,
             recovery_seconds,
             relative_to_best: 1.0,
+            progress: 1.5,
+            share_of_gain: Some(0.5),
             weighted_speedup: 1.5,
             worst_slowdown: None,
+            fingerprint: "0f".into(),
+            command: "tierline sim".into(),
         }
     }
 

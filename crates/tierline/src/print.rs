@@ -114,6 +114,16 @@ pub fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".into(), |value| value.to_string())
 }
 
+/// A number with four significant digits, and a letter for thousands of thousands.
+pub fn count(x: f64) -> String {
+    match x {
+        1e9.. => format!("{:.3} G", x * 1e-9),
+        1e6.. => format!("{:.1} M", x * 1e-6),
+        1e3.. => format!("{x:.0}"),
+        _ => format!("{x:.3}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use tierline_core::port::PageSize;
 use tierline_core::unit::BASE_PER_HUGE;
-use tierline_model::scenario::Traces;
 use tierline_model::workload::replay::{Epochs, Recorded, Recording};
 use tierline_trace::page_set::PageSet;
 use tierline_trace::survey::Survey;
@@ -17,17 +16,6 @@ use tierline_trace::{Block, Evidence, Reader, Record};
 
 use crate::print::to_stderr;
 use crate::report_error::ErrorWithHint;
-
-/// Reads the traces that a scenario or a comparison names.
-pub fn load<'a>(files: impl Iterator<Item = &'a str>) -> Result<Traces> {
-    let mut traces = Traces::default();
-    for file in files {
-        if !traces.0.contains_key(file) {
-            traces.0.insert(file.into(), Arc::new(FileRecording::open(Path::new(file))?));
-        }
-    }
-    Ok(traces)
-}
 
 /// Opens a trace.
 pub fn open(path: &Path) -> Result<BufReader<File>> {
@@ -54,7 +42,8 @@ pub fn not_a_trace(path: &Path, error: &tierline_trace::Error) -> anyhow::Error 
     ErrorWithHint::error(format!("{}: {error}", path.display()), hint)
 }
 
-struct FileRecording {
+/// A recorded program in a file.
+pub struct FileRecording {
     path: PathBuf,
     page_bits: u8,
     evidence: Evidence,
@@ -63,7 +52,8 @@ struct FileRecording {
 }
 
 impl FileRecording {
-    fn open(path: &Path) -> Result<Self> {
+    /// Surveys the file.
+    pub fn open(path: &Path) -> Result<Self> {
         let survey = survey(path)?;
         let page_bits = survey.header.page_bits;
         let of = |size| {

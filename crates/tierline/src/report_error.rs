@@ -5,6 +5,7 @@ use std::io;
 
 use tierline_linux::error::Error;
 
+use crate::nearest::suggest;
 use crate::print::{plain, to_stderr};
 
 /// An error of the command line, with its next step.
@@ -54,8 +55,19 @@ pub fn text(error: &anyhow::Error) -> String {
 pub fn hint(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
         let own = cause.downcast_ref::<ErrorWithHint>().map(|hinted| hinted.hint.clone());
-        own.or_else(|| cause.downcast_ref::<Error>().and_then(Error::hint))
+        let modelled = || cause.downcast_ref::<tierline_model::error::Error>().and_then(modelled);
+        own.or_else(|| cause.downcast_ref::<Error>().and_then(Error::hint)).or_else(modelled)
     })
+}
+
+/// The next step after an error of the model: the nearest valid name.
+fn modelled(error: &tierline_model::error::Error) -> Option<String> {
+    use tierline_model::error::Error::{Figure, File, MissingCapability, Unknown};
+    match error {
+        Unknown { name, known, .. } => Some(suggest(name, known.iter().map(String::as_str))),
+        MissingCapability(_) => Some("policy linux models the kernel's tiering".into()),
+        File { .. } | Figure { .. } => None,
+    }
 }
 
 /// True if the reader of our output has closed it.

@@ -8,8 +8,10 @@ use super::interface::Policy;
 pub enum Role {
     /// Competes: it places pages to make programs fast.
     Rival,
-    /// A bound: it uses knowledge that no real policy has.
-    Bound,
+    /// It uses knowledge that no real policy has; others are compared with it.
+    Reference,
+    /// Others are compared with it, in a sweep or without tiering; the matrix does not run it.
+    Baseline,
     /// Has another purpose, such as reclaim, or exists on Linux only.
     Other,
 }
@@ -32,10 +34,16 @@ pub struct PolicyEntry {
 impl PolicyEntry {
     /// The heads of the policy's file and of its other part's, as plain text.
     pub fn explain(&self) -> String {
-        let policy = head(self.doc);
-        let Some(goal) = self.goal.map(head) else { return policy };
+        let (name, policy) = (self.name, head(self.doc));
         let summary = |text: &str| text.lines().next().unwrap_or_default().to_string();
-        format!("{}: {} With {}\n\n{policy}\n{goal}", self.name, summary(&policy), summary(&goal))
+        match self.goal.map(head) {
+            Some(goal) => {
+                format!("{name}: {} With {}\n\n{policy}\n{goal}", summary(&policy), summary(&goal))
+            }
+            None if policy.starts_with(&format!("{name}:")) => policy,
+            // A file can have several policies.
+            None => format!("{name}: {}\n\n{policy}", summary(&policy)),
+        }
     }
 }
 

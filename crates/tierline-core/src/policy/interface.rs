@@ -30,6 +30,17 @@ pub struct Wants {
     pub own_heat: bool,
     /// It looks into huge pages: it needs single hits of their base pages, too.
     pub base_page_hits: bool,
+    /// Accesses are placed without pages: a bound, which only a model can compute.
+    pub ideal: Option<Ideal>,
+}
+
+/// Which placements a bound considers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ideal {
+    /// All that fit.
+    Placed,
+    /// Those that moves without cost can reach.
+    Moved,
 }
 
 /// Decides which pages move.

@@ -58,14 +58,16 @@ policies! {
     autonuma: Rival "autonuma" = autonuma::autonuma("autonuma");
     autotiering: Rival "autotiering" = autotiering::Autotiering::default();
     damon: Rival "damon" = damon::Damon::default();
-    oracle: Bound "oracle" = oracle::Oracle::default();
+    bound: Reference "bound" = bound::Bound::of_placement(),
+        Reference "bound+moves" = bound::Bound::of_moves();
+    oracle: Reference "oracle" = oracle::Oracle::default();
     first_touch: Rival "first-touch" = first_touch::FirstTouch,
         Other "first-touch+tmo" + TMO = Tmo::over("first-touch+tmo", Box::new(first_touch::FirstTouch));
     kernel: Other "kernel" = kernel::KernelKnobs::default();
     paging: Other "paging" = paging::paging(),
         Other "paging+tmo" + TMO = Tmo::over_paging("paging+tmo", Box::new(paging::paging()));
-    fixed: Other "fixed" = fixed::Fixed::default();
-    hold: Other "hold" = hold::Hold;
+    fixed: Baseline "fixed" = fixed::Fixed::default();
+    hold: Baseline "hold" = hold::Hold;
 }
 
 impl PolicyEntry {

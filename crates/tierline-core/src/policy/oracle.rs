@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! oracle: packs the pages with the highest true rates.
 //!
-//! What it does: the model reports how often every page is accessed. The hottest pages fill the fastest tier,
-//! the next hottest the next tier, and so on, again whenever the rates change.
+//! What it does: the model reports how often every page is accessed, in every tick. The hottest pages fill the fastest
+//! tier, the next hottest the next tier, and so on. It pays for its moves as every policy does.
 //!
-//! When it helps: as the upper bound of packing by heat, with perfect knowledge.
+//! When it helps: to see what packing by heat reaches without errors of observation. It is no bound: see `bound`.
 //!
-//! When it hurts: if fast memory is the bottleneck, as it packs whatever the load; on a real machine, where
-//! true rates are unknown, it does nothing.
+//! When it hurts: if fast memory is the bottleneck, as it packs whatever the load; if pages are hot for a short time, as
+//! it moves them whether that repays or not; on a real machine, where true rates are unknown, it does nothing.
 //!
 //! Knobs: none.
 //!
@@ -19,6 +19,9 @@ use crate::page::PageIdx;
 use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};
 use crate::port::{Allocation, Capability, Tracking};
+
+/// Those of the default policy.
+const COPY_THREADS: u32 = 4;
 
 /// The policy.
 #[derive(Debug, Default)]
@@ -52,6 +55,7 @@ impl Policy for Oracle {
             tracking: Some(Tracking::TrueRates),
             allocation: Some(Allocation::FirstTouch),
             own_heat: true,
+            copy_threads: Some(COPY_THREADS),
             ..Wants::default()
         }
     }

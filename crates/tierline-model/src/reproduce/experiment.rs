@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use tierline_core::unit::{Bytes, BytesPerSec};
+use tierline_core::unit::Bytes;
 use toml::{Table, Value};
 
 use crate::error::{Error, Result};
@@ -33,7 +33,6 @@ impl Experiment {
             scenario.machine = machine.into();
             scenario.policy = policy.into();
             scenario.seconds = seconds.into();
-            scenario.max_rate = BytesPerSec(10 << 30);
         })
     }
 

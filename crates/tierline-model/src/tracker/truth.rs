@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Truth: the exact rate of every page, reported when it changes. For oracles; no real machine has it.
+//! Truth: the exact rate of every page, reported every second, and when it changes. For oracles; no real machine has it.
+//! Like any tracker it does not fall silent about a page that is accessed: policies drop pages that do not pay at present,
+//! and wait for the next report of them.
 //!
-//! Rates use the program's throughput at the time of the report; for policies only their ratios matter. A
-//! drifting program is reported again once per second.
+//! Rates use the program's throughput at the time of the report; for policies only their ratios matter.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +19,14 @@ use crate::world::job::Job;
 /// Entry in the list of trackers.
 pub const TRUTH: TrackerEntry = TrackerEntry { name: "truth", open: |_| Box::<Truth>::default() };
 
+/// Time between two reports of the same rates, at most.
 const AGAIN: Nanos = Nanos::from_secs(1);
 
 /// The source for the oracle.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
-    /// Last report of each program: its version, its drift, and the time.
-    reported: BTreeMap<u32, (u64, u64, Nanos)>,
+    /// Version and drift of each program at its last report, and the second of it.
+    reported: BTreeMap<u32, (u64, u64, u64)>,
 }
 
 impl Tracker for Truth {
@@ -42,11 +44,12 @@ impl Tracker for Truth {
     ) -> f64 {
         self.reported.retain(|space, _| jobs.iter().any(|job| job.space.0 == *space));
         for job in jobs.iter().filter(|job| job.program.managed) {
-            let due = self.reported.get(&job.space.0).is_none_or(|&(version, drift, at)| {
-                version != job.version || drift != job.drifted && quantum.end() >= at + AGAIN
-            });
+            let now = (job.version, job.drifted, quantum.end().0 / AGAIN.0);
+            let due = self.reported.get(&job.space.0) != Some(&now);
             if due && job.reads_in_quantum > 0.0 {
-                self.reported.insert(job.space.0, (job.version, job.drifted, quantum.end()));
+                self.reported.insert(job.space.0, now);
+                // The last report before a tick counts.
+                out.true_rates.retain(|rate| rate.space != job.space);
                 report(job, out);
                 // Known rates do not decay.
                 out.remembered_time = Some(Nanos::from_secs(1_000));

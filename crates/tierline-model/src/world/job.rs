@@ -11,10 +11,12 @@ use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
+use super::bound::Part;
 use super::frames::Frames;
+use super::traffic::Traffic;
 use crate::arithmetic::exponential;
 use crate::due::{DueQueue, whole};
-use crate::load::{Class, LINE_BYTES, Loads, Network, solve};
+use crate::load::{Class, LINE_BYTES, Loads, Network, PerTier, solve};
 use crate::machine::{Cores, Machine, nanos};
 use crate::workload::pattern::{Census, Pattern};
 use crate::workload::places::{NOWHERE, Places};
@@ -57,6 +59,8 @@ pub struct Job {
     pub ran_ns: f64,
     /// Time that the same work would take alone, with all its memory in the fastest tier, ns.
     pub alone_ns: f64,
+    /// Traffic so far; of all its memory if it leads other jobs.
+    pub traffic: Traffic,
     /// Number of patterns so far; a change means that the pattern is new.
     pub version: u64,
     /// The recording that it replays, if any.
@@ -122,6 +126,7 @@ impl Job {
             stalled_ns: 0.0,
             ran_ns: 0.0,
             alone_ns: 0.0,
+            traffic: Traffic::default(),
             version: 0,
             player: None,
             drifted: 0,
@@ -226,6 +231,16 @@ impl Job {
         class
     }
 
+    /// Share of a program's accesses that each tier serves at present.
+    pub fn shares(group: &[Self]) -> PerTier {
+        let (mut shares, all) = (PerTier::default(), Self::weights(group));
+        for job in group {
+            let of_job = job.census.shares(&job.pattern);
+            shares.iter_mut().zip(of_job).for_each(|(s, of)| *s += job.weight() / all * of);
+        }
+        shares
+    }
+
     /// Weight of accesses to this memory; 0 while there is none.
     pub fn weight(&self) -> f64 {
         match self.has_memory() {
@@ -278,6 +293,15 @@ impl Job {
         cores: &Cores,
         network: &Network,
     ) {
+        let pace = reads_per_ns / self.alone_rate(class, cores, network);
+        if pace.is_finite() {
+            self.ran_ns += ns;
+            self.alone_ns += ns * pace;
+        }
+    }
+
+    /// Lines per ns that it reads alone, with all its memory in the fastest tier.
+    pub fn alone_rate(&mut self, class: &Class, cores: &Cores, network: &Network) -> f64 {
         let (in_flight, _) = self.program.reach.of(cores);
         let in_flight = self.program.threads * in_flight; // without stalls by faults and moves
         let alone = Class { in_flight, ..class.all_in_fastest() };
@@ -286,11 +310,36 @@ impl Job {
             solve(network, &[alone], &mut loads);
             self.alone = (alone, loads.reads_per_ns[0]);
         }
-        let pace = reads_per_ns / self.alone.1;
-        if pace.is_finite() {
-            self.ran_ns += ns;
-            self.alone_ns += ns * pace;
+        self.alone.1
+    }
+
+    /// Its memory as parts of a placement; its accesses are this share of the program's. Memory that is not placed is not
+    /// accessed.
+    pub fn parts(&self, program: usize, of_accesses: f64, tiers: usize) -> Vec<Part> {
+        let (mut parts, mut sum) = (Vec::new(), 0.0);
+        for band in 0..self.pattern.bands().len() {
+            let mut now = PerTier::default();
+            for (tier, pages) in (0u8..).zip(&mut now).take(tiers) {
+                *pages = per_sec(self.census.base_pages(band, tier));
+            }
+            let base_pages: f64 = now.iter().sum();
+            let accesses = self.pattern.density(band) * base_pages;
+            let writes = self.program.writes_per_read;
+            let exposed = self.program.memory.exposed;
+            if base_pages > 0.0 {
+                sum += accesses;
+                let now = now.map(|pages| pages / base_pages);
+                parts.push(Part { program, accesses, base_pages, writes, exposed, now });
+            }
         }
+        let whole = if sum > 0.0 { of_accesses / sum } else { 0.0 };
+        parts.iter_mut().for_each(|part| part.accesses *= whole);
+        parts
+    }
+
+    /// Whether its memory never moves.
+    pub fn stays(&self) -> bool {
+        !self.program.managed || matches!(self.program.placement, Placement::Pinned(_))
     }
 
     /// Places all initial pages according to the placement, and reports their tiers.

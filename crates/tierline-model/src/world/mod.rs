@@ -5,6 +5,7 @@
 //! fixed point and the work of the trackers.
 
 mod arrivals;
+mod bound;
 pub mod counters;
 pub mod faulty;
 pub mod frames;
@@ -20,6 +21,7 @@ pub use arrivals::Arrival;
 
 use std::collections::BTreeMap;
 
+use tierline_core::policy::interface::Ideal;
 use tierline_core::port::{Allocation, Attention, Observations, SpaceId, TenantId};
 use tierline_core::rng::Rng;
 use tierline_core::tier::{TierId, Tiers};
@@ -29,6 +31,7 @@ use crate::load::{Class, Loads, Network};
 use crate::machine::Machine;
 use crate::tracker::Tracker;
 use arrivals::Awaited;
+use bound::Search;
 use counters::MachineCounters;
 use frames::Frames;
 use job::Job;
@@ -49,6 +52,8 @@ pub struct ModelSettings {
     pub allocation: Allocation,
     /// How pages are moved.
     pub transfer: Transfer,
+    /// Accesses are placed, not pages.
+    pub ideal: Option<Ideal>,
     /// Seed of all random numbers of the world.
     pub seed: u64,
 }
@@ -60,6 +65,7 @@ impl Default for ModelSettings {
             synchronous: false,
             allocation: Allocation::FirstTouch,
             transfer: Transfer::default(),
+            ideal: None,
             seed: 1,
         }
     }
@@ -95,6 +101,7 @@ pub struct ModelWorld {
     classes: Vec<Class>,
     solved: Vec<Class>,
     loads: Loads,
+    search: Search,
     seen: Observations,
 }
 
@@ -133,6 +140,7 @@ impl ModelWorld {
             classes: Vec::new(),
             solved: Vec::new(),
             loads: Loads::default(),
+            search: Search::default(),
             seen: Observations::default(),
         }
     }

@@ -12,7 +12,7 @@ use tierline_core::unit::Nanos;
 
 use super::job::Job;
 use crate::load::{Class, LINE_BYTES, Loads, Network};
-use crate::machine::{Costs, nanos};
+use crate::machine::{Costs, Machine, nanos};
 
 /// The copy engine.
 #[derive(Clone, Debug)]
@@ -88,6 +88,16 @@ impl Mover {
             copy_ns: pieces * copy_ns,
             waits_ns: pieces * waits_ns,
         }
+    }
+
+    /// The cost of a move if only copying on an idle machine takes time.
+    pub fn at_peak(machine: &Machine, size: PageSize, from: TierId, to: TierId) -> Toll {
+        let Costs { copy_in_flight, copy_threads, .. } = machine.costs;
+        let tier_ns = |tier: TierId| machine.tiers[tier.index()].queue.curve.unloaded_ns;
+        let line_ns = tier_ns(from) + tier_ns(to) + 2.0 * machine.cores.path_ns;
+        #[expect(clippy::cast_precision_loss, reason = "the bytes of a page")]
+        let lines = size.bytes().0 as f64 / LINE_BYTES;
+        Toll { mover_ns: lines * line_ns / (copy_in_flight * copy_threads), ..Toll::default() }
     }
 
     /// Number of kernel moves for one page, and the costs of each without copying.

@@ -10,12 +10,11 @@ use tierline_core::tier::{Tier, TierId};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, BytesPerSec, Nanos};
 
 use super::ModelWorld;
-use super::job::Job;
+use super::mover::Mover;
 use super::transfer::Transfer;
 use crate::arithmetic::exponential;
 use crate::due::whole;
 use crate::machine::nanos;
-use crate::workload::program::Placement;
 
 /// Base pages of a huge page.
 #[expect(clippy::cast_precision_loss, reason = "512")]
@@ -163,7 +162,7 @@ impl ModelWorld {
         };
         let whole = |page: &u32| at.size == job.size && !job.places.is_split(*page);
         let Some(page) = job.page_at(at.vpn).filter(whole) else { return Outcome::PageGone };
-        if stays(job) {
+        if job.stays() {
             return Outcome::Refused;
         }
         self.shadows.take(at.space, page);
@@ -181,7 +180,7 @@ impl ModelWorld {
         let Some(job) = self.jobs.iter_mut().find(|job| job.space == at.space) else {
             return Outcome::SpaceGone;
         };
-        if stays(job) {
+        if job.stays() {
             return Outcome::Refused;
         }
         let page = job.page_at(at.vpn).filter(|_| at.size == job.size);
@@ -210,7 +209,7 @@ impl ModelWorld {
         if tier != m.from {
             return Outcome::Elsewhere(tier);
         }
-        if stays(job) || !self.frames.has(m.to) {
+        if job.stays() || !self.frames.has(m.to) {
             return Outcome::Refused;
         }
         let base_pages = m.size.base_pages();
@@ -228,6 +227,9 @@ impl ModelWorld {
         let has_copy = !is_part && self.shadows.take(m.space, page) == Some(m.to);
         let mut toll = match has_copy {
             true => self.mover.remap(job),
+            false if self.settings.ideal.is_some() => {
+                Mover::at_peak(&self.machine, m.size, tier, m.to)
+            }
             false => self.mover.take(job, m.size, tier, m.to, rate, &self.network, &self.loads),
         };
         if aside {
@@ -262,11 +264,6 @@ impl ModelWorld {
         }
         Outcome::Done
     }
-}
-
-/// Whether this memory never moves.
-fn stays(job: &Job) -> bool {
-    !job.program.managed || matches!(job.program.placement, Placement::Pinned(_))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "the bytes of a page")]

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One quantum: solve the load, advance all programs, collect the trackers' observations.
 
+use tierline_core::policy::interface::Ideal;
+use tierline_core::tier::TierId;
 use tierline_core::unit::Nanos;
 
 use super::ModelWorld;
+use super::bound::Problem;
 use super::job::Job;
-use crate::load::solve;
+use crate::load::{Class, solve};
 use crate::machine::nanos;
 use crate::tracker::Quantum;
 
@@ -42,7 +45,9 @@ impl ModelWorld {
         let asked = self.classes.iter().zip(&self.loads.reads_per_ns);
         for (group, (class, &rate)) in groups.zip(asked) {
             let of_tenant = self.traffic.entry(group[0].tenant).or_default();
-            of_tenant.add(ns, class, rate, &self.loads, self.network.path_ns);
+            let path_ns = self.network.path_ns;
+            of_tenant.add(ns, class, rate, &self.loads, path_ns);
+            group[0].traffic.add(ns, class, rate, &self.loads, path_ns);
             group[0].compare(ns, class, rate, &self.machine.cores, &self.network);
             let all = Job::weights(group);
             for job in group {
@@ -116,10 +121,45 @@ impl ModelWorld {
         self.counters.slots_ns += slots_ns;
     }
 
+    /// Replaces the places of managed programs' accesses by the best ones.
+    fn place_accesses(&mut self) {
+        let tiers = self.tiers.len();
+        let mut problem = Problem {
+            as_moved: self.settings.ideal == Some(Ideal::Moved),
+            room: (0u8..).take(tiers).map(|t| count(self.frames.free(TierId(t)))).collect(),
+            ..Problem::default()
+        };
+        let groups = self.jobs.chunk_by_mut(|a, b| a.leader == b.leader);
+        for (program, (group, class)) in groups.zip(&self.classes).enumerate() {
+            let placed = class.in_flight > 0.0 && !group[0].stays();
+            let alone = match placed {
+                true => group[0].alone_rate(class, &self.machine.cores, &self.network),
+                false => 0.0,
+            };
+            problem.alone.push(alone);
+            let all = Job::weights(group);
+            for job in group.iter().filter(|_| placed) {
+                let parts = job.parts(program, job.weight() / all, tiers);
+                for part in parts {
+                    let here = part.now.iter().zip(&mut problem.room);
+                    here.for_each(|(share, room)| *room += share * part.base_pages);
+                    problem.parts.push(part);
+                }
+            }
+            let empty =
+                Class { in_flight: class.in_flight, think_ns: class.think_ns, ..Class::default() };
+            problem.classes.push(if placed { empty } else { *class });
+        }
+        self.classes = self.search.best(&self.network, problem);
+    }
+
     /// Solves the load for the present programs and the mover. Returns the number of programs.
     fn settle(&mut self, ns: f64) -> usize {
         self.classes.clear();
         for group in self.jobs.chunk_by_mut(|a, b| a.leader == b.leader) {
+            if self.settings.ideal.is_some() {
+                group.iter_mut().for_each(|job| job.stall_ns = 0.0);
+            }
             Job::gather_stalls(group);
             let mut class = Job::class(group, &self.machine.cores, ns);
             let share = self.cpu_shares.get(&group[0].tenant);
@@ -127,6 +167,9 @@ impl ModelWorld {
             self.classes.push(class);
         }
         let programs = self.classes.len();
+        if self.settings.ideal.is_some() {
+            self.place_accesses();
+        }
         self.mover.classes(&mut self.classes);
         // If no class changed, the solution is still valid.
         if self.classes != self.solved || self.loads.reads_per_ns.len() != self.classes.len() {
@@ -140,4 +183,9 @@ impl ModelWorld {
         }
         programs
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the base pages of one machine")]
+fn count(base_pages: u64) -> f64 {
+    base_pages as f64
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The traffic of one program, as counters per tenant would show it: bytes by tier, and the latency of reads
-//! with all queueing.
+//! The traffic of one program or tenant, as counters would show it: reads and bytes by tier, and the latency of reads with
+//! all queueing.
 
 use crate::load::{Class, LINE_BYTES, Loads, PerTier};
 
@@ -9,6 +9,8 @@ use crate::load::{Class, LINE_BYTES, Loads, PerTier};
 pub struct Traffic {
     /// Lines read.
     pub reads: f64,
+    /// Of these, from each tier.
+    pub served: PerTier,
     /// Latency of these reads from the core: the way to the tier, the shared queue and the tier.
     pub latency_ns: f64,
     /// Bytes read and written by tier.
@@ -24,6 +26,7 @@ impl Traffic {
         self.demand_ns += if class.in_flight > 0.0 { ns } else { 0.0 };
         for (t, bytes) in self.bytes.iter_mut().enumerate() {
             let tier_ns = loads.latency_ns[t] + loads.wait_ns + path_ns;
+            self.served[t] += rate * ns * class.reads[t];
             self.latency_ns += rate * ns * class.reads[t] * tier_ns;
             *bytes += rate * ns * (class.reads[t] + class.writes[t]) * LINE_BYTES;
         }
@@ -34,9 +37,16 @@ impl Traffic {
         Self {
             reads: self.reads - before.reads,
             latency_ns: self.latency_ns - before.latency_ns,
+            served: std::array::from_fn(|t| self.served[t] - before.served[t]),
             bytes: std::array::from_fn(|t| self.bytes[t] - before.bytes[t]),
             demand_ns: self.demand_ns - before.demand_ns,
         }
+    }
+
+    /// Share of reads that each tier served, if there was one.
+    pub fn shares(&self) -> Option<PerTier> {
+        let all: f64 = self.served.iter().sum();
+        (all > 0.0).then(|| self.served.map(|served| served / all))
     }
 
     /// Mean latency of a read, if there was one.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod baselines;
+mod bound;
 mod colloid;
 mod contract;
 mod load;

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use tierline_core::unit::Nanos;
-use tierline_model::compare::{Cell, ComparedRun, Comparison, compare};
+use tierline_model::cell::{Cell, NoFiles, Ratio};
+use tierline_model::compare::{ComparedRun, OpenCell, compare, product};
 use tierline_model::error::Error;
 use tierline_model::parallel::Observer;
 use tierline_model::reproduce::{Kind, Lab, Outcome, compute, rows, select};
 use tierline_model::runner::Runner;
-use tierline_model::scenario::Traces;
 
 fn outcomes(ids: &[&str], threads: usize) -> Vec<Outcome> {
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
@@ -157,18 +157,15 @@ fn scoreboard_rows_hold_and_miss_as_listed() {
 
 fn entries(threads: usize) -> Vec<ComparedRun> {
     let names = |names: [&str; 2]| names.map(String::from);
-    let field = Comparison {
-        policies: names(["first-touch", "oracle"]).into(),
-        cells: Cell::product(
-            &names(["colloid-icx", "ddr5-cxl-asic"]),
-            &names(["gups:set=3GiB,hot=1GiB,jump=3s", "kv:set=2GiB"]),
-            &[(1, 1), (1, 2)],
-        ),
-        traces: Traces::default(),
-        seconds: 8.0,
-        seed: 3,
-    };
-    compare(&field, &Runner::on(threads)).unwrap()
+    let like = Cell { seconds: Some(8.0), seed: Some(3), ..Cell::default() };
+    let cells = product(
+        &names(["colloid-icx", "ddr5-cxl-asic"]),
+        &names(["gups:set=3GiB,hot=1GiB,jump=3s", "kv:set=2GiB"]),
+        &[(1, 1), (1, 2)].map(Ratio::from),
+        &like,
+    );
+    let cells = OpenCell::all(cells, &NoFiles).unwrap();
+    compare(&names(["first-touch", "oracle"]), &cells, &Runner::on(threads)).unwrap()
 }
 
 #[test]
@@ -180,7 +177,7 @@ fn a_comparison_is_the_same_on_two_threads_and_marks_one_best_per_field() {
         let [first, oracle] = field else { panic!("two policies") };
         assert_eq!((first.policy.as_str(), oracle.policy.as_str()), ("first-touch", "oracle"));
         assert!(oracle.fast_share > first.fast_share, "{field:?}");
-        assert!(field.iter().any(|entry| entry.relative_to_best == 1.0), "{field:?}");
+        assert_eq!(first.relative_to_best, 1.0, "references are not counted: {field:?}");
         assert!(first.migrated_bytes == 0 && oracle.migrated_bytes > 0, "{field:?}");
         let jumps = first.workload.contains("jump");
         assert_eq!(oracle.recovery_seconds.is_some(), jumps, "{oracle:?}");
@@ -188,4 +185,23 @@ fn a_comparison_is_the_same_on_two_threads_and_marks_one_best_per_field() {
     let slow = &all[2];
     assert_eq!(slow.ratio.as_deref(), Some("1:2"));
     assert!(slow.fast_share < all[0].fast_share, "less fast memory serves less");
+}
+
+/// Every managed program counts, and so does its share of what a placement can gain.
+#[test]
+fn the_gain_is_that_of_all_programs_and_the_bound_has_all_of_it() {
+    let workload = "gups:set=1GiB,hot=256MiB,threads=2+gups:set=3GiB,hot=512MiB,threads=12";
+    let like = Cell { seconds: Some(4.0), ratio: Some(Ratio::from((1, 1))), ..Cell::default() };
+    let cell = Cell { programs: Cell::new(None, workload).programs, ..like };
+    let cells = OpenCell::all(vec![cell], &NoFiles).unwrap();
+    let policies = ["first-touch", "tierline", "bound"].map(String::from);
+    let ran = compare(&policies, &cells, &Runner::on(1)).unwrap();
+    let [first_touch, default, bound] = &ran[..] else { panic!("three policies") };
+    assert_eq!((first_touch.share_of_gain, bound.share_of_gain), (Some(0.0), Some(1.0)));
+    let gain = (default.progress - first_touch.progress) / (bound.progress - first_touch.progress);
+    assert!(default.share_of_gain.is_some_and(|share| (share - gain).abs() < 1e-9), "{default:?}");
+    assert!(gain > 0.1 && gain <= 1.005, "{gain}");
+    // Two programs that are managed all the time: their speed-ups add up to the progress.
+    assert!((default.weighted_speedup - default.progress).abs() < 1e-6, "{default:?}");
+    assert!((1.0..2.01).contains(&bound.progress), "{bound:?}");
 }

@@ -43,7 +43,7 @@ const SMALL: &str = r#"
 
 #[test]
 fn the_default_policy_finds_the_hot_set_and_throughput_rises() {
-    let report = report(SMALL);
+    let report = report(&format!("max_rate = \"1GiB/s\"\n{SMALL}"));
     let first = &report.series[0].means.programs[0];
     let steady = &report.steady.programs[0];
     println!("{:#?}\n{:#?}", report.series[0], report.steady);

@@ -6,23 +6,27 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use tierline_model::compare::{Cell, ComparedRun, Comparison, compare};
+use tierline_model::cell::{Cell, Ratio};
+use tierline_model::compare::{ComparedRun, OpenCell, compare, product};
 use tierline_model::matrix::{self, CellResult};
+use tierline_model::random;
+use tierline_model::scenario::Scenario;
 
 use super::Globals;
+use super::cell::{RunArgs, recorded};
 use super::runs::RunsArgs;
-use super::sim::{hinted, write};
+use super::sim::write;
 use crate::document::{self, DocumentArgs};
+use crate::files::Disk;
 use crate::parquet;
 use crate::plot;
 use crate::print::{self, row};
-use crate::recording;
 use crate::report_error::ErrorWithHint;
 
 /// Run many policies on many workloads and machines
 ///
-/// Every combination is a run of `tierline sim`; runs use all cores. The same seed gives the same table, with any
-/// number of cores.
+/// Every row is a run of `tierline sim`, which --commands prints; runs use all cores. The same seed gives the same
+/// table, with any number of cores.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: tierline compare --policy hemem,tpp --workload gups --workload kv --ratio 1:2,1:8"
@@ -33,37 +37,41 @@ pub struct CompareArgs {
     policy: Vec<String>,
     /// A workload, with optional knobs, as in gups:hot=12GiB,jump=50s; may be repeated
     ///
-    /// Several joined by `+` run at the same time, and the first is measured. [default: gups]
-    #[arg(long, value_name = "KIND[:KEY=VALUE,…]")]
+    /// Several joined by `+` run at the same time, and the first is measured. Or a scenario file. [default: gups]
+    #[arg(long, value_name = "KIND[:KEY=VALUE,…]|FILE.toml")]
     workload: Vec<String>,
     /// A recorded program, with optional knobs, as in redis.trace,in_flight=2; may be repeated
     #[arg(long, value_name = "FILE[,KEY=VALUE,…]")]
     trace: Vec<String>,
-    /// Machines of `tierline machines`
+    /// Machines of `tierline machines`, or machine files
     ///
-    /// [default: colloid-icx]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    /// [default: colloid-icx, or the scenario's]
+    #[arg(long, value_name = "NAME|FILE.toml,…", value_delimiter = ',')]
     machine: Vec<String>,
     /// Ratio of fast to slow memory, for the workload's memory, as in 1:2,1:8 [default: the machine's own]
     #[arg(long, value_name = "F:S,…", value_delimiter = ',')]
-    ratio: Vec<String>,
-    /// Simulated time [default: 20, of the matrix 60]
-    #[arg(long, value_name = "S")]
-    seconds: Option<f64>,
+    ratio: Vec<Ratio>,
+    #[command(flatten)]
+    run: RunArgs,
     /// All policies on all cells of the matrix, or the named policies; --trace adds recorded programs
     ///
     /// All combinations of machines, contention, workloads and ratios, limited by the other options: thousands of
     /// runs.
     #[arg(long)]
     matrix: bool,
-    /// Draw the default policy's throughput divided by the best other policy's, for each cell
+    /// Instead of the matrix's cells, this many drawn at random from --seed: machine, programs, sizes, skews and ratios
+    ///
+    /// The same seed gives the same cells. Prints for each cell that is behind the command that repeats it.
+    #[arg(long, value_name = "N", requires = "matrix", conflicts_with_all = ["workload", "trace", "machine", "ratio"])]
+    random: Option<usize>,
+    /// Draw the default policy's progress divided by the best other policy's, for each cell
     #[arg(long, value_name = "FILE.svg", requires = "matrix")]
     plot: Option<PathBuf>,
-    /// Seed of all random numbers
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
     #[command(flatten)]
     runs: RunsArgs,
+    /// Also print, for each row, the `tierline sim` command that repeats it
+    #[arg(long, conflicts_with = "csv")]
+    commands: bool,
     /// Print CSV
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -77,17 +85,11 @@ pub struct CompareArgs {
 impl CompareArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
-        let files = self.trace.iter().filter_map(|text| text.split(',').next());
-        let field = Comparison {
-            policies: self.policies(),
-            cells: self.cells()?,
-            traces: recording::load(files)?,
-            seconds: self.seconds.unwrap_or(if self.matrix { matrix::SECONDS } else { 20.0 }),
-            seed: self.seed,
-        };
+        let policies = self.policies();
+        let cells = OpenCell::all(self.cells(), &Disk::default())?;
         let form = self.output.as_deref().map(RowFormat::of).transpose()?;
         let (entries, status) =
-            self.runs.watched(|runner| compare(&field, runner).map_err(hinted))?;
+            self.runs.watched(|runner| Ok(compare(&policies, &cells, runner)?))?;
         for file in self.pictures() {
             write(&file, &plot::matrix::picture(&matrix::held(&entries))?)?;
         }
@@ -103,16 +105,25 @@ impl CompareArgs {
         if self.matrix && !globals.json && !self.csv {
             print::out(&standings(&entries))?;
         }
+        if self.commands && !globals.json {
+            print::out(
+                &entries.iter().map(|entry| format!("{}\n", entry.command)).collect::<String>(),
+            )?;
+        }
         let title = if self.matrix { "The matrix" } else { "Policies compared" };
-        let picture = self.picture_beside();
-        let body = || documented(&field, &entries, picture.as_deref());
+        let body = || match self.matrix {
+            true => self.documented(&policies, &cells, &entries),
+            false => document::table(&entry_rows(&entries)),
+        };
         self.document.write(title, &globals.root(), body)?;
         Ok(status)
     }
 
     /// The picture in the document of a matrix: in the same folder, with the same name.
     fn picture_beside(&self) -> Option<PathBuf> {
-        self.document.file().filter(|_| self.matrix).map(|file| file.with_extension("svg"))
+        // Cells drawn at random have no rows and columns in common.
+        let file = self.document.file().filter(|_| self.matrix && self.random.is_none());
+        file.map(|file| file.with_extension("svg"))
     }
 
     /// The files of the matrix's pictures.
@@ -127,35 +138,83 @@ impl CompareArgs {
         }
     }
 
-    fn cells(&self) -> Result<Vec<Cell>> {
-        let ratios: Vec<_> = self.ratio.iter().map(|text| ratio(text)).collect::<Result<_>>()?;
-        let recorded: Vec<_> = self.trace.iter().map(|file| format!("trace:{file}")).collect();
+    fn cells(&self) -> Vec<Cell> {
+        let (like, recorded) = (self.run.cell(), recorded(&self.trace).collect::<Vec<_>>());
+        if let Some(count) = self.random {
+            return random::cells(count, like.seed.unwrap_or(Scenario::default().seed), &like);
+        }
         if self.matrix {
-            let mut cells = matrix::cells(&recorded);
+            let mut cells = matrix::cells(&recorded, &like);
             let among = |asked: &[String], name: &str| {
                 asked.is_empty() || asked.iter().any(|asked| asked == name)
             };
             cells.retain(|cell| {
-                let kind = |w: &&String| cell.workload.starts_with(w.as_str());
-                among(&self.machine, &cell.machine)
+                let kind = |w: &&String| cell.name().starts_with(w.as_str());
+                cell.machine.as_deref().is_some_and(|machine| among(&self.machine, machine))
                     && (self.workload.is_empty() || self.workload.iter().any(|w| kind(&w)))
-                    && (ratios.is_empty() || cell.ratio.is_some_and(|r| ratios.contains(&r)))
+                    && (self.ratio.is_empty()
+                        || cell.ratio.is_some_and(|r| self.ratio.contains(&r)))
             });
-            return Ok(cells);
+            return cells;
         }
-        let or = |given: &[String], default: &str| match given {
-            [] => vec![default.to_string()],
-            given => given.to_vec(),
+        let workloads = match (self.workload.is_empty(), recorded.is_empty()) {
+            (true, true) => vec!["gups".into()],
+            _ => [self.workload.clone(), recorded].concat(),
         };
-        let workloads = match (self.workload.as_slice(), recorded.is_empty()) {
-            ([], false) => recorded,
-            (given, _) => [or(given, "gups"), recorded].concat(),
+        product(&self.machine, &workloads, &self.ratio, &like)
+    }
+
+    /// The matrix as a document: with its picture and the omitted policies.
+    fn documented(
+        &self,
+        policies: &[String],
+        cells: &[OpenCell],
+        entries: &[ComparedRun],
+    ) -> String {
+        let held = matrix::held(entries);
+        let left_out: Vec<_> =
+            matrix::policies().filter(|policy| !policies.iter().any(|p| p == policy)).collect();
+        let left_out = match left_out.is_empty() {
+            true => String::new(),
+            false => format!(" Policies that were not run: {}.", left_out.join(", ")),
         };
-        Ok(Cell::product(&or(&self.machine, "colloid-icx"), &workloads, &ratios))
+        let (ran, count, behind) = (held.len(), policies.len(), share_behind(entries));
+        let (of, coverage) = match self.random {
+            Some(_) => ("random cells".into(), String::new()),
+            None => {
+                let all = matrix::cells(&[], &Cell::default()).len();
+                (format!("of the matrix's {all} cells"), document::table(&coverage(entries)))
+            }
+        };
+        let seconds = cells.first().map_or(0.0, |cell| cell.scenario.seconds);
+        let standings = document::table(&standing_rows(entries));
+        let about = "progress of the default policy over the best other policy's, cell by cell";
+        let name = |file: &PathBuf| file.file_name().map(|name| name.display().to_string());
+        let picture = self.picture_beside().as_ref().and_then(name);
+        let picture = picture.map_or(String::new(), |name| format!("![{about}]({name})\n\n"));
+        let rows = document::table(&cell_rows(&held));
+        format!(
+            "{ran} {of} were run with {count} policies, {seconds} simulated seconds each. The progress of a cell is that \
+             of all its managed programs, each relative to itself alone in fast memory, in the last quarter of the \
+             time.{left_out}
+
+{coverage}
+## Policies
+
+Progress over the default policy's, geometric mean and least over all cells; the mean share of the possible gain, which \
+             is that of `bound` over first touch; the largest slowdown of a program; cells in which a policy is the best.
+
+{standings}
+## Cells
+
+Progress of the default policy over that of the best other one, without references: {behind}.
+
+{picture}{rows}"
+        )
     }
 }
 
-/// A cell is listed if the default policy has less than this share of the best other policy's throughput.
+/// A cell is listed if the default policy has less than this share of the best other policy's progress.
 const BEHIND: f64 = 0.97;
 
 /// The format of a file of rows.
@@ -184,18 +243,6 @@ fn json(entries: &[ComparedRun]) -> Result<String> {
     Ok(serde_json::to_string_pretty(entries)? + "\n")
 }
 
-fn ratio(text: &str) -> Result<(u32, u32)> {
-    let parts = text
-        .split_once(':')
-        .and_then(|(fast, slow)| Some((fast.parse::<u32>().ok()?, slow.parse::<u32>().ok()?)));
-    parts.filter(|&(fast, _)| fast > 0).ok_or_else(|| {
-        ErrorWithHint::error(
-            format!("{text} is not a ratio"),
-            "write the ratio of fast to slow memory, as in --ratio 1:2",
-        )
-    })
-}
-
 /// Comma-separated values: the keys of the JSON rows, then one line per row.
 fn csv(entries: &[ComparedRun]) -> Result<String> {
     let mut text = String::new();
@@ -219,29 +266,32 @@ fn csv(entries: &[ComparedRun]) -> Result<String> {
 }
 
 fn describe(entries: &[ComparedRun]) -> String {
-    print::table(&entry_rows(entries)) + "\n* the best of its machine, workload and ratio\n"
+    print::table(&entry_rows(entries))
+        + "\n* the best of its machine, workload and ratio; references, such as bound and oracle, are not counted\n"
 }
 
 /// A head, and one row per run.
 fn entry_rows(entries: &[ComparedRun]) -> Vec<Vec<String>> {
     let head = ["machine", "workload", "ratio", "policy", "throughput", "of best", "fast share"];
     let mut rows = vec![row(head)];
-    rows[0].extend(row(["weighted speed-up", "worst slowdown"]));
+    rows[0].extend(row(["of possible gain", "weighted speed-up", "worst slowdown"]));
     rows[0].extend(row(["mean ns", "moved GiB", "recovery s"]));
     for entry in entries {
-        let best = if entry.relative_to_best >= 1.0 { " *" } else { "" };
+        let is_best = entry.relative_to_best >= 1.0 && !matrix::is_reference(&entry.policy);
+        let best = if is_best { " *" } else { "" };
         let mut cells = row([
             &entry.machine,
             &entry.workload,
             entry.ratio.as_deref().unwrap_or("-"),
             &entry.policy,
-            &format!("{:.4e} {}/s", entry.throughput, entry.unit),
+            &format!("{} {}/s", print::count(entry.throughput), entry.unit),
             &format!("{:.3}{best}", entry.relative_to_best),
             &format!("{:.3}", entry.fast_share),
         ]);
         #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
         let moved = entry.migrated_bytes as f64 / f64::from(1 << 30);
         cells.extend([
+            share(entry.share_of_gain),
             format!("{:.3}", entry.weighted_speedup),
             entry.worst_slowdown.map_or("-".into(), |slowdown| format!("{slowdown:.3}")),
             format!("{:.0}", entry.mean_latency_ns),
@@ -253,16 +303,29 @@ fn entry_rows(entries: &[ComparedRun]) -> Vec<Vec<String>> {
     rows
 }
 
+/// A share with two decimals; a dash if there is none.
+fn share(share: Option<f64>) -> String {
+    share.map_or("-".into(), |share| format!("{share:.2}"))
+}
+
 /// A summary of the matrix: every policy over all cells, and the cells in which the default policy is behind.
 fn standings(entries: &[ComparedRun]) -> String {
-    let behind = behind(entries);
-    let (all, below) = (print::table(&standing_rows(entries)), print::table(&cell_rows(&behind)));
-    format!("{all}\n{}:\n{below}", share_behind(entries))
+    let (all, behind) = (print::table(&standing_rows(entries)), behind(entries));
+    let below = print::table(&cell_rows(&behind));
+    let again: String = behind
+        .iter()
+        .enumerate()
+        .flat_map(|(at, cell)| {
+            cell.commands.iter().map(move |command| format!("{}: {command}\n", at + 1))
+        })
+        .collect();
+    format!("{all}\n{}:\n{below}\n{again}", share_behind(entries))
 }
 
 fn standing_rows(entries: &[ComparedRun]) -> Vec<Vec<String>> {
     let mut rows =
-        vec![row(["policy", "of default", "least", "best in", "moved TiB", "came back"])];
+        vec![row(["policy", "of default", "least", "of possible gain", "worst slowdown"])];
+    rows[0].extend(row(["best in", "moved TiB", "came back"]));
     for standing in matrix::standings(entries) {
         #[expect(clippy::cast_precision_loss, reason = "shown with two decimals")]
         let moved = standing.migrated_bytes as f64 / (1u64 << 40) as f64;
@@ -270,6 +333,8 @@ fn standing_rows(entries: &[ComparedRun]) -> Vec<Vec<String>> {
             &standing.policy,
             &format!("{:.3}", standing.of_default),
             &format!("{:.3}", standing.least),
+            &share(standing.share_of_gain),
+            &share(standing.worst_slowdown),
             &standing.best_in.to_string(),
             &format!("{moved:.2}"),
             &standing.ping_pong_pages.to_string(),
@@ -292,64 +357,35 @@ fn share_behind(entries: &[ComparedRun]) -> String {
 }
 
 fn cell_rows(cells: &[CellResult]) -> Vec<Vec<String>> {
-    let head = ["of best other", "of oracle", "machine", "ratio", "workload", "best other"];
-    let of = |held: &CellResult| {
+    let mut head = row(["", "of best other", "of bound", "of possible gain", "worst slowdown"]);
+    head.extend(row(["machine", "ratio", "workload", "best other"]));
+    let two = |pair: Option<[f64; 2]>| {
+        pair.map_or("-".into(), |[own, other]| format!("{own:.2}, best other {other:.2}"))
+    };
+    let of = |(at, held): (usize, &CellResult)| {
         row([
+            &(at + 1).to_string(),
             &format!("{:.3}", held.of_rival),
-            &held.of_oracle.map_or("-".into(), |of| format!("{of:.3}")),
+            &held.of_bound.map_or("-".into(), |of| format!("{of:.3}")),
+            &two(held.share_of_gain),
+            &two(held.worst_slowdown),
             &held.machine,
             held.ratio.as_deref().unwrap_or("-"),
             &held.workload,
             &held.rival,
         ])
     };
-    [row(head)].into_iter().chain(cells.iter().map(of)).collect()
-}
-
-/// The rows as a document: for a matrix with its picture and the omitted policies, otherwise row by row.
-fn documented(field: &Comparison, entries: &[ComparedRun], picture: Option<&Path>) -> String {
-    let Some(picture) = picture else { return document::table(&entry_rows(entries)) };
-    let held = matrix::held(entries);
-    let name = picture.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
-    let left_out: Vec<_> =
-        matrix::policies().filter(|policy| !field.policies.iter().any(|p| p == policy)).collect();
-    let left_out = match left_out.is_empty() {
-        true => String::new(),
-        false => format!(" Policies that were not run: {}.", left_out.join(", ")),
-    };
-    let (ran, all) = (held.len(), matrix::cells(&[]).len());
-    let (policies, seconds, behind) = (field.policies.len(), field.seconds, share_behind(entries));
-    let coverage = document::table(&coverage(entries));
-    let standings = document::table(&standing_rows(entries));
-    let cells = document::table(&cell_rows(&held));
-    format!(
-        "{ran} of the matrix's {all} cells were run with {policies} policies, {seconds} simulated seconds each. The \
-         throughput of a cell is that of its first program.{left_out}
-
-{coverage}
-## Policies
-
-Throughput over the default policy's, geometric mean and least over all cells; cells in which a policy is the best.
-
-{standings}
-## Cells
-
-Throughput of the default policy over that of the best other one, without the oracle: {behind}.
-
-![throughput of the default policy over the best other policy's, cell by cell]({name})
-
-{cells}"
-    )
+    [head].into_iter().chain(cells.iter().enumerate().map(of)).collect()
 }
 
 /// The number of cells run for each machine.
 fn coverage(entries: &[ComparedRun]) -> Vec<Vec<String>> {
-    let (ran, all) = (matrix::held(entries), matrix::cells(&[]));
+    let (ran, all) = (matrix::held(entries), matrix::cells(&[], &Cell::default()));
     let mut machines: Vec<&str> = matrix::MACHINES.iter().map(|(machine, _)| *machine).collect();
     machines.dedup();
     let of = |machine: &str| {
         let ran = ran.iter().filter(|cell| cell.machine == machine).count();
-        let all = all.iter().filter(|cell| cell.machine == machine).count();
+        let all = all.iter().filter(|cell| cell.machine.as_deref() == Some(machine)).count();
         row([machine, &ran.to_string(), &all.to_string()])
     };
     let head = row(["machine", "cells run", "of"]);

@@ -8,6 +8,8 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use tierline_core::unit::Bytes;
+use tierline_model::cell::{Files, is_file};
+use tierline_model::machine::Machine;
 use tierline_model::machine::file::{Figure, MachineFile};
 use tierline_model::machine::fit::{Fit, Link};
 use tierline_model::machine::list::{MACHINES, MachineEntry};
@@ -15,7 +17,7 @@ use tierline_model::machine::table::Table;
 
 use super::Globals;
 use super::names;
-use super::sim::hinted;
+use crate::files::Disk;
 use crate::output::OutputFile;
 use crate::print::{self, row};
 
@@ -38,7 +40,7 @@ enum MachinesVerb {
     /// Show every figure of a machine with its source
     #[command(after_help = "Example: tierline machines show colloid-icx")]
     Show {
-        /// A name from the list
+        /// A name from the list, or a machine file
         #[arg(value_parser = names::machine(), hide_possible_values = true)]
         name: String,
     },
@@ -142,7 +144,7 @@ impl MachinesArgs {
 }
 
 fn list(globals: &Globals) -> Result<()> {
-    let reports = MACHINES.iter().map(|entry| report(entry, false));
+    let reports = MACHINES.iter().map(|entry| listed(entry, false));
     let machines = reports.collect::<Result<Vec<_>>>()?;
     if globals.json {
         return print::json(&List { machines });
@@ -166,8 +168,13 @@ fn list(globals: &Globals) -> Result<()> {
 }
 
 fn show(name: &str, globals: &Globals) -> Result<()> {
-    let entry = MachineEntry::find(name).map_err(hinted)?;
-    let machine = report(entry, true)?;
+    let machine = match is_file(name) {
+        true => {
+            let file = MachineFile::parse(name, &Disk::default().text(name)?)?;
+            report(name, &file.machine(name, name)?, &file, true)
+        }
+        false => listed(MachineEntry::find(name)?, true)?,
+    };
     if globals.json {
         return print::json(&machine);
     }
@@ -178,8 +185,11 @@ fn show(name: &str, globals: &Globals) -> Result<()> {
     print::out(&format!("{}: {}\n\n{}", machine.name, machine.about, print::table(&rows)))
 }
 
-fn report(entry: &MachineEntry, figures: bool) -> Result<MachineReport> {
-    let (machine, file) = (entry.machine().map_err(hinted)?, entry.file().map_err(hinted)?);
+fn listed(entry: &MachineEntry, figures: bool) -> Result<MachineReport> {
+    Ok(report(entry.name, &entry.machine()?, &entry.file()?, figures))
+}
+
+fn report(name: &str, machine: &Machine, file: &MachineFile, figures: bool) -> MachineReport {
     let tiers = machine.tiers.iter().map(|tier| TierReport {
         name: tier.name.clone(),
         capacity_bytes: tier.capacity,
@@ -189,13 +199,13 @@ fn report(entry: &MachineEntry, figures: bool) -> Result<MachineReport> {
     });
     let all = file.figures().into_iter();
     let all = all.map(|(key, figure)| FigureReport { key, figure: figure.clone() });
-    Ok(MachineReport {
-        name: entry.name.into(),
+    MachineReport {
+        name: name.into(),
         about: machine.about.clone(),
         tiers: tiers.collect(),
         fitted: file.fitted(),
         figures: if figures { all.collect() } else { Vec::new() },
-    })
+    }
 }
 
 fn fit(
@@ -210,7 +220,7 @@ fn fit(
     for (at, path) in files.iter().enumerate() {
         let text =
             fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let table = Table::parse(&path.display().to_string(), &text).map_err(hinted)?;
+        let table = Table::parse(&path.display().to_string(), &text)?;
         let link =
             link.get(at).copied().unwrap_or(if at == 0 { LinkArg::Half } else { LinkArg::Full });
         let link = match link {
@@ -223,8 +233,7 @@ fn fit(
     if let Some(to) = file {
         let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         let about = format!("Fitted by tierline machines fit to {}", names.join(", "));
-        let file = MachineFile::fitted_to(&about, "fitted to a loaded-latency table", &fits)
-            .map_err(hinted)?;
+        let file = MachineFile::fitted_to(&about, "fitted to a loaded-latency table", &fits)?;
         let text = format!("# SPDX-License-Identifier: Apache-2.0\n{}", toml::to_string(&file)?);
         to.text(&text)?;
     }

@@ -3,6 +3,7 @@
 
 mod attach;
 mod bench;
+mod cell;
 mod compare;
 mod completion;
 mod config;
@@ -12,6 +13,7 @@ mod machines;
 mod man;
 mod manage;
 mod names;
+mod plan;
 mod policies;
 mod profile;
 mod qos;
@@ -86,6 +88,7 @@ enum Verb {
     Trace(trace::TraceArgs),
     Sim(sim::SimArgs),
     Compare(compare::CompareArgs),
+    Plan(plan::PlanArgs),
     Tune(tune::TuneArgs),
     Qos(qos::QosArgs),
     Reproduce(reproduce::ReproduceArgs),
@@ -126,6 +129,7 @@ fn dispatch(verb: &Verb, globals: &Globals) -> Result<u8> {
         Verb::Trace(args) => args.run(globals),
         Verb::Sim(args) => args.run(globals),
         Verb::Compare(args) => args.run(globals),
+        Verb::Plan(args) => args.run(globals),
         Verb::Tune(args) => args.run(globals),
         Verb::Qos(args) => args.run(globals),
         Verb::Reproduce(args) => args.run(globals),

@@ -13,18 +13,17 @@ use tierline_core::port::{
 };
 use tierline_core::telemetry::profile::{MemoryUse, Profile};
 use tierline_core::unit::{Bytes, Nanos};
+use tierline_model::cell::Cell;
 use tierline_model::profile::profile;
-use tierline_model::scenario::Scenario;
-use tierline_model::workload::list::written;
 use tierline_trace::page_set::MOST_PAGES;
 use tierline_trace::survey::Survey;
 use tierline_trace::{Block, Reader};
 
 use super::Globals;
 use super::names;
-use super::sim::hinted;
 use super::watch::{WatchArgs, Watcher};
 use crate::config::value::Text;
+use crate::files::Disk;
 use crate::print::{self, row};
 use crate::recording::{not_a_trace, open, survey};
 use crate::report_error::ErrorWithHint;
@@ -44,12 +43,12 @@ pub struct ProfileArgs {
     /// A trace
     #[arg(long, value_name = "FILE", group = "targets", conflicts_with_all = ["pid", "cgroup", "command", "workload"])]
     trace: Option<PathBuf>,
-    /// A workload on a modelled machine, with optional knobs, as in datacenter:app=web1; may be repeated
+    /// A workload on a modelled machine, with optional knobs, as in datacenter:app=web1, or a scenario file; may be repeated
     #[arg(long, value_name = "KIND[:KEY=VALUE,…]", value_parser = names::workload(), hide_possible_values = true, group = "targets", conflicts_with_all = ["pid", "cgroup", "command"])]
     workload: Vec<String>,
-    /// The modelled machine
-    #[arg(long, value_name = "NAME", default_value = "tpp", requires = "workload", value_parser = names::machine(), hide_possible_values = true)]
-    machine: String,
+    /// The modelled machine, or a machine file [default: tpp, or the scenario's]
+    #[arg(long, value_name = "NAME|FILE.toml", requires = "workload", value_parser = names::machine(), hide_possible_values = true)]
+    machine: Option<String>,
     /// Simulated time of a workload
     #[arg(long, value_name = "S", default_value_t = 600.0, requires = "workload")]
     seconds: f64,
@@ -68,6 +67,8 @@ struct Report {
     memory: Vec<MemoryUse>,
 }
 
+/// That of Chameleon's programs.
+const MACHINE: &str = "tpp";
 /// One minute, as in Chameleon.
 const INTERVAL: Nanos = Nanos::from_secs(60);
 /// Number of intervals in a trace.
@@ -85,15 +86,11 @@ impl ProfileArgs {
         }
         let interval = interval.unwrap_or(INTERVAL);
         if !self.workload.is_empty() {
-            let workloads = self.workload.iter().map(|text| written(text));
-            let scenario = Scenario {
-                machine: self.machine.clone(),
-                seconds: self.seconds,
-                grow: true,
-                workload: workloads.collect::<Result<_, _>>().map_err(hinted)?,
-                ..Scenario::default()
-            };
-            let profile = profile(&scenario, interval).map_err(hinted)?;
+            let named = Cell::new(self.machine.as_deref(), &self.workload.join("+"));
+            let own = named.file.is_none().then(|| MACHINE.to_string());
+            let machine = named.machine.clone().or(own);
+            let cell = Cell { machine, seconds: Some(self.seconds), ..named };
+            let profile = profile(&cell.scenario(&Disk::default())?, interval)?;
             return print_report(interval, Found::of(&profile), true, globals);
         }
         let found = Rc::new(RefCell::default());

@@ -11,7 +11,6 @@ use tierline_model::reproduce::{Kind, Lab, Outcome, PAPERS, Row, compute, select
 
 use super::Globals;
 use super::runs::RunsArgs;
-use super::sim::hinted;
 use crate::document::{self, DocumentArgs};
 use crate::plot::figures::draw;
 use crate::print::{self, row};
@@ -55,16 +54,16 @@ struct Report<'a> {
 impl ReproduceArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
-        let rows = select(&self.ids, self.long).map_err(hinted)?;
+        let rows = select(&self.ids, self.long)?;
         if self.list {
             return list(&rows, globals);
         }
         let ((outcomes, tables, drawn), status) = self.runs.watched(|runner| {
             let mut lab = Lab::default();
-            let outcomes = compute(&rows, &mut lab, runner).map_err(hinted)?;
+            let outcomes = compute(&rows, &mut lab, runner)?;
             let ids: Vec<&str> = outcomes.iter().map(|outcome| outcome.id).collect();
             let tables = match self.tables {
-                true => tables(&ids, &mut lab, runner).map_err(hinted)?,
+                true => tables(&ids, &mut lab, runner)?,
                 false => Vec::new(),
             };
             let drawn = match &self.plot {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `tierline sim`: runs a scenario on a modelled machine.
 
-use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -11,20 +10,19 @@ use serde::Serialize;
 use tierline_core::event::Event;
 use tierline_core::knob::Knob;
 use tierline_core::unit::{Bytes, Nanos};
-use tierline_model::error::Error;
+use tierline_model::cell::{Cell, Ratio};
 use tierline_model::report::{ProgramMeans, Report, TenantMeans, TierMeans};
 use tierline_model::run::{run, run_with_events};
 use tierline_model::scenario::Scenario;
-use tierline_model::workload::list::written;
 
 use super::Globals;
+use super::cell::{RunArgs, recorded};
 use super::names;
 use crate::config::value::Knobs;
-use crate::nearest::suggest;
+use crate::files::Disk;
 use crate::output::{OutputFile, emptied};
 use crate::plot;
 use crate::print::{self, row};
-use crate::recording;
 use crate::report_error::ErrorWithHint;
 
 /// Run policies on a modelled machine
@@ -61,12 +59,11 @@ pub struct SimArgs {
     /// How pages are moved: exclusive or nomad
     #[arg(long, value_name = "NAME", value_parser = names::migrator(), hide_possible_values = true)]
     migrator: Option<String>,
-    /// Simulated time
-    #[arg(long, value_name = "S")]
-    seconds: Option<f64>,
-    /// Seed of all random numbers
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    /// Ratio of fast to slow memory, for the first program's memory, as in 1:2 [default: the machine's own]
+    #[arg(long, value_name = "F:S")]
+    ratio: Option<Ratio>,
+    #[command(flatten)]
+    run: RunArgs,
     /// Time between two decisions, as in 50ms
     #[arg(long, value_name = "TIME")]
     interval: Option<Nanos>,
@@ -118,7 +115,7 @@ impl SimArgs {
 
     /// Refuses knobs outside their range.
     fn check_knobs(scenario: &Scenario) -> Result<()> {
-        let known = scenario.policy_set().map_err(hinted)?.knobs();
+        let known = scenario.policy_set()?.knobs();
         for (name, value) in &scenario.policy_knobs {
             let Some(knob) = known.iter().find(|knob| knob.name == name) else { continue };
             let [least, most] = knob.range;
@@ -142,7 +139,7 @@ impl SimArgs {
 
     /// Runs a scenario, and writes its events if requested.
     fn run_one(&self, scenario: &Scenario) -> Result<Report> {
-        let Some(path) = &self.events else { return run(scenario).map_err(hinted) };
+        let Some(path) = &self.events else { return Ok(run(scenario)?) };
         let (mut log, mut written) = (BufWriter::new(emptied(path)?), Ok(()));
         let mut write_events = |events: &[Event]| {
             for event in events {
@@ -152,8 +149,8 @@ impl SimArgs {
                 }
             }
         };
-        let policy = scenario.policy_set().map_err(hinted)?;
-        let report = run_with_events(scenario, policy, &mut write_events).map_err(hinted)?;
+        let policy = scenario.policy_set()?;
+        let report = run_with_events(scenario, policy, &mut write_events)?;
         written
             .and_then(|()| log.flush())
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -161,40 +158,20 @@ impl SimArgs {
     }
 
     fn scenario(&self) -> Result<Scenario> {
-        let mut scenario = match &self.scenario {
-            Some(file) => {
-                Scenario::parse(&file.display().to_string(), &read(file)?).map_err(hinted)?
-            }
-            None => Scenario::default(),
+        let cell = Cell {
+            file: self.scenario.as_ref().map(|file| file.display().to_string()),
+            machine: self.machine.clone(),
+            programs: self.workload.iter().cloned().chain(recorded(&self.trace)).collect(),
+            ratio: self.ratio,
+            ..self.run.cell()
         };
-        let traces = self.trace.iter().map(|file| format!("trace:{file}"));
-        let workloads: Vec<String> = self.workload.iter().cloned().chain(traces).collect();
-        if !workloads.is_empty() {
-            let tables = workloads.iter().map(|text| written(text));
-            scenario.workload = tables.collect::<Result<_, _>>().map_err(hinted)?;
-        }
-        if scenario.workload.is_empty() {
-            scenario.workload = vec![written("gups").map_err(hinted)?];
-        }
-        scenario.machine = self.machine.clone().unwrap_or(scenario.machine);
-        scenario = with_files(scenario)?;
+        let mut scenario = cell.scenario(&Disk::default())?;
         scenario.policy_knobs.extend(self.knobs.iter().flat_map(|knobs| knobs.0.clone()));
         scenario.tracker = self.tracker.clone().or(scenario.tracker);
         scenario.migrator = self.migrator.clone().unwrap_or(scenario.migrator);
-        scenario.seconds = self.seconds.unwrap_or(scenario.seconds);
-        scenario.seed = self.seed.unwrap_or(scenario.seed);
         scenario.interval = self.interval.or(scenario.interval);
         Ok(scenario)
     }
-}
-
-/// Reads the files that a scenario names: its recorded programs, and its machine.
-pub fn with_files(mut scenario: Scenario) -> Result<Scenario> {
-    scenario.traces = recording::load(scenario.trace_files())?;
-    if scenario.machine.ends_with(".toml") {
-        scenario.machine_text = Some(read(Path::new(&scenario.machine))?);
-    }
-    Ok(scenario)
 }
 
 /// Draws the requested charts.
@@ -211,25 +188,6 @@ fn draw(runs: &[Report], plot: Option<OutputFile>, html: Option<OutputFile>) -> 
 /// Writes a text to a file.
 pub fn write(file: &Path, text: &str) -> Result<()> {
     OutputFile::create(file)?.text(text)
-}
-
-/// Reads a file as text.
-pub fn read(file: &Path) -> Result<String> {
-    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
-}
-
-/// A model's error with the nearest valid name.
-pub fn hinted(error: Error) -> anyhow::Error {
-    match &error {
-        Error::Unknown { name, known, .. } => {
-            let hint = suggest(name, known.iter().map(String::as_str));
-            ErrorWithHint::error(error.to_string(), hint)
-        }
-        Error::MissingCapability(_) => {
-            ErrorWithHint::error(error.to_string(), "policy linux models the kernel's tiering")
-        }
-        Error::File { .. } | Error::Figure { .. } => error.into(),
-    }
 }
 
 fn describe(runs: &[Report]) -> String {
@@ -322,7 +280,7 @@ fn program_row(program: &ProgramMeans) -> Vec<String> {
     row([
         "",
         &program.name,
-        &count(program.throughput),
+        &print::count(program.throughput),
         &format!("{}/s", program.unit),
         &format!("{:.3}", program.shares.first().copied().unwrap_or_default()),
         &program.speedup.map_or("-".into(), |speedup| format!("{speedup:.3}")),
@@ -346,13 +304,4 @@ fn run_cells(run: &Report) -> Vec<String> {
 #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
 fn gib(base_pages: u64) -> f64 {
     base_pages as f64 / f64::from(1 << 18)
-}
-
-fn count(x: f64) -> String {
-    match x {
-        1e9.. => format!("{:.3} G", x * 1e-9),
-        1e6.. => format!("{:.1} M", x * 1e-6),
-        1e3.. => format!("{x:.0}"),
-        _ => format!("{x:.3}"),
-    }
 }

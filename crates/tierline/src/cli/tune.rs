@@ -17,7 +17,7 @@ use tierline_model::scenario::Scenario;
 
 use super::Globals;
 use super::names;
-use super::sim::{hinted, write};
+use super::sim::write;
 use crate::plot;
 use crate::print::{self, row};
 use crate::report_error::ErrorWithHint;
@@ -35,10 +35,11 @@ pub struct TuneArgs {
     /// A policy from `tierline policies`
     #[arg(long, value_name = "NAME", value_parser = names::policy(), hide_possible_values = true)]
     policy: String,
-    /// A machine from `tierline machines`
-    #[arg(long, value_name = "NAME", default_value = "colloid-icx", value_parser = names::machine(), hide_possible_values = true)]
-    machine: String,
-    /// A workload, with optional knobs, as in gups:hot=12GiB,jump=50s; workloads after a + run at the same time
+    /// A machine from `tierline machines`, or a machine file [default: colloid-icx, or the scenario's]
+    #[arg(long, value_name = "NAME|FILE.toml", value_parser = names::machine(), hide_possible_values = true)]
+    machine: Option<String>,
+    /// A workload, with optional knobs, as in gups:hot=12GiB,jump=50s; workloads after a + run at the same time. Or a scenario
+    /// file, whose machine is used unless one is named
     #[arg(long, value_name = "KIND[:KEY=VALUE,…]", default_value = "gups", value_parser = names::workload(), hide_possible_values = true)]
     workload: String,
     /// Ratio of fast to slow memory, for the workload's memory, as in 1:8 [default: the machine's own]
@@ -91,7 +92,7 @@ impl TuneArgs {
     /// Runs the verb.
     pub fn run(&self, globals: &Globals) -> Result<u8> {
         let scenario = Scenario { policy: self.policy.clone(), ..Scenario::default() };
-        let knobs = scenario.policy_set().map_err(hinted)?.knobs();
+        let knobs = scenario.policy_set()?.knobs();
         // Ctrl-C also reaches the package, which stops after the present runs; its answer is awaited.
         signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)))?;
         let python = python()?;
@@ -128,11 +129,13 @@ impl TuneArgs {
         let mut arguments: Vec<OsString> = Vec::new();
         let mut say = |name: &str, value: OsString| arguments.extend([name.into(), value]);
         say("--policy", (&self.policy).into());
-        say("--machine", (&self.machine).into());
         say("--workload", (&self.workload).into());
         say("--seconds", self.seconds.to_string().into());
         say("--trials", self.trials.to_string().into());
         say("--seed", self.seed.to_string().into());
+        if let Some(machine) = &self.machine {
+            say("--machine", machine.into());
+        }
         if let Some(ratio) = &self.ratio {
             say("--ratio", ratio.into());
         }

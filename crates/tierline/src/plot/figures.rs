@@ -9,7 +9,6 @@ use tierline_model::reproduce::{Lab, Outcome, figures};
 use tierline_model::runner::Runner;
 
 use super::svg;
-use crate::cli::sim::hinted;
 
 /// Writes every figure of the papers to which these rows belong into a folder, one file each.
 pub fn draw(
@@ -19,7 +18,7 @@ pub fn draw(
     runner: &Runner<'_>,
 ) -> Result<Vec<PathBuf>> {
     let ids: Vec<&str> = rows.iter().map(|row| row.id).collect();
-    let all = figures::charts(&ids, lab, runner).map_err(hinted)?;
+    let all = figures::charts(&ids, lab, runner)?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut files = Vec::new();
     for chart in all {

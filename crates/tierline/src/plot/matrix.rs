@@ -38,7 +38,7 @@ fn draw(held: &[CellResult], text: &mut String) -> Result<(), Box<dyn std::error
     let root = root.into_drawing_area();
     root.fill(&WHITE)?;
     let font = |size: i32| ("sans-serif", size).into_font().color(&BLACK);
-    let title = "throughput of the default policy over the best other policy's";
+    let title = "progress of the default policy over the best other policy's";
     root.draw(&Text::new(title, (10, 8), font(16)))?;
     let middle = Pos::new(HPos::Center, VPos::Center);
     for (index, column) in columns.iter().enumerate() {

@@ -219,7 +219,7 @@ fn results_are_written_as_documents_with_their_origin() {
     assert!(!document.contains("Not run for this document: M-"), "nothing computes them");
 
     let line = "compare --matrix --machine arms-numa --ratio 1:2 --workload gups --seconds 1 \
-                --policy tierline,hold";
+                --policy tierline,first-touch";
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     let written = output(&format!("{line} --markdown {}", matrix.display()));
     assert_eq!(written.status.code(), Some(0), "{}", text(&written.stderr));
@@ -257,6 +257,8 @@ fn a_comparison_prints_one_row_per_run() {
         "ping_pong_pages",
         "recovery_seconds",
         "relative_to_best",
+        "progress",
+        "share_of_gain",
         "weighted_speedup",
         "worst_slowdown",
     ] {
@@ -280,6 +282,50 @@ fn a_comparison_prints_one_row_per_run() {
     assert_eq!(wrong.status.code(), Some(2));
 }
 
+/// On a machine file, with a ratio, another seed, several programs, and a scenario file.
+#[test]
+fn the_command_of_a_row_repeats_it_to_the_bit() {
+    let machine = Machine::new();
+    let (mine, file) = (machine.root().join("mine.toml"), machine.root().join("run.toml"));
+    fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/arms-numa.toml"), &mine).unwrap();
+    let scenario = "seconds = 1\nquantum = \"5ms\"\n[[workload]]\nkind = \"gups\"\nset = \"2GiB\"\nhot = \"1GiB\"\n";
+    fs::write(&file, scenario).unwrap();
+    let (mine, file) = (mine.display(), file.display());
+    for line in [
+        format!(
+            "--machine {mine},colloid-icx --workload gups:set=2GiB,hot=1GiB,jump=500ms+scan:set=1GiB \
+             --ratio 1:2 --seconds 1 --seed 5 --max-rate 300MB/s"
+        ),
+        format!("--workload {file} --ratio 1:3"),
+        format!("--workload {file} --machine {mine}"),
+    ] {
+        let rows = json(&format!("compare --policy hemem,first-touch {line} --json"));
+        for row in rows.as_array().expect("rows") {
+            let command = row["command"].as_str().expect("a command");
+            let run = json(&format!("{} --json", command.strip_prefix("tierline ").unwrap()));
+            let run = &run["runs"][0];
+            let program = &run["steady"]["programs"][0];
+            assert_eq!(row["fingerprint"], run["fingerprint"], "{command}");
+            for (of_row, of_run) in [
+                ("throughput_per_second", &program["throughput_per_second"]),
+                ("fast_share", &program["shares"][0]),
+                ("mean_latency_ns", &program["latency_ns"]),
+                ("weighted_speedup", &run["steady"]["weighted_speedup"]),
+            ] {
+                assert_eq!(&row[of_row], of_run, "{of_row} of {command}");
+            }
+        }
+        let printed = text(&output(&format!("compare --policy hold {line} --commands")).stdout);
+        assert!(printed.contains("tierline sim "), "{printed}");
+    }
+    let shown = json(&format!("machines show {mine} --json"));
+    assert!(shown["figures"].as_array().is_some_and(|figures| !figures.is_empty()));
+    for verb in ["profile --interval 500ms --seconds 1", "compare --policy hold --seconds 1"] {
+        let done = output(&format!("{verb} --workload gups:set=1GiB,hot=512MiB --machine {mine}"));
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    }
+}
+
 #[test]
 fn a_run_is_drawn_into_self_contained_files() {
     let machine = Machine::new();
@@ -290,4 +336,48 @@ fn a_run_is_drawn_into_self_contained_files() {
     let (svg, html) = (fs::read_to_string(svg).unwrap(), fs::read_to_string(html).unwrap());
     assert!(svg.starts_with("<svg") && svg.contains("Loaded latency"), "{svg}");
     assert!(html.contains("<svg") && !html.contains("src="), "{html}");
+}
+
+/// The same seed draws the same cells; those that are behind have commands.
+#[test]
+fn cells_drawn_at_random_are_compared() {
+    let line =
+        "compare --matrix --random 2 --seed 5 --seconds 1 --policy tierline,first-touch,bound";
+    let rows = json(&format!("{line} --json"));
+    let rows = rows.as_array().expect("rows");
+    assert_eq!(rows.len(), 6);
+    assert_eq!(rows[0]["workload"], rows[2]["workload"]);
+    assert_ne!(rows[0]["workload"], rows[3]["workload"]);
+    let table = text(&output(line).stdout);
+    assert!(table.contains("of 2 cells below 0.97 of the best other"), "{table}");
+    assert_eq!(output("compare --random 2 --policy hemem").status.code(), Some(2));
+}
+
+/// All of a program that fits in fast memory is fast, under every policy.
+#[test]
+fn a_plan_answers_in_one_sentence() {
+    let line =
+        "plan --workload gups:set=1GiB,hot=256MiB --seconds 1 --seeds 2 --policy first-touch,bound";
+    let answer = text(&output(&format!("{line} --price 8,3")).stdout);
+    let first = answer.lines().next().unwrap_or_default();
+    for part in
+        ["as fast memory are enough", "at most 5.0 % under first-touch", "bound needs", "cost"]
+    {
+        assert!(first.contains(part), "{part}: {answer}");
+    }
+    let report = json(&format!("{line} --json"));
+    assert_eq!(
+        (&report["memory_bytes"], &report["slowdown_share"]),
+        (&(1 << 30).into(), &0.05.into())
+    );
+    let curves = report["curves"].as_array().expect("curves");
+    assert_eq!((curves.len(), curves[0]["points"].as_array().map(Vec::len)), (2, Some(9)));
+    let enough = |curve: usize| curves[curve]["enough_bytes"].as_u64().expect("bytes");
+    assert!(enough(1) <= enough(0), "the bound needs no more: {report}");
+    let refused = output("plan --workload gups --slowdown much");
+    assert!(
+        text(&refused.stderr).contains("expected percent, as in 5%"),
+        "{}",
+        text(&refused.stderr)
+    );
 }

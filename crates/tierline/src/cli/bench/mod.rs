@@ -18,7 +18,6 @@ use tierline_model::scenario::Scenario;
 use tierline_model::workload::list::written;
 
 use super::Globals;
-use super::sim::hinted;
 use crate::clock;
 use crate::print::{self, row};
 
@@ -121,7 +120,7 @@ impl BenchArgs {
 
 fn measure(machine: &str, size: PageSize, seconds: f64) -> Result<Speed> {
     let pages = if size == PageSize::Huge { "huge" } else { "base" };
-    let workload = written(&format!("gups:pages={pages}")).map_err(hinted)?;
+    let workload = written(&format!("gups:pages={pages}"))?;
     let scenario = Scenario {
         machine: machine.into(),
         seconds,
@@ -132,7 +131,7 @@ fn measure(machine: &str, size: PageSize, seconds: f64) -> Result<Speed> {
     // Linux resets the peak; otherwise the peak is that of the process so far.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let before = cpu_seconds();
-    let report = run(&scenario).map_err(hinted)?;
+    let report = run(&scenario)?;
     let cpu_seconds = cpu_seconds() - before;
     let accesses: f64 = report.overall.programs.iter().map(|p| p.throughput * report.seconds).sum();
     Ok(Speed {

@@ -7,13 +7,14 @@ use anyhow::Result;
 use serde::Serialize;
 use tierline_core::qos::admission::Admission;
 use tierline_core::unit::Bytes;
+use tierline_model::cell::Cell;
 use tierline_model::qos::PlannedTenant;
 use tierline_model::report::{QosDecision, QosMeans};
 use tierline_model::run::run;
 use tierline_model::scenario::Scenario;
 
-use crate::cli::sim::{hinted, read, with_files};
 use crate::cli::{FOUND, Globals};
+use crate::files::Disk;
 use crate::print::{self, row};
 use crate::report_error::ErrorWithHint;
 
@@ -32,8 +33,8 @@ struct Explanation {
 }
 
 fn scenario(file: &Path) -> Result<Scenario> {
-    let scenario = Scenario::parse(&file.display().to_string(), &read(file)?).map_err(hinted)?;
-    let scenario = with_files(scenario)?;
+    let cell = Cell { file: Some(file.display().to_string()), ..Cell::default() };
+    let scenario = cell.scenario(&Disk::default())?;
     if scenario.tenant.iter().all(|tenant| tenant.priority.is_none()) {
         return Err(ErrorWithHint::error(
             format!("{} has no tenant with a priority", file.display()),
@@ -45,7 +46,7 @@ fn scenario(file: &Path) -> Result<Scenario> {
 
 /// Who would be admitted, and with what.
 pub fn plan(file: &Path, globals: &Globals) -> Result<u8> {
-    let plan = QosPlan { applications: scenario(file)?.qos_plan().map_err(hinted)? };
+    let plan = QosPlan { applications: scenario(file)?.qos_plan()? };
     let all_met = plan.applications.iter().all(|one| short(one) == Some(Bytes::ZERO));
     match globals.json {
         true => print::json(&plan)?,
@@ -107,7 +108,7 @@ fn verdict(one: &PlannedTenant) -> String {
 /// Runs the scenario, and explains what an application has.
 pub fn explain(file: &Path, name: &str, globals: &Globals) -> Result<u8> {
     let scenario = scenario(file)?;
-    let report = run(&scenario).map_err(hinted)?;
+    let report = run(&scenario)?;
     let last = report.series.last().map(|row| &row.means.tenants);
     let tenant = last.and_then(|tenants| tenants.iter().find(|tenant| tenant.name == name));
     let Some((tenant, qos)) = tenant.and_then(|tenant| Some((tenant, tenant.qos.clone()?))) else {
