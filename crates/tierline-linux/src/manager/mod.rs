@@ -4,6 +4,7 @@
 mod applications;
 mod policy;
 mod status;
+mod tenants;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -6,6 +6,7 @@ mod bench;
 mod compare;
 mod completion;
 mod config;
+mod daemon;
 mod doctor;
 mod explain;
 mod machines;
@@ -78,6 +79,7 @@ impl Globals {
 enum Verb {
     Run(run::RunArgs),
     Attach(attach::AttachArgs),
+    Daemon(daemon::DaemonArgs),
     Status(status::StatusArgs),
     Topology(topology::TopologyArgs),
     Doctor(doctor::DoctorArgs),
@@ -118,6 +120,7 @@ fn dispatch(verb: &Verb, globals: &Globals) -> Result<u8> {
     match verb {
         Verb::Run(args) => args.run(globals),
         Verb::Attach(args) => args.run(globals),
+        Verb::Daemon(args) => args.run(globals),
         Verb::Status(args) => args.run(globals),
         Verb::Topology(args) => args.run(globals),
         Verb::Doctor(args) => args.run(globals),
