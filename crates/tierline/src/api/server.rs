@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcp};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{FileTypeExt, chown};
 use std::os::unix::net::{UnixListener as StdUnix, UnixStream};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -135,7 +135,6 @@ fn listen(file: &Path, readers: Option<u32>) -> Result<StdUnix> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            use std::os::unix::fs::FileTypeExt;
             let is_socket =
                 fs::symlink_metadata(file).is_ok_and(|meta| meta.file_type().is_socket());
             if !is_socket {
