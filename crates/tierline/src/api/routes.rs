@@ -20,6 +20,8 @@ use crate::request::Verb;
 
 /// A body arrives within this time.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Time between two lines of a stream without events, by which it is noticed that the caller has gone.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
 /// A caller.
 #[derive(Clone)]
@@ -162,10 +164,13 @@ impl Caller {
         let (mut send, body) = Channel::<Bytes>::new(4);
         tokio::task::spawn_local(async move {
             loop {
-                let text = match events.recv().await {
-                    Ok(batch) => lines(&batch),
-                    Err(RecvError::Lagged(count)) => format!("{{\"missed_batches\":{count}}}\n"),
-                    Err(RecvError::Closed) => break,
+                let text = match tokio::time::timeout(SIGN_OF_LIFE, events.recv()).await {
+                    Ok(Ok(batch)) => lines(&batch),
+                    Ok(Err(RecvError::Lagged(count))) => {
+                        format!("{{\"missed_batches\":{count}}}\n")
+                    }
+                    Ok(Err(RecvError::Closed)) => break,
+                    Err(_) => "{\"alive\":true}\n".into(),
                 };
                 if send.send_data(text.into()).await.is_err() {
                     break;

@@ -479,6 +479,18 @@ fn events_are_streamed_while_somebody_listens() {
     let event: Value = serde_json::from_str(&line).expect("JSON");
     let app = json!({ "name": "hog", "cgroup": "hog" });
     assert_eq!(event["tenant"], json!({ "verb": "submit", "app": app }));
+    // Readers that go make room for others, also while nothing happens.
+    let open = || {
+        let mut stream = UnixStream::connect(host.socket()).expect("connected");
+        stream.write_all(b"GET /v1/events HTTP/1.0\r\n\r\n").expect("sent");
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).expect("an answer");
+        line.contains("200").then_some(stream)
+    };
+    let streams: Vec<UnixStream> = std::iter::from_fn(open).take(20).collect();
+    assert_eq!(streams.len(), 7, "and the first one");
+    drop(streams);
+    until("there is room", open);
     host.end();
 }
 
