@@ -9,11 +9,13 @@ mod cpu;
 mod create;
 mod groups;
 mod memory;
+mod unit;
 
 pub use cpu::{CpuMax, CpuUse, NamedCpuMax};
 pub use create::Created;
 pub use groups::Cgroups;
 pub use memory::{NodeUsage, Reclaimed, Refaults};
+pub use unit::of_unit;
 
 use std::collections::BTreeMap;
 use std::fs::File;

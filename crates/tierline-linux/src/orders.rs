@@ -10,7 +10,7 @@ use tierline_core::unit::Bytes;
 /// The kind of an order: its tenant, action, reason and outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OrderKind {
-    /// The tenant that owns the memory, as an index into `Manager::tenants`.
+    /// The tenant that owns the memory, by its index in `Manager::tenants`.
     pub tenant: usize,
     /// `promote`, `demote`, `page_out` or `split`.
     pub action: &'static str,
@@ -32,6 +32,11 @@ impl OrderTally {
                 *self.0.entry(kind).or_default() += bytes;
             }
         }
+    }
+
+    /// Forgets the orders of a tenant that was removed.
+    pub fn forget(&mut self, tenant: usize) {
+        self.0.retain(|kind, _| kind.tenant != tenant);
     }
 
     /// All kinds of orders so far, with their bytes.

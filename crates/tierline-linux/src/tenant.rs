@@ -7,13 +7,12 @@ pub mod usage;
 
 use std::collections::BTreeMap;
 
-use regex_lite::Regex;
 use tierline_core::port::{SpaceEvent, SpaceId, TenantId};
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
 use tierline_core::unit::Bytes;
 
-use crate::process::Targets;
+use crate::process::{Rule, Targets};
 
 /// Programs that share limits.
 #[derive(Clone, Debug)]
@@ -35,8 +34,8 @@ pub enum Target {
     Pids(Vec<u32>),
     /// A control group, including those below it.
     Cgroup(String),
-    /// Processes whose name matches.
-    Comm(Regex),
+    /// Processes that match a rule.
+    Rule(Rule),
 }
 
 /// All tenants, with the owner of every managed process.
@@ -45,9 +44,10 @@ pub enum Target {
 /// belongs to the tenant that names it, by pid before name, otherwise to its parent's tenant.
 #[derive(Debug, Default)]
 pub struct Tenants {
-    tenants: Vec<Tenant>,
-    /// The tenants whose targets are cgroups, in the order in which the groups were submitted.
-    of_groups: Vec<usize>,
+    tenants: BTreeMap<usize, Tenant>,
+    /// The tenants of submitted groups and of rules, by their indices in the targets.
+    of_groups: BTreeMap<usize, usize>,
+    of_rules: BTreeMap<usize, usize>,
     /// The tenant of each managed process, by index.
     owners: BTreeMap<u32, usize>,
 }
@@ -65,36 +65,72 @@ pub fn index(id: TenantId) -> Option<usize> {
 impl Tenants {
     /// Creates the set without processes.
     pub fn new(tenants: Vec<Tenant>) -> Self {
-        let is_group = |(at, tenant): (usize, &Tenant)| {
-            matches!(tenant.target, Target::Cgroup(_)).then_some(at)
-        };
-        let of_groups = tenants.iter().enumerate().filter_map(is_group).collect();
-        Self { tenants, of_groups, owners: BTreeMap::new() }
+        let mut all = Self::default();
+        let (mut groups, mut rules) = (0.., 0..);
+        for tenant in tenants {
+            match &tenant.target {
+                Target::Cgroup(_) => all.add_group(groups.next().unwrap_or(0), tenant),
+                Target::Rule(_) => all.add_rule(rules.next().unwrap_or(0), tenant),
+                Target::Command(_) | Target::Pids(_) => all.add(tenant),
+            };
+        }
+        all
     }
 
-    /// Adds the tenant of the group that was submitted last; returns its index.
-    pub fn add_group(&mut self, tenant: Tenant) -> usize {
-        self.tenants.push(tenant);
-        let at = self.tenants.len() - 1;
-        self.of_groups.push(at);
+    /// Adds a tenant; returns its index, the first that is free.
+    fn add(&mut self, tenant: Tenant) -> usize {
+        let at = (0..).find(|at| !self.tenants.contains_key(at)).unwrap_or(0);
+        self.tenants.insert(at, tenant);
         at
+    }
+
+    /// Adds the tenant of a submitted group; returns its index.
+    pub fn add_group(&mut self, group: usize, tenant: Tenant) -> usize {
+        let at = self.add(tenant);
+        self.of_groups.insert(group, at);
+        at
+    }
+
+    /// Adds the tenant of a rule; returns its index.
+    pub fn add_rule(&mut self, rule: usize, tenant: Tenant) -> usize {
+        let at = self.add(tenant);
+        self.of_rules.insert(rule, at);
+        at
+    }
+
+    /// Removes a tenant. Its index may be another one's from now on.
+    pub fn remove(&mut self, at: usize) {
+        self.tenants.remove(&at);
+        self.of_groups.retain(|_, tenant| *tenant != at);
+        self.of_rules.retain(|_, tenant| *tenant != at);
+        self.owners.retain(|_, owner| *owner != at);
     }
 
     /// Gives a tenant another name.
     pub fn rename(&mut self, at: usize, name: &str) {
-        if let Some(tenant) = self.tenants.get_mut(at) {
+        if let Some(tenant) = self.tenants.get_mut(&at) {
             tenant.name = name.into();
         }
     }
 
     /// The submitted group of the tenant at an index.
     pub fn group_of(&self, at: usize) -> Option<usize> {
-        self.of_groups.iter().position(|&tenant| tenant == at)
+        self.of_groups.iter().find(|(_, tenant)| **tenant == at).map(|(group, _)| *group)
     }
 
-    /// The tenants, in the order in which they were submitted.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Tenant> {
-        self.tenants.iter()
+    /// The rule of the tenant at an index.
+    pub fn rule_of(&self, at: usize) -> Option<usize> {
+        self.of_rules.iter().find(|(_, tenant)| **tenant == at).map(|(rule, _)| *rule)
+    }
+
+    /// The tenants by index.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Tenant)> {
+        self.tenants.iter().map(|(at, tenant)| (*at, tenant))
+    }
+
+    /// The tenant at an index.
+    pub fn get(&self, at: usize) -> Option<&Tenant> {
+        self.tenants.get(&at)
     }
 
     /// The index of the tenant of a managed process.
@@ -109,13 +145,13 @@ impl Tenants {
 
     /// The index of the tenant of the submitted group at `group`.
     pub fn tenant_of_group(&self, group: usize) -> Option<usize> {
-        self.of_groups.get(group).copied()
+        self.of_groups.get(&group).copied()
     }
 
     /// The limits of all tenants.
     pub fn limits(&self) -> Limits {
         let mut limits = Limits::default();
-        for (at, tenant) in self.tenants.iter().enumerate() {
+        for (at, tenant) in self.iter() {
             for (tier, limit) in (0..).map(TierId).zip(&tenant.limits) {
                 limits.set(id(at), tier, *limit);
             }
@@ -136,41 +172,43 @@ impl Tenants {
             return;
         }
         for pid in targets.pids() {
-            let owner = self.find(pid, targets);
+            let Some(owner) = self.find(pid, targets) else { continue };
             if self.owners.insert(pid, owner) != Some(owner) {
                 out.push(SpaceEvent::Owned(SpaceId(pid), id(owner)));
             }
         }
     }
 
-    fn find(&self, pid: u32, targets: &Targets) -> usize {
+    fn find(&self, pid: u32, targets: &Targets) -> Option<usize> {
         if let Some(at) = targets.group_of(pid).and_then(|group| self.tenant_of_group(group)) {
-            return at;
+            return Some(at);
         }
         // A parent may be known without being managed, while it is too small.
         let mut ancestor = pid;
         while let Some(stat) = targets.stat(ancestor) {
-            if let Some(at) =
-                self.named(ancestor, &stat.comm).or_else(|| self.previous_tenant(ancestor))
-            {
-                return at;
+            let named = self.named(ancestor, targets);
+            if let Some(at) = named.or_else(|| self.previous_tenant(ancestor)) {
+                return Some(at);
             }
             ancestor = stat.parent;
         }
         let launched = |tenant: &Tenant| matches!(tenant.target, Target::Command(_));
-        self.tenants.iter().position(launched).unwrap_or(0)
+        let first = self.iter().find(|(_, tenant)| launched(tenant));
+        first.or_else(|| self.iter().next()).map(|(at, _)| at)
     }
 
-    /// The tenant that names a process by its pid, otherwise by its name.
-    fn named(&self, pid: u32, comm: &str) -> Option<usize> {
-        let find = |is: &dyn Fn(&Target) -> bool| self.tenants.iter().position(|t| is(&t.target));
-        find(&|target| matches!(target, Target::Pids(pids) if pids.contains(&pid)))
-            .or_else(|| find(&|target| matches!(target, Target::Comm(name) if name.is_match(comm))))
+    /// The tenant that names a process by its pid, otherwise by a rule.
+    fn named(&self, pid: u32, targets: &Targets) -> Option<usize> {
+        let names =
+            |tenant: &Tenant| matches!(&tenant.target, Target::Pids(pids) if pids.contains(&pid));
+        let by_pid = self.iter().find(|(_, tenant)| names(tenant)).map(|(at, _)| at);
+        by_pid.or_else(|| self.of_rules.get(&targets.rule_of(pid)?).copied())
     }
 
-    /// The tenant that a process had before, unless through its cgroup: it stays after its parent has ended.
+    /// The tenant that a process had before, unless through its cgroup or a rule: it stays after its parent has ended.
     fn previous_tenant(&self, pid: u32) -> Option<usize> {
-        self.tenant_of(pid).filter(|at| !self.of_groups.contains(at))
+        let is_left = |at: &usize| self.group_of(*at).is_none() && self.rule_of(*at).is_none();
+        self.tenant_of(pid).filter(is_left)
     }
 }
 

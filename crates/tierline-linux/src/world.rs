@@ -21,7 +21,7 @@ use crate::mover::{self, Mover};
 use crate::nodes::{FrameTiers, Nodes};
 use crate::pagemap::residence;
 use crate::process::limits::look_pause;
-use crate::process::{Maps, Targets};
+use crate::process::{Maps, NamedRule, Targets};
 use crate::root::Root;
 use crate::telemetry::page_in::PageIn;
 use crate::telemetry::{self, NodeMemory};
@@ -171,11 +171,46 @@ impl LinuxWorld {
         {
             return Ok(tenant);
         }
-        self.targets.add_group(&self.root, cgroup)?;
         let target = tenant::Target::Cgroup(cgroup.into());
-        let tenant = Tenant { name: name.into(), target, limits: Vec::new() };
+        self.host(Tenant { name: name.into(), target, limits: Vec::new() })
+    }
+
+    /// Adds the tenant of a control group or a rule; returns its index.
+    ///
+    /// # Errors
+    /// Those of opening the group, and `Error::Input` if it is a tenant already; nothing has changed then.
+    pub fn host(&mut self, tenant: Tenant) -> Result<usize> {
+        let at = match &tenant.target {
+            tenant::Target::Cgroup(path) => {
+                let group = self.targets.add_group(&self.root, path)?;
+                self.tenants.add_group(group, tenant)
+            }
+            tenant::Target::Rule(rule) => {
+                let rule = NamedRule { name: tenant.name.clone(), rule: rule.clone() };
+                let rule = self.targets.add_rule(rule);
+                self.tenants.add_rule(rule, tenant)
+            }
+            tenant::Target::Command(_) | tenant::Target::Pids(_) => {
+                let why = "only control groups and rules can be added to a running manager".into();
+                return Err(Error::Input { what: "tenant", found: tenant.name, why });
+            }
+        };
         self.looked_around = None;
-        Ok(self.tenants.add_group(tenant))
+        Ok(at)
+    }
+
+    /// Removes a tenant: its processes are no longer managed, and stay as they are. False if it cannot be removed.
+    pub fn release(&mut self, at: usize) -> bool {
+        match (self.tenants.group_of(at), self.tenants.rule_of(at)) {
+            (Some(group), _) => self.targets.remove_group(group),
+            (None, Some(rule)) => self.targets.remove_rule(rule),
+            (None, None) => return false,
+        }
+        self.tenants.remove(at);
+        self.reports.forget(at);
+        self.cpu.iter_mut().for_each(|cpu| cpu.forget(at));
+        (self.looked_around, self.measured) = (None, None);
+        true
     }
 
     /// The tenant at an index is an application from now on.
@@ -272,7 +307,11 @@ impl LinuxWorld {
             return Nanos::ZERO;
         }
         let look = self.looked_around.map_or(Nanos::ZERO, |at| at + self.look_pause);
-        self.tracker.next_due().min(look)
+        // Without a process there is nothing to track, and a manager may wait for the first one for days.
+        match self.targets.pids().next() {
+            Some(_) => self.tracker.next_due().min(look),
+            None => look,
+        }
     }
 
     /// Takes the errors since the last call that did not stop anything.
@@ -333,6 +372,7 @@ impl LinuxWorld {
             self.problems.extend(maps.take_left_out());
         }
         self.problems.extend(self.targets.take_left_out());
+        self.problems.extend(self.targets.take_doubts());
         self.report_if_full();
         if !changes.appeared.is_empty() {
             (self.sized, self.counted) = (None, None);

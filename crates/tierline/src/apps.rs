@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Applications with targets, as operators write them: in files, on the command line, and in requests.
+//! Tenants as operators write them: in files, on the command line, and in requests. One with a target or a priority
+//! is an application.
 //!
 //! ```toml
 //! # /etc/tierline/apps.d/redis.toml
 //! type = "ls"
 //! slo = "200ns"
 //! priority = 3
-//! cgroup = "system.slice/redis.service"
+//! unit = "redis.service"
+//! ```
+//!
+//! ```toml
+//! # /etc/tierline/apps.d/batch.toml
+//! match = { comm = "^spark", user = "batch" }
+//! limit = "fast=4GiB"
 //! ```
 
 use std::fs;
@@ -17,12 +24,16 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use tierline_core::qos::application::Slo;
-use tierline_core::unit::Bytes;
+use tierline_core::unit::{Bytes, Nanos};
+use tierline_linux::cgroup;
 use tierline_linux::manager::{ApplicationStatus, Manager, Submission};
+use tierline_linux::root::Root;
 
 use crate::nearest::suggest;
 use crate::print::Messages;
 use crate::report_error::{self, ErrorWithHint};
+use crate::rules::Match;
+use crate::tenants::{Target, TenantSpec, TierLimits};
 
 /// The default folder.
 pub const FOLDER: &str = "/etc/tierline/apps.d";
@@ -30,8 +41,20 @@ pub const FOLDER: &str = "/etc/tierline/apps.d";
 const MOST_BYTES: u64 = 64 << 10;
 /// The longest name.
 const MOST_NAME: usize = 64;
-const KEYS: [&str; 9] =
-    ["name", "type", "slo", "preference", "priority", "weight", "memory", "cores", "cgroup"];
+const KEYS: [&str; 12] = [
+    "name",
+    "type",
+    "slo",
+    "preference",
+    "priority",
+    "weight",
+    "memory",
+    "cores",
+    "cgroup",
+    "unit",
+    "match",
+    "limit",
+];
 /// Priorities between two preferences.
 const BAND: u32 = 1_000;
 
@@ -61,7 +84,7 @@ pub enum Preference {
     Bandwidth,
 }
 
-/// An application; every key is optional, so that a part can be changed.
+/// A tenant; every key is optional, so that a part can be changed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
 #[serde(default, deny_unknown_fields)]
 pub struct App {
@@ -101,6 +124,46 @@ pub struct App {
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
+    /// Its unit of systemd.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// Which processes belong to it.
+    #[arg(skip)]
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+    pub matches: Option<Match>,
+    /// Its limits, as in `fast=4GiB`.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+}
+
+/// What is wrong with a tenant, under which key, and what to do.
+#[derive(Debug)]
+struct Problem {
+    key: &'static str,
+    why: String,
+    hint: String,
+}
+
+impl Problem {
+    fn new(key: &'static str, why: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { key, why: why.into(), hint: hint.into() }
+    }
+
+    fn about(self, name: &str) -> anyhow::Error {
+        ErrorWithHint::error(format!("application {name:?}: {}", self.why), self.hint)
+    }
+
+    /// The same of a file, with the line of the key.
+    fn in_file(self, source: &str, text: &str) -> anyhow::Error {
+        let is_key = |line: &str| {
+            let rest = line.trim_start().strip_prefix(self.key);
+            rest.is_some_and(|rest| rest.trim_start().starts_with('='))
+        };
+        let line = text.lines().position(is_key).map_or(1, |at| at + 1);
+        ErrorWithHint::error(format!("{source}:{line}: {}", self.why), self.hint)
+    }
 }
 
 impl Preference {
@@ -139,7 +202,134 @@ impl App {
                 None => anyhow::Error::msg(message),
             }
         })?;
-        Ok(Self { name: Some(app.name.clone().unwrap_or_else(|| name.into())), ..app })
+        let app = Self { name: Some(app.name.clone().unwrap_or_else(|| name.into())), ..app };
+        app.check().map_err(|problem| problem.in_file(source, text))?;
+        Ok(app)
+    }
+
+    /// Whether it has a target or a priority; otherwise it is managed without.
+    pub fn is_application(&self) -> bool {
+        let Self { kind, slo, preference, priority, weight, memory, cores, .. } = self;
+        kind.is_some()
+            || slo.is_some()
+            || preference.is_some()
+            || priority.is_some()
+            || weight.is_some()
+            || memory.is_some()
+            || cores.is_some()
+    }
+
+    /// Checks everything that does not depend on the machine.
+    fn check(&self) -> Result<(), Problem> {
+        self.checked_name()?;
+        let places = [self.cgroup.is_some(), self.unit.is_some(), self.matches.is_some()];
+        let keys = "one of cgroup, unit and match says which processes it has";
+        match places.iter().filter(|is_given| **is_given).count() {
+            1 => {}
+            0 => return Err(Problem::new("name", "it has no processes", keys)),
+            _ => return Err(Problem::new("match", "it says twice which processes it has", keys)),
+        }
+        self.limits()?;
+        if !self.is_application() {
+            return Ok(());
+        }
+        if self.matches.is_some() {
+            return Err(Problem::new(
+                "match",
+                "a target needs a control group, which measures its memory",
+                "write cgroup or unit instead of match, or remove target and priority",
+            ));
+        }
+        if self.limit.is_some() {
+            let why = "it has a limit and a target, which sets its limits";
+            return Err(Problem::new("limit", why, "keep one of them"));
+        }
+        self.change_to(&mut self.blank("")?).map(drop)
+    }
+
+    /// Its limits.
+    fn limits(&self) -> Result<TierLimits, Problem> {
+        let limits = self.limit.as_deref().map_or(Ok(TierLimits::default()), str::parse);
+        limits.map_err(|why| Problem::new("limit", why, "write limits as in fast=4GiB,slow=30%"))
+    }
+
+    /// Its control group, as it is now; `None`: its unit does not run.
+    ///
+    /// # Errors
+    /// Those of finding the unit.
+    fn group(&self, root: &Root) -> Result<Option<String>> {
+        match (&self.cgroup, &self.unit) {
+            (Some(cgroup), _) => Ok(Some(cgroup.clone())),
+            (None, Some(unit)) => Ok(cgroup::of_unit(root, unit)?),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Hosts it: as an application if it has a target or a priority.
+    ///
+    /// # Errors
+    /// If it cannot be managed at present, or at all. Nothing has changed then.
+    pub fn host(&self, manager: &mut Manager, root: &Root, now: Nanos) -> Result<()> {
+        let name = self.name.clone().unwrap_or_default();
+        self.check().map_err(|problem| problem.about(&name))?;
+        let group = self.group(root)?;
+        if self.is_application() {
+            let app = Self { cgroup: Some(group.ok_or_else(|| self.stopped())?), ..self.clone() };
+            let submission = app.submission(&manager.applications())?;
+            return Ok(manager.submit(now, submission)?);
+        }
+        let target = match &self.matches {
+            Some(matches) => Target::Rule(matches.rule()),
+            None => Target::Cgroup(group.ok_or_else(|| self.stopped())?),
+        };
+        let limits = self.limits().map_err(|problem| problem.about(&name))?;
+        let limits = vec![limits].into_iter().filter(|limits| !limits.0.is_empty()).collect();
+        let spec = TenantSpec { name, target, limits };
+        Ok(manager.host(spec.resolve(manager.engine().tiers())?)?)
+    }
+
+    /// Whether both are applications of the same processes.
+    pub fn has_same_place(&self, other: &Self) -> bool {
+        let places = |app: &Self| (app.cgroup.clone(), app.unit.clone());
+        self.is_application() && other.is_application() && places(self) == places(other)
+    }
+
+    /// Replaces what was submitted, except for its place.
+    ///
+    /// # Errors
+    /// If a value cannot be used; the submission is as it was then.
+    pub fn replace(&self, submission: &mut Submission) -> Result<()> {
+        if self.priority.is_none() {
+            return Err(anyhow::Error::msg("it has no priority of its own"));
+        }
+        let app = Self { cgroup: Some(submission.cgroup.clone()), ..self.clone() };
+        *submission = app.submission(&[])?;
+        Ok(())
+    }
+
+    /// Takes over what is given of its target.
+    pub fn change_by(&mut self, new: &Self) {
+        fn take<T: Clone>(old: &mut Option<T>, new: &Option<T>) {
+            *old = new.clone().or(old.take());
+        }
+        if new.slo.is_some() || new.preference.is_some() {
+            (self.slo, self.preference, self.kind) = (None, None, None);
+        }
+        take(&mut self.kind, &new.kind);
+        take(&mut self.slo, &new.slo);
+        take(&mut self.preference, &new.preference);
+        take(&mut self.priority, &new.priority);
+        take(&mut self.weight, &new.weight);
+        take(&mut self.memory, &new.memory);
+        take(&mut self.cores, &new.cores);
+    }
+
+    fn stopped(&self) -> anyhow::Error {
+        let unit = self.unit.as_deref().unwrap_or_default();
+        ErrorWithHint::error(
+            format!("unit {unit} does not run"),
+            format!("start it: systemctl start {unit}"),
+        )
     }
 
     /// The application beside those that a manager has.
@@ -147,38 +337,40 @@ impl App {
     /// # Errors
     /// If a key is missing or has a value that cannot be used.
     pub fn submission(&self, others: &[ApplicationStatus]) -> Result<Submission> {
-        let name = self.checked_name()?;
-        let wrong = |why: String, hint: &str| {
-            ErrorWithHint::error(format!("application {name:?}: {why}"), hint)
+        let name = self.name.clone().unwrap_or_default();
+        let submission = || -> Result<Submission, Problem> {
+            self.checked_name()?;
+            let cgroup = self.cgroup.clone().ok_or_else(|| {
+                let hint = "give it one: --cgroup PATH, or -- COMMAND";
+                Problem::new("cgroup", "it has no cgroup", hint)
+            })?;
+            let mut submission = self.blank(&cgroup)?;
+            self.change_to(&mut submission)?;
+            Ok(submission)
         };
-        let Some(cgroup) = self.cgroup.clone() else {
-            return Err(wrong(
-                "it has no cgroup".into(),
-                "give it one: --cgroup PATH, or -- COMMAND",
-            ));
+        let submission = submission().map_err(|problem| problem.about(&name))?;
+        let priority = match (self.priority, self.preference) {
+            (None, Some(preference)) => free_priority(preference.priority(), others),
+            _ => submission.priority,
         };
-        let mut submission = Submission {
-            name: name.clone(),
-            cgroup,
+        Ok(Submission { priority, ..submission })
+    }
+
+    /// An application without a target, in a control group.
+    fn blank(&self, cgroup: &str) -> Result<Submission, Problem> {
+        if self.priority.is_none() && self.preference.is_none() {
+            let hint = "give it one: --priority N, larger is more important";
+            return Err(Problem::new("slo", "it has no priority", hint));
+        }
+        Ok(Submission {
+            name: self.name.clone().unwrap_or_default(),
+            cgroup: cgroup.into(),
             slo: None,
-            priority: 0,
+            priority: self.priority.unwrap_or(0),
             weight: 1.0,
             memory: None,
             cores: None,
-        };
-        let priority = match (self.priority, self.preference) {
-            (Some(priority), _) => priority,
-            (None, Some(preference)) => free_priority(preference.priority(), others),
-            (None, None) => {
-                return Err(wrong(
-                    "it has no priority".into(),
-                    "give it one: --priority N, larger is more important",
-                ));
-            }
-        };
-        self.change(&mut submission)?;
-        submission.priority = priority;
-        Ok(submission)
+        })
     }
 
     /// Changes what is given.
@@ -186,14 +378,17 @@ impl App {
     /// # Errors
     /// If a value cannot be used; the submission may be changed in part then.
     pub fn change(&self, submission: &mut Submission) -> Result<()> {
-        let name = self.checked_name()?;
-        let wrong = |why: String, hint: &str| {
-            ErrorWithHint::error(format!("application {name:?}: {why}"), hint)
-        };
+        let name = self.name.as_deref().unwrap_or_default();
+        self.checked_name().and_then(|_| self.change_to(submission)).map_err(|p| p.about(name))
+    }
+
+    fn change_to(&self, submission: &mut Submission) -> Result<(), Problem> {
+        let wrong = |key, why: String, hint: &str| Problem::new(key, why, hint);
         let forms = "write a latency (200ns), a bandwidth (70GB/s), a share of slow accesses (slow-share=5%), or none";
         match (&self.slo, self.preference) {
             (Some(_), Some(_)) => {
                 return Err(wrong(
+                    "slo",
                     "it has a target and a preference".into(),
                     "keep one of slo and preference",
                 ));
@@ -202,7 +397,7 @@ impl App {
             (Some(text), None) => {
                 let parsed = text.parse();
                 submission.slo =
-                    Some(parsed.map_err(|why: String| wrong(format!("slo {why}"), forms))?);
+                    Some(parsed.map_err(|why: String| wrong("slo", format!("slo {why}"), forms))?);
             }
             (None, Some(preference)) => submission.slo = preference.slo(),
             (None, None) => {}
@@ -210,29 +405,31 @@ impl App {
         match (self.kind, submission.slo) {
             (Some(Kind::Ls), Some(Slo::Bandwidth(_))) => {
                 return Err(wrong(
+                    "type",
                     "its type is ls, and its target a bandwidth".into(),
                     "a bandwidth is a target of type bi",
                 ));
             }
             (Some(Kind::Bi), Some(Slo::Latency(_) | Slo::SlowShare(_))) => {
                 return Err(wrong(
+                    "type",
                     "its type is bi, and its target no bandwidth".into(),
                     "write a bandwidth, as in 70GB/s, or type ls",
                 ));
             }
             (Some(_), None) if self.preference.is_none() => {
-                return Err(wrong("it has a type and no target".into(), forms));
+                return Err(wrong("type", "it has a type and no target".into(), forms));
             }
             _ => {}
         }
-        let positive = |what: &str, value: f64| match value > 0.0 && value.is_finite() {
+        let positive = |what: &'static str, value: f64| match value > 0.0 && value.is_finite() {
             true => Ok(value),
-            false => Err(wrong(format!("{what} is {value}"), "give a number above 0")),
+            false => Err(wrong(what, format!("{what} is {value}"), "give a number above 0")),
         };
         if let Some(memory) = &self.memory {
             let bytes = memory.parse::<Bytes>().ok().filter(|bytes| *bytes > Bytes::ZERO);
-            let size =
-                || wrong(format!("memory {memory:?} is no size"), "write a size, as in 20GiB");
+            let why = format!("memory {memory:?} is no size");
+            let size = || wrong("memory", why, "write a size, as in 20GiB");
             submission.memory = Some(bytes.ok_or_else(size)?);
         }
         if let Some(weight) = self.weight {
@@ -245,7 +442,7 @@ impl App {
         Ok(())
     }
 
-    fn checked_name(&self) -> Result<String> {
+    fn checked_name(&self) -> Result<String, Problem> {
         let name = self.name.clone().unwrap_or_default();
         let plain = |c: char| c.is_ascii_alphanumeric() || "_.@-".contains(c);
         let good = !name.is_empty()
@@ -254,7 +451,8 @@ impl App {
             && !name.starts_with(['.', '-']);
         match good {
             true => Ok(name),
-            false => Err(ErrorWithHint::error(
+            false => Err(Problem::new(
+                "name",
                 format!("{name:?} is no name of an application"),
                 format!("use letters, digits, '_', '.', '@' and '-', {MOST_NAME} at most"),
             )),
@@ -313,18 +511,12 @@ fn read(file: &Path) -> Result<App> {
     App::read(&file.display().to_string(), &text, &name)
 }
 
-/// Submits applications to a manager that starts. One that is refused is reported; the others are managed.
-pub fn submit_all(manager: &mut Manager, apps: &[App], messages: Messages) {
+/// Hosts tenants on a manager that starts. One that is refused is reported; the others are managed.
+pub fn host_all(manager: &mut Manager, root: &Root, apps: &[App], messages: Messages) {
     let now = crate::clock::now();
     for app in apps {
-        let submitted = app
-            .submission(&manager.applications())
-            .and_then(|submission| Ok(manager.submit(now, submission)?));
-        if let Err(error) = submitted {
-            messages.print(&report_error::text(&error));
-            report_error::hint(&error)
-                .into_iter()
-                .for_each(|hint| messages.print(&format!("hint: {hint}")));
+        if let Err(error) = app.host(manager, root, now) {
+            report_error::tell(&error, messages);
         }
     }
 }
@@ -382,7 +574,11 @@ mod tests {
             ("type = \"lss\"", ["lss", ""]),
             ("slo = \"200\"\npriority = 1\ncgroup = \"a\"", ["\"200\" is no target", "70GB/s"]),
             ("slo = \"200ns\"\ncgroup = \"a\"", ["no priority", "--priority"]),
-            ("slo = \"200ns\"\npriority = 1", ["no cgroup", "--cgroup"]),
+            ("slo = \"200ns\"\npriority = 1", ["no processes", "cgroup, unit and match"]),
+            ("cgroup = \"a\"\nunit = \"b.service\"", ["twice", "one of"]),
+            ("match = { comm = \"x\" }\npriority = 1", ["redis.toml:1: a target needs", "unit"]),
+            ("cgroup = \"a\"\n limit = \"fast\"", ["redis.toml:2: ", "fast=4GiB"]),
+            ("cgroup = \"a\"\nlimit = \"fast=1G\"\npriority = 1", [":2: it has a limit", "one"]),
             (
                 "type = \"bi\"\nslo = \"200ns\"\npriority = 1\ncgroup = \"a\"",
                 ["no bandwidth", "type ls"],

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::net::UnixStream;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tierline_core::event::Event;
@@ -46,6 +47,10 @@ pub trait Managed {
     fn status(&self, now: Nanos) -> Status;
     /// Answers a request about applications.
     fn request(&mut self, now: Nanos, verb: &Verb) -> Answer;
+    /// Reads the configuration again.
+    fn reload(&mut self, now: Nanos);
+    /// Handles what is waiting behind its waker, without blocking.
+    fn woken(&mut self, now: Nanos);
     /// Restores every setting.
     fn shutdown(self) -> Vec<Error>;
 }
@@ -72,6 +77,9 @@ impl Managed for Manager {
     fn request(&mut self, now: Nanos, verb: &Verb) -> Answer {
         Answer::of(self, now, verb)
     }
+    // Its configuration is the command line, and nobody else wakes it.
+    fn reload(&mut self, _now: Nanos) {}
+    fn woken(&mut self, _now: Nanos) {}
     fn shutdown(self) -> Vec<Error> {
         Manager::shutdown(self)
     }
@@ -79,12 +87,23 @@ impl Managed for Manager {
 
 /// Decides when the loop ends.
 pub trait EndCondition {
-    /// Handles a signal; true ends the loop.
-    fn on_signal(&mut self, signal: SignalEvent) -> bool;
+    /// Handles a signal.
+    fn on_signal(&mut self, signal: SignalEvent) -> OnSignal;
     /// Called after every wake-up; true ends the loop.
     fn is_over(&mut self, state: ManagerState, now: Nanos) -> bool;
     /// The latest time at which the loop ends.
     fn deadline(&self) -> Option<Nanos>;
+}
+
+/// What a signal means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnSignal {
+    /// Nothing for the loop.
+    GoOn,
+    /// The configuration is to be read again.
+    Reload,
+    /// The end.
+    End,
 }
 
 /// The state of the manager after a wake-up.
@@ -147,6 +166,8 @@ impl EventLog {
 pub struct Driver<M: Managed> {
     manager: Guarded<M>,
     socket: Option<StatusSocket>,
+    /// Readable when the manager is to be called although it is not due.
+    waker: Option<UnixStream>,
     reports: Reports,
     /// When the manager's next step is due, and the next line of status.
     due: Nanos,
@@ -159,7 +180,13 @@ impl<M: Managed> Driver<M> {
     pub fn new(manager: Option<M>, socket: Option<StatusSocket>, reports: Reports) -> Self {
         let (due, status_due) = (Nanos::ZERO, Nanos::ZERO);
         let manager = Guarded::new(manager);
-        Self { manager, socket, reports, due, status_due, printed: BTreeSet::new() }
+        let (waker, printed) = (None, BTreeSet::new());
+        Self { manager, socket, waker, reports, due, status_due, printed }
+    }
+
+    /// Calls the manager also when `waker` is readable.
+    pub fn wake_by(&mut self, waker: UnixStream) {
+        self.waker = Some(waker);
     }
 
     /// Manages one more process.
@@ -183,8 +210,16 @@ impl<M: Managed> Driver<M> {
                 return;
             }
             let woken = self.sleep(signals, end.deadline(), now);
-            if woken && signals.take().any(|signal| end.on_signal(signal)) {
+            let signals: Vec<OnSignal> = match woken {
+                true => signals.take().map(|signal| end.on_signal(signal)).collect(),
+                false => Vec::new(),
+            };
+            if signals.contains(&OnSignal::End) {
                 return;
+            }
+            if signals.contains(&OnSignal::Reload) {
+                self.guarded(|manager, _| manager.reload(clock::now()));
+                self.due = Nanos::ZERO;
             }
         }
     }
@@ -245,12 +280,15 @@ impl<M: Managed> Driver<M> {
         let until = [own, report, deadline, silent].into_iter().flatten().min();
         let timeout = until.map(|until| timespec(until.saturating_sub(now)));
         let signalled = PollFd::new(signals.fd(), PollFlags::IN);
-        let mut fds: [PollFd<'_>; 2 + CALLERS] = std::array::from_fn(|_| signalled.clone());
-        let mut watched = 1;
+        let mut fds: [PollFd<'_>; 3 + CALLERS] = std::array::from_fn(|_| signalled.clone());
+        if let Some(waker) = &self.waker {
+            fds[1] = PollFd::new(waker, PollFlags::IN);
+        }
+        let mut watched = 2;
         if let Some(socket) = &self.socket {
-            fds[1] = PollFd::new(socket.fd(), PollFlags::IN);
-            watched = 2;
-            for (slot, caller) in fds[2..].iter_mut().zip(socket.callers()) {
+            fds[2] = PollFd::new(socket.fd(), PollFlags::IN);
+            watched = 3;
+            for (slot, caller) in fds[3..].iter_mut().zip(socket.callers()) {
                 *slot = PollFd::new(caller, PollFlags::IN);
                 watched += 1;
             }
@@ -258,9 +296,17 @@ impl<M: Managed> Driver<M> {
         // A signal that interrupts the wait is read from the pipe in the next round.
         let count = poll(&mut fds[..watched], timeout.as_ref()).unwrap_or(0);
         let signalled = count > 0 && !fds[0].revents().is_empty();
-        let asked = fds[1..watched].iter().any(|fd| count > 0 && !fd.revents().is_empty());
+        let called = count > 0 && self.waker.is_some() && !fds[1].revents().is_empty();
+        let asked = fds[2..watched].iter().any(|fd| count > 0 && !fd.revents().is_empty());
         if asked || silent.is_some() {
             self.answer();
+        }
+        if called {
+            let due = self.guarded(|manager, _| {
+                manager.woken(clock::now());
+                manager.next_due()
+            });
+            self.due = due.unwrap_or(self.due);
         }
         signalled
     }
@@ -390,6 +436,8 @@ mod tests {
         fn request(&mut self, _now: Nanos, _verb: &Verb) -> Answer {
             Answer::default()
         }
+        fn reload(&mut self, _now: Nanos) {}
+        fn woken(&mut self, _now: Nanos) {}
         fn shutdown(self) -> Vec<Error> {
             self.log.borrow_mut().push("shutdown");
             assert!(!self.panic_in_shutdown, "as requested");
@@ -419,8 +467,8 @@ mod tests {
     struct Until(Nanos, u32);
 
     impl EndCondition for Until {
-        fn on_signal(&mut self, _signal: SignalEvent) -> bool {
-            true
+        fn on_signal(&mut self, _signal: SignalEvent) -> OnSignal {
+            OnSignal::End
         }
         fn is_over(&mut self, _state: ManagerState, now: Nanos) -> bool {
             self.1 += 1;

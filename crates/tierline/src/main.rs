@@ -2,16 +2,19 @@
 //! The binary. It decides nothing: it reads the command line, drives the manager, and prints.
 #![forbid(unsafe_code)]
 
+mod api;
 mod apps;
 mod calibration;
 mod cli;
 mod clock;
 mod config;
+mod daemon;
 mod document;
 mod drive;
 mod files;
 mod metrics;
 mod nearest;
+mod notify;
 mod openmetrics;
 mod output;
 mod parquet;
@@ -22,6 +25,8 @@ mod recording;
 mod report_cache;
 mod report_error;
 mod request;
+mod roster;
+mod rules;
 mod serve;
 mod signals;
 mod status;

@@ -11,10 +11,12 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use tierline_core::port::TierTelemetry;
+use tierline_core::qos::application::Slo;
 use tierline_core::tier::{Tier, TierId};
 use tierline_core::unit::{Bytes, Nanos};
-use tierline_linux::manager::{Manager, TenantStatus};
+use tierline_linux::manager::{ApplicationStatus, Manager, TenantStatus};
 
+use crate::api;
 use crate::clock;
 
 /// The prefix of every metric's name.
@@ -51,6 +53,8 @@ pub enum Unit {
     Pages,
     /// Bytes held, times the seconds for which they were held.
     ByteSeconds,
+    /// A share; 1 is all.
+    Ratio,
 }
 
 /// How a metric behaves over time.
@@ -72,6 +76,7 @@ impl Unit {
             Self::Seconds => Some("seconds"),
             Self::Pages => Some("pages"),
             Self::ByteSeconds => Some("byte_seconds"),
+            Self::Ratio => Some("ratio"),
         }
     }
 }
@@ -160,6 +165,33 @@ pub static METRICS: &[Metric] = &[
     gauge("tenant_slowdown", Unit::None, TENANT, "Estimate: how many times as long the tenant takes because of slower tiers and a limit on CPU time",
         |m, out| m.tenants.iter().for_each(|tenant| out.some(&[&tenant.name], tenant.usage.slowdown()))),
 
+    gauge("tenant_target_latency", Unit::Seconds, TENANT, "Target of the tenant: a mean latency of its accesses, at most",
+        |m, out| m.targets(|tenant, slo| if let Slo::Latency(latency) = slo { out.add(&[tenant], latency) })),
+    gauge("tenant_target_bandwidth", Unit::BytesPerSecond, TENANT, "Target of the tenant: a bandwidth, at least",
+        |m, out| m.targets(|tenant, slo| if let Slo::Bandwidth(rate) = slo { out.add(&[tenant], rate.0) })),
+    gauge("tenant_target_slow_accesses", Unit::Ratio, TENANT, "Target of the tenant: a share of accesses that slower tiers than the fastest serve, at most",
+        |m, out| m.targets(|tenant, slo| if let Slo::SlowShare(share) = slo { out.add(&[tenant], share) })),
+    gauge("tenant_latency", Unit::Seconds, &["tenant", "source"], "Mean latency of the tenant's accesses, by where it comes from",
+        |m, out| m.applications.iter().for_each(|one| out.some(&[&one.name, one.latency_source.as_deref().unwrap_or("unknown")], one.latency_ns.map(|ns| ns * 1e-9)))),
+    gauge("tenant_bandwidth", Unit::BytesPerSecond, TENANT, "Memory that the tenant reads and writes, if it is measured or reported",
+        |m, out| m.applications.iter().for_each(|one| out.some(&[&one.name], one.bandwidth_bytes_per_second))),
+    gauge("tenant_slow_accesses", Unit::Ratio, TENANT, "Share of the tenant's accesses that slower tiers than the fastest serve",
+        |m, out| m.applications.iter().for_each(|one| out.some(&[&one.name], one.slow_share))),
+    gauge("tenant_target_error", Unit::Ratio, TENANT, "How far the tenant misses its target, relative to it; 0 or less: it is met",
+        |m, out| m.applications.iter().for_each(|one| out.some(&[&one.name], one.error_share))),
+    gauge("tenant_priority", Unit::None, TENANT, "Priority of a tenant that was admitted with a target or a priority; larger is more important",
+        |m, out| m.applications.iter().for_each(|one| out.add(&[&one.name], u64::from(one.priority)))),
+    gauge("tenant_needed", Unit::Bytes, TENANT_TIER, "Memory of the tier that the tenant's target needs",
+        |m, out| m.granted(|one| &one.needed_bytes, |labels, bytes| out.add(labels, bytes))),
+    gauge("tenant_reserved", Unit::Bytes, TENANT_TIER, "Memory of the tier that is reserved for the tenant's target",
+        |m, out| m.granted(|one| &one.reserved_bytes, |labels, bytes| out.add(labels, bytes))),
+    gauge("tenant_lent", Unit::Bytes, TENANT_TIER, "Memory of the tier that is lent to the tenant",
+        |m, out| m.granted(|one| &one.lent_bytes, |labels, bytes| out.add(labels, bytes))),
+    gauge("tenant_short", Unit::Bytes, TENANT, "Fast memory that the tenant's target lacks",
+        |m, out| m.applications.iter().for_each(|one| out.add(&[&one.name], one.short_bytes))),
+    gauge("tenant_cpu_share", Unit::Ratio, TENANT, "Share of its CPU time that the tenant may use",
+        |m, out| m.applications.iter().for_each(|one| out.add(&[&one.name], one.cpu_share))),
+
     counter("orders", Unit::Bytes, ORDER, "Memory ordered to be promoted, demoted, paged out or split",
         |m, out| m.orders(|labels, bytes| out.add(&labels, bytes))),
     counter("ping_pong", Unit::Bytes, &[], "Memory moved back soon after a move in the other direction",
@@ -170,6 +202,8 @@ pub static METRICS: &[Metric] = &[
         |m, out| m.busy().into_iter().for_each(|(work, time)| out.add(&[work], time))),
     counter("tiering", Unit::Pages, &["event"], "Decisions and outcomes, counted as in TPP (ASPLOS 2023, section 5.5)",
         |m, out| m.tiering(|event, pages| out.add(&[event], pages))),
+    counter("api_requests", Unit::None, &["outcome"], "Requests to the daemon's API: answered, refused, or shed because there were too many",
+        |_, out| api::COUNTS.all().into_iter().for_each(|(outcome, count)| out.add(&[outcome], count))),
     counter("vmstat", Unit::None, &["counter"], "Page moves counted in /proc/vmstat, on the whole machine since the start",
         |m, out| m.kernel.iter().for_each(|(name, count)| out.add(&[name], *count))),
 ];
@@ -179,6 +213,7 @@ struct Source<'a> {
     manager: &'a Manager,
     now: Nanos,
     tenants: Vec<TenantStatus>,
+    applications: Vec<ApplicationStatus>,
     kernel: BTreeMap<String, u64>,
 }
 
@@ -211,6 +246,31 @@ impl Source<'_> {
         }
     }
 
+    /// The targets of tenants that have one.
+    fn targets(&self, mut each: impl FnMut(&str, Slo)) {
+        for report in self.engine().qos.reports() {
+            let at = usize::from(report.application.tenant.0);
+            let tenant = self.tenants.iter().find(|tenant| tenant.at + 1 == at);
+            if let (Some(tenant), Some(slo)) = (tenant, report.application.slo) {
+                each(&tenant.name, slo);
+            }
+        }
+    }
+
+    /// What applications have by tier.
+    fn granted(
+        &self,
+        of: impl Fn(&ApplicationStatus) -> &Vec<Bytes>,
+        mut each: impl FnMut(&[&str], Bytes),
+    ) {
+        for one in &self.applications {
+            let tiers = self.engine().tiers().iter();
+            tiers
+                .zip(of(one))
+                .for_each(|((_, tier), bytes)| each(&[one.name.as_str(), &tier.name], *bytes));
+        }
+    }
+
     fn busy(&self) -> [(&'static str, Nanos); 3] {
         let counts = &self.engine().migrator().counts;
         [("move", counts.busy), ("page_out", counts.paging), ("split", counts.splitting)]
@@ -226,7 +286,8 @@ impl Source<'_> {
     /// Orders of the manager, and of the kernel if tiering is left to it.
     fn orders(&self, mut each: impl FnMut([&str; 4], Bytes)) {
         for (kind, bytes) in self.manager.orders().iter() {
-            let tenant = self.tenants.get(kind.tenant).map_or("", |tenant| tenant.name.as_str());
+            let tenant = self.tenants.iter().find(|tenant| tenant.at == kind.tenant);
+            let tenant = tenant.map_or("", |tenant| tenant.name.as_str());
             each([tenant, kind.action, kind.reason, kind.outcome], bytes);
         }
         if self.engine().policy().kernel().is_none() {
@@ -322,7 +383,8 @@ impl MetricSamples {
     /// Reads every metric of a manager.
     pub fn of(manager: &Manager, now: Nanos) -> Self {
         let (tenants, kernel) = (manager.tenants(), manager.kernel_counts());
-        let source = Source { manager, now, tenants, kernel };
+        let applications = manager.applications();
+        let source = Source { manager, now, tenants, applications, kernel };
         let mut samples = Vec::new();
         for metric in METRICS {
             (metric.read)(&source, &mut Reading { metric, samples: &mut samples });
@@ -443,6 +505,25 @@ mod tests {
         let all = keys.len();
         keys.dedup();
         assert_eq!(keys.len(), all);
+    }
+
+    /// The dashboard and the alerts are written by hand, so a metric that changes its name must not vanish from them.
+    #[test]
+    fn the_dashboard_and_the_alerts_name_metrics_of_the_table() {
+        let keys: Vec<String> = METRICS.iter().map(Metric::key).collect();
+        for text in [
+            include_str!("../../../packaging/grafana/tierline.json"),
+            include_str!("../../../packaging/prometheus/tierline.rules.yml"),
+        ] {
+            let mut names = 0;
+            for part in text.split("tierline_").skip(1) {
+                let end = |c: char| !c.is_ascii_lowercase() && c != '_';
+                let name = part.split(end).next().unwrap_or_default();
+                assert!(keys.iter().any(|key| key == name), "tierline_{name}");
+                names += 1;
+            }
+            assert!(names >= 8, "{names} metrics");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io;
 use tierline_linux::error::Error;
 
 use crate::nearest::suggest;
-use crate::print::{plain, to_stderr};
+use crate::print::{Messages, plain, to_stderr};
 
 /// An error of the command line, with its next step.
 #[derive(Debug)]
@@ -36,6 +36,12 @@ pub fn print(error: &anyhow::Error) {
     if let Some(hint) = hint(error) {
         to_stderr(&plain(&format!("Hint: {hint}")));
     }
+}
+
+/// Prints an error of something that goes on without what failed.
+pub fn tell(error: &anyhow::Error, messages: Messages) {
+    messages.print(&text(error));
+    hint(error).into_iter().for_each(|hint| messages.print(&format!("hint: {hint}")));
 }
 
 /// The causes, outermost first. Our own errors include their cause; it is not repeated.

@@ -152,6 +152,11 @@ impl Answer {
         Self { version: VERSION, error, hint, ..Self::default() }
     }
 
+    /// The answer to a change that is made.
+    pub fn done() -> Self {
+        Self { version: VERSION, ..Self::default() }
+    }
+
     /// The answer of a manager.
     pub fn of(manager: &mut Manager, now: Nanos, verb: &Verb) -> Self {
         let answered = answer(manager, now, verb);

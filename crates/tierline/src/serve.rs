@@ -128,7 +128,7 @@ impl StatusSocket {
 }
 
 /// Binds a socket that only its user and group can reach, from the first moment on.
-fn bind(file: &Path) -> io::Result<UnixListener> {
+pub fn bind(file: &Path) -> io::Result<UnixListener> {
     let before = umask(Mode::from_raw_mode(0o117));
     let bound = UnixListener::bind(file);
     umask(before);
@@ -176,7 +176,7 @@ pub fn request(file: &Path, line: &str) -> io::Result<Option<String>> {
 }
 
 /// Reads an answer that must be complete at `latest`, however it is divided.
-fn answer(mut stream: &UnixStream, latest: Instant) -> io::Result<Vec<u8>> {
+pub fn answer(mut stream: &UnixStream, latest: Instant) -> io::Result<Vec<u8>> {
     let (mut text, mut part) = (Vec::new(), [0; 1 << 14]);
     loop {
         let left = latest.saturating_duration_since(Instant::now());
@@ -205,7 +205,7 @@ pub fn sweep(dir: &Path) {
     }
 }
 
-fn is_dead(error: &io::Error) -> bool {
+pub fn is_dead(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
 }
 

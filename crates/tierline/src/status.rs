@@ -249,6 +249,7 @@ fn shown(unit: Unit, value: Number) -> String {
         (Unit::Bytes, Number::Whole(count)) => Bytes(count).to_string(),
         (Unit::BytesPerSecond, Number::Whole(count)) => BytesPerSec(count).to_string(),
         (Unit::Seconds, value) => Nanos::from_secs_f64(value.as_f64()).to_string(),
+        (Unit::Ratio, value) => format!("{:.1} %", value.as_f64() * 100.0),
         (Unit::Pages, Number::Whole(pages)) => Bytes::from_base_pages(pages).to_string(),
         (_, Number::Whole(count)) => count.to_string(),
         (_, Number::Real(value)) => format!("{value:.3}"),

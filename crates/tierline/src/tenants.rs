@@ -15,13 +15,14 @@ use std::str::FromStr;
 use anyhow::Result;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::Bytes;
-use tierline_linux::process::Selection;
+use tierline_linux::process::{NamedRule, Rule, Selection};
 pub use tierline_linux::tenant::Target;
 use tierline_linux::tenant::Tenant;
 
 use crate::config::value::TextForm;
 use crate::nearest::suggest;
 use crate::report_error::ErrorWithHint;
+use crate::rules::below_mount;
 
 /// Programs that share limits, as requested.
 #[derive(Clone, Debug)]
@@ -68,18 +69,13 @@ fn name(target: &Target) -> String {
             let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
             format!("pid {}", pids.join(","))
         }
-        Target::Cgroup(path) => match cgroup(path) {
+        Target::Cgroup(path) => match below_mount(path) {
             "" => "/".into(),
             path => path.into(),
         },
-        Target::Comm(pattern) => pattern.as_str().into(),
+        Target::Rule(Rule::Comm(pattern)) => pattern.as_str().into(),
+        Target::Rule(_) => "a rule".into(),
     }
-}
-
-/// A control group's path below `/sys/fs/cgroup`.
-fn cgroup(path: &str) -> &str {
-    let path = path.trim_end_matches('/');
-    path.strip_prefix("/sys/fs/cgroup").unwrap_or(path).trim_start_matches('/')
 }
 
 /// The tenants of a command line. `default` applies to tiers without a limit on it.
@@ -131,7 +127,9 @@ fn check_new(tenants: &[TenantSpec], new: &TenantSpec) -> Result<()> {
     let hint = "name each target once, with its limits after it";
     for old in tenants {
         match (&old.target, &new.target) {
-            (Target::Cgroup(one), Target::Cgroup(other)) if cgroup(one) == cgroup(other) => {
+            (Target::Cgroup(one), Target::Cgroup(other))
+                if below_mount(one) == below_mount(other) =>
+            {
                 return Err(ErrorWithHint::error(format!("cgroup {other} is named twice"), hint));
             }
             (Target::Pids(some), Target::Pids(more)) => {
@@ -156,7 +154,10 @@ pub fn selection(tenants: &[TenantSpec], children: bool, min_rss: Bytes) -> Sele
             Target::Command(_) => {}
             Target::Pids(pids) => selection.pids.extend(pids),
             Target::Cgroup(path) => selection.cgroups.push(path.clone()),
-            Target::Comm(pattern) => selection.comm = Some(pattern.clone()),
+            Target::Rule(rule) => {
+                let (name, rule) = (tenant.name.clone(), rule.clone());
+                selection.rules.push(NamedRule { name, rule });
+            }
         }
     }
     selection
@@ -378,14 +379,14 @@ mod tests {
         let words = [
             TargetOrLimit::Target(Target::Pids(vec![7, 8])),
             group("/sys/fs/cgroup/system.slice/db.service/"),
-            TargetOrLimit::Target(Target::Comm(Regex::new("^redis").expect("a pattern"))),
+            TargetOrLimit::Target(Target::Rule(Rule::Comm(Regex::new("^redis").expect("it")))),
         ];
         let tenants = tenants(&words, &TierLimits::default()).expect("tenants");
         let names: Vec<&str> = tenants.iter().map(|tenant| tenant.name.as_str()).collect();
         assert_eq!(names, ["pid 7,8", "system.slice/db.service", "^redis"]);
         let all = selection(&tenants, true, Bytes(5));
         assert_eq!((all.pids, all.cgroups.len(), all.min_rss), (vec![7, 8], 1, Bytes(5)));
-        assert!(all.comm.is_some() && all.children);
+        assert!(all.rules.len() == 1 && all.children);
     }
 
     /// The error message for these words on a machine with 10 GiB `fast` and 40 GiB `cxl`.

@@ -58,6 +58,13 @@ impl Engine {
         self.memory.pages.apply(SpaceEvent::Owned(space, tenant));
     }
 
+    /// Forgets a tenant that was removed: its limits, and what it has used. Another one may get its id.
+    pub fn forget_tenant(&mut self, now: Nanos, tenant: TenantId) {
+        self.qos.remove(now, tenant, &mut self.limits);
+        self.limits.remove_all(tenant);
+        self.showback.forget(tenant);
+    }
+
     /// How a tenant's accesses are spread over its memory, by the heat of its pages.
     pub fn heat_curve(&mut self, tenant: TenantId) -> HeatCurve {
         heat_sample::curve(&self.memory.for_policy(), self.policy.as_ref(), tenant)

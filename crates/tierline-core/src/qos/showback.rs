@@ -109,6 +109,11 @@ impl Showback {
         }
     }
 
+    /// Forgets a tenant.
+    pub fn forget(&mut self, tenant: TenantId) {
+        self.usage.remove(&tenant);
+    }
+
     /// What a tenant has used; nothing if it was never seen.
     pub fn of(&self, tenant: TenantId) -> Usage {
         self.usage.get(&tenant).copied().unwrap_or_default()

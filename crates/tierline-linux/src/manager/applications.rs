@@ -286,7 +286,7 @@ impl Manager {
     }
 
     fn has_own_limits(&self, tenant: usize) -> bool {
-        let own = self.world.tenants().iter().nth(tenant);
+        let own = self.world.tenants().get(tenant);
         own.is_some_and(|tenant| tenant.limits.iter().any(Option::is_some))
     }
 
@@ -295,7 +295,7 @@ impl Manager {
     }
 
     fn name_of(&self, tenant: TenantId) -> String {
-        let own = index(tenant).and_then(|at| self.world.tenants().iter().nth(at));
+        let own = index(tenant).and_then(|at| self.world.tenants().get(at));
         own.map_or_else(|| "?".into(), |tenant| tenant.name.clone())
     }
 

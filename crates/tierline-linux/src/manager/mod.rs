@@ -5,6 +5,7 @@ mod applications;
 mod measurement;
 mod policy;
 mod status;
+mod tenants;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -28,6 +28,8 @@ pub struct TargetStatus {
 /// A tenant: programs that share limits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TenantStatus {
+    /// Its index.
+    pub at: usize,
     /// Its name.
     pub name: String,
     /// How many of its processes are managed.
@@ -85,7 +87,7 @@ impl Manager {
         self.world.pids().map(|pid| TargetStatus { pid, comm: comm(pid) }).collect()
     }
 
-    /// The tenants, in the order in which they were submitted. A tenant's usage is measured from its cgroup; without
+    /// The tenants by index. A tenant's usage is measured from its cgroup; without
     /// one, it is the sum of its known pages.
     pub fn tenants(&self) -> Vec<TenantStatus> {
         let tiers = || self.engine.tiers().iter().map(|(id, _)| id);
@@ -99,6 +101,7 @@ impl Manager {
             };
             let limit = |tier: TierId| tenant.limits.get(tier.index()).copied().flatten();
             TenantStatus {
+                at,
                 name: tenant.name.clone(),
                 processes: tenants.processes(at),
                 used: tiers().map(used).collect(),
@@ -106,7 +109,7 @@ impl Manager {
                 usage: self.engine.showback().of(id(at)),
             }
         };
-        tenants.iter().enumerate().map(status).collect()
+        tenants.iter().map(status).collect()
     }
 
     /// Settings of the machine that are changed at present.

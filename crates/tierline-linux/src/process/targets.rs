@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use regex_lite::Regex;
 use tierline_core::unit::Bytes;
 
+use super::Held;
 use super::limits::{MOST_TARGETS, too_many};
+use super::rule::{Candidate, NamedRule};
 use super::stat::{Stat, children, pids};
 use crate::cgroup::{Cgroups, NameState};
 use crate::error::{Error, Result};
@@ -14,6 +15,10 @@ use crate::root::Root;
 
 /// The most unknown processes examined in one refresh; the rest follows in the next ones.
 const SCAN_LIMIT: usize = 2048;
+/// A process that no rule matches is examined in this many refreshes after it was found, as it may still start its
+/// program, and later in one of `LATER` refreshes.
+const AT_FIRST: u8 = 2;
+const LATER: usize = 10;
 
 /// What the user wants managed: processes that match any of these fields.
 #[derive(Clone, Debug)]
@@ -22,8 +27,8 @@ pub struct Selection {
     pub pids: Vec<u32>,
     /// Control groups, absolute or relative to their mount point (`/sys/fs/cgroup`), with those below them.
     pub cgroups: Vec<String>,
-    /// Processes whose name (at most 15 bytes) matches.
-    pub comm: Option<Regex>,
+    /// Processes that match a rule.
+    pub rules: Vec<NamedRule>,
     /// True if their children are managed too.
     pub children: bool,
     /// A process is managed once it has this much resident memory; it stays managed when it shrinks.
@@ -36,7 +41,7 @@ impl Default for Selection {
         Self {
             pids: Vec::new(),
             cgroups: Vec::new(),
-            comm: None,
+            rules: Vec::new(),
             children: true,
             min_rss: Bytes::ZERO,
         }
@@ -61,6 +66,29 @@ pub struct TargetChanges {
 struct Known {
     stat: Stat,
     managed: bool,
+    source: Source,
+}
+
+/// Why a process is managed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// Its number was chosen.
+    Number,
+    /// It is in a submitted control group, and is dropped when it leaves it.
+    Group,
+    /// It matches a rule, until it starts another program.
+    Rule(usize),
+    /// Its parent is managed, because of a rule or not.
+    Child(Option<usize>),
+}
+
+impl Source {
+    fn rule(self) -> Option<usize> {
+        match self {
+            Self::Rule(at) | Self::Child(Some(at)) => Some(at),
+            Self::Number | Self::Group | Self::Child(None) => None,
+        }
+    }
 }
 
 /// The managed processes.
@@ -70,18 +98,26 @@ pub struct Targets {
     /// Our own children that are not held yet. Until we wait for them, nobody else gets their numbers.
     launched: Vec<u32>,
     groups: Cgroups,
+    /// Rules by index, which no other rule gets.
+    rules: BTreeMap<usize, NamedRule>,
+    next_rule: usize,
+    /// True once rules were added or removed: all known processes are asked again.
+    rules_changed: bool,
     known: BTreeMap<u32, Known>,
-    /// Processes selected only through a control group: they are dropped when they leave it.
-    by_cgroup: BTreeSet<u32>,
     /// The innermost submitted control group of each process that is in one.
     in_groups: BTreeMap<u32, usize>,
     /// Submitted control groups that do not exist at present.
     missing: BTreeSet<usize>,
+    /// How often each process was examined that is not known.
+    examined: BTreeMap<u32, u8>,
     /// Where the bounded scan of `/proc` continues.
     cursor: u32,
     /// Processes that are not managed, until it is reported; once.
     left_out: Option<Error>,
     has_told: bool,
+    /// Pairs of rules that match one process, until it is reported; each pair once.
+    doubts: Vec<Error>,
+    doubted: BTreeSet<(usize, usize)>,
 }
 
 impl Targets {
@@ -100,17 +136,23 @@ impl Targets {
         }
         selection.pids.iter().try_for_each(|&pid| check_pid(root, pid))?;
         let groups = Cgroups::open(root, &selection.cgroups)?;
+        let rules: BTreeMap<_, _> = selection.rules.iter().cloned().enumerate().collect();
         Ok(Self {
+            next_rule: rules.len(),
+            rules_changed: false,
+            rules,
             selection,
             launched: Vec::new(),
             groups,
             known: BTreeMap::new(),
-            by_cgroup: BTreeSet::new(),
             in_groups: BTreeMap::new(),
             missing: BTreeSet::new(),
+            examined: BTreeMap::new(),
             cursor: 0,
             left_out: None,
             has_told: false,
+            doubts: Vec::new(),
+            doubted: BTreeSet::new(),
         })
     }
 
@@ -125,6 +167,36 @@ impl Targets {
     /// Those of [`Cgroups::add`].
     pub fn add_group(&mut self, root: &Root, named: &str) -> Result<usize> {
         self.groups.add(root, named)
+    }
+
+    /// Removes a control group: its processes are no longer managed from the next refresh on.
+    pub fn remove_group(&mut self, at: usize) {
+        self.groups.remove(at);
+        self.missing.remove(&at);
+        self.examined.clear(); // a rule may match them
+    }
+
+    /// Adds a rule; returns its index.
+    pub fn add_rule(&mut self, rule: NamedRule) -> usize {
+        let at = self.next_rule;
+        self.rules.insert(at, rule);
+        self.next_rule += 1;
+        self.rules_changed = true;
+        self.examined.clear();
+        at
+    }
+
+    /// Removes a rule: its processes are no longer managed from the next refresh on.
+    pub fn remove_rule(&mut self, at: usize) {
+        self.rules.remove(&at);
+        self.doubted.retain(|(one, other)| *one != at && *other != at);
+        self.rules_changed = true;
+        self.examined.clear();
+    }
+
+    /// The index of the rule because of which a process is managed.
+    pub fn rule_of(&self, pid: u32) -> Option<usize> {
+        self.known.get(&pid)?.source.rule()
     }
 
     /// The submitted control groups.
@@ -153,6 +225,7 @@ impl Targets {
     pub fn refresh(&mut self, root: &Root) -> TargetChanges {
         let mut changes = TargetChanges::default();
         self.drop_the_gone(root, &mut changes);
+        self.rules_changed = false;
         self.follow_cgroups(root, &mut changes);
         let is_held = |pid: &mut u32| root.hold(*pid).is_ok();
         self.selection.pids.extend(self.launched.extract_if(.., is_held));
@@ -165,10 +238,10 @@ impl Targets {
             runs
         });
         for pid in self.selection.pids.clone() {
-            self.consider(root, pid);
+            self.consider(root, pid, Source::Number);
         }
         let listed = self.follow_children(root);
-        if self.selection.comm.is_some() || !listed {
+        if !self.rules.is_empty() || !listed {
             self.scan(root, listed);
         }
         self.take_up(&mut changes);
@@ -177,34 +250,84 @@ impl Targets {
 
     fn drop_the_gone(&mut self, root: &Root, changes: &mut TargetChanges) {
         for pid in self.known.keys().copied().collect::<Vec<_>>() {
-            let now = root.process(pid).and_then(|held| Stat::of(&held));
+            let held = root.process(pid);
+            let now = held.as_ref().and_then(|held| Stat::of(held));
+            let source = self.source_of(pid, held.as_deref(), now.as_ref());
             let Some(known) = self.known.get_mut(&pid) else { continue };
+            let Some(source) = source else {
+                self.forget(root, pid, changes);
+                continue;
+            };
             match now {
-                Some(stat) if stat.same_run(&known.stat) => known.stat = stat,
+                Some(stat) if stat.same_run(&known.stat) => {
+                    (known.stat, known.source) = (stat, source)
+                }
                 // The old program's pages are gone, but the process is still selected.
                 Some(stat) if stat.start == known.stat.start => {
                     if known.managed {
                         changes.gone.push(pid);
                     }
-                    *known = Known { stat, managed: false };
+                    *known = Known { stat, managed: false, source };
                 }
                 _ => self.forget(root, pid, changes),
             }
         }
     }
 
+    /// Why a known process is managed from now on: it may run another program, or the rules may be others. `None`: no
+    /// longer.
+    fn source_of(&mut self, pid: u32, held: Option<&Held>, now: Option<&Stat>) -> Option<Source> {
+        let known = self.known.get(&pid)?;
+        let (source, is_new) = (known.source, now.is_some_and(|now| !now.same_run(&known.stat)));
+        let (Some(held), Some(now)) = (held, now) else { return Some(source) };
+        let by_rules = !matches!(source, Source::Number | Source::Group);
+        if !by_rules || !(is_new || self.rules_changed) {
+            return Some(source);
+        }
+        if let Some(at) = self.rule_for(now, &|file| held.read_text(file).ok()) {
+            return Some(Source::Rule(at));
+        }
+        let is_gone = source.rule().is_some_and(|at| !self.rules.contains_key(&at));
+        let is_another = is_new && matches!(source, Source::Rule(_));
+        (!is_gone && !is_another).then_some(source)
+    }
+
+    /// The rule that matches a process: of several, the first by name, which is reported.
+    fn rule_for(&mut self, stat: &Stat, file: &dyn Fn(&str) -> Option<String>) -> Option<usize> {
+        let process = Candidate::new(stat, file);
+        let matching = self.rules.iter().filter(|(_, named)| named.rule.matches(&process));
+        let mut matching: Vec<_> = matching.map(|(at, named)| (&named.name, *at)).collect();
+        matching.sort_unstable();
+        if let [(name, at), (other, second), ..] = matching[..]
+            && self.doubted.insert((at, second))
+        {
+            self.doubts.push(Error::Refused {
+                what: format!("process {} ({})", stat.pid, stat.comm),
+                why: format!("the rules of {name} and {other} match it: it belongs to {name}"),
+                hint: "let only one of them match, as in not = { comm = \"NAME\" }".into(),
+            });
+        }
+        matching.first().map(|(_, at)| *at)
+    }
+
+    /// Takes the reports of processes that several rules match.
+    pub fn take_doubts(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.doubts)
+    }
+
     fn forget(&mut self, root: &Root, pid: u32, changes: &mut TargetChanges) {
         if !self.selection.pids.contains(&pid) {
             root.release(pid);
         }
-        self.by_cgroup.remove(&pid);
         if self.known.remove(&pid).is_some_and(|known| known.managed) {
             changes.gone.push(pid);
         }
     }
 
     fn follow_cgroups(&mut self, root: &Root, changes: &mut TargetChanges) {
-        if self.groups.is_empty() {
+        let is_member = |known: &Known| known.source == Source::Group;
+        if self.groups.is_empty() && !self.known.values().any(is_member) {
+            self.in_groups.clear();
             return;
         }
         // A service that stops and starts again is followed into its new group.
@@ -217,32 +340,32 @@ impl Targets {
         changes.removed_groups.extend(gone.difference(&self.missing));
         self.missing = gone;
         self.in_groups = self.groups.processes();
-        let left: Vec<u32> = self
-            .by_cgroup
-            .iter()
-            .copied()
-            .filter(|pid| !self.in_groups.contains_key(pid))
-            .collect();
+        let members = self.known.iter().filter(|(_, known)| is_member(known));
+        let left: Vec<u32> =
+            members.map(|(pid, _)| *pid).filter(|pid| !self.in_groups.contains_key(pid)).collect();
         for pid in left {
             self.forget(root, pid, changes);
         }
         for pid in self.in_groups.keys().copied().collect::<Vec<_>>() {
-            if !self.known.contains_key(&pid) && self.consider(root, pid) {
-                self.by_cgroup.insert(pid);
-            }
+            self.consider(root, pid, Source::Group);
         }
     }
 
     /// Adds a process to the known ones; false if it cannot be managed.
-    fn consider(&mut self, root: &Root, pid: u32) -> bool {
+    fn consider(&mut self, root: &Root, pid: u32, source: Source) -> bool {
         if self.known.contains_key(&pid) {
             return true;
         }
-        self.consider_if(root, pid, |_| true)
+        self.consider_if(root, pid, |_, _, _| Some(source))
     }
 
-    /// The same, if the process that is held then `fits`: the number may have passed on since it was found.
-    fn consider_if(&mut self, root: &Root, pid: u32, fits: impl FnOnce(&Stat) -> bool) -> bool {
+    /// The same, if the process that is held then has a `source`: the number may have passed on since it was found.
+    fn consider_if(
+        &mut self,
+        root: &Root,
+        pid: u32,
+        source: impl FnOnce(&mut Self, &Held, &Stat) -> Option<Source>,
+    ) -> bool {
         if self.known.len() >= MOST_TARGETS {
             self.leave_out(None);
             return false;
@@ -255,11 +378,13 @@ impl Targets {
                 return false;
             }
         };
-        let stat = Stat::of(&held).filter(|stat| {
-            !stat.is_kernel_thread && stat.pid == pid && pid != std::process::id() && fits(stat)
-        });
-        match stat {
-            Some(stat) => drop(self.known.insert(pid, Known { stat, managed: false })),
+        let stat = Stat::of(&held)
+            .filter(|stat| !stat.is_kernel_thread && stat.pid == pid && pid != std::process::id());
+        let found = stat.and_then(|stat| Some((source(self, &held, &stat)?, stat)));
+        match found {
+            Some((source, stat)) => {
+                self.known.insert(pid, Known { stat, managed: false, source });
+            }
             None => root.release(pid),
         }
         self.known.contains_key(&pid)
@@ -281,7 +406,8 @@ impl Targets {
     fn follow_children(&mut self, root: &Root) -> bool {
         let mut waiting: Vec<u32> = match self.selection.children {
             true => {
-                self.known.keys().copied().filter(|pid| !self.by_cgroup.contains(pid)).collect()
+                let own = self.known.iter().filter(|(_, known)| known.source != Source::Group);
+                own.map(|(pid, _)| *pid).collect()
             }
             false => Vec::new(),
         };
@@ -289,8 +415,12 @@ impl Targets {
             let Some(held) = root.process(pid) else { continue };
             let Some(children) = children(&held) else { return false };
             for child in children {
-                let is_child = |stat: &Stat| stat.parent == pid;
-                if !self.known.contains_key(&child) && self.consider_if(root, child, is_child) {
+                let of_parent = Source::Child(self.rule_of(pid));
+                let source = |own: &mut Self, held: &Held, stat: &Stat| {
+                    let rule = own.rule_for(stat, &|file| held.read_text(file).ok());
+                    (stat.parent == pid).then(|| rule.map_or(of_parent, Source::Rule))
+                };
+                if !self.known.contains_key(&child) && self.consider_if(root, child, source) {
                     waiting.push(child);
                 }
             }
@@ -298,24 +428,45 @@ impl Targets {
         true
     }
 
-    /// Searches a part of `/proc` for selected names and, if `listed` is false, for children.
+    /// Searches a part of `/proc` for processes that match a rule and, if `listed` is false, for children.
     fn scan(&mut self, root: &Root, listed: bool) {
-        let all = pids(root);
-        let from = all.partition_point(|pid| *pid < self.cursor);
-        let part: Vec<u32> = all[from..].iter().take(SCAN_LIMIT).copied().collect();
-        self.cursor =
-            if from + part.len() == all.len() { 0 } else { part.last().map_or(0, |p| p + 1) };
-        for pid in part {
-            if self.known.contains_key(&pid) {
-                continue;
-            }
+        for pid in self.next_part(pids(root)) {
             let Ok(stat) = Stat::read(root, pid) else { continue };
-            let named = self.selection.comm.as_ref().is_some_and(|comm| comm.is_match(&stat.comm));
-            let child = !listed && self.selection.children && self.known.contains_key(&stat.parent);
-            if named || child {
-                self.consider_if(root, pid, |now| now.same_run(&stat));
+            let file = |name: &str| root.read(format!("/proc/{pid}/{name}")).ok();
+            let rule = if stat.is_kernel_thread { None } else { self.rule_for(&stat, &file) };
+            let parent =
+                self.known.get(&stat.parent).filter(|_| !listed && self.selection.children);
+            let child = parent.map(|parent| Source::Child(parent.source.rule()));
+            if rule.is_some() || child.is_some() {
+                // The number may be another one's by now, so the process that is held is asked again.
+                self.consider_if(root, pid, |own, held, now| {
+                    let rule = own.rule_for(now, &|file| held.read_text(file).ok());
+                    rule.map(Source::Rule).or(child).filter(|_| now.same_run(&stat))
+                });
             }
         }
+    }
+
+    /// The processes to examine now: those that are new, and a part of the others, at most `SCAN_LIMIT`.
+    fn next_part(&mut self, all: Vec<u32>) -> Vec<u32> {
+        let unknown: Vec<u32> =
+            all.into_iter().filter(|pid| !self.known.contains_key(pid)).collect();
+        self.examined.retain(|pid, _| unknown.binary_search(pid).is_ok());
+        let count = |pid: &u32| self.examined.get(pid).copied().unwrap_or(0);
+        let (mut part, old): (Vec<u32>, Vec<u32>) =
+            unknown.into_iter().partition(|pid| count(pid) < AT_FIRST);
+        part.truncate(SCAN_LIMIT);
+        let from = old.partition_point(|pid| *pid < self.cursor);
+        let room = old.len().div_ceil(LATER).min(SCAN_LIMIT - part.len());
+        let rest = &old[from..(from + room).min(old.len())];
+        let is_end = from + rest.len() == old.len();
+        self.cursor = if is_end { 0 } else { rest.last().map_or(self.cursor, |pid| pid + 1) };
+        part.extend(rest);
+        for pid in &part {
+            let count = self.examined.entry(*pid).or_default();
+            *count = count.saturating_add(1);
+        }
+        part
     }
 
     fn take_up(&mut self, changes: &mut TargetChanges) {
@@ -355,9 +506,16 @@ fn check_pid(root: &Root, pid: u32) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rule::Rule;
     use super::super::stat::tests::text;
     use super::*;
+    use regex_lite::Regex;
     use std::fs;
+
+    fn comm(name: &str, pattern: &str) -> NamedRule {
+        let rule = Rule::Comm(Regex::new(pattern).expect("a pattern"));
+        NamedRule { name: name.into(), rule }
+    }
 
     struct Fake {
         _dir: tempfile::TempDir,
@@ -453,12 +611,15 @@ mod tests {
         let known = |pid| Known {
             stat: Stat::parse(&text(pid, "x", 1, 1, 1, 1)).expect("it"),
             managed: true,
+            source: Source::Group,
         };
         targets.known = (2..count).map(|pid| (pid, known(pid))).collect();
-        assert!(!targets.consider(&fake.root, 1));
+        assert!(!targets.consider(&fake.root, 1, Source::Number));
         let told = targets.take_left_out().expect("told").to_string();
         assert!(told.contains("4096 are managed already"), "{told}");
-        assert!(!targets.consider(&fake.root, 1) && targets.take_left_out().is_none());
+        assert!(
+            !targets.consider(&fake.root, 1, Source::Number) && targets.take_left_out().is_none()
+        );
     }
 
     #[test]
@@ -497,7 +658,7 @@ mod tests {
         fake.put("/sys/fs/cgroup/a/b/cgroup.procs", "22\n");
         let selection = Selection {
             cgroups: vec!["a".into()],
-            comm: Some(Regex::new("^redis").expect("a regex")),
+            rules: vec![comm("redis", "^redis")],
             min_rss: Bytes::from_base_pages(50),
             ..Selection::default()
         };
@@ -506,6 +667,79 @@ mod tests {
         fake.put("/sys/fs/cgroup/a/b/cgroup.procs", "");
         fake.process(21, "redis-cli", 1, 60, 1);
         assert_eq!(refresh(&mut targets, &fake), (vec![21], vec![22]));
+    }
+
+    #[test]
+    fn rules_come_and_go_and_so_do_their_processes() {
+        let fake = Fake::new();
+        fake.process(20, "redis-server", 1, 5, 1);
+        fake.put("/proc/20/task/20/children", "21 ");
+        fake.process(21, "helper", 20, 5, 1);
+        fake.put("/proc/21/task/21/children", "");
+        fake.process(22, "sh", 1, 5, 1);
+        let mut targets = Targets::new(Selection::default(), &fake.root).expect("targets");
+        let twice =
+            |targets: &mut Targets| [refresh(targets, &fake).0, refresh(targets, &fake).0].concat();
+        assert_eq!(refresh(&mut targets, &fake), (vec![], vec![]));
+        let redis = targets.add_rule(comm("redis", "^redis"));
+        assert_eq!(twice(&mut targets), [20, 21], "then its child");
+        assert_eq!([20, 21].map(|pid| targets.rule_of(pid)), [Some(redis); 2]);
+        let helper = targets.add_rule(comm("helper", "^helper"));
+        refresh(&mut targets, &fake);
+        assert_eq!([20, 21].map(|pid| targets.rule_of(pid)), [Some(redis), Some(helper)]);
+        targets.remove_rule(redis);
+        assert_eq!(refresh(&mut targets, &fake), (vec![], vec![20]));
+        assert_eq!(targets.rule_of(21), Some(helper));
+        fake.process(21, "other", 20, 5, 2);
+        assert_eq!(refresh(&mut targets, &fake), (vec![], vec![21]), "another program");
+        assert_ne!(targets.add_rule(comm("redis", "^redis")), redis, "indices are not reused");
+        assert_eq!(twice(&mut targets), [20, 21]);
+        targets.selection.cgroups.clear();
+        fake.put("/sys/fs/cgroup/a/cgroup.procs", "22\n");
+        let group = targets.add_group(&fake.root, "a").expect("a group");
+        assert_eq!(refresh(&mut targets, &fake), (vec![22], vec![]));
+        targets.remove_group(group);
+        assert_eq!(refresh(&mut targets, &fake), (vec![], vec![22]));
+    }
+
+    #[test]
+    fn of_two_rules_the_first_by_name_has_the_process_and_that_is_said_once() {
+        let fake = Fake::new();
+        for pid in [20, 21] {
+            fake.process(pid, "redis", 1, 5, 1);
+        }
+        let rules = vec![comm("second", "^red"), comm("first", "redis")];
+        let selection = Selection { rules, ..Selection::default() };
+        let mut targets = Targets::new(selection, &fake.root).expect("targets");
+        assert_eq!(refresh(&mut targets, &fake).0, [20, 21]);
+        assert_eq!([20, 21].map(|pid| targets.rule_of(pid)), [Some(1); 2]);
+        let told: Vec<String> = targets.take_doubts().iter().map(ToString::to_string).collect();
+        let expected =
+            "process 20 (redis): the rules of first and second match it: it belongs to first";
+        assert_eq!(told, [expected]);
+    }
+
+    #[test]
+    fn a_process_is_examined_when_it_is_new_and_then_rarely() {
+        let fake = Fake::new();
+        for pid in 100..200 {
+            fake.process(pid, "sh", 1, 5, 1);
+        }
+        let selection = Selection { rules: vec![comm("redis", "^redis")], ..Selection::default() };
+        let mut targets = Targets::new(selection, &fake.root).expect("targets");
+        let all = || pids(&fake.root);
+        assert_eq!([(); 3].map(|()| targets.next_part(all()).len()), [100, 100, 10]);
+        fake.process(300, "sh", 1, 5, 1);
+        assert_eq!(targets.next_part(all()).iter().filter(|pid| **pid == 300).count(), 1);
+        let mut later: Vec<u32> = (0..11).flat_map(|_| targets.next_part(all())).collect();
+        later.sort_unstable();
+        later.dedup();
+        assert_eq!(later.len(), 101, "all of them, in turn");
+        fake.process(150, "redis", 1, 5, 1);
+        for _ in 0..12 {
+            targets.refresh(&fake.root);
+        }
+        assert_eq!(targets.pids().collect::<Vec<_>>(), [150]);
     }
 
     #[test]

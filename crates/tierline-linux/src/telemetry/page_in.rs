@@ -6,6 +6,8 @@
 //! each, since the kernel often does not count a page that we page out in the working set: in a guest of Linux 7.2,
 //! 12,288 pages were paged in from compressed swap without any pressure (`examples/page_out.rs`).
 
+use std::collections::BTreeMap;
+
 use tierline_core::unit::Nanos;
 
 use crate::cgroup::{Cgroup, Cgroups, Refaults};
@@ -20,7 +22,7 @@ const PAGE_IN: Nanos = Nanos(100_000);
 #[derive(Debug, Default)]
 pub struct PageIn {
     /// The last reading of each group; of the machine if there is no group.
-    before: Vec<Option<Total>>,
+    before: BTreeMap<Option<usize>, Total>,
 }
 
 /// Counts since boot, or since the group was created.
@@ -43,22 +45,25 @@ impl PageIn {
         root: &Root,
         groups: &Cgroups,
     ) -> Result<Option<f64>> {
-        let read: Vec<Option<Total>> = match groups.is_empty() {
+        let read: Vec<(Option<usize>, Option<Total>)> = match groups.is_empty() {
             true => {
                 let pressure = Pressure::of_machine(root, Resource::Memory)?;
-                vec![Some(Total::new(now, pressure, refaults(root, groups).ok()))]
+                vec![(None, Some(Total::new(now, pressure, refaults(root, groups).ok())))]
             }
-            false => groups.iter().map(|group| of_group(now, group)).collect::<Result<_>>()?,
+            false => {
+                let each = groups.indexed();
+                each.map(|(at, group)| Ok((Some(at), of_group(now, group)?)))
+                    .collect::<Result<_>>()?
+            }
         };
-        self.before.resize(read.len(), None);
+        let last = std::mem::take(&mut self.before);
         let mut most: Option<f64> = None;
-        for (before, total) in self.before.iter_mut().zip(read) {
-            if let (Some(before), Some(total)) = (*before, total)
-                && let Some(share) = total.share_since(before)
-            {
+        for (at, total) in read {
+            let Some(total) = total else { continue };
+            if let Some(share) = last.get(&at).and_then(|before| total.share_since(*before)) {
                 most = Some(most.map_or(share, |most| most.max(share)));
             }
-            *before = total;
+            self.before.insert(at, total);
         }
         Ok(most)
     }

@@ -55,6 +55,11 @@ impl CpuTimes {
         self.own.entry(tenant).or_insert(new).submitted = cores;
     }
 
+    /// Forgets a tenant that was removed.
+    pub fn forget(&mut self, tenant: usize) {
+        self.own.remove(&tenant);
+    }
+
     /// Whether a tenant had work in the last period, throttled or not.
     pub fn demand(&self, tenant: usize) -> Option<bool> {
         self.own.get(&tenant)?.demand

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use regex_lite::Regex;
 use tierline_core::port::{Move, PageSize, Reason, Vpn};
 use tierline_core::tier::{NodeId, Tier, Tiers};
 use tierline_core::unit::Nanos;
@@ -10,8 +11,8 @@ use super::usage::Usage;
 use super::*;
 use crate::cgroup::Cgroups;
 use crate::cgroup::tests::Fake;
-use crate::process::Selection;
 use crate::process::stat::tests::text;
+use crate::process::{NamedRule, Selection};
 
 /// A process with its parent; process N runs the program `progN`.
 fn process(fake: &Fake, pid: u32, parent: u32) {
@@ -96,16 +97,16 @@ fn without_a_group_the_number_then_the_name_then_the_parent_decides() {
     fake.put("/proc/10/task/10/children", "11 13");
     fake.put("/proc/11/task/11/children", "12");
     fake.group("g", &[12]);
-    let name = Regex::new("^prog(13|20)$").expect("a pattern");
+    let rule = Rule::Comm(Regex::new("^prog(13|20)$").expect("a pattern"));
     let selection = Selection {
         pids: vec![10],
         cgroups: vec!["g".into()],
-        comm: Some(name.clone()),
+        rules: vec![NamedRule { name: "x".into(), rule: rule.clone() }],
         ..Selection::default()
     };
     let mut targets = Targets::new(selection, &fake.root).expect("targets");
     let pids = tenant(Target::Pids(vec![10]));
-    let mut tenants = Tenants::new(vec![tenant(Target::Comm(name)), pids, group("g")]);
+    let mut tenants = Tenants::new(vec![tenant(Target::Rule(rule)), pids, group("g")]);
     let owners = assigned(&mut tenants, &mut targets, &fake);
     assert_eq!(owners, [(10, 2), (11, 2), (12, 3), (13, 1), (20, 1)]);
     // Its parent ends, and it leaves the group: its tenant does not change.

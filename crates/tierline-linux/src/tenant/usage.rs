@@ -4,7 +4,7 @@
 //! A reading is adjusted by our own moves until the next one. The kernel updates its counts in batches, so a reading
 //! may miss up to 64 pages a processor (`MEMCG_CHARGE_BATCH` in its `memcontrol.h`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tierline_core::port::{Move, TenantTelemetry};
 use tierline_core::tier::Tiers;
@@ -22,8 +22,8 @@ const READ_EVERY: Nanos = Nanos::from_millis(100);
 pub struct Usage {
     /// The time of the last reading.
     read: Option<Nanos>,
-    /// By tenant and tier; `None`: not measured.
-    used: Vec<Option<Vec<Bytes>>>,
+    /// By tenant and tier, of those that are measured.
+    used: BTreeMap<usize, Vec<Bytes>>,
     /// Groups whose failure was already reported.
     reported: BTreeSet<usize>,
 }
@@ -42,27 +42,28 @@ impl Usage {
             return;
         }
         self.read = Some(now);
-        self.used = vec![None; tenants.iter().len()];
+        self.used.clear();
         let charged: Vec<_> = groups
-            .iter()
-            .enumerate()
-            .map(|(at, group)| self.charged(at, group, tiers, problems))
+            .indexed()
+            .map(|(at, group)| (at, self.charged(at, group, tiers, problems)))
             .collect();
-        for (at, own) in charged.iter().enumerate() {
-            let (Some(mut own), Some(tenant)) = (own.clone(), tenants.tenant_of_group(at)) else {
+        // A group's counts include the groups below it.
+        let mut below: BTreeMap<usize, Vec<&Vec<Bytes>>> = BTreeMap::new();
+        for (inner, used) in &charged {
+            if let (Some(above), Some(used)) = (groups.parent_of(*inner), used) {
+                below.entry(above).or_default().push(used);
+            }
+        }
+        for (at, own) in &charged {
+            let (Some(mut own), Some(tenant)) = (own.clone(), tenants.tenant_of_group(*at)) else {
                 continue;
             };
-            // A group's counts include the groups below it.
-            let inner = charged
-                .iter()
-                .enumerate()
-                .filter(|(inner, _)| groups.parent_of(*inner) == Some(at));
-            for inner in inner.filter_map(|(_, inner)| inner.as_ref()) {
+            for inner in below.get(at).into_iter().flatten() {
                 own.iter_mut()
-                    .zip(inner)
+                    .zip(*inner)
                     .for_each(|(own, inner)| *own = own.saturating_sub(*inner));
             }
-            self.used[tenant] = Some(own);
+            self.used.insert(tenant, own);
         }
     }
 
@@ -91,7 +92,7 @@ impl Usage {
 
     /// Adjusts the usage for a page that we moved.
     pub fn record_move(&mut self, tenant: usize, moved: &Move) {
-        let Some(Some(used)) = self.used.get_mut(tenant) else { return };
+        let Some(used) = self.used.get_mut(&tenant) else { return };
         let bytes = moved.size.bytes();
         if let Some(from) = used.get_mut(moved.from.index()) {
             *from = from.saturating_sub(bytes);
@@ -103,9 +104,9 @@ impl Usage {
 
     /// The usage as telemetry for the core.
     pub fn telemetry(&self) -> Vec<TenantTelemetry> {
-        let measured = self.used.iter().enumerate().filter_map(|(at, used)| {
-            let used = used.as_ref()?.iter().copied().map(Some).collect();
-            Some(TenantTelemetry { tenant: id(at), used, ..TenantTelemetry::default() })
+        let measured = self.used.iter().map(|(&at, used)| {
+            let used = used.iter().copied().map(Some).collect();
+            TenantTelemetry { tenant: id(at), used, ..TenantTelemetry::default() }
         });
         measured.collect()
     }

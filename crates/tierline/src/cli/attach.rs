@@ -11,7 +11,7 @@ use regex_lite::Regex;
 use rustix::thread::set_no_new_privs;
 use tierline_core::unit::Nanos;
 use tierline_linux::error::Error;
-use tierline_linux::process::{Held, Targets};
+use tierline_linux::process::{Held, Rule, Targets};
 use tierline_linux::root::Root;
 
 use super::manage::{ManageArgs, raise_file_limit, say_summary};
@@ -19,7 +19,7 @@ use super::{FOUND, Globals};
 use crate::apps;
 use crate::clock;
 use crate::config::value::Text;
-use crate::drive::{EndCondition, ManagerState};
+use crate::drive::{EndCondition, ManagerState, OnSignal};
 use crate::print::Messages;
 use crate::report_error::{self, ErrorWithHint};
 use crate::signals::{SignalEvent, Signals};
@@ -65,7 +65,7 @@ impl AttachArgs {
         self.manage.open_reports(&mut plan)?;
         let manager = plan.start(&tenants, apps.as_deref().unwrap_or_default())?;
         let messages = plan.messages;
-        let open = !selection.cgroups.is_empty() || selection.comm.is_some();
+        let open = !selection.cgroups.is_empty() || !selection.rules.is_empty();
         let deadline = self.duration.as_ref().map(|time| clock::now() + time.0);
         let mut end = Attached::new(&plan.root, &selection.pids, open, messages, deadline);
         end.stays = apps.is_some();
@@ -125,7 +125,7 @@ impl FromArgMatches for TargetsAndLimits {
             TargetOrLimit::Target(Target::Cgroup(paths.remove(0)))
         }));
         words.extend(at(matches, "comm", |mut patterns: Vec<Regex>| {
-            TargetOrLimit::Target(Target::Comm(patterns.remove(0)))
+            TargetOrLimit::Target(Target::Rule(Rule::Comm(patterns.remove(0))))
         }));
         words.extend(at(matches, "limit", |mut limits: Vec<TierLimits>| {
             TargetOrLimit::Limits(limits.remove(0))
@@ -210,8 +210,11 @@ impl Attached {
 }
 
 impl EndCondition for Attached {
-    fn on_signal(&mut self, signal: SignalEvent) -> bool {
-        matches!(signal, SignalEvent::End { .. })
+    fn on_signal(&mut self, signal: SignalEvent) -> OnSignal {
+        match signal {
+            SignalEvent::Child => OnSignal::GoOn,
+            SignalEvent::End { .. } => OnSignal::End,
+        }
     }
 
     fn is_over(&mut self, state: ManagerState, now: Nanos) -> bool {

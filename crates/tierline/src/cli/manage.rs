@@ -24,7 +24,7 @@ use crate::calibration;
 use crate::config::Layer;
 use crate::config::file::ConfigSources;
 use crate::config::value::Text;
-use crate::drive::{Driver, EventLog, Reports};
+use crate::drive::{Driver, EventLog, Managed, Reports};
 use crate::output::{empty, private};
 use crate::print::{Messages, SCHEMA_VERSION, to_stderr};
 use crate::report_error;
@@ -141,7 +141,7 @@ impl CheckedOptions {
             Ok(None) => {}
             Err(error) => self.messages.print(&report_error::text(&error)),
         }
-        apps::submit_all(&mut manager, apps, self.messages);
+        apps::host_all(&mut manager, &self.root, apps, self.messages);
         Ok(manager)
     }
 
@@ -156,7 +156,7 @@ impl CheckedOptions {
     }
 
     /// A driver for `manager`, and the file of the final summary.
-    pub fn driver(self, manager: Option<Manager>) -> (Driver<Manager>, Option<Summary>) {
+    pub fn driver<M: Managed>(self, manager: Option<M>) -> (Driver<M>, Option<Summary>) {
         let socket = manager.is_some().then(|| StatusSocket::open(&self.options.state_dir));
         let socket = socket.and_then(|opened| {
             let warn = |error: &_| {

@@ -7,6 +7,7 @@ mod cell;
 mod compare;
 mod completion;
 mod config;
+mod daemon;
 mod doctor;
 mod explain;
 mod machines;
@@ -80,6 +81,7 @@ impl Globals {
 enum Verb {
     Run(run::RunArgs),
     Attach(attach::AttachArgs),
+    Daemon(daemon::DaemonArgs),
     Status(status::StatusArgs),
     Topology(topology::TopologyArgs),
     Doctor(doctor::DoctorArgs),
@@ -121,6 +123,7 @@ fn dispatch(verb: &Verb, globals: &Globals) -> Result<u8> {
     match verb {
         Verb::Run(args) => args.run(globals),
         Verb::Attach(args) => args.run(globals),
+        Verb::Daemon(args) => args.run(globals),
         Verb::Status(args) => args.run(globals),
         Verb::Topology(args) => args.run(globals),
         Verb::Doctor(args) => args.run(globals),

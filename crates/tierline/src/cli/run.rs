@@ -17,7 +17,7 @@ use tierline_linux::manager::Manager;
 use super::manage::{CheckedOptions, ManageArgs, raise_file_limit, say_summary, say_unmanaged};
 use super::{Globals, UNUSABLE};
 use crate::apps::{self, App};
-use crate::drive::{Driver, EndCondition, Managed, ManagerState};
+use crate::drive::{Driver, EndCondition, Managed, ManagerState, OnSignal};
 use crate::report_error::{self, ErrorWithHint};
 use crate::signals::{SignalEvent, Signals};
 use crate::tenants::{Target, TargetOrLimit, TenantSpec, TierLimits, tenants};
@@ -167,7 +167,7 @@ impl Running {
 }
 
 impl EndCondition for Running {
-    fn on_signal(&mut self, signal: SignalEvent) -> bool {
+    fn on_signal(&mut self, signal: SignalEvent) -> OnSignal {
         match signal {
             SignalEvent::Child => self.ended = self.child.try_wait().ok().flatten(),
             SignalEvent::End { to_group: true, .. } => {}
@@ -176,7 +176,7 @@ impl EndCondition for Running {
                 let _ = kill_process(Pid::from_child(&self.child), signal);
             }
         }
-        self.ended.is_some()
+        if self.ended.is_some() { OnSignal::End } else { OnSignal::GoOn }
     }
 
     fn is_over(&mut self, _state: ManagerState, now: Nanos) -> bool {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `tierline status`: queries the running managers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Globals;
+use crate::api::client;
 use crate::config::Layer;
 use crate::config::file::ConfigSources;
 use crate::openmetrics;
@@ -19,7 +20,7 @@ use crate::status::Status;
 
 /// Show the state of running managers
 ///
-/// Queries every manager through its socket in the state folder.
+/// Queries the daemon, and every other manager, through their sockets in the state folder.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n\
   \x20 tierline status --json\n\
@@ -47,7 +48,13 @@ impl StatusArgs {
         let layer = self.sources.stack(&globals.root(), flags)?.flatten();
         let dir = layer.options(false)?.0.state_dir;
         let mut answers = Vec::new();
-        for (pid, file) in serve::sockets(&dir)? {
+        let daemon = match client::socket(&dir)? {
+            Some(socket) => self.daemon(&socket)?,
+            None => None,
+        };
+        let asked = daemon.as_ref().map(|(pid, _)| *pid);
+        answers.extend(daemon);
+        for (pid, file) in serve::sockets(&dir)?.into_iter().filter(|one| Some(one.0) != asked) {
             let answer = serve::ask(&file).map_err(|error| unheard(pid, &error))?;
             answers.extend(answer.map(|text| (pid, text)));
         }
@@ -67,6 +74,30 @@ impl StatusArgs {
             print::out(&print::plain(&texts.join("\n")))?;
         }
         Ok(0)
+    }
+}
+
+impl StatusArgs {
+    /// The answer of a daemon; `None` if none listens.
+    fn daemon(&self, socket: &Path) -> Result<Option<(u32, String)>> {
+        #[derive(Deserialize)]
+        struct Pid {
+            pid: u32,
+        }
+        let answer = client::get(socket, "/v1/status").map_err(|error| {
+            let hint = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => {
+                    "run this as root, or as a member of its group"
+                }
+                _ => "it may be busy: try again",
+            };
+            ErrorWithHint::error(
+                format!("cannot query the daemon through {}: {error}", socket.display()),
+                hint,
+            )
+        })?;
+        let read = |text: String| Ok((serde_json::from_str::<Pid>(&text)?.pid, text));
+        answer.map(read).transpose()
     }
 }
 

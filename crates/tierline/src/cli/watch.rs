@@ -157,6 +157,8 @@ impl<W: Watcher> Managed for WatchedPrograms<W> {
     fn request(&mut self, _now: Nanos, _verb: &Verb) -> Answer {
         Answer::refused(&anyhow::anyhow!("this process only watches programs"))
     }
+    fn reload(&mut self, _now: Nanos) {}
+    fn woken(&mut self, _now: Nanos) {}
     fn status(&self, _now: Nanos) -> Status {
         Status { tracker: self.recorder.tracker().into(), ..Status::default() }
     }

@@ -4,6 +4,7 @@
 
 mod applications;
 mod attach;
+mod daemon;
 mod documents;
 mod errors;
 mod machine;
