@@ -7,7 +7,7 @@
 //! coldest page found is demoted first, and only if the new page is clearly hotter. If queueing in fast memory
 //! costs more than slow memory's extra latency, hot pages are demoted, until neither direction gains. While
 //! programs allocate, headroom is kept free in every tier except the slowest, so that new pages start in fast
-//! memory. A sudden rise of the share of accesses that slow memory serves is a phase change, which discards
+//! memory; not in a tier whose accesses are being shifted down. A sudden rise of the share of accesses that slow memory serves is a phase change, which discards
 //! earlier samples. Programs with few cache misses are sampled more densely. While fast memory is full, huge
 //! pages whose accesses go to few of their base pages are split.
 //!
@@ -137,17 +137,26 @@ impl Tierline {
         );
     }
 
-    /// A ledger that reserves the headroom of every tier except the slowest.
+    /// A ledger that reserves the headroom of every tier except the slowest, and those that are to serve less: new pages,
+    /// which tend to be hot, are not wanted there.
     fn open_ledger(&mut self, view: &View<'_>) -> Ledger {
         let tiers = view.machine.tiers;
         let permille = u64::from(self.knobs.headroom_permille);
+        let serves_less = |tier: TierId| {
+            let mut shifts = self.shifts.iter().flatten();
+            shifts.any(|progress| progress.shift.tier == tier && !progress.shift.up)
+        };
         let most = |tier: TierId| match tier == tiers.slowest() {
             true => Bytes::ZERO,
             false => Bytes(tiers[tier].capacity.0 / 1000 * permille),
         };
         let largest = tiers.iter().map(|(tier, _)| most(tier)).max().unwrap_or_default();
         self.headroom.observe(view, largest);
-        Ledger::new(view, view.machine.budget, |tier| self.headroom.within(most(tier)))
+        let kept = |tier| match serves_less(tier) {
+            true => Bytes::ZERO,
+            false => self.headroom.within(most(tier)),
+        };
+        Ledger::new(view, view.machine.budget, kept)
     }
 
     /// Continues the goal's shifts, or packs.

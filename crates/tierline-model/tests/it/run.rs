@@ -4,7 +4,7 @@
 use tierline_core::policy::Wants;
 use tierline_core::port::{Move, Observations, Order, PageSize, Reason, World};
 use tierline_core::tier::TierId;
-use tierline_core::unit::Nanos;
+use tierline_core::unit::{BASE_PAGE, Nanos};
 use tierline_model::report::Report;
 use tierline_model::run::run;
 use tierline_model::scenario::Scenario;
@@ -113,4 +113,26 @@ fn a_page_is_copied_by_the_requested_number_of_threads() {
     let work = 5_000.0 + 4_000.0 / 32.0;
     let copying = |ns: Nanos| ns.as_secs_f64() * 1e9 - work;
     assert!((copying(one) / copying(four) - 4.0).abs() < 0.01, "{one} and {four}");
+}
+
+/// Lightly loaded HBM has more latency than DDR5, so new memory has no business there: 5 GiB of it, of which half would be
+/// moved out again if room were kept for all.
+#[test]
+fn no_room_is_made_for_new_memory_in_a_tier_that_should_serve_less() {
+    let report = report(
+        r#"
+        machine = "hbm-ddr5-cxl"
+        ratio = "1:14"
+        seconds = 5
+        [[workload]]
+        kind = "latest"
+        set = "12GiB"
+        start_set = "6GiB"
+        fresh = "800MiB"
+        growth = "1GiB/s"
+        threads = 3
+        "#,
+    );
+    let moved = report.moves.promoted_pages + report.moves.demoted_pages;
+    assert!(BASE_PAGE.0 * moved < 5 << 29, "{:?}", report.moves);
 }
