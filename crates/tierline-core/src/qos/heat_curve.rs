@@ -21,14 +21,24 @@ const NOISE: f64 = 0.01;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeatCurve {
     memory: Bytes,
+    /// The program's memory when its points were last fitted to its size.
+    fitted_to: Bytes,
     /// Between no memory with no accesses and all memory with all accesses; shares never fall.
-    points: Vec<(Bytes, f64)>,
+    points: Vec<Point>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Point {
+    bytes: Bytes,
+    share: f64,
+    /// Whether the program had another size when this was measured.
+    outdated: bool,
 }
 
 impl HeatCurve {
     /// All memory is equally hot.
     pub fn uniform(memory: Bytes) -> Self {
-        Self { memory, points: Vec::new() }
+        Self { memory, fitted_to: memory, points: Vec::new() }
     }
 
     /// From parts of a program's memory with their accesses per second, in any order.
@@ -43,11 +53,11 @@ impl HeatCurve {
             let (mut bytes, mut share) = (Bytes::ZERO, 0.0);
             for part in parts {
                 (bytes, share) = (bytes + part.0, share + part.1 / all);
-                if curve.points.last().is_none_or(|last| curve.is_far(last.0, bytes)) {
-                    curve.points.push((bytes, share.min(1.0)));
+                if curve.points.last().is_none_or(|last| curve.is_far(last.bytes, bytes)) {
+                    curve.points.push(Point { bytes, share: share.min(1.0), outdated: false });
                 }
             }
-            curve.points.retain(|point| point.0 < memory);
+            curve.points.retain(|point| point.bytes < memory);
         }
         curve
     }
@@ -57,31 +67,51 @@ impl HeatCurve {
         self.memory
     }
 
-    /// The program has another size now.
+    /// The program has another size now. Until more is measured, all of it counts as grown or shrunk alike.
     pub fn resize(&mut self, memory: Bytes) {
+        if self.is_far(self.fitted_to, memory) {
+            let factor = as_f64(memory) / as_f64(self.fitted_to).max(1.0);
+            for point in &mut self.points {
+                (point.bytes, point.outdated) = (point.bytes.part(factor), true);
+            }
+            self.points.dedup_by_key(|point| point.bytes);
+            self.fitted_to = memory;
+        }
         self.memory = memory;
-        self.points.retain(|point| point.0 < memory);
+        self.points.retain(|point| Bytes::ZERO < point.bytes && point.bytes < memory);
     }
 
-    /// Records that fast memory of this size served this share of accesses. Points that contradict it go.
+    /// Records that fast memory of this size served this share of accesses. Points that contradict it go; outdated
+    /// ones give way to it.
     pub fn learn(&mut self, fast: Bytes, share: f64) {
         if fast == Bytes::ZERO || fast >= self.memory || !(0.0..=1.0).contains(&share) {
             return;
         }
-        let (memory, points) = (self.memory, std::mem::take(&mut self.points));
-        let agrees = |&(bytes, known): &(Bytes, f64)| {
+        let (memory, expected) = (self.memory, self.share(fast));
+        let points = std::mem::take(&mut self.points);
+        let agrees = |&Point { bytes, share: known, outdated }: &Point| {
             let contradicts =
                 if bytes < fast { known > share + NOISE } else { known < share - NOISE };
-            !contradicts && bytes.0.abs_diff(fast.0) > memory.0 / RESOLUTION
+            (outdated || !contradicts) && bytes.0.abs_diff(fast.0) > memory.0 / RESOLUTION
         };
-        let bounded = |(bytes, known): (Bytes, f64)| match bytes < fast {
-            true => (bytes, known.min(share)),
-            false => (bytes, known.max(share)),
+        let bounded = |mut point: Point| {
+            if !point.outdated {
+                let at_most = if point.bytes < fast { share } else { 1.0 };
+                let at_least = if point.bytes < fast { 0.0 } else { share };
+                point.share = point.share.clamp(at_least, at_most);
+            }
+            point
         };
         self.points = points.into_iter().filter(agrees).map(bounded).collect();
-        let at = self.points.partition_point(|point| point.0 < fast);
-        self.points.insert(at, (fast, share));
-        debug_assert!(self.points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{self:?}");
+        let at = self.points.partition_point(|point| point.bytes < fast);
+        let (below, above) = self.points.split_at_mut(at);
+        give_way(below.iter_mut().rev(), 0.0, expected, share);
+        give_way(above.iter_mut(), 1.0, expected, share);
+        self.points.insert(at, Point { bytes: fast, share, outdated: false });
+        debug_assert!(
+            self.points.is_sorted_by(|a, b| a.bytes < b.bytes && a.share <= b.share),
+            "{self:?}"
+        );
     }
 
     fn is_far(&self, a: Bytes, b: Bytes) -> bool {
@@ -93,9 +123,10 @@ impl HeatCurve {
         if bytes >= self.memory {
             return 1.0;
         }
-        let above = self.points.partition_point(|point| point.0 <= bytes);
-        let low = above.checked_sub(1).map_or((Bytes::ZERO, 0.0), |at| self.points[at]);
-        let high = self.points.get(above).copied().unwrap_or((self.memory, 1.0));
+        let above = self.points.partition_point(|point| point.bytes <= bytes);
+        let at = |point: &Point| (point.bytes, point.share);
+        let low = above.checked_sub(1).map_or((Bytes::ZERO, 0.0), |below| at(&self.points[below]));
+        let high = self.points.get(above).map_or((self.memory, 1.0), at);
         let part = as_f64(bytes - low.0) / as_f64(high.0 - low.0).max(1.0);
         low.1 + part * (high.1 - low.1)
     }
@@ -115,6 +146,19 @@ impl HeatCurve {
     /// Mean latency of an access, for these latencies of the tiers.
     pub fn mean_ns(&self, placement: &TierBytes, tier_ns: &[f64; TierId::MAX]) -> f64 {
         self.shares(placement).iter().zip(tier_ns).map(|(share, ns)| share * ns).sum()
+    }
+}
+
+/// Outdated points on one side of a new one keep their shape: the curve from there to the first point that is not
+/// outdated, or to its `end`, is stretched.
+fn give_way<'a>(side: impl Iterator<Item = &'a mut Point>, end: f64, expected: f64, share: f64) {
+    let side: Vec<&mut Point> = side.collect();
+    let fixed = side.iter().position(|point| !point.outdated);
+    let end = fixed.map_or(end, |at| side[at].share);
+    for point in side.into_iter().take_while(|point| point.outdated) {
+        let part = ((end - point.share) / (end - expected)).clamp(0.0, 1.0);
+        let stretched = if part.is_finite() { end - part * (end - share) } else { share };
+        point.share = stretched.clamp(share.min(end), share.max(end));
     }
 }
 
@@ -166,20 +210,47 @@ mod tests {
         curve.learn(GIB * 4, 0.5);
         close(curve.share(GIB * 2), 0.25);
         close(curve.share(GIB * 4), 0.5);
+    }
+
+    /// Twice the memory: twice as much is hot, unless measurements show that the new memory is cold.
+    #[test]
+    fn an_outdated_point_gives_way_to_a_measurement() {
+        let mut curve = HeatCurve::uniform(GIB * 8);
+        curve.learn(GIB * 2, 0.6);
+        curve.learn(GIB * 4, 0.8);
         curve.resize(GIB * 16);
-        close(curve.share(GIB * 10), 0.75);
+        close(curve.share(GIB * 4), 0.6);
+        close(curve.share(GIB * 8), 0.8);
+        curve.learn(GIB * 4, 0.8);
+        close(curve.share(GIB * 8), 1.0 - 0.2 / 2.0);
+        curve.learn(GIB * 2, 0.6);
+        close(curve.share(GIB * 4), 0.8);
+        close(curve.share(GIB * 8), 0.9);
+    }
+
+    #[test]
+    fn a_program_that_grows_by_little_has_the_same_hot_memory() {
+        let mut curve = HeatCurve::uniform(GIB * 100);
+        curve.learn(GIB * 20, 0.6);
+        curve.resize(GIB * 101);
+        close(curve.share(GIB * 20), 0.6);
     }
 
     proptest! {
         #[test]
         fn shares_rise_with_bytes_whatever_was_measured(
             parts in prop::collection::vec((1u64..1 << 34, 0.0f64..1e9), 0..40),
-            seen in prop::collection::vec((0u64..1 << 36, -0.5f64..1.5), 0..40),
+            seen in prop::collection::vec((0u64..1 << 36, -0.5f64..1.5, any::<bool>()), 0..40),
             at in prop::collection::vec(0u64..1 << 40, 2..9),
         ) {
             let parts = parts.into_iter().map(|(bytes, rate)| (Bytes(bytes), rate)).collect();
             let mut curve = HeatCurve::of_parts(parts);
-            seen.into_iter().for_each(|(bytes, share)| curve.learn(Bytes(bytes), share));
+            for (bytes, share, resized) in seen {
+                match resized {
+                    true => curve.resize(Bytes(bytes)),
+                    false => curve.learn(Bytes(bytes), share),
+                }
+            }
             let mut at = at;
             at.sort_unstable();
             let shares: Vec<f64> = at.into_iter().map(|bytes| curve.share(Bytes(bytes))).collect();

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::application::{Refusal, Slo};
 use super::need::Need;
 use super::profiler::{Profiler, Trial};
+use super::rest::Rest;
 use super::state::ApplicationState;
 use crate::port::TenantId;
 use crate::unit::{Bytes, Nanos};
@@ -20,8 +21,6 @@ const RESTS: Nanos = Nanos::from_secs(2);
 const RESTS_ELSEWHERE: Nanos = Nanos::from_secs(5);
 /// A trial is not longer, and an application without demand is not waited for longer.
 const LONGEST: Nanos = Nanos::from_secs(60);
-/// A change of fast memory by less than this part of all memory is rest.
-const REST: f64 = 0.01;
 
 /// A trial and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -68,8 +67,7 @@ pub struct Measurement {
     profiler: Option<Profiler>,
     /// The time at which the present trial began.
     trial_began: Nanos,
-    /// Its fast memory, and since when it has been that much.
-    rest: Option<(Nanos, Bytes)>,
+    rest: Rest,
 }
 
 impl Measurement {
@@ -82,7 +80,7 @@ impl Measurement {
             begins,
             profiler: None,
             trial_began: begins,
-            rest: None,
+            rest: Rest::default(),
         }
     }
 
@@ -101,7 +99,7 @@ impl Measurement {
             let found =
                 if memory > Bytes::ZERO { Profiler::new(&state.application, memory) } else { None };
             self.profiler = found;
-            (self.trial_began, self.rest) = (now, None);
+            (self.trial_began, self.rest) = (now, Rest::default());
             return self.profiler.is_some() || self.give_up_idle(now, self.begins);
         }
         if !state.measured.demand {
@@ -111,7 +109,7 @@ impl Measurement {
             return false;
         }
         self.record(state);
-        (self.trial_began, self.rest) = (now, None);
+        (self.trial_began, self.rest) = (now, Rest::default());
         true
     }
 
@@ -124,12 +122,8 @@ impl Measurement {
 
     /// Whether the application's memory rests, or the trial has lasted long enough.
     fn has_settled(&mut self, now: Nanos, state: &ApplicationState) -> bool {
-        let fast = state.measured.used[0];
-        let near = state.measured.memory().part(REST).0;
-        let rest = self.rest.filter(|(_, before)| before.0.abs_diff(fast.0) <= near);
-        let (since, _) = *self.rest.insert(rest.unwrap_or((now, fast)));
         let needed = if state.is_in_place() { RESTS } else { RESTS_ELSEWHERE };
-        now >= since + needed || now >= self.trial_began + LONGEST
+        self.rest.observe(now, &state.measured.used) >= needed || now >= self.trial_began + LONGEST
     }
 
     fn record(&mut self, state: &ApplicationState) {

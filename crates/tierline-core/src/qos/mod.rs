@@ -15,6 +15,7 @@ pub mod measured;
 pub mod measurement;
 pub mod need;
 pub mod profiler;
+mod rest;
 pub mod showback;
 pub mod squeeze;
 pub mod state;

@@ -2,7 +2,7 @@
 //! What the controller knows about one application: its need, and how it is revised by measurement.
 //!
 //! The need is computed anew each period: the least placement that meets the target, from the need curve and
-//! the loaded latencies. It rises at once if the application misses its SLO although its memory is in place. It
+//! the loaded latencies. It rises at once if the application misses its SLO although its memory rests. It
 //! falls if less was enough for all of [`PATIENCE`]. So a load that swings around the target leaves the need at
 //! its peak, and no limit moves back and forth. All of this is ours; Mercury moves one step per period (4.3.2).
 
@@ -13,6 +13,7 @@ use super::heat_curve::{HeatCurve, TierBytes, as_f64};
 use super::measured::{Measured, PeriodSums};
 use super::need::{CPU_FLOOR, Need, as_ns, least};
 use super::profiler::Trial;
+use super::rest::Rest;
 use super::squeeze::Squeeze;
 use crate::port::LatencySource;
 use crate::tier::TierId;
@@ -30,8 +31,10 @@ pub const PATIENCE: Nanos = Nanos::from_secs(30);
 pub const PATIENCE_UNLENT: Nanos = Nanos::from_secs(2);
 /// A need that is lower by less than this part is the same.
 const SAME: f64 = 0.02;
-/// Time for which its memory must have been in place before the need rises: averages have settled.
+/// Memory must rest for this long in its place before the need rises: averages have settled.
 const SETTLES: Nanos = Nanos::from_secs(1);
+/// The same elsewhere: others' moves, or room that a policy keeps free, hold it up.
+const SETTLES_ELSEWHERE: Nanos = Nanos::from_secs(3);
 /// This part of what it may have is in place.
 const IN_PLACE: f64 = 0.98;
 /// The rest may be this much, or this part of it.
@@ -71,8 +74,7 @@ pub struct ApplicationState {
     bracket: Bracket,
     /// Less has been enough since.
     enough_since: Nanos,
-    /// Its memory has been in place since.
-    in_place: Option<Nanos>,
+    rest: Rest,
     /// Sums of the present period.
     pub window: PeriodSums,
     /// The last period.
@@ -98,7 +100,7 @@ impl ApplicationState {
             need,
             bracket: Bracket::default(),
             enough_since: now,
-            in_place: None,
+            rest: Rest::default(),
             window: PeriodSums::default(),
             measured: Measured::default(),
             squeeze: Squeeze::default(),
@@ -193,8 +195,8 @@ impl ApplicationState {
         else {
             return;
         };
-        self.in_place = self.is_in_place().then(|| self.in_place.unwrap_or(now));
-        let settled = self.in_place.is_some_and(|since| now >= since + SETTLES);
+        let settles = if self.is_in_place() { SETTLES } else { SETTLES_ELSEWHERE };
+        let settled = self.rest.observe(now, &self.measured.used) >= settles;
         let found = self.least(slo, machine);
         let speed = |placement: &TierBytes| weighted_bytes(placement, machine.capacity.len());
         let [fast, needed] = [speed(&found), speed(&self.need.placement)];
@@ -223,10 +225,9 @@ impl ApplicationState {
         self.change_need(need.placement);
     }
 
-    /// Changes the need; what is measured until its memory is in place, and has been for a while, says nothing
-    /// about it.
+    /// Changes the need; what is measured until its memory rests where it wants it says nothing about it.
     fn change_need(&mut self, placement: TierBytes) {
-        (self.need.placement, self.in_place) = (placement, None);
+        (self.need.placement, self.rest) = (placement, Rest::default());
     }
 
     /// The least placement that meets the target under the present load.

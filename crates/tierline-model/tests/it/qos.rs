@@ -4,7 +4,7 @@
 //! A program whose memory is all equally hot needs `set · (250 − target) / 150` of fast memory: 100 ns fast, 250 ns
 //! slow.
 
-use tierline_core::unit::{Bytes, Nanos};
+use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 use tierline_model::report::{Interval, Report, TenantMeans};
 use tierline_model::run::run;
 use tierline_model::scenario::Scenario;
@@ -21,6 +21,14 @@ fn scenario(name: &str) -> Scenario {
 fn report(name: &str) -> Report {
     run(&scenario(name)).unwrap()
 }
+
+/// The scenario with a migrator that moves this much at most.
+fn report_at(name: &str, max_rate: BytesPerSec) -> Report {
+    run(&Scenario { max_rate, ..scenario(name) }).unwrap()
+}
+
+/// Limits of the migrator: what holds must not depend on it.
+const MAX_RATES: [BytesPerSec; 2] = [BytesPerSec(1 << 30), BytesPerSec(10 << 30)];
 
 fn tenant<'a>(row: &'a Interval, name: &str) -> &'a TenantMeans {
     row.means.tenants.iter().find(|tenant| tenant.name == name).unwrap()
@@ -88,18 +96,24 @@ fn scenario_02_what_one_leaves_goes_to_the_others() {
 #[test]
 #[ignore = "seconds, optimised: ./test runs it"]
 fn scenario_03_growth_takes_from_the_least_important_and_no_more() {
-    let report = report("03-one-grows");
-    for (name, expected) in [("a", 18.0), ("b", 15.0), ("c", 7.0)] {
-        assert!((fast(&report, name) - expected).abs() < 0.9, "{name}: {}", fast(&report, name));
+    for max_rate in MAX_RATES {
+        let report = report_at("03-one-grows", max_rate);
+        for (name, expected) in [("a", 18.0), ("b", 15.0), ("c", 7.0)] {
+            assert!(
+                (fast(&report, name) - expected).abs() < 0.9,
+                "{name}: {}",
+                fast(&report, name)
+            );
+        }
+        // The limits of the others fall by 6 GiB in total: nothing is taken and given back.
+        let rows: Vec<&Interval> = between(&report, 49.0, 90.0).collect();
+        let fallen = |name| -> f64 {
+            let limit = |row: &Interval| gib(tenant(row, name).limit_bytes[0].unwrap());
+            rows.windows(2).map(|pair| (limit(pair[0]) - limit(pair[1])).max(0.0)).sum()
+        };
+        let fallen = fallen("b") + fallen("c");
+        assert!((5.0..7.5).contains(&fallen), "{fallen:.1} GiB");
     }
-    // The limits of the others fall by 6 GiB in total: nothing is taken and given back.
-    let rows: Vec<&Interval> = between(&report, 49.0, 90.0).collect();
-    let fallen = |name| -> f64 {
-        let limit = |row: &Interval| gib(tenant(row, name).limit_bytes[0].unwrap());
-        rows.windows(2).map(|pair| (limit(pair[0]) - limit(pair[1])).max(0.0)).sum()
-    };
-    let fallen = fallen("b") + fallen("c");
-    assert!((5.0..7.5).contains(&fallen), "{fallen:.1} GiB");
 }
 
 #[test]
@@ -339,23 +353,25 @@ fn scenario_11_a_bandwidth_target_above_has_its_bandwidth_and_latency_below_is_n
 #[test]
 #[ignore = "seconds, optimised: ./test runs it"]
 fn scenario_12_three_tiers_are_taken_only_as_far_as_needed() {
-    let report = report("12-three-tiers");
-    let last = report.series.last().unwrap();
-    let reserved = |name| gib(tenant(last, name).qos.as_ref().unwrap().reserved_bytes);
-    assert!(reserved("c") < 0.5, "the second tier satisfies c: {}", reserved("c"));
-    // a: 20 (120 - 100) / 40 = 10 of the first tier. b needs 5 of it.
-    assert_near(reserved("a"), 10.0, 0.15, "a");
-    assert_near(reserved("b"), 5.0, 0.2, "b");
-    for row in between(&report, 75.0, 90.0) {
-        for tenant in &row.means.tenants {
-            for (used, limit) in tenant.used_bytes.iter().zip(&tenant.limit_bytes) {
-                let most = limit.map_or(f64::INFINITY, gib);
-                assert!(gib(*used) < most + 0.3, "{} s: {tenant:?}", row.seconds);
+    for max_rate in MAX_RATES {
+        let report = report_at("12-three-tiers", max_rate);
+        let last = report.series.last().unwrap();
+        let reserved = |name| gib(tenant(last, name).qos.as_ref().unwrap().reserved_bytes);
+        assert!(reserved("c") < 0.5, "the second tier satisfies c: {}", reserved("c"));
+        // a: 20 (120 - 100) / 40 = 10 of the first tier. b needs 5 of it.
+        assert_near(reserved("a"), 10.0, 0.15, "a");
+        assert_near(reserved("b"), 5.0, 0.2, "b");
+        for row in between(&report, 75.0, 90.0) {
+            for tenant in &row.means.tenants {
+                for (used, limit) in tenant.used_bytes.iter().zip(&tenant.limit_bytes) {
+                    let most = limit.map_or(f64::INFINITY, gib);
+                    assert!(gib(*used) < most + 0.3, "{} s: {tenant:?}", row.seconds);
+                }
             }
         }
-    }
-    for (name, target) in [("a", 100.0), ("b", 110.0), ("c", 150.0)] {
-        let latency = tenant(last, name).latency_ns.unwrap();
-        assert!(latency < target * 1.05, "{name}: {latency}");
+        for (name, target) in [("a", 100.0), ("b", 110.0), ("c", 150.0)] {
+            let latency = tenant(last, name).latency_ns.unwrap();
+            assert!(latency < target * 1.05, "{name}: {latency}");
+        }
     }
 }
