@@ -9,6 +9,7 @@ use tierline_core::unit::Bytes;
 use crate::conflicts::{self, Finding, OwnUse, Severity};
 use crate::error::Error;
 use crate::journal::Journal;
+use crate::resctrl;
 use crate::root::Root;
 use crate::state_dir::STATE_DIR;
 use crate::topology::Topology;
@@ -202,7 +203,16 @@ fn mounts(root: &Root) -> Vec<Finding> {
         "no-tracefs",
         "without it, hint faults cannot be distinguished from ordinary page faults",
     );
-    debugfs.into_iter().chain(tracefs).collect()
+    let bandwidth = resctrl::is_unmounted(root).then(|| {
+        Finding::new(
+            "no-resctrl",
+            Severity::Note,
+            "resctrl is not mounted",
+            "the processor could measure the bandwidth of each application for its target",
+            format!("mount -t resctrl resctrl {}", resctrl::MOUNT),
+        )
+    });
+    debugfs.into_iter().chain(tracefs).chain(bandwidth).collect()
 }
 
 fn is_root() -> bool {

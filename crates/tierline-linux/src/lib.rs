@@ -25,6 +25,7 @@ pub mod peer;
 pub mod perf;
 pub mod process;
 pub mod recorder;
+pub mod resctrl;
 pub mod root;
 pub mod state_dir;
 pub mod systemd;

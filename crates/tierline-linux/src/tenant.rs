@@ -143,6 +143,11 @@ impl Tenants {
         self.owners.values().filter(|&&owner| owner == at).count()
     }
 
+    /// The managed processes of the tenant at an index.
+    pub fn processes_of(&self, at: usize) -> Vec<u32> {
+        self.owners.iter().filter(|(_, owner)| **owner == at).map(|(pid, _)| *pid).collect()
+    }
+
     /// The index of the tenant of the submitted group at `group`.
     pub fn tenant_of_group(&self, group: usize) -> Option<usize> {
         self.of_groups.get(&group).copied()

@@ -22,6 +22,7 @@ use crate::nodes::{FrameTiers, Nodes};
 use crate::pagemap::residence;
 use crate::process::limits::look_pause;
 use crate::process::{Maps, NamedRule, Targets};
+use crate::resctrl::BandwidthMonitor;
 use crate::root::Root;
 use crate::telemetry::page_in::PageIn;
 use crate::telemetry::{self, NodeMemory};
@@ -52,6 +53,8 @@ pub struct LinuxWorld {
     usage: Usage,
     /// CPU time of applications; without a journal there are none.
     cpu: Option<CpuTimes>,
+    /// Bandwidth of applications, where the machine measures it.
+    bandwidth: Option<BandwidthMonitor>,
     reports: Reports,
     maps: BTreeMap<u32, Maps>,
     tracker: Box<dyn Tracker>,
@@ -111,6 +114,7 @@ impl LinuxWorld {
             tenants: Tenants::default(),
             usage: Usage::default(),
             cpu: None,
+            bandwidth: None,
             reports: Reports::default(),
             maps: BTreeMap::new(),
             tracker,
@@ -155,6 +159,11 @@ impl LinuxWorld {
     /// Enables limits on the CPU time of applications.
     pub fn limit_cpu_with(&mut self, cpu: CpuTimes) {
         self.cpu = Some(cpu);
+    }
+
+    /// Enables measuring the bandwidth of applications.
+    pub fn measure_bandwidth_with(&mut self, monitor: BandwidthMonitor) {
+        self.bandwidth = Some(monitor);
     }
 
     /// The tenant of a control group; it is added if it is not managed yet. `bandwidth` requires its cpu controller.
@@ -207,7 +216,7 @@ impl LinuxWorld {
             (None, None) => return false,
         }
         self.tenants.remove(at);
-        self.reports.forget(at);
+        self.forget_measurements(at);
         self.cpu.iter_mut().for_each(|cpu| cpu.forget(at));
         (self.looked_around, self.measured) = (None, None);
         true
@@ -219,6 +228,7 @@ impl LinuxWorld {
         if let Some(cpu) = &mut self.cpu {
             cpu.watch(tenant, cores);
         }
+        self.bandwidth.iter_mut().for_each(|bandwidth| bandwidth.watch(tenant));
     }
 
     /// Memory that the group of a tenant uses; `None` if it is not known.
@@ -242,9 +252,10 @@ impl LinuxWorld {
         self.reports.put(now, tenant, report);
     }
 
-    /// Forgets what an application reported.
-    pub fn forget_reports(&mut self, tenant: usize) {
+    /// Forgets what an application reported, and stops measuring its bandwidth.
+    pub fn forget_measurements(&mut self, tenant: usize) {
         self.reports.forget(tenant);
+        self.bandwidth.iter_mut().for_each(|bandwidth| bandwidth.forget(tenant));
     }
 
     fn group_of(&self, tenant: usize) -> Option<&Cgroup> {
@@ -428,6 +439,8 @@ impl LinuxWorld {
         for one in &mut telemetry {
             let Some(at) = tenant::index(one.tenant) else { continue };
             one.demand = self.cpu.as_ref().and_then(|cpu| cpu.demand(at));
+            let measured = self.bandwidth.as_ref().and_then(|bandwidth| bandwidth.of(at));
+            one.bandwidth.extend(measured);
             self.reports.fill(now, at, one);
         }
         telemetry
@@ -540,6 +553,9 @@ impl World for LinuxWorld {
             if let Some(cpu) = &mut self.cpu {
                 let group = |tenant| groups.get(self.tenants.group_of(tenant)?);
                 cpu.refresh(now, group, problems);
+            }
+            if let Some(bandwidth) = &mut self.bandwidth {
+                bandwidth.refresh(now, |tenant| self.tenants.processes_of(tenant), problems);
             }
         }
         let page_in_stall = self.paging.as_ref().and_then(|paging| paging.stall);

@@ -171,7 +171,7 @@ impl Manager {
         let (tenant, _) = self.find(name)?;
         self.engine.qos.remove(now, id(tenant), &mut self.engine.limits);
         self.world.limit_cpu(id(tenant), 1.0);
-        self.world.forget_reports(tenant);
+        self.world.forget_measurements(tenant);
         self.applications.remove(name);
         self.due = Nanos::ZERO;
         Ok(())

@@ -27,6 +27,7 @@ use crate::kernel_tiering::KernelTiering;
 use crate::loaded_latency::LoadedLatency;
 use crate::orders::OrderTally;
 use crate::process::{Selection, Targets};
+use crate::resctrl::{self, BandwidthMonitor};
 use crate::root::Root;
 use crate::telemetry::KernelCounters;
 use crate::tenant::cpu::CpuTimes;
@@ -186,6 +187,12 @@ impl Manager {
         pager.into_iter().for_each(|pager| world.page_out_with(pager));
         world.set_tenants(tenants);
         world.limit_cpu_with(CpuTimes::new(root, &journal));
+        if !options.dry_run {
+            resctrl::sweep(root);
+            BandwidthMonitor::open(root)
+                .into_iter()
+                .for_each(|it| world.measure_bandwidth_with(it));
+        }
         world.check_policy(engine.policy())?;
         Ok(Self {
             root: root.clone(),

@@ -270,11 +270,19 @@ impl WindowPace {
             }
             _ => self.window,
         };
-        self.window = window.clamp(shortest, longest);
+        // Each page is accessed when it is filled: in one short window, not in several long ones, as hot pages are.
+        let fills = self.present > 0 && self.grew(seen.present);
+        let most = if fills { self.window.min(self.settings.window) } else { longest };
+        self.window = window.min(most).clamp(shortest, longest);
         if own.huge_present > 0 && few(own.huge_accessed, own.huge_present) {
             self.huge_window = self.huge_window * 2;
         }
         self.huge_window = self.huge_window.max(huge_shortest).min(self.window);
+    }
+
+    /// Whether the program has filled much memory since the last window.
+    fn grew(&self, present: u64) -> bool {
+        present.saturating_sub(self.present) > self.present / GROWTH_OF
     }
 
     /// The least time between windows, whatever their cost.
@@ -292,8 +300,8 @@ impl WindowPace {
         let (settings, cpu) = (self.settings, cost.cpu.as_secs_f64());
         let passed = now.saturating_sub(self.refilled.unwrap_or(now)).as_secs_f64();
         self.refilled = Some(now);
-        let before = std::mem::replace(&mut self.present, present);
-        self.grows = present.saturating_sub(before) > before / GROWTH_OF;
+        self.grows = self.grew(present);
+        self.present = present;
         self.fruitless += 1;
         let full = settings.credit.as_secs_f64();
         self.credit = (self.credit + passed * settings.budget_alert).min(full);
@@ -430,6 +438,27 @@ pub(super) mod tests {
         assert_eq!(pace.window(), Nanos::from_millis(1));
         adapt(&mut pace, 0, 0);
         assert_eq!(pace.window(), Nanos::from_millis(1), "no pages give no information");
+    }
+
+    /// A shell waits with 400 pages, then its program fills memory, then few pages are accessed.
+    #[test]
+    fn windows_are_short_while_memory_is_filled() {
+        let mut pace = WindowPace::new(WindowSettings::default());
+        let mut look = |present, accessed| {
+            let seen = ReadCounts { present, accessed, ..ReadCounts::default() };
+            pace.adapt(seen, seen, Bytes::from_base_pages(100_000));
+            pace.pause(Nanos::ZERO, Cost::default(), Nanos::ZERO, present);
+            pace.window().0 / 1_000_000
+        };
+        for _ in 0..10 {
+            look(400, 0);
+        }
+        assert_eq!(look(400, 0), 1_000);
+        assert_eq!(
+            [look(50_000, 3_000), look(100_000, 3_000), look(150_000, 90_000)],
+            [20, 20, 10]
+        );
+        assert_eq!([look(150_000, 100), look(150_000, 100)], [20, 40]);
     }
 
     /// A program of 1000 base pages, 3 of them accessed, and 100,000 in huge pages.

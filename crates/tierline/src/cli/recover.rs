@@ -8,6 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use tierline_linux::journal::{Journal, Recovered};
 use tierline_linux::perf::tracefs;
+use tierline_linux::resctrl;
 
 use super::{FOUND, Globals};
 use crate::config::Layer;
@@ -45,6 +46,7 @@ impl RecoverArgs {
         let Recovered { lines: restored, errors } = Journal::recover(&dir, &root)?;
         serve::sweep(&dir);
         tracefs::sweep(&root);
+        resctrl::sweep(&root);
         let nothing = restored.is_empty() && errors.is_empty();
         if globals.json {
             let failed = errors.iter().map(ToString::to_string).collect();
