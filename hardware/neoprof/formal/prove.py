@@ -24,6 +24,7 @@ CLAIMS = [
     ("rmw_proof", RMW, {"ADDR_BITS": 6, "DATA_BITS": 1, "BANK_BITS": 0, "WAIT": 2}, 31),
     ("lane_proof", LANE, {"WIDTH_BITS": 6, "COUNTER_BITS": 2, "BANK_BITS": 0}, 25),
     ("list_proof", ["hot_fifo.sv"], {"ADDR_BITS": 2}, 20),
+    ("axi_proof", ["axi_lite.sv"], {}, 14),
 ]
 FAULTS = {
     "rmw_ram.sv": [
@@ -36,6 +37,14 @@ FAULTS = {
         ("the queue takes one page too many", "last <= more[ADDR_BITS];", "last <= 1'b0;"),
         ("a pop removes two", "if (pop) head <= head + 1'b1;", "if (pop) head <= head + 2'd2;"),
         ("the page behind the oldest", "oldest <= pages[head];", "oldest <= pages[head + 1'b1];"),
+    ],
+    "axi_lite.sv": [
+        ("a response does not wait", "if (bvalid && bready) bvalid <= 1'b0;", "if (bvalid) bvalid <= 1'b0;"),
+        ("a response replaces one that waits", "assign can_read  = ar_held && !rvalid;", "assign can_read  = ar_held;"),
+        ("a write before its data", "assign start_write = aw_held && w_held && !bvalid;", "assign start_write = aw_held && !bvalid;"),
+        ("part of a word is written", "aw_addr[2:0] == 0 && &w_strb", "aw_addr[2:0] == 0 && w_strb != 0"),
+        ("an address inside a word is read", ": ar_addr[2:0] == 0;", ": 1'b1;"),
+        ("a request while another is in progress", "assign start = !busy && (start_write || can_read);", "assign start = start_write || can_read;"),
     ],
 }
 
@@ -52,9 +61,10 @@ def holds(proof, sources, parameters, bound, fault=None):
             files.append(folder / source.name)
             files[-1].write_text(text)
         settings = " ".join(f"-set {name} {value}" for name, value in parameters.items())
+        chparam = [f"chparam {settings} {proof}"] if settings else []
         commands = [
             f"read_verilog -sv -formal {' '.join(map(str, files))}",
-            f"chparam {settings} {proof}",
+            *chparam,
             f"prep -top {proof} -flatten",
             "memory_map",
             "opt -full",
