@@ -486,7 +486,8 @@ impl<P: AccessBits> Windowed<P> {
     /// Subtracts a quick scan from the budget: the next window comes later, by at most its own pause.
     fn pay(&mut self, cost: Cost) {
         let latest = self.closed_at + self.stats.pause * 2;
-        self.affordable_at = (self.affordable_at + self.pace.calm_pause(cost)).min(latest);
+        let earned = self.pace.earned(cost.cpu.as_secs_f64());
+        self.affordable_at = (self.affordable_at + earned).min(latest);
     }
 
     /// Arms as many processes as can be armed within a window: whoever is armed first is watched meanwhile.
