@@ -292,14 +292,16 @@ impl Targets {
         (!is_gone && !is_another).then_some(source)
     }
 
-    /// The rule that matches a process: of several, the first by name, which is reported.
+    /// The rule that matches a process: one that names it, or of several the first by name, which is reported.
     fn rule_for(&mut self, stat: &Stat, file: &dyn Fn(&str) -> Option<String>) -> Option<usize> {
         let process = Candidate::new(stat, file);
         let matching = self.rules.iter().filter(|(_, named)| named.rule.matches(&process));
-        let mut matching: Vec<_> = matching.map(|(at, named)| (&named.name, *at)).collect();
+        let order = |(at, named): (&usize, &'_ NamedRule)| (!named.is_exact(), named.name.clone(), *at);
+        let mut matching: Vec<_> = matching.map(order).collect();
         matching.sort_unstable();
-        if let [(name, at), (other, second), ..] = matching[..]
-            && self.doubted.insert((at, second))
+        if let [(described, name, at), (also_described, other, second), ..] = &matching[..]
+            && described == also_described
+            && self.doubted.insert((*at, *second))
         {
             self.doubts.push(Error::Refused {
                 what: format!("process {} ({})", stat.pid, stat.comm),
@@ -307,7 +309,7 @@ impl Targets {
                 hint: "let only one of them match, as in not = { comm = \"NAME\" }".into(),
             });
         }
-        matching.first().map(|(_, at)| *at)
+        matching.first().map(|(_, _, at)| *at)
     }
 
     /// Takes the reports of processes that several rules match.
