@@ -81,7 +81,10 @@ mod tests {
         let users = "root:x:0:0::/root:/bin/sh\nbad\nredis:x:105:110::/var/lib/redis:/bin/false\n";
         let groups = "root:x:0:\nredis:x:110:\ndata:x:50:redis,other\nlog:x:60:other\nbad\n";
         let redis = User::parse(users, groups, "redis").expect("it is there");
-        assert_eq!((redis.number, redis.group, redis.groups.as_slice()), (105, 110, &[50, 110][..]));
+        assert_eq!(
+            (redis.number, redis.group, redis.groups.as_slice()),
+            (105, 110, &[50, 110][..])
+        );
         assert_eq!(redis.home, "/var/lib/redis");
         assert_eq!(User::parse(users, groups, "105"), Some(redis));
         assert_eq!(User::parse(users, groups, "red"), None);

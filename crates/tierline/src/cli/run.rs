@@ -124,6 +124,8 @@ impl RunArgs {
         }
         let _guests = match host.add(&tenants, apps) {
             Ok(guests) => Some(guests),
+            // It has ended before the daemon could take it in.
+            Err(_) if end.child.try_wait().is_ok_and(|status| status.is_some()) => None,
             Err(error) if self.strict => {
                 let _ = end.child.kill();
                 let _ = end.child.wait();

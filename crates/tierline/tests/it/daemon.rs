@@ -708,19 +708,23 @@ fn what_a_daemon_refuses_is_said_and_a_strict_run_fails() {
         ("run --policy hold -- echo ran", 2, "has its own options: how to manage"),
         ("attach --events events.json --cgroup hog", 2, "has its own options: --events"),
         (
-            "run --limit nosuch=1G -- echo ran",
+            "run --limit nosuch=1G -- sleep 2",
             0,
             "running unmanaged: the daemon refuses: limit nosuch=…: this machine has no tier",
         ),
         ("run --strict --limit nosuch=1G -- sleep 300", 2, "the daemon refuses: limit nosuch=…"),
-        ("attach --cgroup nosuch", 2, "the daemon refuses"),
+        ("attach --cgroup hog --limit nosuch=1G", 2, "the daemon refuses: limit nosuch=…"),
     ] {
         let output = beside(&host, line).output().expect("tierline runs");
         let message = text(&output.stderr);
         assert!(message.contains(part), "{line}: {message}");
         assert_eq!(output.status.code(), Some(code), "{line}: {message}");
-        assert_eq!(text(&output.stdout), if code == 0 { "ran\n" } else { "" }, "{line}");
+        assert_eq!(text(&output.stdout), "", "{line}");
     }
+    // A command that ends before the daemon has seen it is no failure.
+    let output = beside(&host, "run --strict -- echo ran").output().expect("tierline runs");
+    assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("ran\n", Some(0)));
+    assert!(!text(&output.stderr).contains("unmanaged"), "{}", text(&output.stderr));
     host.has(&[]);
     host.end();
 }
