@@ -23,7 +23,7 @@ impl<T> Guarded<T> {
         self.value.is_some() && self.failure.is_none()
     }
 
-    /// The message of the panic that ended it.
+    /// Why it is no longer called: the message of the panic that ended it, or what [`Guarded::fail`] was given.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -37,6 +37,11 @@ impl<T> Guarded<T> {
         // After a panic the value may be inconsistent: it is only taken, to be shut down.
         let result = catch_unwind(AssertUnwindSafe(|| work(value)));
         result.map_err(|panic| self.failure = Some(message(panic.as_ref()))).ok()
+    }
+
+    /// Ends it as a panic with this message would. The first failure counts.
+    pub fn fail(&mut self, why: String) {
+        self.failure.get_or_insert(why);
     }
 
     /// Takes the value out and shuts it down, also after a panic. `None` if that panics, too.
@@ -67,6 +72,16 @@ mod tests {
         assert_eq!(guarded.call(|list| list.len()), None, "no call after a panic");
         assert_eq!(guarded.finish(|list| list.len()), Some(1));
         assert_eq!(guarded.finish(|list| list.len()), None, "finished once");
+    }
+
+    #[test]
+    fn after_a_failure_the_value_is_only_finished() {
+        let mut guarded = Guarded::new(Some(vec![1]));
+        guarded.fail("its socket is gone".into());
+        guarded.fail("later".into());
+        assert_eq!((guarded.call(|list| list.len()), guarded.is_running()), (None, false));
+        assert_eq!(guarded.failure(), Some("its socket is gone"));
+        assert_eq!(guarded.finish(|list| list.len()), Some(1));
     }
 
     #[test]

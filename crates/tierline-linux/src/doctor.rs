@@ -9,6 +9,7 @@ use tierline_core::unit::Bytes;
 use crate::conflicts::{self, Finding, OwnUse, Severity};
 use crate::error::Error;
 use crate::journal::Journal;
+use crate::privilege::RIGHTS;
 use crate::resctrl;
 use crate::root::Root;
 use crate::state_dir::STATE_DIR;
@@ -219,22 +220,19 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Capabilities needed to move pages of other users' processes, with their bit numbers.
-const CAPABILITIES: [(&str, u32); 3] =
-    [("CAP_SYS_PTRACE", 19), ("CAP_SYS_ADMIN", 21), ("CAP_SYS_NICE", 23)];
-
 fn rights(root: &Root) -> Option<Finding> {
     let status = root.read("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     let held = u64::from_str_radix(line.trim(), 16).ok()?;
-    let lacking = CAPABILITIES.iter().filter(|(_, bit)| held & (1 << bit) == 0);
-    let lacking: Vec<&str> = lacking.map(|(name, _)| *name).collect();
-    (!lacking.is_empty()).then(|| {
+    let lacking = RIGHTS.iter().filter(|right| held & right.capability.bits() == 0);
+    let (names, uses): (Vec<&str>, Vec<String>) =
+        lacking.map(|one| (one.name, format!("{}: {}", one.name, one.needed_for))).unzip();
+    (!names.is_empty()).then(|| {
         Finding::new(
             "no-rights",
             Severity::Warning,
-            format!("missing capabilities: {}", lacking.join(", ")),
-            "only pages of your own programs can be moved, and most trackers cannot be used",
+            format!("missing capabilities: {}", names.join(", ")),
+            format!("what needs them does not work: {}", uses.join("; ")),
             "run as root, or as a service with these capabilities",
         )
     })
@@ -350,6 +348,20 @@ mod tests {
         for finding in examine(&Root::default()) {
             assert!(!finding.next_step.is_empty() && !finding.why_it_matters.is_empty());
         }
+    }
+
+    #[test]
+    fn a_missing_right_is_reported_with_what_needs_it() {
+        let found = |held: u64| {
+            let status = format!("CapEff:\t{held:016x}\n");
+            let (_dir, root) = fake(&[("/proc/self/status", status.as_str())]);
+            rights(&root).map(|finding| (finding.what, finding.why_it_matters))
+        };
+        // CAP_SYS_RAWIO is 17, as in capability(7).
+        let (what, why) = found(!(1 << 17)).expect("one is missing");
+        assert_eq!(what, "missing capabilities: CAP_SYS_RAWIO");
+        assert!(why.contains("tracker accessed (/proc/kcore)"), "{why}");
+        assert_eq!(found(!0), None);
     }
 
     #[test]

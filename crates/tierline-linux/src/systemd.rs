@@ -2,12 +2,19 @@
 //! Units of systemd. It owns the settings of their groups: a reload of its configuration overwrites what others
 //! write there. So the CPU time of a unit is set as its property, until the next boot.
 
+use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::thread::CapabilitySet;
 
 use crate::cgroup::CpuMax;
 use crate::error::{Error, Result};
+use crate::privilege;
 use crate::root::Root;
 
 /// Present while systemd is the service manager, as sd_booted(3) checks it.
@@ -15,6 +22,33 @@ const BOOTED: &str = "/run/systemd/system";
 const TOOLS: [&str; 2] = ["/usr/bin/systemctl", "/bin/systemctl"];
 /// A property is set within some milliseconds; the manager does not wait longer than this. Ours.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A property to set, and where the result goes.
+type Job = (Unit, CpuMax, Sender<Result<()>>);
+/// The thread that runs systemctl, once there is one.
+static RUNNER: OnceLock<Sender<Job>> = OnceLock::new();
+
+/// Starts a thread that runs systemctl from now on, without any capability. Call it before this thread gives up the
+/// right to start programs. Without systemd it starts none.
+///
+/// # Errors
+/// If there are too many threads.
+pub fn start_runner(root: &Root) -> io::Result<()> {
+    if !root.exists(BOOTED) || RUNNER.get().is_some() {
+        return Ok(());
+    }
+    let (send, jobs) = channel::<Job>();
+    thread::Builder::new().name("systemctl".into()).spawn(move || {
+        if privilege::keep_only(CapabilitySet::empty()).is_err() {
+            return;
+        }
+        for (unit, max, done) in jobs {
+            let _ = done.send(unit.set_property(max));
+        }
+    })?;
+    let _ = RUNNER.set(send);
+    Ok(())
+}
 
 /// A unit with its own control group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +79,18 @@ impl Unit {
     /// # Errors
     /// `Error::Call` if systemctl fails or does not end.
     pub fn set_cpu(&self, max: CpuMax) -> Result<()> {
+        let Some(runner) = RUNNER.get() else { return self.set_property(max) };
+        let (done, result) = channel();
+        // Without an answer the thread has ended.
+        let sent = runner.send((self.clone(), max, done));
+        let result = sent.ok().and_then(|()| result.recv().ok());
+        result.unwrap_or_else(|| {
+            let source = io::Error::other("the thread that runs it has ended");
+            Err(Error::Call { call: format!("systemctl set-property {}", self.name), source })
+        })
+    }
+
+    fn set_property(&self, max: CpuMax) -> Result<()> {
         // systemd's unit is a percent of one CPU; it is rounded down.
         let percent = max.quota_us.map(|quota| (quota * 100 / max.period_us).max(1));
         let quota = percent.map_or(String::new(), |percent| format!("{percent}%"));
@@ -64,12 +110,12 @@ impl Unit {
         loop {
             match child.try_wait().map_err(failed)? {
                 Some(status) if status.success() => return Ok(()),
-                Some(status) => return Err(failed(std::io::Error::other(status.to_string()))),
+                Some(status) => return Err(failed(io::Error::other(status.to_string()))),
                 None if Instant::now() < until => std::thread::sleep(Duration::from_millis(2)),
                 None => {
                     let _ = child.kill();
                     let _ = child.wait();
-                    return Err(failed(std::io::ErrorKind::TimedOut.into()));
+                    return Err(failed(io::ErrorKind::TimedOut.into()));
                 }
             }
         }
@@ -127,5 +173,30 @@ pub(crate) mod tests {
         fake.put(TOOLS[0], "#!/bin/sh\nexit 3\n");
         let error = unit.set_cpu("max 100000".parse().expect("legal")).expect_err("it fails");
         assert!(error.to_string().contains("redis.service CPUQuota="), "{error}");
+    }
+    #[test]
+    fn a_confined_manager_sets_properties_by_a_thread_without_capabilities() {
+        let fake = Fake::new();
+        fake.group("b.service", &[]);
+        install(&fake, "/b.service");
+        // A systemctl that writes its capabilities down.
+        let status = fake.root.path("/status");
+        fake.put(TOOLS[0], &format!("#!/bin/sh\ncat /proc/self/status >{}\n", status.display()));
+        let root = fake.root.clone();
+        let confined = thread::spawn(move || {
+            start_runner(&root).expect("a thread");
+            crate::seccomp::confine(crate::seccomp::Role::Manager).expect("a filter");
+            let unit = Unit::of(&root, "/b.service").expect("a unit");
+            let direct = unit.set_property("max 100000".parse().expect("legal"));
+            assert!(direct.is_err(), "this thread starts no program");
+            unit.set_cpu("max 100000".parse().expect("legal")).expect("set");
+        });
+        confined.join().expect("it holds");
+        let shown = fake.root.read("/status").expect("written");
+        for set in ["CapEff", "CapPrm", "CapBnd", "CapAmb"] {
+            let line = format!("{set}:\t{:016x}", 0);
+            let is_root = rustix::process::geteuid().is_root();
+            assert!(shown.contains(&line) || (set == "CapBnd" && !is_root), "{set}: {shown}");
+        }
     }
 }

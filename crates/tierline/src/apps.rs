@@ -272,6 +272,12 @@ impl App {
     pub fn host(&self, manager: &mut Manager, root: &Root, now: Nanos) -> Result<()> {
         let name = self.name.clone().unwrap_or_default();
         self.check().map_err(|problem| problem.about(&name))?;
+        if self.matches.as_ref().is_some_and(|matches| matches.has_ended(root)) {
+            return Err(ErrorWithHint::error(
+                format!("application {name:?}: its processes do not run, as the daemon sees it"),
+                "ask from the daemon's own PID namespace, while they run",
+            ));
+        }
         let group = self.group(root)?;
         if self.is_application() {
             let app = Self { cgroup: Some(group.ok_or_else(|| self.stopped())?), ..self.clone() };

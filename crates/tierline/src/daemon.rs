@@ -98,13 +98,17 @@ impl Managed for Daemon {
         self.feed.line(&json!({ "reloaded": true }));
     }
 
-    fn woken(&mut self, now: Nanos) {
-        self.feed.quiet();
+    fn woken(&mut self, now: Nanos) -> Result<(), String> {
+        // Without its API nobody can reach it. A service manager starts it again, with its tenants.
+        if !self.feed.quiet() {
+            return Err("the thread of the API has ended".into());
+        }
         while let Some(change) = self.feed.next_change() {
             let answer = self.request(now, &change.verb);
             change.answer(answer);
         }
         self.feed.publish(|| self.snapshot(now));
+        Ok(())
     }
 
     fn shutdown(self) -> Vec<Error> {

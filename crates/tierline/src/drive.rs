@@ -49,8 +49,8 @@ pub trait Managed {
     fn request(&mut self, now: Nanos, verb: &Verb) -> Answer;
     /// Reads the configuration again.
     fn reload(&mut self, now: Nanos);
-    /// Handles what is waiting behind its waker, without blocking.
-    fn woken(&mut self, now: Nanos);
+    /// Handles what is waiting behind its waker, without blocking. An error ends the manager as a panic does.
+    fn woken(&mut self, now: Nanos) -> Result<(), String>;
     /// Restores every setting.
     fn shutdown(self) -> Vec<Error>;
 }
@@ -79,7 +79,9 @@ impl Managed for Manager {
     }
     // Its configuration is the command line, and nobody else wakes it.
     fn reload(&mut self, _now: Nanos) {}
-    fn woken(&mut self, _now: Nanos) {}
+    fn woken(&mut self, _now: Nanos) -> Result<(), String> {
+        Ok(())
+    }
     fn shutdown(self) -> Vec<Error> {
         Manager::shutdown(self)
     }
@@ -302,11 +304,15 @@ impl<M: Managed> Driver<M> {
             self.answer();
         }
         if called {
-            let due = self.guarded(|manager, _| {
-                manager.woken(clock::now());
-                manager.next_due()
+            let woken = self.guarded(|manager, _| {
+                let woken = manager.woken(clock::now());
+                (woken, manager.next_due())
             });
-            self.due = due.unwrap_or(self.due);
+            match woken {
+                Some((Ok(()), due)) => self.due = due,
+                Some((Err(why), _)) => self.fail(why),
+                None => {}
+            }
         }
         signalled
     }
@@ -350,11 +356,24 @@ impl<M: Managed> Driver<M> {
     fn guarded<T>(&mut self, work: impl FnOnce(&mut M, &mut Reports) -> T) -> Option<T> {
         let (was_running, reports) = (self.manager.is_running(), &mut self.reports);
         let value = self.manager.call(|manager| work(manager, reports));
-        if was_running && let Some(why) = self.manager.failure() {
-            reports.messages.print(&format!("the manager failed ({why}); restoring its settings"));
-            self.shut_down();
+        if was_running {
+            self.give_up();
         }
         value
+    }
+
+    fn fail(&mut self, why: String) {
+        self.manager.fail(why);
+        self.give_up();
+    }
+
+    /// After a failure: says why, and restores the settings.
+    fn give_up(&mut self) {
+        if let Some(why) = self.manager.failure() {
+            let text = format!("the manager failed ({why}); restoring its settings");
+            self.reports.messages.print(&text);
+            self.shut_down();
+        }
     }
 
     fn shut_down(&mut self) {
@@ -403,13 +422,15 @@ mod tests {
         log: Rc<RefCell<Vec<&'static str>>>,
         panic_in_step: bool,
         panic_in_shutdown: bool,
+        woken: Result<(), String>,
         due: Nanos,
     }
 
     impl Fake {
         fn new(log: &Rc<RefCell<Vec<&'static str>>>) -> Self {
             let log = log.clone();
-            Self { log, panic_in_step: false, panic_in_shutdown: false, due: Nanos::ZERO }
+            let (panic_in_step, panic_in_shutdown, woken) = (false, false, Ok(()));
+            Self { log, panic_in_step, panic_in_shutdown, woken, due: Nanos::ZERO }
         }
     }
 
@@ -437,7 +458,9 @@ mod tests {
             Answer::default()
         }
         fn reload(&mut self, _now: Nanos) {}
-        fn woken(&mut self, _now: Nanos) {}
+        fn woken(&mut self, _now: Nanos) -> Result<(), String> {
+            self.woken.clone()
+        }
         fn shutdown(self) -> Vec<Error> {
             self.log.borrow_mut().push("shutdown");
             assert!(!self.panic_in_shutdown, "as requested");
@@ -479,6 +502,22 @@ mod tests {
         }
     }
 
+    /// Ends without a manager, or at a given time, which fails.
+    struct UntilAbsent<'a>(&'a mut Until);
+
+    impl EndCondition for UntilAbsent<'_> {
+        fn on_signal(&mut self, _signal: SignalEvent) -> OnSignal {
+            OnSignal::GoOn
+        }
+        fn is_over(&mut self, state: ManagerState, now: Nanos) -> bool {
+            assert!(!self.0.is_over(state, now), "it goes on");
+            state == ManagerState::Absent
+        }
+        fn deadline(&self) -> Option<Nanos> {
+            self.0.deadline()
+        }
+    }
+
     fn reports() -> Reports {
         let messages = Messages { quiet: true };
         Reports { messages, events: None, status_interval: None, json: false }
@@ -499,6 +538,21 @@ mod tests {
         let steps = log.borrow().iter().filter(|what| **what == "step").count();
         assert!((1..=9).contains(&steps), "{steps} steps in 40 ms at 5 ms each");
         assert!(rounds <= 12, "{rounds} rounds: it spins");
+        assert_eq!(log.borrow().last(), Some(&"shutdown"));
+    }
+
+    #[test]
+    fn a_manager_that_is_woken_to_an_error_ends_and_its_settings_are_restored() {
+        let log = Rc::default();
+        let fake = Fake { woken: Err("its API has ended".into()), ..Fake::new(&log) };
+        let mut driver = Driver::new(Some(fake), None, reports());
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        driver.wake_by(ours);
+        // The other end closes when its thread ends.
+        std::thread::spawn(move || drop(theirs)).join().expect("ended");
+        let mut end = Until(clock::now() + Nanos::from_secs(60), 0);
+        driver.run(&mut Signals::listen().expect("signals"), &mut UntilAbsent(&mut end));
+        assert_eq!(driver.failure(), Some("its API has ended"));
         assert_eq!(log.borrow().last(), Some(&"shutdown"));
     }
 

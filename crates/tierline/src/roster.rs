@@ -118,6 +118,7 @@ impl Roster {
             return;
         }
         self.tried = Some(now);
+        self.drop_ended(manager, now);
         for member in self.members.values_mut() {
             let Some(before) = member.waits.take() else { continue };
             if let Err(error) = member.app.host(manager, &self.root, now) {
@@ -127,6 +128,22 @@ impl Roster {
                 }
                 member.waits = Some(why);
             }
+        }
+    }
+
+    /// Removes requested tenants whose processes have ended: who requested them may be gone as well.
+    fn drop_ended(&mut self, manager: &mut Manager, now: Nanos) {
+        let has_ended = |member: &Member| {
+            let matches = member.app.matches.as_ref();
+            member.origin == Origin::Request && matches.is_some_and(|one| one.has_ended(&self.root))
+        };
+        let ended = self.members.iter().filter(|(_, member)| has_ended(member));
+        let ended: Vec<String> = ended.map(|(name, _)| name.clone()).collect();
+        for name in &ended {
+            self.drop_member(manager, now, name);
+        }
+        if !ended.is_empty() {
+            self.keep();
         }
     }
 

@@ -10,7 +10,9 @@ use std::fs;
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 use tierline_core::unit::Bytes;
-use tierline_linux::process::Rule;
+use tierline_linux::error::Error;
+use tierline_linux::process::{Rule, Stat};
+use tierline_linux::root::Root;
 
 /// The users of this machine; others are named by number.
 const USERS: &str = "/etc/passwd";
@@ -23,6 +25,9 @@ pub struct Match(Conditions);
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Conditions {
+    /// It is one of these processes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    processes: Vec<Process>,
     /// A regular expression for its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     comm: Option<Pattern>,
@@ -49,12 +54,62 @@ struct Conditions {
     not: Option<Box<Match>>,
 }
 
+/// A process that runs. Its number alone could be another one's later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its start time, in clock ticks since boot: field 22 of `/proc/PID/stat`.
+    pub start: u64,
+}
+
+impl Process {
+    /// The process that has this number now.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn find(root: &Root, pid: u32) -> Result<Self, Error> {
+        Stat::read(root, pid).map(|stat| Self { pid, start: stat.start })
+    }
+
+    /// Whether it has not ended.
+    pub fn runs(&self, root: &Root) -> bool {
+        Stat::read(root, self.pid).is_ok_and(|stat| stat.start == self.start && !stat.zombie)
+    }
+}
+
 impl Match {
+    /// These processes, and their children.
+    pub fn processes(processes: Vec<Process>) -> Self {
+        Self(Conditions { processes, ..Conditions::default() })
+    }
+
+    /// Processes named by the name that they call themselves.
+    ///
+    /// # Errors
+    /// If it is no regular expression.
+    pub fn comm(pattern: &str) -> Result<Self, String> {
+        let comm = Some(pattern.to_string().try_into()?);
+        Ok(Self(Conditions { comm, ..Conditions::default() }))
+    }
+
+    /// Whether it names processes one by one, and all of them have ended.
+    pub fn has_ended(&self, root: &Root) -> bool {
+        let processes = &self.0.processes;
+        !processes.is_empty() && !processes.iter().any(|process| process.runs(root))
+    }
+
     /// The rule for the kernel's side.
     pub fn rule(&self) -> Rule {
         let all = |matches: &[Self]| matches.iter().map(Self::rule).collect::<Vec<_>>();
-        let Conditions { comm, user, cgroup, unit, min_resident, all: every, any, not } = &self.0;
+        let Conditions { processes, comm, user, cgroup, unit, min_resident, all: every, any, not } =
+            &self.0;
         let mut rules: Vec<Rule> = Vec::new();
+        let one = |process: &Process| Rule::Process { pid: process.pid, start: process.start };
+        rules.extend(
+            (!processes.is_empty()).then(|| Rule::Any(processes.iter().map(one).collect())),
+        );
         // The cheapest first: what follows is not asked if one does not hold.
         rules.extend(min_resident.as_ref().map(|size| Rule::MinResident(size.bytes)));
         rules.extend(comm.as_ref().map(|pattern| Rule::Comm(pattern.regex.clone())));

@@ -13,6 +13,13 @@ use super::Stat;
 /// What a process must be.
 #[derive(Clone, Debug)]
 pub enum Rule {
+    /// It is this process: its number, and its start time in clock ticks since boot.
+    Process {
+        /// Its number.
+        pid: u32,
+        /// When it started.
+        start: u64,
+    },
     /// Its name matches, at most 15 bytes.
     Comm(Regex),
     /// It runs as this user.
@@ -73,6 +80,9 @@ impl Rule {
     /// Whether the process is what the rule says. What cannot be read is not so.
     pub(super) fn matches(&self, process: &Candidate<'_>) -> bool {
         match self {
+            Self::Process { pid, start } => {
+                (process.stat.pid, process.stat.start) == (*pid, *start)
+            }
             Self::Comm(name) => name.is_match(&process.stat.comm),
             Self::User(user) => process.user() == Some(*user),
             Self::Cgroup(path) => process.group().is_some_and(|group| is_below(group, path)),
@@ -82,6 +92,21 @@ impl Rule {
             Self::Any(rules) => rules.iter().any(|rule| rule.matches(process)),
             Self::Not(rule) => !rule.matches(process),
         }
+    }
+}
+
+impl NamedRule {
+    /// Whether it names processes one by one: then it goes before rules that describe them.
+    pub(super) fn is_exact(&self) -> bool {
+        fn is_exact(rule: &Rule) -> bool {
+            match rule {
+                Rule::Process { .. } => true,
+                Rule::All(rules) => rules.iter().any(is_exact),
+                Rule::Any(rules) => !rules.is_empty() && rules.iter().all(is_exact),
+                _ => false,
+            }
+        }
+        is_exact(&self.rule)
     }
 }
 

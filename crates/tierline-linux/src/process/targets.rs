@@ -292,14 +292,17 @@ impl Targets {
         (!is_gone && !is_another).then_some(source)
     }
 
-    /// The rule that matches a process: of several, the first by name, which is reported.
+    /// The rule that matches a process: one that names it, or of several the first by name, which is reported.
     fn rule_for(&mut self, stat: &Stat, file: &dyn Fn(&str) -> Option<String>) -> Option<usize> {
         let process = Candidate::new(stat, file);
         let matching = self.rules.iter().filter(|(_, named)| named.rule.matches(&process));
-        let mut matching: Vec<_> = matching.map(|(at, named)| (&named.name, *at)).collect();
+        let order =
+            |(at, named): (&usize, &'_ NamedRule)| (!named.is_exact(), named.name.clone(), *at);
+        let mut matching: Vec<_> = matching.map(order).collect();
         matching.sort_unstable();
-        if let [(name, at), (other, second), ..] = matching[..]
-            && self.doubted.insert((at, second))
+        if let [(described, name, at), (also_described, other, second), ..] = &matching[..]
+            && described == also_described
+            && self.doubted.insert((*at, *second))
         {
             self.doubts.push(Error::Refused {
                 what: format!("process {} ({})", stat.pid, stat.comm),
@@ -307,7 +310,7 @@ impl Targets {
                 hint: "let only one of them match, as in not = { comm = \"NAME\" }".into(),
             });
         }
-        matching.first().map(|(_, at)| *at)
+        matching.first().map(|(_, _, at)| *at)
     }
 
     /// Takes the reports of processes that several rules match.
@@ -717,6 +720,29 @@ mod tests {
         let expected =
             "process 20 (redis): the rules of first and second match it: it belongs to first";
         assert_eq!(told, [expected]);
+    }
+
+    #[test]
+    fn a_rule_that_names_a_process_goes_before_others_and_ends_with_it() {
+        let fake = Fake::new();
+        for pid in [20, 21] {
+            fake.process(pid, "redis", 1, 5, 1);
+        }
+        let rules = vec![comm("first", "redis")];
+        let selection = Selection { rules, ..Selection::default() };
+        let mut targets = Targets::new(selection, &fake.root).expect("targets");
+        assert_eq!(refresh(&mut targets, &fake).0, [20, 21]);
+        let one = Rule::Process { pid: 20, start: 20 };
+        let rule = Rule::All(vec![Rule::Any(vec![one])]);
+        let at = targets.add_rule(NamedRule { name: "zz".into(), rule });
+        refresh(&mut targets, &fake);
+        assert_eq!([20, 21].map(|pid| targets.rule_of(pid)), [Some(at), Some(0)]);
+        assert!(targets.take_doubts().is_empty(), "it is meant so");
+        // Another process has its number later, and no rule but the other one matches it.
+        fake.put("/proc/20/stat", &text(20, "redis", 1, 99, 5, 1));
+        refresh(&mut targets, &fake);
+        refresh(&mut targets, &fake);
+        assert_eq!(targets.rule_of(20), Some(0));
     }
 
     #[test]

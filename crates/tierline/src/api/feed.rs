@@ -143,10 +143,18 @@ impl Feed {
         self.waker.try_clone()
     }
 
-    /// Empties the waker. Call it first, so that nothing that arrives meanwhile is missed.
-    pub fn quiet(&mut self) {
+    /// Empties the waker. Call it first, so that nothing that arrives meanwhile is missed. False if the API's side is
+    /// gone: its thread has ended, by a panic or without one.
+    pub fn quiet(&mut self) -> bool {
         let mut rest = [0; 64];
-        while matches!(self.waker.read(&mut rest), Ok(count) if count > 0) {}
+        loop {
+            match self.waker.read(&mut rest) {
+                Ok(0) => return false,
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return true,
+            }
+        }
     }
 
     /// The next change that waits.
@@ -221,6 +229,7 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use tierline_core::port::Attention;
     use tierline_core::unit::Nanos;
 
@@ -240,7 +249,24 @@ mod tests {
         feed.publish(|| Snapshot::new(Status { pid: 7, ..Status::default() }, Vec::new()));
         assert_eq!(run(hub.snapshot()).status.pid, 7);
         feed.publish(|| panic!("nobody wants one"));
-        feed.quiet();
+        assert!(feed.quiet());
+    }
+
+    #[test]
+    fn a_thread_of_the_api_that_ends_wakes_the_manager_and_is_noticed() {
+        let (mut feed, hub) = feed(Snapshot::default()).expect("both sides");
+        hub.wake();
+        assert!(feed.quiet(), "it runs");
+        let api = std::thread::spawn(move || {
+            let _hub = hub;
+            panic!("as requested");
+        });
+        assert!(api.join().is_err());
+        let waker = feed.waker().expect("a descriptor");
+        let mut woken = [PollFd::new(&waker, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        assert_eq!(poll(&mut woken, Some(&at_once)), Ok(1), "the manager is woken");
+        assert!(!feed.quiet(), "and it notices");
     }
 
     #[test]

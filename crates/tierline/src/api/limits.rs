@@ -2,6 +2,8 @@
 //! Limits on callers. What is above them is refused at once, never queued. Those who may change something have limits
 //! of their own, so that readers cannot lock them out.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -61,26 +63,6 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// One more connection; false if there are too many.
-    pub fn connect(&mut self) -> bool {
-        take(&mut self.connections, MOST_CONNECTIONS)
-    }
-
-    /// One connection less.
-    pub fn disconnect(&mut self) {
-        self.connections -= 1;
-    }
-
-    /// One more stream of events; false if there are too many.
-    pub fn open_stream(&mut self) -> bool {
-        take(&mut self.streams, MOST_STREAMS)
-    }
-
-    /// One stream less.
-    pub fn close_stream(&mut self) {
-        self.streams -= 1;
-    }
-
     /// One more request; false if there were too many lately.
     pub fn request(&mut self, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.filled.unwrap_or(now)).as_secs_f64();
@@ -91,6 +73,40 @@ impl Limits {
             self.tokens -= 1.0;
         }
         fits
+    }
+}
+
+/// A connection or a stream of a class; dropping it makes room for another one, also after a panic.
+#[derive(Debug)]
+pub struct Slot {
+    limits: Rc<RefCell<Limits>>,
+    count: fn(&mut Limits) -> &mut usize,
+}
+
+impl Slot {
+    /// One more connection; `None` if there are too many.
+    pub fn connection(limits: &Rc<RefCell<Limits>>) -> Option<Self> {
+        Self::new(limits, MOST_CONNECTIONS, |limits| &mut limits.connections)
+    }
+
+    /// One more stream of events; `None` if there are too many.
+    pub fn stream(limits: &Rc<RefCell<Limits>>) -> Option<Self> {
+        Self::new(limits, MOST_STREAMS, |limits| &mut limits.streams)
+    }
+
+    fn new(
+        limits: &Rc<RefCell<Limits>>,
+        most: usize,
+        count: fn(&mut Limits) -> &mut usize,
+    ) -> Option<Self> {
+        let fits = take(count(&mut limits.borrow_mut()), most);
+        fits.then(|| Self { limits: limits.clone(), count })
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        *(self.count)(&mut self.limits.borrow_mut()) -= 1;
     }
 }
 
@@ -116,12 +132,20 @@ mod tests {
     }
 
     #[test]
-    fn connections_and_streams_are_bounded() {
-        let mut limits = Limits::default();
-        assert_eq!((0..100).filter(|_| limits.connect()).count(), MOST_CONNECTIONS);
-        assert_eq!((0..100).filter(|_| limits.open_stream()).count(), MOST_STREAMS);
-        limits.disconnect();
-        limits.close_stream();
-        assert!(limits.connect() && limits.open_stream() && !limits.connect());
+    fn connections_and_streams_are_bounded_and_a_panic_makes_room() {
+        let limits = Rc::new(RefCell::new(Limits::default()));
+        let fill = |one: fn(&Rc<RefCell<Limits>>) -> Option<Slot>| {
+            std::iter::from_fn(|| one(&limits)).take(100).collect::<Vec<_>>()
+        };
+        let (mut connections, mut streams) = (fill(Slot::connection), fill(Slot::stream));
+        assert_eq!((connections.len(), streams.len()), (MOST_CONNECTIONS, MOST_STREAMS));
+        let (connection, stream) = (connections.pop(), streams.pop());
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+            let _held = (connection, stream);
+            panic!("as requested");
+        }));
+        assert!(panicked.is_err());
+        let new = (Slot::connection(&limits), Slot::stream(&limits));
+        assert!(new.0.is_some() && new.1.is_some() && Slot::connection(&limits).is_none());
     }
 }

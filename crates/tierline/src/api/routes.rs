@@ -14,7 +14,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::OPENAPI;
 use super::feed::{Batch, Hub};
 use super::http::{JSON, LINES, OPENMETRICS, Reply, content, not_allowed, refused, stream};
-use super::limits::{COUNTS, Limits, MOST_BODY};
+use super::limits::{COUNTS, Limits, MOST_BODY, Slot};
 use crate::apps::App;
 use crate::request::Verb;
 
@@ -156,13 +156,14 @@ impl Caller {
 
     /// One line of JSON an event, until the caller goes.
     fn events(&self) -> Reply {
-        if !self.limits.borrow_mut().open_stream() {
+        let Some(slot) = Slot::stream(&self.limits) else {
             let hint = "close another one";
             return refused(StatusCode::SERVICE_UNAVAILABLE, "there are too many streams", hint);
-        }
-        let (mut events, limits) = (self.hub.events(), self.limits.clone());
+        };
+        let mut events = self.hub.events();
         let (mut send, body) = Channel::<Bytes>::new(4);
         tokio::task::spawn_local(async move {
+            let _slot = slot;
             loop {
                 let text = match tokio::time::timeout(SIGN_OF_LIFE, events.recv()).await {
                     Ok(Ok(batch)) => lines(&batch),
@@ -176,7 +177,6 @@ impl Caller {
                     break;
                 }
             }
-            limits.borrow_mut().close_stream();
         });
         stream(StatusCode::OK, LINES, body.boxed())
     }

@@ -17,14 +17,17 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tierline_linux::peer;
+use rustix::thread::CapabilitySet;
+use tierline_linux::seccomp::{self, Role};
+use tierline_linux::{peer, privilege};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::{LocalSet, spawn_local};
+use tokio_io_timeout::TimeoutStream;
 
 use super::feed::Hub;
 use super::http::refused;
-use super::limits::{COUNTS, Limits};
+use super::limits::{COUNTS, Limits, Slot};
 use super::routes::Caller;
 use crate::report_error::ErrorWithHint;
 use crate::rules::number_of;
@@ -32,8 +35,10 @@ use crate::serve::bind;
 
 /// The group whose members may read, if it exists.
 const READERS: &str = "tierline";
-/// The head of a request arrives within this time, also the next one of a connection.
+/// The head of a request arrives within this time, also the first and the next one of a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A caller reads some of its answer within this time.
+const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 /// After an error of accept, as of too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The longest head of a request.
@@ -79,6 +84,12 @@ pub fn start(options: &ApiOptions, hub: Hub) -> Result<Api> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the API")?;
     let served = thread::Builder::new().name("api".into()).spawn(move || {
+        // It needs no right at all. A manager without a filter says so; if capabilities stay, this thread ends, and with
+        // it the daemon.
+        if privilege::keep_only(CapabilitySet::empty()).is_err() {
+            return;
+        }
+        let _ = seccomp::confine(Role::Api);
         LocalSet::new().block_on(&runtime, serve(listener, metrics, admins, hub));
     });
     served.context("cannot start the API")?;
@@ -186,13 +197,14 @@ fn admit<S>(stream: S, caller: Caller, metrics_only: bool)
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    let fits = caller.limits.borrow_mut().connect();
+    let connection = Slot::connection(&caller.limits);
     spawn_local(async move {
-        if !fits {
+        let Some(_connection) = connection else {
             COUNTS.add(503);
             return refuse(stream).await;
-        }
-        let limits = caller.limits.clone();
+        };
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(WRITE_PATIENCE));
         let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
             let caller = caller.clone();
             async move {
@@ -208,8 +220,7 @@ where
         });
         let mut server = http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(MOST_HEAD);
-        let _ = server.serve_connection(TokioIo::new(stream), service).await;
-        limits.borrow_mut().disconnect();
+        let _ = server.serve_connection(TokioIo::new(Box::pin(stream)), service).await;
     });
 }
 

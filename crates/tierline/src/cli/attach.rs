@@ -11,10 +11,12 @@ use regex_lite::Regex;
 use rustix::thread::set_no_new_privs;
 use tierline_core::unit::Nanos;
 use tierline_linux::error::Error;
+use tierline_linux::manager::Manager;
 use tierline_linux::process::{Held, Rule, Targets};
 use tierline_linux::root::Root;
 
-use super::manage::{ManageArgs, raise_file_limit, say_summary};
+use super::join::{Host, Joined};
+use super::manage::{ManageArgs, confine, raise_file_limit, say_summary};
 use super::{FOUND, Globals};
 use crate::apps;
 use crate::clock;
@@ -23,12 +25,13 @@ use crate::drive::{EndCondition, ManagerState, OnSignal};
 use crate::print::Messages;
 use crate::report_error::{self, ErrorWithHint};
 use crate::signals::{SignalEvent, Signals};
-use crate::tenants::{Target, TargetOrLimit, TierLimits, selection, tenants};
+use crate::tenants::{Target, TargetOrLimit, TenantSpec, TierLimits, selection, tenants};
 
 /// Manage running programs
 ///
 /// Manages every process that matches one of the targets, and its children, until they have ended, until
-/// Ctrl-C, or for the given time. Pages then stay where they are; changed settings are restored.
+/// Ctrl-C, or for the given time. Pages then stay where they are; changed settings are restored. While a daemon runs, the
+/// programs become its tenants for this time.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("targets").required(true).multiple(true))]
 #[command(after_help = "Examples:\n\
@@ -62,6 +65,18 @@ impl AttachArgs {
         let selection = selection(&tenants, plan.children, plan.min_rss);
         Targets::new(selection.clone(), &plan.root).map_err(with_hint)?;
         let apps = self.apps.as_deref().map(apps::folder).transpose()?;
+        if let Some(host) = Host::find(&plan.options.state_dir, &plan.root, plan.messages)? {
+            self.manage.check_for_guest()?;
+            let named = selection.pids.iter().filter_map(|&pid| plan.root.hold(pid).ok()).collect();
+            let guests = host.add(&tenants, apps.as_deref().unwrap_or_default())?;
+            let by_number = |tenant: &TenantSpec| matches!(tenant.target, Target::Pids(_));
+            let ends_with_them = apps.is_none() && tenants.iter().all(by_number);
+            let deadline = self.duration.as_ref().map(|time| clock::now() + time.0);
+            let mut end = Joined::new(named, ends_with_them, deadline);
+            plan.driver::<Manager>(None).0.run(&mut signals, &mut end);
+            drop(guests);
+            return Ok(0);
+        }
         self.manage.open_reports(&mut plan)?;
         let manager = plan.start(&tenants, apps.as_deref().unwrap_or_default())?;
         let messages = plan.messages;
@@ -69,7 +84,12 @@ impl AttachArgs {
         let deadline = self.duration.as_ref().map(|time| clock::now() + time.0);
         let mut end = Attached::new(&plan.root, &selection.pids, open, messages, deadline);
         end.stays = apps.is_some();
+        let (root, tracker) = (plan.root.clone(), manager.tracker().name());
         let (mut driver, summary) = plan.driver(Some(manager));
+        if let Err(error) = confine(&root, messages, tracker) {
+            driver.finish();
+            return Err(error);
+        }
         driver.run(&mut signals, &mut end);
         let status = driver.finish();
         say_summary(messages, globals.json, status.as_ref());

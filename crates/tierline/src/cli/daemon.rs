@@ -13,7 +13,7 @@ use rustix::thread::set_no_new_privs;
 use tierline_core::unit::Nanos;
 use tierline_linux::state_dir::StateDir;
 
-use super::manage::{ManageArgs, raise_file_limit, say_summary};
+use super::manage::{ManageArgs, confine, raise_file_limit, say_summary};
 use super::{FOUND, Globals};
 use crate::api::client::SOCKET;
 use crate::api::{self, ApiOptions, Snapshot};
@@ -70,6 +70,7 @@ impl DaemonArgs {
         let roster = Roster::new(&plan.root, self.apps.clone(), state_dir.clone(), messages)?;
         self.manage.open_reports(&mut plan)?;
         let manager = plan.start(&[], &[])?;
+        let (root, tracker) = (plan.root.clone(), manager.tracker().name());
         let first = Snapshot::new(Status::of(&manager, clock::now()), roster.standings());
         let (feed, hub) = api::feed(first).context("cannot start the API")?;
         let waker = feed.waker().context("cannot start the API")?;
@@ -84,7 +85,9 @@ impl DaemonArgs {
         let daemon = Daemon::new(manager, roster, feed, notifier);
         let (mut driver, summary) = plan.driver(Some(daemon));
         driver.wake_by(waker);
-        let api = match api::start(&options, hub) {
+        let started = api::start(&options, hub);
+        let started = started.and_then(|api| confine(&root, messages, tracker).map(|()| api));
+        let api = match started {
             Ok(api) => api,
             Err(error) => {
                 driver.finish();

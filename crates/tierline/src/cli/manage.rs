@@ -6,7 +6,7 @@ use std::io::Write;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
@@ -14,7 +14,10 @@ use tierline_core::guard::message;
 use tierline_core::tier::Tiers;
 use tierline_core::unit::{Bytes, Nanos};
 use tierline_linux::manager::{Manager, ManagerOptions};
+use tierline_linux::privilege;
 use tierline_linux::root::Root;
+use tierline_linux::seccomp::{self, Role};
+use tierline_linux::systemd;
 use tierline_linux::tenant::Tenant;
 use tierline_linux::topology::Topology;
 
@@ -27,7 +30,7 @@ use crate::config::value::Text;
 use crate::drive::{Driver, EventLog, Managed, Reports};
 use crate::output::{empty, private};
 use crate::print::{Messages, SCHEMA_VERSION, to_stderr};
-use crate::report_error;
+use crate::report_error::{self, ErrorWithHint};
 use crate::serve::StatusSocket;
 use crate::status::Status;
 use crate::tenants::{self, TenantSpec, TierLimits};
@@ -113,6 +116,30 @@ impl ManageArgs {
 }
 
 impl ManageArgs {
+    /// Checks that no option is given which is the daemon's own, as this manager joins one.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub fn check_for_guest(&self) -> Result<()> {
+        let layer = Layer { state_dir: None, limit: None, ..self.layer.clone() };
+        let is_given = [
+            ("how to manage", layer != Layer::default()),
+            ("--dry-run", self.dry_run),
+            ("--no-children", self.no_children),
+            ("--events", self.events.is_some()),
+            ("--status-interval", self.status_interval.is_some()),
+            ("--summary", self.summary.is_some()),
+        ];
+        match is_given.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((option, _)) => Err(ErrorWithHint::error(
+                format!("a daemon manages this machine, and has its own options: {option}"),
+                "leave such options out to join the daemon; `tierline status` shows its own. Or stop it: \
+                 systemctl stop tierline",
+            )),
+        }
+    }
+
     /// Opens the files of the reports, once everything else is checked. What is in them stays until the manager runs.
     pub fn open_reports(&self, plan: &mut CheckedOptions) -> Result<()> {
         let events = self.events.as_deref().map(private).transpose()?;
@@ -200,6 +227,21 @@ impl Summary {
             messages.print(&format!("cannot write the summary: {error}"));
         }
     }
+}
+
+/// Gives up every right that a manager with this tracker does not need once it runs: capabilities, and system calls.
+/// What other threads have is their own. Call it last: no file of another user is opened later, no thread and no
+/// program is started.
+///
+/// # Errors
+/// If capabilities cannot be given up. A kernel without filters of system calls is reported only.
+pub fn confine(root: &Root, messages: Messages, tracker: &str) -> Result<()> {
+    systemd::start_runner(root).context("cannot start the thread for systemctl")?;
+    privilege::keep_only(privilege::needed(tracker)).context("cannot give up capabilities")?;
+    if let Err(error) = seccomp::confine(Role::Manager) {
+        messages.print(&format!("system calls are not restricted: {error}"));
+    }
+    Ok(())
 }
 
 /// A managed process takes two open files, and the soft limit is made for programs that use select(2). A

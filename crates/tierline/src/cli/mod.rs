@@ -10,6 +10,7 @@ mod config;
 mod daemon;
 mod doctor;
 mod explain;
+mod join;
 mod machines;
 mod man;
 mod manage;

@@ -13,7 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tierline_core::unit::Nanos;
 use tierline_linux::error::Error;
 use tierline_linux::manager::Manager;
+use tierline_linux::root::Root;
+use tierline_linux::user::User;
 
+use super::join::Host;
 use super::manage::{CheckedOptions, ManageArgs, raise_file_limit, say_summary, say_unmanaged};
 use super::{Globals, UNUSABLE};
 use crate::apps::{self, App};
@@ -32,7 +35,7 @@ const BY_SIGNAL: i32 = 128;
 ///
 /// The command keeps its stdin, stdout and stderr, gets the signals that tierline gets, and sets the exit
 /// status (128 + N if killed by signal N; 127 if there is no such command, 126 if it cannot be executed).
-/// If its memory cannot be managed, it runs unmanaged.
+/// If its memory cannot be managed, it runs unmanaged. While a daemon runs, the command becomes its tenant.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n\
   \x20 tierline run --status-interval 1s -- redis-server --port 7000\n\
@@ -41,6 +44,9 @@ pub struct RunArgs {
     /// Fail instead of running the command unmanaged
     #[arg(long)]
     strict: bool,
+    /// Run the command as this user, by name or number in /etc/passwd, without any capability
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
     /// The command with its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -60,7 +66,20 @@ impl RunArgs {
         let mut plan = self.manage.plan(globals)?;
         let tenants = tenants(&self.words(), &plan.limit)?;
         let apps = self.apps.as_deref().map(apps::folder).transpose()?.unwrap_or_default();
+        // Whose users these are does not depend on the machine that is managed.
+        let user = |name: &String| User::find(&Root::default(), name);
+        let user = self.user.as_ref().map(user).transpose()?;
         let mut signals = Signals::listen().context("cannot listen for signals")?;
+        match Host::find(&plan.options.state_dir, &plan.root, plan.messages) {
+            Ok(Some(host)) => {
+                self.manage.check_for_guest()?;
+                return self.join(plan, &host, user.as_ref(), tenants, &apps, &mut signals);
+            }
+            Ok(None) => {}
+            Err(error) if self.strict => return Err(error),
+            // The manager that is tried next says why there cannot be two.
+            Err(error) => plan.messages.print(&report_error::text(&error)),
+        }
         self.manage.open_reports(&mut plan)?;
         // Before the command starts: some settings (NUMA scan periods) are read at its exec.
         let (manager, why_not) = self.manager(&plan, &tenants, &apps)?;
@@ -70,7 +89,7 @@ impl RunArgs {
             driver.finish();
             return Ok(code(BY_SIGNAL + signal.as_raw()));
         }
-        let mut end = match Running::start(&mut driver, &self.command, None) {
+        let mut end = match Running::start(&mut driver, &self.command, user.as_ref(), None) {
             Ok(end) => end,
             Err(status) => return Ok(status),
         };
@@ -81,6 +100,43 @@ impl RunArgs {
             let why_not = why_not.as_deref().or(driver.failure());
             summary.write(status.as_ref(), why_not, messages);
         }
+        Ok(end.ended.map_or(UNUSABLE, exit_code))
+    }
+
+    /// Runs the command as a tenant of a daemon, until it ends.
+    fn join(
+        &self,
+        plan: CheckedOptions,
+        host: &Host,
+        user: Option<&User>,
+        mut tenants: Vec<TenantSpec>,
+        apps: &[App],
+        signals: &mut Signals,
+    ) -> Result<u8> {
+        let messages = plan.messages;
+        let (mut driver, _) = plan.driver::<Manager>(None);
+        let mut end = match Running::start(&mut driver, &self.command, user, None) {
+            Ok(end) => end,
+            Err(status) => return Ok(status),
+        };
+        for tenant in &mut tenants {
+            tenant.target = Target::Pids(vec![end.child.id()]);
+        }
+        let _guests = match host.add(&tenants, apps) {
+            Ok(guests) => Some(guests),
+            // It has ended before the daemon could take it in.
+            Err(_) if end.child.try_wait().is_ok_and(|status| status.is_some()) => None,
+            Err(error) if self.strict => {
+                let _ = end.child.kill();
+                let _ = end.child.wait();
+                return Err(error);
+            }
+            Err(error) => {
+                say_unmanaged(messages, &error);
+                None
+            }
+        };
+        driver.run(signals, &mut end);
         Ok(end.ended.map_or(UNUSABLE, exit_code))
     }
 
@@ -112,9 +168,14 @@ impl RunArgs {
 }
 
 /// Starts a command; on failure returns the error and the exit status for it.
-fn spawn(command: &[OsString]) -> Result<Child, (anyhow::Error, u8)> {
-    let name = &command[0];
-    Command::new(name).args(&command[1..]).spawn().map_err(|error| {
+fn spawn(words: &[OsString], user: Option<&User>) -> Result<Child, (anyhow::Error, u8)> {
+    let name = &words[0];
+    let mut command = Command::new(name);
+    command.args(&words[1..]);
+    if let Some(user) = user {
+        user.runs(&mut command);
+    }
+    command.spawn().map_err(|error| {
         let status = match error.kind() {
             ErrorKind::NotFound => NOT_FOUND,
             _ => NOT_RUNNABLE,
@@ -149,9 +210,10 @@ impl Running {
     pub fn start<M: Managed>(
         driver: &mut Driver<M>,
         command: &[OsString],
+        user: Option<&User>,
         deadline: Option<Nanos>,
     ) -> Result<Self, u8> {
-        match spawn(command) {
+        match spawn(command, user) {
             Ok(child) => {
                 raise_file_limit();
                 driver.add(child.id());

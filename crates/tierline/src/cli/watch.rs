@@ -107,7 +107,7 @@ impl WatchArgs {
             driver.finish();
             return Ok(0);
         }
-        let mut end = match Running::start(&mut driver, &self.command, deadline) {
+        let mut end = match Running::start(&mut driver, &self.command, None, deadline) {
             Ok(end) => end,
             Err(status) => return Ok(status),
         };
@@ -158,7 +158,9 @@ impl<W: Watcher> Managed for WatchedPrograms<W> {
         Answer::refused(&anyhow::anyhow!("this process only watches programs"))
     }
     fn reload(&mut self, _now: Nanos) {}
-    fn woken(&mut self, _now: Nanos) {}
+    fn woken(&mut self, _now: Nanos) -> Result<(), String> {
+        Ok(())
+    }
     fn status(&self, _now: Nanos) -> Status {
         Status { tracker: self.recorder.tracker().into(), ..Status::default() }
     }

@@ -10,7 +10,8 @@ use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use rustix::process::Signal;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::machine::Machine;
@@ -424,6 +425,40 @@ fn too_many_requests_and_connections_are_shed() {
     host.end();
 }
 
+/// What the other side has closed is hung up, also if nobody reads what it sent before.
+fn is_closed(stream: &UnixStream) -> Option<()> {
+    let mut fds = [PollFd::new(stream, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&at_once)).expect("it is open");
+    fds[0].revents().contains(PollFlags::HUP).then_some(())
+}
+
+#[test]
+fn callers_that_send_nothing_or_never_read_are_closed() {
+    let host = Host::new(&[("redis.toml", "cgroup = \"redis\"\n")]);
+    host.has(&["redis"]);
+    let caller = |text: &[u8]| {
+        let mut stream = UnixStream::connect(host.socket()).expect("connected");
+        stream.write_all(text).expect("sent");
+        stream
+    };
+    let head = "GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n";
+    let silent = [
+        ("nothing", caller(b"")),
+        ("half a head", caller(head.as_bytes())),
+        ("nothing after an answer", caller(format!("{head}\r\n").as_bytes())),
+        ("no body", caller(b"POST /v1/tenants HTTP/1.1\r\nContent-Length: 9\r\n\r\n{")),
+    ];
+    // More than the socket's buffer of 208 KiB; the kernel takes in the rest of an answer only if it is read.
+    let deaf = caller(format!("{head}\r\n").repeat(60).as_bytes());
+    for (what, stream) in &silent {
+        until(&format!("closed: {what}"), || is_closed(stream));
+    }
+    until("closed: it never reads", || is_closed(&deaf));
+    assert_eq!(host.ask("GET", "/v1/status", "").0, 200);
+    host.end();
+}
+
 /// Runs a script of Perl as a user without rights, with these groups.
 fn as_nobody(groups: &str, script: &str) -> Option<String> {
     let mut shell = Command::new("setpriv");
@@ -551,4 +586,171 @@ fn the_service_manager_is_told() {
     signal(&daemon.0, Signal::TERM);
     until_told("STOPPING=1");
     assert_eq!(ended(&mut daemon.0).code(), Some(0));
+}
+
+/// The lines of a thread's status, by name.
+fn thread_status(pid: u32, thread: &str) -> Option<impl Fn(&str) -> String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.map_while(Result::ok);
+    let statuses = tasks.map(|task| fs::read_to_string(task.path().join("status")));
+    let status = statuses.map_while(Result::ok).find(|status| {
+        status.lines().next().and_then(|line| line.strip_prefix("Name:\t")) == Some(thread)
+    })?;
+    Some(move |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.expect("a line").trim().to_string()
+    })
+}
+
+/// Bits as in capability(7): DAC_OVERRIDE, DAC_READ_SEARCH, SYS_PTRACE, SYS_ADMIN and SYS_NICE.
+const SOFT_DIRTY: u64 = 1 << 1 | 1 << 2 | 1 << 19 | 1 << 21 | 1 << 23;
+
+#[test]
+fn a_daemon_that_runs_keeps_only_what_its_tracker_needs_and_its_api_nothing() {
+    let own = fs::read_to_string("/proc/thread-self/status").expect("ours");
+    let own = own.lines().find_map(|line| line.strip_prefix("CapEff:")).expect("a line").trim();
+    let own = u64::from_str_radix(own, 16).expect("a number");
+    let host = Host::new(&[]);
+    let pid = host.daemon.borrow().0.id();
+    for (thread, kept) in [("tierline", own & SOFT_DIRTY), ("api", 0)] {
+        // 2: a filter.
+        until("a filter", || (thread_status(pid, thread)?("Seccomp") == "2").then_some(()));
+        let status = thread_status(pid, thread).expect("it runs");
+        assert_eq!(status("NoNewPrivs"), "1", "{thread}");
+        for set in ["CapEff", "CapPrm"] {
+            assert_eq!(status(set), format!("{kept:016x}"), "{thread}: {set}");
+        }
+        for set in ["CapInh", "CapAmb"] {
+            assert_eq!(status(set), format!("{:016x}", 0), "{thread}: {set}");
+        }
+        if rustix::process::geteuid().is_root() {
+            let bound = u64::from_str_radix(&status("CapBnd"), 16).expect("a number");
+            assert_eq!(bound & !SOFT_DIRTY, 0, "{thread}");
+        }
+    }
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").count();
+    assert_eq!(threads, 2, "there is no other thread");
+    // It works as before.
+    assert_eq!(host.ask("POST", "/v1/tenants", r#"{"name":"hog","cgroup":"hog"}"#).0, 201);
+    put_app(&host.machine, "redis.toml", "cgroup = \"redis\"\n");
+    host.signal(Signal::HUP);
+    host.has(&["hog", "redis"]);
+    assert!(!host.log().contains("not permitted"), "{}", host.log());
+    let machine = host.end();
+    assert_eq!(balancing(&machine), "1", "restored");
+}
+
+/// A command line on the machine of a daemon.
+fn beside(host: &Host, line: &str) -> Command {
+    let (verb, rest) = line.split_once(' ').expect("a verb and more");
+    let path = |path: PathBuf| path.display().to_string();
+    let (root, state) = (path(host.machine.root()), path(host.machine.file("state")));
+    let own = [verb, "--root", &root, "--state-dir", &state].map(String::from);
+    let mut command = tierline(own.into_iter().chain(rest.split(' ').map(String::from)));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// The only tenant, once it is managed.
+fn only_tenant(host: &Host) -> String {
+    until("a tenant", || match host.tenants().as_slice() {
+        [(name, None)] => Some(name.clone()),
+        _ => None,
+    })
+}
+
+/// The only child of a process.
+fn child_of(pid: u32) -> u64 {
+    until("a child", || {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        children.split_whitespace().next()?.parse().ok()
+    })
+}
+
+#[test]
+fn a_command_of_run_is_a_tenant_of_the_daemon_until_it_ends() {
+    let host = Host::new(&[]);
+    host.machine.has_the_next();
+    let mut run = Guard(beside(&host, "run --limit t0=50% -- sleep 300").spawn().expect("runs"));
+    let name = only_tenant(&host);
+    assert_eq!(name, format!("sleep-{}-0", run.0.id()));
+    let tenant = host.get(&format!("/v1/tenants/{name}"));
+    assert_eq!(tenant["app"]["limit"], "t0=50%");
+    let command = child_of(run.0.id());
+    assert_eq!(tenant["app"]["match"]["processes"][0]["pid"], command);
+    until("it is managed", || managed(&host).contains(&command).then_some(()));
+    assert_eq!(host.machine.status()["managers"].as_array().map(Vec::len), Some(1));
+    signal(&run.0, Signal::TERM);
+    assert_eq!(ended(&mut run.0).code(), Some(143), "as the command ends");
+    host.has(&[]);
+    // One that is killed removes nothing: the tenant ends with the command.
+    let mut run = Guard(beside(&host, "run -- sleep 300").spawn().expect("runs"));
+    only_tenant(&host);
+    let command = child_of(run.0.id());
+    signal(&run.0, Signal::KILL);
+    ended(&mut run.0);
+    assert_eq!(host.tenants().len(), 1, "the command runs");
+    let command = i32::try_from(command).ok().and_then(Pid::from_raw).expect("a number");
+    kill_process(command, Signal::KILL).expect("it runs");
+    host.has(&[]);
+    host.end();
+}
+
+#[test]
+fn what_a_daemon_refuses_is_said_and_a_strict_run_fails() {
+    let host = Host::new(&[]);
+    host.machine.has_the_next();
+    for (line, code, part) in [
+        (
+            "run --dry-run -- echo ran",
+            2,
+            "a daemon manages this machine, and has its own options: --dry-run",
+        ),
+        ("run --policy hold -- echo ran", 2, "has its own options: how to manage"),
+        ("attach --events events.json --cgroup hog", 2, "has its own options: --events"),
+        (
+            "run --limit nosuch=1G -- sleep 2",
+            0,
+            "running unmanaged: the daemon refuses: limit nosuch=…: this machine has no tier",
+        ),
+        ("run --strict --limit nosuch=1G -- sleep 300", 2, "the daemon refuses: limit nosuch=…"),
+        ("attach --cgroup hog --limit nosuch=1G", 2, "the daemon refuses: limit nosuch=…"),
+    ] {
+        let output = beside(&host, line).output().expect("tierline runs");
+        let message = text(&output.stderr);
+        assert!(message.contains(part), "{line}: {message}");
+        assert_eq!(output.status.code(), Some(code), "{line}: {message}");
+        assert_eq!(text(&output.stdout), "", "{line}");
+    }
+    // A command that ends before the daemon has seen it is no failure.
+    let output = beside(&host, "run --strict -- echo ran").output().expect("tierline runs");
+    assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("ran\n", Some(0)));
+    assert!(!text(&output.stderr).contains("unmanaged"), "{}", text(&output.stderr));
+    host.has(&[]);
+    host.end();
+}
+
+#[test]
+fn programs_of_attach_are_tenants_of_the_daemon_until_it_ends() {
+    let (machine, first, second) = (machine(), sleeper(), sleeper());
+    let pids = [first.0.id(), second.0.id()];
+    pids.iter().for_each(|pid| machine.has(*pid));
+    let host = Host::on(machine, &[], &[]);
+    let line = format!("attach -p {},{} --limit t0=1GiB --cgroup hog", pids[0], pids[1]);
+    let mut attach = Guard(beside(&host, &line).spawn().expect("tierline runs"));
+    until("two tenants", || (host.tenants().len() == 2).then_some(()));
+    until("both are managed", || {
+        let managed = managed(&host);
+        pids.iter().all(|pid| managed.contains(&u64::from(*pid))).then_some(())
+    });
+    signal(&attach.0, Signal::INT);
+    assert_eq!(ended(&mut attach.0).code(), Some(0));
+    host.has(&[]);
+    // With programs alone it ends with them.
+    let line = format!("attach -p {}", pids[0]);
+    let mut attach = Guard(beside(&host, &line).spawn().expect("tierline runs"));
+    only_tenant(&host);
+    drop(first);
+    assert_eq!(ended(&mut attach.0).code(), Some(0));
+    host.has(&[]);
+    host.end();
 }

@@ -62,6 +62,14 @@ impl Machine {
         symlink(Path::new("/proc").join(pid.to_string()), link).expect("a link");
     }
 
+    /// Makes the processes run on this machine that are started next, by anybody.
+    pub fn has_the_next(&self) {
+        let load = fs::read_to_string("/proc/loadavg").expect("the last number");
+        let last: u32 =
+            load.split_whitespace().last().and_then(|pid| pid.parse().ok()).expect("it");
+        (last + 1..last + 3_000).for_each(|pid| self.has(pid));
+    }
+
     /// The options that make the binary use this machine, with the tracker that requires least of the kernel.
     /// Nothing is moved.
     pub fn options(&self) -> Vec<String> {

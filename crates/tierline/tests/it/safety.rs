@@ -202,4 +202,30 @@ fn a_command_gets_the_capabilities_of_its_caller_and_a_manager_alone_gets_no_new
     let status = format!("/proc/{}/status", manager.0.id());
     let status = fs::read_to_string(status).expect("it runs");
     assert_eq!(status_of(&status, "NoNewPrivs:"), "1");
+    // 2: a filter of system calls.
+    assert_eq!(status_of(&status, "Seccomp:"), "2");
+}
+
+#[test]
+fn a_command_for_another_user_has_its_groups_and_no_capability() {
+    let unknown = output("run -q --root /nonexistent --user nosuch -- true");
+    let message = text(&unknown.stderr);
+    assert!(message.contains("user \"nosuch\"") && message.contains("Hint"), "{message}");
+    assert_eq!(unknown.status.code(), Some(2));
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    for user in ["nobody", "65534"] {
+        let run =
+            output(&format!("run -q --root /nonexistent --user {user} -- cat /proc/self/status"));
+        let status = text(&run.stdout);
+        assert_eq!(status_of(&status, "Uid:"), "65534\t65534\t65534\t65534", "{status}");
+        assert_eq!(status_of(&status, "Gid:"), "65534\t65534\t65534\t65534", "{status}");
+        assert_eq!(status_of(&status, "Groups:"), "65534", "{status}");
+        for set in ["CapPrm:", "CapEff:", "CapAmb:"] {
+            assert_eq!(status_of(&status, set), format!("{:016x}", 0), "{set}");
+        }
+    }
+    let run = output("run -q --root /nonexistent --user nobody -- env");
+    assert!(text(&run.stdout).lines().any(|line| line == "USER=nobody"), "{}", text(&run.stdout));
 }
