@@ -56,7 +56,9 @@ impl Counters {
                 PageKind::File | PageKind::Shared => &mut self.promote_file,
             },
             (true, Outcome::NoRoom) => &mut self.promote_fail_low_memory,
-            (true, Outcome::Busy | Outcome::Refused) => &mut self.promote_fail_references,
+            (true, Outcome::Busy | Outcome::Shared | Outcome::Refused) => {
+                &mut self.promote_fail_references
+            }
             (true, _) => &mut self.promote_fail_gone,
             (false, Outcome::Done) => match kind {
                 PageKind::Anonymous => &mut self.demote_anon,
@@ -106,6 +108,7 @@ mod tests {
             Outcome::Done,
             Outcome::Elsewhere(TierId(1)),
             Outcome::Busy,
+            Outcome::Shared,
             Outcome::NoRoom,
             Outcome::PageGone,
             Outcome::SpaceGone,
@@ -129,7 +132,7 @@ mod tests {
                     + c.promote_fail_gone
                     + c.demote_fail;
                 assert_eq!(c.promoted() + c.demoted(), 512, "{c:?}");
-                assert_eq!(failed, 6 * 512, "{c:?}");
+                assert_eq!(failed, 7 * 512, "{c:?}");
                 counters.count_move(&m, kind, Outcome::Skipped);
                 assert_eq!(counters, c, "a dry run moves nothing");
             }

@@ -100,6 +100,7 @@ impl Fingerprint {
                     Outcome::Refused => 5,
                     Outcome::Skipped => 6,
                     Outcome::Dirtied => 7,
+                    Outcome::Shared => 8,
                     Outcome::Elsewhere(tier) => 16 + u64::from(tier.0),
                 }]);
             }

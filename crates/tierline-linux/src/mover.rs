@@ -369,6 +369,7 @@ fn judge(code: i32, to: TierId, tiers: &Tiers, failed: Option<i32>) -> Outcome {
         Err(libc::ENOENT | libc::EFAULT) => Outcome::PageGone,
         Err(libc::ENOMEM) => Outcome::NoRoom,
         Err(libc::EBUSY | libc::EAGAIN) => Outcome::Busy,
+        Err(libc::EACCES) => Outcome::Shared,
         Err(_) => Outcome::Refused,
     }
 }

@@ -143,7 +143,7 @@ mod tests {
         all.iter().for_each(|&page| residents.put(&mut pages, page, 1));
         pages.set_tier(all[0], TierId(1)); // moved without a notice
         pages.apply(SpaceEvent::Unmapped(SpaceId(1), Vpn(1), 1));
-        pages.set_refused(all[2]);
+        pages.set_refused(all[2], true);
         assert_eq!(residents.first(&mut pages, TierId(0), 1), Some(all[3]));
         assert_eq!(residents.class(&pages, all[0]), Some(1), "now in the other tier's list");
         assert_eq!(residents.len(TierId(0), 1), 1);

@@ -236,10 +236,15 @@ impl Migrator {
                 let again = self.retries.keep(on.now, (m, tries));
                 self.counts.given_up += u64::from(!again);
             }
+            // Only the retries try it again: policies take it for refused until one of them succeeds.
+            Outcome::Shared => {
+                self.retries.keep(on.now, (m, tries));
+                page.into_iter().for_each(|page| on.pages.set_refused(page, true));
+            }
             // In a dry run a page is refused after its first order, so that each appears once.
             Outcome::Refused | Outcome::Skipped => {
                 if let Some(page) = page {
-                    on.pages.set_refused(page);
+                    on.pages.set_refused(page, true);
                 }
             }
             Outcome::SpaceGone => on.pages.apply(SpaceEvent::Gone(m.space)),
@@ -257,6 +262,7 @@ impl Migrator {
         *counter += m.size.base_pages();
         let Some(page) = on.pages.find(m.space, m.vpn) else { return };
         on.pages.set_tier(page, m.to);
+        on.pages.set_refused(page, false);
         debug_assert_eq!(
             on.pages.state(page).tier(),
             Some(m.to),

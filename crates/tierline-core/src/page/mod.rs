@@ -249,9 +249,9 @@ impl PageTable {
         self.words.set_state(page, self.state(page).listed(on));
     }
 
-    /// Records that the kernel refused to move the page.
-    pub fn set_refused(&mut self, page: PageIdx) {
-        self.words.set_state(page, self.state(page).refused());
+    /// Records whether the kernel refuses to move the page.
+    pub fn set_refused(&mut self, page: PageIdx, refused: bool) {
+        self.words.set_state(page, self.state(page).refused(refused));
     }
 
     /// Records how often the page moved back soon after a move; more than 3 count as 3.

@@ -95,8 +95,8 @@ impl PageState {
         self.with(Self::LISTED, on)
     }
 
-    pub(super) fn refused(self) -> Self {
-        self.with(Self::REFUSED, true)
+    pub(super) fn refused(self, refused: bool) -> Self {
+        self.with(Self::REFUSED, refused)
     }
 
     pub(super) fn with_ping_pongs(self, times: u8) -> Self {

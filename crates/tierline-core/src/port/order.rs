@@ -137,13 +137,15 @@ pub enum Outcome {
     Busy,
     /// Written to during the copy: it stays; another try may succeed.
     Dirtied,
+    /// Another process maps it, too: a child just after a fork, for a moment, or for good. It may be tried a few times.
+    Shared,
     /// The target tier has no room.
     NoRoom,
     /// No such page is mapped there.
     PageGone,
     /// The whole address space is gone.
     SpaceGone,
-    /// Impossible: the page is shared, unmovable, or not ours.
+    /// Impossible: the page is unmovable, or not ours.
     Refused,
     /// Not tried: a dry run.
     Skipped,
@@ -157,6 +159,7 @@ impl Outcome {
             Self::Elsewhere(_) => "elsewhere",
             Self::Busy => "busy",
             Self::Dirtied => "dirtied",
+            Self::Shared => "shared",
             Self::NoRoom => "no_room",
             Self::PageGone => "page_gone",
             Self::SpaceGone => "space_gone",

@@ -21,6 +21,8 @@ struct Faulty {
     rng: Rng,
     busy: u64,
     refused: u64,
+    /// Pages that another process maps, until a time.
+    shared: Option<(u64, Nanos)>,
     lost_samples: u64,
     /// Moves after which the process exits.
     exits_after: Option<usize>,
@@ -48,6 +50,7 @@ impl Faulty {
             rng,
             busy: 0,
             refused: 0,
+            shared: None,
             lost_samples: 0,
             exits_after: None,
             fills_up: false,
@@ -57,12 +60,15 @@ impl Faulty {
 }
 
 impl Faulty {
-    fn try_move(&mut self, m: &Move) -> Outcome {
+    fn try_move(&mut self, now: Nanos, m: &Move) -> Outcome {
         if let Some(left) = &mut self.exits_after {
             *left = left.saturating_sub(1);
         }
         let fault = match self.rng.below(100) {
             _ if self.exits_after == Some(0) => Outcome::SpaceGone,
+            _ if self.shared.is_some_and(|(every, until)| m.vpn.0 % every == 0 && now < until) => {
+                Outcome::Shared
+            }
             n if n < self.busy => Outcome::Busy,
             n if n < self.busy + self.refused => Outcome::Refused,
             _ => return self.toy.try_move(m),
@@ -109,7 +115,7 @@ impl World for Faulty {
                 self.toy.others[0] += self.toy.free(TierId::FAST);
             }
             match order {
-                Order::Move(m) => out.push(self.try_move(m)),
+                Order::Move(m) => out.push(self.try_move(now, m)),
                 _ => spent += self.toy.act(now, std::slice::from_ref(order), out),
             }
         }
@@ -186,6 +192,22 @@ fn a_refused_page_is_not_ordered_again() {
         }
         assert!(!refused.is_empty() || world.toy.asked.is_empty(), "{}", entry.name);
     }
+}
+
+/// A child of a fork shares every third page for a second; or another process does for good.
+#[test]
+fn shared_pages_are_promoted_once_nobody_shares_them_and_are_not_tried_for_ever() {
+    let mut world = Faulty::new(3);
+    world.shared = Some((3, Nanos::from_secs(1)));
+    run(&mut world, 0, 100);
+    assert!(world.toy.fast_share() > 0.85, "{}", world.toy.fast_share());
+    let mut world = Faulty::new(3);
+    world.shared = Some((3, Nanos(u64::MAX)));
+    run(&mut world, 0, 200);
+    let mut tries = std::collections::BTreeMap::<_, u32>::new();
+    let shared = world.toy.asked.iter().filter(|(_, outcome)| *outcome == Outcome::Shared);
+    shared.for_each(|(m, _)| *tries.entry(m.vpn).or_default() += 1);
+    assert!(tries.values().all(|tries| (1..=5).contains(tries)), "{tries:?}");
 }
 
 /// `continue_run` checks the page table throughout, the toy checks capacity.

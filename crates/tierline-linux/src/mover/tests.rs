@@ -171,7 +171,7 @@ fn a_shared_page_moves_only_if_that_is_enabled() {
     let mut mover = Mover::with(make(), MoverSettings { batch: 4, shared: false });
     let mut out = Vec::new();
     mover.migrate(&promotions(3), &tiers(), &mut |_| Bytes(1 << 30), &mut out);
-    assert_eq!(out, [Outcome::Done, Outcome::Refused, Outcome::Done]);
+    assert_eq!(out, [Outcome::Done, Outcome::Shared, Outcome::Done]);
     assert_eq!(mover.counters().errnos[&libc::EACCES], 1);
 }
 
