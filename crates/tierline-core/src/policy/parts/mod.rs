@@ -17,7 +17,7 @@ pub mod scan_period;
 pub mod second_chance;
 pub mod splitting;
 #[cfg(test)]
-mod stage;
+pub(super) mod stage;
 pub mod top;
 pub mod tuner;
 pub mod watermarks;
