@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Parts shared by several policies.
 
+pub mod arrivals;
 pub mod batch;
 pub mod benefit;
 pub mod candidates;
