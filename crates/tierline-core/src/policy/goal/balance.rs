@@ -35,11 +35,6 @@ const WEIGHT_TIME: Nanos = Nanos::from_millis(10);
 /// Below this rate, reads in flight over reads per second is no usable latency.
 const FEW_READS_PER_SEC: f64 = 1.0;
 
-/// The longest pause between two reversals. Ours: half the payback horizon of a move.
-const LONGEST_REST: Nanos = Nanos::from_secs(10);
-/// A reversal within this many pauses after the last is recent. Ours.
-const RECENT: u64 = 8;
-
 knobs! {
     /// The knobs.
     pub struct BalanceKnobs {
@@ -53,7 +48,7 @@ knobs! {
         closed_form: bool = false, false, true;
         /// Weight of the excess over the unloaded latency, added as the cost to other accesses.
         marginal: f64 = 0.0, 0.0, 8.0;
-        /// Shortest pause after a shift that reverses the one before; 0: none.
+        /// Pause before a shift that reverses the one before; 0: none.
         rest: Nanos = Nanos::ZERO, Nanos::ZERO, Nanos::from_secs(10);
         /// Below this many reads per second nothing is balanced.
         idle_reads_per_sec: f64 = 1e4, 0.0, 1e7;
@@ -89,34 +84,29 @@ impl Flow {
     }
 }
 
-/// The directions of a tier's shifts.
+/// The direction of a tier's shifts.
 ///
 /// Moves load the tiers that they balance. Where slow memory has little bandwidth, this load looks like that of
 /// programs, and shifts follow each other up and down without end. So a shift that reverses the one before waits until
-/// the averages have forgotten the moves; twice as long if the last reversal was recent. (Ours.)
+/// the averages have forgotten the moves. (Ours.)
 #[derive(Clone, Copy, Debug, Default)]
-struct Reversals {
+struct Direction {
     up: Option<bool>,
-    /// The last pause, and when it ends.
-    rest: Nanos,
-    until: Nanos,
+    rests_until: Nanos,
 }
 
-impl Reversals {
+impl Direction {
     fn rests(&self, now: Nanos) -> bool {
-        now < self.until
+        now < self.rests_until
     }
 
-    /// Whether a shift may begin now; a reversal begins a pause of at least `shortest` instead.
-    fn admits(&mut self, now: Nanos, up: bool, shortest: Nanos) -> bool {
+    /// Whether a shift may begin now; a reversal begins a pause instead.
+    fn admits(&mut self, now: Nanos, up: bool, rest: Nanos) -> bool {
         let reverses = self.up.replace(up).is_some_and(|before| before != up);
-        if !reverses || shortest == Nanos::ZERO {
-            return true;
+        if reverses {
+            self.rests_until = now + rest;
         }
-        let recent = now.saturating_sub(self.until) < self.rest * RECENT;
-        self.rest = if recent { (self.rest * 2).min(LONGEST_REST) } else { shortest };
-        self.until = now + self.rest;
-        false
+        !self.rests(now)
     }
 }
 
@@ -128,7 +118,7 @@ pub struct Balance {
     /// One search per tier, against all those below it.
     searches: Vec<SearchBounds>,
     /// One per tier.
-    reversals: Vec<Reversals>,
+    directions: Vec<Direction>,
     measured_at: Option<Nanos>,
     /// Whether the last measurement covered all tiers.
     current: bool,
@@ -138,11 +128,11 @@ impl Balance {
     /// Balances the marginal costs of accesses instead of latencies (ours). At equal latencies no single access
     /// gains by moving, but the mean latency is not the least: the tier whose queue grows faster is too full.
     /// In all published curves queueing grows at least with the square of the load; the square is assumed. It rests
-    /// after a reversal for as long as an average takes to forget ([`Reversals`]).
+    /// after a reversal until its averages have forgotten 96 % ([`Direction`]).
     pub fn of_marginals() -> Self {
         let knobs = BalanceKnobs {
             marginal: 2.0,
-            rest: Nanos::from_millis(200),
+            rest: Nanos::from_millis(500),
             idle_reads_per_sec: 0.0,
             ..BalanceKnobs::default()
         };
@@ -236,7 +226,7 @@ impl Goal for Balance {
         self.measured_at = Some(view.now);
         self.flows.resize(measured.len(), Flow::default());
         self.searches.resize(measured.len(), SearchBounds::default());
-        self.reversals.resize(measured.len(), Reversals::default());
+        self.directions.resize(measured.len(), Direction::default());
         for (flow, new) in self.flows.iter_mut().zip(measured) {
             flow.occupancy += weight * (new.occupancy - flow.occupancy);
             flow.reads_per_sec += weight * (new.reads_per_sec - flow.reads_per_sec);
@@ -255,11 +245,11 @@ impl Goal for Balance {
         }
         let upper_tiers = if self.current { self.flows.len().saturating_sub(1) } else { 0 };
         let shifts = (0..upper_tiers).filter_map(|tier| {
-            if self.reversals[tier].rests(view.now) {
+            if self.directions[tier].rests(view.now) {
                 return None;
             }
             let shift = self.balance(view.machine.tiers, tier, passed)?;
-            self.reversals[tier].admits(view.now, shift.up, self.knobs.rest).then_some(shift)
+            self.directions[tier].admits(view.now, shift.up, self.knobs.rest).then_some(shift)
         });
         Aim::Shift(shifts.collect())
     }
@@ -418,29 +408,15 @@ mod tests {
         );
     }
 
-    /// Pauses of 0.2, 0.4 and 0.8 s; after a long time without a reversal, of 0.2 s again.
     #[test]
-    fn a_reversal_waits_and_each_soon_after_another_waits_longer() {
-        let shortest = Nanos::from_millis(200);
-        let mut tier = Reversals::default();
-        assert!(tier.admits(Nanos::ZERO, true, shortest), "the first shift");
-        let mut now = Nanos::from_secs(1);
-        let mut pause = |up: bool, idle: Nanos| {
-            now += idle;
-            assert!(!tier.admits(now, up, shortest) && tier.rests(now), "a reversal");
-            let began = now;
-            while tier.rests(now) {
-                now += Nanos::from_millis(50);
-            }
-            assert!(tier.admits(now, up, shortest), "the same direction again");
-            now.saturating_sub(began)
-        };
-        for (up, ms) in [(false, 200), (true, 400), (false, 800)] {
-            assert_eq!(pause(up, Nanos::ZERO), Nanos::from_millis(ms));
-        }
-        assert_eq!(pause(true, Nanos::from_secs(30)), shortest);
-        let mut published = Reversals::default();
-        assert!((0..4).all(|at| published.admits(Nanos::ZERO, at % 2 == 0, Nanos::ZERO)));
+    fn a_shift_waits_if_it_reverses_the_one_before() {
+        let (at, rest) = (Nanos::from_millis, Nanos::from_millis(500));
+        let mut tier = Direction::default();
+        assert!(tier.admits(at(0), true, rest), "the first");
+        assert!(tier.admits(at(50), true, rest), "the same direction");
+        assert!(!tier.admits(at(100), false, rest) && tier.rests(at(599)));
+        assert!(!tier.rests(at(600)) && tier.admits(at(600), false, rest));
+        assert!(tier.admits(at(650), true, Nanos::ZERO), "the published goal does not wait");
     }
 
     #[test]
