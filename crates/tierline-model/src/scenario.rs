@@ -95,8 +95,8 @@ pub struct Scenario {
     /// Maximum rate of the migrator. The default limits moves no further than policies and copying threads do.
     #[serde(deserialize_with = "text::quantity")]
     pub max_rate: BytesPerSec,
-    /// Whether the faulting thread performs the promotion.
-    pub synchronous: bool,
+    /// Whether the faulting thread performs the promotion. Default: as the policy requests.
+    pub synchronous: Option<bool>,
     /// How pages are moved: a name in `world::transfer`.
     pub migrator: String,
     /// Fast to slow memory, as parts of the first program's size; the slowest tier then grows as with `grow`.
@@ -149,7 +149,7 @@ impl Default for Scenario {
             quantum: Nanos::from_millis(10),
             report_every: Nanos::from_secs(1),
             max_rate: BytesPerSec(10 << 30),
-            synchronous: false,
+            synchronous: None,
             migrator: TRANSFERS[0].name.into(),
             ratio: None,
             fast_capacity: None,
@@ -377,7 +377,7 @@ impl Scenario {
         let tracker = self.tracker(wants, &machine)?;
         let settings = ModelSettings {
             quantum: self.quantum,
-            synchronous: self.synchronous,
+            synchronous: self.synchronous.unwrap_or(wants.promotes_in_fault),
             allocation: wants.allocation.unwrap_or(Allocation::FirstTouch),
             transfer: TransferEntry::find(&self.migrator)?.transfer,
             ideal: wants.ideal,

@@ -213,7 +213,7 @@ impl Policy for Autotiering {
     }
 
     fn wants(&self) -> Wants {
-        Wants { pages_out: true, ..self.scan.wants() }
+        Wants { pages_out: true, promotes_in_fault: true, ..self.scan.wants() }
     }
 
     fn knobs(&self) -> Vec<Knob> {

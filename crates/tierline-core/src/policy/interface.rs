@@ -24,6 +24,9 @@ pub struct Wants {
     pub allocation: Option<Allocation>,
     /// Threads that copy a page together; Linux always uses one.
     pub copy_threads: Option<u32>,
+    /// The thread that faults promotes the page and waits for it, as in the kernel's tiering. Otherwise other threads
+    /// move pages; on Linux always.
+    pub promotes_in_fault: bool,
     /// It pages out, also from the slowest tier: it needs the pages observed there, too.
     pub pages_out: bool,
     /// It keeps its own form of page heat and reads single hits; the shared estimator is not used.

@@ -12,34 +12,25 @@
 //! When it hurts: the default rate limit is 64 GB/s, so the threshold only rises, and warm pages are promoted
 //! and demoted again and again; a page is observed once per scan, so a new hot set takes minutes to find.
 //!
-//! Knobs: hot_threshold (1 s), rate_limit (64 GB/s), adjust_period (60 s), scan_period (60 s), scan_size
-//! (256 MiB); with colloid heat_test (0).
+//! Knobs: hot_threshold (1 s), rate_limit (64 GB/s), adjust_period (60 s), scan_period_min (1 s), scan_period_max
+//! (60 s), scan_size (256 MiB), private_share (0); with colloid heat_test (0).
 //!
-//! Where it comes from: Linux 6.3, kernel/sched/fair.c, mm/memory-tiers.c, mm/vmscan.c. The scan period stays
-//! at its maximum, its value for private pages, instead of following the share of local and of shared faults.
+//! Where it comes from: Linux 6.3, kernel/sched/fair.c, mm/memory-tiers.c, mm/vmscan.c. In tiering mode,
+//! faults in slow memory do not adapt the scan period (`task_numa_fault`), so it stays at its minimum. Colloid arms
+//! fast memory too, whose faults are all local and lengthen it.
 
 use super::goal::Goal;
 use super::interface::Wants;
-use super::parts::on_fault::{Fault, OnFault, Rules, TierWatermarks, hint_faults};
+use super::parts::on_fault::{Fault, OnFault, Rules, TierWatermarks};
+use super::parts::scan_period::{ScanPeriod, ScanPeriodKnobs};
 use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;
-use crate::knobs;
 use crate::page::PageTable;
 use crate::port::Allocation;
 use crate::telemetry::fault_latency::{self, FaultLatency};
 use crate::telemetry::lru::Lru;
 use crate::tier::TierId;
-use crate::unit::{Bytes, Nanos};
-
-knobs! {
-    /// The knobs, without those of the threshold.
-    pub struct LinuxKnobs {
-        /// Time in which all memory is armed once.
-        scan_period: Nanos = Nanos::from_secs(60), Nanos::from_secs(1), Nanos::from_secs(60);
-        /// Memory armed per round.
-        scan_size: Bytes = Bytes::from_mib(256), Bytes::from_mib(16), Bytes::from_mib(16 << 10);
-    }
-}
+use crate::unit::Bytes;
 
 /// Much room: this much above the promotion watermark, or a sixteenth of the node.
 const MUCH_ROOM: Bytes = Bytes::from_mib(1 << 10);
@@ -47,19 +38,20 @@ const MUCH_ROOM: Bytes = Bytes::from_mib(1 << 10);
 /// The rules.
 #[derive(Debug)]
 pub struct Linux {
-    knobs: LinuxKnobs,
+    scan: ScanPeriod,
     latency: FaultLatency,
 }
 
 /// The policy under a name, with a goal.
 pub fn linux(name: &'static str, goal: Box<dyn Goal>) -> OnFault<Linux> {
     let latency = FaultLatency::new(fault_latency::FaultLatencyKnobs::default());
-    OnFault::new(name, Linux { knobs: LinuxKnobs::default(), latency }, goal)
+    OnFault::new(name, Linux { scan: ScanPeriod::default(), latency }, goal)
 }
 
 impl Rules for Linux {
     fn judge_fault(&mut self, fault: &Fault, _lru: &mut Lru, _pages: &mut PageTable) -> bool {
         if fault.tier == TierId::FAST {
+            self.scan.fault(fault.now, true);
             // Colloid's demotions have no rate limit.
             return fault.latency.is_some_and(|latency| latency < self.latency.threshold());
         }
@@ -83,17 +75,56 @@ impl Rules for Linux {
 
     fn wants(&self, fast_too: bool) -> Wants {
         Wants {
-            tracking: Some(hint_faults(self.knobs.scan_period, self.knobs.scan_size, fast_too)),
+            tracking: Some(self.scan.tracking(fast_too)),
             allocation: Some(Allocation::Kernel { coupled: true, by_type: false }),
             ..Wants::default()
         }
     }
 
     fn knobs(&self) -> Vec<Knob> {
-        [LinuxKnobs::table(), fault_latency::FaultLatencyKnobs::table()].concat()
+        [ScanPeriodKnobs::table(), fault_latency::FaultLatencyKnobs::table()].concat()
     }
 
     fn set(&mut self, knob: &str, value: f64) -> bool {
-        self.knobs.set(knob, value) || self.latency.knobs.set(knob, value)
+        self.scan.knobs.set(knob, value) || self.latency.knobs.set(knob, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::parts::stage::Stage;
+    use crate::port::PageSize;
+    use crate::unit::Nanos;
+
+    /// The scan period after ten minutes of faults in one tier.
+    fn period(tier: TierId) -> Nanos {
+        let mut rules = Linux {
+            scan: ScanPeriod::default(),
+            latency: FaultLatency::new(fault_latency::FaultLatencyKnobs::default()),
+        };
+        let mut stage = Stage::of_base_pages(1, tier);
+        let page = stage.all[0];
+        let fault = |second| Fault {
+            now: Nanos::from_secs(second),
+            page,
+            size: PageSize::Base,
+            tier,
+            latency: Some(Nanos::from_millis(1)),
+            hits: 1.0,
+            free: Bytes::ZERO,
+            capacity: Bytes::from_mib(1 << 10),
+        };
+        let mut lru = Lru::default();
+        for second in 0..600 {
+            rules.judge_fault(&fault(second), &mut lru, &mut stage.pages);
+        }
+        rules.scan.period()
+    }
+
+    #[test]
+    fn only_faults_in_fast_memory_lengthen_the_scan_period() {
+        assert_eq!(period(TierId(1)), Nanos::from_secs(1));
+        assert_eq!(period(TierId::FAST), Nanos::from_secs(60));
     }
 }

@@ -7,8 +7,9 @@
 //! coldest page found is demoted first, and only if the new page is clearly hotter. If queueing in fast memory
 //! costs more than slow memory's extra latency, hot pages are demoted, until neither direction gains. While
 //! programs allocate, headroom is kept free in every tier except the slowest, so that new pages start in fast
-//! memory; not in a tier whose accesses are being shifted down. A sudden rise of the share of accesses that slow memory serves is a phase change, which discards
-//! earlier samples. Programs with few cache misses are sampled more densely. While fast memory is full, huge
+//! memory; not in a tier whose accesses are being shifted down, nor while new pages prove too cold to repay the
+//! demotions that make room for them. A sudden rise of the share of accesses that slow memory serves is a phase
+//! change, which discards earlier samples. Programs with few cache misses are sampled more densely. While fast memory is full, huge
 //! pages whose accesses go to few of their base pages are split.
 //!
 //! When it helps: programs whose accesses concentrate on fewer pages than fast memory holds, also if the hot
@@ -34,10 +35,11 @@ use super::goal::balance::Balance;
 use super::goal::shift_progress::ShiftProgress;
 use super::goal::{Aim, Goal};
 use super::interface::{Policy, Wants};
+use super::parts::arrivals::Arrivals;
 use super::parts::candidates::{Candidate, Candidates, PromotionTest};
 use super::parts::hand::ExaminedPage;
 use super::parts::headroom::Headroom;
-use super::parts::ledger::{Ledger, Shortage};
+use super::parts::ledger::{self, Ledger, Shortage};
 use super::parts::make_room::{Hands, Newcomer};
 use super::parts::quantum::Quantum;
 use super::parts::sampling::Sampling;
@@ -85,10 +87,13 @@ pub struct Tierline {
     /// What remains of the goal's last shifts; `None`: pack.
     shifts: Option<Vec<ShiftProgress>>,
     headroom: Headroom,
+    arrivals: Arrivals,
     sampling: Sampling,
     candidates: Candidates,
     hands: Hands,
     splitting: Splitting,
+    /// Headroom in the fastest tier was short at the last decision, so later new pages take it.
+    is_short: bool,
 }
 
 impl Default for Tierline {
@@ -106,10 +111,12 @@ impl Tierline {
             quantum: Quantum::default(),
             shifts: None,
             headroom: Headroom::default(),
+            arrivals: Arrivals::default(),
             sampling: Sampling::default(),
             candidates: Candidates::default(),
             hands: Hands::default(),
             splitting: Splitting::default(),
+            is_short: false,
         }
     }
 
@@ -128,6 +135,11 @@ impl Tierline {
     }
 
     fn list_page(&mut self, view: &mut View<'_>, page: PageIdx, floors: &[f32]) {
+        let state = view.memory.pages.state(page);
+        let is_new = state.tier() == Some(TierId::FAST) && !state.is_listed();
+        if is_new && self.is_short && view.estimate(page).hits == 0.0 {
+            self.arrivals.add(view.now, page);
+        }
         self.hands.add(view, page);
         self.candidates.queue_if_worth(
             view,
@@ -152,10 +164,15 @@ impl Tierline {
         };
         let largest = tiers.iter().map(|(tier, _)| most(tier)).max().unwrap_or_default();
         self.headroom.observe(view, largest);
-        let kept = |tier| match serves_less(tier) {
+        // Where accesses to fast memory are not observed, nothing is known of new pages.
+        let test = promotion_test(&self.knobs, self.goal.as_ref());
+        let repays = view.evidence.fast_untracked
+            || self.arrivals.repay(view, &test, self.knobs.payback);
+        let kept = |tier| match serves_less(tier) || tier == TierId::FAST && !repays {
             true => Bytes::ZERO,
             false => self.headroom.within(most(tier)),
         };
+        self.is_short = ledger::free(view, TierId::FAST) <= kept(TierId::FAST);
         Ledger::new(view, view.machine.budget, kept)
     }
 

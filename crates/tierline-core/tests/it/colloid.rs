@@ -115,7 +115,7 @@ fn memtis_packs_and_with_colloid_it_balances() {
 
 /// The scanner arms all memory every three seconds, so that the test does not run for minutes.
 fn scanning(policy: &str, hot_from: usize, intensity: f64) -> Run {
-    Run::with(policy, hot_from, intensity, &[("scan_period", 3.0)])
+    Run::with(policy, hot_from, intensity, &[("scan_period_min", 3.0), ("scan_period_max", 3.0)])
 }
 
 #[test]

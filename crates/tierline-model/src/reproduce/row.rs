@@ -48,8 +48,11 @@ pub enum Test {
     Near,
     /// The same for each figure's difference from 100 %; one point is also allowed.
     Loss,
-    /// Every figure is within this distance of the published one, in the row's unit.
-    Within(f64),
+    /// The same for figures that are differences themselves, in points or per cent.
+    Points,
+    /// Ratios of speeds: every figure is within the relative error that its kind allows, and within half of the published
+    /// gain, so that no gain at all does not hold. The error of a fit is always allowed.
+    Gain,
     /// No figure is above the published one.
     AtMost,
     /// No figure is below the published one.
@@ -60,6 +63,8 @@ pub enum Test {
 
 /// A difference below this, in points, is within the spread of runs. Ours: the spread was not published.
 const POINT: f64 = 1.0;
+/// Share of a published gain by which ours may differ. Ours.
+const HALF: f64 = 0.5;
 
 /// The result of computing a row.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -203,9 +208,13 @@ impl Pair {
         let [published, ours] = self.compared(test);
         let far = (ours - published).abs();
         match test {
-            Test::Near => (ours / published - 1.0).abs() <= self.kind.share(),
-            Test::Loss => far <= POINT.max(self.kind.share() * published),
-            Test::Within(much) => far <= much,
+            Test::Near => far <= self.kind.share() * published.abs(),
+            Test::Loss | Test::Points => far <= POINT.max(self.kind.share() * published.abs()),
+            Test::Gain => {
+                let of_gain = HALF * (published - 1.0).abs();
+                far <= (self.kind.share() * published)
+                    .min(of_gain.max(Kind::Fitted.share() * published))
+            }
             Test::AtMost => ours <= published,
             Test::AtLeast => ours >= published,
             Test::Own => true,
@@ -216,7 +225,8 @@ impl Pair {
     fn error(&self, test: Test) -> Option<f64> {
         let [published, ours] = self.compared(test);
         let error = ours / published - 1.0;
-        let least = if test == Test::Loss { POINT } else { f64::MIN_POSITIVE };
+        let in_points = matches!(test, Test::Loss | Test::Points);
+        let least = if in_points { POINT } else { f64::MIN_POSITIVE };
         (published.abs() >= least).then_some(match test {
             Test::AtMost => error.max(0.0),
             Test::AtLeast => error.min(0.0),
@@ -269,8 +279,31 @@ mod tests {
         assert_eq!(row(&[3.0], Test::AtMost).holds, Some(true));
         assert_eq!(row(&[3.0], Test::AtMost).error, Some(0.0));
         assert_eq!(row(&[3.0], Test::AtLeast).holds, Some(false));
-        assert_eq!(row(&[1.5], Test::Within(0.5)).holds, Some(true));
-        assert_eq!(row(&[1.4], Test::Within(0.5)).holds, Some(false));
+    }
+
+    /// By hand: a gain of 1.1 allows 0.05, of 1.0 and 1.02 the 3 % of a fit, of 2.0 a tenth.
+    #[test]
+    fn no_gain_is_not_close_to_a_small_gain() {
+        let holds = |published, ours: fn(&Lab) -> Found| {
+            outcome(Row { published, test: Test::Gain, find: Some(ours), ..ROW }).holds
+                == Some(true)
+        };
+        assert!(holds(&[1.1], |_| vec![1.06].into()));
+        assert!(!holds(&[1.1], |_| vec![1.0].into()), "a tenth less, and no gain");
+        assert!(holds(&[1.0, 1.02], |_| vec![1.02, 1.0].into()));
+        assert!(!holds(&[1.0], |_| vec![1.04].into()));
+        assert!(holds(&[2.0], |_| vec![1.81].into()));
+        assert!(!holds(&[2.0], |_| vec![1.79].into()));
+    }
+
+    #[test]
+    fn a_difference_may_be_one_point_off() {
+        let holds = |published, ours: fn(&Lab) -> Found| {
+            outcome(Row { published, test: Test::Points, find: Some(ours), ..ROW }).holds
+        };
+        assert_eq!(holds(&[4.0, -20.0], |_| vec![4.9, -18.1].into()), Some(true));
+        assert_eq!(holds(&[4.0], |_| vec![5.1].into()), Some(false));
+        assert_eq!(holds(&[-20.0], |_| vec![-17.9].into()), Some(false));
     }
 
     #[test]

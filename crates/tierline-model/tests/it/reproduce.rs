@@ -109,8 +109,6 @@ const QUICK: &[&str] = &[
     "C-F2a-0x3x",
     "C-F8-mlp",
     "T-T1-DW-21",
-    "T-F14-Cache2",
-    "T-F14-DW-local",
     "T-S632",
     "A-F8",
     "A-ovh",

@@ -58,6 +58,21 @@ fn one_seed_one_report_and_another_seed_another() {
     assert_ne!(of(1).fingerprint, of(2).fingerprint);
 }
 
+/// A kernel policy's promotions stall the thread that faults; those of the default policy do not.
+#[test]
+fn promotion_is_paid_by_the_faulting_thread_under_kernel_policies() {
+    let of = |policy: &str, synchronous: &str| {
+        let text = SMALL.replace("\"tierline\"", &format!("\"{policy}\"\n{synchronous}"));
+        report(&text)
+    };
+    for (policy, in_fault) in [("tpp", true), ("linux", true), ("tierline", false)] {
+        let [chosen, same] = ["", &format!("synchronous = {in_fault}")];
+        let other = of(policy, &format!("synchronous = {}", !in_fault));
+        assert_eq!(of(policy, chosen), of(policy, same), "{policy}");
+        assert_ne!(of(policy, same), other, "{policy}");
+    }
+}
+
 /// A program that binds memory to a node gets it there, however late it starts: the antagonist uses fast memory
 /// although GUPS has filled it before.
 #[test]

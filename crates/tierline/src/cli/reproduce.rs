@@ -188,8 +188,9 @@ fn tabled(tables: &[Table]) -> String {
 
 /// The legend of the table.
 const RULES: &str = "\
-A *fitted* figure holds within 3 % of the published one, a *predicted* figure within 10 %; for throughputs in TPP's
-table 1, losses are compared, and one point is allowed. A bound holds on its side, an *order* if it is the
+A *fitted* figure holds within 3 % of the published one, a *predicted* figure within 10 %. For shares near 100 %,
+losses are compared; of losses and other differences, one point is allowed. A gain in speed must also be within half of
+the published gain, or within 3 %. A bound holds on its side, an *order* if it is the
 published one. *Given* figures are inputs and are not counted. Error is the largest of a row. Rows that cannot be
 computed have no verdict.";
 

@@ -12,7 +12,8 @@
 //! When it hurts: accesses that are slow for another reason than load (a far socket, prefetching) count as
 //! load; and each quantum is judged by averages over about sixteen quanta.
 //!
-//! Knobs: epsilon (0.01), delta (0.05), weight (1/16 in 10 ms), closed_form (0), idle_reads_per_sec, marginal (0).
+//! Knobs: epsilon (0.01), delta (0.05), weight (1/16 in 10 ms), closed_form (0), idle_reads_per_sec, marginal (0),
+//! rest (0).
 //!
 //! Where it comes from: Colloid (SOSP 2024), sections 3.1 and 3.2, Algorithms 1 and 2. The average's weight is
 //! from its public code, as the paper gives none. Ours: the idle floor, the unloaded latency for a tier without
@@ -47,6 +48,8 @@ knobs! {
         closed_form: bool = false, false, true;
         /// Weight of the excess over the unloaded latency, added as the cost to other accesses.
         marginal: f64 = 0.0, 0.0, 8.0;
+        /// Pause before a shift that reverses the one before; 0: none.
+        rest: Nanos = Nanos::ZERO, Nanos::ZERO, Nanos::from_secs(10);
         /// Below this many reads per second nothing is balanced.
         idle_reads_per_sec: f64 = 1e4, 0.0, 1e7;
     }
@@ -81,6 +84,32 @@ impl Flow {
     }
 }
 
+/// The direction of a tier's shifts.
+///
+/// Moves load the tiers that they balance. Where slow memory has little bandwidth, this load looks like that of
+/// programs, and shifts follow each other up and down without end. So a shift that reverses the one before waits until
+/// the averages have forgotten the moves. (Ours.)
+#[derive(Clone, Copy, Debug, Default)]
+struct Direction {
+    up: Option<bool>,
+    rests_until: Nanos,
+}
+
+impl Direction {
+    fn rests(&self, now: Nanos) -> bool {
+        now < self.rests_until
+    }
+
+    /// Whether a shift may begin now; a reversal begins a pause instead.
+    fn admits(&mut self, now: Nanos, up: bool, rest: Nanos) -> bool {
+        let reverses = self.up.replace(up).is_some_and(|before| before != up);
+        if reverses {
+            self.rests_until = now + rest;
+        }
+        !self.rests(now)
+    }
+}
+
 /// The goal.
 #[derive(Debug, Default)]
 pub struct Balance {
@@ -88,6 +117,8 @@ pub struct Balance {
     flows: Vec<Flow>,
     /// One search per tier, against all those below it.
     searches: Vec<SearchBounds>,
+    /// One per tier.
+    directions: Vec<Direction>,
     measured_at: Option<Nanos>,
     /// Whether the last measurement covered all tiers.
     current: bool,
@@ -96,10 +127,15 @@ pub struct Balance {
 impl Balance {
     /// Balances the marginal costs of accesses instead of latencies (ours). At equal latencies no single access
     /// gains by moving, but the mean latency is not the least: the tier whose queue grows faster is too full.
-    /// In all published curves queueing grows at least with the square of the load; the square is assumed.
+    /// In all published curves queueing grows at least with the square of the load; the square is assumed. It rests
+    /// after a reversal until its averages have forgotten 96 % ([`Direction`]).
     pub fn of_marginals() -> Self {
-        let knobs =
-            BalanceKnobs { marginal: 2.0, idle_reads_per_sec: 0.0, ..BalanceKnobs::default() };
+        let knobs = BalanceKnobs {
+            marginal: 2.0,
+            rest: Nanos::from_millis(500),
+            idle_reads_per_sec: 0.0,
+            ..BalanceKnobs::default()
+        };
         Self { knobs, ..Self::default() }
     }
 
@@ -190,6 +226,7 @@ impl Goal for Balance {
         self.measured_at = Some(view.now);
         self.flows.resize(measured.len(), Flow::default());
         self.searches.resize(measured.len(), SearchBounds::default());
+        self.directions.resize(measured.len(), Direction::default());
         for (flow, new) in self.flows.iter_mut().zip(measured) {
             flow.occupancy += weight * (new.occupancy - flow.occupancy);
             flow.reads_per_sec += weight * (new.reads_per_sec - flow.reads_per_sec);
@@ -207,9 +244,14 @@ impl Goal for Balance {
             return Aim::Pack;
         }
         let upper_tiers = if self.current { self.flows.len().saturating_sub(1) } else { 0 };
-        Aim::Shift(
-            (0..upper_tiers).filter_map(|t| self.balance(view.machine.tiers, t, passed)).collect(),
-        )
+        let shifts = (0..upper_tiers).filter_map(|tier| {
+            if self.directions[tier].rests(view.now) {
+                return None;
+            }
+            let shift = self.balance(view.machine.tiers, tier, passed)?;
+            self.directions[tier].admits(view.now, shift.up, self.knobs.rest).then_some(shift)
+        });
+        Aim::Shift(shifts.collect())
     }
 
     fn queueing_secs(&self, view: &View<'_>, tier: TierId) -> f64 {
@@ -364,6 +406,17 @@ mod tests {
             (balance.cost_ns(flow, 70.0) - (170.0 + 2.0 * 100.0)).abs() < 1e-9,
             "at most all reads"
         );
+    }
+
+    #[test]
+    fn a_shift_waits_if_it_reverses_the_one_before() {
+        let (at, rest) = (Nanos::from_millis, Nanos::from_millis(500));
+        let mut tier = Direction::default();
+        assert!(tier.admits(at(0), true, rest), "the first");
+        assert!(tier.admits(at(50), true, rest), "the same direction");
+        assert!(!tier.admits(at(100), false, rest) && tier.rests(at(599)));
+        assert!(!tier.rests(at(600)) && tier.admits(at(600), false, rest));
+        assert!(tier.admits(at(650), true, Nanos::ZERO), "the published goal does not wait");
     }
 
     #[test]

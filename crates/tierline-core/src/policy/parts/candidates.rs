@@ -77,14 +77,28 @@ impl PromotionTest<'_> {
     pub fn floor(&self, view: &View<'_>, size: PageSize, from: TierId, to: TierId) -> f32 {
         // If slow memory is busy, avoiding an access to it is worth more. A move causes accesses too: it reads
         // the page there and writes another one in its place.
-        let queue = self.goal.queueing_secs(view, from);
-        let lines = LINES_PER_BASE * f64::from(size.base_pages_f32());
-        let gain = view.machine.tiers.latency_gain(from, to).as_secs_f64() + queue;
-        let cost = view.move_cost(size).as_secs_f64() + 2.0 * lines * queue;
+        let cost = self.move_secs(view, size, from) + self.queueing_secs(view, size, from);
+        let gain = self.gain_secs(view, from, to);
         #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
         let floor = (cost / (gain * self.payback.as_secs_f64())) as f32;
         // A page that is accessed in every scan may be far hotter than scans can measure.
         floor.min(view.memory.hotness.ceiling_per_sec(size) * SURE)
+    }
+
+    /// The time that one access to a faster tier saves.
+    pub fn gain_secs(&self, view: &View<'_>, from: TierId, to: TierId) -> f64 {
+        view.machine.tiers.latency_gain(from, to).as_secs_f64()
+            + self.goal.queueing_secs(view, from)
+    }
+
+    /// The cost of moving a page from or to slow memory.
+    pub fn move_secs(&self, view: &View<'_>, size: PageSize, slow: TierId) -> f64 {
+        view.move_cost(size).as_secs_f64() + self.queueing_secs(view, size, slow)
+    }
+
+    /// The cost of copying a page to other accesses.
+    fn queueing_secs(&self, view: &View<'_>, size: PageSize, slow: TierId) -> f64 {
+        LINES_PER_BASE * f64::from(size.base_pages_f32()) * self.goal.queueing_secs(view, slow)
     }
 
     /// The floor of each tier towards the fastest, for the cheaper page size: most pages that were hit fail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Parts shared by several policies.
 
+pub mod arrivals;
 pub mod batch;
 pub mod benefit;
 pub mod candidates;
@@ -17,7 +18,7 @@ pub mod scan_period;
 pub mod second_chance;
 pub mod splitting;
 #[cfg(test)]
-mod stage;
+pub(super) mod stage;
 pub mod top;
 pub mod tuner;
 pub mod watermarks;

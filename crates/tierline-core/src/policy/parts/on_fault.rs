@@ -461,7 +461,8 @@ impl<R: Rules> Policy for OnFault<R> {
     }
 
     fn wants(&self) -> Wants {
-        Wants { pages_out: true, own_heat: true, ..self.rules.wants(self.goal.can_shift()) }
+        let wants = self.rules.wants(self.goal.can_shift());
+        Wants { pages_out: true, own_heat: true, promotes_in_fault: true, ..wants }
     }
 
     fn knobs(&self) -> Vec<Knob> {

@@ -11,7 +11,7 @@
 use super::on_fault::hint_faults;
 use crate::knobs;
 use crate::policy::interface::Wants;
-use crate::port::Allocation;
+use crate::port::{Allocation, Tracking};
 use crate::unit::{Bytes, Nanos};
 
 knobs! {
@@ -52,10 +52,15 @@ impl ScanPeriod {
         self.period.unwrap_or(self.knobs.scan_period_min)
     }
 
+    /// How this scanner arms memory, that of the fastest tier only if requested.
+    pub fn tracking(&self, fast_too: bool) -> Tracking {
+        hint_faults(self.period(), self.knobs.scan_size, fast_too)
+    }
+
     /// What a system with this scanner requests: faults in all memory, and the kernel's allocation.
     pub fn wants(&self) -> Wants {
         Wants {
-            tracking: Some(hint_faults(self.period(), self.knobs.scan_size, true)),
+            tracking: Some(self.tracking(true)),
             allocation: Some(Allocation::Kernel { coupled: true, by_type: false }),
             own_heat: true,
             ..Wants::default()

@@ -21,6 +21,7 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, figure 5",
         published: &[1.2, 2.3, 1.35, 2.35, 1.29, 2.3],
         unit: "x",
+        test: Test::Gain,
         find: Some(|lab| {
             let gains = |system| range(LOADED.into_iter().map(move |x| at(lab, system, x)));
             SYSTEMS.into_iter().flat_map(gains).collect()
@@ -53,6 +54,7 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, figure 5",
         published: &[1.0, 1.0, 1.0],
         unit: "x",
+        test: Test::Gain,
         find: Some(|lab| SYSTEMS.map(|system| at(lab, system, 0)).to_vec().into()),
         ..ROW
     },
@@ -71,6 +73,7 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, figure 7",
         published: &[1.01, 1.76, 1.03, 1.76, 1.01, 1.63],
         unit: "x",
+        test: Test::Gain,
         find: Some(|lab| {
             let gains = |system: &'static str| {
                 range((0..=3).map(move |x| gain(lab, &gups(system).beside(x).alternate(192))))
@@ -88,6 +91,7 @@ pub const ROWS: &[Row] = &[
             0.992, 1.014, 1.254, 1.765,
         ],
         unit: "x",
+        test: Test::Gain,
         find: Some(|lab| cells(lab, &gups("hemem"))),
         ..ROW
     },
@@ -100,6 +104,7 @@ pub const ROWS: &[Row] = &[
             1.009, 1.029, 1.424, 1.762,
         ],
         unit: "x",
+        test: Test::Gain,
         find: Some(|lab| cells(lab, &gups("tpp"))),
         note: "all cells are within 10 % except 192 ns at 2x, where the published HeMem and TPP differ by 13 %",
         ..ROW
@@ -113,6 +118,7 @@ pub const ROWS: &[Row] = &[
             1.003, 1.012, 1.144, 1.497,
         ],
         unit: "x",
+        test: Test::Gain,
         long: true,
         find: Some(|lab| cells(lab, &gups("tpp").base_pages())),
         note: "computed with --long: 32 runs of 600 s over 18.9 million pages, four minutes of CPU each. At 2x and 3x, \

@@ -20,7 +20,6 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, 5.2",
         published: &[3.0],
         unit: "s",
-        test: Test::Within(2.0),
         find: Some(|lab| {
             let time = |policy| settles(lab, &gups(policy).jump());
             vec![time("hemem+colloid") - time("hemem")].into()

@@ -4,7 +4,7 @@
 use super::setup::objects;
 use super::{SYSTEMS, gain, range};
 use crate::reproduce::lab::Lab;
-use crate::reproduce::row::{FITTED, ROW, Row};
+use crate::reproduce::row::{FITTED, ROW, Row, Test};
 
 /// The sizes of figure 8, bytes.
 pub const OBJECTS: [u16; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
@@ -19,6 +19,7 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, figure 8",
         published: &[1.17, 1.31, 1.18, 1.35, 1.21, 1.35],
         unit: "x",
+        test: Test::Gain,
         find: Some(|lab| {
             let gains = |system: &'static str| {
                 range(LARGE.into_iter().map(move |b| gain(lab, &objects(system, b))))

@@ -67,7 +67,6 @@ pub const ROWS: &[Row] = &[
         source: "Colloid, 4 and 5",
         published: &[0.01, 0.05, 10.0, 500.0, 5.0],
         unit: "",
-        test: Test::Within(0.0),
         find: Some(|_| parameters()),
         ..GIVEN
     },

@@ -32,7 +32,7 @@ pub const ROWS: &[Row] = &[
             vec![100.0 * rate(0.0) / rate(1.0)].into()
         }),
         note: "the bandwidth of CXL in the machine file is from this row; the socket's shared queue limits local memory",
-        test: Test::Within(3.0),
+        test: Test::Points,
         ..GIVEN
     },
     Row {

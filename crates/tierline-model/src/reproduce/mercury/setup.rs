@@ -24,8 +24,6 @@ pub fn xeon(policy: &str, seconds: u16, fast_gib: u64) -> Experiment {
     Experiment::new("mercury-xeon", policy, seconds)
         .but(|scenario| {
             scenario.tracker_knobs.sample_period = 20_011.0;
-            // Promotion in the fault, as in the kernel.
-            scenario.synchronous = policy.starts_with("tpp");
             scenario.interval = Some(Nanos::from_millis(100));
         })
         .fast_mib(fast_gib << 10)
@@ -62,7 +60,6 @@ impl Experiment {
     #[must_use]
     pub fn without_targets(&self, policy: &str) -> Self {
         self.under(policy).but(|scenario| {
-            scenario.synchronous = policy.starts_with("tpp");
             for tenant in &mut scenario.tenant {
                 (tenant.priority, tenant.slo) = (None, None);
             }
@@ -72,7 +69,7 @@ impl Experiment {
     /// The same under the default policy.
     #[must_use]
     pub fn ours(&self) -> Self {
-        self.under("tierline").but(|scenario| scenario.synchronous = false)
+        self.under("tierline")
     }
 }
 

@@ -64,6 +64,7 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 11",
         published: &[1.32, 1.67],
         unit: "x",
+        test: Test::Gain,
         note: "as N-F11 and N-F11-FT",
         find: Some(|lab| {
             [PEBS, System::FirstTouch]
@@ -79,6 +80,7 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 11",
         published: &[1.19, 1.67],
         unit: "x",
+        test: Test::Gain,
         find: Some(death_star),
         note: "the minimum is over PEBS, which presumably promotes fewer lukewarm pages; the maximum over first touch, which places every post in slow memory once fast memory is full. The distribution of accesses between new and old posts is ours",
         ..ROW
@@ -89,6 +91,7 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 11",
         published: &[3.5, 4.7],
         unit: "x",
+        test: Test::Gain,
         find: Some(|lab| {
             [App::XsBench, App::Gups].map(|app| over(lab, app, System::FirstTouch)).to_vec().into()
         }),
@@ -101,6 +104,7 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 11",
         published: &[2.8, 3.2],
         unit: "x",
+        test: Test::Gain,
         find: Some(|lab| {
             [System::AutoNuma, System::PteScan]
                 .map(|other| over(lab, App::XsBench, other))
@@ -163,7 +167,7 @@ pub const ROWS: &[Row] = &[
         source: "NeoMem, figure 15b",
         published: &[-10.0],
         unit: "%",
-        test: Test::Within(5.0),
+        test: Test::Points,
         find: Some(|lab| {
             let low = longer().knob("m_quota", 64e6);
             let [low, default] = [low, longer()].map(|gups| first_minute(lab, &gups));

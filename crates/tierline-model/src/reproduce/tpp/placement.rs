@@ -48,7 +48,7 @@ pub const ROWS: &[Row] = &[
         source: "TPP, 6.1.1",
         published: &[8.0],
         unit: "%",
-        test: Test::Within(2.0),
+        test: Test::Points,
         find: Some(|lab| {
             let [linux, _] = pair(Cache1, TwoThirds);
             vec![100.0 - resident(lab, &linux, |part| part.name != "fresh", hot_bytes)].into()
@@ -62,6 +62,7 @@ pub const ROWS: &[Row] = &[
         source: "TPP, figure 14c",
         published: &[78.0, 91.0],
         unit: "%",
+        test: Test::Loss,
         find: Some(|lab| pair(Cache2, TwoThirds).map(|run| local(lab, &run)).to_vec().into()),
         note: "all hot memory fits into local memory, so ours serves all accesses there",
         ..ROW
@@ -85,7 +86,7 @@ pub const ROWS: &[Row] = &[
         source: "TPP, figure 14d",
         published: &[4.0],
         unit: "% of all",
-        test: Test::Within(2.0),
+        test: Test::Points,
         find: Some(|lab| {
             let [linux, tpp] = pair(Warehouse, TwoThirds).map(|run| local(lab, &run));
             vec![tpp - linux].into()

@@ -25,7 +25,7 @@ pub enum Local {
 
 /// The default kernel's policy.
 pub const LINUX: &str = "paging";
-/// Loading takes two or three minutes, and hint faults cover a page once a minute.
+/// Loading takes two or three minutes, and a pass of hint faults up to a minute.
 pub const SECONDS: u16 = 600;
 /// TMO takes 0.05 % of memory every six seconds at most (TMO, 3.3): 30 % in an hour, and less under pressure.
 pub const TMO_SECONDS: u16 = 4 * 3_600;
@@ -41,8 +41,6 @@ pub fn run(app: App, local: Local, policy: &str) -> Experiment {
     let run = Experiment::new("tpp", policy, SECONDS).but(|scenario| {
         scenario.interval = Some(STEP);
         scenario.quantum = STEP;
-        // The faulting thread performs the promotion (5.3).
-        scenario.synchronous = true;
     });
     run.program(&format!("datacenter:app={},scale={scale}", app.name())).memory(local)
 }

@@ -67,13 +67,13 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         id: "T-head",
-        title: "TPP over Linux, maximum gain; TPP below all memory local, maximum loss except Cache2 at 1:4",
-        source: "TPP, abstract",
-        published: &[18.0, 1.0],
+        title: "TPP over Linux, maximum gain; TPP below all memory local, maximum loss",
+        source: "TPP, abstract and table 1",
+        published: &[18.0, 5.0],
         unit: "%",
-        test: Test::Within(5.0),
+        test: Test::Points,
         find: Some(head),
-        note: "Cache2 at 1:4 is 5 % below all memory local in the paper's own table 1",
+        note: "the abstract says \"ideal baseline (<1% gap)\", but Cache2 at 1:4 has 95 % in the paper's own table 1, which counts here",
         ..ROW
     },
     Row {
@@ -82,6 +82,7 @@ pub const ROWS: &[Row] = &[
         source: "TPP, abstract",
         published: &[5.0, 17.0],
         unit: "points",
+        test: Test::Points,
         find: Some(over_others),
         note: "here, AutoTiering promotes nearly all hot memory: see T-F19-AT",
         ..ROW
@@ -138,7 +139,6 @@ fn head(lab: &Lab) -> Found {
     let up_to = SETUPS.into_iter().map(gain).fold(0.0, f64::max);
     let gap = SETUPS
         .into_iter()
-        .filter(|setup| *setup != (Cache2, Fifth))
         .map(|(app, local)| 100.0 - throughput(lab, &run(app, local, TPP)))
         .fold(0.0, f64::max);
     vec![up_to, gap].into()
