@@ -66,7 +66,10 @@ impl Faulty {
         }
         let fault = match self.rng.below(100) {
             _ if self.exits_after == Some(0) => Outcome::SpaceGone,
-            _ if self.shared.is_some_and(|(every, until)| m.vpn.0 % every == 0 && now < until) => {
+            _ if self
+                .shared
+                .is_some_and(|(every, until)| m.vpn.0.is_multiple_of(every) && now < until) =>
+            {
                 Outcome::Shared
             }
             n if n < self.busy => Outcome::Busy,
