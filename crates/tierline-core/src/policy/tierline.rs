@@ -166,8 +166,8 @@ impl Tierline {
         self.headroom.observe(view, largest);
         // Where accesses to fast memory are not observed, nothing is known of new pages.
         let test = promotion_test(&self.knobs, self.goal.as_ref());
-        let repays = view.evidence.fast_untracked
-            || self.arrivals.repay(view, &test, self.knobs.payback);
+        let repays =
+            view.evidence.fast_untracked || self.arrivals.repay(view, &test, self.knobs.payback);
         let kept = |tier| match serves_less(tier) || tier == TierId::FAST && !repays {
             true => Bytes::ZERO,
             false => self.headroom.within(most(tier)),
