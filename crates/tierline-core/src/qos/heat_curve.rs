@@ -108,10 +108,25 @@ impl HeatCurve {
         give_way(below.iter_mut().rev(), 0.0, expected, share);
         give_way(above.iter_mut(), 1.0, expected, share);
         self.points.insert(at, Point { bytes: fast, share, outdated: false });
+        self.order_outdated();
         debug_assert!(
             self.points.is_sorted_by(|a, b| a.bytes < b.bytes && a.share <= b.share),
             "{self:?}"
         );
+    }
+
+    /// Outdated points keep between those that are not, which noise may have moved.
+    fn order_outdated(&mut self) {
+        let mut most = 1.0_f64;
+        for point in self.points.iter_mut().rev() {
+            point.share = if point.outdated { point.share.min(most) } else { point.share };
+            most = point.share;
+        }
+        let mut least = 0.0_f64;
+        for point in &mut self.points {
+            point.share = if point.outdated { point.share.max(least) } else { point.share };
+            least = point.share;
+        }
     }
 
     fn is_far(&self, a: Bytes, b: Bytes) -> bool {
