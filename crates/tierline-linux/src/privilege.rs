@@ -51,9 +51,12 @@ pub const RIGHTS: [Right; 6] = [
     Right {
         name: "CAP_SYS_ADMIN",
         capability: CapabilitySet::SYS_ADMIN,
-        needed_for: "all other trackers: perf for the whole machine, and frame numbers",
+        needed_for: "restoring settings of the kernel; perf for the whole machine, and frame numbers",
     },
 ];
+
+/// The kernel takes a new value of `numa_balancing` from this capability alone, and the old one is put back at the end.
+const RESTORES: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
 /// What every manager needs while it runs.
 const MOVES: CapabilitySet =
@@ -63,6 +66,7 @@ const MOVES: CapabilitySet =
 /// needs to move pages.
 pub fn needed(tracker: &str) -> CapabilitySet {
     MOVES
+        | RESTORES
         | match tracker {
             "accessed" => CapabilitySet::SYS_RAWIO | CapabilitySet::DAC_OVERRIDE,
             "soft_dirty" => CapabilitySet::SYS_ADMIN | CapabilitySet::DAC_OVERRIDE,
@@ -137,7 +141,7 @@ mod tests {
         for entry in TRACKERS {
             assert!(known.contains(needed(entry.name)), "{}: doctor knows it", entry.name);
         }
-        assert!(!needed("accessed").contains(CapabilitySet::SYS_ADMIN));
+        assert!(needed("accessed").contains(RESTORES));
         assert!(!needed("damon").contains(CapabilitySet::DAC_OVERRIDE));
     }
 
