@@ -1,26 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The recorder: a tracker over processes without an engine. It decides and moves nothing, and works on a
-//! machine with one memory node.
+//! machine with one memory node. Beside the accesses that its tracker observes it reports which pages are in memory:
+//! a page that was filled and then left alone was accessed in no window.
 
-use tierline_core::port::{Observations, World};
-use tierline_core::tier::{Tier, Tiers};
+use tierline_core::port::{Observations, PageSize, SpaceId, World};
+use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::Nanos;
 
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::loaded_latency::LoadedLatency;
 use crate::manager::{self, ManagerOptions};
+use crate::pagemap::{Pagemap, mapped_ranges};
+use crate::process::limits::look_pause;
 use crate::process::{Selection, Targets};
 use crate::root::Root;
 use crate::topology::Topology;
 use crate::tracker::ladder;
+use crate::tracker::tier_runs::{TierRun, TierRuns};
+use crate::tracker::window::CostMeter;
 use crate::world::LinuxWorld;
+
+/// Time between two readings of which pages are in memory; longer where they take more than 5 % of a CPU.
+const CENSUS_EVERY: Nanos = Nanos::from_millis(500);
 
 /// Watches processes.
 pub struct Recorder {
+    root: Root,
     world: LinuxWorld,
     journal: Journal,
     seen: Observations,
+    next_census: Nanos,
     notes: Vec<String>,
 }
 
@@ -43,7 +53,8 @@ impl Recorder {
         notes.extend(manager::resolve_conflicts(root, &journal, options, &pids, tracker.uses())?);
         let latency = LoadedLatency::open(root, &tiers, &topology, false);
         let world = LinuxWorld::new(root, tiers, targets, tracker, latency, true)?;
-        Ok(Self { world, journal, seen: Observations::default(), notes })
+        let (root, seen, next_census) = (root.clone(), Observations::default(), Nanos::ZERO);
+        Ok(Self { root, world, journal, seen, next_census, notes })
     }
 
     /// Notes for the user before the start.
@@ -60,12 +71,20 @@ impl Recorder {
     pub fn observe(&mut self, now: Nanos) -> &Observations {
         self.seen.clear();
         self.world.observe(now, &mut self.seen);
+        if now >= self.next_census {
+            let meter = CostMeter::start();
+            for pid in self.world.pids() {
+                // A process that has ended has no pages.
+                let _ = add_present(&self.root, pid, &mut self.seen);
+            }
+            self.next_census = now + look_pause(CENSUS_EVERY, meter.cost().cpu);
+        }
         &self.seen
     }
 
     /// When to call `observe` next.
     pub fn next_due(&self) -> Nanos {
-        self.world.next_due()
+        self.world.next_due().min(self.next_census)
     }
 
     /// Watches one more process.
@@ -91,6 +110,22 @@ impl Recorder {
     }
 }
 
+/// Appends the pages of a process that are in memory.
+fn add_present(root: &Root, pid: u32, out: &mut Observations) -> Result<()> {
+    let mut runs = TierRuns::new(SpaceId(pid), None);
+    let mut pagemap = Pagemap::open(root, pid)?;
+    for pages in mapped_ranges(root, pid)? {
+        pagemap.read(pages, |start, entry| {
+            if entry.is_present() {
+                let (pages, size, tier) = (1, PageSize::Base, Some(TierId(0)));
+                runs.add_present(TierRun { start, pages, size, tier }, out);
+            }
+        })?;
+    }
+    runs.finish(out);
+    Ok(())
+}
+
 /// All nodes with memory as one tier: a trace does not contain the tiers of pages.
 fn all_memory(topology: &Topology) -> Tiers {
     let nodes: Vec<_> = topology.with_memory().collect();
@@ -101,4 +136,21 @@ fn all_memory(topology: &Topology) -> Tiers {
         latency: None,
         bandwidth: None,
     }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pagemap::tests::fake;
+
+    #[test]
+    fn pages_in_memory_are_reported_whatever_their_frames() {
+        let present = 1 << 63;
+        let (_folder, root) = fake(&[present | 1, present, 0, present | 0x8000]);
+        let mut seen = Observations::default();
+        add_present(&root, 7, &mut seen).expect("readable");
+        let runs: Vec<_> = seen.residence.iter().map(|run| (run.vpn.0, run.base_pages)).collect();
+        assert_eq!(runs, [(2, 2), (5, 1)]);
+        assert!(add_present(&root, 8, &mut seen).is_err());
+    }
 }

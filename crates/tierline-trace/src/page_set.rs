@@ -32,21 +32,28 @@ impl PageSet {
     #[must_use]
     pub fn insert(&mut self, space: u32, records: &[Record]) -> bool {
         for run in records.chunk_by(|a, b| a.page >> CHUNK_BITS == b.page >> CHUNK_BITS) {
-            let key = (space, run[0].page >> CHUNK_BITS);
-            let chunk = self.chunks.entry(key).or_insert_with(|| Chunk {
-                bits: Box::new([0; WORDS]),
-                before: Box::new([0; WORDS]),
-            });
-            for record in run {
-                let (word, bit) = place(record.page);
-                self.pages += u64::from(chunk.bits[word] & bit == 0);
-                chunk.bits[word] |= bit;
-            }
-            if self.chunks.len() > MOST_CHUNKS || self.pages > MOST_PAGES {
+            let chunk = self.chunks.entry((space, run[0].page >> CHUNK_BITS)).or_default();
+            self.pages += run.iter().map(|record| u64::from(chunk.add(record.page))).sum::<u64>();
+            if self.is_too_large() {
                 return false;
             }
         }
         true
+    }
+
+    /// Adds one page. Whether it was not in the set; false, too, once the pages are too many.
+    #[must_use]
+    pub fn is_new(&mut self, space: u32, page: u64) -> bool {
+        if self.is_too_large() {
+            return false;
+        }
+        let new = self.chunks.entry((space, page >> CHUNK_BITS)).or_default().add(page);
+        self.pages += u64::from(new);
+        new
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.chunks.len() > MOST_CHUNKS || self.pages > MOST_PAGES
     }
 
     /// Number of pages.
@@ -91,8 +98,39 @@ impl PageSet {
     }
 }
 
+impl Default for Chunk {
+    fn default() -> Self {
+        Self { bits: Box::new([0; WORDS]), before: Box::new([0; WORDS]) }
+    }
+}
+
+impl Chunk {
+    /// Adds a page; whether it is new.
+    fn add(&mut self, page: u64) -> bool {
+        let (word, bit) = place(page);
+        let new = self.bits[word] & bit == 0;
+        self.bits[word] |= bit;
+        new
+    }
+}
+
 /// The word of a chunk that holds a page's bit, and the bit.
 fn place(page: u64) -> (usize, u64) {
     let within = page & ((1 << CHUNK_BITS) - 1);
     (usize::try_from(within >> 6).unwrap_or(0), 1 << (within & 63))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_new_once() {
+        let mut set = PageSet::default();
+        let pages = [0, 1, 63, 64, 1 << CHUNK_BITS, u64::MAX];
+        assert!(pages.iter().all(|&page| set.is_new(1, page) && !set.is_new(1, page)));
+        assert!(set.is_new(2, 0) && set.len() == 7);
+        assert!(set.insert(2, &[Record { page: 5, reads: 1, writes: 0 }]));
+        assert!(!set.is_new(2, 5));
+    }
 }

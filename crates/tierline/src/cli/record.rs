@@ -12,6 +12,7 @@ use clap::{ArgGroup, Args};
 use tierline_core::port::{Observations, Sample};
 use tierline_core::unit::Nanos;
 use tierline_linux::tracker::TrackerEntry;
+use tierline_trace::page_set::PageSet;
 use tierline_trace::tally::Tally;
 use tierline_trace::{Evidence, Header, Writer};
 
@@ -24,7 +25,7 @@ use crate::report_error::{self, ErrorWithHint};
 /// Record which pages a program accesses
 ///
 /// Nothing is moved. The best tracker of this kernel is used and named; one memory node is enough. An epoch contains
-/// the number of observed accesses of every page. The trace ends with the program, or at Ctrl-C; if it is cut off in
+/// the number of observed accesses of every page, and one of each page that is in memory for the first time. The trace ends with the program, or at Ctrl-C; if it is cut off in
 /// another way, all complete epochs can be read.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("targets").required(true).multiple(true))]
@@ -77,6 +78,8 @@ struct RecordingReport {
 struct RunningRecording {
     evidence: Evidence,
     tally: Option<Tally<BufWriter<File>>>,
+    /// All pages so far.
+    pages: PageSet,
     epoch: Nanos,
     /// The times of the start and of the last observation.
     started: Option<(Nanos, Nanos)>,
@@ -97,7 +100,8 @@ impl RunningRecording {
         let header = Header::new(evidence, format!("tierline record, {tracker}"));
         let writer = Writer::new(BufWriter::new(file), &header)?;
         let tally = Some(Tally::new(writer, epoch.0));
-        Ok(Self { evidence, tally, epoch, started: None, outcome })
+        let pages = PageSet::default();
+        Ok(Self { evidence, tally, pages, epoch, started: None, outcome })
     }
 }
 
@@ -107,7 +111,12 @@ fn period(elapsed: Nanos, seen: &Observations) -> u32 {
     u32::try_from(period).unwrap_or(u32::MAX).max(1)
 }
 
-fn count(tally: &mut Tally<BufWriter<File>>, sample: &Sample, stands_for: u32) {
+fn count(
+    tally: &mut Tally<BufWriter<File>>,
+    pages: &mut PageSet,
+    sample: &Sample,
+    stands_for: u32,
+) {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -118,6 +127,7 @@ fn count(tally: &mut Tally<BufWriter<File>>, sample: &Sample, stands_for: u32) {
     let first = sample.vpn.0;
     for page in first..first.saturating_add(u64::from(sample.base_pages)) {
         tally.add(sample.space.0, page, reads, writes);
+        let _ = pages.is_new(sample.space.0, page);
     }
 }
 
@@ -129,7 +139,16 @@ impl Watcher for RunningRecording {
         let stands_for = if sampled { period(now - before, seen) } else { 1 };
         let Some(tally) = &mut self.tally else { return };
         for sample in &seen.samples {
-            count(tally, sample, stands_for);
+            count(tally, &mut self.pages, sample, stands_for);
+        }
+        // A page gets into memory by an access, which no window may have seen.
+        for run in &seen.residence {
+            let (space, first) = (run.space.0, run.vpn.0);
+            for page in first..first.saturating_add(u64::from(run.base_pages)) {
+                if self.pages.is_new(space, page) {
+                    tally.add(space, page, 1, 0);
+                }
+            }
         }
         let mut outcome = self.outcome.borrow_mut();
         outcome.samples += seen.samples.len() as u64;
