@@ -83,7 +83,18 @@ pub trait Visit {
 
     /// `count` base pages that were not accessed, within the 2 MiB that start at `chunk`.
     fn unaccessed(&mut self, _chunk: Vpn, _count: u64) {}
+
+    /// True if [`Visit::table`] is called, before the pages of each table.
+    fn wants_tables(&self) -> bool {
+        false
+    }
+
+    /// The base pages in memory within the 2 MiB that start at `chunk`, and those of them that were accessed.
+    fn table(&mut self, _chunk: Vpn, _present: PageBits, _accessed: PageBits) {}
 }
+
+/// One bit for each base page of 2 MiB.
+pub type PageBits = [u64; ENTRIES / 64];
 
 impl<F: FnMut(MappedPage)> Visit for F {
     fn page(&mut self, leaf: MappedPage) {
@@ -254,6 +265,10 @@ impl Walker {
     fn base_pages(&self, base: u64, visit: &mut impl Visit) {
         let table = &self.tables[0];
         let mut passed = 0;
+        if visit.wants_tables() {
+            let (present, accessed) = page_bits(table);
+            visit.table(Vpn(base), present, accessed);
+        }
         if visit.counts_unaccessed() {
             let cold = table.iter().filter(|e| is_page(**e) && **e & ACCESSED == 0).count();
             if cold > 0 {
@@ -294,6 +309,21 @@ impl Walker {
 /// True if an entry of the last level maps a page that is reported.
 fn is_page(entry: u64) -> bool {
     entry & (PRESENT | PROT_NONE) != 0 && entry & SPECIAL == 0
+}
+
+/// The entries that map pages, and those of them that were accessed.
+fn page_bits(table: &[u64; ENTRIES]) -> (PageBits, PageBits) {
+    let (mut present, mut accessed) = <(PageBits, PageBits)>::default();
+    for ((present, accessed), entries) in
+        present.iter_mut().zip(&mut accessed).zip(table.chunks_exact(64))
+    {
+        for (at, entry) in entries.iter().enumerate() {
+            *present |= u64::from(is_page(*entry)) << at;
+            *accessed |= u64::from(entry & ACCESSED != 0) << at;
+        }
+        *accessed &= *present;
+    }
+    (present, accessed)
 }
 
 /// The range of used entries, computed before the walk below borrows the table's buffer.

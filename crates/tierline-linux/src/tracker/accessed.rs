@@ -41,11 +41,12 @@ use crate::kcore::Kcore;
 use crate::kcore::tasks::{Process, TaskList};
 use crate::mover;
 use crate::nodes::{FrameTiers, Nodes};
-use crate::pagetable::{MappedPage, PageTableFormat, Visit, Walker};
+use crate::pagetable::{MappedPage, PageBits, PageTableFormat, Visit, Walker};
 use crate::root::Root;
 use crate::tracker::brief::Brief;
 use crate::tracker::entry::TrackerEntry;
 use crate::tracker::flush::{Flush, FlushNeed, FlushPage};
+use crate::tracker::last_scan::LastScan;
 use crate::tracker::needs::{self, btf, readable};
 use crate::tracker::quick_scan::QuickScan;
 use crate::tracker::tier_runs::{TierRun, TierRuns};
@@ -87,6 +88,7 @@ pub struct AccessedBits {
     frames: FrameTiers,
     flush: Flush,
     one_cpu: bool,
+    skips_new: bool,
 }
 
 /// State of one process.
@@ -100,6 +102,7 @@ pub struct Known {
     quick_scan: QuickScan,
     /// Base pages that are not part of huge ones.
     base_pages: u64,
+    last: LastScan,
     brief: Brief,
 }
 
@@ -128,6 +131,7 @@ impl AccessedBits {
             walker: Walker::new(format),
             flush: Flush::default(),
             one_cpu: has_one_cpu(),
+            skips_new: false,
         })
     }
 
@@ -167,6 +171,7 @@ impl AccessBits for AccessedBits {
         };
         known.quick_scan.restart();
         known.brief.clear();
+        known.last.begin(self.skips_new);
         let full = known.scans.is_multiple_of(RESIDENCE_EVERY);
         let mut look = Look {
             scan: Scan::new(space, full, &mut known.brief, out),
@@ -174,14 +179,20 @@ impl AccessBits for AccessedBits {
             slowest: self.tiers.slowest(),
             spare: &mut known.spare,
             quick_scan: &mut known.quick_scan,
+            last: &mut known.last,
         };
         self.walker.walk(&self.kcore, process.top_table, &mut look);
-        let seen = look.scan.finish();
+        let mut seen = look.scan.finish();
+        seen.repeated = known.last.end();
         known.quick_scan.finish(seen.present);
         known.base_pages = seen.present - seen.huge_present;
         known.need.record(seen.accessed, known.flushed);
         known.scans += 1;
         Ok(Some(seen))
+    }
+
+    fn skip_new(&mut self, skips: bool) {
+        self.skips_new = skips;
     }
 
     fn read_huge(
@@ -261,14 +272,16 @@ struct Look<'a> {
     slowest: TierId,
     spare: &'a mut FlushPage,
     quick_scan: &'a mut QuickScan,
+    last: &'a mut LastScan,
 }
 
 impl Visit for Look<'_> {
     #[inline]
-    fn page(&mut self, leaf: MappedPage) {
+    fn page(&mut self, mut leaf: MappedPage) {
         let tier = self.frames.tier_of(leaf.pfn);
         if leaf.size == PageSize::Base {
             self.quick_scan.add_candidate(Vpn(leaf.vpn.0 / BASE_PER_HUGE * BASE_PER_HUGE));
+            leaf.accessed &= !self.last.skips(leaf.vpn);
         }
         self.scan.page(leaf, tier);
         if let Some(tier) = tier
@@ -286,6 +299,14 @@ impl Visit for Look<'_> {
         self.quick_scan.add_candidate(chunk);
         self.scan.sized(chunk.0 / BASE_PER_HUGE, PageSize::Base);
         self.scan.seen.present += count;
+    }
+
+    fn wants_tables(&self) -> bool {
+        true
+    }
+
+    fn table(&mut self, chunk: Vpn, present: PageBits, accessed: PageBits) {
+        self.last.add(chunk, present, accessed);
     }
 }
 

@@ -7,6 +7,7 @@ pub mod entry;
 pub mod flush;
 pub mod inspect;
 pub mod ladder;
+mod last_scan;
 pub(crate) mod moment;
 pub(crate) mod needs;
 pub mod pmu;

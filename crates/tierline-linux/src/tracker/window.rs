@@ -3,7 +3,8 @@
 //!
 //! A window in which all pages or no pages were accessed gives no information. So the window follows the share
 //! of accessed pages: if more pages are accessed than fit in the fast tier, or more than a quarter, it
-//! halves; if fewer than a quarter of that, it doubles. Huge pages are accessed far more often than base pages and
+//! halves; if fewer than a quarter of that, it becomes longer. So it does if few of the pages that one window found are
+//! found by the next: hot pages are then accessed less than once in a window. Huge pages are accessed far more often than base pages and
 //! have a window of their own, up to that of base pages.
 //!
 //! Scans cost CPU time in proportion to the memory watched. The pause after a window keeps that cost within a
@@ -20,10 +21,18 @@ use rustix::time::{ClockId, clock_gettime};
 use tierline_core::port::Attention;
 use tierline_core::unit::{Bytes, Nanos};
 
+use super::last_scan::Repeated;
 use super::windowed::ReadCounts;
 
 /// Share of accessed pages above which a window is too long: warm pages then look hot. Ours.
 const MOST_TOUCHED: f64 = 0.25;
+
+/// Share of the pages found by one window that the next one should find, too. Ours.
+const FOUND_AGAIN: f64 = 0.6;
+/// A window becomes longer by this factor at most.
+const MOST_LONGER: f64 = 8.0;
+/// Pages from which that share can be told.
+const ENOUGH: u64 = 64;
 
 /// Share of huge pages above which their window is shortened to an eighth: halving it would not change the result. Ours.
 const SATURATED: f64 = 0.75;
@@ -265,19 +274,26 @@ impl WindowPace {
             base.present -= seen.huge_present;
             base.accessed -= seen.huge_accessed;
         }
-        let few = |hits, pages| ratio(hits, pages) < wanted / 4.0;
-        let window = match ratio(base.accessed, base.present) {
-            hit if hit > wanted => Nanos(self.window.0 / 2),
-            _ if few(base.accessed, base.present) && few(own.accessed, own.present) => {
-                self.window * 2
-            }
-            _ => self.window,
+        let Repeated { before, again } = seen.repeated;
+        let misses_hot = before >= ENOUGH && ratio(again, before) < FOUND_AGAIN;
+        let few = if misses_hot { wanted / 2.0 } else { wanted / 4.0 };
+        // Of a window `n` times as long, at most `n` times as many pages are accessed.
+        let longer =
+            |hits, pages| wanted / 2.0 / ratio(hits, pages).max(wanted / 2.0 / MOST_LONGER);
+        let hit = ratio(base.accessed, base.present);
+        let window = if hit > wanted {
+            Nanos(self.window.0 / 2)
+        } else if hit < few && ratio(own.accessed, own.present) < few {
+            let times = longer(base.accessed, base.present).min(longer(own.accessed, own.present));
+            Nanos::from_secs_f64(self.window.as_secs_f64() * times)
+        } else {
+            self.window
         };
         // Each page is accessed when it is filled: in one short window, not in several long ones, as hot pages are.
         let fills = self.present > 0 && self.grew(seen.present);
-        let most = if fills { self.window.min(self.settings.window) } else { longest };
+        let most = if fills { self.settings.window } else { longest };
         self.window = window.min(most).clamp(shortest, longest);
-        if own.huge_present > 0 && few(own.huge_accessed, own.huge_present) {
+        if own.huge_present > 0 && ratio(own.huge_accessed, own.huge_present) < wanted / 4.0 {
             self.huge_window = self.huge_window * 2;
         }
         self.huge_window = self.huge_window.max(huge_shortest).min(self.window);
@@ -434,7 +450,7 @@ pub(super) mod tests {
             "between a quarter and all of the limit: unchanged"
         );
         adapt(&mut pace, 1000, 20);
-        assert_eq!(pace.window(), Nanos::from_millis(20));
+        assert_eq!(pace.window(), Nanos::from_millis(50), "in it, at most half of the limit");
         (0..20).for_each(|_| adapt(&mut pace, 1000, 0));
         assert_eq!(pace.window(), Nanos::from_secs(1));
         (0..20).for_each(|_| adapt(&mut pace, 1000, 900));
@@ -461,7 +477,22 @@ pub(super) mod tests {
             [look(50_000, 3_000), look(100_000, 3_000), look(150_000, 90_000)],
             [20, 20, 10]
         );
-        assert_eq!([look(150_000, 100), look(150_000, 100)], [20, 40]);
+        assert_eq!([look(150_000, 100), look(150_000, 100)], [80, 640]);
+    }
+
+    /// Of 100 pages that the last window found, the next finds 40, then 80.
+    #[test]
+    fn a_window_becomes_longer_if_the_next_one_finds_other_pages() {
+        let mut pace = WindowPace::new(WindowSettings::default());
+        let mut look = |again| {
+            let repeated = Repeated { before: 100, again };
+            let seen =
+                ReadCounts { present: 1000, accessed: 100, repeated, ..ReadCounts::default() };
+            pace.adapt(seen, seen, Bytes::from_base_pages(1000));
+            pace.window()
+        };
+        let millis = Nanos::from_millis;
+        assert_eq!([look(80), look(40), look(80)], [millis(20), millis(25), millis(25)]);
     }
 
     /// 200,000 pages at 50,000 a second, 0.5 us of CPU time a page. Windows at 1.5 times the memory, and at the latest when
@@ -493,7 +524,7 @@ pub(super) mod tests {
             accessed: 3 + huge_accessed,
             huge_present: 100_000,
             huge_accessed,
-            in_unknown_memory: 0,
+            ..ReadCounts::default()
         };
         let huge = |pace: &WindowPace| pace.huge_window().map(|window| window.0 / 1_000);
         assert_eq!(huge(&pace), Some(200));
@@ -517,7 +548,7 @@ pub(super) mod tests {
         let (present, huge_present) = (2_000, 1_000);
         let [long, own] = [1_000, 200].map(|huge_accessed| {
             let accessed = huge_accessed;
-            ReadCounts { present, accessed, huge_present, huge_accessed, in_unknown_memory: 0 }
+            ReadCounts { present, accessed, huge_present, huge_accessed, ..ReadCounts::default() }
         });
         (0..9).for_each(|_| pace.adapt(long, own, Bytes::from_base_pages(1_000)));
         assert_eq!(pace.window(), WindowSettings::default().window);

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::process::held::{self, ended, file_error};
 use crate::root::Root;
 use crate::tracker::Tracker;
+use crate::tracker::last_scan::Repeated;
 use crate::tracker::moment::Moment;
 use crate::tracker::window::{
     Cost, CostMeter, RaisedPriority, WindowPace, WindowSettings, WindowStats, has_one_cpu, ratio,
@@ -39,6 +40,10 @@ const PEEK_AT: [u64; 3] = [8, 4, 2];
 /// Time between checks whether a program still fills its memory, and the growth in that time: one in this many pages.
 const GROWTH_EVERY: Nanos = Nanos::from_millis(100);
 const GROWTH_OF: u64 = 128;
+
+/// Part of the time since the last scan that a window takes at least, if most new pages are supposed to have got into memory
+/// within it: their first access is no sign of others.
+const NEW_WITHIN: u64 = 4;
 
 /// The longest that batches of huge pages are watched in one step.
 const AT_ONCE: Duration = Duration::from_millis(20);
@@ -70,6 +75,9 @@ pub trait AccessBits {
         kept: &mut Self::Space,
         out: &mut Observations,
     ) -> Result<Option<ReadCounts>>;
+
+    /// Whether the next [`AccessBits::read`] takes pages that got into memory since the last one for not accessed.
+    fn skip_new(&mut self, _skips: bool) {}
 
     /// Reads a small sample of the base pages that the last [`AccessBits::read`] found, and projects it to all of
     /// them. What was recorded stays.
@@ -125,6 +133,8 @@ pub struct ReadCounts {
     pub huge_accessed: u64,
     /// In unknown memory.
     pub in_unknown_memory: u64,
+    /// Accessed in the last scan, too, if that is known.
+    pub repeated: Repeated,
 }
 
 impl std::ops::AddAssign for ReadCounts {
@@ -134,6 +144,8 @@ impl std::ops::AddAssign for ReadCounts {
         self.huge_present += other.huge_present;
         self.huge_accessed += other.huge_accessed;
         self.in_unknown_memory += other.in_unknown_memory;
+        self.repeated.before += other.repeated.before;
+        self.repeated.again += other.repeated.again;
     }
 }
 
@@ -305,6 +317,8 @@ impl<P: AccessBits> Windowed<P> {
     /// the manager's clock.
     fn close_window(&mut self, now: Nanos, start: Instant, out: &mut Observations) -> Result<()> {
         let waited = self.armed_at.map_or(Duration::ZERO, |armed| armed.elapsed());
+        let since_last = now.saturating_sub(self.closed_at);
+        self.probe.skip_new(nanos(waited) * NEW_WITHIN > since_last);
         self.read()?;
         if self.scan.seen.in_unknown_memory > 0 {
             self.probe.refresh()?;
@@ -667,7 +681,7 @@ mod tests {
                 accessed,
                 huge_present,
                 huge_accessed,
-                in_unknown_memory: 0,
+                ..ReadCounts::default()
             }))
         }
         fn read_huge(

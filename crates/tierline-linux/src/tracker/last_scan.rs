@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The base pages of the last scan: which were in memory, and which were accessed.
+//!
+//! The kernel marks a page as accessed when it maps it: at its first access, and with it, where a file is mapped, some
+//! neighbours that nobody accessed. So in its first window each new page looks as hot as the hottest ones. And pages that
+//! are accessed in one scan and not in the next show that a window is too short. Two bits a page are kept: 64 MiB for a TiB.
+
+use tierline_core::port::Vpn;
+use tierline_core::unit::BASE_PER_HUGE;
+
+use crate::pagetable::PageBits;
+
+/// The base pages of one process at the last scan, and what has become of those that are being read.
+#[derive(Debug, Default)]
+pub struct LastScan {
+    /// By ascending address.
+    before: Vec<Table>,
+    now: Vec<Table>,
+    /// The first of `before` that this scan has not passed.
+    next: usize,
+    has_scanned: bool,
+    /// Whether new pages count as accessed.
+    skips_new: bool,
+    new: PageBits,
+    counts: Repeated,
+}
+
+/// Base pages that were accessed in the last scan and are still in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repeated {
+    /// Their number.
+    pub before: u64,
+    /// Of them, those that were accessed in this scan.
+    pub again: u64,
+}
+
+/// The base pages of 2 MiB.
+#[derive(Clone, Copy, Debug, Default)]
+struct Table {
+    chunk: Vpn,
+    present: PageBits,
+    accessed: PageBits,
+}
+
+impl LastScan {
+    /// Begins a scan. With `skips_new`, a page that was not in memory in the last one does not count as accessed.
+    pub fn begin(&mut self, skips_new: bool) {
+        self.now.clear();
+        self.next = 0;
+        self.skips_new = skips_new && self.has_scanned;
+        self.counts = Repeated::default();
+    }
+
+    /// Adds the next 2 MiB.
+    pub fn add(&mut self, chunk: Vpn, present: PageBits, accessed: PageBits) {
+        while self.before.get(self.next).is_some_and(|table| table.chunk < chunk) {
+            self.next += 1;
+        }
+        let before = self.before.get(self.next).filter(|table| table.chunk == chunk);
+        let before = before.copied().unwrap_or_default();
+        let mut table = Table { chunk, present, accessed };
+        for (at, accessed) in table.accessed.iter_mut().enumerate() {
+            self.new[at] = if self.skips_new { present[at] & !before.present[at] } else { 0 };
+            *accessed &= !self.new[at];
+            let still = before.accessed[at] & present[at];
+            self.counts.before += u64::from(still.count_ones());
+            self.counts.again += u64::from((still & *accessed).count_ones());
+        }
+        self.now.push(table);
+    }
+
+    /// Whether a page of the 2 MiB that were added last is new, and does not count as accessed.
+    #[inline]
+    pub fn skips(&self, page: Vpn) -> bool {
+        let (word, bit) = (page.0 % BASE_PER_HUGE / 64, page.0 % 64);
+        let word = usize::try_from(word).ok().and_then(|word| self.new.get(word));
+        word.is_some_and(|word| word >> bit & 1 == 1)
+    }
+
+    /// Ends the scan.
+    pub fn end(&mut self) -> Repeated {
+        std::mem::swap(&mut self.before, &mut self.now);
+        self.has_scanned = true;
+        self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bits(pages: &[u64]) -> PageBits {
+        let mut bits = PageBits::default();
+        for page in pages {
+            bits[usize::try_from(page / 64).expect("in range")] |= 1 << (page % 64);
+        }
+        bits
+    }
+
+    /// One scan of tables, each with its pages and those of them that were accessed; the pages that it skips.
+    fn scan(
+        known: &mut LastScan,
+        tables: &[(u64, &[u64], &[u64])],
+        skips_new: bool,
+    ) -> (Vec<u64>, Repeated) {
+        known.begin(skips_new);
+        let mut skipped = Vec::new();
+        for (chunk, present, accessed) in tables {
+            known.add(Vpn(*chunk), bits(present), bits(accessed));
+            skipped
+                .extend(present.iter().map(|page| chunk + page).filter(|p| known.skips(Vpn(*p))));
+        }
+        (skipped, known.end())
+    }
+
+    #[test]
+    fn a_page_is_skipped_in_its_first_scan_alone() {
+        let mut known = LastScan::default();
+        let first = scan(&mut known, &[(0, &[1, 70], &[1]), (1024, &[5], &[])], true);
+        assert!(first.0.is_empty(), "nothing is known before");
+        let grown: [(u64, &[u64], &[u64]); 3] =
+            [(0, &[1, 2, 70], &[1, 2]), (512, &[511], &[]), (1024, &[5], &[5])];
+        assert_eq!(
+            scan(&mut known, &grown, true),
+            (vec![2, 1023], Repeated { before: 1, again: 1 })
+        );
+        assert_eq!(scan(&mut known, &grown, true), (vec![], Repeated { before: 2, again: 2 }));
+        let other: [(u64, &[u64], &[u64]); 2] = [(512, &[0], &[0]), (1024, &[5, 63], &[])];
+        assert_eq!(scan(&mut known, &other, false), (vec![], Repeated { before: 1, again: 0 }));
+    }
+}
