@@ -18,7 +18,6 @@ pub fn print(workshop: &Workshop, shape: &Shape) -> Result<()> {
         file: "match.sv".to_owned(),
         find: "valids1[d] && &equal1[d];".to_owned(),
         replace: "1'b0;".to_owned(),
-        rare: false,
     };
     let libraries = [
         ("ours", workshop.build("ours", shape, None)?),
