@@ -49,6 +49,7 @@ fn until_hot(library: &Path, shape: &Shape, distance: u32) -> Result<u32> {
         let reported = pair.waiting()? > 0;
         *(if reported { &mut enough } else { &mut too_few }) = accesses;
         pair.write(reg::RESET, 1)?;
+        pair.settle()?;
     }
     Ok(enough)
 }
