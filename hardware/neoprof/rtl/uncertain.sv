@@ -16,7 +16,7 @@ module uncertain #(
   always_ff @(posedge in_clk) earlier <= in;
   always_ff @(posedge clk) begin
     seen <= in;
-    flip <= $urandom;
+    if (in != seen) flip <= $urandom; // it may have been used
   end
   assign changed  = (in ^ earlier) & (in ^ seen);
   assign captured = in ^ (changed & BITS'({((BITS + 31) / 32) {flip}}));

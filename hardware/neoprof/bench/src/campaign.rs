@@ -11,7 +11,10 @@ use crate::traffic::Traffic;
 /// Runs phases until `cycles` have passed or a mismatch was found.
 pub fn run(pair: &mut Lockstep, recorded: &[(u32, bool)], cycles: u64) -> Result<()> {
     while pair.cycles < cycles && pair.mismatches == 0 {
-        phase(pair, recorded)?;
+        match pair.rng.below(5) {
+            0 | 1 => encounters(pair)?,
+            _ => phase(pair, recorded)?,
+        }
     }
     Ok(())
 }
@@ -34,12 +37,18 @@ fn phase(pair: &mut Lockstep, recorded: &[(u32, bool)]) -> Result<()> {
     }
     let gaps = [0, 0, 0, 1, 2, 9][pick(&mut rng, 6)];
     let length = match traffic {
-        Traffic::Bursts { .. } => 100_000,
+        Traffic::Bursts { left, .. } if left > 0 => 72_000,
+        Traffic::Bursts { .. } => 20_000,
         _ if flood => 60_000,
         _ => [50, 1000, 5000, 40_000][pick(&mut rng, 4)],
     };
     // Of this many cycles, one has a request; 0: none has.
-    let every = [0, 300, 40, 6][pick(&mut rng, 4)];
+    let mut every = [0, 300, 40, 6][pick(&mut rng, 4)];
+    if let Traffic::Bursts { left: 1.., .. } = traffic {
+        // A reset would keep the counter from saturating.
+        every = 0;
+        pair.clocks = Clocks::Together;
+    }
     for _ in 0..length {
         let idle = gaps > 0 && rng.below(10) < gaps;
         let access = if idle { None } else { Some(traffic.next(&mut rng, recorded)) };
@@ -56,6 +65,75 @@ fn phase(pair: &mut Lockstep, recorded: &[(u32, bool)]) -> Result<()> {
     pair.settle()?;
     pair.freeze()?;
     inspect(pair, &mut rng)
+}
+
+/// Few accesses and one request at a time, at every distance at which they can meet, mostly with full lists: what happens
+/// in a single cycle is not hidden by the next access.
+fn encounters(pair: &mut Lockstep) -> Result<()> {
+    const FIRST: u64 = 6;
+    const SPAN: u64 = 32;
+    let mut rng = Rng::new(pair.rng.next_u64());
+    // The memory's clock is sometimes so slow that its side is cleared long after the rest.
+    let slow = if rng.below(4) == 0 { 8 << rng.below(4) } else { 1 };
+    let config = *pair.model.config();
+    pair.clocks = clocks(&mut rng);
+    pair.write(reg::CONTROL, 0)?;
+    pair.write(reg::CHMU_BITMAP, u64::MAX)?;
+    pair.write(reg::SET_THRESHOLD, rng.below(2))?;
+    for enable in [0, reg::CHMU_CONF0_ENABLE] {
+        pair.write(reg::CHMU_CONF0, enable | reg::CHMU_CONF0_TRACK_BOTH)?;
+        let capacity = if enable == 0 { config.fifo_log2 } else { config.ring_log2 };
+        for _ in 0..(2 << capacity) * rng.below(2) {
+            pair.access(Some(((rng.next_u64() & 0x3f_ffff) as u32, false)));
+        }
+        pair.settle()?;
+    }
+    if slow > 1 {
+        pair.clocks = Clocks::Periods { mem: slow, core: 1 };
+    }
+    for _ in 0..200 / slow {
+        let accesses = FIRST..FIRST + [1, 1, 2, 3][pick(&mut rng, 4)];
+        let asked = rng.below(SPAN);
+        for at in 0..2 * SPAN {
+            if at == asked {
+                let request = encountered(pair, &mut rng);
+                pair.queue.push_back((request, [0, 1, 2, 3][pick(&mut rng, 4)]));
+            } else if at > asked && pair.queue.is_empty() && rng.below(4) == 0 {
+                let offset = [reg::CHMU_STATUS, reg::STATUS][pick(&mut rng, 2)];
+                pair.queue.push_back((Request { write: false, offset, data: 0 }, 0));
+            }
+            let page = (rng.next_u64() & 0x3f_ffff) as u32;
+            pair.access(accesses.contains(&at).then_some((page, rng.below(2) == 0)));
+        }
+        for offset in [reg::CHMU_STATUS, reg::GET_NR_WITHHELD] {
+            pair.compare(offset)?;
+        }
+        if rng.below(4) != 0 {
+            pair.write(reg::CHMU_STATUS, u64::MAX)?;
+        }
+    }
+    pair.settle()?;
+    pair.freeze()?;
+    inspect(pair, &mut rng)
+}
+
+/// The request that accesses encounter: mostly one that changes what becomes of them.
+fn encountered(pair: &mut Lockstep, rng: &mut Rng) -> Request {
+    let write = |offset, data| Request { write: true, offset, data };
+    let enable = pair.model.read(reg::CHMU_CONF0) & reg::CHMU_CONF0_ENABLE;
+    match rng.below(12) {
+        0..3 => write(
+            reg::CHMU_CONF0,
+            (enable ^ reg::CHMU_CONF0_ENABLE) | reg::CHMU_CONF0_TRACK_BOTH | rng.below(3) << 32,
+        ),
+        3 => write(reg::CHMU_STATUS, u64::MAX),
+        4 => write(reg::CHMU_CONF2, rng.below(1 + (1 << pair.model.config().ring_log2))),
+        5 => write(reg::CHMU_RING, (pair.model.read(reg::CHMU_RING) & 0xffff) + 1),
+        6 => Request { write: false, offset: reg::GET_HOT_PAGE, data: 0 },
+        7 => write(reg::RESET, rng.below(3).min(1)),
+        8 => write(reg::SET_THRESHOLD, rng.below(3)),
+        _ => hostile(pair, rng),
+    }
 }
 
 fn pick(rng: &mut Rng, n: u64) -> usize {

@@ -62,9 +62,6 @@ pub struct Mutant {
     pub file: String,
     pub find: String,
     pub replace: String,
-    /// Shows only where events coincide within a few cycles: injected into a longer run, and not with --quick.
-    #[serde(default)]
-    pub rare: bool,
 }
 
 /// The sources of the hardware, packages first.

@@ -13,6 +13,8 @@ use crate::dut::{Dut, In, Out, Shape};
 
 /// Cycles from the crossing to each step of an access, as documented in README.md.
 mod cycle {
+    /// At most so many from the memory's edge to the crossing's other side.
+    pub const CROSS: u64 = 4;
     pub const SELECT: u64 = 1;
     pub const COUNT: u64 = 5;
     pub const COMPARE: u64 = 16;
@@ -144,7 +146,10 @@ pub struct Lockstep {
     steps: u64,
     mem_edges: u64,
     stalled: (u64, bool),
-    crossing: VecDeque<(u32, bool)>,
+    /// Page, whether it is a write, and the core's edges before it came.
+    crossing: VecDeque<(u32, bool, u64)>,
+    /// The core's edges before the accesses last had to wait.
+    waited: u64,
     crossing_capacity: u64,
     taken: u64,
     taken_at: [u64; 16],
@@ -195,6 +200,7 @@ impl Lockstep {
             mem_edges: 0,
             stalled: (0, false),
             crossing: VecDeque::new(),
+            waited: 0,
             crossing_capacity: 1 << shape.crossing_log2,
             taken: 0,
             taken_at: [0; 16],
@@ -299,7 +305,7 @@ impl Lockstep {
             }
             Some(access) => {
                 self.model.observe(access.1);
-                self.crossing.push_back(access);
+                self.crossing.push_back((access.0, access.1, self.cycles));
             }
             None => self.model.idle(1),
         }
@@ -353,7 +359,7 @@ impl Lockstep {
         self.line[now as usize % LINE] = Flight::default();
         if out.taken {
             match self.crossing.pop_front() {
-                Some((page, write)) if self.phase == Phase::Run => {
+                Some((page, write, _)) if self.phase == Phase::Run => {
                     self.taken += 1;
                     let flight = Flight { fate: Fate::Taken, page, write, ..Flight::default() };
                     self.line[now as usize % LINE] = flight;
@@ -362,6 +368,12 @@ impl Lockstep {
                     "an access is taken that there is not, or that should wait".to_owned()
                 }),
             }
+        } else if self.phase != Phase::Run {
+            self.waited = now;
+        } else if let Some(&(.., came)) = self.crossing.front()
+            && now > came.max(self.waited) + cycle::CROSS
+        {
+            self.wrong(|| "an access waits in the crossing without need".to_owned());
         }
         if age == Some(cycle::READ) {
             self.acknowledge();

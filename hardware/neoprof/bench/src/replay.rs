@@ -23,7 +23,7 @@ pub struct Replayed {
 }
 
 /// Replays the log. Idle time is left out, so the three counts of the state monitor differ and are not
-/// compared.
+/// compared. After a write, accesses wait until its effect is complete.
 pub fn run(pair: &mut Lockstep, log: &mut impl Read) -> Result<Replayed> {
     let mut done = Replayed::default();
     let mut settled = true;
@@ -43,7 +43,8 @@ pub fn run(pair: &mut Lockstep, log: &mut impl Read) -> Result<Replayed> {
         }
         if word & 3 == 3 {
             pair.write(what, value)?;
-            settled = false; // the hardware needs a moment to copy the histogram
+            // The hardware needs a moment to clear or to copy; accesses that came meanwhile could be lost.
+            pair.settle()?;
             done.register_writes += 1;
             continue;
         }

@@ -8,6 +8,9 @@ use anyhow::Result;
 use neoprof::hash::h3;
 use tierline_core::rng::Rng;
 
+/// So many accesses to one page saturate its counters.
+const SATURATES: u32 = 70_000;
+
 /// A kind of traffic and its parameters.
 #[derive(Clone, Debug)]
 pub enum Traffic {
@@ -32,7 +35,7 @@ impl Traffic {
             0 => Self::Uniform { first, pages: 1 << below(rng, 23) },
             1 => Self::Skewed { first, pages: 1 << (4 + below(rng, 19)), hot: 1 + below(rng, 400) },
             2 | 3 => Self::Meeting { pages: meeting(rng, width_log2, first) },
-            4 => Self::Bursts { page: first, left: 0 },
+            4 => Self::Bursts { page: first, left: [0, SATURATES][rng.below(2) as usize] },
             _ => Self::Recorded { at: rng.below(recorded.len() as u64) as usize },
         }
     }
@@ -51,7 +54,7 @@ impl Traffic {
             Self::Meeting { pages } => (pages[low as usize % pages.len()], write),
             Self::Bursts { page, left } => {
                 if *left == 0 {
-                    *left = if low % 16 == 0 { 70_000 } else { 1 + low % 3000 };
+                    *left = 1 + low % 3000;
                     *page = page.wrapping_add(1 + (low >> 16) % 3);
                 }
                 *left -= 1;

@@ -18,7 +18,6 @@ pub fn print(workshop: &Workshop, shape: &Shape) -> Result<()> {
         file: "match.sv".to_owned(),
         find: "valids1[d] && &equal1[d];".to_owned(),
         replace: "1'b0;".to_owned(),
-        rare: false,
     };
     let libraries = [
         ("ours", workshop.build("ours", shape, None)?),
@@ -50,6 +49,7 @@ fn until_hot(library: &Path, shape: &Shape, distance: u32) -> Result<u32> {
         let reported = pair.waiting()? > 0;
         *(if reported { &mut enough } else { &mut too_few }) = accesses;
         pair.write(reg::RESET, 1)?;
+        pair.settle()?;
     }
     Ok(enough)
 }
