@@ -196,7 +196,9 @@ fn tenants_of_files_and_requests_come_and_go() {
     let (status, body) = host.ask("DELETE", "/v1/tenants/web", "");
     assert!(status == 409 && body.contains("is in a file"), "{status} {body}");
     assert_eq!(host.ask("DELETE", "/v1/tenants/none", "").0, 404);
-    host.end();
+    let machine = host.end();
+    let left = fs::read_dir(machine.file("state")).expect("a folder").count();
+    assert_eq!(left, 0, "without requested tenants the state folder is empty");
 }
 
 #[test]
