@@ -60,11 +60,9 @@ swap() {
 
 # Prints every setting that Tierline may change, with its value.
 settings() {
-	for file in /proc/sys/kernel/numa_balancing* /sys/kernel/debug/sched/numa_balancing/* /sys/kernel/mm/numa/demotion_enabled /proc/sys/vm/watermark_scale_factor \
+	grep -sH '' /proc/sys/kernel/numa_balancing* /sys/kernel/debug/sched/numa_balancing/* /sys/kernel/mm/numa/demotion_enabled /proc/sys/vm/watermark_scale_factor \
 		/sys/module/damon_*/parameters/enabled $ladder/nr_kdamonds $ladder/*/state /proc/sys/kernel/perf_event_* \
-		/sys/kernel/mm/transparent_hugepage/enabled /sys/bus/pci/devices/*/enable; do
-		[ -f $file ] && echo $file: $(cat $file)
-	done
+		/sys/kernel/mm/transparent_hugepage/enabled /sys/bus/pci/devices/*/enable | sed 's/:\([^:]*\)$/: \1/'
 	sed 's/^/dynamic event: /' /sys/kernel/tracing/dynamic_events
 	for file in /run/tierline/*; do
 		[ -e $file ] && echo left: $file

@@ -13,7 +13,7 @@ from .cache import LabError, say
 from .machine import Machine, size
 
 # Debian packages that the lab needs on the host, in addition to python3 and dpkg.
-HOST_PACKAGES = ["debian-archive-keyring", "squashfs-tools", "zstd"]
+HOST_PACKAGES = ["debian-archive-keyring", "dpkg-dev", "mmdebstrap", "squashfs-tools", "zstd"]
 
 
 def main():

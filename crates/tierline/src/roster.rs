@@ -297,8 +297,10 @@ impl Roster {
         let requested = self.members.values().filter(|member| member.origin == Origin::Request);
         let apps: Vec<&App> = requested.map(|member| &member.app).collect();
         let bytes = serde_json::to_vec(&apps).unwrap_or_default();
-        let written =
-            StateDir::create(&self.state_dir).and_then(|dir| dir.replace(KEPT[0], KEPT[1], &bytes));
+        let written = StateDir::create(&self.state_dir).and_then(|dir| match apps.is_empty() {
+            true => dir.remove(KEPT[0]),
+            false => dir.replace(KEPT[0], KEPT[1], &bytes),
+        });
         if let Err(error) = written {
             self.messages.print("requested tenants will be lost at the next start:");
             report_error::tell(&error.into(), self.messages);

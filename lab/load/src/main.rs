@@ -11,12 +11,14 @@ mod around;
 mod beside;
 mod burst;
 mod cpu;
+mod faults;
 mod fill;
 mod forker;
 mod graph;
 mod grow;
 mod gups;
 mod histogram;
+mod hostile;
 mod hot;
 mod marker;
 mod memory;
@@ -81,6 +83,10 @@ enum Verb {
     Cpu(cpu::Args),
     /// Runs a command between the markers of a measured phase
     Around(around::Args),
+    /// An address space that is expensive to look at
+    Hostile(hostile::Args),
+    /// Runs a command of whose system calls some fail
+    Faults(faults::Args),
 }
 
 fn main() -> ExitCode {
@@ -95,6 +101,8 @@ fn main() -> ExitCode {
         Verb::Forker(args) => forker::run(&args),
         Verb::Cpu(args) => cpu::run(&args),
         Verb::Around(args) => around::run(&args),
+        Verb::Hostile(args) => hostile::run(&args),
+        Verb::Faults(args) => faults::run(&args),
     };
     match done {
         Ok(Verdict::Good) => ExitCode::SUCCESS,

@@ -61,6 +61,22 @@ fn a_setting_that_holds_the_value_is_not_touched_and_a_missing_one_is_an_error()
     assert!(journal.changes().is_empty());
 }
 
+#[test]
+fn a_change_that_could_not_be_recorded_is_not_made_and_the_one_before_it_is_restored() {
+    let (dir, root) = fake(&[(NUMAB, "1\n"), (DEMOTION, "1\n")]);
+    let journal = Journal::open(dir.path().join("run")).expect("a journal");
+    journal.set(&root, NUMAB, "0").expect("set");
+    // Nothing can be written to a folder that has been removed.
+    fs::remove_dir_all(dir.path().join("run")).expect("removed");
+    assert!(journal.set(&root, NUMAB, "2").is_err());
+    assert!(journal.set(&root, DEMOTION, "0").is_err());
+    assert_eq!(root.read(NUMAB).expect("read"), "0");
+    assert_eq!(root.read(DEMOTION).expect("read"), "1");
+    assert_eq!(journal.changes().len(), 1);
+    drop(journal);
+    assert_eq!(root.read(NUMAB).expect("read"), "1");
+}
+
 const RATE: &str = "/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps";
 
 fn change(path: &str, original: &str, current: &str) -> ChangedSetting {

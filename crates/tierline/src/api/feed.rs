@@ -27,6 +27,9 @@ const MOST_BATCHES: usize = 256;
 const FRESH: Duration = Duration::from_millis(500);
 /// It is not waited for any longer than this: the manager may be in a long step.
 const PATIENCE: Duration = Duration::from_millis(5);
+/// Unless all there is has become old, as after a time without requests.
+const OLD: Duration = Duration::from_secs(5);
+const PATIENCE_WITH_OLD: Duration = Duration::from_secs(1);
 /// A change waits for the manager's present step.
 const PATIENCE_OF_CHANGES: Duration = Duration::from_secs(3);
 
@@ -200,7 +203,9 @@ impl Hub {
         if !self.wanted.swap(true, Ordering::AcqRel) {
             self.wake();
         }
-        let fresh = tokio::time::timeout(PATIENCE, snapshots.wait_for(is_fresh)).await;
+        let is_old = now.made.is_some_and(|made| made.elapsed() >= OLD);
+        let patience = if is_old { PATIENCE_WITH_OLD } else { PATIENCE };
+        let fresh = tokio::time::timeout(patience, snapshots.wait_for(is_fresh)).await;
         match fresh {
             Ok(Ok(fresh)) => fresh.clone(),
             _ => now,
@@ -250,6 +255,20 @@ mod tests {
         assert_eq!(run(hub.snapshot()).status.pid, 7);
         feed.publish(|| panic!("nobody wants one"));
         assert!(feed.quiet());
+    }
+
+    #[test]
+    fn an_old_answer_is_given_only_if_the_manager_makes_no_new_one_in_a_second() {
+        let made = Instant::now().checked_sub(OLD);
+        let (feed, hub) = feed(Snapshot { made, ..Snapshot::default() }).expect("both sides");
+        assert!(made.is_some(), "this machine has run for longer");
+        let busy = std::thread::spawn(move || {
+            std::thread::sleep(10 * PATIENCE);
+            feed.publish(|| Snapshot::new(Status { pid: 7, ..Status::default() }, Vec::new()));
+            feed
+        });
+        assert_eq!(run(hub.snapshot()).status.pid, 7);
+        busy.join().expect("it ends");
     }
 
     #[test]
