@@ -5,11 +5,11 @@
 use crate::page::{PREFETCH_BATCH, PageIdx, PageTable};
 use crate::policy::interface::Wants;
 use crate::policy::view::{Evidence, Memory};
-use crate::port::{Observations, PageSize, Residence, Sample, TrueRate};
-use crate::telemetry::Hit;
+use crate::port::{Observations, PageSize, Residence, Sample, SpaceId, TrueRate};
 use crate::telemetry::attention::SlowHits;
 use crate::telemetry::hotness::Hotness;
 use crate::telemetry::observed_regions::RegionHeat;
+use crate::telemetry::{Hit, SpaceHits};
 use crate::tier::{TierId, Tiers};
 use crate::unit::Nanos;
 
@@ -46,6 +46,8 @@ pub struct Intake {
     pub hits: Vec<Hit>,
     /// Hits by tier; of huge pages watched for a shorter window, in proportion more.
     pub hits_in: [f64; TierId::MAX],
+    /// The same by address space, in order of the first hit.
+    pub hits_of: Vec<SpaceHits>,
     /// The watched time of these hits; zero if nothing was watched.
     pub watched: Nanos,
     /// Hits in slow tiers per second of watched time, if anything was watched.
@@ -78,6 +80,7 @@ impl Intake {
             touched: &self.touched,
             hits: &self.hits,
             hits_in: &self.hits_in,
+            hits_of: &self.hits_of,
             watched: self.watched,
             fast_untracked: seen.fast_untracked,
             true_rates: &seen.true_rates,
@@ -98,6 +101,7 @@ impl Intake {
         self.touched.clear();
         self.hits.clear();
         self.hits_in = [0.0; TierId::MAX];
+        self.hits_of.clear();
         for &event in &seen.space_events {
             memory.pages.apply(event);
         }
@@ -169,7 +173,7 @@ impl Intake {
         memory: &mut ManagedMemory,
         counts: &mut HitCounts,
     ) {
-        let Self { found, touched, hits, hits_in, .. } = self;
+        let Self { found, touched, hits, hits_in, hits_of, .. } = self;
         let ManagedMemory { pages, hotness, .. } = memory;
         let shared = !wants.own_heat;
         let per_huge = f64::from(hotness.base_hits_per_huge_hit());
@@ -182,6 +186,7 @@ impl Intake {
         self.samples += found.len() as u64;
         let mut from = 0;
         for (end, sample) in end.into_iter().zip(samples) {
+            let of_space = of_space(hits_of, sample.space);
             let renewal = hotness.hit_update(sample.hits, sample.exposure);
             for &page in &found[std::mem::replace(&mut from, end)..end] {
                 if let Some(tier) = sample.tier {
@@ -201,7 +206,9 @@ impl Intake {
                 if let Some(tier) = state.tier() {
                     let weighs_more = per_huge > 1.0 && pages.is_huge(page);
                     let weight = if weighs_more { per_huge } else { 1.0 };
-                    hits_in[tier.index()] += f64::from(sample.hits) * weight;
+                    let weighted = f64::from(sample.hits) * weight;
+                    hits_in[tier.index()] += weighted;
+                    of_space.by_tier[tier.index()] += weighted;
                     counts.add(tier, weight);
                 }
             }
@@ -231,6 +238,15 @@ impl Intake {
         let (per_sec, counts) = (slow / watched.as_secs_f64(), [slow, fast]);
         watching.then_some(SlowHits { per_sec, counts, slow_variance, ..SlowHits::default() })
     }
+}
+
+/// The entry of a space. Samples of one space tend to follow each other, and there are few spaces.
+fn of_space(hits_of: &mut Vec<SpaceHits>, space: SpaceId) -> &mut SpaceHits {
+    let known = hits_of.iter().rposition(|of| of.space == space).unwrap_or_else(|| {
+        hits_of.push(SpaceHits { space, by_tier: [0.0; TierId::MAX] });
+        hits_of.len() - 1
+    });
+    &mut hits_of[known]
 }
 
 /// Sums of weighted hits.

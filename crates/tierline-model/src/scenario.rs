@@ -48,7 +48,7 @@ use crate::tracker::Tracker;
 use crate::tracker::entry::{TrackerEntry, TrackerKnobs, serve};
 use crate::workload::knob::ProgramKnobs;
 use crate::workload::list::{COMMON, WorkloadEntry};
-use crate::workload::program::Placement;
+use crate::workload::program::{Placement, Reach};
 use crate::workload::replay::{Recording, Replay};
 use crate::world::transfer::{TRANSFERS, TransferEntry};
 use crate::world::{Arrival, ModelSettings, ModelWorld};
@@ -97,6 +97,9 @@ pub struct Scenario {
     pub max_rate: BytesPerSec,
     /// Whether the faulting thread performs the promotion. Default: as the policy requests.
     pub synchronous: Option<bool>,
+    /// Factor by which the counters of stalls are wrong, up for the first program, down for the next, and so on; 0: there
+    /// are no such counters.
+    pub stall_error: f64,
     /// How pages are moved: a name in `world::transfer`.
     pub migrator: String,
     /// Fast to slow memory, as parts of the first program's size; the slowest tier then grows as with `grow`.
@@ -150,6 +153,7 @@ impl Default for Scenario {
             report_every: Nanos::from_secs(1),
             max_rate: BytesPerSec(10 << 30),
             synchronous: None,
+            stall_error: 1.0,
             migrator: TRANSFERS[0].name.into(),
             ratio: None,
             fast_capacity: None,
@@ -175,6 +179,9 @@ struct Common {
     stop: Option<Nanos>,
     pages: Option<PageSize>,
     hot_share_fast: Option<f64>,
+    overlap: Option<f64>,
+    #[serde(deserialize_with = "text::maybe")]
+    think: Option<Nanos>,
     tenant: Option<String>,
 }
 
@@ -188,6 +195,8 @@ impl Default for Common {
             stop: None,
             pages: None,
             hot_share_fast: None,
+            overlap: None,
+            think: None,
             tenant: None,
         }
     }
@@ -329,6 +338,10 @@ impl Scenario {
                 return wrong(format!("{what} is {time}, the shortest is {SHORTEST}"));
             }
         }
+        if !(self.stall_error >= 0.0 && self.stall_error.is_finite()) {
+            let wrong_by = self.stall_error;
+            return wrong(format!("stall_error is {wrong_by}, expected 0 or more"));
+        }
         if !(self.seconds > 0.0 && self.seconds < LONGEST_SECONDS) {
             let seconds = self.seconds;
             return wrong(format!("seconds is {seconds}, expected up to {LONGEST_SECONDS}"));
@@ -381,6 +394,7 @@ impl Scenario {
             allocation: wants.allocation.unwrap_or(Allocation::FirstTouch),
             transfer: TransferEntry::find(&self.migrator)?.transfer,
             ideal: wants.ideal,
+            stall_error: (self.stall_error > 0.0).then_some(self.stall_error),
             seed: self.seed,
         };
         Ok(ModelWorld::new(machine, self.arrivals()?, tracker, settings))
@@ -417,6 +431,14 @@ fn arrival(table: &Table, traces: &Traces, tenants: &[Tenant]) -> Result<Arrival
     program.name = common.name.unwrap_or(program.name);
     if let Some(share) = common.hot_share_fast {
         program.placement = Placement::HotShare(share);
+    }
+    if common.overlap.is_some() || common.think.is_some() {
+        let overlap = common.overlap.unwrap_or(1.0);
+        if !(overlap > 0.0 && overlap.is_finite()) {
+            return Err(wrong(format!("overlap is {overlap}, expected more than 0")));
+        }
+        let think_ns = common.think.unwrap_or_default().as_secs_f64() * 1e9;
+        program.set_reach(Reach::Fixed(overlap, think_ns));
     }
     let tenant = common.tenant.map(|name| tenant::find(tenants, &name)).transpose()?;
     let tenant = tenant.unwrap_or(TenantId::NOBODY);

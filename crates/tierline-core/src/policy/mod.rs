@@ -2,6 +2,7 @@
 //! Policies: which pages should move, and why. A policy never performs a move. This file is their list, the one place
 //! that knows them by name; [`interface`] is what a policy implements.
 
+pub mod alto;
 pub mod entry;
 pub mod goal;
 pub mod interface;
@@ -10,6 +11,7 @@ pub mod plan;
 pub mod tmo;
 pub mod view;
 
+use self::alto::Alto;
 use self::entry::{PolicyEntry, Role};
 use self::goal::balance::Balance;
 use self::goal::pack::Pack;
@@ -18,6 +20,8 @@ use self::tmo::Tmo;
 
 /// The head of Colloid's file, for policies with that goal.
 const COLLOID: &str = include_str!("goal/balance.rs");
+/// The head of Alto's file, for policies below it.
+const ALTO: &str = include_str!("alto.rs");
 /// The head of TMO's file, for policies below it.
 const TMO: &str = include_str!("tmo.rs");
 
@@ -42,18 +46,24 @@ macro_rules! policies {
 
 policies! {
     tierline: Rival "tierline" = tierline::Tierline::default(),
+        Rival "tierline+stalls" = tierline::Tierline::with_stall_costs("tierline+stalls"),
         Other "tierline+tmo" + TMO = Tmo::over("tierline+tmo", Box::<tierline::Tierline>::default());
     hemem: Rival "hemem" = hemem::Hemem::new("hemem", Box::new(Pack)),
-        Rival "hemem+colloid" + COLLOID = hemem::Hemem::new("hemem+colloid", Box::<Balance>::default());
+        Rival "hemem+colloid" + COLLOID = hemem::Hemem::new("hemem+colloid", Box::<Balance>::default()),
+        Other "hemem+alto" + ALTO = Alto::over("hemem+alto", Box::new(hemem::Hemem::new("hemem", Box::new(Pack))));
     memtis: Rival "memtis" = memtis::Memtis::new("memtis", Box::new(Pack)),
         Rival "memtis+colloid" + COLLOID = memtis::Memtis::new("memtis+colloid", Box::<Balance>::default());
     arms: Rival "arms" = arms::Arms::default();
     neomem: Rival "neomem" = neomem::neomem("neomem");
+    hybridtier: Rival "hybridtier" = hybridtier::Hybridtier::default();
+    pact: Rival "pact" = pact::pact("pact");
     tpp: Rival "tpp" = tpp::tpp("tpp", Box::new(Pack)),
         Rival "tpp+colloid" + COLLOID = tpp::tpp("tpp+colloid", Box::<Balance>::default()),
+        Rival "tpp+alto" + ALTO = Alto::over("tpp+alto", Box::new(tpp::tpp("tpp", Box::new(Pack)))),
         Other "tpp+tmo" + TMO = Tmo::over("tpp+tmo", Box::new(tpp::tpp("tpp", Box::new(Pack))));
     linux: Rival "linux" = linux::linux("linux", Box::new(Pack)),
         Rival "linux+colloid" + COLLOID = linux::linux("linux+colloid", Box::<Balance>::default()),
+        Other "linux+alto" + ALTO = Alto::over("linux+alto", Box::new(linux::linux("linux", Box::new(Pack)))),
         Other "linux+tmo" + TMO = Tmo::over("linux+tmo", Box::new(linux::linux("linux", Box::new(Pack))));
     autonuma: Rival "autonuma" = autonuma::autonuma("autonuma");
     autotiering: Rival "autotiering" = autotiering::Autotiering::default();

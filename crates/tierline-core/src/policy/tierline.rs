@@ -10,7 +10,9 @@
 //! memory; not in a tier whose accesses are being shifted down, nor while new pages prove too cold to repay the
 //! demotions that make room for them. A sudden rise of the share of accesses that slow memory serves is a phase
 //! change, which discards earlier samples. Programs with few cache misses are sampled more densely. While fast memory is full, huge
-//! pages whose accesses go to few of their base pages are split.
+//! pages whose accesses go to few of their base pages are split. With stall_costs the accesses of each program are weighted
+//! by how long they stall it, as counters and the effect of earlier moves show: a program that waits for each access
+//! comes before one with many in flight.
 //!
 //! When it helps: programs whose accesses concentrate on fewer pages than fast memory holds, also if the hot
 //! set moves; machines whose fast memory is loaded, by these programs or others. Warm pages stay in place.
@@ -20,7 +22,7 @@
 //! of the tiers is not measured, it packs whatever the load.
 //!
 //! Knobs: payback (20 s), headroom_permille (20), margin (1.25), min_hits (2), quantum (50 ms), splits_per_tick
-//! (4), and those of its goal, colloid. None has to be set.
+//! (4), stall_costs (0; 1 as `tierline+stalls`), and those of its goal, colloid. None has to be set.
 //!
 //! Where it comes from: rates instead of counts, and benefit against cost, follow ARMS (sections 4.1 and 4.3);
 //! headroom by early demotion follows TPP (section 5.1), and so does the second access (5.3), which a single
@@ -44,6 +46,7 @@ use super::parts::make_room::{Hands, Newcomer};
 use super::parts::quantum::Quantum;
 use super::parts::sampling::Sampling;
 use super::parts::splitting::Splitting;
+use super::parts::stall_cost::StallCosts;
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::{PREFETCH_BATCH, PageIdx};
@@ -75,12 +78,15 @@ knobs! {
         quantum: Nanos = Nanos::from_millis(50), Nanos::from_millis(10), Nanos::from_secs(1);
         /// Huge pages split per tick, at most: at a third of a millisecond each, a tenth of a core on Linux. Ours.
         splits_per_tick: u32 = 4, 0, 64;
+        /// Accesses are weighted by what they cost their program.
+        stall_costs: bool = false, false, true;
     }
 }
 
 /// The default policy.
 #[derive(Debug)]
 pub struct Tierline {
+    name: &'static str,
     knobs: TierlineKnobs,
     goal: Box<dyn Goal>,
     quantum: Quantum,
@@ -92,6 +98,7 @@ pub struct Tierline {
     candidates: Candidates,
     hands: Hands,
     splitting: Splitting,
+    costs: StallCosts,
     /// Headroom in the fastest tier was short at the last decision, so later new pages take it.
     is_short: bool,
 }
@@ -106,6 +113,7 @@ impl Tierline {
     /// The policy with a goal.
     pub fn new(goal: Box<dyn Goal>) -> Self {
         Self {
+            name: "tierline",
             knobs: TierlineKnobs::default(),
             goal,
             quantum: Quantum::default(),
@@ -116,14 +124,22 @@ impl Tierline {
             candidates: Candidates::default(),
             hands: Hands::default(),
             splitting: Splitting::default(),
+            costs: StallCosts::default(),
             is_short: false,
         }
     }
 
+    /// The policy that weights accesses by what they cost their programs.
+    pub fn with_stall_costs(name: &'static str) -> Self {
+        let mut policy = Self { name, ..Self::default() };
+        policy.knobs.stall_costs = true;
+        policy
+    }
+
     /// Lists pages that were hit as residents or candidates.
     fn list_hit_pages(&mut self, view: &mut View<'_>) {
-        self.hands.begin(view);
-        let floors = promotion_test(&self.knobs, self.goal.as_ref()).lowest(view);
+        self.hands.begin(view, self.costs.weights());
+        let floors = promotion_test(&self.knobs, self.goal.as_ref(), &self.costs).lowest(view);
         for pages in view.evidence.touched.chunks(PREFETCH_BATCH) {
             view.memory.pages.prefetch(pages.iter().copied());
             pages.iter().for_each(|&page| self.list_page(view, page, &floors));
@@ -143,7 +159,7 @@ impl Tierline {
         self.hands.add(view, page);
         self.candidates.queue_if_worth(
             view,
-            &promotion_test(&self.knobs, self.goal.as_ref()),
+            &promotion_test(&self.knobs, self.goal.as_ref(), &self.costs),
             floors,
             page,
         );
@@ -165,7 +181,7 @@ impl Tierline {
         let largest = tiers.iter().map(|(tier, _)| most(tier)).max().unwrap_or_default();
         self.headroom.observe(view, largest);
         // Where accesses to fast memory are not observed, nothing is known of new pages.
-        let test = promotion_test(&self.knobs, self.goal.as_ref());
+        let test = promotion_test(&self.knobs, self.goal.as_ref(), &self.costs);
         let repays =
             view.evidence.fast_untracked || self.arrivals.repay(view, &test, self.knobs.payback);
         let kept = |tier| match serves_less(tier) || tier == TierId::FAST && !repays {
@@ -180,7 +196,8 @@ impl Tierline {
     fn shift_or_pack(&mut self, view: &mut View<'_>, ledger: &mut Ledger, plan: &mut Plan) {
         let up = |shifts: &Vec<ShiftProgress>| shifts.iter().any(|progress| progress.shift.up);
         if self.shifts.as_ref().is_none_or(up) {
-            self.candidates.rank(view, &promotion_test(&self.knobs, self.goal.as_ref()));
+            self.candidates
+                .rank(view, &promotion_test(&self.knobs, self.goal.as_ref(), &self.costs));
         }
         let Some(mut shifts) = self.shifts.take() else {
             return self.promote(view, ledger, None, plan);
@@ -252,7 +269,7 @@ impl Tierline {
         if from <= nearest {
             return PlaceOutcome::Unfit;
         }
-        let test = promotion_test(&self.knobs, self.goal.as_ref());
+        let test = promotion_test(&self.knobs, self.goal.as_ref(), &self.costs);
         let Some(at) = test.location_if_worth(view, candidate, nearest) else {
             return PlaceOutcome::Stays;
         };
@@ -347,20 +364,27 @@ enum PlaceOutcome {
 }
 
 /// The conditions of a promotion.
-fn promotion_test<'a>(knobs: &TierlineKnobs, goal: &'a dyn Goal) -> PromotionTest<'a> {
+fn promotion_test<'a>(
+    knobs: &TierlineKnobs,
+    goal: &'a dyn Goal,
+    costs: &'a StallCosts,
+) -> PromotionTest<'a> {
     #[expect(clippy::cast_possible_truncation, reason = "hits are f32")]
     let min_hits = knobs.min_hits as f32;
-    PromotionTest { goal, payback: knobs.payback, min_hits }
+    PromotionTest { goal, payback: knobs.payback, weights: costs.weights(), min_hits }
 }
 
 impl Policy for Tierline {
     fn name(&self) -> &'static str {
-        "tierline"
+        self.name
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
         self.goal.update(view);
         self.sampling.update(view);
+        if self.knobs.stall_costs {
+            self.costs.update(view, self.goal.as_ref());
+        }
         self.list_hit_pages(view);
         let mut ledger = self.open_ledger(view);
         let fast_is_full = ledger.room(TierId::FAST) < PageSize::Huge.bytes();

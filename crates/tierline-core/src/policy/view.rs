@@ -6,9 +6,9 @@ use crate::migrator::costs::{Costs, size_index};
 use crate::page::{PageIdx, PageTable};
 use crate::port::{ObservedRegion, PageSize, Telemetry, TrueRate};
 use crate::qos::Limits;
-use crate::telemetry::Hit;
 use crate::telemetry::hotness::{Estimate, Hotness};
 use crate::telemetry::observed_regions::RegionHeat;
+use crate::telemetry::{Hit, SpaceHits};
 use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
 
@@ -38,6 +38,8 @@ pub struct Evidence<'a> {
     pub hits: &'a [Hit],
     /// Hits by tier.
     pub hits_in: &'a [f64],
+    /// The same by address space.
+    pub hits_of: &'a [SpaceHits],
     /// The watched time of these hits; zero if nothing was watched.
     pub watched: Nanos,
     /// The tracker sees no access to the fastest tier: cold pages there are found only by questions.

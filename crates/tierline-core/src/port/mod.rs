@@ -19,7 +19,8 @@ pub use self::observations::{
 pub use self::order::{Move, Order, Outcome, Reason};
 pub use self::requests::{Allocation, Attention, Tracking};
 pub use self::telemetry::{
-    DeviceCounts, LatencySource, MeasuredLatency, Telemetry, TenantTelemetry, TierTelemetry,
+    DeviceCounts, LatencySource, MeasuredLatency, SpaceStalls, Telemetry, TenantTelemetry,
+    TierTelemetry,
 };
 use crate::unit::Nanos;
 

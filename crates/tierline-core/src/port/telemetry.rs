@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::address::TenantId;
+use super::address::{SpaceId, TenantId};
 use crate::unit::{Bytes, BytesPerSec, Nanos};
 
 /// Measurements of one tier. Unknown values are `None`.
@@ -51,9 +51,44 @@ pub struct Telemetry {
     /// Measurements of tenants; tenants not in the list were not measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<TenantTelemetry>,
+    /// How reads stall the threads of address spaces; spaces not in the list were not measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stalls: Vec<SpaceStalls>,
     /// The report of a counting device, in ticks in which there is a new one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<DeviceCounts>,
+}
+
+/// How the reads of one address space stall its threads, as four counters of the cores show it.
+///
+/// With reads A, cycles with a read in flight B, reads in flight summed over cycles C and stalled cycles S: the latency is
+/// C/A, the overlap C/B, and B/A is the amortised latency (Soar and Alto, OSDI 2025).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SpaceStalls {
+    /// The space.
+    pub space: SpaceId,
+    /// Reads per second, of all its threads.
+    pub reads_per_sec: f64,
+    /// Mean latency of a read.
+    pub latency_ns: f64,
+    /// Mean reads in flight on a core while there is one.
+    pub overlap: f64,
+    /// Share of its threads' time in which they wait for these reads, 0 to 1.
+    pub stalled: f64,
+}
+
+impl SpaceStalls {
+    /// Latency per read, where the latencies of overlapping reads count once.
+    pub fn amortised_ns(&self) -> f64 {
+        self.latency_ns / self.overlap.max(1.0)
+    }
+
+    /// The part of the program's time that a read costs per second of its latency: by how much one more second of
+    /// latency a second slows the program down.
+    pub fn cost(&self) -> Option<f64> {
+        let waited = self.reads_per_sec * self.latency_ns * 1e-9;
+        (waited > 0.0 && self.stalled > 0.0).then(|| self.stalled / waited)
+    }
 }
 
 /// Where a latency comes from, most trustworthy first.

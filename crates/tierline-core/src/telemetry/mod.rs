@@ -16,13 +16,23 @@ pub mod observed_regions;
 pub mod page_hinkley;
 pub mod profile;
 pub mod rates;
+pub mod sketch;
 pub mod subpages;
 pub mod tally;
 
 use crate::page::PageIdx;
-use crate::port::Sample;
+use crate::port::{Sample, SpaceId};
 use crate::tier::TierId;
 use crate::unit::{BASE_PER_HUGE, Nanos};
+
+/// Hits of one address space by tier.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SpaceHits {
+    /// The space.
+    pub space: SpaceId,
+    /// Its hits; those of a huge page watched for a shorter window count more.
+    pub by_tier: [f64; TierId::MAX],
+}
 
 /// One observed access of one page, for a policy with its own heat.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -31,7 +31,7 @@ pub const TRACE: WorkloadEntry = WorkloadEntry {
 };
 
 /// Keys that every workload of a scenario accepts in addition to its knobs, with descriptions.
-pub const COMMON: [(&str, &str); 6] = [
+pub const COMMON: [(&str, &str); 8] = [
     ("name", "name in reports; default: its kind"),
     ("tenant", "the [[tenant]] to which it belongs; default: none"),
     ("start", "start, after the scenario's start; default: 0s"),
@@ -41,6 +41,8 @@ pub const COMMON: [(&str, &str); 6] = [
         "hot_share_fast",
         "fixed placement: this share of its hot memory is in fast memory and stays there",
     ),
+    ("overlap", "misses that a core keeps in flight; default: as its kind and the machine permit"),
+    ("think", "time between two misses in the same place; default with overlap: 0s"),
 ];
 
 /// All workloads in help and documents: those of [`WORKLOADS`], and recordings.

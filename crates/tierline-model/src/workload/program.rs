@@ -170,6 +170,12 @@ pub enum Placement {
 }
 
 impl Program {
+    /// Sets the parallelism of a core in all phases.
+    pub fn set_reach(&mut self, reach: Reach) {
+        self.reach = reach;
+        self.phases.iter_mut().for_each(|phase| phase.reach = None);
+    }
+
     /// Applies a phase's weight and reach.
     pub fn enter(&mut self, phase: usize) {
         let Phase { weight, reach, .. } = self.phases[phase];

@@ -14,6 +14,7 @@ pub mod mover;
 mod port;
 mod quantum;
 pub mod shadows;
+mod stalls;
 pub mod traffic;
 pub mod transfer;
 
@@ -22,7 +23,7 @@ pub use arrivals::Arrival;
 use std::collections::BTreeMap;
 
 use tierline_core::policy::interface::Ideal;
-use tierline_core::port::{Allocation, Attention, Observations, SpaceId, TenantId};
+use tierline_core::port::{Allocation, Attention, Observations, SpaceId, SpaceStalls, TenantId};
 use tierline_core::rng::Rng;
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::Nanos;
@@ -54,6 +55,9 @@ pub struct ModelSettings {
     pub transfer: Transfer,
     /// Accesses are placed, not pages.
     pub ideal: Option<Ideal>,
+    /// The factor by which the counters of stalls are wrong: up for the first program, down for the next, and so on.
+    /// `None`: there are no such counters.
+    pub stall_error: Option<f64>,
     /// Seed of all random numbers of the world.
     pub seed: u64,
 }
@@ -66,6 +70,7 @@ impl Default for ModelSettings {
             allocation: Allocation::FirstTouch,
             transfer: Transfer::default(),
             ideal: None,
+            stall_error: Some(1.0),
             seed: 1,
         }
     }
@@ -102,6 +107,8 @@ pub struct ModelWorld {
     solved: Vec<Class>,
     loads: Loads,
     search: Search,
+    /// What the counters of stalls showed in the last step.
+    stalls: Vec<SpaceStalls>,
     seen: Observations,
 }
 
@@ -141,6 +148,7 @@ impl ModelWorld {
             solved: Vec::new(),
             loads: Loads::default(),
             search: Search::default(),
+            stalls: Vec::new(),
             seen: Observations::default(),
         }
     }

@@ -3,8 +3,8 @@
 
 use tierline_core::port::{
     Attention, Capabilities, Capability, LatencySource, MeasuredLatency, Move, Observations, Order,
-    Outcome, PageAddress, PageSize, Question, Telemetry, TenantId, TenantTelemetry, TierTelemetry,
-    Tracking, World,
+    Outcome, PageAddress, PageSize, Question, SpaceId, SpaceStalls, Telemetry, TenantId,
+    TenantTelemetry, TierTelemetry, Tracking, World,
 };
 use tierline_core::tier::{Tier, TierId};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, BytesPerSec, Nanos};
@@ -72,6 +72,7 @@ impl World for ModelWorld {
             stall: share(since.stall_ns),
             page_in_stall: share(since.page_in_ns),
             tenants: self.measure_tenants(since.ns),
+            stalls: self.count_stalls(),
             counted: self.tracker.take_device_counts(),
         }
     }
@@ -126,6 +127,22 @@ impl ModelWorld {
         let own = || self.jobs.iter().filter(|job| job.tenant == tenant);
         let in_tier = |(tier, _)| own().map(|job| job.bytes_in(tier)).sum();
         self.tiers.iter().map(in_tier).collect()
+    }
+
+    /// The counters of stalls, as wrong as the settings say.
+    fn count_stalls(&self) -> Vec<SpaceStalls> {
+        let wrong = self.settings.stall_error.unwrap_or(1.0);
+        let leaders = self.leaders().map(|job| job.space);
+        let errors: Vec<(SpaceId, f64)> =
+            leaders.zip([wrong, 1.0 / wrong].into_iter().cycle()).collect();
+        let leader = |space| self.job(space).map(|job| job.leader);
+        let error = |space| errors.iter().find(|(lead, _)| Some(*lead) == leader(space));
+        let counted = self.stalls.iter().filter_map(|of| {
+            let &(_, error) = error(of.space)?;
+            let stalled = (of.stalled * error).min(1.0);
+            Some(SpaceStalls { stalled, overlap: (of.overlap / error).max(1.0), ..*of })
+        });
+        counted.collect()
     }
 
     fn measure_tenants(&mut self, ns: f64) -> Vec<TenantTelemetry> {

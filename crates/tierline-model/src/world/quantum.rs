@@ -8,6 +8,7 @@ use tierline_core::unit::Nanos;
 use super::ModelWorld;
 use super::bound::Problem;
 use super::job::Job;
+use super::stalls::{self, Running, Threads};
 use crate::load::{Class, solve};
 use crate::machine::nanos;
 use crate::tracker::Quantum;
@@ -41,6 +42,7 @@ impl ModelWorld {
         self.counters.add(ns, &self.classes, programs, &self.loads);
         self.stall(ns);
         self.mover.copied(&self.loads.reads_per_ns[programs..], ns);
+        self.stalls.clear();
         let groups = self.jobs.chunk_by_mut(|a, b| a.leader == b.leader);
         let asked = self.classes.iter().zip(&self.loads.reads_per_ns);
         for (group, (class, &rate)) in groups.zip(asked) {
@@ -49,6 +51,11 @@ impl ModelWorld {
             of_tenant.add(ns, class, rate, &self.loads, path_ns);
             group[0].traffic.add(ns, class, rate, &self.loads, path_ns);
             group[0].compare(ns, class, rate, &self.machine.cores, &self.network);
+            if self.settings.stall_error.is_some() {
+                let threads = Threads::of(&group[0].program, &self.machine.cores);
+                let running = Running { class, reads_per_ns: rate, loads: &self.loads, path_ns };
+                stalls::count(group, threads, &running, &mut self.stalls);
+            }
             let all = Job::weights(group);
             for job in group {
                 job.ran(ns, rate * job.weight() / all);

@@ -13,6 +13,7 @@ mod qos;
 mod replay;
 mod reproduce;
 mod run;
+mod stalls;
 mod tenants;
 mod trackers;
 mod workloads;

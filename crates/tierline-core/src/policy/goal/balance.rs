@@ -158,9 +158,12 @@ impl Balance {
     /// accesses. With an excess over the unloaded latency of e(R) = c·R^k, the second part is r·de/dR =
     /// k·e·r/R, for r of all R accesses.
     fn cost_ns(&self, flow: Flow, unloaded_ns: f64) -> f64 {
-        let latency = flow.latency_ns(unloaded_ns);
+        flow.latency_ns(unloaded_ns) + self.cost_to_others_ns(flow, unloaded_ns)
+    }
+
+    fn cost_to_others_ns(&self, flow: Flow, unloaded_ns: f64) -> f64 {
         let own = (flow.own_per_sec / flow.reads_per_sec.max(FEW_READS_PER_SEC)).min(1.0);
-        latency + self.knobs.marginal * own * (latency - unloaded_ns).max(0.0)
+        self.knobs.marginal * own * (flow.latency_ns(unloaded_ns) - unloaded_ns).max(0.0)
     }
 
     /// The mean unloaded latency of the tiers below, weighted by their reads.
@@ -258,6 +261,12 @@ impl Goal for Balance {
         let unloaded = unloaded_ns(view.machine.tiers, tier.index());
         let flow = self.flows.get(tier.index()).copied().unwrap_or_default();
         (self.cost_ns(flow, unloaded) - unloaded) * 1e-9
+    }
+
+    fn queueing_of_others_secs(&self, view: &View<'_>, tier: TierId) -> f64 {
+        let unloaded = unloaded_ns(view.machine.tiers, tier.index());
+        let flow = self.flows.get(tier.index()).copied().unwrap_or_default();
+        self.cost_to_others_ns(flow, unloaded) * 1e-9
     }
 
     fn can_shift(&self) -> bool {

@@ -54,6 +54,11 @@ pub trait Goal: fmt::Debug + Send {
         0.0
     }
 
+    /// The part of [`Goal::queueing_secs`] that other accesses wait.
+    fn queueing_of_others_secs(&self, _view: &View<'_>, _tier: TierId) -> f64 {
+        0.0
+    }
+
     /// True if it can request shifts, not only packing.
     fn can_shift(&self) -> bool;
 

@@ -63,11 +63,12 @@ impl Arrivals {
 fn benefit(view: &View<'_>, test: &PromotionTest<'_>, page: PageIdx) -> Option<f64> {
     let size = view.memory.pages.locate(page)?.size;
     let (slow, estimate) = (TierId(TierId::FAST.0 + 1), view.estimate(page));
-    let found_late = f64::from(estimate.rate_per_sec())
+    let weight = test.weights.of(&view.memory, page);
+    let found_late = f64::from(estimate.rate_per_sec() * weight)
         * test.gain_secs(view, slow, TierId::FAST)
         * JUDGED_AT.as_secs_f64();
     let moved = test.move_secs(view, size, slow);
-    let is_hot = estimate.at_least_per_sec() >= test.floor(view, size, slow, TierId::FAST);
+    let is_hot = estimate.at_least_per_sec() * weight >= test.floor(view, size, slow, TierId::FAST);
     Some(found_late + if is_hot { moved } else { -moved })
 }
 
@@ -76,6 +77,7 @@ mod tests {
     use super::*;
     use crate::policy::goal::pack::Pack;
     use crate::policy::parts::stage::Stage;
+    use crate::policy::parts::stall_cost::Weights;
 
     const RETRY: Nanos = Nanos::from_secs(20);
 
@@ -89,7 +91,8 @@ mod tests {
         let mut arrivals = Arrivals::default();
         pages.iter().for_each(|&page| arrivals.add(Nanos::ZERO, page));
         let goal = Pack;
-        let test = PromotionTest { goal: &goal, payback: RETRY, min_hits: 2.0 };
+        let weights = &Weights::EQUAL;
+        let test = PromotionTest { goal: &goal, payback: RETRY, weights, min_hits: 2.0 };
         view.now = JUDGED_AT;
         arrivals.repay(&view, &test, RETRY);
         view.now = at;

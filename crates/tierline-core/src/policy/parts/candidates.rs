@@ -14,6 +14,7 @@ use std::collections::BinaryHeap;
 
 use crate::page::{PageIdx, PageLocation};
 use crate::policy::goal::Goal;
+use crate::policy::parts::stall_cost::Weights;
 use crate::policy::view::View;
 use crate::port::PageSize;
 use crate::tier::TierId;
@@ -68,6 +69,8 @@ pub struct PromotionTest<'a> {
     pub goal: &'a dyn Goal,
     /// A move must repay its cost within this time.
     pub payback: Nanos,
+    /// The weights of programs.
+    pub weights: &'a Weights,
     /// Observations needed; one is enough if its time to fault is known.
     pub min_hits: f32,
 }
@@ -114,11 +117,12 @@ impl PromotionTest<'_> {
         rate_per_sec >= floor || rate_per_sec > 0.0 && is_behind(view, page)
     }
 
-    /// The lower bound of a page's rate; 0 if it needs another observation.
+    /// The lower bound of a page's weighted rate; 0 if it needs another observation.
     fn rate(&self, view: &View<'_>, page: PageIdx) -> f32 {
         let believed = view.estimate(page);
         let seen = view.memory.hotness.is_timed() || believed.hits >= self.min_hits * DECAYED;
-        if seen || is_behind(view, page) { believed.at_least_per_sec() } else { 0.0 }
+        let weight = self.weights.of(&view.memory, page);
+        if seen || is_behind(view, page) { believed.at_least_per_sec() * weight } else { 0.0 }
     }
 
     /// The address of a candidate, if its rate justifies a place in `to`.
@@ -245,7 +249,8 @@ mod tests {
     const SLOW: TierId = TierId(1);
 
     fn test(goal: &Pack) -> PromotionTest<'_> {
-        PromotionTest { goal, payback: Nanos::from_secs(20), min_hits: 2.0 }
+        const EQUAL: &Weights = &Weights::EQUAL;
+        PromotionTest { goal, payback: Nanos::from_secs(20), weights: EQUAL, min_hits: 2.0 }
     }
 
     /// By hand: a move of 10 µs, 100 ns gained per access, 20 s: five accesses a second.

@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use super::second_chance::SecondChance;
+use super::stall_cost::Weights;
 use crate::page::PageIdx;
 use crate::policy::view::View;
 use crate::telemetry::hotness::Estimate;
@@ -25,7 +26,8 @@ const TOGETHER: usize = 4096;
 #[derive(Clone, Copy, Debug)]
 pub struct ExaminedPage {
     /// Accesses per second: an upper bound in a search for the coldest, as a page that was hardly watched is
-    /// not known to be cold; the most likely value in a search for the hottest.
+    /// not known to be cold; the most likely value in a search for the hottest. Weighted by what an access costs
+    /// its program: in a search for the hottest inversely, as programs that hardly wait lose least.
     pub rate_per_sec: f32,
     /// The page.
     pub page: PageIdx,
@@ -44,6 +46,7 @@ pub struct ClockHand {
     may_skip: usize,
     /// The tracker does not see this tier.
     untracked: bool,
+    weights: Weights,
     second_chance: SecondChance,
 }
 
@@ -62,14 +65,15 @@ impl ClockHand {
     }
 
     /// Begins a tick, in which the hand goes round at most once.
-    pub fn begin(&mut self, view: &mut View<'_>, tier: TierId) {
+    pub fn begin(&mut self, view: &mut View<'_>, tier: TierId, weights: &Weights) {
+        self.weights.clone_from(weights);
         self.coldest.clear();
         self.examined = 0;
         self.untracked = view.evidence.fast_untracked && tier == TierId::FAST;
         if self.untracked
             && let Some(count) = self.second_chance.update(view, tier)
         {
-            let next = self.advance(view, tier, count, |_| 0.0);
+            let next = self.advance(view, tier, count, |_, _| 0.0);
             self.second_chance
                 .watch(view, next.into_iter().map(|examined_page| examined_page.page).collect());
         }
@@ -101,7 +105,9 @@ impl ClockHand {
         }
         if self.coldest.is_empty() {
             let mut examined_page =
-                self.advance(view, tier, VICTIMS * OVERSAMPLE, Estimate::at_most_per_sec);
+                self.advance(view, tier, VICTIMS * OVERSAMPLE, |estimate, weight| {
+                    estimate.at_most_per_sec() * weight
+                });
             examined_page.sort_unstable_by(|a, b| {
                 b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| b.page.cmp(&a.page))
             });
@@ -117,7 +123,7 @@ impl ClockHand {
         if coldest.is_some() || !(self.untracked && self.second_chance.is_exhausted()) {
             return coldest;
         }
-        let ExaminedPage { page, .. } = self.advance(view, tier, 1, |_| 0.0).pop()?;
+        let ExaminedPage { page, .. } = self.advance(view, tier, 1, |_, _| 0.0).pop()?;
         let mean = view.mean_rate(tier, view.memory.pages.locate(page)?.size);
         Some(ExaminedPage { rate_per_sec: if mean.is_finite() { mean } else { 0.0 }, page })
     }
@@ -138,7 +144,8 @@ impl ClockHand {
     /// The hottest of the next residents, hottest first; `None` once the hand has gone round.
     pub fn hottest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Vec<ExaminedPage>> {
         let examined = self.examined;
-        let mut examined_page = self.advance(view, tier, TOGETHER, Estimate::rate_per_sec);
+        let mut examined_page =
+            self.advance(view, tier, TOGETHER, |estimate, weight| estimate.rate_per_sec() / weight);
         examined_page.sort_unstable_by(|a, b| {
             b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| a.page.cmp(&b.page))
         });
@@ -151,7 +158,7 @@ impl ClockHand {
         view: &mut View<'_>,
         tier: TierId,
         count: usize,
-        rate: impl Fn(&Estimate) -> f32,
+        rate: impl Fn(&Estimate, f32) -> f32,
     ) -> Vec<ExaminedPage> {
         let count = count.min(self.residents.len().saturating_sub(self.examined));
         self.examined += count;
@@ -164,7 +171,8 @@ impl ClockHand {
                 continue;
             }
             self.residents.push_back(page);
-            let rate_per_sec = rate(&view.estimate(page));
+            let weight = self.weights.of(&view.memory, page);
+            let rate_per_sec = rate(&view.estimate(page), weight);
             examined_page.push(ExaminedPage { rate_per_sec, page });
         }
         examined_page

@@ -5,6 +5,7 @@
 
 use super::hand::{ClockHand, ExaminedPage};
 use super::ledger::Ledger;
+use super::stall_cost::Weights;
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
 use crate::policy::view::View;
@@ -17,10 +18,10 @@ pub struct Hands(Vec<ClockHand>);
 
 impl Hands {
     /// Begins a tick.
-    pub fn begin(&mut self, view: &mut View<'_>) {
+    pub fn begin(&mut self, view: &mut View<'_>, weights: &Weights) {
         self.0.resize_with(view.machine.tiers.slowest().index(), ClockHand::default);
         for (tier, hand) in (0..).map(TierId).zip(&mut self.0) {
-            hand.begin(view, tier);
+            hand.begin(view, tier, weights);
         }
     }
 
@@ -127,7 +128,7 @@ mod tests {
         let mut view = stage.view();
         let kept = |tier| if tier == TierId::FAST { reserve } else { Bytes::ZERO };
         let mut ledger = Ledger::new(&view, view.machine.budget, kept);
-        hands.begin(&mut view);
+        hands.begin(&mut view, &Weights::EQUAL);
         pages.iter().for_each(|&page| hands.add(&mut view, page));
         hands.keep_headroom(&mut view, &mut ledger, &mut plan);
         if newcomer > 0.0 {

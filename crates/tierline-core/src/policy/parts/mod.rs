@@ -19,6 +19,7 @@ pub mod second_chance;
 pub mod splitting;
 #[cfg(test)]
 pub(super) mod stage;
+pub mod stall_cost;
 pub mod top;
 pub mod tuner;
 pub mod watermarks;

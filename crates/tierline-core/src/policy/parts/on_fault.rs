@@ -91,6 +91,11 @@ pub trait Rules: fmt::Debug + Send {
         true
     }
 
+    /// Whether the thread that accesses a page promotes it and waits for it.
+    fn in_fault(&self) -> bool {
+        true
+    }
+
     /// Its knobs.
     fn knobs(&self) -> Vec<Knob>;
 
@@ -462,7 +467,8 @@ impl<R: Rules> Policy for OnFault<R> {
 
     fn wants(&self) -> Wants {
         let wants = self.rules.wants(self.goal.can_shift());
-        Wants { pages_out: true, own_heat: true, promotes_in_fault: true, ..wants }
+        let promotes_in_fault = self.rules.in_fault();
+        Wants { pages_out: true, own_heat: true, promotes_in_fault, ..wants }
     }
 
     fn knobs(&self) -> Vec<Knob> {

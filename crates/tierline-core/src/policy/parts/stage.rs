@@ -97,6 +97,7 @@ impl Stage {
                 touched: &[],
                 hits: &self.hits,
                 hits_in: &[],
+                hits_of: &[],
                 watched: Nanos::ZERO,
                 fast_untracked: false,
                 true_rates: &[],
