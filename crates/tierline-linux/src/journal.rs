@@ -186,7 +186,10 @@ impl JournalState {
         let original = before.as_ref().map_or(now, |change| change.original.clone());
         let change = ChangedSetting { path: path.into(), original, current: value.trim().into() };
         self.put(at, change, root);
-        self.save()?;
+        if let Err(error) = self.save() {
+            self.undo(at, before);
+            return Err(error);
+        }
         if let Err(error) = access.write(value) {
             self.undo(at, before);
             self.save()?;
