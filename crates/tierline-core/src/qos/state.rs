@@ -148,8 +148,8 @@ impl ApplicationState {
     }
 
     /// Whether fast memory serves clearly fewer accesses than as much of it did before. Then the program uses other
-    /// memory now, as in its next phase. The policy brings that to fast memory; more of it would not help. Only if
-    /// nothing gets better for [`CATCHES_UP`], the need curve is wrong.
+    /// memory now, as in its next phase. The policy brings that to fast memory, so the need curve stays. Only if nothing
+    /// gets better for [`CATCHES_UP`], it is wrong.
     fn catches_up(&mut self, now: Nanos) -> bool {
         let (fast, share) = (self.measured.used[0], self.measured.shares[0]);
         let missing = if self.elsewhere.is_some() { BACK } else { ELSEWHERE };
@@ -230,10 +230,6 @@ impl ApplicationState {
         else {
             return;
         };
-        if self.elsewhere.is_some() {
-            (self.missed_since, self.rest) = (None, Rest::default());
-            return;
-        }
         let settles = if self.is_in_place() { SETTLES } else { SETTLES_ELSEWHERE };
         let settled = self.rest.observe(now, &self.measured.used) >= settles;
         let found = self.least(slo, machine);
@@ -243,7 +239,8 @@ impl ApplicationState {
         self.missed_since = (error > MISSED).then_some(missed_since);
         if error > MISSED {
             let lasts = now.saturating_sub(missed_since) >= SETTLES;
-            self.enough_since = if lasts { now } else { self.enough_since };
+            let counts = lasts && self.elsewhere.is_none();
+            self.enough_since = if counts { now } else { self.enough_since };
             if may_rise && fast > needed && settled && lasts {
                 let to = self.bracket.rise(now, needed, error, fast);
                 let part = (to - needed) / (fast - needed);

@@ -323,7 +323,7 @@ fn a_need_waits_for_the_policy_after_a_jump() {
         let before = reserved(&host);
         host.programs[0].elsewhere = 0.6;
         host.run(6);
-        assert_eq!(reserved(&host), before, "it waits");
+        assert!(reserved(&host).0 < before.0 + GB / 4, "it waits: {}", reserved(&host));
         if caught_up {
             for left in [0.4, 0.2, 0.05, 0.0] {
                 host.programs[0].elsewhere = left;
