@@ -70,4 +70,16 @@ mod tests {
         let error = format!("{:#}", read(&root).expect_err("broken"));
         assert!(error.contains("calibration.toml"), "{error}");
     }
+
+    #[test]
+    fn a_failed_write_names_the_file_and_keeps_the_old_one() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let root = Root::at(dir.path());
+        let kept = Thresholds { fast: Some(BytesPerSec(21)), slow: None };
+        write(&root, kept).expect("written");
+        fs::create_dir(root.path(FILE).with_extension("new")).expect("in the way");
+        let error = format!("{:#}", write(&root, Thresholds::default()).expect_err("no room"));
+        assert!(error.contains("calibration.new"), "{error}");
+        assert_eq!(read(&root).expect("kept"), Some(kept));
+    }
 }

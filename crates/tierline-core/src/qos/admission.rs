@@ -64,10 +64,12 @@ pub fn plan(
     planned
 }
 
-fn claim(application: &Application, profile: &ApplicationProfile, need: &Need) -> Claim {
+fn claim<'a>(application: &Application, profile: &'a ApplicationProfile, need: &Need) -> Claim<'a> {
     let Application { tenant, priority, weight, slo, .. } = *application;
-    let (memory, need) = (profile.curve.memory(), need.placement);
-    Claim { tenant, priority, weight, has_slo: slo.is_some(), memory, need, fast_cap: None }
+    let (curve, need) = (&profile.curve, need.placement);
+    let (has_slo, is_bandwidth) = (slo.is_some(), application.is_bandwidth());
+    let memory = curve.memory();
+    Claim { tenant, priority, weight, has_slo, is_bandwidth, memory, curve, need, fast_cap: None }
 }
 
 /// Limits the fast memory of BI applications so that their traffic in the fastest tier stays healthy while a
@@ -75,7 +77,7 @@ fn claim(application: &Application, profile: &ApplicationProfile, need: &Need) -
 fn cap_bandwidth(
     thresholds: &Thresholds,
     applications: &[(Application, ApplicationProfile)],
-    claims: &mut [Claim],
+    claims: &mut [Claim<'_>],
 ) {
     let Some(healthy) = thresholds.fast else { return };
     let mut left = as_f64(Bytes(healthy.0));

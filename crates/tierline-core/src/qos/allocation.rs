@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Divides the tiers among applications: first what each needs, by priority; then everything that is left.
+//! Divides the tiers among applications: first what each needs, by priority; then everything that is left
+//! ([`lending`](super::lending)).
 //!
 //! What an application needs is *reserved* for it; what is *lent* goes back as soon as another application
 //! needs it. The result depends on the set of applications only, not on their order of arrival. Mercury takes
@@ -8,14 +9,15 @@
 
 use serde::Serialize;
 
-use super::heat_curve::{TierBytes, as_f64};
+use super::heat_curve::{HeatCurve, TierBytes};
+use super::lending::lend_rest;
 use crate::port::TenantId;
 use crate::tier::TierId;
 use crate::unit::Bytes;
 
 /// What an application asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Claim {
+pub struct Claim<'a> {
     /// The application.
     pub tenant: TenantId,
     /// Larger comes first; unique.
@@ -24,8 +26,12 @@ pub struct Claim {
     pub weight: f64,
     /// Whether it has an SLO.
     pub has_slo: bool,
+    /// Whether that is a bandwidth.
+    pub is_bandwidth: bool,
     /// All its memory.
     pub memory: Bytes,
+    /// Its accesses by memory.
+    pub curve: &'a HeatCurve,
     /// What it needs of each tier.
     pub need: TierBytes,
     /// Upper limit on the fastest tier, as its traffic there hurts a more important application.
@@ -67,23 +73,21 @@ impl Grant {
     }
 
     /// What it may have in tiers as fast as this or faster.
-    fn above(&self, tier: usize) -> Bytes {
+    pub(super) fn above(&self, tier: usize) -> Bytes {
         let both = self.reserved.iter().zip(&self.lent).take(tier + 1);
         both.map(|(&reserved, &lent)| reserved + lent).sum()
     }
 }
 
 /// Divides `room`, the size of each tier but the slowest. Grants are in descending priority.
-pub fn allocate(room: &[Bytes], claims: &[Claim], lend: bool) -> Vec<Grant> {
-    let mut claims: Vec<&Claim> = claims.iter().collect();
+pub fn allocate(room: &[Bytes], claims: &[Claim<'_>], lend: bool) -> Vec<Grant> {
+    let mut claims: Vec<&Claim<'_>> = claims.iter().collect();
     claims.sort_by_key(|claim| (std::cmp::Reverse(claim.priority), claim.tenant));
     let mut left = room.to_vec();
     let mut grants: Vec<Grant> = claims.iter().map(|claim| reserve(claim, &mut left)).collect();
     if lend {
         for (tier, left) in left.iter_mut().enumerate() {
-            lend_by_priority(tier, left, &claims, &mut grants);
-            lend_by_weight(tier, left, &claims, &mut grants, false);
-            lend_by_weight(tier, left, &claims, &mut grants, true);
+            lend_rest(tier, left, &claims, &mut grants);
         }
     }
     for (tier, &room) in room.iter().enumerate() {
@@ -94,7 +98,7 @@ pub fn allocate(room: &[Bytes], claims: &[Claim], lend: bool) -> Vec<Grant> {
 }
 
 /// Reserves what is needed. What a tier lacks is sought in the faster ones, nearest first.
-fn reserve(claim: &Claim, left: &mut [Bytes]) -> Grant {
+fn reserve(claim: &Claim<'_>, left: &mut [Bytes]) -> Grant {
     let mut reserved = TierBytes::default();
     let mut short = Bytes::ZERO;
     for tier in 0..left.len() {
@@ -109,58 +113,6 @@ fn reserve(claim: &Claim, left: &mut [Bytes]) -> Grant {
         short += needed;
     }
     Grant { tenant: claim.tenant, reserved, lent: TierBytes::default(), short }
-}
-
-/// What a claim could still use of a tier.
-fn wanted(tier: usize, claim: &Claim, grant: &Grant) -> Bytes {
-    let rest = claim.memory.saturating_sub(grant.above(tier));
-    rest.min(allowed(tier, claim, grant))
-}
-
-/// What a claim may still get of a tier.
-fn allowed(tier: usize, claim: &Claim, grant: &Grant) -> Bytes {
-    let cap = claim.fast_cap.filter(|_| tier == 0).unwrap_or(Bytes(u64::MAX));
-    cap.saturating_sub(grant.reserved[tier] + grant.lent[tier])
-}
-
-/// Lends to applications with an SLO, the most important first, up to all their memory.
-fn lend_by_priority(tier: usize, left: &mut Bytes, claims: &[&Claim], grants: &mut [Grant]) {
-    for (claim, grant) in claims.iter().zip(grants).filter(|(claim, _)| claim.has_slo) {
-        let lent = wanted(tier, claim, grant).min(*left);
-        grant.lent[tier] += lent;
-        *left -= lent;
-    }
-}
-
-/// Lends by weight (water-filling): to applications without an SLO up to all their memory, or to all of them
-/// as room to grow.
-fn lend_by_weight(
-    tier: usize,
-    left: &mut Bytes,
-    claims: &[&Claim],
-    grants: &mut [Grant],
-    to_grow: bool,
-) {
-    let want = |claim: &Claim, grant: &Grant| match to_grow {
-        true => allowed(tier, claim, grant),
-        false if claim.has_slo => Bytes::ZERO,
-        false => wanted(tier, claim, grant),
-    };
-    let mut wants: Vec<(usize, Bytes)> =
-        claims.iter().zip(&*grants).map(|(c, g)| want(c, g)).enumerate().collect();
-    let weight = |at: usize| claims[at].weight;
-    // Who needs the least for its weight is satisfied first; its rest is divided among the others.
-    wants.sort_by(|a, b| {
-        let fill = |want: &(usize, Bytes)| as_f64(want.1) / weight(want.0);
-        fill(a).total_cmp(&fill(b)).then(a.0.cmp(&b.0))
-    });
-    let mut weights: f64 = wants.iter().map(|want| weight(want.0)).sum();
-    for (at, want) in wants {
-        let lent = left.part((weight(at) / weights).min(1.0)).min(want).min(*left);
-        weights -= weight(at);
-        grants[at].lent[tier] += lent;
-        *left -= lent;
-    }
 }
 
 /// Memory that changes hands: `None` is free memory.

@@ -30,6 +30,7 @@ use super::need::{ApplicationProfile, Need, unloaded_ns};
 use super::showback::Cpu;
 use super::squeeze::{Squeeze, Tightened};
 use super::state::{ApplicationState, MISSED, MachineLoad, PATIENCE, PATIENCE_UNLENT};
+use super::steady_clock::SteadyClock;
 use super::thresholds::{DEGRADED, Thresholds};
 use crate::port::{Telemetry, TenantId};
 use crate::tier::{TierId, Tiers};
@@ -56,7 +57,7 @@ pub struct Controller {
     left: Vec<TenantId>,
     traffic: [f64; TierId::MAX],
     seconds: f64,
-    last: Option<Nanos>,
+    clock: SteadyClock,
     next: Nanos,
     journal: DecisionLog,
     measurement: Option<Measurement>,
@@ -71,7 +72,7 @@ impl Default for Controller {
             left: Vec::new(),
             traffic: [0.0; TierId::MAX],
             seconds: 0.0,
-            last: None,
+            clock: SteadyClock::default(),
             next: Nanos::ZERO,
             journal: DecisionLog::default(),
             measurement: None,
@@ -125,6 +126,7 @@ impl Controller {
         profile: &ApplicationProfile,
         tiers: &Tiers,
     ) -> Result<(), Refusal> {
+        let now = self.clock.at(now);
         application.check(self.applications.values().map(|state| &state.application))?;
         let need = profile.need(application.slo, tiers)?;
         let tenant = application.tenant;
@@ -142,6 +144,7 @@ impl Controller {
     /// Removes an application: its limits are lifted, and its CPU share in the next tick. Those that were held
     /// back for it are released.
     pub fn remove(&mut self, now: Nanos, tenant: TenantId, limits: &mut Limits) {
+        let now = self.clock.at(now);
         if let Some(state) = self.applications.remove(&tenant) {
             limits.remove_all(tenant);
             if state.cpu_share < 1.0 {
@@ -167,7 +170,7 @@ impl Controller {
         if let Some(other) = self.measurement.as_ref().filter(|one| one.finding.is_none()) {
             return Err(Refusal::Measuring(other.tenant));
         }
-        self.measurement = Some(Measurement::new(tenant, from));
+        self.measurement = Some(Measurement::new(tenant, self.clock.at(from)));
         Ok(())
     }
 
@@ -185,15 +188,14 @@ impl Controller {
         tiers: &Tiers,
         limits: &mut Limits,
     ) -> Vec<CpuOrder> {
-        let length = now.saturating_sub(self.last.unwrap_or(now));
-        self.last = Some(now);
+        let (now, length) = self.clock.tick(now);
         let mut orders: Vec<CpuOrder> =
             self.left.drain(..).map(|tenant| CpuOrder { tenant, share: 1.0 }).collect();
         if self.is_empty() {
             return orders;
         }
         self.add_tick(length, telemetry);
-        if self.is_due(now) {
+        if now >= self.next {
             self.next = now + PERIOD;
             self.adapt(now, telemetry, tiers, limits);
             self.cpu_shares(now, &mut orders);
@@ -201,9 +203,9 @@ impl Controller {
         orders
     }
 
-    /// Whether a period ends in a tick at `now`. A clock that jumps back must not stop adaptation.
+    /// Whether a period ends in a tick at `now`.
     pub fn is_due(&self, now: Nanos) -> bool {
-        !self.is_empty() && (now >= self.next || self.next > now + PERIOD)
+        !self.is_empty() && self.clock.at(now) >= self.next
     }
 
     /// The tenants of all applications.
@@ -262,7 +264,7 @@ impl Controller {
     }
 
     fn adapt(&mut self, now: Nanos, telemetry: &Telemetry, tiers: &Tiers, limits: &mut Limits) {
-        self.applications.values_mut().for_each(ApplicationState::close);
+        self.applications.values_mut().for_each(|one| one.close(now));
         let machine = self.machine(telemetry, tiers);
         self.applications.values_mut().for_each(|one| one.measured.predict(&machine.tier_ns));
         self.step_measurement(now);
@@ -338,23 +340,22 @@ impl Controller {
     ) -> Vec<TenantId> {
         let order = self.by_priority();
         let mut relieved = Vec::new();
-        let mut missed = false;
+        // A miss keeps those held back that are less important than who misses. It may miss as it is held back itself.
+        let mut releasable = &order[..];
         for (at, &claimant) in order.iter().enumerate() {
             let state = &self.applications[&claimant];
             if state.trial.is_none()
                 && (loaded || state.is_disturbed())
                 && let Some(miss) = state.error().filter(|&error| error > MISSED)
             {
-                missed = true;
+                releasable = &order[..=at];
                 if self.hold_back(now, machine, claimant, miss, &order[at + 1..]) {
                     relieved.push(claimant);
                 }
                 break; // one step a period; the less important profit, too
             }
         }
-        if !missed {
-            self.release(now, &order);
-        }
+        self.release(now, releasable);
         relieved
     }
 
@@ -431,7 +432,8 @@ impl Controller {
         };
         let room: Vec<Bytes> =
             (0..slowest).map(|tier| used(tier) + telemetry.tiers[tier].free).collect();
-        let claims: Vec<Claim> = self.applications.values().map(ApplicationState::claim).collect();
+        let claims: Vec<Claim<'_>> =
+            self.applications.values().map(ApplicationState::claim).collect();
         let grants = allocate(&room, &claims, self.lend);
         for (tier, &room) in (0..).map(TierId).zip(&room) {
             let old: Vec<(TenantId, Bytes)> = grants

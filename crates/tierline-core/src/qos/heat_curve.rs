@@ -81,6 +81,14 @@ impl HeatCurve {
         self.points.retain(|point| Bytes::ZERO < point.bytes && point.bytes < memory);
     }
 
+    /// Whether what it says about this much fast memory still holds.
+    pub fn is_known(&self, fast: Bytes) -> bool {
+        let above = self.points.partition_point(|point| point.bytes <= fast);
+        let around = [above.checked_sub(1), Some(above)];
+        let mut around = around.into_iter().flatten().filter_map(|at| self.points.get(at));
+        around.all(|point| !point.outdated)
+    }
+
     /// Records that fast memory of this size served this share of accesses. Points that contradict it go; outdated
     /// ones give way to it.
     pub fn learn(&mut self, fast: Bytes, share: f64) {
@@ -146,6 +154,26 @@ impl HeatCurve {
         low.1 + part * (high.1 - low.1)
     }
 
+    /// The memory beyond its hottest `from` bytes in parts, with the share of accesses per byte of each. Where the
+    /// curve bends upwards, parts are joined, so that none is denser than the one before it.
+    pub fn beyond(&self, from: Bytes) -> Vec<(Bytes, f64)> {
+        let mut corners = vec![(from, self.share(from))];
+        let after = self.points.partition_point(|point| point.bytes <= from);
+        let points = self.points[after..].iter().map(|point| (point.bytes, point.share));
+        let density = |low: (Bytes, f64), high: (Bytes, f64)| {
+            (high.1 - low.1) / as_f64(high.0 - low.0).max(1.0)
+        };
+        for corner in points.chain([(self.memory, 1.0)]).filter(|corner| corner.0 > from) {
+            while let [.., before, last] = corners[..]
+                && density(before, last) <= density(last, corner)
+            {
+                corners.pop();
+            }
+            corners.push(corner);
+        }
+        corners.windows(2).map(|pair| (pair[1].0 - pair[0].0, density(pair[0], pair[1]))).collect()
+    }
+
     /// Share of accesses that each tier serves.
     pub fn shares(&self, placement: &TierBytes) -> [f64; TierId::MAX] {
         let (mut bytes, mut before) = (Bytes::ZERO, 0.0);
@@ -202,6 +230,19 @@ mod tests {
         let mut ns = [0.0; TierId::MAX];
         (ns[0], ns[1]) = (100.0, 250.0);
         close(curve.mean_ns(&placement, &ns), 100.0 + 0.75 * 150.0);
+    }
+
+    #[test]
+    fn parts_beyond_a_size_become_less_dense() {
+        let mut curve = HeatCurve::uniform(GIB * 8);
+        curve.learn(GIB * 2, 0.6);
+        curve.learn(GIB * 4, 0.6); // 2 GiB that serve nothing, before 4 GiB that serve 40 %
+        let parts = curve.beyond(GIB);
+        assert_eq!(parts.iter().map(|part| part.0).collect::<Vec<_>>(), [GIB, GIB * 6]);
+        close(parts[0].1, 0.3 / as_f64(GIB));
+        close(parts[1].1, 0.4 / as_f64(GIB * 6));
+        assert_eq!(curve.beyond(GIB * 8), []);
+        assert_eq!(HeatCurve::uniform(Bytes::ZERO).beyond(Bytes::ZERO), []);
     }
 
     #[test]

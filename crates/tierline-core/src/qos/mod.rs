@@ -11,6 +11,7 @@ pub mod decision;
 pub mod enforcer;
 pub mod heat_curve;
 pub mod heat_sample;
+mod lending;
 pub mod measured;
 pub mod measurement;
 pub mod need;
@@ -19,6 +20,7 @@ mod rest;
 pub mod showback;
 pub mod squeeze;
 pub mod state;
+mod steady_clock;
 pub mod thresholds;
 
 use std::collections::{BTreeMap, BTreeSet};

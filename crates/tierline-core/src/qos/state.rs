@@ -2,9 +2,10 @@
 //! What the controller knows about one application: its need, and how it is revised by measurement.
 //!
 //! The need is computed anew each period: the least placement that meets the target, from the need curve and
-//! the loaded latencies. It rises at once if the application misses its SLO although its memory rests. It
+//! the loaded latencies. It rises if the application misses its SLO for a second although its memory rests. It
 //! falls if less was enough for all of [`PATIENCE`]. So a load that swings around the target leaves the need at
-//! its peak, and no limit moves back and forth. All of this is ours; Mercury moves one step per period (4.3.2).
+//! its peak, and no limit moves back and forth. While hot memory is elsewhere after a jump, all of that waits.
+//! All of this is ours; Mercury moves one step per period (4.3.2).
 
 use super::allocation::{Claim, Grant};
 use super::application::{Application, Slo};
@@ -35,6 +36,13 @@ const SAME: f64 = 0.02;
 const SETTLES: Nanos = Nanos::from_secs(1);
 /// The same elsewhere: others' moves, or room that a policy keeps free, hold it up.
 const SETTLES_ELSEWHERE: Nanos = Nanos::from_secs(3);
+/// Fast memory that serves fewer accesses by this share has lost its hot pages. Ours.
+const ELSEWHERE: f64 = 0.05;
+/// They are back if fewer than this are missing.
+const BACK: f64 = 0.01;
+/// Time for the policy to bring them back, or for the next [`ELSEWHERE`] of them. The default policy takes half of it on a
+/// machine that moves gigabytes a second. Ours.
+const CATCHES_UP: Nanos = Nanos::from_secs(10);
 /// This part of what it may have is in place.
 const IN_PLACE: f64 = 0.98;
 /// The rest may be this much, or this part of it.
@@ -74,7 +82,11 @@ pub struct ApplicationState {
     bracket: Bracket,
     /// Less has been enough since.
     enough_since: Nanos,
+    /// The target has been missed since.
+    missed_since: Option<Nanos>,
     rest: Rest,
+    /// Since when its hot memory has been elsewhere, without progress, and what fast memory served then.
+    elsewhere: Option<(Nanos, f64)>,
     /// Sums of the present period.
     pub window: PeriodSums,
     /// The last period.
@@ -100,7 +112,9 @@ impl ApplicationState {
             need,
             bracket: Bracket::default(),
             enough_since: now,
+            missed_since: None,
             rest: Rest::default(),
+            elsewhere: None,
             window: PeriodSums::default(),
             measured: Measured::default(),
             squeeze: Squeeze::default(),
@@ -111,7 +125,7 @@ impl ApplicationState {
     }
 
     /// Ends a period: what was measured becomes a point of the need curve.
-    pub fn close(&mut self) {
+    pub fn close(&mut self, now: Nanos) {
         let ran = self.measured.memory() > Bytes::ZERO;
         self.measured = self.window.close();
         let memory = self.measured.memory();
@@ -123,7 +137,7 @@ impl ApplicationState {
             }
             self.curve.resize(memory);
         }
-        if self.measured.demand && self.measured.knows_shares() {
+        if self.measured.demand && self.measured.knows_shares() && !self.catches_up(now) {
             let (mut bytes, mut share) = (Bytes::ZERO, 0.0);
             for tier in 0..TierId::MAX {
                 bytes += self.measured.used[tier];
@@ -131,6 +145,27 @@ impl ApplicationState {
                 self.curve.learn(bytes, share);
             }
         }
+    }
+
+    /// Whether fast memory serves clearly fewer accesses than as much of it did before. Then the program uses other
+    /// memory now, as in its next phase. The policy brings that to fast memory, so the need curve stays. Only if nothing
+    /// gets better for [`CATCHES_UP`], it is wrong.
+    fn catches_up(&mut self, now: Nanos) -> bool {
+        let (fast, share) = (self.measured.used[0], self.measured.shares[0]);
+        let missing = if self.elsewhere.is_some() { BACK } else { ELSEWHERE };
+        let is_all = fast >= self.measured.memory();
+        if is_all || !self.curve.is_known(fast) || share > self.curve.share(fast) - missing {
+            self.elsewhere = None;
+            return false;
+        }
+        let better = |&(_, before): &(Nanos, f64)| share < before + ELSEWHERE;
+        let (since, _) =
+            *self.elsewhere.insert(self.elsewhere.filter(better).unwrap_or((now, share)));
+        let in_time = now.saturating_sub(since) < CATCHES_UP;
+        if !in_time {
+            self.elsewhere = None;
+        }
+        in_time
     }
 
     /// The relative error of its SLO: above 0 it is missed. `None` without an SLO, without demand, or if nothing
@@ -200,9 +235,13 @@ impl ApplicationState {
         let found = self.least(slo, machine);
         let speed = |placement: &TierBytes| weighted_bytes(placement, machine.capacity.len());
         let [fast, needed] = [speed(&found), speed(&self.need.placement)];
+        let missed_since = self.missed_since.filter(|_| error > MISSED).unwrap_or(now);
+        self.missed_since = (error > MISSED).then_some(missed_since);
         if error > MISSED {
-            self.enough_since = now;
-            if may_rise && fast > needed && settled {
+            let lasts = now.saturating_sub(missed_since) >= SETTLES;
+            let counts = lasts && self.elsewhere.is_none();
+            self.enough_since = if counts { now } else { self.enough_since };
+            if may_rise && fast > needed && settled && lasts {
                 let to = self.bracket.rise(now, needed, error, fast);
                 let part = (to - needed) / (fast - needed);
                 self.change_need(between(&self.need.placement, &found, part));
@@ -275,14 +314,16 @@ impl ApplicationState {
     }
 
     /// What it asks for.
-    pub fn claim(&self) -> Claim {
+    pub fn claim(&self) -> Claim<'_> {
         let Application { tenant, priority, weight, slo, .. } = self.application;
         Claim {
             tenant,
             priority,
             weight,
             has_slo: slo.is_some(),
+            is_bandwidth: self.application.is_bandwidth(),
             memory: self.measured.memory(),
+            curve: &self.curve,
             need: self.need_now(),
             fast_cap: self.trial.map_or(self.squeeze.fast_cap, |trial| Some(trial.fast)),
         }

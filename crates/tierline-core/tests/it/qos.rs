@@ -45,6 +45,8 @@ struct Program {
     /// Bytes per second with all its memory fast and unloaded, in GB.
     speed: f64,
     fast: u64,
+    /// Part of its hot memory that is elsewhere.
+    elsewhere: f64,
     cpu: f64,
     idle: bool,
 }
@@ -59,7 +61,7 @@ fn program(tenant: u16, gb: u64, slo: Slo, speed: f64) -> Program {
         cores: 1.0,
         memory: Bytes(gb * GB),
     };
-    Program { application, speed, fast: 0, cpu: 1.0, idle: false }
+    Program { application, speed, fast: 0, elsewhere: 0.0, cpu: 1.0, idle: false }
 }
 
 fn ls(tenant: u16, gb: u64, ns: u64) -> Program {
@@ -112,7 +114,7 @@ impl Host {
     }
 
     fn share(&self, program: &Program) -> f64 {
-        program.fast as f64 / program.application.memory.0 as f64
+        program.fast as f64 / program.application.memory.0 as f64 * (1.0 - program.elsewhere)
     }
 
     fn measure(&self) -> Telemetry {
@@ -286,6 +288,52 @@ fn a_clock_that_jumps_back_does_not_stop_adaptation() {
     host.arrive(ls(2, 40, 175)).unwrap();
     host.run(200);
     assert!(host.fast(3) > 11.8 && host.fast(2) > 19.0, "{} and {}", host.fast(3), host.fast(2));
+}
+
+/// What waits for a time does not wait for that of the old clock.
+#[test]
+fn after_a_clock_has_jumped_back_a_hog_is_released_and_held_back_again() {
+    let mut host = Host { now: Nanos::from_secs(1_000_000), ..Host::default() };
+    let fast = Some(BytesPerSec(10_000_000_000));
+    host.controller.thresholds = Thresholds { fast, slow: Some(BytesPerSec(5_000_000_000)) };
+    host.arrive(ls(5, 10, 115)).unwrap();
+    host.arrive(bi(1, 30, 70)).unwrap();
+    host.run(100);
+    let held = host.cpu(1);
+    assert!(held < 0.5);
+    host.now = Nanos::from_secs(5);
+    host.programs[0].idle = true;
+    host.run(300);
+    assert!(host.cpu(1) > 2.0 * held, "{} from {held}", host.cpu(1));
+    host.programs[0].idle = false;
+    host.run(100);
+    assert!(host.controller.report(TenantId(5)).unwrap().error.unwrap() <= 0.05);
+}
+
+/// The hot memory of a program jumps: the policy brings it back, and its need stays. If nothing is brought back, the need
+/// rises.
+#[test]
+fn a_need_waits_for_the_policy_after_a_jump() {
+    for (caught_up, grows) in [(true, false), (false, true)] {
+        let mut host = Host::default();
+        host.arrive(ls(3, 20, 160)).unwrap();
+        host.arrive(ls(2, 60, 175)).unwrap();
+        host.run(60);
+        let reserved = |host: &Host| host.controller.report(TenantId(3)).unwrap().grant.reserved[0];
+        let before = reserved(&host);
+        host.programs[0].elsewhere = 0.6;
+        host.run(6);
+        assert!(reserved(&host).0 < before.0 + GB / 4, "it waits: {}", reserved(&host));
+        if caught_up {
+            for left in [0.4, 0.2, 0.05, 0.0] {
+                host.programs[0].elsewhere = left;
+                host.run(2);
+            }
+        }
+        host.run(60);
+        let more = reserved(&host).0 > before.0 + GB;
+        assert_eq!(more, grows, "{before} before, {} now", reserved(&host));
+    }
 }
 
 /// A load that swings by 5 %: the limit stays.

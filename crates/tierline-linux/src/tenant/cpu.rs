@@ -201,4 +201,35 @@ mod tests {
         assert_eq!(max(), "150000 100000");
         assert!(journal.changes().is_empty());
     }
+
+    #[test]
+    fn a_group_that_vanishes_while_throttled_is_no_error_and_the_next_of_its_name_is_limited() {
+        let (fake, _run, journal, group) = hog("300000 100000");
+        let mut times = CpuTimes::new(&fake.root, &journal);
+        times.watch(0, Some(2.0));
+        times.limit(0, &group, 0.5).expect("limited");
+        std::fs::remove_dir_all(fake.root.path("/sys/fs/cgroup/hog")).expect("a group");
+        let mut problems = Vec::new();
+        times.refresh(Nanos::from_secs(1), |_| Some(&group), &mut problems);
+        assert_eq!((problems.len(), times.demand(0)), (0, Some(false)), "no work, no error");
+        fake.group("hog", &[]);
+        fake.put(MAX, "max 100000");
+        let next = Cgroup::open(&fake.root, "hog").expect("a group");
+        times.limit_again(0, &next).expect("limited");
+        assert_eq!(fake.root.read(MAX).expect("readable"), "100000 100000");
+        times.limit(0, &next, 1.0).expect("lifted");
+        assert_ne!(fake.root.read(MAX).expect("readable"), "100000 100000", "not left throttled");
+    }
+
+    #[test]
+    fn what_cannot_be_recorded_is_not_limited() {
+        let (fake, run, journal, group) = hog("300000 100000");
+        let mut times = CpuTimes::new(&fake.root, &journal);
+        times.watch(0, Some(2.0));
+        // As on a full disk, no file can be written there.
+        std::fs::remove_dir_all(run.path()).expect("a folder");
+        times.limit(0, &group, 0.5).expect_err("no record");
+        assert_eq!(fake.root.read(MAX).expect("readable"), "300000 100000");
+        assert!(journal.changes().is_empty(), "{:?}", journal.changes());
+    }
 }

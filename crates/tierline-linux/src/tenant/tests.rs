@@ -89,6 +89,24 @@ fn a_group_that_vanishes_is_reported_once_and_the_others_go_on() {
 }
 
 #[test]
+fn a_process_that_leaves_its_group_is_managed_no_more_and_one_that_it_forked_stays() {
+    let fake = Fake::new();
+    process(&fake, 10, 1);
+    fake.group("a", &[10]);
+    fake.group("elsewhere", &[]);
+    let selection = Selection { cgroups: vec!["a".into()], ..Selection::default() };
+    let mut targets = Targets::new(selection, &fake.root).expect("targets");
+    let mut tenants = Tenants::new(vec![group("a")]);
+    assert_eq!(assigned(&mut tenants, &mut targets, &fake), [(10, 1)]);
+    // A child starts in the group of its parent, which then leaves it.
+    process(&fake, 11, 10);
+    fake.group("a", &[11]);
+    fake.group("elsewhere", &[10]);
+    assert_eq!(assigned(&mut tenants, &mut targets, &fake), [(11, 1)]);
+    assert_eq!((targets.pids().collect::<Vec<_>>(), tenants.processes(0)), (vec![11], 1));
+}
+
+#[test]
 fn without_a_group_the_number_then_the_name_then_the_parent_decides() {
     let fake = Fake::new();
     for (pid, parent) in [(10, 1), (11, 10), (12, 11), (13, 10), (20, 1)] {

@@ -255,6 +255,7 @@ fn lines(lab: &Lab, mixes: &[Mix]) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::run;
 
     #[test]
     fn every_mix_is_valid_under_every_manager() {
@@ -265,6 +266,24 @@ mod tests {
                 let policy = scenario.policy_set().unwrap();
                 let qos = scenario.qos(policy.as_ref()).unwrap();
                 assert_eq!(qos.is_empty(), !name.starts_with("QoS"), "{}, {name}", mix.name);
+            }
+        }
+    }
+
+    #[test]
+    #[ignore = "minutes of CPU time, optimised: ./test --long runs it"]
+    fn hour_long_targets_under_the_default_policy_are_ahead_of_all_others() {
+        for mixes in [&PAPER, &OURS] {
+            let found = MANAGERS.map(|(name, managed)| {
+                let all = mixes.iter().map(|mix| managed(&mix.experiment()).scenario().unwrap());
+                let means: Vec<_> = all.map(|scenario| run(&scenario).unwrap().overall).collect();
+                let sum: f64 = means.iter().map(|means| means.weighted_speedup).sum();
+                let worst = means.iter().filter_map(|means| means.worst_slowdown);
+                (name, sum, worst.fold(1.0, f64::max))
+            });
+            let (_, sum, worst) = found[0];
+            for (name, other_sum, other_worst) in &found[1..] {
+                assert!(sum > *other_sum && worst < *other_worst, "{name}: {found:?}");
             }
         }
     }

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Lends what no target needs, where it spares the largest part of a program's accesses.
+//!
+//! A program that reads its memory rarely gains as much by fast memory as one that reads it often, as each is
+//! measured against itself. The need curves say how much of its accesses each part of a program's memory serves.
+//! There is a price, in accesses per byte, at which all of a tier is lent. Memory that serves clearly more is lent to
+//! its owner. Where densities are alike, priority decides. Programs without an SLO get their part together and
+//! divide it by weight. What a program gets beyond a bandwidth target comes last: it loads the tier for which
+//! the others wait. Ours; Mercury lends by priority (4.3.2).
+
+use super::allocation::{Claim, Grant};
+use super::heat_curve::as_f64;
+use crate::unit::Bytes;
+
+/// Densities that differ by less than this factor are alike: need curves are measured.
+const ALIKE: f64 = 1.25;
+
+/// Memory of a claim that could be in a tier.
+struct Offer {
+    at: usize,
+    bytes: Bytes,
+    /// Share of the program's accesses per byte.
+    density: f64,
+}
+
+/// Lends all that is left of a tier. Claims are in descending priority.
+pub(super) fn lend_rest(
+    tier: usize,
+    left: &mut Bytes,
+    claims: &[&Claim<'_>],
+    grants: &mut [Grant],
+) {
+    for has_bandwidth_target in [false, true] {
+        let mut together = lend_by_density(tier, left, claims, grants, has_bandwidth_target);
+        *left -= together;
+        lend_by_weight(tier, &mut together, claims, grants, false);
+        *left += together;
+    }
+    lend_by_weight(tier, left, claims, grants, true);
+}
+
+/// Lends to applications with an SLO. Returns what those without one get together.
+fn lend_by_density(
+    tier: usize,
+    left: &mut Bytes,
+    claims: &[&Claim<'_>],
+    grants: &mut [Grant],
+    is_bandwidth: bool,
+) -> Bytes {
+    let mut together = Bytes::ZERO;
+    let mut offers = offers(tier, claims, grants);
+    offers.retain(|offer| claims[offer.at].is_bandwidth == is_bandwidth);
+    let Some(price) = price(&offers, *left) else { return together };
+    let is_clear = |offer: &Offer| offer.density > price * ALIKE;
+    offers.retain(|offer| offer.density >= price / ALIKE);
+    offers.sort_by_key(|offer| (!is_clear(offer), !claims[offer.at].has_slo, offer.at));
+    for Offer { at, bytes, .. } in offers {
+        let lent = bytes.min(*left - together);
+        if claims[at].has_slo {
+            grants[at].lent[tier] += lent;
+            *left -= lent;
+        } else {
+            together += lent;
+        }
+    }
+    together
+}
+
+/// What all claims could use of a tier, in descending density.
+fn offers(tier: usize, claims: &[&Claim<'_>], grants: &[Grant]) -> Vec<Offer> {
+    let mut offers = Vec::new();
+    for (at, (claim, grant)) in claims.iter().zip(grants).enumerate() {
+        let mut wanted = wanted(tier, claim, grant);
+        let parts =
+            if wanted > Bytes::ZERO { claim.curve.beyond(grant.above(tier)) } else { Vec::new() };
+        for (bytes, density) in parts {
+            let bytes = bytes.min(wanted);
+            wanted -= bytes;
+            offers.push(Offer { at, bytes, density });
+        }
+    }
+    offers.sort_by(|a, b| b.density.total_cmp(&a.density).then(a.at.cmp(&b.at)));
+    offers
+}
+
+/// The density down to which all of `left` is lent.
+fn price(offers: &[Offer], left: Bytes) -> Option<f64> {
+    let mut sum = Bytes::ZERO;
+    let last = offers.iter().find(|offer| {
+        sum += offer.bytes;
+        sum >= left
+    });
+    last.or(offers.last()).map(|offer| offer.density)
+}
+
+/// What a claim could still use of a tier.
+fn wanted(tier: usize, claim: &Claim<'_>, grant: &Grant) -> Bytes {
+    let rest = claim.memory.saturating_sub(grant.above(tier));
+    rest.min(allowed(tier, claim, grant))
+}
+
+/// What a claim may still get of a tier.
+fn allowed(tier: usize, claim: &Claim<'_>, grant: &Grant) -> Bytes {
+    let cap = claim.fast_cap.filter(|_| tier == 0).unwrap_or(Bytes(u64::MAX));
+    cap.saturating_sub(grant.reserved[tier] + grant.lent[tier])
+}
+
+/// Lends by weight (water-filling): to applications without an SLO up to all their memory, or to all of them
+/// as room to grow.
+fn lend_by_weight(
+    tier: usize,
+    left: &mut Bytes,
+    claims: &[&Claim<'_>],
+    grants: &mut [Grant],
+    to_grow: bool,
+) {
+    let want = |claim: &Claim<'_>, grant: &Grant| match to_grow {
+        true => allowed(tier, claim, grant),
+        false if claim.has_slo => Bytes::ZERO,
+        false => wanted(tier, claim, grant),
+    };
+    let mut wants: Vec<(usize, Bytes)> =
+        claims.iter().zip(&*grants).map(|(c, g)| want(c, g)).enumerate().collect();
+    let weight = |at: usize| claims[at].weight;
+    // Who needs the least for its weight is satisfied first; its rest is divided among the others.
+    wants.sort_by(|a, b| {
+        let fill = |want: &(usize, Bytes)| as_f64(want.1) / weight(want.0);
+        fill(a).total_cmp(&fill(b)).then(a.0.cmp(&b.0))
+    });
+    let mut weights: f64 = wants.iter().map(|want| weight(want.0)).sum();
+    for (at, want) in wants {
+        let lent = left.part((weight(at) / weights).min(1.0)).min(want).min(*left);
+        weights -= weight(at);
+        grants[at].lent[tier] += lent;
+        *left -= lent;
+    }
+}
