@@ -65,12 +65,7 @@ impl Rules for Linux {
     }
 
     fn watermarks(&self, capacity: Bytes) -> TierWatermarks {
-        let kernel = Watermarks::of(capacity);
-        TierWatermarks {
-            wake: TierWatermarks::woken(kernel),
-            stop: kernel.promo,
-            floor: kernel.high,
-        }
+        TierWatermarks::of_tiering(capacity)
     }
 
     fn wants(&self, fast_too: bool) -> Wants {

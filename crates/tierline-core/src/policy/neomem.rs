@@ -26,7 +26,6 @@ use super::goal::pack::Pack;
 use super::interface::Wants;
 use super::parts::on_fault::{Fault, OnFault, Rules, TierWatermarks};
 use super::parts::quantum::Quantum;
-use super::parts::watermarks::Watermarks;
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::PageTable;
@@ -214,12 +213,7 @@ impl Rules for Neomem {
     }
 
     fn watermarks(&self, capacity: Bytes) -> TierWatermarks {
-        let kernel = Watermarks::of(capacity);
-        TierWatermarks {
-            wake: TierWatermarks::woken(kernel),
-            stop: kernel.promo,
-            floor: kernel.high,
-        }
+        TierWatermarks::of_tiering(capacity)
     }
 
     fn wants(&self, _fast_too: bool) -> Wants {

@@ -368,6 +368,12 @@ impl TierWatermarks {
         kernel.low + PageSize::Huge.bytes()
     }
 
+    /// The watermarks of a kernel that tiers memory (`numa_balancing=2`) with a tier of this capacity.
+    pub fn of_tiering(capacity: Bytes) -> Self {
+        let kernel = Watermarks::of(capacity);
+        Self { wake: Self::woken(kernel), stop: kernel.promo, floor: kernel.high }
+    }
+
     /// The watermarks of a kernel without tiering.
     pub fn of(kernel: Watermarks) -> Self {
         Self { wake: Self::woken(kernel), stop: kernel.high, floor: kernel.high }
