@@ -84,13 +84,9 @@ pub trait Visit {
     /// `count` base pages that were not accessed, within the 2 MiB that start at `chunk`.
     fn unaccessed(&mut self, _chunk: Vpn, _count: u64) {}
 
-    /// True if [`Visit::table`] is called, before the pages of each table.
-    fn wants_tables(&self) -> bool {
-        false
-    }
-
-    /// The base pages in memory within the 2 MiB that start at `chunk`, and those of them that were accessed.
-    fn table(&mut self, _chunk: Vpn, _present: PageBits, _accessed: PageBits) {}
+    /// The base pages in memory within the 2 MiB that start at `chunk`, and those of them that were accessed; told before
+    /// the pages themselves.
+    fn table(&mut self, _chunk: Vpn, _present: &PageBits, _accessed: &PageBits) {}
 }
 
 /// One bit for each base page of 2 MiB.
@@ -264,21 +260,22 @@ impl Walker {
 
     fn base_pages(&self, base: u64, visit: &mut impl Visit) {
         let table = &self.tables[0];
-        let mut passed = 0;
-        if visit.wants_tables() {
-            let (present, accessed) = page_bits(table);
-            visit.table(Vpn(base), present, accessed);
-        }
+        let (present, accessed) = page_bits(table);
+        visit.table(Vpn(base), &present, &accessed);
+        let mut visited = present;
         if visit.counts_unaccessed() {
-            let cold = table.iter().filter(|e| is_page(**e) && **e & ACCESSED == 0).count();
+            let cold = present.iter().zip(&accessed).map(|(p, a)| u64::from((p & !a).count_ones()));
+            let cold: u64 = cold.sum();
             if cold > 0 {
-                visit.unaccessed(Vpn(base), cold as u64);
+                visit.unaccessed(Vpn(base), cold);
             }
-            passed = ACCESSED;
+            visited = accessed;
         }
-        for (vpn, &entry) in (base..).zip(table) {
-            if entry & passed == passed && is_page(entry) {
-                visit.page(self.leaf(entry, vpn, PageSize::Base));
+        for (first, mut bits) in (0..).step_by(64).zip(visited) {
+            while bits != 0 {
+                let at = first + bits.trailing_zeros() as usize;
+                visit.page(self.leaf(table[at], base + at as u64, PageSize::Base));
+                bits &= bits - 1;
             }
         }
     }

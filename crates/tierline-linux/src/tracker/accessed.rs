@@ -301,12 +301,8 @@ impl Visit for Look<'_> {
         self.scan.seen.present += count;
     }
 
-    fn wants_tables(&self) -> bool {
-        true
-    }
-
-    fn table(&mut self, chunk: Vpn, present: PageBits, accessed: PageBits) {
-        self.last.add(chunk, present, accessed);
+    fn table(&mut self, chunk: Vpn, present: &PageBits, accessed: &PageBits) {
+        self.last.add(chunk, *present, *accessed);
     }
 }
 

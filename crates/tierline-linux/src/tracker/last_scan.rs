@@ -3,7 +3,8 @@
 //!
 //! The kernel marks a page as accessed when it maps it: at its first access, and with it, where a file is mapped, some
 //! neighbours that nobody accessed. So in its first window each new page looks as hot as the hottest ones. And pages that
-//! are accessed in one scan and not in the next show that a window is too short. Two bits a page are kept: 64 MiB for a TiB.
+//! are accessed in one scan and not in the next show that a window is too short. Two bits a page are kept, of two scans:
+//! 128 MiB for a TiB.
 
 use tierline_core::port::Vpn;
 use tierline_core::unit::BASE_PER_HUGE;

@@ -41,8 +41,8 @@ const PEEK_AT: [u64; 3] = [8, 4, 2];
 const GROWTH_EVERY: Nanos = Nanos::from_millis(100);
 const GROWTH_OF: u64 = 128;
 
-/// Part of the time since the last scan that a window takes at least, if most new pages are supposed to have got into memory
-/// within it: their first access is no sign of others.
+/// A window that takes at least this part of the time since the last scan: most new pages got into memory within it, so
+/// their accessed bits show no more than their first access. Ours.
 const NEW_WITHIN: u64 = 4;
 
 /// The longest that batches of huge pages are watched in one step.
