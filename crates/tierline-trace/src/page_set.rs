@@ -41,9 +41,8 @@ impl PageSet {
         true
     }
 
-    /// Adds one page. Whether it was not in the set; false, too, once the pages are too many.
-    #[must_use]
-    pub fn is_new(&mut self, space: u32, page: u64) -> bool {
+    /// Adds one page. Returns whether it is new; `false`, too, once the pages are too many: then nothing is added.
+    pub fn add(&mut self, space: u32, page: u64) -> bool {
         if self.is_too_large() {
             return false;
         }
@@ -128,9 +127,9 @@ mod tests {
     fn a_page_is_new_once() {
         let mut set = PageSet::default();
         let pages = [0, 1, 63, 64, 1 << CHUNK_BITS, u64::MAX];
-        assert!(pages.iter().all(|&page| set.is_new(1, page) && !set.is_new(1, page)));
-        assert!(set.is_new(2, 0) && set.len() == 7);
+        assert!(pages.iter().all(|&page| set.add(1, page) && !set.add(1, page)));
+        assert!(set.add(2, 0) && set.len() == 7);
         assert!(set.insert(2, &[Record { page: 5, reads: 1, writes: 0 }]));
-        assert!(!set.is_new(2, 5));
+        assert!(!set.add(2, 5));
     }
 }

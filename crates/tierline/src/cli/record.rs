@@ -25,8 +25,8 @@ use crate::report_error::{self, ErrorWithHint};
 /// Record which pages a program accesses
 ///
 /// Nothing is moved. The best tracker of this kernel is used and named; one memory node is enough. An epoch contains
-/// the number of observed accesses of every page, and one of each page that is in memory for the first time. The trace ends with the program, or at Ctrl-C; if it is cut off in
-/// another way, all complete epochs can be read.
+/// the number of observed accesses of every page, and one access of each page that has got into memory. The trace
+/// ends with the program, or at Ctrl-C; if it is cut off in another way, all complete epochs can be read.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("targets").required(true).multiple(true))]
 #[command(after_help = "Example: tierline record -o app.trace --epoch 500ms -- ./app --size 2G")]
@@ -127,7 +127,7 @@ fn count(
     let first = sample.vpn.0;
     for page in first..first.saturating_add(u64::from(sample.base_pages)) {
         tally.add(sample.space.0, page, reads, writes);
-        let _ = pages.is_new(sample.space.0, page);
+        pages.add(sample.space.0, page);
     }
 }
 
@@ -145,7 +145,7 @@ impl Watcher for RunningRecording {
         for run in &seen.residence {
             let (space, first) = (run.space.0, run.vpn.0);
             for page in first..first.saturating_add(u64::from(run.base_pages)) {
-                if self.pages.is_new(space, page) {
+                if self.pages.add(space, page) {
                     tally.add(space, page, 1, 0);
                 }
             }
