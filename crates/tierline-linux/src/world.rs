@@ -20,6 +20,7 @@ use crate::mover::page_out::Pager;
 use crate::mover::{self, Mover};
 use crate::nodes::{FrameTiers, Nodes};
 use crate::pagemap::residence;
+use crate::perf;
 use crate::process::limits::look_pause;
 use crate::process::{Maps, NamedRule, Targets};
 use crate::resctrl::BandwidthMonitor;
@@ -112,7 +113,7 @@ impl LinuxWorld {
             tiers,
             targets,
             tenants: Tenants::default(),
-            usage: Usage::default(),
+            usage: Usage::new(perf::online_cpus(root).map_or(1, |cpus| cpus.len())),
             cpu: None,
             bandwidth: None,
             reports: Reports::default(),

@@ -190,7 +190,7 @@ fn usage_is_the_kernels_charge_less_inner_tenants_adjusted_by_own_moves() {
     // A tenant of a pid is between them, so groups and tenants have different indices.
     let mut all = vec![group("a"), tenant(Target::Pids(vec![7]))];
     all.extend(["a/b/c", "a/b", "d"].map(group));
-    let (tenants, mut usage, mut problems) = (Tenants::new(all), Usage::default(), Vec::new());
+    let (tenants, mut usage, mut problems) = (Tenants::new(all), Usage::new(1), Vec::new());
     let at = Nanos::from_secs(1);
     usage.refresh(at, &groups, &tenants, &tiers(), &mut problems);
     let pages = |usage: &Usage| -> Vec<(u16, Vec<u64>)> {
@@ -216,4 +216,48 @@ fn usage_is_the_kernels_charge_less_inner_tenants_adjusted_by_own_moves() {
     usage.refresh(at + Nanos::from_millis(100), &groups, &tenants, &tiers(), &mut problems);
     assert_eq!(pages(&usage), [(1, vec![1, 1])], "groups that are gone are not measured");
     assert_eq!(problems.len(), 1, "{problems:?}");
+}
+
+#[test]
+fn readings_that_miss_our_latest_moves_do_not_undo_them() {
+    let fake = Fake::new();
+    fake.group("a", &[]);
+    let stat = |fast: u64, slow: u64| {
+        let text = format!("anon N0={} N1={}\nfile N0=0 N1=0\n", fast * 4096, slow * 4096);
+        fake.put("/sys/fs/cgroup/a/memory.numa_stat", &text);
+    };
+    stat(1000, 5000);
+    let groups = Cgroups::open(&fake.root, &["a".into()]).expect("groups");
+    let (tenants, mut usage) = (Tenants::new(vec![group("a")]), Usage::new(1));
+    let read = |usage: &mut Usage, tenths: u64| {
+        usage.refresh(
+            Nanos::from_millis(100 * tenths),
+            &groups,
+            &tenants,
+            &tiers(),
+            &mut Vec::new(),
+        );
+        let used = &usage.telemetry()[0].used;
+        [used[0], used[1]].map(|used| used.map_or(0, Bytes::base_pages))
+    };
+    assert_eq!(read(&mut usage, 100), [1000, 5000]);
+    let (reason, size) = (Reason::Hot { rate_per_sec: 1.0 }, PageSize::Base);
+    for vpn in (0..50).map(Vpn) {
+        let (space, from, to) = (SpaceId(7), TierId(1), TierId(0));
+        usage.record_move(0, &Move { space, vpn, size, from, to, reason });
+    }
+    assert_eq!(read(&mut usage, 101), [1050, 4950], "the kernel has not counted them yet");
+    // The program allocates 30 pages: more than the missed moves explain.
+    stat(1080, 4950);
+    assert_eq!(read(&mut usage, 102), [1080, 4950]);
+    // It frees 20; they could be moves that are not counted yet, but not for long.
+    stat(1060, 4950);
+    assert_eq!(read(&mut usage, 103), [1080, 4950]);
+    for tenths in [125, 151] {
+        read(&mut usage, tenths);
+    }
+    assert_eq!(read(&mut usage, 152), [1060, 4950]);
+    // No batch explains 65 pages.
+    stat(900, 4950);
+    assert_eq!(read(&mut usage, 153), [900, 4950]);
 }

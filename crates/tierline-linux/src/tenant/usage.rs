@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Usage of each tier by tenants, from `memory.numa_stat` of their cgroups. A tenant without a cgroup is not measured.
 //!
-//! A reading is adjusted by our own moves until the next one. The kernel updates its counts in batches, so a reading
-//! may miss up to 64 pages a processor (`MEMCG_CHARGE_BATCH` in its `memcontrol.h`).
+//! The kernel updates its counts in batches of up to 64 pages a processor (`MEMCG_CHARGE_BATCH` in its `memcontrol.h`)
+//! and completes them every two seconds (`FLUSH_TIME` in `memcontrol.c`). So a reading may miss our latest moves, and a
+//! tenant at its limit would exceed it by that much. Usage is therefore adjusted by our own moves, and a reading
+//! corrects it only as far as missed moves cannot explain the difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,18 +19,61 @@ use crate::error::Error;
 /// Time between readings. Ours: with this, readings of 50 groups at 15 us each take below 1 % of a processor.
 const READ_EVERY: Nanos = Nanos::from_millis(100);
 
+/// Time after which every reading contains a move: the kernel's two seconds, and our margin.
+const COMPLETE_AFTER: Nanos = Nanos::from_millis(2_500);
+/// Pages a processor that the kernel's counts may miss.
+const BATCH: u64 = 64;
+
 /// Usage of the measured tenants.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Usage {
+    /// What the kernel's counts may miss.
+    batch: Bytes,
     /// The time of the last reading.
     read: Option<Nanos>,
+    /// When the tallies' latest period began.
+    period: Nanos,
     /// By tenant and tier, of those that are measured.
-    used: BTreeMap<usize, Vec<Bytes>>,
+    used: BTreeMap<usize, Vec<Tally>>,
     /// Groups whose failure was already reported.
     reported: BTreeSet<usize>,
 }
 
+/// What a tenant uses of a tier, and what our moves changed in the latest and in the previous period.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    used: Bytes,
+    gained: [Bytes; 2],
+    lost: [Bytes; 2],
+}
+
+impl Tally {
+    /// Takes over a reading that may miss up to `batch` of the recent moves.
+    fn correct(&mut self, reading: Bytes, batch: Bytes) {
+        let missed = |[latest, previous]: [Bytes; 2]| (latest + previous).min(batch);
+        let least = reading.saturating_sub(missed(self.lost));
+        self.used = self.used.clamp(least, reading + missed(self.gained));
+    }
+
+    fn begin_period(&mut self) {
+        for moved in [&mut self.gained, &mut self.lost] {
+            *moved = [Bytes::ZERO, moved[0]];
+        }
+    }
+}
+
 impl Usage {
+    /// Usage on a machine with so many processors; nothing is measured yet.
+    pub fn new(processors: usize) -> Self {
+        Self {
+            batch: Bytes::from_base_pages(BATCH * processors as u64),
+            read: None,
+            period: Nanos::ZERO,
+            used: BTreeMap::new(),
+            reported: BTreeSet::new(),
+        }
+    }
+
     /// Reads all groups, if due.
     pub fn refresh(
         &mut self,
@@ -42,7 +87,11 @@ impl Usage {
             return;
         }
         self.read = Some(now);
-        self.used.clear();
+        let mut before = std::mem::take(&mut self.used);
+        if now >= self.period + COMPLETE_AFTER {
+            self.period = now;
+            before.values_mut().flatten().for_each(Tally::begin_period);
+        }
         let charged: Vec<_> = groups
             .indexed()
             .map(|(at, group)| (at, self.charged(at, group, tiers, problems)))
@@ -63,7 +112,10 @@ impl Usage {
                     .zip(*inner)
                     .for_each(|(own, inner)| *own = own.saturating_sub(*inner));
             }
-            self.used.insert(tenant, own);
+            let first = || own.iter().map(|&used| Tally { used, ..Tally::default() }).collect();
+            let mut tallies: Vec<_> = before.remove(&tenant).unwrap_or_else(first);
+            tallies.iter_mut().zip(own).for_each(|(tally, own)| tally.correct(own, self.batch));
+            self.used.insert(tenant, tallies);
         }
     }
 
@@ -95,17 +147,19 @@ impl Usage {
         let Some(used) = self.used.get_mut(&tenant) else { return };
         let bytes = moved.size.bytes();
         if let Some(from) = used.get_mut(moved.from.index()) {
-            *from = from.saturating_sub(bytes);
+            from.used = from.used.saturating_sub(bytes);
+            from.lost[0] += bytes;
         }
         if let Some(to) = used.get_mut(moved.to.index()) {
-            *to += bytes;
+            to.used += bytes;
+            to.gained[0] += bytes;
         }
     }
 
     /// The usage as telemetry for the core.
     pub fn telemetry(&self) -> Vec<TenantTelemetry> {
         let measured = self.used.iter().map(|(&at, used)| {
-            let used = used.iter().copied().map(Some).collect();
+            let used = used.iter().map(|tally| Some(tally.used)).collect();
             TenantTelemetry { tenant: id(at), used, ..TenantTelemetry::default() }
         });
         measured.collect()
