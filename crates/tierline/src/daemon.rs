@@ -20,12 +20,13 @@ pub struct Daemon {
     roster: Roster,
     feed: Feed,
     notifier: Notifier,
+    is_ready: bool,
 }
 
 impl Daemon {
     /// A daemon; its tenants are managed from the first step on.
     pub fn new(manager: Manager, roster: Roster, feed: Feed, notifier: Notifier) -> Self {
-        Self { manager, roster, feed, notifier }
+        Self { manager, roster, feed, notifier, is_ready: false }
     }
 
     fn snapshot(&self, now: Nanos) -> Snapshot {
@@ -39,6 +40,10 @@ impl Managed for Daemon {
         self.roster.settle(&mut self.manager, now);
         let events = self.manager.step(now);
         self.feed.events(events);
+        // Not before: whoever waits for the service finds the programs that it manages.
+        if !std::mem::replace(&mut self.is_ready, true) {
+            self.notifier.send("READY=1");
+        }
         events
     }
 

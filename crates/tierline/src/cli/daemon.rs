@@ -75,7 +75,6 @@ impl DaemonArgs {
         let (feed, hub) = api::feed(first).context("cannot start the API")?;
         let waker = feed.waker().context("cannot start the API")?;
         let notifier = Notifier::from_environment();
-        let ready = Notifier::from_environment();
         let options = ApiOptions {
             socket: self.socket.clone().unwrap_or_else(|| state_dir.join(SOCKET)),
             group: self.group.clone(),
@@ -94,7 +93,6 @@ impl DaemonArgs {
                 return Err(error);
             }
         };
-        ready.send("READY=1");
         driver.run(&mut signals, &mut UntilStopped);
         // Nobody is answered by a manager that is gone.
         drop(api);
