@@ -129,6 +129,35 @@ struct Counts {
     values: [u64; 4],
 }
 
+/// Hashes of all inputs and all outputs so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fingerprint {
+    pub traffic: u64,
+    pub results: u64,
+}
+
+impl Fingerprint {
+    #[inline]
+    fn add(&mut self, input: &In, out: &Out) {
+        let flags =
+            |flags: [bool; 7]| flags.iter().fold(0, |all, &flag| all << 1 | u64::from(flag));
+        let In { mem_edge, core_edge, reset, access, write, bus_valid, bus_write, .. } = *input;
+        let edges = flags([mem_edge, core_edge, reset, access, write, bus_valid, bus_write]);
+        let Out { lost, clear, restart, answer, ready, taken, .. } = *out;
+        let events = flags([lost, clear, restart, answer, ready, taken, false]);
+        let mix = |hash: &mut u64, word: u64| {
+            *hash = (*hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        };
+        mix(
+            &mut self.traffic,
+            u64::from(input.page) << 32 | u64::from(input.bus_addr) << 8 | edges,
+        );
+        mix(&mut self.traffic, input.bus_data);
+        mix(&mut self.results, u64::from(out.pause) << 32 | events);
+        mix(&mut self.results, out.bus_read);
+    }
+}
+
 const COUNTS: [u32; 4] =
     [reg::GET_NR_SAMPLE, reg::GET_RD_CNT, reg::GET_WR_CNT, reg::GET_NR_DROPPED];
 const LINE: usize = 32;
@@ -143,6 +172,7 @@ pub struct Lockstep {
     pub comparisons: u64,
     pub mismatches: u64,
     pub first_mismatch: Option<String>,
+    pub fingerprint: Fingerprint,
     steps: u64,
     mem_edges: u64,
     stalled: (u64, bool),
@@ -196,6 +226,7 @@ impl Lockstep {
             comparisons: 0,
             mismatches: 0,
             first_mismatch: None,
+            fingerprint: Fingerprint::default(),
             steps: 0,
             mem_edges: 0,
             stalled: (0, false),
@@ -281,6 +312,7 @@ impl Lockstep {
             None => {}
         }
         let out = self.dut.step(&input);
+        self.fingerprint.add(&input, &out);
         if core_edge {
             self.core_edge(&out, input.bus_valid);
         }
