@@ -225,6 +225,11 @@ impl NeoProf {
         self.monitor.state
     }
 
+    /// Accesses lost before the sketch since the reset; wraps.
+    pub fn dropped(&self) -> u32 {
+        self.dropped
+    }
+
     /// Accesses counted by the sketch since the reset; wraps.
     pub fn counted_accesses(&self) -> u32 {
         self.accesses

@@ -14,7 +14,7 @@ pub const GET_NR_HOT_PAGE: u32 = 0x300;
 /// Read: takes the oldest hot page: its page number on the device in units of 4 KiB; all ones (64 bits) if there is none (*ours*). Each page is returned once, in the order of reports. A page has 32 bits, so page ffffffff is told from none. A full queue loses no page for good: GET_NR_WITHHELD.
 pub const GET_HOT_PAGE: u32 = 0x400;
 
-/// Read: cycles sampled; 32 bits, wraps (*ours*). A value of at most 32 cycles of each clock ago; 0 from a reset until the memory's side is cleared. The counts are not read at the same time.
+/// Read: cycles sampled; 32 bits, wraps (*ours*). A value as old as four cycles of the core's clock, then four of the memory's, then four of the core's take before the request, or newer: if one of the clocks stands still, it gets older. 0 from a reset until the memory's side is cleared. The counts are not read at the same time.
 pub const GET_NR_SAMPLE: u32 = 0x500;
 
 /// Read: sampled cycles with a read; 32 bits, wraps (*ours*). As GET_NR_SAMPLE. Accesses that the sketch loses are included.

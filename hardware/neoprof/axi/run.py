@@ -34,6 +34,7 @@ def main():
     runner.build(sources=[RTL / source for source in SOURCES], hdl_toplevel="neoprof_axi", parameters=SHAPE, build_dir=build,
                  build_args=["-Wall", "-Wno-PINCONNECTEMPTY", "-DSIMULATE_CROSSINGS", "--x-initial", "unique"], log_file=build / "build.log", always=True)
     results = runner.test(hdl_toplevel="neoprof_axi", test_module="test_axi", test_dir=HERE, build_dir=build,
+                          plusargs=["+verilator+rand+reset+2", f"+verilator+seed+{1 + int(seed)}"],  # contents at power-up
                           results_xml=str(build / "results.xml"), extra_env={"SEED": seed}, log_file=build / "test.log")
     cases = xml.etree.ElementTree.parse(results).findall(".//testcase")
     failed = [case.get("name") for case in cases if case.find("failure") is not None or case.find("error") is not None]

@@ -194,7 +194,7 @@ fn clocks(rng: &mut Rng) -> Clocks {
         4 => Clocks::Random { mem: 1, core: 2, of: 2 },
         5 => Clocks::Random { mem: 1 + rng.below(8), core: 1 + rng.below(8), of: 8 },
         6 => Clocks::Periods { mem: 1 + rng.below(5), core: 1 + rng.below(5) },
-        _ => Clocks::Stalls,
+        _ => Clocks::Stalls { of_eight: rng.below(2) },
     }
 }
 

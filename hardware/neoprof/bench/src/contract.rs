@@ -16,7 +16,7 @@ const CLOCKS: [(u64, u64); 6] = [(1, 1), (4, 1), (1, 4), (3, 2), (2, 3), (8, 1)]
 /// A promise and its test.
 type Promise = (&'static str, fn(&mut Host) -> Result<()>);
 
-const PROMISES: [Promise; 9] = [
+const PROMISES: [Promise; 10] = [
     ("a histogram is announced when it is whole", histogram_is_whole),
     ("a driver that polls GET_NR_HIST_BIN gets the histogram", driver_reads_a_whole_histogram),
     ("a reset is reported until no old count is left", reset_is_reported),
@@ -26,6 +26,7 @@ const PROMISES: [Promise; 9] = [
     ("page ffffffff is told from none", last_page_is_a_page),
     ("slots of the hotlist without an entry read as 0", empty_slots_read_as_zero),
     ("requests in every cycle take each page once", pops_in_every_cycle),
+    ("a count is as recent as promised, also if a clock stands still", counts_are_recent),
 ];
 
 /// Runs every test at every clock ratio; returns the number of runs and a line for each failure.
@@ -52,7 +53,13 @@ pub struct Host {
     shape: Shape,
     mem: u64,
     core: u64,
+    /// The clocks stand still in turns of so many steps; 0: never.
+    turns: u64,
     steps: u64,
+    /// Of each step: which clocks had an edge, and the accesses before it. Only if the clocks stand still in turns.
+    past: Vec<(bool, bool, u64)>,
+    /// The length of `past` before the edge at which the last request was accepted.
+    accepted: usize,
     /// Pages accessed in turn at every edge of the memory's clock.
     traffic: Option<std::ops::Range<u32>>,
     next: u32,
@@ -71,7 +78,10 @@ impl Host {
             shape: *shape,
             mem,
             core,
+            turns: 0,
             steps: 0,
+            past: Vec::new(),
+            accepted: 0,
             traffic: None,
             next: 0,
             made: 0,
@@ -91,8 +101,10 @@ impl Host {
 
     /// One step; returns the outputs and whether the core's clock had an edge.
     fn step(&mut self, request: Option<(bool, u32, u64)>) -> (Out, bool) {
-        let (mem_edge, core_edge) =
-            (self.steps.is_multiple_of(self.mem), self.steps.is_multiple_of(self.core));
+        let turn = self.steps.checked_div(self.turns).map(|turns| turns % 2);
+        let mem_edge = self.steps.is_multiple_of(self.mem) && turn != Some(1);
+        let core_edge = self.steps.is_multiple_of(self.core) && turn != Some(0);
+        self.past.extend(turn.map(|_| (mem_edge, core_edge, self.made)));
         self.steps += 1;
         let mut input = In { mem_edge, core_edge, ..In::default() };
         if let Some(pages) = &self.traffic {
@@ -123,6 +135,7 @@ impl Host {
         loop {
             let (out, core_edge) = self.step(Some((write, offset, data)));
             if core_edge && out.ready {
+                self.accepted = self.past.len().saturating_sub(1);
                 break;
             }
         }
@@ -355,6 +368,45 @@ fn pops_in_every_cycle(host: &mut Host) -> Result<()> {
     found.truncate(6);
     ensure!(found == [10, 11, 12, 13, 14, 15], "read {found:?}");
     Ok(())
+}
+
+fn counts_are_recent(host: &mut Host) -> Result<()> {
+    host.set(reg::SAMPLE_INTERVAL, 1)?;
+    host.set(reg::RESET, 1)?;
+    host.settle()?;
+    let before = host.made;
+    host.traffic = Some(0..1 << 20);
+    for turns in [1, 5, 40, 100] {
+        host.turns = turns * host.mem.max(host.core);
+        for read in 0..200 {
+            host.pause = read % 23;
+            let found = host.get(reg::GET_RD_CNT)?;
+            let arrived = arrived(&host.past[..host.accepted]).unwrap_or(before) - before;
+            let made = host.made - before;
+            ensure!(
+                (arrived..=made).contains(&found),
+                "{found} reads of {made}, not at least {arrived}; clocks stand still for {} steps",
+                host.turns
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Accesses that GET_RD_CNT promises to include: those before four edges of the core's clock, then four of the memory's, then
+/// four of the core's.
+fn arrived(past: &[(bool, bool, u64)]) -> Option<u64> {
+    let mut parts = [false, true, false].iter().flat_map(|&mem| [mem; 4]).peekable();
+    for &(mem_edge, core_edge, made) in past.iter().rev() {
+        let Some(&mem) = parts.peek() else { break };
+        if if mem { mem_edge } else { core_edge } {
+            parts.next();
+        }
+        if parts.peek().is_none() {
+            return Some(made);
+        }
+    }
+    None
 }
 
 /// Prints what the ports show during a copy of the histogram, one line of JSON per cycle of the core's clock: accesses arrive in

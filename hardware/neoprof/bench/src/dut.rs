@@ -221,8 +221,11 @@ pub struct Dut {
 }
 
 impl Dut {
-    /// Hardware after power-up; the initial contents of registers and memories come from `seed`.
-    pub fn new(library: &Path, seed: u32) -> Result<Self> {
+    /// Hardware after power-up; the initial contents of registers and memories come from `seed`, and with them what each
+    /// crossing makes of uncertain bits.
+    pub fn new(library: &Path, seed: u64) -> Result<Self> {
+        // Verilator takes 0 for the time.
+        let seed = u32::try_from(1 + seed % 0x7fff_ffff)?;
         // SAFETY: the library was made by `Workshop::build`; its functions have these types.
         unsafe {
             let library = libloading::Library::new(library)?;

@@ -36,8 +36,11 @@ mod cycle {
     pub const SETTLE: u64 = 8;
 }
 
-/// Edges of both clocks within which a count of the memory's side has reached its register.
-const CROSSING_EDGES: u64 = 32;
+/// A count of the memory's side has reached its register after so many edges of the core's clock, then of the memory's, then
+/// of the core's: the word before it is acknowledged, then it crosses. A clock that stands still delays it.
+const ARRIVAL: [u32; 3] = [4, 4, 4];
+/// Steps that are remembered to find them; in more steps they may not be found.
+const PAST: usize = 1024;
 
 /// When the two clocks have edges.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +51,8 @@ pub enum Clocks {
     Random { mem: u64, core: u64, of: u64 },
     /// Every `mem` and `core` steps.
     Periods { mem: u64, core: u64 },
-    /// In turns of up to 64 steps, one of them stands still.
-    Stalls,
+    /// In turns of up to 64 steps, one of them stands still, but for `of_eight` in eight steps at random.
+    Stalls { of_eight: u64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,12 +124,41 @@ enum Phase {
     Settle,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Counts {
-    core_edges: u64,
-    mem_edges: u64,
-    /// Samples, reads, writes, dropped.
-    values: [u64; 4],
+/// A step: which clocks had an edge, and samples, reads, writes and dropped accesses before it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Past {
+    mem_edge: bool,
+    core_edge: bool,
+    counts: [u32; 4],
+}
+
+/// Hashes of all inputs and all outputs so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fingerprint {
+    pub traffic: u64,
+    pub results: u64,
+}
+
+impl Fingerprint {
+    #[inline]
+    fn add(&mut self, input: &In, out: &Out) {
+        let flags =
+            |flags: [bool; 7]| flags.iter().fold(0, |all, &flag| all << 1 | u64::from(flag));
+        let In { mem_edge, core_edge, reset, access, write, bus_valid, bus_write, .. } = *input;
+        let edges = flags([mem_edge, core_edge, reset, access, write, bus_valid, bus_write]);
+        let Out { lost, clear, restart, answer, ready, taken, .. } = *out;
+        let events = flags([lost, clear, restart, answer, ready, taken, false]);
+        let mix = |hash: &mut u64, word: u64| {
+            *hash = (*hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        };
+        mix(
+            &mut self.traffic,
+            u64::from(input.page) << 32 | u64::from(input.bus_addr) << 8 | edges,
+        );
+        mix(&mut self.traffic, input.bus_data);
+        mix(&mut self.results, u64::from(out.pause) << 32 | events);
+        mix(&mut self.results, out.bus_read);
+    }
 }
 
 const COUNTS: [u32; 4] =
@@ -143,6 +175,7 @@ pub struct Lockstep {
     pub comparisons: u64,
     pub mismatches: u64,
     pub first_mismatch: Option<String>,
+    pub fingerprint: Fingerprint,
     steps: u64,
     mem_edges: u64,
     stalled: (u64, bool),
@@ -175,7 +208,9 @@ pub struct Lockstep {
     clears_due: bool,
     /// Two resets came so close that they may be one clearing or two.
     clears_maybe_due: bool,
-    counts: VecDeque<Counts>,
+    past: Box<[Past; PAST]>,
+    /// The first step after the counts were last cleared.
+    counts_from: u64,
     /// Requests not yet accepted; the second of a pair is the pause before it.
     pub queue: VecDeque<(Request, u32)>,
     progress: Option<Progress>,
@@ -196,6 +231,7 @@ impl Lockstep {
             comparisons: 0,
             mismatches: 0,
             first_mismatch: None,
+            fingerprint: Fingerprint::default(),
             steps: 0,
             mem_edges: 0,
             stalled: (0, false),
@@ -221,7 +257,8 @@ impl Lockstep {
             restarts_due: false,
             clears_due: true,
             clears_maybe_due: false,
-            counts: VecDeque::new(),
+            past: Box::new([Past::default(); PAST]),
+            counts_from: 0,
             queue: VecDeque::new(),
             progress: None,
             answers: 0,
@@ -247,14 +284,14 @@ impl Lockstep {
             Clocks::Periods { mem, core } => {
                 (self.steps.is_multiple_of(mem), self.steps.is_multiple_of(core))
             }
-            Clocks::Stalls => {
+            Clocks::Stalls { of_eight } => {
                 if self.stalled.0 == 0 {
                     self.stalled = (1 + self.rng.below(64), !self.stalled.1);
                 }
                 self.stalled.0 -= 1;
                 match self.stalled.1 {
-                    true => (self.rng.below(8) == 0, true),
-                    false => (true, self.rng.below(8) == 0),
+                    true => (self.rng.below(8) < of_eight, true),
+                    false => (true, self.rng.below(8) < of_eight),
                 }
             }
         }
@@ -280,15 +317,15 @@ impl Lockstep {
             }
             None => {}
         }
+        let counts = self.counts();
+        self.past[self.steps as usize % PAST] = Past { mem_edge, core_edge, counts };
         let out = self.dut.step(&input);
+        self.fingerprint.add(&input, &out);
         if core_edge {
             self.core_edge(&out, input.bus_valid);
         }
         if mem_edge {
             self.mem_edge(&out, access);
-        }
-        if self.steps.is_multiple_of(16) {
-            self.note_counts();
         }
         mem_edge
     }
@@ -314,7 +351,7 @@ impl Lockstep {
             self.model.reset_monitor();
             self.clears_maybe_due &= self.clears_due;
             self.clears_due = false;
-            self.counts.clear();
+            self.counts_from = self.steps + 1;
         }
         if out.restart {
             let interval = u64::from(out.pause) + 1;
@@ -606,36 +643,37 @@ impl Lockstep {
         self.first_mismatch.get_or_insert_with(|| format!("cycle {cycle}: {}", what()));
     }
 
-    fn now_counts(&mut self) -> [u64; 4] {
-        COUNTS.map(|offset| self.model.read(offset))
+    fn counts(&self) -> [u32; 4] {
+        let state = self.model.state();
+        [state.samples, state.reads, state.writes, self.model.dropped()]
     }
 
-    fn note_counts(&mut self) {
-        let values = self.now_counts();
-        let (core_edges, mem_edges) = (self.cycles, self.mem_edges);
-        self.counts.push_back(Counts { core_edges, mem_edges, values });
-        // The second is old enough, so the first is not needed.
-        while self.counts.get(1).is_some_and(|counts| self.has_crossed(counts)) {
-            self.counts.pop_front();
+    /// The latest step whose counts must have reached their registers before this step.
+    fn arrived(&self) -> Option<u64> {
+        let (mut part, mut edges) = (0, 0);
+        for step in (self.steps.saturating_sub(PAST as u64 - 1)..self.steps).rev() {
+            let Past { mem_edge, core_edge, .. } = self.past[step as usize % PAST];
+            edges += u32::from(if part == 1 { mem_edge } else { core_edge });
+            if edges == ARRIVAL[ARRIVAL.len() - 1 - part] {
+                (part, edges) = (part + 1, 0);
+            }
+            if part == ARRIVAL.len() {
+                return Some(step);
+            }
         }
-    }
-
-    fn has_crossed(&self, counts: &Counts) -> bool {
-        self.cycles - counts.core_edges >= CROSSING_EDGES
-            && self.mem_edges - counts.mem_edges >= CROSSING_EDGES
+        None
     }
 
     /// A count of the memory's side is a little old; during a clearing it is 0.
-    fn count_range(&mut self, offset: u32) -> Expected {
+    fn count_range(&self, offset: u32) -> Expected {
         if self.clears_due {
             return Expected::exactly(0);
         }
         let at = COUNTS.iter().position(|&count| count == offset).unwrap_or(0);
-        let high = self.now_counts()[at];
-        let old = self.counts.front().filter(|counts| self.has_crossed(counts));
+        let old = self.arrived().filter(|&step| step >= self.counts_from);
         Expected {
-            low: old.map_or(0, |counts| counts.values[at]),
-            high,
+            low: old.map_or(0, |step| self.past[step as usize % PAST].counts[at].into()),
+            high: self.past[self.steps as usize % PAST].counts[at].into(),
             free: 0,
             or_zero: old.is_none() || self.clears_maybe_due,
         }
@@ -668,10 +706,8 @@ impl Lockstep {
     pub fn settle(&mut self) -> Result<()> {
         for _ in 0..100_000 {
             if self.read_dut(reg::STATUS)? & reg::STATUS_BUSY == 0 && self.crossing.is_empty() {
-                let (core, mem) = (self.cycles, self.mem_edges);
-                while self.cycles < core + 2 * CROSSING_EDGES
-                    || self.mem_edges < mem + 2 * CROSSING_EDGES
-                {
+                let idle_since = self.steps;
+                while self.was_busy || self.arrived().is_none_or(|step| step <= idle_since) {
                     self.step(None);
                 }
                 let idle =

@@ -6,6 +6,7 @@ mod campaign;
 mod contract;
 mod dut;
 mod lockstep;
+mod repeat;
 mod replay;
 mod traffic;
 mod undercount;
@@ -50,9 +51,15 @@ struct Arguments {
     /// Injects this fault only, at W = 4096, and runs nothing else.
     #[arg(long, value_name = "NAME")]
     fault: Option<String>,
+    /// Lockstep at W = 4096 with this many seeds, from --seed on, and nothing else.
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
     /// Runs the directed tests of the registers' contract, and nothing else.
     #[arg(long)]
     contract: bool,
+    /// Tests that a seed determines a run, and nothing else.
+    #[arg(long)]
+    repeatable: bool,
     /// Replays the log of a lab machine's NeoProf, and nothing else.
     #[arg(long, value_name = "LOG")]
     replay: Option<PathBuf>,
@@ -79,6 +86,9 @@ struct Row {
     cycles: u64,
     comparisons: u64,
     mismatches: u64,
+    /// Of all inputs and outputs: a seed determines it.
+    traffic: String,
+    results: String,
     mutants: usize,
     mutants_caught: usize,
     /// Hardware and model in lockstep, in CPU time.
@@ -154,6 +164,13 @@ fn main() -> Result<()> {
         );
     }
 
+    if arguments.repeatable {
+        let library = workshop.build("contract", &shapes()[1], None)?;
+        return repeat::run(&library, &shapes()[1], arguments.seed, &recorded);
+    }
+    if let Some(seeds) = arguments.seeds {
+        return soak(&workshop, &recorded, &arguments, seeds);
+    }
     let shapes = shapes();
     let mut jobs: VecDeque<Job> = match arguments.fault {
         Some(_) => VecDeque::new(),
@@ -186,6 +203,8 @@ fn main() -> Result<()> {
         cycles: 0,
         comparisons: 0,
         mismatches: 0,
+        traffic: String::new(),
+        results: String::new(),
         mutants: 0,
         mutants_caught: 0,
         cycles_per_second: 0.0,
@@ -194,9 +213,9 @@ fn main() -> Result<()> {
         mutants_missed: Vec::new(),
     });
     let (jobs, rows) = (Mutex::new(jobs), Mutex::new(rows));
-    let work = || -> Result<()> {
+    let work = || {
         loop {
-            let Some(job) = jobs.lock().expect("no panic").pop_front() else { return Ok(()) };
+            let Some(job) = jobs.lock().expect("no panic").pop_front() else { return Ok(true) };
             match job {
                 Job::Lockstep(i) => {
                     let library = workshop.build(
@@ -205,14 +224,19 @@ fn main() -> Result<()> {
                         None,
                     )?;
                     let begun = cpu_seconds();
-                    let mut pair =
-                        Lockstep::new(Dut::new(&library, 1)?, &shapes[i], arguments.seed)?;
+                    let mut pair = Lockstep::new(
+                        Dut::new(&library, arguments.seed)?,
+                        &shapes[i],
+                        arguments.seed,
+                    )?;
                     campaign::run(&mut pair, &recorded, arguments.cycles)?;
                     let seconds = cpu_seconds() - begun;
                     let stream = stream(&library)?;
                     let row = &mut rows.lock().expect("no panic")[i];
                     (row.cycles, row.comparisons, row.mismatches) =
                         (pair.cycles, pair.comparisons, pair.mismatches);
+                    row.traffic = format!("{:016x}", pair.fingerprint.traffic);
+                    row.results = format!("{:016x}", pair.fingerprint.results);
                     row.first_mismatch = pair.first_mismatch;
                     (row.cycles_per_second, row.stream_cycles_per_second) =
                         (pair.cycles as f64 / seconds, stream);
@@ -239,17 +263,18 @@ fn main() -> Result<()> {
             }
         }
     };
-    std::thread::scope(|scope| -> Result<()> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("no panic"))
-    })?;
+    in_threads(work)?;
 
     let rows = rows.into_inner().expect("no panic");
     let library = workshop.build("contract", &shapes[1], None)?;
     let (runs, broken) = contract::run(&library, &shapes[1])?;
     println!(r#"{{"contract": {runs}, "broken": {}}}"#, broken.len());
     broken.iter().for_each(|line| eprintln!("contract: {line}"));
+    let repeated = repeat::run(&library, &shapes[1], arguments.seed, &recorded);
+    println!(r#"{{"repeatable": {}}}"#, repeated.is_ok());
+    if let Err(error) = &repeated {
+        eprintln!("repeatable: {error:#}");
+    }
     for row in &rows {
         if arguments.json {
             println!("{}", serde_json::to_string(row)?);
@@ -258,8 +283,50 @@ fn main() -> Result<()> {
         }
     }
     let good = broken.is_empty()
+        && repeated.is_ok()
         && rows.iter().all(|row| row.mismatches == 0 && row.mutants_missed.is_empty());
     std::process::exit(i32::from(!good))
+}
+
+/// Lockstep with many seeds, until one has a mismatch.
+fn soak(
+    workshop: &Workshop,
+    recorded: &[(u32, bool)],
+    arguments: &Arguments,
+    seeds: u64,
+) -> Result<()> {
+    let shape = &shapes()[1];
+    let library = workshop.build("soak", shape, None)?;
+    let queue = Mutex::new(arguments.seed..arguments.seed + seeds);
+    let good = in_threads(|| {
+        loop {
+            let Some(seed) = queue.lock().expect("no panic").next() else { return Ok(true) };
+            let mut pair = Lockstep::new(Dut::new(&library, seed)?, shape, seed)?;
+            campaign::run(&mut pair, recorded, arguments.cycles)?;
+            let Lockstep { cycles, comparisons, mismatches, fingerprint, .. } = &pair;
+            println!(
+                "seed {seed}: {cycles} cycles, {comparisons} comparisons, {mismatches} mismatches, traffic {:016x}, results {:016x}",
+                fingerprint.traffic, fingerprint.results
+            );
+            if let Some(first) = pair.first_mismatch {
+                println!("  {first}");
+                queue.lock().expect("no panic").by_ref().for_each(drop);
+                return Ok(false);
+            }
+        }
+    })?;
+    std::process::exit(i32::from(!good))
+}
+
+/// Runs it in a thread for each processor. Whether all returned true.
+fn in_threads(work: impl Fn() -> Result<bool> + Sync) -> Result<bool> {
+    std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(&work)).collect();
+        workers
+            .into_iter()
+            .try_fold(true, |all, worker| Ok(worker.join().expect("no panic")? && all))
+    })
 }
 
 /// Whether the hardware differs from the model or breaks its contract, and where.
@@ -269,7 +336,7 @@ fn find(
     seed: u64,
     recorded: &[(u32, bool)],
 ) -> Result<Option<String>> {
-    let mut pair = match Lockstep::new(Dut::new(library, 1)?, shape, seed) {
+    let mut pair = match Lockstep::new(Dut::new(library, seed)?, shape, seed) {
         Ok(pair) => pair,
         Err(error) => return Ok(Some(error.to_string())),
     };
