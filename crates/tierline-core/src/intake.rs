@@ -236,7 +236,14 @@ impl Intake {
         self.watched = if watching { watched } else { Nanos::ZERO };
         let &HitCounts { slow, fast, slow_variance } = hits;
         let (per_sec, counts) = (slow / watched.as_secs_f64(), [slow, fast]);
-        watching.then_some(SlowHits { per_sec, counts, slow_variance, ..SlowHits::default() })
+        let found_again = seen.found_again;
+        watching.then_some(SlowHits {
+            per_sec,
+            counts,
+            slow_variance,
+            found_again,
+            ..SlowHits::default()
+        })
     }
 }
 

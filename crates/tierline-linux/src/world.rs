@@ -450,11 +450,14 @@ impl LinuxWorld {
     /// Adjusts usage for the moves that were carried out, until usage is read again.
     fn adjust_usage(&mut self, orders: &[Order], outcomes: &[Outcome]) {
         let done = orders.iter().zip(outcomes).filter(|(_, outcome)| **outcome == Outcome::Done);
+        let mut promoted = 0;
         for moved in done.filter_map(|(order, _)| order.as_move()) {
+            promoted += if moved.to < moved.from { moved.size.base_pages() } else { 0 };
             if let Some(tenant) = self.tenants.tenant_of(moved.space.0) {
                 self.usage.record_move(tenant, &moved);
             }
         }
+        self.tracker.record_promotions(promoted);
     }
 
     fn measure_page_in(&mut self, now: Nanos) {

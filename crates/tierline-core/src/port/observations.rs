@@ -126,6 +126,9 @@ pub struct Observations {
     /// The length of one scan window, if a scan sees a page at most once per window: rates above one access per
     /// window cannot be distinguished. `None`: every access counts.
     pub window: Option<Nanos>,
+    /// Pages that the last scan found accessed and are still in memory, and of them those that this one found, too, if
+    /// both windows were about as long.
+    pub found_again: Option<[u64; 2]>,
     /// The window of huge pages in the same scan, if they have one of their own. `None`: the same window.
     pub huge_window: Option<Nanos>,
     /// The total length of the windows in one report, if the tracker reports several together: for a page that
@@ -177,6 +180,7 @@ impl Observations {
         self.slow_hits_per_sec = None;
         self.slow_hits_sampled = None;
         self.window = None;
+        self.found_again = None;
         self.huge_window = None;
         self.aggregation = None;
         self.remembered_time = None;

@@ -4,9 +4,12 @@
 //! Close observation costs the program, so it is limited to four cases: at the start, while pages are being
 //! moved, while a tenant misses its target and may have more fast memory, and after a sudden rise of hits on slow tiers against a moving average. The rise is measured by the
 //! ratio of slow to fast hits, since a program that waits for slow memory makes fewer of both; if only slow
-//! hits are observed, by slow hits per second of watched time. The constants are ours.
+//! hits are observed, by slow hits per second of watched time. Where many cold pages are hit, too, that ratio hides a
+//! change; then the pages that one scan found are found less often by the next. The constants are ours.
 
 use crate::port::{Attention, SampledHits};
+use crate::telemetry::found_again::FoundAgain;
+use crate::telemetry::phase_change::PhaseChange;
 use crate::unit::Nanos;
 
 /// Time without a sign of change before attention becomes calm.
@@ -55,6 +58,8 @@ pub struct SlowHits {
     pub projected: bool,
     /// The hits of that sample.
     pub sampled: Option<SampledHits>,
+    /// See [`crate::port::Observations::found_again`].
+    pub found_again: Option<[u64; 2]>,
 }
 
 impl SlowHits {
@@ -80,6 +85,8 @@ pub struct AttentionControl {
     /// Average logarithm of the ratio of slow to fast hits, which falls by orders of magnitude while pages are placed
     /// for the first time, and number of reports.
     log_odds: (f64, u32),
+    /// The share of pages that scans find again.
+    found_again: FoundAgain,
     alert_until: Option<Nanos>,
     /// Reports still needed before calm.
     reports_left: u32,
@@ -106,24 +113,6 @@ pub struct PlannedMoves {
     pub backlog: bool,
     /// A tenant misses its target and may have more fast memory.
     pub behind: bool,
-}
-
-/// A phase change.
-#[derive(Clone, Copy, Debug)]
-struct PhaseChange {
-    at: Nanos,
-    /// The ratio of slow to fast hits that signalled it.
-    odds: f64,
-    /// Hits since then, on slow tiers and on the fastest.
-    since: [f64; 2],
-}
-
-impl PhaseChange {
-    /// Whether the ratio of slow to fast hits has fallen by the factor [`RISE`] since.
-    fn improved(&self) -> bool {
-        let [slow, fast] = self.since;
-        slow * RISE <= fast * self.odds
-    }
 }
 
 impl AttentionControl {
@@ -197,7 +186,7 @@ impl AttentionControl {
         let before = std::mem::replace(&mut self.pages, pages);
         if pages - pages.min(before) > before / GROWTH_OF {
             (self.reports_left, self.alert_until) = (REPORTS, Some(now + SETTLE));
-            (self.averages, self.log_odds) = Default::default();
+            (self.averages, self.log_odds, self.found_again) = Default::default();
             (self.changed, self.last_change) = (false, None);
         }
     }
@@ -214,15 +203,17 @@ impl AttentionControl {
         // Where there are full reports, a projection is a suspicion: the next one decides on a phase change.
         let [(_, full_reports), _] = self.averages;
         let suspicion = report.projected && full_reports > 0;
-        self.changed = !suspicion && self.odds_rose(report).unwrap_or(rate_rose);
+        let fell = self.found_again.fell(report.found_again);
+        self.changed = !suspicion && (self.odds_rose(report).unwrap_or(rate_rose) || fell);
         rate_rose || self.changed
     }
 
     /// Accepts a phase change only if the one before led to a better placement, or was long ago. Otherwise
     /// placement that follows briefly hot pages would trigger changes itself, without end.
     fn accept_or_drop(&mut self, now: Nanos, SlowHits { counts: [slow, fast], .. }: SlowHits) {
-        self.changed &=
-            self.last_change.is_none_or(|last| last.improved() || now >= last.at + CHANGES_IGNORED);
+        self.changed &= self
+            .last_change
+            .is_none_or(|last| last.improved_by(RISE) || now >= last.at + CHANGES_IGNORED);
         if self.changed {
             self.last_change = Some(PhaseChange { at: now, odds: slow / fast, since: [0.0; 2] });
         } else if let Some(PhaseChange { since, .. }) = &mut self.last_change {

@@ -71,6 +71,9 @@ pub trait Tracker {
     /// Sets how closely to observe.
     fn set_attention(&mut self, attention: Attention);
 
+    /// Records base pages that were promoted, as it may be what the tracker's last report was good for.
+    fn record_promotions(&mut self, _base_pages: u64) {}
+
     /// Reconfigures access tracking for a policy's request. A tracker that does not support the request continues
     /// unchanged.
     fn reconfigure(&mut self, _watch: Tracking) -> Result<bool> {

@@ -3,14 +3,16 @@
 //!
 //! A window in which all pages or no pages were accessed gives no information. So the window follows the share
 //! of accessed pages: if more pages are accessed than fit in the fast tier, or more than a quarter, it
-//! halves; if fewer than a quarter of that, it becomes longer. So it does if few of the pages that one window found are
+//! halves; if fewer than a quarter of that, it becomes longer, but not while what windows find is promoted: short windows
+//! find the hottest pages sooner. So it does if few of the pages that one window found are
 //! found by the next: hot pages are then accessed less than once in a window. Huge pages are accessed far more often than base pages and
 //! have a window of their own, up to that of base pages.
 //!
 //! Scans cost CPU time in proportion to the memory watched. The pause after a window keeps that cost within a
 //! budget, whatever the size of the process. While placement is not settled, windows may follow each other on
 //! credit: a few close together find a hot set sooner than the same number spread out, and later pauses
-//! pay for them.
+//! pay for them. When placement has settled, pauses become twice as long with each window, until the budget of calm
+//! pays for them.
 
 use std::num::NonZeroU64;
 use std::time::Instant;
@@ -50,6 +52,13 @@ const FILLED: f64 = 0.5;
 /// Windows after an alarm, or after one that found much to move, that may spend all credit. Ours: a page is promoted
 /// after two hits.
 const FRUITLESS: u32 = 4;
+
+/// Share of the accessed pages that are promoted after a window that is of use. Ours.
+const OF_USE: f64 = 1.0 / 32.0;
+/// Windows of no use after which longer ones are tried. Ours: a page is promoted after two hits.
+const EXHAUSTED: u32 = 3;
+/// A quick scan's window is this part of that of scans. Ours.
+const QUICK_OF: u64 = 8;
 
 /// The highest of the ordinary priorities.
 const HIGHEST: i32 = -20;
@@ -160,6 +169,12 @@ pub struct WindowPace {
     refilled: Option<Nanos>,
     /// Windows since one that found much to move, or since an alarm.
     fruitless: u32,
+    /// Windows since calm began.
+    calm_windows: u32,
+    /// Base pages promoted since the last window.
+    promoted: u64,
+    /// Windows of about this length without much to promote.
+    exhausted: u32,
     /// Whether the program was filling its memory at the last window.
     grows: bool,
     /// Pages in memory at the last window.
@@ -180,6 +195,9 @@ impl WindowPace {
             credit,
             refilled: None,
             fruitless: 0,
+            calm_windows: 0,
+            promoted: 0,
+            exhausted: 0,
             grows: false,
             present: 0,
         }
@@ -190,6 +208,11 @@ impl WindowPace {
         self.window
     }
 
+    /// The window of a quick scan: in a shorter one, hot pages stand out from cold ones.
+    pub fn quick_window(&self) -> Nanos {
+        Nanos(self.window.0 / QUICK_OF).max(self.window.min(self.settings.window))
+    }
+
     /// How closely to observe.
     pub fn attention(&self) -> Attention {
         self.attention
@@ -198,6 +221,9 @@ impl WindowPace {
     /// Sets how closely to observe.
     pub fn set_attention(&mut self, attention: Attention) {
         let alarm = self.is_alarm(attention);
+        if attention != Attention::Calm {
+            self.calm_windows = 0;
+        }
         self.attention = attention;
         if attention == Attention::Moving || (attention == Attention::Alert && alarm) {
             self.fruitless = 0;
@@ -209,6 +235,11 @@ impl WindowPace {
         let was_settled = matches!(self.attention, Attention::Calm | Attention::Suspicious);
         attention != Attention::Calm && (was_settled || attention == self.attention)
             || attention == Attention::Suspicious
+    }
+
+    /// Records base pages that were promoted.
+    pub fn record_promotions(&mut self, base_pages: u64) {
+        self.promoted += base_pages;
     }
 
     /// Whether there is more credit than is kept for the next change.
@@ -275,8 +306,14 @@ impl WindowPace {
             base.accessed -= seen.huge_accessed;
         }
         let Repeated { before, again } = seen.repeated;
-        let misses_hot = before >= ENOUGH && ratio(again, before) < FOUND_AGAIN;
-        let few = if misses_hot { wanted / 2.0 } else { wanted / 4.0 };
+        let promoted = std::mem::take(&mut self.promoted);
+        let of_use = promoted >= ENOUGH && ratio(promoted, seen.accessed.max(1)) > OF_USE;
+        self.exhausted = if of_use { 0 } else { self.exhausted + 1 };
+        let few = match before >= ENOUGH {
+            true if ratio(again, before) < FOUND_AGAIN => wanted / 2.0,
+            true if self.exhausted < EXHAUSTED => 0.0,
+            _ => wanted / 4.0,
+        };
         // Of a window `n` times as long, at most `n` times as many pages are accessed.
         let longer =
             |hits, pages| wanted / 2.0 / ratio(hits, pages).max(wanted / 2.0 / MOST_LONGER);
@@ -292,7 +329,10 @@ impl WindowPace {
         // Each page is accessed when it is filled: in one short window, not in several long ones, as hot pages are.
         let fills = self.present > 0 && self.grew(seen.present);
         let most = if fills { self.settings.window } else { longest };
-        self.window = window.min(most).clamp(shortest, longest);
+        let before = std::mem::replace(&mut self.window, window.min(most).clamp(shortest, longest));
+        if self.window > before {
+            self.exhausted = 0;
+        }
         if own.huge_present > 0 && ratio(own.huge_accessed, own.huge_present) < wanted / 4.0 {
             self.huge_window = self.huge_window * 2;
         }
@@ -329,7 +369,13 @@ impl WindowPace {
         // is owed is earned first.
         let kept = if self.grows || self.fruitless < FRUITLESS { 0.0 } else { full / 2.0 };
         let pause = match self.attention {
-            Attention::Calm => self.earned(cpu),
+            // Placement has settled by all signs, and may not have: the first windows of calm come sooner.
+            Attention::Calm => {
+                let sooner = Nanos::from_secs_f64(cpu.max(0.0) / settings.budget_alert.max(1e-6));
+                let pause = self.earned(cpu).min(sooner * (1 << self.calm_windows.min(16)));
+                self.calm_windows += 1;
+                pause
+            }
             _ => self.earned((kept - self.credit).min(2.0 * cpu).max(-self.credit)),
         };
         // Memory that is being filled is observed when there is much more of it, not each time that there is credit.
@@ -495,6 +541,22 @@ pub(super) mod tests {
         assert_eq!([look(80), look(40), look(80)], [millis(20), millis(25), millis(25)]);
     }
 
+    /// Of 100 pages that each window finds 80 are found again. It becomes longer three windows after the last promotions.
+    #[test]
+    fn a_window_does_not_become_longer_while_what_it_finds_is_promoted() {
+        let mut pace = WindowPace::new(WindowSettings::default());
+        let mut look = |promoted| {
+            let repeated = Repeated { before: 100, again: 80 };
+            let seen =
+                ReadCounts { present: 10_000, accessed: 100, repeated, ..ReadCounts::default() };
+            pace.record_promotions(promoted);
+            pace.adapt(seen, seen, Bytes::from_base_pages(10_000));
+            pace.window().0 / 1_000_000
+        };
+        assert_eq!([look(0), look(0), look(100), look(0), look(0)], [20; 5]);
+        assert_eq!([look(0), look(0), look(0)], [160; 3]);
+    }
+
     /// 200,000 pages at 50,000 a second, 0.5 us of CPU time a page. Windows at 1.5 times the memory, and at the latest when
     /// the budget has earned the one before: the last three take 100, 67 and 44 ms at most.
     #[test]
@@ -569,7 +631,8 @@ pub(super) mod tests {
         let later = Nanos::from_secs(100);
         assert_eq!(pause(&mut pace, later, 1, hold), 0.0, "the elapsed time has paid");
         pace.set_attention(Attention::Calm);
-        assert_eq!(pause(&mut pace, later, 100, hold), 10_000.0);
+        let calm: Vec<f64> = (0..4).map(|_| pause(&mut pace, later, 100, hold)).collect();
+        assert_eq!(calm, [2_000.0, 4_000.0, 8_000.0, 10_000.0], "up to 1 %");
         assert_eq!(pause(&mut pace, later, 1, hold), 100.0);
         assert_eq!(pace.least_pause(), Nanos::from_secs(1));
     }

@@ -371,8 +371,13 @@ impl<P: AccessBits> Windowed<P> {
             // Without huge pages, estimates need no page sizes.
             None => window.filter(|_| scan.seen.huge_present > 0),
         };
+        let (window, before) = (nanos(scan.watched), self.stats.watched);
         self.pace.adapt(scan.seen, scan.seen(), self.fast);
         self.finish(now, out);
+        let is_alike = |a: Nanos, b: Nanos| a * 4 >= b * 3;
+        let Repeated { before: found, again } = scan.seen.repeated;
+        out.found_again =
+            (is_alike(window, before) && is_alike(before, window)).then_some([found, again]);
         self.stats.huge_watched = huge;
         out.watched += self.stats.watched;
         out.window = Some(self.stats.watched);
@@ -419,7 +424,7 @@ impl<P: AccessBits> Windowed<P> {
         {
             return self.go_on(Step::Growth(resident), check);
         }
-        let window = self.pace.window();
+        let window = self.pace.quick_window();
         let quick_scan = now + QUICK_SCAN_EVERY.saturating_sub(window);
         if self.pace.attention() != Attention::Moving && quick_scan + window < self.next_window() {
             self.go_on(Step::QuickScan, quick_scan);
@@ -468,7 +473,7 @@ impl<P: AccessBits> Windowed<P> {
         }
         self.sample_armed = Some(arming.midway());
         self.pay(meter.cost());
-        let (window, now_on) = (self.pace.window(), now + nanos(start.elapsed()));
+        let (window, now_on) = (self.pace.quick_window(), now + nanos(start.elapsed()));
         if !armed {
             self.rest(now_on);
         } else if window > IN_PLACE {
@@ -594,6 +599,10 @@ impl<P: AccessBits> Tracker for Windowed<P> {
 
     fn reports_page_sizes(&self) -> bool {
         P::REPORTS_PAGE_SIZES
+    }
+
+    fn record_promotions(&mut self, base_pages: u64) {
+        self.pace.record_promotions(base_pages);
     }
 
     /// A policy that counts hits by itself learns little from one scan.
