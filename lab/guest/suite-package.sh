@@ -52,7 +52,7 @@ ended attach.status $attach
 same package
 
 # As a service.
-printf 'unit = "redis-server.service"\nlimit = "fast=12MiB"\n' >/etc/tierline/apps.d/redis.toml
+printf 'unit = "redis-server.service"\nlimit = "fast=24MiB"\n' >/etc/tierline/apps.d/redis.toml
 try enable systemctl enable --now tierline
 active first
 sleep 5
@@ -89,7 +89,12 @@ echo '# mine' >>/etc/tierline/tierline.toml
 try upgrade dpkg -i --force-confold /job/2.deb
 active upgraded
 try version dpkg-query -W -f '${Version}' tierline
-try upgradedstatus tierline status --json
+# Its tenants' programs are found within the first steps.
+for tenth in $(seq 100); do
+	try upgradedstatus tierline status --json
+	tr -d ' \n' </out/upgradedstatus.out | grep -q '"tenant_processes":{[^}]*,' && break
+	sleep 0.1
+done
 fact mine "$(grep -c '^# mine' /etc/tierline/tierline.toml)"
 kill $requested
 ended requested.status $requested

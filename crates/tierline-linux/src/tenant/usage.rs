@@ -3,7 +3,7 @@
 //!
 //! The kernel updates its counts in batches of up to 64 pages a processor (`MEMCG_CHARGE_BATCH` in its `memcontrol.h`)
 //! and completes them every two seconds (`FLUSH_TIME` in `memcontrol.c`). So a reading may miss our latest moves, and a
-//! tenant at its limit would exceed it by that much. Usage is therefore adjusted by our own moves, and a reading
+//! tenant at its limit would exceed it by that much. Usage is therefore adjusted by our own moves, and a lower reading
 //! corrects it only as far as missed moves cannot explain the difference.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,26 +39,23 @@ pub struct Usage {
     reported: BTreeSet<usize>,
 }
 
-/// What a tenant uses of a tier, and what our moves changed in the latest and in the previous period.
+/// What a tenant uses of a tier, and what our moves added in the latest and in the previous period.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     used: Bytes,
     gained: [Bytes; 2],
-    lost: [Bytes; 2],
 }
 
 impl Tally {
-    /// Takes over a reading that may miss up to `batch` of the recent moves.
+    /// Takes over a reading that may miss up to `batch` of the recent moves. It is never
+    /// taken for too high, as a tenant would then exceed its limit.
     fn correct(&mut self, reading: Bytes, batch: Bytes) {
-        let missed = |[latest, previous]: [Bytes; 2]| (latest + previous).min(batch);
-        let least = reading.saturating_sub(missed(self.lost));
-        self.used = self.used.clamp(least, reading + missed(self.gained));
+        let [latest, previous] = self.gained;
+        self.used = self.used.clamp(reading, reading + (latest + previous).min(batch));
     }
 
     fn begin_period(&mut self) {
-        for moved in [&mut self.gained, &mut self.lost] {
-            *moved = [Bytes::ZERO, moved[0]];
-        }
+        self.gained = [Bytes::ZERO, self.gained[0]];
     }
 }
 
@@ -148,7 +145,6 @@ impl Usage {
         let bytes = moved.size.bytes();
         if let Some(from) = used.get_mut(moved.from.index()) {
             from.used = from.used.saturating_sub(bytes);
-            from.lost[0] += bytes;
         }
         if let Some(to) = used.get_mut(moved.to.index()) {
             to.used += bytes;
