@@ -371,7 +371,7 @@ impl WindowPace {
         let pause = match self.attention {
             // Placement has settled by all signs, and may not have: the first windows of calm come sooner.
             Attention::Calm => {
-                let sooner = Nanos::from_secs_f64(cpu.max(0.0) / settings.budget_alert.max(1e-6));
+                let sooner = earned_at(settings.budget_alert, cpu);
                 let pause = self.earned(cpu).min(sooner * (1 << self.calm_windows.min(16)));
                 self.calm_windows += 1;
                 pause
@@ -392,8 +392,13 @@ impl WindowPace {
             Attention::Calm => self.settings.budget_calm,
             _ => self.settings.budget_alert,
         };
-        Nanos::from_secs_f64(owed.max(0.0) / budget.max(1e-6))
+        earned_at(budget, owed)
     }
+}
+
+/// The time in which a budget, a share of one CPU, pays for `owed` seconds of CPU time.
+fn earned_at(budget: f64, owed: f64) -> Nanos {
+    Nanos::from_secs_f64(owed.max(0.0) / budget.max(1e-6))
 }
 
 /// True if programs stand still while this thread runs.
