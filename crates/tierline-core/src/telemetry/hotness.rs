@@ -25,8 +25,8 @@
 //! several scans found without an access starts anew: its earlier evidence is outdated, so room is made soon, and
 //! the hit that ends the idle time is no evidence by itself.
 //!
-//! The estimator is ours. Its bounds are Wilson's score interval (E. B. Wilson, 1927), which holds for few
-//! scans and for many, and in the limit for a Poisson count: `(k + z²/2 ± z·√(k(1 - k/n) + z²/4)) / (n + z²)`.
+//! The estimator is ours. Its bounds are Wilson's score interval (E. B. Wilson, 1927), which holds for few scans and
+//! for many, and in the limit for a Poisson count: `(k + z²/2 ± z·√(k(1 - k/n) + z²/4)) / (n + z²)`.
 
 #[cfg(test)]
 mod tests;
@@ -168,20 +168,25 @@ impl Estimate {
         self.rate(self.hits)
     }
 
-    /// The expected rate in accesses per second, given the mean rate of such pages (see [`expected_rate`]): of
-    /// the pages that look hottest after few hits, most look so by chance.
+    /// The expected rate, given the mean of such pages: of those that look hottest after few hits, most do by chance.
     pub fn expected_per_sec(&self, mean: f32) -> f32 {
         expected_rate(mean, self.hits, self.seconds)
     }
 
-    /// The lower bound of the rate, in accesses per second.
+    /// The lower bound.
     pub fn at_least_per_sec(&self) -> f32 {
         self.rate(self.score(-self.at_least))
     }
 
-    /// The upper bound of the rate, in accesses per second; not zero for a page that was never hit.
+    /// The upper bound; not zero for a page that was never hit.
     pub fn at_most_per_sec(&self) -> f32 {
         self.rate(self.score(AT_MOST))
+    }
+
+    /// The upper bound, given the mean of such pages, with the distribution of [`expected_rate`].
+    pub fn at_most_among(&self, mean: f32) -> f32 {
+        let bound = self.expected_per_sec(mean) * (1.0 + AT_MOST / (self.hits + 1.0).sqrt());
+        bound.min(self.at_most_per_sec())
     }
 
     /// The rate whose expected number of hits is `hits`.
@@ -223,7 +228,7 @@ const AT_MOST: f32 = 1.28;
 const SILENCE: f32 = 4.5;
 /// Prior: one scan without an access, which bounds the first rate.
 const PRIOR_SCANS: f32 = 1.0;
-/// Shortest exposure: it bounds the rate of a page that is hit at once.
+/// Shortest exposure, for a page that is hit at once.
 const MIN_EXPOSURE_SECONDS: f32 = 1e-6;
 /// Shortest window.
 const SHORTEST: Nanos = Nanos(1_000);
@@ -451,8 +456,8 @@ impl HitUpdate {
     }
 }
 
-/// The expected rate of a page with these hits in this time, among pages with the mean rate `mean`, if rates
-/// are distributed exponentially (a Gamma distribution as conjugate prior).
+/// The expected rate of a page with these hits in this time, among pages with this mean rate, if rates are
+/// distributed exponentially (a Gamma distribution as conjugate prior).
 pub fn expected_rate(mean: f32, hits: f32, seconds: f32) -> f32 {
     (hits + 1.0) / (1.0 / mean + seconds)
 }
@@ -479,15 +484,14 @@ fn minus_ln_of_rest(p: f32) -> f32 {
     p * (6.0 - p) / (6.0 - 4.0 * p)
 }
 
-/// Its inverse: the share of scans that see a page with this many accesses per window.
+/// Its inverse.
 fn share_seen(accesses: f32) -> f32 {
     let accesses = accesses.min(MOST_ACCESSES);
     let half = 3.0 + 2.0 * accesses;
     6.0 * accesses / (half + (half * half - 6.0 * accesses).sqrt())
 }
 
-/// exp(-x) for x >= 0 within a few hundredths, in basic arithmetic only, so that it is the same on every
-/// machine.
+/// exp(-x) for x >= 0 within a few hundredths, in basic arithmetic only: the same on every machine.
 fn exp_of_minus(x: f32) -> f32 {
     let root = 1.0 / (1.0 + x / 8.0);
     let squared = root * root;

@@ -15,7 +15,7 @@ pub use measurement::{MeasurementStatus, TrialStatus};
 pub use status::{TargetStatus, TenantStatus};
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
-use tierline_core::port::Capability;
+use tierline_core::port::{Attention, Capability};
 use tierline_core::qos::controller::PERIOD;
 use tierline_core::tier::{Tier, TierId, Tiers};
 use tierline_core::unit::{BytesPerSec, Nanos};
@@ -37,6 +37,7 @@ use crate::tracker::entry::Setup;
 use crate::tracker::inspect::Inspector;
 use crate::tracker::ladder;
 use crate::tracker::neoprof::DeviceLocation;
+use crate::tracker::window::RaisedPriority;
 use crate::world::LinuxWorld;
 
 /// Time between ticks while nothing moves and the tracker has nothing due.
@@ -130,6 +131,7 @@ impl Manager {
         tenants: Vec<Tenant>,
         options: ManagerOptions,
     ) -> Result<Self> {
+        let _urgent = RaisedPriority::begin();
         let tenants = Tenants::new(tenants);
         let limits = tenants.limits();
         let policy = policy::policy(&options, &limits)?;
@@ -227,6 +229,8 @@ impl Manager {
         if now < self.due {
             return &[];
         }
+        // On busy processors each step would wait for the very programs that wait for their pages.
+        let _urgent = (self.engine.attention() != Attention::Calm).then(RaisedPriority::begin);
         let idle = if self.engine.qos.is_empty() { IDLE_INTERVAL } else { PERIOD };
         let events = self.engine.tick(now, &mut self.world);
         let tenants = self.world.tenants();

@@ -12,8 +12,10 @@ use super::second_chance::SecondChance;
 use super::stall_cost::Weights;
 use crate::page::PageIdx;
 use crate::policy::view::View;
+use crate::port::PageSize;
 use crate::telemetry::hotness::Estimate;
 use crate::tier::TierId;
+use crate::unit::Nanos;
 
 /// Residents examined per page found.
 const OVERSAMPLE: usize = 8;
@@ -21,6 +23,9 @@ const OVERSAMPLE: usize = 8;
 const VICTIMS: usize = 64;
 /// Residents examined together for the hottest.
 const TOGETHER: usize = 4096;
+
+/// Weight of the newest report in a tier's mean rate. Ours.
+const NEWEST: f64 = 1.0 / 16.0;
 
 /// A page that the hand examined.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +52,34 @@ pub struct ClockHand {
     /// The tracker does not see this tier.
     untracked: bool,
     weights: Weights,
+    mean_rate: MeanRate,
     second_chance: SecondChance,
+}
+
+/// The mean rate of a tier's base pages.
+#[derive(Clone, Copy, Debug, Default)]
+struct MeanRate {
+    /// Hits of a base page, and the watched time of these hits in seconds, both decayed.
+    hits: f64,
+    seconds: f64,
+}
+
+impl MeanRate {
+    /// Adds the hits of all pages of a tier.
+    #[expect(clippy::cast_precision_loss, reason = "a mean rate")]
+    fn add(&mut self, hits: f64, base_pages: u64, watched: Nanos) {
+        if watched > Nanos::ZERO && base_pages > 0 {
+            self.hits += hits / base_pages as f64 - self.hits * NEWEST;
+            self.seconds += watched.as_secs_f64() - self.seconds * NEWEST;
+        }
+    }
+
+    /// Accesses per second of a page, if anything was watched.
+    #[expect(clippy::cast_possible_truncation, reason = "a mean rate")]
+    fn of(&self, size: PageSize) -> Option<f32> {
+        let mean = (self.hits / self.seconds) as f32 * size.base_pages_f32();
+        (self.seconds > 0.0).then_some(mean)
+    }
 }
 
 impl ClockHand {
@@ -70,6 +102,9 @@ impl ClockHand {
         self.coldest.clear();
         self.examined = 0;
         self.untracked = view.evidence.fast_untracked && tier == TierId::FAST;
+        let hits = view.evidence.hits_in.get(tier.index()).copied().unwrap_or_default();
+        let base_pages = view.memory.pages.bytes_in(tier).base_pages();
+        self.mean_rate.add(hits, base_pages, view.evidence.watched);
         if self.untracked
             && let Some(count) = self.second_chance.update(view, tier)
         {
@@ -115,6 +150,17 @@ impl ClockHand {
                 .split_off(examined_page.len() - examined_page.len().div_ceil(OVERSAMPLE));
         }
         self.coldest.pop()
+    }
+
+    /// The upper bound of a page's rate, given the mean of its tier. `None` if that is unknown.
+    pub fn at_most_by_mean(&self, view: &View<'_>, page: PageIdx, size: PageSize) -> Option<f32> {
+        let mean = self.mean_rate.of(size).filter(|_| !self.untracked)?;
+        Some(view.estimate(page).at_most_among(mean) * self.weights.of(&view.memory, page))
+    }
+
+    /// The most likely rate of a page.
+    pub fn most_likely(&self, view: &View<'_>, page: PageIdx) -> f32 {
+        view.estimate(page).rate_per_sec() * self.weights.of(&view.memory, page)
     }
 
     /// The coldest page found; in an unseen tier without any left, the next resident, at the tier's mean rate.

@@ -73,9 +73,7 @@ impl Hands {
         let Some(hand) = self.0.get_mut(page.to.index()) else { return };
         while ledger.room(page.to) < page.size.bytes() {
             let Some(victim) = hand.coldest(view, page.to) else { break };
-            let size = view.memory.pages.locate(victim.page).map_or(PageSize::Base, |at| at.size);
-            if density(victim.rate_per_sec, size) * margin >= density(page.rate_per_sec, page.size)
-            {
+            if !gives_way(view, hand, victim, page, margin) {
                 if hand.skip_sample(victim) {
                     continue;
                 }
@@ -107,6 +105,25 @@ pub struct Newcomer {
     pub to: TierId,
 }
 
+/// Whether a page is colder than a newcomer by the factor `margin`. One that was hardly watched is, too, if it is cold
+/// given the mean of its tier, and would have been hit if it were as hot as the newcomer most likely is.
+fn gives_way(
+    view: &View<'_>,
+    hand: &ClockHand,
+    victim: ExaminedPage,
+    newcomer: &Newcomer,
+    margin: f64,
+) -> bool {
+    let size = view.memory.pages.locate(victim.page).map_or(PageSize::Base, |at| at.size);
+    let is_colder = |victim, other| density(victim, size) * margin < density(other, newcomer.size);
+    let at_most = victim.rate_per_sec;
+    is_colder(at_most, newcomer.rate_per_sec)
+        || is_colder(at_most, hand.most_likely(view, newcomer.page))
+            && hand
+                .at_most_by_mean(view, victim.page, size)
+                .is_some_and(|at_most| is_colder(at_most, newcomer.rate_per_sec))
+}
+
 /// The rate per base page, to compare pages of different sizes.
 fn density(rate_per_sec: f32, size: PageSize) -> f64 {
     f64::from(rate_per_sec) / f64::from(size.base_pages_f32())
@@ -116,7 +133,7 @@ fn density(rate_per_sec: f32, size: PageSize) -> f64 {
 mod tests {
     use super::*;
     use crate::policy::parts::stage::Stage;
-    use crate::unit::Bytes;
+    use crate::unit::{Bytes, Nanos};
 
     /// Four pages with these rates in a full fast tier; the number of planned demotions.
     fn demoted(rates: [f32; 4], newcomer: f32, reserve: Bytes) -> usize {
@@ -146,6 +163,45 @@ mod tests {
         assert_eq!(demoted([100.0; 4], 200.0, Bytes::ZERO), 1);
         assert_eq!(demoted([100.0; 4], 110.0, Bytes::ZERO), 0);
         assert_eq!(demoted([100.0; 4], 0.0, Bytes::ZERO), 0);
+    }
+
+    /// 16 pages of full fast memory, of which two were hit, watched for a tenth of a second; the demotions for a newcomer
+    /// with this lower bound and this most likely rate.
+    fn demoted_unwatched(at_least: f32, likely: f32) -> usize {
+        let mut stage = Stage::of_base_pages(17, TierId::FAST);
+        let pages = stage.all.clone();
+        stage.telemetry.tiers[0].free = Bytes::ZERO;
+        stage.hotness.advance(Nanos::from_millis(100));
+        stage.pages.set_heat(pages[16], stage.hotness.heat_of_rate(likely, PageSize::Base));
+        let mut view = stage.view();
+        (view.evidence.hits_in, view.evidence.watched) =
+            (&[2.0; TierId::MAX], Nanos::from_millis(100));
+        let (mut hands, mut plan) = (Hands::default(), Plan::default());
+        let mut ledger = Ledger::new(&view, view.machine.budget, |_| Bytes::ZERO);
+        hands.begin(&mut view, &Weights::EQUAL);
+        pages[..16].iter().for_each(|&page| hands.add(&mut view, page));
+        let newcomer = Newcomer {
+            page: pages[16],
+            rate_per_sec: at_least,
+            size: PageSize::Base,
+            to: TierId::FAST,
+        };
+        hands.make_room(&mut view, &mut ledger, &newcomer, 1.25, &mut plan);
+        plan.len()
+    }
+
+    /// A page without a hit in a tenth of a second has at most 16 accesses a second, by itself; among pages with 1.25 in the
+    /// mean, 2.5.
+    #[test]
+    fn a_page_hardly_watched_gives_way_if_most_of_its_tier_are_cold() {
+        assert_eq!(demoted_unwatched(25.0, 30.0), 1, "colder for sure");
+        assert_eq!(demoted_unwatched(4.0, 30.0), 1, "colder than most of the tier are");
+        assert_eq!(demoted_unwatched(2.0, 30.0), 0);
+        assert_eq!(
+            demoted_unwatched(4.0, 10.0),
+            0,
+            "it might be as hot, and was not seen by chance"
+        );
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub struct Stage {
     pub split: Vec<PageIdx>,
     pub telemetry: Telemetry,
     tiers: Tiers,
-    hotness: Hotness,
+    pub hotness: Hotness,
     observed_regions: RegionHeat,
     pub limits: Limits,
     ask: Vec<(PageIdx, Nanos)>,
