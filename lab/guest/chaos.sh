@@ -81,15 +81,22 @@ chaos_kill() {
 	row kill managers kills=$((kills - early)) ended=$early moving=$moving changed=$changed lost=$kept
 }
 
-# errors:TRACKER:CHANCE:AFTER:CALLS…: one manager for each call, of which some fail; `each`: for each of all calls.
+# errors:TRACKER:CHANCE:AFTER:CALLS…: one manager for each call, of which some fail; `each`: for each of all calls; `pairs`: for
+# each error of each call.
 chaos_errors() {
 	tracker=$1 chance=$2 after=$3
 	shift 3
-	[ $1 != each ] || set -- $(lab-load faults --list | cut -d' ' -f1)
+	case $1 in
+	each) set -- $(lab-load faults --list | cut -d' ' -f1) ;;
+	pairs) set -- $(lab-load faults --list | tr -d '[],' | while read call errors; do
+		for error in $errors; do echo $call=$error; done
+	done) ;;
+	esac
 	for calls; do
-		name=errors.$tracker.$chance.$calls
-		load $name --size 40M --hot 12M --duration 4s
-		timeout -s KILL 60 lab-load faults --calls $calls --chance $chance --after $after --seed $RANDOM --report /out/$name.faults.json -- \
+		name=errors.$tracker.$chance.$calls error= length=4s
+		[ ${calls%=*} = $calls ] || { error="--errors ${calls#*=}" length=2s; }
+		load $name --size 40M --hot 12M --duration $length
+		timeout -s KILL 60 lab-load faults --calls ${calls%=*} $error --chance $chance --after $after --seed $RANDOM --report /out/$name.faults.json -- \
 			tierline attach -p $load --tracker $tracker --summary /out/$name.summary.json >/dev/null 2>/out/$name.err &
 		manager=$!
 		go $name
