@@ -243,6 +243,36 @@ chaos_hostile() {
 	wait
 }
 
+# soak:MINUTES: a daemon with fifty tenants at rest, and in each minute programs that come, work, fork and go.
+chaos_soak() {
+	for at in $(seq 50); do
+		mkdir -p /sys/fs/cgroup/rest$at
+		printf 'cgroup = "rest%s"\nlimit = "fast=4MiB"\n' $at >/tmp/apps/rest$at.toml
+		lab-load fill --node $((at % 2)) --size 2M --hold 100000s --report /dev/null >/dev/null 2>&1 &
+		echo $! >/sys/fs/cgroup/rest$at/cgroup.procs
+	done
+	tierline daemon --apps /tmp/apps --metrics 127.0.0.1:9273 >/dev/null 2>/out/soak.err &
+	manager=$!
+	minutes=0 intact=1
+	while [ $minutes -lt $1 ]; do
+		load soak --size 40M --hot 12M --duration 2s
+		go soak
+		wait $load || intact=0
+		lab-load forker --duration 1s --size 8M --report /dev/null --start-file /tmp/soak.go >/dev/null || intact=0
+		wget -q -O /dev/null http://127.0.0.1:9273/metrics
+		sleep 55
+		minutes=$((minutes + 1))
+		rss=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' /proc/$manager/status)
+		[ $minutes -ne 10 ] || first=$rss
+		echo "$minutes $rss" >>/out/soak.rss
+	done
+	kill -TERM $manager
+	wait $manager
+	status=$?
+	recovered soak
+	row soak daemon status=$status minutes=$minutes intact=$intact rss_kib=$rss grown_kib=$((rss - ${first:-$rss})) changed=$dirty lost=$((1 - recovered))
+}
+
 for part; do
 	chaos_$(echo $part | tr ':' ' ' | cut -d' ' -f1) $(echo $part: | cut -d: -f2- | tr ':+' '  ')
 done

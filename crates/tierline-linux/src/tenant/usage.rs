@@ -26,6 +26,8 @@ const BATCH: u64 = 64;
 
 /// Time for which a reading counts while the group's memory stays the same: only other programs can move its pages then.
 const SAME_FOR: Nanos = Nanos::from_secs(10);
+/// One in so many groups is read again for its age alone in one refresh.
+const RENEWED: usize = 8;
 
 /// What a group used by tier, when that was read, and all that was charged to it then.
 #[derive(Debug)]
@@ -48,6 +50,8 @@ pub struct Usage {
     used: BTreeMap<usize, Vec<Tally>>,
     /// The last readings, by group.
     readings: BTreeMap<usize, Reading>,
+    /// How many old ones this refresh may still replace: all at once would be a long step.
+    renewals: usize,
     /// Groups whose failure was already reported.
     reported: BTreeSet<usize>,
 }
@@ -81,6 +85,7 @@ impl Usage {
             period: Nanos::ZERO,
             used: BTreeMap::new(),
             readings: BTreeMap::new(),
+            renewals: 0,
             reported: BTreeSet::new(),
         }
     }
@@ -113,6 +118,7 @@ impl Usage {
                 above.for_each(|at| drop(self.readings.remove(&at)));
             }
         }
+        self.renewals = groups.iter().len().div_ceil(RENEWED);
         let charged: Vec<_> = groups
             .indexed()
             .map(|(at, group)| (at, self.charged(now, at, group, tiers, problems)))
@@ -150,9 +156,12 @@ impl Usage {
         problems: &mut Vec<Error>,
     ) -> Option<Vec<Bytes>> {
         let all = group.charged();
-        let last = self.readings.get(&at).filter(|last| now < last.at + SAME_FOR);
-        if let Some(last) = last.filter(|last| Some(last.charged) == all) {
-            return Some(last.used.clone());
+        if let Some(last) = self.readings.get(&at).filter(|last| Some(last.charged) == all) {
+            let is_old = now >= last.at + SAME_FOR;
+            if !is_old || self.renewals == 0 {
+                return Some(last.used.clone());
+            }
+            self.renewals -= 1;
         }
         self.readings.remove(&at);
         let charged = match group.usage_by_node() {
