@@ -7,16 +7,17 @@
 mod apps;
 #[path = "../../crates/tierline/src/clock.rs"]
 mod clock;
-#[path = "../../crates/tierline/src/config"]
-mod config {
-    pub mod value;
-}
+#[path = "../../crates/tierline/src/config/mod.rs"]
+mod config;
+pub mod kernel;
 #[path = "../../crates/tierline/src/nearest.rs"]
 mod nearest;
 #[path = "../../crates/tierline/src/print.rs"]
 mod print;
 #[path = "../../crates/tierline/src/report_error.rs"]
 mod report_error;
+#[path = "../../crates/tierline/src/request.rs"]
+mod request;
 #[path = "../../crates/tierline/src/rules.rs"]
 mod rules;
 #[path = "../../crates/tierline/src/tenants.rs"]
@@ -27,6 +28,9 @@ use std::path::Path;
 
 use tierline_linux::journal::Journal;
 use tierline_linux::root::Root;
+use tierline_model::machine::file::MachineFile;
+use tierline_model::machine::table::Table;
+use tierline_model::scenario::Scenario;
 
 use tierline_trace::convert::{Format, Options};
 use tierline_trace::survey::Survey;
@@ -61,6 +65,58 @@ pub fn rules(bytes: &[u8]) {
 pub fn body(bytes: &[u8]) {
     if let Ok(app) = serde_json::from_slice::<apps::App>(bytes) {
         sent_and_received(&app);
+    }
+}
+
+/// The configuration: settings, which are read as they were written, or an error.
+///
+/// # Panics
+/// If they are read in another way the second time.
+pub fn config(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("tierline.toml");
+    fs::write(&file, text).expect("written");
+    if let Ok(layer) = config::file::read(&file) {
+        let text = toml::to_string(&layer).expect("as written");
+        fs::write(&file, text).expect("written");
+        assert_eq!(config::file::read(&file).expect("as read"), layer);
+    }
+}
+
+/// A line from another program to the socket of a manager: a request, which is read as it was sent, or an error.
+///
+/// # Panics
+/// If it is read in another way the second time.
+pub fn request(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(request) = request::Request::read(text, true) {
+        let text = serde_json::to_string(&request).expect("as sent");
+        assert_eq!(request::Request::read(&text, true).expect("as received"), request);
+    }
+    let _ = serde_json::from_str::<request::Answer>(text);
+}
+
+/// The file of a modelled machine, or a measured table for one: a machine, or an error.
+pub fn machine(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(file) = MachineFile::parse("fuzzed.toml", text) {
+        let _ = file.machine("fuzzed", "fuzzed.toml").map(|machine| machine.describe());
+        let _ = (file.fitted(), file.figures().len());
+    }
+    let _ = Table::parse("fuzzed", text);
+}
+
+/// A scenario: one that could be run, or an error.
+pub fn scenario(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(scenario) = Scenario::parse("fuzzed.toml", text) {
+        let _ = (
+            scenario.machine().is_ok(),
+            scenario.policy_set().is_ok(),
+            scenario.limits().is_ok(),
+            scenario.qos_plan().is_ok(),
+        );
     }
 }
 

@@ -81,15 +81,22 @@ chaos_kill() {
 	row kill managers kills=$((kills - early)) ended=$early moving=$moving changed=$changed lost=$kept
 }
 
-# errors:TRACKER:CHANCE:AFTER:CALLS…: one manager for each call, of which some fail; `each`: for each of all calls.
+# errors:TRACKER:CHANCE:AFTER:CALLS…: one manager for each call, of which some fail; `each`: for each of all calls; `pairs`: for
+# each error of each call.
 chaos_errors() {
 	tracker=$1 chance=$2 after=$3
 	shift 3
-	[ $1 != each ] || set -- $(lab-load faults --list | cut -d' ' -f1)
+	case $1 in
+	each) set -- $(lab-load faults --list | cut -d' ' -f1) ;;
+	pairs) set -- $(lab-load faults --list | tr -d '[],' | while read call errors; do
+		for error in $errors; do echo $call=$error; done
+	done) ;;
+	esac
 	for calls; do
-		name=errors.$tracker.$chance.$calls
-		load $name --size 40M --hot 12M --duration 4s
-		timeout -s KILL 60 lab-load faults --calls $calls --chance $chance --after $after --seed $RANDOM --report /out/$name.faults.json -- \
+		name=errors.$tracker.$chance.$calls error= length=4s
+		[ ${calls%=*} = $calls ] || { error="--errors ${calls#*=}" length=2s; }
+		load $name --size 40M --hot 12M --duration $length
+		timeout -s KILL 60 lab-load faults --calls ${calls%=*} $error --chance $chance --after $after --seed $RANDOM --report /out/$name.faults.json -- \
 			tierline attach -p $load --tracker $tracker --summary /out/$name.summary.json >/dev/null 2>/out/$name.err &
 		manager=$!
 		go $name
@@ -234,6 +241,36 @@ chaos_hostile() {
 	done
 	kill $enemy $evil
 	wait
+}
+
+# soak:MINUTES: a daemon with fifty tenants at rest, and in each minute programs that come, work, fork and go.
+chaos_soak() {
+	for at in $(seq 50); do
+		mkdir -p /sys/fs/cgroup/rest$at
+		printf 'cgroup = "rest%s"\nlimit = "fast=4MiB"\n' $at >/tmp/apps/rest$at.toml
+		lab-load fill --node $((at % 2)) --size 2M --hold 100000s --report /dev/null >/dev/null 2>&1 &
+		echo $! >/sys/fs/cgroup/rest$at/cgroup.procs
+	done
+	tierline daemon --apps /tmp/apps --metrics 127.0.0.1:9273 >/dev/null 2>/out/soak.err &
+	manager=$!
+	minutes=0 intact=1
+	while [ $minutes -lt $1 ]; do
+		load soak --size 40M --hot 12M --duration 2s
+		go soak
+		wait $load || intact=0
+		lab-load forker --duration 1s --size 8M --report /dev/null --start-file /tmp/soak.go >/dev/null || intact=0
+		wget -q -O /dev/null http://127.0.0.1:9273/metrics
+		sleep 55
+		minutes=$((minutes + 1))
+		rss=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' /proc/$manager/status)
+		[ $minutes -ne 10 ] || first=$rss
+		echo "$minutes $rss" >>/out/soak.rss
+	done
+	kill -TERM $manager
+	wait $manager
+	status=$?
+	recovered soak
+	row soak daemon status=$status minutes=$minutes intact=$intact rss_kib=$rss grown_kib=$((rss - ${first:-$rss})) changed=$dirty lost=$((1 - recovered))
 }
 
 for part; do

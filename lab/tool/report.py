@@ -16,11 +16,15 @@ def json_file(path):
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def document(title, command, notes, table):
-    """A Markdown document: the command that wrote it, commit, host and date, notes, and a table whose first row is its heading."""
+def markdown(table):
+    """A table whose first row is its heading."""
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (table[0], ["---"] * len(table[0]), *table[1:]))
+
+
+def document(title, command, notes, *tables):
+    """A Markdown document: the command that wrote it, commit, host and date, notes, and tables."""
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=LAB, capture_output=True, text=True).stdout.strip() or "unknown"
     kinds = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     host = f"{kinds[0] if kinds else 'an unknown processor'} with {len(os.sched_getaffinity(0))} cores"
-    rows = [table[0], ["---"] * len(table[0]), *table[1:]]
     return "\n".join([f"# {title}", "", "Written by a command, not by hand:", "", "```", shlex.join(command), "```", "",
-                      f"commit {commit}, on {host}, {datetime.date.today()}.", "", *notes, "", *("| " + " | ".join(cells) + " |" for cells in rows), ""])
+                      f"commit {commit}, on {host}, {datetime.date.today()}.", "", *notes, "", "\n\n".join(markdown(table) for table in tables), ""])

@@ -232,8 +232,11 @@ impl Intake {
         // A tracker without a watch clock is taken to watch all the time.
         let watched =
             if seen.watched > Nanos::ZERO { seen.watched } else { now.saturating_sub(last) };
-        let watching = watched > Nanos::ZERO && !seen.samples.is_empty();
-        self.watched = if watching { watched } else { Nanos::ZERO };
+        // That a whole scan found nothing is a report, too: otherwise idle programs would be observed closely for ever.
+        let scanned = seen.window.is_some() && seen.watched > Nanos::ZERO;
+        let hit = watched > Nanos::ZERO && !seen.samples.is_empty();
+        let watching = hit || scanned;
+        self.watched = if hit { watched } else { Nanos::ZERO };
         let &HitCounts { slow, fast, slow_variance } = hits;
         let (per_sec, counts) = (slow / watched.as_secs_f64(), [slow, fast]);
         let found_again = seen.found_again;

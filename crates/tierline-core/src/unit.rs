@@ -71,9 +71,9 @@ impl Bytes {
         Self(mib << 20)
     }
 
-    /// The bytes of `pages` base pages.
+    /// The bytes of `pages` base pages. A number that somebody made up may be too large.
     pub const fn from_base_pages(pages: u64) -> Self {
-        Self(pages * BASE_PAGE.0)
+        Self(pages.saturating_mul(BASE_PAGE.0))
     }
 
     /// This share of it.

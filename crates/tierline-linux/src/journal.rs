@@ -33,6 +33,9 @@ pub struct ChangedSetting {
     pub original: String,
     /// Our value, as the kernel reads it back.
     pub current: String,
+    /// While it is written: our value before. A manager that is killed then has left either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<String>,
 }
 
 struct JournalState {
@@ -184,7 +187,9 @@ impl JournalState {
         let at = known.unwrap_or(self.page.changes.len());
         let before = self.page.changes.get(at).cloned();
         let original = before.as_ref().map_or(now, |change| change.original.clone());
-        let change = ChangedSetting { path: path.into(), original, current: value.trim().into() };
+        let previous = before.as_ref().map(|change| change.current.clone());
+        let (path_text, current) = (path.to_string(), value.trim().to_string());
+        let change = ChangedSetting { path: path_text, original, current, previous };
         self.put(at, change, root);
         if let Err(error) = self.save() {
             self.undo(at, before);
@@ -195,6 +200,7 @@ impl JournalState {
             self.save()?;
             return Err(error);
         }
+        self.page.changes[at].previous = None;
         // The kernel may show a value in another form than it was written (0 becomes N).
         if let Ok(shown) = access.read() {
             self.page.changes[at].current = shown;
@@ -324,7 +330,8 @@ fn put_back(root: &Root, change: &ChangedSetting) -> Result<bool> {
     if same(&now, &change.original) {
         return Ok(false);
     }
-    if !same(&now, &change.current) {
+    let ours = [Some(&change.current), change.previous.as_ref()];
+    if !ours.into_iter().flatten().any(|ours| same(&now, ours)) {
         return Err(Error::Changed {
             path: root.path(path),
             found: now,

@@ -150,14 +150,13 @@ impl Kcore {
     /// The physical address of a kernel address in the direct map.
     pub fn phys_of(&self, virt: u64) -> Option<u64> {
         let offset = offset_in(&self.by_virt, virt, 1)?;
-        let home =
-            self.by_phys.iter().find(|s| (s.offset..s.offset + s.bytes).contains(&offset))?;
-        Some(home.start + (offset - home.offset))
+        let into = |s: &Segment| offset.checked_sub(s.offset).filter(|into| *into < s.bytes);
+        self.by_phys.iter().find_map(|s| s.start.checked_add(into(s)?))
     }
 
     /// The number of base pages of RAM that the kernel maps.
     pub fn ram_base_pages(&self) -> u64 {
-        self.by_phys.iter().map(|s| s.bytes / 4096).sum()
+        self.by_phys.iter().fold(0, |sum: u64, s| sum.saturating_add(s.bytes / 4096))
     }
 
     fn read(&self, segments: &[Segment], address: u64, buf: &mut [u8]) -> bool {

@@ -77,7 +77,7 @@ impl Recorder {
                 // A process that has ended has no pages.
                 let _ = add_present(&self.root, pid, &mut self.seen);
             }
-            self.next_census = now + look_pause(CENSUS_EVERY, meter.cost().cpu);
+            self.next_census = now + look_pause(CENSUS_EVERY, meter.cost().cpu, false);
         }
         &self.seen
     }

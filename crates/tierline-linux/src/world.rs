@@ -34,7 +34,7 @@ use crate::tenant::{self, Tenant, Tenants};
 use crate::tracker::Tracker;
 use crate::tracker::inspect::{CENSUS_EVERY, Inspector};
 use crate::tracker::units::Units;
-use crate::tracker::window::{CostMeter, RaisedPriority};
+use crate::tracker::window::{CostMeter, RaisedPriority, thread_cpu};
 
 /// Time between two readings of the processes and their mappings.
 const LOOK_AROUND: Nanos = Nanos::from_secs(1);
@@ -42,8 +42,12 @@ const LOOK_AROUND: Nanos = Nanos::from_secs(1);
 const SIZES_EVERY: Nanos = Nanos::from_secs(5);
 /// Time for which measured telemetry is valid while nothing is moved.
 const MEASURE_EVERY: Nanos = Nanos::from_secs(2);
-/// The same for a policy that reclaims: it must notice a burst of new pages in time.
+/// The same for a policy that reclaims, and for limits: a burst of new pages must be noticed in time.
 const MEASURE_OFTEN: Nanos = Nanos::from_millis(100);
+/// The longest in calm.
+const MEASURE_CALM: Nanos = Nanos::from_secs(5);
+/// The same in times of its cost, which grows with the number of tenants: 10 % of a CPU, and in calm 0.2 %.
+const MEASURE_PAUSE: [u64; 2] = [10, 512];
 
 /// A running Linux as the engine's world.
 pub struct LinuxWorld {
@@ -73,6 +77,10 @@ pub struct LinuxWorld {
     memory: Vec<NodeMemory>,
     /// The time of that measurement; `None`: before the last moves.
     measured: Option<Nanos>,
+    /// What it cost.
+    measuring: Nanos,
+    /// Whether placement is settled.
+    calm: bool,
     /// The tiers of frames; `None` if the machine does not describe them.
     frames: Option<FrameTiers>,
     looked_around: Option<Nanos>,
@@ -128,6 +136,8 @@ impl LinuxWorld {
             dry_run,
             memory,
             measured: None,
+            measuring: Nanos::ZERO,
+            calm: false,
             looked_around: None,
             look_pause: LOOK_AROUND,
             is_full: false,
@@ -359,12 +369,15 @@ impl LinuxWorld {
             return;
         }
         let meter = CostMeter::start();
-        self.look_around(now, out);
+        let own_budget = self.look_around(now, out);
         self.looked_around = Some(now);
-        self.look_pause = look_pause(LOOK_AROUND, meter.cost().cpu);
+        let cost = meter.cost().cpu.saturating_sub(own_budget);
+        self.look_pause = look_pause(LOOK_AROUND, cost, self.calm);
     }
 
-    fn look_around(&mut self, now: Nanos, out: &mut Observations) {
+    /// Returns the cost of programs whose mappings are so many that they are read in their own time: they delay no others.
+    fn look_around(&mut self, now: Nanos, out: &mut Observations) -> Nanos {
+        let mut own_budget = Nanos::ZERO;
         let changes = self.targets.refresh(&self.root);
         for pid in &changes.gone {
             self.maps.remove(pid);
@@ -377,11 +390,20 @@ impl LinuxWorld {
         for pid in &changes.appeared {
             self.maps.insert(*pid, Maps::new(SpaceId(*pid)));
         }
-        for maps in self.maps.values_mut() {
+        for (pid, maps) in &mut self.maps {
+            if now < maps.due || self.targets.stat(*pid).is_some_and(|stat| maps.is_idle(stat)) {
+                continue;
+            }
+            let begun = thread_cpu();
             if let Err(problem) = maps.refresh(&self.root, &mut out.space_events) {
                 self.problems.push(problem);
             }
             self.problems.extend(maps.take_left_out());
+            let cost = thread_cpu().saturating_sub(begun);
+            if look_pause(LOOK_AROUND, cost, false) > LOOK_AROUND {
+                maps.due = now + look_pause(LOOK_AROUND, cost, false);
+                own_budget += cost;
+            }
         }
         self.problems.extend(self.targets.take_left_out());
         self.problems.extend(self.targets.take_doubts());
@@ -396,6 +418,7 @@ impl LinuxWorld {
                 self.problems.push(problem);
             }
         }
+        own_budget
     }
 
     /// The core has an index for each managed page; without one, a mapping is not managed.
@@ -547,8 +570,11 @@ impl World for LinuxWorld {
 
     fn measure(&mut self, now: Nanos) -> Telemetry {
         let closely = self.inspector.is_some() || !self.targets.groups().is_empty();
-        let every = if closely { MEASURE_OFTEN } else { MEASURE_EVERY };
+        let often = self.measuring * MEASURE_PAUSE[usize::from(self.calm)];
+        let most = if self.calm { MEASURE_CALM } else { MEASURE_EVERY };
+        let every = if closely { often.clamp(MEASURE_OFTEN, most) } else { MEASURE_EVERY };
         if self.measured.is_none_or(|at| now >= at + every) {
+            let meter = CostMeter::start();
             self.measured = Some(now);
             self.read_memory();
             self.measure_page_in(now);
@@ -561,6 +587,7 @@ impl World for LinuxWorld {
             if let Some(bandwidth) = &mut self.bandwidth {
                 bandwidth.refresh(now, |tenant| self.tenants.processes_of(tenant), problems);
             }
+            self.measuring = meter.cost().cpu;
         }
         let page_in_stall = self.paging.as_ref().and_then(|paging| paging.stall);
         let mut tiers = telemetry::tiers(&self.tiers, &self.memory);
@@ -601,6 +628,7 @@ impl World for LinuxWorld {
     fn set_attention(&mut self, attention: Attention) {
         // Published systems observe at a constant rate; their thresholds and periods are set for it.
         let attention = if self.units.is_some() { Attention::Alert } else { attention };
+        self.calm = attention == Attention::Calm;
         self.tracker.set_attention(attention);
     }
 

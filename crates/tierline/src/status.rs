@@ -267,8 +267,12 @@ mod tests {
 
     fn status() -> Status {
         let tier = |name: &str| TierStatus { name: name.into(), nodes: vec![0] };
-        let change =
-            ChangedSetting { path: "/proc/x".into(), original: "1".into(), current: "0".into() };
+        let change = ChangedSetting {
+            path: "/proc/x".into(),
+            original: "1".into(),
+            current: "0".into(),
+            previous: None,
+        };
         let metrics = MetricSamples::default()
             .with("uptime_seconds", &[], Nanos::from_millis(12_300))
             .with("manager_cpu_seconds_total", &[], Nanos::from_millis(200))

@@ -8,6 +8,7 @@
 //! Exit status: 0 success, 1 memory or server returned wrong data, 2 the verb could not run.
 
 mod around;
+mod ask;
 mod beside;
 mod burst;
 mod cpu;
@@ -83,6 +84,8 @@ enum Verb {
     Cpu(cpu::Args),
     /// Runs a command between the markers of a measured phase
     Around(around::Args),
+    /// Requests to a service, and how soon it answers
+    Ask(ask::Args),
     /// An address space that is expensive to look at
     Hostile(hostile::Args),
     /// Runs a command of whose system calls some fail
@@ -101,6 +104,7 @@ fn main() -> ExitCode {
         Verb::Forker(args) => forker::run(&args),
         Verb::Cpu(args) => cpu::run(&args),
         Verb::Around(args) => around::run(&args),
+        Verb::Ask(args) => ask::run(&args),
         Verb::Hostile(args) => hostile::run(&args),
         Verb::Faults(args) => faults::run(&args),
     };

@@ -66,12 +66,17 @@ impl SlowHits {
     /// Whether the rate is above the usual one, and not by chance, where counts vary `dispersion` times as much as
     /// Poisson's.
     fn exceeds(&self, usual: f64, dispersion: f64) -> bool {
-        let Some(SampledHits { hits, .. }) = self.sampled else {
-            return self.per_sec > RISE * usual;
-        };
         // At least one: a single hit is no evidence.
-        let mean = (hits * usual / self.per_sec.max(f64::MIN_POSITIVE)).max(1.0);
-        self.per_sec > SAMPLED_RISE * usual && hits > mean + DEVIATIONS * (dispersion * mean).sqrt()
+        let is_more = |hits: f64, dispersion: f64| {
+            let mean = (hits * usual / self.per_sec.max(f64::MIN_POSITIVE)).max(1.0);
+            hits > mean + DEVIATIONS * (dispersion * mean).sqrt()
+        };
+        if let Some(SampledHits { hits, .. }) = self.sampled {
+            return self.per_sec > SAMPLED_RISE * usual && is_more(hits, dispersion);
+        }
+        // The few pages of a program that wakes up for a moment are no change. A device counts no pages.
+        let pages = self.counts[0].powi(2) / self.slow_variance;
+        self.per_sec > RISE * usual && (self.counts[0] <= 0.0 || is_more(pages, 1.0))
     }
 }
 

@@ -183,3 +183,18 @@ fn regions_suffice_if_neighbouring_pages_are_alike() {
     run(&mut engine, &mut toy, 100..200);
     assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
 }
+
+/// Scans find nothing, then three pages of a program that wakes up for a moment, then a hot set.
+#[test]
+fn attention_is_calm_while_programs_do_nothing() {
+    let mut toy = Toy::new(machine(&[2_000, 20_000]), vec![0.0; 16_000], 4);
+    let mut engine = engine(&toy);
+    run(&mut engine, &mut toy, 0..40);
+    assert_eq!(engine.attention(), Attention::Calm);
+    toy.rates[..3].fill(100.0);
+    run(&mut engine, &mut toy, 40..80);
+    assert_eq!(engine.attention(), Attention::Calm);
+    toy.rates = skewed(16_000, 100.0, 1.0, 5);
+    run(&mut engine, &mut toy, 80..101);
+    assert_eq!(engine.attention(), Attention::Alert);
+}

@@ -67,6 +67,12 @@ impl Cgroup {
         Ok(Some(charged))
     }
 
+    /// Memory of all kinds and nodes that is charged to this group and those below it, which costs a tenth of
+    /// [`Cgroup::usage_by_node`]; `None` if it is not known.
+    pub fn charged(&self) -> Option<Bytes> {
+        Some(Bytes(self.read("memory.current").ok()??.trim().parse().ok()?))
+    }
+
     /// Refaults of this group and those below it, from `memory.stat`; `None` if the group is gone.
     ///
     /// # Errors

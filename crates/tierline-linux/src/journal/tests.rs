@@ -80,7 +80,8 @@ fn a_change_that_could_not_be_recorded_is_not_made_and_the_one_before_it_is_rest
 const RATE: &str = "/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps";
 
 fn change(path: &str, original: &str, current: &str) -> ChangedSetting {
-    ChangedSetting { path: path.into(), original: original.into(), current: current.into() }
+    let [path, original, current] = [path, original, current].map(String::from);
+    ChangedSetting { path, original, current, previous: None }
 }
 
 /// A state folder with the journal of a dead process.
@@ -134,6 +135,31 @@ fn a_manager_killed_between_the_write_and_its_record_is_cleaned_up_after() {
     let (lines, errors) = recover(run.path(), &root);
     assert_eq!((lines, errors), (vec![format!("{DEMOTION} = true")], vec![]));
     assert!(root.read(DEMOTION).expect("read").starts_with("true"));
+}
+
+/// A setting during whose second change the manager is killed: the kernel still holds the value of the first.
+#[test]
+fn a_manager_killed_before_a_second_change_of_a_setting_is_cleaned_up_after() {
+    struct Killed<'a>(&'a Root, &'a Path, &'a Path);
+    impl Access for Killed<'_> {
+        fn read(&self) -> Result<String> {
+            FileAt { root: self.0, path: NUMAB }.read()
+        }
+        fn write(&self, _value: &str) -> Result<()> {
+            let [page] = &pages(self.1)[..] else { panic!("one journal") };
+            leave(self.2, DEAD, "", page.1.changes.clone());
+            Ok(())
+        }
+    }
+    let (dir, root) = fake(&[(NUMAB, "1\n")]);
+    let run = dir.path().join("run");
+    let journal = Journal::open(&run).expect("a journal");
+    journal.set(&root, NUMAB, "2").expect("set");
+    let left = tempfile::tempdir().expect("a folder");
+    journal.lock().set(&root, NUMAB, "0", &Killed(&root, &run, left.path())).expect("killed");
+    assert_eq!(recover(left.path(), &root), (vec![format!("{NUMAB} = 1")], vec![]));
+    assert!(root.read(NUMAB).expect("read").starts_with('1'));
+    assert_eq!(journal.changes()[0].previous, None, "only while it is written");
 }
 
 #[test]

@@ -78,8 +78,9 @@ impl Held {
     /// # Errors
     /// As [`Held::open_read`].
     pub fn read(&self, file: &str) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.open_read(file)?.read_to_end(&mut bytes)?;
+        // Limited only so that the size is not asked for, which the kernel does not know.
+        let mut bytes = Vec::with_capacity(4096);
+        self.open_read(file)?.take(u64::MAX).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 

@@ -19,8 +19,8 @@ const MOST_TEXT: u64 = 16 << 20;
 const OF_MEMORY: u64 = 4;
 /// It is at least this, and at most an eighth of all that can be managed, in pages: 64 GiB and 2 TiB.
 const MOST_PAGES: [u64; 2] = [1 << 24, 1 << 29];
-/// The time between two looks at all programs, in times of its cost: 5 % of a CPU.
-const LOOK_PAUSE: u64 = 20;
+/// The time between two looks at all programs, in times of its cost: 5 % of a CPU, and in calm 0.2 %.
+const LOOK_PAUSE: [u64; 2] = [20, 512];
 
 /// The text of a process's mappings, and whether it is longer than what is read.
 ///
@@ -42,8 +42,9 @@ fn read_lines(file: impl Read, most: u64) -> io::Result<(Vec<u8>, bool)> {
     Ok((text, is_cut))
 }
 
-/// Leaves out the largest runs until the rest is within the limit: an address space that is reserved and not used must
-/// not displace the memory that is. Returns the pages left out.
+/// Leaves out of the largest runs what is over the limit: an address space that is reserved and not used must not displace
+/// the memory that is. Of the smallest of them the start stays, as its pages could otherwise not be demoted. Returns the
+/// pages left out.
 pub(crate) fn keep_within_limit(root: &Root, runs: &mut Vec<MappedRun>) -> u64 {
     keep_within(runs, most_pages(root))
 }
@@ -62,27 +63,21 @@ fn keep_within(runs: &mut Vec<MappedRun>, most: u64) -> u64 {
     if all <= most {
         return 0;
     }
-    let mut sizes: Vec<u64> = runs.iter().map(pages).collect();
-    sizes.sort_unstable();
-    let mut sum = 0;
-    let fitting = sizes.iter().take_while(|size| {
-        sum += **size;
-        sum <= most
-    });
-    // Of several runs of one size, all stay or none.
-    let largest = fitting.last().copied().unwrap_or(0);
-    runs.retain(|run| pages(run) <= largest);
-    let mut kept: u64 = runs.iter().map(pages).sum();
-    if kept > most {
-        runs.retain(|run| pages(run) < largest);
-        kept = runs.iter().map(pages).sum();
+    let mut by_size: Vec<usize> = (0..runs.len()).collect();
+    by_size.sort_by_key(|&at| (pages(&runs[at]), at));
+    let mut left = most;
+    for at in by_size {
+        let kept = pages(&runs[at]).min(left);
+        runs[at].1 = runs[at].0 + kept;
+        left -= kept;
     }
-    all - kept
+    runs.retain(|run| run.0 < run.1);
+    all - most
 }
 
 /// The time until the next look, after one of this cost.
-pub(crate) fn look_pause(shortest: Nanos, cost: Nanos) -> Nanos {
-    shortest.max(cost * LOOK_PAUSE)
+pub(crate) fn look_pause(shortest: Nanos, cost: Nanos, calm: bool) -> Nanos {
+    shortest.max(cost * LOOK_PAUSE[usize::from(calm)])
 }
 
 /// The report of mappings that are not managed.
@@ -90,7 +85,7 @@ pub(super) fn left_out(pid: u32, pages: u64, text_is_cut: bool) -> Error {
     let why = match text_is_cut {
         true => "what /proc/PID/maps lists after its first 16 MiB is left out".to_string(),
         false => format!(
-            "it maps more than {OF_MEMORY} times the machine's memory: its largest mappings, {}, are left out",
+            "it maps more than {OF_MEMORY} times the machine's memory: of its largest mappings {} are left out",
             Bytes::from_base_pages(pages)
         ),
     };
@@ -136,14 +131,19 @@ mod tests {
             let mut runs: Vec<MappedRun> =
                 runs.iter().map(|&(start, end)| (start, end, Anonymous)).collect();
             let out = keep_within(&mut runs, most);
-            (runs.iter().map(|run| run.0).collect::<Vec<_>>(), out)
+            (runs.iter().map(|run| (run.0, run.1)).collect::<Vec<_>>(), out)
         };
         let huge = 64 << (40 - 12);
-        assert_eq!(kept(&[(0, 9), (10, 10 + huge), (huge + 20, huge + 30)], 1 << 29).0.len(), 2);
-        assert_eq!(kept(&[(0, 5), (10, 20), (30, 33)], 18), (vec![0, 10, 30], 0));
-        assert_eq!(kept(&[(0, 5), (10, 20), (30, 33)], 17), (vec![0, 30], 10));
-        assert_eq!(kept(&[(0, 5), (10, 15), (30, 33)], 9), (vec![30], 10));
-        assert_eq!(kept(&[(0, 5)], 4), (vec![], 5));
+        let (most, all) = (1 << 29, 19 + huge);
+        let rest = [(0, 9), (10, 10 + most - 19), (huge + 20, huge + 30)];
+        assert_eq!(
+            kept(&[(0, 9), (10, 10 + huge), (huge + 20, huge + 30)], most),
+            (rest.to_vec(), all - most)
+        );
+        assert_eq!(kept(&[(0, 5), (10, 20), (30, 33)], 18), (vec![(0, 5), (10, 20), (30, 33)], 0));
+        assert_eq!(kept(&[(0, 5), (10, 20), (30, 33)], 17), (vec![(0, 5), (10, 19), (30, 33)], 1));
+        assert_eq!(kept(&[(0, 5), (10, 15), (30, 33)], 9), (vec![(0, 5), (10, 11), (30, 33)], 4));
+        assert_eq!(kept(&[(0, 5), (10, 15)], 5), (vec![(0, 5)], 5));
     }
 
     #[test]
@@ -162,7 +162,9 @@ mod tests {
     #[test]
     fn looks_have_a_budget() {
         let shortest = Nanos::from_secs(1);
-        assert_eq!(look_pause(shortest, Nanos::from_millis(3)), shortest);
-        assert_eq!(look_pause(shortest, Nanos::from_millis(150)), Nanos::from_secs(3));
+        assert_eq!(look_pause(shortest, Nanos::from_millis(3), false), shortest);
+        assert_eq!(look_pause(shortest, Nanos::from_millis(1), true), shortest);
+        assert_eq!(look_pause(shortest, Nanos::from_millis(150), false), Nanos::from_secs(3));
+        assert_eq!(look_pause(shortest, Nanos::from_millis(10), true), Nanos::from_millis(5120));
     }
 }

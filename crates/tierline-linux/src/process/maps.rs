@@ -5,21 +5,30 @@ use std::hash::BuildHasher;
 
 use rustc_hash::FxBuildHasher;
 use tierline_core::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
-use tierline_core::unit::{BASE_PER_HUGE, Bytes};
+use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
 use super::held::{ended, file_error, is_gone};
 use super::huge;
 use super::limits::{keep_within_limit, left_out, mappings_text};
+use super::stat::Stat;
 use crate::error::{Error, Result};
 use crate::root::Root;
 
 /// A run of pages of one kind: first page, first page after it, kind.
 pub(crate) type MappedRun = (u64, u64, PageKind);
 
+/// A process that seems idle is read in one of so many looks: it may have changed a mapping in less than a clock tick.
+const IDLE_LOOKS: u8 = 8;
+
 /// The mappings of one process.
 #[derive(Debug)]
 pub struct Maps {
     space: SpaceId,
+    /// Its size and CPU time at the last reading, and the looks since.
+    at_reading: (u64, u64),
+    idle_looks: u8,
+    /// When they may be read again, as that is costly.
+    pub due: Nanos,
     /// A hash of the text of the last read: if it is equal, nothing changed.
     text: Option<u64>,
     runs: Vec<MappedRun>,
@@ -33,7 +42,27 @@ impl Maps {
     /// A space with no known mappings.
     pub fn new(space: SpaceId) -> Self {
         let (runs, hugetlb) = (Vec::new(), Bytes::ZERO);
-        Self { space, text: None, runs, hugetlb, left_out: None, has_told: false }
+        Self {
+            space,
+            at_reading: (0, 0),
+            idle_looks: 0,
+            due: Nanos::ZERO,
+            text: None,
+            runs,
+            hugetlb,
+            left_out: None,
+            has_told: false,
+        }
+    }
+
+    /// Whether the process has neither run nor changed its size since the last reading, so that another one, the most
+    /// costly part of a look, is likely to show nothing new.
+    pub fn is_idle(&mut self, stat: &Stat) -> bool {
+        let now = (stat.size, stat.ran);
+        let same = self.text.is_some() && self.at_reading == now;
+        self.idle_looks = if same { (self.idle_looks + 1) % IDLE_LOOKS } else { 0 };
+        self.at_reading = now;
+        self.idle_looks > 0
     }
 
     /// Reads the mappings and appends the changes: unmapped runs first, then mapped ones. The mappings do not
@@ -300,19 +329,44 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
     }
 
     #[test]
+    fn the_mappings_of_an_idle_program_are_read_now_and_then() {
+        let (_dir, root) =
+            fake(&[("/proc/5/maps", "1000-5000 rw-p 0 0:0 0\n"), ("/proc/5/stat", "")]);
+        root.hold(5).expect("it runs");
+        let (mut maps, mut out) = (Maps::new(SpaceId(5)), Vec::new());
+        let text = crate::process::stat::tests::text(5, "it", 1, 5, 9, 1);
+        let mut stat = Stat::parse(&text).expect("a stat");
+        let mut is_idle = |maps: &mut Maps, stat: &Stat| {
+            let idle = maps.is_idle(stat);
+            maps.refresh(&root, &mut out).expect("maps");
+            idle
+        };
+        assert!(!is_idle(&mut maps, &stat), "never read");
+        let idle: Vec<bool> = (0..16).map(|_| is_idle(&mut maps, &stat)).collect();
+        assert_eq!(idle.iter().filter(|idle| **idle).count(), 14, "{idle:?}");
+        stat.ran += 1;
+        assert!(!is_idle(&mut maps, &stat) && is_idle(&mut maps, &stat), "it has run");
+        stat.size += 4096;
+        assert!(!is_idle(&mut maps, &stat) && is_idle(&mut maps, &stat), "it has grown");
+    }
+
+    #[test]
     fn a_reserved_address_space_is_left_out_and_said_once() {
         let whole = "1000-5000 rw-p 0 0:0 0\n10000000-400010000000 rw-p 0 0:0 0\n";
         let (_dir, root) = fake(&[("/proc/5/maps", whole), ("/proc/5/stat", "")]);
         root.hold(5).expect("it runs");
         let (mut maps, mut out) = (Maps::new(SpaceId(5)), Vec::new());
         maps.refresh(&root, &mut out).expect("maps");
-        assert_eq!((maps.pages(), out.len()), (4, 1), "{out:?}");
+        // Its start stays.
+        let most = 1 << 24;
+        assert_eq!((maps.pages(), out.len()), (most, 2), "{out:?}");
         let told = maps.take_left_out().expect("told").to_string();
-        assert!(told.contains("64.0 TiB") && told.contains("process 5"), "{told}");
+        assert!(told.contains("63.9 TiB") && told.contains("process 5"), "{told}");
         let more = format!("{whole}500000000000-500000001000 rw-p 0 0:0 0\n");
         std::fs::write(root.path("/proc/5/maps"), more).expect("a change");
         maps.refresh(&root, &mut out).expect("maps");
-        assert_eq!((maps.pages(), maps.take_left_out().is_none()), (5, true));
+        assert_eq!((maps.pages(), maps.take_left_out().is_none()), (most, true));
+        assert_eq!(maps.runs.last(), Some(&(0x5_0000_0000, 0x5_0000_0001, PageKind::Anonymous)));
     }
 
     #[test]

@@ -21,6 +21,10 @@ pub struct Stat {
     pub parent: u32,
     /// Start time in clock ticks since boot: distinguishes processes that reuse a pid.
     pub start: u64,
+    /// CPU time, in clock ticks.
+    pub ran: u64,
+    /// Mapped bytes.
+    pub size: u64,
     /// Resident bytes.
     pub rss: Bytes,
     /// The start addresses of its code, stack and heap. They are random, so they differ after each exec. All
@@ -64,6 +68,8 @@ impl Stat {
             comm: comm.into(),
             parent: u32::try_from(number(4)?).ok()?,
             start: number(22)?,
+            ran: number(14)?.saturating_add(number(15)?),
+            size: number(23)?,
             rss: Bytes::from_base_pages(number(24)?),
             start_addresses: [26, 28, 47].map(|field| number(field).unwrap_or(0)),
             is_kernel_thread: number(9)? & KERNEL_THREAD != 0,

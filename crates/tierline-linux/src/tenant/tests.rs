@@ -261,3 +261,38 @@ fn readings_that_miss_our_latest_moves_do_not_undo_them() {
     stat(900, 4950);
     assert_eq!(read(&mut usage, 153), [900, 4950]);
 }
+
+/// What is charged in all is a tenth of the work. In ten seconds another program may have moved pages.
+#[test]
+fn usage_is_not_read_again_while_nothing_was_charged_or_moved() {
+    let fake = Fake::new();
+    fake.group("a", &[]);
+    let put = |charged: u64, fast: u64| {
+        fake.put("/sys/fs/cgroup/a/memory.current", &format!("{charged}\n"));
+        let stat = format!("anon N0={} N1=4096\nfile N0=0 N1=0\n", fast * 4096);
+        fake.put("/sys/fs/cgroup/a/memory.numa_stat", &stat);
+    };
+    let groups = Cgroups::open(&fake.root, &["a".into()]).expect("a group");
+    let (tenants, mut usage) = (Tenants::new(vec![group("a")]), Usage::new(1));
+    let mut read = |millis, from_us: bool| {
+        if from_us {
+            let (space, vpn, size) = (SpaceId(9), Vpn(0), PageSize::Base);
+            let (from, to) = (TierId(1), TierId(0));
+            let reason = Reason::Hot { rate_per_sec: 1.0 };
+            usage.record_move(0, &Move { space, vpn, size, from, to, reason });
+        }
+        usage.refresh(Nanos::from_millis(millis), &groups, &tenants, &tiers(), &mut Vec::new());
+        usage.telemetry()[0].used[0].map_or(0, Bytes::base_pages)
+    };
+    put(5, 1);
+    assert_eq!(read(1_000, false), 1);
+    put(5, 2);
+    assert_eq!(read(2_000, false), 1, "the same charge");
+    put(6, 3);
+    assert_eq!(read(3_000, false), 3, "another charge");
+    put(6, 4);
+    assert_eq!(read(12_900, false), 3);
+    assert_eq!(read(13_000, false), 4, "ten seconds later");
+    put(6, 7);
+    assert_eq!(read(14_000, true), 7, "after a move of ours");
+}

@@ -24,6 +24,19 @@ const COMPLETE_AFTER: Nanos = Nanos::from_millis(2_500);
 /// Pages a processor that the kernel's counts may miss.
 const BATCH: u64 = 64;
 
+/// Time for which a reading counts while the group's memory stays the same: only other programs can move its pages then.
+const SAME_FOR: Nanos = Nanos::from_secs(10);
+/// One in so many groups is read again for its age alone in one refresh.
+const RENEWED: usize = 8;
+
+/// What a group used by tier, when that was read, and all that was charged to it then.
+#[derive(Debug)]
+struct Reading {
+    charged: Bytes,
+    at: Nanos,
+    used: Vec<Bytes>,
+}
+
 /// Usage of the measured tenants.
 #[derive(Debug)]
 pub struct Usage {
@@ -35,6 +48,10 @@ pub struct Usage {
     period: Nanos,
     /// By tenant and tier, of those that are measured.
     used: BTreeMap<usize, Vec<Tally>>,
+    /// The last readings, by group.
+    readings: BTreeMap<usize, Reading>,
+    /// How many old ones this refresh may still replace: all at once would be a long step.
+    renewals: usize,
     /// Groups whose failure was already reported.
     reported: BTreeSet<usize>,
 }
@@ -67,6 +84,8 @@ impl Usage {
             read: None,
             period: Nanos::ZERO,
             used: BTreeMap::new(),
+            readings: BTreeMap::new(),
+            renewals: 0,
             reported: BTreeSet::new(),
         }
     }
@@ -89,9 +108,20 @@ impl Usage {
             self.period = now;
             before.values_mut().flatten().for_each(Tally::begin_period);
         }
+        // Our own moves change usage, and not what is charged.
+        let moved =
+            |tallies: &Vec<Tally>| tallies.iter().any(|tally| tally.gained != [Bytes::ZERO; 2]);
+        for (at, _) in groups.indexed() {
+            let tenant = tenants.tenant_of_group(at);
+            if tenant.and_then(|tenant| before.get(&tenant)).is_none_or(moved) {
+                let above = std::iter::successors(Some(at), |at| groups.parent_of(*at));
+                above.for_each(|at| drop(self.readings.remove(&at)));
+            }
+        }
+        self.renewals = groups.iter().len().div_ceil(RENEWED);
         let charged: Vec<_> = groups
             .indexed()
-            .map(|(at, group)| (at, self.charged(at, group, tiers, problems)))
+            .map(|(at, group)| (at, self.charged(now, at, group, tiers, problems)))
             .collect();
         // A group's counts include the groups below it.
         let mut below: BTreeMap<usize, Vec<&Vec<Bytes>>> = BTreeMap::new();
@@ -119,11 +149,21 @@ impl Usage {
     /// Bytes of each tier that are charged to a group and those below it.
     fn charged(
         &mut self,
+        now: Nanos,
         at: usize,
         group: &Cgroup,
         tiers: &Tiers,
         problems: &mut Vec<Error>,
     ) -> Option<Vec<Bytes>> {
+        let all = group.charged();
+        if let Some(last) = self.readings.get(&at).filter(|last| Some(last.charged) == all) {
+            let is_old = now >= last.at + SAME_FOR;
+            if !is_old || self.renewals == 0 {
+                return Some(last.used.clone());
+            }
+            self.renewals -= 1;
+        }
+        self.readings.remove(&at);
         let charged = match group.usage_by_node() {
             Ok(charged) => charged?,
             Err(problem) => {
@@ -136,7 +176,11 @@ impl Usage {
         let of_nodes = |nodes: &[_]| {
             charged.iter().filter(|one| nodes.contains(&one.node)).map(|one| one.user).sum()
         };
-        Some(tiers.iter().map(|(_, tier)| of_nodes(&tier.nodes)).collect())
+        let used: Vec<Bytes> = tiers.iter().map(|(_, tier)| of_nodes(&tier.nodes)).collect();
+        if let Some(charged) = all {
+            self.readings.insert(at, Reading { charged, at: now, used: used.clone() });
+        }
+        Some(used)
     }
 
     /// Adjusts the usage for a page that we moved.

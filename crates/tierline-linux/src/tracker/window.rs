@@ -59,6 +59,11 @@ const FRUITLESS: u32 = 4;
 const OF_USE: f64 = 1.0 / 32.0;
 /// Windows of no use after which longer ones are tried. Ours: a page is promoted after two hits.
 const EXHAUSTED: u32 = 3;
+/// Share of accessed pages below which a program is idle, and the part of the budget of calm that it is worth. Ours: its
+/// few pages gain nothing, and quick scans show when it wakes up.
+const IDLE: f64 = 1.0 / 1024.0;
+const IDLE_BUDGET: f64 = 0.25;
+
 /// A quick scan's window is this part of that of scans. Ours.
 const QUICK_OF: u64 = 8;
 
@@ -204,6 +209,8 @@ pub struct WindowPace {
     grows: bool,
     /// Pages in memory at the last window.
     present: u64,
+    /// Whether the last window found next to nothing.
+    idle: bool,
 }
 
 impl WindowPace {
@@ -228,6 +235,7 @@ impl WindowPace {
             last_window: Nanos::ZERO,
             grows: false,
             present: 0,
+            idle: false,
         }
     }
 
@@ -311,6 +319,11 @@ impl WindowPace {
     }
 
     #[cfg(test)]
+    pub(super) fn credit(&self) -> f64 {
+        self.credit
+    }
+
+    #[cfg(test)]
     pub(super) fn set_credit(&mut self, seconds: f64) {
         self.credit = seconds;
     }
@@ -362,6 +375,7 @@ impl WindowPace {
         if seen.present == 0 {
             return;
         }
+        self.idle = ratio(seen.accessed, seen.present) < IDLE;
         let WindowSettings { shortest, longest, huge_shortest, .. } = self.settings;
         let (wanted, mut base) = (self.wanted(seen, fast), seen);
         if (seen.present - seen.huge_present) * FEW_OF >= seen.present {
@@ -466,6 +480,7 @@ impl WindowPace {
     /// The time in which the present budget pays for `owed` seconds of CPU time.
     pub fn earned(&self, owed: f64) -> Nanos {
         let budget = match self.attention {
+            Attention::Calm if self.idle => self.settings.budget_calm * IDLE_BUDGET,
             Attention::Calm => self.settings.budget_calm,
             _ => self.settings.budget_alert,
         };
@@ -740,6 +755,19 @@ pub(super) mod tests {
         });
         (0..9).for_each(|_| pace.adapt(long, own, Bytes::from_base_pages(1_000)));
         assert_eq!(pace.window(), WindowSettings::default().window);
+    }
+
+    /// Of 10,000 pages 9 are accessed, then 900.
+    #[test]
+    fn an_idle_program_is_worth_a_quarter_of_the_budget_of_calm() {
+        let mut pace = WindowPace::new(WindowSettings::default());
+        pace.set_attention(Attention::Calm);
+        let mut earned = |accessed| {
+            let seen = ReadCounts { present: 10_000, accessed, ..ReadCounts::default() };
+            pace.adapt(seen, seen, Bytes::from_base_pages(10_000));
+            pace.earned(0.1).0 / 1_000_000_000
+        };
+        assert_eq!([earned(9), earned(900)], [40, 10]);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::tracker::last_scan::Repeated;
 use crate::tracker::moment::Moment;
 use crate::tracker::window::{
     Cost, CostMeter, RaisedPriority, WindowPace, WindowSettings, WindowStats, has_one_cpu, ratio,
+    thread_cpu,
 };
 
 /// Windows that show what a page does now; older ones are outdated. Ours: with fewer, pages look hot by chance
@@ -44,6 +45,13 @@ const GROWTH_OF: u64 = 128;
 /// A window that takes at least this part of the time since the last scan: most new pages got into memory within it, so
 /// their accessed bits show no more than their first access. Ours.
 const NEW_WITHIN: u64 = 4;
+
+/// A process is sparse if a page of it costs more than this many pages of the others, and all of it more than this. Ours: page
+/// tables are usually full.
+const SPARSE: u64 = 8;
+const COSTLY: Nanos = Nanos::from_millis(20);
+/// The most scans in which a sparse process rests.
+const MOST_RESTS: u64 = 1 << 12;
 
 /// The longest that batches of huge pages are watched in one step.
 const AT_ONCE: Duration = Duration::from_millis(20);
@@ -177,6 +185,8 @@ pub struct Windowed<P: AccessBits> {
     opened_at: Nanos,
     /// When the sample of a quick scan was armed.
     sample_armed: Option<Moment>,
+    /// Cost of the last quick scan, of which a part is not known yet.
+    quick_cost: Nanos,
     /// When the last window ended.
     closed_at: Nanos,
     /// When the budget permits another window; quick scans fill the time until then.
@@ -196,6 +206,8 @@ struct Scan {
     /// The mean window of base pages, and the samples of base pages.
     watched: Duration,
     base_samples: usize,
+    /// Base pages of processes that rest.
+    resting: u64,
     /// Huge pages watched again, those of them that were accessed, and the sum of their windows.
     huge_pages: u32,
     huge_accessed: u32,
@@ -228,6 +240,38 @@ struct Watched<S> {
     kept: S,
     /// The moment of the last arming, until it is read.
     armed: Option<Moment>,
+    /// CPU time of its last scan, and the pages that it found.
+    cost: Nanos,
+    present: u64,
+    /// Scans since, and whether it is left out of the present one.
+    rests: u64,
+    is_resting: bool,
+}
+
+impl<S> Watched<S> {
+    /// How much more it costs than all other processes together, which with it cost `all` and have `present` pages: zero
+    /// unless it is sparse. Such a process is watched so rarely that it costs as much as they, and delays no window of them.
+    fn excess(&self, all: Nanos, present: u64) -> Nanos {
+        let (others, pages) = (all.saturating_sub(self.cost), present.saturating_sub(self.present));
+        let per_page = u128::from(self.cost.0) * u128::from(pages);
+        let is_sparse = per_page > u128::from(others.0) * u128::from(SPARSE * self.present);
+        if is_sparse && self.cost > COSTLY { self.cost.saturating_sub(others) } else { Nanos::ZERO }
+    }
+
+    /// Decides whether it rests in the next scan.
+    fn rest(&mut self, all: Nanos, present: u64) {
+        let excess = self.excess(all, present);
+        let others = all.saturating_sub(self.cost);
+        let most = excess.0.checked_div(others.0).unwrap_or(0).min(MOST_RESTS);
+        self.is_resting = self.rests < most;
+        self.rests = if self.is_resting { self.rests + 1 } else { 0 };
+    }
+}
+
+/// The cost and the pages of all processes, each at its last scan.
+fn sum<S>(spaces: &BTreeMap<SpaceId, Watched<S>>) -> (Nanos, u64) {
+    let all = spaces.values().map(|watched| watched.cost).sum();
+    (all, spaces.values().map(|watched| watched.present).sum())
 }
 
 /// The next step.
@@ -257,6 +301,7 @@ impl<P: AccessBits> Windowed<P> {
             armed_at: None,
             opened_at: Nanos::ZERO,
             sample_armed: None,
+            quick_cost: Nanos::ZERO,
             closed_at: Nanos::ZERO,
             affordable_at: Nanos::ZERO,
             repeats: false,
@@ -400,7 +445,12 @@ impl<P: AccessBits> Windowed<P> {
         out.samples.append(&mut self.found.samples);
         let scan = std::mem::take(&mut self.scan);
         let (seen, mut cost) = (scan.seen(), self.stats.arm);
+        let present = seen.present + scan.resting;
+        let (all, pages) = sum(&self.spaces);
+        let watched = self.spaces.values().filter(|watched| !watched.is_resting);
+        let excess = watched.map(|watched| watched.excess(all, pages)).sum();
         cost += self.stats.read;
+        cost.cpu = cost.cpu.saturating_sub(excess);
         self.stats = WindowStats {
             windows: self.stats.windows + 1,
             present: seen.present,
@@ -408,7 +458,7 @@ impl<P: AccessBits> Windowed<P> {
             watched: nanos(scan.watched),
             huge_watched: None,
             window: self.pace.window(),
-            pause: self.pace.pause(now, cost, self.stats.longest_delay, seen.present),
+            pause: self.pace.pause(now, cost, self.stats.longest_delay, present),
             ..self.stats
         };
         (self.closed_at, self.affordable_at) = (now, now + self.stats.pause);
@@ -425,7 +475,9 @@ impl<P: AccessBits> Windowed<P> {
             return self.go_on(Step::Growth(resident), check);
         }
         let window = self.pace.quick_window();
-        let quick_scan = now + QUICK_SCAN_EVERY.saturating_sub(window);
+        // The cost grows with the number of processes.
+        let earned = self.pace.earned(self.quick_cost.as_secs_f64());
+        let quick_scan = now + QUICK_SCAN_EVERY.max(earned).saturating_sub(window);
         if self.pace.attention() != Attention::Moving && quick_scan + window < self.next_window() {
             self.go_on(Step::QuickScan, quick_scan);
         } else {
@@ -468,6 +520,7 @@ impl<P: AccessBits> Windowed<P> {
     /// Arms the samples of all processes, and reads them after a window as long as that of a scan.
     fn quick_scan(&mut self, now: Nanos, start: Instant, out: &mut Observations) {
         let (meter, arming, mut armed) = (CostMeter::start(), Moment::now(), false);
+        self.quick_cost = Nanos::ZERO;
         for (space, watched) in &mut self.spaces {
             armed |= self.probe.arm_quick_scan(*space, &mut watched.kept);
         }
@@ -504,6 +557,7 @@ impl<P: AccessBits> Windowed<P> {
 
     /// Subtracts a quick scan from the budget: the next window comes later, by at most its own pause.
     fn pay(&mut self, cost: Cost) {
+        self.quick_cost += cost.cpu;
         let latest = self.closed_at + self.stats.pause * 2;
         let earned = self.pace.earned(cost.cpu.as_secs_f64());
         self.affordable_at = (self.affordable_at + earned).min(latest);
@@ -514,10 +568,18 @@ impl<P: AccessBits> Windowed<P> {
         let first = self.next_part.take().unwrap_or_else(|| {
             (self.stats.arm, self.stats.read) = Default::default();
             self.stats.longest_delay = Nanos::ZERO;
+            let (all, present) = sum(&self.spaces);
+            for watched in self.spaces.values_mut() {
+                watched.rest(all, present);
+                self.scan.resting += if watched.is_resting { watched.present } else { 0 };
+            }
             SpaceId(0)
         });
         let (began, window) = (Instant::now(), self.pace.window());
         for (space, watched) in self.spaces.range_mut(first..) {
+            if watched.is_resting {
+                continue;
+            }
             if nanos(began.elapsed()) > window {
                 self.next_part = Some(*space);
                 break;
@@ -526,6 +588,7 @@ impl<P: AccessBits> Windowed<P> {
             let there = self.probe.arm(*space, &mut watched.kept)?;
             watched.armed = there.then(|| start.midway());
             let cost = meter.cost();
+            watched.cost = cost.cpu;
             self.stats.arm += cost;
             self.stats.longest_delay = self.stats.longest_delay.max(cost.wall);
         }
@@ -538,8 +601,10 @@ impl<P: AccessBits> Windowed<P> {
         let meter = CostMeter::start();
         for (space, watched) in &mut self.spaces {
             let Some(armed) = watched.armed.take() else { continue };
-            let start = Moment::now();
+            let (own, start) = (thread_cpu(), Moment::now());
             if let Some(part) = self.probe.read(*space, &mut watched.kept, &mut self.found)? {
+                watched.cost += thread_cpu().saturating_sub(own);
+                watched.present = part.present;
                 self.scan.add_space(part, armed.watched_until(start.midway(), self.one_cpu));
             }
         }
@@ -561,7 +626,8 @@ impl<P: AccessBits> Tracker for Windowed<P> {
         for space in spaces {
             self.spaces.entry(*space).or_insert_with(|| {
                 newcomers = true;
-                Watched { kept: P::Space::default(), armed: None }
+                let (kept, cost) = (P::Space::default(), Nanos::ZERO);
+                Watched { kept, armed: None, cost, present: 0, rests: 0, is_resting: false }
             });
         }
         let has_begun = self.closed_at > Nanos::ZERO;
@@ -763,6 +829,35 @@ mod tests {
         }
     }
 
+    /// Process 1 has 10,000 pages; process 2 has 10, and takes 30 ms of CPU time to arm.
+    #[derive(Default)]
+    struct Sparse {
+        armed: Vec<u32>,
+    }
+
+    impl AccessBits for Sparse {
+        const NAME: &'static str = "sparse";
+        type Space = ();
+        fn arm(&mut self, space: SpaceId, (): &mut ()) -> Result<bool> {
+            self.armed.push(space.0);
+            let begun = thread_cpu();
+            while space.0 == 2 && thread_cpu() < begun + Nanos::from_millis(30) {}
+            Ok(true)
+        }
+        fn read(
+            &mut self,
+            space: SpaceId,
+            (): &mut (),
+            _: &mut Observations,
+        ) -> Result<Option<ReadCounts>> {
+            let present = if space.0 == 1 { 10_000 } else { 10 };
+            Ok(Some(ReadCounts { present, accessed: 9, ..ReadCounts::default() }))
+        }
+        fn refresh(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
     #[test]
     fn it_arms_waits_reads_and_pauses() {
         let fast = Bytes::from_base_pages(8);
@@ -784,6 +879,48 @@ mod tests {
         assert!(tracker.next_due() >= due + Nanos::from_millis(20));
         tracker.poll(tracker.next_due(), &mut out).expect("arms again");
         assert_eq!(tracker.probe().armed, [1, 2, 1, 2]);
+    }
+
+    /// By hand: 90 pages at 1 ms, beside 300 at 3 ms; a tenth as much is not sparse, or not costly.
+    #[test]
+    fn a_process_whose_pages_are_far_apart_costs_no_more_than_the_others() {
+        let ms = Nanos::from_millis;
+        let watched = |cost, present| Watched {
+            kept: (),
+            armed: None,
+            cost,
+            present,
+            rests: 0,
+            is_resting: false,
+        };
+        let mut far = watched(ms(90), 90);
+        assert_eq!(far.excess(ms(93), 390), ms(87));
+        assert_eq!(watched(ms(90), 9_000).excess(ms(93), 9_300), Nanos::ZERO);
+        assert_eq!(watched(ms(15), 90).excess(ms(18), 390), Nanos::ZERO);
+        assert_eq!(far.excess(ms(90), 90), Nanos::ZERO, "alone");
+        let rests = |far: &mut Watched<()>| {
+            far.rest(ms(93), 390);
+            far.is_resting
+        };
+        assert_eq!((0..60).filter(|_| !rests(&mut far)).count(), 2, "in 1 of 30 scans");
+    }
+
+    /// One process has a thousandth of the pages, and takes 30 ms to arm.
+    #[test]
+    fn a_process_whose_pages_are_far_apart_delays_no_other() {
+        let (mut tracker, mut out) = (
+            Windowed::with(Sparse::default(), Bytes::from_base_pages(1_000), apart()),
+            Observations::default(),
+        );
+        tracker.watch(&[SpaceId(1), SpaceId(2)]).expect("fine");
+        while tracker.stats().windows < 8 {
+            tracker.poll(tracker.next_due(), &mut out).expect("works");
+        }
+        assert_eq!(tracker.probe().armed[..2], [1, 2]);
+        let others = tracker.probe().armed.iter().filter(|pid| **pid == 1).count();
+        assert!((8..=9).contains(&others) && tracker.probe().armed.len() == others + 1);
+        assert!(tracker.pace.credit() > 0.9, "{}", tracker.pace.credit());
+        assert!(!tracker.pace.grows());
     }
 
     /// Each process takes longer to arm than a window lasts, so each is a part of the scan.
