@@ -252,6 +252,22 @@ fn a_hog_is_held_back_for_a_more_important_one_and_released_when_that_leaves() {
     assert!(host.fast(1) > 29.0, "{}", host.fast(1));
 }
 
+/// Both are slowed down to 38 GB/s: the less important one misses its target, the other one has more than it needs.
+#[test]
+fn what_is_above_a_target_is_taken_first() {
+    let mut host = Host::default();
+    host.arrive(ls(5, 10, 140)).unwrap();
+    host.arrive(bi(2, 20, 20)).unwrap();
+    host.arrive(bi(1, 10, 60)).unwrap();
+    host.programs.iter_mut().for_each(|program| program.fast = program.application.memory.0);
+    host.run(3);
+    let by = |tenant| host.controller.report(TenantId(tenant)).unwrap().squeeze.by;
+    assert_eq!([by(1), by(2)], [None, Some(TenantId(5))]);
+    host.run(120);
+    let standing = host.controller.report(TenantId(5)).unwrap();
+    assert!(standing.error.unwrap() <= 0.05, "{standing:?}");
+}
+
 #[test]
 fn an_application_that_ends_while_throttled_gets_its_cpu_time_back() {
     let mut host = Host::default();
