@@ -48,6 +48,8 @@ const IN_PLACE: f64 = 0.98;
 /// The rest may be this much, or this part of it.
 const NEARLY: Bytes = Bytes::from_mib(64);
 const NEARLY_PART: f64 = 0.1;
+/// A bandwidth that nobody has measured for this long will not be measured: nothing is reserved for it. Ours.
+const UNMEASURED: Nanos = Nanos::from_secs(2);
 /// Below this share of slow accesses, more fast memory hardly helps.
 const HARDLY_SLOW: f64 = 0.05;
 
@@ -85,6 +87,10 @@ pub struct ApplicationState {
     /// The target has been missed since.
     missed_since: Option<Nanos>,
     rest: Rest,
+    /// Since when it has had work and a bandwidth target, and nobody measures its bandwidth.
+    unmeasured_since: Option<Nanos>,
+    /// Whether that has lasted, so that nothing is reserved for it.
+    pub is_unmeasured: bool,
     /// Since when its hot memory has been elsewhere, without progress, and what fast memory served then.
     elsewhere: Option<(Nanos, f64)>,
     /// Sums of the present period.
@@ -114,6 +120,8 @@ impl ApplicationState {
             enough_since: now,
             missed_since: None,
             rest: Rest::default(),
+            unmeasured_since: None,
+            is_unmeasured: false,
             elsewhere: None,
             window: PeriodSums::default(),
             measured: Measured::default(),
@@ -128,6 +136,7 @@ impl ApplicationState {
     pub fn close(&mut self, now: Nanos) {
         let ran = self.measured.memory() > Bytes::ZERO;
         self.measured = self.window.close();
+        self.note_unmeasured(now);
         let memory = self.measured.memory();
         if memory > Bytes::ZERO {
             if !ran && self.curve.memory() > Bytes::ZERO {
@@ -144,6 +153,18 @@ impl ApplicationState {
                 share += self.measured.shares[tier];
                 self.curve.learn(bytes, share);
             }
+        }
+    }
+
+    /// Without a measured bandwidth nothing shows whether memory helps its target, so what it needs is a guess, which would
+    /// take memory from targets that can be met.
+    fn note_unmeasured(&mut self, now: Nanos) {
+        let is_known = !self.application.is_bandwidth() || self.measured.bandwidth_is_measured;
+        if is_known {
+            (self.unmeasured_since, self.is_unmeasured) = (None, false);
+        } else if self.measured.demand {
+            let since = *self.unmeasured_since.get_or_insert(now);
+            self.is_unmeasured |= now.saturating_sub(since) >= UNMEASURED;
         }
     }
 
@@ -340,13 +361,13 @@ impl ApplicationState {
         self.fast_cap().unwrap_or(Bytes(u64::MAX))
     }
 
-    /// What it needs, or is given for a trial; nothing while it has no memory.
+    /// What it needs, or is given for a trial; nothing while it has no memory, or no measured bandwidth.
     fn need_now(&self) -> TierBytes {
         let mut needed = TierBytes::default();
         match (self.measured.memory() > Bytes::ZERO, self.trial) {
             (true, Some(trial)) => needed[0] = trial.fast,
-            (true, None) => needed = self.need.placement,
-            (false, _) => {}
+            (true, None) if !self.is_unmeasured => needed = self.need.placement,
+            _ => {}
         }
         needed
     }

@@ -508,7 +508,8 @@ fn estimated(tenant: u16, fast: u64, slow: u64, accesses: [f64; 2]) -> TenantTel
 #[test]
 fn without_counters_slow_shares_are_measured_and_bandwidth_is_unknown() {
     let mut host = Host::default();
-    let slos = [Slo::SlowShare(0.05), Slo::Bandwidth(BytesPerSec(GB)), Slo::Latency(Nanos(130))];
+    let slos =
+        [Slo::SlowShare(0.05), Slo::Bandwidth(BytesPerSec(9 * GB)), Slo::Latency(Nanos(130))];
     for (tenant, slo) in (1..).zip(slos) {
         host.arrive(program(tenant, 10, slo, 10.0)).unwrap();
     }
@@ -520,6 +521,10 @@ fn without_counters_slow_shares_are_measured_and_bandwidth_is_unknown() {
         let telemetry = Telemetry { tiers: vec![free, free], tenants, ..Telemetry::default() };
         let orders = host.controller.tick(host.now, &telemetry, &tiers(), &mut host.limits);
         assert_eq!(orders, [], "nobody is throttled");
+        let reserved = |tenant| host.controller.report(TenantId(tenant)).unwrap().grant.reserved[0];
+        let waits = host.now < PERIOD * 11; // two seconds after the first period
+        assert_eq!(reserved(2) > Bytes::ZERO, waits, "{}", host.now);
+        assert!(reserved(1) > Bytes::ZERO && reserved(3) > Bytes::ZERO);
     }
     let error = |tenant| host.controller.report(TenantId(tenant)).unwrap().error;
     assert!(error(1).unwrap() > 0.5, "20 % of its accesses are slow, of 5 %: {:?}", error(1));
