@@ -15,6 +15,9 @@ use crate::port::TenantId;
 use crate::tier::TierId;
 use crate::unit::Bytes;
 
+/// Limits that would change by less than this part of a tier, and of the memory that they limit, stay. Ours.
+const TOLERANCE: f64 = 0.005;
+
 /// What an application asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Claim<'a> {
@@ -58,6 +61,20 @@ impl Grant {
     /// Its limit in a tier.
     pub fn limit(&self, tier: TierId) -> Bytes {
         self.reserved[tier.index()] + self.lent[tier.index()]
+    }
+
+    /// Whether the present limit in a tier of this size may stay. A limit of a small program in a large tier may be wrong
+    /// by much of its memory, so that counts, too.
+    pub(super) fn is_served_by(
+        &self,
+        present: Bytes,
+        tier: TierId,
+        room: Bytes,
+        memory: Bytes,
+    ) -> bool {
+        let wanted = self.limit(tier);
+        let is_near = |a: Bytes, b: Bytes, of: Bytes| a.0.abs_diff(b.0) <= of.part(TOLERANCE).0;
+        is_near(present, wanted, room) && is_near(present.min(memory), wanted.min(memory), memory)
     }
 
     /// Where memory of this size is if it uses all that it gets; the rest is in the slowest of `tiers`.

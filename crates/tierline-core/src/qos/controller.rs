@@ -38,8 +38,6 @@ use crate::unit::{Bytes, Nanos};
 
 /// Time between adaptations (Mercury, 4.3.2).
 pub const PERIOD: Nanos = Nanos::from_millis(200);
-/// Limits that would change by less than this part of a tier stay. Ours.
-const TOLERANCE: f64 = 0.005;
 
 /// Bytes of a demand read, where only their number is measured: a cache line.
 const LINE_BYTES: f64 = 64.0;
@@ -270,17 +268,15 @@ impl Controller {
         self.step_measurement(now);
         let loaded = self.is_loaded(&machine, tiers);
         let relieved = self.hold_back_or_release(now, &machine, loaded);
-        let is_important_ls = |state: &ApplicationState, below: u32| {
-            let Application { slo, priority, .. } = state.application;
-            priority > below && slo.is_some_and(|slo| !slo.is_bandwidth())
-        };
+        let fast_is_loaded = self.fast_is_loaded(&machine, tiers);
+        let mut ls_misses = false;
         for tenant in self.by_priority() {
-            let priority = self.applications[&tenant].application.priority;
-            let guarded =
-                loaded && self.applications.values().any(|state| is_important_ls(state, priority));
             let Some(state) = self.applications.get_mut(&tenant) else { continue };
+            let is_bandwidth = state.application.is_bandwidth();
             // No more fast bandwidth for a BI application while that hurts a more important LS (4.3.1).
-            let waits = relieved.contains(&tenant) || guarded && state.application.is_bandwidth();
+            let guarded = is_bandwidth && fast_is_loaded && ls_misses;
+            ls_misses |= !is_bandwidth && state.misses();
+            let waits = relieved.contains(&tenant) || guarded;
             let patience = if self.lend { PATIENCE } else { PATIENCE_UNLENT };
             state.revise(now, &machine, !waits, patience);
         }
@@ -318,16 +314,20 @@ impl Controller {
         MachineLoad { capacity, tier_ns, bytes_per_sec }
     }
 
-    /// Whether the traffic of a tier is so high that the fastest suffers. Without a threshold: if the latency of
-    /// the fastest tier is as much above its unloaded one (ours).
+    /// Whether the traffic of a tier is so high that the fastest suffers.
     fn is_loaded(&self, machine: &MachineLoad, tiers: &Tiers) -> bool {
+        self.fast_is_loaded(machine, tiers)
+            || self.thresholds.slow_room(machine.slow_traffic()) < 0.0
+    }
+
+    /// Whether that is the traffic of the fastest tier itself. Without a threshold: if its latency is as much above its
+    /// unloaded one (ours).
+    fn fast_is_loaded(&self, machine: &MachineLoad, tiers: &Tiers) -> bool {
         let unloaded = unloaded_ns(tiers)[0];
         let slower = self.thresholds.fast.is_none()
             && unloaded > 0.0
             && machine.tier_ns[0] > unloaded * (1.0 + DEGRADED);
-        slower
-            || self.thresholds.fast_is_loaded(machine.bytes_per_sec[0])
-            || self.thresholds.slow_room(machine.slow_traffic()) < 0.0
+        slower || self.thresholds.fast_is_loaded(machine.bytes_per_sec[0])
     }
 
     /// Holds back BI applications for more important ones that miss their SLOs, or releases them. Returns the
@@ -359,7 +359,8 @@ impl Controller {
         relieved
     }
 
-    /// Holds back the least important BI application that can be. False if there is none.
+    /// Holds back a BI application: first what is above its target, however important, as no target needs that; then
+    /// the least important that can be. False if there is none.
     fn hold_back(
         &mut self,
         now: Nanos,
@@ -372,7 +373,10 @@ impl Controller {
             true => self.thresholds.slow_room(machine.slow_traffic()),
             false => f64::INFINITY,
         };
-        for tenant in below.iter().rev() {
+        let ascending = || below.iter().rev();
+        let above_target = |tenant: &&TenantId| self.applications[*tenant].has_slack();
+        let first: Vec<TenantId> = ascending().filter(above_target).copied().collect();
+        for tenant in first.iter().chain(ascending()) {
             let Some(state) = self.applications.get_mut(tenant) else { continue };
             if !state.can_be_held_back() {
                 continue;
@@ -440,10 +444,12 @@ impl Controller {
                 .iter()
                 .filter_map(|grant| Some((grant.tenant, limits.get(grant.tenant, tier)?)))
                 .collect();
-            let near = room.part(TOLERANCE).0;
             let stays = |grant: &Grant| {
-                let old = limits.get(grant.tenant, tier);
-                old.is_some_and(|old| old.0.abs_diff(grant.limit(tier).0) <= near)
+                let state = &self.applications[&grant.tenant];
+                let may_stay = |old: &Bytes| tier != TierId::FAST || *old <= state.most_fast();
+                let old = limits.get(grant.tenant, tier).filter(may_stay);
+                let memory = state.measured.memory();
+                old.is_some_and(|old| grant.is_served_by(old, tier, room, memory))
             };
             let fits = old.iter().map(|limit| limit.1).sum::<Bytes>() <= room;
             if fits && grants.iter().all(stays) {

@@ -99,7 +99,8 @@ impl PeriodSums {
             *bytes += moved;
             all += moved;
         }
-        self.bandwidth_is_measured |= !tenant.bandwidth.is_empty();
+        // The first tick has no length, so it measures no rate.
+        self.bandwidth_is_measured |= !tenant.bandwidth.is_empty() && seconds > 0.0;
         if !tenant.accesses_per_sec.is_empty() {
             self.accesses.clone_from(&tenant.accesses_per_sec);
         }
@@ -227,6 +228,15 @@ mod tests {
         let mut unknown = window.close();
         unknown.predict(&tier_ns);
         assert_eq!(unknown.latency_ns, None);
+    }
+
+    #[test]
+    fn a_period_without_length_measures_no_bandwidth() {
+        let mut window = PeriodSums::default();
+        window.add(Nanos::ZERO, &tick(100.0, [3_000, 0]));
+        assert!(!window.close().bandwidth_is_measured);
+        window.add(Nanos::from_millis(200), &tick(100.0, [3_000, 0]));
+        assert!(window.close().bandwidth_is_measured);
     }
 
     #[test]

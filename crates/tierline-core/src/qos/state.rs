@@ -48,6 +48,8 @@ const IN_PLACE: f64 = 0.98;
 /// The rest may be this much, or this part of it.
 const NEARLY: Bytes = Bytes::from_mib(64);
 const NEARLY_PART: f64 = 0.1;
+/// A bandwidth that nobody has measured for this long will not be measured: nothing is reserved for it. Ours.
+const UNMEASURED: Nanos = Nanos::from_secs(2);
 /// Below this share of slow accesses, more fast memory hardly helps.
 const HARDLY_SLOW: f64 = 0.05;
 
@@ -85,6 +87,10 @@ pub struct ApplicationState {
     /// The target has been missed since.
     missed_since: Option<Nanos>,
     rest: Rest,
+    /// Since when it has had work and a bandwidth target, and nobody measures its bandwidth.
+    unmeasured_since: Option<Nanos>,
+    /// Whether that has lasted, so that nothing is reserved for it.
+    pub is_unmeasured: bool,
     /// Since when its hot memory has been elsewhere, without progress, and what fast memory served then.
     elsewhere: Option<(Nanos, f64)>,
     /// Sums of the present period.
@@ -114,6 +120,8 @@ impl ApplicationState {
             enough_since: now,
             missed_since: None,
             rest: Rest::default(),
+            unmeasured_since: None,
+            is_unmeasured: false,
             elsewhere: None,
             window: PeriodSums::default(),
             measured: Measured::default(),
@@ -128,6 +136,7 @@ impl ApplicationState {
     pub fn close(&mut self, now: Nanos) {
         let ran = self.measured.memory() > Bytes::ZERO;
         self.measured = self.window.close();
+        self.note_unmeasured(now);
         let memory = self.measured.memory();
         if memory > Bytes::ZERO {
             if !ran && self.curve.memory() > Bytes::ZERO {
@@ -144,6 +153,18 @@ impl ApplicationState {
                 share += self.measured.shares[tier];
                 self.curve.learn(bytes, share);
             }
+        }
+    }
+
+    /// Without a measured bandwidth nothing shows whether memory helps its target, so what it needs is a guess, which would
+    /// take memory from targets that can be met.
+    fn note_unmeasured(&mut self, now: Nanos) {
+        let is_known = !self.application.is_bandwidth() || self.measured.bandwidth_is_measured;
+        if is_known {
+            (self.unmeasured_since, self.is_unmeasured) = (None, false);
+        } else if self.measured.demand {
+            let since = *self.unmeasured_since.get_or_insert(now);
+            self.is_unmeasured |= now.saturating_sub(since) >= UNMEASURED;
         }
     }
 
@@ -285,9 +306,11 @@ impl ApplicationState {
         let target = match slo {
             Slo::Latency(at_most) => as_ns(at_most),
             Slo::SlowShare(at_most) => at_most,
-            // A closed loop: bandwidth times latency is constant.
+            // A closed loop: bandwidth times latency is constant. It is throttled for its own sake only while it has more
+            // than it needs. CPU time that others took does not come back as long as they need that.
             Slo::Bandwidth(at_least) => {
-                mean * measured.bytes_per_sec / self.cpu_share / as_f64(Bytes(at_least.0))
+                let own = self.cpu_share / self.squeeze.cpu_share;
+                mean * measured.bytes_per_sec / own.min(1.0) / as_f64(Bytes(at_least.0))
             }
         };
         least(measured.memory(), &machine.capacity, cost, target * (1.0 - AIM))
@@ -325,17 +348,26 @@ impl ApplicationState {
             memory: self.measured.memory(),
             curve: &self.curve,
             need: self.need_now(),
-            fast_cap: self.trial.map_or(self.squeeze.fast_cap, |trial| Some(trial.fast)),
+            fast_cap: self.fast_cap(),
         }
     }
 
-    /// What it needs, or is given for a trial; nothing while it has no memory.
+    fn fast_cap(&self) -> Option<Bytes> {
+        self.trial.map_or(self.squeeze.fast_cap, |trial| Some(trial.fast))
+    }
+
+    /// The most fast memory that it may have; a higher limit never stays, as who waits for a cap would wait for ever.
+    pub fn most_fast(&self) -> Bytes {
+        self.fast_cap().unwrap_or(Bytes(u64::MAX))
+    }
+
+    /// What it needs, or is given for a trial; nothing while it has no memory, or no measured bandwidth.
     fn need_now(&self) -> TierBytes {
         let mut needed = TierBytes::default();
         match (self.measured.memory() > Bytes::ZERO, self.trial) {
             (true, Some(trial)) => needed[0] = trial.fast,
-            (true, None) => needed = self.need.placement,
-            (false, _) => {}
+            (true, None) if !self.is_unmeasured => needed = self.need.placement,
+            _ => {}
         }
         needed
     }
@@ -356,4 +388,47 @@ fn weighted_bytes(placement: &TierBytes, tiers: usize) -> f64 {
 fn between(one: &TierBytes, other: &TierBytes, part: f64) -> TierBytes {
     let part = part.clamp(0.0, 1.0);
     std::array::from_fn(|tier| one[tier].part(1.0 - part) + other[tier].part(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::TenantId;
+    use crate::unit::BytesPerSec;
+
+    const GB: u64 = 1 << 30;
+
+    /// All its memory is slow, and half of its CPU time gives it 40 of 50 GB/s.
+    fn held_back(squeeze: f64) -> Bytes {
+        let slo = Slo::Bandwidth(BytesPerSec(50_000_000_000));
+        let (tenant, memory) = (TenantId(1), Bytes(40 * GB));
+        let application =
+            Application { tenant, slo: Some(slo), priority: 1, weight: 1.0, cores: 1.0, memory };
+        let curve = HeatCurve::uniform(memory);
+        let mut state = ApplicationState::new(Nanos::ZERO, application, curve, Need::NOTHING);
+        state.measured = Measured {
+            latency_ns: Some(300.0),
+            bytes_per_sec: 40e9,
+            bandwidth_is_measured: true,
+            demand: true,
+            ..Measured::default()
+        };
+        (state.measured.used[1], state.measured.shares[1]) = (memory, 1.0);
+        (state.squeeze.cpu_share, state.cpu_share) = (squeeze, 0.5);
+        let mut machine = MachineLoad {
+            capacity: vec![memory; 2],
+            tier_ns: [0.0; TierId::MAX],
+            bytes_per_sec: [0.0; TierId::MAX],
+        };
+        (machine.tier_ns[0], machine.tier_ns[1]) = (100.0, 300.0);
+        state.least(slo, &machine)[0]
+    }
+
+    /// 240 ns give it 50 GB/s, which three tenths in fast memory do.
+    #[test]
+    fn who_is_held_back_needs_memory_for_the_cpu_time_that_is_left() {
+        let needed = as_f64(held_back(0.5)) / as_f64(Bytes(GB));
+        assert!((12.0..12.4).contains(&needed), "{needed}");
+        assert_eq!(held_back(1.0), Bytes::ZERO, "its own limit ends when it needs more");
+    }
 }

@@ -252,6 +252,22 @@ fn a_hog_is_held_back_for_a_more_important_one_and_released_when_that_leaves() {
     assert!(host.fast(1) > 29.0, "{}", host.fast(1));
 }
 
+/// Both are slowed down to 38 GB/s: the less important one misses its target, the other one has more than it needs.
+#[test]
+fn what_is_above_a_target_is_taken_first() {
+    let mut host = Host::default();
+    host.arrive(ls(5, 10, 140)).unwrap();
+    host.arrive(bi(2, 20, 20)).unwrap();
+    host.arrive(bi(1, 10, 60)).unwrap();
+    host.programs.iter_mut().for_each(|program| program.fast = program.application.memory.0);
+    host.run(3);
+    let by = |tenant| host.controller.report(TenantId(tenant)).unwrap().squeeze.by;
+    assert_eq!([by(1), by(2)], [None, Some(TenantId(5))]);
+    host.run(120);
+    let standing = host.controller.report(TenantId(5)).unwrap();
+    assert!(standing.error.unwrap() <= 0.05, "{standing:?}");
+}
+
 #[test]
 fn an_application_that_ends_while_throttled_gets_its_cpu_time_back() {
     let mut host = Host::default();
@@ -492,7 +508,8 @@ fn estimated(tenant: u16, fast: u64, slow: u64, accesses: [f64; 2]) -> TenantTel
 #[test]
 fn without_counters_slow_shares_are_measured_and_bandwidth_is_unknown() {
     let mut host = Host::default();
-    let slos = [Slo::SlowShare(0.05), Slo::Bandwidth(BytesPerSec(GB)), Slo::Latency(Nanos(130))];
+    let slos =
+        [Slo::SlowShare(0.05), Slo::Bandwidth(BytesPerSec(9 * GB)), Slo::Latency(Nanos(130))];
     for (tenant, slo) in (1..).zip(slos) {
         host.arrive(program(tenant, 10, slo, 10.0)).unwrap();
     }
@@ -504,6 +521,10 @@ fn without_counters_slow_shares_are_measured_and_bandwidth_is_unknown() {
         let telemetry = Telemetry { tiers: vec![free, free], tenants, ..Telemetry::default() };
         let orders = host.controller.tick(host.now, &telemetry, &tiers(), &mut host.limits);
         assert_eq!(orders, [], "nobody is throttled");
+        let reserved = |tenant| host.controller.report(TenantId(tenant)).unwrap().grant.reserved[0];
+        let waits = host.now < PERIOD * 11; // two seconds after the first period
+        assert_eq!(reserved(2) > Bytes::ZERO, waits, "{}", host.now);
+        assert!(reserved(1) > Bytes::ZERO && reserved(3) > Bytes::ZERO);
     }
     let error = |tenant| host.controller.report(TenantId(tenant)).unwrap().error;
     assert!(error(1).unwrap() > 0.5, "20 % of its accesses are slow, of 5 %: {:?}", error(1));

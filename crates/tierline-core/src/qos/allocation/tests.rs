@@ -34,6 +34,20 @@ fn claim(tenant: u16, priority: u32, memory: u64, need: u64) -> Claim<'static> {
     }
 }
 
+/// 0.5 % of a tier of 500 GB is a quarter of a program of 10 GB.
+#[test]
+fn a_limit_stays_if_it_is_near_for_the_tier_and_for_the_program() {
+    let mut grant = Grant::default();
+    grant.reserved[0] = Bytes(8 * GB);
+    let stays = |present: u64, memory: u64| {
+        grant.is_served_by(Bytes(present), TierId::FAST, Bytes(500 * GB), Bytes(memory * GB))
+    };
+    assert!(stays(8 * GB + GB / 40, 10), "by 0.25 % of its memory");
+    assert!(!stays(8 * GB + GB / 10, 10), "by 1 %");
+    assert!(stays(9 * GB, 7), "neither limits it");
+    assert!(!stays(12 * GB, 7), "others have less room to grow");
+}
+
 fn in_gb(bytes: Bytes) -> u64 {
     bytes.0 / GB
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Figures 1, 5, 10, 11 and 13: how much fast memory each program gets, and what it makes of it.
 
-use super::setup::{LLAMA_CORES, LLAMA_SLO, genoa, gib, late_throughput, steady, xeon};
+use super::setup::{
+    LLAMA_CORES, LLAMA_SLO, REDIS_COMPUTES, genoa, gib, late_throughput, steady, xeon,
+};
 use crate::reproduce::Experiment;
 use crate::reproduce::lab::Lab;
 use crate::reproduce::row::{Found, GIVEN, ORDER, ROW, Row, Test};
@@ -184,7 +186,8 @@ fn alone(name: &str, program: &str, slo: &str) -> Experiment {
 
 fn tracking(lab: &Lab) -> Found {
     let redis = [100.0, 125.0, 150.0, 175.0, 200.0].map(|ns: f64| {
-        let of = alone("redis", "service:set=20GiB,threads=4", &format!("{ns}ns"));
+        let program = format!("service:set=20GiB,threads=4,compute={REDIS_COMPUTES}");
+        let of = alone("redis", &program, &format!("{ns}ns"));
         (steady(lab, &of, "redis").latency_ns.unwrap_or(1.0) / ns - 1.0).abs()
     });
     let mut limited = true;
@@ -204,7 +207,7 @@ fn tracking(lab: &Lab) -> Found {
 pub fn mixed() -> Experiment {
     let llama = format!("service:set=40GiB,stream=1,threads={LLAMA_CORES}");
     xeon("tpp", 600, 40)
-        .tenant("redis", "service:set=40GiB,threads=6")
+        .tenant("redis", &format!("service:set=40GiB,threads=6,compute={REDIS_COMPUTES}"))
         .needs(2, "200ns")
         .tenant("llama", &llama)
         .needs(1, LLAMA_SLO)

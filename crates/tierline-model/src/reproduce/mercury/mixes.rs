@@ -4,7 +4,10 @@
 //! Targets follow one rule: a latency target is 1.5 times the unloaded latency of local memory, a bandwidth target
 //! is Mercury's 70 GB/s. The first program of a mix is the most important. All of it is ours.
 
+use tierline_core::qos::application::Slo;
+
 use super::setup::xeon;
+use crate::report::{Report, TenantMeans};
 use crate::reproduce::Experiment;
 use crate::reproduce::lab::Lab;
 use crate::reproduce::tables::Table;
@@ -223,31 +226,82 @@ impl Mix {
 
 /// Both sets.
 pub fn tables(lab: &Lab) -> Vec<Table> {
-    let about = "Weighted speed-up, the sum of all programs' progress relative to alone in local memory, and the \
-                 slowdown of the slowest program, of runs of 200 s from a cold start.";
+    let about = "Weighted speed-up, the sum of all programs' progress relative to alone in local memory; the slowdown of \
+                 the slowest program; and the targets met, each by the part of its time. Runs of 200 s from a cold start.";
     [("Mixes after Mercury's experiments", &PAPER), ("Mixes of our own", &OURS)]
         .map(|(title, mixes)| Table { title, about, lines: lines(lab, mixes) })
         .into()
 }
 
+/// What a mix, or several of them, came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outcome {
+    /// Sum of weighted speed-ups.
+    speedup: f64,
+    /// The slowdown of the slowest program.
+    slowdown: f64,
+    /// Targets met, each by the part of its time.
+    met: f64,
+}
+
+impl Outcome {
+    fn of(mix: &Mix, report: &Report) -> Self {
+        let targets = mix.programs.iter().filter(|[.., slo]| !slo.is_empty());
+        let met = targets.map(|[name, _, slo]| met(report, name, slo)).sum();
+        let slowdown = report.overall.worst_slowdown.unwrap_or(1.0);
+        Self { speedup: report.overall.weighted_speedup, slowdown, met }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            speedup: self.speedup + other.speedup,
+            slowdown: self.slowdown.max(other.slowdown),
+            met: self.met + other.met,
+        }
+    }
+
+    fn cell(self) -> String {
+        format!("{:.2}, {:.2}x, {:.1}", self.speedup, self.slowdown, self.met)
+    }
+}
+
+/// The part of a program's time in which its target is met within 2 %. Without work there is nothing to meet.
+fn met(report: &Report, name: &str, slo: &str) -> f64 {
+    let is_met = |means: &TenantMeans| match slo.parse() {
+        Ok(Slo::Latency(at_most)) => {
+            means.latency_ns.is_some_and(|ns| ns <= at_most.as_secs_f64() * 1e9 * 1.02)
+        }
+        #[expect(clippy::cast_precision_loss, reason = "the bandwidth of one machine")]
+        Ok(Slo::Bandwidth(at_least)) => means.bytes_per_second >= at_least.0 as f64 * 0.98,
+        _ => false,
+    };
+    let rows = report.series.iter().flat_map(|row| &row.means.tenants);
+    let (mut count, mut all) = (0.0, 0.0);
+    for means in rows.filter(|means| means.name == name && means.bytes_per_second > 0.0) {
+        all += 1.0;
+        count += f64::from(u8::from(is_met(means)));
+    }
+    if all > 0.0 { count / all } else { 1.0 }
+}
+
 fn lines(lab: &Lab, mixes: &[Mix]) -> Vec<Vec<String>> {
-    let mut lines = vec![vec!["mix".to_owned(), "programs".to_owned()]];
+    let mut lines = vec![vec!["mix".to_owned(), "programs, targets".to_owned()]];
     lines[0].extend(MANAGERS.map(|(name, _)| name.to_owned()));
-    let mut totals = [[0.0f64; 2]; MANAGERS.len()];
-    let cell = |[speedup, slowdown]: [f64; 2]| format!("{speedup:.2}, {slowdown:.2}x");
+    let mut totals = [Outcome::default(); MANAGERS.len()];
+    let mut counts = [0; 2];
     for mix in mixes {
-        let mut line = vec![mix.name.to_owned(), mix.programs.len().to_string()];
+        let targets = mix.programs.iter().filter(|[.., slo]| !slo.is_empty()).count();
+        counts = [counts[0] + mix.programs.len(), counts[1] + targets];
+        let mut line = vec![mix.name.to_owned(), format!("{}, {targets}", mix.programs.len())];
         for ((_, managed), total) in MANAGERS.iter().zip(&mut totals) {
-            let means = &lab.report(&managed(&mix.experiment())).overall;
-            let found = [means.weighted_speedup, means.worst_slowdown.unwrap_or(1.0)];
-            *total = [total[0] + found[0], total[1].max(found[1])];
-            line.push(cell(found));
+            let found = Outcome::of(mix, lab.report(&managed(&mix.experiment())));
+            *total = total.and(found);
+            line.push(found.cell());
         }
         lines.push(line);
     }
-    let programs: usize = mixes.iter().map(|mix| mix.programs.len()).sum();
-    let mut line = vec!["sum, worst".to_owned(), programs.to_string()];
-    line.extend(totals.map(cell));
+    let mut line = vec!["sum, worst, sum".to_owned(), format!("{}, {}", counts[0], counts[1])];
+    line.extend(totals.map(Outcome::cell));
     lines.push(line);
     lines
 }
@@ -270,21 +324,67 @@ mod tests {
         }
     }
 
+    fn outcome(mixes: &[Mix], managed: fn(&Experiment) -> Experiment) -> Outcome {
+        let of = |mix: &Mix| {
+            Outcome::of(mix, &run(&managed(&mix.experiment()).scenario().unwrap()).unwrap())
+        };
+        mixes.iter().map(of).fold(Outcome::default(), Outcome::and)
+    }
+
+    /// The sum over the paper's ten alone cannot be ahead: see the test below.
     #[test]
     #[ignore = "minutes of CPU time, optimised: ./test --long runs it"]
     fn hour_long_targets_under_the_default_policy_are_ahead_of_all_others() {
-        for mixes in [&PAPER, &OURS] {
-            let found = MANAGERS.map(|(name, managed)| {
-                let all = mixes.iter().map(|mix| managed(&mix.experiment()).scenario().unwrap());
-                let means: Vec<_> = all.map(|scenario| run(&scenario).unwrap().overall).collect();
-                let sum: f64 = means.iter().map(|means| means.weighted_speedup).sum();
-                let worst = means.iter().filter_map(|means| means.worst_slowdown);
-                (name, sum, worst.fold(1.0, f64::max))
-            });
-            let (_, sum, worst) = found[0];
-            for (name, other_sum, other_worst) in &found[1..] {
-                assert!(sum > *other_sum && worst < *other_worst, "{name}: {found:?}");
+        let found = MANAGERS
+            .map(|(name, managed)| (name, [&PAPER, &OURS].map(|mixes| outcome(mixes, managed))));
+        let (_, own) = found[0];
+        for (name, other) in &found[1..] {
+            for (own, other) in own.iter().zip(other) {
+                assert!(own.met > other.met && own.slowdown < other.slowdown, "{name}: {found:?}");
+            }
+            let speedup = |sets: &[Outcome; 2]| sets[0].speedup + sets[1].speedup;
+            assert!(speedup(&own) > speedup(other), "{name}: {found:?}");
+        }
+    }
+
+    /// VectorDB, Redis and llama.cpp with these shares of their memory local, and this many threads of llama.cpp.
+    fn placed(mix: &Mix, local: [f64; 3], threads: u32) -> Experiment {
+        let mut of = xeon("hold", 2, 512).but(|scenario| scenario.tracker = Some("truth".into()));
+        for ([name, program, _], local) in mix.programs.iter().zip(local) {
+            let program = program.replace("threads=16", &format!("threads={threads}"));
+            of = of.tenant(name, &program).with("hot_share_fast", local);
+        }
+        of
+    }
+
+    /// No placement and no CPU share meets all three targets of this mix and has the sum of the default policy without
+    /// targets, which misses one of them. What the controller finds is near the best that does.
+    #[test]
+    #[ignore = "a minute, optimised: ./test --long runs it"]
+    fn hour_long_three_targets_cost_what_they_must() {
+        let mix = PAPER.iter().find(|mix| mix.programs.len() == 3).unwrap();
+        let run = |of: &Experiment| run(&of.scenario().unwrap()).unwrap();
+        let alone = run(&placed(mix, [0.0, 0.0, 1.0], 16));
+        let alone = alone.steady.tenants[2].bytes_per_second;
+        let mut best = 0.0_f64;
+        for vectordb in [0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0] {
+            for llama in [0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6] {
+                let redis = 1.0 - 0.5 * vectordb - llama;
+                for threads in (8..=16).filter(|_| redis >= 0.0) {
+                    let found = run(&placed(mix, [vectordb, redis, llama], threads));
+                    let outcome = Outcome::of(mix, &found);
+                    let [vectordb, redis] =
+                        [0, 1].map(|at| found.steady.programs[at].speedup.unwrap());
+                    if outcome.met > 2.99 {
+                        let llama = found.steady.tenants[2].bytes_per_second / alone;
+                        best = best.max(vectordb + redis + llama);
+                    }
+                }
             }
         }
+        let [qos, default] = [0, 4].map(|at| outcome(std::slice::from_ref(mix), MANAGERS[at].1));
+        assert!(qos.met > 2.85 && default.met < 2.5, "{qos:?}, {default:?}");
+        assert!(best < default.speedup, "{best}: {default:?}");
+        assert!(qos.speedup > 0.95 * best, "{qos:?}, {best} at best");
     }
 }

@@ -216,13 +216,16 @@ fn no_manager(dir: &Path) -> anyhow::Error {
 
 fn admitted(one: &ApplicationStatus) -> String {
     let needed = one.needed_bytes.first().copied().unwrap_or_default();
-    let unmeasured = one.slo.as_deref().is_some_and(|slo| slo.ends_with("/s"))
-        && one.bandwidth_bytes_per_second.is_none();
-    let note = match unmeasured {
-        true => "\nits bandwidth is not measured on this machine; report it: tierline qos report",
-        false => "",
-    };
+    let note = if is_unmeasured(one) { format!("\n{UNMEASURED}") } else { String::new() };
     format!("{} is admitted; its target needs {needed} of fast memory{note}\n", one.name)
+}
+
+/// What is said about a target that nobody can check.
+const UNMEASURED: &str = "its bandwidth is not measured on this machine, so nothing is reserved for it after 2 s; report it: tierline qos report";
+
+fn is_unmeasured(one: &ApplicationStatus) -> bool {
+    one.slo.as_deref().is_some_and(|slo| slo.ends_with("/s"))
+        && one.bandwidth_bytes_per_second.is_none()
 }
 
 fn explained(answer: &Answer) -> String {
@@ -255,6 +258,9 @@ fn explained(answer: &Answer) -> String {
     line("needs", list(&one.needed_bytes));
     line("reserved", list(&one.reserved_bytes));
     line("lent", list(&one.lent_bytes));
+    if is_unmeasured(one) {
+        line("note", UNMEASURED.into());
+    }
     if one.short_bytes > Bytes::ZERO {
         line("short", one.short_bytes.to_string());
     }
