@@ -234,6 +234,25 @@ pub(crate) mod tests {
         assert_eq!(kcore.ram_base_pages(), 2);
     }
 
+    /// As no kernel writes it: two parts of the file of 2^64 bytes, at its end and at the end of memory.
+    #[test]
+    fn impossible_sizes_are_no_memory() {
+        let (folder, root) = fake(&[0; 4096]);
+        let path = folder.path().join(&PATH[1..]);
+        let mut file = std::fs::read(&path).expect("it");
+        for (at, word) in [(1, u64::MAX - 4095), (3, u64::MAX - 1), (4, u64::MAX), (5, u64::MAX)] {
+            for row in 0..2 {
+                let at = 64 + row * PROGRAM_HEADER + at * 8;
+                file[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+            }
+        }
+        std::fs::write(&path, file).expect("written");
+        let kcore = Kcore::open(&root).expect("a core");
+        assert_eq!(kcore.phys_of(DIRECT + 4096), None);
+        assert!(kcore.ram_base_pages() > 1 << 52);
+        assert!(!kcore.read_phys(u64::MAX - 1, &mut [0]));
+    }
+
     #[test]
     fn addresses_without_memory_are_not_read() {
         let (_folder, root) = fake(&[0; 4096]);

@@ -76,14 +76,15 @@ fn modelled(error: &tierline_model::error::Error) -> Option<String> {
     }
 }
 
-/// True if the reader of our output has closed it.
+/// True if the reader of our output has closed it. A journal or a setting has no reader.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let kind = |cause: &(dyn std::error::Error + 'static)| {
         let of_json =
             cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);
         of_json.or_else(|| cause.downcast_ref::<io::Error>().map(io::Error::kind))
     };
-    error.chain().any(|cause| kind(cause) == Some(io::ErrorKind::BrokenPipe))
+    let is_output = !error.chain().any(|cause| cause.is::<Error>());
+    is_output && error.chain().any(|cause| kind(cause) == Some(io::ErrorKind::BrokenPipe))
 }
 
 #[cfg(test)]
@@ -104,5 +105,8 @@ mod tests {
         let error =
             anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("output");
         assert!(is_broken_pipe(&error));
+        let source = io::Error::from(io::ErrorKind::BrokenPipe);
+        let error = Error::File { action: "write", path: "/run/tierline".into(), source };
+        assert!(!is_broken_pipe(&error.into()), "a manager that could not start");
     }
 }

@@ -142,6 +142,12 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn an_impossible_size_is_a_large_one() {
+        let stat = Stat::parse(&text(7, "a", 1, 99, u64::MAX / 2, 4)).expect("a stat");
+        assert_eq!(stat.rss, Bytes(u64::MAX));
+    }
+
+    #[test]
     fn an_exec_and_a_recycled_pid_are_other_runs() {
         let stat = |start, image| Stat::parse(&text(7, "a", 1, start, 3, image)).expect("a stat");
         assert!(stat(5, 6).same_run(&stat(5, 6)));
