@@ -48,7 +48,7 @@ fn the_default_policy_finds_the_hot_set_and_throughput_rises() {
     let steady = &report.steady.programs[0];
     println!("{:#?}\n{:#?}", report.series[0], report.steady);
     println!("{:#?}", report.moves);
-    assert!(steady.shares[0] > 0.93 && steady.throughput > 1.05 * first.throughput);
+    assert!(steady.shares[0] > 0.92 && steady.throughput > 1.05 * first.throughput);
 }
 
 #[test]
