@@ -353,6 +353,11 @@ impl LinuxWorld {
         }
     }
 
+    /// Whether single pages are checked for accesses.
+    pub(crate) fn checks_single_pages(&self) -> bool {
+        self.inspector.is_some()
+    }
+
     fn read_memory(&mut self) {
         match telemetry::nodes(&self.root, &self.tiers) {
             Ok(memory) => self.memory = memory,

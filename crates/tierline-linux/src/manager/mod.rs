@@ -229,10 +229,10 @@ impl Manager {
         if now < self.due {
             return &[];
         }
-        // On busy processors each step would wait for the very programs that wait for their pages. Not where idle pages are
-        // paged out: a program that stands still looks idle.
+        // On busy processors each step would wait for the very programs that wait for their pages. Not where single pages are
+        // checked for accesses: a program that stands still looks idle.
         let is_urgent =
-            self.engine.attention() != Attention::Calm && !self.engine.policy().wants().pages_out;
+            self.engine.attention() != Attention::Calm && !self.world.checks_single_pages();
         let _urgent = is_urgent.then(RaisedPriority::begin);
         let idle = if self.engine.qos.is_empty() { IDLE_INTERVAL } else { PERIOD };
         let events = self.engine.tick(now, &mut self.world);

@@ -249,8 +249,8 @@ impl WindowPace {
     /// The window of a quick scan: a part of that of scans or [`USUAL_QUICK`], but no longer than the one in which hot pages
     /// stand out from cold ones best.
     pub fn quick_window(&self) -> Nanos {
-        let most = self.best.map_or(self.settings.window, |best| best.window);
-        Nanos(self.window.0 / QUICK_OF).max(most.min(USUAL_QUICK)).min(self.window)
+        let most = self.best.map_or(self.settings.window, |best| best.window.min(USUAL_QUICK));
+        Nanos(self.window.0 / QUICK_OF).max(most).min(self.window)
     }
 
     /// How closely to observe.
