@@ -19,7 +19,7 @@ pub use unit::of_unit;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
@@ -27,6 +27,7 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, open, openat};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
+use crate::process::held::read_all;
 use crate::root::Root;
 
 /// Lists the processes of a group; the only file that every group has.
@@ -269,10 +270,7 @@ fn held(place: &PathBuf) -> io::Result<Option<(OwnedFd, Id)>> {
 
 fn read_at(folder: BorrowedFd<'_>, file: &str) -> io::Result<String> {
     let fd = openat(folder, file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    // Limited only so that the size is not asked for, which the kernel does not know.
-    let mut bytes = Vec::with_capacity(4096);
-    File::from(fd).take(u64::MAX).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(String::from_utf8_lossy(&read_all(File::from(fd))?).into_owned())
 }
 
 /// Calls `found` for each process in the group `folder` and those below it, except in the groups `others` (inodes).

@@ -188,8 +188,8 @@ impl JournalState {
         let before = self.page.changes.get(at).cloned();
         let original = before.as_ref().map_or(now, |change| change.original.clone());
         let previous = before.as_ref().map(|change| change.current.clone());
-        let (path_text, current) = (path.to_string(), value.trim().to_string());
-        let change = ChangedSetting { path: path_text, original, current, previous };
+        let current = value.trim().into();
+        let change = ChangedSetting { path: path.into(), original, current, previous };
         self.put(at, change, root);
         if let Err(error) = self.save() {
             self.undo(at, before);

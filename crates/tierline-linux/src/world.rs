@@ -405,8 +405,9 @@ impl LinuxWorld {
             }
             self.problems.extend(maps.take_left_out());
             let cost = thread_cpu().saturating_sub(begun);
-            if look_pause(LOOK_AROUND, cost, false) > LOOK_AROUND {
-                maps.due = now + look_pause(LOOK_AROUND, cost, false);
+            let pause = look_pause(LOOK_AROUND, cost, false);
+            if pause > LOOK_AROUND {
+                maps.due = now + pause;
                 own_budget += cost;
             }
         }

@@ -25,12 +25,12 @@
 //! several scans found without an access starts anew: its earlier evidence is outdated, so room is made soon, and
 //! the hit that ends the idle time is no evidence by itself.
 //!
-//! The estimator is ours. Its bounds are Wilson's score interval (E. B. Wilson, 1927), which holds for few scans and
-//! for many, and in the limit for a Poisson count: `(k + z²/2 ± z·√(k(1 - k/n) + z²/4)) / (n + z²)`.
+//! The estimator is ours. Rates and their bounds are computed in [`super::estimate`].
 
 #[cfg(test)]
 mod tests;
 
+use super::estimate::{Estimate, share_seen};
 use super::heat::Heat;
 use crate::port::PageSize;
 use crate::unit::Nanos;
@@ -148,66 +148,6 @@ fn seconds(time: Nanos) -> f32 {
     (time.as_secs_f64() as f32).max(MIN_EXPOSURE_SECONDS)
 }
 
-/// An estimate of a page's access rate, with bounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    /// Hits in the evidence, decayed.
-    pub hits: f32,
-    /// Watched time of these hits.
-    seconds: f32,
-    /// Scans in that time, including the prior one; zero where every access counts.
-    looks: f32,
-    ceiling_per_sec: f32,
-    /// Standard deviations from the estimate to the lower bound.
-    at_least: f32,
-}
-
-impl Estimate {
-    /// The most likely rate, in accesses per second.
-    pub fn rate_per_sec(&self) -> f32 {
-        self.rate(self.hits)
-    }
-
-    /// The expected rate, given the mean of such pages: of those that look hottest after few hits, most do by chance.
-    pub fn expected_per_sec(&self, mean: f32) -> f32 {
-        expected_rate(mean, self.hits, self.seconds)
-    }
-
-    /// The lower bound.
-    pub fn at_least_per_sec(&self) -> f32 {
-        self.rate(self.score(-self.at_least))
-    }
-
-    /// The upper bound; not zero for a page that was never hit.
-    pub fn at_most_per_sec(&self) -> f32 {
-        self.rate(self.score(AT_MOST))
-    }
-
-    /// The upper bound, given the mean of such pages, with the distribution of [`expected_rate`].
-    pub fn at_most_among(&self, mean: f32) -> f32 {
-        let bound = self.expected_per_sec(mean) * (1.0 + AT_MOST / (self.hits + 1.0).sqrt());
-        bound.min(self.at_most_per_sec())
-    }
-
-    /// The rate whose expected number of hits is `hits`.
-    fn rate(&self, hits: f32) -> f32 {
-        if self.looks > 0.0 {
-            minus_ln_of_rest(hits / self.looks) * self.ceiling_per_sec
-        } else {
-            hits / self.seconds
-        }
-    }
-
-    /// Wilson's score bound at `z` standard deviations, in hits.
-    fn score(&self, z: f32) -> f32 {
-        let per_look = if self.looks > 0.0 { 1.0 / self.looks } else { 0.0 };
-        let unseen = (1.0 - self.hits * per_look).max(0.0);
-        let (half, square) = (z * z / 2.0, z * z);
-        let spread = z * (self.hits * unseen + half / 2.0).sqrt();
-        ((self.hits + half + spread) / (1.0 + square * per_look)).max(0.0)
-    }
-}
-
 /// The clock's tick is 2^13 ns, so that 32 bits last for ten hours.
 const TICK_SHIFT: u32 = 13;
 const TICK_SECONDS: f32 = (1u64 << TICK_SHIFT) as f32 * 1e-9;
@@ -221,20 +161,15 @@ const SURELY: f32 = 2.0;
 /// has doubled (Bonferroni, with the normal distribution's tail exp(-z²/2)).
 const CHANCE_SCANS: u32 = 4;
 const DOUBLED: f32 = 2.0 * std::f32::consts::LN_2;
-/// Standard deviations from the estimate to its upper bound: one page in ten is above it.
-const AT_MOST: f32 = 1.28;
 /// Scans without an access after which a page starts anew: a page worth promoting is seen in at least two of
 /// five scans, and stays unseen for this long one time in ten.
 const SILENCE: f32 = 4.5;
 /// Prior: one scan without an access, which bounds the first rate.
 const PRIOR_SCANS: f32 = 1.0;
-/// Shortest exposure, for a page that is hit at once.
+/// Shortest exposure: it bounds the rate of a page that is hit at once.
 const MIN_EXPOSURE_SECONDS: f32 = 1e-6;
 /// Shortest window.
 const SHORTEST: Nanos = Nanos(1_000);
-/// Accesses per window beyond which [`minus_ln_of_rest`] cannot measure: its value at one.
-const MOST_ACCESSES: f32 = 2.5;
-
 impl Default for Hotness {
     fn default() -> Self {
         Self {
@@ -456,12 +391,6 @@ impl HitUpdate {
     }
 }
 
-/// The expected rate of a page with these hits in this time, among pages with this mean rate, if rates are
-/// distributed exponentially (a Gamma distribution as conjugate prior).
-pub fn expected_rate(mean: f32, hits: f32, seconds: f32) -> f32 {
-    (hits + 1.0) / (1.0 / mean + seconds)
-}
-
 /// The valid part of a page's heat at tick `now`, and the exposure since its last hit, in seconds.
 #[expect(clippy::cast_precision_loss, reason = "decayed long before 24 bits are exceeded")]
 fn valid(heat: Heat, now: u32, valid_ticks: u32) -> (Heat, f32) {
@@ -478,20 +407,8 @@ fn fade(hits: f32, seconds: f32, memory: f32) -> (f32, f32) {
     (hits * exp_of_minus((seconds - memory) / memory), memory)
 }
 
-/// `-ln(1 - p)` for `0 <= p <= 1`, within 1 % up to a half and 8 % up to 0.8; finite above, where a few scans
-/// are weak evidence: a Padé approximant.
-fn minus_ln_of_rest(p: f32) -> f32 {
-    p * (6.0 - p) / (6.0 - 4.0 * p)
-}
-
-/// Its inverse.
-fn share_seen(accesses: f32) -> f32 {
-    let accesses = accesses.min(MOST_ACCESSES);
-    let half = 3.0 + 2.0 * accesses;
-    6.0 * accesses / (half + (half * half - 6.0 * accesses).sqrt())
-}
-
-/// exp(-x) for x >= 0 within a few hundredths, in basic arithmetic only: the same on every machine.
+/// exp(-x) for x >= 0 within a few hundredths, in basic arithmetic only, so that it is the same on every
+/// machine.
 fn exp_of_minus(x: f32) -> f32 {
     let root = 1.0 / (1.0 + x / 8.0);
     let squared = root * root;

@@ -5,6 +5,7 @@ pub mod access_levels;
 pub mod attention;
 pub mod bandwidth;
 pub mod counts;
+pub mod estimate;
 pub mod ewma;
 pub mod fault_latency;
 mod found_again;

@@ -131,6 +131,7 @@ impl Manager {
         tenants: Vec<Tenant>,
         options: ManagerOptions,
     ) -> Result<Self> {
+        // As in `step`: the programs wait from the start.
         let _urgent = RaisedPriority::begin();
         let tenants = Tenants::new(tenants);
         let limits = tenants.limits();

@@ -78,10 +78,7 @@ impl Held {
     /// # Errors
     /// As [`Held::open_read`].
     pub fn read(&self, file: &str) -> io::Result<Vec<u8>> {
-        // Limited only so that the size is not asked for, which the kernel does not know.
-        let mut bytes = Vec::with_capacity(4096);
-        self.open_read(file)?.take(u64::MAX).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        read_all(self.open_read(file)?)
     }
 
     /// The text of a file of its folder.
@@ -132,6 +129,17 @@ pub(crate) fn is_gone(error: &io::Error) -> bool {
 /// The error of a process that has ended.
 pub(crate) fn ended() -> io::Error {
     io::Error::from_raw_os_error(libc::ESRCH)
+}
+
+/// The content of a file of the kernel.
+///
+/// # Errors
+/// The kernel's error.
+pub(crate) fn read_all(file: File) -> io::Result<Vec<u8>> {
+    // Limited only so that the size is not asked for, which the kernel does not know.
+    let mut bytes = Vec::with_capacity(4096);
+    file.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use crate::tracker::Tracker;
 use crate::tracker::last_scan::Repeated;
 use crate::tracker::moment::Moment;
 use crate::tracker::window::{
-    Cost, CostMeter, RaisedPriority, WindowPace, WindowSettings, WindowStats, has_one_cpu, ratio,
-    thread_cpu,
+    Cost, CostMeter, RaisedPriority, WindowPace, WindowSettings, WindowStats, are_alike,
+    has_one_cpu, ratio, thread_cpu,
 };
 
 /// Windows that show what a page does now; older ones are outdated. Ours: with fewer, pages look hot by chance
@@ -419,10 +419,8 @@ impl<P: AccessBits> Windowed<P> {
         let (window, before) = (nanos(scan.watched), self.stats.watched);
         self.pace.adapt(scan.seen, scan.seen(), self.fast);
         self.finish(now, out);
-        let is_alike = |a: Nanos, b: Nanos| a * 4 >= b * 3;
         let Repeated { before: found, again } = scan.seen.repeated;
-        out.found_again =
-            (is_alike(window, before) && is_alike(before, window)).then_some([found, again]);
+        out.found_again = are_alike(window, before).then_some([found, again]);
         self.stats.huge_watched = huge;
         out.watched += self.stats.watched;
         out.window = Some(self.stats.watched);
@@ -517,7 +515,7 @@ impl<P: AccessBits> Windowed<P> {
         self.affordable_at.max(self.closed_at + self.pace.least_pause())
     }
 
-    /// Arms the samples of all processes, and reads them after a window as long as that of a scan.
+    /// Arms the samples of all processes, and reads them after the window of quick scans.
     fn quick_scan(&mut self, now: Nanos, start: Instant, out: &mut Observations) {
         let (meter, arming, mut armed) = (CostMeter::start(), Moment::now(), false);
         self.quick_cost = Nanos::ZERO;

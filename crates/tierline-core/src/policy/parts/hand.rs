@@ -13,7 +13,7 @@ use super::stall_cost::Weights;
 use crate::page::PageIdx;
 use crate::policy::view::View;
 use crate::port::PageSize;
-use crate::telemetry::hotness::Estimate;
+use crate::telemetry::estimate::Estimate;
 use crate::tier::TierId;
 use crate::unit::Nanos;
 

@@ -15,7 +15,7 @@
 use super::hand::ExaminedPage;
 use crate::page::PageIdx;
 use crate::policy::view::View;
-use crate::telemetry::hotness::expected_rate;
+use crate::telemetry::estimate::expected_rate;
 use crate::tier::TierId;
 use crate::unit::Nanos;
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::page::PageTable;
 use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
 use crate::rng::Rng;
+use crate::telemetry::estimate::{MOST_ACCESSES, expected_rate};
 use proptest::prelude::*;
 
 const BASE: PageSize = PageSize::Base;
