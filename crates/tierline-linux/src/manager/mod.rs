@@ -6,6 +6,7 @@ mod measurement;
 mod policy;
 mod status;
 mod tenants;
+mod urgency;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,8 +38,9 @@ use crate::tracker::entry::Setup;
 use crate::tracker::inspect::Inspector;
 use crate::tracker::ladder;
 use crate::tracker::neoprof::DeviceLocation;
-use crate::tracker::window::RaisedPriority;
+use crate::tracker::window::{RaisedPriority, thread_cpu};
 use crate::world::LinuxWorld;
+use urgency::Urgency;
 
 /// Time between ticks while nothing moves and the tracker has nothing due.
 const IDLE_INTERVAL: Nanos = Nanos::from_secs(1);
@@ -114,6 +116,7 @@ pub struct Manager {
     orders: OrderTally,
     problems: u64,
     due: Nanos,
+    urgency: Urgency,
     /// Applications by name: the index of their tenant, and what was submitted.
     applications: BTreeMap<String, (usize, Submission)>,
 }
@@ -209,6 +212,7 @@ impl Manager {
             orders: OrderTally::default(),
             problems: 0,
             due: Nanos::ZERO,
+            urgency: Urgency::default(),
             applications: BTreeMap::new(),
         })
     }
@@ -232,11 +236,16 @@ impl Manager {
         }
         // On busy processors each step would wait for the very programs that wait for their pages. Not where single pages are
         // checked for accesses: a program that stands still looks idle.
-        let is_urgent =
+        let waiting =
             self.engine.attention() != Attention::Calm && !self.world.checks_single_pages();
+        let is_urgent = self.urgency.is_left(now) && waiting;
         let _urgent = is_urgent.then(RaisedPriority::begin);
+        let before = thread_cpu();
         let idle = if self.engine.qos.is_empty() { IDLE_INTERVAL } else { PERIOD };
         let events = self.engine.tick(now, &mut self.world);
+        if is_urgent {
+            self.urgency.spend(thread_cpu().saturating_sub(before));
+        }
         let tenants = self.world.tenants();
         self.orders.add(events, |space| tenants.tenant_of(space.0).unwrap_or(0));
         let moving = events.iter().any(|event| matches!(event, Event::Move { .. }));
