@@ -8,12 +8,14 @@ Scores are relative to `hold`, where no page moves. The *gain* is the part of th
 
 import argparse
 import concurrent.futures
+import hashlib
 import json
 import math
 import subprocess
 import sys
 from pathlib import Path
 
+from . import guest
 from .report import document, json_file
 
 LAB = Path(__file__).resolve().parent.parent
@@ -48,6 +50,9 @@ def main(words):
     cells = [(program, thp, start, kernel) for kernel in options.kernel or ["7.2"] for start in options.start or ["run"]
              for thp in options.thp or ["never", "always"] for program in options.program or PROGRAMS]
     contenders = REFERENCES + (options.contender or CONTENDERS + (WATERMARKS if options.long else []))
+    # Runs of other builds are other runs.
+    programs = b"".join(program.read_bytes() for program in guest.PROGRAMS if program.exists())
+    options.keep = options.keep / hashlib.sha256(programs).hexdigest()[:12]
     options.keep.mkdir(parents=True, exist_ok=True)
     jobs = [(cell, contender) for cell in cells for contender in contenders]
     results = {}
@@ -77,7 +82,7 @@ def _parser():
     parser.add_argument("--long", action="store_true", help="also run the kernel with other watermarks")
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--jobs", type=int, default=2, help="guests at a time (2); each uses one core")
-    parser.add_argument("--keep", type=Path, default=LAB.parent / "target/board", help="folder of finished runs, which are not repeated (target/board)")
+    parser.add_argument("--keep", type=Path, default=LAB.parent / "target/board", help="folder of finished runs, which are not repeated with the same programs (target/board)")
     parser.add_argument("--timeout", type=float, default=900, help="limit for one run, in seconds of the host's time")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--markdown", type=Path, metavar="FILE.md", help="also write the table as a document")

@@ -38,7 +38,7 @@ use crate::tracker::entry::Setup;
 use crate::tracker::inspect::Inspector;
 use crate::tracker::ladder;
 use crate::tracker::neoprof::DeviceLocation;
-use crate::tracker::window::{RaisedPriority, thread_cpu};
+use crate::tracker::window::{CostMeter, RaisedPriority};
 use crate::world::LinuxWorld;
 use urgency::Urgency;
 
@@ -236,15 +236,14 @@ impl Manager {
         }
         // On busy processors each step would wait for the very programs that wait for their pages. Not where single pages are
         // checked for accesses: a program that stands still looks idle.
-        let waiting =
-            self.engine.attention() != Attention::Calm && !self.world.checks_single_pages();
-        let is_urgent = self.urgency.is_left(now) && waiting;
-        let _urgent = is_urgent.then(RaisedPriority::begin);
-        let before = thread_cpu();
+        let pages_wait = self.engine.attention() != Attention::Calm;
+        let is_urgent =
+            self.urgency.is_left(now) && pages_wait && !self.world.checks_single_pages();
+        let (_urgent, meter) = (is_urgent.then(RaisedPriority::begin), CostMeter::start());
         let idle = if self.engine.qos.is_empty() { IDLE_INTERVAL } else { PERIOD };
         let events = self.engine.tick(now, &mut self.world);
         if is_urgent {
-            self.urgency.spend(thread_cpu().saturating_sub(before));
+            self.urgency.spend(meter.cost().cpu);
         }
         let tenants = self.world.tenants();
         self.orders.add(events, |space| tenants.tenant_of(space.0).unwrap_or(0));

@@ -1,59 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much of a CPU steps may take at raised priority.
+//! The CPU time that steps may take at raised priority.
 //!
-//! While pages wait for a better place, a step should not wait for the very programs that wait for their pages. But a
-//! program whose pages change all the time never settles, and would lose all that such steps take. So they have a share of
-//! a CPU, and may save a little of it. Ours, with its constants.
+//! While pages wait for a better place, a step should not wait for the very programs that wait for their pages. But where
+//! placement never settles, as in a program that gets new pages all the time, such steps would slow the programs down
+//! without end. So they have a budget, that of scans while placement is not settled: a share of one CPU, and some credit.
+//! Ours.
 
 use tierline_core::unit::Nanos;
 
-/// One part in this many of the time.
-const SHARE: i64 = 20;
-/// Time that is saved at most, and at the start.
-const MOST_NS: i64 = 1_000_000_000;
+use crate::tracker::window::WindowSettings;
 
-/// The CPU time left for steps at raised priority.
+/// What is left of the budget.
 #[derive(Clone, Copy, Debug)]
 pub struct Urgency {
-    /// Negative after a step that took more than was left.
-    left_ns: i64,
-    last: Option<Nanos>,
+    /// CPU time in seconds; negative if owed.
+    credit: f64,
+    most: f64,
+    /// Share of one CPU that is earned.
+    budget: f64,
+    /// The last step.
+    last: Nanos,
 }
 
 impl Default for Urgency {
     fn default() -> Self {
-        Self { left_ns: MOST_NS, last: None }
+        let WindowSettings { budget_alert, credit, .. } = WindowSettings::default();
+        let most = credit.as_secs_f64();
+        Self { credit: most, most, budget: budget_alert, last: Nanos::ZERO }
     }
 }
 
 impl Urgency {
     /// Whether a step at `now` may run at raised priority.
     pub fn is_left(&mut self, now: Nanos) -> bool {
-        let passed = now.saturating_sub(self.last.replace(now).unwrap_or(now));
-        self.left_ns = self.left_ns.saturating_add(signed(passed) / SHARE).min(MOST_NS);
-        self.left_ns > 0
+        let passed = now.saturating_sub(std::mem::replace(&mut self.last, now));
+        self.credit = (self.credit + passed.as_secs_f64() * self.budget).min(self.most);
+        self.credit > 0.0
     }
 
     /// Counts the CPU time of such a step.
     pub fn spend(&mut self, cpu: Nanos) {
-        self.left_ns = self.left_ns.saturating_sub(signed(cpu));
+        self.credit -= cpu.as_secs_f64();
     }
-}
-
-fn signed(time: Nanos) -> i64 {
-    i64::try_from(time.0).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// By hand: a second is saved; 100 ms of each 250 ms are spent and 12.5 ms earned, so twelve steps in a row are
-    /// urgent. Later one in eight is, and after twenty seconds of rest the second is saved again.
+    /// By hand, for 5 % of a CPU and a credit of one second: a step every 250 ms takes 100 ms, and 12.5 ms are earned until
+    /// the next, so twelve steps in a row are urgent. Later one in eight is. After twenty seconds without a step the credit
+    /// is whole again.
     #[test]
-    fn urgent_steps_take_a_twentieth_of_a_cpu_and_what_was_saved() {
+    fn urgent_steps_stay_within_their_budget_and_credit() {
         let mut urgency = Urgency::default();
-        let mut urgent = |steps: std::ops::Range<u64>| {
+        let mut urgent = |steps: std::ops::Range<u64>| -> Vec<u64> {
             let at = |step| Nanos::from_millis(250 * step);
             steps
                 .filter(|&step| {
@@ -61,11 +62,11 @@ mod tests {
                     urgency.spend(if is_left { Nanos::from_millis(100) } else { Nanos::ZERO });
                     is_left
                 })
-                .count()
+                .collect()
         };
-        assert_eq!(urgent(0..11), 11);
-        let later = urgent(11..811);
-        assert!((98..=102).contains(&later), "{later}");
-        assert_eq!(urgent(891..892), 1);
+        assert_eq!(urgent(0..16), Vec::from_iter(0..12));
+        let later = urgent(16..816).len();
+        assert!((99..=101).contains(&later), "{later}");
+        assert_eq!(urgent(896..910), Vec::from_iter(896..908));
     }
 }
