@@ -27,9 +27,12 @@ struct Lab {
 }
 
 impl Lab {
+    fn memory(&self) -> Vec<telemetry::NodeMemory> {
+        telemetry::nodes(&self.root, &self.tiers).unwrap_or_default()
+    }
+
     fn usable(&self, node: NodeId) -> Bytes {
-        let memory = telemetry::nodes(&self.root, &self.tiers).unwrap_or_default();
-        memory.iter().find(|m| m.node == node).map(|m| m.usable).unwrap_or_default()
+        self.memory().iter().find(|m| m.node == node).map(|m| m.usable).unwrap_or_default()
     }
 
     /// Moves pages to tier `to`; `honest` reports the real free memory, otherwise the mover is given a large value.
@@ -44,13 +47,11 @@ impl Lab {
         };
         let moves: Vec<Move> = pages.iter().map(one).collect();
         let mut out = Vec::new();
-        let (root, tiers) = (self.root.clone(), self.tiers.clone());
-        let mut room = |node: NodeId| {
-            let memory = telemetry::nodes(&root, &tiers).unwrap_or_default();
-            let own = memory.iter().find(|m| m.node == node).map(|m| m.usable);
-            if honest { own.unwrap_or_default() } else { Bytes(1 << 40) }
-        };
-        let took = self.mover.migrate(&moves, &self.tiers, &mut room, &mut out);
+        let mut memory = self.memory();
+        if !honest {
+            memory.iter_mut().for_each(|one| one.usable = Bytes(1 << 40));
+        }
+        let took = self.mover.migrate(&moves, &self.tiers, &mut memory, &mut out);
         let mut kinds = std::collections::BTreeMap::new();
         out.iter().for_each(|outcome| *kinds.entry(*outcome).or_insert(0_u64) += 1);
         println!("  {kinds:?} in {took}");
@@ -207,8 +208,8 @@ fn shared(lab: &mut Lab) {
         to: TierId(0),
         reason: Reason::Hot { rate_per_sec: 1.0 },
     };
-    let tiers = lab.tiers.clone();
-    lab.mover.migrate(&[ghost], &tiers, &mut |_| Bytes(1 << 30), &mut out);
+    let (tiers, mut memory) = (lab.tiers.clone(), lab.memory());
+    lab.mover.migrate(&[ghost], &tiers, &mut memory, &mut out);
     lab.expect("the dead child's space is gone", out == [Outcome::SpaceGone]);
 }
 

@@ -22,6 +22,7 @@ use tierline_core::unit::{Bytes, Nanos};
 
 use crate::error::{Error, Result};
 use crate::root::Root;
+use crate::telemetry::NodeMemory;
 pub use syscall::{KernelSyscall, MoveSyscall};
 
 /// A status that the kernel never writes.
@@ -88,6 +89,24 @@ struct Batch {
     pages: Vec<u64>,
     /// For each page, the index of the first request that named it.
     asked: Vec<usize>,
+    /// For each page, the node where it was, if known, and its size.
+    came: Vec<(Option<NodeId>, Bytes)>,
+}
+
+impl Batch {
+    /// Records the memory that its pages use now, and that they no longer use.
+    fn record_use(&self, memory: &mut [NodeMemory], outcomes: &[Outcome]) {
+        let pages = self.asked.iter().zip(&self.came);
+        for (_, &(from, size)) in pages.filter(|(at, _)| outcomes[**at] == Outcome::Done) {
+            for one in memory.iter_mut() {
+                if Some(one.node) == from {
+                    one.usable += size;
+                } else if one.node == self.node {
+                    one.usable = one.usable.saturating_sub(size);
+                }
+            }
+        }
+    }
 }
 
 impl<S: MoveSyscall> Mover<S> {
@@ -108,8 +127,8 @@ impl<S: MoveSyscall> Mover<S> {
         std::mem::take(&mut self.errors)
     }
 
-    /// Moves pages and appends one outcome per move, in the same order. `room` returns a node's free bytes
-    /// without the kernel's reserve; it is called once per batch. Returns the time taken.
+    /// Moves pages and appends one outcome per move, in the same order. Pages go to nodes with usable memory, and
+    /// `memory` follows: what a page used is free for those after it. Returns the time taken.
     ///
     /// Within a run of moves to one tier, pages are grouped by process. The runs keep the given order, so
     /// demotions make room for the promotions after them.
@@ -117,14 +136,14 @@ impl<S: MoveSyscall> Mover<S> {
         &mut self,
         moves: &[Move],
         tiers: &Tiers,
-        room: &mut dyn FnMut(NodeId) -> Bytes,
+        memory: &mut [NodeMemory],
         out: &mut Vec<Outcome>,
     ) -> Nanos {
         let began = Instant::now();
         let mut outcomes = vec![Outcome::Refused; moves.len()];
         let mut first = 0;
         for run in moves.chunk_by(|a, b| a.to == b.to) {
-            self.run(run, first, tiers, room, &mut outcomes);
+            self.run(run, first, tiers, memory, &mut outcomes);
             first += run.len();
         }
         for outcome in &outcomes {
@@ -157,7 +176,7 @@ impl<S: MoveSyscall> Mover<S> {
         run: &[Move],
         first: usize,
         tiers: &Tiers,
-        room: &mut dyn FnMut(NodeId) -> Bytes,
+        memory: &mut [NodeMemory],
         outcomes: &mut [Outcome],
     ) {
         let Some(to) = run.first().map(|one| one.to) else { return };
@@ -172,7 +191,7 @@ impl<S: MoveSyscall> Mover<S> {
             for part in places.chunks(self.settings.batch) {
                 let part: Vec<(usize, &Move)> =
                     part.iter().map(|&at| (first + at, &run[at])).collect();
-                self.part(pid, to, &part, tiers, room, outcomes);
+                self.part(pid, to, &part, tiers, memory, outcomes);
             }
         }
     }
@@ -184,7 +203,7 @@ impl<S: MoveSyscall> Mover<S> {
         to: TierId,
         part: &[(usize, &Move)],
         tiers: &Tiers,
-        room: &mut dyn FnMut(NodeId) -> Bytes,
+        memory: &mut [NodeMemory],
         outcomes: &mut [Outcome],
     ) {
         let addresses: Vec<u64> = part.iter().map(|(_, one)| head(one)).collect();
@@ -196,8 +215,8 @@ impl<S: MoveSyscall> Mover<S> {
                 return;
             }
         };
-        let mut free: Vec<(NodeId, Bytes)> =
-            tiers[to].nodes.iter().map(|node| (*node, room(*node))).collect();
+        let nodes = memory.iter().filter(|one| tiers[to].nodes.contains(&one.node));
+        let mut free: Vec<(NodeId, Bytes)> = nodes.map(|one| (one.node, one.usable)).collect();
         // In fast memory, the node under the least pressure comes first (TPP, 5.3); otherwise the nearest (5.1).
         if to == TierId::FAST {
             free.sort_by_key(|(_, room)| Reverse(*room));
@@ -214,13 +233,19 @@ impl<S: MoveSyscall> Mover<S> {
             match settled(code, to, tiers) {
                 Some(outcome) => outcomes[at] = outcome,
                 None => match take(&mut free, one.size.bytes()) {
-                    Some(node) => enlist(&mut batches, pid, node, address, at),
+                    Some(node) => {
+                        let batch = batch_for(&mut batches, pid, node);
+                        batch.pages.push(address);
+                        batch.asked.push(at);
+                        batch.came.push((node_of(code).ok(), one.size.bytes()));
+                    }
                     None => outcomes[at] = Outcome::NoRoom,
                 },
             }
         }
         for batch in &batches {
             self.send(batch, to, tiers, outcomes);
+            batch.record_use(memory, outcomes);
         }
         // A page named twice gets the outcome of the first request.
         again.into_iter().for_each(|(at, first)| outcomes[at] = outcomes[first]);
@@ -381,13 +406,12 @@ fn take(free: &mut [(NodeId, Bytes)], size: Bytes) -> Option<NodeId> {
     Some(*node)
 }
 
-fn enlist(batches: &mut Vec<Batch>, pid: u32, node: NodeId, address: u64, at: usize) {
+fn batch_for(batches: &mut Vec<Batch>, pid: u32, node: NodeId) -> &mut Batch {
     let place = batches.iter().position(|batch| batch.node == node).unwrap_or_else(|| {
-        batches.push(Batch { pid, node, pages: Vec::new(), asked: Vec::new() });
+        batches.push(Batch { pid, node, pages: Vec::new(), asked: Vec::new(), came: Vec::new() });
         batches.len() - 1
     });
-    batches[place].pages.push(address);
-    batches[place].asked.push(at);
+    &mut batches[place]
 }
 
 fn call_error(pid: u32, what: &str, errno: i32) -> Error {

@@ -10,7 +10,7 @@ use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAddress, Question,
     SpaceEvent, SpaceId, Telemetry, TenantId, TenantTelemetry, Tracking, World,
 };
-use tierline_core::tier::{NodeId, Tiers};
+use tierline_core::tier::Tiers;
 use tierline_core::unit::{Bytes, Nanos};
 
 use crate::cgroup::Cgroup;
@@ -525,11 +525,8 @@ impl LinuxWorld {
 
 impl LinuxWorld {
     fn move_pages(&mut self, orders: &[Order], out: &mut Vec<Outcome>) {
-        let memory = &self.memory;
-        let mut room =
-            |node: NodeId| memory.iter().find(|m| m.node == node).map_or(Bytes::ZERO, |m| m.usable);
         let moves: Vec<Move> = orders.iter().filter_map(Order::as_move).collect();
-        self.mover.migrate(&moves, &self.tiers, &mut room, out);
+        self.mover.migrate(&moves, &self.tiers, &mut self.memory, out);
     }
 
     fn page_out(&mut self, orders: &[Order], out: &mut Vec<Outcome>) {

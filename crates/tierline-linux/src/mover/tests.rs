@@ -90,10 +90,17 @@ fn fake(count: u64) -> Fake {
     Fake { pages: RefCell::new(pages), ..Fake::default() }
 }
 
+/// Base pages that are usable on nodes 0, 1 and 2.
+fn memory(base_pages: [u64; 3]) -> Vec<NodeMemory> {
+    let usable = base_pages.map(Bytes::from_base_pages);
+    let node = |(id, usable)| NodeMemory { node: NodeId(id), total: usable, free: usable, usable };
+    (0..).zip(usable).map(node).collect()
+}
+
 fn migrate(fake: Fake, moves: &[Move], room: u64) -> (Vec<Outcome>, Mover<Fake>) {
     let mut mover = Mover::with(fake, MoverSettings { batch: 4, shared: true });
     let mut out = Vec::new();
-    mover.migrate(moves, &tiers(), &mut |_| Bytes::from_base_pages(room), &mut out);
+    mover.migrate(moves, &tiers(), &mut memory([room; 3]), &mut out);
     (out, mover)
 }
 
@@ -123,12 +130,30 @@ fn a_full_node_spills_to_the_next_and_a_full_tier_is_not_called() {
     assert_eq!(mover.counters().move_calls, 0);
 }
 
+/// Fast memory is full, except for two pages: what three demotions free is there for the promotions after them, and no
+/// more than that.
+#[test]
+fn what_moves_free_is_room_for_the_moves_after_them() {
+    let nodes = (0..3).map(|page| (page, 0)).chain((10..20).map(|page| (page, 1)));
+    let pages = nodes.map(|(page, node)| (Vpn(page).address(), node)).collect();
+    let fake = Fake { pages: RefCell::new(pages), ..Fake::default() };
+    let demote = |page| Move { from: TierId(0), to: TierId(1), ..promote(page) };
+    let moves: Vec<Move> = (0..3).map(demote).chain((10..20).map(promote)).collect();
+    let mut mover = Mover::with(fake, MoverSettings { batch: 4, ..MoverSettings::default() });
+    let (mut memory, mut out) = (memory([2, 100, 0]), Vec::new());
+    let (down, up) = moves.split_at(3);
+    mover.migrate(down, &tiers(), &mut memory, &mut out);
+    mover.migrate(up, &tiers(), &mut memory, &mut out);
+    assert_eq!(out, [vec![Outcome::Done; 8], vec![Outcome::NoRoom; 5]].concat());
+    let usable = memory.iter().map(|one| one.usable.base_pages());
+    assert_eq!(usable.collect::<Vec<_>>(), [0, 102, 0]);
+}
+
 /// Node 0 has room for two pages, node 2 for four. Computed by hand: four go to node 2, the fifth to node 0.
 #[test]
 fn of_several_local_nodes_the_one_under_least_pressure_is_promoted_to() {
     let mut mover = Mover::with(fake(5), MoverSettings { batch: 8, shared: true });
-    let mut room = |node: NodeId| Bytes::from_base_pages(if node == NodeId(0) { 2 } else { 4 });
-    mover.migrate(&promotions(5), &tiers(), &mut room, &mut Vec::new());
+    mover.migrate(&promotions(5), &tiers(), &mut memory([2, 0, 4]), &mut Vec::new());
     let pages = mover.syscall.pages.borrow();
     assert_eq!(pages.values().copied().collect::<Vec<_>>(), [2, 2, 2, 2, 0]);
 }
@@ -170,7 +195,7 @@ fn a_shared_page_moves_only_if_that_is_enabled() {
     assert!(mover.take_errors().is_empty());
     let mut mover = Mover::with(make(), MoverSettings { batch: 4, shared: false });
     let mut out = Vec::new();
-    mover.migrate(&promotions(3), &tiers(), &mut |_| Bytes(1 << 30), &mut out);
+    mover.migrate(&promotions(3), &tiers(), &mut memory([1 << 18; 3]), &mut out);
     assert_eq!(out, [Outcome::Done, Outcome::Shared, Outcome::Done]);
     assert_eq!(mover.counters().errnos[&libc::EACCES], 1);
 }
