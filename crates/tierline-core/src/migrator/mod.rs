@@ -161,6 +161,8 @@ impl Migrator {
             on.events.push(Event::of(on.now, order, outcome));
             if outcome == Outcome::Done {
                 self.counts.tiering.count_page_out(at.kind, at.size.base_pages());
+            }
+            if matches!(outcome, Outcome::Done | Outcome::PageGone) {
                 on.pages.clear_tier(page);
             }
         }
@@ -248,7 +250,13 @@ impl Migrator {
                 }
             }
             Outcome::SpaceGone => on.pages.apply(SpaceEvent::Gone(m.space)),
-            Outcome::NoRoom | Outcome::PageGone => {}
+            // A page that was freed looks coldest, and would be ordered again and again. If it returns, it is found again.
+            Outcome::PageGone => {
+                if let Some(page) = page {
+                    on.pages.clear_tier(page);
+                }
+            }
+            Outcome::NoRoom => {}
         }
         if !matches!(outcome, Outcome::Done | Outcome::Skipped) {
             *self.counts.failed.entry(outcome.name()).or_default() += 1;

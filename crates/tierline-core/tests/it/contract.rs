@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The contract of every policy in the list.
 
+use std::collections::BTreeMap;
+
 use tierline_core::engine::Engine;
 use tierline_core::event::Event;
 use tierline_core::policy::{POLICIES, entry::PolicyEntry};
@@ -92,6 +94,30 @@ fn pages_freed_while_listed_or_moving_leave_every_policy_consistent() {
             let believed: Bytes = toy.tiers.iter().map(|(t, _)| engine.pages().bytes_in(t)).sum();
             assert_eq!(believed.base_pages(), 2_000, "{}", entry.name);
         }
+    }
+}
+
+/// Programs free pages of full fast memory, as `madvise` does, and others take it. The world tells nothing of it before an
+/// order fails.
+#[test]
+fn a_page_that_is_gone_is_ordered_once() {
+    for entry in policies() {
+        let mut toy = Toy::new(machine(&[600, 8_000]), skewed(2_000, 100.0, 3.0, 15), 16);
+        let mut engine = engine(entry, &mut toy);
+        run(&mut engine, &mut toy, 0, 100);
+        for page in 0..toy.place.len() {
+            if toy.rates[page] < 50.0 && toy.place[page] == Some(TierId::FAST) {
+                (toy.place[page], toy.rates[page]) = (None, 0.0);
+                toy.others[0] += 1;
+            }
+        }
+        let before = toy.asked.len();
+        run(&mut engine, &mut toy, 100, 200);
+        let mut gone = BTreeMap::new();
+        for (m, _) in toy.asked[before..].iter().filter(|(_, it)| *it == Outcome::PageGone) {
+            *gone.entry(m.vpn).or_insert(0) += 1;
+        }
+        assert!(gone.values().all(|&times| times == 1), "{}: {gone:?}", entry.name);
     }
 }
 
