@@ -43,6 +43,10 @@ pub struct DeviceCounts {
 pub struct Telemetry {
     /// One entry per tier, fastest first.
     pub tiers: Vec<TierTelemetry>,
+    /// When free memory was read, if not in this quantum. Moves since then are taken into account, what programs
+    /// allocated since then is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_read: Option<Nanos>,
     /// Share of the managed programs' time lost because memory is not in the fastest tier, 0 to 1: the longer
     /// loads from slower tiers, and paging in.
     pub stall: Option<f64>,

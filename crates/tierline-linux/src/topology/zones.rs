@@ -67,18 +67,23 @@ pub fn parse(text: &str) -> Vec<Zone> {
             continue;
         }
         let Some(zone) = zones.last_mut() else { continue };
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words[..] {
-            ["pages", "free", value] => {
+        let line = line.trim_start();
+        // Most lines are statistics, and page lists of every CPU.
+        if !counters && !line.starts_with("pages") {
+            continue;
+        }
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next(), words.next()) {
+            (Some("pages"), Some("free"), Some(value)) => {
                 counters = true;
                 zone.free = value.parse().unwrap_or(0);
             }
-            ["protection:", ..] => {
+            (Some("protection:"), ..) => {
                 zone.protection = protection(line);
                 counters = false;
             }
-            ["pagesets"] => counters = false,
-            [name, value] if counters => set(zone, name, value.parse().unwrap_or(0)),
+            (Some("pagesets"), ..) => counters = false,
+            (Some(name), Some(value), None) => set(zone, name, value.parse().unwrap_or(0)),
             _ => {}
         }
     }

@@ -68,6 +68,7 @@ impl World for ModelWorld {
         // Page-ins are counted when they start, and may take longer than the measured time.
         let share = |ns: f64| (since.slots_ns > 0.0).then(|| (ns / since.slots_ns).min(1.0));
         Telemetry {
+            free_read: None,
             tiers: self.tiers.iter().map(measured).collect(),
             stall: share(since.stall_ns),
             page_in_stall: share(since.page_in_ns),

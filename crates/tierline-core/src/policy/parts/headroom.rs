@@ -22,7 +22,7 @@ const SHORTEST: Nanos = Nanos::from_millis(1);
 #[derive(Clone, Debug, Default)]
 pub struct Headroom {
     kept: Bytes,
-    /// Free bytes in all tiers at the last tick, and its time.
+    /// Free bytes in all tiers at the last reading, and its time.
     free: Option<Bytes>,
     last: Nanos,
 }
@@ -30,12 +30,10 @@ pub struct Headroom {
 impl Headroom {
     /// Takes in the allocations since the last tick, by any program; no tier will keep more than `most`.
     pub fn observe(&mut self, view: &View<'_>, most: Bytes) {
+        let telemetry = view.machine.telemetry;
         // Moves from tier to tier do not change the sum.
-        self.update(
-            view.now,
-            view.machine.telemetry.tiers.iter().map(|tier| tier.free).sum(),
-            most,
-        );
+        let free = telemetry.tiers.iter().map(|tier| tier.free).sum();
+        self.update(telemetry.free_read.unwrap_or(view.now), free, most);
     }
 
     fn update(&mut self, now: Nanos, free: Bytes, most: Bytes) {
