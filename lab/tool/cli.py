@@ -147,8 +147,8 @@ def _guest_options(parser):
     parser.add_argument("--slow-bandwidth", default=machine.slow_bandwidth, metavar="PER_S",
                         help=f"bandwidth of node 1 in HMAT ({machine.slow_bandwidth}; node 0: {machine.fast_bandwidth})")
     parser.add_argument("--shape", choices=["numa", "cxl"], default="numa", help="node 1 as plain memory, or as a CXL expander (numa)")
-    parser.add_argument("--mode", choices=["concurrent", "deterministic"], default="concurrent",
-                        help="several processors, or one whose clock counts instructions (concurrent)")
+    parser.add_argument("--mode", choices=["concurrent", "interleaved", "deterministic"], default="concurrent",
+                        help="several processors, the same in turns, or one whose clock counts instructions (concurrent)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the deterministic mode (1)")
     parser.add_argument("--cpus", type=int, help="number of processors (2; deterministic: 1)")
     parser.add_argument("--thp", choices=["always", "madvise", "never"], help="transparent huge pages (the kernel's default)")

@@ -4,8 +4,9 @@
 Two shapes. `numa`: both nodes are plain memory; only the firmware's tables (SRAT, SLIT, HMAT) distinguish them. `cxl`: the slow node is a CXL
 memory expander that the guest sets up (guest/cxl-up). Neither models speed: latencies and bandwidths exist in the tables only.
 
-Two modes. `concurrent`: several processors, real time. `deterministic`: one processor, whose clock counts instructions; idle time is
-skipped, and counters repeat within a percent, whatever the load of the host.
+Three modes. `concurrent`: several processors, real time. `interleaved`: the same, but one thread of the host emulates them in turns: no races
+of single accesses, and code that the kernel patches is never run as it was before. `deterministic`: one processor, whose clock counts
+instructions; idle time is skipped, and counters repeat within a percent, whatever the load of the host.
 """
 
 from dataclasses import dataclass
@@ -67,8 +68,8 @@ class Machine:
         if self.shape == "cxl":
             cpu += ",-hypervisor"  # else the kernel refuses to flush its caches, and so to commit a region
         words = ["-cpu", cpu, "-smp", self.cpus]
-        if self.mode == "concurrent":
-            return [*words, "-accel", "tcg,thread=multi"]
+        if self.mode != "deterministic":
+            return [*words, "-accel", f"tcg,thread={'multi' if self.mode == 'concurrent' else 'single'}"]
         return [*words, "-accel", "tcg,thread=single", "-icount", "shift=2,sleep=off", "-seed", self.seed,
                 "-rtc", "base=2026-01-01T00:00:00,clock=vm"]
 

@@ -129,6 +129,8 @@ pub static METRICS: &[Metric] = &[
         |m, out| out.add(&[], m.resident())),
     gauge("manager_metadata", Unit::Bytes, &[], "Part of the resident memory that describes managed pages",
         |m, out| out.add(&[], m.engine().pages().metadata_bytes() as u64)),
+    counter("steps", Unit::None, &["late"], "Steps of the manager, by how long after they were due they began",
+        |m, out| m.lateness().counts().for_each(|(late, count)| out.add(&[late], count))),
     counter("problems", Unit::None, &[], "Errors that did not stop the manager",
         |m, out| out.add(&[], m.error_count())),
 

@@ -2,6 +2,7 @@
 //! The host: the core's engine over the Linux world, for all tenants of a manager.
 
 mod applications;
+mod lateness;
 mod measurement;
 mod policy;
 mod status;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use applications::{ApplicationStatus, DecisionStatus, ProfilePoint, Submission};
+pub use lateness::Lateness;
 pub use measurement::{MeasurementStatus, TrialStatus};
 pub use status::{TargetStatus, TenantStatus};
 use tierline_core::engine::Engine;
@@ -116,6 +118,7 @@ pub struct Manager {
     orders: OrderTally,
     problems: u64,
     due: Nanos,
+    lateness: Lateness,
     urgency: Urgency,
     /// Applications by name: the index of their tenant, and what was submitted.
     applications: BTreeMap<String, (usize, Submission)>,
@@ -212,6 +215,7 @@ impl Manager {
             orders: OrderTally::default(),
             problems: 0,
             due: Nanos::ZERO,
+            lateness: Lateness::default(),
             urgency: Urgency::default(),
             applications: BTreeMap::new(),
         })
@@ -234,6 +238,7 @@ impl Manager {
         if now < self.due {
             return &[];
         }
+        self.lateness.add(self.due, now);
         // On busy processors each step would wait for the very programs that wait for their pages. Not where single pages are
         // checked for accesses: a program that stands still looks idle.
         let pages_wait = self.engine.attention() != Attention::Calm;

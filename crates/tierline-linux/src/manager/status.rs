@@ -9,7 +9,7 @@ use tierline_core::qos::showback::Usage;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
-use super::{Manager, ManagerOptions};
+use super::{Lateness, Manager, ManagerOptions};
 use crate::journal::ChangedSetting;
 use crate::orders::OrderTally;
 use crate::telemetry::KernelCounters;
@@ -76,6 +76,11 @@ impl Manager {
     /// Errors so far that did not stop the manager.
     pub fn error_count(&self) -> u64 {
         self.problems
+    }
+
+    /// How late its steps began.
+    pub fn lateness(&self) -> &Lateness {
+        &self.lateness
     }
 
     /// The managed processes.
