@@ -18,9 +18,7 @@ row() { # PART CASE [KEY=VALUE]…
 # would go there. A socket that is left harms nobody: the next manager replaces it.
 snapshot() {
 	snapshot=
-	for file in /proc/sys/kernel/numa_balancing* /sys/kernel/debug/sched/numa_balancing/* /sys/kernel/mm/numa/demotion_enabled /proc/sys/vm/watermark_scale_factor \
-		/sys/module/damon_*/parameters/enabled $ladder/nr_kdamonds $ladder/*/state /proc/sys/kernel/perf_event_* \
-		/sys/kernel/mm/transparent_hugepage/enabled /sys/bus/pci/devices/*/enable /sys/kernel/tracing/dynamic_events; do
+	for file in $setting_files /sys/kernel/tracing/dynamic_events; do
 		while read -r line; do snapshot="$snapshot$file: $line;"; done <$file
 	done 2>/dev/null
 	for file in /run/tierline/*; do

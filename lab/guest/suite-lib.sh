@@ -58,11 +58,14 @@ swap() {
 	mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
 }
 
+# The files of all settings that a manager may change; patterns.
+setting_files="/proc/sys/kernel/numa_balancing* /sys/kernel/debug/sched/numa_balancing/* /sys/kernel/mm/numa/demotion_enabled /proc/sys/vm/watermark_scale_factor \
+	/sys/module/damon_*/parameters/enabled $ladder/nr_kdamonds $ladder/*/state /proc/sys/kernel/perf_event_* \
+	/sys/kernel/mm/transparent_hugepage/enabled /sys/bus/pci/devices/*/enable"
+
 # Prints every setting that Tierline may change, with its value.
 settings() {
-	grep -sH '' /proc/sys/kernel/numa_balancing* /sys/kernel/debug/sched/numa_balancing/* /sys/kernel/mm/numa/demotion_enabled /proc/sys/vm/watermark_scale_factor \
-		/sys/module/damon_*/parameters/enabled $ladder/nr_kdamonds $ladder/*/state /proc/sys/kernel/perf_event_* \
-		/sys/kernel/mm/transparent_hugepage/enabled /sys/bus/pci/devices/*/enable | sed 's/:\([^:]*\)$/: \1/'
+	grep -sH '' $setting_files | sed 's/:\([^:]*\)$/: \1/'
 	sed 's/^/dynamic event: /' /sys/kernel/tracing/dynamic_events
 	for file in /run/tierline/*; do
 		[ -e $file ] && echo left: $file

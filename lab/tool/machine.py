@@ -4,8 +4,8 @@
 Two shapes. `numa`: both nodes are plain memory; only the firmware's tables (SRAT, SLIT, HMAT) distinguish them. `cxl`: the slow node is a CXL
 memory expander that the guest sets up (guest/cxl-up). Neither models speed: latencies and bandwidths exist in the tables only.
 
-Three modes. `concurrent`: several processors, real time. `interleaved`: the same, but one thread of the host emulates them in turns: no races
-of single accesses, and code that the kernel patches is never run as it was before. `deterministic`: one processor, whose clock counts
+Three modes. `concurrent`: several processors, real time. `interleaved`: the same, but one thread of the host emulates them in turns, so there are
+no races of single accesses, and no thread runs code that another one has patched. `deterministic`: one processor, whose clock counts
 instructions; idle time is skipped, and counters repeat within a percent, whatever the load of the host.
 """
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `ask`: requests to a service over HTTP, at a rate that does not depend on its answers, and how long each took.
 //!
-//! An answer with status 200 is served; one with 429 or 503 is shed, which must be as quick. With `--keep` all requests go through
-//! one connection, as those of a library for HTTP do: a connection costs more than a request.
+//! An answer with status 200 is served; one with 429 or 503 is shed, which must be as quick.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -31,9 +30,6 @@ pub struct Args {
     #[arg(long, default_value = "100ms")]
     #[serde(rename = "every_seconds")]
     every: Span,
-    /// Send all of them through one connection, opened again if it is closed
-    #[arg(long)]
-    keep: bool,
     /// Where to write the JSON report; - is stdout
     #[arg(long, default_value = "-")]
     #[serde(skip)]
@@ -45,15 +41,13 @@ struct Report<'a> {
     load: &'static str,
     parameters: &'a Args,
     elapsed_seconds: f64,
-    /// Requests that were sent later than a millisecond after they were due: then the rate was not reached.
-    late: u32,
     /// Answers by status; 0: none.
     answers: BTreeMap<u16, usize>,
     served: Times,
     shed: Times,
 }
 
-/// Seconds from a request, or the start of its connection, to the end of its answer.
+/// Seconds from the start of a connection to the end of its answer.
 #[derive(Serialize)]
 struct Times {
     median: Option<f64>,
@@ -76,18 +70,12 @@ impl Times {
 pub fn run(args: &Args) -> Result<Verdict> {
     let begun = Instant::now();
     let mut answers: BTreeMap<u16, usize> = BTreeMap::new();
-    let (mut served, mut shed, mut late) = (Vec::new(), Vec::new(), 0);
-    let mut kept = None;
+    let (mut served, mut shed) = (Vec::new(), Vec::new());
     for at in 0..args.requests {
         let due = begun + args.every.0 * at;
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let asked = Instant::now();
-        late += u32::from(asked.saturating_duration_since(due) > Duration::from_millis(1));
-        let status = match args.keep {
-            true => ask_through(&mut kept, args),
-            false => ask(args),
-        };
-        let status = status.unwrap_or(0);
+        let status = ask(args).unwrap_or(0);
         *answers.entry(status).or_default() += 1;
         let times = if status == 200 { &mut served } else { &mut shed };
         times.push(asked.elapsed().as_secs_f64());
@@ -98,52 +86,16 @@ pub fn run(args: &Args) -> Result<Verdict> {
     let load = "ask";
     report::write(
         &args.report,
-        &Report { load, parameters: args, elapsed_seconds, late, answers, served, shed },
+        &Report { load, parameters: args, elapsed_seconds, answers, served, shed },
     )
     .context("the report")?;
     Ok(Verdict::Good)
 }
 
-fn connect(args: &Args) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(args.address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
-}
-
-/// The same through a connection that is kept.
-fn ask_through(kept: &mut Option<BufReader<TcpStream>>, args: &Args) -> io::Result<u16> {
-    let mut stream = match kept.take() {
-        Some(stream) => stream,
-        None => BufReader::new(connect(args)?),
-    };
-    let request = format!("GET {} HTTP/1.1\r\nHost: a\r\n\r\n", args.path);
-    stream.get_mut().write_all(request.as_bytes())?;
-    let (mut status, mut length, mut line) = (None, 0, String::new());
-    loop {
-        line.clear();
-        if stream.read_line(&mut line)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let head = line.trim_end();
-        if head.is_empty() {
-            break;
-        }
-        status = status.or_else(|| head.get(9..12)?.parse().ok());
-        if let Some((name, value)) = head.split_once(':')
-            && name.eq_ignore_ascii_case("content-length")
-        {
-            length = value.trim().parse().map_err(io::Error::other)?;
-        }
-    }
-    io::copy(&mut stream.by_ref().take(length), &mut io::sink())?;
-    *kept = Some(stream);
-    status.ok_or_else(|| io::Error::other("no answer"))
-}
-
 /// The status of the answer, once it has been read to its end.
 fn ask(args: &Args) -> io::Result<u16> {
-    let mut stream = connect(args)?;
+    let mut stream = TcpStream::connect(args.address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let request = format!("GET {} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", args.path);
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
