@@ -90,13 +90,13 @@ struct Batch {
     /// For each page, the index of the first request that named it.
     asked: Vec<usize>,
     /// For each page, the node where it was, if known, and its size.
-    came: Vec<(Option<NodeId>, Bytes)>,
+    from: Vec<(Option<NodeId>, Bytes)>,
 }
 
 impl Batch {
     /// Records the memory that its pages use now, and that they no longer use.
     fn record_use(&self, memory: &mut [NodeMemory], outcomes: &[Outcome]) {
-        let pages = self.asked.iter().zip(&self.came);
+        let pages = self.asked.iter().zip(&self.from);
         for (_, &(from, size)) in pages.filter(|(at, _)| outcomes[**at] == Outcome::Done) {
             for one in memory.iter_mut() {
                 if Some(one.node) == from {
@@ -237,7 +237,7 @@ impl<S: MoveSyscall> Mover<S> {
                         let batch = batch_for(&mut batches, pid, node);
                         batch.pages.push(address);
                         batch.asked.push(at);
-                        batch.came.push((node_of(code).ok(), one.size.bytes()));
+                        batch.from.push((node_of(code).ok(), one.size.bytes()));
                     }
                     None => outcomes[at] = Outcome::NoRoom,
                 },
@@ -408,7 +408,7 @@ fn take(free: &mut [(NodeId, Bytes)], size: Bytes) -> Option<NodeId> {
 
 fn batch_for(batches: &mut Vec<Batch>, pid: u32, node: NodeId) -> &mut Batch {
     let place = batches.iter().position(|batch| batch.node == node).unwrap_or_else(|| {
-        batches.push(Batch { pid, node, pages: Vec::new(), asked: Vec::new(), came: Vec::new() });
+        batches.push(Batch { pid, node, pages: Vec::new(), asked: Vec::new(), from: Vec::new() });
         batches.len() - 1
     });
     &mut batches[place]

@@ -372,10 +372,12 @@ impl LinuxWorld {
     fn measure_pause(&self) -> Nanos {
         let most = if self.calm { MEASURE_CALM } else { MEASURE_EVERY };
         let often = self.measuring * MEASURE_PAUSE[usize::from(self.calm)];
-        match self.has_moved {
-            _ if self.measures_closely() => often.clamp(MEASURE_OFTEN, most),
-            true => (self.measuring * MEASURE_PAUSE_MOVING).min(MEASURE_EVERY),
-            false => MEASURE_EVERY,
+        if self.measures_closely() {
+            often.clamp(MEASURE_OFTEN, most)
+        } else if self.has_moved {
+            (self.measuring * MEASURE_PAUSE_MOVING).min(MEASURE_EVERY)
+        } else {
+            MEASURE_EVERY
         }
     }
 
@@ -627,13 +629,13 @@ impl World for LinuxWorld {
     }
 
     fn act(&mut self, _now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
-        if self.measures_closely() {
-            self.measured = None;
-        }
-        self.has_moved = true;
         if self.dry_run {
             out.extend(orders.iter().map(|_| Outcome::Skipped));
             return Nanos::ZERO;
+        }
+        self.has_moved = true;
+        if self.measures_closely() {
+            self.measured = None;
         }
         let (began, first) = (Instant::now(), out.len());
         // Moves take the same time whenever they are made, and those made early repay early.

@@ -28,7 +28,7 @@ pub struct Headroom {
 }
 
 impl Headroom {
-    /// Takes in the allocations since the last tick, by any program; no tier will keep more than `most`.
+    /// Takes in the allocations since the last reading of free memory, by any program; no tier will keep more than `most`.
     pub fn observe(&mut self, view: &View<'_>, most: Bytes) {
         let telemetry = view.machine.telemetry;
         // Moves from tier to tier do not change the sum.
@@ -56,6 +56,8 @@ impl Headroom {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::parts::stage::Stage;
+    use crate::tier::TierId;
 
     const MOST: Bytes = Bytes::from_mib(100);
 
@@ -79,5 +81,21 @@ mod tests {
             at(&mut headroom, 50_200 + 50 * tick, 6_000);
         }
         assert!((34..39).contains(&at(&mut headroom, 60_200, 6_000)), "a third in ten seconds");
+    }
+
+    /// Half a second passes from one reading to the next, and is one step of the clock: 2 MiB are 1 MiB in 250 ms.
+    #[test]
+    fn allocation_is_counted_from_reading_to_reading() {
+        let mut stage = Stage::of_base_pages(1, TierId::FAST);
+        let mut headroom = Headroom::default();
+        let mut kept = |read_ms: u64, free_mib: u64| {
+            stage.telemetry.free_read = Some(Nanos::from_millis(read_ms));
+            stage.telemetry.tiers[1].free = Bytes::from_mib(free_mib);
+            headroom.observe(&stage.view(), MOST);
+            headroom.within(MOST).0 >> 20
+        };
+        kept(0, 16);
+        (0..10).for_each(|_| _ = kept(60_000, 16));
+        assert_eq!(kept(60_500, 14), 1);
     }
 }
