@@ -75,8 +75,8 @@ fn options() -> Option<Options> {
             let (file, base) = hot.split_once(':')?;
             let base = u64::from_str_radix(base.trim_start_matches("0x"), 16).ok()? >> 12;
             let numbers = std::fs::read(file).ok()?;
-            let number = |b: &[u8]| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]);
-            options.hot.extend(numbers.chunks_exact(4).map(|b| base + u64::from(number(b))));
+            let numbers = numbers.as_chunks().0.iter().copied().map(u32::from_ne_bytes);
+            options.hot.extend(numbers.map(|number| base + u64::from(number)));
         } else {
             options.seconds = arg.parse().ok()?;
         }

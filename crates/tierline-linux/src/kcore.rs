@@ -88,7 +88,7 @@ impl Kcore {
         let headers = self.header_bytes()?;
         self.by_virt.clear();
         self.by_phys.clear();
-        for header in headers.chunks_exact(PROGRAM_HEADER) {
+        for header in headers.as_chunks::<PROGRAM_HEADER>().0 {
             self.add(header);
         }
         self.by_phys.sort_by_key(|s| s.start);
@@ -114,8 +114,8 @@ impl Kcore {
     /// Type, offset and length of every part of the file.
     fn headers(&self) -> Result<Vec<(u64, u64, u64)>> {
         let headers = self.header_bytes()?;
-        let part = |h: &[u8]| (word(h, 0) & 0xffff_ffff, word(h, 8), word(h, 32));
-        Ok(headers.chunks_exact(PROGRAM_HEADER).map(part).collect())
+        let part = |h: &[u8; PROGRAM_HEADER]| (word(h, 0) & 0xffff_ffff, word(h, 8), word(h, 32));
+        Ok(headers.as_chunks().0.iter().map(part).collect())
     }
 
     fn add(&mut self, header: &[u8]) {

@@ -115,9 +115,8 @@ impl Pagemap {
             if got == 0 {
                 break;
             }
-            for (vpn, word) in (at..).zip(self.bytes[..got * 8].chunks_exact(8)) {
-                let word = word.try_into().map_or(0, u64::from_ne_bytes);
-                visit(vpn, PagemapEntry(word));
+            for (vpn, word) in (at..).zip(self.bytes[..got * 8].as_chunks().0) {
+                visit(vpn, PagemapEntry(u64::from_ne_bytes(*word)));
             }
             at += got as u64;
         }

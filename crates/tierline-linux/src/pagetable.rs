@@ -312,7 +312,7 @@ fn is_page(entry: u64) -> bool {
 fn page_bits(table: &[u64; ENTRIES]) -> (PageBits, PageBits) {
     let (mut present, mut accessed) = <(PageBits, PageBits)>::default();
     for ((present, accessed), entries) in
-        present.iter_mut().zip(&mut accessed).zip(table.chunks_exact(64))
+        present.iter_mut().zip(&mut accessed).zip(table.as_chunks::<64>().0)
     {
         for (at, entry) in entries.iter().enumerate() {
             *present |= u64::from(is_page(*entry)) << at;

@@ -107,7 +107,7 @@ impl<'a> Sample<'a> {
 
     /// Register number `at` among those recorded.
     pub fn register(&self, at: usize) -> Option<u64> {
-        self.registers.chunks_exact(8).nth(at)?.try_into().ok().map(u64::from_ne_bytes)
+        self.registers.as_chunks().0.get(at).copied().map(u64::from_ne_bytes)
     }
 }
 

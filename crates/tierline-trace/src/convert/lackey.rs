@@ -39,7 +39,7 @@ fn parse(text: &str) -> Option<(u8, u64, u64)> {
     let (&kind, rest) = text.as_bytes().split_first()?;
     let rest = std::str::from_utf8(rest).ok()?;
     let (address, bytes) = rest.strip_prefix(' ')?.trim_start().split_once(',')?;
-    let known = [b'I', b'L', b'S', b'M'].contains(&kind);
+    let known = b"ILSM".contains(&kind);
     let access = (kind, u64::from_str_radix(address, 16).ok()?, bytes.parse().ok()?);
     known.then_some(access)
 }
