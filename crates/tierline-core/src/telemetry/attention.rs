@@ -31,10 +31,12 @@ const FEW_OF: u64 = 256;
 const GROWTH_OF: u64 = 16;
 /// A rise of the slow tiers' hit rate by this factor is a change, not noise.
 const RISE: f64 = 2.5;
-/// A smaller rise suffices for a suspicion if a sample shows it with this many standard deviations: one sample in 700
-/// does so by chance.
-const SAMPLED_RISE: f64 = 1.5;
+/// A rise must be this many standard deviations: one count in 700 is higher by chance.
 const DEVIATIONS: f64 = 3.0;
+/// For a suspicion a smaller rise suffices if a sample shows it with this many: one sample in forty does so by chance, which
+/// costs one full report, but a missed change costs slow accesses until the next samples.
+const SAMPLED_RISE: f64 = 1.5;
+const SAMPLED_DEVIATIONS: f64 = 2.0;
 /// Weight of the newest report in the average.
 const WEIGHT: f64 = 0.125;
 /// The same for what falls while pages are placed: the ratio of slow to fast hits, and until calm the rate.
@@ -67,16 +69,17 @@ impl SlowHits {
     /// Poisson's.
     fn exceeds(&self, usual: f64, dispersion: f64) -> bool {
         // At least one: a single hit is no evidence.
-        let is_more = |hits: f64, dispersion: f64| {
+        let is_more = |hits: f64, deviations: f64, dispersion: f64| {
             let mean = (hits * usual / self.per_sec.max(f64::MIN_POSITIVE)).max(1.0);
-            hits > mean + DEVIATIONS * (dispersion * mean).sqrt()
+            hits > mean + deviations * (dispersion * mean).sqrt()
         };
         if let Some(SampledHits { hits, .. }) = self.sampled {
-            return self.per_sec > SAMPLED_RISE * usual && is_more(hits, dispersion);
+            return self.per_sec > SAMPLED_RISE * usual
+                && is_more(hits, SAMPLED_DEVIATIONS, dispersion);
         }
         // The few pages of a program that wakes up for a moment are no change. A device counts no pages.
         let pages = self.counts[0].powi(2) / self.slow_variance;
-        self.per_sec > RISE * usual && (self.counts[0] <= 0.0 || is_more(pages, 1.0))
+        self.per_sec > RISE * usual && (self.counts[0] <= 0.0 || is_more(pages, DEVIATIONS, 1.0))
     }
 }
 
@@ -436,8 +439,8 @@ mod tests {
         assert_eq!(calm.update(at(7_000), projected(300.0), 0, 1_000), Attention::Suspicious);
     }
 
-    /// By hand: with a usual rate of 100, 40 hits of which 20 are expected are 4.5 standard deviations; 4 of which 2
-    /// are expected are 1.4, and 140 of which 100 are expected are 4, but a rise by 1.4 only.
+    /// By hand: with a usual rate of 100, 40 hits of which 20 are expected are 4.5 standard deviations, and 10 of which 5
+    /// are expected 2.2; 4 of which 2 are expected are 1.4, and 140 of which 100 are expected are 4, but a rise by 1.4 only.
     #[test]
     fn a_small_rise_is_a_suspicion_if_many_hits_show_it() {
         let report = |per_sec, hits, dispersion| {
@@ -447,6 +450,7 @@ mod tests {
             calm.update(at(5_000), Some(report), 0, 1_000)
         };
         assert_eq!(report(200.0, 40.0, 1.0), Attention::Suspicious);
+        assert_eq!(report(200.0, 10.0, 1.0), Attention::Suspicious);
         assert_eq!(report(200.0, 4.0, 1.0), Attention::Calm);
         assert_eq!(report(140.0, 140.0, 1.0), Attention::Calm);
         assert_eq!(report(200.0, 40.0, 16.0), Attention::Calm, "neighbours are accessed together");
