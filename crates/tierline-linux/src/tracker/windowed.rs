@@ -458,7 +458,7 @@ impl<P: AccessBits> Windowed<P> {
     fn rewind_huge(&mut self) {
         let (huge_pages, huge_accessed, huge_watched) = Default::default();
         self.scan = Scan { huge_pages, huge_accessed, huge_watched, ..self.scan };
-        self.found.samples.truncate(base_samples);
+        self.found.samples.truncate(self.scan.base_samples);
         self.spaces.values_mut().for_each(|watched| self.probe.rewind_huge(&mut watched.kept));
     }
 

@@ -294,7 +294,9 @@ mod tests {
         let mut queue = Candidates::default();
         let mut view = stage.view();
         let floors = test(&Pack).lowest(&view);
-        [base, huge].map(|page| queue.queue_if_worth(&mut view, &test(&Pack), &floors, page));
+        for page in [base, huge] {
+            queue.queue_if_worth(&mut view, &test(&Pack), &floors, page);
+        }
         assert_eq!(
             [queue.pop(&view), queue.pop(&view)].map(|it| it.map(|c| c.page)),
             [Some(base), Some(huge)]
