@@ -199,6 +199,10 @@ pub struct Windowed<P: AccessBits> {
     affordable_at: Nanos,
     /// Whether the last scan was discarded, and this one repeats it.
     repeats: bool,
+    /// Whether a new process began the next scan, and the last one. A program that forks again and again must not spend the
+    /// credit, so the pause after such a scan is kept.
+    for_newcomer: bool,
+    after_newcomer: bool,
     /// The scan that is being read, and what it has found.
     scan: Scan,
     found: Observations,
@@ -323,6 +327,8 @@ impl<P: AccessBits> Windowed<P> {
             closed_at: Nanos::ZERO,
             affordable_at: Nanos::ZERO,
             repeats: false,
+            for_newcomer: false,
+            after_newcomer: false,
             scan: Scan::default(),
             found: Observations::default(),
             stats: WindowStats::default(),
@@ -486,6 +492,7 @@ impl<P: AccessBits> Windowed<P> {
             ..self.stats
         };
         (self.closed_at, self.affordable_at) = (now, now + self.stats.pause);
+        self.after_newcomer = std::mem::take(&mut self.for_newcomer);
         self.rest(now);
     }
 
@@ -655,8 +662,9 @@ impl<P: AccessBits> Tracker for Windowed<P> {
             });
         }
         let has_begun = self.closed_at > Nanos::ZERO;
-        if newcomers && has_begun && self.pace.has_credit() {
+        if newcomers && has_begun && self.pace.has_credit() && !self.after_newcomer {
             self.affordable_at = Nanos::ZERO;
+            self.for_newcomer = true;
             self.reschedule();
         }
         Ok(())
@@ -1109,6 +1117,25 @@ mod tests {
         assert_eq!(due_after(&[SpaceId(1)], 1.0), None, "not new");
         assert_eq!(due_after(&[SpaceId(1), SpaceId(3)], 0.5), None, "kept for a change");
         assert_eq!(due_after(&[SpaceId(1), SpaceId(4)], 1.0), soon);
+    }
+
+    /// A new process before every scan: each second pause is kept.
+    #[test]
+    fn a_program_that_forks_again_and_again_does_not_spend_the_credit() {
+        let mut tracker = Windowed::with(Fake::default(), Bytes::from_base_pages(8), apart());
+        let mut out = Observations::default();
+        let kept = (1..=8).map(|child| {
+            tracker.watch(&[SpaceId(10 + child)]).expect("fine");
+            let keeps = tracker.affordable_at > Nanos::ZERO;
+            let scans = tracker.stats().windows;
+            while tracker.stats().windows == scans {
+                tracker.poll(tracker.next_due(), &mut out).expect("works");
+            }
+            tracker.affordable_at = tracker.closed_at + Nanos::from_secs(1);
+            tracker.pace.set_credit(1.0);
+            keeps
+        });
+        assert_eq!(kept.collect::<Vec<_>>()[1..], [false, true, false, true, false, true, false]);
     }
 
     #[test]
