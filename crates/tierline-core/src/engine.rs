@@ -14,6 +14,7 @@ use crate::port::{Attention, Observations, Telemetry, World};
 use crate::qos::Limits;
 use crate::qos::controller::Controller;
 use crate::qos::enforcer::Enforcer;
+use crate::qos::scan_shares::ScanShares;
 use crate::qos::showback::Showback;
 use crate::questions::Questions;
 use crate::telemetry::attention::{AttentionControl, PlannedMoves};
@@ -28,6 +29,7 @@ pub struct Engine {
     /// Sets the limits of tenants with SLOs; without such tenants it does nothing.
     pub qos: Controller,
     showback: Showback,
+    scan_shares: ScanShares,
     policy: Box<dyn Policy>,
     wants: Wants,
     migrator: Migrator,
@@ -53,6 +55,7 @@ impl Engine {
             limits,
             qos: Controller::default(),
             showback: Showback::default(),
+            scan_shares: ScanShares::default(),
             wants: policy.wants(),
             policy,
             migrator: Migrator::new(rate),
@@ -77,7 +80,8 @@ impl Engine {
         self.events.clear();
 
         world.observe(now, &mut self.seen);
-        self.intake.process(now, &mut self.seen, self.wants, &self.tiers, &mut self.memory);
+        let behind = self.limits.behind();
+        self.intake.process(now, &mut self.seen, self.wants, &self.tiers, &mut self.memory, behind);
         self.telemetry = world.measure(now);
         debug_assert_eq!(self.telemetry.tiers.len(), self.tiers.len(), "every tier is measured");
         self.account(now);
