@@ -14,7 +14,6 @@ use crate::port::{Attention, Observations, Telemetry, World};
 use crate::qos::Limits;
 use crate::qos::controller::Controller;
 use crate::qos::enforcer::Enforcer;
-use crate::qos::scan_shares::ScanShares;
 use crate::qos::showback::Showback;
 use crate::questions::Questions;
 use crate::telemetry::attention::{AttentionControl, PlannedMoves};
@@ -29,7 +28,6 @@ pub struct Engine {
     /// Sets the limits of tenants with SLOs; without such tenants it does nothing.
     pub qos: Controller,
     showback: Showback,
-    scan_shares: ScanShares,
     policy: Box<dyn Policy>,
     wants: Wants,
     migrator: Migrator,
@@ -55,7 +53,6 @@ impl Engine {
             limits,
             qos: Controller::default(),
             showback: Showback::default(),
-            scan_shares: ScanShares::default(),
             wants: policy.wants(),
             policy,
             migrator: Migrator::new(rate),
@@ -78,7 +75,6 @@ impl Engine {
         self.seen.clear();
         self.plan.reset();
         self.events.clear();
-
         world.observe(now, &mut self.seen);
         let behind = self.limits.behind();
         self.intake.process(now, &mut self.seen, self.wants, &self.tiers, &mut self.memory, behind);

@@ -8,6 +8,7 @@ use crate::page::{PREFETCH_BATCH, PageIdx, PageTable};
 use crate::policy::interface::Wants;
 use crate::policy::view::{Evidence, Memory};
 use crate::port::{Observations, PageSize, Residence, Sample, SpaceId, TenantId, TrueRate};
+use crate::qos::scan_shares::ScanShares;
 use crate::telemetry::attention::SlowHits;
 use crate::telemetry::hotness::Hotness;
 use crate::telemetry::observed_regions::RegionHeat;
@@ -54,6 +55,8 @@ pub struct Intake {
     pub watched: Nanos,
     /// Hits in slow tiers per second of watched time, if anything was watched.
     pub slow_hits: Option<SlowHits>,
+    /// The accesses of tenants by tier, as the last scans found them.
+    pub scan_shares: ScanShares,
     /// Samples so far, one per page.
     pub samples: u64,
     /// Samples that trackers lost so far.

@@ -2,6 +2,7 @@
 //! What the engine does for tenants: it counts what they use, and lets the QoS controller set their limits.
 
 use super::Engine;
+use crate::intake::Intake;
 use crate::port::{Capability, SpaceEvent, SpaceId, TenantId, TenantTelemetry, World};
 use crate::qos::controller::PERIOD;
 use crate::qos::heat_curve::HeatCurve;
@@ -22,7 +23,8 @@ impl Engine {
         // What DAMON reports of regions counts no pages.
         let is_scan = self.seen.window.is_some() && self.seen.observed_regions.is_empty();
         if is_scan && !self.qos.is_empty() {
-            self.scan_shares.add(&self.intake.hits_of, &self.memory.pages);
+            let Intake { scan_shares, hits_of, .. } = &mut self.intake;
+            scan_shares.add(hits_of, &self.memory.pages);
         }
         self.estimate_accesses(now);
         let orders = self.qos.tick(now, &self.telemetry, &self.tiers, &mut self.limits);
@@ -46,7 +48,7 @@ impl Engine {
             let (memory, count) = (self.memory.for_policy(), self.tiers.len());
             let turn = now.0 / PERIOD.0;
             let from_heat = || heat_sample::accesses(&memory, self.policy.as_ref(), tenant, turn);
-            let accesses = self.scan_shares.of(tenant).unwrap_or_else(from_heat);
+            let accesses = self.intake.scan_shares.of(tenant).unwrap_or_else(from_heat);
             let used: Vec<_> =
                 self.tiers.iter().map(|(id, _)| memory.pages.bytes_of(tenant, id)).collect();
             let at = at.unwrap_or_else(|| {
@@ -69,7 +71,7 @@ impl Engine {
         self.qos.remove(now, tenant, &mut self.limits);
         self.limits.remove_all(tenant);
         self.showback.forget(tenant);
-        self.scan_shares.forget(tenant);
+        self.intake.scan_shares.forget(tenant);
     }
 
     /// How a tenant's accesses are spread over its memory, by the heat of its pages.
