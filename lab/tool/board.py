@@ -8,6 +8,7 @@ Scores are relative to `hold`, where no page moves. The *gain* is the part of th
 
 import argparse
 import concurrent.futures
+import functools
 import hashlib
 import json
 import math
@@ -50,10 +51,6 @@ def main(words):
     cells = [(program, thp, start, kernel) for kernel in options.kernel or ["7.2"] for start in options.start or ["run"]
              for thp in options.thp or ["never", "always"] for program in options.program or PROGRAMS]
     contenders = REFERENCES + (options.contender or CONTENDERS + (WATERMARKS if options.long else []))
-    # Runs of other builds are other runs.
-    programs = b"".join(program.read_bytes() for program in guest.PROGRAMS if program.exists())
-    options.keep = options.keep / hashlib.sha256(programs).hexdigest()[:12]
-    options.keep.mkdir(parents=True, exist_ok=True)
     jobs = [(cell, contender) for cell in cells for contender in contenders]
     results = {}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -94,10 +91,18 @@ def _name(cell, contender, seed):
     return f"{program}-{thp}-{start}-{kernel}-{contender.replace('/', '_').replace(':', '_')}-{seed}"
 
 
+@functools.cache
+def _build(contender):
+    """Names the programs that a run depends on: runs of other builds are other runs. Only Tierline's contenders start Tierline."""
+    is_ours = contender not in REFERENCES and contender.split("/")[0] != "kernel"
+    files = [file for file in guest.PROGRAMS if file.exists() and (is_ours or file.name != "tierline")] + [LAB / "guest/board-job"]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
 def _run(options, cell, contender):
     """Boots one guest, or reads the result of an earlier one. Returns nothing if the run failed."""
     program, thp, start, kernel = cell
-    here = options.keep / _name(cell, contender, options.seed)
+    here = options.keep / _build(contender) / _name(cell, contender, options.seed)
     if not (here / "done").exists():
         here.mkdir(parents=True, exist_ok=True)
         memory = [ALL_FAST, "256M"] if contender == "fast" else [FAST, SLOW]

@@ -138,7 +138,7 @@ impl Engine {
     /// Sets how closely trackers observe. In calm periods, frees the buffers of a full scan.
     fn set_attention(&mut self, now: Nanos, budget: Bytes, world: &mut dyn World) {
         let bytes: Bytes = self.plan.iter().map(|m| m.size.bytes()).sum();
-        let (moves, of_pages) = (self.plan.len() as u64, self.memory.pages.base_pages());
+        let (moves, of_pages) = (self.plan.rearranged(), self.memory.pages.base_pages());
         let (backlog, behind) = (bytes.0 > budget.0 / 4 * 3, !self.limits.behind().is_empty());
         let planned = PlannedMoves { moves, of_pages, backlog, behind };
         if let Some(attention) =

@@ -206,7 +206,12 @@ impl PageTable {
 
     /// Whether the page is huge.
     pub fn is_huge(&self, page: PageIdx) -> bool {
-        self.locate(page).is_some_and(|at| at.size == PageSize::Huge)
+        self.size_of(page) == PageSize::Huge
+    }
+
+    /// The page's size; base if it is not mapped.
+    pub fn size_of(&self, page: PageIdx) -> PageSize {
+        self.locate(page).map_or(PageSize::Base, |at| at.size)
     }
 
     /// Loads the words of these pages into the cache. The misses of many pages overlap, which is several times

@@ -4,6 +4,8 @@
 use std::ops::{Deref, DerefMut};
 
 use crate::port::Move;
+use crate::tier::TierId;
+use crate::unit::Bytes;
 
 /// Moves over a limit that are kept; more would be useless in one tick.
 const MAX_OVER_LIMIT: usize = 1 << 12;
@@ -29,6 +31,17 @@ impl Plan {
         std::mem::take(&mut self.over_limit)
     }
 
+    /// How much is rearranged: the number of moves, or the base pages by which they fill the fastest tier, if these are
+    /// more. A few huge pages fill much of it; exchanges count by number, as some go on among pages that are equally hot.
+    pub fn rearranged(&self) -> u64 {
+        let bytes = |counts: fn(&Move) -> bool| -> Bytes {
+            self.moves.iter().filter(|m| counts(m)).map(|m| m.size.bytes()).sum()
+        };
+        let filled =
+            bytes(|m| m.to == TierId::FAST).saturating_sub(bytes(|m| m.from == TierId::FAST));
+        filled.base_pages().max(self.moves.len() as u64)
+    }
+
     /// Clears the plan.
     pub fn reset(&mut self) {
         self.moves.clear();
@@ -47,5 +60,31 @@ impl Deref for Plan {
 impl DerefMut for Plan {
     fn deref_mut(&mut self) -> &mut Vec<Move> {
         &mut self.moves
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::{PageSize, Reason, SpaceId, Vpn};
+
+    /// Each row: size, promotions, demotions.
+    #[test]
+    fn huge_pages_that_fill_fast_memory_count_by_their_base_pages() {
+        let rearranged = |size, up, down| {
+            let mut plan = Plan::default();
+            for i in 0..up + down {
+                let (space, vpn) = (SpaceId(1), Vpn(i * 512));
+                let reason = Reason::Hot { rate_per_sec: 1.0 };
+                let [from, to] =
+                    if i < up { [TierId(1), TierId::FAST] } else { [TierId::FAST, TierId(1)] };
+                plan.push(Move { space, vpn, size, from, to, reason });
+            }
+            plan.rearranged()
+        };
+        assert_eq!(rearranged(PageSize::Huge, 3, 0), 1_536);
+        assert_eq!(rearranged(PageSize::Huge, 3, 2), 512);
+        assert_eq!(rearranged(PageSize::Huge, 3, 3), 6);
+        assert_eq!(rearranged(PageSize::Base, 10, 2), 12);
     }
 }

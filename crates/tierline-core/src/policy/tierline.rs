@@ -260,7 +260,7 @@ impl Tierline {
         progress: Option<&mut ShiftProgress>,
         plan: &mut Plan,
     ) -> PlaceOutcome {
-        let Candidate { page, rate_per_sec } = candidate;
+        let Candidate { page, rate_per_sec, .. } = candidate;
         let Some(from) = view.memory.pages.state(page).tier() else { return PlaceOutcome::Stays };
         let to = progress
             .as_ref()
@@ -336,7 +336,7 @@ impl Tierline {
         while !progress.quota.is_spent()
             && let Some(hottest) = hand.hottest(view, tier)
         {
-            for ExaminedPage { page, rate_per_sec } in hottest {
+            for ExaminedPage { page, rate_per_sec, .. } in hottest {
                 let Some(at) = view.memory.pages.locate(page) else { continue };
                 let share = progress.share(view, page);
                 if !progress.quota.admits(share, at.size.bytes()) {

@@ -212,7 +212,7 @@ impl ApplicationState {
 
     /// Whether it misses its SLO, and more of its memory may be in the fastest tier than is there.
     pub fn lacks_fast_memory(&self) -> bool {
-        let granted = self.grant.reserved[0].min(self.measured.memory());
+        let granted = self.grant.limit(TierId::FAST).min(self.measured.memory());
         self.misses() && self.measured.used[0] < granted.part(IN_PLACE)
     }
 

@@ -113,7 +113,7 @@ pub struct AttentionControl {
 /// What the engine planned in a tick.
 #[derive(Clone, Copy, Debug)]
 pub struct PlannedMoves {
-    /// Moves.
+    /// Moves, or the base pages by which they fill the fastest tier, if these are more.
     pub moves: u64,
     /// Base pages managed.
     pub of_pages: u64,

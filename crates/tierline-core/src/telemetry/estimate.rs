@@ -4,6 +4,8 @@
 //! The bounds are Wilson's score interval (E. B. Wilson, 1927), which holds for few scans and for many, and in the limit
 //! for a Poisson count: `(k + z²/2 ± z·√(k(1 - k/n) + z²/4)) / (n + z²)`. Their use for pages is ours.
 
+use super::hotness::PRIOR_SCANS;
+
 /// Standard deviations from the estimate to its upper bound: one page in ten is above it.
 const AT_MOST: f32 = 1.28;
 /// Accesses per window beyond which [`minus_ln_of_rest`] cannot measure: its value at one.
@@ -25,6 +27,11 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// The scans that the evidence covers; `None` where every access counts.
+    pub fn scans(&self) -> Option<f32> {
+        (self.looks > 0.0).then_some(self.looks - PRIOR_SCANS)
+    }
+
     /// The most likely rate, in accesses per second.
     pub fn rate_per_sec(&self) -> f32 {
         self.rate(self.hits)

@@ -165,7 +165,7 @@ const DOUBLED: f32 = 2.0 * std::f32::consts::LN_2;
 /// five scans, and stays unseen for this long one time in ten.
 const SILENCE: f32 = 4.5;
 /// Prior: one scan without an access, which bounds the first rate.
-const PRIOR_SCANS: f32 = 1.0;
+pub(super) const PRIOR_SCANS: f32 = 1.0;
 /// Shortest exposure: it bounds the rate of a page that is hit at once.
 const MIN_EXPOSURE_SECONDS: f32 = 1e-6;
 /// Shortest window.

@@ -166,3 +166,19 @@ fn a_new_hot_set_of_huge_pages_is_found_in_a_window_of_their_own() {
     let (_, after, _) = run(None, 1);
     assert!(after < 0.8, "a window of a millisecond does not separate them: {after}");
 }
+
+/// All pages are equally hot, so each looks hotter than others by chance now and then.
+#[test]
+fn equally_hot_huge_pages_fill_fast_memory_and_then_placement_settles() {
+    for seed in 1..=8 {
+        let tiers = machine(&[ROOM as u64 * BASE_PER_HUGE, PAGES as u64 * BASE_PER_HUGE]);
+        let mut world = HugePages::new(Some(Nanos(5_000)), seed);
+        world.hot = 0..PAGES;
+        let mut engine = Engine::new(tiers, Limits::default(), Box::<Tierline>::default(), RATE);
+        (0..150).for_each(|i| _ = engine.tick(TICK * i, &mut world));
+        let fast = world.place.iter().filter(|&&tier| tier == TierId::FAST).count();
+        assert!(fast * 20 >= ROOM * 19, "seed {seed}: {fast} pages are fast");
+        assert!(world.promoted * 4 <= ROOM * 5, "seed {seed}: {} promotions", world.promoted);
+        assert_eq!(world.attention, Attention::Calm, "seed {seed}");
+    }
+}

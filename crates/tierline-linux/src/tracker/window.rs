@@ -118,7 +118,7 @@ impl Default for WindowSettings {
             credit: Nanos::from_millis(1_000),
             pause_alert: Nanos::from_millis(20),
             pause_moving: Nanos::from_secs(2),
-            pause_calm: Nanos::from_secs(1),
+            pause_calm: Nanos::from_millis(250),
             max_delay: Nanos::from_millis(50),
         }
     }

@@ -53,6 +53,12 @@ const COSTLY: Nanos = Nanos::from_millis(20);
 /// The most scans in which a sparse process rests.
 const MOST_RESTS: u64 = 1 << 12;
 
+/// Huge pages that were accessed in the window of base pages, of which at least one should be in windows of their own. If none
+/// is, their program did not run then, as others had the CPU: they are watched again after this time, and this often. Ours.
+const ENOUGH_HUGE: u32 = 16;
+const WATCHED_AGAIN_AFTER: Nanos = Nanos::from_millis(3);
+const WATCHED_AGAIN: u32 = 3;
+
 /// The longest that batches of huge pages are watched in one step.
 const AT_ONCE: Duration = Duration::from_millis(20);
 
@@ -207,6 +213,9 @@ struct Scan {
     seen: ReadCounts,
     /// Of them, those of the processes in focus.
     in_focus: ReadCounts,
+    /// How long the window was. If this thread moved pages for most of it, so that programs stood still, it does not show
+    /// how long it should be.
+    waited: Duration,
     /// The mean window of base pages, and the samples of base pages.
     watched: Duration,
     base_samples: usize,
@@ -216,6 +225,8 @@ struct Scan {
     huge_pages: u32,
     huge_accessed: u32,
     huge_watched: Duration,
+    /// How often huge pages were watched again because no window showed an access.
+    watched_again: u32,
 }
 
 impl Scan {
@@ -231,6 +242,13 @@ impl Scan {
         self.huge_pages += batch.pages;
         self.huge_accessed += batch.accessed;
         self.huge_watched += batch.window.unwrap_or(self.watched) * batch.pages;
+    }
+
+    /// Whether the windows of huge pages show no more than that their program did not run.
+    fn shows_no_run(&self) -> bool {
+        self.huge_accessed == 0
+            && self.huge_pages >= ENOUGH_HUGE
+            && self.watched_again < WATCHED_AGAIN
     }
 
     /// What was seen, of huge pages in their own window.
@@ -384,6 +402,7 @@ impl<P: AccessBits> Windowed<P> {
         let waited = self.armed_at.map_or(Duration::ZERO, |armed| armed.elapsed());
         let since_last = now.saturating_sub(self.closed_at);
         self.probe.skip_new(nanos(waited) * NEW_WITHIN > since_last);
+        self.scan.waited = waited;
         self.read()?;
         if self.scan.seen.in_unknown_memory > 0 {
             self.probe.refresh()?;
@@ -426,6 +445,11 @@ impl<P: AccessBits> Windowed<P> {
         if !is_last {
             return self.go_on(Step::ReadHuge, now);
         }
+        if window.is_some() && self.scan.shows_no_run() {
+            self.rewind_huge();
+            self.scan.watched_again += 1;
+            return self.go_on(Step::ReadHuge, now + WATCHED_AGAIN_AFTER);
+        }
         if self.pace.shorten_huge(self.scan.seen(), self.fast) {
             self.rewind_huge();
             return self.go_on(Step::ReadHuge, now);
@@ -437,8 +461,10 @@ impl<P: AccessBits> Windowed<P> {
             None => window.filter(|_| scan.seen.huge_present > 0),
         };
         let (window, before) = (nanos(scan.watched), self.stats.watched);
-        let [seen, own] = scan.decisive();
-        self.pace.adapt(seen, own, self.fast);
+        if scan.watched * 2 >= scan.waited {
+            let [seen, own] = scan.decisive();
+            self.pace.adapt(seen, own, self.fast);
+        }
         self.finish(now, out);
         let Repeated { before: found, again } = scan.seen.repeated;
         out.found_again = are_alike(window, before).then_some([found, again]);
@@ -451,9 +477,9 @@ impl<P: AccessBits> Windowed<P> {
 
     /// Discards what was seen of huge pages in too long a window.
     fn rewind_huge(&mut self) {
-        let Scan { seen, in_focus, watched, base_samples, .. } = self.scan;
-        self.scan = Scan { seen, in_focus, watched, base_samples, ..Scan::default() };
-        self.found.samples.truncate(base_samples);
+        let (huge_pages, huge_accessed, huge_watched) = Default::default();
+        self.scan = Scan { huge_pages, huge_accessed, huge_watched, ..self.scan };
+        self.found.samples.truncate(self.scan.base_samples);
         self.spaces.values_mut().for_each(|watched| self.probe.rewind_huge(&mut watched.kept));
     }
 
@@ -755,6 +781,8 @@ mod tests {
         armed: Vec<u32>,
         /// Huge pages: four, of which all are accessed in more than a millisecond, and one in less.
         huge: bool,
+        /// So many windows of huge pages show no access.
+        stands_still: usize,
         taken: bool,
         windows: Vec<Option<Nanos>>,
         arming: Duration,
@@ -798,14 +826,16 @@ mod tests {
             }
             self.windows.push(window);
             let is_brief = window.is_some_and(|window| window < Nanos::from_millis(1));
-            let accessed = if is_brief { 1 } else { 4 };
+            let (pages, all) = if self.stands_still > 0 { (16, 0) } else { (4, 4) };
+            self.stands_still = self.stands_still.saturating_sub(1);
+            let accessed = if is_brief { all / 4 } else { all };
             for page in 0..u64::from(accessed) {
                 let (vpn, base_pages) = (Vpn(page * BASE_PER_HUGE), 512);
                 let (hits, exposure, tier, write) = (1.0, None, None, None);
                 out.samples.push(Sample { space, vpn, base_pages, hits, exposure, tier, write });
             }
             let window = window.map(|window| Duration::from_nanos(window.0));
-            Some(HugeBatch { pages: 4, accessed, window })
+            Some(HugeBatch { pages, accessed, window })
         }
         fn rewind_huge(&mut self, (): &mut ()) {
             self.taken = false;
@@ -1048,6 +1078,25 @@ mod tests {
         assert_eq!(tracker.stats().accessed, 3 + 512);
     }
 
+    /// Of 16 huge pages none is accessed in this many windows; then one of four is.
+    #[test]
+    fn huge_pages_of_a_program_that_did_not_run_are_watched_again() {
+        let windows_and_hits = |stands_still| {
+            let settings = WindowSettings { huge_window: Nanos(500_000), ..apart() };
+            let probe = Fake { huge: true, stands_still, ..Fake::default() };
+            let mut tracker = Windowed::with(probe, Bytes::from_base_pages(2048), settings);
+            let mut out = Observations::default();
+            tracker.watch(&[SpaceId(1)]).expect("fine");
+            while tracker.stats().windows == 0 {
+                tracker.poll(tracker.next_due(), &mut out).expect("works");
+            }
+            (tracker.probe().windows.len(), out.samples.len())
+        };
+        assert_eq!(windows_and_hits(0), (1, 1));
+        assert_eq!(windows_and_hits(2), (3, 1));
+        assert_eq!(windows_and_hits(9), (4, 0), "they may be idle");
+    }
+
     #[test]
     fn a_policy_that_counts_hits_gets_more_scans() {
         let mut tracker = Windowed::with(Fake::default(), Bytes::from_base_pages(8), apart());
@@ -1142,7 +1191,7 @@ mod tests {
             tracker.watch(spaces).expect("fine");
             (tracker.step == Step::Arm).then(|| tracker.next_due())
         };
-        let soon = Some(Nanos::from_secs(2));
+        let soon = Some(Nanos::from_millis(1_250));
         assert_eq!(due_after(&[SpaceId(1)], 1.0), soon);
         assert_eq!(due_after(&[SpaceId(1)], 1.0), None, "not new");
         assert_eq!(due_after(&[SpaceId(1), SpaceId(3)], 0.5), None, "kept for a change");

@@ -59,7 +59,8 @@ impl Arrivals {
     }
 }
 
-/// The benefit of a new page; `None` if it is gone.
+/// The benefit of a new page; `None` if it is gone, or not scanned yet. Every page has a first access. Samples count it, so
+/// there a lower bound decides whether the page is hot. Scans leave it out, and those of a second are too few for a bound.
 fn benefit(view: &View<'_>, test: &PromotionTest<'_>, page: PageIdx) -> Option<f64> {
     let size = view.memory.pages.locate(page)?.size;
     let (slow, estimate) = (TierId(TierId::FAST.0 + 1), view.estimate(page));
@@ -68,7 +69,12 @@ fn benefit(view: &View<'_>, test: &PromotionTest<'_>, page: PageIdx) -> Option<f
         * test.gain_secs(view, slow, TierId::FAST)
         * JUDGED_AT.as_secs_f64();
     let moved = test.move_secs(view, size, slow);
-    let is_hot = estimate.at_least_per_sec() * weight >= test.floor(view, size, slow, TierId::FAST);
+    let rate_per_sec = match estimate.scans() {
+        None => estimate.at_least_per_sec(),
+        Some(scans) if scans < 0.5 => return None,
+        Some(_) => estimate.rate_per_sec(),
+    };
+    let is_hot = rate_per_sec * weight >= test.floor(view, size, slow, TierId::FAST);
     Some(found_late + if is_hot { moved } else { -moved })
 }
 
@@ -97,6 +103,35 @@ mod tests {
         arrivals.repay(&view, &test, RETRY);
         view.now = at;
         arrivals.repay(&view, &test, RETRY)
+    }
+
+    /// Whether one scan decides that headroom repays for 64 new pages, of which it found `hit`. It takes two to decide by a
+    /// lower bound.
+    #[test]
+    fn one_scan_shows_whether_new_pages_are_hot_and_without_one_nothing_is_known() {
+        let repays = |scans: u64, hit: usize| {
+            let mut stage = Stage::of_base_pages(64, TierId::FAST);
+            let window = Nanos::from_millis(10);
+            stage.hotness.set_windows(window, window, window);
+            let new = stage.hotness.new_page();
+            stage.hotness.advance(window * scans);
+            for (i, &page) in stage.all.iter().enumerate() {
+                let heat =
+                    if i < hit { stage.hotness.hit_update(1.0, None).apply(new) } else { new };
+                stage.pages.set_heat(page, heat);
+            }
+            let pages = stage.all.clone();
+            let mut arrivals = Arrivals::default();
+            pages.iter().for_each(|&page| arrivals.add(Nanos::ZERO, page));
+            let (goal, weights) = (Pack, &Weights::EQUAL);
+            let test = PromotionTest { goal: &goal, payback: RETRY, weights, min_hits: 2.0 };
+            let mut view = stage.view();
+            view.now = JUDGED_AT;
+            arrivals.repay(&view, &test, RETRY)
+        };
+        assert!(repays(1, 48));
+        assert!(!repays(1, 16), "most are cold");
+        assert!(repays(0, 0), "not scanned yet");
     }
 
     #[test]

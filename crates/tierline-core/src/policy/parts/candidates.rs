@@ -38,13 +38,22 @@ const DECAYED: f32 = 0.9;
 pub struct Candidate {
     /// The lower bound of its access rate when it was last ranked.
     pub rate_per_sec: f32,
+    /// The same per base page: what a byte of fast memory gains.
+    density: f32,
     /// The page.
     pub page: PageIdx,
 }
 
+impl Candidate {
+    fn new(view: &View<'_>, page: PageIdx, rate_per_sec: f32) -> Self {
+        let density = rate_per_sec / view.memory.pages.size_of(page).base_pages_f32();
+        Self { rate_per_sec, density, page }
+    }
+}
+
 impl Ord for Candidate {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.rate_per_sec.total_cmp(&other.rate_per_sec).then_with(|| self.page.cmp(&other.page))
+        self.density.total_cmp(&other.density).then_with(|| self.page.cmp(&other.page))
     }
 }
 
@@ -132,7 +141,7 @@ impl PromotionTest<'_> {
         candidate: Candidate,
         to: TierId,
     ) -> Option<PageLocation> {
-        let Candidate { page, rate_per_sec } = candidate;
+        let Candidate { page, rate_per_sec, .. } = candidate;
         let state = view.memory.pages.state(page);
         let from = state.tier()?;
         if from <= to || state.is_refused() {
@@ -197,7 +206,7 @@ impl Candidates {
             && self.queue.len() < MAX_CANDIDATES
         {
             view.memory.pages.set_queued(page, true);
-            self.queue.push(Candidate { rate_per_sec, page });
+            self.queue.push(Candidate::new(view, page, rate_per_sec));
         }
     }
 
@@ -214,7 +223,7 @@ impl Candidates {
             if !state.is_queued() {
                 return false; // unmapped; its index may be in use for another page
             }
-            candidate.rate_per_sec = test.rate(view, candidate.page);
+            *candidate = Candidate::new(view, candidate.page, test.rate(view, candidate.page));
             let floor = state.tier().map_or(f32::INFINITY, |tier| floors[tier.index()]);
             let worth = test.is_worth(view, candidate.page, candidate.rate_per_sec, floor);
             view.memory.pages.set_queued(candidate.page, worth);
@@ -276,6 +285,24 @@ mod tests {
         assert_eq!(order, [pages[2], pages[3], pages[0]]);
     }
 
+    /// Two pages with 10,000 accesses a second: a base page gains more of them per byte.
+    #[test]
+    fn a_base_page_leaves_the_queue_before_an_equally_hot_huge_page() {
+        let mut stage = Stage::of_both_sizes(SLOW);
+        stage.set_rates(&[10_000.0, 10_000.0]);
+        let [huge, base] = stage.all[..] else { unreachable!() };
+        let mut queue = Candidates::default();
+        let mut view = stage.view();
+        let floors = test(&Pack).lowest(&view);
+        for page in [base, huge] {
+            queue.queue_if_worth(&mut view, &test(&Pack), &floors, page);
+        }
+        assert_eq!(
+            [queue.pop(&view), queue.pop(&view)].map(|it| it.map(|c| c.page)),
+            [Some(base), Some(huge)]
+        );
+    }
+
     #[test]
     fn a_ranking_drops_cooled_pages_which_may_enter_again() {
         let mut stage = Stage::of_base_pages(2, SLOW);
@@ -302,8 +329,8 @@ mod tests {
     fn pages_of_a_tenant_that_misses_its_target_need_not_repay_their_moves() {
         let mut stage = Stage::of_base_pages(1, SLOW);
         stage.set_rates(&[1.0]);
-        let (page, rate_per_sec) = (stage.all[0], 0.5);
-        let candidate = Candidate { page, rate_per_sec };
+        let page = stage.all[0];
+        let candidate = Candidate::new(&stage.view(), page, 0.5);
         assert!(test(&Pack).location_if_worth(&stage.view(), candidate, TierId::FAST).is_none());
         stage.limits.set_behind([TenantId::default()]);
         assert!(test(&Pack).location_if_worth(&stage.view(), candidate, TierId::FAST).is_some());
@@ -318,12 +345,12 @@ mod tests {
     fn the_floor_doubles_for_a_page_that_moved_back() {
         let mut stage = Stage::of_base_pages(1, SLOW);
         let page = stage.all[0];
-        let candidate = Candidate { rate_per_sec: 9.0, page };
+        let candidate = Candidate::new(&stage.view(), page, 9.0);
         let goal = Pack;
         assert!(test(&goal).location_if_worth(&stage.view(), candidate, TierId::FAST).is_some());
         stage.pages.set_ping_pongs(page, 1);
         assert!(test(&goal).location_if_worth(&stage.view(), candidate, TierId::FAST).is_none());
-        let hotter = Candidate { rate_per_sec: 11.0, page };
+        let hotter = Candidate::new(&stage.view(), page, 11.0);
         assert!(test(&goal).location_if_worth(&stage.view(), hotter, TierId::FAST).is_some());
     }
 }

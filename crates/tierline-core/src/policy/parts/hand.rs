@@ -36,6 +36,15 @@ pub struct ExaminedPage {
     pub rate_per_sec: f32,
     /// The page.
     pub page: PageIdx,
+    /// Its size.
+    pub size: PageSize,
+}
+
+impl ExaminedPage {
+    /// The rate per base page, to compare pages of different sizes.
+    fn density(&self) -> f32 {
+        self.rate_per_sec / self.size.base_pages_f32()
+    }
 }
 
 /// The hand and the pages of one tier.
@@ -144,7 +153,7 @@ impl ClockHand {
                     estimate.at_most_per_sec() * weight
                 });
             examined_page.sort_unstable_by(|a, b| {
-                b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| b.page.cmp(&a.page))
+                b.density().total_cmp(&a.density()).then_with(|| b.page.cmp(&a.page))
             });
             self.coldest = examined_page
                 .split_off(examined_page.len() - examined_page.len().div_ceil(OVERSAMPLE));
@@ -169,9 +178,9 @@ impl ClockHand {
         if coldest.is_some() || !(self.untracked && self.second_chance.is_exhausted()) {
             return coldest;
         }
-        let ExaminedPage { page, .. } = self.advance(view, tier, 1, |_, _| 0.0).pop()?;
-        let mean = view.mean_rate(tier, view.memory.pages.locate(page)?.size);
-        Some(ExaminedPage { rate_per_sec: if mean.is_finite() { mean } else { 0.0 }, page })
+        let next = self.advance(view, tier, 1, |_, _| 0.0).pop()?;
+        let mean = view.mean_rate(tier, next.size);
+        Some(ExaminedPage { rate_per_sec: if mean.is_finite() { mean } else { 0.0 }, ..next })
     }
 
     /// Takes back a page that was not used.
@@ -193,7 +202,7 @@ impl ClockHand {
         let mut examined_page =
             self.advance(view, tier, TOGETHER, |estimate, weight| estimate.rate_per_sec() / weight);
         examined_page.sort_unstable_by(|a, b| {
-            b.rate_per_sec.total_cmp(&a.rate_per_sec).then_with(|| a.page.cmp(&b.page))
+            b.density().total_cmp(&a.density()).then_with(|| a.page.cmp(&b.page))
         });
         examined_page.truncate(examined_page.len().div_ceil(OVERSAMPLE));
         (self.examined > examined).then_some(examined_page)
@@ -219,7 +228,8 @@ impl ClockHand {
             self.residents.push_back(page);
             let weight = self.weights.of(&view.memory, page);
             let rate_per_sec = rate(&view.estimate(page), weight);
-            examined_page.push(ExaminedPage { rate_per_sec, page });
+            let size = view.memory.pages.size_of(page);
+            examined_page.push(ExaminedPage { rate_per_sec, page, size });
         }
         examined_page
     }

@@ -50,7 +50,8 @@ impl Hands {
         for tier in (0..view.machine.tiers.slowest().0).rev().map(TierId) {
             let Some(hand) = self.of(tier) else { continue };
             while ledger.is_short(tier)
-                && let Some(ExaminedPage { page, rate_per_sec }) = hand.coldest_or_next(view, tier)
+                && let Some(ExaminedPage { page, rate_per_sec, .. }) =
+                    hand.coldest_or_next(view, tier)
             {
                 let reason = Reason::Headroom { rate_per_sec };
                 if ledger.demote(view.memory.pages, page, reason, plan).is_err() {
@@ -114,7 +115,7 @@ fn gives_way(
     newcomer: &Newcomer,
     margin: f64,
 ) -> bool {
-    let size = view.memory.pages.locate(victim.page).map_or(PageSize::Base, |at| at.size);
+    let size = victim.size;
     let is_colder = |victim, other| density(victim, size) * margin < density(other, newcomer.size);
     let at_most = victim.rate_per_sec;
     is_colder(at_most, newcomer.rate_per_sec)
@@ -202,6 +203,24 @@ mod tests {
             0,
             "it might be as hot, and was not seen by chance"
         );
+    }
+
+    /// 1,000 accesses a second are two for each base page of the huge page.
+    #[test]
+    fn a_huge_page_is_colder_than_a_base_page_with_fewer_accesses() {
+        let mut stage = Stage::of_both_sizes(TierId::FAST);
+        stage.set_rates(&[1_000.0, 100.0]);
+        stage.telemetry.tiers[0].free = Bytes::ZERO;
+        let pages = stage.all.clone();
+        let (mut hands, mut plan) = (Hands::default(), Plan::default());
+        let mut view = stage.view();
+        let kept =
+            |tier| if tier == TierId::FAST { Bytes::from_base_pages(1) } else { Bytes::ZERO };
+        let mut ledger = Ledger::new(&view, view.machine.budget, kept);
+        hands.begin(&mut view, &Weights::EQUAL);
+        pages.iter().for_each(|&page| hands.add(&mut view, page));
+        hands.keep_headroom(&mut view, &mut ledger, &mut plan);
+        assert_eq!(plan.iter().map(|m| m.size).collect::<Vec<_>>(), [PageSize::Huge]);
     }
 
     #[test]

@@ -104,10 +104,11 @@ impl SecondChance {
 
     fn take_in(&mut self, view: &View<'_>, tier: TierId, idle: Nanos) {
         let examined_page = |page: PageIdx, idle: Nanos| {
-            let mean = view.mean_rate(tier, view.memory.pages.locate(page)?.size);
+            let size = view.memory.pages.size_of(page);
+            let mean = view.mean_rate(tier, size);
             #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
             let rate_per_sec = expected_rate(mean, 0.0, idle.as_secs_f64() as f32);
-            rate_per_sec.is_finite().then_some(ExaminedPage { rate_per_sec, page })
+            rate_per_sec.is_finite().then_some(ExaminedPage { rate_per_sec, page, size })
         };
         let still = |page: PageIdx| {
             let state = view.memory.pages.state(page);
@@ -157,11 +158,13 @@ impl SecondChance {
 mod tests {
     use super::*;
     use crate::page::tests::all_fast;
+    use crate::port::PageSize;
 
     #[test]
     fn a_cold_page_stays_valid_for_the_length_of_its_window() {
         let found = |ms| {
-            let examined_page = ExaminedPage { rate_per_sec: 1.0, page: all_fast(1).1[0] };
+            let size = PageSize::Base;
+            let examined_page = ExaminedPage { rate_per_sec: 1.0, page: all_fast(1).1[0], size };
             let (idle, found_at) = (Nanos::from_millis(100), Nanos::from_secs(1));
             let mut chance = SecondChance {
                 cold: vec![examined_page],

@@ -42,6 +42,19 @@ impl Stage {
         Self::of(count, PageSize::Huge, tier)
     }
 
+    /// A huge page and a base page behind it, both in one tier.
+    pub fn of_both_sizes(tier: TierId) -> Self {
+        let mut stage = Self::of_huge_pages(1, tier);
+        let (space, start, kind) =
+            (SpaceId(1), Vpn(PageSize::Huge.base_pages()), PageKind::Anonymous);
+        let (base_pages, size) = (1, PageSize::Base);
+        stage.pages.apply(SpaceEvent::Mapped(Region { space, start, base_pages, size, kind }));
+        let base = stage.pages.find(space, start).expect("mapped above");
+        stage.pages.set_tier(base, tier);
+        stage.all.push(base);
+        stage
+    }
+
     /// Tiers of 100 and 200 ns and 1 GiB each, with 16 MiB free.
     fn of(count: u64, size: PageSize, tier: TierId) -> Self {
         let (space, start, kind) = (SpaceId(1), Vpn(0), PageKind::Anonymous);
