@@ -431,4 +431,26 @@ mod tests {
         assert!((12.0..12.4).contains(&needed), "{needed}");
         assert_eq!(held_back(1.0), Bytes::ZERO, "its own limit ends when it needs more");
     }
+
+    /// Half of 40 GiB is fast, and a target of 5 % slow accesses is missed. More may be fast, whether kept or lent.
+    #[test]
+    fn memory_that_is_lent_may_be_used_to_reach_the_target() {
+        let lacks = |reserved: u64, lent: u64| {
+            let slo = Some(Slo::SlowShare(0.05));
+            let (tenant, memory) = (TenantId(1), Bytes(40 * GB));
+            let application =
+                Application { tenant, slo, priority: 1, weight: 1.0, cores: 1.0, memory };
+            let curve = HeatCurve::uniform(memory);
+            let mut state = ApplicationState::new(Nanos::ZERO, application, curve, Need::NOTHING);
+            state.measured.demand = true;
+            state.measured.shares_are_estimated = true;
+            (state.measured.used[0], state.measured.used[1]) = (Bytes(20 * GB), Bytes(20 * GB));
+            (state.measured.shares[0], state.measured.shares[1]) = (0.5, 0.5);
+            (state.grant.reserved[0], state.grant.lent[0]) =
+                (Bytes(reserved * GB), Bytes(lent * GB));
+            state.lacks_fast_memory()
+        };
+        assert!(lacks(30, 0) && lacks(10, 20));
+        assert!(!lacks(20, 0) && !lacks(10, 10), "it has what it may have");
+    }
 }
