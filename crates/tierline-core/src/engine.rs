@@ -75,9 +75,9 @@ impl Engine {
         self.seen.clear();
         self.plan.reset();
         self.events.clear();
-
         world.observe(now, &mut self.seen);
-        self.intake.process(now, &mut self.seen, self.wants, &self.tiers, &mut self.memory);
+        let behind = self.limits.behind();
+        self.intake.process(now, &mut self.seen, self.wants, &self.tiers, &mut self.memory, behind);
         self.telemetry = world.measure(now);
         debug_assert_eq!(self.telemetry.tiers.len(), self.tiers.len(), "every tier is measured");
         self.account(now);

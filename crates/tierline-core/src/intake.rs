@@ -2,10 +2,13 @@
 //! Takes in a world's observations: mappings and locations go to the page table, hits become heat, and all of
 //! it is evidence for the policy.
 
+use std::collections::BTreeSet;
+
 use crate::page::{PREFETCH_BATCH, PageIdx, PageTable};
 use crate::policy::interface::Wants;
 use crate::policy::view::{Evidence, Memory};
-use crate::port::{Observations, PageSize, Residence, Sample, SpaceId, TrueRate};
+use crate::port::{Observations, PageSize, Residence, Sample, SpaceId, TenantId, TrueRate};
+use crate::qos::scan_shares::ScanShares;
 use crate::telemetry::attention::SlowHits;
 use crate::telemetry::hotness::Hotness;
 use crate::telemetry::observed_regions::RegionHeat;
@@ -52,6 +55,8 @@ pub struct Intake {
     pub watched: Nanos,
     /// Hits in slow tiers per second of watched time, if anything was watched.
     pub slow_hits: Option<SlowHits>,
+    /// The accesses of tenants by tier, as the last scans found them.
+    pub scan_shares: ScanShares,
     /// Samples so far, one per page.
     pub samples: u64,
     /// Samples that trackers lost so far.
@@ -89,7 +94,7 @@ impl Intake {
         }
     }
 
-    /// Takes in everything observed up to `now`.
+    /// Takes in everything observed up to `now`. Every hit of the tenants `behind` counts.
     pub fn process(
         &mut self,
         now: Nanos,
@@ -97,6 +102,7 @@ impl Intake {
         wants: Wants,
         tiers: &Tiers,
         memory: &mut ManagedMemory,
+        behind: &BTreeSet<TenantId>,
     ) {
         self.touched.clear();
         self.hits.clear();
@@ -128,7 +134,7 @@ impl Intake {
         }
         let mut hits = HitCounts::default();
         for samples in seen.samples.chunks(PREFETCH_BATCH) {
-            self.take_samples(samples, wants, memory, &mut hits);
+            self.take_samples(samples, wants, memory, behind, &mut hits);
         }
         self.lost += seen.lost;
         self.slow_hits = self.count_slow_hits(now, seen, &hits);
@@ -171,6 +177,7 @@ impl Intake {
         samples: &[Sample],
         wants: Wants,
         memory: &mut ManagedMemory,
+        behind: &BTreeSet<TenantId>,
         counts: &mut HitCounts,
     ) {
         let Self { found, touched, hits, hits_in, hits_of, .. } = self;
@@ -187,7 +194,8 @@ impl Intake {
         let mut from = 0;
         for (end, sample) in end.into_iter().zip(samples) {
             let of_space = of_space(hits_of, sample.space);
-            let renewal = hotness.hit_update(sample.hits, sample.exposure);
+            let is_behind = !behind.is_empty() && behind.contains(&pages.tenant_of(sample.space));
+            let renewal = hotness.hit_update(sample.hits, sample.exposure, is_behind);
             for &page in &found[std::mem::replace(&mut from, end)..end] {
                 if let Some(tier) = sample.tier {
                     place(pages, hotness, shared, page, tier);

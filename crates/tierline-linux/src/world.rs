@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The Linux world: a tracker watches processes and `move_pages` moves pages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 use std::time::Instant;
 
@@ -276,6 +276,16 @@ impl LinuxWorld {
 
     fn group_of(&self, tenant: usize) -> Option<&Cgroup> {
         self.targets.groups().get(self.tenants.group_of(tenant)?)
+    }
+
+    /// Lets the pages of these tenants decide how long the tracker watches; none: those of all.
+    pub fn focus(&mut self, tenants: &BTreeSet<TenantId>) {
+        let is_theirs = |pid: &u32| {
+            let owner = self.tenants.tenant_of(*pid).map(tenant::id);
+            owner.is_some_and(|owner| tenants.contains(&owner))
+        };
+        let theirs = self.targets.pids().filter(|_| !tenants.is_empty()).filter(is_theirs);
+        self.tracker.focus(&theirs.map(SpaceId).collect());
     }
 
     /// The tenants, with the owners of processes.

@@ -2,6 +2,7 @@
 //! What the engine does for tenants: it counts what they use, and lets the QoS controller set their limits.
 
 use super::Engine;
+use crate::intake::Intake;
 use crate::port::{Capability, SpaceEvent, SpaceId, TenantId, TenantTelemetry, World};
 use crate::qos::controller::PERIOD;
 use crate::qos::heat_curve::HeatCurve;
@@ -19,6 +20,12 @@ impl Engine {
 
     /// Lets the QoS controller set the limits of tenants, and their CPU shares.
     pub(super) fn apply_qos(&mut self, now: Nanos, world: &mut dyn World) {
+        // What DAMON reports of regions counts no pages.
+        let is_scan = self.seen.window.is_some() && self.seen.observed_regions.is_empty();
+        if is_scan && !self.qos.is_empty() {
+            let Intake { scan_shares, hits_of, .. } = &mut self.intake;
+            scan_shares.add(hits_of, &self.memory.pages);
+        }
         self.estimate_accesses(now);
         let orders = self.qos.tick(now, &self.telemetry, &self.tiers, &mut self.limits);
         let offered = world.capabilities().has(Capability::CpuShares);
@@ -27,8 +34,8 @@ impl Engine {
         }
     }
 
-    /// For applications whose bandwidth by tier the world does not measure: what the page table and the heat of pages
-    /// show of their memory and accesses.
+    /// For applications whose bandwidth by tier the world does not measure: what the page table shows of their memory,
+    /// and scans, or else the heat of pages, of their accesses.
     fn estimate_accesses(&mut self, now: Nanos) {
         if !self.qos.is_due(now) {
             return;
@@ -40,7 +47,8 @@ impl Engine {
             }
             let (memory, count) = (self.memory.for_policy(), self.tiers.len());
             let turn = now.0 / PERIOD.0;
-            let accesses = heat_sample::accesses(&memory, self.policy.as_ref(), tenant, turn);
+            let from_heat = || heat_sample::accesses(&memory, self.policy.as_ref(), tenant, turn);
+            let accesses = self.intake.scan_shares.of(tenant).unwrap_or_else(from_heat);
             let used: Vec<_> =
                 self.tiers.iter().map(|(id, _)| memory.pages.bytes_of(tenant, id)).collect();
             let at = at.unwrap_or_else(|| {
@@ -63,6 +71,7 @@ impl Engine {
         self.qos.remove(now, tenant, &mut self.limits);
         self.limits.remove_all(tenant);
         self.showback.forget(tenant);
+        self.intake.scan_shares.forget(tenant);
     }
 
     /// How a tenant's accesses are spread over its memory, by the heat of its pages.

@@ -136,7 +136,7 @@ pub struct TenantTelemetry {
     /// unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bandwidth: Vec<BytesPerSec>,
-    /// Accesses per second to each tier, estimated from the heat of its pages; empty if unknown. They stand in
+    /// Accesses per second to each tier, estimated from the accesses that trackers see of its pages; empty if unknown. They stand in
     /// for bandwidths by tier that are not measured: only their proportion counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accesses_per_sec: Vec<f64>,

@@ -31,7 +31,7 @@ pub struct Measured {
     pub bytes_per_sec: f64,
     /// Whether bytes per second are measured at all.
     pub bandwidth_is_measured: bool,
-    /// Whether the shares are estimated from the heat of pages, as bytes per second of tiers are not measured.
+    /// Whether the shares are estimated from observed pages, as bytes per second of tiers are not measured.
     pub shares_are_estimated: bool,
     /// Share of its accesses served by each tier.
     pub shares: [f64; TierId::MAX],
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!((gone.memory(), gone.demand), (Bytes::ZERO, false));
     }
 
-    /// Without a bandwidth the heat of pages gives the shares, and the shares a latency, which is marked.
+    /// Without a bandwidth, observed pages give the shares, and the shares a latency, which is marked.
     #[test]
     fn estimated_accesses_give_shares_and_a_predicted_latency() {
         let estimate = |fast, slow| TenantTelemetry {

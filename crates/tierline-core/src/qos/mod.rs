@@ -17,6 +17,7 @@ pub mod measurement;
 pub mod need;
 pub mod profiler;
 mod rest;
+pub mod scan_shares;
 pub mod showback;
 pub mod squeeze;
 pub mod state;

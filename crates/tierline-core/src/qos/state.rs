@@ -212,7 +212,7 @@ impl ApplicationState {
 
     /// Whether it misses its SLO, and more of its memory may be in the fastest tier than is there.
     pub fn lacks_fast_memory(&self) -> bool {
-        let granted = self.grant.reserved[0].min(self.measured.memory());
+        let granted = self.grant.limit(TierId::FAST).min(self.measured.memory());
         self.misses() && self.measured.used[0] < granted.part(IN_PLACE)
     }
 
@@ -430,5 +430,27 @@ mod tests {
         let needed = as_f64(held_back(0.5)) / as_f64(Bytes(GB));
         assert!((12.0..12.4).contains(&needed), "{needed}");
         assert_eq!(held_back(1.0), Bytes::ZERO, "its own limit ends when it needs more");
+    }
+
+    /// Half of 40 GiB is fast, and a target of 5 % slow accesses is missed. More may be fast, whether kept or lent.
+    #[test]
+    fn memory_that_is_lent_may_be_used_to_reach_the_target() {
+        let lacks = |reserved: u64, lent: u64| {
+            let slo = Some(Slo::SlowShare(0.05));
+            let (tenant, memory) = (TenantId(1), Bytes(40 * GB));
+            let application =
+                Application { tenant, slo, priority: 1, weight: 1.0, cores: 1.0, memory };
+            let curve = HeatCurve::uniform(memory);
+            let mut state = ApplicationState::new(Nanos::ZERO, application, curve, Need::NOTHING);
+            state.measured.demand = true;
+            state.measured.shares_are_estimated = true;
+            (state.measured.used[0], state.measured.used[1]) = (Bytes(20 * GB), Bytes(20 * GB));
+            (state.measured.shares[0], state.measured.shares[1]) = (0.5, 0.5);
+            (state.grant.reserved[0], state.grant.lent[0]) =
+                (Bytes(reserved * GB), Bytes(lent * GB));
+            state.lacks_fast_memory()
+        };
+        assert!(lacks(30, 0) && lacks(10, 20));
+        assert!(!lacks(20, 0) && !lacks(10, 10), "it has what it may have");
     }
 }

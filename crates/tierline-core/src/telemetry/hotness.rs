@@ -287,14 +287,14 @@ impl Hotness {
     /// The page's heat after a hit.
     #[cfg(test)]
     fn hit(&self, heat: Heat, hits: f32, exposure: Option<Nanos>) -> Heat {
-        self.hit_update(hits, exposure).apply(heat)
+        self.hit_update(hits, exposure, false).apply(heat)
     }
 
     /// How hits change heat. `exposure` is how long each page was watched before this hit, if the tracker
-    /// knows; otherwise all watched time since its last hit counts.
+    /// knows; otherwise all watched time since its last hit counts. With `all_count`, so does the hit that ends an idle time.
     #[expect(clippy::cast_possible_truncation, reason = "an f32 is precise enough for seconds")]
-    pub fn hit_update(&self, hits: f32, exposure: Option<Nanos>) -> HitUpdate {
-        let wakes = self.urgent && exposure.is_none();
+    pub fn hit_update(&self, hits: f32, exposure: Option<Nanos>, all_count: bool) -> HitUpdate {
+        let wakes = self.urgent && exposure.is_none() && !all_count;
         let scale = self.look.map_or(1.0, |look| look.scale);
         HitUpdate {
             hits,

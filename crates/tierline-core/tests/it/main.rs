@@ -12,6 +12,7 @@ mod knobs;
 mod published;
 mod qos;
 mod sizes;
+mod slow_share;
 mod split;
 mod tenants;
 mod toy;

@@ -48,6 +48,9 @@ use urgency::Urgency;
 const IDLE_INTERVAL: Nanos = Nanos::from_secs(1);
 /// The shortest time between two ticks.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(1);
+/// Time for which those that missed their target still decide the tracker's windows. Ours: a program that got no processor for
+/// a moment misses nothing in it.
+const IN_FOCUS: Nanos = Nanos::from_secs(5);
 
 /// How to manage. The defaults suit most machines.
 #[derive(Clone, Debug)]
@@ -120,6 +123,7 @@ pub struct Manager {
     due: Nanos,
     lateness: Lateness,
     urgency: Urgency,
+    in_focus_until: Nanos,
     /// Applications by name: the index of their tenant, and what was submitted.
     applications: BTreeMap<String, (usize, Submission)>,
 }
@@ -217,6 +221,7 @@ impl Manager {
             due: Nanos::ZERO,
             lateness: Lateness::default(),
             urgency: Urgency::default(),
+            in_focus_until: Nanos::ZERO,
             applications: BTreeMap::new(),
         })
     }
@@ -246,6 +251,7 @@ impl Manager {
             self.urgency.is_left(now) && pages_wait && !self.world.checks_single_pages();
         let (_urgent, meter) = (is_urgent.then(RaisedPriority::begin), CostMeter::start());
         let idle = if self.engine.qos.is_empty() { IDLE_INTERVAL } else { PERIOD };
+        self.focus(now);
         let events = self.engine.tick(now, &mut self.world);
         if is_urgent {
             self.urgency.spend(meter.cost().cpu);
@@ -256,6 +262,18 @@ impl Manager {
         let next = if moving { self.options.interval } else { idle };
         self.due = (now + next).min(self.world.next_due()).max(now + SHORTEST_INTERVAL);
         events
+    }
+
+    /// Lets those that miss their target and may have more fast memory decide how long the tracker watches: a window that a
+    /// busier program fills finds few of their pages.
+    fn focus(&mut self, now: Nanos) {
+        let behind = self.engine.limits.behind();
+        if !behind.is_empty() {
+            self.in_focus_until = now + IN_FOCUS;
+        }
+        if !behind.is_empty() || now >= self.in_focus_until {
+            self.world.focus(behind);
+        }
     }
 
     /// When to call `step` next.

@@ -17,6 +17,8 @@ pub mod units;
 pub mod window;
 pub mod windowed;
 
+use std::collections::BTreeSet;
+
 use tierline_core::port::{Attention, DeviceCounts, Observations, SpaceId, Tracking};
 use tierline_core::unit::Nanos;
 
@@ -70,6 +72,10 @@ pub trait Tracker {
 
     /// Sets how closely to observe.
     fn set_attention(&mut self, attention: Attention);
+
+    /// Sets the processes whose pages decide how long a scan watches, as their memory is the one to be found; none: all
+    /// processes. A tracker without such windows continues unchanged.
+    fn focus(&mut self, _spaces: &BTreeSet<SpaceId>) {}
 
     /// Records base pages that were promoted, as it may be what the tracker's last report was good for.
     fn record_promotions(&mut self, _base_pages: u64) {}

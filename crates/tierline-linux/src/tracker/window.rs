@@ -314,6 +314,11 @@ impl WindowPace {
         self.promoted += base_pages;
     }
 
+    /// Other pages decide the window from now on: what is known of windows was of other programs.
+    pub fn refocus(&mut self) {
+        (self.best, self.exhausted, self.longer_is_worse) = (None, 0, false);
+    }
+
     /// Whether there is more credit than is kept for the next change.
     pub fn has_credit(&self) -> bool {
         self.credit > self.settings.credit.as_secs_f64() / 2.0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The steps of all trackers that arm, wait and read. Their differences are in an [`AccessBits`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use tierline_core::port::{Attention, Observations, SampledHits, SpaceId, Tracking};
@@ -181,6 +181,8 @@ pub struct Windowed<P: AccessBits> {
     /// The fast tier's size: a window should not find more accessed pages than fit there.
     fast: Bytes,
     spaces: BTreeMap<SpaceId, Watched<P::Space>>,
+    /// The processes whose pages decide how long a window is; empty: all.
+    focus: BTreeSet<SpaceId>,
     one_cpu: bool,
     step: Step,
     due: Nanos,
@@ -213,6 +215,8 @@ pub struct Windowed<P: AccessBits> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Scan {
     seen: ReadCounts,
+    /// Of them, those of the processes in focus.
+    in_focus: ReadCounts,
     /// How long the window was. If this thread moved pages for most of it, so that programs stood still, it does not show
     /// how long it should be.
     waited: Duration,
@@ -231,8 +235,9 @@ struct Scan {
 
 impl Scan {
     /// Adds a process that was watched for `window`.
-    fn add_space(&mut self, seen: ReadCounts, window: Duration) {
+    fn add_space(&mut self, seen: ReadCounts, window: Duration, in_focus: bool) {
         self.seen += seen;
+        self.in_focus += if in_focus { seen } else { ReadCounts::default() };
         let part = ratio(seen.present.max(1), self.seen.present.max(1));
         self.watched = self.watched.mul_f64(1.0 - part) + window.mul_f64(part);
     }
@@ -255,6 +260,15 @@ impl Scan {
         let huge_accessed = u64::from(self.huge_accessed) * BASE_PER_HUGE;
         let accessed = self.seen.accessed - self.seen.huge_accessed + huge_accessed;
         ReadCounts { accessed, huge_accessed, ..self.seen }
+    }
+
+    /// What the next window depends on: of the processes in focus in the window of base pages, or of all as
+    /// [`WindowPace::adapt`] takes it.
+    fn decisive(&self) -> [ReadCounts; 2] {
+        match self.in_focus {
+            ReadCounts { present: 0, .. } => [self.seen, self.seen()],
+            in_focus => [in_focus; 2],
+        }
     }
 }
 
@@ -316,6 +330,7 @@ impl<P: AccessBits> Windowed<P> {
             pace: WindowPace::new(settings),
             fast,
             spaces: BTreeMap::new(),
+            focus: BTreeSet::new(),
             one_cpu: has_one_cpu(),
             step: Step::Arm,
             due: Nanos::ZERO,
@@ -375,11 +390,16 @@ impl<P: AccessBits> Windowed<P> {
 
     /// Whether a sample shows as many accessed pages as a window should find.
     fn is_full(&mut self) -> bool {
-        let mut seen = ReadCounts::default();
-        for watched in self.spaces.values_mut().filter(|watched| watched.armed.is_some()) {
-            seen += self.probe.peek(&mut watched.kept).unwrap_or_default();
+        let (mut seen, mut in_focus) = (ReadCounts::default(), ReadCounts::default());
+        for (space, watched) in self.spaces.iter_mut().filter(|(_, own)| own.armed.is_some()) {
+            let own = self.probe.peek(&mut watched.kept).unwrap_or_default();
+            seen += own;
+            in_focus += if self.focus.contains(space) { own } else { ReadCounts::default() };
         }
-        self.pace.is_full(seen, self.stats.present, self.fast)
+        match in_focus.present {
+            0 => self.pace.is_full(seen, self.stats.present, self.fast),
+            present => self.pace.is_full(in_focus, present, self.fast),
+        }
     }
 
     /// Ends the window: reads the accesses, then watches huge pages. This step began at `start`, which is `now` on
@@ -448,7 +468,8 @@ impl<P: AccessBits> Windowed<P> {
         };
         let (window, before) = (nanos(scan.watched), self.stats.watched);
         if scan.watched * 2 >= scan.waited {
-            self.pace.adapt(scan.seen, scan.seen(), self.fast);
+            let [seen, own] = scan.decisive();
+            self.pace.adapt(seen, own, self.fast);
         }
         self.finish(now, out);
         let Repeated { before: found, again } = scan.seen.repeated;
@@ -636,7 +657,8 @@ impl<P: AccessBits> Windowed<P> {
             if let Some(part) = self.probe.read(*space, &mut watched.kept, &mut self.found)? {
                 watched.cost += thread_cpu().saturating_sub(own);
                 watched.present = part.present;
-                self.scan.add_space(part, armed.watched_until(start.midway(), self.one_cpu));
+                let window = armed.watched_until(start.midway(), self.one_cpu);
+                self.scan.add_space(part, window, self.focus.contains(space));
             }
         }
         self.scan.base_samples = self.found.samples.len();
@@ -697,6 +719,13 @@ impl<P: AccessBits> Tracker for Windowed<P> {
 
     fn reports_page_sizes(&self) -> bool {
         P::REPORTS_PAGE_SIZES
+    }
+
+    fn focus(&mut self, spaces: &BTreeSet<SpaceId>) {
+        if *spaces != self.focus {
+            self.focus.clone_from(spaces);
+            self.pace.refocus();
+        }
     }
 
     fn record_promotions(&mut self, base_pages: u64) {
@@ -892,6 +921,64 @@ mod tests {
         fn refresh(&mut self) -> Result<()> {
             Ok(())
         }
+    }
+
+    /// Process 1 has all of its 10,000 pages accessed in any window; process 2 has 20 of 1,000.
+    #[derive(Default)]
+    struct BusyAndQuiet;
+
+    impl BusyAndQuiet {
+        fn counts(space: u32) -> ReadCounts {
+            let (present, accessed) = if space == 1 { (10_000, 10_000) } else { (1_000, 20) };
+            ReadCounts { present, accessed, ..ReadCounts::default() }
+        }
+    }
+
+    impl AccessBits for BusyAndQuiet {
+        const NAME: &'static str = "busy and quiet";
+        const PEEKS: bool = true;
+        /// Its number.
+        type Space = u32;
+        fn arm(&mut self, space: SpaceId, kept: &mut u32) -> Result<bool> {
+            *kept = space.0;
+            Ok(true)
+        }
+        fn read(
+            &mut self,
+            space: SpaceId,
+            _: &mut u32,
+            _: &mut Observations,
+        ) -> Result<Option<ReadCounts>> {
+            Ok(Some(Self::counts(space.0)))
+        }
+        fn peek(&mut self, kept: &mut u32) -> Option<ReadCounts> {
+            Some(Self::counts(*kept))
+        }
+        fn refresh(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The pages of the busy one fill the first eighth of a window.
+    #[test]
+    fn the_window_is_as_long_as_the_programs_in_focus_need_it() {
+        let (window, longest) = (Nanos::from_millis(8), Nanos::from_millis(40));
+        let settings = WindowSettings { window, longest, ..WindowSettings::default() };
+        let mut tracker = Windowed::with(BusyAndQuiet, Bytes::from_base_pages(100_000), settings);
+        let mut out = Observations::default();
+        tracker.watch(&[SpaceId(1), SpaceId(2)]).expect("fine");
+        let mut window_with = |focus: &[u32]| {
+            tracker.focus(&focus.iter().copied().map(SpaceId).collect());
+            let until = tracker.stats().windows + 4;
+            while tracker.stats().windows < until {
+                tracker.poll(tracker.next_due(), &mut out).expect("works");
+            }
+            tracker.stats().window
+        };
+        assert!(window_with(&[]) < window, "of 11,000 pages 10,020 are accessed");
+        assert_eq!(window_with(&[2]), longest, "2 % of its pages are accessed");
+        assert!(window_with(&[]) < longest, "all decide again");
+        assert!(window_with(&[9]) < longest, "it has no pages yet");
     }
 
     #[test]

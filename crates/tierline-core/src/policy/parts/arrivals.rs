@@ -116,8 +116,11 @@ mod tests {
             let new = stage.hotness.new_page();
             stage.hotness.advance(window * scans);
             for (i, &page) in stage.all.iter().enumerate() {
-                let heat =
-                    if i < hit { stage.hotness.hit_update(1.0, None).apply(new) } else { new };
+                let heat = if i < hit {
+                    stage.hotness.hit_update(1.0, None, false).apply(new)
+                } else {
+                    new
+                };
                 stage.pages.set_heat(page, heat);
             }
             let pages = stage.all.clone();
