@@ -794,7 +794,7 @@ pub(super) mod tests {
         let calm: Vec<f64> = (0..4).map(|_| pause(&mut pace, later, 100, hold)).collect();
         assert_eq!(calm, [2_000.0, 4_000.0, 8_000.0, 10_000.0], "up to 1 %");
         assert_eq!(pause(&mut pace, later, 1, hold), 100.0);
-        assert_eq!(pace.least_pause(), Nanos::from_secs(1));
+        assert_eq!(pace.least_pause(), Nanos::from_millis(250));
     }
 
     /// Windows of 100 ms: after an alarm three are on credit, and three after each that found pages to move.
