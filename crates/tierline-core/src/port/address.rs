@@ -62,7 +62,12 @@ impl PageSize {
         }
     }
 
-    /// The same as `f32`, to divide a page's rate by it.
+    /// The rate per base page of a page with this rate, to compare pages of different sizes.
+    pub(crate) const fn density(self, rate_per_sec: f32) -> f32 {
+        rate_per_sec / self.base_pages_f32()
+    }
+
+    /// The same as [`PageSize::base_pages`], as `f32`.
     pub(crate) const fn base_pages_f32(self) -> f32 {
         match self {
             Self::Base => 1.0,

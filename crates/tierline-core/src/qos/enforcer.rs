@@ -187,8 +187,5 @@ fn exchange_one_tenant(
 fn density(view: &View<'_>, policy: &dyn Policy, page: PageIdx) -> HeatEstimate {
     let size = view.memory.pages.locate(page).map_or(PageSize::Base, |at| at.size);
     let HeatEstimate { at_least, likely } = policy.heat(&view.memory, page);
-    HeatEstimate {
-        at_least: at_least / size.base_pages_f32(),
-        likely: likely / size.base_pages_f32(),
-    }
+    HeatEstimate { at_least: size.density(at_least), likely: size.density(likely) }
 }

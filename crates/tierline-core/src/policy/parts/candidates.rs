@@ -46,7 +46,7 @@ pub struct Candidate {
 
 impl Candidate {
     fn new(view: &View<'_>, page: PageIdx, rate_per_sec: f32) -> Self {
-        let density = rate_per_sec / view.memory.pages.size_of(page).base_pages_f32();
+        let density = view.memory.pages.size_of(page).density(rate_per_sec);
         Self { rate_per_sec, density, page }
     }
 }

@@ -41,9 +41,8 @@ pub struct ExaminedPage {
 }
 
 impl ExaminedPage {
-    /// The rate per base page, to compare pages of different sizes.
     fn density(&self) -> f32 {
-        self.rate_per_sec / self.size.base_pages_f32()
+        self.size.density(self.rate_per_sec)
     }
 }
 

@@ -116,18 +116,15 @@ fn gives_way(
     margin: f64,
 ) -> bool {
     let size = victim.size;
-    let is_colder = |victim, other| density(victim, size) * margin < density(other, newcomer.size);
+    let is_colder = |victim, other| {
+        f64::from(size.density(victim)) * margin < f64::from(newcomer.size.density(other))
+    };
     let at_most = victim.rate_per_sec;
     is_colder(at_most, newcomer.rate_per_sec)
         || is_colder(at_most, hand.most_likely(view, newcomer.page))
             && hand
                 .at_most_by_mean(view, victim.page, size)
                 .is_some_and(|at_most| is_colder(at_most, newcomer.rate_per_sec))
-}
-
-/// The rate per base page, to compare pages of different sizes.
-fn density(rate_per_sec: f32, size: PageSize) -> f64 {
-    f64::from(rate_per_sec) / f64::from(size.base_pages_f32())
 }
 
 #[cfg(test)]

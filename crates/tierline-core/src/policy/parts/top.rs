@@ -31,7 +31,7 @@ pub struct Ranked {
 impl Ranked {
     /// Accesses per second per base page.
     pub fn density(&self) -> f32 {
-        self.rate / self.size.base_pages_f32()
+        self.size.density(self.rate)
     }
 
     /// The order of a ranking.
