@@ -284,8 +284,7 @@ impl LinuxWorld {
             let owner = self.tenants.tenant_of(*pid).map(tenant::id);
             owner.is_some_and(|owner| tenants.contains(&owner))
         };
-        let theirs = self.targets.pids().filter(|_| !tenants.is_empty()).filter(is_theirs);
-        self.tracker.focus(&theirs.map(SpaceId).collect());
+        self.tracker.focus(&self.targets.pids().filter(is_theirs).map(SpaceId).collect());
     }
 
     /// The tenants, with the owners of processes.

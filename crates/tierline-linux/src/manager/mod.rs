@@ -123,7 +123,7 @@ pub struct Manager {
     due: Nanos,
     lateness: Lateness,
     urgency: Urgency,
-    in_focus_until: Nanos,
+    in_focus_until: Option<Nanos>,
     /// Applications by name: the index of their tenant, and what was submitted.
     applications: BTreeMap<String, (usize, Submission)>,
 }
@@ -221,7 +221,7 @@ impl Manager {
             due: Nanos::ZERO,
             lateness: Lateness::default(),
             urgency: Urgency::default(),
-            in_focus_until: Nanos::ZERO,
+            in_focus_until: None,
             applications: BTreeMap::new(),
         })
     }
@@ -269,11 +269,13 @@ impl Manager {
     fn focus(&mut self, now: Nanos) {
         let behind = self.engine.limits.behind();
         if !behind.is_empty() {
-            self.in_focus_until = now + IN_FOCUS;
+            self.in_focus_until = Some(now + IN_FOCUS);
+        } else if self.in_focus_until.is_some_and(|until| now >= until) {
+            self.in_focus_until = None;
+        } else {
+            return;
         }
-        if !behind.is_empty() || now >= self.in_focus_until {
-            self.world.focus(behind);
-        }
+        self.world.focus(behind);
     }
 
     /// When to call `step` next.
