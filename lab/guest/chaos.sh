@@ -3,7 +3,7 @@
 . /job/suite-lib.sh
 RANDOM=$1
 shift
-echo 1 >/proc/sys/kernel/numa_balancing
+echo 0 >/proc/sys/kernel/numa_balancing
 mkdir -p /tmp/apps /sys/fs/cgroup/small
 printf 'match = { comm = "^lab-load$" }\nlimit = "fast=64MiB"\n' >/tmp/apps/loads.toml
 settings >/tmp/before

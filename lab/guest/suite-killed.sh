@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Managers and targets that are killed, exit or fork during moves.
 . /job/suite-lib.sh
-echo 1 >/proc/sys/kernel/numa_balancing
+echo 0 >/proc/sys/kernel/numa_balancing
 
 # kill -9 during moves: a low rate keeps it moving all the time. Each start restores the settings that the
 # previous one changed.

@@ -3,8 +3,8 @@
 . /job/suite-lib.sh
 
 for tracker in accessed hint_faults damon soft_dirty; do
-	# NUMA balancing on for hint_faults, which must restore it; off for the others.
-	[ $tracker = hint_faults ]
+	# Balancing between sockets is on for accessed, which must restore it; the kernel never comes back to it from tiering.
+	[ $tracker = accessed ]
 	echo $((1 - $?)) >/proc/sys/kernel/numa_balancing
 	load $tracker --size 100M --hot 16M --duration 7s
 	settings >/out/$tracker.before
@@ -16,6 +16,18 @@ for tracker in accessed hint_faults damon soft_dirty; do
 	ended $tracker.status $manager
 	same $tracker
 done
+# The kernel has tiered memory, and balances between sockets.
+echo 2 >/proc/sys/kernel/numa_balancing
+load tiered --size 60M --hot 16M --duration 3s
+go tiered
+ended tiered.load $load
+echo 1 >/proc/sys/kernel/numa_balancing
+settings >/out/tiered.before
+try tiered tierline attach -p 1 --duration 1s
+try between tierline attach -p 1 --tracker hint_faults --duration 1s
+try betweendoctor tierline doctor --json
+same tiered
+echo 0 >/proc/sys/kernel/numa_balancing
 for tracker in pebs ibs page_idle; do
 	try $tracker tierline attach -p 1 --tracker $tracker --duration 1s
 done

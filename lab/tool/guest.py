@@ -133,7 +133,7 @@ def _environment(job):
 
 def _qemu_words(job, work):
     job.machine.check(qemu.major(job.qemu))
-    kernel_words = ["console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check random.trust_cpu=on mitigations=off",
+    kernel_words = ["console=ttyS0 quiet panic=-1 oops=panic tsc=reliable no_timer_check random.trust_cpu=on mitigations=off",
                     f"cryptomgr.notests=1 damon_stat.enabled={'Y' if job.damon_stat else 'N'}", *job.machine.kernel_words(), job.append]
     words = ["-name", "lab,debug-threads=on", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
              *job.machine.arguments(), "-kernel", cache.folder(job.kernel) / "vmlinux", "-initrd", work / "initrd",

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::balancing::{self, MODE};
 use crate::error::{Error, Result};
 use crate::journal::{Journal, Owner};
 use crate::process::stat::{Stat, pids};
@@ -144,11 +145,10 @@ pub fn apply(journal: &Journal, root: &Root, findings: &[Finding]) -> Result<()>
 
 /// `kernel.numa_balancing`.
 pub(crate) fn numa_balancing(root: &Root, plan: OwnUse) -> Option<Finding> {
-    const PATH: &str = "/proc/sys/kernel/numa_balancing";
     if plan.kernel {
         return None;
     }
-    let mode = root.read_number(PATH).ok().filter(|mode| *mode != 0)?;
+    let mode = root.read_number(MODE).ok().filter(|mode| *mode != 0)?;
     let kind = if mode & 2 != 0 { "tiering" } else { "balancing between sockets" };
     let finding = Finding::new(
         "numa-balancing",
@@ -157,7 +157,18 @@ pub(crate) fn numa_balancing(root: &Root, plan: OwnUse) -> Option<Finding> {
         "two movers undo each other's work, and the kernel's page scans add tails of 8 to 31 ms",
         "sysctl kernel.numa_balancing=0, or let Tierline do it while it runs",
     );
-    Some(if plan.hint_faults { finding } else { finding.switch_off(PATH, "0") })
+    if plan.hint_faults {
+        return Some(finding);
+    }
+    Some(match balancing::may_pause(root) {
+        Ok(()) => finding.switch_off(MODE, "0"),
+        Err(error) => Finding {
+            severity: Severity::Problem,
+            why_it_matters: error.to_string(),
+            next_step: error.hint().unwrap_or_default(),
+            ..finding.refuse()
+        },
+    })
 }
 
 /// `demotion_enabled`. It is switched off before anything else is done, unless tiering is left to the

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::balancing;
 use crate::cgroup::{Cgroup, CpuMax, NamedCpuMax};
 use crate::error::{Error, Result};
 use crate::process::namespace;
@@ -81,7 +82,7 @@ impl Journal {
     ///
     /// # Errors
     /// `Error::File` if the setting or the journal cannot be read or written, `Error::Refused` if the setting could
-    /// not be restored; nothing is changed then.
+    /// not be restored without harm; nothing is changed then.
     pub fn set(&self, root: &Root, path: &str, value: &str) -> Result<()> {
         self.lock().set(root, path, value, &FileAt { root, path })
     }
@@ -187,6 +188,11 @@ impl JournalState {
         let at = known.unwrap_or(self.page.changes.len());
         let before = self.page.changes.get(at).cloned();
         let original = before.as_ref().map_or(now, |change| change.original.clone());
+        if path == balancing::MODE {
+            balancing::may_return(&original, value)?;
+            let originals = self.originals(path);
+            originals.iter().try_for_each(|theirs| balancing::may_return(theirs, value))?;
+        }
         let previous = before.as_ref().map(|change| change.current.clone());
         let current = value.trim().into();
         let change = ChangedSetting { path: path.into(), original, current, previous };
@@ -206,6 +212,16 @@ impl JournalState {
             self.page.changes[at].current = shown;
         }
         self.save()
+    }
+
+    /// What all managers of this folder will restore the setting to.
+    fn originals(&self, path: &str) -> Vec<String> {
+        let pages = journals(&self.dir).into_iter().filter_map(|(_, found)| match found {
+            Found::Journal(page) if page.boot == self.page.boot => Some(page.changes),
+            _ => None,
+        });
+        let of_path = pages.flatten().filter(|change| change.path == path);
+        of_path.map(|change| change.original).collect()
     }
 
     fn find(&self, root: &Root, path: &str) -> Option<usize> {

@@ -8,19 +8,17 @@ use tierline_core::policy::kernel::KernelKnobs;
 use tierline_core::port::{Attention, Observations, SpaceId};
 use tierline_core::unit::{BytesPerSec, Nanos};
 
+use crate::balancing::{self, MODE, TIERING};
 use crate::conflicts::OwnUse;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::root::Root;
 use crate::tracker::Tracker;
 
-const MODE: &str = "/proc/sys/kernel/numa_balancing";
 const DEMOTION: &str = "/sys/kernel/mm/numa/demotion_enabled";
 const RATE_LIMIT: &str = "/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps";
 const SCALE: &str = "/proc/sys/vm/watermark_scale_factor";
 const KNOBS: &str = "/sys/kernel/debug/sched/numa_balancing";
-/// Promote from slow tiers at hint faults.
-const TIERING: &str = "2";
 
 /// The kernel's tiering, switched on; the journal restores its settings.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +28,8 @@ impl KernelTiering {
     /// Switches it on for the whole machine; the kernel promotes at most `rate`.
     ///
     /// # Errors
-    /// `Error::Missing` if this kernel lacks a setting, before any is changed; `Error::File` if one cannot be
-    /// written.
+    /// `Error::Missing` if this kernel lacks a setting, `Error::Refused` if it balances between sockets, before any is
+    /// changed; `Error::File` if one cannot be written.
     pub fn start(
         root: &Root,
         journal: &Journal,
@@ -42,6 +40,7 @@ impl KernelTiering {
         if let Some((path, _)) = settings.iter().find(|(path, _)| !root.exists(path)) {
             return Err(missing(path));
         }
+        balancing::may_return(&root.read(MODE)?, TIERING)?;
         for (path, value) in &settings {
             journal.set(root, path, value)?;
         }
@@ -118,7 +117,7 @@ mod tests {
         ("/sys/kernel/debug/sched/numa_balancing/scan_period_max_ms", "60000\n"),
         ("/sys/kernel/debug/sched/numa_balancing/scan_size_mb", "256\n"),
         (DEMOTION, "false\n"),
-        (MODE, "1\n"),
+        (MODE, "0\n"),
     ];
 
     #[test]
@@ -138,6 +137,17 @@ mod tests {
         for (path, value) in BEFORE {
             assert!(root.read(path).expect("read").starts_with(value.trim()), "{path}");
         }
+    }
+
+    #[test]
+    fn where_the_kernel_balances_between_sockets_nothing_is_changed() {
+        let mut files = BEFORE;
+        files[7] = (MODE, "1\n");
+        let (dir, root) = fake(&files);
+        let journal = Journal::open(dir.path().join("run")).expect("a journal");
+        let start = KernelTiering::start(&root, &journal, &KernelKnobs::default(), BytesPerSec(1));
+        assert!(matches!(start, Err(Error::Refused { .. })), "programs could hang afterwards");
+        assert!(journal.changes().is_empty());
     }
 
     #[test]

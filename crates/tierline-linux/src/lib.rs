@@ -2,6 +2,7 @@
 //! The engine's world on a running Linux. The only crate of the product with `unsafe`; every path is
 //! relative to a root that a test can replace with a folder.
 
+mod balancing;
 pub mod btf;
 pub mod calibrate;
 pub mod cgroup;

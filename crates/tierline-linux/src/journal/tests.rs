@@ -21,15 +21,15 @@ const NUMAB: &str = "/proc/sys/kernel/numa_balancing";
 
 #[test]
 fn the_original_comes_back_in_reverse_order_and_on_drop() {
-    let (dir, root) = fake(&[(DEMOTION, "1\n"), (NUMAB, "1\n")]);
+    let (dir, root) = fake(&[(DEMOTION, "1\n"), (NUMAB, "0\n")]);
     let journal = Journal::open(dir.path().join("run")).expect("a journal");
     journal.set(&root, NUMAB, "2").expect("set");
-    journal.set(&root, NUMAB, "0").expect("set");
+    journal.set(&root, NUMAB, "3").expect("set");
     journal.clone().set(&root, DEMOTION, "0").expect("set");
-    assert_eq!(journal.changes()[0].original, "1");
+    assert_eq!(journal.changes()[0].original, "0");
     assert_eq!(journal.changes()[1].original, "1");
     drop(journal);
-    assert_eq!(root.read(NUMAB).expect("read"), "1");
+    assert_eq!(root.read(NUMAB).expect("read"), "0");
     assert_eq!(root.read(DEMOTION).expect("read"), "1");
     assert_eq!(root.list("/run"), Vec::<String>::new());
 }
@@ -151,15 +151,31 @@ fn a_manager_killed_before_a_second_change_of_a_setting_is_cleaned_up_after() {
             Ok(())
         }
     }
-    let (dir, root) = fake(&[(NUMAB, "1\n")]);
+    let (dir, root) = fake(&[(NUMAB, "0\n")]);
     let run = dir.path().join("run");
     let journal = Journal::open(&run).expect("a journal");
     journal.set(&root, NUMAB, "2").expect("set");
     let left = tempfile::tempdir().expect("a folder");
-    journal.lock().set(&root, NUMAB, "0", &Killed(&root, &run, left.path())).expect("killed");
-    assert_eq!(recover(left.path(), &root), (vec![format!("{NUMAB} = 1")], vec![]));
-    assert!(root.read(NUMAB).expect("read").starts_with('1'));
+    journal.lock().set(&root, NUMAB, "3", &Killed(&root, &run, left.path())).expect("killed");
+    assert_eq!(recover(left.path(), &root), (vec![format!("{NUMAB} = 0")], vec![]));
+    assert!(root.read(NUMAB).expect("read").starts_with('0'));
     assert_eq!(journal.changes()[0].previous, None, "only while it is written");
+}
+
+#[test]
+fn a_mode_that_the_kernel_must_not_return_from_is_not_set() {
+    let (dir, root) = fake(&[(NUMAB, "1\n")]);
+    let run = dir.path().join("run");
+    let journal = Journal::open(&run).expect("a journal");
+    assert!(matches!(journal.set(&root, NUMAB, "2"), Err(Error::Refused { .. })));
+    assert!(root.read(NUMAB).expect("read").starts_with('1') && journal.changes().is_empty());
+    journal.set(&root, NUMAB, "0").expect("set");
+    assert!(journal.set(&root, NUMAB, "2").is_err(), "1 comes back at the end");
+    let second = Journal::open(&run).expect("a journal");
+    assert!(second.set(&root, NUMAB, "2").is_err(), "the other manager restores 1");
+    assert!(journal.restore().is_empty());
+    fs::write(root.path(NUMAB), "0").expect("a user writes it");
+    second.set(&root, NUMAB, "2").expect("0 comes back");
 }
 
 #[test]

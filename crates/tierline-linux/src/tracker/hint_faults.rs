@@ -56,6 +56,7 @@ use tierline_core::port::{Attention, Observations, Sample, SpaceId, Vpn};
 use tierline_core::tier::TierId;
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
 
+use crate::balancing::{self, MODE, TIERING};
 use crate::conflicts::OwnUse;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
@@ -78,6 +79,10 @@ pub const HINT_FAULTS: TrackerEntry = TrackerEntry {
     needs: |root| {
         vec![
             (root.exists(MODE), "kernel.numa_balancing (CONFIG_NUMA_BALANCING)"),
+            (
+                balancing::may_tier(root),
+                "kernel.numa_balancing at 0 or 2 (back at 1 or 3, programs could hang)",
+            ),
             two_nodes(root),
             (
                 root.exists(format!("{KNOBS}/hot_threshold_ms")),
@@ -97,10 +102,7 @@ pub const HINT_FAULTS: TrackerEntry = TrackerEntry {
     },
 };
 
-const MODE: &str = "/proc/sys/kernel/numa_balancing";
 const KNOBS: &str = "/sys/kernel/debug/sched/numa_balancing";
-/// Arm only pages of slow tiers, and record the time.
-const TIERING: &str = "2";
 /// Time under watch that is remembered of a page. Ours: dozens of a hot page's faults, a few of a warm one's.
 const MEMORY: Nanos = Nanos::from_millis(500);
 /// Arm nothing.
@@ -565,6 +567,7 @@ fn require_knobs(root: &Root) -> Result<()> {
             "a kernel with CONFIG_NUMA_BALANCING; try --tracker damon",
         );
     }
+    balancing::may_return(&root.read(MODE)?, TIERING)?;
     for name in ["hot_threshold_ms", "scan_size_mb"] {
         if !root.exists(format!("{KNOBS}/{name}")) {
             return missing(
@@ -632,9 +635,12 @@ mod tests {
         let error = open().expect("no knobs");
         assert!(error.to_string().contains("numa_balancing"), "{error}");
         std::fs::create_dir_all(root.path("/proc/sys/kernel")).expect("a folder");
-        std::fs::write(root.path(MODE), "1").expect("a file");
+        std::fs::write(root.path(MODE), "0").expect("a file");
         let error = open().expect("no debugfs");
         assert!(error.hint().is_some_and(|hint| hint.contains("mount -t debugfs")), "{error}");
+        std::fs::write(root.path(MODE), "1").expect("a file");
+        let error = open().expect("balanced between sockets");
+        assert!(error.hint().is_some_and(|hint| hint.contains("numa_balancing=0")), "{error}");
     }
 
     #[test]
