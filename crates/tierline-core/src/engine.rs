@@ -141,14 +141,14 @@ impl Engine {
         let (moves, of_pages) = (self.plan.rearranged(), self.memory.pages.base_pages());
         let (backlog, behind) = (bytes.0 > budget.0 / 4 * 3, !self.limits.behind().is_empty());
         let planned = PlannedMoves { moves, of_pages, backlog, behind };
-        if let Some(attention) =
-            self.attention_control.next_attention(now, self.intake.slow_hits, planned)
-        {
+        let control = &mut self.attention_control;
+        if let Some(attention) = control.next_attention(now, self.intake.slow_hits, planned) {
             self.events.push(Event::Attend { at: now, attention });
             world.set_attention(attention);
         }
         let calm = self.attention() == Attention::Calm;
         self.memory.hotness.set_urgent(!calm);
+        self.memory.hotness.set_found_again(self.attention_control.found_again.usual());
         if self.attention_control.is_phase_change() {
             self.memory.hotness.discard_samples();
         }

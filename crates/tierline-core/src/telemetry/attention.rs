@@ -94,7 +94,7 @@ pub struct AttentionControl {
     /// for the first time, and number of reports.
     log_odds: (f64, u32),
     /// The share of pages that scans find again.
-    found_again: FoundAgain,
+    pub(crate) found_again: FoundAgain,
     alert_until: Option<Nanos>,
     /// Reports still needed before calm.
     reports_left: u32,

@@ -22,6 +22,11 @@ pub struct FoundAgain {
 }
 
 impl FoundAgain {
+    /// The usual share, once it is known.
+    pub fn usual(&self) -> Option<f64> {
+        (self.reports > FEW).then_some(self.mean)
+    }
+
     /// Adds a report: the pages found before, and those found again. Whether the share has fallen; then it does not count.
     pub fn fell(&mut self, report: Option<[u64; 2]>) -> bool {
         let Some([found, again]) = report.filter(|[found, _]| *found >= ENOUGH_FOUND) else {
@@ -60,6 +65,22 @@ mod tests {
         assert!(!after(2_300, 4_000), "a tenth less");
         assert!(!after(90, 200), "too few pages");
         assert!(!FoundAgain::default().fell(None));
+    }
+
+    /// The first reports are of placement that is not yet known; a fall leaves the usual share as it is.
+    #[test]
+    fn the_usual_share_is_known_after_a_few_reports_and_outlives_a_change() {
+        let mut share = FoundAgain::default();
+        let known = (0..6).map(|_| {
+            share.fell(Some([4_000, 3_000]));
+            share.usual()
+        });
+        assert_eq!(
+            known.map(|usual| usual.is_some()).collect::<Vec<_>>(),
+            [false, false, false, false, true, true]
+        );
+        assert!(share.fell(Some([4_000, 400])));
+        assert!((share.usual().expect("known") - 0.75).abs() < 1e-9);
     }
 
     /// By hand: shares of 0.4 and 0.8 in turn have a mean of 0.6 and a standard deviation of 0.2.

@@ -23,7 +23,8 @@
 //! exponentially beyond it. Pages without hits are not visited: their exposure is the advance of the clock since
 //! their stamp, added when the estimate is read. While placement is off ([`Hotness::set_urgent`]), a page that
 //! several scans found without an access starts anew: its earlier evidence is outdated, so room is made soon, and
-//! the hit that ends the idle time is no evidence by itself.
+//! the hit that ends the idle time is no evidence by itself. Where most pages that one scan finds are found by the next, too
+//! ([`Hotness::set_found_again`]), few look hot by chance: then that hit counts, in the first scans.
 //!
 //! The estimator is ours. Rates and their bounds are computed in [`super::estimate`].
 
@@ -47,6 +48,8 @@ pub struct Hotness {
     earlier_seconds: f32,
     urgent: bool,
     timed: bool,
+    /// Whether most pages that one scan finds are found by the next, too.
+    repeats: bool,
     /// Scans since `urgent` was set.
     looks: u32,
     /// The evidence clock at the last phase change.
@@ -164,6 +167,8 @@ const DOUBLED: f32 = 2.0 * std::f32::consts::LN_2;
 /// Scans without an access after which a page starts anew: a page worth promoting is seen in at least two of
 /// five scans, and stays unseen for this long one time in ten.
 const SILENCE: f32 = 4.5;
+/// The share of pages found again from which few pages look hot by chance. Ours.
+const MOST_REPEAT: f64 = 0.75;
 /// Prior: one scan without an access, which bounds the first rate.
 pub(super) const PRIOR_SCANS: f32 = 1.0;
 /// Shortest exposure: it bounds the rate of a page that is hit at once.
@@ -180,6 +185,7 @@ impl Default for Hotness {
             earlier_seconds: 0.0,
             urgent: false,
             timed: false,
+            repeats: false,
             looks: 0,
             changed: 0,
         }
@@ -216,6 +222,11 @@ impl Hotness {
     pub fn set_urgent(&mut self, on: bool) {
         self.urgent = on;
         self.looks *= u32::from(on);
+    }
+
+    /// Sets the usual share of the pages found by one scan that the next one finds, too, once it is known.
+    pub fn set_found_again(&mut self, share: Option<f64>) {
+        self.repeats = share.is_some_and(|share| share >= MOST_REPEAT);
     }
 
     /// Sets whether the tracker measures each page's time to fault, as hint faults do.
@@ -302,6 +313,7 @@ impl Hotness {
             now: self.now_ticks(),
             valid_ticks: if exposure.is_none() { self.valid_ticks() } else { u32::MAX },
             looks_per_sec: self.look.map_or(f32::INFINITY, |look| look.per_sec),
+            waking_hits: if self.repeats && self.looks <= CHANCE_SCANS { 1.0 } else { 0.0 },
             silence_looks: if wakes && self.look.is_some() { SILENCE } else { f32::INFINITY },
             earlier_seconds: self.earlier_seconds,
             memory_seconds: self.memory_seconds(),
@@ -364,6 +376,8 @@ pub struct HitUpdate {
     looks_per_sec: f32,
     /// Scans without an access after which a page starts anew.
     silence_looks: f32,
+    /// What the hit that ends the idle time counts for.
+    waking_hits: f32,
     /// See [`Hotness::set_windows`].
     earlier_seconds: f32,
     memory_seconds: f32,
@@ -375,8 +389,9 @@ impl HitUpdate {
     pub fn apply(&self, heat: Heat) -> Heat {
         let (heat, since) = valid(heat, self.now, self.valid_ticks);
         if (since - self.earlier_seconds) * self.looks_per_sec > self.silence_looks {
-            // One of the hits ended the idle time.
-            return self.bounded((self.hits - 1.0).max(0.0), self.earlier_seconds);
+            // One of the hits ended the idle time; if it counts, so does its scan.
+            let (hits, scans) = ((self.hits - 1.0).max(0.0), self.waking_hits);
+            return self.bounded(hits + scans, self.earlier_seconds + scans / self.looks_per_sec);
         }
         let watched = heat.exposure_seconds + self.exposure_seconds.unwrap_or(since);
         let (hits, seconds) = fade(heat.hits, watched, self.memory_seconds);

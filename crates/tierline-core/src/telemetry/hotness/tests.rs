@@ -81,6 +81,28 @@ fn a_page_with_new_accesses_is_hot_within_a_few_scans() {
     );
 }
 
+/// Hits in a row until a page that was idle has a fifth of the highest rate, as one that both of two scans find.
+#[test]
+fn where_most_pages_are_found_again_two_scans_tell_that_an_idle_page_became_hot() {
+    let hits_needed = |share: Option<f64>| {
+        let mut hotness = Hotness::default();
+        let look = Nanos::from_millis(20);
+        hotness.set_windows(look, look, look);
+        hotness.set_remembered_time(look * 16);
+        hotness.set_urgent(true);
+        hotness.set_found_again(share);
+        let mut heat = hotness.new_page();
+        hotness.advance(look * 16);
+        let is_hot = |_: &usize| {
+            hotness.advance(look);
+            heat = hotness.hit(heat, 1.0, None);
+            hotness.estimate(heat, BASE).at_least_per_sec() > 0.2 * hotness.ceiling_per_sec(BASE)
+        };
+        (1..20).find(is_hot).expect("accessed in each scan")
+    };
+    assert_eq!([Some(0.8), Some(0.6), None].map(hits_needed), [2, 3, 3]);
+}
+
 /// Reports of twenty scans, each of which sees the page sixteen times: four without an access are no idle time.
 #[test]
 fn scans_batched_in_one_report_are_not_counted_as_idle_time() {
