@@ -29,7 +29,7 @@ pub(crate) fn may_return(original: &str, value: &str) -> Result<()> {
     let mode = |text: &str| text.trim().parse::<u64>().unwrap_or(0);
     let (original, value) = (mode(original), mode(value));
     let safe = original & BETWEEN_SOCKETS == 0 || (original ^ value) & TIERS == 0;
-    if safe { Ok(()) } else { Err(refused(original, &format!("it would be {value} meanwhile"))) }
+    if safe { Ok(()) } else { Err(refused(original, &format!("it would be {value} until then"))) }
 }
 
 /// True if tiering mode may be switched on, and off again.
@@ -57,12 +57,10 @@ fn refused(original: u64, cause: &str) -> Error {
     Error::Refused {
         what: format!("going back to kernel.numa_balancing = {original} at the end"),
         why: format!(
-            "{cause}: the kernel would take times of accesses that tiering leaves in pages for processors, and programs \
-             would hang"
+            "{cause}, and tiering leaves times of accesses in pages, which the kernel would then take for processors: \
+             programs would hang"
         ),
-        hint: "sysctl kernel.numa_balancing=0, and 1 or 3 again only after the programs have been restarted; without \
-               tiering by the kernel (--tracker accessed), 1 may stay"
-            .into(),
+        hint: "sysctl kernel.numa_balancing=0, and 1 or 3 again only after the programs have been restarted".into(),
     }
 }
 
