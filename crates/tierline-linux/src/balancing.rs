@@ -32,9 +32,14 @@ pub(crate) fn may_return(original: &str, value: &str) -> Result<()> {
     if safe { Ok(()) } else { Err(refused(original, &format!("it would be {value} until then"))) }
 }
 
-/// True if tiering mode may be switched on, and off again.
-pub(crate) fn may_tier(root: &Root) -> bool {
-    root.read_number(MODE).is_ok_and(|mode| mode & BETWEEN_SOCKETS == 0)
+/// Checks that tiering mode may be switched on and off in turn, before the present mode comes back.
+///
+/// # Errors
+/// `Error::Refused` if programs could hang afterwards, `Error::File` if there is no mode.
+pub(crate) fn may_tier(root: &Root) -> Result<()> {
+    let mode = root.read(MODE)?;
+    may_return(&mode, TIERING)?;
+    may_return(&mode, "0")
 }
 
 /// Checks that Tierline may move pages with the mode at 0, and go back to the present one.

@@ -80,7 +80,7 @@ pub const HINT_FAULTS: TrackerEntry = TrackerEntry {
         vec![
             (root.exists(MODE), "kernel.numa_balancing (CONFIG_NUMA_BALANCING)"),
             (
-                balancing::may_tier(root),
+                balancing::may_tier(root).is_ok(),
                 "kernel.numa_balancing at 0 or 2 (back at 1 or 3, programs could hang)",
             ),
             two_nodes(root),
@@ -567,7 +567,7 @@ fn require_knobs(root: &Root) -> Result<()> {
             "a kernel with CONFIG_NUMA_BALANCING; try --tracker damon",
         );
     }
-    balancing::may_return(&root.read(MODE)?, TIERING)?;
+    balancing::may_tier(root)?;
     for name in ["hot_threshold_ms", "scan_size_mb"] {
         if !root.exists(format!("{KNOBS}/{name}")) {
             return missing(
@@ -638,9 +638,11 @@ mod tests {
         std::fs::write(root.path(MODE), "0").expect("a file");
         let error = open().expect("no debugfs");
         assert!(error.hint().is_some_and(|hint| hint.contains("mount -t debugfs")), "{error}");
-        std::fs::write(root.path(MODE), "1").expect("a file");
-        let error = open().expect("balanced between sockets");
-        assert!(error.hint().is_some_and(|hint| hint.contains("numa_balancing=0")), "{error}");
+        for mode in ["1", "3"] {
+            std::fs::write(root.path(MODE), mode).expect("a file");
+            let error = open().expect("balanced between sockets");
+            assert!(error.hint().is_some_and(|hint| hint.contains("numa_balancing=0")), "{error}");
+        }
     }
 
     #[test]
