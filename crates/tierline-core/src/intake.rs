@@ -148,13 +148,11 @@ impl Intake {
         memory: &mut ManagedMemory,
         is_news: bool,
     ) {
-        let before = self.touched.len();
-        memory.pages.for_each(at.space, at.vpn, at.base_pages, |page| self.touched.push(page));
-        for &page in &self.touched[before..] {
-            place(&mut memory.pages, &memory.hotness, !wants.own_heat, page, at.tier);
-        }
-        if !is_news {
-            self.touched.truncate(before);
+        let unseen = (!wants.own_heat).then(|| memory.hotness.new_page());
+        memory.pages.set_tier_of_run(at, unseen);
+        if is_news {
+            let touched = &mut self.touched;
+            memory.pages.for_each(at.space, at.vpn, at.base_pages, |page| touched.push(page));
         }
     }
 

@@ -24,6 +24,8 @@ pub struct Btf {
     strings: std::ops::Range<usize>,
     /// Where the types start, in the order of their ids. Ends before the first type of an unknown kind.
     starts: Vec<u32>,
+    /// The same of structures with names: one type in fifteen.
+    structures: Vec<u32>,
 }
 
 /// One type's fixed part and the start of its list of parts.
@@ -72,8 +74,9 @@ impl Btf {
         })();
         match sections {
             Some((types, strings)) => {
-                let mut btf = Self { path: path.into(), blob, types, strings, starts: Vec::new() };
-                btf.starts = btf.find_starts();
+                let (starts, structures) = Default::default();
+                let mut btf = Self { path: path.into(), blob, types, strings, starts, structures };
+                btf.find_starts();
                 Ok(btf)
             }
             None => Err(Error::Format {
@@ -89,8 +92,8 @@ impl Btf {
     /// # Errors
     /// [`Error::Missing`] if this kernel's structure has no such member, or if it is a bit-field.
     pub fn offsets<const N: usize>(&self, structure: &str, members: [&str; N]) -> Result<[u64; N]> {
-        let all = self.starts.iter().filter_map(|&start| self.type_at(start as usize));
-        let found = all.filter(|t| t.kind == KIND_STRUCT && self.name_is(t.name, structure));
+        let all = self.structures.iter().filter_map(|&start| self.type_at(start as usize));
+        let found = all.filter(|t| self.name_is(t.name, structure));
         let found: Vec<Type> = found.collect();
         let mut offsets = [0; N];
         for (offset, member) in offsets.iter_mut().zip(members) {
@@ -133,17 +136,18 @@ impl Btf {
         matches!(t.kind, KIND_STRUCT | KIND_UNION).then_some(t)
     }
 
-    fn find_starts(&self) -> Vec<u32> {
-        let mut starts = Vec::new();
+    fn find_starts(&mut self) {
         let mut at = self.types.start;
         while let Some(t) = self.type_at(at)
             && let Some(parts) = size_of_parts(t.kind, t.parts)
             && let Ok(start) = u32::try_from(at)
         {
-            starts.push(start);
+            self.starts.push(start);
+            if t.kind == KIND_STRUCT && t.name != 0 {
+                self.structures.push(start);
+            }
             at = t.at + parts;
         }
-        starts
     }
 
     fn type_at(&self, at: usize) -> Option<Type> {

@@ -165,12 +165,13 @@ impl PageTable {
         let lo = (start.max(vpn.0) - vpn.0) / BASE_PER_HUGE * BASE_PER_HUGE;
         let hi = (end.min(vpn.0 + run.base_pages) - vpn.0).div_ceil(BASE_PER_HUGE) * BASE_PER_HUGE;
         let Some(first) = self.take_indices(pages_u32(hi - lo)) else { return false };
-        let tiers: Vec<_> = run.pages_in(lo, hi).map(|page| self.state(page).tier()).collect();
+        let tiers: Vec<_> =
+            run.pages_in(lo, hi).map(|page| self.state(PageIdx(page)).tier()).collect();
         self.cut(space, vpn, run, vpn.0 + lo, vpn.0 + hi);
         let parts = IndexRun { base_pages: hi - lo, size: PageSize::Base, kind: run.kind, first };
         self.attach(space, Vpn(vpn.0 + lo), parts);
         self.base_pages += parts.base_pages;
-        for (part, page) in parts.pages_in(0, parts.base_pages).enumerate() {
+        for (part, page) in parts.pages_in(0, parts.base_pages).map(PageIdx).enumerate() {
             if let Some(tier) = tiers[part >> PageSize::Huge.shift()] {
                 self.set_tier(page, tier);
             }

@@ -16,6 +16,7 @@ mod words;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 use self::indices::Indices;
 pub use self::indices::PageIdx;
@@ -23,7 +24,7 @@ pub use self::regions::PageLocation;
 use self::regions::{Found, Space};
 use self::words::Words;
 pub use self::words::{METADATA_BYTES_PER_PAGE, PREFETCH_BATCH, PageState, PageWord, WORD_BITS};
-use crate::port::{PageSize, SpaceEvent, SpaceId, TenantId, Vpn};
+use crate::port::{PageSize, Residence, SpaceEvent, SpaceId, TenantId, Vpn};
 use crate::tier::TierId;
 use crate::unit::Bytes;
 
@@ -176,10 +177,22 @@ impl PageTable {
 
     /// Calls `f` for every managed page in a run of base pages, once for a huge page.
     pub fn for_each(&self, space: SpaceId, vpn: Vpn, base_pages: u32, mut f: impl FnMut(PageIdx)) {
+        self.for_each_run(space, vpn, base_pages, |run, _| run.map(PageIdx).for_each(&mut f));
+    }
+
+    /// The same by runs of pages of one size.
+    fn for_each_run(
+        &self,
+        space: SpaceId,
+        vpn: Vpn,
+        base_pages: u32,
+        mut f: impl FnMut(Range<u32>, PageSize),
+    ) {
         let end = vpn.0.saturating_add(u64::from(base_pages));
         let last = self.last_found.get();
         if last.holds(space, vpn.0, end) {
-            return last.run.pages_in(vpn.0 - last.start.0, end - last.start.0).for_each(f);
+            let run = last.run.pages_in(vpn.0 - last.start.0, end - last.start.0);
+            return f(run, last.run.size);
         }
         let Some(Space { runs, .. }) = self.spaces.get(&space) else { return };
         let from = runs.range(..=vpn).next_back().map_or(vpn, |(&start, _)| start);
@@ -190,7 +203,7 @@ impl PageTable {
                 continue;
             }
             self.last_found.set(Found { space, start, run: *run });
-            run.pages_in(lo, hi).for_each(&mut f);
+            f(run.pages_in(lo, hi), run.size);
         }
     }
 
@@ -267,6 +280,28 @@ impl PageTable {
     /// Records the tier that a page is in.
     pub fn set_tier(&mut self, page: PageIdx, tier: TierId) {
         self.put_in_tier(page, Some(tier));
+    }
+
+    /// Records the tier of all managed pages in a run of base pages. Those whose tier was unknown get this heat, if there is
+    /// one.
+    pub fn set_tier_of_run<W: PageWord>(&mut self, at: &Residence, heat: Option<W>) {
+        let (mut words, mut added, mut removed) =
+            (std::mem::take(&mut self.words), 0, [0; TierId::MAX]);
+        self.for_each_run(at.space, at.vpn, at.base_pages, |run, size| {
+            words.put_run(run, at.tier, heat, |before| {
+                added += size.base_pages();
+                if let Some(before) = before {
+                    removed[before.index()] += size.base_pages();
+                }
+            });
+        });
+        self.words = words;
+        let of_space = self.spaces.get_mut(&at.space).map(|space| &mut space.in_tier);
+        for sums in [Some(&mut self.in_tier), of_space].into_iter().flatten() {
+            sums[at.tier.index()] += added;
+            sums.iter_mut().zip(removed).for_each(|(sum, removed)| *sum -= removed);
+        }
+        debug_assert!(self.in_tier.iter().sum::<u64>() <= self.base_pages, "more than is mapped");
     }
 
     /// Records that a page is in no tier: it was paged out.

@@ -2,6 +2,7 @@
 //! Runs of virtual pages and the runs of indices that they map to.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::indices::PageIdx;
 use crate::port::{PageAddress, PageKind, PageSize, SpaceId, TenantId, Vpn};
@@ -41,11 +42,11 @@ impl IndexRun {
     }
 
     /// The pages that hold base pages `lo..hi`; a huge page once.
-    pub fn pages_in(&self, lo: u64, hi: u64) -> impl Iterator<Item = PageIdx> + use<> {
+    pub fn pages_in(&self, lo: u64, hi: u64) -> Range<u32> {
         debug_assert!(lo <= hi && hi <= self.base_pages, "{lo}..{hi} of {}", self.base_pages);
         let (first, shift) = (self.first, self.size.shift());
         let (lo, hi) = (lo >> shift, (hi + self.size.base_pages() - 1) >> shift);
-        (pages_u32(lo)..pages_u32(hi)).map(move |page| PageIdx(first + page))
+        first + pages_u32(lo)..first + pages_u32(hi)
     }
 }
 

@@ -3,6 +3,8 @@
 //!
 //! Words lie in chunks, allocated when one of their pages is first touched.
 
+use std::ops::Range;
+
 use super::indices::PageIdx;
 use crate::tier::TierId;
 
@@ -174,6 +176,30 @@ impl Words {
     pub fn set_state(&mut self, page: PageIdx, state: PageState) {
         let known = self.get_mut(page);
         *known = *known & WORD | u64::from(state.0) << WORD_BITS;
+    }
+
+    /// Puts a run of pages into `tier`; those whose tier was unknown get this heat, if there is one. Calls `changed` with the
+    /// tier before of each page that was not there.
+    pub fn put_run<W: PageWord>(
+        &mut self,
+        run: Range<u32>,
+        tier: TierId,
+        heat: Option<W>,
+        mut changed: impl FnMut(Option<TierId>),
+    ) {
+        for page in run.map(PageIdx) {
+            let before = self.state(page);
+            if before.tier() == Some(tier) {
+                continue;
+            }
+            if before.tier().is_none()
+                && let Some(heat) = heat
+            {
+                self.renew(page, |_: W| heat);
+            }
+            self.set_state(page, before.in_tier(Some(tier)));
+            changed(before.tier());
+        }
     }
 
     /// Resets a run of pages and calls `was_in` with the tier of each page that had one. Whole chunks are
