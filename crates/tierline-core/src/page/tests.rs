@@ -56,6 +56,28 @@ fn a_huge_page_is_one_page_by_any_of_its_addresses() {
     assert_eq!(table.bytes_in(TierId(1)), Bytes::from_mib(2));
 }
 
+/// Two base pages, a gap, and two huge pages, of which the run begins before the first and ends within the last. By hand.
+#[test]
+fn a_run_is_placed_page_by_page_whatever_their_size_and_tier_before() {
+    let mut table = PageTable::default();
+    table.apply(SpaceEvent::Mapped(region(1, 500, 2, PageSize::Base)));
+    table.apply(SpaceEvent::Mapped(region(1, 512, 1024, PageSize::Huge)));
+    let find = |table: &PageTable, vpn| table.find(SpaceId(1), Vpn(vpn)).unwrap();
+    let (known, new) = (find(&table, 501), find(&table, 512));
+    table.set_tier(known, TierId::FAST);
+    table.set_heat(known, Word(7));
+    let at = Residence { space: SpaceId(1), vpn: Vpn(400), base_pages: 700, tier: TierId(1) };
+    table.set_tier_of_run(&at, Some(Word(3)));
+    table.check();
+    assert_eq!(table.bytes_in(TierId(1)), Bytes::from_base_pages(2 + 1024));
+    assert_eq!(table.bytes_in(TierId::FAST), Bytes::ZERO);
+    let heat = |table: &PageTable, page| table.heat::<Word>(page).0;
+    assert_eq!((heat(&table, known), heat(&table, new)), (7, 3), "what was known keeps its heat");
+    table.set_tier_of_run(&Residence { tier: TierId::FAST, base_pages: 101, ..at }, None::<Word>);
+    table.check();
+    assert_eq!(table.bytes_in(TierId::FAST), Bytes::from_base_pages(1), "page 500 alone");
+}
+
 #[test]
 fn a_huge_page_is_split_in_place() {
     let mut table = PageTable::default();
