@@ -37,7 +37,10 @@ impl Daemon {
 impl Managed for Daemon {
     fn step(&mut self, now: Nanos) -> &[Event] {
         self.notifier.alive(now);
-        self.roster.settle(&mut self.manager, now);
+        // Nobody may see a tenant that is gone: the API takes it for one that must not be removed.
+        if self.roster.settle(&mut self.manager, now) {
+            self.feed.replace(self.snapshot(now));
+        }
         let events = self.manager.step(now);
         self.feed.events(events);
         // Not before: whoever waits for the service finds the programs that it manages.

@@ -112,27 +112,30 @@ impl Roster {
         Ok(apps)
     }
 
-    /// Tries to manage those that wait, if that is due.
-    pub fn settle(&mut self, manager: &mut Manager, now: Nanos) {
+    /// Tries to manage those that wait, and drops those that have ended, if that is due. True if a tenant came or went.
+    pub fn settle(&mut self, manager: &mut Manager, now: Nanos) -> bool {
         if self.tried.is_some_and(|at| now < at + TRY_EVERY) {
-            return;
+            return false;
         }
         self.tried = Some(now);
-        self.drop_ended(manager, now);
+        let mut is_changed = self.drop_ended(manager, now);
         for member in self.members.values_mut() {
             let Some(before) = member.waits.take() else { continue };
-            if let Err(error) = member.app.host(manager, &self.root, now) {
-                let why = report_error::text(&error);
-                if why != before {
-                    self.messages.print(&format!("waiting: {why}"));
-                }
-                member.waits = Some(why);
+            let Err(error) = member.app.host(manager, &self.root, now) else {
+                is_changed = true;
+                continue;
+            };
+            let why = report_error::text(&error);
+            if why != before {
+                self.messages.print(&format!("waiting: {why}"));
             }
+            member.waits = Some(why);
         }
+        is_changed
     }
 
-    /// Removes requested tenants whose processes have ended: who requested them may be gone as well.
-    fn drop_ended(&mut self, manager: &mut Manager, now: Nanos) {
+    /// Removes requested tenants whose processes have ended: who requested them may be gone as well. True if there was one.
+    fn drop_ended(&mut self, manager: &mut Manager, now: Nanos) -> bool {
         let has_ended = |member: &Member| {
             let matches = member.app.matches.as_ref();
             member.origin == Origin::Request && matches.is_some_and(|one| one.has_ended(&self.root))
@@ -145,6 +148,7 @@ impl Roster {
         if !ended.is_empty() {
             self.keep();
         }
+        !ended.is_empty()
     }
 
     /// Reads the files again. One that cannot be used is reported, and all tenants stay as they are.

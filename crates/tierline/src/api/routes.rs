@@ -130,10 +130,10 @@ impl Caller {
         if !self.may_change {
             return forbidden();
         }
-        let known = self.hub.snapshot().await;
-        // The snapshot may be older than the tenant: then the manager decides.
-        let is_known = |app: &App| app.name.as_deref() == Some(name);
         let reply = self.change(Verb::Remove { name: name.into() }, StatusCode::OK).await;
+        // Only what the manager knew when it refused tells why: a tenant that ended meanwhile is gone for the caller, too.
+        let known = self.hub.snapshot().await;
+        let is_known = |app: &App| app.name.as_deref() == Some(name);
         let is_unknown = !known.tenants.iter().any(|tenant| is_known(&tenant.app));
         if reply.status() == StatusCode::CONFLICT && is_unknown { no_tenant() } else { reply }
     }

@@ -698,6 +698,34 @@ fn a_command_of_run_is_a_tenant_of_the_daemon_until_it_ends() {
 }
 
 #[test]
+fn a_tenant_that_has_ended_is_gone_at_once_for_whoever_removes_it() {
+    let (machine, program) = (machine(), sleeper());
+    machine.has(program.0.id());
+    let host = Host::on(machine, &[], &[]);
+    let line = format!("attach -p {} --cgroup hog", program.0.id());
+    let mut attach = Guard(beside(&host, &line).spawn().expect("tierline runs"));
+    until("two tenants", || (host.tenants().len() == 2).then_some(()));
+    let name = format!("pid{}-{}-0", program.0.id(), attach.0.id());
+    let kept = || fs::read_to_string(host.machine.file("state/tenants.json")).expect("requests");
+    assert!(kept().contains(&name), "{name} in {}", kept());
+    drop(program);
+    until("the daemon drops it", || {
+        // What was asked a moment ago must not be answered from memory.
+        host.tenants();
+        (!kept().contains(&name)).then_some(())
+    });
+    let (status, body) = host.ask("DELETE", &format!("/v1/tenants/{name}"), "");
+    assert_eq!(status, 404, "{body}");
+    assert_eq!(host.tenants().len(), 1);
+    signal(&attach.0, Signal::INT);
+    assert_eq!(ended(&mut attach.0).code(), Some(0));
+    let mut said = String::new();
+    attach.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    assert!(said.contains("managed by the daemon") && !said.contains("stays"), "{said}");
+    host.end();
+}
+
+#[test]
 fn what_a_daemon_refuses_is_said_and_a_strict_run_fails() {
     let host = Host::new(&[]);
     host.machine.has_the_next();
