@@ -18,8 +18,8 @@ use crate::rng::Rng;
 use crate::tier::TierId;
 use crate::unit::Bytes;
 
-/// Pages drawn per page needed.
-const DRAWN_PER_VICTIM: u64 = 8;
+/// Pages drawn per page needed, at most: as many rounds, each of as many pages as are needed.
+const ROUNDS: usize = 8;
 /// Pages drawn per tick and tenant, at least and at most.
 const DRAWN: [u64; 2] = [64, 1 << 16];
 /// A page must be hotter by this factor than the page it displaces; as the default policy's margin.
@@ -89,16 +89,22 @@ impl Enforcer {
         }
     }
 
-    /// A random sample of the pages of some runs, in order: the pages are divided into `draws` equal parts, and
-    /// one page of each is drawn. With fewer pages than draws, all of them.
-    fn draw(&mut self, runs: &[(PageIdx, u32)], draws: u64) -> impl Iterator<Item = PageIdx> {
+    /// One round of a random sample of the pages of some runs, in order: the pages are divided into `draws` equal parts, and
+    /// one page of each [`ROUNDS`]th part is drawn, another part in each round. With fewer pages than draws, the rounds draw
+    /// all of them.
+    fn draw(
+        &mut self,
+        runs: &[(PageIdx, u32)],
+        draws: u64,
+        round: usize,
+    ) -> impl Iterator<Item = PageIdx> {
         let all: u64 = runs.iter().map(|&(_, count)| u64::from(count)).sum();
         let draws = draws.min(all);
         let mut runs = runs.iter().copied();
         let mut run = runs.next();
         let mut before = 0;
         let rng = &mut self.rng;
-        (0..draws).filter_map(move |part| {
+        (0..draws).skip(round).step_by(ROUNDS).filter_map(move |part| {
             let (from, to) = (part * all / draws, (part + 1) * all / draws);
             let at = from + rng.below(to - from);
             while let Some((_, count)) = run
@@ -114,7 +120,7 @@ impl Enforcer {
     }
 
     /// The coldest of a random sample of a tenant's pages in a tier, coldest first: at least the pages needed to
-    /// free `base_pages`, if the sample has as many.
+    /// free `base_pages`, if the sample has as many. Once it has so many without any accesses, no others are drawn: none is colder.
     fn coldest(
         &mut self,
         view: &View<'_>,
@@ -128,14 +134,20 @@ impl Enforcer {
         // Draws that hit pages of other tiers are useless.
         let held: Bytes = view.machine.tiers.iter().map(|(t, _)| pages.bytes_of(tenant, t)).sum();
         let share = (held.0 / pages.bytes_of(tenant, tier).0.max(1)).clamp(1, 64);
-        let draws = (base_pages * DRAWN_PER_VICTIM * share).clamp(DRAWN[0], DRAWN[1]);
-        let drawn = self.draw(&runs, draws);
+        let draws = (base_pages * ROUNDS as u64 * share).clamp(DRAWN[0], DRAWN[1]);
         let in_tier = |page: &PageIdx| {
             let state = pages.state(*page);
             state.tier() == Some(tier) && !state.is_refused()
         };
         let heat = |page| Victim { page, likely: density(view, policy, page).likely };
-        let mut victims: Vec<Victim> = drawn.filter(in_tier).map(heat).collect();
+        let (mut victims, mut idle): (Vec<Victim>, u64) = Default::default();
+        for round in 0..ROUNDS {
+            let drawn = self.draw(&runs, draws, round).filter(in_tier).map(heat);
+            victims.extend(drawn.inspect(|victim| idle += u64::from(victim.likely <= 0.0)));
+            if idle >= base_pages {
+                break;
+            }
+        }
         debug_assert!(victims.iter().all(|victim| pages.state(victim.page).tier() == Some(tier)));
         let colder =
             |a: &Victim, b: &Victim| a.likely.total_cmp(&b.likely).then(a.page.cmp(&b.page));
