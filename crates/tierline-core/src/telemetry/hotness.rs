@@ -24,7 +24,8 @@
 //! their stamp, added when the estimate is read. While placement is off ([`Hotness::set_urgent`]), a page that
 //! several scans found without an access starts anew: its earlier evidence is outdated, so room is made soon, and
 //! the hit that ends the idle time is no evidence by itself. Where most pages that one scan finds are found by the next, too
-//! ([`Hotness::set_found_again`]), few look hot by chance: then that hit counts, in the first scans.
+//! ([`Hotness::set_found_again`]), few look hot by chance: then that hit counts, in the first scans, and if a scan of settled
+//! placement shows that it is off, the pages which that scan found start anew with it.
 //!
 //! The estimator is ours. Rates and their bounds are computed in [`super::estimate`].
 
@@ -54,6 +55,10 @@ pub struct Hotness {
     looks: u32,
     /// The evidence clock at the last phase change.
     changed: u32,
+    /// Whether a scan was reported since `urgent` was last set or cleared.
+    scanned: bool,
+    /// The evidence clock at the scan that showed that placement is off.
+    alarmed: Option<u32>,
 }
 
 /// Scans that each see a page at most once.
@@ -188,6 +193,8 @@ impl Default for Hotness {
             repeats: false,
             looks: 0,
             changed: 0,
+            scanned: false,
+            alarmed: None,
         }
     }
 }
@@ -220,6 +227,10 @@ impl Hotness {
     /// While placement is off, evidence from before the change misleads: only half the memory is kept, and
     /// pages with new accesses start anew.
     pub fn set_urgent(&mut self, on: bool) {
+        let scanned = std::mem::take(&mut self.scanned);
+        if on && !self.urgent && scanned && self.repeats {
+            self.alarmed = Some(self.now_ticks());
+        }
         self.urgent = on;
         self.looks *= u32::from(on);
     }
@@ -272,6 +283,7 @@ impl Hotness {
         let earlier = aggregation.saturating_sub(window);
         self.earlier_seconds = look.evidence(earlier).as_secs_f64() as f32;
         self.looks = self.looks.saturating_add(u32::from(self.urgent));
+        self.scanned = true;
     }
 
     /// The highest measurable rate of a page of this size: one accessed in every scan may have any higher rate.
@@ -313,6 +325,7 @@ impl Hotness {
             now: self.now_ticks(),
             valid_ticks: if exposure.is_none() { self.valid_ticks() } else { u32::MAX },
             looks_per_sec: self.look.map_or(f32::INFINITY, |look| look.per_sec),
+            alarmed: self.alarmed,
             waking_hits: if self.repeats && self.looks <= CHANCE_SCANS { 1.0 } else { 0.0 },
             silence_looks: if wakes && self.look.is_some() { SILENCE } else { f32::INFINITY },
             earlier_seconds: self.earlier_seconds,
@@ -374,6 +387,8 @@ pub struct HitUpdate {
     valid_ticks: u32,
     /// Scans per second of the evidence clock; infinite where every access counts.
     looks_per_sec: f32,
+    /// See [`Hotness::set_urgent`].
+    alarmed: Option<u32>,
     /// Scans without an access after which a page starts anew.
     silence_looks: f32,
     /// What the hit that ends the idle time counts for.
@@ -387,7 +402,10 @@ impl HitUpdate {
     /// The page's new heat.
     #[inline]
     pub fn apply(&self, heat: Heat) -> Heat {
-        let (heat, since) = valid(heat, self.now, self.valid_ticks);
+        let (mut heat, since) = valid(heat, self.now, self.valid_ticks);
+        if Some(heat.stamp) == self.alarmed {
+            (heat.hits, heat.exposure_seconds) = (1.0, 1.0 / self.looks_per_sec);
+        }
         if (since - self.earlier_seconds) * self.looks_per_sec > self.silence_looks {
             // One of the hits ended the idle time; if it counts, so does its scan.
             let (hits, scans) = ((self.hits - 1.0).max(0.0), self.waking_hits);

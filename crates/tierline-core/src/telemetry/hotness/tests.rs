@@ -103,6 +103,34 @@ fn where_most_pages_are_found_again_two_scans_tell_that_an_idle_page_became_hot(
     assert_eq!([Some(0.8), Some(0.6), None].map(hits_needed), [2, 3, 3]);
 }
 
+/// A page that one of eight scans found becomes hot; a scan of settled placement finds it and shows that placement is off. The
+/// scans until the page has a fifth of the highest rate, that one included.
+#[test]
+fn the_scan_that_shows_a_change_is_the_first_that_tells_of_it() {
+    let scans_needed = |share: Option<f64>| {
+        let mut hotness = Hotness::default();
+        let look = Nanos::from_millis(20);
+        hotness.set_remembered_time(look * 16);
+        hotness.set_found_again(share);
+        let mut heat = hotness.new_page();
+        let mut scan = |finds: bool, urgent: bool| {
+            hotness.set_windows(look, look, look);
+            hotness.advance(look);
+            if finds {
+                heat = hotness.hit(heat, 1.0, None);
+            }
+            hotness.set_urgent(urgent);
+            hotness.estimate(heat, BASE).at_least_per_sec() > 0.2 * hotness.ceiling_per_sec(BASE)
+        };
+        for at in 0..32 {
+            scan(at % 8 == 7, false);
+        }
+        (1..20).find(|_| scan(true, true)).expect("accessed in each scan")
+    };
+    assert_eq!(scans_needed(Some(0.8)), 2);
+    assert!(scans_needed(Some(0.6)) > 2);
+}
+
 /// Reports of twenty scans, each of which sees the page sixteen times: four without an access are no idle time.
 #[test]
 fn scans_batched_in_one_report_are_not_counted_as_idle_time() {
@@ -315,20 +343,23 @@ struct Report {
     looks: u64,
     hits: [f32; 2],
     urgent: bool,
+    found_again: f64,
     memory: u64,
 }
 
 fn reports() -> impl Strategy<Value = Vec<Report>> {
     let hits = prop_oneof![Just(0.0f32), 0.0f32..3.0, 0.0f32..20_000.0];
     let window = prop_oneof![0u64..1_000, 1_000_000u64..1_000_000_000, Just(20_000_000)];
-    let report = (window, 1u64..40, hits, 0.0f32..=1.0, any::<bool>(), 0u64..200);
-    let report = report.prop_map(|(window, looks, hits, part, urgent, memory)| Report {
-        window: Nanos(window),
-        looks,
-        hits: [hits, hits * part],
-        urgent,
-        memory,
-    });
+    let report = (window, 1u64..40, hits, 0.0f32..=1.0, any::<bool>(), 0.5f64..1.0, 0u64..200);
+    let report =
+        report.prop_map(|(window, looks, hits, part, urgent, found_again, memory)| Report {
+            window: Nanos(window),
+            looks,
+            hits: [hits, hits * part],
+            urgent,
+            found_again,
+            memory,
+        });
     prop::collection::vec(report, 1..60)
 }
 
@@ -337,8 +368,9 @@ proptest! {
     fn rates_are_sound_whatever_the_windows(reports in reports()) {
         let mut hotness = Hotness::default();
         let mut heats = [hotness.new_page(); 2];
-        for Report { window, looks, hits, urgent, memory } in reports {
+        for Report { window, looks, hits, urgent, found_again, memory } in reports {
             hotness.set_urgent(urgent);
+            hotness.set_found_again(Some(found_again));
             hotness.set_remembered_time(window * memory);
             hotness.set_windows(window, window, window * looks);
             hotness.advance(window * looks);
