@@ -7,7 +7,8 @@
 //! find the hottest pages sooner. So it does if few of the pages that one window found are
 //! found by the next: hot pages are then accessed less than once in a window. A longer window whose pages are found
 //! again less often adds cold pages: the tracker returns to the window that separated best, and begins with it when
-//! something changes. Huge pages are accessed far more often than base pages and
+//! something changes. A window in which the program did not run finds next to nothing: it is repeated, and if the program runs
+//! again later, the window is the one from before. Huge pages are accessed far more often than base pages and
 //! have a window of their own, up to that of base pages.
 //!
 //! Scans cost CPU time in proportion to the memory watched. The pause after a window keeps that cost within a
@@ -63,6 +64,10 @@ const EXHAUSTED: u32 = 3;
 /// few pages gain nothing, and quick scans show when it wakes up.
 const IDLE: f64 = 1.0 / 1024.0;
 const IDLE_BUDGET: f64 = 0.25;
+
+/// A window that finds less than one in this many of the pages of the last one, which was no longer, shows no more than that
+/// the program did not run. Ours.
+const PAUSED_OF: u64 = 8;
 
 /// A quick scan's window is this part of that of scans, or this long. Ours: in an eighth of a long one, hot pages stand out
 /// from cold ones; in a tenth of a second, a small sample shows a change.
@@ -204,6 +209,8 @@ pub struct WindowPace {
     longer_is_worse: bool,
     /// The window before this one.
     last_window: Nanos,
+    /// The window and the pages that it found before the program paused.
+    before_pause: Option<(Nanos, u64)>,
     /// Whether the program was filling its memory at the last window.
     grows: bool,
     /// Pages in memory at the last window.
@@ -232,6 +239,7 @@ impl WindowPace {
             best: None,
             longer_is_worse: false,
             last_window: Nanos::ZERO,
+            before_pause: None,
             grows: false,
             present: 0,
             idle: false,
@@ -317,6 +325,7 @@ impl WindowPace {
     /// Other pages decide the window from now on: what is known of windows was of other programs.
     pub fn refocus(&mut self) {
         (self.best, self.exhausted, self.longer_is_worse) = (None, 0, false);
+        self.before_pause = None;
     }
 
     /// Whether there is more credit than is kept for the next change.
@@ -375,6 +384,30 @@ impl WindowPace {
         true
     }
 
+    /// Whether a window shows no more than that the program did not run in it: nothing can be learnt from that.
+    pub fn shows_pause(&mut self, seen: ReadCounts) -> bool {
+        let (before, found) = (seen.repeated.before, seen.accessed - seen.huge_accessed);
+        let is_pause = before >= ENOUGH
+            && found * PAUSED_OF < before
+            && self.window * 4 >= self.last_window * 3;
+        if is_pause {
+            self.before_pause.get_or_insert((self.window, before));
+        }
+        is_pause
+    }
+
+    /// Whether a program that has paused runs again. Then the window is the one from before.
+    fn goes_on(&mut self, seen: ReadCounts) -> bool {
+        let found = seen.accessed - seen.huge_accessed;
+        let before = self.before_pause.take_if(|(_, before)| found * PAUSED_OF >= *before);
+        if let Some((window, _)) = before {
+            self.last_window = self.window;
+            self.window = self.window.min(window);
+            self.huge_window = self.huge_window.min(self.window);
+        }
+        before.is_some()
+    }
+
     /// Adapts the windows to the last result: what was seen in the window of base pages, and what with huge pages in
     /// their own. `fast` is the fast tier's capacity.
     pub fn adapt(&mut self, seen: ReadCounts, own: ReadCounts, fast: Bytes) {
@@ -382,6 +415,9 @@ impl WindowPace {
             return;
         }
         self.idle = ratio(seen.accessed, seen.present) < IDLE;
+        if self.goes_on(seen) {
+            return;
+        }
         let WindowSettings { shortest, longest, huge_shortest, .. } = self.settings;
         let (wanted, mut base) = (self.wanted(seen, fast), seen);
         if (seen.present - seen.huge_present) * FEW_OF >= seen.present {
@@ -663,6 +699,26 @@ pub(super) mod tests {
         };
         assert_eq!([look(0), look(0), look(100), look(0), look(0)], [20; 5]);
         assert_eq!([look(0), look(0), look(0)], [160; 3]);
+    }
+
+    /// The program stops for a moment, then for longer: what it finds when it goes on decides.
+    #[test]
+    fn a_pause_of_the_program_makes_no_window_longer() {
+        let mut pace = WindowPace::new(WindowSettings::default());
+        let mut before = 0;
+        let mut look = |accessed| {
+            let repeated = Repeated { before, again: before.min(accessed) * 4 / 5 };
+            let seen = ReadCounts { present: 10_000, accessed, repeated, ..ReadCounts::default() };
+            before = accessed;
+            let is_pause = pace.shows_pause(seen);
+            if !is_pause {
+                pace.adapt(seen, seen, Bytes::from_base_pages(10_000));
+            }
+            (is_pause, pace.window().0 / 1_000_000)
+        };
+        assert_eq!([look(1_000), look(100), look(1_000)], [(false, 20), (true, 20), (false, 20)]);
+        assert_eq!([look(60), look(60), look(60)], [(true, 20), (false, 160), (false, 1_000)]);
+        assert_eq!(look(1_500), (false, 20), "it goes on");
     }
 
     /// Of the pages of a window of 20 ms 80 % are found again, of one of 160 ms 60 to 70 %. An alarm permits another try.

@@ -413,7 +413,10 @@ impl<P: AccessBits> Windowed<P> {
         if self.scan.seen.in_unknown_memory > 0 {
             self.probe.refresh()?;
         }
-        if is_drawn_out(waited, self.pace.window()) {
+        let is_last = self.next_part.is_none() && !self.repeats;
+        if is_drawn_out(waited, self.pace.window())
+            || is_last && self.pace.shows_pause(self.scan.decisive()[0])
+        {
             self.found.samples.clear();
             let seen = ReadCounts { accessed: 0, huge_accessed: 0, ..self.scan.seen };
             self.scan = Scan { seen, ..Scan::default() };
@@ -857,6 +860,8 @@ mod tests {
     #[derive(Default)]
     struct Peeking {
         accessed: u64,
+        /// What the last reading found.
+        before: u64,
         growth: u64,
         resident: u64,
     }
@@ -874,7 +879,9 @@ mod tests {
             (): &mut (),
             _: &mut Observations,
         ) -> Result<Option<ReadCounts>> {
-            Ok(self.peek(&mut ()))
+            let before = std::mem::replace(&mut self.before, self.accessed);
+            let repeated = Repeated { before, again: before.min(self.accessed) };
+            Ok(self.peek(&mut ()).map(|seen| ReadCounts { repeated, ..seen }))
         }
         fn peek(&mut self, (): &mut ()) -> Option<ReadCounts> {
             Some(ReadCounts { present: 1_000, accessed: self.accessed, ..ReadCounts::default() })
@@ -1255,6 +1262,27 @@ mod tests {
         let usual = tracker.pace.settings.pause_moving;
         assert!(pauses[0] == Nanos::ZERO && pauses[1..].iter().all(|&p| p >= usual), "{pauses:?}");
         assert_eq!((tracker.stats().windows, out.watched), (3, tracker.stats().watched));
+    }
+
+    /// Finds 200 pages, then next to none twice: the program stood still, then it is idle.
+    #[test]
+    fn a_window_of_a_program_that_stood_still_is_repeated_at_once_but_not_again() {
+        let mut tracker =
+            Windowed::with(Peeking::default(), Bytes::from_base_pages(1_000), apart());
+        tracker.watch(&[SpaceId(1)]).expect("fine");
+        let mut look = |accessed| {
+            let mut out = Observations::default();
+            tracker.probe().accessed = accessed;
+            let until = tracker.stats().windows + 1;
+            while tracker.stats().windows < until {
+                tracker.poll(tracker.next_due(), &mut out).expect("works");
+            }
+            let waits = tracker.next_due() > tracker.closed_at;
+            (out.watched > Nanos::ZERO, waits)
+        };
+        let counts = (true, true);
+        assert_eq!([look(200), look(200), look(10)], [counts, counts, (false, false)]);
+        assert_eq!([look(10), look(10)], [counts, counts]);
     }
 
     #[test]
