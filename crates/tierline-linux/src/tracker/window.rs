@@ -386,7 +386,7 @@ impl WindowPace {
 
     /// Whether a window shows no more than that the program did not run in it: nothing can be learnt from that.
     pub fn shows_pause(&mut self, seen: ReadCounts) -> bool {
-        let (before, found) = (seen.repeated.before, seen.accessed - seen.huge_accessed);
+        let (before, found) = (seen.repeated.before, seen.base_accessed());
         let is_pause = before >= ENOUGH
             && found * PAUSED_OF < before
             && self.window * 4 >= self.last_window * 3;
@@ -398,7 +398,7 @@ impl WindowPace {
 
     /// Whether a program that has paused runs again. Then the window is the one from before.
     fn goes_on(&mut self, seen: ReadCounts) -> bool {
-        let found = seen.accessed - seen.huge_accessed;
+        let found = seen.base_accessed();
         let before = self.before_pause.take_if(|(_, before)| found * PAUSED_OF >= *before);
         if let Some((window, _)) = before {
             self.last_window = self.window;

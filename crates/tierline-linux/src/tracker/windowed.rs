@@ -151,6 +151,13 @@ pub struct ReadCounts {
     pub repeated: Repeated,
 }
 
+impl ReadCounts {
+    /// Accessed, without huge pages.
+    pub fn base_accessed(&self) -> u64 {
+        self.accessed - self.huge_accessed
+    }
+}
+
 impl std::ops::AddAssign for ReadCounts {
     fn add_assign(&mut self, other: Self) {
         self.present += other.present;
@@ -258,7 +265,7 @@ impl Scan {
     /// What was seen, of huge pages in their own window.
     fn seen(&self) -> ReadCounts {
         let huge_accessed = u64::from(self.huge_accessed) * BASE_PER_HUGE;
-        let accessed = self.seen.accessed - self.seen.huge_accessed + huge_accessed;
+        let accessed = self.seen.base_accessed() + huge_accessed;
         ReadCounts { accessed, huge_accessed, ..self.seen }
     }
 

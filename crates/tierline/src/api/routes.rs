@@ -17,6 +17,7 @@ use super::http::{JSON, LINES, OPENMETRICS, Reply, content, not_allowed, refused
 use super::limits::{COUNTS, Limits, MOST_BODY, Slot};
 use crate::apps::App;
 use crate::request::Verb;
+use crate::roster::Standing;
 
 /// A body arrives within this time.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -131,11 +132,13 @@ impl Caller {
             return forbidden();
         }
         let reply = self.change(Verb::Remove { name: name.into() }, StatusCode::OK).await;
-        // Only what the manager knew when it refused tells why: a tenant that ended meanwhile is gone for the caller, too.
+        if reply.status() != StatusCode::CONFLICT {
+            return reply;
+        }
+        // Looked up after the answer: a tenant that has ended meanwhile is gone for the caller, too.
         let known = self.hub.snapshot().await;
-        let is_known = |app: &App| app.name.as_deref() == Some(name);
-        let is_unknown = !known.tenants.iter().any(|tenant| is_known(&tenant.app));
-        if reply.status() == StatusCode::CONFLICT && is_unknown { no_tenant() } else { reply }
+        let is_it = |tenant: &Standing| tenant.app.name.as_deref() == Some(name);
+        if known.tenants.iter().any(is_it) { reply } else { no_tenant() }
     }
 
     async fn change(&self, verb: Verb, done: StatusCode) -> Reply {
