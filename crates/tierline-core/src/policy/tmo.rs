@@ -8,8 +8,8 @@
 //! part of the slowest tier while the time lost to paged-out memory is below the threshold. It takes pages by
 //! idle time: for each of the two ways a clock hand visits all pages and checks whether each was accessed
 //! within a time, which grows while enough pages are found and shrinks otherwise. A page that the tracker saw accessed
-//! more than once of late is not taken. The policy below promotes
-//! pages that were moved down wrongly.
+//! more than once of late, or covered by few scans, is not taken. The policy below promotes pages that were
+//! moved down wrongly.
 //!
 //! When it helps: programs that keep memory they do not use, as it becomes available to others.
 //!
@@ -35,6 +35,7 @@ use crate::page::{PageIdx, PageTable};
 use crate::policy::plan::Plan;
 use crate::policy::view::{Memory, View};
 use crate::port::{Capability, PageKind, Reason, SpaceId, Vpn};
+use crate::telemetry::estimate::Estimate;
 use crate::tier::TierId;
 use crate::unit::{Bytes, Nanos};
 
@@ -58,6 +59,9 @@ const CHECKS: usize = 1 << 12;
 /// that clear accessed bits take them away from the question. One, and not zero, as every page is accessed when it
 /// is filled. For policies below that use the shared heat. Ours.
 const ONE_HIT: f32 = 1.0;
+/// A page that fewer scans covered is not known to be idle: in a window of a millisecond a hot page may not be
+/// accessed. As many as are remembered when something has changed. Ours.
+const ENOUGH_SCANS: f32 = 8.0;
 /// Idle time after which a page is taken: initial, least and greatest.
 const IDLE: [Nanos; 3] = [Nanos::from_secs(60), Nanos::from_millis(1), Nanos::from_secs(3600)];
 
@@ -163,7 +167,7 @@ impl Tmo {
         let slowest = view.machine.tiers.slowest();
         let is_shared = !self.below.wants().own_heat;
         for &(page, _) in answers.iter().filter(|(_, accessed)| *accessed == Some(false)) {
-            if is_shared && view.memory.estimate(page).hits > ONE_HIT {
+            if is_shared && !is_idle(view.memory.estimate(page)) {
                 continue;
             }
             let Some(at) = view.memory.pages.locate(page) else { continue };
@@ -212,6 +216,11 @@ impl Tmo {
             view.orders.questions.extend(self.asked[from..].iter().map(|&page| (page, idle)));
         }
     }
+}
+
+/// Whether the tracker knows a page well enough and saw it accessed at most once, when it was filled.
+fn is_idle(seen: Estimate) -> bool {
+    seen.hits <= ONE_HIT && seen.scans().is_none_or(|scans| scans > ENOUGH_SCANS - 0.5)
 }
 
 impl Way {
@@ -328,6 +337,9 @@ impl Policy for Tmo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port::PageSize;
+    use crate::telemetry::heat::Heat;
+    use crate::telemetry::hotness::Hotness;
 
     /// By hand: 0.05 % of 10 GB are 5 MB; at half the threshold half of that; nothing at or above the
     /// threshold.
@@ -337,6 +349,26 @@ mod tests {
         let reclaim = |stall| TmoKnobs::default().reclaim(memory, stall).0;
         let pushed = [0.0, 0.0005, 0.00075, 0.001, 0.5].map(reclaim);
         assert_eq!(pushed, [5_000_000, 2_500_000, 1_250_000, 0, 0]);
+    }
+
+    /// In windows of a millisecond the tracker finds a hot page in every other scan: a few scans do not show that it is idle.
+    #[test]
+    fn a_page_that_few_scans_covered_is_not_idle() {
+        let window = Nanos::from_millis(1);
+        let mut hotness = Hotness::default();
+        hotness.set_remembered_time(window * 16);
+        hotness.set_windows(window, window, window);
+        let mut filled = hotness.new_page();
+        let mut idle_after = |hits: u32, scans: u64| {
+            for _ in 0..hits {
+                filled = hotness.hit_update(1.0, None, true).apply(filled);
+            }
+            hotness.advance(window * scans);
+            is_idle(hotness.estimate(filled, PageSize::Base))
+        };
+        assert_eq!([idle_after(1, 3), idle_after(0, 5)], [false, true]);
+        assert!(!idle_after(1, 1), "accessed twice");
+        assert!(is_idle(Hotness::default().estimate(Heat::default(), PageSize::Base)), "samples");
     }
 
     #[test]
