@@ -100,9 +100,9 @@ impl Batch {
         for (_, &(from, size)) in pages.filter(|(at, _)| outcomes[**at] == Outcome::Done) {
             for one in memory.iter_mut() {
                 if Some(one.node) == from {
-                    one.usable += size;
+                    one.give(size);
                 } else if one.node == self.node {
-                    one.usable = one.usable.saturating_sub(size);
+                    one.take(size);
                 }
             }
         }

@@ -51,8 +51,8 @@ pub struct Sample {
     /// Accesses observed.
     pub hits: f32,
     /// For how long this page was watched before it was hit, if the tracker knows that for the single page (a
-    /// hint fault: its time to fault). `None`: since the page's last hit, on the tracker's watch clock
-    /// ([`Observations::watched`]).
+    /// hint fault: its time to fault; a second look of a scanner: that window).
+    /// `None`: since the page's last hit, on the tracker's watch clock ([`Observations::watched`]).
     pub exposure: Option<Nanos>,
     /// The tier the page was in, if the tracker knows it.
     pub tier: Option<TierId>,

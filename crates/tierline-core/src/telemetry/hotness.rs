@@ -406,6 +406,13 @@ impl HitUpdate {
         if Some(heat.stamp) == self.alarmed {
             (heat.hits, heat.exposure_seconds) = (1.0, 1.0 / self.looks_per_sec);
         }
+        // A second look found a page again that was idle before the first. Idle time says nothing of what it is now.
+        if let Some(second) = self.exposure_seconds.filter(|_| self.looks_per_sec.is_finite())
+            && heat.hits < 2.0
+            && heat.exposure_seconds * self.looks_per_sec > SILENCE
+        {
+            return self.bounded(1.0 + self.hits, 1.0 / self.looks_per_sec + second);
+        }
         if (since - self.earlier_seconds) * self.looks_per_sec > self.silence_looks {
             // One of the hits ended the idle time; if it counts, so does its scan.
             let (hits, scans) = ((self.hits - 1.0).max(0.0), self.waking_hits);

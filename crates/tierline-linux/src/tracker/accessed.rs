@@ -32,6 +32,8 @@
 //! hot base pages or all hot huge pages, and two cold pages. Largest resident set of a program with nothing
 //! but this tracker: 7.5 MB.
 
+use std::time::Duration;
+
 use tierline_core::port::{Observations, PageSize, SampledHits, SpaceEvent, SpaceId, Vpn};
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
@@ -49,6 +51,7 @@ use crate::tracker::flush::{Flush, FlushNeed, FlushPage};
 use crate::tracker::last_scan::LastScan;
 use crate::tracker::needs::{self, btf, readable};
 use crate::tracker::quick_scan::QuickScan;
+use crate::tracker::second_look::SecondLook;
 use crate::tracker::tier_runs::{TierRun, TierRuns};
 use crate::tracker::window::{WindowSettings, has_one_cpu};
 use crate::tracker::windowed::{
@@ -100,6 +103,7 @@ pub struct Known {
     spare: FlushPage,
     flushed: bool,
     quick_scan: QuickScan,
+    second_look: SecondLook,
     /// Base pages that are not part of huge ones.
     base_pages: u64,
     last: LastScan,
@@ -170,6 +174,7 @@ impl AccessBits for AccessedBits {
             return Ok(None);
         };
         known.quick_scan.restart();
+        known.second_look.restart();
         known.brief.clear();
         known.last.begin(self.skips_new);
         let full = known.scans.is_multiple_of(RESIDENCE_EVERY);
@@ -179,6 +184,7 @@ impl AccessBits for AccessedBits {
             slowest: self.tiers.slowest(),
             spare: &mut known.spare,
             quick_scan: &mut known.quick_scan,
+            second_look: &mut known.second_look,
             last: &mut known.last,
         };
         self.walker.walk(&self.kcore, process.top_table, &mut look);
@@ -249,6 +255,23 @@ impl AccessBits for AccessedBits {
         known.quick_scan.read((&self.kcore, &self.walker, process.top_table))
     }
 
+    fn arm_second_look(&mut self, space: SpaceId, known: &mut Known) -> bool {
+        self.root.process(space.0).is_some_and(|held| known.second_look.arm(&held))
+    }
+
+    fn read_second_look(
+        &mut self,
+        space: SpaceId,
+        known: &mut Known,
+        watched: Duration,
+        out: &mut Observations,
+    ) {
+        if let Some(process) = known.process.filter(|p| self.kernel.is_current(&self.kcore, p)) {
+            let tables = (&self.kcore, &self.walker, process.top_table);
+            known.second_look.read(space, tables, watched, out);
+        }
+    }
+
     fn refresh(&mut self) -> Result<()> {
         self.kcore.refresh()?;
         self.frames = Nodes::read(&self.root)?.by_tier(&self.tiers);
@@ -272,6 +295,7 @@ struct Look<'a> {
     slowest: TierId,
     spare: &'a mut FlushPage,
     quick_scan: &'a mut QuickScan,
+    second_look: &'a mut SecondLook,
     last: &'a mut LastScan,
 }
 
@@ -282,6 +306,10 @@ impl Visit for Look<'_> {
         if leaf.size == PageSize::Base {
             self.quick_scan.add_candidate(Vpn(leaf.vpn.0 / BASE_PER_HUGE * BASE_PER_HUGE));
             leaf.accessed &= !self.last.skips(leaf.vpn);
+            let is_slow = tier.is_some_and(|tier| tier > TierId::FAST);
+            if leaf.accessed && is_slow && !self.last.is_again(leaf.vpn) {
+                self.second_look.add(leaf.vpn);
+            }
         }
         self.scan.page(leaf, tier);
         if let Some(tier) = tier

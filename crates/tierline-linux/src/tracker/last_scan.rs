@@ -23,6 +23,7 @@ pub struct LastScan {
     /// Whether new pages count as accessed.
     skips_new: bool,
     new: PageBits,
+    again: PageBits,
     counts: Repeated,
 }
 
@@ -63,6 +64,7 @@ impl LastScan {
         for (at, accessed) in table.accessed.iter_mut().enumerate() {
             self.new[at] = if self.skips_new { present[at] & !before.present[at] } else { 0 };
             *accessed &= !self.new[at];
+            self.again[at] = before.accessed[at] & *accessed;
             let still = before.accessed[at] & present[at];
             self.counts.before += u64::from(still.count_ones());
             self.counts.again += u64::from((still & *accessed).count_ones());
@@ -73,9 +75,13 @@ impl LastScan {
     /// Whether a page of the 2 MiB that were added last is new, and does not count as accessed.
     #[inline]
     pub fn skips(&self, page: Vpn) -> bool {
-        let (word, bit) = (page.0 % BASE_PER_HUGE / 64, page.0 % 64);
-        let word = usize::try_from(word).ok().and_then(|word| self.new.get(word));
-        word.is_some_and(|word| word >> bit & 1 == 1)
+        has(&self.new, page)
+    }
+
+    /// Whether a page of the 2 MiB that were added last was accessed in the last scan, too.
+    #[inline]
+    pub fn is_again(&self, page: Vpn) -> bool {
+        has(&self.again, page)
     }
 
     /// Ends the scan.
@@ -84,6 +90,13 @@ impl LastScan {
         self.has_scanned = true;
         self.counts
     }
+}
+
+#[inline]
+fn has(bits: &PageBits, page: Vpn) -> bool {
+    let (word, bit) = (page.0 % BASE_PER_HUGE / 64, page.0 % 64);
+    let word = usize::try_from(word).ok().and_then(|word| bits.get(word));
+    word.is_some_and(|word| word >> bit & 1 == 1)
 }
 
 #[cfg(test)]
@@ -112,6 +125,15 @@ mod tests {
                 .extend(present.iter().map(|page| chunk + page).filter(|p| known.skips(Vpn(*p))));
         }
         (skipped, known.end())
+    }
+
+    #[test]
+    fn a_page_is_found_again_if_the_scan_before_found_it() {
+        let mut known = LastScan::default();
+        scan(&mut known, &[(0, &[1, 70], &[1, 70])], false);
+        known.begin(false);
+        known.add(Vpn(0), bits(&[1, 2, 70]), bits(&[1, 2]));
+        assert_eq!([1, 2, 70].map(|page| known.is_again(Vpn(page))), [true, false, false]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ const BUDGET_OF_COUNTING: f64 = 0.1;
 const ACCESSED_OF_COUNTING: f64 = 0.2;
 
 /// Time between the ends of two quick scans while windows are rare, or the window, if that is longer.
-const QUICK_SCAN_EVERY: Nanos = Nanos::from_secs(1);
+const QUICK_SCAN_EVERY: Nanos = Nanos::from_millis(500);
 
 /// Windows up to this are waited for in place: other work of the manager would make them longer, and with a
 /// long window warm pages look hot.
@@ -128,6 +128,22 @@ pub trait AccessBits {
     /// The slow base pages of that sample that were accessed since, and their projected number in the whole process.
     fn read_quick_scan(&mut self, _kept: &mut Self::Space) -> Option<(SampledHits, f64)> {
         None
+    }
+
+    /// Clears the recorded accesses of the slow base pages that [`AccessBits::read`] found accessed, and the one before did
+    /// not. `false` if there are none, or if it cannot.
+    fn arm_second_look(&mut self, _space: SpaceId, _kept: &mut Self::Space) -> bool {
+        false
+    }
+
+    /// Reports those of them that were accessed since, too. The window took `watched`.
+    fn read_second_look(
+        &mut self,
+        _space: SpaceId,
+        _kept: &mut Self::Space,
+        _watched: Duration,
+        _out: &mut Observations,
+    ) {
     }
 
     /// Reads the machine's memory again, after frames in unknown memory were found: some may have been added.
@@ -323,6 +339,7 @@ enum Step {
     Arm,
     Read,
     ReadHuge,
+    SecondLook,
     QuickScan,
     ReadQuickScan,
     /// Checks whether a program still fills its memory; this many pages were in memory before.
@@ -470,7 +487,42 @@ impl<P: AccessBits> Windowed<P> {
             self.rewind_huge();
             return self.go_on(Step::ReadHuge, now);
         }
-        let scan = self.scan;
+        if self.pace.attention() == Attention::Calm && self.arm_second_look() {
+            return self.go_on(Step::SecondLook, now + nanos(self.scan.watched));
+        }
+        self.conclude(now, out);
+    }
+
+    /// Begins a second look at pages that the scan hit, for as long as the first. `false` if there are none.
+    fn arm_second_look(&mut self) -> bool {
+        let (meter, arming, mut armed) = (CostMeter::start(), Moment::now(), false);
+        for (space, watched) in &mut self.spaces {
+            armed |= self.probe.arm_second_look(*space, &mut watched.kept);
+        }
+        self.sample_armed = Some(arming.midway());
+        self.stats.read += meter.cost();
+        armed
+    }
+
+    /// Ends the second look, and with it the scan.
+    fn second_look(&mut self, now: Nanos, start: Instant, out: &mut Observations) {
+        let (meter, reading) = (CostMeter::start(), Moment::now());
+        let watched = self
+            .sample_armed
+            .take()
+            .map_or(Duration::ZERO, |armed| armed.watched_until(reading.midway(), self.one_cpu));
+        if !is_drawn_out(watched, nanos(self.scan.watched)) {
+            for (space, kept) in &mut self.spaces {
+                self.probe.read_second_look(*space, &mut kept.kept, watched, &mut self.found);
+            }
+        }
+        self.stats.read += meter.cost();
+        self.conclude(now + nanos(start.elapsed()), out);
+    }
+
+    /// Ends a scan: the next window depends on it.
+    fn conclude(&mut self, now: Nanos, out: &mut Observations) {
+        let (scan, window) = (self.scan, self.pace.huge_window());
         let huge = match scan.huge_watched.checked_div(scan.huge_pages) {
             Some(mean) => Some(nanos(mean)),
             // Without huge pages, estimates need no page sizes.
@@ -717,6 +769,7 @@ impl<P: AccessBits> Tracker for Windowed<P> {
             Step::Read => self.wait(now, start, out)?,
             Step::ReadHuge => self.read_huge(now, start, out),
             Step::Growth(before) => self.check_growth(before, now),
+            Step::SecondLook => self.second_look(now, start, out),
             Step::QuickScan => self.quick_scan(now, start, out),
             Step::ReadQuickScan => self.read_quick_scan(now, start, out),
         }
@@ -761,7 +814,7 @@ impl<P: AccessBits> Tracker for Windowed<P> {
     }
 }
 
-fn nanos(time: Duration) -> Nanos {
+pub(super) fn nanos(time: Duration) -> Nanos {
     Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
@@ -898,6 +951,20 @@ mod tests {
         }
         fn read_quick_scan(&mut self, (): &mut ()) -> Option<(SampledHits, f64)> {
             Some((SampledHits { hits: 7.0, variance: 7.0 }, 10.0))
+        }
+        fn arm_second_look(&mut self, _: SpaceId, (): &mut ()) -> bool {
+            true
+        }
+        fn read_second_look(
+            &mut self,
+            space: SpaceId,
+            (): &mut (),
+            watched: Duration,
+            out: &mut Observations,
+        ) {
+            let (vpn, exposure) = (Vpn(0), Some(nanos(watched)));
+            let (base_pages, hits, tier, write) = (1, 1.0, None, None);
+            out.samples.push(Sample { space, vpn, base_pages, hits, exposure, tier, write });
         }
         fn resident(&mut self, _: SpaceId) -> Option<u64> {
             self.resident += self.growth;
@@ -1179,10 +1246,35 @@ mod tests {
         assert_eq!((tracker.step, tracker.next_due()), (Step::Arm, due));
     }
 
+    #[test]
+    fn a_calm_scan_is_reported_with_a_second_look_at_the_pages_that_it_hit() {
+        let window = Nanos::from_millis(80);
+        let settings = WindowSettings { window, ..WindowSettings::default() };
+        let looked_twice = |attention| {
+            let mut tracker =
+                Windowed::with(Peeking::default(), Bytes::from_base_pages(1_000), settings);
+            tracker.probe().accessed = 10;
+            tracker.watch(&[SpaceId(1)]).expect("fine");
+            tracker.set_attention(attention);
+            let (mut out, mut looks) = (Observations::default(), 0);
+            while out.watched == Nanos::ZERO {
+                assert!(out.samples.is_empty(), "the scan and the second look are one report");
+                let due = tracker.next_due();
+                let start = Instant::now();
+                while nanos(start.elapsed()) < due.min(window) {}
+                looks += u32::from(tracker.step == Step::SecondLook);
+                tracker.poll(due, &mut out).expect("a step");
+            }
+            (looks, out.samples.iter().map(|sample| sample.hits).collect::<Vec<_>>())
+        };
+        assert_eq!(looked_twice(Attention::Calm), (1, vec![1.0]));
+        assert_eq!(looked_twice(Attention::Alert), (0, vec![]));
+    }
+
     /// Pages that are accessed a few times a second show nothing in a shorter one.
     #[test]
     fn a_quick_scan_has_the_window_of_a_scan() {
-        let window = Nanos::from_millis(800);
+        let window = Nanos::from_millis(400);
         let settings = WindowSettings { window, ..WindowSettings::default() };
         let mut tracker =
             Windowed::with(Peeking::default(), Bytes::from_base_pages(1_000), settings);

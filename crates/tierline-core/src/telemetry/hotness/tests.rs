@@ -103,6 +103,29 @@ fn where_most_pages_are_found_again_two_scans_tell_that_an_idle_page_became_hot(
     assert_eq!([Some(0.8), Some(0.6), None].map(hits_needed), [2, 3, 3]);
 }
 
+/// A page idle for eight scans is hit, and again in a second look: as hot as one that was watched for these two windows only.
+/// One that was hit before keeps its evidence.
+#[test]
+fn a_page_that_a_second_look_finds_again_starts_anew() {
+    let mut hotness = Hotness::default();
+    let look = Nanos::from_millis(20);
+    hotness.set_windows(look, look, look);
+    hotness.set_remembered_time(look * 16);
+    let (idle, mut warm) = (hotness.new_page(), hotness.new_page());
+    hotness.advance(look * 4);
+    warm = hotness.hit(warm, 1.0, None);
+    hotness.advance(look * 4);
+    let found = |heat| {
+        let hit = hotness.hit(heat, 1.0, None);
+        let both = hotness.hit(hit, 1.0, Some(look));
+        hotness.estimate(both, BASE)
+    };
+    let (idle, warm) = (found(idle), found(warm));
+    assert_eq!((idle.hits, idle.scans()), (2.0, Some(2.0)), "{idle:?}");
+    assert_eq!((warm.hits, warm.scans().map(f32::round)), (3.0, Some(9.0)), "{warm:?}");
+    assert!(idle.at_least_per_sec() > warm.at_least_per_sec(), "{idle:?} {warm:?}");
+}
+
 /// A page that one of eight scans found becomes hot; a scan of settled placement finds it and shows that placement is off. The
 /// scans until the page has a fifth of the highest rate, that one included.
 #[test]
