@@ -190,25 +190,6 @@ pub(crate) fn demotion(root: &Root) -> Option<Finding> {
     })
 }
 
-/// `watermark_boost_factor`. When the kernel's own memory has to take a block of programs' memory in a node, kswapd
-/// reclaims a few MiB of that node. Without swap these are pages of files: the text of running programs, the
-/// manager's own among them, which is read again and taken again. Tierline frees memory in nodes that were full before, so
-/// that there is something to take.
-pub(crate) fn boosting(root: &Root) -> Option<Finding> {
-    const PATH: &str = "/proc/sys/vm/watermark_boost_factor";
-    let factor = root.read_number(PATH).ok().filter(|factor| *factor != 0)?;
-    let finding = Finding::new(
-        "watermark-boost",
-        Severity::Note,
-        format!(
-            "the kernel reclaims memory against fragmentation (vm.watermark_boost_factor = {factor})"
-        ),
-        "in a full fast node that takes the text of running programs again and again, and they stand still",
-        "nothing: Tierline switches it off while it runs",
-    );
-    Some(finding.switch_off(PATH, "0"))
-}
-
 fn zone_reclaim(root: &Root) -> Option<Finding> {
     let mode = root.read_number("/proc/sys/vm/zone_reclaim_mode").ok().filter(|mode| *mode != 0)?;
     Some(Finding::new(

@@ -100,9 +100,9 @@ impl Batch {
         for (_, &(from, size)) in pages.filter(|(at, _)| outcomes[**at] == Outcome::Done) {
             for one in memory.iter_mut() {
                 if Some(one.node) == from {
-                    one.give(size);
+                    one.usable += size;
                 } else if one.node == self.node {
-                    one.take(size);
+                    one.usable = one.usable.saturating_sub(size);
                 }
             }
         }

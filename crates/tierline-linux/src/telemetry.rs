@@ -29,22 +29,6 @@ pub struct NodeMemory {
     /// Free for moved pages: without the zones' high (or promotion) watermarks and the protection of lower
     /// zones. Using more than this wakes kswapd.
     pub usable: Bytes,
-    /// Missing up to those watermarks: each page moved here wakes kswapd.
-    pub short: Bytes,
-}
-
-impl NodeMemory {
-    /// Records memory that is free now.
-    pub fn give(&mut self, freed: Bytes) {
-        let missing = self.short.min(freed);
-        self.short -= missing;
-        self.usable += freed.saturating_sub(missing);
-    }
-
-    /// Records memory that is in use now.
-    pub fn take(&mut self, used: Bytes) {
-        self.usable = self.usable.saturating_sub(used);
-    }
 }
 
 /// Reads the memory of every node of every tier.
@@ -58,8 +42,8 @@ pub fn nodes(root: &Root, tiers: &Tiers) -> Result<Vec<NodeMemory>> {
     let read = |node: NodeId| {
         let (total, free) = node_memory(root, node)?;
         // The two files are read one after the other: the result must not exceed the free memory.
-        let [usable, short] = zones::usable_and_short(&zones, node, is_kernel_tiering);
-        Ok(NodeMemory { node, total, free, usable: usable.min(free), short })
+        let usable = zones::usable(&zones, node, is_kernel_tiering).min(free);
+        Ok(NodeMemory { node, total, free, usable })
     };
     ids.map(read).collect()
 }
@@ -67,14 +51,10 @@ pub fn nodes(root: &Root, tiers: &Tiers) -> Result<Vec<NodeMemory>> {
 /// Free bytes per tier without the kernel's reserves; the rest of the telemetry is left unknown, as the
 /// kernel does not count it.
 pub fn tiers(tiers: &Tiers, nodes: &[NodeMemory]) -> Vec<TierTelemetry> {
-    let tier = |ids: &[NodeId]| {
-        let own = || nodes.iter().filter(|memory| ids.contains(&memory.node));
-        TierTelemetry {
-            free: own().map(|memory| memory.usable).sum(),
-            short: own().map(|memory| memory.short).sum(),
-            ..TierTelemetry::default()
-        }
+    let free = |ids: &[NodeId]| {
+        nodes.iter().filter(|memory| ids.contains(&memory.node)).map(|memory| memory.usable).sum()
     };
+    let tier = |ids: &[NodeId]| TierTelemetry { free: free(ids), ..TierTelemetry::default() };
     tiers.0.iter().map(|one| tier(&one.nodes)).collect()
 }
 

@@ -189,12 +189,7 @@ impl Tierline {
             false => self.headroom.within(most(tier)),
         };
         self.is_short = ledger::free(view, TierId::FAST) <= kept(TierId::FAST);
-        // A page that is moved into a tier where the kernel's reserves are in use makes it reclaim the text of programs.
-        let short = |tier: TierId| match self.candidates.is_empty() {
-            true => Bytes::ZERO,
-            false => view.machine.telemetry.tiers[tier.index()].short,
-        };
-        Ledger::new(view, view.machine.budget, |tier| kept(tier) + short(tier))
+        Ledger::new(view, view.machine.budget, kept)
     }
 
     /// Continues the goal's shifts, or packs.

@@ -11,9 +11,6 @@ use crate::unit::{Bytes, BytesPerSec, Nanos};
 pub struct TierTelemetry {
     /// Bytes free in the tier's nodes, without the kernel's own reserves.
     pub free: Bytes,
-    /// Bytes of those reserves that are in use: while pages are moved into the tier, the kernel reclaims its files' pages,
-    /// the text of running programs among them.
-    pub short: Bytes,
     /// Bytes of the tier that the managed programs use.
     pub managed: Bytes,
     /// Since the last call, new pages were placed elsewhere because less than the kernel's low watermark was

@@ -48,18 +48,6 @@ fn a_new_hot_set_is_promoted_although_fast_memory_is_full() {
     assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
 }
 
-/// All together use 300 pages more than fast memory should hold. A toy takes no move that does not fit.
-#[test]
-fn reserves_that_are_in_use_are_freed_before_a_page_is_promoted() {
-    let mut toy = Toy::new(machine(&[2_300, 20_000]), vec![1.0; 16_000], 4);
-    toy.place[..2_000].fill(Some(TierId::FAST));
-    toy.others[0] = 600;
-    toy.rates[8_000..8_500].fill(100.0);
-    run(&mut engine(&toy), &mut toy, 0..100);
-    assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
-    assert!(toy.used(TierId::FAST) <= 2_300, "{}", toy.used(TierId::FAST));
-}
-
 /// Fast memory is full: first of hot pages that stay hot, then of cold ones.
 #[test]
 fn room_is_made_although_the_first_residents_examined_are_all_hot() {

@@ -329,7 +329,6 @@ impl World for Toy {
             let reads: f64 = pages.filter(|(_, place)| **place == Some(id)).map(|(r, _)| r).sum();
             TierTelemetry {
                 free: Bytes::from_base_pages(self.free(id)),
-                short: Bytes::from_base_pages(self.used(id)).saturating_sub(tier.capacity),
                 reads_per_sec: Some(reads),
                 occupancy: tier.latency.map(|latency| reads * latency.as_secs_f64()),
                 ..TierTelemetry::default()

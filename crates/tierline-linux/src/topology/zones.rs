@@ -29,40 +29,22 @@ pub struct Zone {
     pub managed: u64,
     /// Pages reserved against allocations that a higher zone could serve (`protection`, its largest).
     pub protection: u64,
-    /// Pages that each CPU takes to its own list at once, summed over CPUs. Pages in these lists do not count as free.
-    pub batches: u64,
 }
 
 impl Zone {
     /// Free pages that a migrated page can use without waking kswapd: free less the watermark (`promo` if the
     /// kernel tiers by itself, otherwise `high`) less the protection of lower zones.
     pub fn usable(&self, is_kernel_tiering: bool) -> u64 {
-        let mark = self.mark(is_kernel_tiering);
-        self.free.saturating_sub(mark).saturating_sub(self.protection)
-    }
-
-    /// Free pages missing up to that watermark. None in a zone that is protected from allocations for higher zones: it
-    /// is the last that they use.
-    pub fn short(&self, is_kernel_tiering: bool) -> u64 {
-        match self.protection {
-            0 => self.mark(is_kernel_tiering).saturating_sub(self.free),
-            _ => 0,
-        }
-    }
-
-    fn mark(&self, is_kernel_tiering: bool) -> u64 {
         let mark = if is_kernel_tiering { self.high.max(self.promo) } else { self.high };
-        // In a small zone the lists of CPUs hold more pages than the watermarks differ by.
-        mark.max(self.low + self.batches)
+        self.free.saturating_sub(mark).saturating_sub(self.protection)
     }
 }
 
-/// The free bytes of `node` that pages can be moved to, and those that are missing; see [`Zone::usable`], [`Zone::short`].
-pub fn usable_and_short(zones: &[Zone], node: NodeId, is_kernel_tiering: bool) -> [Bytes; 2] {
-    let own = || zones.iter().filter(|zone| zone.node == node);
-    let usable = own().map(|zone| zone.usable(is_kernel_tiering)).sum();
-    let short = own().map(|zone| zone.short(is_kernel_tiering)).sum();
-    [usable, short].map(Bytes::from_base_pages)
+/// The free bytes of `node` that pages can be moved to; see [`Zone::usable`].
+pub fn usable(zones: &[Zone], node: NodeId, is_kernel_tiering: bool) -> Bytes {
+    let pages =
+        zones.iter().filter(|zone| zone.node == node).map(|zone| zone.usable(is_kernel_tiering));
+    Bytes::from_base_pages(pages.sum())
 }
 
 /// Reads every zone that has memory.
@@ -87,9 +69,6 @@ pub fn parse(text: &str) -> Vec<Zone> {
         let Some(zone) = zones.last_mut() else { continue };
         let line = line.trim_start();
         // Most lines are statistics, and page lists of every CPU.
-        if let Some(batch) = line.strip_prefix("batch:") {
-            zone.batches += batch.trim().parse::<u64>().unwrap_or(0);
-        }
         if !counters && !line.starts_with("pages") {
             continue;
         }
@@ -174,24 +153,9 @@ Node 1, zone  Movable
         let zones = parse(TEXT);
         assert_eq!(zones.len(), 2, "an empty zone is left out");
         assert_eq!((zones[0].min, zones[0].high, zones[0].promo), (100, 150, 175));
-        let of = |node, tiers| usable_and_short(&zones, NodeId(node), tiers).map(Bytes::base_pages);
-        assert_eq!(of(0, false), [1000 - 150 - 40, 0]);
-        assert_eq!(of(0, true), [1000 - 175 - 40, 0]);
-        assert_eq!(of(1, true), [450, 0]);
-    }
-
-    #[test]
-    fn pages_missing_up_to_the_watermark_are_counted_in_the_zone_that_is_used_first() {
-        let zone = |protection| Zone {
-            free: 90,
-            high: 150,
-            protection,
-            managed: 9_000,
-            ..Zone::default()
-        };
-        let of = |zones: &[Zone]| usable_and_short(zones, NodeId(0), false).map(Bytes::base_pages);
-        assert_eq!(of(&[zone(0)]), [0, 60]);
-        assert_eq!(of(&[zone(4_000)]), [0, 0]);
+        assert_eq!(usable(&zones, NodeId(0), false), Bytes::from_base_pages(1000 - 150 - 40));
+        assert_eq!(usable(&zones, NodeId(0), true), Bytes::from_base_pages(1000 - 175 - 40));
+        assert_eq!(usable(&zones, NodeId(1), true), Bytes::from_base_pages(450));
     }
 
     #[test]

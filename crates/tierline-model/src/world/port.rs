@@ -57,7 +57,6 @@ impl World for ModelWorld {
             let ran = since.ns > 0.0;
             TierTelemetry {
                 free: self.frames.free_bytes(tier),
-                short: Bytes::ZERO, // the modelled kernel has no files to reclaim
                 managed: managed(tier),
                 failed_allocations: failed_allocations[t],
                 latency: since.latency_ns(t).map(nanos),
