@@ -190,6 +190,25 @@ pub(crate) fn demotion(root: &Root) -> Option<Finding> {
     })
 }
 
+/// `watermark_boost_factor`. When the kernel's own memory has to take a block of programs' memory in a node, kswapd
+/// reclaims a few MiB of that node. Without swap these are pages of files: the text of running programs, the
+/// manager's own among them, which is read again and taken again. It happens under Tierline, as demotions leave free
+/// memory in nodes that would otherwise be full, and so not used by the kernel.
+pub(crate) fn boosting(root: &Root) -> Option<Finding> {
+    const PATH: &str = "/proc/sys/vm/watermark_boost_factor";
+    let factor = root.read_number(PATH).ok().filter(|factor| *factor != 0)?;
+    let finding = Finding::new(
+        "watermark-boost",
+        Severity::Note,
+        format!(
+            "the kernel reclaims memory against fragmentation (vm.watermark_boost_factor = {factor})"
+        ),
+        "in a full fast node that takes the text of running programs again and again, and they stand still",
+        "nothing: Tierline switches it off while it runs",
+    );
+    Some(finding.switch_off(PATH, "0"))
+}
+
 fn zone_reclaim(root: &Root) -> Option<Finding> {
     let mode = root.read_number("/proc/sys/vm/zone_reclaim_mode").ok().filter(|mode| *mode != 0)?;
     Some(Finding::new(
@@ -419,6 +438,18 @@ mod tests {
         let journal = Journal::open(&run).expect("a journal");
         assert!(apply(&journal, &root, &findings).expect_err("refused").hint().is_some());
         assert!(journal.changes().is_empty());
+    }
+
+    #[test]
+    fn boosting_is_switched_off_and_restored() {
+        const PATH: &str = "/proc/sys/vm/watermark_boost_factor";
+        let (dir, root) = fake(&[(PATH, "15000\n")]);
+        let journal = Journal::open(dir.path().join("run")).expect("a journal");
+        let finding = boosting(&root).expect("it is on");
+        apply(&journal, &root, &[finding]).expect("applied");
+        assert_eq!(root.read(PATH).expect("read"), "0");
+        assert!(boosting(&root).is_none() && journal.restore().is_empty());
+        assert_eq!(root.read(PATH).expect("read"), "15000");
     }
 
     #[test]

@@ -159,6 +159,12 @@ impl Manager {
             let findings: Vec<Finding> = conflicts::demotion(root).into_iter().collect();
             conflicts::apply(&journal, root, &findings)?;
             notes.extend(findings.iter().map(announcement));
+            if let Some(finding) = conflicts::boosting(root) {
+                let note = announcement(&finding);
+                // Without it, programs are managed as well, unless memory for files is scarce.
+                let done = conflicts::apply(&journal, root, &[finding]);
+                notes.push(done.map_or_else(|error| error.to_string(), |()| note));
+            }
         }
         // Without these counters a kernel can be managed as well.
         let before = KernelCounters::vmstat(root).unwrap_or_default();
