@@ -15,6 +15,7 @@ use crate::kcore::Kcore;
 use crate::pagetable::Walker;
 use crate::process::Held;
 use crate::tracker::clear_accessed::clear_accessed;
+use crate::tracker::windowed::nanos;
 
 /// Pages that are looked at, at most. Ours: more than a thousand do not become hot between two scans, or it is a change that
 /// ends calm.
@@ -81,7 +82,7 @@ impl SecondLook {
                 vpn: leaf.vpn,
                 base_pages: 1,
                 hits: 1.0,
-                exposure: Some(super::windowed::nanos(watched)),
+                exposure: Some(nanos(watched)),
                 tier: None,
                 write: None,
             }));
