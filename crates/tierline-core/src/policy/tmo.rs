@@ -220,7 +220,7 @@ impl Tmo {
 
 /// Whether the tracker knows a page well enough and saw it accessed at most once, when it was filled.
 fn is_idle(seen: Estimate) -> bool {
-    seen.hits <= ONE_HIT && seen.scans().is_none_or(|scans| scans > ENOUGH_SCANS - 0.5)
+    seen.hits <= ONE_HIT && seen.scans().is_none_or(|scans| scans.round() >= ENOUGH_SCANS)
 }
 
 impl Way {

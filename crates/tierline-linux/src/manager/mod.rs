@@ -161,7 +161,7 @@ impl Manager {
             notes.extend(findings.iter().map(announcement));
             if let Some(finding) = conflicts::boosting(root) {
                 let note = announcement(&finding);
-                // Without it, programs are managed as well, unless memory for files is scarce.
+                // Where it cannot be changed, as in some containers, programs are managed all the same.
                 let done = conflicts::apply(&journal, root, &[finding]);
                 notes.push(done.map_or_else(|error| error.to_string(), |()| note));
             }

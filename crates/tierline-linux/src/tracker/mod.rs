@@ -12,6 +12,7 @@ pub(crate) mod moment;
 pub(crate) mod needs;
 pub mod pmu;
 pub mod quick_scan;
+mod reservoir;
 mod second_look;
 pub mod tier_runs;
 pub mod units;

@@ -17,6 +17,7 @@ use crate::nodes::FrameTiers;
 use crate::pagetable::Walker;
 use crate::process::Held;
 use crate::tracker::clear_accessed::clear_accessed;
+use crate::tracker::reservoir::Reservoir;
 
 /// Places in the sample; each is a run of [`RUN`] pages.
 const PLACES: usize = 64;
@@ -26,9 +27,9 @@ const RUN: usize = 16;
 /// A random sample of places of one process that have pages, and the pages whose bits were cleared.
 #[derive(Debug)]
 pub struct QuickScan {
+    /// Chooses a run in each chunk.
     rng: Rng,
-    chunks: Vec<u64>,
-    offered: u64,
+    chunks: Reservoir<u64>,
     last: Option<Vpn>,
     base_pages: u64,
     /// Pages read, in all tiers.
@@ -38,23 +39,18 @@ pub struct QuickScan {
 
 impl Default for QuickScan {
     fn default() -> Self {
-        let (chunks, cleared) = (Vec::with_capacity(PLACES), Vec::new());
-        Self {
-            rng: Rng::new(0x61a_0ce),
-            chunks,
-            offered: 0,
-            last: None,
-            base_pages: 0,
-            sampled: 0,
-            cleared,
-        }
+        Self::with_seed(0x61a_0ce)
     }
 }
 
 impl QuickScan {
+    fn with_seed(seed: u64) -> Self {
+        let (rng, chunks) = (Rng::new(seed), Reservoir::new(seed, PLACES));
+        Self { rng, chunks, last: None, base_pages: 0, sampled: 0, cleared: Vec::new() }
+    }
+
     /// Starts a new sample; a full walk then adds all places.
     pub fn restart(&mut self) {
-        self.offered = 0;
         self.last = None;
         self.chunks.clear();
     }
@@ -67,27 +63,20 @@ impl QuickScan {
             return;
         }
         self.last = Some(start);
-        self.offered += 1;
-        if self.chunks.len() < PLACES {
-            self.chunks.push(start.0);
-        } else if let Ok(at) = usize::try_from(self.rng.below(self.offered))
-            && let Some(chunk) = self.chunks.get_mut(at)
-        {
-            *chunk = start.0;
-        }
+        self.chunks.offer(start.0);
     }
 
     /// Ends the sample of a walk that found this many base pages, in all tiers. The kernel is given pages by ascending
     /// address.
     pub fn finish(&mut self, base_pages: u64) {
         self.base_pages = base_pages;
-        self.chunks.sort_unstable();
+        self.chunks.sort();
     }
 
     /// Reads the sample, in all tiers, without clearing anything: pages sampled and, of them, accessed.
     pub fn peek(&mut self, (kcore, walker, top): (&Kcore, &Walker, u64)) -> (u64, u64) {
         let (mut sampled, mut accessed) = (0, 0);
-        for i in 0..self.chunks.len() {
+        for i in 0..self.chunks.kept().len() {
             let at = self.place(i);
             let run: Option<[_; RUN]> = walker.find_run(kcore, top, at);
             for leaf in run.into_iter().flatten().flatten() {
@@ -100,7 +89,7 @@ impl QuickScan {
 
     /// A random run of pages in a chunk of the sample.
     fn place(&mut self, chunk: usize) -> Vpn {
-        Vpn(self.chunks[chunk] + self.rng.below(BASE_PER_HUGE / RUN as u64) * RUN as u64)
+        Vpn(self.chunks.kept()[chunk] + self.rng.below(BASE_PER_HUGE / RUN as u64) * RUN as u64)
     }
 
     /// Clears the bits of the slow pages in the sample. `false` if there are none, or if the kernel refuses.
@@ -112,7 +101,7 @@ impl QuickScan {
     ) -> bool {
         self.cleared.clear();
         self.sampled = 0;
-        for i in 0..self.chunks.len() {
+        for i in 0..self.chunks.kept().len() {
             let at = self.place(i);
             let run: Option<[_; RUN]> = walker.find_run(kcore, top, at);
             for leaf in run.into_iter().flatten().flatten() {
@@ -154,8 +143,8 @@ mod tests {
         (0..10 * PLACES as u64).for_each(|chunk| quick_scan.add_candidate(Vpn(chunk * 512)));
         quick_scan.finish(0);
         assert!(
-            quick_scan.chunks.is_sorted()
-                && quick_scan.chunks.last() > Some(&(PLACES as u64 * 512))
+            quick_scan.chunks.kept().is_sorted()
+                && quick_scan.chunks.kept().last() > Some(&(PLACES as u64 * 512))
         );
     }
 
@@ -164,10 +153,10 @@ mod tests {
         let mut counts = [0u32; 4];
         for _ in 0..64 {
             let seed = u64::from(counts.iter().sum::<u32>()) + 1;
-            let mut quick_scan = QuickScan { rng: Rng::new(seed), ..QuickScan::default() };
+            let mut quick_scan = QuickScan::with_seed(seed);
             (0..512).for_each(|i| quick_scan.add_candidate(Vpn(i / 2 * 512)));
-            assert_eq!(quick_scan.chunks.len(), PLACES);
-            for chunk in &quick_scan.chunks {
+            assert_eq!(quick_scan.chunks.kept().len(), PLACES);
+            for chunk in quick_scan.chunks.kept() {
                 counts[usize::try_from(chunk / 512 / 64).unwrap_or(0)] += 1;
             }
         }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A second look: watches the few slow pages that a scan found accessed, and the one before it did not, once more.
 //!
-//! While placement is settled, scans are rare. A page that has become hot, as a program put other data there, would be
-//! hit by scan after scan for half a minute before that many hits could not be chance. If it is accessed
+//! While placement is settled, scans are rare. A page that has become hot, as a program put other data there, would have to be
+//! hit by several scans, seconds apart, before that could not be chance. If it is accessed
 //! in two windows right after each other, two hits are enough. The cost of a second look grows with the pages that
 //! are looked at, and these are few.
 
 use std::time::Duration;
 
 use tierline_core::port::{Observations, Sample, SpaceId, Vpn};
-use tierline_core::rng::Rng;
 
 use crate::kcore::Kcore;
 use crate::pagetable::Walker;
 use crate::process::Held;
 use crate::tracker::clear_accessed::clear_accessed;
+use crate::tracker::reservoir::Reservoir;
 use crate::tracker::windowed::nanos;
 
 /// Pages that are looked at, at most. Ours: more than a thousand do not become hot between two scans, or it is a change that
@@ -23,44 +23,37 @@ const MOST: usize = 1024;
 /// Base pages whose entries are read together.
 const NEAR: usize = 64;
 
-/// The pages of one process.
+/// The pages of one process. Of too many, each has the same chance to be looked at.
 #[derive(Debug)]
-pub struct SecondLook {
-    rng: Rng,
-    pages: Vec<Vpn>,
-    offered: u64,
-}
+pub struct SecondLook(Reservoir<Vpn>);
 
 impl Default for SecondLook {
     fn default() -> Self {
-        Self { rng: Rng::new(0x5_ec0d), pages: Vec::new(), offered: 0 }
+        Self(Reservoir::new(0x5_ec0d, MOST))
     }
 }
 
 impl SecondLook {
     /// Forgets all pages.
     pub fn restart(&mut self) {
-        self.pages.clear();
-        self.offered = 0;
+        self.0.clear();
     }
 
-    /// Adds a page that a scan found accessed. Of too many, each has the same chance to be looked at.
+    /// Adds a page that a scan found accessed.
     #[inline]
     pub fn add(&mut self, page: Vpn) {
-        self.offered += 1;
-        if self.pages.len() < MOST {
-            self.pages.push(page);
-        } else if let Ok(at) = usize::try_from(self.rng.below(self.offered))
-            && let Some(kept) = self.pages.get_mut(at)
-        {
-            *kept = page;
-        }
+        self.0.offer(page);
     }
 
-    /// Clears the bits of these pages. `false` if there are none, or if the kernel refuses.
+    /// Clears the bits of these pages. `false` if there are none, or if the kernel refuses: then none is looked at, as bits that
+    /// were not cleared show no access.
     pub fn arm(&mut self, process: &Held) -> bool {
-        self.pages.sort_unstable();
-        !self.pages.is_empty() && clear_accessed(process, &self.pages) > 0
+        self.0.sort();
+        let armed = clear_accessed(process, self.0.kept()) > 0;
+        if !armed {
+            self.restart();
+        }
+        armed
     }
 
     /// Reports the pages that were accessed since, in a window that took `watched`.
@@ -72,7 +65,7 @@ impl SecondLook {
         out: &mut Observations,
     ) {
         let of = |page: &Vpn| page.0 / NEAR as u64;
-        for near in self.pages.chunk_by(|a, b| of(a) == of(b)) {
+        for near in self.0.kept().chunk_by(|a, b| of(a) == of(b)) {
             let start = Vpn(of(&near[0]) * NEAR as u64);
             let leaves: [_; NEAR] = walker.find_run(kcore, top, start).unwrap_or([None; NEAR]);
             let accessed = leaves.iter().flatten().filter(|leaf| leaf.accessed);
@@ -94,15 +87,28 @@ impl SecondLook {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::held::tests::{end, waiting};
+    use crate::root::Root;
 
     #[test]
     fn of_too_many_pages_some_are_looked_at() {
         let mut look = SecondLook::default();
         (0..10 * MOST as u64).for_each(|page| look.add(Vpn(page)));
-        assert_eq!(look.pages.len(), MOST);
-        let late = look.pages.iter().filter(|page| page.0 >= 5 * MOST as u64).count();
+        assert_eq!(look.0.kept().len(), MOST);
+        let late = look.0.kept().iter().filter(|page| page.0 >= 5 * MOST as u64).count();
         assert!((MOST / 3..2 * MOST / 3).contains(&late), "{late}");
         look.restart();
-        assert!(look.pages.is_empty());
+        assert!(look.0.kept().is_empty());
+    }
+
+    /// Bits that the kernel did not clear are no accesses.
+    #[test]
+    fn where_the_kernel_refuses_nothing_is_looked_at() {
+        let child = waiting();
+        let held = Root::default().hold(child.id()).expect("it runs");
+        end(child);
+        let mut look = SecondLook::default();
+        look.add(Vpn(1));
+        assert!(!look.arm(&held) && look.0.kept().is_empty());
     }
 }

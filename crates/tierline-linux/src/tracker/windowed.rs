@@ -496,7 +496,8 @@ impl<P: AccessBits> Windowed<P> {
     /// Begins a second look at pages that the scan hit, for as long as the first. `false` if there are none.
     fn arm_second_look(&mut self) -> bool {
         let (meter, arming, mut armed) = (CostMeter::start(), Moment::now(), false);
-        for (space, watched) in &mut self.spaces {
+        // What a process that rests was last seen to access is too old.
+        for (space, watched) in self.spaces.iter_mut().filter(|(_, own)| !own.is_resting) {
             armed |= self.probe.arm_second_look(*space, &mut watched.kept);
         }
         self.sample_armed = Some(arming.midway());
@@ -512,7 +513,7 @@ impl<P: AccessBits> Windowed<P> {
             .take()
             .map_or(Duration::ZERO, |armed| armed.watched_until(reading.midway(), self.one_cpu));
         if !is_drawn_out(watched, nanos(self.scan.watched)) {
-            for (space, own) in &mut self.spaces {
+            for (space, own) in self.spaces.iter_mut().filter(|(_, own)| !own.is_resting) {
                 self.probe.read_second_look(*space, &mut own.kept, watched, &mut self.found);
             }
         }
