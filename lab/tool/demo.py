@@ -107,7 +107,7 @@ def _parser():
     parser.add_argument("--json", action="store_true", help="print the table as an array, in base units; null: unknown")
     parser.add_argument("--quick", action="store_true", help="half a minute instead: a benchmark on the model, without a guest")
     parser.add_argument("--tierline", default="target/release/tierline", help="the program for --quick")
-    parser.add_argument("--seed", type=int, default=SEED, help=f"seed of the load ({SEED})")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"seed of the load and of the guest ({SEED})")
     parser.add_argument("--duration", type=float, default=16, help="length of the load, in seconds of the guest's time (16)")
     parser.add_argument("--kernel", choices=["7.2", "6.12"], default="7.2", help="the guest's kernel (7.2)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="save the raw reports of all runs")
@@ -120,7 +120,7 @@ def _run(options, contender):
     with tempfile.TemporaryDirectory(prefix="tierline-demo.") as folder:
         here = (options.keep or Path(folder)) / contender
         here.mkdir(parents=True, exist_ok=True)
-        command = [LAB / "lab", "run", "--kernel", options.kernel, "--image", "redis", "--mode", "deterministic", "--thp", "never",
+        command = [LAB / "lab", "run", "--kernel", options.kernel, "--image", "redis", "--mode", "deterministic", "--seed", options.seed, "--thp", "never",
                    "--fast", FAST, "--slow", SLOW, "--timeout", options.timeout, "--file", f"{LAB}/guest/demo-job:/job/demo-job",
                    "--get", f"/out:{here}/out", "--truth", here / "truth.json", "--", "demo-job", contender, KEYS, VALUE,
                    f"{options.duration}s", "--jump", f"{options.duration / 2}s", "--seed", options.seed, "--hot-keys-share", HOT_KEYS, "--hot-share", HOT_SHARE, "--get-share", GET_SHARE, "--interval", INTERVAL]

@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import json
 import os
+import random
 import shlex
 import shutil
 import signal
@@ -36,6 +37,7 @@ PROGRAMS = [TARGET / "lab/x86_64-unknown-linux-gnu/release" / name for name in (
 PLUGINS = {11: TARGET / "release/liblab_plugin.so", 10: TARGET / "plugin-api4/release/liblab_plugin.so"}  # by QEMU, see lab/plugin
 
 TIMED_OUT, FAILED = 124, 125
+PADDING = 4 << 20  # bytes
 LAST_WORDS_S = 15  # time for the guest to report the state of its tasks after the timeout
 
 
@@ -121,6 +123,9 @@ def _first_files(job):
             raise LabError(f"no file {here} to copy into the guest")
         outside = job.image and not there.startswith(("/job/", "/lab/"))
         archive.tree(here, f"lab/files{there}" if outside else there.strip("/"))
+    # Which memory is free at the start depends on the size of all files, so on that of the program under test, too. With a file of another
+    # size for each seed, seeds differ in this as well, and their mean does not depend on it.
+    archive.file("lab/padding", bytes(random.Random(job.machine.seed).randrange(PADDING)))
     return (cache.folder(job.kernel) / "base.cpio").read_bytes() + archive.bytes()
 
 
