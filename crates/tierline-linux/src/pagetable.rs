@@ -14,6 +14,7 @@
 //! any other, and a move of it is refused. Pages of hugetlbfs look like transparent huge pages here, and
 //! `clear_refs` does not clear their accessed bit: a caller that knows the mappings drops them.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use tierline_core::port::{PageSize, Vpn};
@@ -50,6 +51,49 @@ impl PhysicalMemory for Kcore {
     }
     fn ram_base_pages(&self) -> u64 {
         self.ram_base_pages()
+    }
+}
+
+/// Tables that one pass reads once: pages near each other have the same upper tables, and each small read is a system call.
+pub struct ReadOnce<'a, M> {
+    memory: &'a M,
+    /// The last tables, the latest first.
+    tables: RefCell<Vec<(u64, Box<Table>)>>,
+}
+
+type Table = [u8; ENTRIES * 8];
+
+impl<'a, M: PhysicalMemory> ReadOnce<'a, M> {
+    /// For one pass over tables in `memory`.
+    pub fn new(memory: &'a M) -> Self {
+        Self { memory, tables: RefCell::default() }
+    }
+}
+
+impl<M: PhysicalMemory> PhysicalMemory for ReadOnce<'_, M> {
+    fn read_phys(&self, address: u64, buf: &mut [u8]) -> bool {
+        // What is longer than an entry is read from the lowest table, of which only a part is wanted.
+        if buf.len() != 8 {
+            return self.memory.read_phys(address, buf);
+        }
+        let (table, at) = (address & !0xfff, (address & 0xfff) as usize);
+        let mut tables = self.tables.borrow_mut();
+        match tables.iter().position(|(known, _)| *known == table) {
+            Some(known) => tables[..=known].rotate_right(1),
+            None => {
+                let mut read = Box::new([0; ENTRIES * 8]);
+                if !self.memory.read_phys(table, read.as_mut_slice()) {
+                    return false;
+                }
+                tables.insert(0, (table, read));
+                tables.truncate(MAX_LEVELS);
+            }
+        }
+        let entry = tables[0].1.get(at..at + 8);
+        entry.map(|entry| buf.copy_from_slice(entry)).is_some()
+    }
+    fn ram_base_pages(&self) -> u64 {
+        self.memory.ram_base_pages()
     }
 }
 
@@ -442,6 +486,38 @@ mod tests {
         let mut ram = ram(&[], &[(0, 0x5000 | PRESENT | SPECIAL), (1, 0xffff_0000)]);
         ram.put(1, 2, 0x4000_0000 | PRESENT | LARGE);
         assert_eq!(walk(&ram), []);
+    }
+
+    #[test]
+    fn a_pass_over_nearby_pages_reads_their_upper_tables_once() {
+        struct Counted(Ram, std::cell::Cell<usize>);
+        impl PhysicalMemory for Counted {
+            fn read_phys(&self, address: u64, buf: &mut [u8]) -> bool {
+                self.1.set(self.1.get() + 1);
+                self.0.read_phys(address, buf)
+            }
+            fn ram_base_pages(&self) -> u64 {
+                self.0.ram_base_pages()
+            }
+        }
+        let entry = |frame: u64| frame << 12 | PRESENT | ACCESSED;
+        let pages: Vec<_> = (0..4).map(|i| (i * 128, entry(0xabc + i as u64))).collect();
+        let memory = Counted(ram(&[], &pages), Default::default());
+        let walker = Walker::new(PageTableFormat { levels: 4, encrypted: 0 });
+        let find = |memory: &ReadOnce<'_, Counted>, page: usize| {
+            let run: Option<[_; 2]> = walker.find_run(memory, 0, Vpn(CHUNK + page as u64));
+            run.and_then(|[leaf, _]| leaf).map(|leaf| leaf.pfn)
+        };
+        let once = ReadOnce::new(&memory);
+        let found: Vec<_> = pages.iter().map(|(page, _)| find(&once, *page)).collect();
+        assert_eq!(found, [Some(0xabc), Some(0xabd), Some(0xabe), Some(0xabf)]);
+        let (upper, lowest) = (3, 4);
+        assert_eq!(memory.1.get(), upper + lowest);
+        // The next pass sees what has changed since.
+        let Counted(mut ram, reads) = memory;
+        ram.put(3, 0, entry(0xdef));
+        let memory = Counted(ram, reads);
+        assert_eq!(find(&ReadOnce::new(&memory), 0), Some(0xdef));
     }
 
     #[test]

@@ -43,7 +43,7 @@ use crate::kcore::Kcore;
 use crate::kcore::tasks::{Process, TaskList};
 use crate::mover;
 use crate::nodes::{FrameTiers, Nodes};
-use crate::pagetable::{MappedPage, PageBits, PageTableFormat, Visit, Walker};
+use crate::pagetable::{MappedPage, PageBits, PageTableFormat, ReadOnce, Visit, Walker};
 use crate::root::Root;
 use crate::tracker::brief::Brief;
 use crate::tracker::entry::TrackerEntry;
@@ -226,7 +226,7 @@ impl AccessBits for AccessedBits {
 
     fn peek(&mut self, known: &mut Known) -> Option<ReadCounts> {
         let process = known.process.filter(|p| self.kernel.is_current(&self.kcore, p))?;
-        let (sampled, hit) = known.quick_scan.peek((&self.kcore, &self.walker, process.top_table));
+        let (sampled, hit) = known.quick_scan.peek((&ReadOnce::new(&self.kcore), &self.walker, process.top_table));
         let accessed = (known.base_pages * hit).checked_div(sampled)?;
         Some(ReadCounts { present: known.base_pages, accessed, ..ReadCounts::default() })
     }
@@ -241,7 +241,7 @@ impl AccessBits for AccessedBits {
         let process = known.process.filter(|process| kernel.is_current(kcore, process));
         let held = root.process(space.0);
         let armed = process.zip(held).is_some_and(|(process, held)| {
-            known.quick_scan.arm(&held, (kcore, walker, process.top_table), frames)
+            known.quick_scan.arm(&held, (&ReadOnce::new(kcore), walker, process.top_table), frames)
         });
         // Pages whose bit was cleared by an earlier window may be in the TLB since.
         if armed {
@@ -252,7 +252,7 @@ impl AccessBits for AccessedBits {
 
     fn read_quick_scan(&mut self, known: &mut Known) -> Option<(SampledHits, f64)> {
         let process = known.process.filter(|p| self.kernel.is_current(&self.kcore, p))?;
-        known.quick_scan.read((&self.kcore, &self.walker, process.top_table))
+        known.quick_scan.read((&ReadOnce::new(&self.kcore), &self.walker, process.top_table))
     }
 
     fn arm_second_look(&mut self, space: SpaceId, known: &mut Known) -> bool {
@@ -267,7 +267,7 @@ impl AccessBits for AccessedBits {
         out: &mut Observations,
     ) {
         if let Some(process) = known.process.filter(|p| self.kernel.is_current(&self.kcore, p)) {
-            let tables = (&self.kcore, &self.walker, process.top_table);
+            let tables = (&ReadOnce::new(&self.kcore), &self.walker, process.top_table);
             known.second_look.read(space, tables, watched, out);
         }
     }

@@ -12,9 +12,8 @@ use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::BASE_PER_HUGE;
 
-use crate::kcore::Kcore;
 use crate::nodes::FrameTiers;
-use crate::pagetable::Walker;
+use crate::pagetable::{PhysicalMemory, Walker};
 use crate::process::Held;
 use crate::tracker::clear_accessed::clear_accessed;
 use crate::tracker::reservoir::Reservoir;
@@ -74,11 +73,14 @@ impl QuickScan {
     }
 
     /// Reads the sample, in all tiers, without clearing anything: pages sampled and, of them, accessed.
-    pub fn peek(&mut self, (kcore, walker, top): (&Kcore, &Walker, u64)) -> (u64, u64) {
+    pub fn peek(
+        &mut self,
+        (memory, walker, top): (&impl PhysicalMemory, &Walker, u64),
+    ) -> (u64, u64) {
         let (mut sampled, mut accessed) = (0, 0);
         for i in 0..self.chunks.kept().len() {
             let at = self.place(i);
-            let run: Option<[_; RUN]> = walker.find_run(kcore, top, at);
+            let run: Option<[_; RUN]> = walker.find_run(memory, top, at);
             for leaf in run.into_iter().flatten().flatten() {
                 sampled += 1;
                 accessed += u64::from(leaf.accessed);
@@ -96,14 +98,14 @@ impl QuickScan {
     pub fn arm(
         &mut self,
         process: &Held,
-        (kcore, walker, top): (&Kcore, &Walker, u64),
+        (memory, walker, top): (&impl PhysicalMemory, &Walker, u64),
         frames: &FrameTiers,
     ) -> bool {
         self.cleared.clear();
         self.sampled = 0;
         for i in 0..self.chunks.kept().len() {
             let at = self.place(i);
-            let run: Option<[_; RUN]> = walker.find_run(kcore, top, at);
+            let run: Option<[_; RUN]> = walker.find_run(memory, top, at);
             for leaf in run.into_iter().flatten().flatten() {
                 self.sampled += 1;
                 if frames.tier_of(leaf.pfn).is_some_and(|tier| tier > TierId::FAST) {
@@ -118,12 +120,12 @@ impl QuickScan {
     #[expect(clippy::cast_precision_loss, reason = "counts of pages")]
     pub fn read(
         &mut self,
-        (kcore, walker, top): (&Kcore, &Walker, u64),
+        (memory, walker, top): (&impl PhysicalMemory, &Walker, u64),
     ) -> Option<(SampledHits, f64)> {
         let same_place = |a: &Vpn, b: &Vpn| a.0 / RUN as u64 == b.0 / RUN as u64;
         let places = self.cleared.chunk_by(same_place).map(|place| {
             let at = Vpn(place[0].0 / RUN as u64 * RUN as u64);
-            let leaves: [_; RUN] = walker.find_run(kcore, top, at).unwrap_or_default();
+            let leaves: [_; RUN] = walker.find_run(memory, top, at).unwrap_or_default();
             let seen = leaves.iter().flatten().filter(|leaf| leaf.accessed);
             u32::try_from(seen.filter(|leaf| place.contains(&leaf.vpn)).count()).unwrap_or(0)
         });

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use tierline_core::port::{Observations, Sample, SpaceId, Vpn};
 
-use crate::kcore::Kcore;
-use crate::pagetable::Walker;
+use crate::pagetable::{PhysicalMemory, Walker};
 use crate::process::Held;
 use crate::tracker::clear_accessed::clear_accessed;
 use crate::tracker::reservoir::Reservoir;
@@ -60,14 +59,14 @@ impl SecondLook {
     pub fn read(
         &mut self,
         space: SpaceId,
-        (kcore, walker, top): (&Kcore, &Walker, u64),
+        (memory, walker, top): (&impl PhysicalMemory, &Walker, u64),
         watched: Duration,
         out: &mut Observations,
     ) {
         let of = |page: &Vpn| page.0 / NEAR as u64;
         for near in self.0.kept().chunk_by(|a, b| of(a) == of(b)) {
             let start = Vpn(of(&near[0]) * NEAR as u64);
-            let leaves: [_; NEAR] = walker.find_run(kcore, top, start).unwrap_or([None; NEAR]);
+            let leaves: [_; NEAR] = walker.find_run(memory, top, start).unwrap_or([None; NEAR]);
             let accessed = leaves.iter().flatten().filter(|leaf| leaf.accessed);
             let again = accessed.filter(|leaf| near.binary_search(&leaf.vpn).is_ok());
             out.samples.extend(again.map(|leaf| Sample {
