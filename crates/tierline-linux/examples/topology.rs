@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Prints what the library finds on this machine: nodes, tiers, free memory, trackers, findings.
 
+use tierline_core::unit::Bytes;
 use tierline_linux::cha::Cha;
 use tierline_linux::doctor::examine;
 use tierline_linux::journal::Journal;
@@ -56,7 +57,9 @@ fn show() -> tierline_linux::error::Result<()> {
     }
     let tiers = topology.tiers(spec.as_ref())?;
     let memory = telemetry::nodes(&root, &tiers)?;
-    for ((id, tier), telemetry) in tiers.iter().zip(telemetry::tiers(&tiers, &memory)) {
+    for ((id, tier), telemetry) in
+        tiers.iter().zip(telemetry::tiers(&tiers, &memory, |_| Bytes::ZERO))
+    {
         println!(
             "{id} {} nodes {:?} {} usable {}",
             tier.name, tier.nodes, tier.capacity, telemetry.free

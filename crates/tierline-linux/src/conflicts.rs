@@ -20,6 +20,8 @@ use tierline_core::unit::Bytes;
 /// Reading a process's numa_maps walks its page tables, 0.03 to 0.7 s for a million pages; processes
 /// above this size are skipped.
 const POLICY_LOOK_LIMIT: Bytes = Bytes(4 << 30);
+/// Whether the kernel demotes under pressure.
+pub(crate) const DEMOTION: &str = "/sys/kernel/mm/numa/demotion_enabled";
 /// Programs that move pages or processes themselves.
 const RIVALS: [&str; 2] = ["memtierd", "numad"];
 
@@ -175,8 +177,7 @@ pub(crate) fn numa_balancing(root: &Root, plan: OwnUse) -> Option<Finding> {
 /// kernel: while it is on, an allocation on a full fast node demotes the pages that the kernel considers
 /// oldest, of any program. Tierline makes room only by moving pages of the managed programs.
 pub(crate) fn demotion(root: &Root) -> Option<Finding> {
-    const PATH: &str = "/sys/kernel/mm/numa/demotion_enabled";
-    let text = root.read(PATH).ok()?;
+    let text = root.read(DEMOTION).ok()?;
     matches!(text.trim(), "true" | "1").then(|| {
         Finding::new(
             "demotion-on",
@@ -186,7 +187,7 @@ pub(crate) fn demotion(root: &Root) -> Option<Finding> {
              charged to their group; Tierline makes room only by moving pages of the managed programs",
             "nothing: Tierline switches it off while it runs. To leave tiering to the kernel: --policy kernel",
         )
-        .switch_off(PATH, "0")
+        .switch_off(DEMOTION, "0")
     })
 }
 

@@ -9,13 +9,12 @@ use tierline_core::port::{Attention, Observations, SpaceId};
 use tierline_core::unit::{BytesPerSec, Nanos};
 
 use crate::balancing::{self, MODE, TIERING};
-use crate::conflicts::OwnUse;
+use crate::conflicts::{DEMOTION, OwnUse};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::root::Root;
 use crate::tracker::Tracker;
 
-const DEMOTION: &str = "/sys/kernel/mm/numa/demotion_enabled";
 const RATE_LIMIT: &str = "/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps";
 const SCALE: &str = "/proc/sys/vm/watermark_scale_factor";
 const KNOBS: &str = "/sys/kernel/debug/sched/numa_balancing";

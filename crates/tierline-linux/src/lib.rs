@@ -20,6 +20,7 @@ pub mod manager;
 pub mod mover;
 pub mod nodes;
 pub mod orders;
+pub mod page_cache;
 pub mod pagemap;
 pub mod pagetable;
 pub mod peer;

@@ -29,6 +29,8 @@ pub struct NodeMemory {
     /// Free for moved pages: without the zones' high (or promotion) watermarks and the protection of lower
     /// zones. Using more than this wakes kswapd.
     pub usable: Bytes,
+    /// Pages of files that the kernel considers cold and that no program maps.
+    pub cold_files: Bytes,
 }
 
 /// Reads the memory of every node of every tier.
@@ -40,19 +42,24 @@ pub fn nodes(root: &Root, tiers: &Tiers) -> Result<Vec<NodeMemory>> {
     let is_kernel_tiering = is_kernel_tiering(root);
     let ids = tiers.0.iter().flat_map(|tier| tier.nodes.iter().copied());
     let read = |node: NodeId| {
-        let (total, free) = node_memory(root, node)?;
+        let (total, free, cold_files) = node_memory(root, node)?;
         // The two files are read one after the other: the result must not exceed the free memory.
         let usable = zones::usable(&zones, node, is_kernel_tiering).min(free);
-        Ok(NodeMemory { node, total, free, usable })
+        Ok(NodeMemory { node, total, free, usable, cold_files })
     };
     ids.map(read).collect()
 }
 
-/// Free bytes per tier without the kernel's reserves; the rest of the telemetry is left unknown, as the
-/// kernel does not count it.
-pub fn tiers(tiers: &Tiers, nodes: &[NodeMemory]) -> Vec<TierTelemetry> {
+/// Free bytes per tier without the kernel's reserves, `more` of each node included; the rest of the telemetry is left
+/// unknown, as the kernel does not count it.
+pub fn tiers(
+    tiers: &Tiers,
+    nodes: &[NodeMemory],
+    more: impl Fn(&NodeMemory) -> Bytes,
+) -> Vec<TierTelemetry> {
     let free = |ids: &[NodeId]| {
-        nodes.iter().filter(|memory| ids.contains(&memory.node)).map(|memory| memory.usable).sum()
+        let here = nodes.iter().filter(|memory| ids.contains(&memory.node));
+        here.map(|memory| memory.usable + more(memory)).sum()
     };
     let tier = |ids: &[NodeId]| TierTelemetry { free: free(ids), ..TierTelemetry::default() };
     tiers.0.iter().map(|one| tier(&one.nodes)).collect()
@@ -64,11 +71,18 @@ pub fn is_kernel_tiering(root: &Root) -> bool {
     mode & KERNEL_TIERS != 0
 }
 
-fn node_memory(root: &Root, node: NodeId) -> Result<(Bytes, Bytes)> {
+/// Total and free memory, and that of files that are cold and not mapped.
+fn node_memory(root: &Root, node: NodeId) -> Result<(Bytes, Bytes, Bytes)> {
     let path = format!("/sys/devices/system/node/node{}/meminfo", node.0);
     let text = root.read(&path)?;
-    let both = meminfo_field(&text, "MemTotal").zip(meminfo_field(&text, "MemFree"));
-    both.ok_or_else(|| Error::Format {
+    let field = |name| meminfo_field(&text, name);
+    let [inactive, mapped, shared] =
+        ["Inactive(file)", "Mapped", "Shmem"].map(|name| field(name).unwrap_or_default());
+    // Trackers clear what the kernel would know by that a mapped page is hot. `Mapped` includes shared memory, which is
+    // not in the list of files.
+    let cold_files = inactive.saturating_sub(mapped.saturating_sub(shared));
+    let both = field("MemTotal").zip(field("MemFree"));
+    both.map(|(total, free)| (total, free, cold_files)).ok_or_else(|| Error::Format {
         path: root.path(path),
         found: text.lines().next().unwrap_or_default().into(),
         expected: "lines with MemTotal and MemFree",
@@ -238,13 +252,20 @@ mod tests {
         let mut files = TWO_NODES.to_vec();
         files.push(("/proc/zoneinfo", zones.as_str()));
         files.push(("/proc/sys/kernel/numa_balancing", "2\n"));
+        let meminfo = "/sys/devices/system/node/node1/meminfo";
+        let mut text = String::from("Node 1 MemTotal: 2097152 kB\nNode 1 MemFree: 1048576 kB\n");
+        text += "Node 1 Inactive(file): 900 kB\nNode 1 Mapped: 500 kB\nNode 1 Shmem: 200 kB\n";
+        files.push((meminfo, text.as_str()));
         let (_dir, root) = fake(&files);
         let machine = Topology::read(&root).expect("topology").tiers(None).expect("tiers");
         let nodes = nodes(&root, &machine).expect("nodes");
+        assert_eq!(nodes.iter().map(|node| node.cold_files.0 >> 10).collect::<Vec<_>>(), [0, 600]);
         assert_eq!(nodes[0].usable, Bytes::from_base_pages(59800));
-        let measured = tiers(&machine, &nodes);
+        let measured = tiers(&machine, &nodes, |_| Bytes::ZERO);
         assert_eq!((measured.len(), measured[1].free), (2, Bytes::from_base_pages(59800)));
         assert_eq!(measured[0].latency, None);
+        let with_cold = tiers(&machine, &nodes, |node| node.cold_files);
+        assert_eq!(with_cold[1].free, measured[1].free + nodes[1].cold_files);
     }
 
     #[test]

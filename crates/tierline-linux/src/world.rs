@@ -10,7 +10,7 @@ use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAddress, Question,
     SpaceEvent, SpaceId, Telemetry, TenantId, TenantTelemetry, Tracking, World,
 };
-use tierline_core::tier::Tiers;
+use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
 
 use crate::cgroup::Cgroup;
@@ -19,6 +19,7 @@ use crate::loaded_latency::LoadedLatency;
 use crate::mover::page_out::Pager;
 use crate::mover::{self, Mover};
 use crate::nodes::{FrameTiers, Nodes};
+use crate::page_cache::{self, PageCache};
 use crate::pagemap::residence;
 use crate::perf;
 use crate::process::limits::look_pause;
@@ -74,6 +75,8 @@ pub struct LinuxWorld {
     mover: Mover,
     /// Pages out, if the policy needs that.
     paging: Option<Paging>,
+    /// Cold pages of files that give way, if the kernel can move them.
+    page_cache: Option<PageCache>,
     latency: LoadedLatency,
     dry_run: bool,
     memory: Vec<NodeMemory>,
@@ -136,6 +139,7 @@ impl LinuxWorld {
             counted: None,
             mover: Mover::new(root, mover::MoverSettings::default()),
             paging: None,
+            page_cache: None,
             latency,
             dry_run,
             memory,
@@ -165,6 +169,11 @@ impl LinuxWorld {
     /// Enables paging out.
     pub fn page_out_with(&mut self, pager: Pager) {
         self.paging = Some(Paging { pager, page_in: PageIn::default(), stall: None });
+    }
+
+    /// Lets cold pages of files give way.
+    pub fn use_page_cache(&mut self, page_cache: PageCache) {
+        self.page_cache = Some(page_cache);
     }
 
     /// Assigns processes to these tenants.
@@ -556,9 +565,61 @@ impl LinuxWorld {
 }
 
 impl LinuxWorld {
-    fn move_pages(&mut self, orders: &[Order], out: &mut Vec<Outcome>) {
+    fn move_pages(&mut self, now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) {
         let moves: Vec<Move> = orders.iter().filter_map(Order::as_move).collect();
-        self.mover.migrate(&moves, &self.tiers, &mut self.memory, out);
+        for alike in moves.chunk_by(|a, b| a.to == b.to) {
+            let wanted = alike.iter().map(|one| one.size.bytes()).sum();
+            self.make_room(alike[0].to, wanted, now);
+            self.mover.migrate(alike, &self.tiers, &mut self.memory, out);
+        }
+    }
+
+    /// The memory of a tier's nodes.
+    fn nodes_of(&self, tier: TierId) -> impl Iterator<Item = &NodeMemory> {
+        self.memory.iter().filter(move |node| self.tiers.of_node(node.node) == Some(tier))
+    }
+
+    /// What cold pages of files can make free in a node.
+    fn may_free(&self, node: &NodeMemory, now: Nanos) -> Bytes {
+        let Some((cache, tier)) = self.page_cache.as_ref().zip(self.tiers.of_node(node.node))
+        else {
+            return Bytes::ZERO;
+        };
+        let below = self.nodes_of(TierId(tier.0 + 1));
+        let below = below.map(|node| node.usable + self.may_free(node, now)).sum();
+        cache.may_free(node.node, node.cold_files, below, now)
+    }
+
+    /// Lets cold pages of files give way to `wanted` bytes for a tier, if these find no room otherwise.
+    fn make_room(&mut self, to: TierId, wanted: Bytes, now: Nanos) {
+        let short = wanted.saturating_sub(self.nodes_of(to).map(|node| node.usable).sum());
+        let nodes = self.nodes_of(to).map(|node| (self.may_free(node, now), *node));
+        let Some((available, before)) = nodes.max_by_key(|(available, _)| *available) else {
+            return;
+        };
+        if short.0 == 0 || available.0 == 0 {
+            return;
+        }
+        if to < self.tiers.slowest() {
+            self.make_room(TierId(to.0 + 1), page_cache::lot(short, available), now);
+        }
+        let Some(cache) = &mut self.page_cache else { return };
+        let asked = cache.make_room(before.node, short, available, now).unwrap_or_else(|problem| {
+            self.problems.push(problem);
+            Bytes::ZERO
+        });
+        self.read_memory();
+        let Some(after) = self.memory.iter_mut().find(|one| one.node == before.node) else {
+            return;
+        };
+        // The kernel keeps some of what was freed in lists of this CPU, and counts it as free later.
+        let freed = before.cold_files.saturating_sub(after.cold_files);
+        after.usable = after.usable.max(before.usable + freed);
+        if let Some(cache) = &mut self.page_cache
+            && freed.0 < asked.0 / 2
+        {
+            cache.leave_alone(before.node, now);
+        }
     }
 
     fn page_out(&mut self, orders: &[Order], out: &mut Vec<Outcome>) {
@@ -621,7 +682,8 @@ impl World for LinuxWorld {
             self.measuring = meter.cost().cpu;
         }
         let page_in_stall = self.paging.as_ref().and_then(|paging| paging.stall);
-        let mut tiers = telemetry::tiers(&self.tiers, &self.memory);
+        let mut tiers =
+            telemetry::tiers(&self.tiers, &self.memory, |node| self.may_free(node, now));
         self.latency.update(now, &mut tiers);
         let counted = self.tracker.take_device_counts();
         let tenants = self.tenant_telemetry(now);
@@ -637,7 +699,7 @@ impl World for LinuxWorld {
             .with(CpuShares, self.cpu.is_some())
     }
 
-    fn act(&mut self, _now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
+    fn act(&mut self, now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
         if self.dry_run {
             out.extend(orders.iter().map(|_| Outcome::Skipped));
             return Nanos::ZERO;
@@ -651,7 +713,7 @@ impl World for LinuxWorld {
         let _urgent = RaisedPriority::begin();
         for alike in orders.chunk_by(|a, b| discriminant(a) == discriminant(b)) {
             match alike[0] {
-                Order::Move(_) => self.move_pages(alike, out),
+                Order::Move(_) => self.move_pages(now, alike, out),
                 Order::Split(_) => self.split_pages(alike, out),
                 Order::PageOut(_) => self.page_out(alike, out),
             }

@@ -29,6 +29,7 @@ use crate::journal::Journal;
 use crate::kernel_tiering::KernelTiering;
 use crate::loaded_latency::LoadedLatency;
 use crate::orders::OrderTally;
+use crate::page_cache::PageCache;
 use crate::process::{Selection, Targets};
 use crate::resctrl::{self, BandwidthMonitor};
 use crate::root::Root;
@@ -199,13 +200,28 @@ impl Manager {
             });
         let latency = LoadedLatency::open(root, &tiers, &topology, options.latency_probe);
         let engine = Engine::new(tiers.clone(), limits, policy, options.max_rate);
-        let mut world =
-            LinuxWorld::new(root, tiers, targets, choice.tracker, latency, options.dry_run)?;
+        let mut world = LinuxWorld::new(
+            root,
+            tiers.clone(),
+            targets,
+            choice.tracker,
+            latency,
+            options.dry_run,
+        )?;
         world.prepare_for(wants);
         inspector.into_iter().for_each(|inspector| world.inspect_with(inspector));
         pager.into_iter().for_each(|pager| world.page_out_with(pager));
         world.set_tenants(tenants);
         world.limit_cpu_with(CpuTimes::new(root, &journal));
+        if policy_moves && !options.dry_run {
+            match PageCache::open(root, &topology, &tiers, &journal) {
+                Ok(cache) => world.use_page_cache(cache),
+                Err(error) => notes.push(format!(
+                    "cold pages of files stay in fast memory: {error}; {}",
+                    error.hint().unwrap_or_default()
+                )),
+            }
+        }
         if !options.dry_run {
             resctrl::sweep(root);
             BandwidthMonitor::open(root)

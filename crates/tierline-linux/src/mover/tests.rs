@@ -93,7 +93,13 @@ fn fake(count: u64) -> Fake {
 /// Base pages that are usable on nodes 0, 1 and 2.
 fn memory(base_pages: [u64; 3]) -> Vec<NodeMemory> {
     let usable = base_pages.map(Bytes::from_base_pages);
-    let node = |(id, usable)| NodeMemory { node: NodeId(id), total: usable, free: usable, usable };
+    let node = |(id, usable)| NodeMemory {
+        node: NodeId(id),
+        total: usable,
+        free: usable,
+        usable,
+        cold_files: Bytes::ZERO,
+    };
     (0..).zip(usable).map(node).collect()
 }
 
