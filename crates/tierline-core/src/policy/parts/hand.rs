@@ -6,6 +6,7 @@
 //! the tier, heat is unknown there, and cold pages are found by checking their accessed bits
 //! ([`super::second_chance`]).
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use super::second_chance::SecondChance;
@@ -147,15 +148,13 @@ impl ClockHand {
             return self.second_chance.coldest(view.now);
         }
         if self.coldest.is_empty() {
-            let mut examined_page =
-                self.advance(view, tier, VICTIMS * OVERSAMPLE, |estimate, weight| {
-                    estimate.at_most_per_sec() * weight
-                });
-            examined_page.sort_unstable_by(|a, b| {
-                b.density().total_cmp(&a.density()).then_with(|| b.page.cmp(&a.page))
+            let examined = self.advance(view, tier, VICTIMS * OVERSAMPLE, |estimate, weight| {
+                estimate.at_most_per_sec() * weight
             });
-            self.coldest = examined_page
-                .split_off(examined_page.len() - examined_page.len().div_ceil(OVERSAMPLE));
+            self.coldest = best(examined, |a, b| {
+                a.density().total_cmp(&b.density()).then_with(|| a.page.cmp(&b.page))
+            });
+            self.coldest.reverse();
         }
         self.coldest.pop()
     }
@@ -197,14 +196,13 @@ impl ClockHand {
 
     /// The hottest of the next residents, hottest first; `None` once the hand has gone round.
     pub fn hottest(&mut self, view: &mut View<'_>, tier: TierId) -> Option<Vec<ExaminedPage>> {
-        let examined = self.examined;
-        let mut examined_page =
+        let before = self.examined;
+        let examined =
             self.advance(view, tier, TOGETHER, |estimate, weight| estimate.rate_per_sec() / weight);
-        examined_page.sort_unstable_by(|a, b| {
+        let hottest = best(examined, |a, b| {
             b.density().total_cmp(&a.density()).then_with(|| a.page.cmp(&b.page))
         });
-        examined_page.truncate(examined_page.len().div_ceil(OVERSAMPLE));
-        (self.examined > examined).then_some(examined_page)
+        (self.examined > before).then_some(hottest)
     }
 
     fn advance(
@@ -232,4 +230,18 @@ impl ClockHand {
         }
         examined_page
     }
+}
+
+/// The first of every `OVERSAMPLE` pages by an order, in this order.
+fn best(
+    mut pages: Vec<ExaminedPage>,
+    order: impl Fn(&ExaminedPage, &ExaminedPage) -> Ordering,
+) -> Vec<ExaminedPage> {
+    let kept = pages.len().div_ceil(OVERSAMPLE);
+    if kept < pages.len() {
+        pages.select_nth_unstable_by(kept, &order);
+        pages.truncate(kept);
+    }
+    pages.sort_unstable_by(order);
+    pages
 }
