@@ -4,11 +4,13 @@
 //! On a machine that has run for a while such pages fill all memory. No tracker sees them, as they are in no page table, and
 //! in fast memory the kernel alone would keep them: as long as slow memory is free, it reclaims nothing there. So they count
 //! as free, and when room is needed, the kernel is asked to take those that it considers oldest: to move them to slower
-//! memory, or, in the slowest, to drop them as for any allocation. `demotion_enabled` is on while it moves.
+//! memory, or, in the slowest, to drop them as for any allocation. `demotion_enabled` is on while it moves. While programs
+//! allocate, some room is made ahead: new pages, which tend to be hot, would otherwise start in slow memory.
 
 use std::collections::BTreeMap;
 use std::io;
 
+use tierline_core::policy::parts::headroom::Headroom;
 use tierline_core::tier::{NodeId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
 
@@ -28,6 +30,8 @@ const LEAST: Bytes = Bytes(4 << 20);
 const MOST: Bytes = Bytes(32 << 20);
 /// Part of what is free below a node that its pages may use: what finds no room there is dropped. Ours.
 const OF_BELOW: u64 = 2;
+/// Part of fast memory that is kept free at most while programs allocate: 2 % (TPP, section 5.1).
+const HEADROOM_OF: u64 = 50;
 /// Time for which a node counts as having no such pages, after less than half of what was asked for was freed. Ours.
 const PAUSE: Nanos = Nanos::from_secs(10);
 
@@ -46,6 +50,7 @@ pub struct PageCache {
     journal: Journal,
     way: Way,
     nodes: BTreeMap<NodeId, OfNode>,
+    headroom: Headroom,
 }
 
 #[derive(Clone, Copy)]
@@ -95,7 +100,13 @@ impl PageCache {
                  (/sys/devices/virtual/memory_tiering); or drop them now and then: sysctl vm.drop_caches=1",
             ));
         }
-        Ok(Self { root: root.clone(), journal: journal.clone(), way, nodes })
+        Ok(Self {
+            root: root.clone(),
+            journal: journal.clone(),
+            way,
+            nodes,
+            headroom: Headroom::default(),
+        })
     }
 
     /// What can be made free in `node` at `now`, of `cold` bytes. `below` bytes are free, or can be made free, in slower memory.
@@ -135,6 +146,13 @@ impl PageCache {
             self.leave_alone(node, now);
         }
         done.map(|()| bytes)
+    }
+
+    /// How much of fast memory of `capacity` is to be free for new pages, if `free` bytes are, or can be made, free in all tiers.
+    pub fn headroom(&mut self, now: Nanos, free: Bytes, capacity: Bytes) -> Bytes {
+        let most = Bytes(capacity.0 / HEADROOM_OF);
+        self.headroom.update(now, free, most);
+        self.headroom.within(most)
     }
 
     /// Leaves a node alone for a while: what it was asked for was not freed.
@@ -318,6 +336,21 @@ memcg    26 /empty
         assert!(may_free(32 << 20) < Bytes(32 << 20), "others need room there, too");
         assert_eq!(may_free(1 << 30), Bytes(64 << 20), "not more than there is");
         assert_eq!(cache.may_free(NodeId(7), MIB, MIB, NOW), Bytes::ZERO, "no node of a tier");
+    }
+
+    #[test]
+    fn room_is_made_ahead_for_what_programs_allocate() {
+        let (dir, root) = fake(&with_reclaim());
+        let journal = Journal::open(dir.path().join("run")).expect("a journal");
+        let mut cache = opened(&root, &journal).expect("usable");
+        let mut headroom = |seconds: u64, free_mib: u64| {
+            let now = Nanos::from_secs(seconds);
+            cache.headroom(now, Bytes(free_mib << 20), Bytes(1000 << 20)).0 >> 20
+        };
+        assert_eq!(headroom(0, 500), 20, "nothing is known yet: all that is ever kept");
+        assert_eq!(headroom(20, 500), 0);
+        assert_eq!(headroom(21, 460), 10, "40 MiB/s for 250 ms");
+        assert_eq!(headroom(40, 460), 0);
     }
 
     #[test]

@@ -590,27 +590,37 @@ impl LinuxWorld {
         cache.may_free(node.node, node.cold_files, below, now)
     }
 
-    /// Lets cold pages of files give way to `wanted` bytes for a tier, if these find no room otherwise.
-    fn make_room(&mut self, to: TierId, wanted: Bytes, now: Nanos) {
+    /// Lets cold pages of files give way to what programs will allocate in fast memory.
+    fn keep_headroom(&mut self, now: Nanos) {
+        let free = self.memory.iter().map(|node| node.usable + self.may_free(node, now)).sum();
+        let capacity = self.tiers[TierId::FAST].capacity;
+        if let Some(cache) = &mut self.page_cache {
+            let wanted = cache.headroom(now, free, capacity);
+            self.has_moved = self.make_room(TierId::FAST, wanted, now);
+        }
+    }
+
+    /// Lets cold pages of files give way to `wanted` bytes for a tier, if these find no room otherwise. True if some did.
+    fn make_room(&mut self, to: TierId, wanted: Bytes, now: Nanos) -> bool {
         let short = wanted.saturating_sub(self.nodes_of(to).map(|node| node.usable).sum());
         let nodes = self.nodes_of(to).map(|node| (self.may_free(node, now), *node));
         let Some((available, before)) = nodes.max_by_key(|(available, _)| *available) else {
-            return;
+            return false;
         };
         if short.0 == 0 || available.0 == 0 {
-            return;
+            return false;
         }
         if to < self.tiers.slowest() {
             self.make_room(TierId(to.0 + 1), page_cache::lot(short, available), now);
         }
-        let Some(cache) = &mut self.page_cache else { return };
+        let Some(cache) = &mut self.page_cache else { return false };
         let asked = cache.make_room(before.node, short, available, now).unwrap_or_else(|problem| {
             self.problems.push(problem);
             Bytes::ZERO
         });
         self.read_memory();
         let Some(after) = self.memory.iter_mut().find(|one| one.node == before.node) else {
-            return;
+            return false;
         };
         // The kernel keeps some of what was freed in lists of this CPU, and counts it as free later.
         let freed = before.cold_files.saturating_sub(after.cold_files);
@@ -620,6 +630,7 @@ impl LinuxWorld {
         {
             cache.leave_alone(before.node, now);
         }
+        freed > Bytes::ZERO
     }
 
     fn page_out(&mut self, orders: &[Order], out: &mut Vec<Outcome>) {
@@ -680,6 +691,7 @@ impl World for LinuxWorld {
                 bandwidth.refresh(now, |tenant| self.tenants.processes_of(tenant), problems);
             }
             self.measuring = meter.cost().cpu;
+            self.keep_headroom(now);
         }
         let page_in_stall = self.paging.as_ref().and_then(|paging| paging.stall);
         let mut tiers =

@@ -36,7 +36,8 @@ impl Headroom {
         self.update(telemetry.free_read.unwrap_or(view.now), free, most);
     }
 
-    fn update(&mut self, now: Nanos, free: Bytes, most: Bytes) {
+    /// Takes in that `free` bytes are free in all tiers at `now`.
+    pub fn update(&mut self, now: Nanos, free: Bytes, most: Bytes) {
         let passed = now.saturating_sub(std::mem::replace(&mut self.last, now));
         let grown = self.free.replace(free).map_or(most, |before| before.saturating_sub(free));
         let part = |bytes: Bytes, of: Nanos, whole: Nanos| {
