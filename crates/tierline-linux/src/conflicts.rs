@@ -175,7 +175,8 @@ pub(crate) fn numa_balancing(root: &Root, plan: OwnUse) -> Option<Finding> {
 
 /// `demotion_enabled`. It is switched off before anything else is done, unless tiering is left to the
 /// kernel: while it is on, an allocation on a full fast node demotes the pages that the kernel considers
-/// oldest, of any program. Tierline makes room only by moving pages of the managed programs.
+/// oldest, of any program. Tierline makes room by moving pages of the managed programs, and by asking for cold pages of
+/// files ([`crate::page_cache`]).
 pub(crate) fn demotion(root: &Root) -> Option<Finding> {
     let text = root.read(DEMOTION).ok()?;
     matches!(text.trim(), "true" | "1").then(|| {
@@ -184,7 +185,7 @@ pub(crate) fn demotion(root: &Root) -> Option<Finding> {
             Severity::Note,
             "the kernel demotes under pressure (demotion_enabled = true)",
             "a full fast node then demotes pages of other programs unnoticed, and demoted pages stay \
-             charged to their group; Tierline makes room only by moving pages of the managed programs",
+             charged to their group; Tierline makes room by moving pages of the managed programs and cold pages of files",
             "nothing: Tierline switches it off while it runs. To leave tiering to the kernel: --policy kernel",
         )
         .switch_off(DEMOTION, "0")

@@ -147,7 +147,7 @@ pub static METRICS: &[Metric] = &[
         |m, out| out.add(&[], Bytes::from_base_pages(m.engine().pages().base_pages()))),
     gauge("tier_capacity", Unit::Bytes, TIER, "Memory in all nodes of the tier",
         |m, out| m.tiers(|tier| out.add(&[tier.name], tier.tier.capacity))),
-    gauge("tier_free", Unit::Bytes, TIER, "Free memory of the tier without the kernel's reserves",
+    gauge("tier_free", Unit::Bytes, TIER, "Free memory of the tier, with cold pages of files that can give way, without the kernel's reserves",
         |m, out| m.tiers(|tier| out.some(&[tier.name], tier.measured.map(|now| now.free)))),
     gauge("tier_managed", Unit::Bytes, TIER, "Memory of the managed processes that is known to be in the tier",
         |m, out| m.tiers(|tier| out.add(&[tier.name], m.engine().pages().bytes_in(tier.id)))),

@@ -125,7 +125,7 @@ tierline_manager_info{policy="a\"b\\c",tracker="damon",version="1.0"} 1
 # TYPE tierline_uptime_seconds gauge
 # UNIT tierline_uptime_seconds seconds
 tierline_uptime_seconds 1.5
-# HELP tierline_tier_free_bytes Free memory of the tier without the kernel's reserves.
+# HELP tierline_tier_free_bytes Free memory of the tier, with cold pages of files that can give way, without the kernel's reserves.
 # TYPE tierline_tier_free_bytes gauge
 # UNIT tierline_tier_free_bytes bytes
 tierline_tier_free_bytes{tier="fast"} 4096

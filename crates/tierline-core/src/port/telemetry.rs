@@ -9,7 +9,7 @@ use crate::unit::{Bytes, BytesPerSec, Nanos};
 /// Measurements of one tier. Unknown values are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct TierTelemetry {
-    /// Bytes free in the tier's nodes, without the kernel's own reserves.
+    /// Bytes free in the tier's nodes, without the kernel's own reserves, and those that give way when room is needed.
     pub free: Bytes,
     /// Bytes of the tier that the managed programs use.
     pub managed: Bytes,
