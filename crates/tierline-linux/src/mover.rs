@@ -101,8 +101,10 @@ impl Batch {
             for one in memory.iter_mut() {
                 if Some(one.node) == from {
                     one.usable += size;
+                    one.free += size;
                 } else if one.node == self.node {
                     one.usable = one.usable.saturating_sub(size);
+                    one.free = one.free.saturating_sub(size);
                 }
             }
         }

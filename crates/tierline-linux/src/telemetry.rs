@@ -24,7 +24,7 @@ pub struct NodeMemory {
     pub node: NodeId,
     /// Total bytes.
     pub total: Bytes,
-    /// Free, including the kernel's reserves.
+    /// Free, including the kernel's reserves; after moves, what is expected.
     pub free: Bytes,
     /// Free for moved pages: without the zones' high (or promotion) watermarks and the protection of lower
     /// zones. Using more than this wakes kswapd.
@@ -48,6 +48,26 @@ pub fn nodes(root: &Root, tiers: &Tiers) -> Result<Vec<NodeMemory>> {
         Ok(NodeMemory { node, total, free, usable, cold_files })
     };
     ids.map(read).collect()
+}
+
+/// Subtracts what other programs have allocated since `nodes` were read: a page for which there is no room would be
+/// reclaimed for, in a call that returns only afterwards.
+///
+/// # Errors
+/// `Error::File` or `Error::Format` if a node's meminfo cannot be read; nothing counts as usable in that node then.
+pub fn subtract_allocated(root: &Root, nodes: &mut [NodeMemory]) -> Result<()> {
+    for node in nodes {
+        let free = match node_memory(root, node.node) {
+            Ok((_, free, _)) => free,
+            Err(error) => {
+                node.usable = Bytes::ZERO;
+                return Err(error);
+            }
+        };
+        node.usable = node.usable.saturating_sub(node.free.saturating_sub(free));
+        node.free = node.free.min(free);
+    }
+    Ok(())
 }
 
 /// Free bytes per tier without the kernel's reserves, `more` of each node included; the rest of the telemetry is left
@@ -266,6 +286,28 @@ mod tests {
         assert_eq!(measured[0].latency, None);
         let with_cold = tiers(&machine, &nodes, |node| node.cold_files);
         assert_eq!(with_cold[1].free, measured[1].free + nodes[1].cold_files);
+    }
+
+    #[test]
+    fn what_others_allocated_is_not_usable() {
+        let mib = |mib: u64| Bytes(mib << 20);
+        let meminfo = "Node 0 MemTotal: 1048576 kB\nNode 0 MemFree: 102400 kB\n";
+        let (_dir, root) = fake(&[("/sys/devices/system/node/node0/meminfo", meminfo)]);
+        let read = |free, usable| {
+            let (node, total, cold_files) = (NodeId(0), mib(1024), Bytes::ZERO);
+            let mut nodes = [NodeMemory { node, total, free, usable, cold_files }];
+            subtract_allocated(&root, &mut nodes).expect("readable");
+            (nodes[0].free, nodes[0].usable)
+        };
+        assert_eq!(read(mib(130), mib(50)), (mib(100), mib(20)));
+        assert_eq!(read(mib(200), mib(50)), (mib(100), mib(0)));
+        assert_eq!(read(mib(90), mib(50)), (mib(90), mib(50)), "more is free than expected");
+        let (_dir, root) = fake(&[]);
+        let node = NodeId(0);
+        let mut nodes =
+            [NodeMemory { node, total: mib(9), free: mib(9), usable: mib(9), cold_files: mib(0) }];
+        assert!(subtract_allocated(&root, &mut nodes).is_err());
+        assert_eq!(nodes[0].usable, mib(0));
     }
 
     #[test]

@@ -568,6 +568,8 @@ impl LinuxWorld {
     fn move_pages(&mut self, now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) {
         let moves: Vec<Move> = orders.iter().filter_map(Order::as_move).collect();
         for alike in moves.chunk_by(|a, b| a.to == b.to) {
+            let subtracted = telemetry::subtract_allocated(&self.root, &mut self.memory);
+            self.problems.extend(subtracted.err());
             let wanted = alike.iter().map(|one| one.size.bytes()).sum();
             self.make_room(alike[0].to, wanted, now);
             self.mover.migrate(alike, &self.tiers, &mut self.memory, out);
