@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::time::{Duration, Instant};
 
 use tierline_core::policy::parts::headroom::Headroom;
 use tierline_core::tier::{NodeId, Tiers};
@@ -32,8 +33,11 @@ const MOST: Bytes = Bytes(32 << 20);
 const OF_BELOW: u64 = 2;
 /// Part of fast memory that is kept free at most while programs allocate: 2 % (TPP, section 5.1).
 const HEADROOM_OF: u64 = 50;
-/// Time for which a node counts as having no such pages, after less than half of what was asked for was freed. Ours.
+/// Time for which a node counts as having no such pages, after less than half of what was asked for was freed, or after
+/// that took too long. Ours.
 const PAUSE: Nanos = Nanos::from_secs(10);
+/// The longest time that asking may take, some times what the largest lot takes. Ours.
+const LONGEST: Duration = Duration::from_millis(500);
 
 /// How the kernel is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +139,7 @@ impl PageCache {
         if moves {
             self.journal.set(&self.root, DEMOTION, "1")?;
         }
+        let began = Instant::now();
         let done = match self.way {
             Way::Node => self.reclaim(node, bytes),
             Way::Generations => self.evict(node, bytes),
@@ -142,7 +147,7 @@ impl PageCache {
         if moves {
             self.journal.set(&self.root, DEMOTION, "0")?;
         }
-        if done.is_err() {
+        if done.is_err() || began.elapsed() > LONGEST {
             self.leave_alone(node, now);
         }
         done.map(|()| bytes)

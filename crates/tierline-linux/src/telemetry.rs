@@ -29,7 +29,7 @@ pub struct NodeMemory {
     /// Free for moved pages: without the zones' high (or promotion) watermarks and the protection of lower
     /// zones. Using more than this wakes kswapd.
     pub usable: Bytes,
-    /// Pages of files that the kernel considers cold and that no program maps.
+    /// Pages of files that the kernel considers cold, that no program maps, and that need not be written first.
     pub cold_files: Bytes,
 }
 
@@ -91,16 +91,18 @@ pub fn is_kernel_tiering(root: &Root) -> bool {
     mode & KERNEL_TIERS != 0
 }
 
-/// Total and free memory, and that of files that are cold and not mapped.
+/// Total and free memory, and that of cold files.
 fn node_memory(root: &Root, node: NodeId) -> Result<(Bytes, Bytes, Bytes)> {
     let path = format!("/sys/devices/system/node/node{}/meminfo", node.0);
     let text = root.read(&path)?;
     let field = |name| meminfo_field(&text, name);
-    let [inactive, mapped, shared] =
-        ["Inactive(file)", "Mapped", "Shmem"].map(|name| field(name).unwrap_or_default());
+    let [inactive, mapped, shared, dirty, in_writeback] =
+        ["Inactive(file)", "Mapped", "Shmem", "Dirty", "Writeback"]
+            .map(|name| field(name).unwrap_or_default());
     // Trackers clear what the kernel would know by that a mapped page is hot. `Mapped` includes shared memory, which is
-    // not in the list of files.
-    let cold_files = inactive.saturating_sub(mapped.saturating_sub(shared));
+    // not in the list of files. For pages to be written the kernel would wait.
+    let busy = mapped.saturating_sub(shared) + dirty + in_writeback;
+    let cold_files = inactive.saturating_sub(busy);
     let both = field("MemTotal").zip(field("MemFree"));
     both.map(|(total, free)| (total, free, cold_files)).ok_or_else(|| Error::Format {
         path: root.path(path),
@@ -275,11 +277,12 @@ mod tests {
         let meminfo = "/sys/devices/system/node/node1/meminfo";
         let mut text = String::from("Node 1 MemTotal: 2097152 kB\nNode 1 MemFree: 1048576 kB\n");
         text += "Node 1 Inactive(file): 900 kB\nNode 1 Mapped: 500 kB\nNode 1 Shmem: 200 kB\n";
+        text += "Node 1 Dirty: 30 kB\nNode 1 Writeback: 20 kB\n";
         files.push((meminfo, text.as_str()));
         let (_dir, root) = fake(&files);
         let machine = Topology::read(&root).expect("topology").tiers(None).expect("tiers");
         let nodes = nodes(&root, &machine).expect("nodes");
-        assert_eq!(nodes.iter().map(|node| node.cold_files.0 >> 10).collect::<Vec<_>>(), [0, 600]);
+        assert_eq!(nodes.iter().map(|node| node.cold_files.0 >> 10).collect::<Vec<_>>(), [0, 550]);
         assert_eq!(nodes[0].usable, Bytes::from_base_pages(59800));
         let measured = tiers(&machine, &nodes, |_| Bytes::ZERO);
         assert_eq!((measured.len(), measured[1].free), (2, Bytes::from_base_pages(59800)));

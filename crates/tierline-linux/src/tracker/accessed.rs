@@ -226,7 +226,8 @@ impl AccessBits for AccessedBits {
 
     fn peek(&mut self, known: &mut Known) -> Option<ReadCounts> {
         let process = known.process.filter(|p| self.kernel.is_current(&self.kcore, p))?;
-        let (sampled, hit) = known.quick_scan.peek((&ReadOnce::new(&self.kcore), &self.walker, process.top_table));
+        let (sampled, hit) =
+            known.quick_scan.peek((&ReadOnce::new(&self.kcore), &self.walker, process.top_table));
         let accessed = (known.base_pages * hit).checked_div(sampled)?;
         Some(ReadCounts { present: known.base_pages, accessed, ..ReadCounts::default() })
     }
