@@ -31,6 +31,8 @@ pub struct NodeMemory {
     pub usable: Bytes,
     /// Pages of files that the kernel considers cold, that no program maps, and that need not be written first.
     pub cold_files: Bytes,
+    /// Pages of files, and of shared memory.
+    pub files: Bytes,
 }
 
 /// Reads the memory of every node of every tier.
@@ -42,10 +44,10 @@ pub fn nodes(root: &Root, tiers: &Tiers) -> Result<Vec<NodeMemory>> {
     let is_kernel_tiering = is_kernel_tiering(root);
     let ids = tiers.0.iter().flat_map(|tier| tier.nodes.iter().copied());
     let read = |node: NodeId| {
-        let (total, free, cold_files) = node_memory(root, node)?;
+        let memory = node_memory(root, node)?;
         // The two files are read one after the other: the result must not exceed the free memory.
-        let usable = zones::usable(&zones, node, is_kernel_tiering).min(free);
-        Ok(NodeMemory { node, total, free, usable, cold_files })
+        let usable = zones::usable(&zones, node, is_kernel_tiering).min(memory.free);
+        Ok(NodeMemory { usable, ..memory })
     };
     ids.map(read).collect()
 }
@@ -58,7 +60,7 @@ pub fn nodes(root: &Root, tiers: &Tiers) -> Result<Vec<NodeMemory>> {
 pub fn subtract_allocated(root: &Root, nodes: &mut [NodeMemory]) -> Result<()> {
     for node in nodes {
         let free = match node_memory(root, node.node) {
-            Ok((_, free, _)) => free,
+            Ok(now) => now.free,
             Err(error) => {
                 node.usable = Bytes::ZERO;
                 return Err(error);
@@ -91,8 +93,8 @@ pub fn is_kernel_tiering(root: &Root) -> bool {
     mode & KERNEL_TIERS != 0
 }
 
-/// Total and free memory, and that of cold files.
-fn node_memory(root: &Root, node: NodeId) -> Result<(Bytes, Bytes, Bytes)> {
+/// What a node's meminfo says; nothing counts as usable.
+fn node_memory(root: &Root, node: NodeId) -> Result<NodeMemory> {
     let path = format!("/sys/devices/system/node/node{}/meminfo", node.0);
     let text = root.read(&path)?;
     let field = |name| meminfo_field(&text, name);
@@ -103,8 +105,13 @@ fn node_memory(root: &Root, node: NodeId) -> Result<(Bytes, Bytes, Bytes)> {
     // not in the list of files. For pages to be written the kernel would wait.
     let busy = mapped.saturating_sub(shared) + dirty + in_writeback;
     let cold_files = inactive.saturating_sub(busy);
+    let files = field("FilePages").unwrap_or_default();
     let both = field("MemTotal").zip(field("MemFree"));
-    both.map(|(total, free)| (total, free, cold_files)).ok_or_else(|| Error::Format {
+    let of_both = |(total, free)| {
+        let usable = Bytes::ZERO;
+        NodeMemory { node, total, free, usable, cold_files, files }
+    };
+    both.map(of_both).ok_or_else(|| Error::Format {
         path: root.path(path),
         found: text.lines().next().unwrap_or_default().into(),
         expected: "lines with MemTotal and MemFree",
@@ -297,18 +304,17 @@ mod tests {
         let meminfo = "Node 0 MemTotal: 1048576 kB\nNode 0 MemFree: 102400 kB\n";
         let (_dir, root) = fake(&[("/sys/devices/system/node/node0/meminfo", meminfo)]);
         let read = |free, usable| {
-            let (node, total, cold_files) = (NodeId(0), mib(1024), Bytes::ZERO);
-            let mut nodes = [NodeMemory { node, total, free, usable, cold_files }];
+            let node = node_memory(&root, NodeId(0)).expect("readable");
+            let mut nodes = [NodeMemory { free, usable, ..node }];
             subtract_allocated(&root, &mut nodes).expect("readable");
             (nodes[0].free, nodes[0].usable)
         };
         assert_eq!(read(mib(130), mib(50)), (mib(100), mib(20)));
         assert_eq!(read(mib(200), mib(50)), (mib(100), mib(0)));
         assert_eq!(read(mib(90), mib(50)), (mib(90), mib(50)), "more is free than expected");
+        let node = node_memory(&root, NodeId(0)).expect("readable");
         let (_dir, root) = fake(&[]);
-        let node = NodeId(0);
-        let mut nodes =
-            [NodeMemory { node, total: mib(9), free: mib(9), usable: mib(9), cold_files: mib(0) }];
+        let mut nodes = [NodeMemory { usable: mib(9), ..node }];
         assert!(subtract_allocated(&root, &mut nodes).is_err());
         assert_eq!(nodes[0].usable, mib(0));
     }

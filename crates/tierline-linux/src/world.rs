@@ -625,7 +625,7 @@ impl LinuxWorld {
             return false;
         };
         // The kernel keeps some of what was freed in lists of this CPU, and counts it as free later.
-        let freed = before.cold_files.saturating_sub(after.cold_files);
+        let freed = before.files.saturating_sub(after.files);
         after.usable = after.usable.max(before.usable + freed);
         if let Some(cache) = &mut self.page_cache
             && freed.0 < asked.0 / 2

@@ -99,6 +99,7 @@ fn memory(base_pages: [u64; 3]) -> Vec<NodeMemory> {
         free: usable,
         usable,
         cold_files: Bytes::ZERO,
+        files: Bytes::ZERO,
     };
     (0..).zip(usable).map(node).collect()
 }
