@@ -38,4 +38,29 @@ for case in half full grow; do
 done
 used aside
 fact aside.after $fast
+
+# A tenant whose own files exceed its limit.
+mkdir -p /sys/fs/cgroup/own
+echo 200M >/sys/block/zram0/disksize
+exec 9</dev/zram0
+sh -c 'echo $$ >/sys/fs/cgroup/own/cgroup.procs; exec cat /dev/zram0' >/dev/null
+used own
+fact own.files $fast
+sh -c 'echo $$ >/sys/fs/cgroup/own/cgroup.procs
+	exec lab-load gups --start-file /tmp/own.go --report /out/own.json --verify --size 200M --hot 48M --duration 10s' >/tmp/own.ready 2>/out/own.load.err &
+load=$!
+until grep -q READY /tmp/own.ready; do sleep 0.1; done
+tierline attach --cgroup own --limit fast=60MiB --summary /out/own.summary.json >/out/own.out 2>/out/own.err &
+manager=$!
+go own
+most=0
+for at in $(seq 16); do
+	sleep 0.5
+	read -r _ node0 _ </sys/fs/cgroup/own/memory.numa_stat
+	[ ${node0#N0=} -le $most ] || most=${node0#N0=}
+done
+fact own.most $most
+ended own.load $load
+kill -TERM $manager
+ended own.status $manager
 same cache

@@ -29,7 +29,7 @@ pub struct NodeMemory {
     /// Free for moved pages: without the zones' high (or promotion) watermarks and the protection of lower
     /// zones. Using more than this wakes kswapd.
     pub usable: Bytes,
-    /// Pages of files that the kernel considers cold, that no program maps, and that need not be written first.
+    /// See [`cold_files`].
     pub cold_files: Bytes,
     /// Pages of files, and of shared memory.
     pub files: Bytes,
@@ -93,18 +93,20 @@ pub fn is_kernel_tiering(root: &Root) -> bool {
     mode & KERNEL_TIERS != 0
 }
 
+/// Pages of files that the kernel considers cold, that no program maps, and that need not be written first.
+pub(crate) fn cold_files([inactive, mapped, shared, dirty, in_writeback]: [Bytes; 5]) -> Bytes {
+    // Trackers clear what the kernel would know by that a mapped page is hot. What is mapped includes shared memory, which
+    // is not in the list of files. For pages to be written the kernel would wait.
+    inactive.saturating_sub(mapped.saturating_sub(shared) + dirty + in_writeback)
+}
+
 /// What a node's meminfo says; nothing counts as usable.
 fn node_memory(root: &Root, node: NodeId) -> Result<NodeMemory> {
     let path = format!("/sys/devices/system/node/node{}/meminfo", node.0);
     let text = root.read(&path)?;
     let field = |name| meminfo_field(&text, name);
-    let [inactive, mapped, shared, dirty, in_writeback] =
-        ["Inactive(file)", "Mapped", "Shmem", "Dirty", "Writeback"]
-            .map(|name| field(name).unwrap_or_default());
-    // Trackers clear what the kernel would know by that a mapped page is hot. `Mapped` includes shared memory, which is
-    // not in the list of files. For pages to be written the kernel would wait.
-    let busy = mapped.saturating_sub(shared) + dirty + in_writeback;
-    let cold_files = inactive.saturating_sub(busy);
+    let names = ["Inactive(file)", "Mapped", "Shmem", "Dirty", "Writeback"];
+    let cold_files = cold_files(names.map(|name| field(name).unwrap_or_default()));
     let files = field("FilePages").unwrap_or_default();
     let both = field("MemTotal").zip(field("MemFree"));
     let of_both = |(total, free)| {

@@ -11,7 +11,7 @@ use tierline_core::unit::Bytes;
 
 use super::{Cgroup, read_at};
 use crate::error::{Error, Result};
-use crate::telemetry::{Pressure, Resource};
+use crate::telemetry::{Pressure, Resource, cold_files};
 
 /// Memory of user space: each page is of one of these types. `file` includes tmpfs and shared memory, so `shmem`,
 /// `file_mapped`, `anon_thp` and the LRU lists (`inactive_anon`, …) would count pages twice.
@@ -21,12 +21,17 @@ const USER: [&str; 2] = ["anon", "file"];
 const KERNEL: [&str; 5] =
     ["kernel_stack", "pagetables", "sec_pagetables", "slab_reclaimable", "slab_unreclaimable"];
 
+/// What [`cold_files`] is computed from. Some kernels name a part of it in another way, or not at all.
+const FILES: [&str; 5] = ["inactive_file", "file_mapped", "shmem", "file_dirty", "file_writeback"];
+type Files = [Bytes; FILES.len()];
+
 /// Memory of one node that is charged to a group or to groups below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeUsage {
     /// The node.
     pub node: NodeId,
-    /// Pages of programs and of files.
+    /// Pages of programs and of files, without those of files that are cold: they give way when room is needed, and no
+    /// program is better off with them than without.
     pub user: Bytes,
     /// Memory that the kernel allocated for them.
     pub kernel: Bytes,
@@ -182,29 +187,39 @@ impl Cgroup {
     }
 }
 
-/// Sums the types of [`USER`] and [`KERNEL`] for each node; other lines are skipped.
+/// Sums the types of [`USER`] and [`KERNEL`] for each node, less cold pages of files; other lines are skipped.
 fn charged(text: &str) -> Option<Vec<NodeUsage>> {
-    let mut nodes: Vec<NodeUsage> = Vec::new();
+    let mut nodes: Vec<(NodeUsage, Files)> = Vec::new();
     let mut found = 0;
     for line in text.lines() {
         let Some((name, rest)) = line.split_once(' ') else { continue };
         let is_user = USER.contains(&name);
-        if !is_user && !KERNEL.contains(&name) {
+        let of_files = FILES.iter().position(|known| *known == name);
+        if !is_user && of_files.is_none() && !KERNEL.contains(&name) {
             continue;
         }
         found += usize::from(is_user);
         for word in rest.split_ascii_whitespace() {
             let (node, bytes) = word.strip_prefix('N')?.split_once('=')?;
             let (node, bytes) = (NodeId(node.parse().ok()?), Bytes(bytes.parse().ok()?));
-            let at = nodes.iter().position(|one| one.node == node).unwrap_or_else(|| {
-                nodes.push(NodeUsage { node, user: Bytes::ZERO, kernel: Bytes::ZERO });
+            let at = nodes.iter().position(|(one, _)| one.node == node).unwrap_or_else(|| {
+                let (user, kernel) = (Bytes::ZERO, Bytes::ZERO);
+                nodes.push((NodeUsage { node, user, kernel }, Files::default()));
                 nodes.len() - 1
             });
-            let one = &mut nodes[at];
-            *(if is_user { &mut one.user } else { &mut one.kernel }) += bytes;
+            let (one, files) = &mut nodes[at];
+            match of_files {
+                Some(at) => files[at] = bytes,
+                None if is_user => one.user += bytes,
+                None => one.kernel += bytes,
+            }
         }
     }
-    (found == USER.len()).then_some(nodes)
+    let less_cold = |(one, files): (NodeUsage, Files)| NodeUsage {
+        user: one.user.saturating_sub(cold_files(files)),
+        ..one
+    };
+    (found == USER.len()).then(|| nodes.into_iter().map(less_cold).collect())
 }
 
 impl Refaults {
