@@ -44,8 +44,7 @@ mkdir -p /sys/fs/cgroup/own
 echo 200M >/sys/block/zram0/disksize
 exec 9</dev/zram0
 sh -c 'echo $$ >/sys/fs/cgroup/own/cgroup.procs; exec cat /dev/zram0' >/dev/null
-used own
-fact own.files $fast
+fact own.files $(sed -n 's/^inactive_file N0=\([0-9]*\) .*/\1/p' /sys/fs/cgroup/own/memory.numa_stat)
 sh -c 'echo $$ >/sys/fs/cgroup/own/cgroup.procs
 	exec lab-load gups --start-file /tmp/own.go --report /out/own.json --verify --size 200M --hot 48M --duration 10s' >/tmp/own.ready 2>/out/own.load.err &
 load=$!

@@ -103,16 +103,32 @@ used() {
 	used="$fast $slow"
 }
 
+# cold CGROUP…: prints the bytes of cold pages of files of each, in node 0 and node 1: they count for no limit.
+cold() {
+	for group; do
+		sed 's/N[01]=//g' /sys/fs/cgroup/$group/memory.numa_stat | awk '
+			{ fast[$1] = $2; slow[$1] = $3 }
+			function cold(of, mapped, bytes) {
+				mapped = of["file_mapped"] - of["shmem"]
+				bytes = of["inactive_file"] - (mapped > 0 ? mapped : 0) - of["file_dirty"] - of["file_writeback"]
+				return bytes > 0 ? bytes : 0
+			}
+			END { printf " %d %d", cold(fast), cold(slow) }'
+	done
+	echo
+}
+
 # hundredths: sets $hundredths to the time since boot.
 hundredths() {
 	read -r seconds _ </proc/uptime
 	hundredths=${seconds%.*}${seconds#*.}
 }
 
-# watch NAME TIME CGROUP…: writes time and memory use of cgroups to a file, for TIME hundredths of a second.
+# watch NAME TIME CGROUP…: writes time and memory use of cgroups to a file, and the bytes of their cold files to another, for TIME hundredths of a second.
 watch() {
 	name=$1 time=$2
 	shift 2
+	cold "$@" >/out/$name.cold
 	hundredths
 	began=$hundredths
 	while [ $((hundredths - began)) -lt $time ]; do

@@ -26,7 +26,7 @@ manage() {
 # observe NAME IDLE LOAD: watches both servers for IDLE seconds without load, then for LOAD seconds under load.
 observe() {
 	watch $1 ${2}00 both/a both/b
-	client $1 a 26000 $3s
+	client $1 a 29000 $3s
 	clients=$!
 	client $1 b 12000 $3s
 	clients="$clients $!"
@@ -39,7 +39,7 @@ stop() {
 	ended $1.status $manager
 }
 
-server both/a 26000
+server both/a 29000
 a=$server
 server both/b 12000
 b=$server
