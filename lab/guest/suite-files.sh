@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A machine that has run for a while: cold pages of files fill fast memory (`half`; `grow`: a program grows meanwhile), or all memory (`full`). A program beside the managed one
-# has its memory in fast memory and does nothing.
+# A machine that has run for a while: cold pages of files fill fast memory (`half`; `grow`: a program grows meanwhile), or all memory
+# (`full`). A program beside the managed one has its memory in fast memory and does nothing.
 . /job/suite-lib.sh
 modprobe zram
 mkdir -p /sys/fs/cgroup/aside

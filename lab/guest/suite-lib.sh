@@ -124,7 +124,8 @@ hundredths() {
 	hundredths=${seconds%.*}${seconds#*.}
 }
 
-# watch NAME TIME CGROUP…: writes time and memory use of cgroups to a file, and the bytes of their cold files to another, for TIME hundredths of a second.
+# watch NAME TIME CGROUP…: writes time and memory use of cgroups to a file, for TIME hundredths of a second; before that, the bytes of
+# their cold files to another.
 watch() {
 	name=$1 time=$2
 	shift 2

@@ -36,7 +36,7 @@ const HEADROOM_OF: u64 = 50;
 /// Time for which a node counts as having no such pages, after less than half of what was asked for was freed, or after
 /// that took too long. Ours.
 const PAUSE: Nanos = Nanos::from_secs(10);
-/// The longest time that asking may take, some times what the largest lot takes. Ours.
+/// The longest time that asking may take, more than ten times what the largest lot takes. Ours.
 const LONGEST: Duration = Duration::from_millis(500);
 
 /// How the kernel is asked.

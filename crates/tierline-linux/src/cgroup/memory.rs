@@ -21,7 +21,7 @@ const USER: [&str; 2] = ["anon", "file"];
 const KERNEL: [&str; 5] =
     ["kernel_stack", "pagetables", "sec_pagetables", "slab_reclaimable", "slab_unreclaimable"];
 
-/// What [`cold_files`] is computed from. Some kernels name a part of it in another way, or not at all.
+/// The types that [`cold_files`] takes, in its order; a type that the kernel does not report counts as zero.
 const FILES: [&str; 5] = ["inactive_file", "file_mapped", "shmem", "file_dirty", "file_writeback"];
 type Files = [Bytes; FILES.len()];
 
@@ -30,8 +30,7 @@ type Files = [Bytes; FILES.len()];
 pub struct NodeUsage {
     /// The node.
     pub node: NodeId,
-    /// Pages of programs and of files, without those of files that are cold: they give way when room is needed, and no
-    /// program is better off with them than without.
+    /// Pages of programs and of files, without cold pages of files: these give way when room is needed.
     pub user: Bytes,
     /// Memory that the kernel allocated for them.
     pub kernel: Bytes,

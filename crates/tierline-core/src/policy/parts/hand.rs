@@ -232,7 +232,7 @@ impl ClockHand {
     }
 }
 
-/// The first of every `OVERSAMPLE` pages by an order, in this order.
+/// One page in `OVERSAMPLE`: those that come first in an order, sorted by it.
 fn best(
     mut pages: Vec<ExaminedPage>,
     order: impl Fn(&ExaminedPage, &ExaminedPage) -> Ordering,
