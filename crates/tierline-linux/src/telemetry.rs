@@ -57,7 +57,10 @@ pub fn nodes(root: &Root, tiers: &Tiers) -> Result<Vec<NodeMemory>> {
 ///
 /// # Errors
 /// `Error::File` or `Error::Format` if a node's meminfo cannot be read; nothing counts as usable in that node then.
-pub fn subtract_allocated(root: &Root, nodes: &mut [NodeMemory]) -> Result<()> {
+pub fn subtract_allocated<'a>(
+    root: &Root,
+    nodes: impl Iterator<Item = &'a mut NodeMemory>,
+) -> Result<()> {
     for node in nodes {
         let free = match node_memory(root, node.node) {
             Ok(now) => now.free,
@@ -308,7 +311,7 @@ mod tests {
         let read = |free, usable| {
             let node = node_memory(&root, NodeId(0)).expect("readable");
             let mut nodes = [NodeMemory { free, usable, ..node }];
-            subtract_allocated(&root, &mut nodes).expect("readable");
+            subtract_allocated(&root, nodes.iter_mut()).expect("readable");
             (nodes[0].free, nodes[0].usable)
         };
         assert_eq!(read(mib(130), mib(50)), (mib(100), mib(20)));
@@ -317,7 +320,7 @@ mod tests {
         let node = node_memory(&root, NodeId(0)).expect("readable");
         let (_dir, root) = fake(&[]);
         let mut nodes = [NodeMemory { usable: mib(9), ..node }];
-        assert!(subtract_allocated(&root, &mut nodes).is_err());
+        assert!(subtract_allocated(&root, nodes.iter_mut()).is_err());
         assert_eq!(nodes[0].usable, mib(0));
     }
 

@@ -568,10 +568,11 @@ impl LinuxWorld {
     fn move_pages(&mut self, now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) {
         let moves: Vec<Move> = orders.iter().filter_map(Order::as_move).collect();
         for alike in moves.chunk_by(|a, b| a.to == b.to) {
-            let subtracted = telemetry::subtract_allocated(&self.root, &mut self.memory);
-            self.problems.extend(subtracted.err());
+            let (to, tiers) = (alike[0].to, &self.tiers);
+            let targets = self.memory.iter_mut().filter(|one| tiers.of_node(one.node) == Some(to));
+            self.problems.extend(telemetry::subtract_allocated(&self.root, targets).err());
             let wanted = alike.iter().map(|one| one.size.bytes()).sum();
-            self.make_room(alike[0].to, wanted, now);
+            self.make_room(to, wanted, now);
             self.mover.migrate(alike, &self.tiers, &mut self.memory, out);
         }
     }
