@@ -17,7 +17,8 @@ use crate::migrator::history::History;
 use crate::migrator::retries::{Attempt, Retries};
 use crate::page::{PageIdx, PageTable};
 use crate::port::{
-    Capability, Move, Order, Outcome, PageAddress, PageSize, SpaceEvent, Telemetry, TenantId, World,
+    Capability, Move, Order, Outcome, PageAddress, PageSize, Reason, SpaceEvent, Telemetry,
+    TenantId, World,
 };
 use crate::qos::Limits;
 use crate::qos::allowance::Allowance;
@@ -132,6 +133,7 @@ impl Migrator {
         let (down, up): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|(m, _)| m.to > m.from);
         let room = telemetry.tiers.iter().map(|tier| tier.free).collect();
         let mut made = Made { room, allowance: Allowance::new(limits, on.pages, telemetry) };
+        let down = made.needed_for_limits(on.pages, down);
         for mut batch in [down, up] {
             batch.retain(|(m, _)| made.reserve_room(on.pages, m));
             // Grouped by space: the kernel moves pages of one process per call. Hottest first within each.
@@ -304,6 +306,22 @@ impl Made {
         *room -= bytes;
         self.allowance.take(tenant, m.to, bytes);
         true
+    }
+
+    /// The demotions without those for a limit that its tenant no longer exceeds once the ones before them are done:
+    /// retries come beside a plan that replaced them.
+    fn needed_for_limits(&self, pages: &PageTable, mut down: Vec<Attempt>) -> Vec<Attempt> {
+        let mut after = self.allowance.clone();
+        down.retain(|(m, _)| {
+            let tenant = self.tenant(pages, m);
+            let is_needed =
+                !matches!(m.reason, Reason::Limit { .. }) || after.is_exceeded(tenant, m.from);
+            if is_needed {
+                after.give(tenant, m.from, m.size.bytes());
+            }
+            is_needed
+        });
+        down
     }
 
     /// A move freed its bytes in a tier.

@@ -90,6 +90,12 @@ impl Allowance {
         limited.then(left)
     }
 
+    /// Whether a tenant is above its limit in a tier.
+    pub fn is_exceeded(&self, tenant: TenantId, tier: TierId) -> bool {
+        let left = self.left.get(&tenant).and_then(|left| left[tier.index()]);
+        left.is_some_and(|left| left < 0)
+    }
+
     /// Tenants above their limit in a tier, and by how much.
     pub fn excess(&self) -> impl Iterator<Item = (TenantId, TierId, Bytes)> + '_ {
         self.left.iter().flat_map(|(&tenant, left)| {

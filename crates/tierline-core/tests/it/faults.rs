@@ -4,13 +4,13 @@
 use tierline_core::engine::Engine;
 use tierline_core::policy::POLICIES;
 use tierline_core::port::{
-    Attention, Capabilities, Move, Observations, Order, Outcome, Question, SpaceEvent, Telemetry,
-    TenantId, Tracking, Vpn, World,
+    Attention, Capabilities, Move, Observations, Order, Outcome, Question, Reason, SpaceEvent,
+    Telemetry, TenantId, Tracking, Vpn, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
-use tierline_core::unit::Nanos;
+use tierline_core::unit::{Bytes, Nanos};
 
 use crate::contract::{RATE, TICK, skewed};
 use crate::toy::{SPACE, Toy, machine};
@@ -178,6 +178,32 @@ fn busy_pages_are_retried_and_promoted() {
     let engine = run(&mut world, 0, 100);
     assert!(world.toy.fast_share() > 0.85, "{}", world.toy.fast_share());
     assert!(engine.migrator().counts.failed["busy"] > 0);
+}
+
+/// Busy pages are tried again, beside other pages that the next plans took for them.
+#[test]
+fn retries_demote_no_page_beyond_what_a_limit_needs() {
+    let mut world = Faulty::new(7);
+    let mut engine = run(&mut world, 0, 100);
+    let fast =
+        |world: &Faulty| world.toy.place.iter().filter(|&&tier| tier == Some(TierId::FAST)).count();
+    let (before, limit) = (fast(&world), 200);
+    assert!(before > 2 * limit, "{before}");
+    engine.assign_tenant(SPACE, TenantId(1));
+    engine.limits.set(TenantId(1), TierId::FAST, Some(Bytes::from_base_pages(limit as u64)));
+    world.busy = 50;
+    let asked = world.toy.asked.len();
+    continue_run(&mut engine, &mut world, 100..200);
+    let for_limit = |(m, outcome): &&(Move, Outcome)| {
+        matches!(m.reason, Reason::Limit { .. }) && *outcome == Outcome::Done
+    };
+    let demoted = world.toy.asked[asked..].iter().filter(for_limit).count();
+    assert!(fast(&world) <= limit, "{} above a limit of {limit}", fast(&world));
+    assert!(
+        demoted <= before - limit,
+        "{demoted} pages demoted for {} above the limit",
+        before - limit
+    );
 }
 
 #[test]
