@@ -6,6 +6,7 @@ pub mod budget;
 pub mod costs;
 pub mod history;
 pub mod retries;
+pub mod shared;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use crate::migrator::budget::TokenBucket;
 use crate::migrator::costs::Costs;
 use crate::migrator::history::History;
 use crate::migrator::retries::{Attempt, Retries};
+use crate::migrator::shared::SharedPages;
 use crate::page::{PageIdx, PageTable};
 use crate::port::{
     Capability, Move, Order, Outcome, PageAddress, PageSize, Reason, SpaceEvent, Telemetry,
@@ -79,6 +81,7 @@ pub struct Migrator {
     budget: TokenBucket,
     history: History,
     retries: Retries,
+    shared: SharedPages,
     /// Measured costs of orders.
     pub costs: Costs,
     /// Totals so far.
@@ -92,6 +95,7 @@ impl Migrator {
             budget: TokenBucket::new(rate),
             history: History::default(),
             retries: Retries::default(),
+            shared: SharedPages::default(),
             costs: Costs::default(),
             counts: OrderCounts::default(),
         }
@@ -118,6 +122,10 @@ impl Migrator {
         limits: &Limits,
         on: &mut OrderContext<'_>,
     ) {
+        for (space, vpn) in self.shared.take_due(on.now) {
+            let page = on.pages.find(space, vpn);
+            page.into_iter().for_each(|page| on.pages.set_refused(page, false));
+        }
         let mut wanted = self.retries.take_due(on.now, on.pages);
         wanted.extend(plan.iter().map(|&m| (m, 0)));
         let budget = self.budget(on.now);
@@ -240,9 +248,8 @@ impl Migrator {
                 let again = self.retries.keep(on.now, (m, tries));
                 self.counts.given_up += u64::from(!again);
             }
-            // Only the retries try it again: policies take it for refused until one of them succeeds.
             Outcome::Shared => {
-                self.retries.keep(on.now, (m, tries));
+                self.shared.refuse(on.now, (m.space, m.vpn));
                 page.into_iter().for_each(|page| on.pages.set_refused(page, true));
             }
             // In a dry run a page is refused after its first order, so that each appears once.
@@ -270,6 +277,7 @@ impl Migrator {
         let counter =
             if up { &mut self.counts.promoted_pages } else { &mut self.counts.demoted_pages };
         *counter += m.size.base_pages();
+        self.shared.forget((m.space, m.vpn));
         let Some(page) = on.pages.find(m.space, m.vpn) else { return };
         on.pages.set_tier(page, m.to);
         on.pages.set_refused(page, false);
