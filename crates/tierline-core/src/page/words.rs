@@ -79,7 +79,7 @@ impl PageState {
         self.is_queued() || self.is_listed() && self.tier() == Some(TierId::FAST)
     }
 
-    /// The kernel refused to move it; it is not tried again while it is mapped.
+    /// The kernel refused to move it: it is not tried again while it is mapped, or, if another process maps it, for a while.
     pub fn is_refused(self) -> bool {
         self.0 & Self::REFUSED != 0
     }
