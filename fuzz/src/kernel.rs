@@ -140,7 +140,7 @@ pub fn machine_files(bytes: &[u8]) {
         && let Ok(tiers) = topology.tiers(None)
     {
         let memory = telemetry::nodes(&root, &tiers).unwrap_or_default();
-        assert_eq!(telemetry::tiers(&tiers, &memory).len(), tiers.len());
+        assert_eq!(telemetry::tiers(&tiers, &memory, |node| node.cold_files).len(), tiers.len());
         if let Ok(nodes) = Nodes::read(&root) {
             let by_tier = nodes.by_tier(&tiers);
             assert!(nodes.node_of(1).is_some() || by_tier.tier_of(1).is_none());

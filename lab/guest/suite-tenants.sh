@@ -54,7 +54,9 @@ try nogroup tierline attach --cgroup both/c
 
 manage lowered --cgroup both/a --limit fast=48MiB --cgroup both/b --limit fast=50MiB
 observe lowered 4 2
+watch status.before 1 both/a both/b
 try status tierline status --json
+watch status.after 1 both/a both/b
 try statustext tierline status
 stop lowered
 

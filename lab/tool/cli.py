@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import cache, guest, image, kernel, qemu
 from .cache import LabError, say
-from .machine import Machine, size
+from .machine import SHIFTS, Machine, size
 
 # Debian packages that the lab needs on the host, in addition to python3 and dpkg.
 HOST_PACKAGES = ["debian-archive-keyring", "dpkg-dev", "mmdebstrap", "squashfs-tools", "zstd"]
@@ -44,7 +44,7 @@ def _shell(options):
 
 def _job(options):
     deterministic = options.mode == "deterministic"
-    machine = Machine(fast=size(options.fast), slow=size(options.slow), shape=options.shape, mode=options.mode, seed=options.seed,
+    machine = Machine(fast=size(options.fast), slow=size(options.slow), shape=options.shape, mode=options.mode, seed=options.seed, mips=options.mips,
                       cpus=options.cpus or (1 if deterministic else 2), slow_latency_ns=options.slow_latency,
                       slow_bandwidth=options.slow_bandwidth)
     return guest.Job(
@@ -150,6 +150,7 @@ def _guest_options(parser):
     parser.add_argument("--mode", choices=["concurrent", "interleaved", "deterministic"], default="concurrent",
                         help="several processors, the same in turns, or one whose clock counts instructions (concurrent)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the deterministic mode (1)")
+    parser.add_argument("--mips", type=int, choices=sorted(SHIFTS), default=machine.mips, help=f"millions of instructions a second in that mode ({machine.mips})")
     parser.add_argument("--cpus", type=int, help="number of processors (2; deterministic: 1)")
     parser.add_argument("--thp", choices=["always", "madvise", "never"], help="transparent huge pages (the kernel's default)")
     parser.add_argument("--damon-stat", action="store_true", help="keep damon_stat on, the default of kernel 7.2")

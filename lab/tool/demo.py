@@ -67,7 +67,7 @@ def main():
     else:
         curves = [(title, [_fast_share(*pair) for pair in itertools.pairwise(_marks(run))]) for title, run in runs]
         print(f"\nAccesses served by fast memory over time (a full block: all)\n{chart(curves, 1.0, options.duration / 2, options.duration)}")
-        print(f"\n{_table(rows)}\n\n{_verdict(rows)}\n\n{_legend(options, rows)}\n\n{NEXT}")
+        print(f"\n{_table(rows)}\n\n{_verdict(rows, options.seed + 1)}\n\n{_legend(options, rows)}\n\n{NEXT}")
     return 0
 
 
@@ -93,13 +93,13 @@ def _quick(options):
     return 0
 
 
-def _verdict(rows):
+def _verdict(rows, another_seed):
     """One line: Tierline against the kernel's tiering."""
     kernel, tierline = rows[1], rows[2]
     fewer = 1 - tierline["modelled_seconds_per_request"] / kernel["modelled_seconds_per_request"]
     ahead = tierline["fast_share"] > kernel["fast_share"] and fewer > 0
     return (f"{'Tierline is ahead' if ahead else 'Tierline is not ahead'}: {tierline['fast_share']:.1%} of accesses from fast memory, the kernel "
-            f"{kernel['fast_share']:.1%}; a request takes {abs(fewer):.1%} {'less' if fewer >= 0 else 'more'} time. Another seed: ./demo --seed {SEED + 1}")
+            f"{kernel['fast_share']:.1%}; a request takes {abs(fewer):.1%} {'less' if fewer >= 0 else 'more'} time. Another seed: ./demo --seed {another_seed}")
 
 
 def _parser():

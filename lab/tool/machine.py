@@ -15,6 +15,8 @@ from .cache import LabError
 
 GIB = 1 << 30
 MIB = 1 << 20
+# The speeds of a processor whose clock counts instructions, in millions a second: an instruction takes 2^N ns.
+SHIFTS = {1000: 0, 500: 1, 250: 2}
 
 
 @dataclass
@@ -25,6 +27,7 @@ class Machine:
     mode: str = "concurrent"
     cpus: int = 2
     seed: int = 1
+    mips: int = 250
     fast_latency_ns: int = 70
     slow_latency_ns: int = 200
     fast_bandwidth: str = "200G"
@@ -70,7 +73,7 @@ class Machine:
         words = ["-cpu", cpu, "-smp", self.cpus]
         if self.mode != "deterministic":
             return [*words, "-accel", f"tcg,thread={'multi' if self.mode == 'concurrent' else 'single'}"]
-        return [*words, "-accel", "tcg,thread=single", "-icount", "shift=2,sleep=off", "-seed", self.seed,
+        return [*words, "-accel", "tcg,thread=single", "-icount", f"shift={SHIFTS[self.mips]},sleep=off", "-seed", self.seed,
                 "-rtc", "base=2026-01-01T00:00:00,clock=vm"]
 
     def _numa(self):

@@ -120,8 +120,8 @@ impl Engine {
 
     /// Carries out the plan, then page-outs and splits, within the budget.
     fn act(&mut self, now: Nanos, world: &mut dyn World) {
-        let Self { memory, migrator, events, .. } = self;
-        let mut context = OrderContext { now, pages: &mut memory.pages, world, events };
+        let Self { memory, migrator, events, policy, .. } = self;
+        let mut context = OrderContext { now, memory, policy: &**policy, world, events };
         migrator.carry_out(&self.plan, &self.telemetry, &self.limits, &mut context);
         migrator.carry_out_requests(&mut self.requests, &mut context);
     }

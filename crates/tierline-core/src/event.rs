@@ -66,7 +66,7 @@ impl Event {
     /// The event of an order with its outcome.
     pub(crate) fn of(at: Nanos, order: Order, outcome: Outcome) -> Self {
         match order {
-            Order::Move(moved) => Self::Move { at, moved, outcome },
+            Order::Move(moved) | Order::MoveShared(moved) => Self::Move { at, moved, outcome },
             Order::PageOut(page) => Self::PageOut { at, page, outcome },
             Order::Split(page) => Self::Split { at, page, outcome },
         }

@@ -96,6 +96,13 @@ impl Bytes {
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
+
+    /// Takes `other` away, if there is as much; returns whether there was.
+    pub fn deduct(&mut self, other: Self) -> bool {
+        let left = self.0.checked_sub(other.0);
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
 }
 
 /// A rate in bytes per second.

@@ -8,7 +8,7 @@ use tierline_core::port::{Move, Outcome, PageSize, Reason, SpaceEvent, SpaceId, 
 use tierline_core::tier::{NodeId, TierId, Tiers};
 use tierline_core::unit::{BASE_PAGE, BASE_PER_HUGE, Bytes};
 use tierline_linux::journal::Journal;
-use tierline_linux::mover::{Mover, MoverSettings};
+use tierline_linux::mover::{MovedPages, Mover, MoverSettings};
 use tierline_linux::process::Maps;
 use tierline_linux::root::Root;
 use tierline_linux::telemetry::{self, KernelCounters};
@@ -37,6 +37,21 @@ impl Lab {
 
     /// Moves pages to tier `to`; `honest` reports the real free memory, otherwise the mover is given a large value.
     fn migrate(&mut self, pages: &[(Vpn, PageSize)], to: TierId, honest: bool) -> Vec<Outcome> {
+        self.migrate_which(MovedPages::Own, pages, to, honest)
+    }
+
+    /// Moves pages that other processes map, too.
+    fn migrate_shared(&mut self, pages: &[(Vpn, PageSize)], to: TierId) -> Vec<Outcome> {
+        self.migrate_which(MovedPages::All, pages, to, true)
+    }
+
+    fn migrate_which(
+        &mut self,
+        which: MovedPages,
+        pages: &[(Vpn, PageSize)],
+        to: TierId,
+        honest: bool,
+    ) -> Vec<Outcome> {
         let one = |&(vpn, size): &(Vpn, PageSize)| Move {
             space: SpaceId(std::process::id()),
             vpn,
@@ -51,7 +66,7 @@ impl Lab {
         if !honest {
             memory.iter_mut().for_each(|one| one.usable = Bytes(1 << 40));
         }
-        let took = self.mover.migrate(&moves, &self.tiers, &mut memory, &mut out);
+        let took = self.mover.migrate(&moves, which, &self.tiers, &mut memory, &mut out);
         let mut kinds = std::collections::BTreeMap::new();
         out.iter().for_each(|outcome| *kinds.entry(*outcome).or_insert(0_u64) += 1);
         println!("  {kinds:?} in {took}");
@@ -186,14 +201,10 @@ fn shared(lab: &mut Lab) {
         unsafe { libc::pause() };
     }
     let pages = base(start, 64);
-    let mut alone =
-        Mover::new(&Root::default(), MoverSettings { shared: false, ..MoverSettings::default() });
-    std::mem::swap(&mut alone, &mut lab.mover);
-    let refused = lab.migrate(&pages, TierId(0), true);
-    lab.expect("refused without the setting", all(&refused, Outcome::Refused));
-    std::mem::swap(&mut alone, &mut lab.mover);
-    let moved = lab.migrate(&pages, TierId(0), true);
-    lab.expect("moved with it", all(&moved, Outcome::Done));
+    let left = lab.migrate(&pages, TierId(0), true);
+    lab.expect("a plain move leaves them", all(&left, Outcome::Shared));
+    let moved = lab.migrate_shared(&pages, TierId(0));
+    lab.expect("a move for all processes moves them", all(&moved, Outcome::Done));
     // SAFETY: our own child.
     unsafe {
         libc::kill(child, libc::SIGKILL);
@@ -209,7 +220,7 @@ fn shared(lab: &mut Lab) {
         reason: Reason::Hot { rate_per_sec: 1.0 },
     };
     let (tiers, mut memory) = (lab.tiers.clone(), lab.memory());
-    lab.mover.migrate(&[ghost], &tiers, &mut memory, &mut out);
+    lab.mover.migrate(&[ghost], MovedPages::Own, &tiers, &mut memory, &mut out);
     lab.expect("the dead child's space is gone", out == [Outcome::SpaceGone]);
 }
 
@@ -295,8 +306,7 @@ fn main() {
             std::process::exit(2);
         }
     };
-    let mover =
-        Mover::new(&Root::default(), MoverSettings { shared: true, ..MoverSettings::default() });
+    let mover = Mover::new(&Root::default(), MoverSettings::default());
     let mut lab = Lab { root, tiers, mover, failed: false };
     let journal = Journal::open("/run/tierline").expect("a journal");
     journal.set(&lab.root, "/proc/sys/kernel/numa_balancing", "0").expect("numa_balancing off");

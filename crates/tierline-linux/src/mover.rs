@@ -36,13 +36,29 @@ const ATTEMPTS: usize = 3;
 pub struct MoverSettings {
     /// Pages per call; 256 to 1024 cost the same per page, fewer cost more.
     pub batch: usize,
-    /// Move pages that several processes map as well. Needs CAP_SYS_NICE.
-    pub shared: bool,
 }
 
 impl Default for MoverSettings {
     fn default() -> Self {
-        Self { batch: 2048, shared: false }
+        Self { batch: 2048 }
+    }
+}
+
+/// Which pages move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MovedPages {
+    /// Those that no other process maps.
+    Own,
+    /// Those that other processes map, too. Needs CAP_SYS_NICE.
+    All,
+}
+
+impl MovedPages {
+    fn flags(self) -> i32 {
+        match self {
+            Self::Own => MPOL_MF_MOVE,
+            Self::All => MPOL_MF_MOVE_ALL,
+        }
     }
 }
 
@@ -70,6 +86,8 @@ pub struct MoverCounts {
 pub struct Mover<S = KernelSyscall> {
     syscall: S,
     settings: MoverSettings,
+    /// The pages that the present call moves.
+    pages: MovedPages,
     counters: MoverCounts,
     errors: Vec<Error>,
 }
@@ -114,8 +132,9 @@ impl Batch {
 impl<S: MoveSyscall> Mover<S> {
     /// A mover with another `move_pages`.
     pub fn with(syscall: S, settings: MoverSettings) -> Self {
-        let settings = MoverSettings { batch: settings.batch.max(1), ..settings };
-        Self { syscall, settings, counters: MoverCounts::default(), errors: Vec::new() }
+        let settings = MoverSettings { batch: settings.batch.max(1) };
+        let (counters, errors) = (MoverCounts::default(), Vec::new());
+        Self { syscall, settings, pages: MovedPages::Own, counters, errors }
     }
 
     /// Counts since the start.
@@ -129,7 +148,7 @@ impl<S: MoveSyscall> Mover<S> {
         std::mem::take(&mut self.errors)
     }
 
-    /// Moves pages and appends one outcome per move, in the same order. Pages go to nodes with usable memory, and
+    /// Moves pages and appends one outcome per move, in the same order; other than `which` stay. Pages go to nodes with usable memory, and
     /// `memory` follows: what a page used is free for those after it. Returns the time taken.
     ///
     /// Within a run of moves to one tier, pages are grouped by process. The runs keep the given order, so
@@ -137,10 +156,12 @@ impl<S: MoveSyscall> Mover<S> {
     pub fn migrate(
         &mut self,
         moves: &[Move],
+        which: MovedPages,
         tiers: &Tiers,
         memory: &mut [NodeMemory],
         out: &mut Vec<Outcome>,
     ) -> Nanos {
+        self.pages = which;
         let began = Instant::now();
         let mut outcomes = vec![Outcome::Refused; moves.len()];
         let mut first = 0;
@@ -257,14 +278,12 @@ impl<S: MoveSyscall> Mover<S> {
     /// Moves one batch to its node.
     fn send(&mut self, batch: &Batch, to: TierId, tiers: &Tiers, outcomes: &mut [Outcome]) {
         let mut left: Vec<usize> = (0..batch.pages.len()).collect();
-        for attempt in 0..ATTEMPTS {
+        for _ in 0..ATTEMPTS {
             if left.is_empty() {
                 return;
             }
-            let all = attempt > 0 && self.settings.shared;
-            let flags = if all { MPOL_MF_MOVE_ALL } else { MPOL_MF_MOVE };
             let pages: Vec<u64> = left.iter().map(|&page| batch.pages[page]).collect();
-            let (status, failed) = match self.call(batch, &pages, flags) {
+            let (status, failed) = match self.call(batch, &pages) {
                 Ok(answer) => answer,
                 Err(errno) => {
                     let outcome = self.whole_call(batch.pid, errno);
@@ -275,8 +294,7 @@ impl<S: MoveSyscall> Mover<S> {
             for (&page, &code) in left.iter().zip(&status) {
                 let outcome = judge(code, to, tiers, failed);
                 outcomes[batch.asked[page]] = outcome;
-                let shared = self.settings.shared && !all && code == -libc::EACCES;
-                if failed.is_none() && (outcome == Outcome::Busy || shared) {
+                if failed.is_none() && outcome == Outcome::Busy {
                     next.push(page);
                 } else if code < 0 {
                     *self.counters.errnos.entry(-code).or_default() += 1;
@@ -292,11 +310,11 @@ impl<S: MoveSyscall> Mover<S> {
         &mut self,
         batch: &Batch,
         pages: &[u64],
-        flags: i32,
     ) -> std::result::Result<(Vec<i32>, Option<i32>), i32> {
         let nodes = vec![i32::from(batch.node.0); pages.len()];
         let mut status = vec![UNTOUCHED; pages.len()];
         self.counters.move_calls += 1;
+        let flags = self.pages.flags();
         let answer = self.syscall.move_pages(batch.pid, pages, Some(&nodes), &mut status, flags);
         let failed = match answer {
             Ok(0) if !status.contains(&UNTOUCHED) => return Ok((status, None)),
@@ -333,6 +351,8 @@ impl<S: MoveSyscall> Mover<S> {
         match errno {
             libc::ESRCH => Outcome::SpaceGone,
             libc::ENOMEM => Outcome::NoRoom,
+            // The capability for shared pages is missing; there is nothing wrong with the process.
+            libc::EPERM if self.pages == MovedPages::All => Outcome::Shared,
             _ => {
                 if *seen == 1 {
                     self.errors.push(call_error(pid, "move", errno));

@@ -112,6 +112,14 @@ impl FrameTiers {
     }
 }
 
+#[cfg(test)]
+impl FrameTiers {
+    /// All frames in one tier.
+    pub(crate) fn all_in(tier: TierId) -> Self {
+        Self { runs: vec![(0, u64::MAX, Some(tier))], last: Cell::new(0) }
+    }
+}
+
 /// The frames that each zone spans, holes included.
 fn spans(zoneinfo: &str) -> Vec<FrameRun> {
     let mut spans = Vec::new();

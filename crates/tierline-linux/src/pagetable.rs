@@ -129,9 +129,25 @@ pub trait Visit {
     fn unaccessed(&mut self, _chunk: Vpn, _count: u64) {}
 
     /// The base pages in memory within the 2 MiB that start at `chunk`, and those of them that were accessed; told before
-    /// the pages themselves.
-    fn table(&mut self, _chunk: Vpn, _present: &PageBits, _accessed: &PageBits) {}
+    /// the pages themselves. Returns the pages to be left out.
+    fn table(&mut self, _chunk: Vpn, _table: &TablePages<'_>) -> PageBits {
+        PageBits::default()
+    }
 }
+
+/// The base pages of one table.
+#[derive(Clone, Copy, Debug)]
+pub struct TablePages<'a> {
+    /// The entries.
+    pub entries: &'a TableEntries,
+    /// Those that map pages.
+    pub present: PageBits,
+    /// Of them, those that were accessed.
+    pub accessed: PageBits,
+}
+
+/// The entries of the lowest table.
+pub type TableEntries = [u64; ENTRIES];
 
 /// One bit for each base page of 2 MiB.
 pub type PageBits = [u64; ENTRIES / 64];
@@ -149,6 +165,71 @@ pub struct PageTableFormat {
     pub levels: u32,
     /// Address bits that do not belong to the address (memory encryption).
     pub encrypted: u64,
+}
+
+impl PageTableFormat {
+    /// The levels that tables are walked in.
+    fn levels(self) -> usize {
+        (self.levels as usize).clamp(2, MAX_LEVELS)
+    }
+
+    /// The table that an entry of a higher one points to; `None` if it points to none.
+    fn next(self, entry: u64) -> Option<u64> {
+        let is_table = entry & PRESENT != 0 && entry & LARGE == 0;
+        is_table.then_some(entry & ADDRESS & !self.encrypted)
+    }
+
+    /// The table of a level in which `vpn` has its entry, by one small read per level above. `None` if there is none.
+    fn find_level(
+        self,
+        memory: &impl PhysicalMemory,
+        top: u64,
+        vpn: Vpn,
+        level: usize,
+    ) -> Option<u64> {
+        (level + 1..=self.levels()).rev().try_fold(top, |table, level| {
+            let mut bytes = [0; 8];
+            let is_read = memory.read_phys(table + offset(vpn, level), &mut bytes);
+            is_read.then_some(u64::from_ne_bytes(bytes)).and_then(|entry| self.next(entry))
+        })
+    }
+
+    /// The lowest table of the 2 MiB at `chunk`, by one small read per level and one of the table. `None` if there is none.
+    pub fn find_table(
+        self,
+        memory: &impl PhysicalMemory,
+        top: u64,
+        chunk: Vpn,
+    ) -> Option<TableEntries> {
+        let table = self.find_level(memory, top, chunk, 1)?;
+        let mut entries = [0; ENTRIES];
+        memory.read_phys(table, as_bytes(&mut entries)).then_some(entries)
+    }
+
+    /// The frame in an entry that maps a base page.
+    pub fn frame(self, entry: u64) -> u64 {
+        // The address of an entry that is not present is stored inverted (the mitigation of L1TF).
+        let raw = if entry & PRESENT == 0 { !entry } else { entry };
+        (raw & ADDRESS & !self.encrypted) / 4096
+    }
+}
+
+/// Where the entry of `vpn` is in its table of a level, in bytes.
+fn offset(vpn: Vpn, level: usize) -> u64 {
+    (vpn.0 >> (9 * (level - 1))) % ENTRIES as u64 * 8
+}
+
+/// The entries of two tables that map the same frames.
+pub fn same_frames(a: &TableEntries, b: &TableEntries) -> PageBits {
+    let mut same = PageBits::default();
+    let pairs = a.as_chunks::<64>().0.iter().zip(b.as_chunks::<64>().0);
+    for (same, (a, b)) in same.iter_mut().zip(pairs) {
+        for (at, (a, b)) in a.iter().zip(b).enumerate() {
+            let is_same = (a ^ b) & ADDRESS == 0 && a & b & PRESENT != 0 && (a | b) & SPECIAL == 0;
+            *same |= u64::from(is_same) << at;
+        }
+    }
+    same
 }
 
 /// Walks page tables; keeps its buffers (20 KiB) between walks.
@@ -171,7 +252,7 @@ impl Walker {
     /// Calls `visit` with every page in memory, by ascending address. `top` is the physical address of the
     /// top table. `false` if that cannot be read.
     pub fn walk(&mut self, memory: &impl PhysicalMemory, top: u64, visit: &mut impl Visit) -> bool {
-        let levels = (self.format.levels as usize).clamp(2, MAX_LEVELS);
+        let levels = self.format.levels();
         // Each table maps a page or another table. Sixteen pages a table is sparser than real programs.
         self.budget = 1024 + memory.ram_base_pages() / 16;
         let full = self.budget;
@@ -193,35 +274,26 @@ impl Walker {
         top: u64,
         vpn: Vpn,
     ) -> Option<[Option<MappedPage>; N]> {
-        let levels = (self.format.levels as usize).clamp(2, MAX_LEVELS);
-        let mut table = top;
-        for level in (1..=levels).rev() {
-            let index = (vpn.0 >> (9 * (level - 1))) % ENTRIES as u64;
-            let mut bytes = [[0; 8]; N];
-            let wanted = if level == 1 { N } else { 1 };
-            if !memory.read_phys(table + index * 8, bytes[..wanted].as_flattened_mut()) {
-                return None;
-            }
-            let entries = bytes.map(u64::from_ne_bytes);
-            let mut pages = [None; N];
-            if level == 1 {
-                for ((page, entry), vpn) in pages.iter_mut().zip(entries).zip(vpn.0..) {
-                    *page = is_page(entry).then(|| self.leaf(entry, vpn, PageSize::Base));
-                }
-                return Some(pages);
-            }
-            let entry = entries[0];
-            if entry & LARGE != 0 {
-                let huge = (level == 2 && is_page(entry)).then_some(vpn.huge_head());
-                pages[0] = huge.map(|head| self.leaf(entry, head.0, PageSize::Huge));
-                return Some(pages);
-            }
-            if entry & PRESENT == 0 {
-                return None;
-            }
-            table = entry & ADDRESS & !self.format.encrypted;
+        let middle = self.format.find_level(memory, top, vpn, 2)?;
+        let (mut bytes, mut pages) = ([[0; 8]; N], [None; N]);
+        if !memory.read_phys(middle + offset(vpn, 2), &mut bytes[0]) {
+            return None;
         }
-        None
+        let entry = u64::from_ne_bytes(bytes[0]);
+        if entry & LARGE != 0 {
+            let huge = is_page(entry).then_some(vpn.huge_head());
+            pages[0] = huge.map(|head| self.leaf(entry, head.0, PageSize::Huge));
+            return Some(pages);
+        }
+        let lowest = self.format.next(entry)?;
+        if !memory.read_phys(lowest + offset(vpn, 1), bytes.as_flattened_mut()) {
+            return None;
+        }
+        let entries = bytes.map(u64::from_ne_bytes);
+        for ((page, entry), vpn) in pages.iter_mut().zip(entries).zip(vpn.0..) {
+            *page = is_page(entry).then(|| self.leaf(entry, vpn, PageSize::Base));
+        }
+        Some(pages)
     }
 
     /// Calls `visit` with every huge page in `pages`, which must be in one gigabyte, by one small read per level.
@@ -233,26 +305,14 @@ impl Walker {
         pages: Range<Vpn>,
         mut visit: impl FnMut(MappedPage),
     ) -> bool {
-        let levels = (self.format.levels as usize).clamp(2, MAX_LEVELS);
-        let at = |level: usize, vpn: Vpn| (vpn.0 >> (9 * (level - 1))) % ENTRIES as u64;
-        let mut table = top;
-        for level in (3..=levels).rev() {
-            let mut bytes = [0; 8];
-            let entry = table + at(level, pages.start) * 8;
-            if !memory.read_phys(entry, &mut bytes) {
-                return false;
-            }
-            let entry = u64::from_ne_bytes(bytes);
-            if entry & PRESENT == 0 || entry & LARGE != 0 {
-                return false;
-            }
-            table = entry & ADDRESS & !self.format.encrypted;
-        }
+        let Some(table) = self.format.find_level(memory, top, pages.start, 2) else {
+            return false;
+        };
         let heads = pages.start.huge_head().0..pages.end.0;
         let count = (heads.end - heads.start).div_ceil(BASE_PER_HUGE).min(ENTRIES as u64);
         let mut entries = [0; ENTRIES];
         let read = &mut entries[..usize::try_from(count).unwrap_or(ENTRIES)];
-        if !memory.read_phys(table + at(2, pages.start) * 8, as_bytes(read)) {
+        if !memory.read_phys(table + offset(pages.start, 2), as_bytes(read)) {
             return false;
         }
         let heads = heads.step_by(ENTRIES);
@@ -278,7 +338,7 @@ impl Walker {
             return true;
         }
         let reach = 9 * (level - 1);
-        let top = level == (self.format.levels as usize).clamp(2, MAX_LEVELS);
+        let top = level == self.format.levels();
         for i in used(&self.tables[level - 1], if top { USER_ENTRIES } else { ENTRIES }) {
             let entry = self.tables[level - 1][i];
             let vpn = base + ((i as u64) << reach);
@@ -286,8 +346,7 @@ impl Walker {
                 if level == 2 {
                     self.huge_page(entry, vpn, visit);
                 }
-            } else if entry & PRESENT != 0 {
-                let below = entry & ADDRESS & !self.format.encrypted;
+            } else if let Some(below) = self.format.next(entry) {
                 self.table(memory, below, level - 1, vpn, visit);
             }
         }
@@ -304,8 +363,12 @@ impl Walker {
 
     fn base_pages(&self, base: u64, visit: &mut impl Visit) {
         let table = &self.tables[0];
-        let (present, accessed) = page_bits(table);
-        visit.table(Vpn(base), &present, &accessed);
+        let (mut present, mut accessed) = page_bits(table);
+        let pages = TablePages { entries: table, present, accessed };
+        for (at, left_out) in visit.table(Vpn(base), &pages).into_iter().enumerate() {
+            present[at] &= !left_out;
+            accessed[at] &= !left_out;
+        }
         let mut visited = present;
         if visit.counts_unaccessed() {
             let cold = present.iter().zip(&accessed).map(|(p, a)| u64::from((p & !a).count_ones()));
@@ -332,13 +395,10 @@ impl Walker {
 
     #[inline]
     fn leaf(&self, entry: u64, vpn: u64, size: PageSize) -> MappedPage {
-        // The address of an entry that is not present is stored inverted (the mitigation of L1TF).
-        let raw = if entry & PRESENT == 0 { !entry } else { entry };
-        let pfn = (raw & ADDRESS & !self.format.encrypted) / 4096;
         MappedPage {
             vpn: Vpn(vpn),
             // Bit 12 of a huge entry is an attribute, not part of the address.
-            pfn: pfn & !(size.base_pages() - 1),
+            pfn: self.format.frame(entry) & !(size.base_pages() - 1),
             size,
             accessed: entry & ACCESSED != 0,
             writable: entry & WRITABLE != 0,

@@ -31,7 +31,8 @@ pub const RIGHTS: [Right; 6] = [
     Right {
         name: "CAP_SYS_NICE",
         capability: CapabilitySet::SYS_NICE,
-        needed_for: "moving and splitting pages of other users' programs, and a high priority meanwhile",
+        needed_for: "moving and splitting pages of other users' programs, moving pages that several processes share, \
+                     and a high priority meanwhile",
     },
     Right {
         name: "CAP_DAC_READ_SEARCH",

@@ -17,7 +17,7 @@ use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
 use crate::loaded_latency::LoadedLatency;
 use crate::mover::page_out::Pager;
-use crate::mover::{self, Mover};
+use crate::mover::{self, MovedPages, Mover};
 use crate::nodes::{FrameTiers, Nodes};
 use crate::page_cache::{self, PageCache};
 use crate::pagemap::residence;
@@ -565,7 +565,13 @@ impl LinuxWorld {
 }
 
 impl LinuxWorld {
-    fn move_pages(&mut self, now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) {
+    fn move_pages(
+        &mut self,
+        now: Nanos,
+        orders: &[Order],
+        which: MovedPages,
+        out: &mut Vec<Outcome>,
+    ) {
         let moves: Vec<Move> = orders.iter().filter_map(Order::as_move).collect();
         for alike in moves.chunk_by(|a, b| a.to == b.to) {
             let (to, tiers) = (alike[0].to, &self.tiers);
@@ -573,7 +579,7 @@ impl LinuxWorld {
             self.problems.extend(telemetry::subtract_allocated(&self.root, targets).err());
             let wanted = alike.iter().map(|one| one.size.bytes()).sum();
             self.make_room(to, wanted, now);
-            self.mover.migrate(alike, &self.tiers, &mut self.memory, out);
+            self.mover.migrate(alike, which, &self.tiers, &mut self.memory, out);
         }
     }
 
@@ -728,7 +734,8 @@ impl World for LinuxWorld {
         let _urgent = RaisedPriority::begin();
         for alike in orders.chunk_by(|a, b| discriminant(a) == discriminant(b)) {
             match alike[0] {
-                Order::Move(_) => self.move_pages(now, alike, out),
+                Order::Move(_) => self.move_pages(now, alike, MovedPages::Own, out),
+                Order::MoveShared(_) => self.move_pages(now, alike, MovedPages::All, out),
                 Order::Split(_) => self.split_pages(alike, out),
                 Order::PageOut(_) => self.page_out(alike, out),
             }

@@ -74,6 +74,14 @@ fn fork_once() -> Result<()> {
         // SAFETY: ends the child without running the parent's handlers.
         unsafe { libc::_exit(0) }
     }
+    reap(child)
+}
+
+/// Waits for a child.
+///
+/// # Errors
+/// Its status, if that is not 0.
+pub fn reap(child: libc::pid_t) -> Result<()> {
     let mut status = 0;
     // SAFETY: status is a local variable.
     let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };

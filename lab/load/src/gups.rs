@@ -81,6 +81,10 @@ pub struct Args {
     /// Threads that access the mapping
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=256))]
     threads: u64,
+    /// Forked children that access the mapping, too. Private memory is then to be read only, with `--write-share 0`: a page
+    /// that one process writes to is its own from then on.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=64))]
+    workers: u64,
     /// What a further thread of the process does meanwhile
     #[arg(long, value_enum)]
     beside: Option<Beside>,
@@ -280,6 +284,19 @@ fn work(plan: &Plan, shared: &Shared, thread: usize, mut rng: Rng) -> Done {
     done
 }
 
+/// Forks a child that does the work of a thread and ends.
+fn fork_worker(plan: &Plan, seed: u64) -> Result<libc::pid_t> {
+    // SAFETY: this process has one thread, so the child may do whatever it may.
+    let child = unsafe { libc::fork() };
+    ensure!(child >= 0, "fork: {}", std::io::Error::last_os_error());
+    if child == 0 {
+        work(plan, &Shared::new(2), 1, Rng::new(seed));
+        // SAFETY: ends the child without running the parent's handlers.
+        unsafe { libc::_exit(0) }
+    }
+    Ok(child)
+}
+
 /// Result of `--verify`.
 #[derive(Serialize)]
 struct Verified {
@@ -390,6 +407,8 @@ pub fn run(args: &Args) -> Result<Verdict> {
         duration: args.duration.0,
         start: Instant::now(),
     };
+    let children: Vec<libc::pid_t> =
+        (0..args.workers).map(|_| fork_worker(&plan, rng.next())).collect::<Result<_>>()?;
     let t_start_seconds = sys::boot_seconds();
     mark::<{ marker::START }>();
     let (done, mut observer) = std::thread::scope(|scope| {
@@ -418,6 +437,7 @@ pub fn run(args: &Args) -> Result<Verdict> {
         let observer = watch.join().expect("the observer panicked");
         Ok::<_, anyhow::Error>((done, observer))
     })?;
+    children.into_iter().try_for_each(beside::reap)?;
     let elapsed = plan.start.elapsed();
     let vmstat = vmstat::delta(&vmstat_before, &vmstat::read());
     observer.observe(&shared, elapsed, true);

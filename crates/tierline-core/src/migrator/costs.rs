@@ -78,7 +78,7 @@ impl Costs {
                 average_in(&mut self.page_out, Nanos(spent.0 / base_pages), COST_WEIGHT);
             }
             Order::Split(_) => average_in(&mut self.split, Nanos(spent.0 / count), COST_WEIGHT),
-            Order::Move(first) if base_pages >= COST_MIN_PAGES => {
+            Order::Move(first) | Order::MoveShared(first) if base_pages >= COST_MIN_PAGES => {
                 let new = Nanos(spent.0 / base_pages);
                 average_in(&mut self.pace, new, COST_WEIGHT);
                 if orders.iter().all(|order| order.page().size == first.size) {
@@ -89,7 +89,7 @@ impl Costs {
                     average_in(&mut latency[size], Nanos(spent.0 / count), LATENCY_WEIGHT);
                 }
             }
-            Order::Move(_) => {}
+            Order::Move(_) | Order::MoveShared(_) => {}
         }
     }
 }

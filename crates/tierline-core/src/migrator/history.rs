@@ -24,6 +24,12 @@ pub struct History {
 }
 
 impl History {
+    /// Whether the latest move of this page was up, and soon before.
+    pub fn is_promoted(&self, now: Nanos, space: SpaceId, vpn: Vpn) -> bool {
+        let latest = self.latest.get(&(space, vpn));
+        latest.is_some_and(|&(at, up)| up && now.saturating_sub(at) <= SOON)
+    }
+
     /// Records a move; true if the page moved the other way soon before.
     pub fn record(&mut self, now: Nanos, space: SpaceId, vpn: Vpn, up: bool) -> bool {
         let is_soon = |at: Nanos| now.saturating_sub(at) <= SOON;

@@ -4,20 +4,23 @@
 
 pub mod budget;
 pub mod costs;
+pub mod due;
 pub mod history;
 pub mod retries;
 pub mod shared;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::counters::Counters;
 use crate::event::Event;
+use crate::intake::ManagedMemory;
 use crate::migrator::budget::TokenBucket;
 use crate::migrator::costs::Costs;
 use crate::migrator::history::History;
 use crate::migrator::retries::{Attempt, Retries};
-use crate::migrator::shared::SharedPages;
+use crate::migrator::shared::{Mappers, SharedPages};
 use crate::page::{PageIdx, PageTable};
+use crate::policy::interface::Policy;
 use crate::port::{
     Capability, Move, Order, Outcome, PageAddress, PageSize, Reason, SpaceEvent, Telemetry,
     TenantId, World,
@@ -58,8 +61,10 @@ pub struct OrderCounts {
 pub struct OrderContext<'a> {
     /// The time.
     pub now: Nanos,
-    /// The page table.
-    pub pages: &'a mut PageTable,
+    /// The managed memory.
+    pub memory: &'a mut ManagedMemory,
+    /// The policy whose orders they are.
+    pub policy: &'a dyn Policy,
     /// The world that carries orders out.
     pub world: &'a mut dyn World,
     /// The events.
@@ -123,10 +128,10 @@ impl Migrator {
         on: &mut OrderContext<'_>,
     ) {
         for (space, vpn) in self.shared.take_due(on.now) {
-            let page = on.pages.find(space, vpn);
-            page.into_iter().for_each(|page| on.pages.set_refused(page, false));
+            let page = on.memory.pages.find(space, vpn);
+            page.into_iter().for_each(|page| on.memory.pages.set_refused(page, false));
         }
-        let mut wanted = self.retries.take_due(on.now, on.pages);
+        let mut wanted = self.retries.take_due(on.now, &on.memory.pages);
         wanted.extend(plan.iter().map(|&m| (m, 0)));
         let budget = self.budget(on.now);
         let mut left = budget;
@@ -140,14 +145,57 @@ impl Migrator {
         // Promotions may need the room that demotions make; only room really made counts.
         let (down, up): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|(m, _)| m.to > m.from);
         let room = telemetry.tiers.iter().map(|tier| tier.free).collect();
-        let mut made = Made { room, allowance: Allowance::new(limits, on.pages, telemetry) };
-        let down = made.needed_for_limits(on.pages, down);
-        for mut batch in [down, up] {
-            batch.retain(|(m, _)| made.reserve_room(on.pages, m));
-            // Grouped by space: the kernel moves pages of one process per call. Hottest first within each.
-            batch.sort_by_key(|(m, _)| m.space);
-            self.carry_out_batch(&batch, &mut made, on);
+        let mut made =
+            Made { room, allowance: Allowance::new(limits, &on.memory.pages, telemetry) };
+        let down = made.needed_for_limits(&on.memory.pages, down);
+        // A tenant at its limit is below it between the two halves of an exchange, so they follow each other closely.
+        let at_once = smallest_limit(limits, &on.memory.pages, &up).map(exchanged_at_once);
+        self.alternate(down, up, at_once, &mut made, on);
+    }
+
+    /// Carries out demotions and promotions in turn: about `at_once` bytes down, then as many up as there is room for, and at the end
+    /// what is left. `None`: all down first.
+    fn alternate(
+        &mut self,
+        down: Vec<Attempt>,
+        up: Vec<Attempt>,
+        at_once: Option<Bytes>,
+        made: &mut Made,
+        on: &mut OrderContext<'_>,
+    ) {
+        let (mut down, mut up) = (down.into_iter().peekable(), up.into_iter().peekable());
+        while down.peek().is_some() {
+            let mut bytes = Bytes::ZERO;
+            let part = std::iter::from_fn(|| {
+                let next = down.next_if(|_| at_once.is_none_or(|most| bytes < most))?;
+                bytes += next.0.size.bytes();
+                Some(next)
+            });
+            let part = part.filter(|(m, _)| made.reserve_room(&on.memory.pages, m)).collect();
+            self.carry_out_part(part, made, on);
+            if down.peek().is_some() {
+                let mut fits = |(m, _): &Attempt| made.reserve_room(&on.memory.pages, m);
+                let part = std::iter::from_fn(|| up.next_if(&mut fits)).collect();
+                self.carry_out_part(part, made, on);
+            }
         }
+        let rest = up.filter(|(m, _)| made.reserve_room(&on.memory.pages, m)).collect();
+        self.carry_out_part(rest, made, on);
+    }
+
+    /// Carries out moves for which there is room.
+    fn carry_out_part(
+        &mut self,
+        mut batch: Vec<Attempt>,
+        made: &mut Made,
+        on: &mut OrderContext<'_>,
+    ) {
+        // Grouped by space: the kernel moves pages of one process per call. Hottest first within each.
+        batch.sort_by_key(|(m, _)| m.space);
+        let for_all = |(m, _): &Attempt| shared::is_represented(m, &on.memory.pages);
+        let (for_all, own): (Vec<_>, Vec<_>) = batch.into_iter().partition(for_all);
+        self.carry_out_batch(&own, Order::Move, made, on);
+        self.carry_out_batch(&for_all, Order::MoveShared, made, on);
     }
 
     /// Pages out the requested pages, as many as fit into a tick.
@@ -155,13 +203,9 @@ impl Migrator {
         if !on.world.capabilities().has(Capability::PageOut) {
             return;
         }
-        let mut left = self.costs.page_outs_per_tick();
-        let there = asked.filter_map(|page| on.pages.locate(page).map(|at| (page, at)));
-        let within = there.take_while(|(_, at)| {
-            let fits = at.size.base_pages() <= left;
-            left = left.saturating_sub(at.size.base_pages());
-            fits
-        });
+        let mut left = Bytes::from_base_pages(self.costs.page_outs_per_tick());
+        let there = asked.filter_map(|page| on.memory.pages.locate(page).map(|at| (page, at)));
+        let within = there.take_while(|(_, at)| left.deduct(at.size.bytes()));
         let (pages, places): (Vec<PageIdx>, Vec<_>) = within.unzip();
         let orders: Vec<Order> = places.iter().map(|&at| Order::PageOut(at.into())).collect();
         let outcomes = self.act(&orders, on);
@@ -173,14 +217,14 @@ impl Migrator {
                 self.counts.tiering.count_page_out(at.kind, at.size.base_pages());
             }
             if matches!(outcome, Outcome::Done | Outcome::PageGone) {
-                on.pages.clear_tier(page);
+                on.memory.pages.clear_tier(page);
             }
         }
     }
 
     /// Splits the requested huge pages, as many as fit into a tick.
     fn split(&mut self, asked: impl Iterator<Item = PageIdx>, on: &mut OrderContext<'_>) {
-        let there = asked.filter_map(|page| on.pages.locate(page).map(|at| (page, at)));
+        let there = asked.filter_map(|page| on.memory.pages.locate(page).map(|at| (page, at)));
         let huge = there.filter(|(_, at)| at.size == PageSize::Huge);
         let (pages, orders): (Vec<PageIdx>, Vec<Order>) = huge
             .take(self.costs.splits_per_tick())
@@ -194,23 +238,55 @@ impl Migrator {
         let outcomes = self.act(&orders, on);
         for ((page, order), outcome) in pages.into_iter().zip(orders).zip(outcomes) {
             on.events.push(Event::of(on.now, order, outcome));
-            let done = outcome == Outcome::Done && on.pages.split(page);
+            let done = outcome == Outcome::Done && on.memory.pages.split(page);
             *if done { &mut self.counts.split } else { &mut self.counts.split_failed } += 1;
         }
     }
 
-    fn carry_out_batch(&mut self, batch: &[Attempt], made: &mut Made, on: &mut OrderContext<'_>) {
-        let orders: Vec<Order> = batch.iter().map(|&(m, _)| Order::Move(m)).collect();
-        let outcomes = self.act(&orders, on);
+    fn carry_out_batch(
+        &mut self,
+        batch: &[Attempt],
+        order: fn(Move) -> Order,
+        made: &mut Made,
+        on: &mut OrderContext<'_>,
+    ) {
+        let orders: Vec<Order> = batch.iter().map(|&(m, _)| order(m)).collect();
+        let mut outcomes = self.act(&orders, on);
+        self.move_shared(&orders, &mut outcomes, on);
         for ((&tried, order), outcome) in batch.iter().zip(orders).zip(outcomes) {
             on.events.push(Event::of(on.now, order, outcome));
             self.record_outcome(tried, outcome, on);
             let (m, _) = tried;
             if outcome == Outcome::Done {
                 self.budget.spend(m.size.bytes());
-                made.free_room(on.pages, &m, m.from);
+                made.free_room(&on.memory.pages, &m, m.from);
             } else {
-                made.free_room(on.pages, &m, m.to);
+                made.free_room(&on.memory.pages, &m, m.to);
+            }
+        }
+    }
+
+    /// Moves pages that were found shared, if all processes known to map them agree.
+    fn move_shared(
+        &mut self,
+        orders: &[Order],
+        outcomes: &mut [Outcome],
+        on: &mut OrderContext<'_>,
+    ) {
+        let mut mappers = Mappers::new(on.memory.pages.spaces().count());
+        let mut found = Vec::new();
+        for (order, outcome) in orders.iter().zip(outcomes) {
+            if let (&Order::Move(m), Outcome::Shared) = (order, &outcome)
+                && mappers.agree(&m, on.now, &self.history, on.memory, on.policy)
+            {
+                found.push((m, outcome));
+            }
+        }
+        let again: Vec<Order> = found.iter().map(|(m, _)| Order::MoveShared(*m)).collect();
+        for ((m, outcome), moved) in found.into_iter().zip(self.act(&again, on)) {
+            *outcome = moved;
+            if moved == Outcome::Done {
+                shared::follow(&m, &mut on.memory.pages);
             }
         }
     }
@@ -224,7 +300,7 @@ impl Migrator {
         let spent = on.world.act(on.now, orders, &mut outcomes);
         assert_eq!(outcomes.len(), orders.len(), "a world reports one outcome per order");
         *match kind {
-            Order::Move(_) => &mut self.counts.busy,
+            Order::Move(_) | Order::MoveShared(_) => &mut self.counts.busy,
             Order::PageOut(_) => &mut self.counts.paging,
             Order::Split(_) => &mut self.counts.splitting,
         } += spent;
@@ -233,15 +309,15 @@ impl Migrator {
     }
 
     fn record_outcome(&mut self, (m, tries): Attempt, outcome: Outcome, on: &mut OrderContext<'_>) {
-        let page = on.pages.find(m.space, m.vpn);
-        let at = page.and_then(|page| on.pages.locate(page));
+        let page = on.memory.pages.find(m.space, m.vpn);
+        let at = page.and_then(|page| on.memory.pages.locate(page));
         let kind = at.map(|at| at.kind).unwrap_or_default();
         self.counts.tiering.count_move(&m, kind, outcome);
         match outcome {
             Outcome::Done => self.record_move(m, on),
             Outcome::Elsewhere(tier) => {
                 if let Some(page) = page {
-                    on.pages.set_tier(page, tier);
+                    on.memory.pages.set_tier(page, tier);
                 }
             }
             Outcome::Busy | Outcome::Dirtied => {
@@ -250,19 +326,19 @@ impl Migrator {
             }
             Outcome::Shared => {
                 self.shared.refuse(on.now, (m.space, m.vpn));
-                page.into_iter().for_each(|page| on.pages.set_refused(page, true));
+                page.into_iter().for_each(|page| on.memory.pages.set_refused(page, true));
             }
             // In a dry run a page is refused after its first order, so that each appears once.
             Outcome::Refused | Outcome::Skipped => {
                 if let Some(page) = page {
-                    on.pages.set_refused(page, true);
+                    on.memory.pages.set_refused(page, true);
                 }
             }
-            Outcome::SpaceGone => on.pages.apply(SpaceEvent::Gone(m.space)),
+            Outcome::SpaceGone => on.memory.pages.apply(SpaceEvent::Gone(m.space)),
             // A page that was freed looks coldest, and would be ordered again and again. If it returns, it is found again.
             Outcome::PageGone => {
                 if let Some(page) = page {
-                    on.pages.clear_tier(page);
+                    on.memory.pages.clear_tier(page);
                 }
             }
             Outcome::NoRoom => {}
@@ -278,23 +354,39 @@ impl Migrator {
             if up { &mut self.counts.promoted_pages } else { &mut self.counts.demoted_pages };
         *counter += m.size.base_pages();
         self.shared.forget((m.space, m.vpn));
-        let Some(page) = on.pages.find(m.space, m.vpn) else { return };
-        on.pages.set_tier(page, m.to);
-        on.pages.set_refused(page, false);
+        let Some(page) = on.memory.pages.find(m.space, m.vpn) else { return };
+        on.memory.pages.set_tier(page, m.to);
+        on.memory.pages.set_refused(page, false);
         debug_assert_eq!(
-            on.pages.state(page).tier(),
+            on.memory.pages.state(page).tier(),
             Some(m.to),
             "the page table follows the move"
         );
-        let returns = on.pages.state(page).ping_pongs();
+        let returns = on.memory.pages.state(page).ping_pongs();
         if self.history.record(on.now, m.space, m.vpn, up) {
             self.counts.ping_pong_pages += m.size.base_pages();
-            on.pages.set_ping_pongs(page, returns + 1);
+            on.memory.pages.set_ping_pongs(page, returns + 1);
             on.events.push(Event::PingPong { at: on.now, moved: m });
         } else {
-            on.pages.set_ping_pongs(page, returns / 2);
+            on.memory.pages.set_ping_pongs(page, returns / 2);
         }
     }
+}
+
+/// The smallest limit of the tenants whose pages these moves bring up.
+fn smallest_limit(limits: &Limits, pages: &PageTable, up: &[Attempt]) -> Option<Bytes> {
+    if limits.is_empty() {
+        return None;
+    }
+    let places: BTreeSet<_> = up.iter().map(|(m, _)| (m.space, m.to)).collect();
+    let limit = |(space, tier)| limits.get(pages.tenant_of(space), tier);
+    places.into_iter().filter_map(limit).min()
+}
+
+/// Bytes that go down in an exchange before others go up, where the smallest limit is this: a hundredth of it, or a little more. At
+/// least so many that a call moves several. Ours.
+fn exchanged_at_once(limit: Bytes) -> Bytes {
+    Bytes(limit.0 / 100).max(Bytes::from_base_pages(64))
 }
 
 /// Free room and the tenants' remaining limits; only what demotions really freed counts.

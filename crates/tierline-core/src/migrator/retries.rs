@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Moves of busy pages, to be tried again later.
 
-use std::collections::BTreeMap;
-
+use crate::migrator::due::Due;
 use crate::page::PageTable;
 use crate::port::Move;
 use crate::unit::Nanos;
@@ -18,8 +17,7 @@ pub type Attempt = (Move, u32);
 /// Moves by the time at which they are due.
 #[derive(Debug, Default)]
 pub struct Retries {
-    due: BTreeMap<(Nanos, u64), Attempt>,
-    next: u64,
+    due: Due<Attempt>,
 }
 
 impl Retries {
@@ -28,23 +26,18 @@ impl Retries {
         debug_assert!(tries < MAX_TRIES, "tried too often: {tries}");
         let again = tries + 1 < MAX_TRIES;
         if again {
-            self.next += 1;
-            self.due.insert((now + FIRST_RETRY * (1 << tries), self.next), (m, tries + 1));
+            self.due.add(now + FIRST_RETRY * (1 << tries), (m, tries + 1));
         }
         again
     }
 
     /// Takes the moves that are due and whose page still has the tier and size of the order.
     pub fn take_due(&mut self, now: Nanos, pages: &PageTable) -> Vec<Attempt> {
-        let later = self.due.split_off(&(now + Nanos(1), 0));
-        let due = std::mem::replace(&mut self.due, later);
-        debug_assert!(due.keys().all(|&(at, _)| at <= now), "a retry comes too early");
-        debug_assert!(self.due.keys().all(|&(at, _)| at > now), "a retry is late");
         let stays = |m: &Move| {
             let page = pages.find(m.space, m.vpn);
             let in_tier = page.filter(|&page| pages.state(page).tier() == Some(m.from));
             in_tier.and_then(|page| pages.locate(page)).is_some_and(|at| at.size == m.size)
         };
-        due.into_values().filter(|(m, _)| stays(m)).collect()
+        self.due.take(now).filter(|(m, _)| stays(m)).collect()
     }
 }

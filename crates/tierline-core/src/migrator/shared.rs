@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Pages that several processes map. Nothing tells when that ends: a forked child may live for a millisecond or for hours.
-//! So each is refused for a while, twice as long each time; then policies may order it again, if they still want to. After the
-//! end of a child a page waits at most as long as the child lived, and pages that are shared for good are rarely tried.
+//! Pages that several processes map: those of a forked child, or of servers with shared memory.
+//!
+//! Such a page moves for all of them, if all that are known agree ([`Mappers`]). Otherwise nothing tells when sharing ends: a
+//! child may live for a millisecond or for hours. So each page is refused for a while, twice as long each time; then policies
+//! may order it again, if they still want to. After the end of a child a page waits at most as long as the child lived, and
+//! pages that are shared for good are rarely tried.
 
 use std::collections::BTreeMap;
 
-use crate::port::{SpaceId, Vpn};
+use crate::intake::ManagedMemory;
+use crate::migrator::due::Due;
+use crate::migrator::history::History;
+use crate::page::{PageIdx, PageTable};
+use crate::policy::interface::Policy;
+use crate::port::{Move, PageKind, PageSize, SpaceId, Vpn};
 use crate::unit::Nanos;
 
 /// Time for which a page is refused first. Ours.
@@ -29,8 +37,7 @@ struct Found {
 pub struct SharedPages {
     found: BTreeMap<Page, Found>,
     /// When a page is no longer refused, or else forgotten; stale if it was found again since.
-    due: BTreeMap<(Nanos, u64), (Page, u32)>,
-    next: u64,
+    due: Due<(Page, u32)>,
 }
 
 impl SharedPages {
@@ -40,7 +47,7 @@ impl SharedPages {
         found.times = found.times.saturating_add(1);
         found.is_refused = true;
         let times = found.times;
-        self.plan(now + refusal(times), page, times);
+        self.due.add(now + refusal(times), (page, times));
     }
 
     /// A page has moved.
@@ -50,27 +57,92 @@ impl SharedPages {
 
     /// Pages that are no longer to be refused.
     pub fn take_due(&mut self, now: Nanos) -> Vec<Page> {
-        let later = self.due.split_off(&(now + Nanos(1), 0));
-        let due = std::mem::replace(&mut self.due, later);
         let mut ended = Vec::new();
-        for (page, times) in due.into_values() {
+        for (page, times) in self.due.take(now) {
             let Some(found) = self.found.get_mut(&page).filter(|found| found.times == times) else {
                 continue;
             };
             if std::mem::take(&mut found.is_refused) {
                 ended.push(page);
-                self.plan(now + refusal(times) * FORGOTTEN_AFTER, page, times);
+                self.due.add(now + refusal(times) * FORGOTTEN_AFTER, (page, times));
             } else {
                 self.found.remove(&page);
             }
         }
         ended
     }
+}
 
-    fn plan(&mut self, at: Nanos, page: Page, times: u32) {
-        self.next += 1;
-        self.due.insert((at, self.next), (page, times));
+/// Looks into other processes for one batch, at most. Ours.
+const MAX_LOOKS: usize = 100_000;
+
+/// Asks the processes that map a page whether it may move for all of them.
+///
+/// Processes share pages at one address, as a fork leaves them: heap of before the fork, and shared memory of before it. Pages of
+/// files are left out: a library is mapped by programs that are not managed.
+#[derive(Debug)]
+pub struct Mappers {
+    spaces: usize,
+    looks: usize,
+}
+
+impl Mappers {
+    /// Of `spaces` managed processes, for one batch of moves.
+    pub fn new(spaces: usize) -> Self {
+        Self { spaces, looks: MAX_LOOKS }
     }
+
+    /// Whether the page may move for all processes that map it. At least one other is known. Up it moves if one wants it; down
+    /// if none of the others had it promoted soon before and none is known to access it more often.
+    pub fn agree(
+        &mut self,
+        m: &Move,
+        now: Nanos,
+        history: &History,
+        memory: &mut ManagedMemory,
+        policy: &dyn Policy,
+    ) -> bool {
+        let Some(left) = self.looks.checked_sub(self.spaces) else { return false };
+        self.looks = left;
+        let pages = &memory.pages;
+        let Some(own) = pages.find(m.space, m.vpn) else { return false };
+        let others: Vec<(SpaceId, PageIdx)> = others(m, pages).collect();
+        if kind(m, pages) == Some(PageKind::File) || others.is_empty() {
+            return false;
+        }
+        let memory = memory.for_policy();
+        let heat = policy.heat(&memory, own).likely;
+        let agrees = |&(space, page): &(SpaceId, PageIdx)| {
+            let is_colder = policy.heat(&memory, page).at_least <= heat;
+            is_colder && !history.is_promoted(now, space, m.vpn)
+        };
+        m.to < m.from || others.iter().all(agrees)
+    }
+}
+
+/// Whether a page moves for all processes that may map it, without being found shared first.
+pub fn is_represented(m: &Move, pages: &PageTable) -> bool {
+    pages.represents(m.space) && m.size == PageSize::Base && kind(m, pages) != Some(PageKind::File)
+}
+
+/// A shared page moved: for all processes that map it.
+pub fn follow(m: &Move, pages: &mut PageTable) {
+    let others: Vec<PageIdx> = others(m, pages).map(|(_, page)| page).collect();
+    others.into_iter().for_each(|page| pages.set_tier(page, m.to));
+}
+
+fn kind(m: &Move, pages: &PageTable) -> Option<PageKind> {
+    let page = pages.find(m.space, m.vpn)?;
+    pages.locate(page).map(|at| at.kind)
+}
+
+/// The page in the other processes that have one in its place and tier.
+fn others<'a>(m: &'a Move, pages: &'a PageTable) -> impl Iterator<Item = (SpaceId, PageIdx)> + 'a {
+    let spaces = pages.spaces().filter(|&space| space != m.space);
+    let found = spaces.filter_map(|space| Some((space, pages.find(space, m.vpn)?)));
+    found.filter(|&(_, page)| {
+        pages.state(page).tier() == Some(m.from) && pages.size_of(page) == m.size
+    })
 }
 
 fn refusal(times: u32) -> Nanos {

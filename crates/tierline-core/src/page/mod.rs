@@ -89,6 +89,9 @@ impl PageTable {
             SpaceEvent::Owned(space, tenant) => {
                 self.spaces.entry(space).or_default().tenant = tenant;
             }
+            SpaceEvent::Represents(space, represents) => {
+                self.spaces.entry(space).or_default().represents = represents;
+            }
         }
     }
 
@@ -131,6 +134,11 @@ impl PageTable {
     /// The tenant of an address space.
     pub fn tenant_of(&self, space: SpaceId) -> TenantId {
         self.spaces.get(&space).map(|space| space.tenant).unwrap_or_default()
+    }
+
+    /// Whether what is known of a space's shared pages is known of all spaces that share them.
+    pub fn represents(&self, space: SpaceId) -> bool {
+        self.spaces.get(&space).is_some_and(|space| space.represents)
     }
 
     /// The end of all indices ever allocated.

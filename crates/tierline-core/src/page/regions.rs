@@ -54,6 +54,8 @@ impl IndexRun {
 #[derive(Debug, Default)]
 pub(super) struct Space {
     pub tenant: TenantId,
+    /// See [`crate::port::SpaceEvent::Represents`].
+    pub represents: bool,
     pub runs: BTreeMap<Vpn, IndexRun>,
     /// Base pages known to be in each tier.
     pub in_tier: [u64; TierId::MAX],

@@ -221,7 +221,7 @@ impl Expected {
                 all.for_each(|at| self.unmap(at));
             }
             SpaceEvent::Gone(_) => *self = Self::default(),
-            SpaceEvent::Owned(..) => {}
+            SpaceEvent::Owned(..) | SpaceEvent::Represents(..) => {}
         }
         // A newly formed huge page is a new page.
         for (at, was_huge) in (0..QUARTERS).zip(huge_before) {

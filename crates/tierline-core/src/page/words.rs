@@ -89,6 +89,12 @@ impl PageState {
         (self.0 >> Self::PING_PONGS_SHIFT) & 0b11
     }
 
+    /// The factor by which it must be hotter than others for another promotion: it doubles with each of its ping-pongs, as in
+    /// NeoMem (Algorithm 1).
+    pub fn ping_pong_damping(self) -> f32 {
+        f32::from(1u8 << self.ping_pongs())
+    }
+
     pub(super) fn queued(self, on: bool) -> Self {
         self.with(Self::QUEUED, on)
     }

@@ -325,7 +325,8 @@ impl Policy for Hemem {
         let word = memory.pages.heat::<CountWord>(page).0;
         let count = |loads| f32::from(u16::try_from(loads).unwrap_or(u16::MAX));
         let at_least = if self.counts.is_hot(word) { self.counts.knobs.hot_reads } else { 0 };
-        HeatEstimate { at_least: count(at_least), likely: count(self.counts.loads(word)) }
+        let likely = count(self.counts.loads(word));
+        HeatEstimate { at_least: count(at_least), likely, at_most: likely }
     }
 
     fn wants(&self) -> Wants {

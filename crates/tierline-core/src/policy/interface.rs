@@ -57,7 +57,11 @@ pub trait Policy: Send {
     /// Its estimate of a page's heat, to compare pages of one tenant.
     fn heat(&self, memory: &Memory<'_>, page: PageIdx) -> HeatEstimate {
         let estimate = memory.estimate(page);
-        HeatEstimate { at_least: estimate.at_least_per_sec(), likely: estimate.rate_per_sec() }
+        HeatEstimate {
+            at_least: estimate.at_least_per_sec(),
+            likely: estimate.rate_per_sec(),
+            at_most: estimate.at_most_per_sec(),
+        }
     }
 
     /// What it requests of the world.
@@ -94,12 +98,14 @@ pub struct HeatEstimate {
     pub at_least: f32,
     /// Most likely value.
     pub likely: f32,
+    /// Upper bound.
+    pub at_most: f32,
 }
 
 impl HeatEstimate {
     /// A value without a known bound.
     pub fn exactly(heat: f32) -> Self {
-        Self { at_least: heat, likely: heat }
+        Self { at_least: heat, likely: heat, at_most: heat }
     }
 }
 

@@ -24,6 +24,9 @@ pub enum SpaceEvent {
     /// The address space belongs to this tenant from now on; reported before its first mapping, and when its
     /// owner changes.
     Owned(SpaceId, TenantId),
+    /// Whether the space represents others: what is reported of a base page of it that other managed spaces share, at the same
+    /// address, counts the accesses of all of them, and nothing is reported of that page in the others.
+    Represents(SpaceId, bool),
 }
 
 /// The tier of a run of pages. Separate from samples, as it says nothing about heat.

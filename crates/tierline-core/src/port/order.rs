@@ -102,6 +102,8 @@ pub struct Move {
 pub enum Order {
     /// Move the page to another tier.
     Move(Move),
+    /// The same for a page that other processes map, too: it moves for all of them.
+    MoveShared(Move),
     /// Page it out: write its content to its file or to swap and free its memory. The next access pages it in,
     /// into the tier that new pages get then.
     PageOut(PageAddress),
@@ -114,14 +116,18 @@ impl Order {
     /// The page of the order.
     pub fn page(&self) -> PageAddress {
         match *self {
-            Self::Move(Move { space, vpn, size, .. }) => PageAddress { space, vpn, size },
+            Self::Move(Move { space, vpn, size, .. })
+            | Self::MoveShared(Move { space, vpn, size, .. }) => PageAddress { space, vpn, size },
             Self::PageOut(page) | Self::Split(page) => page,
         }
     }
 
     /// The move, if it is one.
     pub fn as_move(&self) -> Option<Move> {
-        if let Self::Move(m) = *self { Some(m) } else { None }
+        match *self {
+            Self::Move(m) | Self::MoveShared(m) => Some(m),
+            Self::PageOut(_) | Self::Split(_) => None,
+        }
     }
 }
 
@@ -137,7 +143,7 @@ pub enum Outcome {
     Busy,
     /// Written to during the copy: it stays; another try may succeed.
     Dirtied,
-    /// Another process maps it, too: a child just after a fork, for a moment, or for good. It may be tried a few times.
+    /// Another process maps it, too: a child just after a fork, for a moment, or for good. [`Order::MoveShared`] moves it.
     Shared,
     /// The target tier has no room.
     NoRoom,

@@ -129,6 +129,9 @@ pub struct TenantTelemetry {
     pub tenant: TenantId,
     /// Bytes that it uses in each tier, fastest first.
     pub used: Vec<Option<Bytes>>,
+    /// Of these, files and shared memory. It may map others, which count as another's use; empty if that is not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub used_files: Vec<Bytes>,
     /// Latency of its accesses since the last call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<MeasuredLatency>,

@@ -265,7 +265,7 @@ impl World for ClosedLoop {
 
     fn act(&mut self, _now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
         for order in orders {
-            let Order::Move(m) = order else { unreachable!("not offered: {order:?}") };
+            let Some(m) = order.as_move() else { unreachable!("not offered: {order:?}") };
             let page = usize::try_from(m.vpn.0 / BASE_PER_HUGE).unwrap();
             assert_eq!((self.place[page], m.size), (m.from, PageSize::Huge));
             assert!(m.to > TierId::FAST || self.free() > 0, "no room");

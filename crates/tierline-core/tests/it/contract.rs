@@ -38,7 +38,7 @@ fn engine(entry: &PolicyEntry, toy: &mut Toy) -> Engine {
     Engine::new(toy.tiers.clone(), Limits::default(), policy, RATE)
 }
 
-fn run(engine: &mut Engine, toy: &mut dyn World, from: u64, ticks: u64) -> Vec<Event> {
+pub fn run(engine: &mut Engine, toy: &mut dyn World, from: u64, ticks: u64) -> Vec<Event> {
     let mut events = Vec::new();
     for i in from..from + ticks {
         events.extend_from_slice(engine.tick(TICK * i, toy));

@@ -4,8 +4,8 @@
 use tierline_core::engine::Engine;
 use tierline_core::policy::POLICIES;
 use tierline_core::port::{
-    Attention, Capabilities, Move, Observations, Order, Outcome, Question, Reason, SpaceEvent,
-    Telemetry, TenantId, Tracking, Vpn, World,
+    Move, Observations, Order, Outcome, Question, Reason, SpaceEvent, Telemetry, TenantId, Vpn,
+    World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -13,7 +13,7 @@ use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
 use crate::contract::{RATE, TICK, skewed};
-use crate::toy::{SPACE, Toy, machine};
+use crate::toy::{SPACE, Toy, machine, pass_on_to_toy};
 
 /// The faults, and their frequency (in percent).
 struct Faulty {
@@ -82,6 +82,8 @@ impl Faulty {
 }
 
 impl World for Faulty {
+    pass_on_to_toy!();
+
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
         if self.exits_after == Some(0) {
             self.toy.place.fill(None);
@@ -107,10 +109,6 @@ impl World for Faulty {
         telemetry
     }
 
-    fn capabilities(&self) -> Capabilities {
-        self.toy.capabilities()
-    }
-
     fn act(&mut self, now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
         let mut spent = Nanos::ZERO;
         for (i, order) in orders.iter().enumerate() {
@@ -118,23 +116,11 @@ impl World for Faulty {
                 self.toy.others[0] += self.toy.free(TierId::FAST);
             }
             match order {
-                Order::Move(m) => out.push(self.try_move(now, m)),
+                Order::Move(m) | Order::MoveShared(m) => out.push(self.try_move(now, m)),
                 _ => spent += self.toy.act(now, std::slice::from_ref(order), out),
             }
         }
         spent + Nanos(2_000) * orders.len() as u64
-    }
-
-    fn configure_tracking(&mut self, watch: Tracking) -> bool {
-        self.toy.configure_tracking(watch)
-    }
-
-    fn set_attention(&mut self, attention: Attention) {
-        self.toy.set_attention(attention);
-    }
-
-    fn limit_cpu(&mut self, tenant: TenantId, share: f64) {
-        self.toy.limit_cpu(tenant, share);
     }
 
     fn check_accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {

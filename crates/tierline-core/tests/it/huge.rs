@@ -7,9 +7,8 @@ use std::ops::Range;
 use tierline_core::engine::Engine;
 use tierline_core::policy::tierline::Tierline;
 use tierline_core::port::{
-    Attention, Capabilities, Observations, Order, Outcome, PageKind, PageSize, Question, Region,
-    Residence, Sample, SpaceEvent, SpaceId, Telemetry, TenantId, TierTelemetry, Tracking, Vpn,
-    World,
+    Attention, Capabilities, Observations, Order, Outcome, PageKind, PageSize, Region, Residence,
+    Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
@@ -17,7 +16,7 @@ use tierline_core::tier::TierId;
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
 use crate::contract::{RATE, TICK};
-use crate::toy::machine;
+use crate::toy::{machine, offers_moves_only};
 
 const SPACE: SpaceId = SpaceId(1);
 const WINDOW: Nanos = Nanos::from_millis(1);
@@ -126,17 +125,7 @@ impl World for HugePages {
         self.attention = attention;
     }
 
-    fn configure_tracking(&mut self, _watch: Tracking) -> bool {
-        false
-    }
-
-    fn limit_cpu(&mut self, _: TenantId, _: f64) {
-        unreachable!("not offered")
-    }
-
-    fn check_accessed(&mut self, _now: Nanos, _questions: &[Question], _out: &mut Vec<bool>) {
-        unreachable!("not offered");
-    }
+    offers_moves_only!();
 }
 
 /// The share of the hot set that is fast before and after it changes, and the pages promoted.

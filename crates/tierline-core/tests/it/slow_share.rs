@@ -6,9 +6,8 @@
 use tierline_core::engine::Engine;
 use tierline_core::policy::tierline::Tierline;
 use tierline_core::port::{
-    Attention, Capabilities, Observations, Order, Outcome, PageKind, PageSize, Question, Region,
-    Residence, Sample, SpaceEvent, SpaceId, Telemetry, TenantId, TierTelemetry, Tracking, Vpn,
-    World,
+    Attention, Capabilities, Observations, Order, Outcome, PageKind, PageSize, Region, Residence,
+    Sample, SpaceEvent, SpaceId, Telemetry, TenantId, TierTelemetry, Vpn, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::qos::application::{Application, Slo};
@@ -18,7 +17,7 @@ use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
 use crate::contract::RATE;
-use crate::toy::machine;
+use crate::toy::{machine, offers_moves_only};
 
 const SPACE: SpaceId = SpaceId(1);
 const TENANT: TenantId = TenantId(1);
@@ -111,17 +110,7 @@ impl World for Sparse {
 
     fn set_attention(&mut self, _attention: Attention) {}
 
-    fn configure_tracking(&mut self, _watch: Tracking) -> bool {
-        false
-    }
-
-    fn limit_cpu(&mut self, _: TenantId, _: f64) {
-        unreachable!("not offered")
-    }
-
-    fn check_accessed(&mut self, _: Nanos, _: &[Question], _: &mut Vec<bool>) {
-        unreachable!("not offered")
-    }
+    offers_moves_only!();
 }
 
 /// The program with a target of 5 %, observed in so many scans.

@@ -6,15 +6,14 @@ use tierline_core::policy::Policy;
 use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAddress, PageKind,
-    PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId, Telemetry, TenantId,
-    TierTelemetry, Tracking, Vpn, World,
+    PageSize, Region, Residence, Sample, SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn, World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::rng::Rng;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 
-use crate::toy::machine;
+use crate::toy::{machine, offers_moves_only};
 
 const SPACE: SpaceId = SpaceId(1);
 const HUGE: u64 = 64;
@@ -138,7 +137,7 @@ impl World for Huges {
         let mut spent = Nanos::ZERO;
         for order in orders {
             let (outcome, cost) = match order {
-                Order::Move(m) => (self.move_page(m), Nanos(2_000)),
+                Order::Move(m) | Order::MoveShared(m) => (self.move_page(m), Nanos(2_000)),
                 Order::Split(at) => (self.split_page(at), Nanos(100_000)),
                 Order::PageOut(at) => unreachable!("not offered: {at:?}"),
             };
@@ -150,17 +149,7 @@ impl World for Huges {
 
     fn set_attention(&mut self, _attention: Attention) {}
 
-    fn configure_tracking(&mut self, _watch: Tracking) -> bool {
-        false
-    }
-
-    fn limit_cpu(&mut self, _: TenantId, _: f64) {
-        unreachable!("not offered")
-    }
-
-    fn check_accessed(&mut self, _now: Nanos, _questions: &[Question], _out: &mut Vec<bool>) {
-        unreachable!("not offered")
-    }
+    offers_moves_only!();
 }
 
 /// MEMTIS with cooling 200 times as frequent as its default, for this much smaller world.

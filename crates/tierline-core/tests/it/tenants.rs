@@ -6,15 +6,15 @@ use tierline_core::engine::Engine;
 use tierline_core::event::Event;
 use tierline_core::policy::{POLICIES, entry::PolicyEntry};
 use tierline_core::port::{
-    Attention, Capabilities, Observations, Order, Outcome, Question, Region, SpaceEvent, SpaceId,
-    Telemetry, TenantId, Tracking, Vpn, World,
+    Observations, Order, Outcome, Question, Region, SpaceEvent, SpaceId, Telemetry, TenantId, Vpn,
+    World,
 };
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
 use tierline_core::unit::{Bytes, Nanos};
 
 use crate::contract::{RATE, TICK, policies, skewed};
-use crate::toy::{Toy, machine};
+use crate::toy::{Toy, machine, pass_on_to_toy};
 
 /// The toy's pages, divided among tenants: tenant k has the pages from `starts[k]` on, in its own space.
 struct Shared {
@@ -24,6 +24,8 @@ struct Shared {
     limits: Vec<Option<u64>>,
     /// Orders that took a tenant over its limit.
     crossed: Vec<Order>,
+    /// The least that the first tenant had in fast memory after any order.
+    least: u64,
 }
 
 impl Shared {
@@ -35,7 +37,7 @@ impl Shared {
         }
         let tenants = rates.len();
         let toy = Toy::new(machine(capacities), rates.concat(), seed);
-        Self { toy, starts, limits: vec![None; tenants], crossed: Vec::new() }
+        Self { toy, starts, limits: vec![None; tenants], crossed: Vec::new(), least: 0 }
     }
 
     fn tenants(&self) -> usize {
@@ -88,9 +90,7 @@ impl Shared {
 }
 
 impl World for Shared {
-    fn capabilities(&self) -> Capabilities {
-        self.toy.capabilities()
-    }
+    pass_on_to_toy!();
 
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
         self.toy.observe(now, out);
@@ -122,7 +122,7 @@ impl World for Shared {
         for order in orders {
             let mut inner = *order;
             match &mut inner {
-                Order::Move(m) => {
+                Order::Move(m) | Order::MoveShared(m) => {
                     (m.vpn, m.space) = (self.inwards(m.space, m.vpn), crate::toy::SPACE);
                 }
                 Order::PageOut(at) | Order::Split(at) => {
@@ -131,24 +131,13 @@ impl World for Shared {
             }
             spent += self.toy.act(now, &[inner], out);
             let tenant = order.page().space.0 as usize - 1;
-            let up = matches!(order, Order::Move(m) if m.to == TierId::FAST);
+            let up = matches!(order, Order::Move(m) | Order::MoveShared(m) if m.to == TierId::FAST);
             if up && self.limits[tenant].is_some_and(|limit| self.fast(tenant) > limit) {
                 self.crossed.push(*order);
             }
+            self.least = self.least.min(self.fast(0));
         }
         spent
-    }
-
-    fn set_attention(&mut self, attention: Attention) {
-        self.toy.set_attention(attention);
-    }
-
-    fn configure_tracking(&mut self, watch: Tracking) -> bool {
-        self.toy.configure_tracking(watch)
-    }
-
-    fn limit_cpu(&mut self, tenant: TenantId, share: f64) {
-        self.toy.limit_cpu(tenant, share);
     }
 
     fn check_accessed(&mut self, now: Nanos, questions: &[Question], out: &mut Vec<bool>) {
@@ -230,6 +219,59 @@ fn a_tenant_at_its_limit_gets_its_own_hottest_pages() {
     assert!(world.crossed.is_empty(), "{:?}", world.crossed);
     assert!(world.fast_share(0) > 0.9 * settled, "{} after {settled}", world.fast_share(0));
     assert!(world.fast(1) * 10 >= neighbour * 9, "{} after {neighbour}", world.fast(1));
+}
+
+/// Between the demotions and the promotions of an exchange, a tenant is little below its limit.
+#[test]
+fn a_tenant_that_exchanges_pages_stays_near_its_limit() {
+    let rates = || vec![skewed(2_000, 100.0, 1.0, 3), skewed(500, 100.0, 1.0, 4)];
+    let mut world = Shared::new(&[1_000, 8_000], rates(), 5);
+    let mut engine = engine(default_policy(), &mut world);
+    limit(&mut engine, &mut world, 0, 300);
+    run(&mut engine, &mut world, 0..150);
+    let used = world.fast(0);
+    assert!((295..=300).contains(&used), "{used}");
+    world.least = used;
+    let pages = world.pages(0);
+    world.toy.rates[pages].copy_from_slice(&skewed(2_000, 100.0, 1.0, 77));
+    let events = run(&mut engine, &mut world, 150..300);
+    let up =
+        |event: &&Event| matches!(event, Event::Move { moved, .. } if moved.to == TierId::FAST);
+    let moved = events.iter().filter(up).count();
+    assert!(moved > 200, "{moved}");
+    assert!(world.least + 64 >= used, "{} of {used}", world.least);
+}
+
+/// Promotions while a window of hot pages passes over a tenant's memory, with 300 pages of fast memory for it: by a limit, or
+/// because the tier ends there.
+fn promoted_while_hot_pages_pass(by_limit: bool) -> usize {
+    const PAGES: usize = 2_000;
+    const HOT: usize = 400;
+    let fast = if by_limit { 2_000 } else { 300 };
+    let mut world = Shared::new(&[fast, 8_000], vec![vec![0.0; PAGES]], 5);
+    let mut engine = engine(default_policy(), &mut world);
+    if by_limit {
+        limit(&mut engine, &mut world, 0, 300);
+    }
+    let up =
+        |event: &&Event| matches!(event, Event::Move { moved, .. } if moved.to == TierId::FAST);
+    let promoted = (0..800_usize).map(|tick| {
+        let first = tick / 10 * 100 % PAGES;
+        for (at, rate) in world.toy.rates.iter_mut().enumerate() {
+            *rate = if (at + PAGES - first) % PAGES < HOT { 200.0 } else { 0.0 };
+        }
+        let tick = tick as u64;
+        run(&mut engine, &mut world, tick..tick + 1).iter().filter(up).count()
+    });
+    promoted.sum()
+}
+
+/// At its limit a tenant exchanges such pages ever more rarely, as each must be twice as hot as the last time.
+#[test]
+fn a_page_that_came_back_must_be_hotter_for_another_exchange() {
+    let (limited, full) =
+        (promoted_while_hot_pages_pass(true), promoted_while_hot_pages_pass(false));
+    assert!(limited * 4 <= full * 3, "{limited} promotions, {full} without a limit");
 }
 
 /// The pages above a lowered limit are demoted within a second at 64 MiB/s, coldest first by the policy's own

@@ -23,6 +23,51 @@ const WINDOW: Nanos = Nanos::from_millis(20);
 const STRETCH: usize = 16;
 const STRETCH_LOOKS: u32 = 20;
 
+/// In the world of a decorator: passes on what it does not change to its `toy`.
+macro_rules! pass_on_to_toy {
+    () => {
+        fn capabilities(&self) -> tierline_core::port::Capabilities {
+            self.toy.capabilities()
+        }
+
+        fn set_attention(&mut self, attention: tierline_core::port::Attention) {
+            self.toy.set_attention(attention);
+        }
+
+        fn configure_tracking(&mut self, watch: tierline_core::port::Tracking) -> bool {
+            self.toy.configure_tracking(watch)
+        }
+
+        fn limit_cpu(&mut self, tenant: tierline_core::port::TenantId, share: f64) {
+            self.toy.limit_cpu(tenant, share);
+        }
+    };
+}
+pub(crate) use pass_on_to_toy;
+
+/// What a world offers that moves pages and no more, beside its capabilities.
+macro_rules! offers_moves_only {
+    () => {
+        fn configure_tracking(&mut self, _watch: tierline_core::port::Tracking) -> bool {
+            false
+        }
+
+        fn limit_cpu(&mut self, _: tierline_core::port::TenantId, _: f64) {
+            unreachable!("not offered")
+        }
+
+        fn check_accessed(
+            &mut self,
+            _now: Nanos,
+            _questions: &[tierline_core::port::Question],
+            _out: &mut Vec<bool>,
+        ) {
+            unreachable!("not offered")
+        }
+    };
+}
+pub(crate) use offers_moves_only;
+
 /// A machine of `capacities` base pages, with a latency of 70 ns, and 130 ns more for each further tier.
 pub fn machine(capacities: &[u64]) -> Tiers {
     let tier = |(i, &pages): (usize, &u64)| Tier {
@@ -346,7 +391,7 @@ impl World for Toy {
         let mut spent = Nanos::ZERO;
         for order in orders {
             let (outcome, cost) = match order {
-                Order::Move(m) => (self.try_move(m), self.move_cost),
+                Order::Move(m) | Order::MoveShared(m) => (self.try_move(m), self.move_cost),
                 Order::PageOut(at) => (self.page_out(at), Nanos(100_000)),
                 Order::Split(at) => unreachable!("not offered: {at:?}"),
             };

@@ -16,7 +16,8 @@ use crate::telemetry::{Pressure, Resource, cold_files};
 /// Memory of user space: each page is of one of these types. `file` includes tmpfs and shared memory, so `shmem`,
 /// `file_mapped`, `anon_thp` and the LRU lists (`inactive_anon`, …) would count pages twice.
 /// Huge pages of hugetlbfs are in neither; they cannot be moved.
-const USER: [&str; 2] = ["anon", "file"];
+const USER: [&str; 2] = ["anon", IN_FILES];
+const IN_FILES: &str = "file";
 /// Memory that the kernel allocated for the group; it cannot be moved.
 const KERNEL: [&str; 5] =
     ["kernel_stack", "pagetables", "sec_pagetables", "slab_reclaimable", "slab_unreclaimable"];
@@ -32,6 +33,8 @@ pub struct NodeUsage {
     pub node: NodeId,
     /// Pages of programs and of files, without cold pages of files: these give way when room is needed.
     pub user: Bytes,
+    /// Of these, files and shared memory.
+    pub files: Bytes,
     /// Memory that the kernel allocated for them.
     pub kernel: Bytes,
 }
@@ -202,21 +205,25 @@ fn charged(text: &str) -> Option<Vec<NodeUsage>> {
             let (node, bytes) = word.strip_prefix('N')?.split_once('=')?;
             let (node, bytes) = (NodeId(node.parse().ok()?), Bytes(bytes.parse().ok()?));
             let at = nodes.iter().position(|(one, _)| one.node == node).unwrap_or_else(|| {
-                let (user, kernel) = (Bytes::ZERO, Bytes::ZERO);
-                nodes.push((NodeUsage { node, user, kernel }, Files::default()));
+                let [user, files, kernel] = [Bytes::ZERO; 3];
+                nodes.push((NodeUsage { node, user, files, kernel }, Files::default()));
                 nodes.len() - 1
             });
             let (one, files) = &mut nodes[at];
             match of_files {
                 Some(at) => files[at] = bytes,
-                None if is_user => one.user += bytes,
+                None if is_user => {
+                    one.user += bytes;
+                    one.files += if name == IN_FILES { bytes } else { Bytes::ZERO };
+                }
                 None => one.kernel += bytes,
             }
         }
     }
-    let less_cold = |(one, files): (NodeUsage, Files)| NodeUsage {
-        user: one.user.saturating_sub(cold_files(files)),
-        ..one
+    let less_cold = |(one, files): (NodeUsage, Files)| {
+        let cold = cold_files(files);
+        let less = |bytes: Bytes| bytes.saturating_sub(cold);
+        NodeUsage { user: less(one.user), files: less(one.files), ..one }
     };
     (found == USER.len()).then(|| nodes.into_iter().map(less_cold).collect())
 }

@@ -221,21 +221,22 @@ fn memory_is_summed_by_node_without_counting_twice() {
         "{error}"
     );
     fake.has("a", "memory.numa_stat", NUMA_STAT);
-    let charged = |node, user, kernel| NodeUsage {
+    let charged = |node, user, files, kernel| NodeUsage {
         node: NodeId(node),
         user: Bytes(user),
+        files: Bytes(files),
         kernel: Bytes(kernel),
     };
     assert_eq!(
         a.usage_by_node().expect("readable").expect("there"),
-        [charged(0, 4196, 38), charged(1, 8192, 4)]
+        [charged(0, 4196, 100, 38), charged(1, 8192, 0, 4)]
     );
     let files = "inactive_file N0=90 N1=7\nfile_dirty N0=5 N1=0\nfile_writeback N0=1 N1=0\n";
     fake.has("a", "memory.numa_stat", &(NUMA_STAT.to_owned() + files));
     // Of 90, none is mapped, as all that is mapped may be shared memory; 6 are to be written.
     assert_eq!(
         a.usage_by_node().expect("readable").expect("there"),
-        [charged(0, 4196 - 84, 38), charged(1, 8192 - 7, 4)]
+        [charged(0, 4196 - 84, 100 - 84, 38), charged(1, 8192 - 7, 0, 4)]
     );
     for odd in ["", "anon N0=1\n", "anon N0=1\nfile N0=x\n", "anon 12\nfile 0\n"] {
         fake.has("a", "memory.numa_stat", odd);

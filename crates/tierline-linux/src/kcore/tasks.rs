@@ -53,6 +53,14 @@ pub struct Process {
     pub top_table: u64,
 }
 
+#[cfg(test)]
+impl Process {
+    /// A process with these page tables.
+    pub(crate) fn of(pid: u32, top_table: u64) -> Self {
+        Self { pid, task: 0, start: 0, mm: 0, top_table }
+    }
+}
+
 /// The content of one read of a task.
 struct Task {
     next: u64,

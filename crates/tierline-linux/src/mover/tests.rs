@@ -21,6 +21,8 @@ struct Fake {
     fail: Option<(i32, usize)>,
     /// The errno of every call.
     refuse: Option<i32>,
+    /// CAP_SYS_NICE is missing.
+    refuse_all: bool,
 }
 
 impl MoveSyscall for Fake {
@@ -34,6 +36,9 @@ impl MoveSyscall for Fake {
     ) -> std::result::Result<u64, i32> {
         if let Some(errno) = self.refuse {
             return Err(errno);
+        }
+        if self.refuse_all && flags == MPOL_MF_MOVE_ALL {
+            return Err(libc::EPERM);
         }
         let mut known = self.pages.borrow_mut();
         let Some(nodes) = nodes else {
@@ -105,9 +110,9 @@ fn memory(base_pages: [u64; 3]) -> Vec<NodeMemory> {
 }
 
 fn migrate(fake: Fake, moves: &[Move], room: u64) -> (Vec<Outcome>, Mover<Fake>) {
-    let mut mover = Mover::with(fake, MoverSettings { batch: 4, shared: true });
+    let mut mover = Mover::with(fake, MoverSettings { batch: 4 });
     let mut out = Vec::new();
-    mover.migrate(moves, &tiers(), &mut memory([room; 3]), &mut out);
+    mover.migrate(moves, MovedPages::Own, &tiers(), &mut memory([room; 3]), &mut out);
     (out, mover)
 }
 
@@ -146,11 +151,11 @@ fn what_moves_free_is_room_for_the_moves_after_them() {
     let fake = Fake { pages: RefCell::new(pages), ..Fake::default() };
     let demote = |page| Move { from: TierId(0), to: TierId(1), ..promote(page) };
     let moves: Vec<Move> = (0..3).map(demote).chain((10..20).map(promote)).collect();
-    let mut mover = Mover::with(fake, MoverSettings { batch: 4, ..MoverSettings::default() });
+    let mut mover = Mover::with(fake, MoverSettings { batch: 4 });
     let (mut memory, mut out) = (memory([2, 100, 0]), Vec::new());
     let (down, up) = moves.split_at(3);
-    mover.migrate(down, &tiers(), &mut memory, &mut out);
-    mover.migrate(up, &tiers(), &mut memory, &mut out);
+    mover.migrate(down, MovedPages::Own, &tiers(), &mut memory, &mut out);
+    mover.migrate(up, MovedPages::Own, &tiers(), &mut memory, &mut out);
     assert_eq!(out, [vec![Outcome::Done; 8], vec![Outcome::NoRoom; 5]].concat());
     let usable = memory.iter().map(|one| one.usable.base_pages());
     assert_eq!(usable.collect::<Vec<_>>(), [0, 102, 0]);
@@ -159,8 +164,14 @@ fn what_moves_free_is_room_for_the_moves_after_them() {
 /// Node 0 has room for two pages, node 2 for four. Computed by hand: four go to node 2, the fifth to node 0.
 #[test]
 fn of_several_local_nodes_the_one_under_least_pressure_is_promoted_to() {
-    let mut mover = Mover::with(fake(5), MoverSettings { batch: 8, shared: true });
-    mover.migrate(&promotions(5), &tiers(), &mut memory([2, 0, 4]), &mut Vec::new());
+    let mut mover = Mover::with(fake(5), MoverSettings { batch: 8 });
+    mover.migrate(
+        &promotions(5),
+        MovedPages::Own,
+        &tiers(),
+        &mut memory([2, 0, 4]),
+        &mut Vec::new(),
+    );
     let pages = mover.syscall.pages.borrow();
     assert_eq!(pages.values().copied().collect::<Vec<_>>(), [2, 2, 2, 2, 0]);
 }
@@ -195,16 +206,18 @@ fn pages_that_are_gone_there_already_or_named_twice() {
 }
 
 #[test]
-fn a_shared_page_moves_only_if_that_is_enabled() {
-    let make = || Fake { shared: vec![Vpn(2).address()], ..fake(3) };
-    let (out, mut mover) = migrate(make(), &promotions(3), 100);
-    assert_eq!(out, [Outcome::Done; 3]);
-    assert!(mover.take_errors().is_empty());
-    let mut mover = Mover::with(make(), MoverSettings { batch: 4, shared: false });
-    let mut out = Vec::new();
-    mover.migrate(&promotions(3), &tiers(), &mut memory([1 << 18; 3]), &mut out);
+fn a_shared_page_moves_only_with_all_its_mappings() {
+    let fake = Fake { shared: vec![Vpn(2).address()], ..fake(3) };
+    let (out, mut mover) = migrate(fake, &promotions(3), 100);
     assert_eq!(out, [Outcome::Done, Outcome::Shared, Outcome::Done]);
     assert_eq!(mover.counters().errnos[&libc::EACCES], 1);
+    let (mut memory, mut out) = (memory([1 << 18; 3]), Vec::new());
+    mover.syscall.refuse_all = true;
+    mover.migrate(&[promote(2)], MovedPages::All, &tiers(), &mut memory, &mut out);
+    mover.syscall.refuse_all = false;
+    mover.migrate(&[promote(2)], MovedPages::All, &tiers(), &mut memory, &mut out);
+    assert_eq!(out, [Outcome::Shared, Outcome::Done], "without CAP_SYS_NICE it stays shared");
+    assert!(mover.take_errors().is_empty());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Dir, Mode, OFlags, PROC_SUPER_MAGIC, fstatfs, open, openat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tierline_core::unit::Nanos;
 
 use crate::error::Error;
 use crate::root::Root;
@@ -58,6 +59,18 @@ impl Held {
         };
         let mut ended = [PollFd::new(pidfd, PollFlags::IN)];
         poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
+    }
+
+    /// CPU time of all its threads so far; `None` if it has ended.
+    pub fn cpu_time(&self) -> Option<Nanos> {
+        let pid = self.pidfd.as_ref().and(i32::try_from(self.pid).ok())?;
+        // `CPUCLOCK_SCHED` of a process, as the kernel's posix-timers_types.h makes it.
+        let clock = (!pid << 3) | 2;
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the call writes one timespec, which outlives it.
+        let done = unsafe { libc::clock_gettime(clock, &raw mut time) };
+        let nanos = time.tv_sec * 1_000_000_000 + time.tv_nsec;
+        u64::try_from(nanos).ok().map(Nanos).filter(|_| done == 0)
     }
 
     /// Its pidfd, for calls that take one.
@@ -171,6 +184,23 @@ pub(crate) mod tests {
         end(child);
         assert!(!held.is_alive() && root.process(pid).is_none());
         assert!(held.read("maps").is_err() && held.write("clear_refs", "1").is_err());
+    }
+
+    #[test]
+    fn only_a_process_that_runs_uses_cpu_time() {
+        let (root, child) = (Root::default(), waiting());
+        let held = root.hold(child.id()).expect("it runs");
+        while !held.read_text("stat").expect("readable").contains(") S ") {
+            std::thread::yield_now();
+        }
+        let before = held.cpu_time();
+        assert!(before.is_some_and(|time| time > Nanos::ZERO), "{before:?}");
+        let own = root.process(std::process::id()).expect("ourselves");
+        let own_before = own.cpu_time();
+        assert!((0..1_000_000).any(|_| own.cpu_time() > own_before));
+        assert_eq!(held.cpu_time(), before);
+        end(child);
+        assert_eq!(held.cpu_time(), None);
     }
 
     #[test]

@@ -201,6 +201,9 @@ fn usage_is_the_kernels_charge_less_inner_tenants_adjusted_by_own_moves() {
     };
     let before = [(1, vec![75, 30]), (3, vec![10, 5]), (4, vec![30, 15])];
     assert_eq!(pages(&usage), before);
+    let files: Vec<_> = usage.telemetry().into_iter().map(|one| one.used_files).collect();
+    assert_eq!(files[0], [Bytes::from_base_pages(5), Bytes::ZERO]);
+    assert_eq!(files[1], [Bytes::ZERO; 2]);
     assert_eq!(problems.len(), 1, "d has no memory controller: {problems:?}");
 
     let reason = Reason::Hot { rate_per_sec: 1.0 };

@@ -34,7 +34,23 @@ const RENEWED: usize = 8;
 struct Reading {
     charged: Bytes,
     at: Nanos,
-    used: Vec<Bytes>,
+    used: Vec<InTier>,
+}
+
+/// What a group uses of a tier.
+#[derive(Clone, Copy, Debug)]
+struct InTier {
+    all: Bytes,
+    files: Bytes,
+}
+
+impl InTier {
+    fn without(self, inner: Self) -> Self {
+        Self {
+            all: self.all.saturating_sub(inner.all),
+            files: self.files.saturating_sub(inner.files),
+        }
+    }
 }
 
 /// Usage of the measured tenants.
@@ -60,15 +76,18 @@ pub struct Usage {
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     used: Bytes,
+    /// As read last.
+    files: Bytes,
     gained: [Bytes; 2],
 }
 
 impl Tally {
     /// Takes over a reading that may miss up to `batch` of the recent moves. It is never
     /// taken for too high, as a tenant would then exceed its limit.
-    fn correct(&mut self, reading: Bytes, batch: Bytes) {
+    fn correct(&mut self, reading: InTier, batch: Bytes) {
         let [latest, previous] = self.gained;
-        self.used = self.used.clamp(reading, reading + (latest + previous).min(batch));
+        self.used = self.used.clamp(reading.all, reading.all + (latest + previous).min(batch));
+        self.files = reading.files;
     }
 
     fn begin_period(&mut self) {
@@ -124,7 +143,7 @@ impl Usage {
             .map(|(at, group)| (at, self.charged(now, at, group, tiers, problems)))
             .collect();
         // A group's counts include the groups below it.
-        let mut below: BTreeMap<usize, Vec<&Vec<Bytes>>> = BTreeMap::new();
+        let mut below: BTreeMap<usize, Vec<&Vec<InTier>>> = BTreeMap::new();
         for (inner, used) in &charged {
             if let (Some(above), Some(used)) = (groups.parent_of(*inner), used) {
                 below.entry(above).or_default().push(used);
@@ -135,11 +154,10 @@ impl Usage {
                 continue;
             };
             for inner in below.get(at).into_iter().flatten() {
-                own.iter_mut()
-                    .zip(*inner)
-                    .for_each(|(own, inner)| *own = own.saturating_sub(*inner));
+                own.iter_mut().zip(*inner).for_each(|(own, inner)| *own = own.without(*inner));
             }
-            let first = || own.iter().map(|&used| Tally { used, ..Tally::default() }).collect();
+            let first = |&InTier { all, files }| Tally { used: all, files, ..Tally::default() };
+            let first = || own.iter().map(first).collect();
             let mut tallies: Vec<_> = before.remove(&tenant).unwrap_or_else(first);
             tallies.iter_mut().zip(own).for_each(|(tally, own)| tally.correct(own, self.batch));
             self.used.insert(tenant, tallies);
@@ -154,7 +172,7 @@ impl Usage {
         group: &Cgroup,
         tiers: &Tiers,
         problems: &mut Vec<Error>,
-    ) -> Option<Vec<Bytes>> {
+    ) -> Option<Vec<InTier>> {
         let all = group.charged();
         if let Some(last) = self.readings.get(&at).filter(|last| Some(last.charged) == all) {
             let is_old = now >= last.at + SAME_FOR;
@@ -174,9 +192,13 @@ impl Usage {
             }
         };
         let of_nodes = |nodes: &[_]| {
-            charged.iter().filter(|one| nodes.contains(&one.node)).map(|one| one.user).sum()
+            let those = || charged.iter().filter(|one| nodes.contains(&one.node));
+            InTier {
+                all: those().map(|one| one.user).sum(),
+                files: those().map(|one| one.files).sum(),
+            }
         };
-        let used: Vec<Bytes> = tiers.iter().map(|(_, tier)| of_nodes(&tier.nodes)).collect();
+        let used: Vec<InTier> = tiers.iter().map(|(_, tier)| of_nodes(&tier.nodes)).collect();
         if let Some(charged) = all {
             self.readings.insert(at, Reading { charged, at: now, used: used.clone() });
         }
@@ -199,8 +221,9 @@ impl Usage {
     /// The usage as telemetry for the core.
     pub fn telemetry(&self) -> Vec<TenantTelemetry> {
         let measured = self.used.iter().map(|(&at, used)| {
+            let used_files = used.iter().map(|tally| tally.files).collect();
             let used = used.iter().map(|tally| Some(tally.used)).collect();
-            TenantTelemetry { tenant: id(at), used, ..TenantTelemetry::default() }
+            TenantTelemetry { tenant: id(at), used, used_files, ..TenantTelemetry::default() }
         });
         measured.collect()
     }

@@ -11,8 +11,8 @@
 //! without idle page tracking. Pages in fast and slow memory are observed equally well. Huge pages are watched again
 //! in brief windows ([`crate::tracker::brief`]).
 //!
-//! When it hurts. Its cost grows with mapped memory, not with used memory; with a fixed budget (see
-//! [`crate::tracker::window`]) that means longer pauses. There is one bit per window: it shows whether a
+//! When it hurts. Its cost grows with the mapped memory of the processes that run, not with used memory; with a fixed
+//! budget (see [`crate::tracker::window`]) that means longer pauses. There is one bit per window: it shows whether a
 //! page was accessed, but not how often; only the share of windows shows that. Clearing holds `mmap_lock`
 //! for writing: page faults and `mmap` of the program wait meanwhile, plain accesses do not;
 //! `WindowStats::longest_delay` is the time, `WindowStats::pause` the longer pause that follows from it. The
@@ -32,6 +32,7 @@
 //! hot base pages or all hot huge pages, and two cold pages. Largest resident set of a program with nothing
 //! but this tracker: 7.5 MB.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tierline_core::port::{Observations, PageSize, SampledHits, SpaceEvent, SpaceId, Vpn};
@@ -43,12 +44,16 @@ use crate::kcore::Kcore;
 use crate::kcore::tasks::{Process, TaskList};
 use crate::mover;
 use crate::nodes::{FrameTiers, Nodes};
-use crate::pagetable::{MappedPage, PageBits, PageTableFormat, ReadOnce, Visit, Walker};
+use crate::pagetable::{
+    MappedPage, PageBits, PageTableFormat, ReadOnce, TablePages, Visit, Walker,
+};
+use crate::process::Stat;
 use crate::root::Root;
 use crate::tracker::brief::Brief;
 use crate::tracker::entry::TrackerEntry;
+use crate::tracker::families::{Comparison, Families};
 use crate::tracker::flush::{Flush, FlushNeed, FlushPage};
-use crate::tracker::last_scan::LastScan;
+use crate::tracker::last_scan::{LastScan, Repeated};
 use crate::tracker::needs::{self, btf, readable};
 use crate::tracker::quick_scan::QuickScan;
 use crate::tracker::second_look::SecondLook;
@@ -57,6 +62,9 @@ use crate::tracker::window::{WindowSettings, has_one_cpu};
 use crate::tracker::windowed::{
     AccessBits, HugeBatch, ReadCounts, Windowed, clear_refs, unless_gone,
 };
+
+/// Scans of a new process that it cannot skip, as its mappings may become known after the first. Ours.
+const FIRST_SCANS: u64 = 2;
 
 /// In every 16th scan the tiers of all pages are reported, not only those of accessed pages.
 const RESIDENCE_EVERY: u64 = 16;
@@ -92,6 +100,9 @@ pub struct AccessedBits {
     flush: Flush,
     one_cpu: bool,
     skips_new: bool,
+    families: Families,
+    /// The last scan of each process, or of the processes that are scanned in turn with it.
+    last_scans: BTreeMap<SpaceId, LastScan>,
 }
 
 /// State of one process.
@@ -99,14 +110,13 @@ pub struct AccessedBits {
 pub struct Known {
     process: Option<Process>,
     scans: u64,
+    /// What the last scan found while it ran.
+    found: ReadCounts,
     need: FlushNeed,
     spare: FlushPage,
     flushed: bool,
     quick_scan: QuickScan,
     second_look: SecondLook,
-    /// Base pages that are not part of huge ones.
-    base_pages: u64,
-    last: LastScan,
     brief: Brief,
 }
 
@@ -136,7 +146,14 @@ impl AccessedBits {
             flush: Flush::default(),
             one_cpu: has_one_cpu(),
             skips_new: false,
+            families: Families::new(format),
+            last_scans: BTreeMap::new(),
         })
+    }
+
+    /// Whether a scan of a process would find no accesses. Its first scans find its pages.
+    fn may_skip(&self, space: SpaceId, known: &Known) -> bool {
+        known.scans >= FIRST_SCANS && !self.families.has_run(space, &self.root)
     }
 
     /// Sets when the TLB is flushed after clearing.
@@ -151,13 +168,27 @@ impl AccessBits for AccessedBits {
     const PEEKS: bool = true;
     type Space = Known;
 
+    fn begin_scan(&mut self, spaces: &[SpaceId]) -> BTreeSet<SpaceId> {
+        self.last_scans.retain(|space, _| spaces.binary_search(space).is_ok());
+        self.families.begin_scan(spaces, &self.root)
+    }
+
     fn arm(&mut self, space: SpaceId, known: &mut Known) -> Result<bool> {
-        known.locate(&self.kernel, &self.kcore, space);
+        let is_new = known.locate(&self.kernel, &self.kcore, space);
         // The held process still runs, so the number that was found is its own.
-        if known.process.is_none() || self.root.process(space.0).is_none() {
-            return Ok(false);
+        let held = self.root.process(space.0);
+        let Some((held, process)) = held.zip(known.process) else { return Ok(false) };
+        if is_new {
+            self.last_scans.remove(&space);
+            let image = Stat::of(&held).map(|stat| stat.start_addresses);
+            self.families.add(space, process, image.unwrap_or_default());
         }
+        if self.may_skip(space, known) {
+            return Ok(true);
+        }
+        let cpu_time = held.cpu_time();
         let there = unless_gone(clear_refs(&self.root, space, "1"))?;
+        self.families.record_cleared(space, cpu_time.filter(|_| there));
         known.flushed = there
             && known.need.needs_flush(self.flush)
             && known.spare.flush(&mover::KernelSyscall(self.root.clone()), space, &self.tiers);
@@ -173,25 +204,42 @@ impl AccessBits for AccessedBits {
         let Some(process) = known.process.filter(|p| self.kernel.is_current(&self.kcore, p)) else {
             return Ok(None);
         };
-        known.quick_scan.restart();
         known.second_look.restart();
         known.brief.clear();
-        known.last.begin(self.skips_new);
-        let full = known.scans.is_multiple_of(RESIDENCE_EVERY);
+        let full =
+            known.scans.is_multiple_of(RESIDENCE_EVERY) || self.families.take_lost_owner(space);
+        if !full && self.may_skip(space, known) {
+            known.scans += 1;
+            let repeated = Repeated { before: known.found.base_accessed(), again: 0 };
+            let ReadCounts { present, huge_present, .. } = known.found;
+            let is_skipped = true;
+            let skipped =
+                ReadCounts { present, huge_present, repeated, is_skipped, ..Default::default() };
+            return Ok(Some(skipped));
+        }
+        known.quick_scan.restart();
+        let last = self.last_scans.entry(self.families.scanned_with(space)).or_default();
+        last.begin(self.skips_new);
+        let is_current = |process: &Process| self.kernel.is_current(&self.kcore, process);
         let mut look = Look {
+            comparison: self.families.compare(space, &self.kcore, is_current),
             scan: Scan::new(space, full, &mut known.brief, out),
             frames: &self.frames,
             slowest: self.tiers.slowest(),
             spare: &mut known.spare,
             quick_scan: &mut known.quick_scan,
             second_look: &mut known.second_look,
-            last: &mut known.last,
+            last: &mut *last,
         };
         self.walker.walk(&self.kcore, process.top_table, &mut look);
+        let found = look.comparison.found;
         let mut seen = look.scan.finish();
-        seen.repeated = known.last.end();
+        seen.present += found.shared;
+        seen.accessed += found.shared_accessed;
+        seen.repeated = last.end();
+        self.families.record(space, found, out);
         known.quick_scan.finish(seen.present);
-        known.base_pages = seen.present - seen.huge_present;
+        known.found = seen;
         known.need.record(seen.accessed, known.flushed);
         known.scans += 1;
         Ok(Some(seen))
@@ -228,8 +276,9 @@ impl AccessBits for AccessedBits {
         let process = known.process.filter(|p| self.kernel.is_current(&self.kcore, p))?;
         let (sampled, hit) =
             known.quick_scan.peek((&ReadOnce::new(&self.kcore), &self.walker, process.top_table));
-        let accessed = (known.base_pages * hit).checked_div(sampled)?;
-        Some(ReadCounts { present: known.base_pages, accessed, ..ReadCounts::default() })
+        let present = known.found.present - known.found.huge_present;
+        let accessed = (present * hit).checked_div(sampled)?;
+        Some(ReadCounts { present, accessed, ..ReadCounts::default() })
     }
 
     fn resident(&mut self, space: SpaceId) -> Option<u64> {
@@ -238,6 +287,9 @@ impl AccessBits for AccessedBits {
     }
 
     fn arm_quick_scan(&mut self, space: SpaceId, known: &mut Known) -> bool {
+        if self.may_skip(space, known) {
+            return false;
+        }
         let Self { root, kernel, kcore, walker, frames, .. } = self;
         let process = known.process.filter(|process| kernel.is_current(kcore, process));
         let held = root.process(space.0);
@@ -281,16 +333,19 @@ impl AccessBits for AccessedBits {
 }
 
 impl Known {
-    /// Finds the process, or checks that it is still the same one.
-    fn locate(&mut self, kernel: &TaskList, kcore: &Kcore, space: SpaceId) {
-        if !self.process.is_some_and(|process| kernel.is_current(kcore, &process)) {
+    /// Finds the process, or checks that it is still the same one. True if it is not.
+    fn locate(&mut self, kernel: &TaskList, kcore: &Kcore, space: SpaceId) -> bool {
+        let is_new = !self.process.is_some_and(|process| kernel.is_current(kcore, &process));
+        if is_new {
             *self = Self { process: kernel.find(kcore, space.0), ..Self::default() };
         }
+        is_new
     }
 }
 
 /// Receives the pages of a walk.
 struct Look<'a> {
+    comparison: Comparison<'a, Kcore>,
     scan: Scan<'a>,
     frames: &'a FrameTiers,
     slowest: TierId,
@@ -330,8 +385,9 @@ impl Visit for Look<'_> {
         self.scan.seen.present += count;
     }
 
-    fn table(&mut self, chunk: Vpn, present: &PageBits, accessed: &PageBits) {
-        self.last.add(chunk, *present, *accessed);
+    fn table(&mut self, chunk: Vpn, pages: &TablePages<'_>) -> PageBits {
+        self.last.add(chunk, pages.present, pages.accessed);
+        self.comparison.table(chunk, pages, self.frames, self.scan.out)
     }
 }
 

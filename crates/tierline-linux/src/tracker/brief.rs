@@ -10,7 +10,7 @@
 //! accessed in the brief one, without watching it: such a page is cold.
 //!
 //! The watched pages lose their place in the kernel's LRU lists. The kernel does not clear the bit of a page that
-//! several processes map; such a page looks hot, and cannot be moved anyway.
+//! several processes map; such a page counts as not accessed.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::kcore::Kcore;
 use crate::pagetable::Walker;
 use crate::process::Held;
 use crate::process::advise::joined;
-use crate::tracker::clear_accessed::cool_ranges;
+use crate::tracker::clear_accessed::{cool_ranges, shared};
 use crate::tracker::moment::Moment;
 use crate::tracker::tier_runs::TierRun;
 
@@ -120,11 +120,14 @@ fn watch(
         let range = Vpn(table[0].start)..Vpn(table[table.len() - 1].start + BASE_PER_HUGE);
         walker.find_huge(kcore, top, range, |leaf| {
             if leaf.accessed {
-                accessed.push(leaf.vpn.0);
+                accessed.push(leaf.vpn);
             }
         });
     }
     let watched = armed.watched_until(start.midway(), one_cpu);
-    let accessed = pages.iter().filter(|page| accessed.binary_search(&page.start).is_ok());
+    let shared = shared(process, &accessed);
+    let is_own =
+        |page: &Vpn| accessed.binary_search(page).is_ok() && shared.binary_search(page).is_err();
+    let accessed = pages.iter().filter(|page| is_own(&Vpn(page.start)));
     Some((accessed.copied().collect(), watched))
 }

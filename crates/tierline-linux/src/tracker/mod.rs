@@ -4,6 +4,7 @@
 pub mod brief;
 pub mod clear_accessed;
 pub mod entry;
+mod families;
 pub mod flush;
 pub mod inspect;
 pub mod ladder;

@@ -15,7 +15,7 @@ use tierline_core::unit::BASE_PER_HUGE;
 use crate::nodes::FrameTiers;
 use crate::pagetable::{PhysicalMemory, Walker};
 use crate::process::Held;
-use crate::tracker::clear_accessed::clear_accessed;
+use crate::tracker::clear_accessed::{accessed, clear_accessed, shared};
 use crate::tracker::reservoir::Reservoir;
 
 /// Places in the sample; each is a run of [`RUN`] pages.
@@ -34,6 +34,10 @@ pub struct QuickScan {
     /// Pages read, in all tiers.
     sampled: u64,
     cleared: Vec<Vpn>,
+    /// Whether pages of this sample are shared; `None` until it was armed.
+    is_shared: Option<bool>,
+    /// Too many bits of shared pages are set.
+    is_full: bool,
 }
 
 impl Default for QuickScan {
@@ -45,13 +49,24 @@ impl Default for QuickScan {
 impl QuickScan {
     fn with_seed(seed: u64) -> Self {
         let (rng, chunks) = (Rng::new(seed), Reservoir::new(seed, PLACES));
-        Self { rng, chunks, last: None, base_pages: 0, sampled: 0, cleared: Vec::new() }
+        Self {
+            rng,
+            chunks,
+            last: None,
+            base_pages: 0,
+            sampled: 0,
+            cleared: Vec::new(),
+            is_shared: None,
+            is_full: false,
+        }
     }
 
     /// Starts a new sample; a full walk then adds all places.
     pub fn restart(&mut self) {
         self.last = None;
         self.chunks.clear();
+        self.is_shared = None;
+        self.is_full = false;
     }
 
     /// Adds 2 MiB that contain base pages. Each has the same chance to be chosen, however often it is added
@@ -103,6 +118,9 @@ impl QuickScan {
     ) -> bool {
         self.cleared.clear();
         self.sampled = 0;
+        if self.is_full {
+            return false;
+        }
         for i in 0..self.chunks.kept().len() {
             let at = self.place(i);
             let run: Option<[_; RUN]> = walker.find_run(memory, top, at);
@@ -113,7 +131,27 @@ impl QuickScan {
                 }
             }
         }
-        !self.cleared.is_empty() && clear_accessed(process, &self.cleared) > 0
+        if self.cleared.is_empty() {
+            return false;
+        }
+        let cleared = &self.cleared;
+        let is_shared = *self.is_shared.get_or_insert_with(|| !shared(process, cleared).is_empty());
+        let accepted = clear_accessed(process, cleared);
+        self.is_full = is_shared && !self.leave_out_set(process, (memory, walker, top));
+        accepted > 0 && !self.is_full
+    }
+
+    /// Leaves out shared pages whose bits are set: the kernel does not clear them. `false` if that is most of the sample, so that the
+    /// rest shows too little.
+    fn leave_out_set(
+        &mut self,
+        process: &Held,
+        tables: (&impl PhysicalMemory, &Walker, u64),
+    ) -> bool {
+        let (set, wanted) = (accessed(tables, &self.cleared), self.cleared.len());
+        let set = shared(process, &set);
+        self.cleared.retain(|page| set.binary_search(page).is_err());
+        self.cleared.len() * 2 >= wanted
     }
 
     /// The slow accessed pages in the sample, and their number projected to all pages.

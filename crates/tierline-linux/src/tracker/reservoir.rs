@@ -42,6 +42,11 @@ impl<T: Copy + Ord> Reservoir<T> {
         self.kept.sort_unstable();
     }
 
+    /// Leaves out those for which this is false.
+    pub fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
+        self.kept.retain(keep);
+    }
+
     /// The sample.
     pub fn kept(&self) -> &[T] {
         &self.kept

@@ -12,15 +12,13 @@ use tierline_core::port::{Observations, Sample, SpaceId, Vpn};
 
 use crate::pagetable::{PhysicalMemory, Walker};
 use crate::process::Held;
-use crate::tracker::clear_accessed::clear_accessed;
+use crate::tracker::clear_accessed::{accessed, clear_accessed, shared};
 use crate::tracker::reservoir::Reservoir;
 use crate::tracker::windowed::nanos;
 
 /// Pages that are looked at, at most. Ours: more than a thousand do not become hot between two scans, or it is a change that
 /// ends calm.
 const MOST: usize = 1024;
-/// Base pages whose entries are read together.
-const NEAR: usize = 64;
 
 /// The pages of one process. Of too many, each has the same chance to be looked at.
 #[derive(Debug)]
@@ -48,6 +46,8 @@ impl SecondLook {
     /// were not cleared show no access.
     pub fn arm(&mut self, process: &Held) -> bool {
         self.0.sort();
+        let shared = shared(process, self.0.kept());
+        self.0.retain(|page| shared.binary_search(page).is_err());
         let armed = clear_accessed(process, self.0.kept()) > 0;
         if !armed {
             self.restart();
@@ -59,26 +59,20 @@ impl SecondLook {
     pub fn read(
         &mut self,
         space: SpaceId,
-        (memory, walker, top): (&impl PhysicalMemory, &Walker, u64),
+        tables: (&impl PhysicalMemory, &Walker, u64),
         watched: Duration,
         out: &mut Observations,
     ) {
-        let of = |page: &Vpn| page.0 / NEAR as u64;
-        for near in self.0.kept().chunk_by(|a, b| of(a) == of(b)) {
-            let start = Vpn(of(&near[0]) * NEAR as u64);
-            let leaves: [_; NEAR] = walker.find_run(memory, top, start).unwrap_or([None; NEAR]);
-            let accessed = leaves.iter().flatten().filter(|leaf| leaf.accessed);
-            let again = accessed.filter(|leaf| near.binary_search(&leaf.vpn).is_ok());
-            out.samples.extend(again.map(|leaf| Sample {
-                space,
-                vpn: leaf.vpn,
-                base_pages: 1,
-                hits: 1.0,
-                exposure: Some(nanos(watched)),
-                tier: None,
-                write: None,
-            }));
-        }
+        let again = accessed(tables, self.0.kept()).into_iter();
+        out.samples.extend(again.map(|vpn| Sample {
+            space,
+            vpn,
+            base_pages: 1,
+            hits: 1.0,
+            exposure: Some(nanos(watched)),
+            tier: None,
+            write: None,
+        }));
         self.restart();
     }
 }

@@ -79,6 +79,11 @@ pub trait AccessBits {
     /// True if [`AccessBits::peek`] works.
     const PEEKS: bool = false;
 
+    /// Begins a scan of these processes, in order. Returns those to be left out of it.
+    fn begin_scan(&mut self, _spaces: &[SpaceId]) -> BTreeSet<SpaceId> {
+        BTreeSet::new()
+    }
+
     /// Clears all recorded accesses of a process. `false` if it has ended.
     fn arm(&mut self, space: SpaceId, kept: &mut Self::Space) -> Result<bool>;
 
@@ -165,6 +170,8 @@ pub struct ReadCounts {
     pub in_unknown_memory: u64,
     /// Accessed in the last scan, too, if that is known.
     pub repeated: Repeated,
+    /// The process has not run, so it was not read.
+    pub is_skipped: bool,
 }
 
 impl ReadCounts {
@@ -299,7 +306,9 @@ struct Watched<S> {
     kept: S,
     /// The moment of the last arming, until it is read.
     armed: Option<Moment>,
-    /// CPU time of its last scan, and the pages that it found.
+    /// CPU time of its last arming.
+    arming: Nanos,
+    /// CPU time of its last scan in which it was not skipped, and the pages that it found.
     cost: Nanos,
     present: u64,
     /// Scans since, and whether it is left out of the present one.
@@ -308,6 +317,12 @@ struct Watched<S> {
 }
 
 impl<S> Watched<S> {
+    /// Not scanned yet.
+    fn new(kept: S) -> Self {
+        let (arming, cost) = (Nanos::ZERO, Nanos::ZERO);
+        Self { kept, armed: None, arming, cost, present: 0, rests: 0, is_resting: false }
+    }
+
     /// How much more it costs than all other processes together, which with it cost `all` and have `present` pages: zero
     /// unless it is sparse. Such a process is watched so rarely that it costs as much as they, and delays no window of them.
     fn excess(&self, all: Nanos, present: u64) -> Nanos {
@@ -684,8 +699,11 @@ impl<P: AccessBits> Windowed<P> {
             (self.stats.arm, self.stats.read) = Default::default();
             self.stats.longest_delay = Nanos::ZERO;
             let (all, present) = sum(&self.spaces);
-            for watched in self.spaces.values_mut() {
+            let spaces: Vec<SpaceId> = self.spaces.keys().copied().collect();
+            let left_out = self.probe.begin_scan(&spaces);
+            for (space, watched) in &mut self.spaces {
                 watched.rest(all, present);
+                watched.is_resting |= left_out.contains(space);
                 self.scan.resting += if watched.is_resting { watched.present } else { 0 };
             }
             SpaceId(0)
@@ -703,7 +721,7 @@ impl<P: AccessBits> Windowed<P> {
             let there = self.probe.arm(*space, &mut watched.kept)?;
             watched.armed = there.then(|| start.midway());
             let cost = meter.cost();
-            watched.cost = cost.cpu;
+            watched.arming = cost.cpu;
             self.stats.arm += cost;
             self.stats.longest_delay = self.stats.longest_delay.max(cost.wall);
         }
@@ -718,7 +736,9 @@ impl<P: AccessBits> Windowed<P> {
             let Some(armed) = watched.armed.take() else { continue };
             let (own, start) = (thread_cpu(), Moment::now());
             if let Some(part) = self.probe.read(*space, &mut watched.kept, &mut self.found)? {
-                watched.cost += thread_cpu().saturating_sub(own);
+                if !part.is_skipped {
+                    watched.cost = watched.arming + thread_cpu().saturating_sub(own);
+                }
                 watched.present = part.present;
                 let window = armed.watched_until(start.midway(), self.one_cpu);
                 self.scan.add_space(part, window, self.focus.contains(space));
@@ -742,8 +762,7 @@ impl<P: AccessBits> Tracker for Windowed<P> {
         for space in spaces {
             self.spaces.entry(*space).or_insert_with(|| {
                 newcomers = true;
-                let (kept, cost) = (P::Space::default(), Nanos::ZERO);
-                Watched { kept, armed: None, cost, present: 0, rests: 0, is_resting: false }
+                Watched::new(P::Space::default())
             });
         }
         let has_begun = self.closed_at > Nanos::ZERO;
@@ -976,10 +995,12 @@ mod tests {
         }
     }
 
-    /// Process 1 has 10,000 pages; process 2 has 10, and takes 30 ms of CPU time to arm.
+    /// Process 1 has 10,000 pages; process 2 has 10, and takes 30 ms of CPU time to arm. Or both have 10 and take so long, and
+    /// process 1 is skipped from its second scan on.
     #[derive(Default)]
     struct Sparse {
         armed: Vec<u32>,
+        skips: bool,
     }
 
     impl AccessBits for Sparse {
@@ -987,8 +1008,9 @@ mod tests {
         type Space = ();
         fn arm(&mut self, space: SpaceId, (): &mut ()) -> Result<bool> {
             self.armed.push(space.0);
-            let begun = thread_cpu();
-            while space.0 == 2 && thread_cpu() < begun + Nanos::from_millis(30) {}
+            let (begun, is_first) = (thread_cpu(), self.armed.len() == 1);
+            let is_slow = space.0 == 2 || self.skips && is_first;
+            while is_slow && thread_cpu() < begun + Nanos::from_millis(30) {}
             Ok(true)
         }
         fn read(
@@ -997,8 +1019,9 @@ mod tests {
             (): &mut (),
             _: &mut Observations,
         ) -> Result<Option<ReadCounts>> {
-            let present = if space.0 == 1 { 10_000 } else { 10 };
-            Ok(Some(ReadCounts { present, accessed: 9, ..ReadCounts::default() }))
+            let present = if space.0 == 1 && !self.skips { 10_000 } else { 10 };
+            let is_skipped = self.skips && space.0 == 1 && self.armed.len() > 2;
+            Ok(Some(ReadCounts { present, accessed: 9, is_skipped, ..ReadCounts::default() }))
         }
         fn refresh(&mut self) -> Result<()> {
             Ok(())
@@ -1090,14 +1113,7 @@ mod tests {
     #[test]
     fn a_process_whose_pages_are_far_apart_costs_no_more_than_the_others() {
         let ms = Nanos::from_millis;
-        let watched = |cost, present| Watched {
-            kept: (),
-            armed: None,
-            cost,
-            present,
-            rests: 0,
-            is_resting: false,
-        };
+        let watched = |cost, present| Watched { cost, present, ..Watched::new(()) };
         let mut far = watched(ms(90), 90);
         assert_eq!(far.excess(ms(93), 390), ms(87));
         assert_eq!(watched(ms(90), 9_000).excess(ms(93), 9_300), Nanos::ZERO);
@@ -1108,6 +1124,17 @@ mod tests {
             far.is_resting
         };
         assert_eq!((0..60).filter(|_| !rests(&mut far)).count(), 2, "in 1 of 30 scans");
+    }
+
+    #[test]
+    fn a_process_that_is_skipped_makes_no_other_look_expensive() {
+        let probe = Sparse { skips: true, ..Sparse::default() };
+        let mut tracker = Windowed::with(probe, Bytes::from_base_pages(1_000), apart());
+        tracker.watch(&[SpaceId(1), SpaceId(2)]).expect("fine");
+        while tracker.stats().windows < 6 {
+            tracker.poll(tracker.next_due(), &mut Observations::default()).expect("works");
+        }
+        assert_eq!(tracker.probe().armed, [1, 2].repeat(6));
     }
 
     /// One process has a thousandth of the pages, and takes 30 ms to arm.

@@ -64,7 +64,9 @@ impl Class {
         let all = self.reads.iter().chain(&self.writes).chain(&self.waits);
         let bounded =
             (0..TierId::MAX).all(|t| self.reads[t] + self.writes[t] == 0.0 || self.waits[t] > 0.0);
-        fine(self.in_flight) && fine(self.think_ns) && all.copied().all(fine) && bounded
+        let takes_time = self.think_ns > 0.0 || self.waits.iter().any(|&wait| wait > 0.0);
+        let turns = self.in_flight == 0.0 || takes_time;
+        fine(self.in_flight) && fine(self.think_ns) && all.copied().all(fine) && bounded && turns
     }
 
     /// Time of one iteration of the loop.

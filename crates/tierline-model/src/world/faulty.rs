@@ -19,6 +19,10 @@ pub struct Faults {
     pub busy: f64,
     /// Share of moves that fail with ENOMEM.
     pub no_memory: f64,
+    /// Share of pages that are written to while they are copied.
+    pub dirtied: f64,
+    /// Share of moves of pages that another process shares just then.
+    pub shared: f64,
     /// Share of samples that are lost; every other loss is reported.
     pub lost_samples: f64,
     /// Share of measurements that repeat the previous one.
@@ -33,7 +37,8 @@ pub struct Faults {
 pub struct Faulty {
     /// The underlying world.
     pub world: ModelWorld,
-    faults: Faults,
+    /// The failures, which may be changed.
+    pub faults: Faults,
     rng: Rng,
     moves: u64,
     measured: Option<Telemetry>,
@@ -45,6 +50,11 @@ impl Faulty {
         Self { world, faults, rng: Rng::new(seed), moves: 0, measured: None }
     }
 
+    /// Moves that were tried.
+    pub fn moves(&self) -> u64 {
+        self.moves
+    }
+
     fn strikes(&mut self, share: f64) -> bool {
         share > 0.0 && self.rng.unit() < share
     }
@@ -52,14 +62,24 @@ impl Faulty {
     /// The failure of an order, if any.
     fn fault(&mut self, order: &Order) -> Option<Outcome> {
         match order {
-            Order::Move(m) => {
+            Order::Move(m) | Order::MoveShared(m) => {
                 self.moves += 1;
                 if self.faults.exit_at_move == Some(self.moves) {
                     self.world.exit(m.space);
                 }
-                let busy = self.strikes(self.faults.busy).then_some(Outcome::Busy);
-                let full = |world: &mut Self| world.strikes(world.faults.no_memory);
-                busy.or_else(|| full(self).then_some(Outcome::NoRoom))
+                let Faults { busy, no_memory, dirtied, shared, .. } = self.faults;
+                // Who shares it is not managed, so it does not move for all, either.
+                let for_all = matches!(order, Order::MoveShared(_));
+                let shared = if for_all && shared > 0.0 { 1.0 } else { shared };
+                let failures = [
+                    (busy, Outcome::Busy),
+                    (no_memory, Outcome::NoRoom),
+                    (dirtied, Outcome::Dirtied),
+                    (shared, Outcome::Shared),
+                ];
+                failures
+                    .into_iter()
+                    .find_map(|(share, outcome)| self.strikes(share).then_some(outcome))
             }
             Order::Split(_) => self.strikes(self.faults.busy).then_some(Outcome::Busy),
             Order::PageOut(_) => None,

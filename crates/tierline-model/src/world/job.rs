@@ -228,6 +228,9 @@ impl Job {
                 class.waits[t] += part * share * exposed;
             }
         }
+        if class.reads == PerTier::default() {
+            class.in_flight = 0.0; // it has found no memory at all
+        }
         class
     }
 
@@ -293,6 +296,9 @@ impl Job {
         cores: &Cores,
         network: &Network,
     ) {
+        if class.reads == PerTier::default() {
+            return; // without memory there is nothing to compare
+        }
         let pace = reads_per_ns / self.alone_rate(class, cores, network);
         if pace.is_finite() {
             self.ran_ns += ns;

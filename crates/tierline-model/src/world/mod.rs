@@ -223,12 +223,18 @@ impl ModelWorld {
         self.attention
     }
 
-    /// An unmanaged program occupies all free memory of a tier, permanently.
+    /// An unmanaged program occupies all free memory of a tier.
     pub fn fill(&mut self, tier: TierId) {
         let free = self.frames.free(tier);
         self.frames.take(tier, free);
         self.ballast[tier.index()] += free;
         self.shadows.fit(&self.frames);
+    }
+
+    /// The unmanaged program that occupied a tier ends.
+    pub fn empty(&mut self, tier: TierId) {
+        let freed = std::mem::take(&mut self.ballast[tier.index()]);
+        self.frames.give(tier, freed);
     }
 
     /// Recomputes the accounts of all programs from their pages. Visits every page: for tests.

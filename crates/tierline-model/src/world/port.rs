@@ -81,7 +81,7 @@ impl World for ModelWorld {
     fn act(&mut self, now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos {
         let mut spent_ns = 0.0;
         out.extend(orders.iter().map(|order| match order {
-            Order::Move(m) => self.move_page(m, &mut spent_ns),
+            Order::Move(m) | Order::MoveShared(m) => self.move_page(m, &mut spent_ns),
             Order::PageOut(page) => self.page_out(page, &mut spent_ns),
             Order::Split(page) => self.split(page, &mut spent_ns),
         }));

@@ -39,6 +39,8 @@ fn faults() -> Vec<(&'static str, Faults)> {
         ("nothing", none),
         ("busy pages", Faults { busy: 0.3, ..none }),
         ("no memory", Faults { no_memory: 0.3, ..none }),
+        ("pages that are written to", Faults { dirtied: 0.3, ..none }),
+        ("shared pages", Faults { shared: 0.3, ..none }),
         ("lost samples", Faults { lost_samples: 0.5, ..none }),
         ("stalled counters", Faults { stalled_counters: 0.8, ..none }),
         ("an exit in mid-move", Faults { exit_at_move: Some(40), ..none }),
@@ -48,6 +50,8 @@ fn faults() -> Vec<(&'static str, Faults)> {
             Faults {
                 busy: 0.1,
                 no_memory: 0.1,
+                dirtied: 0.1,
+                shared: 0.1,
                 lost_samples: 0.3,
                 stalled_counters: 0.3,
                 exit_at_move: Some(200),
@@ -126,7 +130,7 @@ fn huge_pages_are_split_under_every_fault_with_consistent_accounts() {
         threads = 2
     "#;
     let scenario = Scenario::parse("test", text).unwrap();
-    for ((what, faults), transfer) in faults().into_iter().zip(["exclusive", "nomad"].repeat(4)) {
+    for ((what, faults), transfer) in faults().into_iter().zip(["exclusive", "nomad"].repeat(5)) {
         let mut policy = (PolicyEntry::find("memtis").unwrap().make)();
         for (knob, value) in [("adaptation_period", 10_000.0), ("cooling_period", 50_000.0)] {
             assert!(policy.set(knob, value), "{knob}");
@@ -145,6 +149,30 @@ fn huge_pages_are_split_under_every_fault_with_consistent_accounts() {
         assert!(split > 0, "{what}, {transfer}");
         assert_eq!(counted.split_failed > 0, faults.busy > 0.0, "{what}, {transfer}");
     }
+}
+
+#[test]
+fn a_program_that_finds_no_memory_does_nothing_and_disturbs_nobody() {
+    let mut scenario = scenario();
+    let late = &mut scenario.workload[1];
+    late.insert("start".into(), "2s".into());
+    let mut world = Faulty::new(scenario.world().unwrap(), Faults::default(), 7);
+    let policy = (PolicyEntry::find("tierline").unwrap().make)();
+    let tiers = world.world.tiers().clone();
+    let mut engine = Engine::new(tiers, Limits::default(), policy, scenario.max_rate);
+    for tick in 0..80 {
+        if tick == 20 {
+            world.world.fill(TierId::FAST);
+            world.world.fill(TierId(1));
+        }
+        engine.tick(TICK * tick, &mut world);
+    }
+    let reads = world.world.jobs().iter().map(|job| job.reads).collect::<Vec<_>>();
+    assert!(reads[0] > 1e6 && reads[0].is_finite(), "{reads:?}");
+    assert_eq!(reads[1], 0.0);
+    let all = world.world.counters().reads.iter().sum::<f64>();
+    assert!((all / reads[0] - 1.0).abs() < 1e-9, "{all}, {reads:?}");
+    world.world.check();
 }
 
 #[test]

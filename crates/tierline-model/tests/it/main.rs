@@ -6,6 +6,7 @@ mod baselines;
 mod bound;
 mod colloid;
 mod contract;
+mod day;
 mod load;
 mod machines;
 mod mercury;

@@ -113,6 +113,34 @@ fn a_limit_lowered_by_100_mb_is_obeyed_within_a_second_at_256_mib_per_s() {
     assert!(has + (32 << 20) >= had && had * 10 >= GIB * 9, "{has} of {had}");
 }
 
+/// The pages of a key-value store that move back soon after a move, at a limit and where fast memory ends there. Its keys are
+/// of very unequal heat, so the last pages that fit differ by noise only.
+#[test]
+fn a_limit_moves_little_more_back_and_forth_than_a_tier_of_that_size() {
+    let of = |fast: &str, tenant: &str, owner: &str| {
+        report(&format!(
+            r#"
+            machine = "ddr5-cxl-asic"
+            fast_capacity = "{fast}"
+            seconds = 20
+            {tenant}
+            [[workload]]
+            kind = "kv"
+            set = "4GiB"
+            drift = "4MiB/s"
+            {owner}
+            "#
+        ))
+    };
+    let limit = "[[tenant]]\nname = \"shop\"\nlimit = { fast = \"3GiB\" }";
+    let limited = of("6GiB", limit, "tenant = \"shop\"");
+    let full = of("3GiB", "", "");
+    let (back, usual) = (limited.moves.ping_pong_pages, full.moves.ping_pong_pages);
+    assert!(back * 2 <= usual * 3, "{back} pages, {usual} without a limit");
+    let [speed, usual] = [limited, full].map(|one| one.steady.programs[0].throughput);
+    assert!(speed > usual * 0.98, "{speed} look-ups a second, {usual} without a limit");
+}
+
 #[test]
 fn a_tenant_without_limits_changes_nothing() {
     let text = two_tenants("seconds = 5", "", "");

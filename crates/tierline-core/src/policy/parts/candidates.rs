@@ -148,9 +148,7 @@ impl PromotionTest<'_> {
             return None;
         }
         let at = view.memory.pages.locate(page)?;
-        // The floor doubles each time the page moved back soon after a move.
-        let back = f32::from(1u8 << state.ping_pongs());
-        let floor = self.floor(view, at.size, from, to) * back;
+        let floor = self.floor(view, at.size, from, to) * state.ping_pong_damping();
         self.is_worth(view, page, rate_per_sec, floor).then_some(at)
     }
 }
