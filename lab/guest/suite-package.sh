@@ -57,6 +57,7 @@ try enable systemctl enable --now tierline
 active first
 sleep 5
 redis service 2s
+watch service 100 system.slice/redis-server.service
 try status tierline status --json
 try outsider setpriv --reuid redis --regid redis --clear-groups tierline status
 try member setpriv --reuid redis --regid redis --groups tierline tierline status

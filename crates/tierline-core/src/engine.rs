@@ -12,6 +12,7 @@ use crate::policy::plan::Plan;
 use crate::policy::view::{Machine, Orders, View};
 use crate::port::{Attention, Observations, Telemetry, World};
 use crate::qos::Limits;
+use crate::qos::allowance::Allowance;
 use crate::qos::controller::Controller;
 use crate::qos::enforcer::Enforcer;
 use crate::qos::showback::Showback;
@@ -80,21 +81,19 @@ impl Engine {
         self.intake.process(now, &mut self.seen, self.wants, &self.tiers, &mut self.memory, behind);
         self.telemetry = world.measure(now);
         debug_assert_eq!(self.telemetry.tiers.len(), self.tiers.len(), "every tier is measured");
-        self.account(now);
-        self.apply_qos(now, world);
+        let allowance = self.serve_tenants(now, world);
         self.questions.ask(now, &self.memory.pages, world);
         let budget = self.migrator.budget(now);
-        self.decide(now, budget);
+        self.decide(now, budget, &allowance);
         self.reconfigure(world);
-        self.act(now, world);
+        self.act(now, &allowance, world);
         self.set_attention(now, budget, world);
-
         self.events.iter().for_each(|event| self.fingerprint.add(event));
         &self.events
     }
 
     /// Lets the policy plan moves within the limits of tenants.
-    fn decide(&mut self, now: Nanos, budget: Bytes) {
+    fn decide(&mut self, now: Nanos, budget: Bytes, allowance: &Allowance) {
         let mut view = View {
             now,
             evidence: self.intake.evidence(&self.seen, &self.questions.answers),
@@ -103,6 +102,7 @@ impl Engine {
                 tiers: &self.tiers,
                 telemetry: &self.telemetry,
                 limits: &self.limits,
+                allowance,
                 budget,
                 costs: &self.migrator.costs,
             },
@@ -119,10 +119,10 @@ impl Engine {
     }
 
     /// Carries out the plan, then page-outs and splits, within the budget.
-    fn act(&mut self, now: Nanos, world: &mut dyn World) {
+    fn act(&mut self, now: Nanos, allowance: &Allowance, world: &mut dyn World) {
         let Self { memory, migrator, events, policy, .. } = self;
         let mut context = OrderContext { now, memory, policy: &**policy, world, events };
-        migrator.carry_out(&self.plan, &self.telemetry, &self.limits, &mut context);
+        migrator.carry_out(&self.plan, &self.telemetry, allowance, &mut context);
         migrator.carry_out_requests(&mut self.requests, &mut context);
     }
 

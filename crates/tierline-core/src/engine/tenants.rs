@@ -4,6 +4,7 @@
 use super::Engine;
 use crate::intake::Intake;
 use crate::port::{Capability, SpaceEvent, SpaceId, TenantId, TenantTelemetry, World};
+use crate::qos::allowance::{Allowance, UseByTenant};
 use crate::qos::controller::PERIOD;
 use crate::qos::heat_curve::HeatCurve;
 use crate::qos::heat_sample;
@@ -11,22 +12,23 @@ use crate::qos::showback::Showback;
 use crate::unit::Nanos;
 
 impl Engine {
-    /// Counts what tenants use.
-    pub(super) fn account(&mut self, now: Nanos) {
+    /// Counts what tenants use, and lets the QoS controller set their limits and CPU shares. Returns what is left of the limits.
+    pub(super) fn serve_tenants(&mut self, now: Nanos, world: &mut dyn World) -> Allowance {
         let known = self.memory.pages.by_tenant();
         let cpu = |tenant| self.qos.cpu(tenant);
         self.showback.add(now, &self.telemetry, &self.tiers, &known, cpu);
+        self.apply_qos(now, &known, world);
+        Allowance::new(&self.limits, &known, &self.telemetry)
     }
 
-    /// Lets the QoS controller set the limits of tenants, and their CPU shares.
-    pub(super) fn apply_qos(&mut self, now: Nanos, world: &mut dyn World) {
+    fn apply_qos(&mut self, now: Nanos, known: &UseByTenant, world: &mut dyn World) {
         // What DAMON reports of regions counts no pages.
         let is_scan = self.seen.window.is_some() && self.seen.observed_regions.is_empty();
         if is_scan && !self.qos.is_empty() {
             let Intake { scan_shares, hits_of, .. } = &mut self.intake;
             scan_shares.add(hits_of, &self.memory.pages);
         }
-        self.estimate_accesses(now);
+        self.estimate_accesses(now, known);
         let orders = self.qos.tick(now, &self.telemetry, &self.tiers, &mut self.limits);
         let offered = world.capabilities().has(Capability::CpuShares);
         for order in orders.into_iter().filter(|_| offered) {
@@ -36,7 +38,7 @@ impl Engine {
 
     /// For applications whose bandwidth by tier the world does not measure: what the page table shows of their memory,
     /// and scans, or else the heat of pages, of their accesses.
-    fn estimate_accesses(&mut self, now: Nanos) {
+    fn estimate_accesses(&mut self, now: Nanos, known: &UseByTenant) {
         if !self.qos.is_due(now) {
             return;
         }
@@ -49,10 +51,9 @@ impl Engine {
             let turn = now.0 / PERIOD.0;
             let from_heat = || heat_sample::accesses(&memory, self.policy.as_ref(), tenant, turn);
             let accesses = self.intake.scan_shares.of(tenant).unwrap_or_else(from_heat);
-            let used: Vec<_> =
-                self.tiers.iter().map(|(id, _)| memory.pages.bytes_of(tenant, id)).collect();
             let at = at.unwrap_or_else(|| {
-                let used = used.iter().copied().map(Some).collect();
+                let used = known.get(&tenant).copied().unwrap_or_default();
+                let used = used[..count].iter().copied().map(Some).collect();
                 let known = TenantTelemetry { tenant, used, ..TenantTelemetry::default() };
                 self.telemetry.tenants.push(known);
                 self.telemetry.tenants.len() - 1

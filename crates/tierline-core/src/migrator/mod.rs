@@ -25,7 +25,6 @@ use crate::port::{
     Capability, Move, Order, Outcome, PageAddress, PageSize, Reason, SpaceEvent, Telemetry,
     TenantId, World,
 };
-use crate::qos::Limits;
 use crate::qos::allowance::Allowance;
 use crate::tier::TierId;
 use crate::unit::{Bytes, BytesPerSec, Nanos};
@@ -119,12 +118,12 @@ impl Migrator {
     }
 
     /// Carries out retries that are due, then the plan. A move that would take a tenant over its limit is
-    /// dropped, whatever its origin.
+    /// dropped, whatever its origin. `allowance` is what remained of the limits before the plan.
     pub fn carry_out(
         &mut self,
         plan: &[Move],
         telemetry: &Telemetry,
-        limits: &Limits,
+        allowance: &Allowance,
         on: &mut OrderContext<'_>,
     ) {
         for (space, vpn) in self.shared.take_due(on.now) {
@@ -133,6 +132,9 @@ impl Migrator {
         }
         let mut wanted = self.retries.take_due(on.now, &on.memory.pages);
         wanted.extend(plan.iter().map(|&m| (m, 0)));
+        if wanted.is_empty() {
+            return;
+        }
         let budget = self.budget(on.now);
         let mut left = budget;
         wanted.retain(|(m, _)| {
@@ -145,11 +147,10 @@ impl Migrator {
         // Promotions may need the room that demotions make; only room really made counts.
         let (down, up): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|(m, _)| m.to > m.from);
         let room = telemetry.tiers.iter().map(|tier| tier.free).collect();
-        let mut made =
-            Made { room, allowance: Allowance::new(limits, &on.memory.pages, telemetry) };
+        let mut made = Made { room, allowance: allowance.clone() };
         let down = made.needed_for_limits(&on.memory.pages, down);
         // A tenant at its limit is below it between the two halves of an exchange, so they follow each other closely.
-        let at_once = smallest_limit(limits, &on.memory.pages, &up).map(exchanged_at_once);
+        let at_once = smallest_limit(allowance, &on.memory.pages, &up).map(exchanged_at_once);
         self.alternate(down, up, at_once, &mut made, on);
     }
 
@@ -374,12 +375,12 @@ impl Migrator {
 }
 
 /// The smallest limit of the tenants whose pages these moves bring up.
-fn smallest_limit(limits: &Limits, pages: &PageTable, up: &[Attempt]) -> Option<Bytes> {
-    if limits.is_empty() {
+fn smallest_limit(allowance: &Allowance, pages: &PageTable, up: &[Attempt]) -> Option<Bytes> {
+    if allowance.is_unlimited() {
         return None;
     }
     let places: BTreeSet<_> = up.iter().map(|(m, _)| (m.space, m.to)).collect();
-    let limit = |(space, tier)| limits.get(pages.tenant_of(space), tier);
+    let limit = |(space, tier)| allowance.limit(pages.tenant_of(space), tier);
     places.into_iter().filter_map(limit).min()
 }
 

@@ -6,6 +6,7 @@ use crate::migrator::costs::{Costs, size_index};
 use crate::page::{PageIdx, PageTable};
 use crate::port::{ObservedRegion, PageSize, Telemetry, TrueRate};
 use crate::qos::Limits;
+use crate::qos::allowance::Allowance;
 use crate::telemetry::estimate::Estimate;
 use crate::telemetry::hotness::Hotness;
 use crate::telemetry::observed_regions::RegionHeat;
@@ -73,6 +74,8 @@ pub struct Machine<'a> {
     pub telemetry: &'a Telemetry,
     /// The tenants' limits.
     pub limits: &'a Limits,
+    /// What remains of them before the plan.
+    pub allowance: &'a Allowance,
     /// Bytes that the migrator can move in this tick; a longer plan is cut there.
     pub budget: Bytes,
     /// Measured costs of moves.

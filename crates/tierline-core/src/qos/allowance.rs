@@ -5,60 +5,97 @@
 use std::collections::BTreeMap;
 
 use super::Limits;
-use crate::page::PageTable;
 use crate::port::{Telemetry, TenantId, TenantTelemetry};
 use crate::tier::TierId;
 use crate::unit::Bytes;
 
-/// Bytes that each tenant may still take in each tier; negative above its limit.
+/// What the page table knows of each tenant's memory, by tier.
+pub type UseByTenant = BTreeMap<TenantId, [Bytes; TierId::MAX]>;
+
+/// What remains of a tenant's limits, by tier.
+type Remainders = [Option<Remainder>; TierId::MAX];
+
+#[derive(Clone, Copy, Debug)]
+struct Remainder {
+    limit: Bytes,
+    /// Negative above the limit.
+    left: i128,
+}
+
+impl Remainder {
+    fn left(self) -> Bytes {
+        Bytes(u64::try_from(self.left.max(0)).unwrap_or(u64::MAX))
+    }
+
+    fn excess(self) -> Option<Bytes> {
+        let over = (self.left < 0).then(|| self.left.unsigned_abs())?;
+        Some(Bytes(u64::try_from(over).unwrap_or(u64::MAX)))
+    }
+}
+
+/// Bytes that each tenant may still take in each tier.
 #[derive(Clone, Debug, Default)]
 pub struct Allowance {
-    left: BTreeMap<TenantId, [Option<i128>; TierId::MAX]>,
+    /// In order of tenants.
+    tenants: Vec<(TenantId, Remainders)>,
     /// Whether every tenant has a limit in this tier.
     all_limited: [bool; TierId::MAX],
 }
 
 impl Allowance {
-    /// The limits minus the use, as measured by the world, otherwise as known to the page table. The page table
-    /// misses pages that were never observed and counts shared pages twice.
-    pub fn new(limits: &Limits, pages: &PageTable, telemetry: &Telemetry) -> Self {
+    /// The limits minus the use, as measured by the world, otherwise as known to the page table, which misses pages
+    /// that were never observed and counts shared pages twice.
+    pub fn new(limits: &Limits, known: &UseByTenant, telemetry: &Telemetry) -> Self {
         if limits.is_empty() {
             return Self::default();
         }
         let sound = |tenant: &TenantTelemetry| tenant.used.len() <= TierId::MAX;
         debug_assert!(telemetry.tenants.iter().all(sound), "more tiers than a machine can have");
-        let known = pages.by_tenant();
-        let measured = |tenant, tier: TierId| {
-            let mut all = telemetry.tenants.iter();
-            *all.find(|measured| measured.tenant == tenant)?.used.get(tier.index())?
-        };
-        let used = |tenant: TenantId, tier: TierId| {
-            let known = || known.get(&tenant).map_or(Bytes::ZERO, |used| used[tier.index()]);
-            measured(tenant, tier).unwrap_or_else(known)
-        };
-        let mut left = BTreeMap::new();
-        for (tenant, limits) in limits.iter() {
-            let of_tenant: &mut [Option<i128>; TierId::MAX] = left.entry(tenant).or_default();
-            for ((tier, limit), left) in (0..).map(TierId).zip(limits).zip(of_tenant) {
-                *left = limit.map(|limit| i128::from(limit.0) - i128::from(used(tenant, tier).0));
+        let measured: BTreeMap<TenantId, &TenantTelemetry> =
+            telemetry.tenants.iter().map(|measured| (measured.tenant, measured)).collect();
+        let tenants = limits.iter().map(|(tenant, limits)| {
+            let (known, measured) = (known.get(&tenant), measured.get(&tenant));
+            let used = |tier: usize| {
+                let measured = measured.and_then(|measured| *measured.used.get(tier)?);
+                measured.or(known.map(|known| known[tier])).unwrap_or_default()
+            };
+            let remainder = |tier: usize| {
+                let limit = limits[tier]?;
+                Some(Remainder { limit, left: i128::from(limit.0) - i128::from(used(tier).0) })
+            };
+            (tenant, std::array::from_fn(remainder))
+        });
+        let mut allowance = Self { tenants: tenants.collect(), all_limited: [true; TierId::MAX] };
+        for tenant in known.keys() {
+            let of_tenant = allowance.find(*tenant).map(|at| allowance.tenants[at].1);
+            for (all, one) in allowance.all_limited.iter_mut().zip(of_tenant.unwrap_or_default()) {
+                *all &= one.is_some();
             }
         }
-        let is_limited = |tier: usize| {
-            let limited = |tenant| left.get(tenant).is_some_and(|left| left[tier].is_some());
-            known.keys().all(limited)
-        };
-        Self { all_limited: std::array::from_fn(is_limited), left }
+        allowance
+    }
+
+    fn find(&self, tenant: TenantId) -> Option<usize> {
+        self.tenants.binary_search_by_key(&tenant, |&(tenant, _)| tenant).ok()
+    }
+
+    fn remainder(&self, tenant: TenantId, tier: TierId) -> Option<Remainder> {
+        self.tenants[self.find(tenant)?].1[tier.index()]
     }
 
     /// Whether no tenant has a limit.
     pub fn is_unlimited(&self) -> bool {
-        self.left.is_empty()
+        self.tenants.is_empty()
+    }
+
+    /// A tenant's limit in a tier.
+    pub fn limit(&self, tenant: TenantId, tier: TierId) -> Option<Bytes> {
+        self.remainder(tenant, tier).map(|one| one.limit)
     }
 
     /// Bytes that a tenant may still take in a tier; `None` without a limit.
     pub fn left(&self, tenant: TenantId, tier: TierId) -> Option<Bytes> {
-        let left = self.left.get(&tenant)?[tier.index()]?;
-        Some(Bytes(u64::try_from(left.max(0)).unwrap_or(u64::MAX)))
+        self.remainder(tenant, tier).map(Remainder::left)
     }
 
     /// Whether a tenant may take `bytes` more in a tier.
@@ -77,32 +114,31 @@ impl Allowance {
     }
 
     fn change(&mut self, tenant: TenantId, tier: TierId, by: i128) {
-        if let Some(left) = self.left.get_mut(&tenant).and_then(|left| left[tier.index()].as_mut())
+        if let Some(at) = self.find(tenant)
+            && let Some(one) = &mut self.tenants[at].1[tier.index()]
         {
-            *left += by;
+            one.left += by;
         }
     }
 
     /// Bytes that all tenants together may still take in a tier; `None` if one has no limit.
     pub fn left_for_all(&self, tier: TierId) -> Option<Bytes> {
-        let limited = self.all_limited[tier.index()];
-        let left = || self.left.keys().filter_map(|&tenant| self.left(tenant, tier)).sum();
-        limited.then(left)
+        let in_tier = || self.tenants.iter().filter_map(|(_, of_tenant)| of_tenant[tier.index()]);
+        self.all_limited[tier.index()].then(|| in_tier().map(Remainder::left).sum())
     }
 
     /// Whether a tenant is above its limit in a tier.
     pub fn is_exceeded(&self, tenant: TenantId, tier: TierId) -> bool {
-        let left = self.left.get(&tenant).and_then(|left| left[tier.index()]);
-        left.is_some_and(|left| left < 0)
+        self.remainder(tenant, tier).is_some_and(|one| one.left < 0)
     }
 
     /// Tenants above their limit in a tier, and by how much.
     pub fn excess(&self) -> impl Iterator<Item = (TenantId, TierId, Bytes)> + '_ {
-        self.left.iter().flat_map(|(&tenant, left)| {
-            (0..).map(TierId).zip(left).filter_map(move |(tier, &left)| {
-                let over = left.filter(|&left| left < 0)?.unsigned_abs();
-                Some((tenant, tier, Bytes(u64::try_from(over).unwrap_or(u64::MAX))))
-            })
+        self.tenants.iter().flat_map(|&(tenant, of_tenant)| {
+            (0..)
+                .map(TierId)
+                .zip(of_tenant)
+                .filter_map(move |(tier, one)| Some((tenant, tier, one?.excess()?)))
         })
     }
 }
@@ -137,7 +173,7 @@ mod tests {
     fn a_limit_leaves_the_unused_part_and_reports_the_excess() {
         let mut limits = Limits::of(A, FAST, Bytes::from_base_pages(10));
         limits.set(B, FAST, Some(Bytes::from_base_pages(5)));
-        let mut allowance = Allowance::new(&limits, &pages(), &Telemetry::default());
+        let mut allowance = Allowance::new(&limits, &pages().by_tenant(), &Telemetry::default());
         assert_eq!(allowance.left(A, FAST), Some(Bytes::from_base_pages(2)));
         assert_eq!(allowance.left(A, TierId(1)), None);
         let over: Vec<_> = allowance.excess().collect();
@@ -156,7 +192,7 @@ mod tests {
         let used = vec![Some(Bytes::from_base_pages(9))];
         let measured = TenantTelemetry { tenant: A, used, ..TenantTelemetry::default() };
         let telemetry = Telemetry { tenants: vec![measured], ..Telemetry::default() };
-        let allowance = Allowance::new(&limits, &pages(), &telemetry);
+        let allowance = Allowance::new(&limits, &pages().by_tenant(), &telemetry);
         assert_eq!(allowance.left(A, FAST), Some(Bytes::from_base_pages(1)));
         assert_eq!(allowance.left_for_all(FAST), None, "the other tenant has no limit");
     }

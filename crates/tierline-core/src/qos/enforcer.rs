@@ -78,7 +78,7 @@ impl Victim {
 impl Enforcer {
     /// Plans the demotion of tenants' excess over their limits, and deducts it from the policy's budget.
     pub fn demote_excess(&mut self, view: &mut View<'_>, policy: &dyn Policy, plan: &mut Plan) {
-        if view.machine.limits.is_empty() {
+        if view.machine.allowance.is_unlimited() {
             return;
         }
         let mut ledger = Ledger::new(view, view.machine.budget, |_| Bytes::ZERO);

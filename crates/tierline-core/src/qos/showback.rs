@@ -95,11 +95,12 @@ impl Showback {
         for (ns, tier) in ns.iter_mut().zip(&telemetry.tiers) {
             *ns = tier.latency.map_or(*ns, |latency| latency.as_secs_f64() * 1e9);
         }
-        let measured = |tenant| telemetry.tenants.iter().find(|one| one.tenant == tenant);
+        let measured: BTreeMap<_, _> =
+            telemetry.tenants.iter().map(|one| (one.tenant, one)).collect();
         let unknown = telemetry.tenants.iter().filter(|one| !known.contains_key(&one.tenant));
         let all = known.keys().copied().chain(unknown.map(|one| one.tenant));
         for tenant in all.filter(|&tenant| tenant != TenantId::NOBODY) {
-            let (measured, Cpu { count, share }) = (measured(tenant), cpu(tenant));
+            let (measured, Cpu { count, share }) = (measured.get(&tenant), cpu(tenant));
             let mut used = known.get(&tenant).copied().unwrap_or_default();
             for (used, now) in used.iter_mut().zip(measured.into_iter().flat_map(|one| &one.used)) {
                 *used = now.unwrap_or(*used);
@@ -127,9 +128,12 @@ fn lost(tenant: &TenantTelemetry, ns: &[f64; TierId::MAX], cpus: f64) -> Option<
     };
     let sum = |of: &dyn Fn(usize) -> f64| (0..TierId::MAX).map(|t| per_ns(t) * of(t)).sum::<f64>();
     let rate = sum(&|_| 1.0);
+    if rate <= 0.0 {
+        return None;
+    }
     let in_flight = tenant.latency.map_or_else(|| sum(&|t| ns[t]), |mean| rate * mean.mean_ns);
     let waits = sum(&|t| (ns[t] - ns[0]).max(0.0));
-    (rate > 0.0).then(|| (waits / in_flight.max(cpus).max(1e-9)).min(0.999))
+    Some((waits / in_flight.max(cpus).max(1e-9)).min(0.999))
 }
 
 #[cfg(test)]

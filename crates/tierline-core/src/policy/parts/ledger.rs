@@ -36,14 +36,14 @@ impl Ledger {
     /// limits.
     pub fn new(view: &View<'_>, cap: Bytes, reserve: impl Fn(TierId) -> Bytes) -> Self {
         let tiers = view.machine.tiers.iter().zip(&view.machine.telemetry.tiers);
-        let allowance = allowance(view);
+        let allowance = view.machine.allowance;
         let room = tiers.map(|((tier, _), measured)| {
             let free = i128::from(measured.free.0) - i128::from(reserve(tier).0);
             allowance.left_for_all(tier).map_or(free, |left| i128::from(left.0).min(free))
         });
         let room: Vec<i128> = room.collect();
         debug_assert_eq!(room.len(), view.machine.tiers.len(), "every tier is measured");
-        Self { budget: view.machine.budget.min(cap), room, allowance }
+        Self { budget: view.machine.budget.min(cap), room, allowance: allowance.clone() }
     }
 
     /// The remaining limits of tenants.
@@ -161,15 +161,10 @@ impl Ledger {
     }
 }
 
-/// The remaining limits of tenants.
-fn allowance(view: &View<'_>) -> Allowance {
-    Allowance::new(view.machine.limits, view.memory.pages, view.machine.telemetry)
-}
-
 /// Bytes that may still come into a tier: its free memory, within the limits.
 pub fn free(view: &View<'_>, tier: TierId) -> Bytes {
     let free = view.machine.telemetry.tiers.get(tier.index()).map_or(Bytes::ZERO, |t| t.free);
-    allowance(view).left_for_all(tier).map_or(free, |left| left.min(free))
+    view.machine.allowance.left_for_all(tier).map_or(free, |left| left.min(free))
 }
 
 /// Bytes of a tier available to the managed programs.

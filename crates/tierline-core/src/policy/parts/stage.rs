@@ -7,6 +7,7 @@ use crate::page::{PageIdx, PageTable};
 use crate::policy::view::{Evidence, Machine, Memory, Orders, View};
 use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn};
 use crate::qos::Limits;
+use crate::qos::allowance::Allowance;
 use crate::telemetry::Hit;
 use crate::telemetry::hotness::Hotness;
 use crate::telemetry::observed_regions::RegionHeat;
@@ -25,6 +26,7 @@ pub struct Stage {
     pub hotness: Hotness,
     observed_regions: RegionHeat,
     pub limits: Limits,
+    allowance: Allowance,
     ask: Vec<(PageIdx, Nanos)>,
     page_out: Vec<PageIdx>,
     counters: Counters,
@@ -82,6 +84,7 @@ impl Stage {
             hotness: Hotness::default(),
             observed_regions: RegionHeat::default(),
             limits: Limits::default(),
+            allowance: Allowance::default(),
             ask: Vec::new(),
             page_out: Vec::new(),
             counters: Counters::default(),
@@ -104,6 +107,7 @@ impl Stage {
 
     /// A view without measured costs, with a budget of 64 MiB.
     pub fn view(&mut self) -> View<'_> {
+        self.allowance = Allowance::new(&self.limits, &self.pages.by_tenant(), &self.telemetry);
         View {
             now: Nanos::from_secs(1),
             evidence: Evidence {
@@ -126,6 +130,7 @@ impl Stage {
                 tiers: &self.tiers,
                 telemetry: &self.telemetry,
                 limits: &self.limits,
+                allowance: &self.allowance,
                 budget: Bytes::from_mib(64),
                 costs: &self.costs,
             },
