@@ -7,6 +7,8 @@
 //! memory from victims in ascending priority (4.3.1), which comes to the same; it lends only if all SLOs are
 //! met (4.3.2), so one impossible SLO would leave memory idle. That all memory is always lent is ours.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::heat_curve::{HeatCurve, TierBytes};
@@ -146,13 +148,13 @@ pub struct Transfer {
 /// Who gives up memory of a tier for whom. The most important gains are matched with the least important
 /// losses. Limits are in descending priority; missing ones are zero.
 pub fn transfers(before: &[(TenantId, Bytes)], after: &[(TenantId, Bytes)]) -> Vec<Transfer> {
-    let of = |all: &[(TenantId, Bytes)], tenant| {
-        all.iter().find(|one| one.0 == tenant).map_or(Bytes::ZERO, |one| one.1)
-    };
-    let gone = before.iter().filter(|one| after.iter().all(|other| other.0 != one.0));
-    let tenants: Vec<TenantId> = after.iter().chain(gone).map(|one| one.0).collect();
-    let change = |&tenant: &TenantId| (tenant, of(before, tenant), of(after, tenant));
-    let changes: Vec<_> = tenants.iter().map(change).collect();
+    let by_tenant = |all: &[(TenantId, Bytes)]| all.iter().copied().collect::<BTreeMap<_, _>>();
+    let (old, new) = (by_tenant(before), by_tenant(after));
+    let of = |all: &BTreeMap<_, _>, tenant| all.get(&tenant).copied().unwrap_or_default();
+    let gone = before.iter().filter(|(tenant, _)| !new.contains_key(tenant));
+    let tenants = after.iter().chain(gone).map(|one| one.0);
+    let changes: Vec<_> =
+        tenants.map(|tenant| (tenant, of(&old, tenant), of(&new, tenant))).collect();
     let mut losses: Vec<(TenantId, Bytes)> = changes
         .iter()
         .rev()

@@ -178,6 +178,9 @@ impl HeatCurve {
     pub fn shares(&self, placement: &TierBytes) -> [f64; TierId::MAX] {
         let (mut bytes, mut before) = (Bytes::ZERO, 0.0);
         placement.map(|in_tier| {
+            if in_tier == Bytes::ZERO {
+                return 0.0; // most of the tiers that there can be
+            }
             bytes += in_tier;
             let until = self.share(bytes);
             let share = until - before;

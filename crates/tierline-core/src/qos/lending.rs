@@ -48,12 +48,14 @@ fn lend_by_density(
     is_bandwidth: bool,
 ) -> Bytes {
     let mut together = Bytes::ZERO;
-    let mut offers = offers(tier, claims, grants);
-    offers.retain(|offer| claims[offer.at].is_bandwidth == is_bandwidth);
+    let mut offers = offers(tier, claims, grants, is_bandwidth);
     let Some(price) = price(&offers, *left) else { return together };
     let is_clear = |offer: &Offer| offer.density > price * ALIKE;
     offers.retain(|offer| offer.density >= price / ALIKE);
-    offers.sort_by_key(|offer| (!is_clear(offer), !claims[offer.at].has_slo, offer.at));
+    let rank = |offer: &Offer| (!is_clear(offer), !claims[offer.at].has_slo, offer.at);
+    offers.sort_unstable_by(|a, b| {
+        rank(a).cmp(&rank(b)).then_with(|| b.density.total_cmp(&a.density))
+    });
     for Offer { at, bytes, .. } in offers {
         let lent = bytes.min(*left - together);
         if claims[at].has_slo {
@@ -66,10 +68,11 @@ fn lend_by_density(
     together
 }
 
-/// What all claims could use of a tier, in descending density.
-fn offers(tier: usize, claims: &[&Claim<'_>], grants: &[Grant]) -> Vec<Offer> {
+/// What the claims with, or without, a bandwidth target could use of a tier, in descending density.
+fn offers(tier: usize, claims: &[&Claim<'_>], grants: &[Grant], is_bandwidth: bool) -> Vec<Offer> {
     let mut offers = Vec::new();
-    for (at, (claim, grant)) in claims.iter().zip(grants).enumerate() {
+    let all = claims.iter().zip(grants).enumerate();
+    for (at, (claim, grant)) in all.filter(|(_, (claim, _))| claim.is_bandwidth == is_bandwidth) {
         let mut wanted = wanted(tier, claim, grant);
         let parts =
             if wanted > Bytes::ZERO { claim.curve.beyond(grant.above(tier)) } else { Vec::new() };
@@ -79,7 +82,7 @@ fn offers(tier: usize, claims: &[&Claim<'_>], grants: &[Grant]) -> Vec<Offer> {
             offers.push(Offer { at, bytes, density });
         }
     }
-    offers.sort_by(|a, b| b.density.total_cmp(&a.density).then(a.at.cmp(&b.at)));
+    offers.sort_unstable_by(|a, b| b.density.total_cmp(&a.density).then(a.at.cmp(&b.at)));
     offers
 }
 
@@ -119,16 +122,16 @@ fn lend_by_weight(
         false if claim.has_slo => Bytes::ZERO,
         false => wanted(tier, claim, grant),
     };
-    let mut wants: Vec<(usize, Bytes)> =
-        claims.iter().zip(&*grants).map(|(c, g)| want(c, g)).enumerate().collect();
+    let wants = claims.iter().zip(&*grants).map(|(claim, grant)| want(claim, grant)).enumerate();
     let weight = |at: usize| claims[at].weight;
+    let fills = wants
+        .filter(|(_, want)| *want > Bytes::ZERO)
+        .map(|(at, want)| (as_f64(want) / weight(at), at, want));
+    let mut fills: Vec<(f64, usize, Bytes)> = fills.collect();
     // Who needs the least for its weight is satisfied first; its rest is divided among the others.
-    wants.sort_by(|a, b| {
-        let fill = |want: &(usize, Bytes)| as_f64(want.1) / weight(want.0);
-        fill(a).total_cmp(&fill(b)).then(a.0.cmp(&b.0))
-    });
-    let mut weights: f64 = wants.iter().map(|want| weight(want.0)).sum();
-    for (at, want) in wants {
+    fills.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut weights: f64 = fills.iter().map(|(_, at, _)| weight(*at)).sum();
+    for (_, at, want) in fills {
         let lent = left.part((weight(at) / weights).min(1.0)).min(want).min(*left);
         weights -= weight(at);
         grants[at].lent[tier] += lent;
