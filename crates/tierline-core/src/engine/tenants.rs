@@ -3,8 +3,9 @@
 
 use super::Engine;
 use crate::intake::Intake;
+use crate::page::UseByTenant;
 use crate::port::{Capability, SpaceEvent, SpaceId, TenantId, TenantTelemetry, World};
-use crate::qos::allowance::{Allowance, UseByTenant};
+use crate::qos::allowance::Allowance;
 use crate::qos::controller::PERIOD;
 use crate::qos::heat_curve::HeatCurve;
 use crate::qos::heat_sample;

@@ -137,11 +137,8 @@ impl Migrator {
         }
         let budget = self.budget(on.now);
         let mut left = budget;
-        wanted.retain(|(m, _)| {
-            let fits = m.size.bytes() <= left;
-            left = left.saturating_sub(if fits { m.size.bytes() } else { left });
-            fits
-        });
+        let fit = wanted.iter().take_while(|(m, _)| left.deduct(m.size.bytes())).count();
+        wanted.truncate(fit);
         let bytes: Bytes = wanted.iter().map(|(m, _)| m.size.bytes()).sum();
         debug_assert!(bytes <= budget, "moves exceed the budget: {bytes}");
         // Promotions may need the room that demotions make; only room really made counts.

@@ -50,6 +50,9 @@ macro_rules! page_word {
 }
 pub(crate) use page_word;
 
+/// Bytes of each tenant that the page table knows, by tier.
+pub type UseByTenant = BTreeMap<TenantId, [Bytes; TierId::MAX]>;
+
 /// All managed pages.
 #[derive(Default)]
 pub struct PageTable {
@@ -106,10 +109,10 @@ impl PageTable {
     }
 
     /// Bytes known to be in each tier, for every tenant with an address space.
-    pub fn by_tenant(&self) -> BTreeMap<TenantId, [Bytes; TierId::MAX]> {
-        let mut tenants = BTreeMap::new();
+    pub fn by_tenant(&self) -> UseByTenant {
+        let mut tenants = UseByTenant::new();
         for space in self.spaces.values() {
-            let sums: &mut [Bytes; TierId::MAX] = tenants.entry(space.tenant).or_default();
+            let sums = tenants.entry(space.tenant).or_default();
             for (sum, &base_pages) in sums.iter_mut().zip(&space.in_tier) {
                 *sum += Bytes::from_base_pages(base_pages);
             }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a world measures of the machine.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::address::{SpaceId, TenantId};
@@ -61,6 +63,13 @@ pub struct Telemetry {
     /// The report of a counting device, in ticks in which there is a new one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<DeviceCounts>,
+}
+
+impl Telemetry {
+    /// The measurements by tenant.
+    pub fn by_tenant(&self) -> BTreeMap<TenantId, &TenantTelemetry> {
+        self.tenants.iter().map(|measured| (measured.tenant, measured)).collect()
+    }
 }
 
 /// How the reads of one address space stall its threads, as four counters of the cores show it.

@@ -2,15 +2,11 @@
 //! The remaining limits of tenants: the only place that computes with limits. The ledger of a plan, the
 //! enforcer and the migrator each keep an instance.
 
-use std::collections::BTreeMap;
-
 use super::Limits;
+use crate::page::UseByTenant;
 use crate::port::{Telemetry, TenantId, TenantTelemetry};
 use crate::tier::TierId;
 use crate::unit::Bytes;
-
-/// What the page table knows of each tenant's memory, by tier.
-pub type UseByTenant = BTreeMap<TenantId, [Bytes; TierId::MAX]>;
 
 /// What remains of a tenant's limits, by tier.
 type Remainders = [Option<Remainder>; TierId::MAX];
@@ -51,8 +47,7 @@ impl Allowance {
         }
         let sound = |tenant: &TenantTelemetry| tenant.used.len() <= TierId::MAX;
         debug_assert!(telemetry.tenants.iter().all(sound), "more tiers than a machine can have");
-        let measured: BTreeMap<TenantId, &TenantTelemetry> =
-            telemetry.tenants.iter().map(|measured| (measured.tenant, measured)).collect();
+        let measured = telemetry.by_tenant();
         let tenants = limits.iter().map(|(tenant, limits)| {
             let (known, measured) = (known.get(&tenant), measured.get(&tenant));
             let used = |tier: usize| {

@@ -179,7 +179,7 @@ impl HeatCurve {
         let (mut bytes, mut before) = (Bytes::ZERO, 0.0);
         placement.map(|in_tier| {
             if in_tier == Bytes::ZERO {
-                return 0.0; // most of the tiers that there can be
+                return 0.0; // most possible tiers do not exist
             }
             bytes += in_tier;
             let until = self.share(bytes);

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 
 use super::heat_curve::{TierBytes, as_f64};
 use super::need::unloaded_ns;
+use crate::page::UseByTenant;
 use crate::port::{Telemetry, TenantId, TenantTelemetry};
 use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
@@ -86,7 +87,7 @@ impl Showback {
         now: Nanos,
         telemetry: &Telemetry,
         tiers: &Tiers,
-        known: &BTreeMap<TenantId, TierBytes>,
+        known: &UseByTenant,
         cpu: impl Fn(TenantId) -> Cpu,
     ) {
         let seconds = now.saturating_sub(self.last.unwrap_or(now)).as_secs_f64();
@@ -95,8 +96,7 @@ impl Showback {
         for (ns, tier) in ns.iter_mut().zip(&telemetry.tiers) {
             *ns = tier.latency.map_or(*ns, |latency| latency.as_secs_f64() * 1e9);
         }
-        let measured: BTreeMap<_, _> =
-            telemetry.tenants.iter().map(|one| (one.tenant, one)).collect();
+        let measured = telemetry.by_tenant();
         let unknown = telemetry.tenants.iter().filter(|one| !known.contains_key(&one.tenant));
         let all = known.keys().copied().chain(unknown.map(|one| one.tenant));
         for tenant in all.filter(|&tenant| tenant != TenantId::NOBODY) {

@@ -131,7 +131,7 @@ impl World for Shared {
             }
             spent += self.toy.act(now, &[inner], out);
             let tenant = order.page().space.0 as usize - 1;
-            let up = matches!(order, Order::Move(m) | Order::MoveShared(m) if m.to == TierId::FAST);
+            let up = order.as_move().is_some_and(|m| m.to == TierId::FAST);
             if up && self.limits[tenant].is_some_and(|limit| self.fast(tenant) > limit) {
                 self.crossed.push(*order);
             }
@@ -221,6 +221,12 @@ fn a_tenant_at_its_limit_gets_its_own_hottest_pages() {
     assert!(world.fast(1) * 10 >= neighbour * 9, "{} after {neighbour}", world.fast(1));
 }
 
+fn promotions(events: &[Event]) -> usize {
+    let up =
+        |event: &&Event| matches!(event, Event::Move { moved, .. } if moved.to == TierId::FAST);
+    events.iter().filter(up).count()
+}
+
 /// Between the demotions and the promotions of an exchange, a tenant is little below its limit.
 #[test]
 fn a_tenant_that_exchanges_pages_stays_near_its_limit() {
@@ -235,9 +241,7 @@ fn a_tenant_that_exchanges_pages_stays_near_its_limit() {
     let pages = world.pages(0);
     world.toy.rates[pages].copy_from_slice(&skewed(2_000, 100.0, 1.0, 77));
     let events = run(&mut engine, &mut world, 150..300);
-    let up =
-        |event: &&Event| matches!(event, Event::Move { moved, .. } if moved.to == TierId::FAST);
-    let moved = events.iter().filter(up).count();
+    let moved = promotions(&events);
     assert!(moved > 200, "{moved}");
     assert!(world.least + 64 >= used, "{} of {used}", world.least);
 }
@@ -253,15 +257,13 @@ fn promoted_while_hot_pages_pass(by_limit: bool) -> usize {
     if by_limit {
         limit(&mut engine, &mut world, 0, 300);
     }
-    let up =
-        |event: &&Event| matches!(event, Event::Move { moved, .. } if moved.to == TierId::FAST);
     let promoted = (0..800_usize).map(|tick| {
         let first = tick / 10 * 100 % PAGES;
         for (at, rate) in world.toy.rates.iter_mut().enumerate() {
             *rate = if (at + PAGES - first) % PAGES < HOT { 200.0 } else { 0.0 };
         }
         let tick = tick as u64;
-        run(&mut engine, &mut world, tick..tick + 1).iter().filter(up).count()
+        promotions(&run(&mut engine, &mut world, tick..tick + 1))
     });
     promoted.sum()
 }
