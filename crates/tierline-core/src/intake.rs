@@ -41,8 +41,8 @@ impl ManagedMemory {
 /// What was observed since the last tick, and totals since the start.
 #[derive(Debug, Default)]
 pub struct Intake {
-    /// Scratch: the pages of a chunk of samples.
-    found: Vec<PageIdx>,
+    /// Scratch: the pages of a chunk of samples, and whether each is huge.
+    found: Vec<(PageIdx, bool)>,
     /// Pages that were hit or found in another tier.
     pub touched: Vec<PageIdx>,
     /// Single hits, for policies that keep their own heat.
@@ -184,25 +184,28 @@ impl Intake {
         let per_huge = f64::from(hotness.base_hits_per_huge_hit());
         let mut end = [0; PREFETCH_BATCH];
         for (end, sample) in end.iter_mut().zip(samples) {
-            pages.for_each(sample.space, sample.vpn, sample.base_pages, |page| found.push(page));
+            pages.for_each_sized(sample.space, sample.vpn, sample.base_pages, |page, size| {
+                found.push((page, size == PageSize::Huge));
+            });
             *end = found.len();
         }
-        pages.prefetch(found.iter().copied());
+        pages.prefetch(found.iter().map(|&(page, _)| page));
+        let renewal = hotness.hit_update();
         self.samples += found.len() as u64;
         let mut from = 0;
         for (end, sample) in end.into_iter().zip(samples) {
             let of_space = of_space(hits_of, sample.space);
             let is_behind = !behind.is_empty() && behind.contains(&pages.tenant_of(sample.space));
-            let renewal = hotness.hit_update(sample.hits, sample.exposure, is_behind);
-            for &page in &found[std::mem::replace(&mut from, end)..end] {
+            let renew = |heat| renewal.apply(heat, sample.hits, sample.exposure, is_behind);
+            for &(page, is_huge) in &found[std::mem::replace(&mut from, end)..end] {
                 if let Some(tier) = sample.tier {
                     place(pages, hotness, shared, page, tier);
                 }
                 let state = match shared {
-                    true => pages.update_heat(page, |heat| renewal.apply(heat)),
+                    true => pages.update_heat(page, renew),
                     false => pages.state(page),
                 };
-                let within = wants.base_page_hits && sample.base_pages == 1 && pages.is_huge(page);
+                let within = wants.base_page_hits && sample.base_pages == 1 && is_huge;
                 if !shared || within {
                     hits.push(Hit::of(page, state.tier(), sample));
                 }
@@ -210,8 +213,7 @@ impl Intake {
                     touched.push(page);
                 }
                 if let Some(tier) = state.tier() {
-                    let weighs_more = per_huge > 1.0 && pages.is_huge(page);
-                    let weight = if weighs_more { per_huge } else { 1.0 };
+                    let weight = if is_huge && per_huge > 1.0 { per_huge } else { 1.0 };
                     let weighted = f64::from(sample.hits) * weight;
                     hits_in[tier.index()] += weighted;
                     of_space.by_tier[tier.index()] += weighted;

@@ -188,10 +188,25 @@ impl PageTable {
 
     /// Calls `f` for every managed page in a run of base pages, once for a huge page.
     pub fn for_each(&self, space: SpaceId, vpn: Vpn, base_pages: u32, mut f: impl FnMut(PageIdx)) {
-        self.for_each_run(space, vpn, base_pages, |run, _| run.map(PageIdx).for_each(&mut f));
+        self.for_each_sized(space, vpn, base_pages, |page, _| f(page));
+    }
+
+    /// The same with each page's size.
+    #[inline]
+    pub fn for_each_sized(
+        &self,
+        space: SpaceId,
+        vpn: Vpn,
+        base_pages: u32,
+        mut f: impl FnMut(PageIdx, PageSize),
+    ) {
+        self.for_each_run(space, vpn, base_pages, |run, size| {
+            run.map(PageIdx).for_each(|page| f(page, size));
+        });
     }
 
     /// The same by runs of pages of one size.
+    #[inline]
     fn for_each_run(
         &self,
         space: SpaceId,
@@ -202,9 +217,20 @@ impl PageTable {
         let end = vpn.0.saturating_add(u64::from(base_pages));
         let last = self.last_found.get();
         if last.holds(space, vpn.0, end) {
-            let run = last.run.pages_in(vpn.0 - last.start.0, end - last.start.0);
-            return f(run, last.run.size);
+            f(last.run.pages_in(vpn.0 - last.start.0, end - last.start.0), last.run.size);
+        } else {
+            self.search_runs(space, vpn, end, &mut f);
         }
+    }
+
+    #[cold]
+    fn search_runs(
+        &self,
+        space: SpaceId,
+        vpn: Vpn,
+        end: u64,
+        f: &mut dyn FnMut(Range<u32>, PageSize),
+    ) {
         let Some(Space { runs, .. }) = self.spaces.get(&space) else { return };
         let from = runs.range(..=vpn).next_back().map_or(vpn, |(&start, _)| start);
         for (&start, run) in runs.range(from..Vpn(end.max(from.0))) {
@@ -255,6 +281,7 @@ impl PageTable {
     }
 
     /// Updates the page's heat with `renew`; returns its flags.
+    #[inline]
     pub fn update_heat<W: PageWord>(
         &mut self,
         page: PageIdx,

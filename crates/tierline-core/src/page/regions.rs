@@ -38,7 +38,7 @@ pub(super) struct IndexRun {
 
 impl IndexRun {
     pub fn pages(&self) -> u32 {
-        pages_u32(self.base_pages / self.size.base_pages())
+        pages_u32(self.base_pages >> self.size.shift())
     }
 
     /// The pages that hold base pages `lo..hi`; a huge page once.

@@ -162,6 +162,7 @@ impl Words {
         W::of_bits(self.get(page) & WORD)
     }
 
+    #[inline]
     pub fn renew<W: PageWord>(&mut self, page: PageIdx, renew: impl FnOnce(W) -> W) -> PageState {
         debug_assert_eq!(
             *self.form.get_or_insert(W::FORM),

@@ -310,24 +310,19 @@ impl Hotness {
     /// The page's heat after a hit.
     #[cfg(test)]
     fn hit(&self, heat: Heat, hits: f32, exposure: Option<Nanos>) -> Heat {
-        self.hit_update(hits, exposure, false).apply(heat)
+        self.hit_update().apply(heat, hits, exposure, false)
     }
 
-    /// How hits change heat. `exposure` is how long each page was watched before this hit, if the tracker
-    /// knows; otherwise all watched time since its last hit counts. With `all_count`, so does the hit that ends an idle time.
-    #[expect(clippy::cast_possible_truncation, reason = "an f32 is precise enough for seconds")]
-    pub fn hit_update(&self, hits: f32, exposure: Option<Nanos>, all_count: bool) -> HitUpdate {
-        let wakes = self.urgent && exposure.is_none() && !all_count;
-        let scale = self.look.map_or(1.0, |look| look.scale);
+    /// How hits change heat now.
+    pub fn hit_update(&self) -> HitUpdate {
         HitUpdate {
-            hits,
-            exposure_seconds: exposure.map(|known| known.as_secs_f64() as f32 * scale),
             now: self.now_ticks(),
-            valid_ticks: if exposure.is_none() { self.valid_ticks() } else { u32::MAX },
+            valid_ticks: self.valid_ticks(),
+            exposure_scale: self.look.map_or(1.0, |look| look.scale),
             looks_per_sec: self.look.map_or(f32::INFINITY, |look| look.per_sec),
             alarmed: self.alarmed,
             waking_hits: if self.repeats && self.looks <= CHANCE_SCANS { 1.0 } else { 0.0 },
-            silence_looks: if wakes && self.look.is_some() { SILENCE } else { f32::INFINITY },
+            silence_looks: if self.urgent && self.look.is_some() { SILENCE } else { f32::INFINITY },
             earlier_seconds: self.earlier_seconds,
             memory_seconds: self.memory_seconds(),
         }
@@ -377,14 +372,14 @@ impl Hotness {
     }
 }
 
-/// How a hit changes heat: the same for all pages of one sample.
+/// How hits change heat: the same for all pages until the clock advances.
 #[derive(Clone, Copy, Debug)]
 pub struct HitUpdate {
-    hits: f32,
-    exposure_seconds: Option<f32>,
     now: u32,
     /// See [`Hotness::valid_ticks`].
     valid_ticks: u32,
+    /// Seconds of the evidence clock per second of a known exposure.
+    exposure_scale: f32,
     /// Scans per second of the evidence clock; infinite where every access counts.
     looks_per_sec: f32,
     /// See [`Hotness::set_urgent`].
@@ -399,28 +394,39 @@ pub struct HitUpdate {
 }
 
 impl HitUpdate {
-    /// The page's new heat.
+    /// The heat of a page after these hits. `exposure` is how long it was watched before them, if the tracker knows;
+    /// otherwise all watched time since its last hit counts. With `all_count`, so does the hit that ends an idle time.
+    #[expect(clippy::cast_possible_truncation, reason = "an f32 is precise enough for seconds")]
     #[inline]
-    pub fn apply(&self, heat: Heat) -> Heat {
-        let (mut heat, since) = valid(heat, self.now, self.valid_ticks);
+    pub fn apply(
+        &self,
+        heat: Heat,
+        new_hits: f32,
+        exposure: Option<Nanos>,
+        all_count: bool,
+    ) -> Heat {
+        let exposure = exposure.map(|known| known.as_secs_f64() as f32 * self.exposure_scale);
+        let valid_ticks = if exposure.is_none() { self.valid_ticks } else { u32::MAX };
+        let (mut heat, since) = valid(heat, self.now, valid_ticks);
         if Some(heat.stamp) == self.alarmed {
             (heat.hits, heat.exposure_seconds) = (1.0, 1.0 / self.looks_per_sec);
         }
         // A second look found a page again that was idle before the first. Idle time says nothing of what it is now.
-        if let Some(second) = self.exposure_seconds.filter(|_| self.looks_per_sec.is_finite())
+        if let Some(second) = exposure.filter(|_| self.looks_per_sec.is_finite())
             && heat.hits < 2.0
             && heat.exposure_seconds * self.looks_per_sec > SILENCE
         {
-            return self.bounded(1.0 + self.hits, 1.0 / self.looks_per_sec + second);
+            return self.bounded(1.0 + new_hits, 1.0 / self.looks_per_sec + second);
         }
-        if (since - self.earlier_seconds) * self.looks_per_sec > self.silence_looks {
+        let idle_looks = (since - self.earlier_seconds) * self.looks_per_sec;
+        if exposure.is_none() && !all_count && idle_looks > self.silence_looks {
             // One of the hits ended the idle time; if it counts, so does its scan.
-            let (hits, scans) = ((self.hits - 1.0).max(0.0), self.waking_hits);
+            let (hits, scans) = ((new_hits - 1.0).max(0.0), self.waking_hits);
             return self.bounded(hits + scans, self.earlier_seconds + scans / self.looks_per_sec);
         }
-        let watched = heat.exposure_seconds + self.exposure_seconds.unwrap_or(since);
+        let watched = heat.exposure_seconds + exposure.unwrap_or(since);
         let (hits, seconds) = fade(heat.hits, watched, self.memory_seconds);
-        self.bounded(hits + self.hits, seconds.max(MIN_EXPOSURE_SECONDS))
+        self.bounded(hits + new_hits, seconds.max(MIN_EXPOSURE_SECONDS))
     }
 
     /// The new heat. No scan sees a page twice, and the first may have begun before the page was watched.

@@ -48,7 +48,7 @@ impl RegionHeat {
         let heat = |observed: &ObservedRegion| {
             let before = self.heat_of_largest_part(observed).unwrap_or(unseen);
             let hits = hits(observed, samplings);
-            if hits > 0.0 { hotness.hit_update(hits, None, false).apply(before) } else { before }
+            if hits > 0.0 { hotness.hit_update().apply(before, hits, None, false) } else { before }
         };
         let known = |observed: &ObservedRegion| StoredRegion {
             space: observed.space,

@@ -117,7 +117,7 @@ mod tests {
             stage.hotness.advance(window * scans);
             for (i, &page) in stage.all.iter().enumerate() {
                 let heat = if i < hit {
-                    stage.hotness.hit_update(1.0, None, false).apply(new)
+                    stage.hotness.hit_update().apply(new, 1.0, None, false)
                 } else {
                     new
                 };
