@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The emulated computer: a fast node with the processors, a slow node without, and the address ranges of the slow one.
 
-Two shapes. `numa`: both nodes are plain memory; only the firmware's tables (SRAT, SLIT, HMAT) distinguish them. `cxl`: the slow node is a CXL
-memory expander that the guest sets up (guest/cxl-up). Neither models speed: latencies and bandwidths exist in the tables only.
+Three shapes. `numa`: both nodes are plain memory; only the firmware's tables (SRAT, SLIT, HMAT) distinguish them. `sockets`: the same with two
+sockets: nodes 0 and 1 have half of the processors and of the fast memory each, nodes 2 and 3 half of the slow memory, 2 near socket 0 and 3 near
+socket 1. `cxl`: the slow node is a CXL memory expander that the guest sets up (guest/cxl-up). None models speed: latencies and bandwidths exist
+in the tables only.
 
 Three modes. `concurrent`: several processors, real time. `interleaved`: the same, but one thread of the host emulates them in turns, so there are
 no races of single accesses, and no thread runs code that another one has patched. `deterministic`: one processor, whose clock counts
@@ -30,6 +32,7 @@ class Machine:
     mips: int = 250
     fast_latency_ns: int = 70
     slow_latency_ns: int = 200
+    link_latency_ns: int = 60  # between sockets
     fast_bandwidth: str = "200G"
     slow_bandwidth: str = "50G"
 
@@ -38,24 +41,26 @@ class Machine:
             raise LabError(f"a CXL expander cannot have {self.slow >> 20}M", "--slow must be a multiple of 256M in the shape cxl")
         if self.shape == "cxl" and qemu_major < 11:
             raise LabError(f"QEMU {qemu_major} does not support the shape cxl: its CXL memory is a hundred times too slow", "lab/lab fetch --refresh")
+        if self.shape == "sockets" and (self.cpus % 2 or self.fast % (2 * MIB) or self.slow % (2 * MIB)):
+            raise LabError("processors and memory cannot be divided between two sockets", "give an even number with --cpus, --fast and --slow")
         if self.mode == "deterministic" and self.cpus != 1:
             raise LabError(f"deterministic mode does not support {self.cpus} processors", "--cpus 1, or --mode concurrent")
 
     def arguments(self):
         """QEMU's arguments for processors, memory and time."""
-        return [*self._time(), *(self._numa() if self.shape == "numa" else self._cxl())]
+        return [*self._time(), *{"numa": self._numa, "sockets": self._sockets, "cxl": self._cxl}[self.shape]()]
 
     def kernel_words(self):
         return ["nokaslr"] if self.mode == "deterministic" else []
 
     def slow_ranges(self):
-        """Guest-physical ranges [lo, hi) of node 1.
+        """Guest-physical ranges [lo, hi) of slow memory.
 
         q35 leaves a hole below 4 GiB: RAM of 2816 MiB or more is split at 2 GiB and continues at 4 GiB; less RAM fits below the
-        hole. Node 1 follows node 0. A CXL window starts at the first 256 MiB boundary after the host bridge's
+        hole. Slow nodes follow the fast ones. A CXL window starts at the first 256 MiB boundary after the host bridge's
         registers (1 MiB), which follow the RAM above 4 GiB.
         """
-        ram = self.fast + (self.slow if self.shape == "numa" else 0)
+        ram = self.fast + (0 if self.shape == "cxl" else self.slow)
         below = ram if ram < 2816 * MIB else 2 * GIB
         if self.shape == "cxl":
             registers = 4 * GIB + ram - below
@@ -70,7 +75,7 @@ class Machine:
         cpu = "max,-erms,-fsrm,-fsrs"
         if self.shape == "cxl":
             cpu += ",-hypervisor"  # else the kernel refuses to flush its caches, and so to commit a region
-        words = ["-cpu", cpu, "-smp", self.cpus]
+        words = ["-cpu", cpu, "-smp", f"{self.cpus},sockets=2" if self.shape == "sockets" else self.cpus]
         if self.mode != "deterministic":
             return [*words, "-accel", f"tcg,thread={'multi' if self.mode == 'concurrent' else 'single'}"]
         return [*words, "-accel", "tcg,thread=single", "-icount", f"shift={SHIFTS[self.mips]},sleep=off", "-seed", self.seed,
@@ -87,6 +92,20 @@ class Machine:
                 "-numa", "dist,src=0,dst=1,val=20",
                 *table("latency", "latency", self.fast_latency_ns, self.slow_latency_ns),
                 *table("bandwidth", "bandwidth", self.fast_bandwidth, self.slow_bandwidth)]
+
+    def _sockets(self):
+        half = self.cpus // 2
+        words = ["-machine", "q35,hmat=on,sata=off,smbus=off,usb=off", "-m", f"{(self.fast + self.slow) >> 20}M"]
+        for node, (memory, own) in enumerate([(self.fast, f"cpus=0-{half - 1}"), (self.fast, f"cpus={half}-{self.cpus - 1}"),
+                                              (self.slow, "initiator=0"), (self.slow, "initiator=1")]):
+            words += ["-object", f"memory-backend-ram,size={memory // 2},id=m{node}", "-numa", f"node,nodeid={node},memdev=m{node},{own}"]
+        for one, other, distance in [(0, 1, 21), (0, 2, 24), (0, 3, 34), (1, 2, 34), (1, 3, 24), (2, 3, 44)]:
+            words += ["-numa", f"dist,src={one},dst={other},val={distance}"]
+        for socket, node in [(socket, node) for socket in range(2) for node in range(4)]:
+            latency = (self.fast_latency_ns if node < 2 else self.slow_latency_ns) + (0 if node % 2 == socket else self.link_latency_ns)
+            for kind, value in [("latency", f"latency={latency}"), ("bandwidth", f"bandwidth={self.fast_bandwidth if node < 2 else self.slow_bandwidth}")]:
+                words += ["-numa", f"hmat-lb,initiator={socket},target={node},hierarchy=memory,data-type=access-{kind},{value}"]
+        return words
 
     def _cxl(self):
         return ["-machine", f"q35,cxl=on,sata=off,smbus=off,usb=off,cxl-fmw.0.targets.0=cxl.1,cxl-fmw.0.size={self.slow}",

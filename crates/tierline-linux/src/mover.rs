@@ -6,6 +6,7 @@
 //! is filled with a mark first, pages that keep the mark are queried again, and pages are sent only to
 //! nodes with enough free memory.
 
+pub mod near;
 pub mod page_out;
 pub mod split;
 pub mod syscall;
@@ -20,6 +21,7 @@ use tierline_core::port::{Move, Outcome, PageSize, Vpn};
 use tierline_core::tier::{NodeId, TierId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
 
+use self::near::{Near, Rooms};
 use crate::error::{Error, Result};
 use crate::root::Root;
 use crate::telemetry::NodeMemory;
@@ -85,6 +87,7 @@ pub struct MoverCounts {
 #[derive(Debug)]
 pub struct Mover<S = KernelSyscall> {
     syscall: S,
+    near: Near,
     settings: MoverSettings,
     /// The pages that the present call moves.
     pages: MovedPages,
@@ -95,7 +98,7 @@ pub struct Mover<S = KernelSyscall> {
 impl Mover<KernelSyscall> {
     /// A mover that uses the running kernel.
     pub fn new(root: &Root, settings: MoverSettings) -> Self {
-        Self::with(KernelSyscall(root.clone()), settings)
+        Self { near: Near::read(root), ..Self::with(KernelSyscall(root.clone()), settings) }
     }
 }
 
@@ -134,7 +137,8 @@ impl<S: MoveSyscall> Mover<S> {
     pub fn with(syscall: S, settings: MoverSettings) -> Self {
         let settings = MoverSettings { batch: settings.batch.max(1) };
         let (counters, errors) = (MoverCounts::default(), Vec::new());
-        Self { syscall, settings, pages: MovedPages::Own, counters, errors }
+        let near = Near::default();
+        Self { syscall, near, settings, pages: MovedPages::Own, counters, errors }
     }
 
     /// Counts since the start.
@@ -240,10 +244,12 @@ impl<S: MoveSyscall> Mover<S> {
         };
         let nodes = memory.iter().filter(|one| tiers[to].nodes.contains(&one.node));
         let mut free: Vec<(NodeId, Bytes)> = nodes.map(|one| (one.node, one.usable)).collect();
-        // In fast memory, the node under the least pressure comes first (TPP, 5.3); otherwise the nearest (5.1).
         if to == TierId::FAST {
             free.sort_by_key(|(_, room)| Reverse(*room));
         }
+        let rises = part.iter().any(|(_, one)| one.to < one.from);
+        let home = if rises { self.near.home(pid) } else { None };
+        let mut rooms = Rooms::new(free);
         let mut batches: Vec<Batch> = Vec::new();
         let mut seen = FxHashMap::with_capacity_and_hasher(part.len(), FxBuildHasher);
         let mut again = Vec::new();
@@ -255,7 +261,7 @@ impl<S: MoveSyscall> Mover<S> {
             seen.insert(address, at);
             match settled(code, to, tiers) {
                 Some(outcome) => outcomes[at] = outcome,
-                None => match take(&mut free, one.size.bytes()) {
+                None => match rooms.take(&self.near, near_to(one, code, home), one.size.bytes()) {
                     Some(node) => {
                         let batch = batch_for(&mut batches, pid, node);
                         batch.pages.push(address);
@@ -421,11 +427,9 @@ fn judge(code: i32, to: TierId, tiers: &Tiers, failed: Option<i32>) -> Outcome {
     }
 }
 
-/// The first node with `size` free bytes, which are subtracted.
-fn take(free: &mut [(NodeId, Bytes)], size: Bytes) -> Option<NodeId> {
-    let (node, room) = free.iter_mut().find(|(_, room)| *room >= size)?;
-    *room -= size;
-    Some(*node)
+/// Where a page should be near: to its process if it is promoted, to where it is if it is demoted.
+fn near_to(one: &Move, code: i32, home: Option<NodeId>) -> Option<NodeId> {
+    if one.to < one.from { home } else { node_of(code).ok() }
 }
 
 fn batch_for(batches: &mut Vec<Batch>, pid: u32, node: NodeId) -> &mut Batch {

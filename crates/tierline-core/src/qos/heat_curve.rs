@@ -157,8 +157,9 @@ impl HeatCurve {
     /// The memory beyond its hottest `from` bytes in parts, with the share of accesses per byte of each. Where the
     /// curve bends upwards, parts are joined, so that none is denser than the one before it.
     pub fn beyond(&self, from: Bytes) -> Vec<(Bytes, f64)> {
-        let mut corners = vec![(from, self.share(from))];
         let after = self.points.partition_point(|point| point.bytes <= from);
+        let mut corners = Vec::with_capacity(self.points.len() - after + 2);
+        corners.push((from, self.share(from)));
         let points = self.points[after..].iter().map(|point| (point.bytes, point.share));
         let density = |low: (Bytes, f64), high: (Bytes, f64)| {
             (high.1 - low.1) / as_f64(high.0 - low.0).max(1.0)

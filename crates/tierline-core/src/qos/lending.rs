@@ -48,27 +48,26 @@ fn lend_by_density(
     is_bandwidth: bool,
 ) -> Bytes {
     let mut together = Bytes::ZERO;
-    let mut offers = offers(tier, claims, grants, is_bandwidth);
+    let offers = offers(tier, claims, grants, is_bandwidth);
     let Some(price) = price(&offers, *left) else { return together };
-    let is_clear = |offer: &Offer| offer.density > price * ALIKE;
-    offers.retain(|offer| offer.density >= price / ALIKE);
-    let rank = |offer: &Offer| (!is_clear(offer), !claims[offer.at].has_slo, offer.at);
-    offers.sort_unstable_by(|a, b| {
-        rank(a).cmp(&rank(b)).then_with(|| b.density.total_cmp(&a.density))
-    });
-    for Offer { at, bytes, .. } in offers {
-        let lent = bytes.min(*left - together);
-        if claims[at].has_slo {
-            grants[at].lent[tier] += lent;
-            *left -= lent;
-        } else {
-            together += lent;
+    let is_dense = |offer: &Offer| offer.density >= price / ALIKE;
+    let turn = |offer: &Offer| (offer.density <= price * ALIKE, !claims[offer.at].has_slo);
+    for now in [(false, false), (false, true), (true, false), (true, true)] {
+        for offer in offers.iter().filter(|offer| is_dense(offer) && turn(offer) == now) {
+            let lent = offer.bytes.min(*left - together);
+            if claims[offer.at].has_slo {
+                grants[offer.at].lent[tier] += lent;
+                *left -= lent;
+            } else {
+                together += lent;
+            }
         }
     }
     together
 }
 
-/// What the claims with, or without, a bandwidth target could use of a tier, in descending density.
+/// What the claims with, or without, a bandwidth target could use of a tier: in order of the claims, and in descending
+/// density of each.
 fn offers(tier: usize, claims: &[&Claim<'_>], grants: &[Grant], is_bandwidth: bool) -> Vec<Offer> {
     let mut offers = Vec::new();
     let all = claims.iter().zip(grants).enumerate();
@@ -82,18 +81,28 @@ fn offers(tier: usize, claims: &[&Claim<'_>], grants: &[Grant], is_bandwidth: bo
             offers.push(Offer { at, bytes, density });
         }
     }
-    offers.sort_unstable_by(|a, b| b.density.total_cmp(&a.density).then(a.at.cmp(&b.at)));
     offers
 }
 
 /// The density down to which all of `left` is lent.
-fn price(offers: &[Offer], left: Bytes) -> Option<f64> {
-    let mut sum = Bytes::ZERO;
-    let last = offers.iter().find(|offer| {
-        sum += offer.bytes;
-        sum >= left
-    });
-    last.or(offers.last()).map(|offer| offer.density)
+fn price(offers: &[Offer], mut left: Bytes) -> Option<f64> {
+    let mut all: Vec<_> = offers.iter().map(|offer| (offer.density, offer.bytes)).collect();
+    let mut among = &mut all[..];
+    while !among.is_empty() {
+        let middle = among.len() / 2;
+        let (denser, &mut (density, bytes), rest) =
+            among.select_nth_unstable_by(middle, |a, b| b.0.total_cmp(&a.0));
+        let before: Bytes = denser.iter().map(|offer| offer.1).sum();
+        if before >= left && !denser.is_empty() {
+            among = denser;
+        } else if before + bytes >= left || rest.is_empty() {
+            return Some(density);
+        } else {
+            left -= before + bytes;
+            among = rest;
+        }
+    }
+    None
 }
 
 /// What a claim could still use of a tier.

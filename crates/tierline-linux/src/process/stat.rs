@@ -23,6 +23,8 @@ pub struct Stat {
     pub start: u64,
     /// CPU time, in clock ticks.
     pub ran: u64,
+    /// The processor that it ran on last.
+    pub cpu: u32,
     /// Mapped bytes.
     pub size: u64,
     /// Resident bytes.
@@ -69,6 +71,7 @@ impl Stat {
             parent: u32::try_from(number(4)?).ok()?,
             start: number(22)?,
             ran: number(14)?.saturating_add(number(15)?),
+            cpu: number(39).and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or_default(),
             size: number(23)?,
             rss: Bytes::from_base_pages(number(24)?),
             start_addresses: [26, 28, 47].map(|field| number(field).unwrap_or(0)),
@@ -128,6 +131,7 @@ pub(crate) mod tests {
         fields[19] = start.to_string();
         fields[21] = rss.to_string();
         fields[23] = image.to_string();
+        fields[36] = "3".into();
         format!("{pid} ({comm}) {}\n", fields.join(" "))
     }
 
@@ -135,7 +139,7 @@ pub(crate) mod tests {
     fn a_name_with_parentheses_is_parsed() {
         let stat = Stat::parse(&text(7, "a) (b c", 1, 99, 3, 4)).expect("a stat");
         assert_eq!((stat.comm.as_str(), stat.parent, stat.start), ("a) (b c", 1, 99));
-        assert_eq!(stat.rss, Bytes(3 * 4096));
+        assert_eq!((stat.rss, stat.cpu), (Bytes(3 * 4096), 3));
         assert!(!stat.is_kernel_thread && !stat.zombie);
         assert_eq!(Stat::parse("7 (a) S"), None);
         assert_eq!(Stat::parse(""), None);

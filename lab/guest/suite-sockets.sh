@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# Two sockets with a fast and a slow node each (0 and 2, 1 and 3). One program runs on the socket with less free memory, with its memory
+# in the other socket's slow node; another on socket 1, with more memory than its fast node has.
+. /job/suite-lib.sh
+echo 0 >/proc/sys/kernel/numa_balancing
+
+# pages NAME: base pages of anonymous memory of the load in nodes 0 to 3.
+pages() {
+	fact $1 "$(awk '/ anon=/ { for (at = 1; at <= NF; at++) if ($at ~ /^N[0-3]=/) pages[substr($at, 2, 1)] += substr($at, 4) }
+		END { for (node = 0; node < 4; node++) printf "%d ", pages[node] }' /proc/$load/numa_maps)"
+}
+
+# on CPU NAME SECONDS [WORDS]: runs a managed load on one processor; its pages before and at the end become facts.
+on() {
+	cpu=$1 name=$2 seconds=$3
+	shift 3
+	taskset -p $((1 << cpu)) $$ >/dev/null
+	load $name --duration $((seconds + 1))s "$@"
+	taskset -p 3 $$ >/dev/null
+	pages $name.before
+	attach $name
+	go $name
+	sleep $seconds
+	pages $name.after
+	ended $name.load $load
+	ended $name.status $manager
+}
+
+try topology tierline topology --json
+lab-load fill --size 80M --node 0 --hold 60s --report /out/filled.json >/tmp/filled &
+until grep -q READY /tmp/filled; do sleep 0.1; done
+on 0 near 7 --size 200M --hot 32M --hot-share 0.95 --node 3
+kill %1
+on 1 wide 9 --size 700M --hot 100M --hot-share 0.95
