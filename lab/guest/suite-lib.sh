@@ -47,6 +47,12 @@ ended() {
 	fact $1 $?
 }
 
+# pages NAME: base pages of anonymous memory of the load in nodes 0 to 3.
+pages() {
+	fact $1 "$(awk '/ anon=/ { for (at = 1; at <= NF; at++) if ($at ~ /^N[0-3]=/) pages[substr($at, 2, 1)] += substr($at, 4) }
+		END { for (node = 0; node < 4; node++) printf "%d ", pages[node] }' /proc/$load/numa_maps)"
+}
+
 migrated() {
 	sed -n 's/^pgmigrate_success //p' /proc/vmstat
 }

@@ -4,12 +4,6 @@
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
 
-# pages NAME: base pages of anonymous memory of the load in nodes 0 to 3.
-pages() {
-	fact $1 "$(awk '/ anon=/ { for (at = 1; at <= NF; at++) if ($at ~ /^N[0-3]=/) pages[substr($at, 2, 1)] += substr($at, 4) }
-		END { for (node = 0; node < 4; node++) printf "%d ", pages[node] }' /proc/$load/numa_maps)"
-}
-
 # on CPU NAME SECONDS [WORDS]: runs a managed load on one processor; its pages before and at the end become facts.
 on() {
 	cpu=$1 name=$2 seconds=$3

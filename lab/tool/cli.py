@@ -146,8 +146,8 @@ def _guest_options(parser):
                         help=f"latency of node 1 in HMAT ({machine.slow_latency_ns}; node 0: {machine.fast_latency_ns})")
     parser.add_argument("--slow-bandwidth", default=machine.slow_bandwidth, metavar="PER_S",
                         help=f"bandwidth of node 1 in HMAT ({machine.slow_bandwidth}; node 0: {machine.fast_bandwidth})")
-    parser.add_argument("--shape", choices=["numa", "sockets", "cxl"], default="numa",
-                        help="node 1 as plain memory; two sockets with a fast and a slow node each; or node 1 as a CXL expander (numa)")
+    parser.add_argument("--shape", choices=["numa", "three", "sockets", "cxl"], default="numa",
+                        help="node 1 as plain memory; two slow nodes of different speed; two sockets with a fast and a slow node each; a CXL expander (numa)")
     parser.add_argument("--mode", choices=["concurrent", "interleaved", "deterministic"], default="concurrent",
                         help="several processors, the same in turns, or one whose clock counts instructions (concurrent)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the deterministic mode (1)")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The emulated computer: a fast node with the processors, a slow node without, and the address ranges of the slow one.
 
-Three shapes. `numa`: both nodes are plain memory; only the firmware's tables (SRAT, SLIT, HMAT) distinguish them. `sockets`: the same with two
-sockets: nodes 0 and 1 have half of the processors and of the fast memory each, nodes 2 and 3 half of the slow memory, 2 near socket 0 and 3 near
-socket 1. `cxl`: the slow node is a CXL memory expander that the guest sets up (guest/cxl-up). None models speed: latencies and bandwidths exist
-in the tables only.
+Four shapes. `numa`: both nodes are plain memory; only the firmware's tables (SRAT, SLIT, HMAT) distinguish them. `three`: node 1 has half of the
+slow memory, node 2 the other half, which is slower still. `sockets`: nodes 0 and 1 have half of the processors and of the fast memory each, nodes 2
+and 3 half of the slow memory, 2 near socket 0 and 3 near socket 1. `cxl`: the slow node is a CXL memory expander that the guest sets up
+(guest/cxl-up). None models speed: latencies and bandwidths exist in the tables only.
 
 Three modes. `concurrent`: several processors, real time. `interleaved`: the same, but one thread of the host emulates them in turns, so there are
 no races of single accesses, and no thread runs code that another one has patched. `deterministic`: one processor, whose clock counts
@@ -41,14 +41,14 @@ class Machine:
             raise LabError(f"a CXL expander cannot have {self.slow >> 20}M", "--slow must be a multiple of 256M in the shape cxl")
         if self.shape == "cxl" and qemu_major < 11:
             raise LabError(f"QEMU {qemu_major} does not support the shape cxl: its CXL memory is a hundred times too slow", "lab/lab fetch --refresh")
-        if self.shape == "sockets" and (self.cpus % 2 or self.fast % (2 * MIB) or self.slow % (2 * MIB)):
-            raise LabError("processors and memory cannot be divided between two sockets", "give an even number with --cpus, --fast and --slow")
+        if self.shape == "sockets" and (self.cpus % 2 or self.fast % (2 * MIB)) or self.shape != "numa" and self.slow % (2 * MIB):
+            raise LabError(f"the shape {self.shape} divides processors or memory by two", "give even numbers with --cpus, --fast and --slow")
         if self.mode == "deterministic" and self.cpus != 1:
             raise LabError(f"deterministic mode does not support {self.cpus} processors", "--cpus 1, or --mode concurrent")
 
     def arguments(self):
         """QEMU's arguments for processors, memory and time."""
-        return [*self._time(), *{"numa": self._numa, "sockets": self._sockets, "cxl": self._cxl}[self.shape]()]
+        return [*self._time(), *(self._cxl() if self.shape == "cxl" else self._nodes())]
 
     def kernel_words(self):
         return ["nokaslr"] if self.mode == "deterministic" else []
@@ -81,30 +81,32 @@ class Machine:
         return [*words, "-accel", "tcg,thread=single", "-icount", f"shift={SHIFTS[self.mips]},sleep=off", "-seed", self.seed,
                 "-rtc", "base=2026-01-01T00:00:00,clock=vm"]
 
-    def _numa(self):
-        def table(kind, unit, *values):
-            return [word for target, value in enumerate(values) for word in
-                    ("-numa", f"hmat-lb,initiator=0,target={target},hierarchy=memory,data-type=access-{kind},{unit}={value}")]
+    def _layout(self):
+        """Each node's memory, its level (the fastest is 0), and the socket that it is nearest to; those of level 0 have the processors."""
+        if self.shape == "sockets":
+            return [(self.fast // 2, 0, 0), (self.fast // 2, 0, 1), (self.slow // 2, 1, 0), (self.slow // 2, 1, 1)]
+        if self.shape == "three":
+            return [(self.fast, 0, 0), (self.slow // 2, 1, 0), (self.slow // 2, 2, 0)]
+        return [(self.fast, 0, 0), (self.slow, 1, 0)]
 
-        return ["-machine", "q35,hmat=on,sata=off,smbus=off,usb=off", "-m", f"{(self.fast + self.slow) >> 20}M",
-                "-object", f"memory-backend-ram,size={self.fast},id=fast", "-object", f"memory-backend-ram,size={self.slow},id=slow",
-                "-numa", f"node,nodeid=0,memdev=fast,cpus=0-{self.cpus - 1}", "-numa", "node,nodeid=1,memdev=slow,initiator=0",
-                "-numa", "dist,src=0,dst=1,val=20",
-                *table("latency", "latency", self.fast_latency_ns, self.slow_latency_ns),
-                *table("bandwidth", "bandwidth", self.fast_bandwidth, self.slow_bandwidth)]
-
-    def _sockets(self):
-        half = self.cpus // 2
+    def _nodes(self):
+        layout = list(enumerate(self._layout()))
+        sockets = [socket for _, (_, level, socket) in layout if level == 0]
+        each = self.cpus // len(sockets)
         words = ["-machine", "q35,hmat=on,sata=off,smbus=off,usb=off", "-m", f"{(self.fast + self.slow) >> 20}M"]
-        for node, (memory, own) in enumerate([(self.fast, f"cpus=0-{half - 1}"), (self.fast, f"cpus={half}-{self.cpus - 1}"),
-                                              (self.slow, "initiator=0"), (self.slow, "initiator=1")]):
-            words += ["-object", f"memory-backend-ram,size={memory // 2},id=m{node}", "-numa", f"node,nodeid={node},memdev=m{node},{own}"]
-        for one, other, distance in [(0, 1, 21), (0, 2, 24), (0, 3, 34), (1, 2, 34), (1, 3, 24), (2, 3, 44)]:
-            words += ["-numa", f"dist,src={one},dst={other},val={distance}"]
-        for socket, node in [(socket, node) for socket in range(2) for node in range(4)]:
-            latency = (self.fast_latency_ns if node < 2 else self.slow_latency_ns) + (0 if node % 2 == socket else self.link_latency_ns)
-            for kind, value in [("latency", f"latency={latency}"), ("bandwidth", f"bandwidth={self.fast_bandwidth if node < 2 else self.slow_bandwidth}")]:
-                words += ["-numa", f"hmat-lb,initiator={socket},target={node},hierarchy=memory,data-type=access-{kind},{value}"]
+        for node, (memory, level, socket) in layout:
+            own = f"cpus={socket * each}-{socket * each + each - 1}" if level == 0 else f"initiator={socket}"
+            words += ["-object", f"memory-backend-ram,size={memory},id=m{node}", "-numa", f"node,nodeid={node},memdev=m{node},{own}"]
+        for node, (_, level, socket) in layout:
+            for other, (_, other_level, other_socket) in layout[node + 1:]:
+                words += ["-numa", f"dist,src={node},dst={other},val={10 + 10 * (other_level - level) + 8 * (socket != other_socket)}"]
+        latencies = [self.fast_latency_ns, self.slow_latency_ns, 2 * self.slow_latency_ns]
+        bandwidths = [self.fast_bandwidth, self.slow_bandwidth, self.slow_bandwidth]
+        for initiator in sockets:
+            for node, (_, level, socket) in layout:
+                latency = latencies[level] + (0 if socket == initiator else self.link_latency_ns)
+                for kind, value in [("latency", latency), ("bandwidth", bandwidths[level])]:
+                    words += ["-numa", f"hmat-lb,initiator={initiator},target={node},hierarchy=memory,data-type=access-{kind},{kind}={value}"]
         return words
 
     def _cxl(self):
