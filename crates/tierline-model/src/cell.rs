@@ -3,6 +3,7 @@
 //! words are the same run.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -112,7 +113,12 @@ impl Cell {
             (true, true) => vec![written(PROGRAM)?],
             (true, false) => scenario.workload,
         };
-        scenario.machine = self.machine.clone().unwrap_or(scenario.machine);
+        let file = self.file.as_deref();
+        scenario.machine = match &self.machine {
+            Some(machine) => machine.clone(),
+            None if is_file(&scenario.machine) => beside(file, &scenario.machine),
+            None => scenario.machine,
+        };
         scenario.ratio = self.ratio.or(scenario.ratio);
         scenario.seconds = self.seconds.unwrap_or(scenario.seconds);
         scenario.seed = self.seed.unwrap_or(scenario.seed);
@@ -120,10 +126,11 @@ impl Cell {
         if is_file(&scenario.machine) {
             scenario.machine_text = Some(files.text(&scenario.machine)?);
         }
+        let named_by = file.filter(|_| self.programs.is_empty());
         let traces: Vec<String> = scenario.trace_files().map(String::from).collect();
-        for file in traces {
-            let recording = files.recording(&file)?;
-            scenario.traces.0.insert(file, recording);
+        for trace in traces {
+            let recording = files.recording(&beside(named_by, &trace))?;
+            scenario.traces.0.insert(trace, recording);
         }
         Ok(scenario)
     }
@@ -150,6 +157,12 @@ impl Cell {
         say("--max-rate", &format!("{}B/s", scenario.max_rate.0));
         words.join(" ")
     }
+}
+
+/// The path of a file that a scenario file names: relative to the folder of that file.
+fn beside(file: Option<&str>, name: &str) -> String {
+    let folder = file.and_then(|file| Path::new(file).parent());
+    folder.map_or_else(|| name.into(), |folder| folder.join(name).to_string_lossy().into_owned())
 }
 
 /// A word as a shell needs it.
@@ -218,7 +231,12 @@ mod tests {
         fn text(&self, file: &str) -> Result<String, Error> {
             match file {
                 "run.toml" => Ok("seconds = 3\n[[workload]]\nkind = \"scan\"\n".into()),
-                "mine.toml" => Ok(include_str!("../../../machines/arms-numa.toml").into()),
+                "runs/named.toml" => {
+                    Ok("machine = \"../mine.toml\"\n[[workload]]\nkind = \"scan\"\n".into())
+                }
+                "mine.toml" | "runs/../mine.toml" => {
+                    Ok(include_str!("../../../machines/arms-numa.toml").into())
+                }
                 _ => NoFiles.text(file),
             }
         }
@@ -242,6 +260,18 @@ mod tests {
         assert_eq!((scenario.seconds, scenario.workload.len()), (5.0, 2));
         assert_eq!(scenario.machine().unwrap().tiers[0].capacity, Bytes::from_mib(3 << 10));
         assert!(Cell::new(None, "none.toml").scenario(&Two).is_err());
+    }
+
+    #[test]
+    fn a_scenario_names_files_relative_to_itself() {
+        let scenario = Cell::new(None, "runs/named.toml").scenario(&Two).unwrap();
+        assert_eq!(scenario.machine().unwrap().name, "runs/../mine.toml");
+        let other = Cell::new(Some("mine.toml"), "runs/named.toml").scenario(&Two).unwrap();
+        assert_eq!(
+            other.machine, "mine.toml",
+            "on the command line, relative to the present folder"
+        );
+        assert_eq!(beside(Some("a/b.toml"), "/c.trace"), "/c.trace");
     }
 
     #[test]

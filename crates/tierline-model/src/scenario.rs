@@ -66,7 +66,7 @@ const ROOM_TO_MOVE: u64 = 16;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
-    /// Name of a machine in the list, or of a machine file.
+    /// Name of a machine in the list, or of a machine file, relative to the folder of the scenario file.
     pub machine: String,
     /// Text of a machine file to use instead; `machine` is then its path.
     #[serde(skip)]

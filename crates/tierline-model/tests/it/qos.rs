@@ -14,7 +14,7 @@ fn scenario(name: &str) -> Scenario {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
     let mut scenario = Scenario::parse(name, &read(&format!("scenarios/qos/{name}.toml"))).unwrap();
-    scenario.machine_text = Some(read(&scenario.machine));
+    scenario.machine_text = Some(read(&format!("scenarios/qos/{}", scenario.machine)));
     scenario
 }
 
