@@ -96,11 +96,13 @@ fn accesses_are_converted_from_a_file() {
 fn a_scenario_replays_several_programs_at_once() {
     let machine = Machine::new();
     let file = machine.file("several.toml");
+    let folder = std::env::current_dir().expect("a folder").join(RECORDED);
+    let folder = folder.display();
     let scenario = |fast: &str| {
         format!(
             "machine = \"ddr5-cxl-asic\"\nseconds = 4\npolicy = \"first-touch\"\nfast_capacity = \"{fast}\"\n\
-             [[workload]]\ntrace = \"{RECORDED}/redis.trace\"\nname = \"redis\"\n\
-             [[workload]]\ntrace = \"{RECORDED}/sqlite.trace\"\nname = \"sqlite\"\nstart = \"1s\"\nin_flight = 2\n"
+             [[workload]]\ntrace = \"{folder}/redis.trace\"\nname = \"redis\"\n\
+             [[workload]]\ntrace = \"{folder}/sqlite.trace\"\nname = \"sqlite\"\nstart = \"1s\"\nin_flight = 2\n"
         )
     };
     let [roomy, tight] = ["1GiB", "4MiB"].map(|fast| {
