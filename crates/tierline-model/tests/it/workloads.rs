@@ -192,7 +192,7 @@ fn every_scenario_starts() {
             let mut scenario = Scenario::parse(&path.display().to_string(), &text).unwrap();
             scenario.seconds = 0.2;
             if scenario.machine.ends_with(".toml") {
-                let file = format!("{}/../../{}", env!("CARGO_MANIFEST_DIR"), scenario.machine);
+                let file = path.parent().unwrap().join(&scenario.machine);
                 scenario.machine_text = Some(std::fs::read_to_string(file).unwrap());
             }
             let report = tierline_model::run::run(&scenario).unwrap();
