@@ -244,6 +244,7 @@ impl<S: MoveSyscall> Mover<S> {
         };
         let nodes = memory.iter().filter(|one| tiers[to].nodes.contains(&one.node));
         let mut free: Vec<(NodeId, Bytes)> = nodes.map(|one| (one.node, one.usable)).collect();
+        // Where no node is nearer, the one under the least pressure comes first (TPP, 5.3).
         if to == TierId::FAST {
             free.sort_by_key(|(_, room)| Reverse(*room));
         }
