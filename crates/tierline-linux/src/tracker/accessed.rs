@@ -308,8 +308,8 @@ impl AccessBits for AccessedBits {
         known.quick_scan.read((&ReadOnce::new(&self.kcore), &self.walker, process.top_table))
     }
 
-    fn arm_second_look(&mut self, space: SpaceId, known: &mut Known) -> bool {
-        self.root.process(space.0).is_some_and(|held| known.second_look.arm(&held))
+    fn arm_second_look(&mut self, space: SpaceId, known: &mut Known, most: Nanos) -> bool {
+        self.root.process(space.0).is_some_and(|held| known.second_look.arm(&held, most))
     }
 
     fn read_second_look(

@@ -136,8 +136,8 @@ pub trait AccessBits {
     }
 
     /// Clears the recorded accesses of the slow base pages that [`AccessBits::read`] found accessed, and the one before did
-    /// not. `false` if there are none, or if it cannot.
-    fn arm_second_look(&mut self, _space: SpaceId, _kept: &mut Self::Space) -> bool {
+    /// not; some of them, if that takes more CPU time than `most`. `false` if there are none, or if it cannot.
+    fn arm_second_look(&mut self, _space: SpaceId, _kept: &mut Self::Space, _most: Nanos) -> bool {
         false
     }
 
@@ -223,8 +223,9 @@ pub struct Windowed<P: AccessBits> {
     opened_at: Nanos,
     /// When the pages of a quick scan, or of a second look, were armed.
     sample_armed: Option<Moment>,
-    /// Cost of the last quick scan, of which a part is not known yet.
-    quick_cost: Nanos,
+    /// Cost of the last two quick scans; of the later one, a part may not be known yet. The next one is expected to cost what the
+    /// cheaper one did: the kernel splits a huge page of which it is given base pages, but only once.
+    quick_costs: [Nanos; 2],
     /// When the last window ended.
     closed_at: Nanos,
     /// When the budget permits another window; quick scans fill the time until then.
@@ -377,7 +378,7 @@ impl<P: AccessBits> Windowed<P> {
             armed_at: None,
             opened_at: Nanos::ZERO,
             sample_armed: None,
-            quick_cost: Nanos::ZERO,
+            quick_costs: [Nanos::ZERO; 2],
             closed_at: Nanos::ZERO,
             affordable_at: Nanos::ZERO,
             repeats: false,
@@ -508,12 +509,15 @@ impl<P: AccessBits> Windowed<P> {
         self.conclude(now, out);
     }
 
-    /// Begins a second look at pages that the scan hit, for as long as the first. `false` if there are none.
+    /// Begins a second look at pages that the scan hit, for as long as the first, and at no more cost than that. `false` if there
+    /// are none.
     fn arm_second_look(&mut self) -> bool {
         let (meter, arming, mut armed) = (CostMeter::start(), Moment::now(), false);
+        let most = self.stats.arm.cpu + self.stats.read.cpu;
         // What a process that rests was last seen to access is too old.
         for (space, watched) in self.spaces.iter_mut().filter(|(_, own)| !own.is_resting) {
-            armed |= self.probe.arm_second_look(*space, &mut watched.kept);
+            let left = most.saturating_sub(meter.cost().cpu);
+            armed |= self.probe.arm_second_look(*space, &mut watched.kept, left);
         }
         self.sample_armed = Some(arming.midway());
         self.stats.read += meter.cost();
@@ -606,7 +610,8 @@ impl<P: AccessBits> Windowed<P> {
         }
         let window = self.pace.quick_window();
         // The cost grows with the number of processes.
-        let earned = self.pace.earned(self.quick_cost.as_secs_f64());
+        let [before, last] = self.quick_costs;
+        let earned = self.pace.earned(before.min(last).as_secs_f64());
         let quick_scan = now + QUICK_SCAN_EVERY.max(earned).saturating_sub(window);
         if self.pace.attention() != Attention::Moving && quick_scan + window < self.next_window() {
             self.go_on(Step::QuickScan, quick_scan);
@@ -650,7 +655,7 @@ impl<P: AccessBits> Windowed<P> {
     /// Arms the samples of all processes, and reads them after the window of quick scans.
     fn quick_scan(&mut self, now: Nanos, start: Instant, out: &mut Observations) {
         let (meter, arming, mut armed) = (CostMeter::start(), Moment::now(), false);
-        self.quick_cost = Nanos::ZERO;
+        self.quick_costs = [self.quick_costs[1], Nanos::ZERO];
         for (space, watched) in &mut self.spaces {
             armed |= self.probe.arm_quick_scan(*space, &mut watched.kept);
         }
@@ -687,7 +692,7 @@ impl<P: AccessBits> Windowed<P> {
 
     /// Subtracts a quick scan from the budget: the next window comes later, by at most its own pause.
     fn pay(&mut self, cost: Cost) {
-        self.quick_cost += cost.cpu;
+        self.quick_costs[1] += cost.cpu;
         let latest = self.closed_at + self.stats.pause * 2;
         let earned = self.pace.earned(cost.cpu.as_secs_f64());
         self.affordable_at = (self.affordable_at + earned).min(latest);
@@ -972,7 +977,7 @@ mod tests {
         fn read_quick_scan(&mut self, (): &mut ()) -> Option<(SampledHits, f64)> {
             Some((SampledHits { hits: 7.0, variance: 7.0 }, 10.0))
         }
-        fn arm_second_look(&mut self, _: SpaceId, (): &mut ()) -> bool {
+        fn arm_second_look(&mut self, _: SpaceId, (): &mut (), _: Nanos) -> bool {
             true
         }
         fn read_second_look(
@@ -1320,6 +1325,26 @@ mod tests {
         tracker.poll(tracker.next_due(), &mut out).expect("reads");
         let hits = out.slow_hits_sampled.map(|sampled| sampled.hits);
         assert_eq!((hits, tracker.step), (Some(7.0), Step::QuickScan));
+    }
+
+    /// The kernel splits a huge page of which it is given base pages: a sample of them is costly once.
+    #[test]
+    fn one_costly_quick_scan_does_not_delay_the_next() {
+        let mut tracker = Windowed::with(
+            Peeking::default(),
+            Bytes::from_base_pages(1_000),
+            WindowSettings::default(),
+        );
+        tracker.watch(&[SpaceId(1)]).expect("fine");
+        tracker.set_attention(Attention::Calm);
+        tracker.affordable_at = Nanos::from_secs(100);
+        let mut next = |costs_ms: [u64; 2]| {
+            tracker.quick_costs = costs_ms.map(Nanos::from_millis);
+            tracker.rest(Nanos::ZERO);
+            tracker.next_due() + tracker.pace.quick_window()
+        };
+        assert_eq!(next([1, 100]), QUICK_SCAN_EVERY);
+        assert_eq!(next([100, 100]), Nanos::from_secs(10), "a hundredth of a CPU");
     }
 
     #[test]
