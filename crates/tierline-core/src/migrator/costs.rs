@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The measured cost of orders, and how many fit into one tick at that cost.
 
-use crate::port::{Order, PageSize};
+use crate::port::{Order, Outcome, PageSize};
 use crate::unit::{Bytes, Nanos};
 
 /// Longest measured time of one tick's orders of one kind: trackers must be read in between. Ours.
@@ -68,8 +68,9 @@ impl Costs {
         usize::try_from(within(self.split).unwrap_or(1).max(1)).unwrap_or(usize::MAX)
     }
 
-    /// Learns from a batch of orders of one kind, which took `spent`.
-    pub fn learn(&mut self, orders: &[Order], spent: Nanos) {
+    /// Learns from a batch of orders of one kind, which took `spent`. One of which most pages did not move shows how long orders
+    /// take, but not what moving a page costs: refusals are quick, and calls wait while a process forks.
+    pub fn learn(&mut self, orders: &[Order], outcomes: &[Outcome], spent: Nanos) {
         let count = orders.len() as u64;
         let base_pages: u64 = orders.iter().map(|order| order.page().size.base_pages()).sum();
         debug_assert!(base_pages >= count && count > 0, "{count} orders of {base_pages} pages");
@@ -81,7 +82,9 @@ impl Costs {
             Order::Move(first) | Order::MoveShared(first) if base_pages >= COST_MIN_PAGES => {
                 let new = Nanos(spent.0 / base_pages);
                 average_in(&mut self.pace, new, COST_WEIGHT);
-                if orders.iter().all(|order| order.page().size == first.size) {
+                let done = outcomes.iter().filter(|outcome| **outcome == Outcome::Done).count();
+                let of_one_size = orders.iter().all(|order| order.page().size == first.size);
+                if of_one_size && done * 2 > orders.len() {
                     let size = size_index(first.size);
                     average_in(&mut self.each[size], new, COST_WEIGHT);
                     let Latencies { up, down } = &mut self.latency;
@@ -114,5 +117,27 @@ pub(crate) fn size_index(size: PageSize) -> usize {
     match size {
         PageSize::Base => 0,
         PageSize::Huge => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::{Move, Reason, SpaceId, Vpn};
+    use crate::tier::TierId;
+
+    /// Pages of a process that forks take long to be refused: that is not what moving them costs.
+    #[test]
+    fn refused_pages_do_not_show_what_moving_costs() {
+        let (space, vpn, size, reason) =
+            (SpaceId(1), Vpn(7), PageSize::Base, Reason::Hot { rate_per_sec: 1.0 });
+        let order =
+            Order::Move(Move { space, vpn, size, from: TierId(1), to: TierId::FAST, reason });
+        let (mut costs, orders) = (Costs::default(), [order; 64]);
+        costs.learn(&orders, &[Outcome::Done; 64], Nanos(64 * 20_000));
+        let (cost, in_a_tick) = (costs.per_base_page(), costs.bytes_per_tick());
+        costs.learn(&orders, &[Outcome::Shared; 64], Nanos::from_millis(64));
+        assert_eq!((costs.per_base_page(), cost[0]), (cost, Nanos(20_000)));
+        assert!(costs.bytes_per_tick() < in_a_tick, "a tick must not take longer for that");
     }
 }

@@ -302,7 +302,7 @@ impl Migrator {
             Order::PageOut(_) => &mut self.counts.paging,
             Order::Split(_) => &mut self.counts.splitting,
         } += spent;
-        self.costs.learn(orders, spent);
+        self.costs.learn(orders, &outcomes, spent);
         outcomes
     }
 
