@@ -67,11 +67,12 @@ impl Journal {
     /// Creates an empty journal in `dir`, and `dir` if it is missing.
     ///
     /// # Errors
-    /// Those of [`StateDir::create`], and `Error::File` if the file cannot be written.
+    /// Those of [`StateDir::create`], and `Error::File` if the file cannot be written, or what identifies this process
+    /// cannot be read.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         let dir = StateDir::create(dir)?;
-        let page = JournalFile::of_this_process(&Root::default());
-        let stem = stored::free_stem(&dir, page.pid);
+        let page = JournalFile::of_this_process(&Root::default())?;
+        let stem = stored::free_stem(&dir, page.pid)?;
         let state = JournalState { dir, stem, page, roots: Vec::new() };
         state.save()?;
         Ok(Self(Arc::new(Mutex::new(state))))
@@ -132,19 +133,19 @@ impl Journal {
     /// being restored.
     ///
     /// # Errors
-    /// Those of [`StateDir::open`]: what is in a folder that others may write is not trusted.
+    /// Those of [`StateDir::open`]: what is in a folder that others may write is not trusted. `Error::File` if it cannot be read.
     pub fn recover(dir: impl AsRef<Path>, root: &Root) -> Result<Recovered> {
         let mut done = Recovered::default();
         let Some(dir) = StateDir::open(dir)? else { return Ok(done) };
-        for (stem, found) in journals(&dir) {
-            let tried = match found {
+        for (stem, found) in journals(&dir)? {
+            let tried = found.and_then(|found| match found {
                 Found::Torn => stored::keep_aside(&dir, root, &stem),
-                Found::Journal(page) => match page.writer(root) {
+                Found::Journal(page) => match page.writer(root)? {
                     Writer::Runs => Ok(()),
                     Writer::Elsewhere => Err(stored::elsewhere(&dir, &stem)),
                     Writer::Ended => recover_one(&dir, root, &stem, page, &mut done),
                 },
-            };
+            });
             done.errors.extend(tried.err());
         }
         stored::remove_drafts(&dir, root, &mut done.errors);
@@ -155,8 +156,9 @@ impl Journal {
     pub fn others(dir: impl AsRef<Path>, root: &Root) -> Vec<Owner> {
         let own = (std::process::id(), namespace::own(&Root::default()));
         let others = pages(dir).into_iter().filter_map(|(file, page)| {
-            let elsewhere = page.writer(root) == Writer::Elsewhere;
-            let runs = elsewhere || page.writer(root) == Writer::Runs;
+            let writer = page.writer(root);
+            let elsewhere = matches!(writer, Ok(Writer::Elsewhere));
+            let runs = !matches!(writer, Ok(Writer::Ended));
             let is_own = (page.pid, &page.namespace) == (own.0, &own.1);
             (runs && !is_own).then_some(Owner { pid: page.pid, file, elsewhere })
         });
@@ -166,7 +168,7 @@ impl Journal {
     /// The journals in `dir` of dead managers, with the number of settings each left changed.
     pub fn stale(dir: impl AsRef<Path>, root: &Root) -> Vec<(PathBuf, usize)> {
         let pages = pages(dir).into_iter();
-        let dead = pages.filter(|(_, page)| page.writer(root) == Writer::Ended);
+        let dead = pages.filter(|(_, page)| matches!(page.writer(root), Ok(Writer::Ended)));
         dead.map(|(file, page)| (file, page.changes.len())).collect()
     }
 
@@ -190,7 +192,7 @@ impl JournalState {
         let original = before.as_ref().map_or(now, |change| change.original.clone());
         if path == balancing::MODE {
             balancing::may_return(&original, value)?;
-            let originals = self.originals(path);
+            let originals = self.originals(path)?;
             originals.iter().try_for_each(|theirs| balancing::may_return(theirs, value))?;
         }
         let previous = before.as_ref().map(|change| change.current.clone());
@@ -215,13 +217,13 @@ impl JournalState {
     }
 
     /// What all managers of this folder will restore the setting to.
-    fn originals(&self, path: &str) -> Vec<String> {
-        let pages = journals(&self.dir).into_iter().filter_map(|(_, found)| match found {
-            Found::Journal(page) if page.boot == self.page.boot => Some(page.changes),
+    fn originals(&self, path: &str) -> Result<Vec<String>> {
+        let pages = journals(&self.dir)?.into_iter().filter_map(|(_, found)| match found {
+            Ok(Found::Journal(page)) if page.boot == self.page.boot => Some(page.changes),
             _ => None,
         });
         let of_path = pages.flatten().filter(|change| change.path == path);
-        of_path.map(|change| change.original).collect()
+        Ok(of_path.map(|change| change.original).collect())
     }
 
     fn find(&self, root: &Root, path: &str) -> Option<usize> {
@@ -296,9 +298,9 @@ impl Drop for JournalState {
 /// The journals in `dir` that can be read; none if the folder is not to be trusted.
 fn pages(dir: impl AsRef<Path>) -> Vec<(PathBuf, JournalFile)> {
     let Ok(Some(dir)) = StateDir::open(dir) else { return Vec::new() };
-    let read = journals(&dir).into_iter().filter_map(|(stem, found)| match found {
-        Found::Journal(page) => Some((dir.path(&stored::written(&stem)), page)),
-        Found::Torn => None,
+    let read = journals(&dir).into_iter().flatten().filter_map(|(stem, found)| match found {
+        Ok(Found::Journal(page)) => Some((dir.path(&stored::written(&stem)), page)),
+        _ => None,
     });
     read.collect()
 }
@@ -311,10 +313,10 @@ fn recover_one(
     mut page: JournalFile,
     done: &mut Recovered,
 ) -> Result<()> {
-    let mut left = Vec::new();
+    let (mut left, is_of_this_boot) = (Vec::new(), page.is_of_this_boot(root)?);
     // After a reboot the kernel's settings have their defaults again.
     let changes = std::mem::take(&mut page.changes).into_iter().rev();
-    for change in changes.filter(|_| page.is_of_this_boot(root)) {
+    for change in changes.filter(|_| is_of_this_boot) {
         match put_back(root, &change) {
             Ok(true) => done.lines.push(format!("{} = {}", change.path, change.original)),
             Ok(false) => {}
@@ -337,7 +339,7 @@ fn put_back(root: &Root, change: &ChangedSetting) -> Result<bool> {
     let path = change.path.as_str();
     check(root, path, &change.original)?;
     // A setting that no longer exists (a removed DAMON folder, an ended cgroup) needs no restoring.
-    if !root.exists(path) {
+    if root.is_missing(path) {
         return Ok(false);
     }
     let (of_group, file) = (OfPath { root, path }, FileAt { root, path });

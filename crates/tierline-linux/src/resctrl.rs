@@ -61,7 +61,7 @@ pub fn sweep(root: &Root) {
     for name in root.list(GROUPS) {
         let manager = name.strip_prefix(NAME).and_then(|rest| rest.split('-').next());
         let pid = manager.and_then(|pid| pid.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !root.exists(format!("/proc/{pid}"))) {
+        if pid.is_some_and(|pid| root.is_missing(format!("/proc/{pid}"))) {
             let _ = std::fs::remove_dir(root.path(format!("{GROUPS}/{name}")));
         }
     }

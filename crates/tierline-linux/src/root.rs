@@ -72,6 +72,11 @@ impl Root {
         self.path(path).exists()
     }
 
+    /// True if `path` certainly does not exist; false if that cannot be told.
+    pub fn is_missing(&self, path: impl AsRef<Path>) -> bool {
+        matches!(self.path(path).try_exists(), Ok(false))
+    }
+
     /// The text of a file, without the final newline.
     pub fn read(&self, path: impl AsRef<Path>) -> Result<String> {
         let path = self.path(path);

@@ -97,12 +97,18 @@ impl StateDir {
     }
 
     /// The names in it, sorted.
-    pub fn names(&self) -> Vec<String> {
-        let entries = Dir::read_from(&self.folder).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().to_str().map(String::from).ok());
-        let mut names: Vec<String> = names.filter(|name| name != "." && name != "..").collect();
+    ///
+    /// # Errors
+    /// `Error::File` if it cannot be read.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let entries = Dir::read_from(&self.folder)
+            .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>);
+        let entries = entries.map_err(|errno| self.error("read", "", errno.into()))?;
+        let names = entries.iter().filter_map(|entry| entry.file_name().to_str().ok());
+        let names = names.filter(|name| !matches!(*name, "." | ".."));
+        let mut names: Vec<String> = names.map(String::from).collect();
         names.sort();
-        names
+        Ok(names)
     }
 
     /// The content of a regular file that root or we wrote, and nobody else can; `None` if it is anything else, or
@@ -259,6 +265,6 @@ mod tests {
         symlink(&victim, state.path("a.new")).expect("a link");
         state.replace("a.json", "a.new", b"{}").expect("written");
         assert_eq!(fs::read_to_string(&victim).expect("it"), "precious");
-        assert_eq!(state.names(), ["a.json"]);
+        assert_eq!(state.names().expect("readable"), ["a.json"]);
     }
 }

@@ -144,12 +144,12 @@ impl Drop for StatusSocket {
 /// The sockets in `dir`, by process id.
 ///
 /// # Errors
-/// If others may write the folder: then anybody may have made them.
+/// If others may write the folder: then anybody may have made them; or if it cannot be read.
 pub fn sockets(dir: &Path) -> Result<Vec<(u32, PathBuf)>, Error> {
     let Some(dir) = StateDir::open(dir)? else { return Ok(Vec::new()) };
     let pid =
         |name: &str| name.strip_prefix("tierline-")?.strip_suffix(".sock")?.parse::<u32>().ok();
-    let names = dir.names();
+    let names = dir.names()?;
     let mut found: Vec<_> =
         names.iter().filter_map(|name| Some((pid(name)?, dir.path(name)))).collect();
     found.sort();

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ChangedSetting;
 use crate::error::{Error, Result};
+use crate::process::held::is_gone;
 use crate::process::namespace;
 use crate::process::stat::Stat;
 use crate::root::Root;
@@ -62,31 +63,35 @@ pub(super) enum Found {
 
 impl JournalFile {
     /// An empty journal of this process.
-    pub fn of_this_process(host: &Root) -> Self {
+    ///
+    /// # Errors
+    /// If what identifies the process cannot be read: without it, a recovery would take the journal for one of another boot
+    /// or of a process that has ended.
+    pub fn of_this_process(host: &Root) -> Result<Self> {
         let pid = std::process::id();
-        Self {
+        Ok(Self {
             pid,
-            start: start_time(host, pid).unwrap_or(0),
-            boot: boot_id(host),
-            namespace: namespace::own(host),
+            start: Stat::read(host, pid)?.start,
+            boot: boot_id(host)?,
+            namespace: namespace::read_own(host)?,
             changes: Vec::new(),
-        }
+        })
     }
 
-    pub fn is_of_this_boot(&self, root: &Root) -> bool {
-        self.boot == boot_id(root)
+    pub fn is_of_this_boot(&self, root: &Root) -> Result<bool> {
+        Ok(self.boot == boot_id(root)?)
     }
 
-    pub fn writer(&self, root: &Root) -> Writer {
-        if !self.is_of_this_boot(root) {
-            return Writer::Ended;
+    pub fn writer(&self, root: &Root) -> Result<Writer> {
+        if !self.is_of_this_boot(root)? {
+            return Ok(Writer::Ended);
         }
-        if self.namespace != namespace::own(root) {
+        if self.namespace != namespace::read_own(root)? {
             let ended = namespace::has_ended(root, &self.namespace);
-            return if ended { Writer::Ended } else { Writer::Elsewhere };
+            return Ok(if ended { Writer::Ended } else { Writer::Elsewhere });
         }
-        let runs = start_time(root, self.pid) == Some(self.start);
-        if runs { Writer::Runs } else { Writer::Ended }
+        let runs = start_time(root, self.pid)? == Some(self.start);
+        Ok(if runs { Writer::Runs } else { Writer::Ended })
     }
 
     /// Writes it; a kill during the write leaves the old one.
@@ -103,30 +108,30 @@ pub(super) fn written(stem: &str) -> String {
 
 /// A name that no other journal has: a second journal of this process, or an unrecovered journal of a
 /// dead process with the same pid, must not be overwritten.
-pub(super) fn free_stem(dir: &StateDir, pid: u32) -> String {
-    let names = dir.names();
+pub(super) fn free_stem(dir: &StateDir, pid: u32) -> Result<String> {
+    let names = dir.names()?;
     let numbered = (1..).map(|n: u32| format!("journal-{pid}-{n}"));
     let mut stems = std::iter::once(format!("journal-{pid}")).chain(numbered);
     let is_free = |stem: &String| !names.contains(&written(stem));
-    stems.find(is_free).unwrap_or_default()
+    Ok(stems.find(is_free).unwrap_or_default())
 }
 
 /// The journals in `dir`, each with its file without the extension.
-pub(super) fn journals(dir: &StateDir) -> Vec<(String, Found)> {
+pub(super) fn journals(dir: &StateDir) -> Result<Vec<(String, Result<Found>)>> {
+    let parse = |bytes: Vec<u8>| serde_json::from_slice(&bytes).map_or(Found::Torn, Found::Journal);
     let read = |stem: String| {
-        let bytes = dir.read(&written(&stem)).ok()??;
-        let page = serde_json::from_slice(&bytes);
-        Some((stem, page.map_or(Found::Torn, Found::Journal)))
+        let bytes = dir.read(&written(&stem)).transpose()?;
+        Some((stem, bytes.map(parse)))
     };
-    stems(dir, WRITTEN).into_iter().filter_map(read).collect()
+    Ok(stems(dir, WRITTEN)?.into_iter().filter_map(read).collect())
 }
 
-fn stems(dir: &StateDir, extension: &str) -> Vec<String> {
+fn stems(dir: &StateDir, extension: &str) -> Result<Vec<String>> {
     let stem = |name: &String| {
         let stem = name.strip_suffix(extension)?.strip_suffix('.')?;
         writer_of(stem).map(|_| stem.to_string())
     };
-    dir.names().iter().filter_map(stem).collect()
+    Ok(dir.names()?.iter().filter_map(stem).collect())
 }
 
 /// The process id in a journal's name.
@@ -136,12 +141,12 @@ fn writer_of(stem: &str) -> Option<u32> {
 
 /// Renames a journal that cannot be read, so that it is reported once and can be looked at.
 pub(super) fn keep_aside(dir: &StateDir, root: &Root, stem: &str) -> Result<()> {
-    let names = dir.names();
+    let names = dir.names()?;
     let numbered = (1..).map(|n: u32| format!("{stem}.{TORN}-{n}"));
     let mut asides = std::iter::once(format!("{stem}.{TORN}")).chain(numbered);
     let aside = asides.find(|name| !names.contains(name)).unwrap_or_default();
     // A running process may be a manager of another version, with another layout.
-    let runs = writer_of(stem).is_some_and(|pid| start_time(root, pid).is_some());
+    let runs = writer_of(stem).is_some_and(|pid| !has_ended(root, pid));
     let kept = if runs { written(stem) } else { aside };
     if !runs {
         dir.rename(&written(stem), &kept)?;
@@ -166,18 +171,34 @@ pub(super) fn elsewhere(dir: &StateDir, stem: &str) -> Error {
 
 /// Removes the partly written journals of processes that have ended.
 pub(super) fn remove_drafts(dir: &StateDir, root: &Root, errors: &mut Vec<Error>) {
-    for stem in stems(dir, DRAFT) {
-        if writer_of(&stem).is_some_and(|pid| start_time(root, pid).is_none()) {
+    let drafts = stems(dir, DRAFT).unwrap_or_else(|error| {
+        errors.push(error);
+        Vec::new()
+    });
+    for stem in drafts {
+        if writer_of(&stem).is_some_and(|pid| has_ended(root, pid)) {
             errors.extend(dir.remove(&format!("{stem}.{DRAFT}")).err());
         }
     }
 }
 
-fn boot_id(root: &Root) -> String {
-    root.read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+/// The kernel's number of this boot; empty if it tells none.
+fn boot_id(root: &Root) -> Result<String> {
+    match root.read("/proc/sys/kernel/random/boot_id") {
+        Err(Error::File { source, .. }) if is_gone(&source) => Ok(String::new()),
+        found => found,
+    }
 }
 
 /// The start time of process `pid`, in clock ticks since boot; `None` if there is no such process.
-fn start_time(root: &Root, pid: u32) -> Option<u64> {
-    Stat::read(root, pid).ok().map(|stat| stat.start)
+fn start_time(root: &Root, pid: u32) -> Result<Option<u64>> {
+    match Stat::read(root, pid) {
+        Err(Error::File { source, .. }) if is_gone(&source) => Ok(None),
+        found => found.map(|stat| Some(stat.start)),
+    }
+}
+
+/// Whether there is certainly no such process.
+fn has_ended(root: &Root, pid: u32) -> bool {
+    matches!(start_time(root, pid), Ok(None))
 }

@@ -102,12 +102,56 @@ fn leave(run: &Path, pid: u32, namespace: &str, changes: Vec<ChangedSetting>) {
 }
 
 fn names(run: &Path) -> Vec<String> {
-    StateDir::open(run).expect("ours").map(|dir| dir.names()).unwrap_or_default()
+    let dir = StateDir::open(run).expect("ours");
+    dir.map(|dir| dir.names().expect("readable")).unwrap_or_default()
 }
 
 fn recover(run: &Path, root: &Root) -> (Vec<String>, Vec<String>) {
     let Recovered { lines, errors } = Journal::recover(run, root).expect("a folder of ours");
     (lines, errors.iter().map(ToString::to_string).collect())
+}
+
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+
+/// A folder in the place of a file cannot be read.
+#[test]
+fn where_the_boot_cannot_be_read_nothing_is_recovered_and_nothing_is_lost() {
+    let (_dir, root) = fake(&[(NUMAB, "2\n")]);
+    let run = left(vec![change(NUMAB, "1", "2")]);
+    fs::create_dir_all(root.path(BOOT)).expect("a folder");
+    let (lines, errors) = recover(run.path(), &root);
+    assert!(lines.is_empty() && errors[0].contains("boot_id"), "{errors:?}");
+    assert_eq!(root.read(NUMAB).expect("read"), "2");
+    assert!(JournalFile::of_this_process(&root).is_err(), "its journal would be of no boot");
+    fs::remove_dir(root.path(BOOT)).expect("removed");
+    assert_eq!(recover(run.path(), &root).0.len(), 1);
+    assert_eq!(root.read(NUMAB).expect("read"), "1");
+}
+
+/// A link to itself can neither be read nor looked at.
+#[test]
+fn a_setting_that_cannot_be_looked_at_stays_in_the_journal() {
+    let (_dir, root) = fake(&[(DEMOTION, "0\n")]);
+    let run = left(vec![change(NUMAB, "1", "2"), change(DEMOTION, "1", "0")]);
+    fs::create_dir_all(root.path(NUMAB).parent().expect("a parent")).expect("a folder");
+    std::os::unix::fs::symlink(root.path(NUMAB), root.path(NUMAB)).expect("a link");
+    let (lines, errors) = recover(run.path(), &root);
+    assert_eq!((lines.len(), errors.len()), (1, 1), "{lines:?} {errors:?}");
+    fs::remove_file(root.path(NUMAB)).expect("removed");
+    fs::write(root.path(NUMAB), "2\n").expect("a file");
+    assert_eq!(recover(run.path(), &root).0.len(), 1);
+    assert_eq!(root.read(NUMAB).expect("read"), "1");
+}
+
+#[test]
+fn a_process_that_cannot_be_read_is_not_taken_for_ended() {
+    let (_dir, root) = fake(&[(NUMAB, "2\n")]);
+    let run = left(vec![change(NUMAB, "1", "2")]);
+    fs::create_dir_all(root.path(format!("/proc/{DEAD}/stat"))).expect("a folder");
+    let (lines, errors) = recover(run.path(), &root);
+    assert_eq!((lines.len(), errors.len()), (0, 1), "{errors:?}");
+    assert_eq!(root.read(NUMAB).expect("read"), "2");
+    assert_eq!(Journal::others(run.path(), &root).len(), 1, "it may run");
 }
 
 #[test]

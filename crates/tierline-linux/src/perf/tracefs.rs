@@ -173,7 +173,7 @@ fn remove_stale(root: &Root, file: &str) {
     let events = root.read(file).unwrap_or_default();
     for name in events.lines().filter_map(own_name) {
         let maker = name.rsplit_once('_').and_then(|(_, pid)| pid.parse::<u32>().ok());
-        if maker.is_some_and(|pid| !root.exists(format!("/proc/{pid}"))) {
+        if maker.is_some_and(|pid| root.is_missing(format!("/proc/{pid}"))) {
             let _ = root.write(file, &format!("-:{name}\n"));
         }
     }

@@ -4,6 +4,7 @@
 use std::io;
 
 use super::stat::pids;
+use crate::error::{Error, Result};
 use crate::root::Root;
 
 /// The first one, whose processes are all processes (`PROC_PID_INIT_INO` of the kernel's `proc_ns.h`).
@@ -12,6 +13,16 @@ const FIRST: &str = "pid:[4026531836]";
 /// The namespace of this process, as the kernel writes it; empty if it is not known.
 pub(crate) fn own(root: &Root) -> String {
     of(root, "self").unwrap_or_default()
+}
+
+/// The same; empty if the kernel has no namespaces.
+pub(crate) fn read_own(root: &Root) -> Result<String> {
+    match of(root, "self") {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(Error::File { action: "read", path: root.path("/proc/self/ns/pid"), source })
+        }
+        found => Ok(found.unwrap_or_default()),
+    }
 }
 
 /// True if numbers here are those that the kernel itself uses, as far as is known.
