@@ -21,7 +21,7 @@ use tierline_core::event::Event;
 use tierline_core::port::{Attention, Capability};
 use tierline_core::qos::controller::PERIOD;
 use tierline_core::tier::{Tier, TierId, Tiers};
-use tierline_core::unit::{BytesPerSec, Nanos};
+use tierline_core::unit::{Bytes, BytesPerSec, Nanos};
 
 use crate::conflicts::{self, Action, Finding, OwnUse};
 use crate::error::{Error, Result};
@@ -33,7 +33,7 @@ use crate::page_cache::PageCache;
 use crate::process::{Selection, Targets};
 use crate::resctrl::{self, BandwidthMonitor};
 use crate::root::Root;
-use crate::telemetry::KernelCounters;
+use crate::telemetry::{self, KernelCounters, NodeMemory};
 use crate::tenant::cpu::CpuTimes;
 use crate::tenant::{Tenant, Tenants};
 use crate::topology::{TierSpec, Topology};
@@ -52,6 +52,9 @@ const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(1);
 /// Time for which those that missed their target still decide the tracker's windows. Ours: a program that got no processor for
 /// a moment misses nothing in it.
 const IN_FOCUS: Nanos = Nanos::from_secs(5);
+
+/// Room in fast memory of less than one byte in this many is little. Ours.
+const LITTLE_ROOM_OF: u64 = 16;
 
 /// How to manage. The defaults suit most machines.
 #[derive(Clone, Debug)]
@@ -170,6 +173,9 @@ impl Manager {
         // Without these counters a kernel can be managed as well.
         let before = KernelCounters::vmstat(root).unwrap_or_default();
         notes.push(about_tiers(&tiers));
+        if policy_moves {
+            notes.extend(about_room(&tiers, &telemetry::nodes(root, &tiers).unwrap_or_default()));
+        }
         let choice = match policy.kernel() {
             None => {
                 let setup = options.tracker_setup(root, &journal, &tiers);
@@ -355,6 +361,20 @@ fn about_tiers(tiers: &Tiers) -> String {
     format!("tiers: {}", tiers.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
+/// Tells that there is little room in the fastest tier, if so: what is not managed stays there.
+fn about_room(tiers: &Tiers, nodes: &[NodeMemory]) -> Option<String> {
+    let Tier { name, nodes: ids, capacity, .. } = tiers.0.first()?;
+    let here = nodes.iter().filter(|memory| ids.contains(&memory.node));
+    let room: Bytes = here.clone().map(|memory| memory.usable + memory.cold_files).sum();
+    let is_little = here.count() > 0 && room.0 < capacity.0 / LITTLE_ROOM_OF;
+    is_little.then(|| {
+        format!(
+            "there is little room in {name} memory ({room} of {capacity}), and programs that are not managed keep what they have \
+             there: to have it moved, manage them, too"
+        )
+    })
+}
+
 pub(crate) fn about_tracker(choice: &ladder::Choice) -> String {
     let name = choice.tracker.name();
     if choice.rejected.is_empty() {
@@ -363,4 +383,33 @@ pub(crate) fn about_tracker(choice: &ladder::Choice) -> String {
     let why = |(name, error): &(&str, Error)| format!("\n  {name}: {error}");
     let passed: String = choice.rejected.iter().map(why).collect();
     format!("tracker: {name}; better ones cannot be used here:{passed}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierline_core::tier::NodeId;
+
+    #[test]
+    fn little_room_in_fast_memory_is_told() {
+        let mib = |count: u64| Bytes(count << 20);
+        let tier = |name: &str, node| Tier {
+            name: name.into(),
+            nodes: vec![NodeId(node)],
+            capacity: mib(320),
+            latency: None,
+            bandwidth: None,
+        };
+        let tiers = Tiers(vec![tier("near", 0), tier("far", 1)]);
+        let about = |usable, cold_files| {
+            let (total, free, files) = (mib(320), mib(320), mib(0));
+            let memory = NodeMemory { node: NodeId(0), total, free, usable, cold_files, files };
+            let other = NodeMemory { node: NodeId(1), ..memory };
+            about_room(&tiers, &[memory, other])
+        };
+        let told = about(mib(9), mib(10)).expect("19 of 320 MiB");
+        assert!(told.contains("near memory (19.0 MiB of 320 MiB)"), "{told}");
+        assert_eq!(about(mib(0), mib(20)), None, "cold files give way");
+        assert_eq!(about_room(&tiers, &[]), None, "it cannot be read");
+    }
 }
