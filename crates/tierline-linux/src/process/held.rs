@@ -52,13 +52,14 @@ impl Held {
         self.pid
     }
 
-    /// True if it runs.
+    /// True unless it has certainly ended.
     pub fn is_alive(&self) -> bool {
         let Some(pidfd) = &self.pidfd else {
-            return self.open_file("stat", OFlags::RDONLY).is_ok();
+            let opened = self.open_file("stat", OFlags::RDONLY);
+            return !opened.is_err_and(|error| is_gone(&error));
         };
         let mut ended = [PollFd::new(pidfd, PollFlags::IN)];
-        poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
+        !poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
     }
 
     /// CPU time of all its threads so far; `None` if it has ended.

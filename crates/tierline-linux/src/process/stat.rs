@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `/proc/PID/stat`: the identity of a process.
 
+use std::io;
+
 use tierline_core::unit::Bytes;
 
 use super::Held;
+use super::held::is_gone;
 use crate::error::{Error, Result};
 use crate::root::Root;
 
@@ -54,8 +57,20 @@ impl Stat {
     }
 
     /// Reads the state of a held process; `None` if it has ended, also if it only waits to be reaped.
+    ///
+    /// # Errors
+    /// The kernel's error if it cannot be read, as there are too many open files.
+    pub fn try_of(held: &Held) -> io::Result<Option<Self>> {
+        match held.read_text("stat") {
+            Ok(text) => Ok(Self::parse(&text).filter(|stat| !stat.zombie)),
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same; `None` also if it cannot be read.
     pub fn of(held: &Held) -> Option<Self> {
-        Self::parse(&held.read_text("stat").ok()?).filter(|stat| !stat.zombie)
+        Self::try_of(held).ok().flatten()
     }
 
     /// Parses a stat file. The name may contain blanks and parentheses.

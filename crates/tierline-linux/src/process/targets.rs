@@ -251,7 +251,9 @@ impl Targets {
     fn drop_the_gone(&mut self, root: &Root, changes: &mut TargetChanges) {
         for pid in self.known.keys().copied().collect::<Vec<_>>() {
             let held = root.process(pid);
-            let now = held.as_ref().and_then(|held| Stat::of(held));
+            let now = held.as_ref().map(|held| Stat::try_of(held)).transpose();
+            // A process that cannot be read now is still there.
+            let Ok(now) = now.map(Option::flatten) else { continue };
             let source = self.source_of(pid, held.as_deref(), now.as_ref());
             let Some(known) = self.known.get_mut(&pid) else { continue };
             let Some(source) = source else {
@@ -579,6 +581,25 @@ mod tests {
         fake.process(11, "other", 1, 5, 2);
         assert_eq!(refresh(&mut targets, &fake), (vec![], vec![10]), "the orphan stays");
         assert_eq!(targets.pids().collect::<Vec<_>>(), [11]);
+    }
+
+    /// A folder in the place of a file cannot be read.
+    #[test]
+    fn a_process_that_cannot_be_read_stays() {
+        let fake = Fake::new();
+        fake.process(10, "app", 1, 5, 1);
+        let selection = Selection { pids: vec![10], ..Selection::default() };
+        let mut targets = Targets::new(selection, &fake.root).expect("targets");
+        assert_eq!(refresh(&mut targets, &fake), (vec![10], vec![]));
+        let stat = fake.root.path("/proc/10/stat");
+        fs::remove_file(&stat).expect("removed");
+        fs::create_dir(&stat).expect("a folder");
+        assert_eq!(refresh(&mut targets, &fake), (vec![], vec![]));
+        fs::remove_dir(&stat).expect("removed");
+        fake.process(10, "app", 1, 5, 1);
+        assert_eq!(refresh(&mut targets, &fake), (vec![], vec![]), "it was managed all the time");
+        fake.end(10);
+        assert_eq!(refresh(&mut targets, &fake), (vec![], vec![10]));
     }
 
     #[test]
