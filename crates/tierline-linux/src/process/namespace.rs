@@ -12,10 +12,10 @@ const FIRST: &str = "pid:[4026531836]";
 
 /// The namespace of this process, as the kernel writes it; empty if it is not known.
 pub(crate) fn own(root: &Root) -> String {
-    of(root, "self").unwrap_or_default()
+    read_own(root).unwrap_or_default()
 }
 
-/// The same; empty if the kernel has no namespaces.
+/// The same; empty only if the kernel has no namespaces.
 pub(crate) fn read_own(root: &Root) -> Result<String> {
     match of(root, "self") {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
