@@ -137,10 +137,10 @@ impl Engine {
 
     /// Sets how closely trackers observe. In calm periods, frees the buffers of a full scan.
     fn set_attention(&mut self, now: Nanos, budget: Bytes, world: &mut dyn World) {
-        let bytes: Bytes = self.plan.iter().map(|m| m.size.bytes()).sum();
-        let (moves, of_pages) = (self.plan.rearranged(), self.memory.pages.base_pages());
-        let (backlog, behind) = (bytes.0 > budget.0 / 4 * 3, !self.limits.behind().is_empty());
-        let planned = PlannedMoves { moves, of_pages, backlog, behind };
+        let (moves, pages) = (self.plan.rearranged(&self.events), self.memory.pages.base_pages());
+        let backlog = self.plan.bytes().0 > budget.0 / 4 * 3;
+        let behind = !self.limits.behind().is_empty();
+        let planned = PlannedMoves { moves, of_pages: pages, backlog, behind };
         let control = &mut self.attention_control;
         if let Some(attention) = control.next_attention(now, self.intake.slow_hits, planned) {
             self.events.push(Event::Attend { at: now, attention });

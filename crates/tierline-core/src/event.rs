@@ -71,6 +71,11 @@ impl Event {
             Order::Split(page) => Self::Split { at, page, outcome },
         }
     }
+
+    /// Whether a huge page was split.
+    pub fn is_split(&self) -> bool {
+        matches!(self, Self::Split { outcome: Outcome::Done, .. })
+    }
 }
 
 /// A running hash of all events, in order: FNV-1a over their fields.

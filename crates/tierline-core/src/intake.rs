@@ -90,6 +90,7 @@ impl Intake {
             fast_untracked: seen.fast_untracked,
             true_rates: &seen.true_rates,
             observed_regions: &seen.observed_regions,
+            spreads: seen.looks_into_splits.then_some(&seen.spreads),
             answers,
         }
     }
@@ -205,8 +206,7 @@ impl Intake {
                     true => pages.update_heat(page, renew),
                     false => pages.state(page),
                 };
-                let within = wants.base_page_hits && sample.base_pages == 1 && is_huge;
-                if !shared || within {
+                if !shared || wants.huge_page_hits && is_huge {
                     hits.push(Hit::of(page, state.tier(), sample));
                 }
                 if !shared || !state.is_held() {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use tierline_core::policy::{self, Policy, Wants};
 use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAddress, Question,
-    SpaceEvent, SpaceId, Telemetry, TenantId, TenantTelemetry, Tracking, World,
+    SpaceEvent, SpaceId, Spread, Telemetry, TenantId, TenantTelemetry, Tracking, World,
 };
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
@@ -73,6 +73,8 @@ pub struct LinuxWorld {
     /// The time of the last census; `None`: a process appeared since.
     counted: Option<Nanos>,
     mover: Mover,
+    /// What was seen of the huge pages that were split since the last `observe`.
+    spreads: Vec<Spread>,
     /// Pages out, if the policy needs that.
     paging: Option<Paging>,
     /// Cold pages of files that give way, if the kernel can move them.
@@ -138,6 +140,7 @@ impl LinuxWorld {
             inspector: None,
             counted: None,
             mover: Mover::new(root, mover::MoverSettings::default()),
+            spreads: Vec::new(),
             paging: None,
             page_cache: None,
             latency,
@@ -653,10 +656,15 @@ impl LinuxWorld {
     fn split_pages(&mut self, orders: &[Order], out: &mut Vec<Outcome>) {
         let pages: Vec<PageAddress> = orders.iter().map(Order::page).collect();
         match mover::split::split(&self.root, &pages) {
-            Ok(done) => out.extend(done.iter().map(|&done| match done {
-                true => Outcome::Done,
-                false => Outcome::Busy,
-            })),
+            Ok(done) => {
+                let split = pages.into_iter().zip(&done).filter(|(_, done)| **done);
+                let split: Vec<PageAddress> = split.map(|(page, _)| page).collect();
+                self.tracker.look_into(&split, &mut self.spreads);
+                out.extend(done.iter().map(|&done| match done {
+                    true => Outcome::Done,
+                    false => Outcome::Busy,
+                }));
+            }
             Err(problem) => {
                 self.problems.push(problem);
                 out.extend(pages.iter().map(|_| Outcome::Refused)); // it is unknown which pages are split
@@ -668,6 +676,8 @@ impl LinuxWorld {
 impl World for LinuxWorld {
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
         out.fast_untracked = !self.tracker.observes_fast_memory();
+        out.looks_into_splits = self.tracker.looks_into_splits();
+        out.spreads.append(&mut self.spreads);
         self.refresh_targets(now, out);
         self.count_pages(now, out);
         if now >= self.tracker.next_due()

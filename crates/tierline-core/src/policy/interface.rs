@@ -31,8 +31,8 @@ pub struct Wants {
     pub pages_out: bool,
     /// It keeps its own form of page heat and reads single hits; the shared estimator is not used.
     pub own_heat: bool,
-    /// It looks into huge pages: it needs single hits of their base pages, too.
-    pub base_page_hits: bool,
+    /// It looks into huge pages: it needs their single hits, too.
+    pub huge_page_hits: bool,
     /// Accesses are placed without pages: a bound, which only a model can compute.
     pub ideal: Option<Ideal>,
 }

@@ -3,9 +3,10 @@
 
 use std::ops::{Deref, DerefMut};
 
+use crate::event::Event;
 use crate::port::Move;
 use crate::tier::TierId;
-use crate::unit::Bytes;
+use crate::unit::{BASE_PER_HUGE, Bytes};
 
 /// Moves over a limit that are kept; more would be useless in one tick.
 const MAX_OVER_LIMIT: usize = 1 << 12;
@@ -31,15 +32,22 @@ impl Plan {
         std::mem::take(&mut self.over_limit)
     }
 
+    /// Bytes to be moved.
+    pub fn bytes(&self) -> Bytes {
+        self.moves.iter().map(|m| m.size.bytes()).sum()
+    }
+
     /// How much is rearranged: the number of moves, or the base pages by which they fill the fastest tier, if these are
-    /// more. A few huge pages fill much of it; exchanges count by number, as some go on among pages that are equally hot.
-    pub fn rearranged(&self) -> u64 {
+    /// more. A few huge pages fill much of it; exchanges count by number, as some go on among pages that are equally hot. The
+    /// base pages of huge pages that were split in this tick count, too, as their heat is unknown.
+    pub fn rearranged(&self, events: &[Event]) -> u64 {
         let bytes = |counts: fn(&Move) -> bool| -> Bytes {
             self.moves.iter().filter(|m| counts(m)).map(|m| m.size.bytes()).sum()
         };
         let filled =
             bytes(|m| m.to == TierId::FAST).saturating_sub(bytes(|m| m.from == TierId::FAST));
-        filled.base_pages().max(self.moves.len() as u64)
+        let split = events.iter().filter(|event| event.is_split()).count() as u64 * BASE_PER_HUGE;
+        filled.base_pages().max(self.moves.len() as u64) + split
     }
 
     /// Clears the plan.
@@ -66,7 +74,8 @@ impl DerefMut for Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::{PageSize, Reason, SpaceId, Vpn};
+    use crate::port::{Outcome, PageAddress, PageSize, Reason, SpaceId, Vpn};
+    use crate::unit::Nanos;
 
     /// Each row: size, promotions, demotions.
     #[test]
@@ -80,11 +89,16 @@ mod tests {
                     if i < up { [TierId(1), TierId::FAST] } else { [TierId::FAST, TierId(1)] };
                 plan.push(Move { space, vpn, size, from, to, reason });
             }
-            plan.rearranged()
+            plan.rearranged(&[])
         };
         assert_eq!(rearranged(PageSize::Huge, 3, 0), 1_536);
         assert_eq!(rearranged(PageSize::Huge, 3, 2), 512);
         assert_eq!(rearranged(PageSize::Huge, 3, 3), 6);
         assert_eq!(rearranged(PageSize::Base, 10, 2), 12);
+        let (at, space, vpn, size) = (Nanos::ZERO, SpaceId(1), Vpn(512), PageSize::Huge);
+        let page = PageAddress { space, vpn, size };
+        let split = |outcome| Event::Split { at, page, outcome };
+        let events = [split(Outcome::Done), split(Outcome::Done), split(Outcome::Busy)];
+        assert_eq!(Plan::default().rearranged(&events), 1_024, "two were split");
     }
 }

@@ -406,7 +406,7 @@ impl Policy for Tierline {
             quantum: Some(TICK),
             tracking: self.sampling.tracking(),
             copy_threads: Some(COPY_THREADS),
-            base_page_hits: true,
+            huge_page_hits: true,
             ..Wants::default()
         }
     }

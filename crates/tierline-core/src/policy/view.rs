@@ -4,7 +4,7 @@
 use crate::counters::Counters;
 use crate::migrator::costs::{Costs, size_index};
 use crate::page::{PageIdx, PageTable};
-use crate::port::{ObservedRegion, PageSize, Telemetry, TrueRate};
+use crate::port::{ObservedRegion, PageSize, Spread, Telemetry, TrueRate};
 use crate::qos::Limits;
 use crate::qos::allowance::Allowance;
 use crate::telemetry::estimate::Estimate;
@@ -36,7 +36,7 @@ pub struct Evidence<'a> {
     /// heat, hits on pages that they already hold are left out.
     pub touched: &'a [PageIdx],
     /// Every single hit, in order, for policies with their own heat; for those that look into huge pages, the
-    /// hits whose base page is known.
+    /// hits of these.
     pub hits: &'a [Hit],
     /// Hits by tier.
     pub hits_in: &'a [f64],
@@ -50,6 +50,8 @@ pub struct Evidence<'a> {
     pub true_rates: &'a [TrueRate],
     /// All regions, in ticks in which a tracker of regions reports them.
     pub observed_regions: &'a [ObservedRegion],
+    /// Huge pages that were just split, and how their accesses are spread; `None` if the world does not look into them.
+    pub spreads: Option<&'a [Spread]>,
     /// Whether the pages asked about in the last tick were accessed; `None` if the world does not know.
     pub answers: &'a [(PageIdx, Option<bool>)],
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::address::{PageSize, Region, SpaceId, TenantId, Vpn};
 use crate::tier::TierId;
-use crate::unit::Nanos;
+use crate::unit::{BASE_PER_HUGE, Nanos};
 
 /// A change of the managed memory, in the order of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -103,6 +103,22 @@ pub struct TrueRate {
     pub rate_per_sec: f32,
 }
 
+/// The base pages of a huge page, one bit each, by address.
+pub type PartBits = [u64; (BASE_PER_HUGE / 64) as usize];
+
+/// How the accesses of a huge page that was just split are spread over its base pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// Its address space.
+    pub space: SpaceId,
+    /// The first of its base pages.
+    pub vpn: Vpn,
+    /// Those accessed in each of several windows, two at least.
+    pub accessed: Vec<PartBits>,
+    /// The length of one window.
+    pub window: Nanos,
+}
+
 /// What a world observed since the last call. Reused between ticks; the world appends.
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
@@ -141,6 +157,10 @@ pub struct Observations {
     pub remembered_time: Option<Nanos>,
     /// The tracker sees no access to the fastest tier: no hits there is no evidence.
     pub fast_untracked: bool,
+    /// The huge pages that were split since the last call, where the world looked into them.
+    pub spreads: Vec<Spread>,
+    /// The world looks into huge pages that it splits.
+    pub looks_into_splits: bool,
     /// Samples known to be lost (a full ring buffer).
     pub lost: u64,
 }
@@ -188,6 +208,8 @@ impl Observations {
         self.aggregation = None;
         self.remembered_time = None;
         self.fast_untracked = false;
+        self.spreads.clear();
+        self.looks_into_splits = false;
         self.lost = 0;
     }
 }

@@ -88,7 +88,7 @@ pub fn expected_rate(mean: f32, hits: f32, seconds: f32) -> f32 {
 
 /// `-ln(1 - p)` for `0 <= p <= 1`, within 1 % up to a half and 8 % up to 0.8; finite above, where a few scans
 /// are weak evidence: a Padé approximant.
-fn minus_ln_of_rest(p: f32) -> f32 {
+pub(super) fn minus_ln_of_rest(p: f32) -> f32 {
     p * (6.0 - p) / (6.0 - 4.0 * p)
 }
 

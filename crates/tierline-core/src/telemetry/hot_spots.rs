@@ -10,7 +10,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::page::PageIdx;
-use crate::unit::BASE_PER_HUGE;
+use crate::port::PartBits;
 
 /// Hits after which a huge page is judged.
 const EVIDENCE: u32 = 64;
@@ -21,9 +21,14 @@ const MOST: usize = 1 << 16;
 
 /// Base pages that were hit, one bit each, by address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HotSpot([u64; (BASE_PER_HUGE / 64) as usize]);
+pub struct HotSpot(PartBits);
 
 impl HotSpot {
+    /// These base pages.
+    pub fn of(bits: PartBits) -> Self {
+        Self(bits)
+    }
+
     fn add(&mut self, within: u16) {
         self.0[usize::from(within / 64)] |= 1 << (within % 64);
     }

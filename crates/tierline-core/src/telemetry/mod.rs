@@ -19,6 +19,7 @@ pub mod page_hinkley;
 mod phase_change;
 pub mod profile;
 pub mod rates;
+pub mod recapture;
 pub mod sketch;
 pub mod subpages;
 pub mod tally;

@@ -35,7 +35,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tierline_core::port::{Observations, PageSize, SampledHits, SpaceEvent, SpaceId, Vpn};
+use tierline_core::port::{
+    Observations, PageAddress, PageSize, SampledHits, SpaceEvent, SpaceId, Spread, Vpn,
+};
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
@@ -54,6 +56,7 @@ use crate::tracker::entry::TrackerEntry;
 use crate::tracker::families::{Comparison, Families};
 use crate::tracker::flush::{Flush, FlushNeed, FlushPage};
 use crate::tracker::last_scan::{LastScan, Repeated};
+use crate::tracker::look_into::LookInto;
 use crate::tracker::needs::{self, btf, readable};
 use crate::tracker::quick_scan::QuickScan;
 use crate::tracker::second_look::SecondLook;
@@ -100,6 +103,7 @@ pub struct AccessedBits {
     flush: Flush,
     one_cpu: bool,
     skips_new: bool,
+    look_into: LookInto,
     families: Families,
     /// The last scan of each process, or of the processes that are scanned in turn with it.
     last_scans: BTreeMap<SpaceId, LastScan>,
@@ -146,6 +150,7 @@ impl AccessedBits {
             flush: Flush::default(),
             one_cpu: has_one_cpu(),
             skips_new: false,
+            look_into: LookInto::default(),
             families: Families::new(format),
             last_scans: BTreeMap::new(),
         })
@@ -166,6 +171,7 @@ impl AccessBits for AccessedBits {
     const NAME: &'static str = ACCESSED.name;
     const REPORTS_PAGE_SIZES: bool = true;
     const PEEKS: bool = true;
+    const LOOKS_INTO_SPLITS: bool = true;
     type Space = Known;
 
     fn begin_scan(&mut self, spaces: &[SpaceId]) -> BTreeSet<SpaceId> {
@@ -323,6 +329,13 @@ impl AccessBits for AccessedBits {
             let tables = (&ReadOnce::new(&self.kcore), &self.walker, process.top_table);
             known.second_look.read(space, tables, watched, out);
         }
+    }
+
+    fn look_into(&mut self, split: &[PageAddress], known: &mut Known) -> Option<Vec<Spread>> {
+        let process = known.process.filter(|p| self.kernel.is_current(&self.kcore, p))?;
+        let held = self.root.process(split.first()?.space.0)?;
+        let tables = (&self.kcore, &self.walker, process.top_table);
+        self.look_into.look(split, &held, tables, self.one_cpu)
     }
 
     fn refresh(&mut self) -> Result<()> {

@@ -9,6 +9,7 @@ pub mod flush;
 pub mod inspect;
 pub mod ladder;
 mod last_scan;
+mod look_into;
 pub(crate) mod moment;
 pub(crate) mod needs;
 pub mod pmu;
@@ -22,7 +23,9 @@ pub mod windowed;
 
 use std::collections::BTreeSet;
 
-use tierline_core::port::{Attention, DeviceCounts, Observations, SpaceId, Tracking};
+use tierline_core::port::{
+    Attention, DeviceCounts, Observations, PageAddress, SpaceId, Spread, Tracking,
+};
 use tierline_core::unit::Nanos;
 
 use crate::conflicts::OwnUse;
@@ -98,6 +101,14 @@ pub trait Tracker {
     fn observes_fast_memory(&self) -> bool {
         true
     }
+
+    /// True if it can look into huge pages that were just split.
+    fn looks_into_splits(&self) -> bool {
+        false
+    }
+
+    /// Watches the base pages of huge pages that were just split, at once and briefly, and appends what was seen.
+    fn look_into(&mut self, _split: &[PageAddress], _out: &mut Vec<Spread>) {}
 
     /// The device's latest counts of its own accesses, if there are new ones since the last call.
     fn take_device_counts(&mut self) -> Option<DeviceCounts> {

@@ -24,7 +24,7 @@ use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{current_timer_slack, set_current_timer_slack};
 use rustix::time::{ClockId, clock_gettime};
 use tierline_core::port::Attention;
-use tierline_core::unit::{Bytes, Nanos};
+use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
 use super::last_scan::Repeated;
 use super::windowed::ReadCounts;
@@ -217,6 +217,8 @@ pub struct WindowPace {
     present: u64,
     /// Whether the last window found next to nothing.
     idle: bool,
+    /// Base pages of huge pages that were split.
+    split: u64,
 }
 
 impl WindowPace {
@@ -243,6 +245,7 @@ impl WindowPace {
             grows: false,
             present: 0,
             idle: false,
+            split: 0,
         }
     }
 
@@ -320,6 +323,17 @@ impl WindowPace {
     /// Records base pages that were promoted.
     pub fn record_promotions(&mut self, base_pages: u64) {
         self.promoted += base_pages;
+    }
+
+    /// Records huge pages that were split. Once they are half of the memory, what is known of windows was of huge pages, and
+    /// windows may spend all credit again.
+    pub fn record_splits(&mut self, huge_pages: u64) {
+        self.split += huge_pages * BASE_PER_HUGE;
+        if self.split * 2 > self.present {
+            (self.split, self.fruitless) = (0, 0);
+            self.credit = self.settings.credit.as_secs_f64();
+            self.refocus();
+        }
     }
 
     /// Other pages decide the window from now on: what is known of windows was of other programs.
@@ -871,6 +885,21 @@ pub(super) mod tests {
         pace.set_attention(Attention::Suspicious);
         pace.set_attention(Attention::Alert);
         assert_eq!(until_pause(&mut pace), 4, "three on credit: an alarm");
+    }
+
+    /// 150 of 300 huge pages are half of the memory.
+    #[test]
+    fn windows_on_credit_find_what_is_in_half_of_the_huge_pages_that_were_split() {
+        let mut pace = WindowPace::new(WindowSettings::default());
+        (pace.present, pace.fruitless) = (300 * BASE_PER_HUGE, 9);
+        pace.set_credit(-1.0);
+        (0..150).for_each(|_| pace.record_splits(1));
+        assert!(pace.credit() < 0.0 && pace.fruitless == 9);
+        pace.record_splits(1);
+        assert!(pace.credit() > 0.9 && pace.fruitless == 0);
+        pace.set_credit(0.0);
+        pace.record_splits(149);
+        assert!(pace.credit() < 0.1, "once for each half");
     }
 
     #[test]

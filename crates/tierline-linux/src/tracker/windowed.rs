@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use tierline_core::port::{Attention, Observations, SampledHits, SpaceId, Tracking};
+use tierline_core::port::{
+    Attention, Observations, PageAddress, SampledHits, SpaceId, Spread, Tracking,
+};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
 use crate::error::{Error, Result};
@@ -46,8 +48,8 @@ const GROWTH_OF: u64 = 128;
 /// their accessed bits show no more than their first access. Ours.
 const NEW_WITHIN: u64 = 4;
 
-/// A process is sparse if a page of it costs more than this many pages of the others, and all of it more than this. Ours: page
-/// tables are usually full.
+/// A process is sparse if an entry of its page tables costs more than this many of the others', and all of it more than this.
+/// Ours: page tables are usually full. A huge page is one entry, so a process in base pages beside one in huge pages is not sparse.
 const SPARSE: u64 = 8;
 const COSTLY: Nanos = Nanos::from_millis(20);
 /// The most scans in which a sparse process rests.
@@ -78,6 +80,8 @@ pub trait AccessBits {
     const REPORTS_PAGE_SIZES: bool = false;
     /// True if [`AccessBits::peek`] works.
     const PEEKS: bool = false;
+    /// True if [`AccessBits::look_into`] works.
+    const LOOKS_INTO_SPLITS: bool = false;
 
     /// Begins a scan of these processes, in order. Returns those to be left out of it.
     fn begin_scan(&mut self, _spaces: &[SpaceId]) -> BTreeSet<SpaceId> {
@@ -151,6 +155,15 @@ pub trait AccessBits {
     ) {
     }
 
+    /// Looks into huge pages of one process that were just split.
+    fn look_into(
+        &mut self,
+        _split: &[PageAddress],
+        _kept: &mut Self::Space,
+    ) -> Option<Vec<Spread>> {
+        None
+    }
+
     /// Reads the machine's memory again, after frames in unknown memory were found: some may have been added.
     fn refresh(&mut self) -> Result<()>;
 }
@@ -178,6 +191,11 @@ impl ReadCounts {
     /// Accessed, without huge pages.
     pub fn base_accessed(&self) -> u64 {
         self.accessed - self.huge_accessed
+    }
+
+    /// Entries of page tables: a huge page is one.
+    fn entries(&self) -> u64 {
+        self.present - self.huge_present + self.huge_present / BASE_PER_HUGE
     }
 }
 
@@ -309,9 +327,10 @@ struct Watched<S> {
     armed: Option<Moment>,
     /// CPU time of its last arming.
     arming: Nanos,
-    /// CPU time of its last scan in which it was not skipped, and the pages that it found.
+    /// CPU time of its last scan in which it was not skipped, and the pages and the entries that it found.
     cost: Nanos,
     present: u64,
+    entries: u64,
     /// Scans since, and whether it is left out of the present one.
     rests: u64,
     is_resting: bool,
@@ -321,21 +340,23 @@ impl<S> Watched<S> {
     /// Not scanned yet.
     fn new(kept: S) -> Self {
         let (arming, cost) = (Nanos::ZERO, Nanos::ZERO);
-        Self { kept, armed: None, arming, cost, present: 0, rests: 0, is_resting: false }
+        let (present, entries, rests) = (0, 0, 0);
+        Self { kept, armed: None, arming, cost, present, entries, rests, is_resting: false }
     }
 
-    /// How much more it costs than all other processes together, which with it cost `all` and have `present` pages: zero
+    /// How much more it costs than all other processes together, which with it cost `all` and have these entries: zero
     /// unless it is sparse. Such a process is watched so rarely that it costs as much as they, and delays no window of them.
-    fn excess(&self, all: Nanos, present: u64) -> Nanos {
-        let (others, pages) = (all.saturating_sub(self.cost), present.saturating_sub(self.present));
-        let per_page = u128::from(self.cost.0) * u128::from(pages);
-        let is_sparse = per_page > u128::from(others.0) * u128::from(SPARSE * self.present);
+    fn excess(&self, all: Nanos, entries: u64) -> Nanos {
+        let others = all.saturating_sub(self.cost);
+        let of_others = entries.saturating_sub(self.entries);
+        let per_entry = u128::from(self.cost.0) * u128::from(of_others);
+        let is_sparse = per_entry > u128::from(others.0) * u128::from(SPARSE * self.entries);
         if is_sparse && self.cost > COSTLY { self.cost.saturating_sub(others) } else { Nanos::ZERO }
     }
 
     /// Decides whether it rests in the next scan.
-    fn rest(&mut self, all: Nanos, present: u64) {
-        let excess = self.excess(all, present);
+    fn rest(&mut self, all: Nanos, entries: u64) {
+        let excess = self.excess(all, entries);
         let others = all.saturating_sub(self.cost);
         let most = excess.0.checked_div(others.0).unwrap_or(0).min(MOST_RESTS);
         self.is_resting = self.rests < most;
@@ -343,10 +364,10 @@ impl<S> Watched<S> {
     }
 }
 
-/// The cost and the pages of all processes, each at its last scan.
+/// The cost and the entries of all processes, each at its last scan.
 fn sum<S>(spaces: &BTreeMap<SpaceId, Watched<S>>) -> (Nanos, u64) {
     let all = spaces.values().map(|watched| watched.cost).sum();
-    (all, spaces.values().map(|watched| watched.present).sum())
+    (all, spaces.values().map(|watched| watched.entries).sum())
 }
 
 /// The next step.
@@ -579,9 +600,9 @@ impl<P: AccessBits> Windowed<P> {
         let scan = std::mem::take(&mut self.scan);
         let (seen, mut cost) = (scan.seen(), self.stats.arm);
         let present = seen.present + scan.resting;
-        let (all, pages) = sum(&self.spaces);
+        let (all, entries) = sum(&self.spaces);
         let watched = self.spaces.values().filter(|watched| !watched.is_resting);
-        let excess = watched.map(|watched| watched.excess(all, pages)).sum();
+        let excess = watched.map(|watched| watched.excess(all, entries)).sum();
         cost += self.stats.read;
         cost.cpu = cost.cpu.saturating_sub(excess);
         self.stats = WindowStats {
@@ -703,11 +724,11 @@ impl<P: AccessBits> Windowed<P> {
         let first = self.next_part.take().unwrap_or_else(|| {
             (self.stats.arm, self.stats.read) = Default::default();
             self.stats.longest_delay = Nanos::ZERO;
-            let (all, present) = sum(&self.spaces);
+            let (all, entries) = sum(&self.spaces);
             let spaces: Vec<SpaceId> = self.spaces.keys().copied().collect();
             let left_out = self.probe.begin_scan(&spaces);
             for (space, watched) in &mut self.spaces {
-                watched.rest(all, present);
+                watched.rest(all, entries);
                 watched.is_resting |= left_out.contains(space);
                 self.scan.resting += if watched.is_resting { watched.present } else { 0 };
             }
@@ -744,7 +765,7 @@ impl<P: AccessBits> Windowed<P> {
                 if !part.is_skipped {
                     watched.cost = watched.arming + thread_cpu().saturating_sub(own);
                 }
-                watched.present = part.present;
+                (watched.present, watched.entries) = (part.present, part.entries());
                 let window = armed.watched_until(start.midway(), self.one_cpu);
                 self.scan.add_space(part, window, self.focus.contains(space));
             }
@@ -807,6 +828,20 @@ impl<P: AccessBits> Tracker for Windowed<P> {
 
     fn reports_page_sizes(&self) -> bool {
         P::REPORTS_PAGE_SIZES
+    }
+
+    fn looks_into_splits(&self) -> bool {
+        P::LOOKS_INTO_SPLITS
+    }
+
+    /// Base pages of huge pages are unknown, and are to be found soon.
+    fn look_into(&mut self, split: &[PageAddress], out: &mut Vec<Spread>) {
+        self.pace.record_splits(split.len() as u64);
+        for split in split.chunk_by(|a, b| a.space == b.space) {
+            if let Some(watched) = self.spaces.get_mut(&split[0].space) {
+                out.extend(self.probe.look_into(split, &mut watched.kept).into_iter().flatten());
+            }
+        }
     }
 
     fn focus(&mut self, spaces: &BTreeSet<SpaceId>) {
@@ -1114,11 +1149,22 @@ mod tests {
         assert_eq!(tracker.probe().armed, [1, 2, 1, 2]);
     }
 
+    /// By hand: 400 MB in base pages, at 40 ms, beside 400 MB in huge pages, at 2 ms.
+    #[test]
+    fn a_process_in_base_pages_is_watched_as_often_as_one_in_huge_pages() {
+        let base = ReadCounts { present: 102_400, ..ReadCounts::default() };
+        let huge = ReadCounts { huge_present: 102_400, ..base };
+        assert_eq!((base.entries(), huge.entries()), (102_400, 200));
+        let (cost, entries) = (Nanos::from_millis(40), base.entries());
+        let watched = Watched { cost, entries, ..Watched::new(()) };
+        assert_eq!(watched.excess(Nanos::from_millis(42), entries + huge.entries()), Nanos::ZERO);
+    }
+
     /// By hand: 90 pages at 1 ms, beside 300 at 3 ms; a tenth as much is not sparse, or not costly.
     #[test]
     fn a_process_whose_pages_are_far_apart_costs_no_more_than_the_others() {
         let ms = Nanos::from_millis;
-        let watched = |cost, present| Watched { cost, present, ..Watched::new(()) };
+        let watched = |cost, entries| Watched { cost, entries, ..Watched::new(()) };
         let mut far = watched(ms(90), 90);
         assert_eq!(far.excess(ms(93), 390), ms(87));
         assert_eq!(watched(ms(90), 9_000).excess(ms(93), 9_300), Nanos::ZERO);

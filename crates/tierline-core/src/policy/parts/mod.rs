@@ -21,5 +21,6 @@ pub mod splitting;
 pub(super) mod stage;
 pub mod stall_cost;
 pub mod top;
+pub mod trial_splits;
 pub mod tuner;
 pub mod watermarks;

@@ -4,9 +4,10 @@
 //! The other base pages of such a page waste fast memory, or would. After the split, each base page of the hot
 //! spot gets an equal part of the page's rate, and the others start without a hit.
 //!
-//! Source: MEMTIS for splitting skewed huge pages; how they are found ([`HotSpots`]) is ours.
+//! Source: MEMTIS for splitting skewed huge pages; how they are found ([`HotSpots`], [`TrialSplits`]) is ours.
 
 use crate::page::PageIdx;
+use crate::policy::parts::trial_splits::{TrialSplits, has_parts};
 use crate::policy::view::View;
 use crate::port::{PageSize, SpaceId, Vpn};
 use crate::telemetry::hot_spots::{HotSpot, HotSpots};
@@ -14,13 +15,13 @@ use crate::telemetry::hot_spots::{HotSpot, HotSpots};
 /// Base pages of a huge page.
 const HUGE: u32 = 512;
 
-/// A huge page whose split was requested in the last tick.
+/// A huge page whose split was requested in the last tick, and the accesses of a base page of its hot spot.
 #[derive(Clone, Copy, Debug)]
 struct Requested {
     space: SpaceId,
     vpn: Vpn,
     spot: HotSpot,
-    rate_per_sec: f32,
+    part_per_sec: f32,
 }
 
 /// The hot spots found, and the splits requested for them.
@@ -28,6 +29,7 @@ struct Requested {
 pub struct Splitting {
     spots: HotSpots,
     requested: Vec<Requested>,
+    trials: TrialSplits,
 }
 
 impl Splitting {
@@ -47,31 +49,39 @@ impl Splitting {
             {
                 let (space, vpn) = (at.space, at.vpn);
                 let rate_per_sec = view.estimate(hit.page).rate_per_sec();
+                let part_per_sec = rate_per_sec / f32::from(spot.base_pages());
                 view.orders.split.push(hit.page);
-                self.requested.push(Requested { space, vpn, spot, rate_per_sec });
+                self.requested.push(Requested { space, vpn, spot, part_per_sec });
             }
         }
+        self.trials.request(view, fast_is_full, at_most);
     }
 
     /// The base pages of the huge pages that were split as requested, with their share of the rate.
     pub fn take_parts(&mut self, view: &mut View<'_>) -> Vec<PageIdx> {
         let mut all = Vec::new();
-        for Requested { space, vpn, spot, rate_per_sec } in std::mem::take(&mut self.requested) {
-            let pages = &mut *view.memory.pages;
-            if pages.find(space, vpn).is_none_or(|page| pages.is_huge(page)) {
-                continue;
-            }
-            let part = rate_per_sec / f32::from(spot.base_pages());
-            let heat = view.memory.hotness.heat_of_rate(part, PageSize::Base);
-            let first = all.len();
-            pages.for_each(space, vpn, HUGE, |part| all.push(part));
-            for (within, &part) in all[first..].iter().enumerate() {
-                if spot.holds(within) {
-                    pages.set_heat(part, heat);
-                }
+        for Requested { space, vpn, spot, part_per_sec } in std::mem::take(&mut self.requested) {
+            if has_parts(view, space, vpn) {
+                let first = all.len();
+                view.memory.pages.for_each(space, vpn, HUGE, |part| all.push(part));
+                set_rate(view, &all[first..], spot, part_per_sec);
             }
         }
+        for (space, vpn, few) in self.trials.judge(view) {
+            let first = all.len();
+            view.memory.pages.for_each(space, vpn, HUGE, |part| all.push(part));
+            set_rate(view, &all[first..], few.spot, few.part_per_sec);
+            set_rate(view, &all[first..], few.rest, few.rest_per_sec);
+        }
         all
+    }
+}
+
+/// Sets the rate of some of the base pages of a huge page that was split.
+fn set_rate(view: &mut View<'_>, parts: &[PageIdx], of: HotSpot, per_sec: f32) {
+    let heat = view.memory.hotness.heat_of_rate(per_sec, PageSize::Base);
+    for (_, &part) in parts.iter().enumerate().filter(|(within, _)| of.holds(*within)) {
+        view.memory.pages.set_heat(part, heat);
     }
 }
 

@@ -5,21 +5,26 @@ use crate::counters::Counters;
 use crate::migrator::costs::Costs;
 use crate::page::{PageIdx, PageTable};
 use crate::policy::view::{Evidence, Machine, Memory, Orders, View};
-use crate::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Telemetry, TierTelemetry, Vpn};
+use crate::port::{
+    PageKind, PageSize, Region, SpaceEvent, SpaceId, Spread, Telemetry, TierTelemetry, Vpn,
+};
 use crate::qos::Limits;
 use crate::qos::allowance::Allowance;
-use crate::telemetry::Hit;
 use crate::telemetry::hotness::Hotness;
 use crate::telemetry::observed_regions::RegionHeat;
+use crate::telemetry::{Hit, SpaceHits};
 use crate::tier::{NodeId, Tier, TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
 
 /// The data that the view borrows.
 pub struct Stage {
+    pub now: Nanos,
     pub pages: PageTable,
     /// All pages, by address.
     pub all: Vec<PageIdx>,
     pub hits: Vec<Hit>,
+    pub hits_of: Vec<SpaceHits>,
+    pub spreads: Option<Vec<Spread>>,
     pub split: Vec<PageIdx>,
     pub telemetry: Telemetry,
     tiers: Tiers,
@@ -75,9 +80,12 @@ impl Stage {
         });
         let free = TierTelemetry { free: Bytes::from_mib(16), ..TierTelemetry::default() };
         Self {
+            now: Nanos::from_secs(1),
             pages,
             all,
             hits: Vec::new(),
+            hits_of: Vec::new(),
+            spreads: None,
             split: Vec::new(),
             telemetry: Telemetry { tiers: vec![free; 2], ..Telemetry::default() },
             tiers: Tiers(tiers.into()),
@@ -109,16 +117,17 @@ impl Stage {
     pub fn view(&mut self) -> View<'_> {
         self.allowance = Allowance::new(&self.limits, &self.pages.by_tenant(), &self.telemetry);
         View {
-            now: Nanos::from_secs(1),
+            now: self.now,
             evidence: Evidence {
                 touched: &[],
                 hits: &self.hits,
                 hits_in: &[],
-                hits_of: &[],
+                hits_of: &self.hits_of,
                 watched: Nanos::ZERO,
                 fast_untracked: false,
                 true_rates: &[],
                 observed_regions: &[],
+                spreads: self.spreads.as_deref(),
                 answers: &[],
             },
             memory: Memory {
