@@ -2,11 +2,12 @@
 //! Trial splits: huge pages are split to learn how their accesses are spread, where no sample names a base page.
 //!
 //! A few huge pages of a program that are accessed are split. If the accesses of most of them go to few base pages
-//! ([`recapture`]), so do those of the others, presumably: splitting goes on, and each page that is split is evidence, too.
-//! Otherwise the next trial comes later. It is done only where fast memory is full, and slow memory serves many of the
-//! program's accesses for longer than a change takes.
+//! ([`crate::telemetry::recapture`]), so do those of the others, presumably: splitting goes on, and those of the next that
+//! the world looks into are evidence, too. Otherwise the next trial comes later. It is done only where fast memory is full,
+//! and slow memory serves many of the program's accesses for longer than a change takes.
 //!
-//! Source: ours. MEMTIS (SOSP 2023) splits what samples show to be skewed; accessed bits show nothing within a huge page.
+//! Source: ours, with all constants. MEMTIS (SOSP 2023) splits what samples show to be skewed; accessed bits show nothing within
+//! a huge page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,13 +21,13 @@ use crate::unit::Nanos;
 /// The last pages that count as evidence: more than this of them must have few busy base pages.
 const OF_LAST: u32 = 8;
 const MOST_OF: u32 = 4;
-/// Huge pages split per tick once the evidence is complete. Ours.
+/// Huge pages split per tick once the evidence is complete.
 const SURE: usize = 16;
 /// Time until the next trial of a program after one that showed even accesses; twice as long each time, up to the second.
 const PAUSE: Nanos = Nanos::from_secs(30);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(3600);
 /// Share of a program's accesses that slow memory serves from which a trial is worth its cost, if it does so for that long: after
-/// a change it does until the hot pages have been promoted. Ours.
+/// a change it does until the hot pages have been promoted.
 const SLOW: f64 = 0.2;
 const PATIENCE: Nanos = Nanos::from_secs(2);
 /// Weight of the newest report in that share.
