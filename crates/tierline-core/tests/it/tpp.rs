@@ -8,6 +8,7 @@ use tierline_core::policy::entry::PolicyEntry;
 use tierline_core::port::{Allocation, PageKind, Tracking};
 use tierline_core::qos::Limits;
 use tierline_core::tier::TierId;
+use tierline_core::unit::Nanos;
 
 use crate::contract::{RATE, TICK, skewed};
 use crate::toy::{Toy, machine};
@@ -21,10 +22,14 @@ fn tpp(switches: &[(&str, f64)]) -> Box<dyn Policy> {
 }
 
 fn run(policy: Box<dyn Policy>, toy: &mut Toy, ticks: u64) -> Counters {
+    run_every(TICK, policy, toy, ticks)
+}
+
+fn run_every(tick: Nanos, policy: Box<dyn Policy>, toy: &mut Toy, ticks: u64) -> Counters {
     toy.watch = policy.wants().tracking;
     let mut engine = Engine::new(toy.tiers.clone(), Limits::default(), policy, RATE);
     for i in 0..ticks {
-        engine.tick(TICK * i, toy);
+        engine.tick(tick * i, toy);
         engine.pages().check();
     }
     engine.migrator().counts.tiering
@@ -77,6 +82,15 @@ fn cold_pages_of_every_kind_are_demoted_until_the_demotion_watermark_is_free() {
         assert_eq!(by_kind, [free, 0], "{kind:?}");
         assert!(toy.paged_out.is_empty(), "there is room below");
     }
+}
+
+/// On a slow machine, a tick with many moves takes a second. A page is checked twice before it is demoted.
+#[test]
+fn the_reclaimer_scans_as_much_in_a_long_tick_as_in_several_short_ones() {
+    let mut toy = Toy::new(machine(&[2_000, 8_000]), vec![0.0; 2_000], 2);
+    toy.place = vec![Some(TierId::FAST); 2_000];
+    run_every(Nanos::from_secs(1), tpp(&[("demote_scale", 0.2)]), &mut toy, 6);
+    assert!(toy.free(TierId::FAST) >= 400, "{}", toy.free(TierId::FAST));
 }
 
 #[test]

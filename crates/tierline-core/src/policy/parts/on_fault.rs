@@ -114,6 +114,9 @@ knobs! {
 /// The reclaimer's first scan covers a 4096th of a list; the part doubles each time it finds nothing or covers
 /// fewer pages than are missing (`balance_pgdat`).
 const FIRST_PRIORITY: u8 = 12;
+/// Time in which that part doubles, at least once a tick: the kernel's reclaimer does not wait between scans, and a tick with
+/// many moves may take a second. Ours.
+const PRIORITY_EVERY: Nanos = Nanos::from_millis(50);
 /// Pages per scan, at least.
 const BATCH: usize = 32;
 /// Pages scanned per page that is missing and can be moved, at most.
@@ -196,7 +199,8 @@ impl<R: Rules> OnFault<R> {
             let most = usize::try_from(most).unwrap_or(usize::MAX);
             let all = self.lru.len(tier, candidates);
             let narrow = all >> priority < most;
-            let priority = priority.saturating_sub(u8::from(narrow || left == missing));
+            let grows = narrow || left == missing;
+            let priority = priority.saturating_sub(if grows { priorities(passed) } else { 0 });
             self.reclaim[tier.index()].priority = priority;
             // Cold pages that do not fit into a tick would have to be scanned again. The number that fits is
             // known once pages were moved.
@@ -384,6 +388,11 @@ impl TierWatermarks {
 /// (`task_scan_min`: 2560 MB/s in rounds of 256 MB).
 pub fn hint_faults(pass: Nanos, bytes: Bytes, fast_too: bool) -> Tracking {
     Tracking::HintFaults { pass, bytes, floor: Nanos::from_millis(100), fast_too }
+}
+
+/// By how many priorities a scan grows in the time that passed.
+fn priorities(passed: Nanos) -> u8 {
+    u8::try_from(passed.0 / PRIORITY_EVERY.0).unwrap_or(u8::MAX).max(1)
 }
 
 /// The target of a page that faulted under the goal's shifts, and the quota of that shift.
