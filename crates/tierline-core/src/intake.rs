@@ -191,17 +191,18 @@ impl Intake {
             *end = found.len();
         }
         pages.prefetch(found.iter().map(|&(page, _)| page));
-        let renewal = hotness.hit_update();
+        let [base, huge] = [PageSize::Base, PageSize::Huge].map(|size| hotness.hit_update(size));
         self.samples += found.len() as u64;
         let mut from = 0;
         for (end, sample) in end.into_iter().zip(samples) {
             let of_space = of_space(hits_of, sample.space);
             let is_behind = !behind.is_empty() && behind.contains(&pages.tenant_of(sample.space));
-            let renew = |heat| renewal.apply(heat, sample.hits, sample.exposure, is_behind);
             for &(page, is_huge) in &found[std::mem::replace(&mut from, end)..end] {
                 if let Some(tier) = sample.tier {
                     place(pages, hotness, shared, page, tier);
                 }
+                let update = if is_huge { &huge } else { &base };
+                let renew = |heat| update.apply(heat, sample.hits, sample.exposure, is_behind);
                 let state = match shared {
                     true => pages.update_heat(page, renew),
                     false => pages.state(page),

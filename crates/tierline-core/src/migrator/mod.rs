@@ -302,7 +302,8 @@ impl Migrator {
             Order::PageOut(_) => &mut self.counts.paging,
             Order::Split(_) => &mut self.counts.splitting,
         } += spent;
-        self.costs.learn(orders, &outcomes, spent);
+        let moved = on.world.moved_base_pages();
+        self.costs.learn(orders, &outcomes, spent, moved);
         outcomes
     }
 

@@ -361,7 +361,7 @@ mod tests {
         let mut filled = hotness.new_page();
         let mut idle_after = |hits: u32, scans: u64| {
             for _ in 0..hits {
-                filled = hotness.hit_update().apply(filled, 1.0, None, true);
+                filled = hotness.hit_update(PageSize::Base).apply(filled, 1.0, None, true);
             }
             hotness.advance(window * scans);
             is_idle(hotness.estimate(filled, PageSize::Base))

@@ -25,7 +25,8 @@
 //! several scans found without an access starts anew: its earlier evidence is outdated, so room is made soon, and
 //! the hit that ends the idle time is no evidence by itself. Where most pages that one scan finds are found by the next, too
 //! ([`Hotness::set_found_again`]), few look hot by chance: then that hit counts, in the first scans, and if a scan of settled
-//! placement shows that it is off, the pages which that scan found start anew with it.
+//! placement shows that it is off, the pages which that scan found start anew with it. Of huge pages few look hot by chance in any
+//! case, as there are few.
 //!
 //! The estimator is ours. Rates and their bounds are computed in [`super::estimate`].
 
@@ -57,8 +58,8 @@ pub struct Hotness {
     changed: u32,
     /// Whether a scan was reported since `urgent` was last set or cleared.
     scanned: bool,
-    /// The evidence clock at the scan that showed that placement is off.
-    alarmed: Option<u32>,
+    /// The evidence clock at the scan that showed that placement is off, and `repeats` then.
+    alarmed: Option<(u32, bool)>,
 }
 
 /// Scans that each see a page at most once.
@@ -228,8 +229,8 @@ impl Hotness {
     /// pages with new accesses start anew.
     pub fn set_urgent(&mut self, on: bool) {
         let scanned = std::mem::take(&mut self.scanned);
-        if on && !self.urgent && scanned && self.repeats {
-            self.alarmed = Some(self.now_ticks());
+        if on && !self.urgent && scanned {
+            self.alarmed = Some((self.now_ticks(), self.repeats));
         }
         self.urgent = on;
         self.looks *= u32::from(on);
@@ -310,18 +311,19 @@ impl Hotness {
     /// The page's heat after a hit.
     #[cfg(test)]
     fn hit(&self, heat: Heat, hits: f32, exposure: Option<Nanos>) -> Heat {
-        self.hit_update().apply(heat, hits, exposure, false)
+        self.hit_update(PageSize::Base).apply(heat, hits, exposure, false)
     }
 
-    /// How hits change heat now.
-    pub fn hit_update(&self) -> HitUpdate {
+    /// How hits change the heat of pages of this size now.
+    pub fn hit_update(&self, size: PageSize) -> HitUpdate {
+        let counts = |repeats: bool| repeats || size == PageSize::Huge;
         HitUpdate {
             now: self.now_ticks(),
             valid_ticks: self.valid_ticks(),
             exposure_scale: self.look.map_or(1.0, |look| look.scale),
             looks_per_sec: self.look.map_or(f32::INFINITY, |look| look.per_sec),
-            alarmed: self.alarmed,
-            waking_hits: if self.repeats && self.looks <= CHANCE_SCANS { 1.0 } else { 0.0 },
+            alarmed: self.alarmed.filter(|(_, repeats)| counts(*repeats)).map(|(at, _)| at),
+            waking_hits: if counts(self.repeats) && self.looks <= CHANCE_SCANS { 1.0 } else { 0.0 },
             silence_looks: if self.urgent && self.look.is_some() { SILENCE } else { f32::INFINITY },
             earlier_seconds: self.earlier_seconds,
             memory_seconds: self.memory_seconds(),

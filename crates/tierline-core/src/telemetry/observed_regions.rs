@@ -11,7 +11,7 @@
 
 use super::heat::Heat;
 use crate::page::PageTable;
-use crate::port::{ObservedRegion, Sample, SpaceId, Vpn};
+use crate::port::{ObservedRegion, PageSize, Sample, SpaceId, Vpn};
 use crate::unit::BASE_PER_HUGE;
 
 use super::hotness::Hotness;
@@ -48,7 +48,11 @@ impl RegionHeat {
         let heat = |observed: &ObservedRegion| {
             let before = self.heat_of_largest_part(observed).unwrap_or(unseen);
             let hits = hits(observed, samplings);
-            if hits > 0.0 { hotness.hit_update().apply(before, hits, None, false) } else { before }
+            if hits > 0.0 {
+                hotness.hit_update(PageSize::Base).apply(before, hits, None, false)
+            } else {
+                before
+            }
         };
         let known = |observed: &ObservedRegion| StoredRegion {
             space: observed.space,
@@ -152,7 +156,7 @@ fn end(observed: &ObservedRegion) -> Vpn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::{PageKind, PageSize, Region, SpaceEvent};
+    use crate::port::{PageKind, Region, SpaceEvent};
     use crate::unit::Nanos;
     use proptest::prelude::*;
     use std::collections::BTreeMap;

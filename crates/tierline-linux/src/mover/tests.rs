@@ -252,13 +252,19 @@ fn an_unknown_tier_is_refused_and_no_moves_make_no_calls() {
 }
 
 #[test]
-fn a_huge_page_is_named_by_its_head() {
+fn a_huge_page_is_named_by_one_of_its_base_pages_another_in_each_call() {
     let fake = Fake::default();
-    fake.pages.borrow_mut().insert(Vpn(512).address(), 1);
+    for vpn in [512, 512 + NAMED_STEP] {
+        fake.pages.borrow_mut().insert(Vpn(vpn).address(), 1);
+    }
     let huge = Move { size: PageSize::Huge, ..promote(600) };
-    let (out, mover) = migrate(fake, &[huge, huge], 1000);
+    let (out, mut mover) = migrate(fake, &[huge, huge], 1000);
     assert_eq!(out, [Outcome::Done; 2]);
     assert_eq!(mover.counters().base_pages, 512);
+    let mut out = Vec::new();
+    mover.migrate(&[huge], MovedPages::Own, &tiers(), &mut memory([1000; 3]), &mut out);
+    assert_eq!(out, [Outcome::Done], "the first was a copy: the folio is still there");
+    assert_eq!(mover.syscall.pages.borrow()[&Vpn(512 + NAMED_STEP).address()], 0);
 }
 
 #[test]

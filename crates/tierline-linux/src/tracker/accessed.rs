@@ -55,6 +55,7 @@ use crate::tracker::brief::Brief;
 use crate::tracker::entry::TrackerEntry;
 use crate::tracker::families::{Comparison, Families};
 use crate::tracker::flush::{Flush, FlushNeed, FlushPage};
+use crate::tracker::folios::Folios;
 use crate::tracker::last_scan::{LastScan, Repeated};
 use crate::tracker::look_into::LookInto;
 use crate::tracker::needs::{self, btf, readable};
@@ -71,6 +72,9 @@ const FIRST_SCANS: u64 = 2;
 
 /// In every 16th scan the tiers of all pages are reported, not only those of accessed pages.
 const RESIDENCE_EVERY: u64 = 16;
+
+/// All base pages of 2 MiB.
+const ALL: PageBits = [u64::MAX; 8];
 
 /// The tracker in the list.
 pub const ACCESSED: TrackerEntry = TrackerEntry {
@@ -104,6 +108,7 @@ pub struct AccessedBits {
     one_cpu: bool,
     skips_new: bool,
     look_into: LookInto,
+    folios: Folios,
     families: Families,
     /// The last scan of each process, or of the processes that are scanned in turn with it.
     last_scans: BTreeMap<SpaceId, LastScan>,
@@ -151,6 +156,7 @@ impl AccessedBits {
             one_cpu: has_one_cpu(),
             skips_new: false,
             look_into: LookInto::default(),
+            folios: Folios::open(root, format),
             families: Families::new(format),
             last_scans: BTreeMap::new(),
         })
@@ -231,6 +237,7 @@ impl AccessBits for AccessedBits {
             comparison: self.families.compare(space, &self.kcore, is_current),
             scan: Scan::new(space, full, &mut known.brief, out),
             frames: &self.frames,
+            folios: &self.folios,
             slowest: self.tiers.slowest(),
             spare: &mut known.spare,
             quick_scan: &mut known.quick_scan,
@@ -260,17 +267,21 @@ impl AccessBits for AccessedBits {
         space: SpaceId,
         known: &mut Known,
         window: Option<Nanos>,
+        watched: Duration,
         out: &mut Observations,
     ) -> Option<HugeBatch> {
         let process = known.process.filter(|p| self.kernel.is_current(&self.kcore, p))?;
         let tables = (&self.kcore, &self.walker, process.top_table);
         let held = self.root.process(space.0)?;
-        let batch = known.brief.watch(&held, tables, window, self.one_cpu)?;
+        let batch = known
+            .brief
+            .watch(&held, tables, window, self.one_cpu)
+            .or_else(|| known.brief.draw(window, watched))?;
         let mut runs = TierRuns::new(space, None);
         batch.accessed.iter().for_each(|page| runs.add_accessed(*page, out));
         runs.finish(out);
-        let count = |pages: &[TierRun]| u32::try_from(pages.len()).unwrap_or(u32::MAX);
-        let (pages, accessed) = (count(batch.pages), count(&batch.accessed));
+        let count = |pages: usize| u32::try_from(pages).unwrap_or(u32::MAX);
+        let (pages, accessed) = (count(batch.pages), count(batch.accessed.len()));
         Some(HugeBatch { pages, accessed, window: batch.window })
     }
 
@@ -361,6 +372,7 @@ struct Look<'a> {
     comparison: Comparison<'a, Kcore>,
     scan: Scan<'a>,
     frames: &'a FrameTiers,
+    folios: &'a Folios,
     slowest: TierId,
     spare: &'a mut FlushPage,
     quick_scan: &'a mut QuickScan,
@@ -399,8 +411,15 @@ impl Visit for Look<'_> {
     }
 
     fn table(&mut self, chunk: Vpn, pages: &TablePages<'_>) -> PageBits {
+        let left_out = self.comparison.table(chunk, pages, self.frames, self.scan.out);
+        let is_full = pages.present == ALL && left_out == PageBits::default();
+        if is_full && let Some(frame) = self.folios.most(pages.entries) {
+            let accessed = pages.accessed.iter().map(|bits| bits.count_ones()).sum();
+            self.scan.folio(chunk, accessed, self.frames.tier_of(frame));
+            return ALL;
+        }
         self.last.add(chunk, pages.present, pages.accessed);
-        self.comparison.table(chunk, pages, self.frames, self.scan.out)
+        left_out
     }
 }
 
@@ -424,30 +443,46 @@ impl<'a> Scan<'a> {
 
     #[inline]
     fn page(&mut self, leaf: MappedPage, tier: Option<TierId>) {
-        if tier.is_none() {
-            self.seen.in_unknown_memory += 1;
-            return;
-        }
-        self.sized(leaf.vpn.0 / BASE_PER_HUGE, leaf.size);
         let pages = match leaf.size {
             PageSize::Base => 1,
             PageSize::Huge => 512,
         };
         let page = TierRun { start: leaf.vpn.0, pages, size: leaf.size, tier };
         let is_huge = leaf.size == PageSize::Huge;
-        self.seen.present += u64::from(pages);
-        self.seen.huge_present += u64::from(pages) * u64::from(is_huge);
-        if leaf.accessed {
-            self.seen.accessed += u64::from(pages);
-            self.seen.huge_accessed += u64::from(pages) * u64::from(is_huge);
+        if self.add(page, leaf.accessed) && leaf.accessed {
             match is_huge {
                 true => self.brief.add(page),
                 false => self.runs.add_accessed(page, self.out),
             }
         }
+    }
+
+    /// A huge page that is mapped by base pages, of which so many were accessed.
+    fn folio(&mut self, chunk: Vpn, accessed: u32, tier: Option<TierId>) {
+        let page = TierRun { start: chunk.0, pages: 512, size: PageSize::Huge, tier };
+        if self.add(page, accessed > 0) {
+            self.seen.in_folios += BASE_PER_HUGE;
+            self.brief.add_folio(page, accessed);
+        }
+    }
+
+    /// Counts a page. `false` if its memory is unknown.
+    #[inline]
+    fn add(&mut self, page: TierRun, accessed: bool) -> bool {
+        if page.tier.is_none() {
+            self.seen.in_unknown_memory += 1;
+            return false;
+        }
+        self.sized(page.start / BASE_PER_HUGE, page.size);
+        let (pages, is_huge) = (u64::from(page.pages), page.size == PageSize::Huge);
+        self.seen.present += pages;
+        self.seen.huge_present += pages * u64::from(is_huge);
+        self.seen.accessed += pages * u64::from(accessed);
+        self.seen.huge_accessed += pages * u64::from(accessed && is_huge);
         if self.full {
             self.runs.add_present(page, self.out);
         }
+        true
     }
 
     /// Adds the page size of a 2 MiB chunk. Reported at every scan, so nothing must be remembered about memory that

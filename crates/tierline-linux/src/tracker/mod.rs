@@ -6,6 +6,7 @@ pub mod clear_accessed;
 pub mod entry;
 mod families;
 pub mod flush;
+mod folios;
 pub mod inspect;
 pub mod ladder;
 mod last_scan;

@@ -20,6 +20,9 @@ use crate::tracker::reservoir::Reservoir;
 
 /// Places in the sample; each is a run of [`RUN`] pages.
 const PLACES: usize = 64;
+/// A sample in which too many bits of shared pages were set so often in a row waits for the next scan: a child of the process
+/// may run for long. Ours.
+const MOST_FULL: u32 = 2;
 /// Pages per place: neighbours cost little more than one page.
 const RUN: usize = 16;
 
@@ -34,10 +37,8 @@ pub struct QuickScan {
     /// Pages read, in all tiers.
     sampled: u64,
     cleared: Vec<Vpn>,
-    /// Whether pages of this sample are shared; `None` until it was armed.
-    is_shared: Option<bool>,
-    /// Too many bits of shared pages are set.
-    is_full: bool,
+    /// How often in a row too many bits of shared pages were set.
+    full: u32,
 }
 
 impl Default for QuickScan {
@@ -49,24 +50,14 @@ impl Default for QuickScan {
 impl QuickScan {
     fn with_seed(seed: u64) -> Self {
         let (rng, chunks) = (Rng::new(seed), Reservoir::new(seed, PLACES));
-        Self {
-            rng,
-            chunks,
-            last: None,
-            base_pages: 0,
-            sampled: 0,
-            cleared: Vec::new(),
-            is_shared: None,
-            is_full: false,
-        }
+        Self { rng, chunks, last: None, base_pages: 0, sampled: 0, cleared: Vec::new(), full: 0 }
     }
 
     /// Starts a new sample; a full walk then adds all places.
     pub fn restart(&mut self) {
         self.last = None;
         self.chunks.clear();
-        self.is_shared = None;
-        self.is_full = false;
+        self.full = 0;
     }
 
     /// Adds 2 MiB that contain base pages. Each has the same chance to be chosen, however often it is added
@@ -118,7 +109,7 @@ impl QuickScan {
     ) -> bool {
         self.cleared.clear();
         self.sampled = 0;
-        if self.is_full {
+        if self.full >= MOST_FULL {
             return false;
         }
         for i in 0..self.chunks.kept().len() {
@@ -134,11 +125,11 @@ impl QuickScan {
         if self.cleared.is_empty() {
             return false;
         }
-        let cleared = &self.cleared;
-        let is_shared = *self.is_shared.get_or_insert_with(|| !shared(process, cleared).is_empty());
-        let accepted = clear_accessed(process, cleared);
-        self.is_full = is_shared && !self.leave_out_set(process, (memory, walker, top));
-        accepted > 0 && !self.is_full
+        let accepted = clear_accessed(process, &self.cleared);
+        // A process may have forked since the last time.
+        let is_full = !self.leave_out_set(process, (memory, walker, top));
+        self.full = if is_full { self.full + 1 } else { 0 };
+        accepted > 0 && !is_full
     }
 
     /// Leaves out shared pages whose bits are set: the kernel does not clear them. `false` if that is most of the sample, so that the

@@ -120,12 +120,13 @@ pub trait AccessBits {
     }
 
     /// Reports the next batch of huge pages that [`AccessBits::read`] found accessed and did not report; with a
-    /// window, those of them that are accessed in that one, too. `None` after the last batch.
+    /// window, those of them that are accessed in that one, too. `None` after the last batch. The window of base pages took `_watched`.
     fn read_huge(
         &mut self,
         _space: SpaceId,
         _kept: &mut Self::Space,
         _window: Option<Nanos>,
+        _watched: Duration,
         _out: &mut Observations,
     ) -> Option<HugeBatch> {
         None
@@ -179,6 +180,8 @@ pub struct ReadCounts {
     pub huge_present: u64,
     /// Of them, accessed.
     pub huge_accessed: u64,
+    /// In huge pages that are mapped by base pages.
+    pub in_folios: u64,
     /// In unknown memory.
     pub in_unknown_memory: u64,
     /// Accessed in the last scan, too, if that is known.
@@ -193,9 +196,10 @@ impl ReadCounts {
         self.accessed - self.huge_accessed
     }
 
-    /// Entries of page tables: a huge page is one.
+    /// Entries of page tables: a huge page is one, unless it is mapped by base pages.
     fn entries(&self) -> u64 {
-        self.present - self.huge_present + self.huge_present / BASE_PER_HUGE
+        let by_one = self.huge_present - self.in_folios;
+        self.present - by_one + by_one / BASE_PER_HUGE
     }
 }
 
@@ -205,6 +209,7 @@ impl std::ops::AddAssign for ReadCounts {
         self.accessed += other.accessed;
         self.huge_present += other.huge_present;
         self.huge_accessed += other.huge_accessed;
+        self.in_folios += other.in_folios;
         self.in_unknown_memory += other.in_unknown_memory;
         self.repeated.before += other.repeated.before;
         self.repeated.again += other.repeated.again;
@@ -502,7 +507,9 @@ impl<P: AccessBits> Windowed<P> {
         let (meter, begun, window) = (CostMeter::start(), Instant::now(), self.pace.huge_window());
         let mut is_last = true;
         'all: for (space, watched) in &mut self.spaces {
-            while let Some(batch) = probe.read_huge(*space, &mut watched.kept, window, found) {
+            while let Some(batch) =
+                probe.read_huge(*space, &mut watched.kept, window, scan.watched, found)
+            {
                 scan.add(batch);
                 if begun.elapsed() > AT_ONCE {
                     is_last = false;
@@ -950,6 +957,7 @@ mod tests {
             space: SpaceId,
             (): &mut (),
             window: Option<Nanos>,
+            _watched: Duration,
             out: &mut Observations,
         ) -> Option<HugeBatch> {
             if !self.huge || std::mem::replace(&mut self.taken, true) {

@@ -84,6 +84,7 @@ mod tests {
     use crate::policy::goal::pack::Pack;
     use crate::policy::parts::stage::Stage;
     use crate::policy::parts::stall_cost::Weights;
+    use crate::port::PageSize;
 
     const RETRY: Nanos = Nanos::from_secs(20);
 
@@ -117,7 +118,7 @@ mod tests {
             stage.hotness.advance(window * scans);
             for (i, &page) in stage.all.iter().enumerate() {
                 let heat = if i < hit {
-                    stage.hotness.hit_update().apply(new, 1.0, None, false)
+                    stage.hotness.hit_update(PageSize::Base).apply(new, 1.0, None, false)
                 } else {
                     new
                 };

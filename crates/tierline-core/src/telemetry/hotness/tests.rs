@@ -84,7 +84,7 @@ fn a_page_with_new_accesses_is_hot_within_a_few_scans() {
 /// Hits in a row until a page that was idle has a fifth of the highest rate, as one that both of two scans find.
 #[test]
 fn where_most_pages_are_found_again_two_scans_tell_that_an_idle_page_became_hot() {
-    let hits_needed = |share: Option<f64>| {
+    let hits_needed = |(share, size): (Option<f64>, PageSize)| {
         let mut hotness = Hotness::default();
         let look = Nanos::from_millis(20);
         hotness.set_windows(look, look, look);
@@ -95,12 +95,13 @@ fn where_most_pages_are_found_again_two_scans_tell_that_an_idle_page_became_hot(
         hotness.advance(look * 16);
         let is_hot = |_: &usize| {
             hotness.advance(look);
-            heat = hotness.hit(heat, 1.0, None);
-            hotness.estimate(heat, BASE).at_least_per_sec() > 0.2 * hotness.ceiling_per_sec(BASE)
+            heat = hotness.hit_update(size).apply(heat, 1.0, None, false);
+            hotness.estimate(heat, size).at_least_per_sec() > 0.2 * hotness.ceiling_per_sec(size)
         };
         (1..20).find(is_hot).expect("accessed in each scan")
     };
-    assert_eq!([Some(0.8), Some(0.6), None].map(hits_needed), [2, 3, 3]);
+    let cases = [(Some(0.8), BASE), (Some(0.6), BASE), (None, BASE), (None, PageSize::Huge)];
+    assert_eq!(cases.map(hits_needed), [2, 3, 3, 2]);
 }
 
 /// A page idle for eight scans is hit, and again in a second look: as hot as one that was watched for these two windows only.
@@ -130,7 +131,7 @@ fn a_page_that_a_second_look_finds_again_starts_anew() {
 /// scans until the page has a fifth of the highest rate, that one included.
 #[test]
 fn the_scan_that_shows_a_change_is_the_first_that_tells_of_it() {
-    let scans_needed = |share: Option<f64>| {
+    let scans_needed = |share: Option<f64>, size: PageSize| {
         let mut hotness = Hotness::default();
         let look = Nanos::from_millis(20);
         hotness.set_remembered_time(look * 16);
@@ -140,18 +141,19 @@ fn the_scan_that_shows_a_change_is_the_first_that_tells_of_it() {
             hotness.set_windows(look, look, look);
             hotness.advance(look);
             if finds {
-                heat = hotness.hit(heat, 1.0, None);
+                heat = hotness.hit_update(size).apply(heat, 1.0, None, false);
             }
             hotness.set_urgent(urgent);
-            hotness.estimate(heat, BASE).at_least_per_sec() > 0.2 * hotness.ceiling_per_sec(BASE)
+            hotness.estimate(heat, size).at_least_per_sec() > 0.2 * hotness.ceiling_per_sec(size)
         };
         for at in 0..32 {
             scan(at % 8 == 7, false);
         }
         (1..20).find(|_| scan(true, true)).expect("accessed in each scan")
     };
-    assert_eq!(scans_needed(Some(0.8)), 2);
-    assert!(scans_needed(Some(0.6)) > 2);
+    assert_eq!(scans_needed(Some(0.8), BASE), 2);
+    assert!(scans_needed(Some(0.6), BASE) > 2);
+    assert_eq!(scans_needed(Some(0.6), PageSize::Huge), 2, "there are few of them");
 }
 
 /// Reports of twenty scans, each of which sees the page sixteen times: four without an access are no idle time.
