@@ -126,9 +126,12 @@ impl Batch {
                 if Some(one.node) == from {
                     one.usable += size;
                     one.free += size;
+                    // Huge pages are kept apart there: base pages cannot use what they leave.
+                    one.freed += if size == PageSize::Base.bytes() { size } else { Bytes::ZERO };
                 } else if one.node == self.node {
                     one.usable = one.usable.saturating_sub(size);
                     one.free = one.free.saturating_sub(size);
+                    one.freed = one.freed.saturating_sub(size);
                 }
             }
         }

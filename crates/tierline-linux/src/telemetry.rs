@@ -29,6 +29,9 @@ pub struct NodeMemory {
     /// Free for moved pages: without the zones' high (or promotion) watermarks and the protection of lower
     /// zones. Using more than this wakes kswapd.
     pub usable: Bytes,
+    /// What moves of base pages have freed since this was read. The kernel may keep it in a list of this CPU, from which it
+    /// allocates first, and not count it as free.
+    pub freed: Bytes,
     /// See [`cold_files`].
     pub cold_files: Bytes,
     /// Pages of files, and of shared memory.
@@ -69,10 +72,18 @@ pub fn subtract_allocated<'a>(
                 return Err(error);
             }
         };
-        node.usable = node.usable.saturating_sub(node.free.saturating_sub(free));
-        node.free = node.free.min(free);
+        let missing = node.free.saturating_sub(free);
+        let allocated = missing.saturating_sub(node.freed.min(most_listed(node.total)));
+        node.usable = node.usable.saturating_sub(allocated);
+        node.free = node.free.saturating_sub(allocated);
     }
     Ok(())
+}
+
+/// What the list of one CPU holds at most of a node: an eighth of it, shared by all CPUs (`zone_highsize` in mm/page_alloc.c).
+fn most_listed(total: Bytes) -> Bytes {
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+    Bytes(total.0 / 8 / cpus)
 }
 
 /// Free bytes per tier without the kernel's reserves, `more` of each node included; the rest of the telemetry is left
@@ -113,8 +124,8 @@ fn node_memory(root: &Root, node: NodeId) -> Result<NodeMemory> {
     let files = field("FilePages").unwrap_or_default();
     let both = field("MemTotal").zip(field("MemFree"));
     let of_both = |(total, free)| {
-        let usable = Bytes::ZERO;
-        NodeMemory { node, total, free, usable, cold_files, files }
+        let (usable, freed) = (Bytes::ZERO, Bytes::ZERO);
+        NodeMemory { node, total, free, usable, freed, cold_files, files }
     };
     both.map(of_both).ok_or_else(|| Error::Format {
         path: root.path(path),
@@ -314,15 +325,23 @@ mod tests {
         let mib = |mib: u64| Bytes(mib << 20);
         let meminfo = "Node 0 MemTotal: 1048576 kB\nNode 0 MemFree: 102400 kB\n";
         let (_dir, root) = fake(&[("/sys/devices/system/node/node0/meminfo", meminfo)]);
-        let read = |free, usable| {
+        let read_after = |free, usable, freed| {
             let node = node_memory(&root, NodeId(0)).expect("readable");
-            let mut nodes = [NodeMemory { free, usable, ..node }];
+            let mut nodes = [NodeMemory { free, usable, freed, ..node }];
             subtract_allocated(&root, nodes.iter_mut()).expect("readable");
             (nodes[0].free, nodes[0].usable)
         };
+        let read = |free, usable| read_after(free, usable, mib(0));
         assert_eq!(read(mib(130), mib(50)), (mib(100), mib(20)));
         assert_eq!(read(mib(200), mib(50)), (mib(100), mib(0)));
         assert_eq!(read(mib(90), mib(50)), (mib(90), mib(50)), "more is free than expected");
+        assert_eq!(
+            read_after(mib(102), mib(50), mib(1)),
+            (mib(101), mib(49)),
+            "in a list of this CPU"
+        );
+        let (_, usable) = read_after(mib(900), mib(850), mib(800));
+        assert!(usable < mib(300), "a list does not hold so much: {usable:?}");
         let node = node_memory(&root, NodeId(0)).expect("readable");
         let (_dir, root) = fake(&[]);
         let mut nodes = [NodeMemory { usable: mib(9), ..node }];

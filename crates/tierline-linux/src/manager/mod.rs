@@ -402,8 +402,9 @@ mod tests {
         };
         let tiers = Tiers(vec![tier("near", 0), tier("far", 1)]);
         let about = |usable, cold_files| {
-            let (total, free, files) = (mib(320), mib(320), mib(0));
-            let memory = NodeMemory { node: NodeId(0), total, free, usable, cold_files, files };
+            let (total, free, freed, files) = (mib(320), mib(320), mib(0), mib(0));
+            let node = NodeId(0);
+            let memory = NodeMemory { node, total, free, usable, freed, cold_files, files };
             let other = NodeMemory { node: NodeId(1), ..memory };
             about_room(&tiers, &[memory, other])
         };

@@ -103,6 +103,7 @@ fn memory(base_pages: [u64; 3]) -> Vec<NodeMemory> {
         total: usable,
         free: usable,
         usable,
+        freed: Bytes::ZERO,
         cold_files: Bytes::ZERO,
         files: Bytes::ZERO,
     };
