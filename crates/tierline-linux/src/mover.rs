@@ -283,6 +283,10 @@ impl<S: MoveSyscall> Mover<S> {
         for batch in &batches {
             self.send(batch, to, tiers, outcomes);
             batch.record_use(memory, outcomes);
+            if batch.asked.iter().any(|at| outcomes[*at] == Outcome::NoRoom) {
+                let target = memory.iter_mut().filter(|one| one.node == batch.node);
+                target.for_each(NodeMemory::forget_listed);
+            }
         }
         // A page named twice gets the outcome of the first request.
         again.into_iter().for_each(|(at, first)| outcomes[at] = outcomes[first]);

@@ -29,13 +29,36 @@ pub struct NodeMemory {
     /// Free for moved pages: without the zones' high (or promotion) watermarks and the protection of lower
     /// zones. Using more than this wakes kswapd.
     pub usable: Bytes,
-    /// What moves of base pages have freed since this was read. The kernel may keep it in a list of this CPU, from which it
-    /// allocates first, and not count it as free.
+    /// What moves of base pages have freed. The kernel may keep it in a list of this CPU, from which it allocates first, and not
+    /// count it as free.
     pub freed: Bytes,
     /// See [`cold_files`].
     pub cold_files: Bytes,
     /// Pages of files, and of shared memory.
     pub files: Bytes,
+}
+
+impl NodeMemory {
+    /// What is missing from what moves have freed, if so little is free now: in a list of one CPU. The list holds at most an
+    /// eighth of a node, shared by all CPUs (`zone_highsize` in mm/page_alloc.c).
+    fn listed(&self, free: Bytes) -> Bytes {
+        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+        self.free.saturating_sub(free).min(self.freed).min(Bytes(self.total.0 / 8 / cpus))
+    }
+
+    /// Counts what moves had freed `before`, and what is still in a list, as free.
+    pub fn add_listed(&mut self, before: &Self) {
+        self.freed = before.listed(self.free);
+        self.free += self.freed;
+        self.usable += self.freed;
+    }
+
+    /// Moved pages found no room: nothing is in a list.
+    pub fn forget_listed(&mut self) {
+        let listed = std::mem::take(&mut self.freed);
+        self.free = self.free.saturating_sub(listed);
+        self.usable = self.usable.saturating_sub(listed);
+    }
 }
 
 /// Reads the memory of every node of every tier.
@@ -72,18 +95,11 @@ pub fn subtract_allocated<'a>(
                 return Err(error);
             }
         };
-        let missing = node.free.saturating_sub(free);
-        let allocated = missing.saturating_sub(node.freed.min(most_listed(node.total)));
+        let allocated = node.free.saturating_sub(free + node.listed(free));
         node.usable = node.usable.saturating_sub(allocated);
         node.free = node.free.saturating_sub(allocated);
     }
     Ok(())
-}
-
-/// What the list of one CPU holds at most of a node: an eighth of it, shared by all CPUs (`zone_highsize` in mm/page_alloc.c).
-fn most_listed(total: Bytes) -> Bytes {
-    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
-    Bytes(total.0 / 8 / cpus)
 }
 
 /// Free bytes per tier without the kernel's reserves, `more` of each node included; the rest of the telemetry is left
@@ -347,6 +363,27 @@ mod tests {
         let mut nodes = [NodeMemory { usable: mib(9), ..node }];
         assert!(subtract_allocated(&root, nodes.iter_mut()).is_err());
         assert_eq!(nodes[0].usable, mib(0));
+    }
+
+    #[test]
+    fn what_moves_freed_is_usable_while_it_is_in_a_list_of_a_cpu() {
+        let mib = |mib: u64| Bytes(mib << 20);
+        let meminfo = "Node 0 MemTotal: 1048576 kB\nNode 0 MemFree: 102400 kB\n";
+        let (_dir, root) = fake(&[("/sys/devices/system/node/node0/meminfo", meminfo)]);
+        let mut now = node_memory(&root, NodeId(0)).expect("readable");
+        now.usable = mib(50);
+        let before = NodeMemory { free: mib(103), usable: mib(53), freed: mib(1), ..now };
+        now.add_listed(&before);
+        assert_eq!(
+            (now.free, now.usable, now.freed),
+            (mib(101), mib(51), mib(1)),
+            "2 MiB are missing"
+        );
+        now.forget_listed();
+        assert_eq!((now.free, now.usable, now.freed), (mib(100), mib(50), mib(0)));
+        let before = NodeMemory { free: mib(100), freed: mib(1), ..now };
+        now.add_listed(&before);
+        assert_eq!((now.free, now.freed), (mib(100), mib(0)), "the list was emptied");
     }
 
     #[test]

@@ -407,7 +407,13 @@ impl LinuxWorld {
 
     fn read_memory(&mut self) {
         match telemetry::nodes(&self.root, &self.tiers) {
-            Ok(memory) => self.memory = memory,
+            Ok(mut memory) => {
+                for now in &mut memory {
+                    let before = self.memory.iter().find(|before| before.node == now.node);
+                    before.into_iter().for_each(|before| now.add_listed(before));
+                }
+                self.memory = memory;
+            }
             Err(problem) => {
                 // Unknown free memory counts as none: nothing is moved until it can be read again.
                 self.memory.iter_mut().for_each(|node| node.usable = Bytes::ZERO);
